@@ -1,0 +1,38 @@
+import express, { type Express } from 'express';
+import type { Context } from '../shared/context.ts';
+import { createAuthenticator } from './http/authenticate.ts';
+import { answerErrors, identifyRequest, mountRoutes, refuseUnknownPath, refuseUntilReady } from './http/mount.ts';
+import type { Route } from './http/route.ts';
+import { aboutRoutes } from './routes/about.ts';
+import { agentRoutes } from './routes/agents.ts';
+import { passRoutes } from './routes/passes.ts';
+import { postRoutes } from './routes/posts.ts';
+import { workRoutes } from './routes/work.ts';
+
+export interface App {
+  express: Express;
+  /** What is mounted, in order: the route table and the OpenAPI document are made of it. */
+  routes: readonly Route[];
+}
+
+/** Middleware and routers from top to bottom; listens to nothing. */
+export function createApp(ctx: Context): App {
+  const { challengeSecret } = ctx.config.secrets;
+  if (challengeSecret === undefined) throw new TypeError('"ctx.config" expected a challengeSecret');
+  const authenticator = createAuthenticator(ctx);
+  const routes: Route[] = [...agentRoutes(challengeSecret, authenticator), ...passRoutes(), ...workRoutes(ctx), ...postRoutes()];
+  const about = aboutRoutes(() => routes);
+  routes.unshift(...about);
+
+  const app = express();
+  app.disable('x-powered-by');
+  app.disable('etag');
+  app.enable('case sensitive routing');
+  app.use(identifyRequest);
+  mountRoutes(app, ctx, authenticator, about);
+  app.use(refuseUntilReady(ctx));
+  mountRoutes(app, ctx, authenticator, routes.slice(about.length));
+  app.use(refuseUnknownPath);
+  app.use(answerErrors(ctx));
+  return { express: app, routes };
+}

@@ -1,0 +1,123 @@
+import { randomUUID } from 'node:crypto';
+import express, { type ErrorRequestHandler, type RequestHandler, type Router } from 'express';
+import type { Context } from '../../shared/context.ts';
+import { unavailable } from '../../shared/database.ts';
+import { Refusal } from '../../shared/errors.ts';
+import { API_BASE, MAX_BODY_BYTES, REQUEST_TIMEOUT_MS } from '../../shared/limits.ts';
+import { sendJson, sendRefusal, toRefusal } from './answer.ts';
+import type { Authenticator } from './authenticate.ts';
+import { parseFields, parseJsonObject } from './parse.ts';
+import type { Answer, Route } from './route.ts';
+
+const readBytes = express.raw({ type: () => true, limit: MAX_BODY_BYTES });
+
+/** `{name}` of a route's path → Express's `:name`. */
+const expressPath = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1');
+
+/** The paths that a route answers at. */
+export function pathsOf(route: Route): string[] {
+  const below = route.path === '/' ? API_BASE : `${API_BASE}${route.path}`;
+  return route.alsoAtRoot ? [below, route.path] : [below];
+}
+
+/** Mounts the routes, and for each path what every other method on it gets. */
+export function mountRoutes(router: Router, ctx: Context, authenticator: Authenticator, routes: readonly Route[]): void {
+  const methods = new Map<string, Set<string>>();
+  for (const route of routes) {
+    for (const path of pathsOf(route)) {
+      const handlers = route.method === 'POST' ? [readBytes, serve(ctx, authenticator, route)] : [serve(ctx, authenticator, route)];
+      if (route.method === 'GET') router.get(expressPath(path), ...handlers);
+      else router.post(expressPath(path), ...handlers);
+      const allowed = methods.get(path) ?? new Set();
+      methods.set(path, allowed.add(route.method));
+      if (route.method === 'GET') allowed.add('HEAD');
+    }
+  }
+  for (const [path, allowed] of methods) router.all(expressPath(path), refuseMethod([...allowed, 'OPTIONS']));
+}
+
+/** Authenticate → parse → handle → view. */
+function serve(ctx: Context, authenticator: Authenticator, route: Route): RequestHandler {
+  return async (req, res) => {
+    const { status, view } = await withinTime(answer(req), REQUEST_TIMEOUT_MS + (route.patienceMs ?? 0));
+    sendJson(res, status, { ok: true, ...(view as object) });
+  };
+
+  async function answer(req: express.Request): Promise<Answer<unknown>> {
+    const caller = await authenticator.authenticate(route.access, req.headers.authorization);
+    return route.handle({
+      ctx,
+      caller,
+      body: route.body === undefined ? undefined : parseFields(route.body, readBody(req)),
+      query: route.query === undefined ? undefined : parseFields(route.query, req.query),
+      params: route.params === undefined ? undefined : parseFields(route.params, req.params),
+      peek: req.method === 'HEAD',
+    });
+  }
+}
+
+/** A database that took a command and fell silent is an outage too. What was begun may still be stored, and the refusal says so. */
+async function withinTime<T>(work: Promise<T>, limitMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(unavailable()), limitMs);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function readBody(req: express.Request): object {
+  const bytes: unknown = req.body;
+  if (!Buffer.isBuffer(bytes) || bytes.length === 0) return {};
+  const type = req.headers['content-type'] ?? '';
+  const [essence, ...parameters] = type.split(';').map((part) => part.trim().toLowerCase());
+  const charset = parameters.find((parameter) => parameter.startsWith('charset='));
+  if (essence !== 'application/json' || (charset !== undefined && !/^charset="?utf-?8"?$/.test(charset))) {
+    throw new Refusal('unsupported_media_type', 'The body must be sent as "Content-Type: application/json" in UTF-8.');
+  }
+  return parseJsonObject(bytes);
+}
+
+function refuseMethod(allowed: readonly string[]): RequestHandler {
+  return (req, res) => {
+    res.setHeader('Allow', allowed.join(', '));
+    if (req.method === 'OPTIONS') {
+      res.setHeader('Access-Control-Allow-Methods', allowed.filter((method) => method !== 'POST').join(', '));
+      res.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type');
+      sendJson(res, 200, { ok: true, methods: allowed });
+      return;
+    }
+    sendRefusal(res, new Refusal('method_not_allowed', `This path does not take ${req.method}; it takes ${allowed.join(', ')}.`));
+  };
+}
+
+/** An id for each request, made here: it stands in the log and in `X-Request-Id`, and says nothing about the caller. */
+export const identifyRequest: RequestHandler = (req, res, next) => {
+  const id = randomUUID();
+  res.locals['requestId'] = id;
+  res.setHeader('X-Request-Id', id);
+  if (req.method === 'GET' || req.method === 'HEAD' || req.method === 'OPTIONS') res.setHeader('Access-Control-Allow-Origin', '*');
+  next();
+};
+
+/** Until the first connection and every index stand, no uniqueness holds, so nothing that needs the database is served. */
+export function refuseUntilReady(ctx: Context): RequestHandler {
+  return (_req, _res, next) => next(ctx.database.isReady() ? undefined : unavailable());
+}
+
+export const refuseUnknownPath: RequestHandler = (req, res) => {
+  sendRefusal(res, new Refusal('no_such_route', `There is no route ${req.method} at this path; GET ${API_BASE} lists them all.`));
+};
+
+export function answerErrors(ctx: Context): ErrorRequestHandler {
+  return (error: unknown, req, res, _next) => {
+    const refusal = toRefusal(error, ctx.log, String(res.locals['requestId']));
+    // A body that was not read to its end would be taken for the next request.
+    if (!req.complete) res.setHeader('Connection', 'close');
+    if (res.headersSent) res.destroy();
+    else sendRefusal(res, refusal);
+  };
+}

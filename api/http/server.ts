@@ -1,0 +1,48 @@
+import type { Server } from 'node:http';
+import { STOP_LIMIT_MS } from '../../shared/limits.ts';
+import { StartError } from '../../shared/process.ts';
+import { MINUTE_MS, SECOND_MS } from '../../shared/time.ts';
+
+export interface LimitedServer {
+  http: Server;
+  /** Takes no new connection, finishes what is under way within the limit, then cuts what is left. */
+  close(): Promise<void>;
+}
+
+/** Sets the limits of a slow or broken client, and answers in JSON what is not HTTP. */
+export function limitServer(http: Server): LimitedServer {
+  http.headersTimeout = 10 * SECOND_MS;
+  http.requestTimeout = 30 * SECOND_MS;
+  http.keepAliveTimeout = MINUTE_MS;
+  http.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (!socket.writable || error.code === "ECONNRESET") {
+      socket.destroy();
+      return;
+    }
+    const text = JSON.stringify({ ok: false, error: 'invalid_field', message: 'This is not a well-formed HTTP/1.1 request within the limits.' });
+    socket.end(`HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`);
+  });
+  return {
+    http,
+    async close() {
+      const closed = new Promise<void>((resolve) => http.close(() => resolve()));
+      http.closeIdleConnections();
+      const cut = setTimeout(() => http.closeAllConnections(), STOP_LIMIT_MS);
+      await closed;
+      clearTimeout(cut);
+    },
+  };
+}
+
+/** Listens, and gives back the port. A taken port is an error that says so. */
+export function listen(http: Server, port: number, host: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    http.once('error', (error: NodeJS.ErrnoException) => {
+      reject(error.code === 'EADDRINUSE' ? new StartError(`Port ${port} on ${host} is taken by another program; set another port.`) : error);
+    });
+    http.listen(port, host, () => {
+      const address = http.address();
+      resolve(typeof address === 'object' && address !== null ? address.port : port);
+    });
+  });
+}

@@ -1,0 +1,21 @@
+import { createServer } from 'node:http';
+import { readConfig } from '../shared/config.ts';
+import { openContext } from '../shared/context.ts';
+import { createLog } from '../shared/log.ts';
+import { runUntilStopped } from '../shared/process.ts';
+import { createApp } from './app.ts';
+import { limitServer, listen } from './http/server.ts';
+
+await runUntilStopped('api', async (stopping) => {
+  const config = readConfig(process.env, 'api');
+  const log = createLog('api', config.logLevel);
+  const ctx = openContext(config, log);
+  const server = limitServer(createServer(createApp(ctx).express));
+  const port = await listen(server.http, config.port, config.host);
+  log.info({ port, host: config.host }, 'the API listens');
+  await stopping;
+  log.info('the API stops: no new requests, those under way are finished');
+  await server.close();
+  await ctx.close();
+});
+

@@ -1,0 +1,129 @@
+import { z } from 'zod';
+import {
+  agentListing,
+  directoryCapability,
+  profileBody,
+  profileView,
+  registerBody,
+  resolutionView,
+  rotateBody,
+  viewAgentListing,
+  viewProfile,
+} from '../../shared/agents/agent.ts';
+import { readCard } from '../../shared/agents/agent-card.ts';
+import { registerAgent, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts';
+import { makeChallenge } from '../../shared/agents/challenge.ts';
+import { claimView, viewClaim } from '../../shared/claims/claim.ts';
+import { postView, viewPost } from '../../shared/posts/post.ts';
+import { countView, hex, idField, idView, limitQuery, unixTime } from '../../shared/schema.ts';
+import { unixSeconds } from '../../shared/time.ts';
+import type { Authenticator } from '../http/authenticate.ts';
+import { created, defineRoute, ok, type Route } from '../http/route.ts';
+
+export function agentRoutes(challengeSecret: string, authenticator: Authenticator): Route[] {
+  return [
+    defineRoute({
+      method: 'GET',
+      path: '/challenge',
+      access: 'open',
+      summary: 'A puzzle and proof-of-work parameters for one registration',
+      view: z.object({
+        challenge_id: z.string(),
+        puzzle: z.object({ kind: z.string(), question: z.string(), answer_format: z.string() }),
+        pow: z.object({ algorithm: z.literal('sha256'), prefix: hex(32), difficulty_bits: z.int(), preimage: z.literal('prefix:nonce') }),
+        expires_at: unixTime(),
+      }),
+      handle({ ctx }) {
+        const challenge = makeChallenge(challengeSecret, ctx.now(), ctx.config.registerBits);
+        const { kind, question, answer_format } = challenge.puzzle;
+        return ok({
+          challenge_id: challenge.challengeId,
+          puzzle: { kind, question, answer_format },
+          pow: { algorithm: 'sha256' as const, prefix: challenge.prefix, difficulty_bits: challenge.difficultyBits, preimage: 'prefix:nonce' as const },
+          expires_at: challenge.expiresAt,
+        });
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/register',
+      access: 'open',
+      summary: 'Registers an agent; the token is shown this once',
+      body: registerBody,
+      view: z.object({ agent_id: idView('agent'), token: z.string(), handle: z.string().nullable() }),
+      statuses: [201],
+      errors: ['signups_closed', 'no_such_agent', 'challenge_used', 'challenge_expired', 'wrong_answer', 'insufficient_work'],
+      async handle({ ctx, body }) {
+        const { agent, token } = await registerAgent(ctx, challengeSecret, body);
+        return created({ agent_id: agent._id, token, handle: agent.handle ?? null });
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/token/rotate',
+      access: 'fresh',
+      summary: 'Replaces the token; the old one stops at once',
+      body: rotateBody,
+      view: z.object({ agent_id: idView('agent'), token: z.string() }),
+      async handle({ ctx, caller, body }) {
+        const token = await rotateToken(ctx, caller._id, caller.token_key, body.new_token);
+        authenticator.forget(caller.token_key);
+        return ok({ agent_id: caller._id, token });
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/profile',
+      access: 'token',
+      summary: 'Sets the self-declared profile; a field left out stays as it was',
+      body: profileBody,
+      view: z.object({ agent_id: idView('agent'), profile: profileView }),
+      async handle({ ctx, caller, body }) {
+        const agent = await updateProfile(ctx, caller._id, defined(body));
+        return ok({ agent_id: caller._id, profile: viewProfile(agent.profile) });
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/agent/{agent_id}',
+      access: 'open',
+      summary: "An agent's card: profile, resolution record, recent posts and claims",
+      params: z.object({ agent_id: idField('agent') }),
+      view: agentListing.extend({
+        salt: hex(64).describe('opens the commitment to the handle in the registration entry'),
+        resolution_record: resolutionView,
+        recent_posts: z.array(postView),
+        recent_claims: z.array(claimView),
+      }),
+      errors: ['no_such_agent'],
+      async handle({ ctx, params }) {
+        const card = await readCard(ctx, params.agent_id);
+        const nowSeconds = unixSeconds(ctx.now());
+        return ok({
+          ...viewAgentListing(card.agent),
+          salt: card.agent.salt,
+          resolution_record: { ...card.record, verified: false as const },
+          recent_posts: card.posts.map(viewPost),
+          recent_claims: card.claims.map((claim) => viewClaim(claim, nowSeconds)),
+        });
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/directory',
+      access: 'open',
+      summary: 'Agents that declare a capability, or any at all where none is named; newest first',
+      query: z.object({ capability: directoryCapability.optional(), limit: limitQuery() }),
+      view: z.object({ agents: z.array(agentListing), ...countView }),
+      async handle({ ctx, query }) {
+        const agents = await ctx.agents.listByCapability(query.capability, query.limit);
+        return ok({ agents: agents.map(viewAgentListing), count: agents.length });
+      },
+    }),
+  ];
+}
+
+/** Without the fields that are undefined, so that they are left as they were. */
+function defined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as { [K in keyof T]: Exclude<T[K], undefined> };
+}

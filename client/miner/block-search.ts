@@ -1,0 +1,94 @@
+/**
+ * Searching a block: the 65,536 nonces with one 15-character head, which differ in their last four hex digits.
+ */
+import { hash } from 'node:crypto'
+import { assertDifficultyBits, assertPrefix, findShares, isShare } from '../../shared/crypto/pow.ts'
+import {
+  BLOCK_NONCES, BLOCK_PASSES, HEAD_LENGTH, HITS, LANES, TAIL_LENGTH, generateSearchModule, writeBlock, writeTables,
+} from './sha256-simd.ts'
+import { assembleModule, i32x4 } from './wasm-module.ts'
+
+/**
+ * Every share among the block's nonces, in ascending order. Throws on a malformed prefix or difficulty, and on a head
+ * that is not 15 characters of 0-9 a-z.
+ */
+export type SearchBlock = (prefix: string, head: string, difficultyBits: number) => string[]
+
+/** What the miner uses of the WebAssembly JavaScript interface; Node's type declarations leave it out. */
+type WebAssemblyEngine = {
+  validate(bytes: Uint8Array): boolean
+  Module: new (bytes: Uint8Array) => object
+  Instance: new (module: object) => { exports: SearchExports }
+}
+type SearchExports = { memory: { buffer: ArrayBuffer }; search: (firstPass: number, endPass: number) => number }
+
+const engine = (globalThis as { WebAssembly?: WebAssemblyEngine }).WebAssembly
+
+const HEAD_FORM = new RegExp(`^[0-9a-z]{${HEAD_LENGTH}}$`)
+const SELF_CHECK_PASSES = 64
+const SELF_CHECK_BITS = 4
+
+/** The fastest search that runs here: WebAssembly with 128-bit vectors, or plain hashing where those are missing. */
+export function createSearch(): SearchBlock {
+  return canRunSimd() ? createSimdSearch() : searchBlockPlainly
+}
+
+/** Whether this runtime has WebAssembly with the vector instructions: asked with a module of two of them. */
+export function canRunSimd(): boolean {
+  if (engine === undefined) return false
+  const body = i32x4.bitmask(i32x4.zero)
+  return engine.validate(assembleModule({ name: 'probe', params: 0, i32Locals: 0, v128Locals: 0, body }, 0))
+}
+
+/** Compiles the vector code and compares it with the platform's hash. Throws where the two differ. */
+export function createSimdSearch(): SearchBlock {
+  if (engine === undefined) throw new Error('this runtime has no WebAssembly')
+  const { memory, search } = new engine.Instance(new engine.Module(generateSearchModule())).exports
+  const words = new Uint32Array(memory.buffer)
+  writeTables(words)
+  const findCandidates = (prefix: string, head: string, bits: number, endPass: number): string[] => {
+    writeBlock(words, prefix, head, bits)
+    return readHits(words.subarray(HITS / 4, search(0, endPass) / 4), head)
+  }
+  checkAgainstPlatform(findCandidates)
+  return (prefix, head, difficultyBits) => {
+    assertArguments(prefix, head, difficultyBits)
+    const candidates = findCandidates(prefix, head, difficultyBits, BLOCK_PASSES)
+    return candidates.filter((nonce) => isShare(prefix, nonce, difficultyBits)) // the vector code saw 32 bits
+  }
+}
+
+/** The same search, one platform hash a nonce. */
+export function searchBlockPlainly(prefix: string, head: string, difficultyBits: number): string[] {
+  assertArguments(prefix, head, difficultyBits)
+  const nonces = Array.from({ length: BLOCK_NONCES }, (_, index) => formatNonce(head, index))
+  return findShares(prefix, nonces, difficultyBits)
+}
+
+function assertArguments(prefix: string, head: string, difficultyBits: number): void {
+  assertPrefix(prefix)
+  assertDifficultyBits(difficultyBits)
+  if (!HEAD_FORM.test(head)) throw new Error(`"head" must be ${HEAD_LENGTH} characters of 0-9 a-z`)
+}
+
+const formatNonce = (head: string, index: number): string => head + index.toString(16).padStart(TAIL_LENGTH, '0')
+
+function readHits(hits: Uint32Array, head: string): string[] {
+  const nonces: string[] = []
+  for (const hit of hits) {
+    for (let lane = 0; lane < LANES; lane++) {
+      if ((hit >> lane) & 1) nonces.push(formatNonce(head, (hit >> LANES) * LANES + lane))
+    }
+  }
+  return nonces
+}
+
+/** A vector unit or compiler that errs must not mine for days in vain: 256 nonces against node:crypto. */
+function checkAgainstPlatform(find: (prefix: string, head: string, bits: number, endPass: number) => string[]): void {
+  const prefix = hash('sha256', '', 'hex').slice(0, 32)
+  const head = '0'.repeat(HEAD_LENGTH)
+  const nonces = Array.from({ length: SELF_CHECK_PASSES * LANES }, (_, index) => formatNonce(head, index))
+  const expected = findShares(prefix, nonces, SELF_CHECK_BITS)
+  const found = find(prefix, head, SELF_CHECK_BITS, SELF_CHECK_PASSES)
+  if (found.join() !== expected.join()) throw new Error('the vector search and node:crypto disagree about SHA-256')
+}

@@ -1,0 +1,36 @@
+/** One mining thread: searches block after block and reports until it is told to stop. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { createSearch } from './block-search.ts'
+import { BLOCK_NONCES } from './sha256-simd.ts'
+import { advancePosition } from './position.ts'
+
+/** What a thread is started with. `stop` is shared: anything but 0 ends the thread after the block that it is at. */
+export type ThreadOrder = { prefix: string; difficultyBits: number; position: string; stop: Int32Array }
+
+/** What a thread did since its last report. Everything before `position` is searched, and its shares are reported. */
+export type ThreadReport = { position: string; hashes: number; nonces: string[] }
+
+const REPORT_MS = 250
+
+function mineUntilStopped(order: ThreadOrder, send: (report: ThreadReport) => void): void {
+  const searchBlock = createSearch()
+  let position = order.position
+  let hashes = 0
+  let reportedAt = performance.now()
+  const report = (nonces: string[]): void => {
+    send({ position, hashes, nonces })
+    hashes = 0
+    reportedAt = performance.now()
+  }
+  while (Atomics.load(order.stop, 0) === 0) {
+    const nonces = searchBlock(order.prefix, position, order.difficultyBits)
+    position = advancePosition(position)
+    hashes += BLOCK_NONCES
+    if (nonces.length > 0 || performance.now() - reportedAt >= REPORT_MS) report(nonces)
+  }
+  report([])
+}
+
+const port = parentPort
+if (port === null) throw new Error('miner-thread.ts must be started as a worker thread')
+mineUntilStopped(workerData as ThreadOrder, (report) => port.postMessage(report))

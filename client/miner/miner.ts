@@ -1,0 +1,139 @@
+/**
+ * The miner: finds nonces that meet a proof of work (the rule is in shared/crypto/pow.ts).
+ */
+import { availableParallelism } from 'node:os'
+import { setImmediate as yieldToEvents } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
+import { assertDifficultyBits, assertPrefix, expectedHashes } from '../../shared/crypto/pow.ts'
+import { createSearch } from './block-search.ts'
+import type { ThreadOrder, ThreadReport } from './miner-thread.ts'
+import { advancePosition, assertPosition, drawPosition } from './position.ts'
+import { BLOCK_NONCES } from './sha256-simd.ts'
+import { startTally, type MiningProgress, type Tally } from './tally.ts'
+
+export type { MiningProgress } from './tally.ts'
+
+export type MiningOrder = {
+  /** 32 lower-case hex characters, from the work order or the challenge. */
+  prefix: string
+  /** Leading zero bits of a share's digest, 0 to 256. */
+  difficultyBits: number
+  /** How many shares to find. */
+  count: number
+  /** Mining threads; one per core when absent, and none but the caller's own for work that is soon done. */
+  threads?: number
+  /** Where a former run stopped (`positions` of its progress). Threads beyond these begin somewhere of their own. */
+  positions?: readonly string[]
+  /** Stops the run within a block of each thread (some milliseconds). */
+  signal?: AbortSignal
+  /** Called with each share as it is found, so that it can be submitted at once. */
+  onShare?: (nonce: string) => void
+  /** Called about every `progressMs` (1000 when absent) and once at the end, also when stopped. */
+  onProgress?: (progress: MiningProgress) => void
+  progressMs?: number
+}
+
+export type WorkOrder = Omit<MiningOrder, 'count'>
+
+/** Below so many expected hashes, a fraction of a second, starting threads would cost more than they bring. */
+const OWN_THREAD_HASHES = 2 ** 22
+
+/**
+ * Finds `count` different shares, in the order found. Rejects with the signal's reason when stopped before that, with
+ * whatever a callback throws, and with an Error on a malformed argument.
+ */
+export async function mineShares(order: MiningOrder): Promise<string[]> {
+  assertOrder(order)
+  order.signal?.throwIfAborted()
+  const isSmall = order.count * expectedHashes(order.difficultyBits) <= OWN_THREAD_HASHES
+  const ownThread = order.threads === undefined && isSmall
+  const threads = ownThread ? 1 : (order.threads ?? availableParallelism())
+  const positions = Array.from({ length: threads }, (_, thread) => order.positions?.[thread] ?? drawPosition())
+  const tally = startTally({
+    count: order.count,
+    expectedHashesPerShare: expectedHashes(order.difficultyBits),
+    positions,
+    progressMs: order.progressMs ?? 1000,
+    onShare: order.onShare,
+    onProgress: order.onProgress,
+  })
+  if (ownThread) await mineOnOwnThread(order, positions[0] ?? drawPosition(), tally)
+  else await mineOnThreads(order, positions, tally)
+  tally.reportProgress()
+  if (!tally.isComplete()) order.signal?.throwIfAborted()
+  return [...tally.shares]
+}
+
+/** Finds one share; otherwise as mineShares. Work of a registration's size is done without starting threads. */
+export async function solveWork(order: WorkOrder): Promise<string> {
+  const [nonce] = await mineShares({ ...order, count: 1 })
+  if (nonce === undefined) throw new Error('the miner ended without a share')
+  return nonce
+}
+
+function assertOrder({ prefix, difficultyBits, count, threads, positions }: MiningOrder): void {
+  assertPrefix(prefix)
+  assertDifficultyBits(difficultyBits)
+  assertPositiveInteger('count', count)
+  if (threads !== undefined) assertPositiveInteger('threads', threads)
+  for (const position of positions ?? []) assertPosition(position)
+  if (new Set(positions).size !== (positions ?? []).length) throw new Error('"positions" must differ from one another')
+}
+
+function assertPositiveInteger(name: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 1) throw new Error(`"${name}" must be an integer from 1, got ${value}`)
+}
+
+/** Block after block, with a turn for other events in between. */
+async function mineOnOwnThread(order: MiningOrder, start: string, tally: Tally): Promise<void> {
+  const searchBlock = createSearch()
+  let position = start
+  while (!tally.isComplete() && !order.signal?.aborted) {
+    const nonces = searchBlock(order.prefix, position, order.difficultyBits)
+    position = advancePosition(position)
+    tally.take(0, { position, hashes: BLOCK_NONCES, nonces })
+    await yieldToEvents()
+  }
+}
+
+/** Resolves when all threads have ended; throws the first failure, after they have. */
+async function mineOnThreads(order: MiningOrder, positions: readonly string[], tally: Tally): Promise<void> {
+  const { prefix, difficultyBits, signal } = order
+  const stop = new Int32Array(new SharedArrayBuffer(4))
+  const stopThreads = (): void => void Atomics.store(stop, 0, 1)
+  let hasFailed = false
+  signal?.addEventListener('abort', stopThreads, { once: true })
+  try {
+    const runs = positions.map(async (position, thread) => {
+      try {
+        await runThread({ prefix, difficultyBits, position, stop }, (report) => {
+          if (!hasFailed) tally.take(thread, report) // a callback that threw is not called again
+          if (tally.isComplete()) stopThreads()
+        })
+      } catch (error) {
+        hasFailed = true
+        throw error
+      } finally {
+        stopThreads() // a thread ends when it is told to, or by a failure that ends the run
+      }
+    })
+    for (const run of await Promise.allSettled(runs)) if (run.status === 'rejected') throw run.reason
+  } finally {
+    signal?.removeEventListener('abort', stopThreads)
+  }
+}
+
+function runThread(order: ThreadOrder, take: (report: ThreadReport) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(new URL('./miner-thread.ts', import.meta.url), { workerData: order })
+    worker.on('message', (report: ThreadReport) => {
+      try {
+        take(report)
+      } catch (error) {
+        reject(error)
+      }
+    })
+    worker.once('error', reject)
+    worker.once('exit', (code) => (code === 0 ? resolve() : reject(new Error(`a mining thread ended with ${code}`))))
+  })
+}

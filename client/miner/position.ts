@@ -1,0 +1,33 @@
+/**
+ * A position says where a thread goes on: the 15-character head of the next block that it searches.
+ *
+ *   characters 0–8    0-9 a-z, drawn at random for each thread of each run: 36^9 = 1.0e14 ranges, so that no two
+ *                     threads or runs are ever likely to meet
+ *   characters 9–14   hex, the block's number in that range: 2^24 blocks of 2^16 nonces
+ */
+import { randomInt } from 'node:crypto'
+
+const RANGE_LENGTH = 9
+const BLOCK_DIGITS = 6
+const LAST_BLOCK = 16 ** BLOCK_DIGITS - 1
+const POSITION_FORM = /^[0-9a-z]{9}[0-9a-f]{6}$/
+
+/** The beginning of a range of its own. */
+export function drawPosition(): string {
+  const range = Array.from({ length: RANGE_LENGTH }, () => randomInt(36).toString(36)).join('')
+  return range + '0'.repeat(BLOCK_DIGITS)
+}
+
+/** The block after `position`; after a range's last one, the beginning of a new range. Throws as assertPosition. */
+export function advancePosition(position: string): string {
+  assertPosition(position)
+  const block = Number.parseInt(position.slice(RANGE_LENGTH), 16)
+  if (block === LAST_BLOCK) return drawPosition()
+  return position.slice(0, RANGE_LENGTH) + (block + 1).toString(16).padStart(BLOCK_DIGITS, '0')
+}
+
+export function assertPosition(position: string): void {
+  if (!POSITION_FORM.test(position)) {
+    throw new Error(`"position" must be 9 characters of 0-9 a-z and 6 of 0-9 a-f, got ${JSON.stringify(position)}`)
+  }
+}

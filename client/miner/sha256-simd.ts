@@ -1,0 +1,285 @@
+/**
+ * SHA-256 (FIPS 180-4) over the one block `prefix ":" nonce`, four nonces a pass, one in each 32-bit lane of a 128-bit
+ * vector: generates the WebAssembly of the inner loop, and computes what is the same for a whole run of it.
+ *
+ * The message block, word by word (§5.2.1), with nonces of 19 characters:
+ *
+ *   W0–W7    the prefix, 32 characters
+ *   W8       ":" and nonce characters 0–2
+ *   W9–W11   nonce characters 3–14; with those of W8 they are the `head`, fixed for a block of 65,536 nonces
+ *   W12      nonce characters 15–18, four hex digits: the `tail`, the only word that varies
+ *   W13      80000000: the 1 bit after the message (§5.1.1)
+ *   W14–W15  the message length in bits: 52 × 8 = 416
+ *
+ * So of one block's 64 rounds (§6.2.2 step 3) rounds 0–11 are done once, in round 12 W12 is only added, and rounds
+ * 13–63 are done for every nonce. In the message schedule (step 1) a word depends on W12 or it does not:
+ * `isVaried` says which. Sums of words that do not are computed once and stand in memory as one word.
+ */
+import { assembleModule, getLocal, i32, i32x4, ifThen, loopWhile, setLocal, type Code } from './wasm-module.ts'
+
+export const HEAD_LENGTH = 15
+export const TAIL_LENGTH = 4
+export const LANES = 4
+/** Nonces with one head, and the passes that go through them. */
+export const BLOCK_NONCES = 16 ** TAIL_LENGTH
+export const BLOCK_PASSES = BLOCK_NONCES / LANES
+
+const ROUNDS = 64
+const VARIED_WORD = 12
+const MESSAGE_BITS = 52 * 8
+const HEX_DIGITS = '0123456789abcdef'
+
+/** §4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
+const K = Uint32Array.of(
+  0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+  0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+  0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+  0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+  0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+  0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+  0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+  0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+)
+
+/** §5.3.3: the initial hash value. */
+const H = Uint32Array.of(
+  0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
+)
+
+/** The four functions of one word, §4.1.2 (4.4) to (4.7): rotations right, and for the small sigmas a shift right. */
+type WordFunction = { rotations: readonly number[]; shift?: number }
+const SUM_0: WordFunction = { rotations: [2, 13, 22] }
+const SUM_1: WordFunction = { rotations: [6, 11, 25] }
+const SIGMA_0: WordFunction = { rotations: [7, 18], shift: 3 }
+const SIGMA_1: WordFunction = { rotations: [17, 19], shift: 10 }
+
+/** §6.2.2 step 1: W[t] = σ1(W[t−2]) + W[t−7] + σ0(W[t−15]) + W[t−16]. */
+const SCHEDULE: readonly { back: number; apply?: WordFunction }[] = [
+  { back: 16 },
+  { back: 15, apply: SIGMA_0 },
+  { back: 7 },
+  { back: 2, apply: SIGMA_1 },
+]
+
+const isVaried: boolean[] = []
+for (let t = 0; t < ROUNDS; t++) {
+  isVaried.push(t < 16 ? t === VARIED_WORD : SCHEDULE.some(({ back }) => isVaried[t - back]))
+}
+
+/**
+ * Memory of the module, in bytes. "Splat" is one word four times over, so that one load fills a vector.
+ *   ROUND_CONSTANTS  64 splats, K
+ *   ROUND_WORDS      64 splats; K[t] + W[t] where W[t] is fixed, else the sum of the fixed terms of W[t]
+ *   STATE            8 splats, a to h after round 12, where a and e still lack W12
+ *   TARGET           2 splats, H0 and the mask of the bits of digest word 0 that must be zero
+ *   TAIL_LOW         64 vectors, the tail's last two characters for four nonces, in the low half of each word
+ *   TAIL_HIGH        256 words, the tail's first two characters, in the high half
+ *   HITS             one word for every pass that found something: pass × 16 + one bit a lane, lane 0 lowest
+ */
+const ROUND_CONSTANTS = 0
+const ROUND_WORDS = ROUND_CONSTANTS + ROUNDS * 16
+const STATE = ROUND_WORDS + ROUNDS * 16
+const TARGET = STATE + 8 * 16
+const TAIL_LOW = TARGET + 2 * 16
+const TAIL_HIGH = TAIL_LOW + (256 / LANES) * 16
+export const HITS = TAIL_HIGH + 256 * 4
+const MEMORY_BYTES = HITS + BLOCK_PASSES * 4
+
+// What is done once for a block, in plain arithmetic
+
+const rotateRight = (x: number, bits: number): number => (x >>> bits) | (x << (32 - bits))
+
+function applyWord({ rotations, shift }: WordFunction, x: number): number {
+  let result = shift === undefined ? 0 : x >>> shift
+  for (const bits of rotations) result ^= rotateRight(x, bits)
+  return result
+}
+
+const wordAt = (words: Uint32Array, index: number): number => words[index] ?? 0
+
+/** Writes what never changes: the round constants and the tails. */
+export function writeTables(memory: Uint32Array): void {
+  for (let t = 0; t < ROUNDS; t++) writeSplat(memory, ROUND_CONSTANTS + t * 16, wordAt(K, t))
+  for (let i = 0; i < 256; i++) {
+    const pair = (HEX_DIGITS.charCodeAt(i >> 4) << 8) | HEX_DIGITS.charCodeAt(i & 15)
+    memory[TAIL_LOW / 4 + i] = pair
+    memory[TAIL_HIGH / 4 + i] = pair << 16
+  }
+}
+
+/**
+ * Writes what a block of nonces has in common. `prefix` is 32 ASCII characters and `head` 15; `difficultyBits` beyond
+ * 32 leaves candidates whose first 32 bits are zero.
+ */
+export function writeBlock(memory: Uint32Array, prefix: string, head: string, difficultyBits: number): void {
+  const words = prepareSchedule(`${prefix}:${head}`)
+  for (let t = 0; t < ROUNDS; t++) {
+    writeSplat(memory, ROUND_WORDS + t * 16, isVaried[t] ? wordAt(words, t) : wordAt(words, t) + wordAt(K, t))
+  }
+  const state = runFixedRounds(words)
+  for (let i = 0; i < 8; i++) writeSplat(memory, STATE + i * 16, wordAt(state, i))
+  const bits = Math.min(difficultyBits, 32)
+  writeSplat(memory, TARGET, wordAt(H, 0))
+  writeSplat(memory, TARGET + 16, bits === 0 ? 0 : 0xffffffff << (32 - bits))
+}
+
+function writeSplat(memory: Uint32Array, address: number, word: number): void {
+  memory.fill(word, address / 4, address / 4 + LANES)
+}
+
+/** The schedule's fixed words, and for a varied word the sum of its fixed terms (0 for W12). */
+function prepareSchedule(fixedText: string): Uint32Array {
+  const words = new Uint32Array(ROUNDS)
+  for (let i = 0; i < fixedText.length; i++) {
+    words[i >> 2] = wordAt(words, i >> 2) | (fixedText.charCodeAt(i) << (24 - 8 * (i & 3))) // §3.1: big-endian
+  }
+  words[13] = 0x80000000
+  words[15] = MESSAGE_BITS
+  for (let t = 16; t < ROUNDS; t++) {
+    for (const { back, apply } of SCHEDULE) {
+      if (isVaried[t - back]) continue
+      const word = wordAt(words, t - back)
+      words[t] = wordAt(words, t) + (apply ? applyWord(apply, word) : word)
+    }
+  }
+  return words
+}
+
+/** §6.2.2 steps 2 and 3 for rounds 0 to 12, with 0 for W12. */
+function runFixedRounds(words: Uint32Array): Uint32Array {
+  const state = Uint32Array.from(H)
+  for (let t = 0; t <= VARIED_WORD; t++) {
+    const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = state
+    const t1 = h + applyWord(SUM_1, e) + ((e & f) ^ (~e & g)) + wordAt(K, t) + wordAt(words, t)
+    const t2 = applyWord(SUM_0, a) + ((a & b) ^ (a & c) ^ (b & c))
+    state.set([t1 + t2, a, b, c, d + t1, e, f, g]) // stored modulo 2^32
+  }
+  return state
+}
+
+// What is done for every four nonces, as generated code
+
+const FIRST_PASS = 0 // parameter: the next pass to do
+const END_PASS = 1 // parameter: the pass before which to stop
+const HITS_END = 2 // i32: where the next hit is written
+const LANE_HITS = 3 // i32: lanes of this pass that hit
+const FIRST_VECTOR_LOCAL = 4
+
+const { add, and, equal, or, shiftLeft, shiftRight, xor } = i32x4
+const loadWord = (address: number): Code => i32x4.load(i32.const(0), address)
+
+/** A module exporting `memory` and `search(firstPass, endPass)`, which returns the end of the hits it wrote at HITS. */
+export function generateSearchModule(): Uint8Array<ArrayBuffer> {
+  let locals = FIRST_VECTOR_LOCAL
+  const takeLocal = (): number => locals++
+  const pass = generatePass(takeLocal)
+  const nextPass = setLocal(FIRST_PASS, i32.add(getLocal(FIRST_PASS), i32.const(1)))
+  const body = [
+    ...setLocal(HITS_END, i32.const(HITS)),
+    ...loopWhile([...pass, ...nextPass], i32.lessThan(getLocal(FIRST_PASS), getLocal(END_PASS))),
+    ...getLocal(HITS_END),
+  ]
+  return assembleModule(
+    { name: 'search', params: 2, i32Locals: 2, v128Locals: locals - FIRST_VECTOR_LOCAL, body },
+    MEMORY_BYTES,
+  )
+}
+
+/** Four nonces: the tails into W12, rounds 13 to 63, and the look at digest word 0. */
+function generatePass(takeLocal: () => number): Code {
+  const schedule = Array.from({ length: 16 }, takeLocal) // W[t] lives in local t mod 16
+  const code: number[] = [...setLocal(schedule[VARIED_WORD] ?? 0, loadTails())]
+  let state = startState(schedule[VARIED_WORD] ?? 0, takeLocal, code)
+  for (let t = VARIED_WORD + 1; t < ROUNDS; t++) {
+    const word = generateScheduleWord(t, schedule, code)
+    state = generateRound(state, word, takeLocal, code)
+  }
+  return [...code, ...recordHits(add(state.a, loadWord(TARGET)))] // §6.2.2 step 4: H0 + a
+}
+
+/** The four tails of pass p: its upper 8 bits choose the first two characters, its lower 6 bits the last two. */
+function loadTails(): Code {
+  const high = i32.shiftLeft(i32.shiftRight(getLocal(FIRST_PASS), 6), 2)
+  const low = i32.shiftLeft(i32.and(getLocal(FIRST_PASS), i32.const(63)), 4)
+  return or(i32x4.loadSplat(high, TAIL_HIGH), i32x4.load(low, TAIL_LOW))
+}
+
+/**
+ * The working variables before a round, and b xor c, which the round before has as its a xor b. Every round writes to
+ * locals of its own, which the engine's register allocation makes free.
+ */
+type State = Record<'a' | 'b' | 'c' | 'd' | 'e' | 'f' | 'g' | 'h' | 'bXorC', Code>
+
+/** After round 12: a and e get the word that they lack; the others are the same for all nonces of the block. */
+function startState(word: number, takeLocal: () => number, code: number[]): State {
+  const variable = (index: number): Code => loadWord(STATE + index * 16)
+  const a = takeLocal()
+  const e = takeLocal()
+  code.push(...setLocal(a, add(getLocal(word), variable(0))))
+  code.push(...setLocal(e, add(getLocal(word), variable(4))))
+  return {
+    a: getLocal(a), b: variable(1), c: variable(2), d: variable(3),
+    e: getLocal(e), f: variable(5), g: variable(6), h: variable(7),
+    bXorC: xor(variable(1), variable(2)),
+  }
+}
+
+/** §6.2.2 step 1. Gives K[t] + W[t], and keeps W[t] where it varies. */
+function generateScheduleWord(t: number, schedule: readonly number[], code: number[]): Code {
+  if (!isVaried[t]) return loadWord(ROUND_WORDS + t * 16)
+  const local = schedule[t % 16] ?? 0
+  const terms = SCHEDULE.filter(({ back }) => isVaried[t - back]).map(({ back, apply }) => {
+    const word = getLocal(schedule[(t - back) % 16] ?? 0)
+    return apply ? applyVector(apply, word) : word
+  })
+  if (terms.length < SCHEDULE.length) terms.unshift(loadWord(ROUND_WORDS + t * 16))
+  code.push(...setLocal(local, terms.reduce(add)))
+  return add(getLocal(local), loadWord(ROUND_CONSTANTS + t * 16))
+}
+
+/**
+ * §6.2.2 step 3, one round, with Ch and Maj (§4.1.2) in forms of three operations:
+ *   Ch(e, f, g)  = g xor (e and (f xor g))
+ *   Maj(a, b, c) = b xor ((a xor b) and (b xor c))
+ */
+function generateRound(state: State, word: Code, takeLocal: () => number, code: number[]): State {
+  const { a, b, c, d, e, f, g, h, bXorC } = state
+  const t1 = takeLocal()
+  const aXorB = takeLocal()
+  const nextA = takeLocal()
+  const nextE = takeLocal()
+  const ch = xor(g, and(e, xor(f, g)))
+  code.push(...setLocal(t1, add(add(add(h, word), ch), applyVector(SUM_1, e))))
+  code.push(...setLocal(nextE, add(d, getLocal(t1))))
+  code.push(...setLocal(aXorB, xor(a, b)))
+  const maj = xor(b, and(getLocal(aXorB), bXorC))
+  code.push(...setLocal(nextA, add(add(getLocal(t1), maj), applyVector(SUM_0, a))))
+  return {
+    a: getLocal(nextA), b: a, c: b, d: c,
+    e: getLocal(nextE), f: e, g: f, h: g,
+    bXorC: getLocal(aXorB),
+  }
+}
+
+/** A word function on four lanes: a rotation is two shifts, and all shifts are joined by xor, pair by pair. */
+function applyVector({ rotations, shift }: WordFunction, x: Code): Code {
+  let terms = rotations.flatMap((bits) => [shiftRight(x, bits), shiftLeft(x, 32 - bits)])
+  if (shift !== undefined) terms.push(shiftRight(x, shift))
+  while (terms.length > 1) {
+    terms = terms.flatMap((term, i) => (i % 2 === 1 ? [] : [i + 1 < terms.length ? xor(term, terms[i + 1] ?? []) : term]))
+  }
+  return terms[0] ?? []
+}
+
+/** Writes down the pass and its lanes where the bits of `digestWord0` under the mask are all zero. */
+function recordHits(digestWord0: Code): Code {
+  const zeroBits = equal(and(digestWord0, loadWord(TARGET + 16)), i32x4.zero)
+  const hit = i32.or(i32.shiftLeft(getLocal(FIRST_PASS), LANES), getLocal(LANE_HITS))
+  return [
+    ...setLocal(LANE_HITS, i32x4.bitmask(zeroBits)),
+    ...ifThen(getLocal(LANE_HITS), [
+      ...i32.store(getLocal(HITS_END), hit),
+      ...setLocal(HITS_END, i32.add(getLocal(HITS_END), i32.const(4))),
+    ]),
+  ]
+}

@@ -1,0 +1,66 @@
+import type { ThreadReport } from './miner-thread.ts'
+
+/** How far a run has come. Figures are of this run alone, not of those that it goes on from. */
+export type MiningProgress = {
+  hashes: number
+  hashesPerSecond: number
+  sharesFound: number
+  /** Seconds until `count` is expected to be reached, at the rate so far. Luck has no memory: it is an average. Infinity before the first report. */
+  secondsLeft: number
+  /** Where each thread goes on. Given as `positions` to a later run, no nonce is tried twice. */
+  positions: string[]
+}
+
+export type TallyOrder = {
+  count: number
+  expectedHashesPerShare: number
+  positions: readonly string[]
+  progressMs: number
+  onShare?: ((nonce: string) => void) | undefined
+  onProgress?: ((progress: MiningProgress) => void) | undefined
+}
+
+/** Adds up what the threads report and passes it on. */
+export type Tally = {
+  readonly shares: readonly string[]
+  isComplete(): boolean
+  take(thread: number, report: ThreadReport): void
+  reportProgress(): void
+}
+
+export function startTally(order: TallyOrder): Tally {
+  const shares: string[] = []
+  const positions = [...order.positions]
+  const startedAt = performance.now()
+  let hashes = 0
+  let progressAt = startedAt
+
+  const reportProgress = (): void => {
+    const now = performance.now()
+    progressAt = now
+    const hashesPerSecond = hashes / Math.max((now - startedAt) / 1000, 0.001)
+    const hashesLeft = (order.count - shares.length) * order.expectedHashesPerShare
+    order.onProgress?.({
+      hashes,
+      hashesPerSecond,
+      sharesFound: shares.length,
+      secondsLeft: hashesLeft === 0 ? 0 : hashesLeft / hashesPerSecond,
+      positions: [...positions],
+    })
+  }
+  return {
+    shares,
+    isComplete: () => shares.length >= order.count,
+    take(thread, report) {
+      hashes += report.hashes
+      for (const nonce of report.nonces) {
+        if (shares.length >= order.count) break
+        shares.push(nonce)
+        order.onShare?.(nonce)
+      }
+      positions[thread] = report.position // after the shares: a position never passes one that was not handed over
+      if (performance.now() - progressAt >= order.progressMs) reportProgress()
+    },
+    reportProgress,
+  }
+}

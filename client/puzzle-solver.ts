@@ -1,0 +1,193 @@
+/** The part of a challenge that {@link solvePuzzle} reads. */
+export type PuzzleQuestion = { kind: string; question: string; answer_format: string }
+
+const MONTH_NAMES = 'january february march april may june july august september october november december'.split(' ')
+const WEEKDAY_NAMES = 'sunday monday tuesday wednesday thursday friday saturday'.split(' ')
+const ORDINAL_NAMES = 'first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth'.split(' ')
+const SMALL_NUMBER_NAMES = (
+  'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen'
+).split(' ')
+const TENS_NAMES = 'twenty thirty forty fifty sixty seventy eighty ninety'.split(' ')
+const DAY_MS = 86_400_000
+
+const SOLVERS: Readonly<Record<string, (question: string) => string>> = {
+  arithmetic: solveArithmetic,
+  'sort-words': sortWords,
+  'tally-words': tallyWords,
+  'count-letters': (question) => readList(question).map((word) => word.length).join('-'),
+  'pick-words': pickWords,
+  'reverse-words': reverseWords,
+  'decode-hex': decodeHex,
+  'decode-base64': (question) => Buffer.from(find(question, /: ([A-Za-z0-9+/]+=*)$/)[1] ?? '', 'base64').toString('ascii'),
+  'days-between': daysBetween,
+  'date-after': dateAfter,
+  ordering: findOrder,
+  'truth-tellers': findTruthTellers,
+}
+
+/**
+ * Solves the puzzle of a registration challenge by reading its question.
+ * @returns the text to send as `answer`
+ * @throws when the kind is unknown or the question is worded in a way this version can't read; the sentence holds the
+ *   question, so that whoever runs the agent can answer it by hand
+ * Source: decisions.md, "Registration".
+ */
+export function solvePuzzle({ kind, question, answer_format: answerFormat }: PuzzleQuestion): string {
+  const solve = Object.hasOwn(SOLVERS, kind) ? SOLVERS[kind] : undefined
+  if (solve === undefined) {
+    throw new Error(
+      `this client can't solve puzzles of kind "${kind}" (it knows ${Object.keys(SOLVERS).join(', ')}). ` +
+        `The question: ${question} The answer must be ${answerFormat}.`,
+    )
+  }
+  return solve(question)
+}
+
+function find(text: string, pattern: RegExp): RegExpExecArray {
+  const match = pattern.exec(text)
+  if (match === null) throw new Error(`this client can't read the question, it looked for ${String(pattern)} in: ${text}`)
+  return match
+}
+
+/** The comma-separated words after the question's last colon. */
+function readList(question: string): string[] {
+  return (find(question, /: ([a-z, ]+)$/)[1] ?? '').split(', ')
+}
+
+function readNumber(words: string): number {
+  let value = 0
+  for (const word of words.split(/[ -]/)) {
+    const small = SMALL_NUMBER_NAMES.indexOf(word)
+    const tens = TENS_NAMES.indexOf(word)
+    if (word === 'hundred') value *= 100
+    else if (small >= 0) value += small
+    else if (tens >= 0) value += (tens + 2) * 10
+    else throw new Error(`this client can't read "${word}" as a part of a number`)
+  }
+  return value
+}
+
+function solveArithmetic(question: string): string {
+  if (question.startsWith('Start with')) {
+    let result = readNumber(find(question, /^Start with ([a-z -]+),/)[1] ?? '')
+    for (const [, verb, operand] of question.matchAll(/then (add|subtract|multiply by) ([a-z -]+)[,.]/g)) {
+      const value = readNumber(operand ?? '')
+      result = verb === 'add' ? result + value : verb === 'subtract' ? result - value : result * value
+    }
+    return String(result)
+  }
+  const expression = find(question, /^(?:What is|Work out) ([a-z -]+)[?.]/)[1] ?? ''
+  const result = expression
+    .replaceAll(' minus ', ' plus minus ')
+    .split(' plus ')
+    .map((term) => {
+      const sign = term.startsWith('minus ') ? -1 : 1
+      const factors = term.replace(/^minus /, '').split(' times ')
+      return factors.map(readNumber).reduce((product, factor) => product * factor, sign)
+    })
+    .reduce((sum, term) => sum + term, 0)
+  return String(result)
+}
+
+function sortWords(question: string): string {
+  const words = readList(question).sort()
+  if (/reverse alphabetical/.test(question)) words.reverse()
+  else if (/by their number of letters, shortest first/.test(question)) words.sort((a, b) => a.length - b.length)
+  else find(question, /alphabetical/)
+  return words.join('-')
+}
+
+function tallyWords(question: string): string {
+  const asked = (find(question, /words ([a-z, ]+?) (?:stand )?in the list/)[1] ?? '').split(', ')
+  const list = readList(question)
+  return asked.map((word) => list.filter((listed) => listed === word).length).join('-')
+}
+
+function pickWords(question: string): string {
+  const list = readList(question)
+  const [, ordinals, figures] = find(question, /take the (?:([a-z, ]+) word,|words number ([\d, ]+) of)/)
+  const places = ordinals === undefined
+    ? (figures ?? '').split(', ').map(Number)
+    : ordinals.split(', ').map((ordinal) => ORDINAL_NAMES.indexOf(ordinal) + 1)
+  return places
+    .map((place) => {
+      const word = list[place - 1]
+      if (word === undefined) throw new Error(`this client can't find word number ${place} in: ${question}`)
+      return word
+    })
+    .join('-')
+}
+
+function reverseWords(question: string): string {
+  const words = readList(question)
+  find(question, /words backwards/)
+  if (/opposite order/.test(question)) words.reverse()
+  return words.map((word) => [...word].reverse().join('')).join('-')
+}
+
+function decodeHex(question: string): string {
+  const digits = find(question, /: ([0-9a-fA-F ]+)$/)[1] ?? ''
+  return Buffer.from(digits.replaceAll(' ', ''), 'hex').toString('ascii')
+}
+
+/** Every date in the text, in order, as days since 1970-01-01. */
+function readDates(text: string): number[] {
+  return [...text.matchAll(/(\d{4})-(\d\d)-(\d\d)|(\d{1,2}) ([A-Z][a-z]+) (\d{4})/g)].map((match) => {
+    const [, isoYear, isoMonth, isoDate, longDate, monthName = '', longYear] = match
+    if (isoYear !== undefined) return Date.UTC(Number(isoYear), Number(isoMonth) - 1, Number(isoDate)) / DAY_MS
+    return Date.UTC(Number(longYear), MONTH_NAMES.indexOf(monthName.toLowerCase()), Number(longDate)) / DAY_MS
+  })
+}
+
+function daysBetween(question: string): string {
+  const [first, last] = readDates(question)
+  if (first === undefined || last === undefined) throw new Error(`this client can't find two dates in: ${question}`)
+  return String(last - first)
+}
+
+function dateAfter(question: string): string {
+  const [start] = readDates(question)
+  const [, span, direction] = find(question, /is (\d+) days (after|before)/)
+  if (start === undefined) throw new Error(`this client can't find a date in: ${question}`)
+  const date = new Date((direction === 'after' ? start + Number(span) : start - Number(span)) * DAY_MS)
+  return `${date.toISOString().slice(0, 10)} ${WEEKDAY_NAMES[date.getUTCDay()]}`
+}
+
+/** Repeatedly takes the one thing that no remaining clue puts below another. */
+function findOrder(question: string): string {
+  const [, scaleTop, scaleBottom] = find(question, /from the ([a-z]+)est to the ([a-z]+)est/)
+  const clues = [...question.matchAll(/The ([a-z]+) [a-z]+ is ([a-z]+)r than the ([a-z]+) [a-z]+\./g)].map(
+    ([, one = '', comparison = '', other = '']) => {
+      const stem = comparison.replace(/e$/, '')
+      if (stem === scaleTop) return { upper: one, lower: other }
+      if (stem === scaleBottom) return { upper: other, lower: one }
+      throw new Error(`this client can't place "${comparison}r" in: ${question}`)
+    },
+  )
+  const remaining = new Set(clues.flatMap(({ upper, lower }) => [upper, lower]))
+  const order: string[] = []
+  while (remaining.size > 0) {
+    const tops = [...remaining].filter((thing) => !clues.some(({ upper, lower }) => lower === thing && remaining.has(upper)))
+    const [top] = tops
+    if (top === undefined || tops.length > 1) throw new Error(`this client finds no single order in: ${question}`)
+    remaining.delete(top)
+    order.push(top)
+  }
+  return order.join('-')
+}
+
+function findTruthTellers(question: string): string {
+  const [, root = '', rootNature] = find(question, /([A-Z]) always (lies|tells the truth)\. Which/)
+  const statements = [...question.matchAll(/([A-Z]) says that ([A-Z]) (lies|tells the truth)\./g)]
+  const truthful = new Map([[root, rootNature !== 'lies']])
+  for (let known = 0; known < truthful.size; ) {
+    known = truthful.size
+    for (const [, speaker = '', about = '', nature] of statements) {
+      const speakerIsTruthful = truthful.get(speaker)
+      if (speakerIsTruthful !== undefined) truthful.set(about, (nature !== 'lies') === speakerIsTruthful)
+    }
+  }
+  const wanted = find(question, /Which robots (lie|tell the truth)\?/)[1] !== 'lie'
+  const names = [...truthful].filter(([, isTruthful]) => isTruthful === wanted).map(([name]) => name.toLowerCase())
+  return names.length === 0 ? 'none' : names.sort().join('-')
+}

@@ -1,0 +1,269 @@
+import { xchacha20poly1305 } from '@noble/ciphers/chacha.js'
+import { x25519 } from '@noble/curves/ed25519.js'
+import { hkdf } from '@noble/hashes/hkdf.js'
+import { hmac } from '@noble/hashes/hmac.js'
+import { sha256 } from '@noble/hashes/sha2.js'
+import { bytesToHex, concatBytes, hexToBytes, randomBytes, utf8ToBytes } from '@noble/hashes/utils.js'
+
+// The format, its reasons and what it does not protect: sealed-box.md beside this file.
+
+const PREFIX = 'box1.'
+const VERSION = 1
+const KEY_BYTES = 32
+const NONCE_BYTES = 24
+const TAG_BYTES = 16
+const LENGTH_BYTES = 2
+const HEADER_BYTES = 1 + KEY_BYTES + NONCE_BYTES
+const MAX_ID_BYTES = 255
+const FIELD_PRIME = 2n ** 255n - 19n
+const DERIVATION_SALT = utf8ToBytes('agent-network sealed box v1')
+
+/** The contract's bound on `box`, 64 KiB; a box is ASCII, so characters are bytes. */
+const MAX_BOX_CHARACTERS = 65_536
+/** 49,075: what the base64url characters after the prefix can carry, less header and tag; that box has 65,536 characters. */
+const MAX_PADDED_BYTES = Math.floor(((MAX_BOX_CHARACTERS - PREFIX.length) * 3) / 4) - HEADER_BYTES - TAG_BYTES
+const SIZE_CLASSES = [256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, MAX_PADDED_BYTES]
+
+/** The longest message that fits a box of 64 KiB: 49,073 bytes. */
+export const MAX_PLAINTEXT_BYTES = MAX_PADDED_BYTES - LENGTH_BYTES
+
+/** 32 bytes, or the 64 hex characters in which a card carries its `dm_key`. */
+export type DmKey = Uint8Array | string
+
+/**
+ * - `not_a_box`: not the text form, or no size that a box can have (cut short, for example)
+ * - `unknown_version`: a box, made by a later version
+ * - `cannot_open`: another key, another pair of agents, or altered on the way; these can't be told apart
+ * - `bad_padding`: authentic, but the sender's software laid it out wrongly
+ * - `too_long`: over {@link MAX_PLAINTEXT_BYTES} when sealing, over 64 KiB when opening
+ * - `bad_key`: a public key of low order, with which every shared secret would be zero, or not in canonical form
+ */
+export type SealedBoxErrorCode = 'not_a_box' | 'unknown_version' | 'cannot_open' | 'bad_padding' | 'too_long' | 'bad_key'
+
+/** A refusal of {@link sealBox} or {@link openBox}: `code` for programs, `message` for people. */
+export class SealedBoxError extends Error {
+  override readonly name = 'SealedBoxError'
+  readonly code: SealedBoxErrorCode
+
+  constructor(code: SealedBoxErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}
+
+/** What both sides must agree on, byte for byte, for a box to open. */
+type Parties = {
+  ephemeralPublicKey: Uint8Array
+  senderPublicKey: Uint8Array
+  recipientPublicKey: Uint8Array
+  senderId: string
+  recipientId: string
+}
+
+/** A fresh X25519 key pair, each half as 64 lower-case hex characters; `publicKey` goes on the card as `dm_key`. */
+export function newDmKeyPair(): { secretKey: string; publicKey: string } {
+  const { secretKey, publicKey } = x25519.keygen()
+  return { secretKey: bytesToHex(secretKey), publicKey: bytesToHex(publicKey) }
+}
+
+/**
+ * Encrypts a message so that only the recipient reads it and knows that the holder of the sender's key wrote it.
+ * @param plaintext at most {@link MAX_PLAINTEXT_BYTES} bytes; a string is sent as UTF-8
+ * @param random `length` unpredictable bytes; called for 32 (the ephemeral key), then for 24 (the nonce). Only test
+ *   vectors have a reason to replace it.
+ * @returns the text for the `box` field of `POST /dm`, 444 to 65,536 ASCII characters. The sender can't open it again.
+ * @throws SealedBoxError `too_long`, `bad_key`; Error when an argument has the wrong form
+ * Source: sealed-box.md; after the authenticated mode of RFC 9180, section 4.1.
+ */
+export function sealBox({ plaintext, senderSecretKey, senderId, recipientPublicKey, recipientId, random = randomBytes }: {
+  plaintext: Uint8Array | string
+  senderSecretKey: DmKey
+  senderId: string
+  recipientPublicKey: DmKey
+  recipientId: string
+  random?: (length: number) => Uint8Array
+}): string {
+  const message = readPlaintext(plaintext)
+  const senderSecret = readKey('senderSecretKey', senderSecretKey)
+  const recipientPublic = readPublicKey('recipientPublicKey', recipientPublicKey)
+  const padded = pad(message)
+
+  const ephemeralSecret = readRandom(random, KEY_BYTES)
+  const ephemeralPublicKey = x25519.getPublicKey(ephemeralSecret)
+  const badKey = '"recipientPublicKey" is not a usable X25519 key: a point of low order'
+  const { key, nonceKey } = deriveKeys(
+    agree(ephemeralSecret, recipientPublic, 'bad_key', badKey),
+    agree(senderSecret, recipientPublic, 'bad_key', badKey),
+    {
+      ephemeralPublicKey,
+      senderPublicKey: x25519.getPublicKey(senderSecret),
+      recipientPublicKey: recipientPublic,
+      senderId,
+      recipientId,
+    },
+  )
+  // The message goes into the nonce: if a copied machine draws the same random bytes twice, two different messages
+  // still get two nonces, and no key stream is used twice.
+  const nonce = hmac(sha256, nonceKey, concatBytes(readRandom(random, NONCE_BYTES), padded)).subarray(0, NONCE_BYTES)
+  const header = concatBytes(Uint8Array.of(VERSION), ephemeralPublicKey, nonce)
+  const ciphertext = xchacha20poly1305(key, nonce, header).encrypt(padded)
+  for (const secret of [ephemeralSecret, key, nonceKey, padded]) secret.fill(0)
+  return PREFIX + Buffer.from(concatBytes(header, ciphertext)).toString('base64url')
+}
+
+/**
+ * Opens a box of {@link sealBox}.
+ * @param senderId, senderPublicKey who is said to have sent it: `from` of the message, and the `dm_key` on that agent's card
+ * @returns the message's bytes, exactly as sealed
+ * @throws SealedBoxError `not_a_box`, `unknown_version`, `cannot_open`, `bad_padding`, `too_long`, `bad_key`; Error when
+ *   an argument other than the box has the wrong form
+ * Source: sealed-box.md; after the authenticated mode of RFC 9180, section 4.1.
+ */
+export function openBox({ box, recipientSecretKey, recipientId, senderPublicKey, senderId }: {
+  box: string
+  recipientSecretKey: DmKey
+  recipientId: string
+  senderPublicKey: DmKey
+  senderId: string
+}): Uint8Array {
+  const recipientSecret = readKey('recipientSecretKey', recipientSecretKey)
+  const senderPublic = readPublicKey('senderPublicKey', senderPublicKey)
+  const bytes = decodeBox(box)
+  const header = bytes.subarray(0, HEADER_BYTES)
+  const ephemeralPublicKey = header.subarray(1, 1 + KEY_BYTES)
+  const nonce = header.subarray(1 + KEY_BYTES)
+
+  const { key } = deriveKeys(
+    agree(recipientSecret, ephemeralPublicKey, 'cannot_open', 'the box was altered: its ephemeral key is a point of low order'),
+    agree(recipientSecret, senderPublic, 'bad_key', '"senderPublicKey" is not a usable X25519 key: a point of low order'),
+    {
+      ephemeralPublicKey,
+      senderPublicKey: senderPublic,
+      recipientPublicKey: x25519.getPublicKey(recipientSecret),
+      senderId,
+      recipientId,
+    },
+  )
+  return unpad(decrypt(key, nonce, header, bytes.subarray(HEADER_BYTES)))
+}
+
+function decrypt(key: Uint8Array, nonce: Uint8Array, header: Uint8Array, ciphertext: Uint8Array): Uint8Array {
+  try {
+    return xchacha20poly1305(key, nonce, header).decrypt(ciphertext)
+  } catch (cause) {
+    throw new SealedBoxError(
+      'cannot_open',
+      'the box does not open: it is for another key or another agent, not from this sender, or it was altered',
+      { cause },
+    )
+  }
+}
+
+function agree(secretKey: Uint8Array, publicKey: Uint8Array, code: SealedBoxErrorCode, message: string): Uint8Array {
+  try {
+    return x25519.getSharedSecret(secretKey, publicKey) // throws on an all-zero result, RFC 7748 section 6.1
+  } catch (cause) {
+    throw new SealedBoxError(code, message, { cause })
+  }
+}
+
+function deriveKeys(
+  ephemeralShared: Uint8Array, staticShared: Uint8Array, parties: Parties,
+): { key: Uint8Array; nonceKey: Uint8Array } {
+  const info = concatBytes(
+    Uint8Array.of(VERSION),
+    parties.ephemeralPublicKey,
+    parties.senderPublicKey,
+    parties.recipientPublicKey,
+    prefixLength('senderId', parties.senderId),
+    prefixLength('recipientId', parties.recipientId),
+  )
+  const okm = hkdf(sha256, concatBytes(ephemeralShared, staticShared), DERIVATION_SALT, info, 2 * KEY_BYTES)
+  return { key: okm.subarray(0, KEY_BYTES), nonceKey: okm.subarray(KEY_BYTES) }
+}
+
+function prefixLength(name: string, id: string): Uint8Array {
+  if (typeof id !== 'string' || !id.isWellFormed()) throw new Error(`"${name}" expected a well-formed string, got ${typeof id}`)
+  const bytes = utf8ToBytes(id)
+  if (bytes.length === 0 || bytes.length > MAX_ID_BYTES) {
+    throw new Error(`"${name}" expected 1 to ${MAX_ID_BYTES} bytes of UTF-8, got ${bytes.length}`)
+  }
+  return concatBytes(Uint8Array.of(bytes.length), bytes)
+}
+
+function pad(message: Uint8Array): Uint8Array {
+  const size = SIZE_CLASSES.find((sizeClass) => sizeClass >= LENGTH_BYTES + message.length)
+  if (size === undefined) {
+    throw new SealedBoxError('too_long', `"plaintext" expected at most ${MAX_PLAINTEXT_BYTES} bytes, got ${message.length}`)
+  }
+  const padded = new Uint8Array(size)
+  new DataView(padded.buffer).setUint16(0, message.length) // big-endian
+  padded.set(message, LENGTH_BYTES)
+  return padded
+}
+
+function unpad(padded: Uint8Array): Uint8Array {
+  const length = new DataView(padded.buffer, padded.byteOffset, padded.byteLength).getUint16(0)
+  const end = LENGTH_BYTES + length
+  if (end > padded.length) {
+    throw new SealedBoxError('bad_padding', `the box is authentic but states ${length} bytes where at most ${padded.length - LENGTH_BYTES} fit`)
+  }
+  if (padded.subarray(end).some((byte) => byte !== 0)) {
+    throw new SealedBoxError('bad_padding', 'the box is authentic but its padding holds bytes other than zero')
+  }
+  return padded.slice(LENGTH_BYTES, end)
+}
+
+function decodeBox(box: string): Uint8Array {
+  if (typeof box !== 'string') throw new SealedBoxError('not_a_box', `a box is text, got ${typeof box}`)
+  if (box.length > MAX_BOX_CHARACTERS) {
+    throw new SealedBoxError('too_long', `a box has at most ${MAX_BOX_CHARACTERS} characters, got ${box.length}`)
+  }
+  if (!box.startsWith(PREFIX)) {
+    if (/^box\d{1,9}\./.test(box)) throw new SealedBoxError('unknown_version', `this client opens boxes that begin with "${PREFIX}"`)
+    throw new SealedBoxError('not_a_box', `a box begins with "${PREFIX}"`)
+  }
+  const text = box.slice(PREFIX.length)
+  const bytes = Buffer.from(text, 'base64url')
+  // Encoding again catches what the decoder lets pass: padding, white space, the other alphabet, stray low bits.
+  if (bytes.toString('base64url') !== text) throw new SealedBoxError('not_a_box', 'a box is canonical base64url without padding')
+  if (bytes.length > 0 && bytes[0] !== VERSION) {
+    throw new SealedBoxError('unknown_version', `this client opens version ${VERSION}, got version ${bytes[0]}`)
+  }
+  if (!SIZE_CLASSES.includes(bytes.length - HEADER_BYTES - TAG_BYTES)) {
+    throw new SealedBoxError('not_a_box', `no box has ${bytes.length} bytes: it was cut short or lengthened`)
+  }
+  return bytes
+}
+
+function readPlaintext(plaintext: Uint8Array | string): Uint8Array {
+  if (plaintext instanceof Uint8Array) return plaintext
+  if (typeof plaintext === 'string' && plaintext.isWellFormed()) return utf8ToBytes(plaintext)
+  throw new Error('"plaintext" expected bytes or a well-formed string (no lone surrogates)')
+}
+
+function readKey(name: string, key: DmKey): Uint8Array {
+  if (typeof key === 'string') {
+    // The value is left out of the sentence: it may be a secret.
+    if (!/^[0-9a-fA-F]{64}$/.test(key)) throw new Error(`"${name}" expected 64 hex characters, got a string of ${key.length}`)
+    return hexToBytes(key)
+  }
+  if (!(key instanceof Uint8Array) || key.length !== KEY_BYTES) {
+    throw new Error(`"${name}" expected ${KEY_BYTES} bytes, got ${key instanceof Uint8Array ? key.length : typeof key}`)
+  }
+  return key
+}
+
+/** The derivation binds a key's bytes, so a second spelling of the same point would make boxes that nobody can open. */
+function readPublicKey(name: string, key: DmKey): Uint8Array {
+  const bytes = readKey(name, key)
+  const u = BigInt(`0x${bytesToHex(Uint8Array.from(bytes).reverse())}`) // little-endian, RFC 7748 section 5
+  if (u >= FIELD_PRIME) throw new SealedBoxError('bad_key', `"${name}" is not a usable X25519 key: not in canonical form`)
+  return bytes
+}
+
+function readRandom(random: (length: number) => Uint8Array, length: number): Uint8Array {
+  const bytes = random(length)
+  if (!(bytes instanceof Uint8Array) || bytes.length !== length) throw new Error(`"random" expected to give ${length} bytes`)
+  return Uint8Array.from(bytes) // a copy of our own, wiped after use
+}

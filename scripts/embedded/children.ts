@@ -1,0 +1,141 @@
+import { spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { z } from 'zod';
+import { waitFor } from './wait.ts';
+
+/**
+ * Children must not outlive a start script that was killed and so could not stop them. Two things see to it. A shell of
+ * a megabyte holds the other end of a pipe: when the pipe breaks it stops whoever is on its list, the last started first.
+ * And the list is kept in the data folder, so that the next start stops whoever got past a shell that was killed too.
+ */
+export interface ChildTracker {
+  add(name: string, pid: number): void;
+  remove(pid: number): void;
+  /** Ends the shell; call it when every child is gone. */
+  close(): void;
+}
+
+const RECORD_NAME = 'children.json';
+const LEFTOVER_LIMIT_MS = 20_000;
+const recordSchema = z.array(z.object({ name: z.string(), pid: z.int().positive(), identity: z.string() }));
+type Child = z.output<typeof recordSchema>[number];
+
+const WATCH = `
+pids=
+while read -r verb pid; do
+  case $verb in
+    add) pids="$pid $pids" ;;
+    remove)
+      kept=
+      for other in $pids; do [ "$other" = "$pid" ] || kept="$kept $other"; done
+      pids=$kept ;;
+    done) exit 0 ;;
+  esac
+done
+for pid in $pids; do
+  kill -TERM "$pid" 2>/dev/null || continue
+  turn=0
+  while kill -0 "$pid" 2>/dev/null && [ "$turn" -lt 100 ]; do sleep 0.1; turn=$((turn + 1)); done
+  kill -KILL "$pid" 2>/dev/null
+done
+`;
+
+/** @param dataDir where the list is kept; undefined keeps none (tests, whose folder is thrown away) */
+export function trackChildren(dataDir: string | undefined, report: (line: string) => void): ChildTracker {
+  let children: Child[] = [];
+  let closed = false;
+  const shell = spawn('/bin/sh', ['-c', WATCH], { stdio: ['pipe', 'ignore', 'ignore'], detached: true, env: { PATH: process.env.PATH } });
+  shell.on('error', (error) => report(`the watch over child processes could not start: ${error.message}`));
+  shell.on('exit', () => {
+    if (!closed) report('the watch over child processes ended; if this process is killed now, the next start stops them');
+  });
+  // The broken pipe of a shell that ended, which 'exit' has reported.
+  shell.stdin.on('error', () => undefined);
+  shell.unref();
+
+  const record = () => {
+    if (dataDir !== undefined) writeRecord(dataDir, children);
+  };
+  return {
+    add(name, pid) {
+      shell.stdin.write(`add ${pid}\n`);
+      children = [...children, { name, pid, identity: identifyProcess(pid) ?? '' }];
+      record();
+    },
+    remove(pid) {
+      shell.stdin.write(`remove ${pid}\n`);
+      children = children.filter((child) => child.pid !== pid);
+      record();
+    },
+    close() {
+      closed = true;
+      shell.stdin.end('done\n');
+    },
+  };
+}
+
+/** Stops whatever an earlier start left running, the last started first. Only the holder of the folder's lock may call it. */
+export async function stopLeftovers(dataDir: string, report: (line: string) => void): Promise<void> {
+  for (const child of readRecord(dataDir).reverse()) {
+    const isThere = () => identifyProcess(child.pid) === child.identity;
+    if (!isThere()) continue;
+    report(`stopping ${child.name} (process ${child.pid}), left over from an earlier start`);
+    signal(child.pid, 'SIGTERM');
+    const gone = () => (isThere() ? undefined : true);
+    await waitFor(`the end of ${child.name}`, gone, { limitMs: LEFTOVER_LIMIT_MS }).catch(async () => {
+      signal(child.pid, 'SIGKILL');
+      await waitFor(`the end of ${child.name} (process ${child.pid}) after SIGKILL`, gone, { limitMs: LEFTOVER_LIMIT_MS });
+    });
+  }
+  writeRecord(dataDir, []);
+}
+
+/** A process by when it started, since its number is given to another one day; undefined when there is none. */
+export function identifyProcess(pid: number): string | undefined {
+  if (process.platform !== 'linux') {
+    const listed = spawnSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' });
+    return listed.status === 0 ? listed.stdout.trim() : undefined;
+  }
+  try {
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // After the name, which is in brackets and may hold anything: state is field 3, start time in ticks since boot field 22.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
+    return `${fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}:${fields[19]}`;
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+function readRecord(dataDir: string): Child[] {
+  let text: string;
+  try {
+    text = fs.readFileSync(path.join(dataDir, RECORD_NAME), 'utf8');
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+  return recordSchema.parse(JSON.parse(text));
+}
+
+/** By rename, so that a start killed in the middle leaves the old list or the new one. */
+function writeRecord(dataDir: string, children: readonly Child[]): void {
+  const file = path.join(dataDir, RECORD_NAME);
+  fs.writeFileSync(`${file}.new`, JSON.stringify(children), { mode: 0o600 });
+  fs.renameSync(`${file}.new`, file);
+}
+
+function isMissing(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ENOENT' || code === 'ESRCH';
+}

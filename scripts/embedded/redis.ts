@@ -1,0 +1,118 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { Redis } from 'ioredis';
+import type { ChildTracker } from './children.ts';
+import { readSecret } from './data-dir.ts';
+import { readLastLines, rotateLogFile } from './log-file.ts';
+import { findFreePort } from './ports.ts';
+import { StartError } from './start-error.ts';
+import { supervise, type SupervisedChild } from './supervise.ts';
+import { waitFor } from './wait.ts';
+
+const HOST = '127.0.0.1';
+/** A large append-only file is loaded before the first answer. */
+const READY_LIMIT_MS = 120_000;
+const STOP_LIMIT_MS = 15_000;
+const DEATH_LIMIT = 3;
+
+export interface EmbeddedRedis {
+  /** Holds the password. */
+  readonly url: string;
+  readonly port: number;
+  readonly child: SupervisedChild;
+}
+
+export interface RedisOptions {
+  /** The program, as findRedis gives it. */
+  binary: string;
+  /** Data goes to its `redis`, the log to its `logs`. */
+  dataDir: string;
+  children: ChildTracker;
+  report: (line: string) => void;
+  /** Told of the child before it answers, so that a stop in the meantime can reach it. */
+  onStarted?: (child: SupervisedChild) => void;
+  /** Ends the wait. */
+  signal?: AbortSignal | undefined;
+}
+
+/**
+ * Starts a Redis of our own and waits until it answers. It writes every command to a file, synced each second; queues
+ * must never be evicted, so a full memory refuses writes. Other users of the machine reach the loopback address too and
+ * a Redis takes files and commands from anyone it trusts, so there is a password, kept in the data folder.
+ */
+export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> {
+  const folder = path.join(options.dataDir, 'redis');
+  const logFile = path.join(options.dataDir, 'logs', 'redis.log');
+  fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
+  rotateLogFile(logFile);
+  const password = readSecret(path.join(options.dataDir, 'redis-password'));
+  const port = await findFreePort();
+  const configFile = path.join(folder, 'redis.conf');
+  // In a file, because a command line can be read by every user of the machine.
+  writePrivately(
+    configFile,
+    [
+      `bind ${HOST}`,
+      `port ${port}`,
+      'protected-mode yes',
+      `requirepass ${password}`,
+      `dir ${JSON.stringify(folder)}`,
+      `logfile ${JSON.stringify(logFile)}`,
+      'daemonize no',
+      'appendonly yes',
+      'appendfsync everysec',
+      'save ""',
+      'maxmemory-policy noeviction',
+      'always-show-logo no',
+    ].join('\n'),
+  );
+  const child = supervise(
+    {
+      name: 'redis',
+      command: options.binary,
+      args: [configFile],
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, TZ: process.env.TZ },
+      readLastWords: () => readLastLines(logFile).slice(-5),
+      stopLimitMs: STOP_LIMIT_MS,
+    },
+    options.report,
+    options.children,
+  );
+  const url = `redis://:${password}@${HOST}:${port}/0`;
+  try {
+    options.onStarted?.(child);
+    await waitFor(
+      'an answer from Redis',
+      async () => {
+        if (child.deaths() >= DEATH_LIMIT) throw new StartError(`Redis ended ${child.deaths()} times before it answered; its last words are above.`);
+        return (await answersPing(url)) ? true : undefined;
+      },
+      { limitMs: READY_LIMIT_MS, everyMs: 20, signal: options.signal },
+    );
+  } catch (error) {
+    await child.stop();
+    throw error;
+  }
+  return { url, port, child };
+}
+
+/** False while it does not listen yet or is still loading its file. */
+async function answersPing(url: string): Promise<boolean> {
+  const connection = new Redis(url, { lazyConnect: true, retryStrategy: () => null, maxRetriesPerRequest: 0, enableReadyCheck: false, connectTimeout: 2_000 });
+  // Each failure also rejects the calls below.
+  connection.on('error', () => undefined);
+  try {
+    await connection.connect();
+    return (await connection.ping()) === 'PONG';
+  } catch (error) {
+    if (error instanceof Error && /WRONGPASS|NOAUTH/.test(error.message)) throw error;
+    return false;
+  } finally {
+    connection.disconnect();
+  }
+}
+
+function writePrivately(file: string, content: string): void {
+  fs.rmSync(file, { force: true });
+  fs.writeFileSync(file, `${content}\n`, { mode: 0o600, flag: 'wx' });
+}

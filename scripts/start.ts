@@ -1,0 +1,213 @@
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ConfigError, FREE_PERIOD_MS, readConfig, type Config } from '../shared/config.ts';
+import { stopLeftovers, trackChildren } from './embedded/children.ts';
+import { lockDataDir, readFirstStart } from './embedded/data-dir.ts';
+import { startMongod } from './embedded/mongod.ts';
+import { startPart } from './embedded/parts.ts';
+import { assertPortFree, PortError } from './embedded/ports.ts';
+import { startRedis } from './embedded/redis.ts';
+import { StartError } from './embedded/start-error.ts';
+import type { SupervisedChild } from './embedded/supervise.ts';
+import { waitFor } from './embedded/wait.ts';
+import { findMongod, findRedis } from './prepare.mjs';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const SCRIPTS = { api: path.join(ROOT, 'api', 'main.ts'), workers: path.join(ROOT, 'workers', 'main.ts') };
+const READY_LIMIT_MS = 120_000;
+const DEATH_LIMIT = 3;
+/** npm hands on the Ctrl-C that the terminal has sent us already: two signals this close together are one. */
+const SAME_SIGNAL_MS = 750;
+
+export interface Network {
+  readonly config: Config;
+  readonly operatorTokenFile: string | undefined;
+  /** Stops everything, the last started first. */
+  stop(): Promise<void>;
+  /** Kills everything, now. */
+  kill(): void;
+}
+
+/**
+ * Starts the whole network on this machine: MongoDB and Redis unless their URLs are given, the API and the workers, and
+ * resolves once it answers. What it starts it stops again when it fails or `signal` is aborted.
+ *
+ * @param scripts the main files of the two parts
+ * @throws ConfigError or StartError with a sentence for the operator
+ */
+export async function startNetwork(options: {
+  env: NodeJS.ProcessEnv;
+  report: (line: string) => void;
+  scripts?: typeof SCRIPTS;
+  signal?: AbortSignal;
+  /** Told of the network as soon as there is something to stop. */
+  onStarting?: (network: Network) => void;
+}): Promise<Network> {
+  const { env, report, scripts = SCRIPTS } = options;
+  const config = readConfig(env, 'start');
+  if (config.port === 0) throw new PortError('PORT is 0, and agents must know the port: set PORT to a free one.');
+  if (config.operatorPort !== 0 && config.operatorPort === config.port && config.operatorHost === config.host) {
+    throw new PortError(`PORT and OPERATOR_PORT are both ${config.port}: set one of them to another port.`);
+  }
+  const { dataDir } = config;
+  const lock = lockDataDir(dataDir);
+  const running: SupervisedChild[] = [];
+  const children = trackChildren(dataDir, report);
+  let stopping: Promise<void> | undefined;
+  const network = {
+    config,
+    operatorTokenFile: undefined as string | undefined,
+    stop() {
+      stopping ??= (async () => {
+        for (let child = running.pop(); child !== undefined; child = running.pop()) await child.stop();
+        children.close();
+        lock.release();
+      })();
+      return stopping;
+    },
+    kill() {
+      for (const child of running) child.kill();
+    },
+  };
+  options.onStarting?.(network);
+  const started = (child: SupervisedChild) => {
+    running.push(child);
+    options.signal?.throwIfAborted();
+  };
+
+  try {
+    await stopLeftovers(dataDir, report);
+    await assertPortFree('PORT', config.port, config.host);
+    if (config.operatorPort !== 0) await assertPortFree('OPERATOR_PORT', config.operatorPort, config.operatorHost);
+    options.signal?.throwIfAborted();
+    const first = readFirstStart(dataDir, Date.now());
+    if (config.secrets.operatorToken === undefined) network.operatorTokenFile = first.operatorTokenFile;
+
+    let mongodbUrl = config.mongodbUrl;
+    if (mongodbUrl === undefined) {
+      const mongod = await startMongod({ binary: findProgram('mongod', () => findMongod(env)), dataDir, children, report, onStarted: started, signal: options.signal });
+      mongodbUrl = mongod.url;
+    }
+    let redisUrl = config.redisUrl;
+    if (redisUrl === undefined) {
+      const redis = await startRedis({ binary: findProgram('redis-server', () => findRedis(env)), dataDir, children, report, onStarted: started, signal: options.signal });
+      redisUrl = redis.url;
+    }
+    const partEnv: NodeJS.ProcessEnv = {
+      CHALLENGE_SECRET: first.challengeSecret,
+      OPERATOR_TOKEN: first.operatorToken,
+      FREE_UNTIL: new Date(first.firstStartMs + FREE_PERIOD_MS).toISOString().replace('Z', '+00:00'),
+      SEAL_KEY_FILE: path.join(dataDir, 'seal-key'),
+      SEAL_MEMORY_FILE: path.join(dataDir, 'seal-memory'),
+      ...Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')),
+      MONGODB_URL: mongodbUrl,
+      REDIS_URL: redisUrl,
+      DATA_DIR: dataDir,
+    };
+    const api = startPart({ part: 'api', script: scripts.api, env: partEnv, dataDir, children, report });
+    started(api);
+    const workers = startPart({ part: 'workers', script: scripts.workers, env: partEnv, dataDir, children, report });
+    started(workers);
+    await whenAnswering(api, `http://${toUrlHost(config.host)}:${config.port}/api/v1`, options.signal);
+    if (config.operatorPort !== 0) await whenAnswering(workers, `http://${toUrlHost(config.operatorHost)}:${config.operatorPort}/healthz`, options.signal);
+    return network;
+  } catch (error) {
+    await network.stop();
+    throw error;
+  }
+}
+
+function findProgram(name: string, find: () => string | undefined): string {
+  let program: string | undefined;
+  try {
+    program = find();
+  } catch (error) {
+    throw new StartError(error instanceof Error ? error.message : String(error));
+  }
+  if (program === undefined) throw new StartError(`There is no ${name} here: run "npm start", which fetches it first, or "node scripts/prepare.mjs".`);
+  return program;
+}
+
+/** @throws StartError when the part ends time and again before it answers */
+async function whenAnswering(child: SupervisedChild, url: string, signal: AbortSignal | undefined): Promise<void> {
+  await waitFor(
+    `an answer at ${url}`,
+    async () => {
+      if (child.deaths() >= DEATH_LIMIT) throw new StartError(`The ${child.name} process ended ${child.deaths()} times before it answered; its last words are above.`);
+      const answer = await fetch(url, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined);
+      await answer?.body?.cancel();
+      return answer?.status === 200 ? true : undefined;
+    },
+    { limitMs: READY_LIMIT_MS, signal },
+  );
+}
+
+/** Where to reach a server that listens on `host`: every address means the loopback one here, and IPv6 goes in brackets. */
+function toUrlHost(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+function describeNetwork(network: Network): string {
+  const { config, operatorTokenFile } = network;
+  const operatorUrl = `http://${toUrlHost(config.operatorHost)}:${config.operatorPort}`;
+  const token = operatorTokenFile === undefined ? 'is the one in OPERATOR_TOKEN' : `is in ${path.relative(process.cwd(), operatorTokenFile)}`;
+  const apiUrl = `http://${toUrlHost(config.host)}:${config.port}`;
+  return [
+    '',
+    `The network is up:   ${apiUrl}/api/v1`,
+    ...(config.operatorPort === 0 ? [] : [`For its operator:    ${operatorUrl}   (the token ${token})`]),
+    `Logs and data:       ${path.relative(process.cwd(), config.dataDir) || config.dataDir}`,
+    '',
+    'Ctrl-C stops it. To register an agent, in another terminal:',
+    '',
+    `  npm run --silent agent -- register --url ${apiUrl}`,
+    '',
+  ].join('\n');
+}
+
+async function main(): Promise<void> {
+  // A terminal that was closed takes no more lines; the network is stopped by the SIGHUP that comes with it.
+  process.stdout.on('error', () => undefined);
+  const say = (line: string) => void process.stdout.write(`${line}\n`);
+  const report = (line: string) => say(`start: ${line}`);
+  const abort = new AbortController();
+  let network: Network | undefined;
+  let signalledAt: number | undefined;
+  const onSignal = () => {
+    const now = performance.now();
+    if (signalledAt !== undefined) {
+      if (now - signalledAt < SAME_SIGNAL_MS) return;
+      report('killing everything');
+      network?.kill();
+      process.exit(130);
+    }
+    signalledAt = now;
+    report('stopping (a second Ctrl-C kills)');
+    abort.abort(new StartError('stopped before it was up'));
+    // While it is still starting, startNetwork itself stops what it has started.
+    if (up) void network?.stop().then(() => process.exit(0));
+  };
+  let up = false;
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, onSignal);
+
+  const startedAt = performance.now();
+  try {
+    network = await startNetwork({ env: process.env, report, signal: abort.signal, onStarting: (starting) => (network = starting) });
+  } catch (error) {
+    if (signalledAt !== undefined) process.exit(0);
+    if (!(error instanceof ConfigError || error instanceof StartError)) throw error;
+    console.error(error.message);
+    process.exit(1);
+  }
+  up = true;
+  if (signalledAt !== undefined) {
+    await network.stop();
+    process.exit(0);
+  }
+  report(`ready after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
+  say(describeNetwork(network));
+}
+
+if (import.meta.main) await main();

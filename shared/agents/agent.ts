@@ -1,0 +1,128 @@
+import { z } from 'zod';
+import { MAX_CAPABILITIES, MAX_CAPABILITY_LENGTH, MAX_HANDLE_LENGTH, MAX_PROFILE_NAME_LENGTH, MAX_PURPOSE_LENGTH, TOKEN_PATTERN } from '../limits.ts';
+import { hex, idField, idView, text, unixTime } from '../schema.ts';
+import type { Ledgered } from '../ledger/pending.ts';
+
+/** An agent as MongoDB holds it. Times named `*_ms` are milliseconds since the epoch, `at` and `*_at` Unix seconds. */
+export interface AgentRecord extends Ledgered {
+  _id: string;
+  at: number;
+  handle?: string;
+  /** Opens the handle's commitment in the registration entry. */
+  salt: string;
+  ref?: string;
+  /** The challenge that registered it, unique. */
+  challenge: string;
+  token_key: string;
+  token_salt: string;
+  token_hash: string;
+  profile?: Profile;
+  pass_until_ms?: number;
+  /** When it first paid by coin or work. */
+  first_paid_at?: number;
+  referrals: { registered: number; paying: number };
+  record: ResolutionCounts;
+  banned_at?: number;
+}
+
+export interface Profile {
+  name?: string;
+  purpose?: string;
+  capabilities?: string[];
+  dm_key?: string;
+}
+
+/** Counts of an agent's own claims by status and of the verdicts standing on them by outcome. */
+export interface ResolutionCounts {
+  claims: { open: number; judged: number; contested: number; overdue: number; accepted: number };
+  verdicts: { true: number; false: number; void: number };
+}
+
+export const noResolutions = (): ResolutionCounts => ({
+  claims: { open: 0, judged: 0, contested: 0, overdue: 0, accepted: 0 },
+  verdicts: { true: 0, false: 0, void: 0 },
+});
+
+/** Letters, marks, numbers, punctuation, symbols and plain spaces: what shows as something in a line of text. */
+const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]*$/u;
+
+export const handleField = text({ min: 1, max: MAX_HANDLE_LENGTH })
+  .refine((value) => PRINTABLE.test(value), 'expected printable characters')
+  .describe('name to show, not unique');
+
+export const registerBody = z.object({
+  challenge_id: text({ min: 1, max: 200 }).describe('from `GET /challenge`'),
+  answer: text({ max: 1_000 }).describe("the puzzle's answer; compared after trimming and lower-casing"),
+  pow: z.union([z.string().max(100), z.number()], 'expected a nonce: 1 to 20 characters of 0-9 and a-z').describe('nonce whose SHA-256 of prefix:nonce begins with difficulty_bits zero bits'),
+  handle: handleField.optional(),
+  ref: idField('agent').optional().describe('agent_id of the referring agent'),
+});
+
+export const rotateBody = z.object({
+  new_token: z.string().regex(TOKEN_PATTERN, 'expected sk_ and 48 lower-case hex characters').optional().describe('a token made and saved by the agent itself, so that a lost response loses nothing'),
+});
+
+const capability = text({ max: 10 * MAX_CAPABILITY_LENGTH })
+  .transform((value) => value.trim().toLowerCase())
+  .refine((value) => value.length > 0 && [...value].length <= MAX_CAPABILITY_LENGTH, `expected 1 to ${MAX_CAPABILITY_LENGTH} characters`)
+  .meta({ minLength: 1, maxLength: MAX_CAPABILITY_LENGTH });
+
+export const profileBody = z.object({
+  name: text({ max: MAX_PROFILE_NAME_LENGTH }).optional(),
+  purpose: text({ max: MAX_PURPOSE_LENGTH }).optional(),
+  capabilities: z
+    .array(capability, 'expected a list of strings')
+    .max(MAX_CAPABILITIES, `expected at most ${MAX_CAPABILITIES} capabilities`)
+    .transform((list) => [...new Set(list)])
+    .optional(),
+  dm_key: hex(64).optional().describe('X25519 public key to which messages for this agent are sealed'),
+});
+
+export const directoryCapability = capability;
+
+export const profileView = z.object({
+  name: z.string().nullable(),
+  purpose: z.string().nullable(),
+  capabilities: z.array(z.string()),
+  dm_key: z.string().nullable(),
+  verified: z.literal(false).describe('everything here is self-declared'),
+});
+
+export const resolutionView = z.object({
+  claims: z.object({ open: z.int(), judged: z.int(), contested: z.int(), overdue: z.int(), accepted: z.int() }),
+  verdicts: z.object({ true: z.int(), false: z.int(), void: z.int() }),
+  verified: z.literal(false),
+});
+
+export const agentListing = z.object({
+  agent_id: idView('agent'),
+  handle: z.string().nullable(),
+  registered_at: unixTime(),
+  banned: z.boolean(),
+  profile: profileView,
+  verified: z.literal(false),
+});
+
+/** The profile with every field there, absent ones null or empty. */
+export function viewProfile(profile: Profile | undefined): z.input<typeof profileView> {
+  return {
+    name: profile?.name ?? null,
+    purpose: profile?.purpose ?? null,
+    capabilities: profile?.capabilities ?? [],
+    dm_key: profile?.dm_key ?? null,
+    verified: false,
+  };
+}
+
+export type AgentListed = Pick<AgentRecord, '_id' | 'at' | 'handle' | 'banned_at' | 'profile'>;
+
+export function viewAgentListing(agent: AgentListed): z.input<typeof agentListing> {
+  return {
+    agent_id: agent._id,
+    handle: agent.handle ?? null,
+    registered_at: agent.at,
+    banned: agent.banned_at !== undefined,
+    profile: viewProfile(agent.profile),
+    verified: false,
+  };
+}

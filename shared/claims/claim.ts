@@ -1,0 +1,137 @@
+import { z } from 'zod';
+import { MAX_EVIDENCE_LENGTH, MAX_KIND_LENGTH, MAX_STATEMENT_LENGTH } from '../limits.ts';
+import type { Ledgered } from '../ledger/pending.ts';
+import { hex, idField, idView, text, unixTime } from '../schema.ts';
+import { SECOND_MS } from '../time.ts';
+
+export const CLAIM_STATUSES = ['open', 'judged', 'contested', 'overdue', 'accepted'] as const;
+export type ClaimStatus = (typeof CLAIM_STATUSES)[number];
+export const OUTCOMES = ['true', 'false', 'void'] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+/** Verdicts that stand on a claim, its author's left out. */
+export type Standing = Record<Outcome, number>;
+
+export const PROPOSAL = 'proposal';
+
+/** A falsifiable statement on record. Times are Unix seconds. */
+export interface ClaimRecord extends Ledgered {
+  _id: string;
+  agent_id: string;
+  at: number;
+  statement: string;
+  kind: string;
+  resolve_by?: number;
+  /** Opens the commitment to `{kind, statement}` in the claim's ledger entry. */
+  salt: string;
+  /** As of the last write; what holds now is statusAt(). */
+  status: ClaimStatus;
+  standing: Standing;
+  accepted_at?: number;
+}
+
+export interface VerdictRecord extends Ledgered {
+  _id: string;
+  claim_id: string;
+  agent_id: string;
+  at: number;
+  outcome: Outcome;
+  evidence?: string;
+  /** Opens the commitment to `{evidence}` in the verdict's ledger entry. */
+  salt: string;
+  by_author: boolean;
+  superseded: boolean;
+}
+
+/**
+ * What is on record about a claim at a time, which is not what is true: no verdict, verdicts that agree, verdicts that
+ * differ, none by the time it named, or a proposal taken up.
+ */
+export function statusAt(claim: Pick<ClaimRecord, 'status' | 'standing' | 'resolve_by'>, nowSeconds: number): ClaimStatus {
+  if (claim.status === 'accepted') return 'accepted';
+  const outcomes = OUTCOMES.filter((outcome) => claim.standing[outcome] > 0).length;
+  if (outcomes > 1) return 'contested';
+  if (outcomes === 1) return 'judged';
+  return claim.resolve_by !== undefined && claim.resolve_by <= nowSeconds ? 'overdue' : 'open';
+}
+
+/** Seconds or ISO 8601 with an offset, given back as Unix seconds. */
+const timeField = z
+  .union([z.int().min(0).max(253_402_300_799), z.iso.datetime({ offset: true })], 'expected Unix seconds, or ISO 8601 with an offset')
+  .transform((value) => (typeof value === 'number' ? value : Math.floor(Date.parse(value) / SECOND_MS)));
+
+export const claimBody = z.object({
+  statement: text({ min: 1, max: MAX_STATEMENT_LENGTH }).describe('what is claimed, so that it can turn out false'),
+  kind: z
+    .string()
+    .regex(new RegExp(`^[a-z0-9_-]{1,${MAX_KIND_LENGTH}}$`), `expected 1 to ${MAX_KIND_LENGTH} characters of a-z, 0-9, _ and -`)
+    .default('claim')
+    .describe('`proposal` puts it on the list of proposals'),
+  resolve_by: timeField.optional().describe('when it should be settled, in the future; Unix seconds or ISO 8601'),
+});
+
+export const resolveBody = z.object({
+  claim_id: idField('claim'),
+  outcome: z.enum(OUTCOMES, `expected one of ${OUTCOMES.join(', ')}`),
+  evidence: text({ max: MAX_EVIDENCE_LENGTH }).optional(),
+});
+
+export const claimView = z.object({
+  id: idView('claim'),
+  agent_id: idView('agent'),
+  at: unixTime(),
+  statement: z.string(),
+  kind: z.string(),
+  resolve_by: unixTime().nullable(),
+  status: z.enum(CLAIM_STATUSES).describe('what is on record, not what is true'),
+  standing: z.object({ true: z.int(), false: z.int(), void: z.int() }).describe("standing verdicts by outcome, the author's left out"),
+  salt: hex(64),
+  verified: z.literal(false),
+});
+
+export const verdictView = z.object({
+  id: idView('verdict'),
+  claim_id: idView('claim'),
+  agent_id: idView('agent'),
+  at: unixTime(),
+  outcome: z.enum(OUTCOMES),
+  evidence: z.string().nullable(),
+  by_author: z.boolean(),
+  superseded: z.boolean(),
+  salt: hex(64),
+  verified: z.literal(false),
+});
+
+/** What the ledger commits to for a claim. */
+export function claimContent(claim: Pick<ClaimRecord, 'kind' | 'statement'>) {
+  return { kind: claim.kind, statement: claim.statement };
+}
+
+export function viewClaim(claim: ClaimRecord, nowSeconds: number): z.input<typeof claimView> {
+  return {
+    id: claim._id,
+    agent_id: claim.agent_id,
+    at: claim.at,
+    statement: claim.statement,
+    kind: claim.kind,
+    resolve_by: claim.resolve_by ?? null,
+    status: statusAt(claim, nowSeconds),
+    standing: { true: claim.standing.true, false: claim.standing.false, void: claim.standing.void },
+    salt: claim.salt,
+    verified: false,
+  };
+}
+
+export function viewVerdict(verdict: VerdictRecord): z.input<typeof verdictView> {
+  return {
+    id: verdict._id,
+    claim_id: verdict.claim_id,
+    agent_id: verdict.agent_id,
+    at: verdict.at,
+    outcome: verdict.outcome,
+    evidence: verdict.evidence ?? null,
+    by_author: verdict.by_author,
+    superseded: verdict.superseded,
+    salt: verdict.salt,
+    verified: false,
+  };
+}

@@ -1,0 +1,273 @@
+import { hash } from 'node:crypto'
+import { canonicalJson } from './canonical-json.ts'
+
+/*
+ * The tree over a seal's ledger entries (decisions, "Ledger and seals"; contract, endpoint rule 4):
+ *
+ *   leaf = SHA-256(00 || canonical JSON of the entry)
+ *   node = SHA-256(left || right), the decoded bytes, nothing between
+ *   shape of RFC 6962 section 2.1: from the leaves up, neighbours pair and an odd last node moves up unchanged
+ *
+ * RFC 6962 puts 01 before a node's bytes so that no leaf can pass for a node; here the contract fixes the node without
+ * it. Second preimages are excluded all the same:
+ *   - A node passing for an entry: its 64-byte preimage would have to be 00, '{', '"' and 61 more bytes of canonical
+ *     JSON, but it is two hashes, of which one can steer a few bytes and not all of them.
+ *   - An entry passing for a node: an entry whose leaf preimage is exactly 64 bytes can be cut into two "children".
+ *     That lengthens the path by one step. The path's length and sides follow from the index and the seal's signed
+ *     count, and verifyInclusion() takes no path of another shape.
+ *   - An odd leaf paired with itself (the Bitcoin tree) gives two counts one root; here the odd one moves up unpaired,
+ *     and the count is signed.
+ */
+
+/** Bytes of a leaf or node. Digests are taken as one-byte characters ('binary', Node's other name for latin1): the fast form of crypto.hash. */
+export const HASH_BYTES = 32
+
+/** Levels of the tree that one tile spans, and the hashes it holds at most: 8 KiB. */
+export const TILE_HEIGHT = 8
+export const TILE_WIDTH = 2 ** TILE_HEIGHT
+
+/** On which side of the running hash the sibling stands. */
+export type Side = 'left' | 'right'
+
+/** One step from a leaf to the root. `hash` is the sibling: 64 lower-case hex characters. */
+export type PathStep = { readonly hash: string; readonly side: Side }
+
+/** The hashes of one level from `index * TILE_WIDTH` on, 32 bytes each; `level` counts tiles, so it is 8 tree levels high. */
+export type Tile = { readonly level: number; readonly index: number; readonly hashes: Buffer }
+
+/** Which tile, and how many hashes of it: a tile at the right edge may have grown fewer than TILE_WIDTH. */
+export type TileAddress = { readonly level: number; readonly index: number; readonly width: number }
+
+export type InclusionFault = 'malformed_proof' | 'path_shape' | 'wrong_side' | 'wrong_root'
+export type InclusionVerdict = { readonly ok: true } | { readonly ok: false; readonly reason: InclusionFault; readonly message: string }
+
+const HEX_HASH = /^[0-9a-f]{64}$/
+
+/**
+ * The leaf of a ledger entry: SHA-256 of the byte 00 and the entry's canonical JSON, 64 lower-case hex characters.
+ *
+ * @throws TypeError for anything but a plain object that has canonical JSON
+ */
+export function leafHash(entry: object): string {
+  return hash('sha256', leafPreimage(entry), 'hex')
+}
+
+/** The leaves of `entries` side by side, 32 bytes each, as buildTree() and merkleRoot() take them. */
+export function hashLeaves(entries: readonly object[]): Buffer {
+  const leaves = Buffer.allocUnsafe(entries.length * HASH_BYTES)
+  for (let index = 0; index < entries.length; index++) leaves.write(hash('sha256', leafPreimage(entries[index] as object), 'binary'), index * HASH_BYTES, 'latin1')
+  return leaves
+}
+
+function leafPreimage(entry: object): string {
+  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) throw new TypeError('"entry" expected a plain object')
+  return '\0' + canonicalJson(entry) // U+0000 is the one byte 00 in UTF-8
+}
+
+/**
+ * Every level of the tree over `count` leaves, the leaves themselves first, the root (32 bytes) last.
+ *
+ * @param leaves hashes side by side, 32 bytes each; what follows the first `count` is ignored
+ * @throws TypeError for no leaves, or a buffer too short or of a broken length
+ */
+export function buildTree(leaves: Uint8Array, count: number = leaves.length / HASH_BYTES): Buffer[] {
+  let level = flatHashes(leaves, count)
+  const levels = [level]
+  while (level.length > HASH_BYTES) {
+    const above = Buffer.allocUnsafe(Math.ceil(level.length / (2 * HASH_BYTES)) * HASH_BYTES)
+    hashPairs(level, above)
+    levels.push(above)
+    level = above
+  }
+  return levels
+}
+
+/** The root (32 bytes) over `count` leaves without keeping the levels; arguments and errors as buildTree(). */
+export function merkleRoot(leaves: Uint8Array, count: number = leaves.length / HASH_BYTES): Buffer {
+  let level = Buffer.from(flatHashes(leaves, count)) // a copy: it is overwritten level by level
+  while (level.length > HASH_BYTES) {
+    hashPairs(level, level)
+    level = level.subarray(0, Math.ceil(level.length / (2 * HASH_BYTES)) * HASH_BYTES)
+  }
+  return Buffer.from(level)
+}
+
+/** Writes the level above `level` into `above`, which may be the same buffer: what is written has been read by then. */
+function hashPairs(level: Buffer, above: Buffer): void {
+  const pairs = Math.floor(level.length / (2 * HASH_BYTES))
+  for (let pair = 0; pair < pairs; pair++) {
+    const start = pair * 2 * HASH_BYTES
+    above.write(hash('sha256', level.subarray(start, start + 2 * HASH_BYTES), 'binary'), pair * HASH_BYTES, 'latin1')
+  }
+  if (level.length % (2 * HASH_BYTES) !== 0) level.copy(above, pairs * HASH_BYTES, level.length - HASH_BYTES)
+}
+
+function flatHashes(leaves: Uint8Array, count: number): Buffer {
+  if (!(leaves instanceof Uint8Array)) throw new TypeError(`"leaves" expected a Uint8Array, got ${typeof leaves}`)
+  if (!Number.isSafeInteger(count) || count < 1) throw new TypeError(`"count" expected at least one whole leaf of ${HASH_BYTES} bytes, got ${count}`)
+  if (leaves.length < count * HASH_BYTES) throw new TypeError(`"leaves" expected ${count * HASH_BYTES} bytes, got ${leaves.length}`)
+  return Buffer.from(leaves.buffer, leaves.byteOffset, count * HASH_BYTES)
+}
+
+/**
+ * The siblings from leaf `index` (from 0) to the root, lowest first.
+ *
+ * @param levels as buildTree() gives them
+ * @throws RangeError for an index outside the tree
+ */
+export function inclusionPath(levels: readonly Uint8Array[], index: number): PathStep[] {
+  assertIndex(index, (levels[0]?.length ?? 0) / HASH_BYTES)
+  const path: PathStep[] = []
+  let position = index
+  for (const level of levels) {
+    const sibling = position % 2 === 0 ? position + 1 : position - 1
+    if (sibling < level.length / HASH_BYTES) path.push({ hash: hexAt(level, sibling), side: sibling < position ? 'left' : 'right' })
+    position = Math.floor(position / 2)
+  }
+  return path
+}
+
+/**
+ * The root that a leaf and its path lead to (contract, endpoint rule 4): 64 lower-case hex characters. That alone proves
+ * nothing about the position: verifyInclusion() is the check.
+ *
+ * @throws TypeError for a hash that isn't 64 lower-case hex characters, or a side that isn't `left` or `right`
+ */
+export function foldPath(leaf: string, path: readonly PathStep[]): string {
+  assertHexHash('leaf', leaf)
+  let running = leaf
+  for (const [step, { hash: sibling, side }] of path.entries()) {
+    assertHexHash(`path[${step}].hash`, sibling)
+    if (side !== 'left' && side !== 'right') throw new TypeError(`"path[${step}].side" expected "left" or "right", got ${JSON.stringify(side)}`)
+    running = hash('sha256', Buffer.from(side === 'left' ? sibling + running : running + sibling, 'hex'), 'hex')
+  }
+  return running
+}
+
+/**
+ * The side of each sibling on the path of leaf `index` in a tree of `count` leaves, lowest first: the only shape such a
+ * path can have (RFC 6962 section 2.1.1).
+ *
+ * @throws RangeError for an index outside the tree
+ */
+export function pathShape(count: number, index: number): Side[] {
+  assertIndex(index, count)
+  const sides: Side[] = []
+  let position = index
+  for (let width = count; width > 1; width = Math.ceil(width / 2)) {
+    if (position % 2 === 1) sides.push('left')
+    else if (position + 1 < width) sides.push('right')
+    position = Math.floor(position / 2)
+  }
+  return sides
+}
+
+/**
+ * Whether `leaf` is number `index` (from 0) of the `count` leaves under `root`.
+ *
+ * `index` and `count` come from the reader and the signed seal, never from the path. A path with one step too many, a
+ * wrong side, a 64-byte entry posing as a node or an odd leaf paired with itself has another shape, or another root.
+ *
+ * @returns `malformed_proof` where a part has the wrong form, `path_shape` for the wrong number of steps, `wrong_side`
+ *   for a sibling on the wrong side, `wrong_root` where the path leads elsewhere. Doesn't throw.
+ */
+export function verifyInclusion(proof: { leaf: string; path: readonly PathStep[]; root: string; index: number; count: number }): InclusionVerdict {
+  const { leaf, path, root, index, count } = proof
+  if (!Array.isArray(path)) return fault('malformed_proof', '"path" is not a list')
+  let shape: Side[]
+  let reached: string
+  try {
+    assertHexHash('root', root)
+    shape = pathShape(count, index)
+    reached = foldPath(leaf, path)
+  } catch (error) {
+    return fault('malformed_proof', error instanceof Error ? error.message : String(error))
+  }
+  if (path.length !== shape.length) return fault('path_shape', `index ${index} of ${count} takes ${shape.length} steps, the path has ${path.length}`)
+  for (const [step, side] of shape.entries()) {
+    if (path[step]?.side !== side) return fault('wrong_side', `index ${index} of ${count} has its sibling on the ${side} at step ${step}`)
+  }
+  if (reached !== root) return fault('wrong_root', `the path leads to ${reached}, not to ${root}`)
+  return { ok: true }
+}
+
+function fault(reason: InclusionFault, message: string): InclusionVerdict {
+  return { ok: false, reason, message }
+}
+
+/*
+ * Tiles: a proof without the whole tree in memory. The tile at level t holds up to 256 neighbouring hashes of tree level
+ * 8t; the seven levels between are hashed again from it when a proof asks, at most 254 hashes a tile. Each hash of tile
+ * level t + 1 is the root of one tile of level t. So a proof over up to 65,536 entries reads 2 tiles, over up to 2^24
+ * entries 3, and all tiles above level 0 together hold 1/255 of the hashes. Level 0 need not be stored either: its tile
+ * i is hashLeaves() of the entries 256i to 256i + 255. A tile is final as soon as its seal is made.
+ */
+
+/** Cuts a whole tree into its tiles, level by level from the leaves up; the last one has the root's children below it. */
+export function* treeTiles(levels: readonly Buffer[]): Generator<Tile> {
+  const count = (levels[0]?.length ?? 0) / HASH_BYTES
+  for (let level = 0; level < tileLevels(count); level++) {
+    const hashes = levels[level * TILE_HEIGHT] as Buffer
+    for (let start = 0, index = 0; start < hashes.length; start += TILE_WIDTH * HASH_BYTES, index++) {
+      yield { level, index, hashes: hashes.subarray(start, start + TILE_WIDTH * HASH_BYTES) }
+    }
+  }
+}
+
+/**
+ * The tiles that the proof of leaf `index` among `count` needs, from the leaves up.
+ *
+ * @throws RangeError for an index outside the tree
+ */
+export function tilesForProof(count: number, index: number): TileAddress[] {
+  assertIndex(index, count)
+  const addresses: TileAddress[] = []
+  let width = count
+  let position = index
+  for (let level = 0; level < tileLevels(count); level++) {
+    const tile = Math.floor(position / TILE_WIDTH)
+    addresses.push({ level, index: tile, width: Math.min(TILE_WIDTH, width - tile * TILE_WIDTH) })
+    width = Math.ceil(width / TILE_WIDTH)
+    position = tile
+  }
+  return addresses
+}
+
+/**
+ * The same path as inclusionPath(), from the tiles that tilesForProof() names.
+ *
+ * @param readTile gives a tile's hashes side by side, exactly `width` of 32 bytes each
+ * @throws RangeError for an index outside the tree, TypeError for a missing tile or one of another size
+ */
+export function inclusionPathFromTiles(count: number, index: number, readTile: (address: TileAddress) => Uint8Array | undefined): PathStep[] {
+  const path: PathStep[] = []
+  let position = index
+  for (const address of tilesForProof(count, index)) {
+    const hashes = readTile(address)
+    const place = `tile ${address.level}/${address.index}`
+    if (hashes === undefined) throw new TypeError(`${place} is missing`)
+    if (hashes.length !== address.width * HASH_BYTES) throw new TypeError(`${place} expected ${address.width * HASH_BYTES} bytes, got ${hashes.length}`)
+    path.push(...inclusionPath(buildTree(hashes), position % TILE_WIDTH))
+    position = Math.floor(position / TILE_WIDTH)
+  }
+  return path
+}
+
+function tileLevels(count: number): number {
+  let tileLevel = 1
+  for (let width = count; width > TILE_WIDTH; width = Math.ceil(width / TILE_WIDTH)) tileLevel++
+  return tileLevel
+}
+
+function hexAt(level: Uint8Array, index: number): string {
+  return Buffer.from(level.buffer, level.byteOffset + index * HASH_BYTES, HASH_BYTES).toString('hex')
+}
+
+function assertIndex(index: number, count: number): void {
+  if (!Number.isSafeInteger(count) || count < 1) throw new RangeError(`"count" expected a whole number from 1, got ${count}`)
+  if (!Number.isSafeInteger(index) || index < 0 || index >= count) throw new RangeError(`"index" expected a whole number from 0 to ${count - 1}, got ${index}`)
+}
+
+function assertHexHash(name: string, value: unknown): void {
+  if (typeof value !== 'string' || !HEX_HASH.test(value)) throw new TypeError(`"${name}" expected 64 lower-case hex characters, got ${JSON.stringify(value)}`)
+}

@@ -1,0 +1,99 @@
+/**
+ * The one rule for all proof of work: a share is a nonce such that SHA-256 (FIPS 180-4 §6.2) of the UTF-8 bytes of
+ * `prefix + ":" + nonce` begins with at least `difficultyBits` zero bits.
+ *
+ *   prefix  32 lower-case hex characters, chosen by the server
+ *   nonce   1 to 20 characters of 0-9 a-z, chosen by the agent
+ *
+ * 32 + 1 + 20 = 53 bytes at most, and 55 is the most that still fits one SHA-256 block (§5.1.1): one compression a nonce.
+ */
+import { hash } from 'node:crypto'
+
+export const PREFIX_LENGTH = 32
+export const MAX_NONCE_LENGTH = 20
+export const DIGEST_BITS = 256
+
+const PREFIX_FORM = /^[0-9a-f]{32}$/
+const NONCE_FORM = /^[0-9a-z]{1,20}$/
+const DIGEST_FORM = /^[0-9a-f]{64}$/
+const DIGIT_ZERO = 48 // '0'
+
+/** Zero bits at the beginning of a digest given as 64 lower-case hex characters: 0 to 256. Throws on any other form. */
+export function countLeadingZeroBits(digestHex: string): number {
+  if (!DIGEST_FORM.test(digestHex)) throw new Error('"digestHex" must be 64 lower-case hex characters')
+  let digits = 0
+  while (digits < digestHex.length && digestHex.charCodeAt(digits) === DIGIT_ZERO) digits++
+  if (digits === digestHex.length) return DIGEST_BITS
+  return digits * 4 + Math.clz32(parseHexDigit(digestHex, digits)) - 28 // clz32 counts 28 more above a 4-bit digit
+}
+
+/**
+ * The canonical text of a nonce as it came over the wire, or undefined where it is none: 1 to 20 characters of 0-9 a-z,
+ * or a non-negative safe integer, which stands for its decimal text.
+ */
+export function parseNonce(value: unknown): string | undefined {
+  if (typeof value === 'string') return NONCE_FORM.test(value) ? value : undefined
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return String(value)
+  return undefined
+}
+
+/**
+ * Whether `nonce` is a share. False for weak work and for a nonce that is not in canonical form (parseNonce gives that
+ * form). Throws on a malformed `prefix` or `difficultyBits`: those are the server's own.
+ */
+export function isShare(prefix: string, nonce: string, difficultyBits: number): boolean {
+  assertPrefix(prefix)
+  assertDifficultyBits(difficultyBits)
+  return NONCE_FORM.test(nonce) && hasLeadingZeroBits(hash('sha256', `${prefix}:${nonce}`, 'hex'), difficultyBits)
+}
+
+/**
+ * Those of `nonces` that are shares, in the order given, repetitions included: for every nonce what isShare says, at
+ * the speed of the bare hash. Throws as isShare does.
+ */
+export function findShares(prefix: string, nonces: readonly string[], difficultyBits: number): string[] {
+  assertPrefix(prefix)
+  assertDifficultyBits(difficultyBits)
+  const head = `${prefix}:`
+  const shares: string[] = []
+  for (const nonce of nonces) {
+    // The form is looked at last: next to no weak nonce gets that far.
+    if (nonce.length > MAX_NONCE_LENGTH) continue
+    if (!hasLeadingZeroBits(hash('sha256', head + nonce, 'hex'), difficultyBits)) continue
+    if (NONCE_FORM.test(nonce)) shares.push(nonce)
+  }
+  return shares
+}
+
+/** The hashes that one share takes on average: 2^difficultyBits. Throws on anything but an integer from 0 to 256. */
+export function expectedHashes(difficultyBits: number): number {
+  assertDifficultyBits(difficultyBits)
+  return 2 ** difficultyBits
+}
+
+/** Throws unless `prefix` is 32 lower-case hex characters. */
+export function assertPrefix(prefix: string): void {
+  if (typeof prefix !== 'string' || !PREFIX_FORM.test(prefix)) {
+    throw new Error(`"prefix" must be ${PREFIX_LENGTH} lower-case hex characters`)
+  }
+}
+
+/** Throws unless `difficultyBits` is an integer from 0 to 256. */
+export function assertDifficultyBits(difficultyBits: number): void {
+  if (!Number.isInteger(difficultyBits) || difficultyBits < 0 || difficultyBits > DIGEST_BITS) {
+    throw new Error(`"difficultyBits" must be an integer from 0 to ${DIGEST_BITS}, got ${String(difficultyBits)}`)
+  }
+}
+
+/** `digestHex` as crypto.hash gives it: 64 lower-case hex digits. Looks at no more digits than it has to. */
+function hasLeadingZeroBits(digestHex: string, bits: number): boolean {
+  const zeroDigits = bits >> 2
+  for (let i = 0; i < zeroDigits; i++) if (digestHex.charCodeAt(i) !== DIGIT_ZERO) return false
+  const rest = bits & 3
+  return rest === 0 || parseHexDigit(digestHex, zeroDigits) < 1 << (4 - rest)
+}
+
+function parseHexDigit(hex: string, index: number): number {
+  const code = hex.charCodeAt(index)
+  return code <= 57 ? code - DIGIT_ZERO : code - 87 // '0'-'9' are 48-57, 'a'-'f' are 97-102
+}

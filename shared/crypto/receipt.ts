@@ -1,0 +1,64 @@
+import type { JsonValue } from './canonical-json.ts'
+import type { PathStep } from './merkle.ts'
+import type { Seal } from './seal-payload.ts'
+
+/*
+ * The receipt of `GET /receipt/<id>`: one JSON file that a verifier checks without asking anyone (decisions, "Ledger and
+ * seals"). The shape is closed against the wire rules of the seal and the proof: the server builds it to these types,
+ * and client/seal-verify.mjs and client/python/seal_verify.py read it by them.
+ */
+
+/** A published ledger entry; the leaf covers exactly these four fields. `at` is Unix seconds. */
+export type LedgerEntry = {
+  readonly id: number
+  readonly at: number
+  readonly kind: string
+  readonly data: { readonly [key: string]: JsonValue }
+}
+
+/**
+ * An entry that stands under a seal. `index` counts from 0 within the seal, so `entry.id` is `seal.from_id + index`;
+ * `seq` is `seal.seq`; `leaf` is the entry's, 64 lower-case hex characters; `path` leads from it to `seal.root`. The seal
+ * itself may still be unsigned: then it binds nobody yet, and a verifier says so.
+ */
+export type SealedReceiptEntry = {
+  readonly sealed: true
+  readonly entry: LedgerEntry
+  readonly leaf: string
+  readonly seq: number
+  readonly index: number
+  readonly path: readonly PathStep[]
+  readonly seal: Seal
+}
+
+/** An entry written after the last seal. `next_seal_at`, Unix seconds, is when the next one is due, not a promise. */
+export type WaitingReceiptEntry = {
+  readonly sealed: false
+  readonly entry: LedgerEntry
+  readonly next_seal_at: number
+}
+
+/**
+ * What a commitment in an entry stands for: `entry.data[field]` of the entry with id `entry_id` is SHA-256 of the salt's
+ * 32 bytes (64 lower-case hex characters here) and the canonical JSON of `content`. `field` is a key of `data` itself,
+ * not a path into it.
+ */
+export type Opening = {
+  readonly entry_id: number
+  readonly field: string
+  readonly salt: string
+  readonly content: JsonValue
+}
+
+/**
+ * `entries` holds every entry of the record, ascending by id, at least one; in each, some string anywhere in
+ * `entry.data` is the record's `id`, so that no other record's entry can be put in its place. `sealed` is true when all
+ * of them are. `openings` is there only for those who may read the record, and never for a hidden one.
+ */
+export type Receipt = {
+  readonly ok: true
+  readonly id: string
+  readonly sealed: boolean
+  readonly entries: readonly (SealedReceiptEntry | WaitingReceiptEntry)[]
+  readonly openings?: readonly Opening[]
+}

@@ -1,0 +1,136 @@
+import mongoose, { type Connection } from 'mongoose';
+import { DATABASE_TIMEOUT_MS } from './limits.ts';
+import type { Log } from './log.ts';
+import { Refusal } from './errors.ts';
+
+/** A client session inside a transaction; absent where one write stands alone. */
+export type Session = mongoose.mongo.ClientSession;
+
+export interface Database {
+  readonly connection: Connection;
+  /** Becomes true once the first connection stands and every index is there: before that no uniqueness holds. */
+  isReady(): boolean;
+  /** Resolves when isReady() does. */
+  whenReady(): Promise<void>;
+  /**
+   * Runs `work` in one transaction, snapshot and majority. The driver runs it again on a conflict, so it must have no
+   * effect but its writes through the session.
+   */
+  transaction<T>(work: (session: Session) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+export interface DatabaseOptions {
+  url: string;
+  log: Log;
+  /** Creates every index; called once after the first connection. */
+  createIndexes(connection: Connection): Promise<void>;
+  /** Longest wait for a server and for a connection to it; workers wait longer than the API. */
+  timeoutMs?: number;
+}
+
+/**
+ * Connects in the background and keeps trying, so that a process can start before its database. Writes are acknowledged
+ * by a majority with its journal: with less, a killed primary loses acknowledged writes.
+ */
+export function openDatabase(options: DatabaseOptions): Database {
+  const { url, log, timeoutMs = DATABASE_TIMEOUT_MS } = options;
+  const connection = mongoose.createConnection();
+  connection.set('bufferCommands', false);
+  connection.set('autoIndex', false);
+  connection.set('autoCreate', false);
+  connection.set('strictQuery', 'throw');
+  let ready = false;
+  let closed = false;
+
+  const becomeReady = (async () => {
+    for (let said = false; !closed; ) {
+      try {
+        await connection.openUri(url, {
+          serverSelectionTimeoutMS: timeoutMs,
+          connectTimeoutMS: timeoutMs,
+          waitQueueTimeoutMS: timeoutMs,
+          socketTimeoutMS: SOCKET_TIMEOUT_MS,
+          maxPoolSize: 100,
+          writeConcern: { w: 'majority', journal: true },
+          readPreference: 'primary',
+          appName: 'agent-network',
+        });
+        await options.createIndexes(connection);
+        ready = true;
+        if (said) log.info('MongoDB is reached');
+        return;
+      } catch (error) {
+        if (closed) return;
+        if (!isOutage(error)) throw error;
+        if (!said) log.warn({ err: error }, 'MongoDB is out of reach; trying on');
+        said = true;
+        await connection.close(true).catch(() => {});
+        await new Promise((resolve) => setTimeout(resolve, 250));
+      }
+    }
+  })();
+  becomeReady.catch((error: unknown) => log.fatal({ err: error }, 'MongoDB cannot be used'));
+
+  return {
+    connection,
+    isReady: () => ready,
+    whenReady: () => becomeReady,
+    transaction: (work) => connection.getClient().withSession((session) => session.withTransaction(() => work(session), TRANSACTION)),
+    async close() {
+      closed = true;
+      await connection.close();
+    },
+  };
+}
+
+/** A server that took a command and fell silent is given up by then, so that its connections come back. */
+const SOCKET_TIMEOUT_MS = 30_000;
+
+const TRANSACTION = { readConcern: { level: 'snapshot' }, writeConcern: { w: 'majority', journal: true }, readPreference: 'primary' } as const;
+
+const OUTAGE_ERRORS = new Set([
+  'MongoServerSelectionError',
+  'MongoNetworkError',
+  'MongoNetworkTimeoutError',
+  'MongoOperationTimeoutError',
+  'MongoPoolClearedError',
+  'MongoPoolClosedError',
+  'MongoNotConnectedError',
+  'MongoTopologyClosedError',
+  'MongoClientClosedError',
+  'MongoWaitQueueTimeoutError',
+  'MongooseServerSelectionError',
+  'MongooseNotConnectedError',
+]);
+
+/** Server codes of a node that is stepping down, starting, or shutting down; and of a time limit passed. */
+const OUTAGE_CODES = new Set([6, 7, 50, 64, 89, 91, 112, 189, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436]);
+
+/** True where the error says nothing about the request: the database is away, and a write is stored or is not. */
+export function isOutage(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (OUTAGE_ERRORS.has(error.name)) return true;
+  if (error instanceof mongoose.mongo.MongoError && (error.hasErrorLabel('RetryableWriteError') || error.hasErrorLabel('TransientTransactionError'))) return true;
+  if (error instanceof mongoose.mongo.MongoServerError && OUTAGE_CODES.has(Number(error.code))) return true;
+  if (error.name === 'MongooseError' && /before initial connection|not connected|buffering/i.test(error.message)) return true;
+  return error.cause !== undefined && isOutage(error.cause);
+}
+
+const DUPLICATE_KEY = 11_000;
+
+/**
+ * True where a unique index refused the write; with `index`, only for that index.
+ */
+export function isDuplicateKey(error: unknown, field?: string): boolean {
+  if (!(error instanceof mongoose.mongo.MongoServerError) || error.code !== DUPLICATE_KEY) return false;
+  return field === undefined || Object.hasOwn((error['keyPattern'] as object | undefined) ?? {}, field);
+}
+
+/** What a caller is told while the database is away. */
+export function unavailable(cause?: unknown): Refusal {
+  return new Refusal('unavailable', 'The service cannot reach its database now. A write in this request may have been stored: read before you send it again.', {
+    retryAfterSeconds: 2,
+    cause,
+  });
+}

@@ -1,0 +1,65 @@
+import { randomBytes } from 'node:crypto';
+import { Schema } from 'mongoose';
+import type { JsonValue } from '../crypto/canonical-json.ts';
+import { SALT_BYTES } from '../crypto/commitment.ts';
+
+/**
+ * Terms.
+ *
+ * - An *entry* is a line of the public ledger, `{id, at, kind, data}`.
+ * - A *pending* entry has no number yet. It is stored in the same write as the change that it records, as an element of
+ *   the changed document's `pending` array, so no change can exist without its entry. The sequencer numbers it later
+ *   and takes it out of the array.
+ * - Its *source* is `<record id>/<step>`: unique for ever, so that no step can be numbered twice.
+ */
+export const ENTRY_KINDS = [
+  'registration',
+  'token_rotation',
+  'dm_key_change',
+  'pass_credit',
+  'claim',
+  'verdict',
+  'proposal_accepted',
+  'post',
+  'hide',
+  'unhide',
+  'ban',
+  'unban',
+] as const;
+
+export type EntryKind = (typeof ENTRY_KINDS)[number];
+
+export interface PendingEntry {
+  source: string;
+  /** Unix seconds. */
+  at: number;
+  kind: EntryKind;
+  /** Ids, numbers, times and commitments; never free text, a handle, an address or a coin transaction in the clear. */
+  data: { readonly [key: string]: JsonValue };
+}
+
+/** What every ledgered record carries beside its own fields. */
+export interface Ledgered {
+  pending?: PendingEntry[];
+}
+
+const pendingEntrySchema = new Schema(
+  {
+    source: { type: String, required: true },
+    at: { type: Number, required: true },
+    kind: { type: String, required: true, enum: ENTRY_KINDS },
+    data: { type: Schema.Types.Mixed, required: true },
+  },
+  { _id: false, strict: 'throw', versionKey: false },
+);
+
+/** The field for a ledgered record's schema. */
+export const pendingField = { pending: { type: [pendingEntrySchema], default: undefined } } as const;
+
+/** Finds the documents that have a pending entry without touching the others; the index is empty when nothing waits. */
+export const PENDING_INDEX = [{ 'pending.source': 1 }, { partialFilterExpression: { 'pending.source': { $exists: true } } }] as const;
+
+/** A fresh salt for a commitment, as hex: 32 random bytes. */
+export function newSalt(): string {
+  return randomBytes(SALT_BYTES).toString('hex');
+}

@@ -1,0 +1,26 @@
+import type { Context } from '../context.ts';
+import { Refusal } from '../errors.ts';
+import { REFERRAL_THRESHOLD } from '../limits.ts';
+import { isFreePeriod, isPassActive, priceCentsPerDay } from './pass.ts';
+
+export interface Standing {
+  handle: string | undefined;
+  passUntilMs: number | undefined;
+  passActive: boolean;
+  priceCentsPerDay: number;
+  referrals: { registered: number; paying: number; threshold: number };
+}
+
+/** What `GET /me` tells an agent about itself. */
+export async function readStanding(ctx: Context, agentId: string): Promise<Standing> {
+  const agent = await ctx.agents.find(agentId);
+  if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.');
+  const nowMs = ctx.now();
+  return {
+    handle: agent.handle,
+    passUntilMs: agent.pass_until_ms,
+    passActive: isPassActive(agent.pass_until_ms, nowMs),
+    priceCentsPerDay: priceCentsPerDay(agent.referrals.paying, isFreePeriod(ctx.config.freeUntilMs, nowMs)),
+    referrals: { ...agent.referrals, threshold: REFERRAL_THRESHOLD },
+  };
+}

@@ -1,0 +1,54 @@
+import { z } from 'zod';
+import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../limits.ts';
+import type { Ledgered } from '../ledger/pending.ts';
+import { idView, text, textOfBytes, unixTime } from '../schema.ts';
+
+/** A public post; `at` and `hidden_at` in Unix seconds. */
+export interface PostRecord extends Ledgered {
+  _id: string;
+  agent_id: string;
+  at: number;
+  body: string;
+  topic?: string;
+  /** Opens the commitment to `{body, topic}` in the post's ledger entry. */
+  salt: string;
+  hidden_at?: number;
+}
+
+export const topicField = text({ min: 1, max: MAX_TOPIC_LENGTH });
+
+export const postBody = z.object({
+  body: textOfBytes({ maxBytes: MAX_POST_BYTES }).describe('the text, public'),
+  topic: topicField.optional().describe('what the feed can be filtered by'),
+});
+
+export const postView = z.object({
+  id: idView('post'),
+  agent_id: idView('agent'),
+  at: unixTime(),
+  topic: z.string().nullable(),
+  body: z.string().nullable().describe('null where hidden'),
+  salt: z.string().nullable().describe('opens the commitment in the ledger entry; null where hidden'),
+  hidden: z.boolean(),
+  verified: z.literal(false),
+});
+
+/** What the ledger commits to for a post. */
+export function postContent(post: Pick<PostRecord, 'body' | 'topic'>) {
+  return { body: post.body, topic: post.topic ?? null };
+}
+
+/** A hidden post stands without its text, topic and salt. */
+export function viewPost(post: PostRecord): z.input<typeof postView> {
+  const hidden = post.hidden_at !== undefined;
+  return {
+    id: post._id,
+    agent_id: post.agent_id,
+    at: post.at,
+    topic: hidden ? null : (post.topic ?? null),
+    body: hidden ? null : post.body,
+    salt: hidden ? null : post.salt,
+    hidden,
+    verified: false,
+  };
+}

@@ -1,0 +1,117 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { commit } from '../../shared/crypto/commitment.ts'
+import { buildTree, hashLeaves, inclusionPath, leafHash, merkleRoot } from '../../shared/crypto/merkle.ts'
+import type { LedgerEntry, Opening, Receipt, SealedReceiptEntry } from '../../shared/crypto/receipt.ts'
+import { signSeal, type Seal, type SealFields } from '../../shared/crypto/seal-payload.ts'
+
+/** A ledger and its seals in memory, all of it determined by the sizes asked for. */
+export type LedgerChain = { entries: LedgerEntry[]; seals: Seal[] }
+
+export const SEAL_KEY = new Uint8Array(32).fill(0x51)
+export const OTHER_SEAL_KEY = new Uint8Array(32).fill(0x52)
+const FIRST_AT = 1_790_000_000
+const SEAL_EVERY_SECONDS = 600
+
+export function saltOf(id: number): Uint8Array {
+  return new Uint8Array(32).fill(id % 251)
+}
+
+export function bodyOf(id: number): string {
+  return `post number ${id}`
+}
+
+export function makeEntry(id: number, data: LedgerEntry['data'] = { agent_id: 'agt_seller', body: commit(saltOf(id), bodyOf(id)), post_id: `pst_${id}` }): LedgerEntry {
+  return { id, at: FIRST_AT + id, kind: 'post', data }
+}
+
+/** The fields of the seal over `entries` that follows `previous`. */
+export function sealOver(entries: readonly LedgerEntry[], previous: SealFields | null, at?: number): SealFields {
+  const first = entries[0]
+  const last = entries.at(-1)
+  if (first === undefined || last === undefined) throw new Error('a seal needs an entry')
+  return {
+    seq: (previous?.seq ?? 0) + 1,
+    at: at ?? FIRST_AT + ((previous?.seq ?? 0) + 1) * SEAL_EVERY_SECONDS,
+    count: entries.length,
+    root: merkleRoot(hashLeaves(entries)).toString('hex'),
+    prev_root: previous?.root ?? null,
+    from_id: first.id,
+    to_id: last.id,
+  }
+}
+
+export function sign(fields: SealFields, secretKey: Uint8Array = SEAL_KEY, signedAt: number = fields.at + 1): Seal {
+  return { ...fields, ...signSeal(fields, secretKey, signedAt), signed: true }
+}
+
+export function leaveUnsigned(fields: SealFields): Seal {
+  return { ...fields, signature: null, pubkey: null, algo: null, signed_at: null, signed: false }
+}
+
+/** One signed seal for each of `sizes`, over that many entries, and `waiting` entries after the last. */
+export function buildChain(sizes: readonly number[], waiting = 0): LedgerChain {
+  const chain: LedgerChain = { entries: [], seals: [] }
+  for (const size of sizes) {
+    const from = chain.entries.length
+    for (let i = 0; i < size; i++) chain.entries.push(makeEntry(from + i + 1))
+    chain.seals.push(sign(sealOver(chain.entries.slice(from), chain.seals.at(-1) ?? null)))
+  }
+  for (let i = 0; i < waiting; i++) chain.entries.push(makeEntry(chain.entries.length + 1))
+  return chain
+}
+
+/** One part of a receipt, from the seals that cover it; throws for an entry that still waits. */
+export function sealedItem(chain: LedgerChain, entryId: number): SealedReceiptEntry {
+  const seal = chain.seals.find(({ from_id, to_id }) => from_id <= entryId && entryId <= to_id)
+  const entry = chain.entries[entryId - 1]
+  if (seal === undefined || entry === undefined) throw new Error(`entry ${entryId} is under no seal`)
+  const levels = buildTree(hashLeaves(chain.entries.slice(seal.from_id - 1, seal.to_id)))
+  const index = entryId - seal.from_id
+  return { sealed: true, entry, leaf: leafHash(entry), seq: seal.seq, index, path: inclusionPath(levels, index), seal }
+}
+
+export function openingOf(entryId: number): Opening {
+  return { entry_id: entryId, field: 'body', salt: Buffer.from(saltOf(entryId)).toString('hex'), content: bodyOf(entryId) }
+}
+
+/** A receipt over any entries that name `id`; those without a seal wait. */
+export function receiptOver(chain: LedgerChain, id: string, entryIds: readonly number[]): Receipt {
+  const lastSealed = chain.seals.at(-1)?.to_id ?? 0
+  const entries = entryIds.map((entryId) =>
+    entryId <= lastSealed ? sealedItem(chain, entryId) : { sealed: false as const, entry: chain.entries[entryId - 1] as LedgerEntry, next_seal_at: FIRST_AT + 100_000 },
+  )
+  return { ok: true, id, sealed: entries.every(({ sealed }) => sealed), entries }
+}
+
+export type LedgerServer = { url: string; requests: string[]; chain: LedgerChain; close(): Promise<void> }
+
+/** Serves `chain` (which may be exchanged between requests) by the rules of `GET /seal` and `GET /ledger`, in pages of at most `pageSize`. */
+export async function serveChain(chain: LedgerChain, pageSize = 10_000): Promise<LedgerServer> {
+  const served: LedgerServer = { url: '', requests: [], chain, close: async () => {} }
+  const server = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost')
+    served.requests.push(request.url ?? '/')
+    const limit = Math.min(Number(searchParams.get('limit') ?? 50), pageSize)
+    const answer = (status: number, body: object) => response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    if (pathname === '/seal') {
+      const after = Number(searchParams.get('after_seq') ?? 0)
+      const seals = served.chain.seals.filter(({ seq }) => seq > after).slice(0, limit)
+      return answer(200, { ok: true, seals, count: seals.length, unsigned_seqs: [], chain_intact: true })
+    }
+    if (pathname === '/api/v1/ledger') {
+      const from = Number(searchParams.get('from_id') ?? 1)
+      const entries = served.chain.entries.filter(({ id }) => id >= from).slice(0, limit)
+      return answer(200, { ok: true, entries, count: entries.length })
+    }
+    return answer(404, { ok: false, error: 'no_such_route', message: 'there is no such route' })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  served.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  served.close = () =>
+    new Promise((resolve) => {
+      server.close(() => resolve())
+      server.closeAllConnections()
+    })
+  return served
+}

@@ -1,0 +1,18 @@
+import { defineConfig } from 'vitest/config';
+import { SummaryReporter } from './test/support/summary-reporter.ts';
+
+// Tests that kill processes in the middle of their work take minutes; FAULTS=1 adds them.
+const faults = process.env.FAULTS === '1' ? ['test/faults/**/*.test.ts'] : [];
+
+export default defineConfig({
+  test: {
+    include: ['test/{unit,api,workers,flows}/**/*.test.ts', ...faults],
+    globalSetup: ['test/support/global-setup.ts'],
+    pool: 'forks',
+    maxWorkers: 2,
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    teardownTimeout: 60_000,
+    reporters: ['default', new SummaryReporter()],
+  },
+});

@@ -1,0 +1,16 @@
+import type { Context } from '../../shared/context.ts';
+import { moveOverdueClaims } from '../../shared/claims/claim-service.ts';
+
+/** Batches enqueued again by one sweep; the next sweep goes on. */
+const SWEEP_BATCHES = 1_000;
+
+/**
+ * Finds in MongoDB what is due and has no living job, and brings it back. It may run at any time, any number of times
+ * and in several processes: everything that it starts does its one step once.
+ */
+export async function sweep(ctx: Context): Promise<void> {
+  // A batch that is younger than one sweep has its own job, or its own job is being added.
+  const waiting = await ctx.work.listWaiting(ctx.now() - ctx.config.sweepMs, SWEEP_BATCHES);
+  for (const batchId of waiting) await ctx.queues.enqueue('verify-shares', { batch_id: batchId }, { debounceId: batchId });
+  await moveOverdueClaims(ctx);
+}
