@@ -5,8 +5,11 @@ import { answerErrors, identifyRequest, mountRoutes, refuseUnknownPath, refuseUn
 import type { Route } from './http/route.ts';
 import { aboutRoutes } from './routes/about.ts';
 import { agentRoutes } from './routes/agents.ts';
+import { claimRoutes } from './routes/claims.ts';
+import { messageRoutes } from './routes/messages.ts';
 import { passRoutes } from './routes/passes.ts';
 import { postRoutes } from './routes/posts.ts';
+import { reportRoutes } from './routes/reports.ts';
 import { workRoutes } from './routes/work.ts';
 
 export interface App {
@@ -20,7 +23,7 @@ export function createApp(ctx: Context): App {
   const { challengeSecret } = ctx.config.secrets;
   if (challengeSecret === undefined) throw new TypeError('"ctx.config" expected a challengeSecret');
   const authenticator = createAuthenticator(ctx);
-  const routes: Route[] = [...agentRoutes(challengeSecret, authenticator), ...passRoutes(), ...workRoutes(ctx), ...postRoutes()];
+  const routes: Route[] = [...agentRoutes(challengeSecret, authenticator), ...passRoutes(), ...workRoutes(ctx), ...claimRoutes(), ...postRoutes(), ...messageRoutes(), ...reportRoutes()];
   const about = aboutRoutes(() => routes);
   routes.unshift(...about);
 

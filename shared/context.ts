@@ -3,8 +3,10 @@ import { createClaimStore, type ClaimStore } from './claims/claim-store.ts';
 import type { Config } from './config.ts';
 import { openDatabase, type Database } from './database.ts';
 import type { Log } from './log.ts';
+import { createMessageStore, type MessageStore } from './messages/message-store.ts';
 import { createPostStore, type PostStore } from './posts/post-store.ts';
 import { openQueues, type Queues } from './queues.ts';
+import { createReportStore, type ReportStore } from './reports/report-store.ts';
 import { createWorkStore, type WorkStore } from './work/work-store.ts';
 
 /** Everything that a use case works with. One for each process; a test makes its own with its own clock. */
@@ -17,6 +19,8 @@ export interface Context {
   readonly posts: PostStore;
   readonly claims: ClaimStore;
   readonly work: WorkStore;
+  readonly messages: MessageStore;
+  readonly reports: ReportStore;
   /** The present, in milliseconds since the epoch. */
   now(): number;
   close(): Promise<void>;
@@ -53,6 +57,8 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     posts: createPostStore(connection),
     claims: createClaimStore(connection),
     work: createWorkStore(connection),
+    messages: createMessageStore(connection),
+    reports: createReportStore(connection),
     now: options.now ?? Date.now,
     async close() {
       await Promise.all([queues.close(), database.close()]);

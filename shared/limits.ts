@@ -65,6 +65,9 @@ export const MAX_BOX_BYTES = 64 * 1024;
 /** Messages handed out by one `GET /dm`: at 64 KiB each, 6.4 MB at the most. */
 export const DM_PAGE = 100;
 
+/** `GET /me` counts unread messages this far, so that its cost stays bounded. */
+export const MAX_UNREAD_COUNTED = 10_000;
+
 /** An answer 503 asks for this much patience. */
 export const RETRY_AFTER_SECONDS = 2;
 /** How long the API looks for a MongoDB that takes commands. */

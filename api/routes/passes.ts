@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { MAX_UNREAD_COUNTED } from '../../shared/limits.ts';
 import { currencyMenuView, readCurrencies } from '../../shared/passes/currencies.ts';
 import { freeCreditView, invoiceBody, usdFromCents } from '../../shared/passes/pass.ts';
 import { buyDays } from '../../shared/passes/pass-service.ts';
@@ -46,6 +47,7 @@ export function passRoutes(): Route[] {
         pass_until: isoTimeView().nullable(),
         pass_active: z.boolean(),
         price_usd_per_day: z.number(),
+        unread_messages: z.int().describe(`counted up to ${MAX_UNREAD_COUNTED}`),
         referrals: z.object({ registered: z.int(), paying: z.int(), threshold: z.int() }),
       }),
       async handle({ ctx, caller }) {
@@ -56,6 +58,7 @@ export function passRoutes(): Route[] {
           pass_until: standing.passUntilMs === undefined ? null : isoTime(standing.passUntilMs),
           pass_active: standing.passActive,
           price_usd_per_day: usdFromCents(standing.priceCentsPerDay),
+          unread_messages: standing.unreadMessages,
           referrals: standing.referrals,
         });
       },

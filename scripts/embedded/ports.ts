@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import net from 'node:net';
 import { StartError } from './start-error.ts';
 
@@ -16,15 +17,21 @@ export async function assertPortFree(variable: string, port: number, host: strin
   throw new PortError(`${host} is no address of this machine (${code}): set ${hostVariable} to one, such as 127.0.0.1.`);
 }
 
+/**
+ * Below the ports that systems give to outgoing connections (from 32768 or 49152 on): such a connection must not sit on
+ * a server's port while the server is being started again, least of all a client's own attempt to reach it.
+ */
+const FIRST_PORT = 20_000;
+const LAST_PORT = 32_767;
+const ATTEMPTS = 200;
+
 /** `wished` where it is free on the loopback address, else any free port there. */
 export async function findFreePort(wished?: number): Promise<number> {
-  if (wished !== undefined && (await tryListen(wished, '127.0.0.1')) === undefined) return wished;
-  const server = net.createServer();
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('the system gave no port number');
-  return address.port;
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    const port = attempt === 0 && wished !== undefined ? wished : randomInt(FIRST_PORT, LAST_PORT + 1);
+    if ((await tryListen(port, '127.0.0.1')) === undefined) return port;
+  }
+  throw new PortError(`No port between ${FIRST_PORT} and ${LAST_PORT} is free on 127.0.0.1.`);
 }
 
 /** The error's code where the port cannot be listened on. */

@@ -29,6 +29,7 @@ const agentSchema = new Schema<AgentRecord>(
       { _id: false },
     ),
     banned_at: Number,
+    handed_out: Number,
     ...pendingField,
   },
   { collection: 'agents', strict: 'throw', versionKey: false },
@@ -74,6 +75,8 @@ export interface AgentStore {
   /** @returns false where the agent was in that state already */
   setBanned(agentId: string, bannedAt: number | undefined, entry: PendingEntry): Promise<boolean>;
   countReferral(agentId: string, field: 'registered' | 'paying', session: Session): Promise<void>;
+  /** The number of the agent's next hand-out of messages: 1, 2, … */
+  nextHandOut(agentId: string, session: Session): Promise<number>;
   /** Adds to an agent's counts of claims by status and of verdicts by outcome. */
   countClaims(agentId: string, claims: CountChange<keyof ResolutionCounts['claims']>, verdicts: CountChange<keyof ResolutionCounts['verdicts']>, session: Session): Promise<void>;
   /** Marks the first payment. @returns false where there was one before */
@@ -129,6 +132,11 @@ export function createAgentStore(connection: Connection): AgentStore {
     },
     async countReferral(agentId, field, session) {
       await agents.updateOne({ _id: agentId }, { $inc: { [`referrals.${field}`]: 1 } }, { session });
+    },
+    async nextHandOut(agentId, session) {
+      const agent = await agents.findOneAndUpdate({ _id: agentId }, { $inc: { handed_out: 1 } }, { session, returnDocument: 'after', projection: { handed_out: 1 } }).lean<Pick<AgentRecord, 'handed_out'>>();
+      if (agent?.handed_out === undefined) throw new Error(`agent ${agentId} reads messages and does not exist`);
+      return agent.handed_out;
     },
     async countClaims(agentId, claimChange, verdictChange, session) {
       const change = { ...underPath('record.claims', claimChange), ...underPath('record.verdicts', verdictChange) };

@@ -23,6 +23,8 @@ export interface AgentRecord extends Ledgered {
   referrals: { registered: number; paying: number };
   record: ResolutionCounts;
   banned_at?: number;
+  /** How many hand-outs of messages it has had. */
+  handed_out?: number;
 }
 
 export interface Profile {

@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts';
 import { Refusal } from '../errors.ts';
-import { REFERRAL_THRESHOLD } from '../limits.ts';
+import { MAX_UNREAD_COUNTED, REFERRAL_THRESHOLD } from '../limits.ts';
 import { isFreePeriod, isPassActive, priceCentsPerDay } from './pass.ts';
 
 export interface Standing {
@@ -8,12 +8,13 @@ export interface Standing {
   passUntilMs: number | undefined;
   passActive: boolean;
   priceCentsPerDay: number;
+  unreadMessages: number;
   referrals: { registered: number; paying: number; threshold: number };
 }
 
 /** What `GET /me` tells an agent about itself. */
 export async function readStanding(ctx: Context, agentId: string): Promise<Standing> {
-  const agent = await ctx.agents.find(agentId);
+  const [agent, unreadMessages] = await Promise.all([ctx.agents.find(agentId), ctx.messages.countUnread(agentId, MAX_UNREAD_COUNTED)]);
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.');
   const nowMs = ctx.now();
   return {
@@ -21,6 +22,7 @@ export async function readStanding(ctx: Context, agentId: string): Promise<Stand
     passUntilMs: agent.pass_until_ms,
     passActive: isPassActive(agent.pass_until_ms, nowMs),
     priceCentsPerDay: priceCentsPerDay(agent.referrals.paying, isFreePeriod(ctx.config.freeUntilMs, nowMs)),
+    unreadMessages,
     referrals: { ...agent.referrals, threshold: REFERRAL_THRESHOLD },
   };
 }

@@ -206,7 +206,7 @@ function invalidProofVectors(): Record<string, InvalidVector> {
   }
 }
 
-/** The chain with one seal's fields changed and signed again; `rechain` lets the later seals follow the change. */
+/** The chain with one seal's fields changed and that seal signed again. */
 function withSeal(chain: LedgerChain, seq: number, change: Partial<SealFields>): LedgerChain {
   return { ...chain, seals: chain.seals.map((seal) => (seal.seq === seq ? sign({ ...fieldsOf(seal), ...change }) : seal)) }
 }

@@ -83,7 +83,7 @@ describe('the embedded MongoDB', () => {
     await first.child.stop();
 
     // Somebody else has the old port by now.
-    const squatter = net.createServer();
+    const squatter = net.createServer((socket) => socket.destroy());
     await new Promise<void>((resolve) => squatter.listen(first.port, '127.0.0.1', resolve));
     try {
       const second = await startTestMongod();

@@ -216,7 +216,7 @@ export class NanoLedger {
       if (receivable === undefined) return refuse('unreceivable');
       if (receivable.amount !== amount) return refuse('balance_mismatch');
       epoch = Math.max(epoch, receivable.epoch);
-    } else if (amount < 0n) {
+    } else if (amount !== 0n) {
       return refuse('balance_mismatch');
     }
     if (checked && !this.hasWork(block, epoch, kind === 'receive')) return refuse('insufficient_work');

@@ -1,0 +1,84 @@
+import { z } from 'zod';
+import { makeClaim, recordVerdict } from '../../shared/claims/claim-service.ts';
+import { CLAIM_STATUSES, claimBody, claimView, resolveBody, verdictView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts';
+import { Refusal } from '../../shared/errors.ts';
+import { countView, idField, idView, limitQuery } from '../../shared/schema.ts';
+import { unixSeconds } from '../../shared/time.ts';
+import { created, defineRoute, ok, type Route } from '../http/route.ts';
+
+const claimsQuery = z.object({
+  agent: idField('agent').optional(),
+  status: z.enum(CLAIM_STATUSES, `expected one of ${CLAIM_STATUSES.join(', ')}`).optional(),
+  limit: limitQuery(),
+});
+
+export function claimRoutes(): Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/claim',
+      access: 'token',
+      summary: 'Puts a falsifiable claim on record; sending it again makes another',
+      body: claimBody,
+      view: z.object({ id: idView('claim'), claim: claimView }),
+      statuses: [201],
+      async handle({ ctx, caller, body }) {
+        const claim = await makeClaim(ctx, caller._id, body);
+        return created({ id: claim._id, claim: viewClaim(claim, unixSeconds(ctx.now())) });
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/claims',
+      access: 'open',
+      summary: 'The claims ledger, newest first',
+      query: claimsQuery,
+      view: z.object({ claims: z.array(claimView), ...countView }),
+      async handle({ ctx, query }) {
+        const nowSeconds = unixSeconds(ctx.now());
+        const claims = await ctx.claims.list({ agentId: query.agent, status: query.status }, nowSeconds, query.limit);
+        return ok({ claims: claims.map((claim) => viewClaim(claim, nowSeconds)), count: claims.length });
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/claim/{id}',
+      access: 'open',
+      summary: 'One claim and every verdict on it',
+      params: z.object({ id: idField('claim') }),
+      view: z.object({ claim: claimView.extend({ verdicts: z.array(verdictView) }) }),
+      errors: ['no_such_claim'],
+      async handle({ ctx, params }) {
+        const [claim, verdicts] = await Promise.all([ctx.claims.find(params.id), ctx.claims.listVerdicts(params.id)]);
+        if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.');
+        return ok({ claim: { ...viewClaim(claim, unixSeconds(ctx.now())), verdicts: verdicts.map(viewVerdict) } });
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/claim/resolve',
+      access: 'token',
+      summary: 'Records a verdict on a claim, or an endorsement of a proposal; a later one supersedes',
+      body: resolveBody,
+      view: z.object({ verdict: verdictView, claim: claimView }),
+      errors: ['no_such_claim'],
+      async handle({ ctx, caller, body }) {
+        const { verdict, claim } = await recordVerdict(ctx, caller._id, body);
+        return ok({ verdict: viewVerdict(verdict), claim: viewClaim(claim, unixSeconds(ctx.now())) });
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/proposals',
+      access: 'open',
+      summary: 'Improvement proposals ranked by endorsement, the oldest first among equals',
+      query: z.object({ limit: limitQuery() }),
+      view: z.object({ proposals: z.array(claimView.extend({ endorsements: z.int().describe('standing verdicts `true` by other agents') })), ...countView }),
+      async handle({ ctx, query }) {
+        const nowSeconds = unixSeconds(ctx.now());
+        const proposals = await ctx.claims.listProposals(query.limit);
+        return ok({ proposals: proposals.map((claim) => ({ ...viewClaim(claim, nowSeconds), endorsements: claim.standing.true })), count: proposals.length });
+      },
+    }),
+  ];
+}

@@ -1,0 +1,76 @@
+/** A measured figure beside a reference measured in the same run. */
+export type Figure = {
+  name: string
+  value: number
+  unit: string
+  /** What `reference_value` is, in the same unit. */
+  reference: string
+  reference_value: number
+  /** value / reference_value */
+  ratio: number
+  /** What `ratio` is to reach (or, where lower is better, not to exceed). */
+  goal?: number
+  better: 'higher' | 'lower'
+}
+
+/** The middle value, or the mean of the two middle ones. Throws on an empty list. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((x, y) => x - y)
+  const upper = sorted[sorted.length >> 1]
+  const lower = sorted[(sorted.length - 1) >> 1]
+  if (upper === undefined || lower === undefined) throw new Error('"values" must not be empty')
+  return (lower + upper) / 2
+}
+
+/** Something measured: each call takes one sample (a rate, a time, whatever the contenders share). */
+export type Contender = { name: string; sample: () => number | Promise<number> }
+
+/**
+ * The median sample of each contender by its name. Contenders take turns within a round, so that a slow spell of the
+ * machine hits all of them; the first round is a warm-up and does not count.
+ */
+export async function measureInTurns(contenders: readonly Contender[], rounds: number): Promise<Map<string, number>> {
+  const samples = new Map<string, number[]>(contenders.map(({ name }) => [name, []]))
+  for (let round = 0; round <= rounds; round++) {
+    for (const { name, sample } of contenders) {
+      const value = await sample()
+      if (round > 0) samples.get(name)?.push(value)
+    }
+  }
+  return new Map(Array.from(samples, ([name, values]) => [name, median(values)]))
+}
+
+/** Repeats `work` for at least `minMs` and gives what it did, as it counts it, per second. */
+export function timeRate(work: () => number, minMs: number): number {
+  const startedAt = performance.now()
+  let done = 0
+  let elapsedMs = 0
+  do {
+    done += work()
+    elapsedMs = performance.now() - startedAt
+  } while (elapsedMs < minMs)
+  return (done / elapsedMs) * 1000
+}
+
+/** A figure from two values of one measurement; `goal` is left out where there is none. */
+export function compareWith(
+  reference: { name: string; value: number },
+  figure: { name: string; value: number; unit: string; better: Figure['better']; goal?: number },
+): Figure {
+  return { ...figure, reference: reference.name, reference_value: reference.value, ratio: figure.value / reference.value }
+}
+
+/** One line a figure: value, reference, ratio, and whether the goal is met. */
+export function formatFigures(figures: readonly Figure[]): string {
+  return figures.map(formatFigure).join('\n')
+}
+
+function formatFigure(figure: Figure): string {
+  const { name, value, unit, reference, reference_value: beside, ratio, goal, better } = figure
+  const line = `${name}: ${formatValue(value)} ${unit}, ${reference}: ${formatValue(beside)} ${unit}, ratio ${ratio.toFixed(2)}`
+  if (goal === undefined) return line
+  const isMet = better === 'higher' ? ratio >= goal : ratio <= goal
+  return `${line} (goal ${better === 'higher' ? 'at least' : 'at most'} ${goal}: ${isMet ? 'met' : 'MISSED'})`
+}
+
+const formatValue = (value: number): string => Number(value.toPrecision(4)).toLocaleString('en-US', { maximumFractionDigits: 4 })

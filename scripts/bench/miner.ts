@@ -1,0 +1,176 @@
+import { createHash, hash } from 'node:crypto'
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { createSHA256 } from 'hash-wasm'
+import { createSearch } from '../../client/miner/block-search.ts'
+import { mineShares, type MiningProgress } from '../../client/miner/miner.ts'
+import { advancePosition, drawPosition } from '../../client/miner/position.ts'
+import { BLOCK_NONCES } from '../../client/miner/sha256-simd.ts'
+import { findShares } from '../../shared/crypto/pow.ts'
+import { compareWith, formatFigures, measureInTurns, timeRate, type Contender, type Figure } from './figure.ts'
+
+const PREFIX = '5f1d7a84c9e2b3061728394a5b6c7d8e'
+const SHARE_BITS = 26
+const SHARES_PER_DAY = 500
+const SAMPLE_MS = 300
+const SAMPLE_SECONDS_OF_PROGRAMS = 1
+const PREIMAGE_BYTES = 52
+const NONCES = Array.from({ length: 50_000 }, (_, i) => `k3x9q0ab7c1${(i * 7919).toString(16).padStart(8, '0')}`)
+/** Ready-made, so that the references need not even put their strings together. */
+const PREIMAGES = NONCES.map((nonce) => Buffer.from(`${PREFIX}:${nonce}`).toString('latin1'))
+
+const MINER = 'this miner, one thread'
+const PLAIN_HASH = "crypto.hash('sha256', s, 'hex')"
+const CREATE_HASH = "crypto.createHash('sha256')"
+const HASH_WASM = 'hash-wasm'
+const OPENSSL = 'OpenSSL'
+const PYTHON = "Python's hashlib"
+
+/** A way of doing the work, and how many hashes a second it does on one core. */
+export type Solver = { name: string; hashesPerSecond: number }
+
+/** Every solver that this machine has, on one core, measured in turns. Takes about 10 seconds. */
+export async function measureSolvers(): Promise<Solver[]> {
+  const hasher = await createSHA256()
+  const contenders: Contender[] = [
+    { name: MINER, sample: sampleMiner() },
+    { name: PLAIN_HASH, sample: sampleLoop((text) => hash('sha256', text, 'hex')) },
+    { name: CREATE_HASH, sample: sampleLoop((text) => createHash('sha256').update(text).digest('hex')) },
+    { name: HASH_WASM, sample: sampleLoop((text) => hasher.init().update(text).digest('hex')) },
+  ]
+  if (await hasProgram('openssl', 'version')) contenders.push({ name: OPENSSL, sample: sampleOpenssl })
+  if (await hasProgram('python3', '--version')) contenders.push({ name: PYTHON, sample: samplePython })
+  const rates = await measureInTurns(contenders, 3)
+  return Array.from(rates, ([name, hashesPerSecond]) => ({ name, hashesPerSecond }))
+}
+
+/** Core-hours for one pass day, 500 shares at 26 bits, at that many hashes a second. */
+export function countCoreHours(hashesPerSecond: number): number {
+  return (SHARES_PER_DAY * 2 ** SHARE_BITS) / hashesPerSecond / 3600
+}
+
+/** The miner beside every other solver, and all cores beside one. */
+export async function benchMiner(): Promise<Figure[]> {
+  const solvers = await measureSolvers()
+  const miner = solvers.find(({ name }) => name === MINER)
+  if (miner === undefined) throw new Error('the miner was not measured')
+  const figures = solvers
+    .filter((solver) => solver !== miner)
+    .map(({ name, hashesPerSecond }) =>
+      compareWith({ name, value: hashesPerSecond }, {
+        name: MINER, value: miner.hashesPerSecond, unit: 'hashes/s', better: 'higher',
+        ...(name === PLAIN_HASH ? { goal: 2.5 } : {}),
+      }),
+    )
+  const allCores = await measureAllCores()
+  const beside = { name: MINER, value: miner.hashesPerSecond }
+  figures.push(compareWith(beside, { name: 'this miner, all cores', value: allCores, unit: 'hashes/s', better: 'higher' }))
+  return figures
+}
+
+/** The batch verifier beside the bare hash over the same nonces. */
+export async function benchFindShares(): Promise<Figure[]> {
+  const name = 'findShares'
+  const reference = 'bare crypto.hash loop'
+  const head = `${PREFIX}:`
+  let length = 0
+  const rates = await measureInTurns([
+    { name: reference, sample: () => timeRate(() => {
+      for (const nonce of NONCES) length += hash('sha256', head + nonce, 'hex').length
+      return NONCES.length
+    }, SAMPLE_MS) },
+    { name, sample: () => timeRate(() => {
+      length += findShares(PREFIX, NONCES, SHARE_BITS).length
+      return NONCES.length
+    }, SAMPLE_MS) },
+  ], 5)
+  if (length === 0) throw new Error('nothing was hashed')
+  const figure = { name, value: rates.get(name) ?? NaN, unit: 'nonces/s', better: 'higher', goal: 0.9 } as const
+  return [compareWith({ name: reference, value: rates.get(reference) ?? NaN }, figure)]
+}
+
+function sampleMiner(): () => number {
+  const searchBlock = createSearch()
+  let position = drawPosition()
+  return () => timeRate(() => {
+    searchBlock(PREFIX, position, SHARE_BITS)
+    position = advancePosition(position)
+    return BLOCK_NONCES
+  }, SAMPLE_MS)
+}
+
+function sampleLoop(hashText: (text: string) => string): () => number {
+  return () => timeRate(() => {
+    let weak = 0
+    for (const text of PREIMAGES) if (hashText(text).charCodeAt(0) !== 48) weak++
+    if (weak === 0) throw new Error('nothing was hashed')
+    return PREIMAGES.length
+  }, SAMPLE_MS)
+}
+
+const run = promisify(execFile)
+
+async function hasProgram(program: string, argument: string): Promise<boolean> {
+  try {
+    await run(program, [argument])
+    return true
+  } catch {
+    return false // absent or not runnable: its figure is left out
+  }
+}
+
+/** The hash function alone, with no nonce to make and no digest to look at: a bound for solvers built on it. */
+async function sampleOpenssl(): Promise<number> {
+  const seconds = String(SAMPLE_SECONDS_OF_PROGRAMS)
+  const { stdout } = await run('openssl', ['speed', '-mr', '-seconds', seconds, '-bytes', String(PREIMAGE_BYTES), 'sha256'])
+  const bytesPerSecond = Number(/^\+F:\d+:sha256:([\d.]+)/m.exec(stdout)?.[1])
+  if (!(bytesPerSecond > 0)) throw new Error(`openssl speed answered in an unknown form: ${stdout}`)
+  return bytesPerSecond / PREIMAGE_BYTES
+}
+
+async function samplePython(): Promise<number> {
+  const { stdout } = await run('python3', ['-c', PYTHON_SOLVER, PREFIX, String(SAMPLE_SECONDS_OF_PROGRAMS)])
+  const rate = Number(stdout)
+  if (!(rate > 0)) throw new Error(`python3 answered ${JSON.stringify(stdout)}`)
+  return rate
+}
+
+/** What an agent would write without thinking about speed. */
+const PYTHON_SOLVER = `
+import hashlib, sys, time
+prefix, seconds = sys.argv[1], float(sys.argv[2])
+nonce, zeros, start = 0, "0" * 6, time.perf_counter()
+while time.perf_counter() - start < seconds:
+    for _ in range(10000):
+        if hashlib.sha256(f"{prefix}:{nonce}".encode()).hexdigest().startswith(zeros): pass
+        nonce += 1
+print(nonce / (time.perf_counter() - start))
+`
+
+/** The rate over some seconds after the threads have started. */
+async function measureAllCores(): Promise<number> {
+  const stopper = new AbortController()
+  const marks: { atMs: number; hashes: number }[] = []
+  const onProgress = ({ hashes }: MiningProgress): void => {
+    marks.push({ atMs: performance.now(), hashes })
+    if (marks.length === 4) stopper.abort()
+  }
+  await mineShares({ prefix: PREFIX, difficultyBits: 256, count: 1, signal: stopper.signal, onProgress })
+    .catch((error: unknown) => {
+      if (!stopper.signal.aborted) throw error
+    })
+  const [first, , , last] = marks
+  if (first === undefined || last === undefined) throw new Error('the miner ended before it was measured')
+  return ((last.hashes - first.hashes) / (last.atMs - first.atMs)) * 1000
+}
+
+if (import.meta.main) {
+  const figures = [...(await benchMiner()), ...(await benchFindShares())]
+  console.log(formatFigures(figures))
+  const rates = new Map(figures.map((figure) => [figure.reference, figure.reference_value]))
+  console.log(`\ncore-hours for ${SHARES_PER_DAY} shares at ${SHARE_BITS} bits`)
+  for (const name of [MINER, OPENSSL, PLAIN_HASH, CREATE_HASH, HASH_WASM, PYTHON]) {
+    const rate = rates.get(name)
+    if (rate !== undefined) console.log(`${name}: ${countCoreHours(rate).toFixed(2)}`)
+  }
+}

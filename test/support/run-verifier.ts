@@ -1,0 +1,57 @@
+import { execFile, spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+/** A verifier as a command: the program and its first arguments. */
+export type VerifierCommand = readonly [string, ...string[]]
+
+export type VerifierFinding = { reason: string; where: string; message: string }
+
+/** What --json prints; which of the parts are there depends on what was checked. */
+export type VerifierReport = {
+  ok: boolean
+  kind?: string
+  seals?: number
+  signed?: number
+  unsigned_seqs?: number[]
+  entries_sealed?: number
+  entries_waiting?: number
+  openings?: number
+  head?: { seq: number; payload_hash: string; history: string } | null
+  pubkeys?: string[]
+  remembered_seq?: number | null
+  key_trust?: string
+  findings?: VerifierFinding[]
+  findings_total?: number
+  results?: { file: string; ok: boolean; findings: VerifierFinding[] }[]
+  error?: string
+  message?: string
+}
+
+export const NODE_VERIFIER: VerifierCommand = [process.execPath, fileURLToPath(new URL('../../client/seal-verify.mjs', import.meta.url))]
+export const PYTHON_VERIFIER: VerifierCommand = ['python3', fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url))]
+
+export function canRunPythonVerifier(): boolean {
+  return spawnSync('python3', ['-c', 'import cryptography']).status === 0
+}
+
+/** Runs a verifier in `cwd`, where its state file lies. */
+export function runVerifier(command: VerifierCommand, args: readonly string[], cwd: string): Promise<{ code: number; stdout: string; stderr: string }> {
+  const [program, ...first] = command
+  return new Promise((resolve, reject) => {
+    execFile(program, [...first, ...args], { cwd, maxBuffer: 2 ** 26 }, (error, stdout, stderr) => {
+      if (error !== null && typeof error.code !== 'number') reject(error)
+      else resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr })
+    })
+  })
+}
+
+/** The same with --json, its one object parsed. */
+export async function reportOf(command: VerifierCommand, args: readonly string[], cwd: string): Promise<VerifierReport & { code: number }> {
+  const { code, stdout, stderr } = await runVerifier(command, [...args, '--json'], cwd)
+  if (stdout === '') throw new Error(`the verifier printed nothing on stdout, and on stderr: ${stderr}`)
+  return { ...(JSON.parse(stdout) as VerifierReport), code }
+}
+
+export function reasonsOf(report: VerifierReport): string[] {
+  return [...new Set((report.findings ?? []).map(({ reason }) => reason))].sort()
+}

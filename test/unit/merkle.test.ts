@@ -1,0 +1,232 @@
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  buildTree,
+  foldPath,
+  hashLeaves,
+  inclusionPath,
+  inclusionPathFromTiles,
+  leafHash,
+  merkleRoot,
+  pathShape,
+  TILE_WIDTH,
+  tilesForProof,
+  treeTiles,
+  verifyInclusion,
+  type PathStep,
+} from '../../shared/crypto/merkle.ts'
+import { VECTORS_DIR } from '../support/generate-vectors.ts'
+
+const sha256 = (...parts: Uint8Array[]) => createHash('sha256').update(Buffer.concat(parts)).digest()
+const leavesOf = (count: number) => Array.from({ length: count }, (_, index) => sha256(Buffer.from(`leaf ${index}`)))
+
+/** The definition of RFC 6962 section 2.1, without its node byte: split at the largest power of two below the count. */
+function rootByDefinition(leaves: readonly Buffer[]): Buffer {
+  if (leaves.length === 1) return leaves[0] as Buffer
+  const split = splitOf(leaves.length)
+  return sha256(rootByDefinition(leaves.slice(0, split)), rootByDefinition(leaves.slice(split)))
+}
+
+/** The definition of RFC 6962 section 2.1.1. */
+function pathByDefinition(leaves: readonly Buffer[], index: number): PathStep[] {
+  if (leaves.length === 1) return []
+  const split = splitOf(leaves.length)
+  const left = leaves.slice(0, split)
+  const right = leaves.slice(split)
+  return index < split
+    ? [...pathByDefinition(left, index), { hash: rootByDefinition(right).toString('hex'), side: 'right' }]
+    : [...pathByDefinition(right, index - split), { hash: rootByDefinition(left).toString('hex'), side: 'left' }]
+}
+
+function splitOf(count: number): number {
+  let split = 1
+  while (2 * split < count) split *= 2
+  return split
+}
+
+/** Cheap distinct leaves for large trees. */
+function numberedLeaves(count: number): Buffer {
+  const leaves = Buffer.alloc(count * 32)
+  for (let index = 0; index < count; index++) leaves.writeUInt32BE(index, index * 32)
+  return leaves
+}
+
+describe('the tree', () => {
+  it('is that of RFC 6962 for 1 to 70 leaves: root, path and shape of path', () => {
+    for (let count = 1; count <= 70; count++) {
+      const leaves = leavesOf(count)
+      const levels = buildTree(Buffer.concat(leaves))
+      expect(levels.at(-1)).toEqual(rootByDefinition(leaves))
+      expect(merkleRoot(Buffer.concat(leaves))).toEqual(rootByDefinition(leaves))
+      for (let index = 0; index < count; index++) {
+        const path = inclusionPath(levels, index)
+        expect(path).toEqual(pathByDefinition(leaves, index))
+        expect(pathShape(count, index)).toEqual(path.map(({ side }) => side))
+      }
+    }
+  })
+
+  it('hashes an entry after the byte 00, in canonical form', () => {
+    const entry = { kind: 'post', id: 7, at: 1, data: { b: 1, a: '\u20ac' } }
+    const expected = sha256(Buffer.from('00', 'hex'), Buffer.from('{"at":1,"data":{"a":"\u20ac","b":1},"id":7,"kind":"post"}')).toString('hex')
+    expect(leafHash(entry)).toBe(expected)
+    expect(hashLeaves([entry, entry]).toString('hex')).toBe(expected + expected)
+  })
+
+  it('refuses a leaf of anything but an object', () => {
+    expect(() => leafHash(['list'])).toThrow('"entry" expected a plain object')
+    expect(() => leafHash(null as unknown as object)).toThrow('"entry" expected a plain object')
+  })
+
+  it('leaves the leaves it was given as they were', () => {
+    const leaves = numberedLeaves(5)
+    const before = Buffer.from(leaves)
+    merkleRoot(leaves)
+    buildTree(leaves)
+    expect(leaves).toEqual(before)
+  })
+
+  it('takes the first leaves of a longer buffer', () => {
+    const leaves = numberedLeaves(9)
+    expect(merkleRoot(leaves, 6)).toEqual(merkleRoot(leaves.subarray(0, 6 * 32)))
+    expect(buildTree(leaves, 6)).toEqual(buildTree(leaves.subarray(0, 6 * 32)))
+  })
+
+  it('refuses no leaves, too few and half ones', () => {
+    expect(() => merkleRoot(new Uint8Array(0))).toThrow(/at least one whole leaf/)
+    expect(() => buildTree(new Uint8Array(33))).toThrow(/whole leaf/)
+    expect(() => buildTree(new Uint8Array(64), 3)).toThrow('"leaves" expected 96 bytes, got 64')
+  })
+
+  it('refuses an index outside of it', () => {
+    const levels = buildTree(numberedLeaves(3))
+    for (const index of [-1, 3, 0.5, Number.NaN]) expect(() => inclusionPath(levels, index)).toThrow(RangeError)
+    expect(() => pathShape(0, 0)).toThrow('"count" expected a whole number from 1, got 0')
+  })
+})
+
+describe('tiles', () => {
+  /** Counts around the powers of the tile's width, where a tile begins or a tile level is added, and some between. */
+  const counts = fc.oneof(fc.integer({ min: 1, max: 3 * TILE_WIDTH }), fc.integer({ min: 60_000, max: 70_000 }), fc.constantFrom(1, 255, 256, 257, 512, 65_535, 65_536, 65_537, 65_793, 131_073))
+
+  it('give the same path as the whole tree, from the tiles that are asked for alone', () => {
+    fc.assert(
+      fc.property(counts, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (count, place) => {
+        const levels = buildTree(numberedLeaves(count))
+        const tiles = new Map([...treeTiles(levels)].map((tile) => [`${tile.level}/${tile.index}`, tile.hashes]))
+        for (const index of new Set([Math.floor(place * count), 0, count - 1, Math.floor((count - 1) / TILE_WIDTH) * TILE_WIDTH])) {
+          const needed = new Set(tilesForProof(count, index).map(({ level, index: tile }) => `${level}/${tile}`))
+          const path = inclusionPathFromTiles(count, index, ({ level, index: tile }) => (needed.has(`${level}/${tile}`) ? tiles.get(`${level}/${tile}`) : undefined))
+          expect(path).toEqual(inclusionPath(levels, index))
+        }
+      }),
+      { numRuns: 25 },
+    )
+  })
+
+  it('are built upon one another: a hash of a level is the root of a tile below', () => {
+    const tiles = [...treeTiles(buildTree(numberedLeaves(66_000)))]
+    for (const upper of tiles.filter(({ level }) => level > 0)) {
+      for (let slot = 0; slot < upper.hashes.length / 32; slot++) {
+        const below = tiles.find(({ level, index }) => level === upper.level - 1 && index === upper.index * TILE_WIDTH + slot)
+        expect(upper.hashes.subarray(slot * 32, slot * 32 + 32)).toEqual(merkleRoot(below?.hashes ?? Buffer.alloc(0)))
+      }
+    }
+    expect(tiles.filter(({ level }) => level === 2)).toHaveLength(1)
+  })
+
+  it('are three for a proof over a million entries, the smallest ones at the right edge', () => {
+    expect(tilesForProof(1_000_000, 0).map(({ width }) => width)).toEqual([256, 256, 16])
+    expect(tilesForProof(1_000_000, 999_999)).toEqual([
+      { level: 0, index: 3906, width: 64 },
+      { level: 1, index: 15, width: 67 },
+      { level: 2, index: 0, width: 16 },
+    ])
+    expect(tilesForProof(256, 255)).toEqual([{ level: 0, index: 0, width: 256 }])
+  })
+
+  it('are refused when one is missing or has grown since', () => {
+    const leaves = numberedLeaves(300)
+    expect(() => inclusionPathFromTiles(300, 0, () => undefined)).toThrow('tile 0/0 is missing')
+    expect(() => inclusionPathFromTiles(257, 256, () => leaves.subarray(256 * 32))).toThrow('tile 0/1 expected 32 bytes, got 1408')
+    expect(() => tilesForProof(300, 300)).toThrow(RangeError)
+  })
+})
+
+describe('a proof of inclusion', () => {
+  const tree = fc.integer({ min: 1, max: 40 }).chain((count) => fc.tuple(fc.constant(count), fc.nat(count - 1)))
+
+  function proofOf(count: number, index: number) {
+    const levels = buildTree(numberedLeaves(count))
+    const root = (levels.at(-1) as Buffer).toString('hex')
+    return { leaf: (levels[0] as Buffer).toString('hex', index * 32, index * 32 + 32), path: inclusionPath(levels, index), root, index, count }
+  }
+
+  it('holds for every leaf of every tree', () => {
+    fc.assert(fc.property(tree, ([count, index]) => void expect(verifyInclusion(proofOf(count, index))).toEqual({ ok: true })))
+  })
+
+  it('holds for no other index', () => {
+    fc.assert(
+      fc.property(tree, fc.nat(39), ([count, index], other) => {
+        fc.pre(other !== index)
+        expect(verifyInclusion({ ...proofOf(count, index), index: other })).toMatchObject({ ok: false })
+      }),
+    )
+  })
+
+  it('holds for no other leaf, sibling or root', () => {
+    fc.assert(
+      fc.property(tree, fc.nat(), ([count, index], place) => {
+        const proof = proofOf(count, index)
+        const other = 'f'.repeat(64)
+        expect(verifyInclusion({ ...proof, leaf: other })).toMatchObject({ reason: 'wrong_root' })
+        expect(verifyInclusion({ ...proof, root: other })).toMatchObject({ reason: 'wrong_root' })
+        if (proof.path.length === 0) return
+        const path = proof.path.map((step, number) => (number === place % proof.path.length ? { ...step, hash: other } : step))
+        expect(verifyInclusion({ ...proof, path })).toMatchObject({ reason: 'wrong_root' })
+      }),
+    )
+  })
+
+  it('may have no step more or less, even where the root is made to fit', () => {
+    fc.assert(
+      fc.property(tree, fc.constantFrom('left' as const, 'right' as const), ([count, index], side) => {
+        const proof = proofOf(count, index)
+        for (const path of [[...proof.path, { hash: proof.leaf, side }], [{ hash: proof.leaf, side }, ...proof.path], ...(proof.path.length > 0 ? [proof.path.slice(1)] : [])]) {
+          expect(verifyInclusion({ ...proof, path, root: foldPath(proof.leaf, path) })).toMatchObject({ reason: 'path_shape' })
+        }
+      }),
+    )
+  })
+
+  it('says what is malformed instead of throwing', () => {
+    const proof = proofOf(7, 2)
+    const malformed = [
+      { ...proof, root: 'A'.repeat(64) },
+      { ...proof, leaf: 7 as unknown as string },
+      { ...proof, root: proof.root.slice(1) },
+      { ...proof, index: 7 },
+      { ...proof, index: -1 },
+      { ...proof, count: 0 },
+      { ...proof, path: 'none' as unknown as PathStep[] },
+      { ...proof, path: [null as unknown as PathStep, ...proof.path.slice(1)] },
+      { ...proof, path: [{ hash: proof.leaf, side: 'up' as 'left' }, ...proof.path.slice(1)] },
+      { ...proof, path: [{ hash: 'ab', side: 'left' as const }, ...proof.path.slice(1)] },
+    ]
+    for (const parts of malformed) expect(verifyInclusion(parts)).toMatchObject({ ok: false, reason: 'malformed_proof' })
+  })
+
+  const vectors = ['valid', 'invalid'].flatMap((folder) =>
+    readdirSync(`${VECTORS_DIR}/${folder}`)
+      .filter((name) => name.startsWith('proof-'))
+      .map((name) => ({ name, ...(JSON.parse(readFileSync(`${VECTORS_DIR}/${folder}/${name}`, 'utf8')) as ReturnType<typeof proofOf> & { entry?: object; reason?: string }) })),
+  )
+
+  it.each(vectors)('$name gives its verdict', ({ entry, reason, ...proof }) => {
+    const verdict = entry !== undefined && leafHash(entry) !== proof.leaf ? { ok: false, reason: 'wrong_leaf' } : verifyInclusion(proof)
+    expect(verdict).toMatchObject(reason === undefined ? { ok: true } : { ok: false, reason })
+  })
+})

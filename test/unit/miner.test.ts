@@ -1,0 +1,241 @@
+import { hash, randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { canRunSimd, createSearch, createSimdSearch, searchBlockPlainly } from '../../client/miner/block-search.ts'
+import { mineShares, solveWork, type MiningProgress } from '../../client/miner/miner.ts'
+import { advancePosition, assertPosition, drawPosition } from '../../client/miner/position.ts'
+import {
+  assembleModule, encodeSigned, encodeUnsigned, getLocal, i32,
+} from '../../client/miner/wasm-module.ts'
+import { isShare } from '../../shared/crypto/pow.ts'
+
+const BLOCK_NONCES = 65_536
+const PREFIX = '00112233445566778899aabbccddeeff'
+const randomPrefix = (): string => randomBytes(16).toString('hex')
+
+/** The rule once more, by its words alone: no code of the miner's or of the verifier's. */
+function hashWholeBlock(prefix: string, head: string, bits: number): string[] {
+  const shares: string[] = []
+  for (let i = 0; i < BLOCK_NONCES; i++) {
+    const nonce = head + i.toString(16).padStart(4, '0')
+    const first = Number.parseInt(hash('sha256', `${prefix}:${nonce}`, 'hex').slice(0, 8), 16)
+    if (first < 2 ** (32 - bits)) shares.push(nonce)
+  }
+  return shares
+}
+
+describe('the vector search', () => {
+  const blocks = process.env['FAULTS'] === '1' ? 1_000 : 32
+
+  test(`finds the very shares that node:crypto finds among ${blocks * BLOCK_NONCES} nonces`, { timeout: 600_000 }, () => {
+    expect(canRunSimd()).toBe(true)
+    const search = createSimdSearch()
+    let found = 0
+    for (let block = 0; block < blocks; block++) {
+      const prefix = randomPrefix()
+      const head = drawPosition()
+      const shares = search(prefix, head, 8)
+      expect(shares, `${prefix}:${head}`).toEqual(hashWholeBlock(prefix, head, 8))
+      found += shares.length
+    }
+    expect(found).toBeGreaterThan(blocks * 128) // 256 a block on average
+  })
+
+  test('is exact at every difficulty, also where every nonce is a share', () => {
+    const search = createSimdSearch()
+    for (const bits of [0, 1, 2, 4, 7, 12, 16]) {
+      expect(search(PREFIX, 'zzzzzzzzzfffffe', bits)).toEqual(hashWholeBlock(PREFIX, 'zzzzzzzzzfffffe', bits))
+    }
+  })
+
+  test('looks at the whole digest where the difficulty is above 32 bits', () => {
+    const file = new URL('../vectors/valid/pow-more-than-32-bits.json', import.meta.url)
+    const { prefix, nonce } = JSON.parse(readFileSync(file, 'utf8')) as { prefix: string; nonce: string }
+    const search = createSimdSearch()
+    expect(search(prefix, nonce.slice(0, 15), 32)).toEqual([nonce])
+    expect(search(prefix, nonce.slice(0, 15), 33)).toEqual([nonce])
+    expect(search(prefix, nonce.slice(0, 15), 34)).toEqual([])
+    expect(search(prefix, nonce.slice(0, 15), 256)).toEqual([])
+  })
+
+  test('is what createSearch gives here, and plain hashing finds the same', () => {
+    const expected = hashWholeBlock(PREFIX, 'abcdefghi000000', 9)
+    expect(createSearch()).not.toBe(searchBlockPlainly)
+    expect(createSearch()(PREFIX, 'abcdefghi000000', 9)).toEqual(expected)
+    expect(searchBlockPlainly(PREFIX, 'abcdefghi000000', 9)).toEqual(expected)
+  })
+
+  test('refuses a malformed prefix, head or difficulty', () => {
+    for (const search of [createSimdSearch(), searchBlockPlainly]) {
+      expect(() => search('00', 'abcdefghi000000', 9)).toThrow('"prefix"')
+      for (const head of ['', 'abcdefghi00000', 'abcdefghi0000000', 'Abcdefghi000000', 'äbcdefghi000000']) {
+        expect(() => search(PREFIX, head, 9)).toThrow('"head" must be 15 characters of 0-9 a-z')
+      }
+      expect(() => search(PREFIX, 'abcdefghi000000', 257)).toThrow('"difficultyBits"')
+    }
+  })
+})
+
+describe('mineShares', () => {
+  test('finds as many different shares as asked on threads and hands each over as it is found', async () => {
+    const prefix = randomPrefix()
+    const handed: string[] = []
+    const shares = await mineShares({
+      prefix, difficultyBits: 16, count: 40, threads: 2, onShare: (nonce) => handed.push(nonce),
+    })
+    expect(shares).toHaveLength(40)
+    expect(new Set(shares).size).toBe(40)
+    expect(handed).toEqual(shares)
+    for (const nonce of shares) expect(isShare(prefix, nonce, 16)).toBe(true)
+    expect(new Set(shares.map((nonce) => nonce.slice(0, 9))).size).toBeLessThanOrEqual(2)
+  })
+
+  test('goes on from the positions of a former run without trying a nonce twice', async () => {
+    const prefix = randomPrefix()
+    let former: MiningProgress | undefined
+    const first = await mineShares({
+      prefix, difficultyBits: 10, count: 600, threads: 2, onProgress: (progress) => (former = progress),
+    })
+    const positions = former?.positions ?? []
+    expect(positions).toHaveLength(2)
+    const second = await mineShares({ prefix, difficultyBits: 10, count: 600, threads: 2, positions })
+    expect(new Set([...first, ...second]).size).toBe(1200)
+    for (const nonce of second) {
+      const start = positions.find((position) => position.slice(0, 9) === nonce.slice(0, 9))
+      expect(start !== undefined && nonce.slice(0, 15) >= start, nonce).toBe(true)
+    }
+  })
+
+  test('reports the hashes, the rate, the shares, the time left and where each thread is', async () => {
+    const reports: MiningProgress[] = []
+    await mineShares({
+      prefix: PREFIX, difficultyBits: 16, count: 20, threads: 1, progressMs: 0, onProgress: (report) => reports.push(report),
+    })
+    const last = reports.at(-1)
+    expect(last?.sharesFound).toBe(20)
+    expect(last?.secondsLeft).toBe(0)
+    for (const report of reports) {
+      expect(report.hashes % BLOCK_NONCES).toBe(0)
+      const block = Number.parseInt((report.positions[0] ?? '').slice(9), 16)
+      expect(report.hashes).toBe(block * BLOCK_NONCES)
+      const left = ((20 - report.sharesFound) * 2 ** 16) / report.hashesPerSecond
+      expect(report.secondsLeft).toBeCloseTo(left, 6)
+    }
+  })
+
+  test.each([1, undefined])('stops with the reason of its signal and says where it was (threads: %s)', async (threads) => {
+    const stopper = new AbortController()
+    const reason = new Error('enough')
+    let last: MiningProgress | undefined
+    const run = mineShares({
+      prefix: PREFIX,
+      difficultyBits: 12,
+      count: 1000, // 2^22 hashes at most are done on the caller's thread
+      ...(threads === undefined ? {} : { threads }),
+      signal: stopper.signal,
+      onShare: () => stopper.abort(reason),
+      onProgress: (progress) => (last = progress),
+    })
+    await expect(run).rejects.toBe(reason)
+    expect(last?.sharesFound).toBeGreaterThan(0)
+    expect(last?.sharesFound).toBeLessThan(1000)
+    expect(Number.parseInt(last?.positions[0]?.slice(9) ?? '', 16) * BLOCK_NONCES).toBe(last?.hashes)
+  })
+
+  test('does not begin when its signal was aborted before', async () => {
+    const reason = new Error('never')
+    let reports = 0
+    const signal = AbortSignal.abort(reason)
+    const run = mineShares({ prefix: PREFIX, difficultyBits: 8, count: 1, signal, onProgress: () => reports++ })
+    await expect(run).rejects.toBe(reason)
+    expect(reports).toBe(0)
+  })
+
+  test.each([1, 2, undefined])('ends with what a callback throws and calls it no more (threads: %s)', async (threads) => {
+    const failure = new Error('the disk is full')
+    let calls = 0
+    const onShare = (): void => {
+      calls++
+      throw failure
+    }
+    const order = { prefix: PREFIX, difficultyBits: 8, count: 10_000, onShare }
+    await expect(mineShares(threads === undefined ? order : { ...order, threads })).rejects.toBe(failure)
+    expect(calls).toBe(1)
+  })
+
+  test('refuses a malformed order', async () => {
+    const order = { prefix: PREFIX, difficultyBits: 8, count: 1 }
+    const twice = drawPosition()
+    await expect(mineShares({ ...order, prefix: 'x' })).rejects.toThrow('"prefix"')
+    await expect(mineShares({ ...order, difficultyBits: 300 })).rejects.toThrow('"difficultyBits"')
+    await expect(mineShares({ ...order, count: 0 })).rejects.toThrow('"count" must be an integer from 1, got 0')
+    await expect(mineShares({ ...order, threads: 1.5 })).rejects.toThrow('"threads" must be an integer from 1, got 1.5')
+    await expect(mineShares({ ...order, positions: ['nowhere'] })).rejects.toThrow('"position" must be')
+    await expect(mineShares({ ...order, positions: [twice, twice] })).rejects.toThrow('"positions" must differ')
+  })
+})
+
+test('solveWork finds the one nonce that a registration needs', async () => {
+  const prefix = randomPrefix()
+  expect(isShare(prefix, await solveWork({ prefix, difficultyBits: 18 }), 18)).toBe(true)
+  expect(isShare(prefix, await solveWork({ prefix, difficultyBits: 18, threads: 2 }), 18)).toBe(true)
+})
+
+describe('a position', () => {
+  test('advances block by block, and from the last one to a new range', () => {
+    expect(advancePosition('0123abcz9000000')).toBe('0123abcz9000001')
+    expect(advancePosition('0123abcz900ffff')).toBe('0123abcz9010000')
+    const after = advancePosition('0123abcz9ffffff')
+    expect(after.slice(0, 9)).not.toBe('0123abcz9')
+    expect(after.slice(9)).toBe('000000')
+  })
+
+  test('is drawn from all of 0-9 a-z and never twice', () => {
+    const drawn = Array.from({ length: 2000 }, drawPosition)
+    for (const position of drawn) assertPosition(position)
+    expect(new Set(drawn).size).toBe(2000)
+    expect(new Set(drawn.join('')).size).toBe(36)
+  })
+
+  test('is refused in any other form', () => {
+    for (const bad of ['', '0123abcz900000', '0123abcz90000000', '0123abcz900000g', '0123abcZ9000000', 'a\n']) {
+      expect(() => assertPosition(bad)).toThrow('"position" must be')
+      expect(() => advancePosition(bad)).toThrow('"position" must be')
+    }
+  })
+})
+
+describe('the assembler', () => {
+  test('encodes integers as LEB128, as the standard gives them', () => {
+    expect(encodeUnsigned(0)).toEqual([0])
+    expect(encodeUnsigned(127)).toEqual([0x7f])
+    expect(encodeUnsigned(128)).toEqual([0x80, 0x01])
+    expect(encodeUnsigned(624_485)).toEqual([0xe5, 0x8e, 0x26])
+    expect(encodeUnsigned(0xffffffff)).toEqual([0xff, 0xff, 0xff, 0xff, 0x0f])
+    expect(encodeSigned(63)).toEqual([0x3f])
+    expect(encodeSigned(64)).toEqual([0xc0, 0x00])
+    expect(encodeSigned(-1)).toEqual([0x7f])
+    expect(encodeSigned(-64)).toEqual([0x40])
+    expect(encodeSigned(-123_456)).toEqual([0xc0, 0xbb, 0x78])
+    expect(encodeSigned(-(2 ** 31))).toEqual([0x80, 0x80, 0x80, 0x80, 0x78])
+  })
+
+  test('refuses integers that have no such encoding', () => {
+    for (const bad of [-1, 0.5, 2 ** 32, NaN]) expect(() => encodeUnsigned(bad)).toThrow('expected u32')
+    for (const bad of [0.5, 2 ** 31, -(2 ** 31) - 1, NaN]) expect(() => encodeSigned(bad)).toThrow('expected i32')
+  })
+
+  test('writes the module that the standard describes, byte for byte', () => {
+    const body = i32.add(getLocal(0), i32.const(-1))
+    const bytes = assembleModule({ name: 'f', params: 1, i32Locals: 0, v128Locals: 2, body }, 65_537)
+    const expected = [
+      '0061736d01000000', // magic and version
+      '0106' + '01' + '60017f017f', // type: (i32) → i32
+      '0302' + '0100', // function 0 has type 0
+      '0503' + '010002', // two pages
+      '070e' + '02' + '01660000' + '066d656d6f72790200', // exports "f" and "memory"
+      '0a0d' + '01' + '0b' + '02007f027b' + '2000417f6a0b', // code: locals, then get 0, const -1, add, end
+    ]
+    expect(Buffer.from(bytes).toString('hex')).toBe(expected.join(''))
+  })
+})
