@@ -14,6 +14,12 @@ export class Pairs {
 /** What the node reads and writes: texts, lists and fields; there are no other scalars. */
 export type Tree = string | readonly Tree[] | Pairs | { readonly [name: string]: Tree };
 
+type Fields = Pairs | { readonly [name: string]: Tree };
+
+function fieldsOf(fields: Fields): readonly [string, Tree][] {
+  return fields instanceof Pairs ? fields.entries : Object.entries(fields);
+}
+
 /** The request can't be read: malformed JSON, or a field that must be there is missing. */
 export class UnreadableRequest extends Error {}
 
@@ -28,7 +34,7 @@ function formatNode(node: Tree, indent: string): string {
     const list: readonly Tree[] = node;
     return list.length === 0 ? '""' : `[\n${list.map((item) => inner + formatNode(item, inner)).join(',\n')}\n${indent}]`;
   }
-  const entries = node instanceof Pairs ? node.entries : Object.entries(node as { [name: string]: Tree });
+  const entries = fieldsOf(node as Fields);
   if (entries.length === 0) return '""';
   return `{\n${entries.map(([key, value]) => `${inner}${formatText(key)}: ${formatNode(value, inner)}`).join(',\n')}\n${indent}}`;
 }
@@ -69,9 +75,9 @@ export interface TreeReader {
   texts(name: string): string[];
 }
 
+/** The texts among the children of a list or of fields; a child that is no text counts as an empty one. */
 export function childTexts(tree: Tree): string[] {
-  if (typeof tree === 'string') return [];
-  const children = Array.isArray(tree) ? (tree as readonly Tree[]) : tree instanceof Pairs ? tree.entries.map(([, value]) => value) : Object.values(tree as { [name: string]: Tree });
+  const children = typeof tree === 'string' ? [] : Array.isArray(tree) ? (tree as readonly Tree[]) : fieldsOf(tree as Fields).map(([, value]) => value);
   return children.map((child) => (typeof child === 'string' ? child : ''));
 }
 

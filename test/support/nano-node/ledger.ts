@@ -310,8 +310,6 @@ export class NanoLedger {
     const block = entry.block;
     if (entry.kind === 'send') {
       if (entry.receivedBy !== zeroHash) removed.push(...this.rollback(entry.receivedBy));
-      // Taking out the receive may have taken out this block too, when an account sends to itself.
-      if (!this.blocks.has(entry.hash)) return removed;
       this.removeReceivable(block.link, entry.hash);
     } else if (entry.kind === 'receive') {
       const source = this.blocks.get(block.link);

@@ -154,7 +154,7 @@ export class NodeState {
       hashes.push(hash);
     }
     const last = hashes.at(-1);
-    if (last !== undefined) this.ledger.cement(last);
+    if (last !== undefined) for (const entry of this.ledger.cement(last)) this.elections.forget(entry.hash);
     return hashes;
   }
 
