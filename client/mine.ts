@@ -1,5 +1,5 @@
 import type { Answer, Client, FreeCredit, Submission, WorkOrder } from './client.ts';
-import { RefusalError, TransportError, isPassing } from './errors.ts';
+import { RefusalError, isPassing } from './errors.ts';
 import { pause } from './http.ts';
 import { mineShares, type MiningProgress } from './miner/miner.ts';
 import { readMiningState, writeMiningState, type MiningState } from './mining-state.ts';
@@ -33,6 +33,11 @@ export interface MineDaysOptions {
   backoffMs?: { first: number; longest: number } | undefined;
 }
 
+/** The state file holds an unfinished order, and another was asked for. */
+export class OrderUnderWayError extends Error {
+  override readonly name = 'OrderUnderWayError';
+}
+
 const BATCH_SIZE = 25;
 /** The service takes no more nonces at once (decisions, "The pass"). */
 const MAX_BATCH_SIZE = 10_000;
@@ -48,8 +53,9 @@ const HARMLESS_REASONS = new Set(['duplicate', 'order_full']);
  * same nonces are sent again, which is harmless; that waiting ends with the order's own `expires_at`.
  *
  * @throws RefusalError and TransportError of making the order, and every refusal that waiting does not change
- * @throws Error where the order in hand is not the one asked for, has expired, or where the service finds no work in
- *   what the miner found; the signal's reason when stopped
+ * @throws OrderUnderWayError
+ * @throws Error where the order has expired, or the service finds no work in what the miner found; the signal's reason
+ *   when stopped
  * Source: decisions, "One rule for all proof of work" and "The pass".
  */
 export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
@@ -72,13 +78,13 @@ export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
 
 /** The state to go on with, or undefined for a new order. Throws rather than buy something else than was asked for. */
 function chooseState(kept: MiningState | undefined, { order, days }: MineDaysOptions, nowSeconds: number): MiningState | undefined {
-  if (order !== undefined) return kept?.order.order_id === order.order_id ? kept : { order, unsent: [], positions: [] };
-  if (kept === undefined || !isUnfinished(kept.order, nowSeconds)) return undefined;
-  if (days !== undefined && days !== kept.order.days) {
-    const { order_id: id, shares_accepted: done, shares_required: all } = kept.order;
-    throw new Error(`The work order ${id} for ${formatDays(kept.order.days)} is under way (${done} of ${all} shares), and ${formatDays(days)} were asked for: finish it first, or leave it.`);
-  }
-  return kept;
+  const underWay = kept !== undefined && isUnfinished(kept.order, nowSeconds) ? kept : undefined;
+  if (underWay === undefined) return order === undefined ? undefined : { order, unsent: [], positions: [] };
+  const { order_id: id, days: daysUnderWay, shares_accepted: done, shares_required: all } = underWay.order;
+  const describeUnderWay = () => `The work order ${id} for ${formatDays(daysUnderWay)} is under way (${done} of ${all} shares); finish it first, or leave it`;
+  if (order !== undefined && order.order_id !== id) throw new OrderUnderWayError(`${describeUnderWay()} for ${order.order_id}.`);
+  if (days !== undefined && days !== daysUnderWay) throw new OrderUnderWayError(`${describeUnderWay()} for one of ${formatDays(days)}.`);
+  return underWay;
 }
 
 /** Whether an order, as last heard, can still be worked on. */
@@ -112,7 +118,7 @@ type Work = MineDaysOptions & { batchSize: number; state: MiningState; save: Sav
 
 /** Mines and hands in side by side: a service that is slow or away does not stop the search. */
 async function workOff(work: Work): Promise<Answer<Submission>> {
-  const { state, save, signal } = work;
+  const { client, save, signal } = work;
   const ended = new AbortController();
   const found = createBell();
   // Aborted when either side ends, so that neither is left behind.
@@ -121,7 +127,7 @@ async function workOff(work: Work): Promise<Answer<Submission>> {
     if (!running.aborted) ended.abort(error);
   });
   try {
-    return await handIn({ ...work, signal: running }, found);
+    return await handIn({ ...work, client: client.with({ signal: running }), signal: running }, found);
   } catch (error) {
     running.throwIfAborted(); // what ended the search says more than what that did to a call
     throw error;
@@ -190,7 +196,7 @@ async function handIn(work: Work & { signal: AbortSignal }, found: Bell): Promis
       }
       reason = 'the service is still verifying';
     } catch (error) {
-      if (error instanceof RefusalError && error.error === 'wrong_state') return await readClosed(client, state, error);
+      if (error instanceof RefusalError && error.error === 'wrong_state') return await readClosed(client, state, batch.length, error);
       if (!isPassing(error)) throw error;
       reason = error.message;
       askedMs = (error.retryAfterSeconds ?? 0) * 1000;
@@ -216,12 +222,13 @@ function assertCounted({ rejected }: Submission): void {
 }
 
 /**
- * The order takes no more. Where its time is not over it was credited, and the answer that said so was lost or came
- * after the service's own wait; that answer is put together from the order and from `GET /me`.
+ * The order takes no more: it is credited or expired. Where its time is not over and what was sent completes it, it is
+ * credited, and the answer that said so was lost, or came after the service had stopped waiting for it. That answer is
+ * put together here, from the order and from `GET /me`.
  */
-async function readClosed(client: Client, state: MiningState, refusal: RefusalError): Promise<Answer<Submission>> {
+async function readClosed(client: Client, state: MiningState, sent: number, refusal: RefusalError): Promise<Answer<Submission>> {
   const { order } = state;
-  if (Date.now() / 1000 >= order.expires_at) throw refusal;
+  if (Date.now() / 1000 >= order.expires_at || order.shares_accepted + sent < order.shares_required) throw refusal;
   const { pass_until } = await client.me();
   state.order = { ...order, status: 'credited', shares_accepted: order.shares_required, credited_days: order.days };
   state.unsent = [];

@@ -168,7 +168,7 @@ const isObject = (value) => typeof value === 'object' && value !== null && !Arra
 const isWhole = (value) => Number.isSafeInteger(value) && value >= 0
 const isHexHash = (value) => typeof value === 'string' && HEX_HASH.test(value)
 const isSignature = (value) => typeof value === 'string' && SIGNATURE_BASE64.test(value) && Buffer.from(value, 'base64').toString('base64') === value
-const show = (value) => String(JSON.stringify(value)).slice(0, 80)
+const show = (value) => JSON.stringify(value ?? null).slice(0, 80)
 
 // ——— what both a chain and a receipt need
 
@@ -568,6 +568,7 @@ function verifyReceipt(receipt, pinned) {
 
   report.id = receipt.id
   const seals = new Map()
+  const entries = new Map()
   let lastId = 0
   for (const item of receipt.entries) {
     const where = `entry ${show(item.entry?.id)}`
@@ -578,12 +579,13 @@ function verifyReceipt(receipt, pinned) {
     })
     if (!isEntry) continue
     lastId = item.entry.id
+    entries.set(lastId, item.entry)
     if (item.sealed) checkSealedItem(item, seals, keys, findings, report)
     else report.entries_waiting++
   }
   checkReceiptSeals(seals, findings)
   for (const opening of receipt.openings ?? []) {
-    if (findings.run(`opening of entry ${show(opening?.entry_id)}`, () => checkOpening(opening, receipt.entries))) report.openings++
+    if (findings.run(`opening of entry ${show(opening?.entry_id)}`, () => checkOpening(opening, entries))) report.openings++
   }
   report.pubkeys = [...keys.seen]
   return { report, findings, keys }
@@ -633,13 +635,12 @@ function checkReceiptSeals(seals, findings) {
   }
 }
 
-function checkOpening(opening, items) {
+function checkOpening(opening, entries) {
   const wrong = (sentence) => new Refused('wrong_opening', sentence)
   if (!isObject(opening) || typeof opening.field !== 'string' || !isHexHash(opening.salt) || !('content' in opening)) throw wrong('it is not {entry_id, field, salt, content}')
-  const item = items.find(({ entry }) => isObject(entry) && entry.id === opening.entry_id)
-  if (item === undefined) throw wrong('there is no such entry in the receipt')
-  const { data } = item.entry
-  const commitment = isObject(data) && Object.hasOwn(data, opening.field) ? data[opening.field] : undefined
+  const data = entries.get(opening.entry_id)?.data
+  if (data === undefined) throw wrong('there is no such entry in the receipt')
+  const commitment = Object.hasOwn(data, opening.field) ? data[opening.field] : undefined
   if (!isHexHash(commitment)) throw wrong(`the entry has no commitment in ${show(opening.field)}`)
   let content
   try {
@@ -667,6 +668,7 @@ function names(value, id) {
 async function verifyVector(vector) {
   if (!isObject(vector)) throw new Unchecked('usage', 'a vector is not an object')
   if (vector.kind === 'seal') {
+    if (!Array.isArray(vector.seals) || !Array.isArray(vector.entries)) throw new Unchecked('usage', 'a vector of seals has seals and entries')
     const source = listSource(() => vector.seals, () => vector.entries)
     return (await verifyChain(source, { pinned: vector.pubkeys ?? [], remembered: vector.remembered ?? null })).findings
   }

@@ -251,7 +251,7 @@ async function preparePackages(env, screen, forTests) {
   const started = Date.now();
   const ticking = setInterval(() => {
     const count = Math.min(countPackages(modules), total);
-    screen.progress(`packages: ${count} of about ${total} (${Math.round((100 * count) / total)} %) after ${Math.round((Date.now() - started) / 1000)} s`);
+    screen.progress(`packages: ${count} of about ${total}, ${(folderSize(modules) / MB).toFixed(0)} MB after ${Math.round((Date.now() - started) / 1000)} s`);
   }, 1000);
   // npm removes node_modules first, so it must not run under the Node that lies in there.
   const searchPath = (env.PATH || '').split(path.delimiter).filter((folder) => !folder.includes(`${path.sep}node_modules${path.sep}.bin`));
@@ -273,10 +273,16 @@ async function preparePackages(env, screen, forTests) {
   screen.say(`packages: installed in ${Math.round((Date.now() - started) / 1000)} s`);
 }
 
+/** Folders come first and fill up later; one with a package.json has begun to. */
 function countPackages(modules) {
-  if (!fs.existsSync(modules)) return 0;
-  const folders = fs.readdirSync(modules).filter((name) => !name.startsWith('.'));
-  return folders.reduce((count, name) => count + (name.startsWith('@') ? listFolder(path.join(modules, name)).length : 1), 0);
+  const isFilling = (folder) => fs.existsSync(path.join(folder, 'package.json'));
+  let count = 0;
+  for (const { name } of listFolder(modules)) {
+    const folder = path.join(modules, name);
+    if (name.startsWith('@')) count += listFolder(folder).filter((entry) => isFilling(path.join(folder, entry.name))).length;
+    else if (isFilling(folder)) count += 1;
+  }
+  return count;
 }
 
 /** What else tests run against, where the tests ask for more than the service itself. Nothing so far. */

@@ -18,6 +18,7 @@ const READY_LIMIT_MS = 120_000;
 const DEATH_LIMIT = 3;
 /** npm hands on the Ctrl-C that the terminal has sent us already: two signals this close together are one. */
 const SAME_SIGNAL_MS = 750;
+const PARENT_CHECK_MS = 250;
 
 export interface Network {
   readonly config: Config;
@@ -192,6 +193,17 @@ export async function runStart(scripts = SCRIPTS): Promise<void> {
   };
   let up = false;
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, onSignal);
+  // npm hands a signal to the shell that it runs us in; where that shell ends without handing it on, or npm itself is
+  // killed, nobody is left to stop us. Run without npm we may well outlive who started us, under nohup for one.
+  if (process.env.npm_lifecycle_event !== undefined) {
+    const parent = process.ppid;
+    const watching = setInterval(() => {
+      if (process.ppid === parent) return;
+      clearInterval(watching);
+      if (signalledAt === undefined) onSignal();
+    }, PARENT_CHECK_MS);
+    watching.unref();
+  }
 
   const startedAt = performance.now();
   try {

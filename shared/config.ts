@@ -21,6 +21,7 @@ const bits = number('a whole number of bits from 0 to 64', { min: 0, max: 64, wh
 const positive = (unit: string, max: number) => number(`a number of ${unit} above 0, at most ${max}`, { above: 0, max });
 const filePath = z.string();
 const usd = z.string().regex(/^(?!0+(\.0+)?$)\d{1,9}(\.\d{1,9})?$/, 'expected a price in USD above 0, such as 0.95');
+const FREE_UNTIL_FORM = 'expected ISO 8601 with an offset, such as 2030-01-31T00:00:00+00:00, or none';
 const coins = z.string().regex(/^\d{1,9}(\.\d{1,12})?$/, 'expected an amount of the coin, such as 0.01');
 
 /** One row for each variable, in the order of README's table. Everything is optional here; what a part needs is checked below. */
@@ -41,7 +42,7 @@ const VARIABLES = {
   SWEEP_SECONDS: positive('seconds', 3_600),
   CHALLENGE_SECRET: z.string().regex(/^[0-9a-f]{64,}$/, 'expected at least 64 lower-case hex characters (openssl rand -hex 32 makes them)'),
   SIGNUPS: z.enum(['open', 'closed'], 'expected open or closed'),
-  FREE_UNTIL: z.union([z.literal('none'), z.iso.datetime({ offset: true })], 'expected ISO 8601 with an offset, such as 2030-01-31T00:00:00+00:00, or none'),
+  FREE_UNTIL: z.union([z.literal('none'), z.iso.datetime({ offset: true, error: FREE_UNTIL_FORM })], FREE_UNTIL_FORM),
   REGISTER_BITS: bits,
   SHARE_BITS: bits,
   SHARES_PER_DAY: number('a whole number from 1 to 100000', { min: 1, max: 100_000, whole: true }),

@@ -13,6 +13,17 @@ export function sendJson(res: ServerResponse, status: number, value: object): vo
   res.end(text);
 }
 
+/** Writes a text as it is. A page of ours loads and runs nothing, and a browser is told so. */
+export function sendDocumentText(res: ServerResponse, document: { type: string; text: string }): void {
+  const text = Buffer.from(document.text);
+  res.statusCode = 200;
+  res.setHeader('Content-Type', document.type);
+  res.setHeader('Content-Length', text.length);
+  res.setHeader('Content-Security-Policy', "default-src 'none'");
+  res.setHeader('X-Content-Type-Options', 'nosniff');
+  res.end(text);
+}
+
 /** Writes a refusal with the headers that its code asks for. */
 export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
   const { code, message, field, retryAfterSeconds } = refusal;

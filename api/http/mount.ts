@@ -4,10 +4,10 @@ import type { Context } from '../../shared/context.ts';
 import { unavailable } from '../../shared/database.ts';
 import { Refusal } from '../../shared/errors.ts';
 import { API_BASE, MAX_BODY_BYTES, REQUEST_TIMEOUT_MS } from '../../shared/limits.ts';
-import { sendJson, sendRefusal, toRefusal } from './answer.ts';
+import { sendDocumentText, sendJson, sendRefusal, toRefusal } from './answer.ts';
 import type { Authenticator } from './authenticate.ts';
 import { parseFields, parseJsonObject } from './parse.ts';
-import type { Answer, Route } from './route.ts';
+import type { Answer, DocumentAnswer, Route } from './route.ts';
 
 const readBytes = express.raw({ type: () => true, limit: MAX_BODY_BYTES });
 
@@ -16,6 +16,7 @@ const expressPath = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1');
 
 /** The paths that a route answers at. */
 export function pathsOf(route: Route): string[] {
+  if (route.onlyAtRoot) return [route.path];
   const below = route.path === '/' ? API_BASE : `${API_BASE}${route.path}`;
   return route.alsoAtRoot ? [below, route.path] : [below];
 }
@@ -39,11 +40,13 @@ export function mountRoutes(router: Router, ctx: Context, authenticator: Authent
 /** Authenticate → parse → handle → view. */
 function serve(ctx: Context, authenticator: Authenticator, route: Route): RequestHandler {
   return async (req, res) => {
-    const { status, view } = await withinTime(answer(req), REQUEST_TIMEOUT_MS + (route.patienceMs ?? 0));
-    sendJson(res, status, { ok: true, ...(view as object) });
+    const given = await withinTime(answer(req), REQUEST_TIMEOUT_MS + (route.patienceMs ?? 0));
+    if (route.documents !== undefined) res.vary('Accept');
+    if ('document' in given) sendDocumentText(res, given.document);
+    else sendJson(res, given.status, { ok: true, ...(given.view as object) });
   };
 
-  async function answer(req: express.Request): Promise<Answer<unknown>> {
+  async function answer(req: express.Request): Promise<Answer<unknown> | DocumentAnswer> {
     const caller = await authenticator.authenticate(route.access, req.headers.authorization);
     return route.handle({
       ctx,
@@ -52,6 +55,7 @@ function serve(ctx: Context, authenticator: Authenticator, route: Route): Reques
       query: route.query === undefined ? undefined : parseFields(route.query, req.query),
       params: route.params === undefined ? undefined : parseFields(route.params, req.params),
       peek: req.method === 'HEAD',
+      prefers: (types) => req.accepts([...types]) || undefined,
     });
   }
 }

@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { Caller } from '../../shared/agents/agent-store.ts';
 import type { Context } from '../../shared/context.ts';
 import type { ErrorCode } from '../../shared/errors.ts';
@@ -25,6 +25,8 @@ export interface Call<A extends Access, Body extends z.ZodObject | undefined, Qu
   params: Parsed<Params>;
   /** True for HEAD: the answer is wanted and no effect. */
   peek: boolean;
+  /** Of the given media types the one that the caller would rather have, by its `Accept`; undefined where it takes none of them. */
+  prefers(types: readonly string[]): string | undefined;
 }
 
 /** What a handler gives back: the view, without `ok`, and the status where it is not 200. */
@@ -32,6 +34,15 @@ export interface Answer<View> {
   status: 200 | 201 | 202;
   view: View;
 }
+
+/** A text of a standard that is not ours, or a page: sent as it is, without `ok`. */
+export interface DocumentAnswer {
+  status: 200;
+  document: { type: string; text: string };
+}
+
+/** The view of a route that answers with documents alone. */
+export const noView = z.object({});
 
 export interface RouteSpec<
   A extends Access,
@@ -45,6 +56,10 @@ export interface RouteSpec<
   path: string;
   /** Answers at the root too: the contract writes some routes without the base path. */
   alsoAtRoot?: boolean;
+  /** Answers at the root alone: a well-known place, or a page beside the API. */
+  onlyAtRoot?: boolean;
+  /** False where it goes on answering while MongoDB is away. */
+  needsDatabase?: false;
   access: A;
   summary: string;
   body?: Body;
@@ -52,18 +67,20 @@ export interface RouteSpec<
   params?: Params;
   /** The view of a good answer, without `ok`. */
   view: View;
+  /** What it may answer in place of the view: media types, each with a JSON Schema of its documents. */
+  documents?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** Statuses of a good answer, the usual one first; 200 where absent. */
   statuses?: readonly (200 | 201 | 202)[];
   /** Refusals beyond those that access and parsing imply. */
   errors?: readonly ErrorCode[];
   /** How much longer than others this route may take, because it waits for a worker. */
   patienceMs?: number;
-  handle(call: Call<A, Body, Query, Params>): Promise<Answer<z.input<View>>> | Answer<z.input<View>>;
+  handle(call: Call<A, Body, Query, Params>): Promise<Answer<z.input<View>> | DocumentAnswer> | Answer<z.input<View>> | DocumentAnswer;
 }
 
 /** A route with its types folded away, as the frame, the route table and the OpenAPI document see it. */
 export type Route = Omit<RouteSpec<Access, z.ZodObject | undefined, z.ZodObject | undefined, z.ZodObject | undefined, z.ZodObject | z.ZodUnion<readonly z.ZodObject[]>>, 'handle'> & {
-  handle(call: Call<Access, z.ZodObject | undefined, z.ZodObject | undefined, z.ZodObject | undefined>): Promise<Answer<unknown>> | Answer<unknown>;
+  handle(call: Call<Access, z.ZodObject | undefined, z.ZodObject | undefined, z.ZodObject | undefined>): Promise<Answer<unknown> | DocumentAnswer> | Answer<unknown> | DocumentAnswer;
 };
 
 /** Declares a route: everything about it in one value, from which it is mounted, listed and documented. */
@@ -80,3 +97,4 @@ export function defineRoute<
 export const ok = <View>(view: View): Answer<View> => ({ status: 200, view });
 export const created = <View>(view: View): Answer<View> => ({ status: 201, view });
 export const accepted = <View>(view: View): Answer<View> => ({ status: 202, view });
+export const sendDocument = (type: string, text: string): DocumentAnswer => ({ status: 200, document: { type, text } });

@@ -125,7 +125,9 @@ async function mineOnThreads(order: MiningOrder, positions: readonly string[], t
 
 function runThread(order: ThreadOrder, take: (report: ThreadReport) => void): Promise<void> {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('./miner-thread.ts', import.meta.url), { workerData: order })
+    // A caller run as `node --input-type=module -e …` hands that option down, and Node refuses it beside a file.
+    const execArgv = process.execArgv.filter((argument) => !argument.startsWith('--input-type'))
+    const worker = new Worker(new URL('./miner-thread.ts', import.meta.url), { workerData: order, execArgv })
     worker.on('message', (report: ThreadReport) => {
       try {
         take(report)

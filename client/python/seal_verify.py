@@ -222,7 +222,7 @@ def decode_signature(value):
 
 def shown(value):
     try:
-        return json.dumps(value, separators=(",", ":"))[:80]
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)[:80]
     except (TypeError, ValueError, RecursionError):
         return "something unprintable"
 
@@ -429,6 +429,9 @@ class Keyring:
             )
 
 
+END = object()  # no entry of any ledger, not even null
+
+
 # --- the chain -------------------------------------------------------------------------------------------------------
 
 
@@ -502,7 +505,7 @@ class ChainAudit:
         tree = Tree()
         for due in range(seal["from_id"], seal["to_id"] + 1):
             entry = self._entry(due)
-            if entry is None:
+            if entry is END:
                 self.findings.note(where, [Fault("entry_gap", f"entry {due} is missing from the ledger")])
                 break
             if not self.findings.note(f"entry {due}", self._place_faults(entry, due, tree)):
@@ -531,19 +534,19 @@ class ChainAudit:
                 yield Fault("malformed_entry", str(error))
 
     def _entry(self, due):
-        """The entry that the source gives in the place of `due`, None at its end."""
+        """The entry that the source gives in the place of `due`, END after its last."""
         if self._stream is None or self._stream_at != due:
             self._stream = self.source.entries(due)
         self._stream_at = due + 1
         for (entry,) in self._stream:
             return entry
         self._stream = None
-        return None
+        return END
 
     def _count_waiting(self, due):
         while True:
             entry = self._entry(due)
-            if entry is None or not self.findings.note(f"entry {due}", self._place_faults(entry, due)):
+            if entry is END or not self.findings.note(f"entry {due}", self._place_faults(entry, due)):
                 return
             self.entries_waiting += 1
             due += 1
@@ -865,12 +868,14 @@ def vector_findings(vector):
     kind = vector.get("kind")
     pinned = vector.get("pubkeys", [])
     if kind == "seal":
+        if not isinstance(vector.get("seals"), list) or not isinstance(vector.get("entries"), list):
+            raise CannotCheck("usage", "a vector of seals has seals and entries")
         remembered = vector.get("remembered")
         keyring = Keyring(pinned, remembered["pubkeys"] if remembered else [])
         source = ListSource(lambda: vector["seals"], lambda: vector["entries"])
         return ChainAudit(source, keyring, remembered).run().findings
     if kind == "receipt":
-        return ReceiptAudit(vector["receipt"], Keyring(pinned)).run().findings
+        return ReceiptAudit(vector.get("receipt"), Keyring(pinned)).run().findings
     checks = {"canonical-json": _canonical_vector, "leaf": _leaf_vector, "tree": _tree_vector, "proof": _proof_vector}
     if kind not in checks:
         raise CannotCheck("usage", f"there is no kind of vector called {shown(kind)}")

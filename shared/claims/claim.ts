@@ -54,9 +54,11 @@ export function statusAt(claim: Pick<ClaimRecord, 'status' | 'standing' | 'resol
   return claim.resolve_by !== undefined && claim.resolve_by <= nowSeconds ? 'overdue' : 'open';
 }
 
+/** A union shows the message of the branch that came nearest, so each says what the whole expects. */
+const TIME_FORM = 'expected Unix seconds, or ISO 8601 with an offset';
 /** Seconds or ISO 8601 with an offset, given back as Unix seconds. */
 const timeField = z
-  .union([z.int().min(0).max(253_402_300_799), z.iso.datetime({ offset: true })], 'expected Unix seconds, or ISO 8601 with an offset')
+  .union([z.int(TIME_FORM).min(0, TIME_FORM).max(253_402_300_799, TIME_FORM), z.iso.datetime({ offset: true, error: TIME_FORM })], TIME_FORM)
   .transform((value) => (typeof value === 'number' ? value : Math.floor(Date.parse(value) / SECOND_MS)));
 
 export const claimBody = z.object({

@@ -25,6 +25,8 @@ export const ENTRY_KINDS = [
   'unhide',
   'ban',
   'unban',
+  'solvency',
+  'seal_adoption',
 ] as const;
 
 export type EntryKind = (typeof ENTRY_KINDS)[number];
@@ -58,6 +60,11 @@ export const pendingField = { pending: { type: [pendingEntrySchema], default: un
 
 /** Finds the documents that have a pending entry without touching the others; the index is empty when nothing waits. */
 export const PENDING_INDEX = [{ 'pending.source': 1 }, { partialFilterExpression: { 'pending.source': { $exists: true } } }] as const;
+
+/** True for a collection whose records carry pending entries: those that the sequencer reads. */
+export function isLedgered(schema: Schema): boolean {
+  return schema.path('pending') !== undefined;
+}
 
 /** A fresh salt for a commitment, as hex: 32 random bytes. */
 export function newSalt(): string {

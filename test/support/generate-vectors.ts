@@ -86,6 +86,7 @@ function invalidCanonicalJsonVectors(): Record<string, InvalidVector> {
     'canonical-json-lone-surrogate-in-key': refused('no_canonical_form', 'a key is a string too', '{"\\ude00\\ud83d":1}', '{"?":1}'),
     'canonical-json-number-too-large': refused('no_canonical_form', 'larger than any double', '1e400', 'null'),
     'canonical-json-nested-too-deep': refused('no_canonical_form', 'nested 501 levels', '['.repeat(501) + ']'.repeat(501)),
+    'canonical-json-nested-far-too-deep': refused('no_canonical_form', 'nested deeper than some parsers can go', '['.repeat(6_000) + ']'.repeat(6_000)),
     'canonical-json-nan': refused('malformed_json', 'not JSON, though some parsers take it', 'NaN'),
     'canonical-json-trailing-comma': refused('malformed_json', 'not JSON', '[1,]'),
     'canonical-json-leading-zero': refused('malformed_json', 'not JSON', '01'),
@@ -100,6 +101,7 @@ function invalidCanonicalJsonVectors(): Record<string, InvalidVector> {
     'canonical-json-float-form': refused('wrong_canonical_form', 'a whole number has no fraction', '1.0'),
     'canonical-json-negative-zero': refused('wrong_canonical_form', 'minus zero is written 0', '-0'),
     'canonical-json-exact-big-integer': refused('wrong_canonical_form', 'numbers are doubles: beyond 2^53 digits are lost', '9007199254740993'),
+    'canonical-json-other-hash': { ...refused('wrong_canonical_form', 'the text is right, its SHA-256 is another', '[]'), cases: [{ json: '[]', canonical: '[]', sha256: sha256('{}') }] },
     'canonical-json-exponent-without-plus': refused('wrong_canonical_form', 'a positive exponent carries its sign', '1e21', '1e21'),
   }
 }
@@ -129,6 +131,7 @@ function invalidLeafVectors(): Record<string, InvalidVector> {
     'leaf-with-a-node-byte': { kind: 'leaf', reason: 'wrong_leaf', note: 'the byte is 01', entry, leaf: sha256('\x01' + canonicalJson(entry)) },
     'leaf-of-keys-as-written': { kind: 'leaf', reason: 'wrong_leaf', note: 'hashed as it was written, not in canonical form', entry, leaf: sha256('\0' + JSON.stringify(entry)) },
     'leaf-of-another-entry': { kind: 'leaf', reason: 'wrong_leaf', note: 'one letter of the entry differs', entry: { ...entry, kind: 'Post' }, leaf: leafHash(entry) },
+    'leaf-of-a-lone-surrogate': { kind: 'leaf', reason: 'malformed_entry', note: 'the entry has no canonical JSON', entry: makeEntry(1, { name: '\ud83d' }), leaf: leafHash(entry) },
     'leaf-of-an-entry-without-id': { kind: 'leaf', reason: 'malformed_entry', note: 'an entry has id, at, kind and data', entry: withoutId, leaf: leafHash(withoutId) },
   }
 }
@@ -201,6 +204,8 @@ function invalidProofVectors(): Record<string, InvalidVector> {
     'proof-beyond-the-count': proof('malformed_proof', 'there is no such index', { ...good, index: 7 }),
     'proof-of-a-fractional-index': proof('malformed_proof', 'there is no such index', { ...good, index: 4.5 }),
     'proof-in-upper-case': proof('malformed_proof', 'hashes are written in lower case', { ...good, leaf: good.leaf.toUpperCase() }),
+    'proof-to-a-root-in-upper-case': proof('malformed_proof', 'hashes are written in lower case', { ...good, root: good.root.toUpperCase() }),
+    'proof-without-a-path': proof('malformed_proof', 'a path is a list, be it an empty one', { ...proofIn(bareLeaves(1), 0), path: null }),
     'proof-with-an-unknown-side': proof('malformed_proof', 'a side is left or right', { ...good, path: good.path.map((step, index) => (index === 0 ? { ...step, side: 'both' } : step)) }),
     'proof-of-another-entry': proof('wrong_leaf', 'the path is true, but the entry isn\'t the leaf\'s', { ...proofIn(entries.map(leafHash), 0), entry: makeEntry(3) }),
   }
@@ -307,6 +312,10 @@ function invalidSealVectors(): Record<string, InvalidVector> {
     'seal-seq-as-text': invalid('malformed_seal', 'a number stands there as a string', withSigned(chain, 3, { seq: '3' })),
     'seal-count-as-boolean': invalid('malformed_seal', 'true is no number', withSigned(buildChain([1]), 1, { count: true })),
     'seal-field-missing': invalid('malformed_seal', 'prev_root is absent, which is not null', withSigned(buildChain([1]), 1, { prev_root: undefined })),
+    'seal-not-an-object': invalid('malformed_seal', 'a seal is null', { ...chain, seals: [first, second, null] }),
+    'seal-pubkey-too-short': invalid('malformed_seal', 'a key is 32 bytes', withSigned(chain, 3, { pubkey: pubkey.slice(2) })),
+    'seal-signed-at-missing': invalid('malformed_seal', 'a signed seal says when', withSigned(chain, 3, { signed_at: null })),
+    'seal-entry-with-a-lone-surrogate': invalid('malformed_entry', 'a sealed entry has no canonical JSON', { seals: chain.seals, entries: entriesBut(4, makeEntry(4, { name: '\ud83d' })) }),
     'seal-of-another-algorithm': invalid('malformed_seal', 'only ed25519 is known', withSigned(chain, 3, { algo: 'ed448' })),
     'seal-signature-without-padding': invalid('malformed_seal', 'not the one base64 text of 64 bytes', withSigned(chain, 3, { signature: (third.signature as string).slice(0, 86) })),
     'seal-signed-without-signature': invalid('malformed_seal', 'signed, it says, but there is no signature', withSigned(chain, 3, { signature: null })),
@@ -325,6 +334,10 @@ function orderChain(): LedgerChain {
   chain.seals.push(sign(sealOver(chain.entries.slice(0, 4), null)))
   chain.seals.push(sign(sealOver(chain.entries.slice(4, 7), chain.seals[0] as Seal)))
   return chain
+}
+
+function sealed(entries: LedgerEntry[]): LedgerChain {
+  return { entries, seals: [sign(sealOver(entries, null))] }
 }
 
 function receiptVectors(): Record<string, Vector> {
@@ -352,6 +365,8 @@ function invalidReceiptVectors(): Record<string, InvalidVector> {
   const postWith = (change: object) => ({ ...post, entries: [{ ...item, ...change }] })
   const altered = { ...item.entry, at: item.entry.at + 1 }
   const underOther = (change: Partial<SealFields>, secretKey?: Uint8Array) => ({ ...order, entries: [sealedItem(chain, 3), { ...sealedItem(chain, 6), seal: sign({ ...fieldsOf(seal2), ...change }, secretKey) }] })
+  const shortCommitment = sha256(Buffer.concat([Buffer.from([4]), Buffer.from('"x"')]))
+  const shortSalted = sealed([makeEntry(1, { post_id: 'pst_1', body: shortCommitment })])
   const lateSeal = sign({ ...fieldsOf(seal2), seq: 5, from_id: 4, to_id: 6 })
   return {
     'receipt-entry-altered': invalid('wrong_leaf', 'one second of the entry differs', postWith({ entry: altered })),
@@ -364,6 +379,16 @@ function invalidReceiptVectors(): Record<string, InvalidVector> {
     'receipt-seal-missing': invalid('malformed_seal', 'sealed, it says, but without the seal', postWith({ seal: undefined })),
     'receipt-seal-of-another-seq': invalid('malformed_receipt', 'seq is not the seal\'s', postWith({ seq: 2 })),
     'receipt-of-another-record': invalid('wrong_record', 'a true entry, but of another record', { ...post, id: 'pst_5' }),
+    'receipt-entry-malformed': invalid('malformed_entry', 'an entry is null', postWith({ entry: null })),
+    'receipt-without-id': invalid('malformed_receipt', 'it names no record', { ...post, id: undefined }),
+    'receipt-sealed-not-said': invalid('malformed_receipt', 'an entry doesn\'t say whether it is sealed', { ...post, sealed: false, entries: [{ ...item, sealed: undefined }] }),
+    'receipt-openings-not-a-list': invalid('malformed_receipt', 'openings are a list', { ...post, openings: openingOf(4) }),
+    'receipt-opening-malformed': invalid('wrong_opening', 'the salt is not 32 bytes', { ...post, openings: [{ ...openingOf(4), salt: '04' }] }),
+    'receipt-opening-with-a-short-salt': invalid('wrong_opening', 'the commitment fits, but its salt is one byte', {
+      ...receiptOver(shortSalted, 'pst_1', [1]),
+      openings: [{ entry_id: 1, field: 'body', salt: '04', content: 'x' }],
+    }),
+    'receipt-opening-with-a-lone-surrogate': invalid('wrong_opening', 'the content has no canonical JSON', { ...post, openings: [{ ...openingOf(4), content: '\ud83d' }] }),
     'receipt-without-entries': invalid('malformed_receipt', 'it proves nothing', { ...post, entries: [] }),
     'receipt-sealed-though-waiting': invalid('malformed_receipt', 'sealed, it says, but an entry waits', { ...receiptOver(chain, 'mkt_8', [6, 9]), sealed: true }),
     'receipt-entries-out-of-order': invalid('malformed_receipt', 'entries ascend by id', receiptOver(chain, 'mkt_7', [6, 3])),

@@ -1,13 +1,15 @@
 import { createServer } from 'node:http';
 import { hash } from 'node:crypto';
 import { createApp } from '../../api/app.ts';
+import type { Route } from '../../api/http/route.ts';
 import { limitServer, listen } from '../../api/http/server.ts';
 import { solvePuzzle } from '../../client/puzzle-solver.ts';
 import { readConfig } from '../../shared/config.ts';
 import { openContext, type Context } from '../../shared/context.ts';
-import { createLog } from '../../shared/log.ts';
+import { createLog, type Log } from '../../shared/log.ts';
 import { startPool } from '../../workers/pool.ts';
 import { QUEUE_NAMES, type QueueName } from '../../shared/queues.ts';
+import { createAnswerCheck, type AnswerCheck } from './check-answers.ts';
 import { isolate } from './servers.ts';
 
 export const CHALLENGE_SECRET = 'c0'.repeat(32);
@@ -31,14 +33,20 @@ export interface CallOptions {
   headers?: Record<string, string>;
 }
 
-export interface TestService {
+export interface TestApi {
   /** `http://127.0.0.1:PORT`. */
   url: string;
   ctx: Context;
+  routes: readonly Route[];
+  /** One request below `/api/v1`, or at the root where the path begins with `//`. The answer is checked against its route. */
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+}
+
+export interface TestService extends TestApi {
   /** Everything logged so far, one JSON line an event. */
   logged(): string;
-  /** One request below `/api/v1`, or at the root where the path begins with `//`. */
-  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  /** Another API on the same database and queues, as a second process would be; stopped with the service. */
+  addApi(): Promise<TestApi>;
   register(fields?: { handle?: string; ref?: string }): Promise<TestAgent>;
   /** A registered agent whose pass ends in a year. */
   registerWithPass(fields?: { handle?: string; ref?: string }): Promise<TestAgent>;
@@ -62,21 +70,25 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
   const log = createLog('test', env['LOG_LEVEL'] ?? 'debug', { write: (line: string) => void lines.push(line) });
   let shiftMs = 0;
   const now = () => Date.now() + shiftMs;
-  const ctx = openContext(readConfig(env, 'api'), log, { now });
+  const first = await startApi(env, log, now);
+  const { url, ctx, routes, call } = first;
+  const apis = [first];
   const workerCtx = openContext(readConfig(env, 'workers'), log, { now, databaseTimeoutMs: 30_000 });
-  await Promise.all([ctx.database.whenReady(), workerCtx.database.whenReady(), ctx.queues.whenReady(), workerCtx.queues.whenReady()]);
+  await Promise.all([workerCtx.database.whenReady(), workerCtx.queues.whenReady()]);
   const pool = startPool(workerCtx, options.queues ?? QUEUE_NAMES);
-  const server = limitServer(createServer(createApp(ctx).express));
-  const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`;
-
-  const call = (method: string, path: string, callOptions: CallOptions = {}) => callService(url, method, path, callOptions);
   const register = (fields: { handle?: string; ref?: string } = {}) => registerOver(call, fields);
   return {
     url,
     ctx,
+    routes,
     call,
     register,
     logged: () => lines.join(''),
+    async addApi() {
+      const api = await startApi(env, log, now);
+      apis.push(api);
+      return api;
+    },
     async registerWithPass(fields = {}) {
       const agent = await register(fields);
       await ctx.agents.movePassEnd(agent.id, undefined, now() + 365 * 86_400_000, []);
@@ -86,18 +98,33 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
       shiftMs += ms;
     },
     async stop() {
-      await server.close();
+      for (const api of apis) await api.close();
       await pool.close();
       await ctx.database.connection.dropDatabase();
-      await Promise.all([ctx.close(), workerCtx.close()]);
+      await Promise.all([...apis.map((api) => api.ctx.close()), workerCtx.close()]);
     },
   };
 }
 
-/** Sends one request to a running service and reads its JSON. */
-export async function callService(url: string, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
+interface StartedApi extends TestApi {
+  close(): Promise<void>;
+}
+
+async function startApi(env: Record<string, string>, log: Log, now: () => number): Promise<StartedApi> {
+  const ctx = openContext(readConfig(env, 'api'), log, { now });
+  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()]);
+  const { express, routes } = createApp(ctx);
+  const server = limitServer(createServer(express));
+  const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`;
+  const check = createAnswerCheck(routes);
+  return { url, ctx, routes, call: (method, path, options = {}) => callService(url, method, path, options, check), close: () => server.close() };
+}
+
+/** Sends one request to a running service, reads its JSON and checks it. */
+export async function callService(url: string, method: string, path: string, options: CallOptions = {}, check?: AnswerCheck): Promise<Answer> {
   const body = options.rawBody ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
-  const response = await fetch(path.startsWith('//') ? url + path.slice(1) : `${url}/api/v1${path}`, {
+  const target = path.startsWith('//') ? url + path.slice(1) : `${url}/api/v1${path}`;
+  const response = await fetch(target, {
     method,
     headers: {
       ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
@@ -107,7 +134,9 @@ export async function callService(url: string, method: string, path: string, opt
     ...(body === undefined ? {} : { body }),
   });
   const text = await response.text();
-  return { status: response.status, headers: response.headers, json: (text === '' ? {} : JSON.parse(text)) as Answer['json'] };
+  const answer = { status: response.status, headers: response.headers, json: (text === '' ? {} : JSON.parse(text)) as Answer['json'] };
+  if (method !== 'HEAD' && method !== 'OPTIONS') check?.(method, new URL(target).pathname, answer);
+  return answer;
 }
 
 /** The first decimal nonce from `from` on that is a share. Independent of the code under test. */

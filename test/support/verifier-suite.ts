@@ -6,48 +6,47 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
+import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { VECTOR_NAME, VECTORS_DIR } from './generate-vectors.ts'
-import { buildChain, leaveUnsigned, makeEntry, openingOf, OTHER_SEAL_KEY, receiptOver, SEAL_KEY, serveChain, sign, type LedgerChain, type LedgerServer } from './ledger-chain.ts'
+import { buildChain, leaveUnsigned, makeEntry, openingOf, OTHER_SEAL_KEY, receiptOver, SEAL_KEY, sealOver, serveChain, sign, type LedgerChain, type LedgerServer } from './ledger-chain.ts'
 import { reasonsOf, reportOf, runVerifier, type VerifierCommand } from './run-verifier.ts'
 
 const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))
 const OTHER_PUBKEY = keyToHex(ed25519PublicKey(OTHER_SEAL_KEY))
 
-/** Sizes of 200 seals, from one entry to many, odd and even, powers of two and their neighbours. */
+/** Sizes of 200 seals: odd and even, powers of two and their neighbours. */
 const TWO_HUNDRED = Array.from({ length: 200 }, (_, index) => 1 + ((index * index) % 18))
 const ENTRY_COUNT = TWO_HUNDRED.reduce((sum, size) => sum + size, 0)
+
+/** The ranges and times of `seals` sealed anew over `entries`, as a server would that rewrites history. */
+function sealAgain(entries: LedgerEntry[], seals: readonly Seal[], secretKey: Uint8Array = SEAL_KEY): LedgerChain {
+  const again: LedgerChain = { entries, seals: [] }
+  for (const { from_id, to_id, at } of seals) {
+    again.seals.push(sign(sealOver(entries.slice(from_id - 1, to_id), again.seals.at(-1) ?? null, at), secretKey))
+  }
+  return again
+}
+
+function changeEntry(entries: readonly LedgerEntry[], id: number): LedgerEntry[] {
+  return entries.map((entry) => (entry.id === id ? { ...makeEntry(id), kind: 'rewritten' } : entry))
+}
 
 function unsign(chain: LedgerChain, seqs: readonly number[]): LedgerChain {
   return { ...chain, seals: chain.seals.map((seal) => (seqs.includes(seal.seq) ? leaveUnsigned(seal) : seal)) }
 }
 
-/** The whole chain sealed again with one entry changed: what a server would do to rewrite history. */
-function rewrite(chain: LedgerChain, entryId: number): LedgerChain {
-  const sizes = chain.seals.map(({ count }) => count)
-  const rewritten = buildChain(sizes)
-  rewritten.entries[entryId - 1] = { ...makeEntry(entryId), kind: 'rewritten' }
-  return resealed(rewritten.entries, chain.seals)
+function vectorsIn(kind: 'valid' | 'invalid', names: readonly string[]): { file: string; reason: string | null }[] {
+  return names
+    .filter((name) => VECTOR_NAME.test(name))
+    .map((name) => join(VECTORS_DIR, kind, name))
+    .map((file) => ({ file, reason: (JSON.parse(readFileSync(file, 'utf8')) as { reason?: string }).reason ?? null }))
 }
 
-function resealed(entries: LedgerChain['entries'], seals: readonly Seal[], secretKey = SEAL_KEY): LedgerChain {
-  const chain: LedgerChain = { entries, seals: [] }
-  for (const old of seals) {
-    const covered = entries.slice(old.from_id - 1, old.to_id)
-    const previous = chain.seals.at(-1) ?? null
-    chain.seals.push(sign({ ...sealFrom(covered, previous), at: old.at }, secretKey))
-  }
-  return chain
-}
-
-function sealFrom(covered: LedgerChain['entries'], previous: Seal | null) {
-  const whole = buildChain([1]).seals[0] as Seal
-  return { ...whole, ...sealFields(covered, previous) }
-}
-
-/** The behaviour that every verifier shares; `command` is how it is started. */
-export function describeVerifier(name: string, command: VerifierCommand, isAvailable: boolean): void {
-  describe.skipIf(!isAvailable)(`${name} (skipped only where python3 lacks the package cryptography)`, () => {
+/** The behaviour that every verifier has in common; `command` is how it is started. A title that may be skipped says why. */
+export function describeVerifier(title: string, command: VerifierCommand, isAvailable = true): void {
+  // Each test starts the program several times, and one waits for its retries.
+  describe.skipIf(!isAvailable)(title, { timeout: 60_000 }, () => {
     let folder: string
     const servers: LedgerServer[] = []
 
@@ -68,9 +67,218 @@ export function describeVerifier(name: string, command: VerifierCommand, isAvail
 
     const report = (...args: string[]) => reportOf(command, args, folder)
 
-    async function writeJson(fileName: string, value: unknown): Promise<string> {
+    async function saveJson(value: unknown, fileName = 'file.json'): Promise<string> {
       await writeFile(join(folder, fileName), JSON.stringify(value))
       return fileName
     }
+
+    it('accepts every valid vector', async () => {
+      const vectors = vectorsIn('valid', await readdir(join(VECTORS_DIR, 'valid')))
+      const { code, results } = await report(...vectors.flatMap(({ file }) => ['--vector', file]))
+      expect(results?.filter(({ ok }) => !ok)).toEqual([])
+      expect(results).toHaveLength(vectors.length)
+      expect(code).toBe(0)
+    })
+
+    it('refuses every invalid vector with its reason and no other', async () => {
+      const vectors = vectorsIn('invalid', await readdir(join(VECTORS_DIR, 'invalid')))
+      const { code, results } = await report(...vectors.flatMap(({ file }) => ['--vector', file]))
+      expect(results?.map(({ file, ok, findings }) => ({ file, ok, reasons: reasonsOf({ ok, findings }) }))).toEqual(vectors.map(({ file, reason }) => ({ file, ok: false, reasons: [reason] })))
+      expect(code).toBe(1)
+    })
+
+    it('walks 200 seals and every entry of a service', async () => {
+      const { url } = await serve(buildChain(TWO_HUNDRED, 7))
+      expect(await report(url)).toMatchObject({ code: 0, ok: true, seals: 200, signed: 200, entries_sealed: ENTRY_COUNT, entries_waiting: 7, pubkeys: [PUBKEY], key_trust: 'first_seen', findings: [], head: { seq: 200 } })
+    })
+
+    it('walks them in pages of any size', async () => {
+      const server = await serve(buildChain(TWO_HUNDRED, 3), 13)
+      expect(await report(server.url)).toMatchObject({ code: 0, seals: 200, entries_sealed: ENTRY_COUNT, entries_waiting: 3 })
+      expect(server.requests.filter((path) => path.startsWith('/seal?'))).toHaveLength(Math.ceil(200 / 13) + 1)
+    })
+
+    it('reads each page of the ledger once', async () => {
+      const server = await serve(buildChain(TWO_HUNDRED), 100)
+      await report(server.url)
+      const pages = server.requests.filter((path) => path.startsWith('/api/v1/ledger?'))
+      expect(new Set(pages).size).toBe(Math.ceil(ENTRY_COUNT / 100) + 1)
+      expect(pages).toHaveLength(Math.ceil(ENTRY_COUNT / 100) + 1)
+    })
+
+    it('says a plain verdict on its last line', async () => {
+      const server = await serve(buildChain([2, 3], 1))
+      const good = await runVerifier(command, [server.url], folder)
+      expect(good.code).toBe(0)
+      expect(good.stdout.trimEnd().split('\n').at(-1)).toBe('GOOD: the whole chain holds')
+      server.chain = { ...server.chain, entries: changeEntry(server.chain.entries, 4) }
+      const bad = await runVerifier(command, [server.url], folder)
+      expect(bad.code).toBe(1)
+      expect(bad.stdout).toMatch(/^wrong_root at seal 2: /m)
+      expect(bad.stdout.trimEnd().split('\n').at(-1)).toBe('BAD: 1 finding')
+    })
+
+    it('reports unsigned seals and waiting entries without calling them faults', async () => {
+      const { url } = await serve(unsign(buildChain([2, 3, 1], 4), [2, 3]))
+      expect(await report(url)).toMatchObject({ code: 0, signed: 1, unsigned_seqs: [2, 3], entries_sealed: 6, entries_waiting: 4, head: { seq: 1 } })
+    })
+
+    it('finds a changed entry in one seal of 200', async () => {
+      const chain = buildChain(TWO_HUNDRED)
+      const { url } = await serve({ ...chain, entries: changeEntry(chain.entries, 999) })
+      const found = await report(url)
+      expect(found).toMatchObject({ code: 1, ok: false, findings_total: 1 })
+      expect(found.findings).toMatchObject([{ reason: 'wrong_root', where: `seal ${chain.seals.find(({ to_id }) => to_id >= 999)?.seq}` }])
+    })
+
+    it('goes on after a fault and finds the next', async () => {
+      const chain = buildChain([3, 3, 3, 3])
+      const seals = chain.seals.map((seal) => (seal.seq === 2 ? { ...seal, signature: chain.seals[0]?.signature } : seal))
+      const { url } = await serve({ seals: seals as Seal[], entries: changeEntry(chain.entries, 12).filter(({ id }) => id !== 7) })
+      expect((await report(url)).findings?.map(({ reason, where }) => `${reason} ${where}`)).toEqual(['bad_signature seal 2', 'entry_gap entry 7', 'wrong_root seal 4'])
+    })
+
+    it('remembers the head and accepts a chain that only grew', async () => {
+      const server = await serve(buildChain([2, 3]))
+      expect(await report(server.url)).toMatchObject({ code: 0, remembered_seq: null })
+      server.chain = buildChain([2, 3, 4], 1)
+      expect(await report(server.url)).toMatchObject({ code: 0, remembered_seq: 2, key_trust: 'remembered', head: { seq: 3 } })
+      expect(await report(server.url)).toMatchObject({ code: 0, remembered_seq: 3 })
+    })
+
+    it('says that history was rewritten since, though the new chain is whole', async () => {
+      const server = await serve(buildChain([2, 3, 2]))
+      await report(server.url)
+      const before = await readFile(join(folder, '.seal-verify.json'), 'utf8')
+      server.chain = sealAgain(changeEntry(server.chain.entries, 1), server.chain.seals)
+      const found = await report(server.url)
+      expect(found).toMatchObject({ code: 1, findings: [{ reason: 'history_rewritten', where: 'seal 3' }] })
+      expect(await readFile(join(folder, '.seal-verify.json'), 'utf8')).toBe(before)
+      expect(await report(server.url, '--state', 'elsewhere.json')).toMatchObject({ code: 0 })
+    })
+
+    it('says that the chain is shorter than it was', async () => {
+      const server = await serve(buildChain([2, 3, 2]))
+      await report(server.url)
+      server.chain = buildChain([2, 3], 2)
+      expect(await report(server.url)).toMatchObject({ code: 1, findings: [{ reason: 'chain_shortened' }] })
+    })
+
+    it('takes no other key than the remembered one until the user accepts it', async () => {
+      const server = await serve(buildChain([2, 3]))
+      await report(server.url)
+      const { entries, seals } = buildChain([2, 3, 2])
+      server.chain = { entries, seals: seals.map((seal) => (seal.seq === 3 ? sign(seal, OTHER_SEAL_KEY) : seal)) }
+      expect(reasonsOf(await report(server.url))).toEqual(['key_changed'])
+      expect(reasonsOf(await report(server.url, '--pubkey', OTHER_PUBKEY))).toEqual(['wrong_key'])
+      expect(await report(server.url, '--pubkey', PUBKEY, '--pubkey', OTHER_PUBKEY)).toMatchObject({ code: 0, key_trust: 'pinned' })
+      expect(await report(server.url)).toMatchObject({ code: 0, key_trust: 'remembered', pubkeys: [PUBKEY, OTHER_PUBKEY] })
+    })
+
+    it('keeps the heads of two services apart, and knows one service by any spelling', async () => {
+      const [first, second] = [await serve(buildChain([2, 3])), await serve(sealAgain(buildChain([4]).entries, buildChain([4]).seals, OTHER_SEAL_KEY))]
+      expect(await report(first.url)).toMatchObject({ code: 0, remembered_seq: null })
+      expect(await report(second.url)).toMatchObject({ code: 0, remembered_seq: null })
+      expect(await report(`${first.url.replace('http', 'HTTP')}/api/v1/`)).toMatchObject({ code: 0, remembered_seq: 2 })
+      const state = JSON.parse(await readFile(join(folder, '.seal-verify.json'), 'utf8')) as Record<string, unknown>
+      expect(Object.keys(state)).toEqual([first.url, second.url])
+    })
+
+    it('saves a dump that it verifies offline', async () => {
+      const chain = buildChain(TWO_HUNDRED.slice(0, 30), 2)
+      chain.entries[4] = makeEntry(5, { agent_id: 'agt_\u2028\u{1f600}', amount: 1.5 })
+      const server = await serve(sealAgain(chain.entries, chain.seals), 17)
+      const online = await report(server.url, '--save', 'dump.json')
+      const { code, ...offline } = await report('dump.json')
+      expect(code).toBe(0)
+      expect(offline).toMatchObject({ kind: 'chain', seals: 30, entries_sealed: online.entries_sealed, entries_waiting: 2, head: online.head })
+      const dump = JSON.parse(await readFile(join(folder, 'dump.json'), 'utf8')) as LedgerChain
+      expect(dump).toEqual(server.chain)
+    })
+
+    it('refuses a dump that was changed, and one cut off', async () => {
+      const server = await serve(buildChain([3, 4]))
+      await report(server.url, '--save', 'dump.json')
+      const dump = await readFile(join(folder, 'dump.json'), 'utf8')
+      await writeFile(join(folder, 'changed.json'), dump.replace('"id":5,"kind":"post"', '"id":5,"kind":"Post"'))
+      expect(await report('changed.json')).toMatchObject({ code: 1, findings: [{ reason: 'wrong_root', where: 'seal 2' }] })
+      await writeFile(join(folder, 'cut.json'), dump.slice(0, dump.lastIndexOf(']}')))
+      expect(await report('cut.json')).toMatchObject({ code: 2, error: 'usage' })
+    })
+
+    it('verifies a dump in any other layout', async () => {
+      const file = await saveJson({ seals: buildChain([3, 4]).seals, entries: buildChain([3, 4]).entries, saved_at: 1 })
+      expect(await report(file)).toMatchObject({ code: 0, kind: 'chain', seals: 2 })
+      expect(await report(file, '--pubkey', OTHER_PUBKEY)).toMatchObject({ code: 1, findings: [{ reason: 'wrong_key' }] })
+    })
+
+    it('verifies a receipt offline, with its openings', async () => {
+      const chain = buildChain([5, 6], 1)
+      const file = await saveJson({ ...receiptOver(chain, 'pst_7', [7]), openings: [openingOf(7)] })
+      expect(await report(file)).toMatchObject({ code: 0, kind: 'receipt', entries_sealed: 1, openings: 1, pubkeys: [PUBKEY], key_trust: 'first_seen' })
+      expect(await report(file, '--pubkey', PUBKEY)).toMatchObject({ code: 0, key_trust: 'pinned' })
+      const waiting = await saveJson(receiptOver(chain, 'pst_12', [12]), 'waiting.json')
+      expect(await report(waiting)).toMatchObject({ code: 0, entries_sealed: 0, entries_waiting: 1 })
+    })
+
+    it('says exit 2 when the service can\'t be reached or isn\'t one', async () => {
+      const server = await serve(buildChain([1]))
+      expect(await report(`${server.url}/elsewhere`)).toMatchObject({ code: 2, error: 'unreachable' })
+      servers.pop()
+      await server.close()
+      expect(await report(server.url)).toMatchObject({ code: 2, error: 'unreachable' })
+      const stranger = createServer((_, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true,"seals":7}'))
+      await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve))
+      expect(await report(`http://127.0.0.1:${(stranger.address() as AddressInfo).port}`)).toMatchObject({ code: 2, error: 'unreachable' })
+      await new Promise((resolve) => stranger.close(resolve))
+    })
+
+    it('asks again after a passing failure of the service', async () => {
+      const chain = buildChain([2])
+      let failures = 1
+      const flaky = createServer((request, response) => {
+        if (failures-- > 0) return void response.writeHead(503).end('{}')
+        const isSeal = request.url?.startsWith('/seal') === true
+        const isFirst = request.url?.includes('after_seq=0') === true || request.url?.includes('from_id=1&') === true
+        response.writeHead(200).end(JSON.stringify(isSeal ? { seals: isFirst ? chain.seals : [] } : { entries: isFirst ? chain.entries : [] }))
+      })
+      await new Promise<void>((resolve) => flaky.listen(0, '127.0.0.1', resolve))
+      expect(await report(`http://127.0.0.1:${(flaky.address() as AddressInfo).port}`)).toMatchObject({ code: 0, seals: 1 })
+      await new Promise((resolve) => flaky.close(resolve))
+    })
+
+    it('says exit 2 for arguments and files that make no sense', async () => {
+      await writeFile(join(folder, 'broken.json'), '{"seals":')
+      await saveJson({ hello: 1 }, 'other.json')
+      const wrong = [[], ['a', 'b'], ['--pubkey', 'abc', 'x.json'], ['--unknown', 'x.json'], ['missing.json'], ['broken.json'], ['other.json'], ['http://'], ['--vector', 'other.json']]
+      for (const args of wrong) expect(await report(...args)).toMatchObject({ code: 2, ok: false, error: 'usage' })
+    })
+
+    it('says exit 2 for a state file that isn\'t its own, and leaves it alone', async () => {
+      const { url } = await serve(buildChain([1]))
+      for (const content of ['not json', '[]', '{"x":{"seq":"1"}}']) {
+        await writeFile(join(folder, 'state.json'), content)
+        expect(await report(url, '--state', 'state.json')).toMatchObject({ code: 2, error: 'usage' })
+        expect(await readFile(join(folder, 'state.json'), 'utf8')).toBe(content)
+      }
+    })
+
+    it('takes a service without seals, and nothing is remembered of it', async () => {
+      const { url } = await serve(buildChain([], 2))
+      expect(await report(url)).toMatchObject({ code: 0, seals: 0, entries_waiting: 2, head: null })
+      expect(await readdir(folder)).toEqual([])
+    })
+
+    it('ends with a service that gives the same page of seals for ever', async () => {
+      const chain = buildChain([1, 1])
+      const stuck = createServer((request, response) => {
+        response.writeHead(200).end(JSON.stringify(request.url?.startsWith('/seal') === true ? { seals: chain.seals } : { entries: request.url?.includes('from_id=1&') === true ? chain.entries : [] }))
+      })
+      await new Promise<void>((resolve) => stuck.listen(0, '127.0.0.1', resolve))
+      const found = await report(`http://127.0.0.1:${(stuck.address() as AddressInfo).port}`)
+      expect(found.code).toBe(1)
+      expect(reasonsOf(found)).toContain('seq_gap')
+      await new Promise((resolve) => stuck.close(resolve))
+    })
   })
 }

@@ -212,6 +212,7 @@ describe('a proof of inclusion', () => {
       { ...proof, index: -1 },
       { ...proof, count: 0 },
       { ...proof, path: 'none' as unknown as PathStep[] },
+      { ...proof, path: new Map() as unknown as PathStep[] },
       { ...proof, path: [null as unknown as PathStep, ...proof.path.slice(1)] },
       { ...proof, path: [{ hash: proof.leaf, side: 'up' as 'left' }, ...proof.path.slice(1)] },
       { ...proof, path: [{ hash: 'ab', side: 'left' as const }, ...proof.path.slice(1)] },

@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process'
 import { hash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { canRunSimd, createSearch, createSimdSearch, searchBlockPlainly } from '../../client/miner/block-search.ts'
 import { mineShares, solveWork, type MiningProgress } from '../../client/miner/miner.ts'
@@ -142,6 +144,19 @@ describe('mineShares', () => {
     expect(Number.parseInt(last?.positions[0]?.slice(9) ?? '', 16) * BLOCK_NONCES).toBe(last?.hashes)
   })
 
+  test('hears from its threads once more after they were told to stop, so that no searched block is forgotten', async () => {
+    const stopper = new AbortController()
+    const reports: MiningProgress[] = []
+    const onProgress = (progress: MiningProgress): void => {
+      reports.push(progress)
+      stopper.abort()
+    }
+    const order = { prefix: PREFIX, difficultyBits: 256, count: 1, threads: 1, progressMs: 0 }
+    await expect(mineShares({ ...order, signal: stopper.signal, onProgress })).rejects.toThrow('aborted')
+    expect(reports.length).toBeGreaterThanOrEqual(3) // the one that stops it, the thread's last, the run's last
+    expect(reports.at(-1)?.positions).toEqual(reports.at(-2)?.positions)
+  })
+
   test('does not begin when its signal was aborted before', async () => {
     const reason = new Error('never')
     let reports = 0
@@ -173,6 +188,22 @@ describe('mineShares', () => {
     await expect(mineShares({ ...order, positions: ['nowhere'] })).rejects.toThrow('"position" must be')
     await expect(mineShares({ ...order, positions: [twice, twice] })).rejects.toThrow('"positions" must differ')
   })
+})
+
+test('mines by plain hashing, on threads and without, where the engine lacks vectors', { timeout: 60_000 }, async () => {
+  const prefix = randomPrefix()
+  const script = `
+    import { canRunSimd, createSearch, searchBlockPlainly } from ${JSON.stringify(new URL('../../client/miner/block-search.ts', import.meta.url))}
+    import { solveWork } from ${JSON.stringify(new URL('../../client/miner/miner.ts', import.meta.url))}
+    const order = { prefix: '${prefix}', difficultyBits: 12 }
+    console.log(canRunSimd(), createSearch() === searchBlockPlainly, await solveWork(order), await solveWork({ ...order, threads: 1 }))`
+  // Node itself strips types with WebAssembly, so the engine keeps it and says no to the probe; threads inherit that.
+  const engine = 'data:text/javascript,WebAssembly.validate = () => false'
+  const { stdout } = await promisify(execFile)(process.execPath, ['--import', engine, '--input-type=module', '-e', script])
+  const [simd, plain, ownThread = '', thread = ''] = stdout.trim().split(' ')
+  expect([simd, plain]).toEqual(['false', 'true'])
+  expect(isShare(prefix, ownThread, 12)).toBe(true)
+  expect(isShare(prefix, thread, 12)).toBe(true)
 })
 
 test('solveWork finds the one nonce that a registration needs', async () => {

@@ -1,0 +1,72 @@
+import type { Readable } from 'node:stream';
+import { RefusalError, TransportError } from '../../client/client.ts';
+import { parseCommandLine, wantsJson } from './arguments.ts';
+import { CommandError } from './command-error.ts';
+import { escapeControls } from './format.ts';
+import { helpVerb, showHelp } from './help.ts';
+import { createProgressLine, type ProgressStream } from './progress-line.ts';
+import { openSession } from './session.ts';
+import type { Shown, Verb } from './verb.ts';
+import { VERBS } from './verbs.ts';
+
+export interface World {
+  argv: readonly string[];
+  env: NodeJS.ProcessEnv;
+  stdin: Readable;
+  stdout: { write(text: string): unknown };
+  stderr: ProgressStream;
+  /** Aborted with a CommandError when the command is to stop. */
+  signal: AbortSignal;
+}
+
+/**
+ * Runs one command and resolves with its exit code. With `--json` stdout gets exactly one JSON object: the service's
+ * answer, its refusal, or `{ok:false, error, message}` where there is neither.
+ */
+export async function runAgent(world: World): Promise<number> {
+  const { argv, stdout, stderr } = world;
+  const json = wantsJson(argv);
+  const progress = createProgressLine(stderr, stderr.isTTY === true || !json);
+  try {
+    const shown = await runVerb(world, progress);
+    progress.end();
+    stdout.write(`${json ? JSON.stringify(shown.answer) : escapeControls(shown.text)}\n`);
+    return 0;
+  } catch (error) {
+    progress.end();
+    const failure = describeFailure(world.signal.aborted && !(error instanceof CommandError) ? world.signal.reason : error);
+    if (json) stdout.write(`${JSON.stringify(failure.body)}\n`);
+    else stderr.write(`${escapeControls(failure.text)}\n`);
+    if (failure.stack !== undefined) stderr.write(`${failure.stack}\n`);
+    return failure.exitCode;
+  }
+}
+
+async function runVerb({ argv, env, stdin, signal }: World, progress: ReturnType<typeof createProgressLine>): Promise<Shown> {
+  const verbs: Verb[] = [...VERBS];
+  verbs.push(helpVerb(verbs));
+  const { verb, words, options, url, help } = parseCommandLine(argv, verbs);
+  if (verb === undefined || help) return showHelp(verbs, verb?.name);
+  return await verb.run({ words, options, session: openSession({ url, env, stdin, signal, progress }) });
+}
+
+interface Failure {
+  body: object;
+  text: string;
+  exitCode: number;
+  /** Of a defect of this command. */
+  stack?: string | undefined;
+}
+
+function describeFailure(error: unknown): Failure {
+  if (error instanceof RefusalError) return { body: error.body, text: `Refused (${error.error}): ${error.message}`, exitCode: 1 };
+  const message = error instanceof Error ? error.message : String(error);
+  const code = error instanceof CommandError ? error.code : error instanceof TransportError ? error.kind : 'failed';
+  const isDefect = code === 'failed' && (error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError);
+  return {
+    body: { ok: false, error: code, message },
+    text: message,
+    exitCode: error instanceof CommandError ? error.exitCode : 1,
+    ...(isDefect ? { stack: error.stack } : {}),
+  };
+}

@@ -1,0 +1,45 @@
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { findMongod, findRedis } from '../prepare.mjs';
+import { trackChildren } from './children.ts';
+import { startMongod, type Mongod } from './mongod.ts';
+import { startRedis, type EmbeddedRedis } from './redis.ts';
+
+export interface TemporaryServers {
+  mongod: Mongod;
+  redis: EmbeddedRedis;
+  /** The folder that holds their data; removed by stop. */
+  folder: string;
+  stop(): Promise<void>;
+}
+
+/**
+ * A real MongoDB replica set and a real Redis in a fresh folder, journaled and synced as in service, for a test or a
+ * benchmark.
+ */
+export async function startServers(report: (line: string) => void = console.error, cacheGb = 0.25): Promise<TemporaryServers> {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-'));
+  const children = trackChildren(undefined, report);
+  const options = { dataDir: folder, children, report };
+  const running: { stop(): Promise<void> }[] = [];
+  const onStarted = (child: { stop(): Promise<void> }) => void running.push(child);
+  const stop = async () => {
+    for (const child of running.splice(0).reverse()) await child.stop();
+    children.close();
+    fs.rmSync(folder, { recursive: true, force: true });
+  };
+  try {
+    const mongod = await startMongod({ ...options, binary: required('mongod', findMongod(process.env)), cacheGb, onStarted });
+    const redis = await startRedis({ ...options, binary: required('redis-server', findRedis(process.env)), onStarted });
+    return { mongod, redis, folder, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function required(name: string, program: string | undefined): string {
+  if (program === undefined) throw new Error(`There is no ${name} here: run "node scripts/prepare.mjs" first.`);
+  return program;
+}

@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto';
+import type mongoose from 'mongoose';
+import { Schema, type Connection, type Model } from 'mongoose';
+import { isDuplicateKey } from '../database.ts';
+
+interface LeaseRecord {
+  _id: string;
+  holder: string;
+  until: Date;
+}
+
+const leaseSchema = new Schema<LeaseRecord>(
+  { _id: { type: String, required: true }, holder: { type: String, required: true }, until: { type: Date, required: true } },
+  { collection: 'leases', strict: 'throw', versionKey: false },
+);
+
+export interface Lease {
+  /** Goes on holding it. @returns false where another has it by now */
+  renew(): Promise<boolean>;
+  release(): Promise<void>;
+}
+
+/**
+ * Leases keep processes from doing the same work side by side. They guard nothing: a holder that slept through its lease
+ * works on beside the next one, and every write under a lease is right without it.
+ */
+export interface LeaseStore {
+  /** @returns undefined where another holds it */
+  take(name: string): Promise<Lease | undefined>;
+  readonly models: { leases: Model<LeaseRecord> };
+}
+
+/** A dead holder is in the way for at most this long. */
+const LEASE_MS = 5_000;
+const RENEW_AFTER_MS = 1_000;
+
+export function createLeaseStore(connection: Connection): LeaseStore {
+  const leases = connection.model<LeaseRecord>('Lease', leaseSchema);
+  const raw = leases.collection as unknown as mongoose.mongo.Collection<LeaseRecord>;
+  // The server's clock alone judges a lease: those of the workers may differ.
+  const hold = async (name: string, holder: string): Promise<boolean> => {
+    const isFree = { $or: [{ $eq: ['$holder', holder] }, { $lt: ['$until', '$$NOW'] }] };
+    try {
+      await raw.updateOne({ _id: name, $expr: isFree }, [{ $set: { holder, until: { $add: ['$$NOW', LEASE_MS] } } }], { upsert: true });
+      return true;
+    } catch (error) {
+      if (isDuplicateKey(error)) return false; // it is there and not free, so the upsert tried to insert it
+      throw error;
+    }
+  };
+  return {
+    models: { leases },
+    async take(name) {
+      const holder = randomUUID();
+      let heldAt = performance.now();
+      if (!(await hold(name, holder))) return undefined;
+      return {
+        async renew() {
+          if (performance.now() - heldAt < RENEW_AFTER_MS) return true;
+          heldAt = performance.now();
+          return hold(name, holder);
+        },
+        async release() {
+          await raw.deleteOne({ _id: name, holder });
+        },
+      };
+    },
+  };
+}

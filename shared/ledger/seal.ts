@@ -1,0 +1,81 @@
+import { z } from 'zod';
+import { SEAL_ALGO, type Seal, type SealFields, type SealSignature } from '../crypto/seal-payload.ts';
+import { hex, unixTime } from '../schema.ts';
+
+/** A seal as MongoDB holds it. Everything but the signature is immutable from its insert on. Times are Unix seconds. */
+export interface SealRecord {
+  /** seq: 1, 2, 3, … */
+  _id: number;
+  at: number;
+  count: number;
+  root: string;
+  prev_root: string | null;
+  from_id: number;
+  to_id: number;
+  signed: boolean;
+  signature?: string;
+  pubkey?: string;
+  algo?: typeof SEAL_ALGO;
+  signed_at?: number;
+}
+
+/** What the sealer cannot go on from: it stops, publishes nothing, and says what an operator has to look at. */
+export class SealError extends Error {
+  override name = 'SealError';
+}
+
+export const sealView = z.object({
+  seq: z.int().min(1).describe('position in the chain, from 1'),
+  at: unixTime(),
+  count: z.int().min(1).describe('ledger entries covered'),
+  root: hex(64),
+  prev_root: hex(64).nullable().describe('root of the previous seal; null for the first'),
+  from_id: z.int().min(1),
+  to_id: z.int().min(1),
+  signature: z.string().nullable().describe('Ed25519, base64'),
+  pubkey: hex(64).nullable(),
+  algo: z.literal(SEAL_ALGO).nullable(),
+  signed_at: unixTime().nullable(),
+  signed: z.boolean(),
+});
+
+/** The fields that are signed. */
+export function sealFields(seal: SealRecord): SealFields {
+  const { _id: seq, at, count, root, prev_root, from_id, to_id } = seal;
+  return { seq, at, count, root, prev_root, from_id, to_id };
+}
+
+/** The signature's fields. @throws SealError where one of them is missing */
+export function sealSignature(seal: SealRecord): SealSignature {
+  const { signature, pubkey, algo, signed_at } = seal;
+  if (signature === undefined || pubkey === undefined || algo === undefined || signed_at === undefined) {
+    throw new SealError(`seal ${seal._id} says that it is signed and has not all of signature, pubkey, algo and signed_at`);
+  }
+  return { signature, pubkey, algo, signed_at };
+}
+
+/** A seal as `GET /seal` lists it. */
+export function viewSeal(seal: SealRecord): Seal {
+  const fields = sealFields(seal);
+  return seal.signed ? { ...fields, ...sealSignature(seal), signed: true } : { ...fields, signature: null, pubkey: null, algo: null, signed_at: null, signed: false };
+}
+
+/** The record id that a seal's own entries stand under. */
+export const sealRecord = (seq: number): string => `seal_${seq}`;
+
+/** The source of the entry that closes a seal: of all entries it is the last one under seal `seq`. */
+export const closingSource = (seq: number): string => `${sealRecord(seq)}/solvency`;
+
+/**
+ * When the next seal is due, in Unix seconds.
+ *
+ * @param lastAt `at` of the last seal
+ * @param waitingAt `at` of the first entry that stands under no seal
+ */
+export function nextSealAt(lastAt: number | undefined, waitingAt: number | undefined, intervalSeconds: number, nowSeconds: number): number {
+  const regular = lastAt === undefined ? undefined : lastAt + intervalSeconds;
+  if (regular !== undefined && lastAt !== undefined && lastAt <= nowSeconds) return Math.max(regular, nowSeconds);
+  // No seal yet, or the clock was set back behind the last one: then the first entry's age decides.
+  if (waitingAt === undefined) return nowSeconds + intervalSeconds;
+  return waitingAt > nowSeconds ? nowSeconds : Math.max(waitingAt + intervalSeconds, nowSeconds);
+}

@@ -1,0 +1,162 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Context } from '../context.ts';
+import { numberEntry } from './entry.ts';
+import type { EntryStore, PendingCollection, PendingRecord } from './entry-store.ts';
+import type { Lease } from './lease-store.ts';
+import type { PendingEntry } from './pending.ts';
+import { performStep, type WatchStep } from './step.ts';
+
+/*
+ * The sequencer gives pending entries their numbers: 1, 2, 3, … without a gap, each entry one number, none left behind.
+ * Any number of sequencers may run at once and die anywhere. There is no recovery beside the normal path: a sequencer
+ * that starts does what one that died would have done next.
+ *
+ * Terms: a *mark* is a pending entry in its record's `pending` array; the *ledger* is the collection `entries`, whose
+ * `_id` is the number and whose `source` is unique. *Durable* is what a majority has in its journal: no election takes
+ * it back.
+ *
+ * One batch, in this order:
+ *
+ *   1. Read marks, by the index that holds marks and nothing else. Only durable ones: a mark that an election takes
+ *      back must not have become an entry. A transaction that commits late brings its marks into the index when it
+ *      commits, however old their times and sources are; nothing remembers how far numbering has come, so nothing can
+ *      have gone past it. Each run reads the index from its beginning until it finds nothing.
+ *   2. Insert the entries at h + 1, h + 2, … in order, where h is the highest durable number. Ordered inserts stop at
+ *      the first failure, so n is stored only by someone who stored n - 1 or read it as durable: there is no gap. `_id`
+ *      is unique, so no number is given twice. `source` is unique, so no entry gets two numbers.
+ *   3. A duplicate key says that another sequencer took the number, or that this entry has one: from another sequencer,
+ *      or from one that died between 2 and 4. Which of them doesn't matter. Read again which sources are in the ledger
+ *      durably, and go back to 2 with the others. A duplicate is never a reason to skip: what isn't seen in the ledger
+ *      is inserted, and what is seen there needs nothing more.
+ *   4. Clear the marks by source. By now each entry of the batch is durable: it was inserted with majority and journal,
+ *      or read with majority. A mark that was pushed meanwhile has another source and stays.
+ *
+ * An error (a primary that steps down, a connection that breaks) leaves open whether its write was stored. It ends the
+ * run. If the insert was stored, the next run meets it in 3; if it was not, the marks are still there; a clearing that
+ * was not stored leaves marks that 3 finds numbered.
+ *
+ * For speed, the next batch is read while this one is inserted, and the last one is cleared beside it. That changes no
+ * argument above: 2 of each batch comes after 2 of the one before, 4 of each after its own 2, and a mark read twice is
+ * the case of 3. The lease keeps sequencers from racing for the same numbers, which only costs time.
+ */
+
+export interface SequencerOptions {
+  /** Entries in a batch, about. */
+  batchSize?: number;
+  /** False: run beside whoever else runs. */
+  useLease?: boolean;
+  watch?: WatchStep;
+}
+
+/** Large enough that a round trip and a journal's sync are little beside it, small enough that a batch is a few MB. */
+const BATCH_ENTRIES = 2_000;
+/** A pause after a lost race, so that a majority can have what the winner wrote. */
+const RACE_PAUSE_MS = 5;
+
+/**
+ * Numbers every pending entry that is there. @returns how many marks were cleared; 0 also where another process does it
+ */
+export async function sequencePending(ctx: Pick<Context, 'entries' | 'leases'>, options: SequencerOptions = {}): Promise<number> {
+  if (options.useLease === false) return sequence(ctx.entries, options, undefined);
+  const lease = await ctx.leases.take('sequencer');
+  if (lease === undefined) return 0;
+  try {
+    return await sequence(ctx.entries, options, lease);
+  } finally {
+    await lease.release();
+  }
+}
+
+interface Batch {
+  entries: PendingEntry[];
+  /** Where each part of it came from. */
+  parts: { collection: PendingCollection; records: PendingRecord[] }[];
+}
+
+async function sequence(store: EntryStore, options: SequencerOptions, lease: Lease | undefined): Promise<number> {
+  const { batchSize = BATCH_ENTRIES, watch } = options;
+  const collections = store.pendingCollections();
+  let highest: number | undefined;
+  let total = 0;
+  for (;;) {
+    // One pass over the index. Each batch of it begins after the last one, so that marks on their way out are not read again.
+    const readNext = walkMarks(collections, batchSize);
+    let done = 0;
+    let isOurs = true;
+    let reading = readNext();
+    let clearing: Promise<void> = Promise.resolve();
+    try {
+      for (let batch = await reading; batch.entries.length > 0; batch = await reading) {
+        if (lease !== undefined && !(await lease.renew())) {
+          isOurs = false;
+          break;
+        }
+        reading = readNext();
+        highest = await insertEntries(store, batch.entries, highest, watch);
+        await clearing;
+        clearing = clearMarks(batch, watch);
+        done += batch.entries.length;
+      }
+    } finally {
+      await Promise.allSettled([reading, clearing]);
+    }
+    await clearing;
+    total += done;
+    if (done === 0 || !isOurs) return total;
+  }
+}
+
+/** Step 1. Each call gives the next marks of a pass, of all collections together, in the order of their times. */
+function walkMarks(collections: readonly PendingCollection[], batchSize: number): () => Promise<Batch> {
+  const after = new Map<PendingCollection, string>(collections.map((collection) => [collection, '']));
+  return async () => {
+    const parts = await Promise.all(
+      [...after].map(async ([collection, position]) => {
+        const records = await collection.list(position, batchSize);
+        if (records.length < batchSize) after.delete(collection);
+        const last = records.at(-1)?.pending.find(({ source }) => source > position)?.source;
+        if (after.has(collection) && last !== undefined) after.set(collection, last);
+        return { collection, records };
+      }),
+    );
+    const entries = parts.flatMap(({ records }) => records.flatMap(({ pending }) => pending));
+    // Stable, so that entries of one record stay in the order of their writing.
+    return { entries: entries.sort((a, b) => a.at - b.at), parts: parts.filter(({ records }) => records.length > 0) };
+  };
+}
+
+/**
+ * Steps 2 and 3. Resolves when every one of the entries is durably in the ledger.
+ *
+ * @param highest the highest durable number, where it is known
+ * @returns the highest durable number, where it is known
+ */
+async function insertEntries(store: EntryStore, pending: readonly PendingEntry[], highest: number | undefined, watch: WatchStep | undefined): Promise<number | undefined> {
+  let missing = pending;
+  let known = highest;
+  while (missing.length > 0) {
+    const base: number = known ?? (await store.highestId());
+    const entries = missing.map((entry, index) => numberEntry(entry, base + 1 + index));
+    if (await performStep(watch, 'entries', () => store.append(entries))) return base + entries.length;
+    known = undefined;
+    const stored = await store.findSources(missing.map(({ source }) => source));
+    const left = missing.filter(({ source }) => !stored.has(source));
+    if (left.length === missing.length) await sleep(RACE_PAUSE_MS * Math.random());
+    missing = left;
+  }
+  return known;
+}
+
+/** Step 4. */
+async function clearMarks(batch: Batch, watch: WatchStep | undefined): Promise<void> {
+  await performStep(watch, 'marks', () =>
+    Promise.all(
+      batch.parts.map(({ collection, records }) =>
+        collection.clear(
+          records.map(({ _id }) => _id),
+          records.flatMap(({ pending }) => pending.map(({ source }) => source)),
+        ),
+      ),
+    ),
+  );
+}
