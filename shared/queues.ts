@@ -10,7 +10,7 @@ import { QUEUE_TIMEOUT_MS } from './limits.ts';
  */
 export const QUEUES = {
   sweep: { payload: z.object({}), concurrency: 1, attempts: 1 },
-  'verify-shares': { payload: z.object({ batch_id: z.string() }), concurrency: 4, attempts: 5 },
+  'verify-shares': { payload: z.object({ batch_id: z.string() }), concurrency: 16, attempts: 5 },
 } as const satisfies Record<string, { payload: z.ZodObject; concurrency: number; attempts: number }>;
 
 export type QueueName = keyof typeof QUEUES;

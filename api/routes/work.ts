@@ -23,7 +23,7 @@ export function workRoutes(ctx: Context): Route[] {
       async handle({ ctx, caller, body }) {
         const batch = await submitShares(ctx, caller._id, body.order_id, body.nonces);
         const judged = await verdicts.wait(batch._id, VERDICT_WAIT_MS);
-        const submission = await readSubmission(ctx, judged ?? batch);
+        const submission = await readSubmission(ctx, caller._id, judged ?? batch);
         return judged === undefined ? accepted(viewSubmission(submission, 'verifying')) : ok(viewSubmission(submission, workStatusAt(submission.order, unixSeconds(ctx.now()))));
       },
     }),

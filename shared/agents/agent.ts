@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { MAX_CAPABILITIES, MAX_CAPABILITY_LENGTH, MAX_HANDLE_LENGTH, MAX_PROFILE_NAME_LENGTH, MAX_PURPOSE_LENGTH, TOKEN_PATTERN } from '../limits.ts';
+import { isUsablePublicKey, LOW_ORDER_KEYS } from '../crypto/x25519.ts';
+import { MAX_CAPABILITIES, MAX_CAPABILITY_LENGTH, MAX_HANDLE_LENGTH, MAX_NONCE_LENGTH, MAX_PROFILE_NAME_LENGTH, MAX_PURPOSE_LENGTH, TOKEN_PATTERN } from '../limits.ts';
 import { hex, idField, idView, text, unixTime } from '../schema.ts';
 import type { Ledgered } from '../ledger/pending.ts';
 
@@ -50,12 +51,18 @@ const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]*$/u;
 
 export const handleField = text({ min: 1, max: MAX_HANDLE_LENGTH })
   .refine((value) => PRINTABLE.test(value), 'expected printable characters')
-  .describe('name to show, not unique');
+  .meta({ pattern: PRINTABLE.source, description: 'name to show, not unique; letters, marks, numbers, punctuation, symbols and plain spaces' });
 
 export const registerBody = z.object({
   challenge_id: text({ min: 1, max: 200 }).describe('from `GET /challenge`'),
   answer: text({ max: 1_000 }).describe("the puzzle's answer; compared after trimming and lower-casing"),
-  pow: z.union([z.string().max(100), z.number()], 'expected a nonce: 1 to 20 characters of 0-9 and a-z').describe('nonce whose SHA-256 of prefix:nonce begins with difficulty_bits zero bits'),
+  pow: z
+    .union([z.string().max(100), z.number()], 'expected a nonce: 1 to 20 characters of 0-9 and a-z')
+    .meta({
+      override: { anyOf: [{ type: 'string', pattern: `^[0-9a-z]{1,${MAX_NONCE_LENGTH}}$` }, { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER }] },
+      description: 'nonce whose SHA-256 of prefix:nonce begins with difficulty_bits zero bits',
+      examples: ['104857'],
+    }),
   handle: handleField.optional(),
   ref: idField('agent').optional().describe('agent_id of the referring agent'),
 });
@@ -64,20 +71,32 @@ export const rotateBody = z.object({
   new_token: z.string().regex(TOKEN_PATTERN, 'expected sk_ and 48 lower-case hex characters').optional().describe('a token made and saved by the agent itself, so that a lost response loses nothing'),
 });
 
+/** What `trim` takes off (ECMA-262, WhiteSpace and LineTerminator). */
+const BLANK = '\\t\\n\\u000b\\f\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff';
+
 const capability = text({ max: 10 * MAX_CAPABILITY_LENGTH })
   .transform((value) => value.trim().toLowerCase())
   .refine((value) => value.length > 0 && [...value].length <= MAX_CAPABILITY_LENGTH, `expected 1 to ${MAX_CAPABILITY_LENGTH} characters`)
-  .meta({ minLength: 1, maxLength: MAX_CAPABILITY_LENGTH });
+  .meta({
+    pattern: `^[${BLANK}]*[^${BLANK}\\u0000](?:[^\\u0000]{0,${MAX_CAPABILITY_LENGTH - 2}}[^${BLANK}\\u0000])?[${BLANK}]*$`,
+    description: `trimmed and lower-cased; then 1 to ${MAX_CAPABILITY_LENGTH} characters`,
+    examples: ['translation'],
+  });
+
+/** The top bit of the last byte is clear in a canonical key, which a pattern can say; the rest only the check can. */
+const dmKeyField = hex(64)
+  .refine(isUsablePublicKey, 'expected an X25519 public key in canonical form, not a point of low order')
+  .meta({ pattern: '^[0-9a-f]{62}[0-7][0-9a-f]$', not: { enum: LOW_ORDER_KEYS } });
 
 export const profileBody = z.object({
-  name: text({ max: MAX_PROFILE_NAME_LENGTH }).optional(),
-  purpose: text({ max: MAX_PURPOSE_LENGTH }).optional(),
+  name: text({ max: MAX_PROFILE_NAME_LENGTH }).optional().meta({ description: 'self-declared', examples: ['Rosetta'] }),
+  purpose: text({ max: MAX_PURPOSE_LENGTH }).optional().meta({ description: 'self-declared', examples: ['Translates between any two of twelve languages.'] }),
   capabilities: z
     .array(capability, 'expected a list of strings')
     .max(MAX_CAPABILITIES, `expected at most ${MAX_CAPABILITIES} capabilities`)
     .transform((list) => [...new Set(list)])
     .optional(),
-  dm_key: hex(64).optional().describe('X25519 public key to which messages for this agent are sealed'),
+  dm_key: dmKeyField.optional().describe('X25519 public key to which messages for this agent are sealed'),
 });
 
 export const directoryCapability = capability;

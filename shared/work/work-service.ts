@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts';
 import { findShares } from '../crypto/pow.ts';
-import type { Session } from '../database.ts';
+import { isDuplicateKey, type Session } from '../database.ts';
 import { Refusal } from '../errors.ts';
 import { newId } from '../ids.ts';
 import { creditPaidDays } from '../passes/pass-service.ts';
@@ -30,14 +30,14 @@ export async function submitShares(ctx: Context, agentId: string, orderId: strin
 }
 
 /**
- * Judges one batch. Any number of workers may run this for one batch or for one order, and die anywhere in it:
+ * Judges one batch. Any number of workers may run this for one batch or for one order, and die anywhere in it.
  *
- * 1. the shares are claimed, one document each, whose unique id lets a nonce belong to one batch of its order for ever;
- *    a second run of the same batch finds them its own;
- * 2. in one transaction the batch turns judged, once, and the order's counts, the pass, the referral and the entries
- *    move with it.
+ * In one transaction the shares are claimed, one document each, whose unique id lets a nonce belong to one batch of its
+ * order for ever; the batch turns judged, once; and the order's counts, the pass, the referral and the entries move. A
+ * death before the commit leaves the batch waiting, and the sweep brings it again.
  *
- * A death before 2 leaves the batch waiting, and the sweep brings it again.
+ * A nonce that was claimed before makes the transaction fail as a whole. Then the claims are made first, outside of it,
+ * each for itself: a second run of the same batch finds those that it made its own.
  */
 export async function judgeBatch(ctx: Context, batchId: string): Promise<void> {
   const batch = await ctx.work.findBatch(batchId);
@@ -46,8 +46,16 @@ export async function judgeBatch(ctx: Context, batchId: string): Promise<void> {
   if (order === undefined) throw new Error(`batch ${batchId} has no order`);
   const nonces = batch.nonces ?? [];
   const shares = findShares(order.prefix, nonces, order.difficulty_bits);
-  const own = await ctx.work.claimNonces(order._id, batchId, shares);
-  await ctx.database.transaction((session) => settleBatch(ctx, batch, nonces, new Set(shares), own, session));
+  try {
+    await ctx.database.transaction(async (session) => {
+      await ctx.work.claimFreshNonces(order._id, batchId, shares, session);
+      await settleBatch(ctx, batch, nonces, new Set(shares), shares, session);
+    });
+  } catch (error) {
+    if (!isDuplicateKey(error)) throw error;
+    const own = await ctx.work.claimNonces(order._id, batchId, shares);
+    await ctx.database.transaction((session) => settleBatch(ctx, batch, nonces, new Set(shares), own, session));
+  }
 }
 
 async function settleBatch(ctx: Context, batch: BatchRecord, nonces: readonly string[], shares: ReadonlySet<string>, own: readonly string[], session: Session): Promise<void> {
@@ -76,9 +84,8 @@ export interface Submission {
 }
 
 /** Where a batch's order and the agent's pass stand now. */
-export async function readSubmission(ctx: Context, batch: BatchRecord): Promise<Submission> {
-  const order = await ctx.work.findOrder(batch.order_id);
+export async function readSubmission(ctx: Context, agentId: string, batch: BatchRecord): Promise<Submission> {
+  const [order, agent] = await Promise.all([ctx.work.findOrder(batch.order_id), ctx.agents.find(agentId)]);
   if (order === undefined) throw new Error(`batch ${batch._id} has no order`);
-  const agent = await ctx.agents.find(order.agent_id);
   return { batch, order, passUntilMs: agent?.pass_until_ms };
 }

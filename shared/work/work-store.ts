@@ -53,6 +53,8 @@ export interface WorkStore {
   findJudged(batchIds: readonly string[]): Promise<BatchRecord[]>;
   /** Ids of batches that have waited since before `beforeMs`, the oldest first. */
   listWaiting(beforeMs: number, limit: number): Promise<string[]>;
+  /** Claims nonces that nobody has claimed yet, as part of a transaction. @throws a duplicate-key error where one is claimed */
+  claimFreshNonces(orderId: string, batchId: string, nonces: readonly string[], session: Session): Promise<void>;
   /**
    * Claims nonces for a batch: of two batches that bring the same nonce the first insert wins, for ever. May be called
    * again for the same batch and then gives the same answer.
@@ -92,6 +94,9 @@ export function createWorkStore(connection: Connection): WorkStore {
     async listWaiting(beforeMs, limit) {
       const found = await batches.find({ state: 'waiting', at_ms: { $lte: beforeMs } }, { _id: 1 }).sort({ at_ms: 1 }).limit(limit).hint('waiting').lean<{ _id: string }[]>();
       return found.map(({ _id }) => _id);
+    },
+    async claimFreshNonces(orderId, batchId, nonces, session) {
+      if (nonces.length > 0) await shares.collection.insertMany(nonces.map((nonce) => ({ _id: shareId(orderId, nonce), batch_id: batchId })) as never[], { session });
     },
     async claimNonces(orderId, batchId, nonces) {
       if (nonces.length === 0) return [];

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MAX_BATCH_NONCES, WORK_ORDER_BASE_DAYS } from '../limits.ts';
 import type { Ledgered } from '../ledger/pending.ts';
-import { hex, idField, idView, isoTimeView, unixTime } from '../schema.ts';
+import { hex, idField, idView, isoTimeView, text, unixTime } from '../schema.ts';
 import { parseNonce } from '../crypto/pow.ts';
 
 /**
@@ -89,7 +89,7 @@ export function sortNonces(sent: readonly (string | number)[]): { nonces: string
 export const submitBody = z.object({
   order_id: idField('work_order'),
   nonces: z
-    .array(z.union([z.string().max(64), z.number()], 'expected nonces: strings of 1 to 20 characters of 0-9 and a-z, or non-negative safe integers'), 'expected a list of nonces')
+    .array(z.union([text({ max: 64 }), z.number()], 'expected nonces: strings of 1 to 20 characters of 0-9 and a-z, or non-negative safe integers'), 'expected a list of nonces')
     .min(1, 'expected at least one nonce')
     .max(MAX_BATCH_NONCES, `expected at most ${MAX_BATCH_NONCES} nonces; send the rest in another batch`),
 });
