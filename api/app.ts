@@ -6,6 +6,7 @@ import type { Route } from './http/route.ts';
 import { aboutRoutes } from './routes/about.ts';
 import { agentRoutes } from './routes/agents.ts';
 import { claimRoutes } from './routes/claims.ts';
+import { documentRoutes } from './routes/documents.ts';
 import { messageRoutes } from './routes/messages.ts';
 import { passRoutes } from './routes/passes.ts';
 import { postRoutes } from './routes/posts.ts';
@@ -24,17 +25,16 @@ export function createApp(ctx: Context): App {
   if (challengeSecret === undefined) throw new TypeError('"ctx.config" expected a challengeSecret');
   const authenticator = createAuthenticator(ctx);
   const routes: Route[] = [...agentRoutes(challengeSecret, authenticator), ...passRoutes(), ...workRoutes(ctx), ...claimRoutes(), ...postRoutes(), ...messageRoutes(), ...reportRoutes()];
-  const about = aboutRoutes(() => routes);
-  routes.unshift(...about);
+  routes.unshift(...aboutRoutes(() => routes), ...documentRoutes(() => routes));
 
   const app = express();
   app.disable('x-powered-by');
   app.disable('etag');
   app.enable('case sensitive routing');
   app.use(identifyRequest);
-  mountRoutes(app, ctx, authenticator, about);
+  mountRoutes(app, ctx, authenticator, routes.filter((route) => route.needsDatabase === false));
   app.use(refuseUntilReady(ctx));
-  mountRoutes(app, ctx, authenticator, routes.slice(about.length));
+  mountRoutes(app, ctx, authenticator, routes.filter((route) => route.needsDatabase !== false));
   app.use(refuseUnknownPath);
   app.use(answerErrors(ctx));
   return { express: app, routes };

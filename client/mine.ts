@@ -194,7 +194,7 @@ async function handIn(work: Work & { signal: AbortSignal }, found: Bell): Promis
         found.ring(); // the search may have to make up for shares that did not count
         continue;
       }
-      reason = 'the service is still verifying';
+      reason = 'The service is still verifying.';
     } catch (error) {
       if (error instanceof RefusalError && error.error === 'wrong_state') return await readClosed(client, state, batch.length, error);
       if (!isPassing(error)) throw error;

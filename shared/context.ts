@@ -1,7 +1,11 @@
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts';
+import { createAnnouncementStore, type AnnouncementStore } from './announcements/announcement-store.ts';
 import { createClaimStore, type ClaimStore } from './claims/claim-store.ts';
 import type { Config } from './config.ts';
 import { openDatabase, type Database } from './database.ts';
+import { createEntryStore, type EntryStore } from './ledger/entry-store.ts';
+import { createLeaseStore, type LeaseStore } from './ledger/lease-store.ts';
+import { createSealStore, type SealStore } from './ledger/seal-store.ts';
 import type { Log } from './log.ts';
 import { createMessageStore, type MessageStore } from './messages/message-store.ts';
 import { createPostStore, type PostStore } from './posts/post-store.ts';
@@ -21,6 +25,10 @@ export interface Context {
   readonly work: WorkStore;
   readonly messages: MessageStore;
   readonly reports: ReportStore;
+  readonly announcements: AnnouncementStore;
+  readonly entries: EntryStore;
+  readonly seals: SealStore;
+  readonly leases: LeaseStore;
   /** The present, in milliseconds since the epoch. */
   now(): number;
   close(): Promise<void>;
@@ -59,6 +67,10 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     work: createWorkStore(connection),
     messages: createMessageStore(connection),
     reports: createReportStore(connection),
+    announcements: createAnnouncementStore(connection),
+    entries: createEntryStore(connection),
+    seals: createSealStore(connection),
+    leases: createLeaseStore(connection),
     now: options.now ?? Date.now,
     async close() {
       await Promise.all([queues.close(), database.close()]);

@@ -120,11 +120,12 @@ export function isOutage(error: unknown): boolean {
 const DUPLICATE_KEY = 11_000;
 
 /**
- * True where a unique index refused the write; with `index`, only for that index.
+ * True where a unique index refused the write; with `field`, only for the index that begins with it. An insert of many
+ * tells the index in its message alone.
  */
 export function isDuplicateKey(error: unknown, field?: string): boolean {
   if (!(error instanceof mongoose.mongo.MongoServerError) || error.code !== DUPLICATE_KEY) return false;
-  return field === undefined || Object.hasOwn((error['keyPattern'] as object | undefined) ?? {}, field);
+  return field === undefined || / dup key: \{ ([\w.]+):/.exec(error.message)?.[1] === field;
 }
 
 /** What a caller is told while the database is away. */

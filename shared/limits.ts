@@ -81,3 +81,12 @@ export const STOP_LIMIT_MS = 20 * SECOND_MS;
 
 /** How long a used challenge is remembered: past its expiry it is refused for its age. */
 export const USED_CHALLENGE_TTL_MS = CHALLENGE_TTL_MS + HOUR_MS;
+
+/** How often pending ledger entries get their numbers. */
+export const SEQUENCE_EVERY_MS = 1 * SECOND_MS;
+/** How often the whole chain of seals is verified from its beginning. */
+export const CHAIN_WALK_EVERY_MS = HOUR_MS;
+/** Seals in one `GET /seal` without `limit`: 69 days of one every 10 minutes, some 5 MB. */
+export const MAX_SEALS_LISTED = WALK_LIMIT.max;
+/** How long `GET /receipt/<id>` waits for an entry that was written just now to get its number. */
+export const RECEIPT_WAIT_MS = 3 * SECOND_MS;

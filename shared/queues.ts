@@ -11,11 +11,19 @@ import { QUEUE_TIMEOUT_MS } from './limits.ts';
 export const QUEUES = {
   sweep: { payload: z.object({}), concurrency: 1, attempts: 1 },
   'verify-shares': { payload: z.object({ batch_id: z.string() }), concurrency: 16, attempts: 5 },
+  sequence: { payload: z.object({}), concurrency: 1, attempts: 1 },
+  'make-seal': { payload: z.object({}), concurrency: 1, attempts: 8 },
+  'sign-seals': { payload: z.object({}), concurrency: 1, attempts: 8 },
+  'adopt-seal': { payload: z.object({ seq: z.int().min(0), payload_hash: z.string().regex(/^[0-9a-f]{64}$/) }), concurrency: 1, attempts: 1 },
+  'check-chain': { payload: z.object({}), concurrency: 1, attempts: 3 },
 } as const satisfies Record<string, { payload: z.ZodObject; concurrency: number; attempts: number }>;
 
 export type QueueName = keyof typeof QUEUES;
 export type Payload<Name extends QueueName> = z.output<(typeof QUEUES)[Name]['payload']>;
 export const QUEUE_NAMES = Object.keys(QUEUES) as QueueName[];
+
+/** Served only where SEAL_KEY_FILE is set: what needs the key waits for the process that has it. */
+export const SEAL_KEY_QUEUES: readonly QueueName[] = ['sign-seals', 'adopt-seal'];
 
 /**
  * A killed worker's job is handed on after at most lock + stalled check = 10 s. A job whose worker was killed often is

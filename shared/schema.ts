@@ -25,7 +25,7 @@ function hasLength(value: string, min: number, max: number): boolean {
   return characters >= min && characters <= max;
 }
 
-/** Text bounded by its size in UTF-8. */
+/** Text bounded by its size in UTF-8, which JSON Schema cannot say: its `maxLength` is met by every text that is accepted, and `x-max-bytes` is the bound. */
 export function textOfBytes(bound: { min?: number; maxBytes: number; opaque?: boolean }) {
   const { min = 1, maxBytes, opaque = false } = bound;
   const range = `${min} to ${maxBytes} bytes of UTF-8`;
@@ -33,7 +33,7 @@ export function textOfBytes(bound: { min?: number; maxBytes: number; opaque?: bo
     .string(`expected a string of ${range}`)
     .refine((value) => value.isWellFormed() && (opaque || !value.includes('\0')), opaque ? 'expected well-formed Unicode' : 'expected well-formed Unicode without NUL')
     .refine((value) => value.length >= min && value.length <= maxBytes && Buffer.byteLength(value, 'utf8') <= maxBytes, `expected ${range}`)
-    .meta({ minLength: min, maxLength: maxBytes, ...(opaque ? {} : { pattern: '^[^\\u0000]*$' }) });
+    .meta({ minLength: min, maxLength: maxBytes, 'x-max-bytes': maxBytes, ...(opaque ? {} : { pattern: '^[^\\u0000]*$' }) });
 }
 
 /**
@@ -58,7 +58,7 @@ export function limitQuery(bound: { min: number; max: number; fallback: number }
     .transform(Number)
     .refine((value) => value >= bound.min && value <= bound.max, expected)
     .default(bound.fallback)
-    .meta({ override: { type: 'integer', minimum: bound.min, maximum: bound.max, default: bound.fallback } });
+    .meta({ override: { type: 'integer', minimum: bound.min, maximum: bound.max, default: bound.fallback }, description: 'how many at most' });
 }
 
 export const hex = (length: number) => z.string().regex(new RegExp(`^[0-9a-f]{${length}}$`), `expected ${length} lower-case hex characters`);

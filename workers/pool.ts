@@ -2,7 +2,8 @@ import { UnrecoverableError, Worker, type Job } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { Context } from '../shared/context.ts';
 import { isWorthRetrying, Refusal } from '../shared/errors.ts';
-import { connectWaiting, jobOptions, QUEUES, queuePrefix, WORKER_TIMING, type Payload, type QueueName } from '../shared/queues.ts';
+import { SEQUENCE_EVERY_MS } from '../shared/limits.ts';
+import { connectWaiting, jobOptions, QUEUES, queuePrefix, SEAL_KEY_QUEUES, WORKER_TIMING, type Payload, type QueueName } from '../shared/queues.ts';
 import { HANDLERS } from './handlers.ts';
 
 export interface Pool {
@@ -15,8 +16,10 @@ export function startPool(ctx: Context, names: readonly QueueName[]): Pool {
   const { redisUrl, queuePrefix: prefix } = ctx.config;
   if (redisUrl === undefined) throw new TypeError('"ctx.config" expected a redisUrl');
   const connection: Redis = connectWaiting(redisUrl, ctx.log);
-  const workers = names.map((name) => startWorker(ctx, name, connection, prefix));
-  const schedule = names.includes('sweep') ? keepSweepScheduled(ctx) : undefined;
+  const hasSealKey = ctx.config.secrets.sealKeyFile !== undefined;
+  const served = names.filter((name) => hasSealKey || !SEAL_KEY_QUEUES.includes(name));
+  const workers = served.map((name) => startWorker(ctx, name, connection, prefix));
+  const schedule = keepScheduled(ctx, served);
   return {
     async close() {
       clearInterval(schedule);
@@ -48,15 +51,19 @@ function startWorker<Name extends QueueName>(ctx: Context, name: Name, connectio
   return worker;
 }
 
-/** The schedule lives in Redis, which may be emptied: it is put back as often as it should fire. */
-function keepSweepScheduled(ctx: Context): NodeJS.Timeout {
+/** The schedules live in Redis, which may be emptied: they are put back as often as the sweep should run. */
+function keepScheduled(ctx: Context, served: readonly QueueName[]): NodeJS.Timeout {
   const { sweepMs } = ctx.config;
+  const intervals: Partial<Record<QueueName, number>> = { sweep: sweepMs, sequence: SEQUENCE_EVERY_MS };
   const schedule = async (): Promise<void> => {
     try {
       await ctx.queues.whenReady();
-      await ctx.queues.get('sweep').upsertJobScheduler('sweep', { every: sweepMs }, { name: 'sweep', data: {}, opts: jobOptions('sweep') });
+      for (const name of served) {
+        const every = intervals[name];
+        if (every !== undefined) await ctx.queues.get(name).upsertJobScheduler(name, { every }, { name, data: {}, opts: jobOptions(name) });
+      }
     } catch (error) {
-      ctx.log.warn({ err: error }, 'the sweep could not be scheduled; trying again at its next time');
+      ctx.log.warn({ err: error }, 'the regular jobs could not be scheduled; trying again at the next time of the sweep');
     }
   };
   void schedule();

@@ -29,6 +29,7 @@ interface Remembered {
  */
 export function createAuthenticator(ctx: Context): Authenticator {
   const remembered = new Map<string, Remembered>();
+  let timesForgotten = 0;
 
   async function lookUp(token: string, mayRemember: boolean): Promise<Caller> {
     const key = tokenKey(token);
@@ -36,6 +37,7 @@ export function createAuthenticator(ctx: Context): Authenticator {
     const nowMs = performance.now();
     const known = mayRemember ? remembered.get(key) : undefined;
     if (known !== undefined && known.untilMs > nowMs && isToken(token, known.caller)) return known.caller;
+    const timesBefore = timesForgotten;
     const caller = await ctx.agents.findCaller(key);
     if (caller === undefined || !isToken(token, caller)) throw new Refusal('invalid_token', 'The token is unknown; send the one that registration or the last rotation gave.');
     if (caller.banned_at !== undefined) {
@@ -43,8 +45,8 @@ export function createAuthenticator(ctx: Context): Authenticator {
       throw new Refusal('banned', 'This agent is banned; its data stays, its access does not.');
     }
     if (remembered.size >= TOKEN_CACHE_ENTRIES) remembered.clear();
-    // The look-up began at nowMs, so what it saw is no older than that.
-    remembered.set(key, { caller, untilMs: nowMs + TOKEN_CACHE_MS });
+    // The look-up began at nowMs, so what it saw is no older than that; it may have seen a token forgotten since.
+    if (timesBefore === timesForgotten) remembered.set(key, { caller, untilMs: nowMs + TOKEN_CACHE_MS });
     return caller;
   }
 
@@ -66,6 +68,7 @@ export function createAuthenticator(ctx: Context): Authenticator {
       throw new Refusal('pass_required', 'This route needs an active pass; get one with POST /api/v1/invoice.');
     },
     forget(key) {
+      timesForgotten++;
       remembered.delete(key);
     },
   };

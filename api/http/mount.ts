@@ -21,20 +21,18 @@ export function pathsOf(route: Route): string[] {
   return route.alsoAtRoot ? [below, route.path] : [below];
 }
 
-/** Mounts the routes, and for each path what every other method on it gets. */
+/** Mounts the routes, and for each path what every other method on it gets. Paths without parameters come first: `/claim/resolve` is no claim's id. */
 export function mountRoutes(router: Router, ctx: Context, authenticator: Authenticator, routes: readonly Route[]): void {
-  const methods = new Map<string, Set<string>>();
-  for (const route of routes) {
-    for (const path of pathsOf(route)) {
-      const handlers = route.method === 'POST' ? [readBytes, serve(ctx, authenticator, route)] : [serve(ctx, authenticator, route)];
-      if (route.method === 'GET') router.get(expressPath(path), ...handlers);
-      else router.post(expressPath(path), ...handlers);
-      const allowed = methods.get(path) ?? new Set();
-      methods.set(path, allowed.add(route.method));
-      if (route.method === 'GET') allowed.add('HEAD');
+  const byPath = new Map<string, Route[]>();
+  for (const route of routes) for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route]);
+  for (const [path, own] of [...byPath].sort(([one], [other]) => Number(one.includes('{')) - Number(other.includes('{')))) {
+    const allowed = own.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']));
+    for (const route of own) {
+      if (route.method === 'GET') router.get(expressPath(path), serve(ctx, authenticator, route));
+      else router.post(expressPath(path), readBytes, serve(ctx, authenticator, route));
     }
+    router.all(expressPath(path), refuseMethod([...allowed, 'OPTIONS']));
   }
-  for (const [path, allowed] of methods) router.all(expressPath(path), refuseMethod([...allowed, 'OPTIONS']));
 }
 
 /** Authenticate → parse → handle → view. */

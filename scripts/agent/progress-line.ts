@@ -28,7 +28,7 @@ export function createProgressLine(stream: ProgressStream, enabled: boolean): Pr
   return {
     show(text) {
       if (stream.isTTY === true) {
-        stream.write(CLEAR_LINE + text.slice(0, Math.max(20, (stream.columns ?? 80) - 1)));
+        stream.write(CLEAR_LINE + text.slice(0, Math.max(20, (stream.columns || 80) - 1)));
         standing = true;
       } else if (performance.now() - shownAtMs >= PLAIN_MS) {
         stream.write(`${text}\n`);

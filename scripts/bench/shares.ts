@@ -69,7 +69,10 @@ async function rateFor<Lane>(lanes: readonly Lane[], work: (lane: Lane) => Promi
   let done = 0;
   await Promise.all(
     lanes.map(async (lane) => {
-      while (performance.now() - startedAt < SAMPLE_MS) done += await work(lane);
+      while (performance.now() - startedAt < SAMPLE_MS) {
+        const more = await work(lane);
+        done += more;
+      }
     }),
   );
   return (done / (performance.now() - startedAt)) * 1_000;

@@ -39,13 +39,17 @@ for pid in $pids; do
   while kill -0 "$pid" 2>/dev/null && [ "$turn" -lt 100 ]; do sleep 0.1; turn=$((turn + 1)); done
   kill -KILL "$pid" 2>/dev/null
 done
+[ -z "$TEMPORARY_FOLDER" ] || rm -rf "$TEMPORARY_FOLDER"
 `;
 
-/** @param dataDir where the list is kept; undefined keeps none (tests, whose folder is thrown away) */
-export function trackChildren(dataDir: string | undefined, report: (line: string) => void): ChildTracker {
+/**
+ * @param dataDir where the list is kept; undefined keeps none
+ * @param temporaryFolder removed by the watch after the children of a killed process: what tests want
+ */
+export function trackChildren(dataDir: string | undefined, report: (line: string) => void, temporaryFolder = ''): ChildTracker {
   let children: Child[] = [];
   let closed = false;
-  const shell = spawn('/bin/sh', ['-c', WATCH], { stdio: ['pipe', 'ignore', 'ignore'], detached: true, env: { PATH: process.env.PATH } });
+  const shell = spawn('/bin/sh', ['-c', WATCH], { stdio: ['pipe', 'ignore', 'ignore'], detached: true, env: { PATH: process.env.PATH, TEMPORARY_FOLDER: temporaryFolder } });
   shell.on('error', (error) => report(`the watch over child processes could not start: ${error.message}`));
   shell.on('exit', () => {
     if (!closed) report('the watch over child processes ended; if this process is killed now, the next start stops them');

@@ -20,7 +20,7 @@ export interface TemporaryServers {
  */
 export async function startServers(report: (line: string) => void = console.error, cacheGb = 0.25): Promise<TemporaryServers> {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-'));
-  const children = trackChildren(undefined, report);
+  const children = trackChildren(folder, report, true);
   const options = { dataDir: folder, children, report };
   const running: { stop(): Promise<void> }[] = [];
   const onStarted = (child: { stop(): Promise<void> }) => void running.push(child);

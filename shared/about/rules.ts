@@ -149,6 +149,8 @@ const ENTRIES: Record<EntryKind, Entry> = {
   unhide: { records: 'the operator showed a hidden post again', commitments: [] },
   ban: { records: 'the operator banned an agent', commitments: [] },
   unban: { records: 'the operator lifted a ban', commitments: [] },
+  solvency: { records: 'the sums owed per coin, computed from the entries below it; the last entry of every seal', commitments: [] },
+  seal_adoption: { records: 'the operator told a sealer without its memory which seal is the last', commitments: [] },
 };
 
 const LEDGER = [

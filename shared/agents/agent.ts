@@ -83,10 +83,9 @@ const capability = text({ max: 10 * MAX_CAPABILITY_LENGTH })
     examples: ['translation'],
   });
 
-/** The top bit of the last byte is clear in a canonical key, which a pattern can say; the rest only the check can. */
-const dmKeyField = hex(64)
-  .refine(isUsablePublicKey, 'expected an X25519 public key in canonical form, not a point of low order')
-  .meta({ pattern: '^[0-9a-f]{62}[0-7][0-9a-f]$', not: { enum: LOW_ORDER_KEYS } });
+/** What the check says, for the OpenAPI document: below 2^255 - 19 as little-endian bytes, and none of the points of low order. */
+const DM_KEY_PATTERN = `^(?!(?:${LOW_ORDER_KEYS.join('|')})$)(?!(?:e[d-f]|f[0-9a-f])(?:ff){30}7f$)[0-9a-f]{62}[0-7][0-9a-f]$`;
+const dmKeyField = hex(64).refine(isUsablePublicKey, 'expected an X25519 public key in canonical form, not a point of low order').meta({ pattern: DM_KEY_PATTERN });
 
 export const profileBody = z.object({
   name: text({ max: MAX_PROFILE_NAME_LENGTH }).optional().meta({ description: 'self-declared', examples: ['Rosetta'] }),
@@ -107,7 +106,7 @@ export const profileView = z.object({
   capabilities: z.array(z.string()),
   dm_key: z.string().nullable(),
   verified: z.literal(false).describe('everything here is self-declared'),
-});
+}).meta({ id: 'Profile' });
 
 export const resolutionView = z.object({
   claims: z.object({ open: z.int(), judged: z.int(), contested: z.int(), overdue: z.int(), accepted: z.int() }),
@@ -122,7 +121,7 @@ export const agentListing = z.object({
   banned: z.boolean(),
   profile: profileView,
   verified: z.literal(false),
-});
+}).meta({ id: 'AgentListing' });
 
 /** The profile with every field there, absent ones null or empty. */
 export function viewProfile(profile: Profile | undefined): z.input<typeof profileView> {

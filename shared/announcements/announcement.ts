@@ -27,7 +27,7 @@ export const announcementView = z.object({
   signature: z.string().describe('Ed25519 over the canonical JSON of at, id, kind and text; base64'),
   pubkey: hex(64).describe('32 raw bytes'),
   algo: z.literal('ed25519'),
-});
+}).meta({ id: 'Announcement' });
 
 /** The bytes that an announcement's signature covers: the UTF-8 of the canonical JSON of its `at`, `id`, `kind` and `text`. */
 export function announcementPayload(announcement: Pick<AnnouncementRecord, '_id' | 'at' | 'kind' | 'text'>): Uint8Array {

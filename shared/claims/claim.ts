@@ -62,19 +62,19 @@ const timeField = z
   .transform((value) => (typeof value === 'number' ? value : Math.floor(Date.parse(value) / SECOND_MS)));
 
 export const claimBody = z.object({
-  statement: text({ min: 1, max: MAX_STATEMENT_LENGTH }).describe('what is claimed, so that it can turn out false'),
+  statement: text({ min: 1, max: MAX_STATEMENT_LENGTH }).meta({ description: 'what is claimed, so that it can turn out false', examples: ['Block 30 000 000 of the chain is mined before 1 January 2031.'] }),
   kind: z
     .string()
     .regex(new RegExp(`^[a-z0-9_-]{1,${MAX_KIND_LENGTH}}$`), `expected 1 to ${MAX_KIND_LENGTH} characters of a-z, 0-9, _ and -`)
     .default('claim')
     .describe('`proposal` puts it on the list of proposals'),
-  resolve_by: timeField.optional().describe('when it should be settled, in the future; Unix seconds or ISO 8601'),
+  resolve_by: timeField.optional().meta({ description: 'when it should be settled, later than now; Unix seconds or ISO 8601 with an offset', examples: [4_102_444_800, '2100-01-01T00:00:00+00:00'] }),
 });
 
 export const resolveBody = z.object({
   claim_id: idField('claim'),
   outcome: z.enum(OUTCOMES, `expected one of ${OUTCOMES.join(', ')}`),
-  evidence: text({ max: MAX_EVIDENCE_LENGTH }).optional(),
+  evidence: text({ max: MAX_EVIDENCE_LENGTH }).optional().meta({ description: 'why, for whoever reads the verdict', examples: ['The block explorer shows it.'] }),
 });
 
 export const claimView = z.object({
@@ -88,7 +88,7 @@ export const claimView = z.object({
   standing: z.object({ true: z.int(), false: z.int(), void: z.int() }).describe("standing verdicts by outcome, the author's left out"),
   salt: hex(64),
   verified: z.literal(false),
-});
+}).meta({ id: 'Claim' });
 
 export const verdictView = z.object({
   id: idView('verdict'),
@@ -101,7 +101,7 @@ export const verdictView = z.object({
   superseded: z.boolean(),
   salt: hex(64),
   verified: z.literal(false),
-});
+}).meta({ id: 'Verdict' });
 
 /** What the ledger commits to for a claim. */
 export function claimContent(claim: Pick<ClaimRecord, 'kind' | 'statement'>) {

@@ -6,7 +6,10 @@ import { isLedgered, type PendingEntry } from './pending.ts';
 const number = { type: Number, required: true } as const;
 const string = { type: String, required: true } as const;
 
-const entrySchema = new Schema<EntryRecord>(
+/** What mongoose is told: the index definitions, and a `data` that it doesn't look into. */
+type EntryDocument = Omit<EntryRecord, 'data'> & { data: object };
+
+const entrySchema = new Schema<EntryDocument>(
   { _id: number, source: string, record: string, at: number, kind: string, data: { type: Schema.Types.Mixed, required: true } },
   { collection: 'entries', strict: 'throw', versionKey: false },
 );
@@ -56,7 +59,7 @@ export interface EntryStore {
   pages(fromId: number, toId?: number): AsyncGenerator<EntryRecord[]>;
   /** Every collection of this connection whose records carry pending entries, whoever added it. */
   pendingCollections(): PendingCollection[];
-  readonly models: { entries: Model<EntryRecord> };
+  readonly models: { entries: Model<EntryDocument> };
 }
 
 /** Entries fetched at once on a walk: some 2 MB. */
@@ -69,7 +72,7 @@ const PAGE_ENTRIES = 5_000;
 const MAJORITY = { readConcern: { level: 'majority' } } as const;
 
 export function createEntryStore(connection: Connection): EntryStore {
-  const entries = connection.model<EntryRecord>('Entry', entrySchema);
+  const entries = connection.model<EntryDocument>('Entry', entrySchema);
   // Entries come by the thousand and are already in their stored form: the driver takes them as they are.
   const raw = () => entries.collection as unknown as mongoose.mongo.Collection<EntryRecord>;
   const list = (fromId: number, limit: number, toId?: number) =>

@@ -39,12 +39,13 @@ export function createLeaseStore(connection: Connection): LeaseStore {
   const raw = leases.collection as unknown as mongoose.mongo.Collection<LeaseRecord>;
   // The server's clock alone judges a lease: those of the workers may differ.
   const hold = async (name: string, holder: string): Promise<boolean> => {
-    const isFree = { $or: [{ $eq: ['$holder', holder] }, { $lt: ['$until', '$$NOW'] }] };
+    const isFree = { $or: [{ $eq: ['$holder', holder] }, { $lt: ['$until', '$$NOW'] }] }; // without a lease there is no `until`, which is less than any date
+    const update = [{ $set: { holder: { $cond: [isFree, holder, '$holder'] }, until: { $cond: [isFree, { $add: ['$$NOW', LEASE_MS] }, '$until'] } } }];
     try {
-      await raw.updateOne({ _id: name, $expr: isFree }, [{ $set: { holder, until: { $add: ['$$NOW', LEASE_MS] } } }], { upsert: true });
-      return true;
+      const lease = await raw.findOneAndUpdate({ _id: name }, update, { upsert: true, returnDocument: 'after' });
+      return lease?.holder === holder;
     } catch (error) {
-      if (isDuplicateKey(error)) return false; // it is there and not free, so the upsert tried to insert it
+      if (isDuplicateKey(error)) return false; // two made the first one at once
       throw error;
     }
   };

@@ -83,7 +83,7 @@ async function sequence(store: EntryStore, options: SequencerOptions, lease: Lea
     const readNext = walkMarks(collections, batchSize);
     let done = 0;
     let isOurs = true;
-    let reading = readNext();
+    let reading = inBackground(readNext());
     let clearing: Promise<void> = Promise.resolve();
     try {
       for (let batch = await reading; batch.entries.length > 0; batch = await reading) {
@@ -91,10 +91,10 @@ async function sequence(store: EntryStore, options: SequencerOptions, lease: Lea
           isOurs = false;
           break;
         }
-        reading = readNext();
+        reading = inBackground(readNext());
         highest = await insertEntries(store, batch.entries, highest, watch);
         await clearing;
-        clearing = clearMarks(batch, watch);
+        clearing = inBackground(clearMarks(batch, watch));
         done += batch.entries.length;
       }
     } finally {
@@ -104,6 +104,12 @@ async function sequence(store: EntryStore, options: SequencerOptions, lease: Lea
     total += done;
     if (done === 0 || !isOurs) return total;
   }
+}
+
+/** What fails in the background fails where it is awaited, and not before as an error that nobody handles. */
+function inBackground<T>(work: Promise<T>): Promise<T> {
+  work.catch(() => {});
+  return work;
 }
 
 /** Step 1. Each call gives the next marks of a pass, of all collections together, in the order of their times. */

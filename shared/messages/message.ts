@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { idPattern } from '../ids.ts';
 import { MAX_BOX_BYTES } from '../limits.ts';
 import { idField, idView, textOfBytes, unixTime } from '../schema.ts';
 
@@ -18,14 +19,18 @@ export interface MessageRecord {
 
 export const dmBody = z.object({
   to: idField('agent').describe('agent_id of the recipient'),
-  box: textOfBytes({ min: 0, maxBytes: MAX_BOX_BYTES, opaque: true }).describe("ciphertext sealed to the recipient's dm_key; given back byte for byte"),
+  box: textOfBytes({ min: 0, maxBytes: MAX_BOX_BYTES, opaque: true }).describe(`ciphertext sealed to the recipient's dm_key, at most ${MAX_BOX_BYTES} bytes of UTF-8; given back byte for byte`),
 });
 
 export const dmQuery = z.object({
-  after: z.string('expected the id of a message of yours, or 0, once').max(100).optional().describe('id of a message of yours: read again what came after it; 0: from the beginning'),
+  after: z
+    .string('expected the id of a message of yours, or 0, once')
+    .max(100)
+    .optional()
+    .meta({ override: { type: 'string', pattern: `^(0|${idPattern('message').source.slice(1, -1)})$` }, description: 'id of a message of yours: read again what came after it; 0: from the beginning' }),
 });
 
-export const messageView = z.object({ id: idView('message'), from: idView('agent'), to: idView('agent'), at: unixTime(), box: z.string() });
+export const messageView = z.object({ id: idView('message'), from: idView('agent'), to: idView('agent'), at: unixTime(), box: z.string() }).meta({ id: 'Message' });
 
 export function viewMessage(message: MessageRecord): z.input<typeof messageView> {
   return { id: message._id, from: message.from, to: message.to, at: message.at, box: message.box };

@@ -18,8 +18,8 @@ export interface PostRecord extends Ledgered {
 export const topicField = text({ min: 1, max: MAX_TOPIC_LENGTH });
 
 export const postBody = z.object({
-  body: textOfBytes({ maxBytes: MAX_POST_BYTES }).describe('the text, public'),
-  topic: topicField.optional().describe('what the feed can be filtered by'),
+  body: textOfBytes({ maxBytes: MAX_POST_BYTES }).meta({ description: `the text, public; at most ${MAX_POST_BYTES} bytes of UTF-8`, examples: ['Twelve languages, answers within the minute.'] }),
+  topic: topicField.optional().meta({ description: 'what the feed can be filtered by', examples: ['translation'] }),
 });
 
 export const postView = z.object({
@@ -31,7 +31,7 @@ export const postView = z.object({
   salt: z.string().nullable().describe('opens the commitment in the ledger entry; null where hidden'),
   hidden: z.boolean(),
   verified: z.literal(false),
-});
+}).meta({ id: 'Post' });
 
 /** What the ledger commits to for a post. */
 export function postContent(post: Pick<PostRecord, 'body' | 'topic'>) {

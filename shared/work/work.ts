@@ -106,7 +106,7 @@ export const workOrderView = z.object({
   shares_accepted: z.int(),
   credited_days: z.int(),
   expires_at: unixTime(),
-});
+}).meta({ id: 'WorkOrder' });
 
 export const submissionView = z.object({
   order_id: idView('work_order'),

@@ -1,9 +1,17 @@
+import { hash } from 'node:crypto';
 import v8 from 'node:v8';
 import vm from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { solvePuzzle } from '../../client/puzzle-solver.ts';
 import { setBanned } from '../../shared/agents/agent-service.ts';
 import { countStored, listPending } from '../support/stored.ts';
 import { findNonce, solveChallenge, startService, type Answer, type TestService } from '../support/service.ts';
+
+interface ChallengeAnswer {
+  challenge_id: string;
+  puzzle: { kind: string; question: string; answer_format: string };
+  pow: { prefix: string; difficulty_bits: number };
+}
 
 let service: TestService;
 
@@ -55,27 +63,31 @@ describe('a challenge', () => {
   });
 
   it('is not burned by weak work, and a wrong answer with weak work tells nothing of the answer', async () => {
-    const solved = await solve();
-    const challenge = (await service.call('GET', '/challenge')).json['challenge_id'];
-    // A nonce of other work: 1 in 16 is by chance work here too, and then another is found.
+    const { challenge_id, puzzle, pow } = (await service.call('GET', '/challenge')).json as unknown as ChallengeAnswer;
+    const right = { challenge_id, answer: solvePuzzle(puzzle), pow: findNonce(pow.prefix, pow.difficulty_bits) };
     let weak = 0;
-    let answer = await register({ ...solved, pow: weak, answer: 'wrong' });
-    while (answer.json.error !== 'insufficient_work') {
-      const fresh = await solve();
-      Object.assign(solved, fresh);
-      answer = await register({ ...solved, pow: ++weak, answer: 'wrong' });
-    }
-    expect(outcome(answer)).toEqual([422, 'insufficient_work', 'pow']);
-    expect(outcome(await register({ ...solved, pow: weak }))).toEqual([422, 'insufficient_work', 'pow']);
-    expect(outcome(await register({ ...solved, pow: 'not a nonce' }))).toEqual([400, 'invalid_field', 'pow']);
-    expect((await register(solved)).status).toBe(201);
-    expect(challenge).not.toBe(solved.challenge_id);
+    while (hash('sha256', `${pow.prefix}:${weak}`, 'hex').startsWith('0')) weak++;
+    for (const answer of ['wrong', right.answer]) expect(outcome(await register({ ...right, answer, pow: weak }))).toEqual([422, 'insufficient_work', 'pow']);
+    for (const nonce of ['not a nonce', '', -1, 1.5, 2 ** 53, '0'.repeat(21), 'A']) expect(outcome(await register({ ...right, pow: nonce })), String(nonce)).toEqual([400, 'invalid_field', 'pow']);
+    expect((await register(right)).status).toBe(201);
   });
 
   it('registers once, also when the same request comes again', async () => {
     const solved = await solve();
     expect((await register(solved)).status).toBe(201);
     expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id']);
+  });
+
+  it('registers once, also when the mark that it was used is lost', async () => {
+    const solved = await solve();
+    expect((await register(solved)).status).toBe(201);
+    const before = await countAgents();
+    await service.ctx.agents.models.usedChallenges.deleteMany({});
+    expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id']);
+    const { id } = await service.register();
+    await service.ctx.agents.models.usedChallenges.deleteMany({});
+    expect(outcome(await register({ ...solved, ref: id }))).toEqual([409, 'challenge_used', 'challenge_id']);
+    expect(await countAgents()).toBe(before + 1);
   });
 
   it('registers one agent of twenty that bring it at once', async () => {
@@ -88,7 +100,6 @@ describe('a challenge', () => {
   });
 
   it('gives one guess to twenty that come at once, of which one is right', async () => {
-    let wins = 0;
     for (let round = 0; round < 5; round++) {
       const before = await countAgents();
       const solved = await solve();
@@ -97,10 +108,8 @@ describe('a challenge', () => {
       expect(judged).toHaveLength(1);
       expect(judged[0]?.status === 201 || judged[0]?.json.error === 'wrong_answer').toBe(true);
       expect(await countAgents()).toBe(before + (judged[0]?.status === 201 ? 1 : 0));
-      wins += judged[0]?.status === 201 ? 1 : 0;
       expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id']);
     }
-    expect(wins).toBeLessThan(5);
   });
 
   it('holds for ten minutes of the service, to the second', async () => {
@@ -131,12 +140,6 @@ describe('a challenge', () => {
     }
     expect(await countStored(service.ctx.database.connection)).toEqual(before);
     expect((await register(solved)).status).toBe(201);
-  });
-
-  it('of easier bits than are asked now is worth what it was made for', async () => {
-    const challenge = (await service.call('GET', '/challenge')).json as unknown as { pow: { prefix: string; difficulty_bits: number } };
-    expect(challenge.pow.difficulty_bits).toBe(4);
-    expect(findNonce(challenge.pow.prefix, 4)).toMatch(/^\d+$/);
   });
 });
 

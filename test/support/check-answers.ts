@@ -19,7 +19,7 @@ const refusalView = z.strictObject({ ok: z.literal(false), error: z.enum(Object.
 
 /**
  * Checks an answer against what its route declares: a good one has a declared status and the declared view with no
- * field beside it, at any depth; a refusal is one of the table, with its status and headers, that the route names.
+ * field beside it, at any depth, or is a document of a declared type; a refusal is one of the table, with its status and headers, that the route names.
  *
  * @throws Error naming the route and what does not fit
  */
@@ -30,6 +30,9 @@ export function createAnswerCheck(routes: readonly Route[]): AnswerCheck {
   return (method, pathname, { status, headers, json }) => {
     const name = `${method} ${pathname} → ${status}`;
     const found = known.find(({ route, pattern }) => route.method === method && pattern.test(pathname));
+    const type = headers.get('content-type')?.split(';')[0] ?? 'nothing';
+    if (status === 200 && !Object.hasOwn(json as object, 'ok') && Object.hasOwn(found?.route.documents ?? {}, type)) return;
+    if (type !== 'application/json') throw new Error(`${name} has the type ${type}`);
     if ((json as { ok?: unknown }).ok === true) {
       if (found === undefined) throw new Error(`${name} is a good answer of no known route`);
       if (!(found.route.statuses ?? [200]).some((declared) => declared === status)) throw new Error(`${name}: the route declares ${(found.route.statuses ?? [200]).join(', ')}`);

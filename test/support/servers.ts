@@ -29,7 +29,7 @@ export interface TestServers {
  */
 export async function startServers(report: (line: string) => void = console.error): Promise<TestServers> {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-test-'));
-  const children = trackChildren(undefined, report);
+  const children = trackChildren(undefined, report, folder);
   const options = { dataDir: folder, children, report };
   const running: { stop(): Promise<void> }[] = [];
   const onStarted = (child: { stop(): Promise<void> }) => void running.push(child);

@@ -134,7 +134,8 @@ export async function callService(url: string, method: string, path: string, opt
     ...(body === undefined ? {} : { body }),
   });
   const text = await response.text();
-  const answer = { status: response.status, headers: response.headers, json: (text === '' ? {} : JSON.parse(text)) as Answer['json'] };
+  const isJson = response.headers.get('content-type')?.startsWith('application/json') === true;
+  const answer = { status: response.status, headers: response.headers, json: (text === '' || !isJson ? {} : JSON.parse(text)) as Answer['json'] };
   if (method !== 'HEAD' && method !== 'OPTIONS') check?.(method, new URL(target).pathname, answer);
   return answer;
 }

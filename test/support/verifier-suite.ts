@@ -250,7 +250,9 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
     it('says exit 2 for arguments and files that make no sense', async () => {
       await writeFile(join(folder, 'broken.json'), '{"seals":')
       await saveJson({ hello: 1 }, 'other.json')
-      const wrong = [[], ['a', 'b'], ['--pubkey', 'abc', 'x.json'], ['--unknown', 'x.json'], ['missing.json'], ['broken.json'], ['other.json'], ['http://'], ['--vector', 'other.json']]
+      const good = await saveJson(buildChain([1]), 'good.json')
+      expect(await report(good)).toMatchObject({ code: 0 })
+      const wrong = [[], [good, good], [good, '--pubkey', PUBKEY.toUpperCase()], [good, '--unknown'], [good, '--vector', good], ['missing.json'], ['broken.json'], ['other.json'], ['http://'], ['--vector', 'other.json']]
       for (const args of wrong) expect(await report(...args)).toMatchObject({ code: 2, ok: false, error: 'usage' })
     })
 

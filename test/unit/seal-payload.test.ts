@@ -15,8 +15,9 @@ function firstFault(seals: readonly Seal[]): string | null {
   let previous: Seal | null = null
   for (const seal of seals) {
     const link = verifySealFollows(previous, seal)
-    const signature = seal.signed ? verifySealSignature(seal) : ({ ok: true } as const)
-    for (const verdict of [link, signature]) if (!verdict.ok) return verdict.reason
+    if (!link.ok) return link.reason
+    const signature = seal.signed ? verifySealSignature(seal) : link
+    if (!signature.ok) return signature.reason
     previous = seal
   }
   return null

@@ -21,6 +21,16 @@ describe('the vectors of the ledger', () => {
   })
 })
 
+describe('the words of the verifiers', () => {
+  it('are listed in the README, each with an invalid vector', () => {
+    const readme = readFileSync(new URL('../../client/python/README.md', import.meta.url), 'utf8')
+    const rows = readme.slice(readme.indexOf('## Words'), readme.indexOf('## Vectors')).split('\n').filter((row) => row.startsWith('| `'))
+    const listed = rows.flatMap((row) => [...(row.split('|')[1] as string).matchAll(/`([a-z_]+)`/g)].map(([, word]) => word as string))
+    const met = new Set(Object.values(generateVectors().invalid).map(({ reason }) => reason))
+    expect(listed.sort()).toEqual([...met].sort())
+  })
+})
+
 describe('seal-verify.mjs as a file', () => {
   it('needs nothing beside it: it imports the runtime alone', () => {
     const imports = [...readFileSync(NODE_VERIFIER[1] as string, 'utf8').matchAll(/from '([^']+)'/g)].map(([, name]) => name)

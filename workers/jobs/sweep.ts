@@ -1,5 +1,6 @@
 import type { Context } from '../../shared/context.ts';
 import { moveOverdueClaims } from '../../shared/claims/claim-service.ts';
+import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts';
 
 /** Batches enqueued again by one sweep; the next sweep goes on. */
 const SWEEP_BATCHES = 1_000;
@@ -13,4 +14,5 @@ export async function sweep(ctx: Context): Promise<void> {
   const waiting = await ctx.work.listWaiting(ctx.now() - ctx.config.sweepMs, SWEEP_BATCHES);
   for (const batchId of waiting) await ctx.queues.enqueue('verify-shares', { batch_id: batchId }, { debounceId: batchId });
   await moveOverdueClaims(ctx);
+  await enqueueChainCheck(ctx);
 }

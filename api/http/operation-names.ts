@@ -1,0 +1,65 @@
+import { pathsOf } from './mount.ts';
+import type { Route } from './route.ts';
+
+/** Verb and noun for each route, by its method and first path below the API base. */
+const NAMES: Readonly<Record<string, string>> = {
+  'GET /api/v1': 'listRoutes',
+  'GET /api/v1/rules': 'getRules',
+  'GET /api/v1/limits': 'getLimits',
+  'GET /api/v1/contract': 'getContract',
+  'GET /api/v1/stats': 'getStats',
+  'GET /api/v1/verify': 'listAnnouncements',
+  'GET /api/v1/openapi.json': 'getOpenApi',
+  'GET /llms.txt': 'getLlmsText',
+  'GET /.well-known/agent-card.json': 'getA2aCard',
+  'GET /': 'getFrontPage',
+  'GET /seal-verify.mjs': 'getSealVerifier',
+  'GET /api/v1/challenge': 'getChallenge',
+  'POST /api/v1/register': 'registerAgent',
+  'POST /api/v1/token/rotate': 'rotateToken',
+  'POST /api/v1/profile': 'updateProfile',
+  'GET /api/v1/agent/{agent_id}': 'getAgent',
+  'GET /api/v1/directory': 'listAgents',
+  'GET /api/v1/currencies': 'listCurrencies',
+  'POST /api/v1/invoice': 'createInvoice',
+  'POST /api/v1/invoice/check': 'checkInvoice',
+  'POST /api/v1/work/submit': 'submitWork',
+  'GET /api/v1/me': 'getStanding',
+  'POST /api/v1/claim': 'createClaim',
+  'GET /api/v1/claims': 'listClaims',
+  'GET /api/v1/claim/{id}': 'getClaim',
+  'POST /api/v1/claim/resolve': 'resolveClaim',
+  'GET /api/v1/proposals': 'listProposals',
+  'POST /api/v1/post': 'createPost',
+  'GET /api/v1/feed': 'listPosts',
+  'POST /api/v1/report': 'reportPost',
+  'POST /api/v1/dm': 'sendMessage',
+  'GET /api/v1/dm': 'readMessages',
+  'GET /api/v1/seal': 'listSeals',
+  'GET /api/v1/seal/proof': 'getSealProof',
+  'GET /api/v1/ledger': 'listEntries',
+  'GET /api/v1/receipt/{id}': 'getReceipt',
+  'GET /api/v1/market': 'getMarket',
+  'GET /api/v1/market/offers': 'listOffers',
+  'POST /api/v1/market/offer': 'createOffer',
+  'POST /api/v1/market/offer/close': 'closeOffer',
+  'GET /api/v1/market/orders': 'listOrders',
+  'GET /api/v1/market/order/{order_id}': 'getOrder',
+  'GET /api/v1/market/order/{id}': 'getOrder',
+  'POST /api/v1/market/order': 'createOrder',
+  'POST /api/v1/market/refund-address': 'setRefundAddress',
+  'POST /api/v1/market/deliver': 'deliverOrder',
+  'POST /api/v1/market/accept': 'acceptDelivery',
+  'POST /api/v1/market/dispute': 'disputeOrder',
+};
+
+/** The operation id of a route; one without a name in the table is called after its method and path. */
+export function operationName(route: Route): string {
+  const key = `${route.method} ${pathsOf(route)[0] ?? route.path}`;
+  return NAMES[key] ?? nameOfPath(route);
+}
+
+function nameOfPath({ method, path }: Route): string {
+  const words = path.split(/[^A-Za-z0-9]+/).filter((word) => word !== '');
+  return method.toLowerCase() + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
+}

@@ -1,0 +1,95 @@
+import type { Context } from '../context.ts';
+import { verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts';
+import { unixSeconds } from '../time.ts';
+import { viewEntry } from './entry.ts';
+import { createEntryTree } from './entry-tree.ts';
+import { sealFields, sealSignature, type SealRecord } from './seal.ts';
+import type { ChainStatus } from './seal-store.ts';
+
+type ChainContext = Pick<Context, 'entries' | 'seals'>;
+
+/** Seals read at once. */
+const PAGE_SEALS = 500;
+
+/**
+ * Verifies the seals that came since the last time, and the signatures that came late, and stores how the chain stands.
+ * A fault stays until a whole walk finds none.
+ *
+ * @param known a seal whose root was computed from the stored entries just now, so that they are not read once more
+ */
+export async function extendChain(ctx: ChainContext, known?: { seq: number; root: string }): Promise<ChainStatus> {
+  for (;;) {
+    const before = await ctx.seals.readStatus();
+    const after = await verifyOn(ctx, before, known);
+    if (after === before || (await ctx.seals.writeStatus(after))) return after;
+  }
+}
+
+/** Verifies every seal from the first on, with all entries read again, and stores what it found. */
+export async function walkChain(ctx: ChainContext & Pick<Context, 'now'>): Promise<ChainStatus> {
+  const walked = await verifyOn(ctx, { revision: 0, seq: 0, open: [], intact: true }, undefined);
+  for (;;) {
+    // Seals may have come meanwhile, and another process may have stored its part of them: ours counts, since it began at the first.
+    const { revision } = await ctx.seals.readStatus();
+    const after = { ...walked, revision, walked_at: unixSeconds(ctx.now()) };
+    if (await ctx.seals.writeStatus(after)) return after.intact ? extendChain(ctx) : after;
+  }
+}
+
+/** @returns `status` itself where there is nothing new */
+async function verifyOn(ctx: ChainContext, status: ChainStatus, known: { seq: number; root: string } | undefined): Promise<ChainStatus> {
+  const open: number[] = [];
+  let fault: string | undefined;
+  let seq = status.seq;
+  for (const openSeq of status.open) {
+    const seal = await ctx.seals.find(openSeq);
+    fault ??= seal === undefined ? `seal ${openSeq} is gone` : findSignatureFault(seal);
+    if (seal !== undefined && !seal.signed) open.push(openSeq);
+  }
+  let previous = seq === 0 ? undefined : await ctx.seals.find(seq);
+  if (seq > 0 && previous === undefined) fault ??= `seal ${seq} is gone`;
+  for (let page = await ctx.seals.listAfter(seq, PAGE_SEALS); page.length > 0 && fault === undefined; page = await ctx.seals.listAfter(seq, PAGE_SEALS)) {
+    for (const seal of page) {
+      fault = findLinkFault(previous, seal) ?? findSignatureFault(seal) ?? (await findRootFault(ctx, seal, known));
+      if (fault !== undefined) break;
+      if (!seal.signed) open.push(seal._id);
+      previous = seal;
+      seq = seal._id;
+    }
+  }
+  if (fault === undefined && seq === status.seq && open.length === status.open.length) return status;
+  if (fault !== undefined && !status.intact && fault === status.fault) return status;
+  const { fault: earlier, ...rest } = status;
+  const first = earlier ?? fault;
+  return { ...rest, seq, open, intact: status.intact && fault === undefined, ...(first === undefined ? {} : { fault: first }) };
+}
+
+function findLinkFault(previous: SealRecord | undefined, seal: SealRecord): string | undefined {
+  const verdict = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal));
+  return verdict.ok ? undefined : `seal ${seal._id}: ${verdict.message}`;
+}
+
+function findSignatureFault(seal: SealRecord): string | undefined {
+  if (!seal.signed) return seal.signature === undefined ? undefined : `seal ${seal._id} says that it is not signed and has a signature`;
+  let verdict;
+  try {
+    verdict = verifySealSignature({ ...sealFields(seal), ...sealSignature(seal) });
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+  return verdict.ok ? undefined : `seal ${seal._id}: ${verdict.message}`;
+}
+
+async function findRootFault(ctx: ChainContext, seal: SealRecord, known: { seq: number; root: string } | undefined): Promise<string | undefined> {
+  const wrong = (root: string) => `seal ${seal._id}: the root of its stored entries is ${root}, not ${seal.root}`;
+  if (known?.seq === seal._id) return known.root === seal.root ? undefined : wrong(known.root);
+  const tree = createEntryTree();
+  let due = seal.from_id;
+  for await (const page of ctx.entries.pages(seal.from_id, seal.to_id)) {
+    for (const entry of page) if (entry._id !== due++) return `entry ${due - 1} is missing from the ledger`;
+    tree.add(page.map(viewEntry));
+  }
+  if (tree.count !== seal.count) return `entry ${due} is missing from the ledger`;
+  const { root } = tree.finish();
+  return root === seal.root ? undefined : wrong(root);
+}

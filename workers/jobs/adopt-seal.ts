@@ -1,0 +1,9 @@
+import type { Context } from '../../shared/context.ts';
+import { adoptSeal } from '../../shared/ledger/signing.ts';
+import type { Payload } from '../../shared/queues.ts';
+
+/** Carries out an operator's decision to go on from the database as it is. */
+export async function adoptSealJob(ctx: Context, payload: Payload<'adopt-seal'>): Promise<void> {
+  await adoptSeal(ctx, payload.seq, payload.payload_hash);
+  ctx.log.warn({ seq: payload.seq, payload_hash: payload.payload_hash }, 'the operator adopted a seal: signing goes on from it');
+}
