@@ -65,6 +65,7 @@ export interface Standing {
   pass_until: string | null;
   pass_active: boolean;
   price_usd_per_day: number;
+  unread_messages: number;
   referrals: { registered: number; paying: number; threshold: number };
 }
 

@@ -7,7 +7,7 @@ const OWNER_ONLY_DIR = 0o700;
 
 /** Makes the directory of a file where it is missing, for its owner alone. */
 export function makePrivateDir(filePath: string): void {
-  mkdirSync(path.dirname(filePath), { recursive: true });
+  mkdirSync(path.dirname(filePath), { recursive: true, mode: OWNER_ONLY_DIR });
 }
 
 /**

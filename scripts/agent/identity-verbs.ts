@@ -53,6 +53,7 @@ export const identityVerbs: readonly Verb[] = [
           handle: answer.handle === null ? undefined : oneLine(answer.handle),
           pass: answer.pass_until === null ? 'none yet' : `${answer.pass_active ? 'active until' : 'ended at'} ${answer.pass_until}`,
           price: `${answer.price_usd_per_day} USD per day`,
+          messages: `${answer.unread_messages} unread`,
           referrals: `${referrals.registered} registered, ${referrals.paying} of ${referrals.threshold} paying`,
         }),
       };

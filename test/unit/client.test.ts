@@ -262,6 +262,7 @@ describe('mining', () => {
   it('keeps what it found when it is stopped, and finds nothing twice', async () => {
     writeMiningState(stateFile, { order, unsent: [], positions: [] });
     const found: string[][] = [];
+    const ranges: (string | undefined)[] = [];
     for (let run = 0; run < 2; run++) {
       const stop = new AbortController();
       const reason = new Error('stopped by the test');
@@ -270,12 +271,37 @@ describe('mining', () => {
         refuse(res, 503, 'unavailable');
       });
       expect(await failureOf(mineDays({ client: createClient({ baseUrl: url, token: TOKEN }), stateFile, backoffMs, signal: stop.signal }))).toBe(reason);
-      found.push(readMiningState(stateFile)?.unsent ?? []);
+      const kept = readMiningState(stateFile);
+      found.push(kept?.unsent ?? []);
+      ranges.push(kept?.positions[0]?.slice(0, 9));
     }
+    expect(ranges[0]).toBeDefined();
+    expect(ranges[1]).toBe(ranges[0]);
     const [first = [], second = []] = found;
     expect(first.length).toBeGreaterThanOrEqual(17);
     expect(second.slice(0, first.length)).toEqual(first);
     expect(new Set(second).size).toBe(second.length);
+  });
+
+  it('goes on while a batch is judged, and hands in next what it found meanwhile', async () => {
+    let tellAllFound = () => {};
+    const allFound = new Promise<void>((resolve) => {
+      tellAllFound = resolve;
+    });
+    const { url, received } = await peer((res, { body }, index) => {
+      if (index > 0) return refuse(res, 404, 'no_such_work_order');
+      const accepted = noncesOf(body).length;
+      void allFound.then(() => sendJson(res, 200, { ok: true, order_id: 'wrk_1', status: 'open', accepted, rejected: [], shares_accepted: 3 + accepted, shares_required: 40, credited_days: 0, pass_until: null }));
+    });
+    const onProgress = (step: MineDaysProgress) => {
+      if (step.unsent === 37) tellAllFound();
+    };
+    await failureOf(mineDays({ client: createClient({ baseUrl: url, token: TOKEN }), order, stateFile, batchSize: 5, onProgress }));
+    const [first = [], second = []] = received.map(({ body }) => noncesOf(body));
+    expect(first.length).toBeLessThan(37);
+    expect(first.length + second.length).toBe(37);
+    expect(new Set([...first, ...second]).size).toBe(37);
+    expect(readMiningState(stateFile)).toMatchObject({ order: { shares_accepted: 3 + first.length }, unsent: second });
   });
 
   it('buys nothing else while an order is under way', async () => {
