@@ -11,6 +11,7 @@ import { messageRoutes } from './routes/messages.ts';
 import { passRoutes } from './routes/passes.ts';
 import { postRoutes } from './routes/posts.ts';
 import { reportRoutes } from './routes/reports.ts';
+import { sealRoutes } from './routes/seals.ts';
 import { workRoutes } from './routes/work.ts';
 
 export interface App {
@@ -24,7 +25,7 @@ export function createApp(ctx: Context): App {
   const { challengeSecret } = ctx.config.secrets;
   if (challengeSecret === undefined) throw new TypeError('"ctx.config" expected a challengeSecret');
   const authenticator = createAuthenticator(ctx);
-  const routes: Route[] = [...agentRoutes(challengeSecret, authenticator), ...passRoutes(), ...workRoutes(ctx), ...claimRoutes(), ...postRoutes(), ...messageRoutes(), ...reportRoutes()];
+  const routes: Route[] = [...agentRoutes(challengeSecret, authenticator), ...passRoutes(), ...workRoutes(ctx), ...claimRoutes(), ...postRoutes(), ...messageRoutes(), ...reportRoutes(), ...sealRoutes()];
   routes.unshift(...aboutRoutes(() => routes), ...documentRoutes(() => routes));
 
   const app = express();

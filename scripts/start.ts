@@ -7,7 +7,8 @@ import { startMongod } from './embedded/mongod.ts';
 import { startPart } from './embedded/parts.ts';
 import { assertPortFree, PortError } from './embedded/ports.ts';
 import { startRedis } from './embedded/redis.ts';
-import { StartError } from './embedded/start-error.ts';
+import { ensureSealKey } from '../shared/ledger/seal-key.ts';
+import { StartError } from '../shared/process.ts';
 import type { SupervisedChild } from './embedded/supervise.ts';
 import { waitFor } from './embedded/wait.ts';
 import { findMongod, findRedis } from './prepare.mjs';
@@ -60,7 +61,8 @@ export async function startNetwork(options: {
     operatorTokenFile: undefined as string | undefined,
     stop() {
       stopping ??= (async () => {
-        for (let child = running.pop(); child !== undefined; child = running.pop()) await child.stop();
+        // None is taken off the list, so that kill still reaches the one that will not end.
+        for (const child of running.toReversed()) await child.stop();
         children.close();
         lock.release();
       })();
@@ -94,11 +96,13 @@ export async function startNetwork(options: {
       const redis = await startRedis({ binary: findProgram('redis-server', () => findRedis(env)), dataDir, children, report, onStarted: started, signal: options.signal });
       redisUrl = redis.url;
     }
+    const sealKeyFile = path.join(dataDir, 'seal-key');
+    if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile);
     const partEnv: NodeJS.ProcessEnv = {
       CHALLENGE_SECRET: first.challengeSecret,
       OPERATOR_TOKEN: first.operatorToken,
       FREE_UNTIL: new Date(first.firstStartMs + FREE_PERIOD_MS).toISOString().replace('Z', '+00:00'),
-      SEAL_KEY_FILE: path.join(dataDir, 'seal-key'),
+      SEAL_KEY_FILE: sealKeyFile,
       SEAL_MEMORY_FILE: path.join(dataDir, 'seal-memory'),
       ...Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')),
       MONGODB_URL: mongodbUrl,

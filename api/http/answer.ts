@@ -6,7 +6,11 @@ import { BODY_TOO_LARGE } from './parse.ts';
 
 /** Writes a JSON object. Node leaves the body out for HEAD and keeps its length. */
 export function sendJson(res: ServerResponse, status: number, value: object): void {
-  const text = Buffer.from(JSON.stringify(value));
+  sendJsonText(res, status, Buffer.from(JSON.stringify(value)));
+}
+
+/** Writes a JSON object that is text already. */
+export function sendJsonText(res: ServerResponse, status: number, text: Buffer): void {
   res.statusCode = status;
   res.setHeader('Content-Type', 'application/json; charset=utf-8');
   res.setHeader('Content-Length', text.length);

@@ -4,10 +4,10 @@ import type { Context } from '../../shared/context.ts';
 import { unavailable } from '../../shared/database.ts';
 import { Refusal } from '../../shared/errors.ts';
 import { API_BASE, MAX_BODY_BYTES, REQUEST_TIMEOUT_MS } from '../../shared/limits.ts';
-import { sendDocumentText, sendJson, sendRefusal, toRefusal } from './answer.ts';
+import { sendDocumentText, sendJson, sendJsonText, sendRefusal, toRefusal } from './answer.ts';
 import type { Authenticator } from './authenticate.ts';
 import { parseFields, parseJsonObject } from './parse.ts';
-import type { Answer, DocumentAnswer, Route } from './route.ts';
+import type { GivenAnswer, Route } from './route.ts';
 
 const readBytes = express.raw({ type: () => true, limit: MAX_BODY_BYTES });
 
@@ -40,11 +40,17 @@ function serve(ctx: Context, authenticator: Authenticator, route: Route): Reques
   return async (req, res) => {
     const given = await withinTime(answer(req), REQUEST_TIMEOUT_MS + (route.patienceMs ?? 0));
     if (route.documents !== undefined) res.vary('Accept');
+    if (given.cache !== undefined) {
+      res.setHeader('ETag', given.cache.etag);
+      res.setHeader('Cache-Control', given.cache.control);
+      if (req.fresh) return void res.status(304).end();
+    }
     if ('document' in given) sendDocumentText(res, given.document);
+    else if ('json' in given) sendJsonText(res, given.status, given.json);
     else sendJson(res, given.status, { ok: true, ...(given.view as object) });
   };
 
-  async function answer(req: express.Request): Promise<Answer<unknown> | DocumentAnswer> {
+  async function answer(req: express.Request): Promise<GivenAnswer<unknown>> {
     const caller = await authenticator.authenticate(route.access, req.headers.authorization);
     return route.handle({
       ctx,

@@ -33,13 +33,32 @@ export interface Call<A extends Access, Body extends z.ZodObject | undefined, Qu
 export interface Answer<View> {
   status: 200 | 201 | 202;
   view: View;
+  cache?: Caching;
+}
+
+/** A view that was written out before, `ok` and all. */
+export interface WrittenAnswer {
+  status: 200;
+  json: Buffer;
+  cache?: Caching;
+}
+
+/** What a cache may do with an answer. A request that names the etag in `If-None-Match` gets 304. */
+export interface Caching {
+  /** With its quotes. */
+  etag: string;
+  /** `Cache-Control`. */
+  control: string;
 }
 
 /** A text of a standard that is not ours, or a page: sent as it is, without `ok`. */
 export interface DocumentAnswer {
   status: 200;
   document: { type: string; text: string };
+  cache?: Caching;
 }
+
+export type GivenAnswer<View> = Answer<View> | DocumentAnswer | WrittenAnswer;
 
 /** The view of a route that answers with documents alone. */
 export const noView = z.object({});
@@ -75,12 +94,12 @@ export interface RouteSpec<
   errors?: readonly ErrorCode[];
   /** How much longer than others this route may take, because it waits for a worker. */
   patienceMs?: number;
-  handle(call: Call<A, Body, Query, Params>): Promise<Answer<z.input<View>> | DocumentAnswer> | Answer<z.input<View>> | DocumentAnswer;
+  handle(call: Call<A, Body, Query, Params>): Promise<GivenAnswer<z.input<View>>> | GivenAnswer<z.input<View>>;
 }
 
 /** A route with its types folded away, as the frame, the route table and the OpenAPI document see it. */
 export type Route = Omit<RouteSpec<Access, z.ZodObject | undefined, z.ZodObject | undefined, z.ZodObject | undefined, z.ZodObject | z.ZodUnion<readonly z.ZodObject[]>>, 'handle'> & {
-  handle(call: Call<Access, z.ZodObject | undefined, z.ZodObject | undefined, z.ZodObject | undefined>): Promise<Answer<unknown> | DocumentAnswer> | Answer<unknown> | DocumentAnswer;
+  handle(call: Call<Access, z.ZodObject | undefined, z.ZodObject | undefined, z.ZodObject | undefined>): Promise<GivenAnswer<unknown>> | GivenAnswer<unknown>;
 };
 
 /** Declares a route: everything about it in one value, from which it is mounted, listed and documented. */
@@ -97,4 +116,8 @@ export function defineRoute<
 export const ok = <View>(view: View): Answer<View> => ({ status: 200, view });
 export const created = <View>(view: View): Answer<View> => ({ status: 201, view });
 export const accepted = <View>(view: View): Answer<View> => ({ status: 202, view });
+/** For what can never change: a year is the longest that `max-age` is understood for. */
+export const cacheForEver = (etag: string): Caching => ({ etag: `"${etag}"`, control: 'public, max-age=31536000, immutable' });
+/** For what may change at any time: a cache asks each time, and is told by 304 where nothing did. */
+export const cacheAndAsk = (etag: string): Caching => ({ etag: `"${etag}"`, control: 'public, no-cache' });
 export const sendDocument = (type: string, text: string): DocumentAnswer => ({ status: 200, document: { type, text } });

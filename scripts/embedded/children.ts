@@ -39,17 +39,17 @@ for pid in $pids; do
   while kill -0 "$pid" 2>/dev/null && [ "$turn" -lt 100 ]; do sleep 0.1; turn=$((turn + 1)); done
   kill -KILL "$pid" 2>/dev/null
 done
-[ -z "$TEMPORARY_FOLDER" ] || rm -rf "$TEMPORARY_FOLDER"
+[ -z "$THROW_AWAY" ] || rm -rf "$THROW_AWAY"
 `;
 
 /**
- * @param dataDir where the list is kept; undefined keeps none
- * @param temporaryFolder removed by the watch after the children of a killed process: what tests want
+ * @param dataDir where the list is kept
+ * @param isThrownAway the watch removes the folder after the children of a killed process: what tests want
  */
-export function trackChildren(dataDir: string | undefined, report: (line: string) => void, temporaryFolder = ''): ChildTracker {
+export function trackChildren(dataDir: string, report: (line: string) => void, isThrownAway = false): ChildTracker {
   let children: Child[] = [];
   let closed = false;
-  const shell = spawn('/bin/sh', ['-c', WATCH], { stdio: ['pipe', 'ignore', 'ignore'], detached: true, env: { PATH: process.env.PATH, TEMPORARY_FOLDER: temporaryFolder } });
+  const shell = spawn('/bin/sh', ['-c', WATCH], { stdio: ['pipe', 'ignore', 'ignore'], detached: true, env: { PATH: process.env.PATH, THROW_AWAY: isThrownAway ? dataDir : '' } });
   shell.on('error', (error) => report(`the watch over child processes could not start: ${error.message}`));
   shell.on('exit', () => {
     if (!closed) report('the watch over child processes ended; if this process is killed now, the next start stops them');
@@ -58,19 +58,16 @@ export function trackChildren(dataDir: string | undefined, report: (line: string
   shell.stdin.on('error', () => undefined);
   shell.unref();
 
-  const record = () => {
-    if (dataDir !== undefined) writeRecord(dataDir, children);
-  };
   return {
     add(name, pid) {
       shell.stdin.write(`add ${pid}\n`);
       children = [...children, { name, pid, identity: identifyProcess(pid) ?? '' }];
-      record();
+      writeRecord(dataDir, children);
     },
     remove(pid) {
       shell.stdin.write(`remove ${pid}\n`);
       children = children.filter((child) => child.pid !== pid);
-      record();
+      writeRecord(dataDir, children);
     },
     close() {
       closed = true;

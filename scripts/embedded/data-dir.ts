@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { StartError } from './start-error.ts';
+import { StartError } from '../../shared/process.ts';
 
 /** A data folder that cannot be used. */
 export class DataDirError extends StartError {

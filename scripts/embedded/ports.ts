@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import net from 'node:net';
-import { StartError } from './start-error.ts';
+import { StartError } from '../../shared/process.ts';
 
 /** A port that cannot be had. */
 export class PortError extends StartError {

@@ -5,7 +5,7 @@ import type { ChildTracker } from './children.ts';
 import { readSecret } from './data-dir.ts';
 import { readLastLines, rotateLogFile } from './log-file.ts';
 import { findFreePort } from './ports.ts';
-import { StartError } from './start-error.ts';
+import { StartError } from '../../shared/process.ts';
 import { supervise, type SupervisedChild } from './supervise.ts';
 import { waitFor } from './wait.ts';
 

@@ -1,4 +1,4 @@
-import { StartError } from './start-error.ts';
+import { StartError } from '../../shared/process.ts';
 
 export class TimeoutError extends StartError {
   override readonly name = 'TimeoutError';

@@ -36,6 +36,17 @@ export async function walkChain(ctx: ChainContext & Pick<Context, 'now'>): Promi
   }
 }
 
+/** What doesn't hold of links and signatures of the first seals after `seq`; their roots are not looked at. */
+export async function findTailFault(ctx: Pick<Context, 'seals'>, seq: number, limit: number): Promise<string | undefined> {
+  let previous = seq === 0 ? undefined : await ctx.seals.find(seq);
+  for (const seal of await ctx.seals.listAfter(seq, limit)) {
+    const fault = findLinkFault(previous, seal) ?? findSignatureFault(seal);
+    if (fault !== undefined) return fault;
+    previous = seal;
+  }
+  return undefined;
+}
+
 /** @returns `status` itself where there is nothing new */
 async function verifyOn(ctx: ChainContext, status: ChainStatus, known: { seq: number; root: string } | undefined): Promise<ChainStatus> {
   const open: number[] = [];

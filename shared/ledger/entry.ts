@@ -22,7 +22,7 @@ export const entryView = z.object({
   id: z.int().min(1).describe('contiguous from 1'),
   at: unixTime(),
   kind: z.string(),
-  data: z.record(z.string(), z.json()).describe('ids, numbers, times and salted hashes'),
+  data: z.record(z.string(), z.json() as unknown as z.ZodType<JsonValue, JsonValue>).describe('ids, numbers, times and salted hashes'),
 });
 
 /** The published form, which is also what a leaf covers: exactly these four fields. */

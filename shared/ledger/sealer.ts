@@ -110,24 +110,32 @@ async function* readUntilClosed(ctx: SealerContext, seq: number, fromId: number,
   const source = closingSource(seq);
   let owed = previous === undefined ? NOTHING_OWED : await readPreviousOwed(ctx, previous);
   let due = fromId;
-  for (;;) {
-    for await (const page of ctx.entries.pages(due)) {
-      const end = page.findIndex((entry) => entry.source === source);
-      const part = end === -1 ? page : page.slice(0, end + 1);
-      for (const entry of part) {
-        if (entry._id !== due) throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`);
-        due++;
-        owed = addToOwed(owed, entry);
+  let turn: Lease | undefined;
+  try {
+    for (;;) {
+      for await (const page of ctx.entries.pages(due)) {
+        const end = page.findIndex((entry) => entry.source === source);
+        const part = end === -1 ? page : page.slice(0, end + 1);
+        for (const entry of part) {
+          if (entry._id !== due) throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`);
+          due++;
+          owed = addToOwed(owed, entry);
+        }
+        yield part;
+        if (end !== -1) return;
       }
-      yield part;
-      if (end !== -1) return;
+      if (due === fromId) return;
+      const at = Math.max(unixSeconds(ctx.now()), previous?.at ?? 0);
+      const closing = numberEntry(closingEntry(seq, at, owed), due);
+      // Whether it is ours or another's, it is read like any other entry; and so are those that came before it.
+      if (await performStep(watch, 'closing', () => ctx.entries.append([closing]))) continue;
+      // A sequencer with much to do would always be faster: the sealer takes its turn once it ends a run.
+      turn ??= await ctx.leases.take('sequencer');
+      if (!(await turn?.renew())) turn = undefined;
+      await sleep(RACE_PAUSE_MS * Math.random());
     }
-    if (due === fromId) return;
-    const at = Math.max(unixSeconds(ctx.now()), previous?.at ?? 0);
-    const closing = numberEntry(closingEntry(seq, at, owed), due);
-    const isAppended = await performStep(watch, 'closing', () => ctx.entries.append([closing]));
-    // Whether it is ours or another's, it is read like any other entry; and so are those that came before it.
-    if (!isAppended) await sleep(RACE_PAUSE_MS * Math.random());
+  } finally {
+    await turn?.release();
   }
 }
 

@@ -19,8 +19,8 @@ import { performStep, type WatchStep } from './step.ts';
  *
  *   1. Read marks, by the index that holds marks and nothing else. Only durable ones: a mark that an election takes
  *      back must not have become an entry. A transaction that commits late brings its marks into the index when it
- *      commits, however old their times and sources are; nothing remembers how far numbering has come, so nothing can
- *      have gone past it. Each run reads the index from its beginning until it finds nothing.
+ *      commits, however old their times and sources are; each run reads the index from its beginning, and nothing
+ *      remembers how far an earlier one came, so nothing can have gone past them.
  *   2. Insert the entries at h + 1, h + 2, … in order, where h is the highest durable number. Ordered inserts stop at
  *      the first failure, so n is stored only by someone who stored n - 1 or read it as durable: there is no gap. `_id`
  *      is unique, so no number is given twice. `source` is unique, so no entry gets two numbers.
@@ -43,6 +43,8 @@ import { performStep, type WatchStep } from './step.ts';
 export interface SequencerOptions {
   /** Entries in a batch, about. */
   batchSize?: number;
+  /** A run takes no new batch after this time. */
+  limitMs?: number;
   /** False: run beside whoever else runs. */
   useLease?: boolean;
   watch?: WatchStep;
@@ -50,11 +52,13 @@ export interface SequencerOptions {
 
 /** Large enough that a round trip and a journal's sync are little beside it, small enough that a batch is a few MB. */
 const BATCH_ENTRIES = 2_000;
+/** A run ends by then, so that a flood of writes can't keep its worker from sealing; the next run goes on. */
+const RUN_LIMIT_MS = 10_000;
 /** A pause after a lost race, so that a majority can have what the winner wrote. */
 const RACE_PAUSE_MS = 5;
 
 /**
- * Numbers every pending entry that is there. @returns how many marks were cleared; 0 also where another process does it
+ * Numbers the pending entries that are there. @returns how many; 0 also where another process is at it
  */
 export async function sequencePending(ctx: Pick<Context, 'entries' | 'leases'>, options: SequencerOptions = {}): Promise<number> {
   if (options.useLease === false) return sequence(ctx.entries, options, undefined);
@@ -74,36 +78,28 @@ interface Batch {
 }
 
 async function sequence(store: EntryStore, options: SequencerOptions, lease: Lease | undefined): Promise<number> {
-  const { batchSize = BATCH_ENTRIES, watch } = options;
-  const collections = store.pendingCollections();
+  const { batchSize = BATCH_ENTRIES, limitMs = RUN_LIMIT_MS, watch } = options;
+  const startedAt = performance.now();
+  // One pass over the index. Each batch of it begins after the last one, so that marks on their way out are not read again.
+  const readNext = walkMarks(store.pendingCollections(), batchSize);
   let highest: number | undefined;
-  let total = 0;
-  for (;;) {
-    // One pass over the index. Each batch of it begins after the last one, so that marks on their way out are not read again.
-    const readNext = walkMarks(collections, batchSize);
-    let done = 0;
-    let isOurs = true;
-    let reading = inBackground(readNext());
-    let clearing: Promise<void> = Promise.resolve();
-    try {
-      for (let batch = await reading; batch.entries.length > 0; batch = await reading) {
-        if (lease !== undefined && !(await lease.renew())) {
-          isOurs = false;
-          break;
-        }
-        reading = inBackground(readNext());
-        highest = await insertEntries(store, batch.entries, highest, watch);
-        await clearing;
-        clearing = inBackground(clearMarks(batch, watch));
-        done += batch.entries.length;
-      }
-    } finally {
-      await Promise.allSettled([reading, clearing]);
+  let done = 0;
+  let reading = inBackground(readNext());
+  let clearing: Promise<void> = Promise.resolve();
+  try {
+    for (let batch = await reading; batch.entries.length > 0; batch = await reading) {
+      if (performance.now() - startedAt > limitMs || (lease !== undefined && !(await lease.renew()))) break;
+      reading = inBackground(readNext());
+      highest = await insertEntries(store, batch.entries, highest, watch);
+      await clearing;
+      clearing = inBackground(clearMarks(batch, watch));
+      done += batch.entries.length;
     }
-    await clearing;
-    total += done;
-    if (done === 0 || !isOurs) return total;
+  } finally {
+    await Promise.allSettled([reading, clearing]);
   }
+  await clearing;
+  return done;
 }
 
 /** What fails in the background fails where it is awaited, and not before as an error that nobody handles. */

@@ -1,5 +1,5 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
@@ -21,7 +21,7 @@ export function makeClone(): Clone {
   const project = path.join(folder, 'project');
   const listed = spawnSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT, encoding: 'utf8' });
   if (listed.status !== 0) throw new Error(`git ls-files failed: ${listed.stderr}`);
-  for (const file of listed.stdout.split('\0').filter((name) => name !== '')) {
+  for (const file of listed.stdout.split('\0').filter((name) => name !== '' && existsSync(path.join(ROOT, name)))) {
     const target = path.join(project, file);
     mkdirSync(path.dirname(target), { recursive: true });
     cpSync(path.join(ROOT, file), target, { preserveTimestamps: true });

@@ -14,6 +14,9 @@ import { isolate } from './servers.ts';
 
 export const CHALLENGE_SECRET = 'c0'.repeat(32);
 
+/** Every queue but the sequencer's: pending entries stay where they were written. */
+export const WITHOUT_SEQUENCER = QUEUE_NAMES.filter((name) => name !== 'sequence');
+
 export interface Answer {
   status: number;
   headers: Headers;

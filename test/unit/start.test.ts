@@ -167,7 +167,7 @@ describe.runIf(process.platform === 'linux')('the whole network, with stand-ins 
       { limitMs: 25_000 },
     );
   const childPids = () => (fs.existsSync(path.join(dataDir, 'children.json')) ? (JSON.parse(fs.readFileSync(path.join(dataDir, 'children.json'), 'utf8')) as { pid: number }[]).map((child) => child.pid) : []);
-  const whenGone = (pid: number) => waitFor(`the end of process ${pid}`, () => (identifyProcess(pid) === undefined ? true : undefined), { limitMs: 25_000 });
+  const whenGone = (pid: number, limitMs = 25_000) => waitFor(`the end of process ${pid}`, () => (identifyProcess(pid) === undefined ? true : undefined), { limitMs });
 
   it('comes up, gives each part its own settings, says last what to try, and stops in order at one Ctrl-C', async () => {
     const first = start();
@@ -185,9 +185,9 @@ describe.runIf(process.platform === 'linux')('the whole network, with stand-ins 
 
     const pids = childPids();
     expect(pids).toHaveLength(4);
-    // npm hands the terminal's Ctrl-C on a second time.
+    // As under npm, which hands on what the terminal has sent already. Two of a kind might be merged on their way.
     first.process.kill('SIGINT');
-    first.process.kill('SIGINT');
+    first.process.kill('SIGTERM');
     expect(await first.code).toBe(0);
     expect(pids.filter((pid) => identifyProcess(pid) !== undefined)).toEqual([]);
     expect(fs.readFileSync(path.join(dataDir, 'stopped'), 'utf8')).toBe('OPERATOR_PORT PORT ');
@@ -239,6 +239,17 @@ describe.runIf(process.platform === 'linux')('the whole network, with stand-ins 
     expect(pids.filter((pid) => identifyProcess(pid) !== undefined)).toEqual([]);
     second.process.kill('SIGTERM');
     expect(await second.code).toBe(0);
+  });
+
+  it('kills everything at a second Ctrl-C when something will not end', async () => {
+    fs.appendFileSync(path.join(folder, 'workers.mjs'), "process.removeAllListeners('SIGTERM'); process.on('SIGTERM', () => {});");
+    const first = start();
+    await whenUp(first);
+    const pids = childPids();
+    await waitFor('the end of the start', () => (first.process.exitCode === null && first.process.kill('SIGINT') ? undefined : true), { limitMs: 10_000, everyMs: 200 });
+    expect(await first.code).toBe(130);
+    // Sooner than the watch, which gives a child 10 s, would have done it.
+    for (const pid of pids) await whenGone(pid, 5_000);
   });
 
   it('can be stopped while it is still starting', async () => {

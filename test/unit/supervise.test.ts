@@ -89,26 +89,27 @@ describe('a supervised child', () => {
   });
 
   it('is not started again when it is stopped during the pause', async () => {
-    const child = superviseShell('exit 7', { backOff: { firstDelayMs: 300, longestDelayMs: 300, steadyMs: 60_000 } });
+    const started = path.join(folder, 'started');
+    const child = superviseShell(`echo once >> ${started}; exit 7`, { backOff: { firstDelayMs: 300, longestDelayMs: 300, steadyMs: 60_000 } });
     await whenSaid('starting it again');
     await child.stop();
     // A second child outlives the pause.
     const clock = superviseShell('sleep 0.6', { name: 'clock' });
     await waitFor('the end of the pause', () => (clock.deaths() > 0 ? true : undefined), { limitMs: 15_000 });
     expect(child.deaths()).toBe(1);
-    expect(child.pid()).toBeUndefined();
+    expect(fs.readFileSync(started, 'utf8')).toBe('once\n');
   });
 });
 
 describe('children of a process that was killed', () => {
   /** A process of its own that tracks a child and then does nothing; its child's number is its output. */
-  async function startOwner(): Promise<{ owner: ChildProcess; childPid: number; shellPid: number }> {
+  async function startOwner(isThrownAway = false): Promise<{ owner: ChildProcess; childPid: number; shellPid: number }> {
     const source = new URL('../../scripts/embedded/', import.meta.url).href;
     const script = `
       import fs from 'node:fs';
       import { trackChildren } from '${source}children.ts';
       import { supervise } from '${source}supervise.ts';
-      const children = trackChildren(${JSON.stringify(folder)}, console.log);
+      const children = trackChildren(${JSON.stringify(folder)}, console.log, ${isThrownAway});
       const child = supervise({ name: 'sleeper', command: 'sleep', args: ['600'], env: { PATH: process.env.PATH }, stopLimitMs: 1000 }, console.log, children);
       const shells = fs.readFileSync('/proc/self/task/' + process.pid + '/children', 'utf8').trim().split(' ').map(Number);
       console.log(JSON.stringify({ childPid: child.pid(), shellPid: shells.find((pid) => pid !== child.pid()) }));
@@ -138,6 +139,12 @@ describe('children of a process that was killed', () => {
     await stopLeftovers(folder, report);
     expect(isAlive(childPid)).toBe(false);
     expect(lines).toEqual([`stopping sleeper (process ${childPid}), left over from an earlier start`]);
+  });
+
+  it.runIf(process.platform === 'linux')('take a folder that was to be thrown away with them', async () => { // skipped elsewhere: reads /proc
+    const { owner } = await startOwner(true);
+    owner.kill('SIGKILL');
+    await waitFor('the end of the folder', () => (fs.existsSync(folder) ? undefined : true), { limitMs: 15_000 });
   });
 
   it('are left alone when their number belongs to another process by now', async () => {

@@ -1,0 +1,168 @@
+import { hash } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { z } from 'zod';
+import { entryView, viewEntry } from '../../shared/ledger/entry.ts';
+import { proofView, readProof } from '../../shared/ledger/proofs.ts';
+import { makeReceipt, receiptView } from '../../shared/ledger/receipt-service.ts';
+import { sealView } from '../../shared/ledger/seal.ts';
+import { listSeals, readChainState } from '../../shared/ledger/seal-service.ts';
+import { MAX_SEALS_LISTED, RECEIPT_WAIT_MS, WALK_LIMIT } from '../../shared/limits.ts';
+import { countView, limitQuery, text, unixTime } from '../../shared/schema.ts';
+import { cacheAndAsk, cacheForEver, defineRoute, noView, ok, sendDocument, type Route, type WrittenAnswer } from '../http/route.ts';
+
+const WHAT_THIS_IS =
+  'Each seal covers a range of ledger entries with the root of a Merkle tree over them, names the root of the seal before it, and is signed with Ed25519. Whoever kept an earlier seal can tell whether anything that it covers was changed since.';
+const HONEST_LIMIT =
+  'Sealing prevents rewriting, not withholding: an entry that was never made cannot be missed by anybody, and a gap in seq shows that a seal was not made. chain_intact is what this service says of itself; verify it yourself.';
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+
+export function sealRoutes(): Route[] {
+  const vectors = readVectors();
+  const verifier = fs.readFileSync(path.join(ROOT, 'client', 'seal-verify.mjs'), 'utf8');
+  const verifierTag = tagOf(verifier);
+  let wholeList: { tag: string; json: Buffer } | undefined;
+  return [
+    defineRoute({
+      method: 'GET',
+      path: '/seal',
+      alsoAtRoot: true,
+      access: 'open',
+      summary: 'The chain of seals, ascending: the newest 10,000, or those after a seq',
+      query: z.object({
+        after_seq: wholeNumber(0).optional().describe('the seals after this one; 0 for the first'),
+        limit: limitQuery({ ...WALK_LIMIT, fallback: MAX_SEALS_LISTED }),
+      }),
+      view: z.object({
+        seals: z.array(sealView),
+        ...countView,
+        truncated: z.boolean().describe('true where the chain has more seals than this list'),
+        unsigned_seqs: z.array(z.int()),
+        chain_intact: z.boolean().describe('every link, range, root and signature of the chain holds, as this service found'),
+        verified_to_seq: z.int().min(0).describe('the seal up to which roots were computed from the stored entries again'),
+        walked_at: unixTime().nullable().describe('when the whole chain was last verified from its beginning'),
+        what_this_is: z.string(),
+        honest_limit: z.string(),
+        verify: z.string(),
+      }),
+      async handle({ ctx, query }) {
+        const { after_seq: afterSeq, limit } = query;
+        const state = await readChainState(ctx);
+        const tag = `${state.tag}-${afterSeq ?? 'newest'}-${limit}`;
+        const answer = (json: Buffer): WrittenAnswer => ({ status: 200, json, cache: cacheAndAsk(tag) });
+        if (wholeList?.tag === tag) return answer(wholeList.json);
+        const list = await listSeals(ctx, state, afterSeq, limit);
+        const view = {
+          seals: list.seals,
+          count: list.seals.length,
+          truncated: list.isTruncated,
+          unsigned_seqs: list.unsignedSeqs,
+          chain_intact: list.isIntact,
+          verified_to_seq: list.verified.seq,
+          walked_at: list.verified.walkedAt,
+          what_this_is: WHAT_THIS_IS,
+          honest_limit: HONEST_LIMIT,
+          verify: `Rebuild each payload from at, count, from_id, prev_root, root, seq and to_id as canonical JSON, never from a string of ours. ${ctx.config.baseUrl}/seal-verify.mjs does all of it: node seal-verify.mjs ${ctx.config.baseUrl}`,
+        };
+        const json = Buffer.from(JSON.stringify({ ok: true, ...view }));
+        // The list that everyone asks for is written out once for each state of the chain, not once for each request.
+        if (afterSeq === undefined && limit === MAX_SEALS_LISTED) wholeList = { tag, json };
+        return answer(json);
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/seal/proof',
+      access: 'open',
+      summary: 'The proof that an entry stands under a seal',
+      query: z.object({ seq: wholeNumber(1), index: wholeNumber(0).describe('place of the entry under the seal, from 0') }),
+      view: proofView,
+      errors: ['no_such_seal', 'no_such_index'],
+      async handle({ ctx, query }) {
+        const { seal, proof } = await readProof(ctx, query.seq, query.index);
+        const tag = `${seal.root}-${query.index}`;
+        return { ...ok(proof), cache: seal.signed ? cacheForEver(tag) : cacheAndAsk(tag) };
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/ledger',
+      access: 'open',
+      summary: 'Ledger entries, ascending by id',
+      query: z.object({ from_id: wholeNumber(1).default(1).describe('the first id to give'), limit: limitQuery(WALK_LIMIT) }),
+      view: z.object({ entries: z.array(entryView), ...countView }),
+      async handle({ ctx, query }) {
+        const { from_id: fromId, limit } = query;
+        const [stored, lastSigned] = await Promise.all([ctx.entries.list(fromId, limit), ctx.seals.lastSigned()]);
+        const entries = stored.map(viewEntry);
+        const json = Buffer.from(JSON.stringify({ ok: true, entries, count: entries.length }));
+        // A full page of entries under signed seals is what it will be for ever.
+        const isFinal = entries.length === limit && (entries.at(-1)?.id ?? 0) <= (lastSigned?.to_id ?? 0);
+        return { status: 200, json, cache: (isFinal ? cacheForEver : cacheAndAsk)(tagOf(json)) };
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/receipt/{id}',
+      access: 'open',
+      summary: 'Every ledger entry of a record with its proof and seal, in one file that a verifier checks offline',
+      params: z.object({ id: text({ min: 1, max: 100 }).describe('id of any record that has entries') }),
+      view: receiptView,
+      errors: ['no_such_record'],
+      patienceMs: RECEIPT_WAIT_MS,
+      async handle({ ctx, params }) {
+        const json = Buffer.from(JSON.stringify(await makeReceipt(ctx, params.id)));
+        return { status: 200, json, cache: cacheAndAsk(tagOf(json)) };
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/vectors',
+      access: 'open',
+      needsDatabase: false,
+      summary: 'Test vectors for other implementations, valid and invalid, by the name of their case',
+      view: z.object({ valid: z.record(z.string(), z.json()), invalid: z.record(z.string(), z.json()), ...countView }),
+      handle: () => ({ status: 200, json: vectors.json, cache: cacheAndAsk(vectors.tag) }),
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/seal-verify.mjs',
+      onlyAtRoot: true,
+      access: 'open',
+      needsDatabase: false,
+      summary: 'The verifier: one file without dependencies for Node 18 and newer',
+      view: noView,
+      documents: { 'text/javascript': { type: 'string' } },
+      handle: () => ({ ...sendDocument('text/javascript; charset=utf-8', verifier), cache: cacheAndAsk(verifierTag) }),
+    }),
+  ];
+}
+
+function wholeNumber(min: 0 | 1) {
+  const expected = `expected a whole number from ${min}, once`;
+  return z
+    .string(expected)
+    .regex(/^\d{1,15}$/, expected)
+    .transform(Number)
+    .refine((value) => value >= min, expected)
+    .meta({ override: { type: 'integer', minimum: min, maximum: 999_999_999_999_999 } });
+}
+
+/** The vectors as they lie in the repository; none where it was deployed without its tests. */
+function readVectors(): { json: Buffer; tag: string } {
+  const read = (folder: string): Record<string, unknown> => {
+    const place = path.join(ROOT, 'test', 'vectors', folder);
+    if (!fs.existsSync(place)) return {};
+    const names = fs.readdirSync(place).filter((name) => name.endsWith('.json')).sort();
+    return Object.fromEntries(names.map((name) => [path.basename(name, '.json'), JSON.parse(fs.readFileSync(path.join(place, name), 'utf8')) as unknown]));
+  };
+  const valid = read('valid');
+  const invalid = read('invalid');
+  const json = Buffer.from(JSON.stringify({ ok: true, valid, invalid, count: Object.keys(valid).length + Object.keys(invalid).length }));
+  return { json, tag: tagOf(json) };
+}
+
+function tagOf(content: Buffer | string): string {
+  return hash('sha256', content, 'hex').slice(0, 32);
+}
