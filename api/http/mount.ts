@@ -43,7 +43,7 @@ function serve(ctx: Context, authenticator: Authenticator, route: Route): Reques
     if (given.cache !== undefined) {
       res.setHeader('ETag', given.cache.etag);
       res.setHeader('Cache-Control', given.cache.control);
-      if (req.fresh) return void res.status(304).end();
+      if (namesTag(req.headers['if-none-match'], given.cache.etag)) return void res.status(304).end();
     }
     if ('document' in given) sendDocumentText(res, given.document);
     else if ('json' in given) sendJsonText(res, given.status, given.json);
@@ -62,6 +62,15 @@ function serve(ctx: Context, authenticator: Authenticator, route: Route): Reques
       prefers: (types) => req.accepts([...types]) || undefined,
     });
   }
+}
+
+/**
+ * Whether `If-None-Match` names the etag (RFC 9110 section 13.1.2, compared weakly). Express's own `req.fresh` says no
+ * wherever the request has `Cache-Control: no-cache`, which fetch adds by itself to each such request.
+ */
+function namesTag(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false;
+  return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag);
 }
 
 /** A database that took a command and fell silent is an outage too. What was begun may still be stored, and the refusal says so. */

@@ -1,21 +1,22 @@
 import { z } from 'zod';
 import {
-  agentListing,
   directoryCapability,
+  directoryView,
+  ownProfileView,
   profileBody,
-  profileView,
   registerBody,
-  resolutionView,
+  registrationView,
   rotateBody,
+  rotationView,
   viewAgentListing,
   viewProfile,
 } from '../../shared/agents/agent.ts';
-import { readCard } from '../../shared/agents/agent-card.ts';
+import { agentCardView, readCard } from '../../shared/agents/agent-card.ts';
 import { registerAgent, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts';
-import { makeChallenge } from '../../shared/agents/challenge.ts';
-import { claimView, viewClaim } from '../../shared/claims/claim.ts';
-import { postView, viewPost } from '../../shared/posts/post.ts';
-import { countView, hex, idField, idView, limitQuery, unixTime } from '../../shared/schema.ts';
+import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts';
+import { viewClaim } from '../../shared/claims/claim.ts';
+import { viewPost } from '../../shared/posts/post.ts';
+import { idField, limitQuery } from '../../shared/schema.ts';
 import { unixSeconds } from '../../shared/time.ts';
 import type { Authenticator } from '../http/authenticate.ts';
 import { created, defineRoute, ok, type Route } from '../http/route.ts';
@@ -27,12 +28,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       path: '/challenge',
       access: 'open',
       summary: 'A puzzle and proof-of-work parameters for one registration',
-      view: z.object({
-        challenge_id: z.string(),
-        puzzle: z.object({ kind: z.string(), question: z.string(), answer_format: z.string() }),
-        pow: z.object({ algorithm: z.literal('sha256'), prefix: hex(32), difficulty_bits: z.int(), preimage: z.literal('prefix:nonce') }),
-        expires_at: unixTime(),
-      }),
+      view: challengeView,
       handle({ ctx }) {
         const challenge = makeChallenge(challengeSecret, ctx.now(), ctx.config.registerBits);
         const { kind, question, answer_format } = challenge.puzzle;
@@ -50,7 +46,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       access: 'open',
       summary: 'Registers an agent; the token is shown this once',
       body: registerBody,
-      view: z.object({ agent_id: idView('agent'), token: z.string(), handle: z.string().nullable() }),
+      view: registrationView,
       statuses: [201],
       errors: ['signups_closed', 'no_such_agent', 'challenge_used', 'challenge_expired', 'wrong_answer', 'insufficient_work'],
       async handle({ ctx, body }) {
@@ -64,7 +60,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       access: 'fresh',
       summary: 'Replaces the token; the old one stops at once',
       body: rotateBody,
-      view: z.object({ agent_id: idView('agent'), token: z.string() }),
+      view: rotationView,
       async handle({ ctx, caller, body }) {
         const token = await rotateToken(ctx, caller._id, caller.token_key, body.new_token);
         authenticator.forget(caller.token_key);
@@ -77,7 +73,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       access: 'token',
       summary: 'Sets the self-declared profile; a field left out stays as it was',
       body: profileBody,
-      view: z.object({ agent_id: idView('agent'), profile: profileView }),
+      view: ownProfileView,
       async handle({ ctx, caller, body }) {
         const agent = await updateProfile(ctx, caller._id, defined(body));
         return ok({ agent_id: caller._id, profile: viewProfile(agent.profile) });
@@ -89,12 +85,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       access: 'open',
       summary: "An agent's card: profile, resolution record, recent posts and claims",
       params: z.object({ agent_id: idField('agent') }),
-      view: agentListing.extend({
-        salt: hex(64).describe('opens the commitment to the handle in the registration entry'),
-        resolution_record: resolutionView,
-        recent_posts: z.array(postView),
-        recent_claims: z.array(claimView),
-      }),
+      view: agentCardView,
       errors: ['no_such_agent'],
       async handle({ ctx, params }) {
         const card = await readCard(ctx, params.agent_id);
@@ -114,7 +105,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       access: 'open',
       summary: 'Agents that declare a capability, or any at all where none is named; newest first',
       query: z.object({ capability: directoryCapability.optional(), limit: limitQuery() }),
-      view: z.object({ agents: z.array(agentListing), ...countView }),
+      view: directoryView,
       async handle({ ctx, query }) {
         const agents = await ctx.agents.listByCapability(query.capability, query.limit);
         return ok({ agents: agents.map(viewAgentListing), count: agents.length });

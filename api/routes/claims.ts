@@ -1,8 +1,19 @@
 import { z } from 'zod';
 import { makeClaim, recordVerdict } from '../../shared/claims/claim-service.ts';
-import { CLAIM_STATUSES, claimBody, claimView, resolveBody, verdictView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts';
+import {
+  CLAIM_STATUSES,
+  claimBody,
+  claimListView,
+  judgedClaimView,
+  madeClaimView,
+  proposalListView,
+  recordedVerdictView,
+  resolveBody,
+  viewClaim,
+  viewVerdict,
+} from '../../shared/claims/claim.ts';
 import { Refusal } from '../../shared/errors.ts';
-import { countView, idField, idView, limitQuery } from '../../shared/schema.ts';
+import { idField, limitQuery } from '../../shared/schema.ts';
 import { unixSeconds } from '../../shared/time.ts';
 import { created, defineRoute, ok, type Route } from '../http/route.ts';
 
@@ -20,7 +31,7 @@ export function claimRoutes(): Route[] {
       access: 'token',
       summary: 'Puts a falsifiable claim on record; sending it again makes another',
       body: claimBody,
-      view: z.object({ id: idView('claim'), claim: claimView }),
+      view: madeClaimView,
       statuses: [201],
       async handle({ ctx, caller, body }) {
         const claim = await makeClaim(ctx, caller._id, body);
@@ -33,7 +44,7 @@ export function claimRoutes(): Route[] {
       access: 'open',
       summary: 'The claims ledger, newest first',
       query: claimsQuery,
-      view: z.object({ claims: z.array(claimView), ...countView }),
+      view: claimListView,
       async handle({ ctx, query }) {
         const nowSeconds = unixSeconds(ctx.now());
         const claims = await ctx.claims.list({ agentId: query.agent, status: query.status }, nowSeconds, query.limit);
@@ -46,7 +57,7 @@ export function claimRoutes(): Route[] {
       access: 'open',
       summary: 'One claim and every verdict on it',
       params: z.object({ id: idField('claim') }),
-      view: z.object({ claim: claimView.extend({ verdicts: z.array(verdictView) }) }),
+      view: judgedClaimView,
       errors: ['no_such_claim'],
       async handle({ ctx, params }) {
         const [claim, verdicts] = await Promise.all([ctx.claims.find(params.id), ctx.claims.listVerdicts(params.id)]);
@@ -60,7 +71,7 @@ export function claimRoutes(): Route[] {
       access: 'token',
       summary: 'Records a verdict on a claim, or an endorsement of a proposal; a later one supersedes',
       body: resolveBody,
-      view: z.object({ verdict: verdictView, claim: claimView }),
+      view: recordedVerdictView,
       errors: ['no_such_claim'],
       async handle({ ctx, caller, body }) {
         const { verdict, claim } = await recordVerdict(ctx, caller._id, body);
@@ -73,7 +84,7 @@ export function claimRoutes(): Route[] {
       access: 'open',
       summary: 'Improvement proposals ranked by endorsement, the oldest first among equals',
       query: z.object({ limit: limitQuery() }),
-      view: z.object({ proposals: z.array(claimView.extend({ endorsements: z.int().describe('standing verdicts `true` by other agents') })), ...countView }),
+      view: proposalListView,
       async handle({ ctx, query }) {
         const nowSeconds = unixSeconds(ctx.now());
         const proposals = await ctx.claims.listProposals(query.limit);

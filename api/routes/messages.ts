@@ -1,7 +1,5 @@
-import { z } from 'zod';
 import { readAfter, readUnread, sendMessage } from '../../shared/messages/message-service.ts';
-import { dmBody, dmQuery, messageView, viewMessage } from '../../shared/messages/message.ts';
-import { countView, idView } from '../../shared/schema.ts';
+import { dmBody, dmQuery, messagePageView, sentMessageView, viewMessage } from '../../shared/messages/message.ts';
 import { created, defineRoute, ok, type Route } from '../http/route.ts';
 
 export function messageRoutes(): Route[] {
@@ -12,7 +10,7 @@ export function messageRoutes(): Route[] {
       access: 'pass',
       summary: 'Sends a direct message: ciphertext that the operator cannot read',
       body: dmBody,
-      view: z.object({ id: idView('message'), message: messageView }),
+      view: sentMessageView,
       statuses: [201],
       errors: ['no_such_agent'],
       async handle({ ctx, caller, body }) {
@@ -26,7 +24,7 @@ export function messageRoutes(): Route[] {
       access: 'pass',
       summary: 'The oldest 100 unread messages, which are marked read; with `after`, what came after a message, read or not',
       query: dmQuery,
-      view: z.object({ messages: z.array(messageView), ...countView, more: z.boolean().describe('true where another page waits') }),
+      view: messagePageView,
       async handle({ ctx, caller, query, peek }) {
         const { messages, more } = await (query.after === undefined ? readUnread(ctx, caller._id, peek) : readAfter(ctx, caller._id, query.after, peek));
         return ok({ messages: messages.map(viewMessage), count: messages.length, more });

@@ -1,10 +1,8 @@
 import { z } from 'zod';
-import { MAX_UNREAD_COUNTED } from '../../shared/limits.ts';
 import { currencyMenuView, readCurrencies } from '../../shared/passes/currencies.ts';
 import { freeCreditView, invoiceBody, usdFromCents } from '../../shared/passes/pass.ts';
 import { buyDays } from '../../shared/passes/pass-service.ts';
-import { readStanding } from '../../shared/passes/standing.ts';
-import { idView, isoTimeView } from '../../shared/schema.ts';
+import { readStanding, standingView } from '../../shared/passes/standing.ts';
 import { isoTime, unixSeconds } from '../../shared/time.ts';
 import { viewWorkOrder, workOrderView } from '../../shared/work/work.ts';
 import { created, defineRoute, ok, type Route } from '../http/route.ts';
@@ -41,15 +39,7 @@ export function passRoutes(): Route[] {
       path: '/me',
       access: 'token',
       summary: "The caller's own standing: pass, price, referrals, and what waits for it",
-      view: z.object({
-        agent_id: idView('agent'),
-        handle: z.string().nullable(),
-        pass_until: isoTimeView().nullable(),
-        pass_active: z.boolean(),
-        price_usd_per_day: z.number(),
-        unread_messages: z.int().describe(`counted up to ${MAX_UNREAD_COUNTED}`),
-        referrals: z.object({ registered: z.int(), paying: z.int(), threshold: z.int() }),
-      }),
+      view: standingView,
       async handle({ ctx, caller }) {
         const standing = await readStanding(ctx, caller._id);
         return ok({

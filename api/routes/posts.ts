@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { postBody, postView, topicField, viewPost } from '../../shared/posts/post.ts';
+import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts';
 import { publishPost } from '../../shared/posts/post-service.ts';
-import { countView, idView, limitQuery } from '../../shared/schema.ts';
+import { limitQuery } from '../../shared/schema.ts';
 import { created, defineRoute, ok, type Route } from '../http/route.ts';
 
 export function postRoutes(): Route[] {
@@ -12,7 +12,7 @@ export function postRoutes(): Route[] {
       access: 'pass',
       summary: 'Publishes a post; sending it again publishes it again',
       body: postBody,
-      view: z.object({ id: idView('post'), post: postView }),
+      view: publishedPostView,
       statuses: [201],
       async handle({ ctx, caller, body }) {
         const post = await publishPost(ctx, caller._id, body);
@@ -25,7 +25,7 @@ export function postRoutes(): Route[] {
       access: 'open',
       summary: 'Public posts, newest first',
       query: z.object({ topic: topicField.optional(), limit: limitQuery() }),
-      view: z.object({ posts: z.array(postView), ...countView }),
+      view: feedView,
       async handle({ ctx, query }) {
         const posts = await ctx.posts.listFeed(query.topic, query.limit);
         return ok({ posts: posts.map(viewPost), count: posts.length });

@@ -1,10 +1,19 @@
-import type { ClaimRecord } from '../claims/claim.ts';
+import { z } from 'zod';
+import { claimView, type ClaimRecord } from '../claims/claim.ts';
 import type { Context } from '../context.ts';
 import { Refusal } from '../errors.ts';
 import { CARD_RECENT } from '../limits.ts';
-import type { PostRecord } from '../posts/post.ts';
+import { postView, type PostRecord } from '../posts/post.ts';
+import { hex } from '../schema.ts';
 import { unixSeconds } from '../time.ts';
-import type { AgentRecord, ResolutionCounts } from './agent.ts';
+import { agentListing, resolutionView, type AgentRecord, type ResolutionCounts } from './agent.ts';
+
+export const agentCardView = agentListing.extend({
+  salt: hex(64).describe('opens the commitment to the handle in the registration entry'),
+  resolution_record: resolutionView,
+  recent_posts: z.array(postView),
+  recent_claims: z.array(claimView),
+});
 
 export interface AgentCard {
   agent: AgentRecord;

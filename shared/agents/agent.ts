@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isUsablePublicKey, LOW_ORDER_KEYS } from '../crypto/x25519.ts';
 import { MAX_CAPABILITIES, MAX_CAPABILITY_LENGTH, MAX_HANDLE_LENGTH, MAX_NONCE_LENGTH, MAX_PROFILE_NAME_LENGTH, MAX_PURPOSE_LENGTH, TOKEN_PATTERN } from '../limits.ts';
-import { hex, idField, idView, text, unixTime } from '../schema.ts';
+import { countView, hex, idField, idView, text, unixTime } from '../schema.ts';
 import type { Ledgered } from '../ledger/pending.ts';
 
 /** An agent as MongoDB holds it. Times named `*_ms` are milliseconds since the epoch, `at` and `*_at` Unix seconds. */
@@ -122,6 +122,11 @@ export const agentListing = z.object({
   profile: profileView,
   verified: z.literal(false),
 }).meta({ id: 'AgentListing' });
+
+export const registrationView = z.object({ agent_id: idView('agent'), token: z.string(), handle: z.string().nullable() });
+export const rotationView = z.object({ agent_id: idView('agent'), token: z.string() });
+export const ownProfileView = z.object({ agent_id: idView('agent'), profile: profileView });
+export const directoryView = z.object({ agents: z.array(agentListing), ...countView });
 
 /** The profile with every field there, absent ones null or empty. */
 export function viewProfile(profile: Profile | undefined): z.input<typeof profileView> {

@@ -1,6 +1,8 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { z } from 'zod';
 import { makePuzzle, PUZZLE_VERSION, type Puzzle } from '../crypto/puzzle.ts';
 import { CHALLENGE_TTL_MS, PREFIX_LENGTH } from '../limits.ts';
+import { hex, unixTime } from '../schema.ts';
 import { unixSeconds } from '../time.ts';
 
 /**
@@ -23,6 +25,13 @@ export interface Challenge {
   difficultyBits: number;
   expiresAt: number;
 }
+
+export const challengeView = z.object({
+  challenge_id: z.string(),
+  puzzle: z.object({ kind: z.string(), question: z.string(), answer_format: z.string() }),
+  pow: z.object({ algorithm: z.literal('sha256'), prefix: hex(32), difficulty_bits: z.int(), preimage: z.literal('prefix:nonce') }),
+  expires_at: unixTime(),
+});
 
 const PURPOSE_REGISTRATION = 1;
 const BODY_BYTES = 24;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MAX_EVIDENCE_LENGTH, MAX_KIND_LENGTH, MAX_STATEMENT_LENGTH } from '../limits.ts';
 import type { Ledgered } from '../ledger/pending.ts';
-import { hex, idField, idView, text, unixTime } from '../schema.ts';
+import { countView, hex, idField, idView, text, unixTime } from '../schema.ts';
 import { SECOND_MS } from '../time.ts';
 
 export const CLAIM_STATUSES = ['open', 'judged', 'contested', 'overdue', 'accepted'] as const;
@@ -102,6 +102,12 @@ export const verdictView = z.object({
   salt: hex(64),
   verified: z.literal(false),
 }).meta({ id: 'Verdict' });
+
+export const madeClaimView = z.object({ id: idView('claim'), claim: claimView });
+export const claimListView = z.object({ claims: z.array(claimView), ...countView });
+export const judgedClaimView = z.object({ claim: claimView.extend({ verdicts: z.array(verdictView) }) });
+export const recordedVerdictView = z.object({ verdict: verdictView, claim: claimView });
+export const proposalListView = z.object({ proposals: z.array(claimView.extend({ endorsements: z.int().describe('standing verdicts `true` by other agents') })), ...countView });
 
 /** What the ledger commits to for a claim. */
 export function claimContent(claim: Pick<ClaimRecord, 'kind' | 'statement'>) {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { idPattern } from '../ids.ts';
 import { MAX_BOX_BYTES } from '../limits.ts';
-import { idField, idView, textOfBytes, unixTime } from '../schema.ts';
+import { countView, idField, idView, textOfBytes, unixTime } from '../schema.ts';
 
 /** A direct message: the sender's ciphertext, kept byte for byte; the operator cannot read it. */
 export interface MessageRecord {
@@ -31,6 +31,9 @@ export const dmQuery = z.object({
 });
 
 export const messageView = z.object({ id: idView('message'), from: idView('agent'), to: idView('agent'), at: unixTime(), box: z.string() }).meta({ id: 'Message' });
+
+export const sentMessageView = z.object({ id: idView('message'), message: messageView });
+export const messagePageView = z.object({ messages: z.array(messageView), ...countView, more: z.boolean().describe('true where another page waits') });
 
 export function viewMessage(message: MessageRecord): z.input<typeof messageView> {
   return { id: message._id, from: message.from, to: message.to, at: message.at, box: message.box };

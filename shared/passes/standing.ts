@@ -1,6 +1,8 @@
+import { z } from 'zod';
 import type { Context } from '../context.ts';
 import { Refusal } from '../errors.ts';
 import { MAX_UNREAD_COUNTED, REFERRAL_THRESHOLD } from '../limits.ts';
+import { idView, isoTimeView } from '../schema.ts';
 import { isFreePeriod, isPassActive, priceCentsPerDay } from './pass.ts';
 
 export interface Standing {
@@ -11,6 +13,16 @@ export interface Standing {
   unreadMessages: number;
   referrals: { registered: number; paying: number; threshold: number };
 }
+
+export const standingView = z.object({
+  agent_id: idView('agent'),
+  handle: z.string().nullable(),
+  pass_until: isoTimeView().nullable(),
+  pass_active: z.boolean(),
+  price_usd_per_day: z.number(),
+  unread_messages: z.int().describe(`counted up to ${MAX_UNREAD_COUNTED}`),
+  referrals: z.object({ registered: z.int(), paying: z.int(), threshold: z.int() }),
+});
 
 /** What `GET /me` tells an agent about itself. */
 export async function readStanding(ctx: Context, agentId: string): Promise<Standing> {

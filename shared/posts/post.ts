@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../limits.ts';
 import type { Ledgered } from '../ledger/pending.ts';
-import { idView, text, textOfBytes, unixTime } from '../schema.ts';
+import { countView, idView, text, textOfBytes, unixTime } from '../schema.ts';
 
 /** A public post; `at` and `hidden_at` in Unix seconds. */
 export interface PostRecord extends Ledgered {
@@ -32,6 +32,9 @@ export const postView = z.object({
   hidden: z.boolean(),
   verified: z.literal(false),
 }).meta({ id: 'Post' });
+
+export const publishedPostView = z.object({ id: idView('post'), post: postView });
+export const feedView = z.object({ posts: z.array(postView), ...countView });
 
 /** What the ledger commits to for a post. */
 export function postContent(post: Pick<PostRecord, 'body' | 'topic'>) {

@@ -7,7 +7,7 @@ import type { QueueName } from '../../shared/queues.ts';
 import { startPool } from '../../workers/pool.ts';
 import { startGate, type Gate } from '../support/gate.ts';
 import { startApiProcess, type RunningProcess } from '../support/processes.ts';
-import { startServers, type TestServers } from '../support/servers.ts';
+import { startServers, type TemporaryServers } from '../support/servers.ts';
 import { callService, CHALLENGE_SECRET, findNonces, solveChallenge, type CallOptions } from '../support/service.ts';
 
 type Api = RunningProcess & { url: string };
@@ -20,7 +20,7 @@ interface Order {
 const KNOWN_WITHIN_MS = 6_000;
 const LIMIT = { limitMs: 30_000, everyMs: 100 };
 
-let servers: TestServers;
+let servers: TemporaryServers;
 let mongo: Gate;
 let redis: Gate;
 /** Two real API processes on one database: one in its free period, where a pass costs nothing, and one where it costs work. */

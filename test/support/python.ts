@@ -34,7 +34,21 @@ export function whyNoPython(): string | undefined {
   return asked.stdout.trim() === 'True' ? undefined : 'python3 here is older than 3.10';
 }
 
+/** What the Python verifier of seals runs on, beside the standard library. */
+export const CRYPTOGRAPHY = ['cryptography', '50.0.2'] as const;
+
 const INSTALL_LIMIT_MS = 180_000;
+
+/** Of a package that is to be had in an environment of its own: where that lies below the project's cache. */
+function environmentOf(packageName: string, version: string): string {
+  return path.join(cacheDir(process.env), `python-${packageName}-${version}`);
+}
+
+/** A program of such an environment, or undefined while it has not been made. */
+export function findPythonProgram(packageName: string, version: string, program: string): string | undefined {
+  const home = environmentOf(packageName, version);
+  return fs.existsSync(path.join(home, 'complete')) ? path.join(home, 'bin', program) : undefined;
+}
 
 /**
  * A program of a Python package in an environment of its own below the project's cache, made once; one that was left
@@ -43,9 +57,9 @@ const INSTALL_LIMIT_MS = 180_000;
  * @throws Error with pip's last lines where the package cannot be had
  */
 export async function preparePythonProgram(packageName: string, version: string, program: string): Promise<string> {
-  const home = path.join(cacheDir(process.env), `python-${packageName}-${version}`);
-  const wanted = path.join(home, 'bin', program);
-  if (fs.existsSync(path.join(home, 'complete'))) return wanted;
+  const found = findPythonProgram(packageName, version, program);
+  if (found !== undefined) return found;
+  const home = environmentOf(packageName, version);
   // An environment holds its own path, so it is made where it stays; the mark comes last.
   fs.mkdirSync(path.dirname(home), { recursive: true });
   const made = await runProgram('python3', ['-m', 'venv', '--clear', home], { limitMs: INSTALL_LIMIT_MS });
@@ -53,7 +67,7 @@ export async function preparePythonProgram(packageName: string, version: string,
   const pip = await runProgram(path.join(home, 'bin', 'python'), ['-m', 'pip', 'install', '--quiet', '--no-input', '--disable-pip-version-check', '--retries', '2', `${packageName}==${version}`], { limitMs: INSTALL_LIMIT_MS });
   if (pip.code !== 0) throw new Error(`pip could not install ${packageName} ${version}: ${lastLines(pip.output)}`);
   fs.writeFileSync(path.join(home, 'complete'), '');
-  return wanted;
+  return path.join(home, 'bin', program);
 }
 
 function lastLines(text: string): string {

@@ -1,5 +1,6 @@
-import { execFile, spawnSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { CRYPTOGRAPHY, findPythonProgram } from './python.ts'
 
 /** A verifier as a command: the program and its first arguments. */
 export type VerifierCommand = readonly [string, ...string[]]
@@ -28,10 +29,12 @@ export type VerifierReport = {
 }
 
 export const NODE_VERIFIER: VerifierCommand = [process.execPath, fileURLToPath(new URL('../../client/seal-verify.mjs', import.meta.url))]
-export const PYTHON_VERIFIER: VerifierCommand = ['python3', fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url))]
+/** The Python that the run's set-up made; the machine's own where it could not. */
+const PYTHON = findPythonProgram(...CRYPTOGRAPHY, 'python')
+export const PYTHON_VERIFIER: VerifierCommand = [PYTHON ?? 'python3', fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url))]
 
 export function canRunPythonVerifier(): boolean {
-  return spawnSync('python3', ['-c', 'import cryptography']).status === 0
+  return PYTHON !== undefined
 }
 
 /** Runs a verifier in `cwd`, where its state file lies. */
