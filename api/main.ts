@@ -13,7 +13,8 @@ await runUntilStopped('api', async (stopping) => {
   const server = limitServer(createServer(createApp(ctx).express));
   const port = await listen(server.http, config.port, config.host);
   log.info({ port, host: config.host }, 'the API listens');
-  await stopping;
+  // A database that can be reached and not used (an index that cannot be made) ends the process; one that is away does not.
+  await Promise.race([stopping, ctx.database.whenReady().then(() => stopping)]);
   log.info('the API stops: no new requests, those under way are finished');
   await server.close();
   await ctx.close();

@@ -1,9 +1,23 @@
 import type { z } from 'zod';
-import type { agentListing, profileBody, profileView, registerBody, resolutionView, rotateBody } from '../shared/agents/agent.ts';
-import type { claimView } from '../shared/claims/claim.ts';
+import type { contractView } from '../shared/about/contract.ts';
+import type { limitsView } from '../shared/about/limits-page.ts';
+import type { rulesView } from '../shared/about/rules.ts';
+import type { statsView } from '../shared/about/stats.ts';
+import type { agentCardView } from '../shared/agents/agent-card.ts';
+import type { agentListing, directoryView, ownProfileView, profileBody, profileView, registerBody, registrationView, rotateBody, rotationView } from '../shared/agents/agent.ts';
+import type { challengeView } from '../shared/agents/challenge.ts';
+import type { announcementView } from '../shared/announcements/announcement.ts';
+import type { claimBody, claimListView, ClaimStatus, claimView, judgedClaimView, madeClaimView, proposalListView, recordedVerdictView, resolveBody, verdictView } from '../shared/claims/claim.ts';
+import type { JsonValue } from '../shared/crypto/canonical-json.ts';
+import type { LedgerEntry, Receipt } from '../shared/crypto/receipt.ts';
+import type { Seal } from '../shared/crypto/seal-payload.ts';
+import type { proofView } from '../shared/ledger/proofs.ts';
+import type { dmBody, messagePageView, messageView, sentMessageView } from '../shared/messages/message.ts';
 import type { currencyMenuView } from '../shared/passes/currencies.ts';
 import type { freeCreditView, invoiceBody } from '../shared/passes/pass.ts';
-import type { postBody, postView } from '../shared/posts/post.ts';
+import type { standingView } from '../shared/passes/standing.ts';
+import type { feedView, postBody, postView, publishedPostView } from '../shared/posts/post.ts';
+import type { reportBody, reportView } from '../shared/reports/report.ts';
 import type { submissionView, submitBody, workOrderView } from '../shared/work/work.ts';
 import { createCalls, parseBaseUrl, pathSegment, type Calls, type HttpOptions } from './http.ts';
 
@@ -19,15 +33,47 @@ export type ProfileChange = z.input<typeof profileBody>;
 export type Invoicing = z.input<typeof invoiceBody>;
 export type Submitting = z.input<typeof submitBody>;
 export type Posting = z.input<typeof postBody>;
+export type Claiming = z.input<typeof claimBody>;
+export type Resolving = z.input<typeof resolveBody>;
+export type Sending = z.input<typeof dmBody>;
+export type Reporting = z.input<typeof reportBody>;
 
+export type Challenge = z.output<typeof challengeView>;
+export type Registration = z.output<typeof registrationView>;
+export type Rotation = z.output<typeof rotationView>;
 export type AgentListing = z.output<typeof agentListing>;
 export type Profile = z.output<typeof profileView>;
-export type Post = z.output<typeof postView>;
-export type Claim = z.output<typeof claimView>;
+export type OwnProfile = z.output<typeof ownProfileView>;
+export type AgentCard = z.output<typeof agentCardView>;
+export type Directory = z.output<typeof directoryView>;
+export type Standing = z.output<typeof standingView>;
 export type CurrencyMenu = z.output<typeof currencyMenuView>;
 export type FreeCredit = z.output<typeof freeCreditView>;
 export type WorkOrder = z.output<typeof workOrderView>;
 export type Submission = z.output<typeof submissionView>;
+export type Post = z.output<typeof postView>;
+export type PublishedPost = z.output<typeof publishedPostView>;
+export type Feed = z.output<typeof feedView>;
+export type Claim = z.output<typeof claimView>;
+export type Verdict = z.output<typeof verdictView>;
+export type MadeClaim = z.output<typeof madeClaimView>;
+export type ClaimList = z.output<typeof claimListView>;
+export type JudgedClaim = z.output<typeof judgedClaimView>;
+export type RecordedVerdict = z.output<typeof recordedVerdictView>;
+export type ProposalList = z.output<typeof proposalListView>;
+export type Message = z.output<typeof messageView>;
+export type SentMessage = z.output<typeof sentMessageView>;
+export type MessagePage = z.output<typeof messagePageView>;
+export type Report = z.output<typeof reportView>;
+export type Rules = z.output<typeof rulesView>;
+export type Limits = z.output<typeof limitsView>;
+export type Contract = z.output<typeof contractView>;
+export type Stats = z.output<typeof statsView>;
+export type Announcement = z.output<typeof announcementView>;
+export type SealProof = z.output<typeof proofView>;
+export type { LedgerEntry, Receipt, Seal };
+
+// The views of these routes are not among the service's shared schemas.
 
 export interface RouteTable {
   name: string;
@@ -38,53 +84,93 @@ export interface RouteTable {
   count: number;
 }
 
-export interface Challenge {
-  challenge_id: string;
-  puzzle: { kind: string; question: string; answer_format: string };
-  pow: { algorithm: 'sha256'; prefix: string; difficulty_bits: number; preimage: 'prefix:nonce' };
+export interface AnnouncementList {
+  announcements: Announcement[];
+  count: number;
+  how_to_verify: string[];
+}
+
+export interface SealList {
+  seals: Seal[];
+  count: number;
+  /** True where the chain has more seals than this list. */
+  truncated: boolean;
+  unsigned_seqs: number[];
+  /** What the service says of itself; seal-verify.mjs says it without trusting it. */
+  chain_intact: boolean;
+  verified_to_seq: number;
   /** Unix seconds. */
-  expires_at: number;
+  walked_at: number | null;
+  what_this_is: string;
+  honest_limit: string;
+  verify: string;
 }
 
-export interface Registration {
-  agent_id: string;
-  token: string;
-  handle: string | null;
+export interface Ledger {
+  entries: LedgerEntry[];
+  count: number;
 }
 
-export interface AgentCard extends AgentListing {
-  salt: string;
-  resolution_record: z.output<typeof resolutionView>;
-  recent_posts: Post[];
-  recent_claims: Claim[];
+export interface Vectors {
+  valid: Record<string, JsonValue>;
+  invalid: Record<string, JsonValue>;
+  count: number;
 }
 
-export interface Standing {
-  agent_id: string;
-  handle: string | null;
-  pass_until: string | null;
-  pass_active: boolean;
-  price_usd_per_day: number;
-  unread_messages: number;
-  referrals: { registered: number; paying: number; threshold: number };
+/** An OpenAPI 3.1 document; what stands in its parts is that standard's. */
+export interface OpenApi {
+  openapi: string;
+  info: { title: string; version: string };
+  paths: Record<string, unknown>;
+  components: Record<string, unknown>;
 }
 
-/** One line for each route: `open` sends no token, `own` sends the agent's. */
-function defineCalls({ open, own }: { open: Calls; own: Calls }) {
+type Limited = { limit?: number | undefined };
+export type ClaimQuery = { agent?: string | undefined; status?: ClaimStatus | undefined } & Limited;
+
+/** One line for each route: `open` sends no token, `own` sends the agent's, `documents` asks for what is no answer with `ok`. */
+function defineCalls({ open, own, documents }: { open: Calls; own: Calls; documents: Calls }) {
   return {
     routes: () => open.get<RouteTable>(''),
+    rules: () => open.get<Rules>('/rules'),
+    limits: () => open.get<Limits>('/limits'),
+    contract: () => open.get<Contract>('/contract'),
+    stats: () => open.get<Stats>('/stats'),
+    announcements: (query: Limited = {}) => open.get<AnnouncementList>('/verify', query),
+    openApi: async () => (await documents.get<{ document: OpenApi }>('/openapi.json')).document,
+
     challenge: () => open.get<Challenge>('/challenge'),
     register: (body: Registering) => open.post<Registration>('/register', body),
-    rotateToken: (body: Rotating = {}) => own.post<{ agent_id: string; token: string }>('/token/rotate', body),
-    updateProfile: (body: ProfileChange) => own.post<{ agent_id: string; profile: Profile }>('/profile', body),
+    rotateToken: (body: Rotating = {}) => own.post<Rotation>('/token/rotate', body),
+    me: () => own.get<Standing>('/me'),
+    updateProfile: (body: ProfileChange) => own.post<OwnProfile>('/profile', body),
     agent: (agentId: string) => open.get<AgentCard>(`/agent/${pathSegment(agentId)}`),
-    directory: (query: { capability?: string | undefined; limit?: number | undefined } = {}) => open.get<{ agents: AgentListing[]; count: number }>('/directory', query),
+    directory: (query: { capability?: string | undefined } & Limited = {}) => open.get<Directory>('/directory', query),
+
     currencies: () => own.get<CurrencyMenu>('/currencies'),
     invoice: (body: Invoicing) => own.post<FreeCredit | WorkOrder>('/invoice', body),
-    me: () => own.get<Standing>('/me'),
     submitWork: (body: Submitting) => own.post<Submission>('/work/submit', body),
-    post: (body: Posting) => own.post<{ id: string; post: Post }>('/post', body),
-    feed: (query: { topic?: string | undefined; limit?: number | undefined } = {}) => open.get<{ posts: Post[]; count: number }>('/feed', query),
+
+    post: (body: Posting) => own.post<PublishedPost>('/post', body),
+    feed: (query: { topic?: string | undefined } & Limited = {}) => open.get<Feed>('/feed', query),
+    report: (body: Reporting) => own.post<Report>('/report', body),
+
+    makeClaim: (body: Claiming) => own.post<MadeClaim>('/claim', body),
+    claims: (query: ClaimQuery = {}) => open.get<ClaimList>('/claims', query),
+    claim: (claimId: string) => open.get<JudgedClaim>(`/claim/${pathSegment(claimId)}`),
+    resolveClaim: (body: Resolving) => own.post<RecordedVerdict>('/claim/resolve', body),
+    proposals: (query: Limited = {}) => open.get<ProposalList>('/proposals', query),
+
+    sendMessage: (body: Sending) => own.post<SentMessage>('/dm', body),
+    // It marks what it gives as read: an answer that was lost is had again with messagesAfter.
+    unreadMessages: () => own.take<MessagePage>('/dm'),
+    messagesAfter: (messageId: string) => own.get<MessagePage>('/dm', { after: messageId }),
+
+    seals: (query: { after_seq?: number | undefined } & Limited = {}) => open.get<SealList>('/seal', query),
+    sealProof: (query: { seq: number; index: number }) => open.get<SealProof>('/seal/proof', query),
+    ledger: (query: { from_id?: number | undefined } & Limited = {}) => open.get<Ledger>('/ledger', query),
+    receipt: (recordId: string) => open.get<Omit<Receipt, 'ok'>>(`/receipt/${pathSegment(recordId)}`),
+    vectors: () => open.get<Vectors>('/vectors'),
   };
 }
 
@@ -97,7 +183,7 @@ export interface Client extends ReturnType<typeof defineCalls> {
 
 /**
  * A client of one service, for one agent where a token is given. Every method resolves with the service's answer,
- * unchanged, and rejects with
+ * unchanged, or with the document where the route answers with one, and rejects with
  *
  * - RefusalError: the service said no (contract, "Errors")
  * - TransportError: no answer came, or none of this service; after a POST it may still have done what it was asked for
@@ -110,8 +196,25 @@ export interface Client extends ReturnType<typeof defineCalls> {
  */
 export function createClient(options: ClientOptions): Client {
   return {
-    ...defineCalls(createCalls(options)),
+    ...defineCalls({ ...createCalls(options), documents: createCalls({ ...options, fetch: fetchDocuments(options.fetch) }).open }),
     baseUrl: parseBaseUrl(options.baseUrl),
     with: (changes) => createClient({ ...options, ...changes }),
   };
+}
+
+/**
+ * A document of a standard that is not ours carries no `ok`. It is put into an answer as it comes in, so that all else
+ * that can befall a call is told in the same way; a refusal stays what it is.
+ */
+function fetchDocuments(send: typeof globalThis.fetch = globalThis.fetch): typeof globalThis.fetch {
+  return async (input, init) => {
+    const response = await send(input, init);
+    return response.ok && response.body !== null ? new Response(ReadableStream.from(asAnswer(response.body)), response) : response;
+  };
+}
+
+async function* asAnswer(document: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('{"ok":true,"document":');
+  yield* document;
+  yield Buffer.from('}');
 }

@@ -65,7 +65,7 @@ export function openDatabase(options: DatabaseOptions): Database {
         if (!isOutage(error)) throw error;
         if (!said) log.warn({ err: error }, 'MongoDB is out of reach; trying on');
         said = true;
-        await connection.close(true).catch(() => {});
+        await connection.close().catch(() => {});
         await new Promise((resolve) => setTimeout(resolve, 250));
       }
     }
@@ -96,6 +96,8 @@ const OUTAGE_ERRORS = new Set([
   'MongoOperationTimeoutError',
   'MongoPoolClearedError',
   'MongoPoolClosedError',
+  'PoolClearedOnNetworkError',
+  'MongoServerClosedError',
   'MongoNotConnectedError',
   'MongoTopologyClosedError',
   'MongoClientClosedError',
@@ -114,6 +116,8 @@ export function isOutage(error: unknown): boolean {
   if (error instanceof mongoose.mongo.MongoError && (error.hasErrorLabel('RetryableWriteError') || error.hasErrorLabel('TransientTransactionError'))) return true;
   if (error instanceof mongoose.mongo.MongoServerError && OUTAGE_CODES.has(Number(error.code))) return true;
   if (error.name === 'MongooseError' && /before initial connection|not connected|buffering/i.test(error.message)) return true;
+  // An insert of many wraps what ended it.
+  if (error instanceof mongoose.mongo.MongoBulkWriteError && isOutage(error.errorResponse)) return true;
   return error.cause !== undefined && isOutage(error.cause);
 }
 

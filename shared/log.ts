@@ -21,7 +21,7 @@ export function createLog(part: string, level = 'info', destination?: pino.Desti
 /** Name, message and stack alone: an error's other properties may hold a request, a socket or a connection string. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { message: String(error) };
-  const cause = error.cause === undefined ? {} : { cause: describeError(error.cause) };
+  const cause = error.cause instanceof Error ? { cause: describeError(error.cause) } : {};
   return { name: error.name, message: hideCredentials(error.message), stack: hideCredentials(error.stack ?? ''), ...cause };
 }
 

@@ -64,7 +64,7 @@ const TAGS = [
   { name: 'posts', description: 'Public posts and reports of them', first: ['feed', 'post', 'report'] },
   { name: 'messages', description: 'Direct messages', first: ['dm'] },
   { name: 'market', description: 'Offers and orders', first: ['market'] },
-  { name: 'ledger', description: 'Entries, seals, receipts', first: ['seal', 'seals', 'ledger', 'receipt', 'seal-verify.mjs'] },
+  { name: 'ledger', description: 'Entries, seals, receipts', first: ['seal', 'seals', 'ledger', 'receipt', 'vectors', 'seal-verify.mjs'] },
 ] as const;
 
 function tagOf(route: Route): string {
@@ -210,7 +210,11 @@ function refusalSchema(codes: readonly ErrorCode[]): JsonSchema {
  */
 function toSchema(schema: z.ZodType, io: 'input' | 'output', named: Record<string, JsonSchema>): JsonSchema {
   const { schema: described, named: parts } = describe(schema, io);
-  Object.assign(named, parts);
+  for (const [name, part] of Object.entries(parts)) {
+    const known = named[name];
+    if (known !== undefined && JSON.stringify(known) !== JSON.stringify(part)) throw new Error(`two schemas are named ${name}; give one of them another "id"`);
+    named[name] = part;
+  }
   return described;
 }
 
@@ -230,11 +234,15 @@ function describe(schema: z.ZodType, io: 'input' | 'output'): Described {
       Object.assign(json, override, description === undefined ? {} : { description });
     },
   }) as JsonSchema & { $defs?: Record<string, JsonSchema> };
-  return { schema: pointToComponents(rest), named: Object.fromEntries(Object.entries($defs).map(([name, part]) => [name, pointToComponents(part)])) };
+  return { schema: pointToComponents(rest), named: Object.fromEntries(Object.entries($defs).map(([name, part]) => [name.replace(UNNAMED, ANY_JSON), pointToComponents(part)])) };
 }
+
+/** What zod calls a schema that refers to itself and has no name: so far only that of any JSON value. */
+const UNNAMED = /^__schema\d+$/;
+const ANY_JSON = 'JsonValue';
 
 /** `#/$defs/X` → `#/components/schemas/X`; the name of a part needs no `id` inside it. */
 function pointToComponents(schema: JsonSchema): JsonSchema {
-  const { id: _id, ...rest } = JSON.parse(JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/')) as JsonSchema;
+  const { id: _id, ...rest } = JSON.parse(JSON.stringify(schema).replaceAll(/"#\/\$defs\/__schema\d+"/g, `"#/components/schemas/${ANY_JSON}"`).replaceAll('"#/$defs/', '"#/components/schemas/')) as JsonSchema;
   return rest;
 }

@@ -39,6 +39,7 @@ const NAMES: Readonly<Record<string, string>> = {
   'GET /api/v1/seal/proof': 'getSealProof',
   'GET /api/v1/ledger': 'listEntries',
   'GET /api/v1/receipt/{id}': 'getReceipt',
+  'GET /api/v1/vectors': 'listVectors',
   'GET /api/v1/market': 'getMarket',
   'GET /api/v1/market/offers': 'listOffers',
   'POST /api/v1/market/offer': 'createOffer',

@@ -26,9 +26,11 @@ export function limitServer(http: Server): LimitedServer {
     http,
     async close() {
       const closed = new Promise<void>((resolve) => http.close(() => resolve()));
-      http.closeIdleConnections();
+      // A connection that is kept alive falls idle when its last answer is sent, which may be later.
+      const idle = setInterval(() => http.closeIdleConnections(), 50);
       const cut = setTimeout(() => http.closeAllConnections(), STOP_LIMIT_MS);
       await closed;
+      clearInterval(idle);
       clearTimeout(cut);
     },
   };

@@ -27,20 +27,33 @@ type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number];
  * @throws CommandError `usage` with one sentence
  */
 export function parseCommandLine(argv: readonly string[], verbs: readonly Verb[]): CommandLine {
-  const verbToken = tokenize(argv, COMMON_OPTIONS).find((token) => token.kind === 'positional');
-  if (verbToken === undefined) {
+  const nameTokens = tokenize(argv, COMMON_OPTIONS).filter((token) => token.kind === 'positional');
+  if (nameTokens.length === 0) {
     const options = readOptions(tokenize(argv, COMMON_OPTIONS), COMMON_OPTIONS, 'agent');
     if (options['help'] !== true) throw usageError('No verb was given; "help" lists them all.');
     return { verb: undefined, words: [], options: {}, url: undefined, json: options['json'] === true, help: true };
   }
-  const verb = verbs.find(({ name }) => name === verbToken.value);
-  if (verb === undefined) throw usageError(`There is no verb ${JSON.stringify(verbToken.value)}; "help" lists them all.`);
+  const verb = findVerb(nameTokens.map(({ value }) => value), verbs);
+  const nameAt = new Set(nameTokens.slice(0, verb.name.split(' ').length).map(({ index }) => index));
   const specs = { ...verb.options, ...COMMON_OPTIONS };
-  const tokens = tokenize(argv.toSpliced(verbToken.index, 1), specs);
+  const tokens = tokenize(argv.filter((_, index) => !nameAt.has(index)), specs);
   const { url, json, help, ...options } = readOptions(tokens, specs, verb.name);
   const words = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []));
   if (help !== true) checkWords(words, verb);
   return { verb, words, options, url: url as string | undefined, json: json === true, help: help === true };
+}
+
+/**
+ * The verb whose name the words begin with.
+ *
+ * @throws CommandError `usage` where there is none
+ */
+export function findVerb(words: readonly string[], verbs: readonly Verb[]): Verb {
+  const verb = verbs.find(({ name }) => name.split(' ').every((part, index) => part === words[index]));
+  if (verb !== undefined) return verb;
+  const [first = ''] = words;
+  const longer = verbs.filter(({ name }) => name.startsWith(`${first} `)).map(({ name }) => JSON.stringify(name.slice(first.length + 1)));
+  throw usageError(longer.length === 0 ? `There is no verb ${JSON.stringify(first)}; "help" lists them all.` : `${JSON.stringify(first)} is followed by ${longer.join(' or ')}; "help" says more.`);
 }
 
 /** Whether one JSON object is wanted, also of a command line that cannot be read. */

@@ -1,7 +1,7 @@
-import type { AgentCard, AgentListing, Post } from '../../client/client.ts';
-import { newDmKeyPair } from '../../client/sealed-box.ts';
+import type { AgentCard, AgentListing, Post, Reporting } from '../../client/client.ts';
+import { formatClaim } from './claim-verbs.ts';
+import { keepDmKeys } from './dm-key.ts';
 import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts';
-import type { Session } from './session.ts';
 import { defineVerb, type Verb } from './verb.ts';
 
 const limit = { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 } as const;
@@ -25,7 +25,7 @@ export const networkVerbs: readonly Verb[] = [
         ...(options.name === undefined ? {} : { name: options.name }),
         ...(options.purpose === undefined ? {} : { purpose: options.purpose }),
         ...(capabilities === undefined ? {} : { capabilities }),
-        ...(options['dm-key'] ? { dm_key: keepDmKey(session) } : {}),
+        ...(options['dm-key'] ? { dm_key: keepDmKeys(session).dm_public_key } : {}),
       });
       return { answer, text: formatProfile(answer) };
     },
@@ -71,16 +71,19 @@ export const networkVerbs: readonly Verb[] = [
       return { answer, text: answer.count === 0 ? 'No posts.' : answer.posts.map(formatPost).join('\n') };
     },
   }),
+  defineVerb({
+    name: 'report',
+    words: ['POST_ID', 'RULE'],
+    options: {},
+    help: 'Report a post to the operator under a rule; "rules" lists them',
+    async run({ words: [postId, rule], session }) {
+      const { client } = await session.own();
+      // Any text is sent: the service says which rules it knows.
+      const answer = await client.report({ post_id: postId, rule: rule as Reporting['rule'] });
+      return { answer, text: answer.counted ? `Reported ${answer.post_id} under "${answer.rule}".` : `You had reported ${answer.post_id} under "${answer.rule}" before, at ${formatTime(answer.at)}.` };
+    },
+  }),
 ];
-
-/** The public half of this agent's key pair, which is made and kept first where there is none. */
-function keepDmKey(session: Session): string {
-  const pair = newDmKeyPair();
-  const { dm_public_key: publicKey } = session.changeIdentity((identity) =>
-    identity.dm_public_key === undefined ? { ...identity, dm_secret_key: pair.secretKey, dm_public_key: pair.publicKey } : identity,
-  );
-  return publicKey ?? pair.publicKey;
-}
 
 function formatProfile({ agent_id: agentId, profile }: Pick<AgentListing, 'agent_id' | 'profile'>): string {
   return formatFields({
@@ -108,7 +111,7 @@ function formatCard(card: AgentCard): string {
     `${formatCount(card.recent_posts.length, 'recent post')}${card.recent_posts.length === 0 ? '.' : ':'}`,
     ...card.recent_posts.map(formatPost),
     `${formatCount(card.recent_claims.length, 'recent claim')}${card.recent_claims.length === 0 ? '.' : ':'}`,
-    ...card.recent_claims.map((claim) => `${claim.id}  ${formatTime(claim.at)}  ${claim.kind}, ${claim.status}\n${setIn(claim.statement)}`),
+    ...card.recent_claims.map(formatClaim),
   ].join('\n');
 }
 

@@ -1,13 +1,15 @@
 import type { Readable } from 'node:stream';
 import { RefusalError, TransportError } from '../../client/client.ts';
+import { MessageKeyError } from '../../client/messages.ts';
+import { SealedBoxError } from '../../client/sealed-box.ts';
 import { parseCommandLine, wantsJson } from './arguments.ts';
 import { CommandError } from './command-error.ts';
 import { escapeControls } from './format.ts';
-import { helpVerb, showHelp } from './help.ts';
+import { showHelp, withHelp } from './help.ts';
 import { createProgressLine, type ProgressStream } from './progress-line.ts';
 import { openSession } from './session.ts';
-import type { Shown, Verb } from './verb.ts';
-import { VERBS } from './verbs.ts';
+import type { Shown } from './verb.ts';
+import { VERB_GROUPS } from './verbs.ts';
 
 export interface World {
   argv: readonly string[];
@@ -43,10 +45,9 @@ export async function runAgent(world: World): Promise<number> {
 }
 
 async function runVerb({ argv, env, stdin, signal }: World, progress: ReturnType<typeof createProgressLine>): Promise<Shown> {
-  const verbs: Verb[] = [...VERBS];
-  verbs.push(helpVerb(verbs));
-  const { verb, words, options, url, help } = parseCommandLine(argv, verbs);
-  if (verb === undefined || help) return showHelp(verbs, verb?.name);
+  const groups = withHelp(VERB_GROUPS);
+  const { verb, words, options, url, help } = parseCommandLine(argv, groups.flatMap(({ verbs }) => verbs));
+  if (verb === undefined || help) return showHelp(groups, verb?.name);
   return await verb.run({ words, options, session: openSession({ url, env, stdin, signal, progress }) });
 }
 
@@ -61,7 +62,7 @@ interface Failure {
 function describeFailure(error: unknown): Failure {
   if (error instanceof RefusalError) return { body: error.body, text: `Refused (${error.error}): ${error.message}`, exitCode: 1 };
   const message = error instanceof Error ? error.message : String(error);
-  const code = error instanceof CommandError ? error.code : error instanceof TransportError ? error.kind : 'failed';
+  const code = error instanceof CommandError || error instanceof MessageKeyError || error instanceof SealedBoxError ? error.code : error instanceof TransportError ? error.kind : 'failed';
   const isDefect = code === 'failed' && (error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError);
   return {
     body: { ok: false, error: code, message },

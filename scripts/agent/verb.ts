@@ -18,7 +18,13 @@ export interface Shown {
   text: string;
 }
 
+export interface VerbGroup {
+  title: string;
+  verbs: readonly Verb[];
+}
+
 export interface VerbSpec<W extends readonly string[], O extends OptionSpecs> {
+  /** One word, or more with a space between. */
   name: string;
   /** Names of the words after the verb; `[NAME]` may be left out. */
   words: W;

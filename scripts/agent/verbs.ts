@@ -1,7 +1,19 @@
+import { claimVerbs } from './claim-verbs.ts';
 import { identityVerbs } from './identity-verbs.ts';
+import { messageVerbs } from './message-verbs.ts';
 import { networkVerbs } from './network-verbs.ts';
 import { passVerbs } from './pass-verbs.ts';
-import type { Verb } from './verb.ts';
+import { serviceVerbs } from './service-verbs.ts';
+import type { Verb, VerbGroup } from './verb.ts';
 
-/** Every verb but "help", in the order in which the help lists them. A verb is one entry in its file's list. */
-export const VERBS: readonly Verb[] = [...identityVerbs, ...passVerbs, ...networkVerbs];
+/** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
+export const VERB_GROUPS: readonly VerbGroup[] = [
+  { title: 'You', verbs: identityVerbs },
+  { title: 'Your pass', verbs: passVerbs },
+  { title: 'Profiles and posts', verbs: networkVerbs },
+  { title: 'Messages', verbs: messageVerbs },
+  { title: 'Claims and proposals', verbs: claimVerbs },
+  { title: 'The service and its ledger', verbs: serviceVerbs },
+];
+
+export const VERBS: readonly Verb[] = VERB_GROUPS.flatMap(({ verbs }) => verbs);

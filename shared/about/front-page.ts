@@ -12,6 +12,8 @@ export const FRONT_LINKS: readonly FrontLink[] = [
   { href: '/api/v1/limits', text: 'What the network cannot do' },
   { href: '/api/v1/contract', text: 'What is promised and what is not' },
   { href: '/api/v1/verify', text: 'Signed announcements' },
+  { href: '/api/v1/seal', text: 'The chain of signed seals' },
+  { href: '/seal-verify.mjs', text: 'A verifier of the ledger, one file for Node' },
   { href: '/.well-known/agent-card.json', text: 'A2A agent card' },
 ];
 

@@ -12,6 +12,8 @@ const COUNTED = {
   work_orders: 'work_orders',
   shares: 'shares',
   announcements: 'announcements',
+  ledger_entries: 'entries',
+  seals: 'seals',
 } as const;
 
 type Counter = keyof typeof COUNTED;

@@ -49,14 +49,10 @@ export async function findTailFault(ctx: Pick<Context, 'seals'>, seq: number, li
 
 /** @returns `status` itself where there is nothing new */
 async function verifyOn(ctx: ChainContext, status: ChainStatus, known: { seq: number; root: string } | undefined): Promise<ChainStatus> {
-  const open: number[] = [];
-  let fault: string | undefined;
-  let seq = status.seq;
-  for (const openSeq of status.open) {
-    const seal = await ctx.seals.find(openSeq);
-    fault ??= seal === undefined ? `seal ${openSeq} is gone` : findSignatureFault(seal);
-    if (seal !== undefined && !seal.signed) open.push(openSeq);
-  }
+  const signatures = await verifyLateSignatures(ctx, status.open);
+  const { open } = signatures;
+  let { fault } = signatures;
+  let { seq } = status;
   let previous = seq === 0 ? undefined : await ctx.seals.find(seq);
   if (seq > 0 && previous === undefined) fault ??= `seal ${seq} is gone`;
   for (let page = await ctx.seals.listAfter(seq, PAGE_SEALS); page.length > 0 && fault === undefined; page = await ctx.seals.listAfter(seq, PAGE_SEALS)) {
@@ -73,6 +69,24 @@ async function verifyOn(ctx: ChainContext, status: ChainStatus, known: { seq: nu
   const { fault: earlier, ...rest } = status;
   const first = earlier ?? fault;
   return { ...rest, seq, open, intact: status.intact && fault === undefined, ...(first === undefined ? {} : { fault: first }) };
+}
+
+/** Signatures that came since their seals were verified without one. A seal that is gone is found by the walk. */
+async function verifyLateSignatures(ctx: ChainContext, open: readonly number[]): Promise<{ open: number[]; fault: string | undefined }> {
+  const last = open.at(-1);
+  const late = new Set<number>();
+  let from = open[0];
+  while (from !== undefined && last !== undefined) {
+    const page = await ctx.seals.listSigned(from, last, PAGE_SEALS);
+    for (const seal of page) {
+      const fault = findSignatureFault(seal);
+      if (fault !== undefined) return { open: [...open], fault };
+      late.add(seal._id);
+    }
+    const end = page.at(-1)?._id;
+    from = page.length < PAGE_SEALS || end === undefined ? undefined : end + 1;
+  }
+  return { open: open.filter((seq) => !late.has(seq)), fault: undefined };
 }
 
 function findLinkFault(previous: SealRecord | undefined, seal: SealRecord): string | undefined {

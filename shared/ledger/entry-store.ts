@@ -62,8 +62,8 @@ export interface EntryStore {
   readonly models: { entries: Model<EntryDocument> };
 }
 
-/** Entries fetched at once on a walk: some 2 MB. */
-const PAGE_ENTRIES = 5_000;
+/** Entries fetched at once on a walk: less than 1 MB, and two pages are in memory at most. */
+const PAGE_ENTRIES = 2_000;
 
 /**
  * What is read here leads to writes or is published, and neither may build on a write that an election can still take

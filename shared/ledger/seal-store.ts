@@ -82,6 +82,8 @@ export interface SealStore {
   listNewest(limit: number): Promise<SealRecord[]>;
   /** Seqs without a signature, ascending. */
   listUnsigned(limit: number): Promise<number[]>;
+  /** Those that have a signature, from one seq to another, ascending. */
+  listSigned(fromSeq: number, toSeq: number, limit: number): Promise<SealRecord[]>;
   /** @returns false where there is a seal of this seq, or one that ends at the same entry */
   insert(seal: SealRecord): Promise<boolean>;
   /** Stores a signature where there is none. @returns false where there is no unsigned seal exactly as `seal` */
@@ -131,6 +133,12 @@ export function createSealStore(connection: Connection): SealStore {
       const found = await raw().find({ signed: false }, { ...MAJORITY, projection: { _id: 1 }, batchSize: limit }).sort({ _id: 1 }).limit(limit).toArray();
       return found.map(({ _id }) => _id);
     },
+    listSigned: (fromSeq, toSeq, limit) =>
+      raw()
+        .find({ signed: true, _id: { $gte: fromSeq, $lte: toSeq } }, { ...MAJORITY, batchSize: limit })
+        .sort({ _id: 1 })
+        .limit(limit)
+        .toArray(),
     async insert(seal) {
       try {
         await raw().insertOne(seal);

@@ -36,6 +36,9 @@ export interface SigningOptions {
 
 type SigningContext = Pick<Context, 'entries' | 'seals' | 'config' | 'now'>;
 
+/** Of many seals that waited for a key, the signatures are verified once more and noted so many at a time. */
+const NOTE_EVERY = 100;
+
 /** What an operator does about a refusal. */
 const REMEDY =
   'Nothing is signed until an operator has looked: give back the database, the seal memory and the key that belong together, or, where the database is the one to go on from, adopt its last signed seal (operator seal --adopt SEQ HASH).';
@@ -55,6 +58,7 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
     for (;;) {
       const last = await ctx.seals.lastSigned();
       const [firstUnsigned] = await ctx.seals.listUnsigned(1);
+      if (signed > 0 && (signed % NOTE_EVERY === 0 || firstUnsigned === undefined)) await performStep(options.watch, 'status', () => extendChain(ctx));
       if (firstUnsigned === undefined) return signed;
       if (last !== undefined && firstUnsigned < last._id) throw new SealError(`seal ${firstUnsigned} has no signature and seal ${last._id} after it has one. ${REMEDY}`);
       const seal = await ctx.seals.find((last?._id ?? 0) + 1);
@@ -95,7 +99,6 @@ async function signOne(ctx: SigningContext, seal: SealRecord, last: SealRecord |
   });
   const isStored = await performStep(watch, 'signature', () => ctx.seals.sign(seal, signature));
   if (!isStored) await expectSigned(ctx, seal);
-  await performStep(watch, 'status', () => extendChain(ctx, { seq, root: seal.root }));
 }
 
 /** Where our signature found no place, the seal must have one over the same payload. */

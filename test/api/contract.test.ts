@@ -3,6 +3,8 @@ import { pathsOf } from '../../api/http/mount.ts';
 import type { Route } from '../../api/http/route.ts';
 import { describeLimits } from '../../shared/about/limits-page.ts';
 import { readConfig } from '../../shared/config.ts';
+import { makeSeal } from '../../shared/ledger/sealer.ts';
+import { sequencePending } from '../../shared/ledger/sequencer.ts';
 import { findNonces, startService, type Answer, type TestAgent, type TestService } from '../support/service.ts';
 
 /*
@@ -13,8 +15,6 @@ import { findNonces, startService, type Answer, type TestAgent, type TestService
 /** Rows of the table of endpoints that have no route yet. */
 const COMING: readonly string[] = [
   'POST /api/v1/invoice/check',
-  'GET /seal',
-  'GET /api/v1/seal/proof',
   'POST /market/order',
   'POST /market/deliver',
   'POST /market/accept',
@@ -127,10 +127,13 @@ async function askEverything(): Promise<void> {
   await send('/profile', { name: 'n', purpose: 'p', capabilities: ['contract'] });
   const order = await send('/invoice', { currency: 'pow', days: 1 });
   await send('/work/submit', { order_id: order['order_id'], nonces: findNonces(String(order['prefix']), order.difficulty_bits, 5) });
+  await sequencePending(service.ctx, { useLease: false });
+  await makeSeal(service.ctx, { useLease: false });
   for (const { route } of ENDPOINTS) {
     const [method, path = ''] = route.split(' ');
     if (method !== 'GET' || COMING.includes(route)) continue;
-    answers.set(route, await service.call('GET', `/${path.replace('{agent_id}', agent.id).replace('{id}', String(claimId))}`, { token }));
+    const query = route === 'GET /api/v1/seal/proof' ? '?seq=1&index=0' : '';
+    answers.set(route, await service.call('GET', `/${path.replace('{agent_id}', agent.id).replace('{id}', String(claimId))}${query}`, { token }));
   }
 }
 
@@ -219,6 +222,21 @@ describe('the tables of resources', () => {
       expect(entry['why']).toEqual(expect.any(String));
       expect('coin' in entry || 'add_how' in entry).toBe(true);
     }
+  });
+
+  it('hold for a seal, a waiting one among them, and for a proof', () => {
+    const { seals, unsigned_seqs: unsigned, chain_intact: intact } = json('GET /seal') as { seals: Record<string, unknown>[]; unsigned_seqs: number[]; chain_intact: boolean };
+    expect(seals.length).toBeGreaterThan(0);
+    for (const seal of seals) {
+      for (const field of ['seq', 'at', 'count', 'from_id', 'to_id']) expect([field, Number.isInteger(seal[field])]).toEqual([field, true]);
+      expect(seal['root']).toMatch(/^[0-9a-f]{64}$/);
+      for (const field of ['prev_root', 'signature', 'pubkey', 'algo', 'signed_at', 'signed']) expect(seal).toHaveProperty(field);
+      expect(unsigned.includes(Number(seal['seq']))).toBe(!seal['signed']);
+    }
+    expect([seals[0]?.['seq'], seals[0]?.['prev_root'], intact]).toEqual([1, null, true]);
+    const { path } = json('GET /api/v1/seal/proof') as { path: { side: string; hash: string }[] };
+    for (const { side, hash } of path) expect([['left', 'right'].includes(side), /^[0-9a-f]{64}$/.test(hash)]).toEqual([true, true]);
+    expect(path.length).toBeGreaterThan(0);
   });
 
   it('hold everything that an agent declares with verified false', () => {

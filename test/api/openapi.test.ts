@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import { pathsOf } from '../../api/http/mount.ts';
 import { describeApi, refusalsOf, type JsonSchema } from '../../api/http/openapi.ts';
+import { setBanned } from '../../shared/agents/agent-service.ts';
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts';
 import { startService, type TestAgent, type TestService } from '../support/service.ts';
 
@@ -14,6 +15,9 @@ interface Operation {
   requestBody?: { required: boolean; content: { 'application/json': { schema: JsonSchema } } };
   responses: Record<string, { description: string; content: Record<string, { schema: JsonSchema }> }>;
 }
+
+/** Characters that one reader takes for a blank, a control or a letter and another does not. */
+const EDGES = ['', '\0', '\t', '\n', '\u000b', '\u0085', '\u00a0', '\u00ad', '\u1680', '\u180e', '\u200b', '\u2000', '\u200a', '\u2028', '\u2029', '\u202f', '\u205f', '\u3000', '\ufeff', '\ue000', '\u{1f511}', ' a ', '\ufeffa\u3000'];
 
 let service: TestService;
 let agent: TestAgent;
@@ -127,6 +131,58 @@ describe('the OpenAPI document', () => {
     const rest = asText ? [] : [{ value: 7, accepted: false }, { value: { $ne: 1 }, accepted: false }];
     return [{ value: 'a'.repeat(maxLength), accepted: true }, { value: 'a'.repeat(maxLength + 1), accepted: false }, { value: 'a'.repeat(Math.max(0, minLength - 1)), accepted: minLength === 0 }, ...(pattern === undefined ? [] : [{ value: 'a\0', accepted: false }]), ...rest];
   }
+
+  it('takes and refuses the same texts as the validators', () => {
+    let checked = 0;
+    for (const route of service.routes) {
+      const operation = document.paths[pathsOf(route)[0] ?? '']?.[route.method.toLowerCase()] as Operation;
+      const described = { ...Object.fromEntries((operation.parameters ?? []).map(({ name, schema }) => [name, schema])), ...(operation.requestBody?.content['application/json'].schema['properties'] as object | undefined) } as Record<string, JsonSchema>;
+      const fields = { ...route.query?.shape, ...route.params?.shape, ...route.body?.shape } as Record<string, z.ZodType>;
+      for (const [name, { type, pattern, minLength = 0, maxLength = Infinity, enum: words }] of Object.entries(described)) {
+        // Of `after` the form is checked by looking it up: whatever is no message's id is refused.
+        if (type !== 'string' || name === 'after') continue;
+        const form = new RegExp(typeof pattern === 'string' ? pattern : '', 'u');
+        const fits = (text: string) => form.test(text) && [...text].length >= Number(minLength) && [...text].length <= Number(maxLength) && (words === undefined || (words as string[]).includes(text));
+        const texts = fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'binary' }), fc.string({ unit: fc.constantFrom('\0', '\n', '\u0085', '\u00a0', '\u200b', '\u2028', '\ufeff', ' ', 'a', '\u00e9', '\ud83d\udd11') }), fc.string({ unit: fc.constantFrom(...'0123456789abcdef_-'), maxLength: 70 }));
+        fc.assert(fc.property(texts, (text) => void expect([route.path, name, text, fields[name]?.safeParse(text).success]).toEqual([route.path, name, text, fits(text)])), { numRuns: 60, examples: EDGES.map((text): [string] => [text]) });
+        checked++;
+      }
+    }
+    expect(checked).toBeGreaterThan(20);
+  });
+
+  it('names every refusal that a route can be brought to', async () => {
+    const [poor, banned] = [await service.register(), await service.register()];
+    await setBanned(service.ctx, banned.id, true);
+    const seen = new Set<string>();
+    for (const route of service.routes) {
+      const path = pathsOf(route)[0] ?? '';
+      const { responses } = document.paths[path]?.[route.method.toLowerCase()] as Operation;
+      // A rotation that goes through ends the token that it came with.
+      const caller = route.path === '/token/rotate' ? await service.register() : agent;
+      const token = { Authorization: `Bearer ${caller.token}` };
+      const json = { ...token, 'Content-Type': 'application/json' };
+      const none = path.replace(/\{\w+\}/, 'none');
+      const asks: [path: string, init: RequestInit][] = [
+        [none, {}],
+        [none, { headers: { Authorization: 'Bearer sk_' } }],
+        ...(caller === agent ? ([[none, { headers: { Authorization: `Bearer ${poor.token}` } }]] satisfies [string, RequestInit][]) : []),
+        [none, { headers: { Authorization: `Bearer ${banned.token}` } }],
+        [`${none}?limit=0&after=none&seq=x`, { headers: token }],
+        [path.replace(/\{\w+\}/, '%00'), { headers: token }],
+        ...(route.method === 'GET' ? [] : ([[none, { headers: json, body: '{' }], [none, { headers: json, body: '[]' }], [none, { headers: json, body: '{}' }], [none, { headers: { ...token, 'Content-Type': 'text/plain' }, body: '{}' }], [none, { headers: json, body: `{"x":"${'x'.repeat(600_000)}"}` }]] satisfies [string, RequestInit][])),
+      ];
+      for (const [place, init] of asks) {
+        const answer = await fetch(`${service.url}${place}`, { method: route.method, ...init });
+        if (answer.ok) continue;
+        const { error } = (await answer.json()) as { error: string };
+        const codes = (responses[String(answer.status)]?.content['application/json']?.schema['properties'] as { error: { enum: string[] } } | undefined)?.error.enum ?? [];
+        expect([route.method, path, codes.includes(error) ? '' : `${answer.status} ${error} is not documented`]).toEqual([route.method, path, '']);
+        seen.add(error);
+      }
+    }
+    for (const code of ['missing_token', 'invalid_token', 'pass_required', 'banned', 'invalid_json', 'invalid_field', 'missing_field', 'unsupported_media_type', 'body_too_large']) expect(seen).toContain(code);
+  });
 
   it('has request examples that the service takes', () => {
     let checked = 0;

@@ -75,19 +75,22 @@ const typesOf = (type: string): string[] => type.replace('?', '').split('|');
 
 function fieldsOf(schema: JsonSchema, named: Record<string, JsonSchema>): Fields {
   const fields: Fields = {};
-  collect(schema, '', false);
+  collect(schema, '', false, []);
   return sorted(fields);
 
-  function collect(given: JsonSchema, path: string, optional: boolean): void {
+  function collect(given: JsonSchema, path: string, optional: boolean, above: readonly unknown[]): void {
+    // A schema that holds itself goes on for ever; once is its shape.
+    if (above.includes(given['$ref'])) return;
+    const inside = given['$ref'] === undefined ? above : [...above, given['$ref']];
     const inner = dereference(given, named);
     for (const variant of ((inner['anyOf'] ?? []) as JsonSchema[]).map((part) => dereference(part, named))) {
-      if (variant['type'] === 'object' || variant['type'] === 'array') collect(path === '' ? variant : { ...variant, partOf: path }, path, optional);
+      if (variant['type'] === 'object' || variant['type'] === 'array') collect(path === '' ? variant : { ...variant, partOf: path }, path, optional, inside);
     }
     if (path !== '' && inner['partOf'] === undefined) note(path, `${typeOf(inner, named)}${optional ? '?' : ''}`);
     const required = new Set((inner['required'] as string[] | undefined) ?? []);
-    for (const [name, part] of Object.entries((inner['properties'] as Record<string, JsonSchema> | undefined) ?? {})) collect(part, path === '' ? name : `${path}.${name}`, !required.has(name));
-    if (typeof inner['items'] === 'object') collect(inner['items'] as JsonSchema, `${path}[]`, false);
-    if (typeof inner['additionalProperties'] === 'object') collect(inner['additionalProperties'] as JsonSchema, `${path}.*`, false);
+    for (const [name, part] of Object.entries((inner['properties'] as Record<string, JsonSchema> | undefined) ?? {})) collect(part, path === '' ? name : `${path}.${name}`, !required.has(name), inside);
+    if (typeof inner['items'] === 'object') collect(inner['items'] as JsonSchema, `${path}[]`, false, inside);
+    if (typeof inner['additionalProperties'] === 'object') collect(inner['additionalProperties'] as JsonSchema, `${path}.*`, false, inside);
   }
 
   /** A field of several variants of an answer has the types of all of them, and may be absent where one says so. */

@@ -32,8 +32,10 @@ export interface TestLedger {
   stop(): Promise<void>;
 }
 
-export async function openLedger(options: { withKey?: boolean } = {}): Promise<TestLedger> {
-  const { mongodbUrl, redisUrl, queuePrefix } = isolate();
+/** @param options.mongodbUrl a database of the test's own, in place of one on the servers of the run */
+export async function openLedger(options: { withKey?: boolean; mongodbUrl?: string } = {}): Promise<TestLedger> {
+  const { redisUrl, queuePrefix, ...isolated } = isolate();
+  const mongodbUrl = options.mongodbUrl ?? isolated.mongodbUrl;
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seal-'));
   const keyFile = path.join(folder, 'seal-key');
   const memoryFile = path.join(folder, 'seal-memory');
@@ -103,13 +105,14 @@ interface StoredEntry {
 /** Reads everything that the ledger stores, past the code under test. */
 export async function readLedger(ctx: Context): Promise<LedgerState> {
   const { connection } = ctx.database;
-  const stored = await connection.collection<StoredEntry>('entries').find().sort({ _id: 1 }).toArray();
-  const seals = await connection.collection<Omit<SealFields, 'seq'> & { _id: number; signed: boolean }>('seals').find().sort({ _id: 1 }).toArray();
+  // Marks first and entries last: what moves on meanwhile is found in its later place.
   const waiting: string[] = [];
   for (const { collection, schema } of Object.values(connection.models)) {
     if (schema.path('pending') === undefined) continue;
     for await (const { pending } of connection.collection<{ pending: { source: string }[] }>(collection.collectionName).find({ 'pending.source': { $exists: true } })) waiting.push(...pending.map(({ source }) => source));
   }
+  const seals = await connection.collection<Omit<SealFields, 'seq'> & { _id: number; signed: boolean }>('seals').find().sort({ _id: 1 }).toArray();
+  const stored = await connection.collection<StoredEntry>('entries').find().sort({ _id: 1 }).toArray();
   return {
     entries: stored.map(({ _id, at, kind, data }) => ({ id: _id, at, kind, data })),
     sources: stored.map(({ source }) => source),
@@ -123,9 +126,10 @@ export async function readLedger(ctx: Context): Promise<LedgerState> {
  * closing entry, the root over the entries as they are stored now, the tiles, and the signature where there is one.
  *
  * @param written ids of posts that were written: each has exactly one entry, or still waits for its number
+ * @param isLive true where workers are at work meanwhile, and may have closed further seals since the seals were read
  * @throws Error with the first thing that doesn't hold
  */
-export async function verifyLedger(ctx: Context, written: readonly string[] = []): Promise<LedgerState> {
+export async function verifyLedger(ctx: Context, written: readonly string[] = [], isLive = false): Promise<LedgerState> {
   const state = await readLedger(ctx);
   const { entries, sources, seals, waiting } = state;
   for (const [index, { id }] of entries.entries()) if (id !== index + 1) throw new Error(`entry ${index + 1} is missing: the next one is ${id}`);
@@ -152,7 +156,7 @@ export async function verifyLedger(ctx: Context, written: readonly string[] = []
     previous = seal;
   }
   const closing = sources.filter((source) => /^seal_\d+\/solvency$/.test(source)).length;
-  if (closing !== seals.length && closing !== seals.length + 1) throw new Error(`${closing} closing entries for ${seals.length} seals`);
+  if (closing < seals.length || (!isLive && closing > seals.length + 1)) throw new Error(`${closing} closing entries for ${seals.length} seals`);
   return state;
 }
 

@@ -2,15 +2,18 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Readable } from 'node:stream';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { backUpTokenFile, createTokenFile, readTokenFile, tokenFilePath, writeTokenFile, type Identity } from '../../client/token-file.ts';
 import { parseCommandLine } from '../../scripts/agent/arguments.ts';
 import { CommandError } from '../../scripts/agent/command-error.ts';
 import { escapeControls, setIn } from '../../scripts/agent/format.ts';
 import { runAgent } from '../../scripts/agent/run.ts';
 import { promoteToken } from '../../scripts/agent/session.ts';
-import { VERBS } from '../../scripts/agent/verbs.ts';
+import { VERB_GROUPS, VERBS } from '../../scripts/agent/verbs.ts';
+import { canonicalJson } from '../../shared/crypto/canonical-json.ts';
+import { ed25519PublicKey, ed25519Sign, keyToHex, signatureToBase64 } from '../../shared/crypto/ed25519.ts';
 import { refuse, sendJson, startBrokenPeer, type Behaviour } from '../support/broken-peer.ts';
+import { startService, type TestAgent, type TestService } from '../support/service.ts';
 
 const OLD = `sk_${'01'.repeat(24)}`;
 const NEXT = `sk_${'23'.repeat(24)}`;
@@ -33,6 +36,12 @@ describe('the command line', () => {
     expect(parse('profile', '--capability', 'a', '--capability', 'b', '--name', '')).toMatchObject({ options: { capability: ['a', 'b'], name: '', 'dm-key': false } });
   });
 
+  it('knows verbs of two words, with flags before, between and after them', () => {
+    expect(parse('dm', 'send', 'agt_1', 'send')).toMatchObject({ verb: { name: 'dm send' }, words: ['agt_1', 'send'] });
+    expect(parse('--json', 'dm', '--url', 'http://a.example', 'read', '--after', 'read')).toMatchObject({ verb: { name: 'dm read' }, words: [], options: { after: 'read' }, json: true, url: 'http://a.example' });
+    expect(parse('dm', 'send', '--help')).toMatchObject({ verb: { name: 'dm send' }, help: true });
+  });
+
   it('takes - as a word, and after -- whatever begins with it', () => {
     expect(parse('post', '-').words).toEqual(['-']);
     expect(parse('post', '--', '--json')).toMatchObject({ words: ['--json'], json: false });
@@ -51,6 +60,10 @@ describe('the command line', () => {
     [['--json'], /No verb/],
     [['fly'], /no verb "fly"/],
     [['--days', '3', 'mine'], /no verb "3"/],
+    [['dm'], /"dm" is followed by "send" or "read"/],
+    [['dm', 'fly'], /"dm" is followed by "send" or "read"/],
+    [['send', 'dm'], /no verb "send"/],
+    [['dm', 'send', 'agt_1'], /"dm send" needs TEXT/],
     [['me', '--days', '3'], /"me" takes no --days; it takes --url, --json, --help/],
     [['me', '-x'], /"me" takes no -x/],
     [['me', '--constructor'], /takes no --constructor/],
@@ -164,21 +177,21 @@ describe('text for the terminal', () => {
   });
 });
 
-describe('the agent command', () => {
-  async function run(argv: string[], options: { stdin?: string | Buffer; signal?: AbortSignal; tty?: boolean } = {}) {
-    let stdout = '';
-    let stderr = '';
-    const exitCode = await runAgent({
-      argv,
-      env: { AGENT_HOME: home },
-      stdin: Readable.from(options.stdin === undefined ? [] : [Buffer.from(options.stdin)]),
-      stdout: { write: (text) => (stdout += text) },
-      stderr: { isTTY: options.tty ?? false, write: (text) => (stderr += text) },
-      signal: options.signal ?? new AbortController().signal,
-    });
-    return { exitCode, stdout, stderr };
-  }
+async function run(argv: string[], options: { stdin?: string | Buffer; signal?: AbortSignal; tty?: boolean } = {}) {
+  let stdout = '';
+  let stderr = '';
+  const exitCode = await runAgent({
+    argv,
+    env: { AGENT_HOME: home },
+    stdin: Readable.from(options.stdin === undefined ? [] : [Buffer.from(options.stdin)]),
+    stdout: { write: (text) => (stdout += text) },
+    stderr: { isTTY: options.tty ?? false, write: (text) => (stderr += text) },
+    signal: options.signal ?? new AbortController().signal,
+  });
+  return { exitCode, stdout, stderr };
+}
 
+describe('the agent command', () => {
   async function withPeer<T>(behave: Behaviour, use: (peer: Awaited<ReturnType<typeof startBrokenPeer>>, file: string) => Promise<T>): Promise<T> {
     const peer = await startBrokenPeer(behave);
     try {
@@ -193,12 +206,15 @@ describe('the agent command', () => {
     expect(exitCode).toBe(0);
     for (const verb of VERBS) {
       expect(stdout).toContain(`  ${verb.name} `);
-      const own = await run([verb.name, '--help']);
+      const own = await run([...verb.name.split(' '), '--help']);
       expect(own).toMatchObject({ exitCode: 0, stderr: '' });
       for (const name of [...Object.keys(verb.options), 'url', 'json']) expect(own.stdout).toContain(`--${name}`);
-      expect((await run(['help', verb.name])).stdout).toBe(own.stdout);
+      expect((await run(['help', ...verb.name.split(' ')])).stdout).toBe(own.stdout);
     }
-    expect(JSON.parse((await run(['--help', '--json'])).stdout)).toMatchObject({ ok: true, count: VERBS.length + 1 });
+    for (const { title } of VERB_GROUPS) expect(stdout).toContain(`\n${title}:\n`);
+    const listed = JSON.parse((await run(['--help', '--json'])).stdout) as { verbs: { group: string; name: string }[] };
+    expect(listed).toMatchObject({ ok: true, count: VERBS.length + 1 });
+    expect(listed.verbs.slice(0, -1)).toMatchObject(VERB_GROUPS.flatMap(({ title, verbs }) => verbs.map(({ name }) => ({ group: title, name }))));
   });
 
   it('has each verb once', () => {
@@ -209,7 +225,7 @@ describe('the agent command', () => {
 
   it('answers what it cannot understand with one sentence and exit code 2', async () => {
     expect(await run(['fly'])).toEqual({ exitCode: 2, stdout: '', stderr: 'There is no verb "fly"; "help" lists them all.\n' });
-    expect(await run(['help', 'fly'])).toMatchObject({ exitCode: 2, stdout: '' });
+    for (const words of [['fly'], ['post', 'fly'], ['dm'], ['dm', 'fly']]) expect(await run(['help', ...words])).toMatchObject({ exitCode: 2, stdout: '' });
     expect(await run(['me', '--url', 'nowhere'])).toMatchObject({ exitCode: 2, stdout: '' });
     const { stdout, stderr, exitCode } = await run(['fly', '--json']);
     expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: '' });
@@ -236,7 +252,8 @@ describe('the agent command', () => {
 
   it('says that an agent must be registered first, and asks the service nothing', async () => {
     await withPeer((res) => refuse(res, 500, 'internal'), async ({ url, received }, file) => {
-      for (const argv of [['me'], ['rotate'], ['post', 'x'], ['mine'], ['invoice', 'pow'], ['profile']]) {
+      const verbs = [['me'], ['rotate'], ['post', 'x'], ['mine'], ['invoice', 'pow'], ['profile'], ['report', 'pst_1', 'spam'], ['dm', 'send', 'agt_1', 'x'], ['dm', 'read'], ['claim', 'x'], ['resolve', 'clm_1', 'true'], ['endorse', 'clm_1']];
+      for (const argv of verbs) {
         const { stdout, exitCode } = await run([...argv, '--json', '--url', url]);
         expect(exitCode).toBe(1);
         expect(JSON.parse(stdout)).toMatchObject({ error: 'not_registered', message: expect.stringContaining(file) as string });
@@ -331,6 +348,35 @@ describe('the agent command', () => {
     });
   });
 
+  it('makes a pair anew where one half is missing', async () => {
+    await withPeer((res) => refuse(res, 503, 'unavailable'), async ({ url, received }, file) => {
+      createTokenFile(file, identity({ url, dm_public_key: 'b'.repeat(64) }));
+      await run(['profile', '--dm-key', '--url', url]);
+      const kept = readTokenFile(file);
+      expect(kept?.dm_secret_key).toMatch(/^[0-9a-f]{64}$/);
+      expect(kept?.dm_public_key).not.toBe('b'.repeat(64));
+      expect(received.map((request) => request.body)).toEqual([{ dm_key: kept?.dm_public_key }]);
+    });
+  });
+
+  it('says which announcements are signed by the key that they name', async () => {
+    const secretKey = Buffer.alloc(32, 7);
+    const sign = (fields: { at: number; id: string; kind: string; text: string }) => ({
+      ...fields,
+      signature: signatureToBase64(ed25519Sign(Buffer.from(canonicalJson(fields)), secretKey)),
+      pubkey: keyToHex(ed25519PublicKey(secretKey)),
+      algo: 'ed25519',
+    });
+    const good = sign({ at: 1, id: 'ann_1', kind: 'protocol', text: 'as signed' });
+    const announcements = [good, { ...good, id: 'ann_2' }, { ...good, id: 'ann_3', signature: 'none' }, { ...good, id: 'ann_4', pubkey: 'zz' }];
+    await withPeer((res) => sendJson(res, 200, { ok: true, announcements, count: 4, how_to_verify: [] }), async ({ url }) => {
+      const { stdout } = await run(['verify', '--url', url]);
+      const heads = stdout.split('\n').filter((line) => line.startsWith('ann_'));
+      expect(heads.map((line) => line.includes('THE SIGNATURE DOES NOT HOLD'))).toEqual([false, true, true, true]);
+      expect(heads[0]).toContain(`signed with ${good.pubkey}`);
+    });
+  });
+
   it('posts what stands on stdin, without the line feed at its end', async () => {
     await withPeer((res) => refuse(res, 402, 'pass_required'), async ({ url, received }, file) => {
       createTokenFile(file, identity({ url }));
@@ -371,5 +417,99 @@ describe('the agent command', () => {
       }
       expect(readFileSync(file, 'utf8')).toContain(OLD);
     });
+  });
+});
+
+describe('the agent command on a service', () => {
+  let service: TestService;
+  let ada: TestAgent;
+
+  beforeAll(async () => {
+    service = await startService();
+    ada = await service.registerWithPass();
+  });
+  afterAll(() => service.stop());
+  beforeEach(() => createTokenFile(tokenFilePath(home, service.url), identity({ url: service.url, agent_id: ada.id, token: ada.token })));
+
+  const tell = async (...argv: string[]) => {
+    const { exitCode, stdout, stderr } = await run([...argv, '--url', service.url]);
+    expect([argv, exitCode, stderr]).toEqual([argv, 0, '']);
+    return stdout;
+  };
+  const ask = async (...argv: string[]) => JSON.parse(await tell(...argv, '--json')) as Record<string, unknown>;
+  const refusalOf = async (...argv: string[]) => JSON.parse((await run([...argv, '--json', '--url', service.url])).stdout) as Record<string, unknown>;
+
+  it('puts a claim on record, shows it, and records verdicts on it', async () => {
+    const made = await ask('claim', 'It rains\ntomorrow.', '--kind', 'weather', '--resolve-by', '4102444800');
+    const id = String(made['id']);
+    expect(made).toMatchObject({ ok: true, claim: { id, agent_id: ada.id, statement: 'It rains\ntomorrow.', kind: 'weather', resolve_by: 4_102_444_800, status: 'open' } });
+    expect(await ask('claim', 'Another.', '--resolve-by', '2100-01-01T00:00:00+00:00')).toMatchObject({ claim: { kind: 'claim', resolve_by: 4_102_444_800 } });
+    expect(await refusalOf('claim', 'x', '--resolve-by', 'soon')).toMatchObject({ error: 'invalid_field', field: 'resolve_by' });
+
+    expect(await ask('resolve', id, 'false', '--evidence', 'It did not.')).toMatchObject({ verdict: { outcome: 'false', evidence: 'It did not.', by_author: true }, claim: { id, status: 'open' } });
+    expect(await tell('resolve', id, 'void')).toContain('does not count for its status');
+    expect(await refusalOf('resolve', id, 'perhaps')).toMatchObject({ error: 'invalid_field', field: 'outcome' });
+
+    expect(await ask('claim-show', id)).toMatchObject({ claim: { id, verdicts: [{ outcome: 'void', superseded: false }, { outcome: 'false', superseded: true }] } });
+    const shown = await tell('claim-show', id);
+    expect(shown).toContain('weather, open, to be settled by 2100-01-01 00:00:00 UTC\n  It rains\n  tomorrow.\n');
+    expect(shown).toMatch(/ {2}false \(by the author, superseded\)\n {2}It did not\.\n$/);
+  });
+
+  it('lists claims by agent and status', async () => {
+    const bob = await service.register();
+    const { json } = await service.call('POST', '/claim', { token: bob.token, body: { statement: "Bob's." } });
+    const id = String(json['id']);
+    const idsOf = async (...argv: string[]) => ((await ask('claims', ...argv))['claims'] as { id: string }[]).map((claim) => claim.id);
+    expect(await idsOf('--limit', '1')).toEqual([id]);
+    expect(await idsOf('--agent', bob.id, '--status', 'open')).toEqual([id]);
+    expect(await idsOf('--agent', bob.id, '--status', 'judged')).toEqual([]);
+    expect(await tell('claims', '--agent', bob.id, '--status', 'judged')).toBe('No claims.\n');
+    expect(await tell('claims', '--agent', bob.id)).toContain(`${id}  ${bob.id}  `);
+    expect(await refusalOf('claims', '--status', 'true')).toMatchObject({ error: 'invalid_field', field: 'status' });
+  });
+
+  it('endorses proposals, and nothing else', async () => {
+    const bob = await service.register();
+    const make = async (kind: string) => String((await service.call('POST', '/claim', { token: bob.token, body: { statement: 'More tests.', kind } })).json['id']);
+    const [proposal, claim] = [await make('proposal'), await make('claim')];
+    expect(await ask('endorse', proposal, '--evidence', 'Yes.')).toMatchObject({ verdict: { claim_id: proposal, outcome: 'true', evidence: 'Yes.' }, claim: { status: 'judged' } });
+    expect(await ask('proposals', '--limit', '1')).toMatchObject({ count: 1, proposals: [{ id: proposal, endorsements: 1 }] });
+    expect(await tell('proposals')).toContain(`1 endorsed  ${proposal}`);
+    expect(await refusalOf('endorse', claim)).toMatchObject({ ok: false, error: 'not_a_proposal' });
+    expect(await ask('claim-show', claim)).toMatchObject({ claim: { verdicts: [] } });
+    expect(await refusalOf('endorse', 'clm_none')).toMatchObject({ error: 'no_such_claim' });
+  });
+
+  it('reports a post once', async () => {
+    const { id } = await ask('post', 'Buy.');
+    expect(await ask('report', String(id), 'spam')).toMatchObject({ ok: true, post_id: id, rule: 'spam', counted: true });
+    expect(await tell('report', String(id), 'spam')).toContain('before, at ');
+    expect(await refusalOf('report', String(id), 'rude')).toMatchObject({ error: 'invalid_field', field: 'rule' });
+  });
+
+  it('shows what the service says about itself, unchanged with --json', async () => {
+    for (const [verb, route] of [['rules', '/rules'], ['limits', '/limits'], ['verify', '/verify']] as const) expect([verb, await ask(verb)]).toEqual([verb, (await service.call('GET', route)).json]);
+    const { counters } = (await service.call('GET', '/stats')).json as { counters?: { agents: number } };
+    expect(await ask('stats')).toMatchObject({ ok: true, counters });
+    expect(await tell('stats')).toMatch(new RegExp(`^agents: +${counters?.agents}$`, 'm'));
+    expect(await tell('rules')).toContain('  spam: ');
+    expect(await tell('limits')).toContain('Request rate: no rate limit is enforced');
+    expect(await tell('verify')).toBe('No announcements.\n');
+  });
+
+  it('gives the receipt of a record before and after it is sealed', async () => {
+    const id = String((await ask('claim', 'To be sealed.'))['id']);
+    expect(await ask('receipt', id)).toMatchObject({ ok: true, id, entries: [{ entry: { kind: 'claim', data: { claim_id: id } } }] });
+    await vi.waitFor(async () => {
+      await service.ctx.queues.enqueue('make-seal', {}, { debounceId: 'make-seal' });
+      expect(await ask('receipt', id)).toMatchObject({ sealed: true });
+    }, { timeout: 20_000, interval: 300 });
+    const { entries } = (await ask('receipt', id)) as { entries: [{ seq: number; entry: { id: number } }] };
+    expect(await tell('receipt', id)).toContain(`${id}: 1 entry, all under a seal.\n  entry ${entries[0].entry.id}, claim, `);
+    const chain = await ask('seals', '--after-seq', String(entries[0].seq - 1), '--limit', '1');
+    expect(chain).toMatchObject({ count: 1, seals: [{ seq: entries[0].seq }] });
+    expect(await tell('seals')).toMatch(/^1 {2}.* UTC {2}entries 1 to \d+ {2}root [0-9a-f]{64}/);
+    expect(await refusalOf('receipt', 'clm_none')).toMatchObject({ error: 'no_such_record' });
   });
 });

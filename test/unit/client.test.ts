@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createClient, RefusalError, TransportError, type WorkOrder } from '../../client/client.ts';
-import { createCalls, parseBaseUrl, pathSegment } from '../../client/http.ts';
+import { parseBaseUrl, pathSegment } from '../../client/http.ts';
 import { mineDays, OrderUnderWayError, type MineDaysProgress } from '../../client/mine.ts';
 import { readMiningState, writeMiningState } from '../../client/mining-state.ts';
 import { registerAgent } from '../../client/register.ts';
@@ -79,10 +79,13 @@ describe('a refusal', () => {
     }
   });
 
-  it('of a GET that has an effect is final', async () => {
+  it('of a GET that has an effect is final, and of the one that gives the same again is not', async () => {
     const { url, received } = await peer((res) => refuse(res, 503, 'unavailable', { 'Retry-After': '0' }));
-    await failureOf(createCalls({ baseUrl: url }).own.take('/dm'));
-    expect(received).toHaveLength(1);
+    const client = createClient({ baseUrl: url, token: TOKEN });
+    await failureOf(client.unreadMessages());
+    expect(received.map((request) => request.path)).toEqual(['/api/v1/dm']);
+    await failureOf(client.messagesAfter('0'));
+    expect(received.slice(1).map((request) => request.path)).toEqual(Array(3).fill('/api/v1/dm?after=0'));
   });
 });
 
@@ -144,6 +147,32 @@ describe('a broken transport', () => {
     const { url } = await peer(() => stop.abort(reason));
     expect(await failureOf(createClient({ baseUrl: url, signal: stop.signal }).me())).toBe(reason);
     expect(await failureOf(createClient({ baseUrl: url, signal: stop.signal }).me())).toBe(reason);
+  });
+});
+
+describe('a document', () => {
+  it('is given as it is, whatever stands in it', async () => {
+    const document = { openapi: '3.1.0', info: { title: 'grün', version: '1' }, paths: {}, components: {}, ok: false, error: 'x' };
+    const { url } = await peer((res) => sendJson(res, 200, document));
+    expect(await createClient({ baseUrl: url }).openApi()).toEqual(document);
+  });
+
+  it('that does not come is told as any answer is', async () => {
+    const halfway: Behaviour = (res) => {
+      res.writeHead(200, { 'Content-Length': '100' });
+      res.write('{"openapi":', () => res.destroy());
+    };
+    const failures: [Behaviour, object][] = [
+      [(res) => refuse(res, 503, 'unavailable'), { name: 'RefusalError', error: 'unavailable' }],
+      [(res) => res.writeHead(200, { 'Content-Type': 'text/html' }).end('<html>'), { name: 'TransportError', kind: 'bad_answer', status: 200 }],
+      [(res) => res.writeHead(200).end(), { name: 'TransportError', kind: 'bad_answer' }],
+      [halfway, { name: 'TransportError', kind: 'cut_off', status: 200 }],
+      [(res) => res.destroy(), { name: 'TransportError', kind: 'unreachable' }],
+    ];
+    for (const [behave, failure] of failures) {
+      const { url } = await peer(behave);
+      expect(await failureOf(createClient({ baseUrl: url }).openApi())).toMatchObject(failure);
+    }
   });
 });
 

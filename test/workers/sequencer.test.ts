@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { makeClaim } from '../../shared/claims/claim-service.ts';
 import { publishPost, setHidden } from '../../shared/posts/post-service.ts';
+import { numberEntry } from '../../shared/ledger/entry.ts';
 import { sequencePending } from '../../shared/ledger/sequencer.ts';
 import { openLedger, verifyLedger, type TestLedger } from '../support/ledger.ts';
 
@@ -73,6 +74,18 @@ describe('the sequencer', () => {
     await sequencePending(ctx, { batchSize: 70 });
     const { entries, waiting } = await verifyLedger(ctx, written);
     expect([entries.length, waiting.length]).toEqual([280, 0]);
+  });
+
+  it('goes on where only a part of an insert was stored', async () => {
+    ledger = await openLedger();
+    const { ctx } = ledger;
+    const written = await ledger.write(100);
+    const [posts] = ctx.entries.pendingCollections().filter(({ name }) => name === 'posts');
+    const marks = ((await posts?.list('', 100)) ?? []).flatMap(({ pending }) => pending);
+    await ctx.entries.append(marks.slice(0, 37).map((mark, index) => numberEntry(mark, index + 1)));
+    await sequencePending(ctx, { batchSize: 60 });
+    const { entries, waiting } = await verifyLedger(ctx, written);
+    expect([entries.length, waiting.length]).toEqual([100, 0]);
   });
 
   it('numbers each entry once with four of them at work beside 32 writers', async () => {

@@ -1,0 +1,101 @@
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { nextSealAt } from '../../shared/ledger/seal.ts';
+import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts';
+import { findMemoryConflict, NO_PAYLOAD_HASH, openSealMemory, type Remembered, type SealHead } from '../../shared/ledger/seal-memory.ts';
+
+const KEY = 'aa'.repeat(32);
+const OTHER_KEY = 'bb'.repeat(32);
+const hashOf = (seq: number, branch = 1) => String(seq).padStart(32, '0') + String(branch).padStart(32, '0');
+const head = (seq: number, branch = 1): SealHead => ({ seq, payloadHash: hashOf(seq, branch) });
+const remember = (seq: number, branch = 1, pubkey = KEY): Remembered => ({ seq, payload_hash: seq === 0 ? NO_PAYLOAD_HASH : hashOf(seq, branch), pubkey });
+
+describe('the seal memory lets a seal be signed', () => {
+  it.each([
+    ['the first of all', undefined, undefined, head(1)],
+    ['the one after the last signed', remember(4), head(4), head(5)],
+    ['the one whose signature was made and not stored', remember(5), head(4), head(5)],
+    ['the first after a chain without signatures was adopted', remember(0), undefined, head(1)],
+  ])('%s', (_, remembered, last, next) => {
+    expect(findMemoryConflict(remembered, last, next, KEY)).toBeUndefined();
+  });
+});
+
+describe('the seal memory refuses', () => {
+  it.each([
+    ['signed seals and no memory', undefined, head(4), head(5), 'there is no seal memory'],
+    ['another payload for the seq that was signed', remember(5), head(4), head(5, 2), 'another seal 5 was signed before'],
+    ['a lower seq', remember(7), head(4), head(5), 'seal 7 was signed before'],
+    ['the first seq where another was signed', remember(1), undefined, head(1, 2), 'another seal 1 was signed before'],
+    ['a chain whose last signed seal is another', remember(4), head(4, 2), head(5), 'the database has another'],
+    ['a memory that is older than the database', remember(3), head(4), head(5), 'the memory is an older one'],
+    ['a memory of nothing beside signed seals', remember(0), head(1), head(2), 'the memory is an older one'],
+    ['another key', remember(4, 1, OTHER_KEY), head(4), head(5), `the seal memory belongs to the key ${OTHER_KEY}`],
+  ])('%s', (_, remembered, last, next, reason) => {
+    expect(findMemoryConflict(remembered, last, next, KEY)).toContain(reason);
+  });
+});
+
+describe('the files beside the key', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-memory-'));
+  });
+  afterEach(() => fs.rmSync(folder, { recursive: true, force: true }));
+
+  it('hold what was written, for one holder at a time', async () => {
+    const file = path.join(folder, 'memory');
+    const memory = openSealMemory(file);
+    expect(memory?.read()).toBeUndefined();
+    await memory?.write(remember(1));
+    await memory?.write(remember(2));
+    expect(memory?.read()).toEqual(remember(2));
+    expect(openSealMemory(file)).toBeUndefined();
+    memory?.close();
+    const again = openSealMemory(file);
+    expect(again?.read()).toEqual(remember(2));
+    expect(fs.statSync(file).mode & 0o777).toBe(0o600);
+    fs.writeFileSync(file, '{"seq":2}');
+    expect(() => again?.read()).toThrow('does not hold what was written there');
+    again?.close();
+  });
+
+  it('make a key once, for its owner alone', () => {
+    const file = path.join(folder, 'key');
+    expect(readSealKey(file)).toBeUndefined();
+    ensureSealKey(file);
+    const key = readSealKey(file);
+    expect(key).toHaveLength(32);
+    ensureSealKey(file);
+    expect(readSealKey(file)).toEqual(key);
+    expect(fs.readdirSync(folder)).toEqual(['key']);
+    for (const mode of [0o640, 0o604, 0o620]) {
+      fs.chmodSync(file, mode);
+      expect(() => readSealKey(file)).toThrow(`mode ${mode.toString(8)}`);
+    }
+    fs.chmodSync(file, 0o400);
+    expect(readSealKey(file)).toEqual(key);
+  });
+
+  it('hold no other key than 64 hex characters, and a wrong one is not repeated', () => {
+    const file = path.join(folder, 'key');
+    fs.writeFileSync(file, 'secret words', { mode: 0o600 });
+    expect(() => readSealKey(file)).toThrow(/does not hold a key: expected 64 lower-case hex characters/);
+    expect(() => readSealKey(file)).not.toThrow(/secret words/);
+  });
+});
+
+describe('the next seal is due', () => {
+  it.each([
+    ['an interval after the last', 1_000, 1_100, 1_200, 1_600],
+    ['now, where that has passed', 1_000, 1_100, 1_700, 1_700],
+    ['an interval after the first entry, where there is no seal', undefined, 1_100, 1_200, 1_700],
+    ['an interval from now, where there is nothing at all', undefined, undefined, 1_200, 1_800],
+    ['an interval after the first waiting entry, where the clock was set back behind the last seal', 5_000, 1_100, 1_200, 1_700],
+    ['now, where it was set back behind the entry too', 5_000, 4_000, 1_200, 1_200],
+  ])('%s', (_, lastAt, waitingAt, now, due) => {
+    expect(nextSealAt(lastAt, waitingAt, 600, now)).toBe(due);
+  });
+});
