@@ -88,6 +88,7 @@ export async function sendSealed(options: { client: Client; identity: MessagingI
   const { client, identity, to, plaintext, pinFile, acceptKey } = options;
   const { dm_key: shown } = (await client.agent(to)).profile;
   if (shown === null) throw new MessageKeyError('no_key', `${to} shows no dm_key on its card, so nothing can be sealed for it.`);
+  if (!KEY.test(shown)) throw new SealedBoxError('bad_key', `The card of ${to} shows a dm_key that is none.`);
   const pinned = readPins(pinFile).get(to)?.at(-1);
   if (pinned !== undefined && shown !== pinned && shown !== acceptKey) {
     throw new MessageKeyError(

@@ -7,6 +7,7 @@ import { startMongod } from './embedded/mongod.ts';
 import { startPart } from './embedded/parts.ts';
 import { assertPortFree, PortError } from './embedded/ports.ts';
 import { startRedis } from './embedded/redis.ts';
+import { noteRunning } from './embedded/running.ts';
 import { ensureSealKey } from '../shared/ledger/seal-key.ts';
 import { StartError } from '../shared/process.ts';
 import type { SupervisedChild } from './embedded/supervise.ts';
@@ -96,6 +97,7 @@ export async function startNetwork(options: {
       const redis = await startRedis({ binary: findProgram('redis-server', () => findRedis(env)), dataDir, children, report, onStarted: started, signal: options.signal });
       redisUrl = redis.url;
     }
+    noteRunning(dataDir, { mongodbUrl, redisUrl });
     const sealKeyFile = path.join(dataDir, 'seal-key');
     if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile);
     const partEnv: NodeJS.ProcessEnv = {

@@ -13,13 +13,14 @@ const PAGE_SEALS = 500;
 
 /**
  * Verifies the seals that came since the last time, and the signatures that came late, and stores how the chain stands.
- * A fault stays until a whole walk finds none.
+ * A chain with a fault is left as it is: it stays so until a whole walk finds none.
  *
  * @param known a seal whose root was computed from the stored entries just now, so that they are not read once more
  */
 export async function extendChain(ctx: ChainContext, known?: { seq: number; root: string }): Promise<ChainStatus> {
   for (;;) {
     const before = await ctx.seals.readStatus();
+    if (!before.intact) return before;
     const after = await verifyOn(ctx, before, known);
     if (after === before || (await ctx.seals.writeStatus(after))) return after;
   }
@@ -65,10 +66,7 @@ async function verifyOn(ctx: ChainContext, status: ChainStatus, known: { seq: nu
     }
   }
   if (fault === undefined && seq === status.seq && open.length === status.open.length) return status;
-  if (fault !== undefined && !status.intact && fault === status.fault) return status;
-  const { fault: earlier, ...rest } = status;
-  const first = earlier ?? fault;
-  return { ...rest, seq, open, intact: status.intact && fault === undefined, ...(first === undefined ? {} : { fault: first }) };
+  return { ...status, seq, open, intact: fault === undefined, ...(fault === undefined ? {} : { fault }) };
 }
 
 /** Signatures that came since their seals were verified without one. A seal that is gone is found by the walk. */

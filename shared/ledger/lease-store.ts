@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type mongoose from 'mongoose';
 import { Schema, type Connection, type Model } from 'mongoose';
 import { isDuplicateKey } from '../database.ts';
@@ -25,14 +26,18 @@ export interface Lease {
  * works on beside the next one, and every write under a lease is right without it.
  */
 export interface LeaseStore {
-  /** @returns undefined where another holds it */
-  take(name: string): Promise<Lease | undefined>;
+  /**
+   * @param waitMs how long to wait for it
+   * @returns undefined where another holds it all that time
+   */
+  take(name: string, waitMs?: number): Promise<Lease | undefined>;
   readonly models: { leases: Model<LeaseRecord> };
 }
 
 /** A dead holder is in the way for at most this long. */
 const LEASE_MS = 5_000;
 const RENEW_AFTER_MS = 1_000;
+const RETRY_MS = 50;
 
 export function createLeaseStore(connection: Connection): LeaseStore {
   const leases = connection.model<LeaseRecord>('Lease', leaseSchema);
@@ -51,10 +56,14 @@ export function createLeaseStore(connection: Connection): LeaseStore {
   };
   return {
     models: { leases },
-    async take(name) {
+    async take(name, waitMs = 0) {
       const holder = randomUUID();
+      const deadline = performance.now() + waitMs;
+      while (!(await hold(name, holder))) {
+        if (performance.now() >= deadline) return undefined;
+        await sleep(RETRY_MS);
+      }
       let heldAt = performance.now();
-      if (!(await hold(name, holder))) return undefined;
       return {
         async renew() {
           if (performance.now() - heldAt < RENEW_AFTER_MS) return true;

@@ -35,6 +35,8 @@ import { performStep, type WatchStep } from './step.ts';
  */
 
 export interface SealerOptions {
+  /** How long to wait for another that is at it; not at all where absent. */
+  waitMs?: number;
   /** False: seal beside whoever else seals. */
   useLease?: boolean;
   watch?: WatchStep;
@@ -53,7 +55,7 @@ const RACE_PAUSE_MS = 5;
  */
 export async function makeSeal(ctx: SealerContext, options: SealerOptions = {}): Promise<SealRecord | undefined> {
   if (options.useLease === false) return sealEntries(ctx, undefined, options.watch);
-  const lease = await ctx.leases.take('sealer');
+  const lease = await ctx.leases.take('sealer', options.waitMs);
   if (lease === undefined) return undefined;
   try {
     return await sealEntries(ctx, lease, options.watch);

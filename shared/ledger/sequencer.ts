@@ -45,6 +45,8 @@ export interface SequencerOptions {
   batchSize?: number;
   /** A run takes no new batch after this time. */
   limitMs?: number;
+  /** How long to wait for another that is at it; not at all where absent. */
+  waitMs?: number;
   /** False: run beside whoever else runs. */
   useLease?: boolean;
   watch?: WatchStep;
@@ -62,7 +64,7 @@ const RACE_PAUSE_MS = 5;
  */
 export async function sequencePending(ctx: Pick<Context, 'entries' | 'leases'>, options: SequencerOptions = {}): Promise<number> {
   if (options.useLease === false) return sequence(ctx.entries, options, undefined);
-  const lease = await ctx.leases.take('sequencer');
+  const lease = await ctx.leases.take('sequencer', options.waitMs);
   if (lease === undefined) return 0;
   try {
     return await sequence(ctx.entries, options, lease);

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { pathsOf } from '../../api/http/mount.ts';
 import type { Route } from '../../api/http/route.ts';
 import { countStored } from '../support/stored.ts';
-import { solveChallenge, startService, type Answer, type TestAgent, type TestService } from '../support/service.ts';
+import { solveChallenge, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts';
 
 let service: TestService;
 let caller: TestAgent;
@@ -13,7 +13,7 @@ let caller: TestAgent;
 let rightBodies: Record<string, Record<string, unknown>>;
 
 beforeAll(async () => {
-  service = await startService();
+  service = await startService({ queues: WITHOUT_LEDGER });
   caller = await service.registerWithPass();
   const { token } = caller;
   const reader = await service.register();

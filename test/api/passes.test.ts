@@ -3,7 +3,7 @@ import { acceptProposal } from '../../shared/claims/claim-service.ts';
 import { creditFreeDays } from '../../shared/passes/pass-service.ts';
 import { isoTime } from '../../shared/time.ts';
 import { countStored, listPending } from '../support/stored.ts';
-import { findNonces, startService, WITHOUT_SEQUENCER, type TestAgent, type TestService } from '../support/service.ts';
+import { findNonces, startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts';
 
 const DAY = 86_400_000;
 const FREE_DAYS = 10;
@@ -14,9 +14,9 @@ let free: TestService;
 let freeUntilMs: number;
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_SEQUENCER });
+  service = await startService({ queues: WITHOUT_LEDGER });
   freeUntilMs = Date.now() + FREE_DAYS * DAY;
-  free = await startService({ queues: WITHOUT_SEQUENCER, env: { FREE_UNTIL: new Date(freeUntilMs).toISOString() } });
+  free = await startService({ queues: WITHOUT_LEDGER, env: { FREE_UNTIL: new Date(freeUntilMs).toISOString() } });
 });
 afterAll(() => Promise.all([service.stop(), free.stop()]));
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { setHidden } from '../../shared/posts/post-service.ts';
 import { listPending } from '../support/stored.ts';
-import { startService, WITHOUT_SEQUENCER, type TestAgent, type TestService } from '../support/service.ts';
+import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts';
 
 interface Post {
   id: string;
@@ -18,7 +18,7 @@ let service: TestService;
 let author: TestAgent;
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_SEQUENCER });
+  service = await startService({ queues: WITHOUT_LEDGER });
   author = await service.registerWithPass();
 });
 afterAll(() => service.stop());

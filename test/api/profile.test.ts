@@ -1,12 +1,12 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listPending } from '../support/stored.ts';
-import { startService, WITHOUT_SEQUENCER, type TestAgent, type TestService } from '../support/service.ts';
+import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts';
 
 let service: TestService;
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_SEQUENCER });
+  service = await startService({ queues: WITHOUT_LEDGER });
 });
 afterAll(() => service.stop());
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { solvePuzzle } from '../../client/puzzle-solver.ts';
 import { setBanned } from '../../shared/agents/agent-service.ts';
 import { countStored, listPending } from '../support/stored.ts';
-import { findNonce, solveChallenge, startService, WITHOUT_SEQUENCER, type Answer, type TestService } from '../support/service.ts';
+import { findNonce, solveChallenge, startService, WITHOUT_LEDGER, type Answer, type TestService } from '../support/service.ts';
 
 interface ChallengeAnswer {
   challenge_id: string;
@@ -16,7 +16,7 @@ interface ChallengeAnswer {
 let service: TestService;
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_SEQUENCER });
+  service = await startService({ queues: WITHOUT_LEDGER });
 });
 afterAll(() => service.stop());
 

@@ -2,14 +2,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { setHidden } from '../../shared/posts/post-service.ts';
 import { RULES } from '../../shared/reports/report.ts';
 import { countStored, listAllPending } from '../support/stored.ts';
-import { startService, WITHOUT_SEQUENCER, type TestAgent, type TestService } from '../support/service.ts';
+import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts';
 
 let service: TestService;
 let author: TestAgent;
 let reporter: TestAgent;
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_SEQUENCER });
+  service = await startService({ queues: WITHOUT_LEDGER });
   author = await service.registerWithPass();
   reporter = await service.registerWithPass();
 });

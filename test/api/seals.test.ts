@@ -182,11 +182,29 @@ describe('the seals over the API', () => {
 
   it('say it when the chain does not hold', async () => {
     const { connection } = service.ctx.database;
-    const status = { _id: 'chain' as never };
-    const before = await connection.collection('ledger_status').findOne(status);
-    await connection.collection('ledger_status').updateOne(status, { $set: { intact: false, fault: 'seal 1: a test' }, $inc: { revision: 1 } });
+    const status = connection.collection<{ _id: string; revision: number }>('ledger_status');
+    const seals = connection.collection<{ _id: number }>('seals');
+    const before = await status.findOne({ _id: 'chain' });
+    if (before === null) throw new Error('there is no status');
+    const setStatus = (fields: object) => status.replaceOne({ _id: 'chain' }, { ...before, ...fields, revision: before.revision + ++changes });
+    let changes = 0;
+    await setStatus({ intact: false, fault: 'seal 1: a test' });
     expect((await listSeals()).chain_intact).toBe(false);
-    await connection.collection('ledger_status').replaceOne(status, { ...before, revision: Number(before?.['revision']) + 2 });
+    await setStatus({});
+    expect((await listSeals()).chain_intact).toBe(true);
+
+    // A seal that the workers have not got to yet.
+    const { count } = await listSeals();
+    const last = await seals.findOne({ _id: count });
+    await setStatus({ seq: count - 1 });
+    expect((await listSeals()).chain_intact).toBe(true);
+    for (const change of [{ prev_root: 'ab'.repeat(32), signed: false }, { signature: `${'A'.repeat(86)}==` }]) {
+      await seals.updateOne({ _id: count }, { $set: change });
+      await setStatus({ seq: count - 1 });
+      expect((await listSeals()).chain_intact).toBe(false);
+      await seals.replaceOne({ _id: count }, { ...last });
+    }
+    await setStatus({});
     expect((await listSeals()).chain_intact).toBe(true);
   });
 });

@@ -6,14 +6,14 @@ import type { Access } from '../../api/http/route.ts';
 import { setBanned } from '../../shared/agents/agent-service.ts';
 import { newToken, tokenKey } from '../../shared/agents/token.ts';
 import { listPending } from '../support/stored.ts';
-import { startService, WITHOUT_SEQUENCER, type Answer, type TestAgent, type TestApi, type TestService } from '../support/service.ts';
+import { startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestApi, type TestService } from '../support/service.ts';
 
 let service: TestService;
 /** Stands for another process of the same service. */
 let other: TestApi;
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_SEQUENCER });
+  service = await startService({ queues: WITHOUT_LEDGER });
   other = await service.addApi();
 });
 afterAll(() => service.stop());

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { findFreePorts, makeClone, npmStart, runAgent, type Clone, type RunningStart } from '../support/clone.ts';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { findFreePorts, makeClone, npmStart, runAgent, runOperator, runSealVerifier, type Clone, type RunningStart } from '../support/clone.ts';
 
 let clone: Clone;
 let network: RunningStart | undefined;
@@ -57,6 +57,23 @@ describe('a first session on a fresh clone', () => {
     const [newest] = agent('bob', 'feed', '--topic', 'sums')['posts'] as { id: string; body: string }[];
     expect(newest).toMatchObject({ id: posted['id'], body: '2 + 2 = 4' });
   }, 120_000);
+
+  it('seals what happened when the operator asks, and a stranger can verify it', async () => {
+    const sealed = runOperator(clone, ['seal', '--json']);
+    expect(JSON.parse(sealed.stdout)).toMatchObject({ ok: true, enqueued: 'make-seal' });
+    await vi.waitFor(
+      async () => {
+        const { seals } = (await (await fetch(`${url}/seal`)).json()) as { seals: { signed: boolean }[] };
+        expect(seals.map(({ signed }) => signed)).toEqual([true]);
+      },
+      { timeout: 20_000, interval: 200 },
+    );
+    const verified = runSealVerifier(clone, [url, '--json']);
+    expect(JSON.parse(verified.stdout)).toMatchObject({ ok: true, seals: 1, signed: 1, findings: [] });
+    expect(verified.code).toBe(0);
+    const receipt = (await (await fetch(`${url}/api/v1/receipt/${String(ada['agent_id'])}`)).json()) as { sealed: boolean; entries: unknown[] };
+    expect(receipt.sealed).toBe(true);
+  }, 60_000);
 
   it('has it all again after a restart', async () => {
     const before = agent('bob', 'card', String(ada['agent_id']));

@@ -227,6 +227,18 @@ describe('the keys seen of others', () => {
     expect(opened(await readSealed(bob))).toEqual([['two', 'pinned']]);
   });
 
+  it('are none that could not be a key', async () => {
+    await send(alice, bob, 'x');
+    for (const key of ['zz', alice.identity.dm_public_key.toUpperCase()]) {
+      await showFalseKey(alice, key);
+      expect(await failureOf(send(bob, alice, 'x'))).toMatchObject({ name: 'SealedBoxError', code: 'bad_key' });
+      expect(opened(await readSealed({ ...bob, after: '0' }))).toEqual([['bad_key']]);
+      expect(readPins(bob.pinFile).size).toBe(0);
+    }
+    await showFalseKey(alice, alice.identity.dm_public_key);
+    expect(opened(await readSealed({ ...bob, after: '0' }))).toEqual([['x', 'pinned']]);
+  });
+
   it('are asked for before a message is marked as read, and a broken file is named', async () => {
     await send(alice, bob, 'x');
     for (const text of ['', '[]', '{"agt_1":[]}', '{"agt_1":["zz"]}', `{"../x":["${'a'.repeat(64)}"]}`]) {

@@ -83,8 +83,28 @@ export async function npmStart(clone: Clone, env: Record<string, string>): Promi
   };
 }
 
+export interface Finished {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
 /** `npm run --silent agent -- …` in the clone. */
-export function runAgent(clone: Clone, home: string, words: readonly string[]): { code: number | null; stdout: string; stderr: string } {
-  const run = spawnSync('npm', ['run', '--silent', 'agent', '--', ...words], { cwd: clone.folder, env: { ...clone.env, AGENT_HOME: path.join(clone.folder, '..', home) }, encoding: 'utf8' });
-  return { code: run.status, stdout: run.stdout, stderr: run.stderr };
+export function runAgent(clone: Clone, home: string, words: readonly string[]): Finished {
+  return run(clone, 'npm', ['run', '--silent', 'agent', '--', ...words], { AGENT_HOME: path.join(clone.folder, '..', home) });
+}
+
+/** `npm run --silent operator -- …` in the clone. */
+export function runOperator(clone: Clone, words: readonly string[]): Finished {
+  return run(clone, 'npm', ['run', '--silent', 'operator', '--', ...words], {});
+}
+
+/** The verifier as a stranger runs it, in a folder of its own. */
+export function runSealVerifier(clone: Clone, words: readonly string[]): Finished {
+  return run(clone, 'node', [path.join(clone.folder, 'client', 'seal-verify.mjs'), ...words], {});
+}
+
+function run(clone: Clone, program: string, words: readonly string[], env: NodeJS.ProcessEnv): Finished {
+  const { status, stdout, stderr } = spawnSync(program, words, { cwd: clone.folder, env: { ...clone.env, ...env }, encoding: 'utf8' });
+  return { code: status, stdout, stderr };
 }

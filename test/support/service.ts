@@ -14,8 +14,8 @@ import { isolate } from './servers.ts';
 
 export const CHALLENGE_SECRET = 'c0'.repeat(32);
 
-/** Every queue but the sequencer's: pending entries stay where they were written. */
-export const WITHOUT_SEQUENCER = QUEUE_NAMES.filter((name) => name !== 'sequence');
+/** The queues without the ledger's: pending entries stay where they were written, and nothing is written but what is asked for. */
+export const WITHOUT_LEDGER: readonly QueueName[] = ['verify-shares', 'sweep'];
 
 export interface Answer {
   status: number;

@@ -247,14 +247,12 @@ describe('the chain of seals', () => {
     const walked = await walkChain(ctx);
     expect(walked.intact).toBe(false);
     expect(walked.fault).toMatch(sentence);
-    if (collection === 'entries') {
-      // A fault stays where the chain only grows.
-      await ledger.write(1);
-      await ledger.seal();
-      expect(await ctx.seals.readStatus()).toMatchObject({ intact: false });
-    }
     if (undo === undefined) await ctx.database.connection.collection<{ _id: number }>(collection).replaceOne({ _id: id }, before as object);
     else await tamper(collection, { _id: id as never }, undo);
+    // What once did not hold is not forgotten because the chain grows: only a walk over all of it says otherwise.
+    await ledger.write(1);
+    await ledger.seal();
+    expect(await ctx.seals.readStatus()).toMatchObject({ intact: false, fault: walked.fault });
     const again = await walkChain(ctx);
     expect(again).toMatchObject({ intact: true });
     expect(again.fault).toBeUndefined();

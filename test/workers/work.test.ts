@@ -7,7 +7,7 @@ import { setBanned } from '../../shared/agents/agent-service.ts';
 import { judgeBatch } from '../../shared/work/work-service.ts';
 import { startPool } from '../../workers/pool.ts';
 import { countStored, listPending } from '../support/stored.ts';
-import { findNonces, startService, WITHOUT_SEQUENCER, type Answer, type TestAgent, type TestService } from '../support/service.ts';
+import { findNonces, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts';
 
 const DAY = 86_400_000;
 const BITS = 8;
@@ -30,7 +30,7 @@ interface Submission {
 let service: TestService;
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_SEQUENCER });
+  service = await startService({ queues: WITHOUT_LEDGER });
 });
 afterAll(() => service.stop());
 
