@@ -1,7 +1,7 @@
 import express, { type Express } from 'express';
 import type { Context } from '../shared/context.ts';
 import { createAuthenticator } from './http/authenticate.ts';
-import { answerErrors, identifyRequest, mountRoutes, refuseUnknownPath, refuseUntilReady } from './http/mount.ts';
+import { answerErrors, identifyRequest, mountRoutes, refuseUnknownPath } from './http/mount.ts';
 import type { Route } from './http/route.ts';
 import { aboutRoutes } from './routes/about.ts';
 import { agentRoutes } from './routes/agents.ts';
@@ -33,9 +33,7 @@ export function createApp(ctx: Context): App {
   app.disable('etag');
   app.enable('case sensitive routing');
   app.use(identifyRequest);
-  mountRoutes(app, ctx, authenticator, routes.filter((route) => route.needsDatabase === false));
-  app.use(refuseUntilReady(ctx));
-  mountRoutes(app, ctx, authenticator, routes.filter((route) => route.needsDatabase !== false));
+  mountRoutes(app, ctx, authenticator, routes);
   app.use(refuseUnknownPath);
   app.use(answerErrors(ctx));
   return { express: app, routes };

@@ -115,7 +115,7 @@ export async function startNetwork(options: {
     started(api);
     const workers = startPart({ part: 'workers', script: scripts.workers, env: partEnv, dataDir, children, report });
     started(workers);
-    await whenAnswering(api, `http://${toUrlHost(config.host)}:${config.port}/api/v1`, options.signal);
+    await whenAnswering(api, `http://${toUrlHost(config.host)}:${config.port}/api/v1/challenge`, options.signal);
     if (config.operatorPort !== 0) await whenAnswering(workers, `http://${toUrlHost(config.operatorHost)}:${config.operatorPort}/healthz`, options.signal);
     return network;
   } catch (error) {

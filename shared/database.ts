@@ -2,6 +2,7 @@ import mongoose, { type Connection } from 'mongoose';
 import { DATABASE_TIMEOUT_MS } from './limits.ts';
 import type { Log } from './log.ts';
 import { Refusal } from './errors.ts';
+import { StartError } from './process.ts';
 
 /** A client session inside a transaction; absent where one write stands alone. */
 export type Session = mongoose.mongo.ClientSession;
@@ -27,6 +28,8 @@ export interface DatabaseOptions {
   createIndexes(connection: Connection): Promise<void>;
   /** Longest wait for a server and for a connection to it; workers wait longer than the API. */
   timeoutMs?: number;
+  /** How long a transaction that conflicts with others is tried again; as long as `timeoutMs` where absent. */
+  transactionMs?: number;
 }
 
 /**
@@ -34,7 +37,7 @@ export interface DatabaseOptions {
  * by a majority with its journal: with less, a killed primary loses acknowledged writes.
  */
 export function openDatabase(options: DatabaseOptions): Database {
-  const { url, log, timeoutMs = DATABASE_TIMEOUT_MS } = options;
+  const { url, log, timeoutMs = DATABASE_TIMEOUT_MS, transactionMs = timeoutMs } = options;
   const connection = mongoose.createConnection();
   connection.set('bufferCommands', false);
   connection.set('autoIndex', false);
@@ -47,6 +50,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     for (let said = false; !closed; ) {
       try {
         await connection.openUri(url, {
+          ...(namesDatabase(url) ? {} : { dbName: DEFAULT_DATABASE }),
           serverSelectionTimeoutMS: timeoutMs,
           connectTimeoutMS: timeoutMs,
           waitQueueTimeoutMS: timeoutMs,
@@ -56,6 +60,7 @@ export function openDatabase(options: DatabaseOptions): Database {
           readPreference: 'primary',
           appName: 'agent-network',
         });
+        await assertReplicaSet(connection);
         await options.createIndexes(connection);
         ready = true;
         if (said) log.info('MongoDB is reached');
@@ -76,7 +81,16 @@ export function openDatabase(options: DatabaseOptions): Database {
     connection,
     isReady: () => ready,
     whenReady: () => becomeReady,
-    transaction: (work) => connection.getClient().withSession((session) => session.withTransaction(() => work(session), TRANSACTION)),
+    transaction(work) {
+      const deadlineMs = performance.now() + transactionMs;
+      return connection.getClient().withSession((session) =>
+        session.withTransaction(() => {
+          // Nobody waits for the answer any more: what is written now would be written behind the caller's back.
+          if (performance.now() >= deadlineMs) throw unavailable();
+          return work(session);
+        }, TRANSACTION),
+      );
+    },
     async close() {
       closed = true;
       await connection.close();
@@ -86,6 +100,21 @@ export function openDatabase(options: DatabaseOptions): Database {
 
 /** A server that took a command and fell silent is given up by then, so that its connections come back. */
 const SOCKET_TIMEOUT_MS = 30_000;
+
+/** Where MONGODB_URL names no database; the driver's own default is called test. */
+const DEFAULT_DATABASE = 'agent-network';
+
+function namesDatabase(url: string): boolean {
+  return /^mongodb(\+srv)?:\/\/[^/]+\/[^?]+/.test(url);
+}
+
+/** @throws StartError for a server alone, which has no transactions */
+async function assertReplicaSet(connection: Connection): Promise<void> {
+  const hello = await connection.getClient().db().admin().command({ hello: 1 });
+  if (hello['setName'] === undefined && hello['msg'] !== 'isdbgrid') {
+    throw new StartError('MONGODB_URL leads to a MongoDB that is no replica set, so it has no transactions; start it with --replSet (one member is enough).');
+  }
+}
 
 const TRANSACTION = { readConcern: { level: 'snapshot' }, writeConcern: { w: 'majority', journal: true }, readPreference: 'primary' } as const;
 
@@ -107,12 +136,15 @@ const OUTAGE_ERRORS = new Set([
 ]);
 
 /** Server codes of a node that is stepping down, starting, or shutting down; and of a time limit passed. */
-const OUTAGE_CODES = new Set([6, 7, 50, 64, 89, 91, 112, 189, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436]);
+const OUTAGE_CODES = new Set([6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436]);
+
+/** What the driver lets through as Node gives it: a socket that the server ended just before a command was written to it. */
+const OUTAGE_SOCKET_CODES = new Set(['EPIPE', 'ECONNRESET']);
 
 /** True where the error says nothing about the request: the database is away, and a write is stored or is not. */
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  if (OUTAGE_ERRORS.has(error.name)) return true;
+  if (OUTAGE_ERRORS.has(error.name) || OUTAGE_SOCKET_CODES.has(String((error as NodeJS.ErrnoException).code))) return true;
   if (error instanceof mongoose.mongo.MongoError && (error.hasErrorLabel('RetryableWriteError') || error.hasErrorLabel('TransientTransactionError'))) return true;
   if (error instanceof mongoose.mongo.MongoServerError && OUTAGE_CODES.has(Number(error.code))) return true;
   if (error.name === 'MongooseError' && /before initial connection|not connected|buffering/i.test(error.message)) return true;
@@ -135,7 +167,6 @@ export function isDuplicateKey(error: unknown, field?: string): boolean {
 /** What a caller is told while the database is away. */
 export function unavailable(cause?: unknown): Refusal {
   return new Refusal('unavailable', 'The service cannot reach its database now. A write in this request may have been stored: read before you send it again.', {
-    retryAfterSeconds: 2,
     cause,
   });
 }

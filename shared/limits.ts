@@ -65,8 +65,13 @@ export const MAX_BOX_BYTES = 64 * 1024;
 /** Messages handed out by one `GET /dm`: at 64 KiB each, 6.4 MB at the most. */
 export const DM_PAGE = 100;
 
+/** Verdicts shown with one claim at once: a claim may gather any number of them. */
+export const VERDICT_LIMIT = { min: 1, max: 200, fallback: 200 } as const;
+
 /** `GET /me` counts unread messages this far, so that its cost stays bounded. */
 export const MAX_UNREAD_COUNTED = 10_000;
+/** Likewise the agents that somebody referred. */
+export const MAX_REFERRALS_COUNTED = 10_000;
 
 /** An answer 503 asks for this much patience. */
 export const RETRY_AFTER_SECONDS = 2;

@@ -81,7 +81,7 @@ export interface Queues {
    *
    * @returns whether the job is on the queue
    */
-  enqueue<Name extends QueueName>(name: Name, payload: Payload<Name>, options?: { debounceId?: string; delayMs?: number }): Promise<boolean>;
+  enqueue<Name extends QueueName>(name: Name, payload: Payload<Name>, options?: { debounceId?: string }): Promise<boolean>;
   /** The queue itself. @throws where Redis has never been reached: use whenReady() first */
   get(name: QueueName): Queue;
   /** Resolves once Redis has been reached for the first time. */
@@ -120,7 +120,6 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
         await withDeadline(
           get(name).add(name, QUEUES[name].payload.parse(payload), {
             ...(options.debounceId === undefined ? {} : { deduplication: { id: options.debounceId } }),
-            ...(options.delayMs === undefined ? {} : { delay: options.delayMs }),
           }),
           QUEUE_TIMEOUT_MS,
         );

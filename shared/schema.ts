@@ -65,5 +65,4 @@ export const hex = (length: number) => z.string().regex(new RegExp(`^[0-9a-f]{${
 
 export const unixTime = () => z.int().min(0).describe('Unix seconds, UTC');
 export const isoTimeView = () => z.iso.datetime({ offset: true }).describe('ISO 8601 with an offset');
-export const okView = { ok: z.literal(true) };
 export const countView = { count: z.int().min(0).describe('number of elements in the list') };

@@ -1,10 +1,14 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { UnrecoverableError, Worker, type Job } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { Context } from '../shared/context.ts';
 import { isWorthRetrying, Refusal } from '../shared/errors.ts';
-import { SEQUENCE_EVERY_MS } from '../shared/limits.ts';
+import { SEQUENCE_EVERY_MS, STOP_LIMIT_MS } from '../shared/limits.ts';
 import { connectWaiting, jobOptions, QUEUES, queuePrefix, SEAL_KEY_QUEUES, WORKER_TIMING, type Payload, type QueueName } from '../shared/queues.ts';
 import { HANDLERS } from './handlers.ts';
+
+/** How long a stop waits for workers whose Redis is away. */
+const AWAY_LIMIT_MS = 1_000;
 
 export interface Pool {
   /** Takes no new job, finishes those under way, lets go of the queues. */
@@ -23,7 +27,9 @@ export function startPool(ctx: Context, names: readonly QueueName[]): Pool {
   return {
     async close() {
       clearInterval(schedule);
-      await Promise.all(workers.map((worker) => worker.close()));
+      const closing = Promise.all(workers.map((worker) => worker.close()));
+      // A worker cannot take leave of a Redis that is away; its jobs are handed on all the same.
+      await Promise.race([closing, sleep(connection.status === 'ready' ? STOP_LIMIT_MS : AWAY_LIMIT_MS, undefined, { ref: false })]);
       connection.disconnect();
     },
   };
@@ -47,7 +53,10 @@ function startWorker<Name extends QueueName>(ctx: Context, name: Name, connectio
     { connection, prefix: queuePrefix(prefix, name), concurrency, ...WORKER_TIMING },
   );
   worker.on('failed', (job, error) => ctx.log.error({ queue: name, job_id: job?.id, attempts: job?.attemptsMade, err: error }, 'a job failed'));
-  worker.on('error', (error) => ctx.log.warn({ queue: name, err: error }, 'a worker has trouble with Redis'));
+  worker.on('error', (error) => {
+    // That Redis is away is said once, by the connection, and not by each worker at each try.
+    if (connection.status === 'ready') ctx.log.warn({ queue: name, err: error }, 'a worker has trouble with Redis');
+  });
   return worker;
 }
 

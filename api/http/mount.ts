@@ -1,15 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import express, { type ErrorRequestHandler, type RequestHandler, type Router } from 'express';
+import type { ErrorRequestHandler, Request, RequestHandler, Router } from 'express';
 import type { Context } from '../../shared/context.ts';
 import { unavailable } from '../../shared/database.ts';
 import { Refusal } from '../../shared/errors.ts';
-import { API_BASE, MAX_BODY_BYTES, REQUEST_TIMEOUT_MS } from '../../shared/limits.ts';
+import { API_BASE, REQUEST_TIMEOUT_MS } from '../../shared/limits.ts';
 import { sendDocumentText, sendJson, sendJsonText, sendRefusal, toRefusal } from './answer.ts';
 import type { Authenticator } from './authenticate.ts';
-import { parseFields, parseJsonObject } from './parse.ts';
+import { discardRest, readBody } from './body.ts';
+import { parseFields } from './parse.ts';
 import type { GivenAnswer, Route } from './route.ts';
-
-const readBytes = express.raw({ type: () => true, limit: MAX_BODY_BYTES });
 
 /** `{name}` of a route's path → Express's `:name`. */
 const expressPath = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1');
@@ -29,16 +28,20 @@ export function mountRoutes(router: Router, ctx: Context, authenticator: Authent
     const allowed = own.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']));
     for (const route of own) {
       if (route.method === 'GET') router.get(expressPath(path), serve(ctx, authenticator, route));
-      else router.post(expressPath(path), readBytes, serve(ctx, authenticator, route));
+      else router.post(expressPath(path), serve(ctx, authenticator, route));
     }
     router.all(expressPath(path), refuseMethod([...allowed, 'OPTIONS']));
   }
 }
 
-/** Authenticate → parse → handle → view. */
+/**
+ * Authenticate → read → parse → handle → view. Until the first connection and every index stand, no uniqueness holds, so
+ * nothing that needs the database is served.
+ */
 function serve(ctx: Context, authenticator: Authenticator, route: Route): RequestHandler {
   return async (req, res) => {
-    const given = await withinTime(answer(req), REQUEST_TIMEOUT_MS + (route.patienceMs ?? 0));
+    if (route.needsDatabase !== false && !ctx.database.isReady()) throw unavailable();
+    const given = await answer(req);
     if (route.documents !== undefined) res.vary('Accept');
     if (given.cache !== undefined) {
       res.setHeader('ETag', given.cache.etag);
@@ -50,17 +53,21 @@ function serve(ctx: Context, authenticator: Authenticator, route: Route): Reques
     else sendJson(res, given.status, { ok: true, ...(given.view as object) });
   };
 
-  async function answer(req: express.Request): Promise<GivenAnswer<unknown>> {
-    const caller = await authenticator.authenticate(route.access, req.headers.authorization);
-    return route.handle({
+  async function answer(req: Request): Promise<GivenAnswer<unknown>> {
+    const startedAt = performance.now();
+    const caller = await withinTime(authenticator.authenticate(route.access, req.headers.authorization), REQUEST_TIMEOUT_MS);
+    const spentMs = performance.now() - startedAt;
+    const call = {
       ctx,
       caller,
-      body: route.body === undefined ? undefined : parseFields(route.body, readBody(req)),
+      // The client's own time, which the server bounds, is not the service's.
+      body: route.body === undefined ? undefined : parseFields(route.body, await readBody(req)),
       query: route.query === undefined ? undefined : parseFields(route.query, req.query),
       params: route.params === undefined ? undefined : parseFields(route.params, req.params),
       peek: req.method === 'HEAD',
-      prefers: (types) => req.accepts([...types]) || undefined,
-    });
+      prefers: (types: readonly string[]) => req.accepts([...types]) || undefined,
+    };
+    return withinTime(Promise.resolve(route.handle(call)), Math.max(0, REQUEST_TIMEOUT_MS - spentMs) + (route.patienceMs ?? 0));
   }
 }
 
@@ -86,18 +93,6 @@ async function withinTime<T>(work: Promise<T>, limitMs: number): Promise<T> {
   }
 }
 
-function readBody(req: express.Request): object {
-  const bytes: unknown = req.body;
-  if (!Buffer.isBuffer(bytes) || bytes.length === 0) return {};
-  const type = req.headers['content-type'] ?? '';
-  const [essence, ...parameters] = type.split(';').map((part) => part.trim().toLowerCase());
-  const charset = parameters.find((parameter) => parameter.startsWith('charset='));
-  if (essence !== 'application/json' || (charset !== undefined && !/^charset="?utf-?8"?$/.test(charset))) {
-    throw new Refusal('unsupported_media_type', 'The body must be sent as "Content-Type: application/json" in UTF-8.');
-  }
-  return parseJsonObject(bytes);
-}
-
 function refuseMethod(allowed: readonly string[]): RequestHandler {
   return (req, res) => {
     res.setHeader('Allow', allowed.join(', '));
@@ -120,11 +115,6 @@ export const identifyRequest: RequestHandler = (req, res, next) => {
   next();
 };
 
-/** Until the first connection and every index stand, no uniqueness holds, so nothing that needs the database is served. */
-export function refuseUntilReady(ctx: Context): RequestHandler {
-  return (_req, _res, next) => next(ctx.database.isReady() ? undefined : unavailable());
-}
-
 export const refuseUnknownPath: RequestHandler = (req, res) => {
   sendRefusal(res, new Refusal('no_such_route', `There is no route ${req.method} at this path; GET ${API_BASE} lists them all.`));
 };
@@ -132,9 +122,8 @@ export const refuseUnknownPath: RequestHandler = (req, res) => {
 export function answerErrors(ctx: Context): ErrorRequestHandler {
   return (error: unknown, req, res, _next) => {
     const refusal = toRefusal(error, ctx.log, String(res.locals['requestId']));
-    // A body that was not read to its end would be taken for the next request.
-    if (!req.complete) res.setHeader('Connection', 'close');
-    if (res.headersSent) res.destroy();
-    else sendRefusal(res, refusal);
+    if (res.headersSent) return void res.destroy();
+    sendRefusal(res, refusal);
+    discardRest(req);
   };
 }

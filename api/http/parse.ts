@@ -1,6 +1,5 @@
 import type { z } from 'zod';
 import { Refusal } from '../../shared/errors.ts';
-import { MAX_BODY_BYTES } from '../../shared/limits.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -35,12 +34,5 @@ export function parseFields<S extends z.ZodObject>(schema: S, input: object): z.
   const name = String(field);
   if (!Object.hasOwn(input, name)) throw new Refusal('missing_field', `The field "${name}" is required.`, { field: name });
   const place = issue.path.length > 1 ? ` (at ${issue.path.map(String).join('.')})` : '';
-  throw new Refusal('invalid_field', `The field "${name}" is not usable${place}: ${deepestMessage(issue)}.`, { field: name });
+  throw new Refusal('invalid_field', `The field "${name}" is not usable${place}: ${issue.message.replace(/\.$/, '')}.`, { field: name });
 }
-
-/** A union's own message says what is expected; where it has none, zod's text for the first branch does. */
-function deepestMessage(issue: z.core.$ZodIssue): string {
-  return issue.message.replace(/\.$/, '');
-}
-
-export const BODY_TOO_LARGE = `The body is larger than ${MAX_BODY_BYTES} bytes; send less at a time.`;

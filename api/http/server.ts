@@ -1,7 +1,9 @@
-import type { Server } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { Refusal } from '../../shared/errors.ts';
 import { STOP_LIMIT_MS } from '../../shared/limits.ts';
 import { StartError } from '../../shared/process.ts';
 import { MINUTE_MS, SECOND_MS } from '../../shared/time.ts';
+import { sendRefusal } from './answer.ts';
 
 export interface LimitedServer {
   http: Server;
@@ -9,13 +11,24 @@ export interface LimitedServer {
   close(): Promise<void>;
 }
 
-/** Sets the limits of a slow or broken client, and answers in JSON what is not HTTP. */
-export function limitServer(http: Server): LimitedServer {
+/** More than this at once is a flood; the operating system lets the rest wait. */
+const MAX_CONNECTIONS = 10_000;
+
+/** A server with the limits of slow, broken or silent clients set, which answers in JSON what is not HTTP, too. */
+export function createLimitedServer(listener: RequestListener): LimitedServer {
+  // A request without Host is answered like any other; the check for late requests runs often enough for its limits to mean something.
+  const http = createServer({ requireHostHeader: false, connectionsCheckingInterval: 5 * SECOND_MS }, listener);
+  http.maxConnections = MAX_CONNECTIONS;
   http.headersTimeout = 10 * SECOND_MS;
   http.requestTimeout = 30 * SECOND_MS;
   http.keepAliveTimeout = MINUTE_MS;
+  // Nothing takes longer to answer, so a connection that is silent this long is one whose client does not read.
+  http.timeout = 30 * SECOND_MS;
+  http.on('checkExpectation', (_req, res) => sendRefusal(res, new Refusal('invalid_field', 'The header Expect may only be 100-continue.')));
   http.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    if (!socket.writable || error.code === "ECONNRESET") {
+    // While an answer is under way, another one in its middle would be taken for its text.
+    const isAnswering = (socket as { _httpMessage?: unknown })._httpMessage != null;
+    if (!socket.writable || isAnswering || error.code === 'ECONNRESET') {
       socket.destroy();
       return;
     }

@@ -51,7 +51,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       errors: ['signups_closed', 'no_such_agent', 'challenge_used', 'challenge_expired', 'wrong_answer', 'insufficient_work'],
       async handle({ ctx, body }) {
         const { agent, token } = await registerAgent(ctx, challengeSecret, body);
-        return created({ agent_id: agent._id, token, handle: agent.handle ?? null });
+        return created({ agent_id: agent._id, token, handle: agent.handle ?? null, agent: viewAgentListing(agent) });
       },
     }),
     defineRoute({
@@ -62,9 +62,12 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       body: rotateBody,
       view: rotationView,
       async handle({ ctx, caller, body }) {
-        const token = await rotateToken(ctx, caller._id, caller.token_key, body.new_token);
-        authenticator.forget(caller.token_key);
-        return ok({ agent_id: caller._id, token });
+        try {
+          return ok({ agent_id: caller._id, token: await rotateToken(ctx, caller._id, caller.token_key, body.new_token) });
+        } finally {
+          // Also after an outage, which leaves open whether the old token still stands.
+          authenticator.forget(caller.token_key);
+        }
       },
     }),
     defineRoute({
@@ -92,6 +95,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
         const nowSeconds = unixSeconds(ctx.now());
         return ok({
           ...viewAgentListing(card.agent),
+          agent: viewAgentListing(card.agent),
           salt: card.agent.salt,
           resolution_record: { ...card.record, verified: false as const },
           recent_posts: card.posts.map(viewPost),

@@ -13,6 +13,7 @@ import {
   viewVerdict,
 } from '../../shared/claims/claim.ts';
 import { Refusal } from '../../shared/errors.ts';
+import { VERDICT_LIMIT } from '../../shared/limits.ts';
 import { idField, limitQuery } from '../../shared/schema.ts';
 import { unixSeconds } from '../../shared/time.ts';
 import { created, defineRoute, ok, type Route } from '../http/route.ts';
@@ -21,6 +22,11 @@ const claimsQuery = z.object({
   agent: idField('agent').optional(),
   status: z.enum(CLAIM_STATUSES, `expected one of ${CLAIM_STATUSES.join(', ')}`).optional(),
   limit: limitQuery(),
+});
+
+const verdictsQuery = z.object({
+  before: idField('verdict').optional().describe('id of a verdict: those that are older'),
+  limit: limitQuery(VERDICT_LIMIT),
 });
 
 export function claimRoutes(): Route[] {
@@ -55,14 +61,16 @@ export function claimRoutes(): Route[] {
       method: 'GET',
       path: '/claim/{id}',
       access: 'open',
-      summary: 'One claim and every verdict on it',
+      summary: 'One claim and every verdict on it, newest first, in pages where there are very many',
       params: z.object({ id: idField('claim') }),
+      query: verdictsQuery,
       view: judgedClaimView,
       errors: ['no_such_claim'],
-      async handle({ ctx, params }) {
-        const [claim, verdicts] = await Promise.all([ctx.claims.find(params.id), ctx.claims.listVerdicts(params.id)]);
+      async handle({ ctx, params, query }) {
+        const [claim, found] = await Promise.all([ctx.claims.find(params.id), ctx.claims.listVerdicts(params.id, query.before, query.limit + 1)]);
         if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.');
-        return ok({ claim: { ...viewClaim(claim, unixSeconds(ctx.now())), verdicts: verdicts.map(viewVerdict) } });
+        const verdicts = found.slice(0, query.limit).map(viewVerdict);
+        return ok({ claim: { ...viewClaim(claim, unixSeconds(ctx.now())), verdicts }, count: verdicts.length, more: found.length > query.limit });
       },
     }),
     defineRoute({

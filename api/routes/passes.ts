@@ -4,7 +4,7 @@ import { freeCreditView, invoiceBody, usdFromCents } from '../../shared/passes/p
 import { buyDays } from '../../shared/passes/pass-service.ts';
 import { readStanding, standingView } from '../../shared/passes/standing.ts';
 import { isoTime, unixSeconds } from '../../shared/time.ts';
-import { viewWorkOrder, workOrderView } from '../../shared/work/work.ts';
+import { madeWorkOrderView, viewWorkOrder } from '../../shared/work/work.ts';
 import { created, defineRoute, ok, type Route } from '../http/route.ts';
 
 export function passRoutes(): Route[] {
@@ -25,12 +25,15 @@ export function passRoutes(): Route[] {
       access: 'fresh',
       summary: 'Asks for pass days: credited at once in the free period, else an invoice or a work order',
       body: invoiceBody,
-      view: z.union([freeCreditView, workOrderView]),
+      view: z.union([freeCreditView, madeWorkOrderView]),
       statuses: [200, 201],
       errors: ['currency_not_configured'],
       async handle({ ctx, caller, body }) {
         const bought = await buyDays(ctx, caller._id, body.currency, body.days);
-        if ('order' in bought) return created(viewWorkOrder(bought.order, unixSeconds(ctx.now())));
+        if ('order' in bought) {
+          const order = viewWorkOrder(bought.order, unixSeconds(ctx.now()));
+          return created({ ...order, order });
+        }
         return ok({ free: true as const, credited_days: bought.creditedDays, pass_until: isoTime(bought.passUntilMs) });
       },
     }),

@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { z } from 'zod';
 import { SECRETS, VARIABLE_NAMES, type VariableName } from '../../shared/config.ts';
+import { STOP_LIMIT_MS } from '../../shared/limits.ts';
 import type { ChildTracker } from './children.ts';
 import { openLogFile } from './log-file.ts';
 import { supervise, type SupervisedChild } from './supervise.ts';
@@ -8,7 +9,8 @@ import { supervise, type SupervisedChild } from './supervise.ts';
 /** The processes of ours that the start script runs. */
 export type ChildPart = 'api' | 'workers';
 
-const STOP_LIMIT_MS = 20_000;
+/** Longer than a part gives itself, so that it is not killed while it finishes. */
+const KILL_AFTER_MS = STOP_LIMIT_MS + 10_000;
 /** pino's number for a warning; less stays in the log file. */
 const WARN_LEVEL = 40;
 
@@ -50,7 +52,7 @@ export function startPart(options: {
         if (shown !== undefined) report(`${part}: ${shown}`);
       },
       onErrorLine: (line) => log.write(line),
-      stopLimitMs: STOP_LIMIT_MS,
+      stopLimitMs: KILL_AFTER_MS,
     },
     report,
     options.children,

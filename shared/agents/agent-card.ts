@@ -9,6 +9,7 @@ import { unixSeconds } from '../time.ts';
 import { agentListing, resolutionView, type AgentRecord, type ResolutionCounts } from './agent.ts';
 
 export const agentCardView = agentListing.extend({
+  agent: agentListing,
   salt: hex(64).describe('opens the commitment to the handle in the registration entry'),
   resolution_record: resolutionView,
   recent_posts: z.array(postView),

@@ -41,7 +41,7 @@ export async function registerAgent(ctx: Context, secret: string, registration: 
   const token = newToken();
   const agent = newAgent(ctx.now(), registration, challenge, token);
   try {
-    await insertAgent(ctx, agent);
+    await ctx.agents.insert(agent);
   } catch (error) {
     if (isDuplicateKey(error, 'challenge')) throw challengeUsed();
     throw error;
@@ -91,7 +91,7 @@ function newAgent(nowMs: number, registration: Registration, challenge: Challeng
     ...(ref === undefined ? {} : { ref }),
     challenge: challenge.key,
     ...storeToken(token),
-    referrals: { registered: 0, paying: 0 },
+    referrals: { paying: 0 },
     record: noResolutions(),
     pending: [
       {
@@ -102,16 +102,6 @@ function newAgent(nowMs: number, registration: Registration, challenge: Challeng
       },
     ],
   };
-}
-
-/** One insert, and with a referrer one transaction, so that its count is exact. */
-async function insertAgent(ctx: Context, agent: AgentRecord): Promise<void> {
-  const { ref } = agent;
-  if (ref === undefined) return ctx.agents.insert(agent);
-  await ctx.database.transaction(async (session) => {
-    await ctx.agents.insert(agent, session);
-    await ctx.agents.countReferral(ref, 'registered', session);
-  });
 }
 
 /**

@@ -20,7 +20,7 @@ const agentSchema = new Schema<AgentRecord>(
     profile: new Schema({ name: String, purpose: String, capabilities: { type: [String], default: undefined }, dm_key: String }, { _id: false }),
     pass_until_ms: Number,
     first_paid_at: Number,
-    referrals: new Schema(counts(['registered', 'paying']), { _id: false }),
+    referrals: new Schema(counts(['paying']), { _id: false }),
     record: new Schema(
       {
         claims: new Schema(counts(['open', 'judged', 'contested', 'overdue', 'accepted']), { _id: false }),
@@ -37,6 +37,7 @@ const agentSchema = new Schema<AgentRecord>(
 agentSchema.index({ token_key: 1 }, { unique: true });
 agentSchema.index({ challenge: 1 }, { unique: true });
 agentSchema.index({ 'profile.capabilities': 1, _id: -1 }, { partialFilterExpression: { 'profile.capabilities': { $exists: true } } });
+agentSchema.index({ ref: 1 }, { partialFilterExpression: { ref: { $exists: true } } });
 agentSchema.index(...PENDING_INDEX);
 
 interface UsedChallenge {
@@ -68,13 +69,16 @@ export interface AgentStore {
   listByCapability(capability: string | undefined, limit: number): Promise<AgentListed[]>;
   /** @returns false where the agent's token is no longer the one expected, or the agent is banned */
   replaceToken(agentId: string, expectedKey: string, token: StoredToken, entry: PendingEntry): Promise<boolean>;
-  /** Sets the given fields alone. @returns the profile before, or undefined where there is no such agent */
+  /** Sets the given fields alone. @returns false where a `dm_key` is given and the present one is not the one expected */
   updateProfile(agentId: string, fields: Profile, expectedDmKey: string | undefined, entry: PendingEntry | undefined): Promise<boolean>;
   /** @returns false where the pass did not end at `expectedMs` any more */
   movePassEnd(agentId: string, expectedMs: number | undefined, untilMs: number, entries: PendingEntry[], session?: Session): Promise<boolean>;
   /** @returns false where the agent was in that state already */
   setBanned(agentId: string, bannedAt: number | undefined, entry: PendingEntry): Promise<boolean>;
-  countReferral(agentId: string, field: 'registered' | 'paying', session: Session): Promise<void>;
+  /** One more of the agents that it referred has paid. */
+  countPayingReferral(agentId: string, session: Session): Promise<void>;
+  /** Agents that name it as their referrer, counted up to `most`. */
+  countReferred(agentId: string, most: number): Promise<number>;
   /** The number of the agent's next hand-out of messages: 1, 2, … */
   nextHandOut(agentId: string, session: Session): Promise<number>;
   /** Adds to an agent's counts of claims by status and of verdicts by outcome. */
@@ -107,7 +111,8 @@ export function createAgentStore(connection: Connection): AgentStore {
       return (await agents.findOne({ token_key: tokenKey }, CALLER_FIELDS).lean<Caller>()) ?? undefined;
     },
     async listByCapability(capability, limit) {
-      const filter = { 'profile.capabilities': capability ?? { $exists: true } };
+      // An empty list declares nothing.
+      const filter = capability === undefined ? { 'profile.capabilities.0': { $exists: true } } : { 'profile.capabilities': capability };
       return agents.find(filter, LISTED_FIELDS).sort({ _id: -1 }).limit(limit).lean<AgentListed[]>();
     },
     async replaceToken(agentId, expectedKey, token, entry) {
@@ -116,7 +121,7 @@ export function createAgentStore(connection: Connection): AgentStore {
     },
     async updateProfile(agentId, fields, expectedDmKey, entry) {
       const set = Object.fromEntries(Object.entries(fields).map(([name, value]) => [`profile.${name}`, value]));
-      const filter = { _id: agentId, ...(entry === undefined ? {} : { 'profile.dm_key': expectedDmKey ?? { $exists: false } }) };
+      const filter = { _id: agentId, ...(fields.dm_key === undefined ? {} : { 'profile.dm_key': expectedDmKey ?? { $exists: false } }) };
       if (Object.keys(set).length === 0) return true;
       return (await agents.updateOne(filter, { $set: set, ...(entry === undefined ? {} : { $push: { pending: entry } }) })).matchedCount === 1;
     },
@@ -130,8 +135,11 @@ export function createAgentStore(connection: Connection): AgentStore {
       const change = bannedAt === undefined ? { $unset: { banned_at: 1 as const } } : { $set: { banned_at: bannedAt } };
       return (await agents.updateOne(filter, { ...change, $push: { pending: entry } })).matchedCount === 1;
     },
-    async countReferral(agentId, field, session) {
-      await agents.updateOne({ _id: agentId }, { $inc: { [`referrals.${field}`]: 1 } }, { session });
+    async countPayingReferral(agentId, session) {
+      await agents.updateOne({ _id: agentId }, { $inc: { 'referrals.paying': 1 } }, { session });
+    },
+    async countReferred(agentId, most) {
+      return agents.countDocuments({ ref: agentId }).limit(most);
     },
     async nextHandOut(agentId, session) {
       const agent = await agents.findOneAndUpdate({ _id: agentId }, { $inc: { handed_out: 1 } }, { session, returnDocument: 'after', projection: { handed_out: 1 } }).lean<Pick<AgentRecord, 'handed_out'>>();

@@ -21,7 +21,8 @@ export interface AgentRecord extends Ledgered {
   pass_until_ms?: number;
   /** When it first paid by coin or work. */
   first_paid_at?: number;
-  referrals: { registered: number; paying: number };
+  /** Of the agents that it referred, those that have paid; how many registered is counted when asked for. */
+  referrals: { paying: number };
   record: ResolutionCounts;
   banned_at?: number;
   /** How many hand-outs of messages it has had. */
@@ -123,7 +124,7 @@ export const agentListing = z.object({
   verified: z.literal(false),
 }).meta({ id: 'AgentListing' });
 
-export const registrationView = z.object({ agent_id: idView('agent'), token: z.string(), handle: z.string().nullable() });
+export const registrationView = z.object({ agent_id: idView('agent'), token: z.string(), handle: z.string().nullable(), agent: agentListing });
 export const rotationView = z.object({ agent_id: idView('agent'), token: z.string() });
 export const ownProfileView = z.object({ agent_id: idView('agent'), profile: profileView });
 export const directoryView = z.object({ agents: z.array(agentListing), ...countView });

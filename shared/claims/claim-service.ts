@@ -4,9 +4,13 @@ import type { Session } from '../database.ts';
 import { Refusal } from '../errors.ts';
 import { newId } from '../ids.ts';
 import { newSalt } from '../ledger/pending.ts';
+import { MAX_PASS_DAYS, MIN_PASS_DAYS } from '../limits.ts';
+import { createTurns } from '../one-at-a-time.ts';
 import { addPaidDays } from '../passes/pass.ts';
 import { isoTime, unixSeconds } from '../time.ts';
 import { claimContent, PROPOSAL, statusAt, type ClaimRecord, type ClaimStatus, type Outcome, type VerdictRecord } from './claim.ts';
+
+const takeTurns = createTurns();
 
 /** Puts a claim on record, with its entry, and counts it on its author. @throws Refusal `invalid_field` for a past `resolve_by` */
 export async function makeClaim(ctx: Context, agentId: string, fields: { statement: string; kind: string; resolve_by?: number | undefined }): Promise<ClaimRecord> {
@@ -29,10 +33,12 @@ export async function makeClaim(ctx: Context, agentId: string, fields: { stateme
     standing: { true: 0, false: 0, void: 0 },
     pending: [{ source: `${id}/claim`, at, kind: 'claim', data: { claim_id: id, agent_id: agentId, content_hash: contentHash, resolve_by: fields.resolve_by ?? null } }],
   };
-  await ctx.database.transaction(async (session) => {
-    await ctx.claims.insert(claim, session);
-    await ctx.agents.countClaims(agentId, { open: 1 }, {}, session);
-  });
+  await takeTurns(agentId, () =>
+    ctx.database.transaction(async (session) => {
+      await ctx.claims.insert(claim, session);
+      await ctx.agents.countClaims(agentId, { open: 1 }, {}, session);
+    }),
+  );
   return claim;
 }
 
@@ -43,12 +49,19 @@ export async function makeClaim(ctx: Context, agentId: string, fields: { stateme
  * @throws Refusal `no_such_claim`
  */
 export async function recordVerdict(ctx: Context, agentId: string, fields: { claim_id: string; outcome: Outcome; evidence?: string | undefined }): Promise<{ verdict: VerdictRecord; claim: ClaimRecord }> {
+  const known = await ctx.claims.find(fields.claim_id);
+  if (known === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.', { field: 'claim_id' });
+  // Every verdict on a claim of one author changes that author's counts.
+  return takeTurns(known.agent_id, () => insertVerdict(ctx, agentId, fields));
+}
+
+async function insertVerdict(ctx: Context, agentId: string, fields: { claim_id: string; outcome: Outcome; evidence?: string | undefined }): Promise<{ verdict: VerdictRecord; claim: ClaimRecord }> {
   const at = unixSeconds(ctx.now());
   const verdictId = newId('verdict');
   const salt = newSalt();
   return ctx.database.transaction(async (session) => {
     const claim = await ctx.claims.find(fields.claim_id, session);
-    if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.', { field: 'claim_id' });
+    if (claim === undefined) throw new Error(`claim ${fields.claim_id} was there and is gone`);
     const earlier = await ctx.claims.findStandingVerdict(claim._id, agentId, session);
     const byAuthor = claim.agent_id === agentId;
     const verdict: VerdictRecord = {
@@ -101,20 +114,17 @@ async function move(ctx: Context, claim: ClaimRecord, status: ClaimStatus, stand
   return { ...claim, status, standing };
 }
 
-/** Moves open claims whose time has passed to `overdue`. @returns how many */
-export async function moveOverdueClaims(ctx: Context, limit = 500): Promise<number> {
+/** Moves open claims whose time has passed to `overdue`. */
+export async function moveOverdueClaims(ctx: Context, limit = 500): Promise<void> {
   const nowSeconds = unixSeconds(ctx.now());
   const due = await ctx.claims.listComingOverdue(nowSeconds, limit);
-  let moved = 0;
   for (const { _id } of due) {
     await ctx.database.transaction(async (session) => {
       const claim = await ctx.claims.find(_id, session);
       if (claim === undefined || claim.status !== 'open' || statusAt(claim, nowSeconds) !== 'overdue') return;
       await move(ctx, claim, 'overdue', claim.standing, {}, session);
-      moved++;
     });
   }
-  return moved;
 }
 
 /**
@@ -123,6 +133,9 @@ export async function moveOverdueClaims(ctx: Context, limit = 500): Promise<numb
  * @throws Refusal `no_such_claim`; `wrong_state` where it is no proposal or was accepted before
  */
 export async function acceptProposal(ctx: Context, claimId: string, days: number): Promise<ClaimRecord> {
+  if (!Number.isInteger(days) || days < MIN_PASS_DAYS || days > MAX_PASS_DAYS) {
+    throw new Refusal('invalid_field', `A proposal is accepted with ${MIN_PASS_DAYS} to ${MAX_PASS_DAYS} whole days, not ${days}.`, { field: 'days' });
+  }
   return ctx.database.transaction(async (session) => {
     const claim = await ctx.claims.find(claimId, session);
     if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.');
@@ -139,7 +152,7 @@ export async function acceptProposal(ctx: Context, claimId: string, days: number
       { source: `${claimId}/credit`, at, kind: 'pass_credit' as const, data: credit },
     ];
     if (!(await ctx.claims.moveStatus(claim, 'accepted', claim.standing, session, { at, entries }))) throw new Error(`claim ${claimId} changed inside its own transaction`);
-    await ctx.agents.movePassEnd(author._id, author.pass_until_ms, untilMs, [], session);
+    if (!(await ctx.agents.movePassEnd(author._id, author.pass_until_ms, untilMs, [], session))) throw new Error(`agent ${author._id} changed inside its own transaction`);
     await ctx.agents.countClaims(author._id, { [claim.status]: -1, accepted: 1 }, {}, session);
     return { ...claim, status: 'accepted', accepted_at: at };
   });

@@ -69,8 +69,8 @@ export interface ClaimStore {
   findStandingVerdict(claimId: string, agentId: string, session: Session): Promise<VerdictRecord | undefined>;
   supersede(verdictId: string, session: Session): Promise<void>;
   insertVerdict(verdict: VerdictRecord, session: Session): Promise<void>;
-  /** Every verdict, newest first. */
-  listVerdicts(claimId: string): Promise<VerdictRecord[]>;
+  /** Newest first; with `before`, those with a smaller id. */
+  listVerdicts(claimId: string, before: string | undefined, limit: number): Promise<VerdictRecord[]>;
   readonly models: { claims: Model<ClaimRecord>; verdicts: Model<VerdictRecord> };
 }
 
@@ -114,8 +114,9 @@ export function createClaimStore(connection: Connection): ClaimStore {
     async insertVerdict(verdict, session) {
       await verdicts.insertMany([verdict], { session, lean: true });
     },
-    async listVerdicts(claimId) {
-      return verdicts.find({ claim_id: claimId }, { pending: 0 }).sort({ _id: -1 }).lean<VerdictRecord[]>();
+    async listVerdicts(claimId, before, limit) {
+      const filter = { claim_id: claimId, ...(before === undefined ? {} : { _id: { $lt: before } }) };
+      return verdicts.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit).lean<VerdictRecord[]>();
     },
   };
 }

@@ -105,7 +105,11 @@ export const verdictView = z.object({
 
 export const madeClaimView = z.object({ id: idView('claim'), claim: claimView });
 export const claimListView = z.object({ claims: z.array(claimView), ...countView });
-export const judgedClaimView = z.object({ claim: claimView.extend({ verdicts: z.array(verdictView) }) });
+export const judgedClaimView = z.object({
+  claim: claimView.extend({ verdicts: z.array(verdictView) }),
+  ...countView,
+  more: z.boolean().describe('true where the claim has older verdicts'),
+});
 export const recordedVerdictView = z.object({ verdict: verdictView, claim: claimView });
 export const proposalListView = z.object({ proposals: z.array(claimView.extend({ endorsements: z.int().describe('standing verdicts `true` by other agents') })), ...countView });
 

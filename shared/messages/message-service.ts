@@ -26,9 +26,12 @@ export async function readUnread(ctx: Context, agentId: string, peek: boolean): 
 }
 
 /**
- * What came after a message, read or not: all with a greater id, and all handed out later, which takes in one that was
- * committed late with a smaller id. What is still unread follows and is marked read, so a reader that only ever asks
- * this way misses nothing.
+ * What came after a message, read or not: what was handed out after it, then what is still unread, which is marked read,
+ * so a reader that only ever asks this way misses nothing.
+ *
+ * A message committed late can have been handed out before one with a smaller id. Those with a greater id that were
+ * handed out earlier are given again too, in what room the page has left and at its front, so that the last message of a
+ * page is always one to go on from and a walk comes to its end.
  *
  * @param after a message's id, or `0` for the beginning
  * @throws Refusal `invalid_field` for an id that is no message of the caller's
@@ -39,10 +42,14 @@ export async function readAfter(ctx: Context, agentId: string, after: string, pe
     if (after !== '0' && marker?.to !== agentId) {
       throw new Refusal('invalid_field', 'after is not the id of a message to you; expected one that GET /dm gave you, or 0 for the beginning.', { field: 'after' });
     }
-    const handed = await ctx.messages.listHanded(agentId, marker?.handed === 0 ? { ...marker, handed: Number.MAX_SAFE_INTEGER } : marker, DM_PAGE + 1, session);
-    if (handed.length > DM_PAGE || peek) return cutPage(handed);
-    const fresh = await handOut(ctx, agentId, DM_PAGE - handed.length, session);
-    return { messages: [...handed, ...fresh.messages], more: fresh.more };
+    // A marker that is unread stands behind everything handed out so far.
+    const place = marker?.handed === 0 ? { ...marker, handed: Number.MAX_SAFE_INTEGER } : marker;
+    const later = cutPage(await ctx.messages.listHandedAfter(agentId, place, DM_PAGE + 1, session));
+    const fresh = later.more || peek ? { messages: [], more: later.more } : await handOut(ctx, agentId, DM_PAGE - later.messages.length, session);
+    const onward = [...later.messages, ...fresh.messages];
+    const room = DM_PAGE - onward.length;
+    const earlier = place === undefined || room === 0 ? [] : await ctx.messages.listHandedEarlier(agentId, place, room, session);
+    return { messages: [...earlier, ...onward], more: fresh.more };
   });
 }
 

@@ -19,11 +19,10 @@ export interface MessageStore {
   listUnread(agentId: string, limit: number, session?: Session): Promise<MessageRecord[]>;
   /** Counts at most `most`. */
   countUnread(agentId: string, most: number): Promise<number>;
-  /**
-   * Messages handed out before, in the order of their handing out: all of them, or those whose id is greater than
-   * `after`'s or that were handed out after it.
-   */
-  listHanded(agentId: string, after: MessageRecord | undefined, limit: number, session?: Session): Promise<MessageRecord[]>;
+  /** Messages handed out before, in the order of their handing out; with `after`, those that came later in it. */
+  listHandedAfter(agentId: string, after: MessageRecord | undefined, limit: number, session?: Session): Promise<MessageRecord[]>;
+  /** Messages whose id is greater than a message's although they were handed out before it, in the order of their handing out. */
+  listHandedEarlier(agentId: string, than: MessageRecord, limit: number, session?: Session): Promise<MessageRecord[]>;
   markHanded(messageIds: readonly string[], handed: number, session: Session): Promise<void>;
   readonly models: { messages: Model<MessageRecord> };
 }
@@ -45,10 +44,18 @@ export function createMessageStore(connection: Connection): MessageStore {
     async countUnread(agentId, most) {
       return messages.countDocuments({ to: agentId, handed: 0 }).limit(most).hint('unread');
     },
-    async listHanded(agentId, after, limit, session) {
-      const later = after === undefined ? {} : { $or: [{ _id: { $gt: after._id } }, { handed: { $gt: after.handed } }] };
+    async listHandedAfter(agentId, after, limit, session) {
+      const later = after === undefined ? { handed: { $gt: 0 } } : { $or: [{ handed: { $gt: after.handed } }, { handed: after.handed, _id: { $gt: after._id } }] };
       return messages
-        .find({ to: agentId, handed: { $gt: 0 }, ...later }, null, within(session))
+        .find({ to: agentId, ...later }, null, within(session))
+        .sort({ handed: 1, _id: 1 })
+        .limit(limit)
+        .hint('in_order_of_handing_out')
+        .lean<MessageRecord[]>();
+    },
+    async listHandedEarlier(agentId, than, limit, session) {
+      return messages
+        .find({ to: agentId, _id: { $gt: than._id }, handed: { $gt: 0, $lt: than.handed } }, null, within(session))
         .sort({ handed: 1, _id: 1 })
         .limit(limit)
         .hint('in_order_of_handing_out')

@@ -64,7 +64,7 @@ export async function creditPaidDays(
   const untilMs = addPaidDays(agent.pass_until_ms, nowMs, days);
   if (!(await ctx.agents.movePassEnd(agentId, agent.pass_until_ms, untilMs, [], session))) throw new Error(`agent ${agentId} changed inside its own transaction`);
   if (await ctx.agents.markPaid(agentId, at, session)) {
-    if (agent.ref !== undefined) await ctx.agents.countReferral(agent.ref, 'paying', session);
+    if (agent.ref !== undefined) await ctx.agents.countPayingReferral(agent.ref, session);
   }
   return { source: credit.source, at, kind: 'pass_credit', data: { agent_id: agentId, means: credit.means, ...credit.record, days, pass_until: isoTime(untilMs) } };
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Context } from '../context.ts';
 import { Refusal } from '../errors.ts';
-import { MAX_UNREAD_COUNTED, REFERRAL_THRESHOLD } from '../limits.ts';
+import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED, REFERRAL_THRESHOLD } from '../limits.ts';
 import { idView, isoTimeView } from '../schema.ts';
 import { isFreePeriod, isPassActive, priceCentsPerDay } from './pass.ts';
 
@@ -21,12 +21,16 @@ export const standingView = z.object({
   pass_active: z.boolean(),
   price_usd_per_day: z.number(),
   unread_messages: z.int().describe(`counted up to ${MAX_UNREAD_COUNTED}`),
-  referrals: z.object({ registered: z.int(), paying: z.int(), threshold: z.int() }),
+  referrals: z.object({ registered: z.int().describe(`counted up to ${MAX_REFERRALS_COUNTED}`), paying: z.int(), threshold: z.int() }),
 });
 
 /** What `GET /me` tells an agent about itself. */
 export async function readStanding(ctx: Context, agentId: string): Promise<Standing> {
-  const [agent, unreadMessages] = await Promise.all([ctx.agents.find(agentId), ctx.messages.countUnread(agentId, MAX_UNREAD_COUNTED)]);
+  const [agent, registered, unreadMessages] = await Promise.all([
+    ctx.agents.find(agentId),
+    ctx.agents.countReferred(agentId, MAX_REFERRALS_COUNTED),
+    ctx.messages.countUnread(agentId, MAX_UNREAD_COUNTED),
+  ]);
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.');
   const nowMs = ctx.now();
   return {
@@ -35,6 +39,6 @@ export async function readStanding(ctx: Context, agentId: string): Promise<Stand
     passActive: isPassActive(agent.pass_until_ms, nowMs),
     priceCentsPerDay: priceCentsPerDay(agent.referrals.paying, isFreePeriod(ctx.config.freeUntilMs, nowMs)),
     unreadMessages,
-    referrals: { ...agent.referrals, threshold: REFERRAL_THRESHOLD },
+    referrals: { registered, ...agent.referrals, threshold: REFERRAL_THRESHOLD },
   };
 }

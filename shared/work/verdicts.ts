@@ -1,3 +1,4 @@
+import { isOutage } from '../database.ts';
 import type { BatchRecord } from './work.ts';
 import type { WorkStore } from './work-store.ts';
 
@@ -25,17 +26,17 @@ export function createVerdicts(store: Pick<WorkStore, 'findJudged'>): Verdicts {
 
   async function poll(): Promise<void> {
     polling = true;
-    try {
-      while (waiters.size > 0) {
-        await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    while (waiters.size > 0) {
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      try {
         for (const batch of await store.findJudged([...waiters.keys()])) settle(batch._id, (waiter) => waiter.resolve(batch));
-        for (const [batchId, { deadlineMs }] of waiters) if (performance.now() >= deadlineMs) settle(batchId, (waiter) => waiter.resolve(undefined));
+      } catch (error) {
+        // The batches are stored whatever the database does now: whoever waits goes on to the deadline.
+        if (!isOutage(error)) for (const batchId of [...waiters.keys()]) settle(batchId, (waiter) => waiter.reject(error));
       }
-    } catch (error) {
-      for (const batchId of [...waiters.keys()]) settle(batchId, (waiter) => waiter.reject(error));
-    } finally {
-      polling = false;
+      for (const [batchId, { deadlineMs }] of waiters) if (performance.now() >= deadlineMs) settle(batchId, (waiter) => waiter.resolve(undefined));
     }
+    polling = false;
   }
 
   function settle(batchId: string, how: (waiter: Waiter) => void): void {

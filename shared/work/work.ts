@@ -108,6 +108,9 @@ export const workOrderView = z.object({
   expires_at: unixTime(),
 }).meta({ id: 'WorkOrder' });
 
+/** As it is answered when it is made: the fields themselves, and the record under its name. */
+export const madeWorkOrderView = workOrderView.extend({ order: workOrderView });
+
 export const submissionView = z.object({
   order_id: idView('work_order'),
   status: z.enum([...WORK_STATUSES, 'verifying']),

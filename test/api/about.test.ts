@@ -1,9 +1,8 @@
 import { createHash, createPublicKey, generateKeyPairSync, sign, verify } from 'node:crypto';
-import { createServer } from 'node:http';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { createApp } from '../../api/app.ts';
 import { pathsOf } from '../../api/http/mount.ts';
-import { limitServer, listen } from '../../api/http/server.ts';
+import { createLimitedServer, listen } from '../../api/http/server.ts';
 import { announcementPayload } from '../../shared/announcements/announcement.ts';
 import { readConfig } from '../../shared/config.ts';
 import { openContext } from '../../shared/context.ts';
@@ -194,7 +193,7 @@ describe('what the service says about itself', () => {
   it('goes on saying it while MongoDB is away, and says 503 to what needs it', async () => {
     const env = { MONGODB_URL: 'mongodb://127.0.0.1:9/none', REDIS_URL: inject('redisUrl'), CHALLENGE_SECRET };
     const ctx = openContext(readConfig(env, 'api'), createLog('test', 'silent'));
-    const server = limitServer(createServer(createApp(ctx).express));
+    const server = createLimitedServer(createApp(ctx).express);
     const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`;
     try {
       for (const path of ['/api/v1', '/api/v1/rules', '/api/v1/limits', '/api/v1/contract', ...DOCUMENTS]) expect([path, (await fetch(url + path)).status]).toEqual([path, 200]);

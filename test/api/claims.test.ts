@@ -156,9 +156,11 @@ describe('a claim whose time passed', () => {
     });
     const before = await look();
     expect(before).toMatchObject({ one: 'overdue', overdue: [[late.id, 'overdue']], open: 1, judged: [judged.id], all: ['open', 'judged', 'overdue'], record: { claims: { open: 1, judged: 1, overdue: 1 } } });
-    expect(await moveOverdueClaims(service.ctx)).toBe(1);
-    expect(await look()).toEqual(before);
-    expect(await moveOverdueClaims(service.ctx)).toBe(0);
+    expect((await service.ctx.claims.find(late.id))?.status).toBe('open');
+    for (let run = 0; run < 2; run++) {
+      await moveOverdueClaims(service.ctx);
+      expect(await look()).toEqual(before);
+    }
     expect((await service.ctx.claims.find(late.id))?.status).toBe('overdue');
   });
 
@@ -167,8 +169,7 @@ describe('a claim whose time passed', () => {
     const ids = [(await claim({ resolve_by: nowSeconds() + 10 }, agent)).id, (await claim({ resolve_by: nowSeconds() + 10 }, agent)).id];
     service.advance(10_000);
     expect((await resolve(ids[0] ?? '', 'true', judge(0))).claim.status).toBe('judged');
-    const moved = await Promise.all(Array.from({ length: 10 }, () => moveOverdueClaims(service.ctx)));
-    expect(moved.reduce((sum, some) => sum + some)).toBe(1);
+    await Promise.all(Array.from({ length: 10 }, () => moveOverdueClaims(service.ctx)));
     expect(await recordOf(agent)).toMatchObject({ claims: { open: 0, judged: 1, contested: 0, overdue: 1, accepted: 0 } });
     expect((await resolve(ids[1] ?? '', 'false', judge(0))).claim.status).toBe('judged');
     expect(await recordOf(agent)).toMatchObject({ claims: { open: 0, judged: 2, contested: 0, overdue: 0, accepted: 0 }, verdicts: { true: 1, false: 1, void: 0 } });

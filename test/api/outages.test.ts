@@ -142,8 +142,17 @@ describe('while MongoDB is away', () => {
     if (pid === undefined) throw new Error('MongoDB does not run');
     process.kill(pid, 'SIGSTOP');
     try {
-      // A signal takes a moment to reach every thread.
-      await waitFor('the outage', async () => ((await call(free, 'GET', '/feed')).status === 503 ? true : undefined), LIMIT);
+      // A signal takes a moment to reach every thread; what is asked in that moment is not kept waiting either.
+      await waitFor(
+        'the outage',
+        async () => {
+          const startedMs = performance.now();
+          const { status } = await call(free, 'GET', '/feed');
+          expect(performance.now() - startedMs).toBeLessThan(KNOWN_WITHIN_MS);
+          return status === 503 ? true : undefined;
+        },
+        LIMIT,
+      );
       await Promise.all([expectUnavailable(free, 'GET', '/feed'), expectUnavailable(free, 'POST', '/post', post(token)), expectUnavailable(free, 'GET', '/me', { token }), expectStaticRoutes(free)]);
       // More at once than there are connections.
       await Promise.all(Array.from({ length: 150 }, () => expectUnavailable(free, 'GET', '/claims')));

@@ -198,8 +198,9 @@ describe('the seals over the API', () => {
     const last = await seals.findOne({ _id: count });
     await setStatus({ seq: count - 1 });
     expect((await listSeals()).chain_intact).toBe(true);
-    for (const change of [{ prev_root: 'ab'.repeat(32), signed: false }, { signature: `${'A'.repeat(86)}==` }]) {
-      await seals.updateOne({ _id: count }, { $set: change });
+    const isUnsigned = { signature: 1, pubkey: 1, algo: 1, signed_at: 1 } as const;
+    for (const change of [{ $set: { prev_root: 'ab'.repeat(32), signed: false }, $unset: isUnsigned }, { $set: { signature: `${'A'.repeat(86)}==` } }]) {
+      await seals.updateOne({ _id: count }, change);
       await setStatus({ seq: count - 1 });
       expect((await listSeals()).chain_intact).toBe(false);
       await seals.replaceOne({ _id: count }, { ...last });

@@ -1,8 +1,7 @@
-import { createServer } from 'node:http';
 import { hash } from 'node:crypto';
 import { createApp } from '../../api/app.ts';
 import type { Route } from '../../api/http/route.ts';
-import { limitServer, listen } from '../../api/http/server.ts';
+import { createLimitedServer, listen } from '../../api/http/server.ts';
 import { solvePuzzle } from '../../client/puzzle-solver.ts';
 import { readConfig } from '../../shared/config.ts';
 import { openContext, type Context } from '../../shared/context.ts';
@@ -117,7 +116,7 @@ async function startApi(env: Record<string, string>, log: Log, now: () => number
   const ctx = openContext(readConfig(env, 'api'), log, { now });
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()]);
   const { express, routes } = createApp(ctx);
-  const server = limitServer(createServer(express));
+  const server = createLimitedServer(express);
   const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`;
   const check = createAnswerCheck(routes);
   return { url, ctx, routes, call: (method, path, options = {}) => callService(url, method, path, options, check), close: () => server.close() };

@@ -11,6 +11,8 @@ describe('isOutage', () => {
   it('knows what the driver throws when the server is away, also inside an insert of many and as a cause', () => {
     const outages = [new MongoNetworkError('gone'), new MongoServerError({ message: 'stepping down', code: 10_107 }), new MongoServerError({ message: 'again', errorLabels: ['TransientTransactionError'] })];
     outages.push(...['MongoServerSelectionError', 'MongoPoolClearedError', 'PoolClearedOnNetworkError', 'MongoWaitQueueTimeoutError', 'MongoNotConnectedError', 'MongooseServerSelectionError'].map(named) as never[]);
+    // What Node throws at a write to a socket that the other side has ended, which the driver lets through.
+    outages.push(Object.assign(new Error('This socket has been ended by the other party'), { code: 'EPIPE' }) as never);
     for (const error of outages) {
       expect(isOutage(error), error.name).toBe(true);
       expect(isOutage(inBulk(error)), `${error.name} in a bulk`).toBe(true);

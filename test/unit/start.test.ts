@@ -129,7 +129,7 @@ describe.runIf(process.platform === 'linux')('the whole network, with stand-ins 
       const server = http.createServer((request, response) => { response.statusCode = request.url === '${url}' ? 200 : 404; response.end('{}'); });
       server.listen(Number(process.env.${port}), '127.0.0.1');
       process.on('SIGTERM', () => { fs.appendFileSync(process.env.DATA_DIR + '/stopped', '${port} '); process.exit(0); });`;
-    fs.writeFileSync(path.join(folder, 'api.mjs'), serve('PORT', '/api/v1'));
+    fs.writeFileSync(path.join(folder, 'api.mjs'), serve('PORT', '/api/v1/challenge'));
     fs.writeFileSync(path.join(folder, 'workers.mjs'), serve('OPERATOR_PORT', '/healthz'));
     fs.writeFileSync(
       path.join(folder, 'start.mjs'),
@@ -206,7 +206,7 @@ describe.runIf(process.platform === 'linux')('the whole network, with stand-ins 
     const second = start();
     expect(await second.code).toBe(1);
     expect(second.output()).toBe(`The data folder ${dataDir} is in use by another start (process ${first.process.pid}): stop that one first, or set DATA_DIR to another folder.\n`);
-    expect((await fetch(`http://127.0.0.1:${ports.PORT}/api/v1`)).status).toBe(200);
+    expect((await fetch(`http://127.0.0.1:${ports.PORT}/api/v1/challenge`)).status).toBe(200);
   });
 
   it('starts nothing when a port is taken', async () => {

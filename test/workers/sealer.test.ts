@@ -8,6 +8,7 @@ import { openSealMemory } from '../../shared/ledger/seal-memory.ts';
 import { sequencePending } from '../../shared/ledger/sequencer.ts';
 import { adoptSeal, signSeals } from '../../shared/ledger/signing.ts';
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts';
+import { makeSealJob } from '../../workers/jobs/make-seal.ts';
 import { openLedger, takeBackup, verifyLedger, verifyWholeLedger, type TestLedger } from '../support/ledger.ts';
 
 let ledger: TestLedger;
@@ -104,6 +105,18 @@ describe('the sealer', () => {
     const { seals } = await verifyWholeLedger(ctx, written);
     expect(seals.length).toBeGreaterThanOrEqual(5);
     expect(await extendChain(ctx)).toMatchObject({ seq: seals.length, open: [], intact: true });
+  });
+
+  it('seals what is written by now when it is asked to, also while another is numbering', async () => {
+    ledger = await openLedger();
+    const { ctx } = ledger;
+    const other = await ctx.leases.take('sequencer');
+    const written = await ledger.write(2);
+    const sealing = makeSealJob(ctx);
+    setTimeout(() => void other?.release(), 200);
+    await sealing;
+    await signSeals(ctx);
+    await verifyWholeLedger(ctx, written);
   });
 
   it('refuses a key that others may read', async () => {
