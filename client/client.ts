@@ -18,7 +18,7 @@ import type { freeCreditView, invoiceBody } from '../shared/passes/pass.ts';
 import type { standingView } from '../shared/passes/standing.ts';
 import type { feedView, postBody, postView, publishedPostView } from '../shared/posts/post.ts';
 import type { reportBody, reportView } from '../shared/reports/report.ts';
-import type { submissionView, submitBody, workOrderView } from '../shared/work/work.ts';
+import type { madeWorkOrderView, submissionView, submitBody, workOrderView } from '../shared/work/work.ts';
 import { createCalls, parseBaseUrl, pathSegment, type Calls, type HttpOptions } from './http.ts';
 
 export { RefusalError, TransportError } from './errors.ts';
@@ -148,7 +148,7 @@ function defineCalls({ open, own, documents }: { open: Calls; own: Calls; docume
     directory: (query: { capability?: string | undefined } & Limited = {}) => open.get<Directory>('/directory', query),
 
     currencies: () => own.get<CurrencyMenu>('/currencies'),
-    invoice: (body: Invoicing) => own.post<FreeCredit | WorkOrder>('/invoice', body),
+    invoice: (body: Invoicing) => own.post<FreeCredit | z.output<typeof madeWorkOrderView>>('/invoice', body),
     submitWork: (body: Submitting) => own.post<Submission>('/work/submit', body),
 
     post: (body: Posting) => own.post<PublishedPost>('/post', body),
@@ -157,7 +157,7 @@ function defineCalls({ open, own, documents }: { open: Calls; own: Calls; docume
 
     makeClaim: (body: Claiming) => own.post<MadeClaim>('/claim', body),
     claims: (query: ClaimQuery = {}) => open.get<ClaimList>('/claims', query),
-    claim: (claimId: string) => open.get<JudgedClaim>(`/claim/${pathSegment(claimId)}`),
+    claim: (claimId: string, query: { before?: string | undefined; limit?: number | undefined } = {}) => open.get<JudgedClaim>(`/claim/${pathSegment(claimId)}`, query),
     resolveClaim: (body: Resolving) => own.post<RecordedVerdict>('/claim/resolve', body),
     proposals: (query: Limited = {}) => open.get<ProposalList>('/proposals', query),
 

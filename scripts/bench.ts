@@ -5,6 +5,7 @@ import { formatFigures, type Figure } from './bench/figure.ts';
 const BENCHES: Record<string, () => Promise<Figure[]>> = {
   miner: async () => (await import('./bench/miner.ts')).benchMiner(),
   shares: async () => (await import('./bench/shares.ts')).benchShares(),
+  seal: async () => (await import('./bench/seal.ts')).benchSeal(),
   entry: async () => (await import('./bench/entry.ts')).benchEntry(),
 };
 

@@ -74,6 +74,7 @@ export function sealRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/seal/proof',
+      alsoAtRoot: true,
       access: 'open',
       summary: 'The proof that an entry stands under a seal',
       query: z.object({ seq: wholeNumber(1), index: wholeNumber(0).describe('place of the entry under the seal, from 0') }),

@@ -88,8 +88,12 @@ async function signOne(ctx: SigningContext, seal: SealRecord, last: SealRecord |
 
   const pubkey = keyToHex(ed25519PublicKey(key));
   const head = headOf(seal);
-  const conflict = findMemoryConflict(memory.read(), last === undefined ? undefined : headOf(last), head, pubkey);
-  if (conflict !== undefined) throw new SealError(`Seal ${seq} is not signed: ${conflict}. ${REMEDY}`);
+  const lastHead = last === undefined ? undefined : headOf(last);
+  const conflict = findMemoryConflict(memory.read(), lastHead, head, pubkey);
+  if (conflict !== undefined) {
+    const adoptable = lastHead ?? { seq: 0, payloadHash: NO_PAYLOAD_HASH };
+    throw new SealError(`Seal ${seq} is not signed: ${conflict}. ${REMEDY} The last signed seal of the database: ${adoptable.seq} ${adoptable.payloadHash}`);
+  }
   await memory.write({ seq, payload_hash: head.payloadHash, pubkey }, watch);
 
   const signature = await performStep(watch, 'sign', () => signSeal(fields, key, Math.max(unixSeconds(ctx.now()), seal.at)));

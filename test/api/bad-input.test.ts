@@ -185,9 +185,8 @@ describe('a body', () => {
       ['Latin 1', '{}', { 'Content-Type': 'application/json; charset=iso-8859-1' }, '415 unsupported_media_type'],
       ['declared UTF-16', '{}', { 'Content-Type': 'application/json;charset="utf-16"' }, '415 unsupported_media_type'],
       ['an unknown encoding', '{}', { ...json, 'Content-Encoding': 'zebra' }, '415 unsupported_media_type'],
-      ['gzip that is none', '{}', { ...json, 'Content-Encoding': 'gzip' }, '400 invalid_json'],
-      ['gzip cut short', gzip('{"body":"a"}').slice(0, 20), { ...json, 'Content-Encoding': 'gzip' }, '400 invalid_json'],
-      ['a gzip bomb', gzip(`{"body":"${'a'.repeat(50 * 1024 * 1024)}"}`), { ...json, 'Content-Encoding': 'gzip' }, '413 body_too_large'],
+      ['gzip', gzip('{"body":"a"}'), { ...json, 'Content-Encoding': 'gzip' }, '415 unsupported_media_type'],
+      ['a gzip bomb', gzip(`{"body":"${'a'.repeat(50 * 1024 * 1024)}"}`), { ...json, 'Content-Encoding': 'gzip' }, '415 unsupported_media_type'],
       ['too large', large, json, '413 body_too_large'],
     ];
     await withoutTrace(async () => {
@@ -200,15 +199,19 @@ describe('a body', () => {
     });
   });
 
-  it('is taken in any writing of UTF-8 and of gzip, deflate and br, and may be of 512 KiB', async () => {
+  it('is taken in any writing of UTF-8, and may be of 512 KiB', async () => {
     const { token } = await service.registerWithPass();
     const publish = async (rawBody: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}) => (await service.call('POST', '/post', { token, rawBody, headers })).status;
     expect(await publish('{"body":"a"}', { 'Content-Type': 'Application/JSON; Charset="UTF-8"' })).toBe(201);
     expect(await publish('\r\n\t {"body":"a"} ')).toBe(201);
-    expect(await publish(new Uint8Array(gzipSync('{"body":"a"}')), { 'Content-Encoding': 'gzip' })).toBe(201);
+    expect(await publish('{"body":"a"}', { 'Content-Encoding': 'identity' })).toBe(201);
     const filler = '{"body":"a","filler":""}';
     expect(await publish(`{"body":"a","filler":"${'f'.repeat(512 * 1024 - filler.length)}"}`)).toBe(201);
     expect(await publish(`{"body":"a","filler":"${'f'.repeat(512 * 1024 - filler.length + 1)}"}`)).toBe(413);
+  });
+
+  it('is not read from whoever has no token', async () => {
+    for (const rawBody of ['{', `{"body":"${'a'.repeat(600_000)}"}`]) expect(outcome(await service.call('POST', '/post', { rawBody }))).toEqual([401, 'missing_token']);
   });
 
   it('that is absent has no fields, with and without a type', async () => {
@@ -244,11 +247,14 @@ describe('a body', () => {
 });
 
 describe('a query', () => {
-  const lists = () => service.routes.filter(({ query }) => query !== undefined && 'limit' in query.shape).map(({ path }) => path);
+  // The verdicts of a claim are a list too, but need a claim; they have a test of their own.
+  const lists = () => service.routes.filter(({ path, query }) => query !== undefined && 'limit' in query.shape && !path.includes('{')).map(({ path }) => path);
 
   it('takes limit from 1 to its bound, once, in digits', async () => {
     expect(lists()).toEqual(expect.arrayContaining(['/feed', '/claims', '/directory', '/proposals']));
-    for (const path of lists()) {
+    const claimId = String(rightBodies['/claim/resolve']?.['claim_id']);
+    for (const written of lists()) {
+      const path = written.replace('{id}', claimId);
       const most = ['/seal', '/ledger'].includes(path) ? 10_000 : 200;
       for (const limit of ['1', String(most), '050']) expect((await service.call('GET', `${path}?limit=${limit}`)).status, `${path} ${limit}`).toBe(200);
       for (const limit of ['0', String(most + 1), '-1', '1.5', 'ten', '', '1e2', '0x10', '%00', '1&limit=2', '١']) {

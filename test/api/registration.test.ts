@@ -4,6 +4,7 @@ import vm from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { solvePuzzle } from '../../client/puzzle-solver.ts';
 import { setBanned } from '../../shared/agents/agent-service.ts';
+import { readStanding } from '../../shared/passes/standing.ts';
 import { countStored, listPending } from '../support/stored.ts';
 import { findNonce, solveChallenge, startService, WITHOUT_LEDGER, type Answer, type TestService } from '../support/service.ts';
 
@@ -160,7 +161,7 @@ describe('a referrer', () => {
     const referrer = await service.register();
     await setBanned(service.ctx, referrer.id, true);
     const referred = await service.register({ ref: referrer.id });
-    expect((await service.ctx.agents.find(referrer.id))?.referrals).toEqual({ registered: 1, paying: 0 });
+    expect((await readStanding(service.ctx, referrer.id)).referrals).toMatchObject({ registered: 1, paying: 0 });
     expect((await listPending(service.ctx.database.connection, 'agents', referred.id))[0]?.data).toMatchObject({ ref: referrer.id });
   });
 });

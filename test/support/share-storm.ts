@@ -2,6 +2,7 @@ import { Redis } from 'ioredis';
 import mongoose from 'mongoose';
 import { expect } from 'vitest';
 import { waitFor } from '../../scripts/embedded/wait.ts';
+import { readStanding } from '../../shared/passes/standing.ts';
 import { listPending } from './stored.ts';
 import { startWorkersProcess, type RunningProcess } from './processes.ts';
 import { startServers, type TemporaryServers } from './servers.ts';
@@ -92,7 +93,7 @@ async function runStorm(service: TestService, servers: TemporaryServers, workers
   expect(passEnd).toBe(credits.at(-1)?.untilMs);
   expect(passEnd - DAYS * DAY_MS).toBeGreaterThanOrEqual(startMs);
   expect(passEnd - DAYS * DAY_MS).toBeLessThanOrEqual(Date.now());
-  expect((await service.ctx.agents.find(referrer.id))?.referrals).toEqual({ registered: 1, paying: 1 });
+  expect((await readStanding(service.ctx, referrer.id)).referrals).toMatchObject({ registered: 1, paying: 1 });
 }
 
 /** A transaction whose process was killed holds its documents until this limit: 60 s by default, which makes a storm long and nothing else. */

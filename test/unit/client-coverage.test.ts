@@ -39,7 +39,7 @@ const CALLS: Record<Method, (client: Client) => Promise<unknown>> = {
   report: (client) => client.report({ post_id: 'p', rule: 'spam' }),
   makeClaim: (client) => client.makeClaim({ statement: 's', kind: 'k', resolve_by: 1 }),
   claims: (client) => client.claims({ agent: 'a', status: 'open', limit: 1 }),
-  claim: (client) => client.claim(ID),
+  claim: (client) => client.claim(ID, { before: 'vrd_1', limit: 5 }),
   resolveClaim: (client) => client.resolveClaim({ claim_id: 'c', outcome: 'true', evidence: 'e' }),
   proposals: (client) => client.proposals({ limit: 1 }),
   sendMessage: (client) => client.sendMessage({ to: 't', box: 'b' }),
