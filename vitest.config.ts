@@ -1,8 +1,8 @@
-import { defineConfig } from 'vitest/config';
-import { SummaryReporter } from './test/support/summary-reporter.ts';
+import { defineConfig } from 'vitest/config'
+import { SummaryReporter } from './test/support/summary-reporter.ts'
 
 // Tests that kill processes in the middle of their work take minutes; FAULTS=1 adds them.
-const faults = process.env.FAULTS === '1' ? ['test/faults/**/*.test.ts'] : [];
+const faults = process.env.FAULTS === '1' ? ['test/faults/**/*.test.ts'] : []
 
 export default defineConfig({
   test: {
@@ -15,4 +15,4 @@ export default defineConfig({
     teardownTimeout: 60_000,
     reporters: ['default', new SummaryReporter()],
   },
-});
+})

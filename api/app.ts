@@ -1,40 +1,49 @@
-import express, { type Express } from 'express';
-import type { Context } from '../shared/context.ts';
-import { createAuthenticator } from './http/authenticate.ts';
-import { answerErrors, identifyRequest, mountRoutes, refuseUnknownPath } from './http/mount.ts';
-import type { Route } from './http/route.ts';
-import { aboutRoutes } from './routes/about.ts';
-import { agentRoutes } from './routes/agents.ts';
-import { claimRoutes } from './routes/claims.ts';
-import { documentRoutes } from './routes/documents.ts';
-import { messageRoutes } from './routes/messages.ts';
-import { passRoutes } from './routes/passes.ts';
-import { postRoutes } from './routes/posts.ts';
-import { reportRoutes } from './routes/reports.ts';
-import { sealRoutes } from './routes/seals.ts';
-import { workRoutes } from './routes/work.ts';
+import express, { type Express } from 'express'
+import type { Context } from '../shared/context.ts'
+import { createAuthenticator } from './http/authenticate.ts'
+import { answerErrors, identifyRequest, mountRoutes, refuseUnknownPath } from './http/mount.ts'
+import type { Route } from './http/route.ts'
+import { aboutRoutes } from './routes/about.ts'
+import { agentRoutes } from './routes/agents.ts'
+import { claimRoutes } from './routes/claims.ts'
+import { documentRoutes } from './routes/documents.ts'
+import { messageRoutes } from './routes/messages.ts'
+import { passRoutes } from './routes/passes.ts'
+import { postRoutes } from './routes/posts.ts'
+import { reportRoutes } from './routes/reports.ts'
+import { sealRoutes } from './routes/seals.ts'
+import { workRoutes } from './routes/work.ts'
 
 export interface App {
-  express: Express;
+  express: Express
   /** What is mounted, in order: the route table and the OpenAPI document are made of it. */
-  routes: readonly Route[];
+  routes: readonly Route[]
 }
 
 /** Middleware and routers from top to bottom; listens to nothing. */
 export function createApp(ctx: Context): App {
-  const { challengeSecret } = ctx.config.secrets;
-  if (challengeSecret === undefined) throw new TypeError('"ctx.config" expected a challengeSecret');
-  const authenticator = createAuthenticator(ctx);
-  const routes: Route[] = [...agentRoutes(challengeSecret, authenticator), ...passRoutes(), ...workRoutes(ctx), ...claimRoutes(), ...postRoutes(), ...messageRoutes(), ...reportRoutes(), ...sealRoutes()];
-  routes.unshift(...aboutRoutes(() => routes), ...documentRoutes(() => routes));
+  const { challengeSecret } = ctx.config.secrets
+  if (challengeSecret === undefined) throw new TypeError('"ctx.config" expected a challengeSecret')
+  const authenticator = createAuthenticator(ctx)
+  const routes: Route[] = [
+    ...agentRoutes(challengeSecret, authenticator),
+    ...passRoutes(),
+    ...workRoutes(ctx),
+    ...claimRoutes(),
+    ...postRoutes(),
+    ...messageRoutes(),
+    ...reportRoutes(),
+    ...sealRoutes(),
+  ]
+  routes.unshift(...aboutRoutes(() => routes), ...documentRoutes(() => routes))
 
-  const app = express();
-  app.disable('x-powered-by');
-  app.disable('etag');
-  app.enable('case sensitive routing');
-  app.use(identifyRequest);
-  mountRoutes(app, ctx, authenticator, routes);
-  app.use(refuseUnknownPath);
-  app.use(answerErrors(ctx));
-  return { express: app, routes };
+  const app = express()
+  app.disable('x-powered-by')
+  app.disable('etag')
+  app.enable('case sensitive routing')
+  app.use(identifyRequest)
+  mountRoutes(app, ctx, authenticator, routes)
+  app.use(refuseUnknownPath)
+  app.use(answerErrors(ctx))
+  return { express: app, routes }
 }

@@ -1,132 +1,153 @@
-import type { z } from 'zod';
-import type { contractView } from '../shared/about/contract.ts';
-import type { limitsView } from '../shared/about/limits-page.ts';
-import type { rulesView } from '../shared/about/rules.ts';
-import type { statsView } from '../shared/about/stats.ts';
-import type { agentCardView } from '../shared/agents/agent-card.ts';
-import type { agentListing, directoryView, ownProfileView, profileBody, profileView, registerBody, registrationView, rotateBody, rotationView } from '../shared/agents/agent.ts';
-import type { challengeView } from '../shared/agents/challenge.ts';
-import type { announcementView } from '../shared/announcements/announcement.ts';
-import type { claimBody, claimListView, ClaimStatus, claimView, judgedClaimView, madeClaimView, proposalListView, recordedVerdictView, resolveBody, verdictView } from '../shared/claims/claim.ts';
-import type { JsonValue } from '../shared/crypto/canonical-json.ts';
-import type { LedgerEntry, Receipt } from '../shared/crypto/receipt.ts';
-import type { Seal } from '../shared/crypto/seal-payload.ts';
-import type { proofView } from '../shared/ledger/proofs.ts';
-import type { dmBody, messagePageView, messageView, sentMessageView } from '../shared/messages/message.ts';
-import type { currencyMenuView } from '../shared/passes/currencies.ts';
-import type { freeCreditView, invoiceBody } from '../shared/passes/pass.ts';
-import type { standingView } from '../shared/passes/standing.ts';
-import type { feedView, postBody, postView, publishedPostView } from '../shared/posts/post.ts';
-import type { reportBody, reportView } from '../shared/reports/report.ts';
-import type { madeWorkOrderView, submissionView, submitBody, workOrderView } from '../shared/work/work.ts';
-import { createCalls, parseBaseUrl, pathSegment, type Calls, type HttpOptions } from './http.ts';
+import type { z } from 'zod'
+import type { contractView } from '../shared/about/contract.ts'
+import type { limitsView } from '../shared/about/limits-page.ts'
+import type { rulesView } from '../shared/about/rules.ts'
+import type { statsView } from '../shared/about/stats.ts'
+import type { agentCardView } from '../shared/agents/agent-card.ts'
+import type {
+  agentListing,
+  directoryView,
+  ownProfileView,
+  profileBody,
+  profileView,
+  registerBody,
+  registrationView,
+  rotateBody,
+  rotationView,
+} from '../shared/agents/agent.ts'
+import type { challengeView } from '../shared/agents/challenge.ts'
+import type { announcementView } from '../shared/announcements/announcement.ts'
+import type {
+  claimBody,
+  claimListView,
+  ClaimStatus,
+  claimView,
+  judgedClaimView,
+  madeClaimView,
+  proposalListView,
+  recordedVerdictView,
+  resolveBody,
+  verdictView,
+} from '../shared/claims/claim.ts'
+import type { JsonValue } from '../shared/crypto/canonical-json.ts'
+import type { LedgerEntry, Receipt } from '../shared/crypto/receipt.ts'
+import type { Seal } from '../shared/crypto/seal-payload.ts'
+import type { proofView } from '../shared/ledger/proofs.ts'
+import type { dmBody, messagePageView, messageView, sentMessageView } from '../shared/messages/message.ts'
+import type { currencyMenuView } from '../shared/passes/currencies.ts'
+import type { freeCreditView, invoiceBody } from '../shared/passes/pass.ts'
+import type { standingView } from '../shared/passes/standing.ts'
+import type { feedView, postBody, postView, publishedPostView } from '../shared/posts/post.ts'
+import type { reportBody, reportView } from '../shared/reports/report.ts'
+import type { madeWorkOrderView, submissionView, submitBody, workOrderView } from '../shared/work/work.ts'
+import { createCalls, parseBaseUrl, pathSegment, type Calls, type HttpOptions } from './http.ts'
 
-export { RefusalError, TransportError } from './errors.ts';
-export type { Answer } from './http.ts';
-export type ClientOptions = HttpOptions;
+export { RefusalError, TransportError } from './errors.ts'
+export type { Answer } from './http.ts'
+export type ClientOptions = HttpOptions
 
 // What is sent and what comes, from the service's own schemas: types alone, none of its code is loaded.
 
-export type Registering = z.input<typeof registerBody>;
-export type Rotating = z.input<typeof rotateBody>;
-export type ProfileChange = z.input<typeof profileBody>;
-export type Invoicing = z.input<typeof invoiceBody>;
-export type Submitting = z.input<typeof submitBody>;
-export type Posting = z.input<typeof postBody>;
-export type Claiming = z.input<typeof claimBody>;
-export type Resolving = z.input<typeof resolveBody>;
-export type Sending = z.input<typeof dmBody>;
-export type Reporting = z.input<typeof reportBody>;
+export type Registering = z.input<typeof registerBody>
+export type Rotating = z.input<typeof rotateBody>
+export type ProfileChange = z.input<typeof profileBody>
+export type Invoicing = z.input<typeof invoiceBody>
+export type Submitting = z.input<typeof submitBody>
+export type Posting = z.input<typeof postBody>
+export type Claiming = z.input<typeof claimBody>
+export type Resolving = z.input<typeof resolveBody>
+export type Sending = z.input<typeof dmBody>
+export type Reporting = z.input<typeof reportBody>
 
-export type Challenge = z.output<typeof challengeView>;
-export type Registration = z.output<typeof registrationView>;
-export type Rotation = z.output<typeof rotationView>;
-export type AgentListing = z.output<typeof agentListing>;
-export type Profile = z.output<typeof profileView>;
-export type OwnProfile = z.output<typeof ownProfileView>;
-export type AgentCard = z.output<typeof agentCardView>;
-export type Directory = z.output<typeof directoryView>;
-export type Standing = z.output<typeof standingView>;
-export type CurrencyMenu = z.output<typeof currencyMenuView>;
-export type FreeCredit = z.output<typeof freeCreditView>;
-export type WorkOrder = z.output<typeof workOrderView>;
-export type Submission = z.output<typeof submissionView>;
-export type Post = z.output<typeof postView>;
-export type PublishedPost = z.output<typeof publishedPostView>;
-export type Feed = z.output<typeof feedView>;
-export type Claim = z.output<typeof claimView>;
-export type Verdict = z.output<typeof verdictView>;
-export type MadeClaim = z.output<typeof madeClaimView>;
-export type ClaimList = z.output<typeof claimListView>;
-export type JudgedClaim = z.output<typeof judgedClaimView>;
-export type RecordedVerdict = z.output<typeof recordedVerdictView>;
-export type ProposalList = z.output<typeof proposalListView>;
-export type Message = z.output<typeof messageView>;
-export type SentMessage = z.output<typeof sentMessageView>;
-export type MessagePage = z.output<typeof messagePageView>;
-export type Report = z.output<typeof reportView>;
-export type Rules = z.output<typeof rulesView>;
-export type Limits = z.output<typeof limitsView>;
-export type Contract = z.output<typeof contractView>;
-export type Stats = z.output<typeof statsView>;
-export type Announcement = z.output<typeof announcementView>;
-export type SealProof = z.output<typeof proofView>;
-export type { LedgerEntry, Receipt, Seal };
+export type Challenge = z.output<typeof challengeView>
+export type Registration = z.output<typeof registrationView>
+export type Rotation = z.output<typeof rotationView>
+export type AgentListing = z.output<typeof agentListing>
+export type Profile = z.output<typeof profileView>
+export type OwnProfile = z.output<typeof ownProfileView>
+export type AgentCard = z.output<typeof agentCardView>
+export type Directory = z.output<typeof directoryView>
+export type Standing = z.output<typeof standingView>
+export type CurrencyMenu = z.output<typeof currencyMenuView>
+export type FreeCredit = z.output<typeof freeCreditView>
+export type WorkOrder = z.output<typeof workOrderView>
+export type Submission = z.output<typeof submissionView>
+export type Post = z.output<typeof postView>
+export type PublishedPost = z.output<typeof publishedPostView>
+export type Feed = z.output<typeof feedView>
+export type Claim = z.output<typeof claimView>
+export type Verdict = z.output<typeof verdictView>
+export type MadeClaim = z.output<typeof madeClaimView>
+export type ClaimList = z.output<typeof claimListView>
+export type JudgedClaim = z.output<typeof judgedClaimView>
+export type RecordedVerdict = z.output<typeof recordedVerdictView>
+export type ProposalList = z.output<typeof proposalListView>
+export type Message = z.output<typeof messageView>
+export type SentMessage = z.output<typeof sentMessageView>
+export type MessagePage = z.output<typeof messagePageView>
+export type Report = z.output<typeof reportView>
+export type Rules = z.output<typeof rulesView>
+export type Limits = z.output<typeof limitsView>
+export type Contract = z.output<typeof contractView>
+export type Stats = z.output<typeof statsView>
+export type Announcement = z.output<typeof announcementView>
+export type SealProof = z.output<typeof proofView>
+export type { LedgerEntry, Receipt, Seal }
 
 // The views of these routes are not among the service's shared schemas.
 
 export interface RouteTable {
-  name: string;
-  version: number;
-  protocol_version: number;
-  api_base: string;
-  routes: { method: string; path: string; also_at: string | null; needs: string; summary: string }[];
-  count: number;
+  name: string
+  version: number
+  protocol_version: number
+  api_base: string
+  routes: { method: string; path: string; also_at: string | null; needs: string; summary: string }[]
+  count: number
 }
 
 export interface AnnouncementList {
-  announcements: Announcement[];
-  count: number;
-  how_to_verify: string[];
+  announcements: Announcement[]
+  count: number
+  how_to_verify: string[]
 }
 
 export interface SealList {
-  seals: Seal[];
-  count: number;
+  seals: Seal[]
+  count: number
   /** True where the chain has more seals than this list. */
-  truncated: boolean;
-  unsigned_seqs: number[];
+  truncated: boolean
+  unsigned_seqs: number[]
   /** What the service says of itself; seal-verify.mjs says it without trusting it. */
-  chain_intact: boolean;
-  verified_to_seq: number;
+  chain_intact: boolean
+  verified_to_seq: number
   /** Unix seconds. */
-  walked_at: number | null;
-  what_this_is: string;
-  honest_limit: string;
-  verify: string;
+  walked_at: number | null
+  what_this_is: string
+  honest_limit: string
+  verify: string
 }
 
 export interface Ledger {
-  entries: LedgerEntry[];
-  count: number;
+  entries: LedgerEntry[]
+  count: number
 }
 
 export interface Vectors {
-  valid: Record<string, JsonValue>;
-  invalid: Record<string, JsonValue>;
-  count: number;
+  valid: Record<string, JsonValue>
+  invalid: Record<string, JsonValue>
+  count: number
 }
 
 /** An OpenAPI 3.1 document; what stands in its parts is that standard's. */
 export interface OpenApi {
-  openapi: string;
-  info: { title: string; version: string };
-  paths: Record<string, unknown>;
-  components: Record<string, unknown>;
+  openapi: string
+  info: { title: string; version: string }
+  paths: Record<string, unknown>
+  components: Record<string, unknown>
 }
 
-type Limited = { limit?: number | undefined };
-export type ClaimQuery = { agent?: string | undefined; status?: ClaimStatus | undefined } & Limited;
+type Limited = { limit?: number | undefined }
+export type ClaimQuery = { agent?: string | undefined; status?: ClaimStatus | undefined } & Limited
 
 /** One line for each route: `open` sends no token, `own` sends the agent's, `documents` asks for what is no answer with `ok`. */
 function defineCalls({ open, own, documents }: { open: Calls; own: Calls; documents: Calls }) {
@@ -157,7 +178,8 @@ function defineCalls({ open, own, documents }: { open: Calls; own: Calls; docume
 
     makeClaim: (body: Claiming) => own.post<MadeClaim>('/claim', body),
     claims: (query: ClaimQuery = {}) => open.get<ClaimList>('/claims', query),
-    claim: (claimId: string, query: { before?: string | undefined; limit?: number | undefined } = {}) => open.get<JudgedClaim>(`/claim/${pathSegment(claimId)}`, query),
+    claim: (claimId: string, query: { before?: string | undefined; limit?: number | undefined } = {}) =>
+      open.get<JudgedClaim>(`/claim/${pathSegment(claimId)}`, query),
     resolveClaim: (body: Resolving) => own.post<RecordedVerdict>('/claim/resolve', body),
     proposals: (query: Limited = {}) => open.get<ProposalList>('/proposals', query),
 
@@ -171,14 +193,14 @@ function defineCalls({ open, own, documents }: { open: Calls; own: Calls; docume
     ledger: (query: { from_id?: number | undefined } & Limited = {}) => open.get<Ledger>('/ledger', query),
     receipt: (recordId: string) => open.get<Omit<Receipt, 'ok'>>(`/receipt/${pathSegment(recordId)}`),
     vectors: () => open.get<Vectors>('/vectors'),
-  };
+  }
 }
 
 /** One method for each route of the service. */
 export interface Client extends ReturnType<typeof defineCalls> {
-  readonly baseUrl: string;
+  readonly baseUrl: string
   /** The same client with other options, such as the token that a registration gave. */
-  with(changes: Partial<ClientOptions>): Client;
+  with(changes: Partial<ClientOptions>): Client
 }
 
 /**
@@ -199,7 +221,7 @@ export function createClient(options: ClientOptions): Client {
     ...defineCalls({ ...createCalls(options), documents: createCalls({ ...options, fetch: fetchDocuments(options.fetch) }).open }),
     baseUrl: parseBaseUrl(options.baseUrl),
     with: (changes) => createClient({ ...options, ...changes }),
-  };
+  }
 }
 
 /**
@@ -208,13 +230,13 @@ export function createClient(options: ClientOptions): Client {
  */
 function fetchDocuments(send: typeof globalThis.fetch = globalThis.fetch): typeof globalThis.fetch {
   return async (input, init) => {
-    const response = await send(input, init);
-    return response.ok && response.body !== null ? new Response(ReadableStream.from(asAnswer(response.body)), response) : response;
-  };
+    const response = await send(input, init)
+    return response.ok && response.body !== null ? new Response(ReadableStream.from(asAnswer(response.body)), response) : response
+  }
 }
 
 async function* asAnswer(document: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
-  yield Buffer.from('{"ok":true,"document":');
-  yield* document;
-  yield Buffer.from('}');
+  yield Buffer.from('{"ok":true,"document":')
+  yield* document
+  yield Buffer.from('}')
 }

@@ -1,8 +1,8 @@
 /** The body of a refusal, as the service sent it. */
-export type RefusalBody = { ok: false; error: string; message: string; field?: string };
+export type RefusalBody = { ok: false; error: string; message: string; field?: string }
 
 /** Codes of status 503 that waiting does not change: the operator would have to. */
-const SETTLED_CODES = new Set(['currency_not_configured']);
+const SETTLED_CODES = new Set(['currency_not_configured'])
 
 /**
  * The service answered, and said no.
@@ -14,22 +14,22 @@ const SETTLED_CODES = new Set(['currency_not_configured']);
  * - `mayPass`: the same call may succeed later
  */
 export class RefusalError extends Error {
-  override readonly name = 'RefusalError';
-  readonly status: number;
-  readonly error: string;
-  readonly field: string | undefined;
-  readonly retryAfterSeconds: number | undefined;
-  readonly body: RefusalBody;
-  readonly mayPass: boolean;
+  override readonly name = 'RefusalError'
+  readonly status: number
+  readonly error: string
+  readonly field: string | undefined
+  readonly retryAfterSeconds: number | undefined
+  readonly body: RefusalBody
+  readonly mayPass: boolean
 
   constructor(status: number, body: RefusalBody, retryAfterSeconds?: number) {
-    super(body.message);
-    this.status = status;
-    this.error = body.error;
-    this.field = body.field;
-    this.retryAfterSeconds = retryAfterSeconds;
-    this.body = body;
-    this.mayPass = status >= 500 && !SETTLED_CODES.has(body.error);
+    super(body.message)
+    this.status = status
+    this.error = body.error
+    this.field = body.field
+    this.retryAfterSeconds = retryAfterSeconds
+    this.body = body
+    this.mayPass = status >= 500 && !SETTLED_CODES.has(body.error)
   }
 }
 
@@ -39,7 +39,7 @@ export class RefusalError extends Error {
  * - `cut_off`: an answer that broke off
  * - `bad_answer`: an answer that is not this service's: not JSON, not an object with `ok`, or a redirection
  */
-export type TransportErrorKind = 'unreachable' | 'timeout' | 'cut_off' | 'bad_answer';
+export type TransportErrorKind = 'unreachable' | 'timeout' | 'cut_off' | 'bad_answer'
 
 /**
  * No answer of the service came.
@@ -49,24 +49,31 @@ export type TransportErrorKind = 'unreachable' | 'timeout' | 'cut_off' | 'bad_an
  * - `mayPass`: the same call may succeed later
  */
 export class TransportError extends Error {
-  override readonly name = 'TransportError';
-  readonly kind: TransportErrorKind;
-  readonly status: number | undefined;
-  readonly retryAfterSeconds: number | undefined;
-  readonly mayHaveArrived: boolean;
-  readonly mayPass: boolean;
+  override readonly name = 'TransportError'
+  readonly kind: TransportErrorKind
+  readonly status: number | undefined
+  readonly retryAfterSeconds: number | undefined
+  readonly mayHaveArrived: boolean
+  readonly mayPass: boolean
 
-  constructor(kind: TransportErrorKind, message: string, options: { status?: number; retryAfterSeconds?: number | undefined; mayHaveArrived: boolean; cause?: unknown }) {
-    super(options.mayHaveArrived ? `${message} What it asked for may have been done all the same.` : message, options.cause === undefined ? undefined : { cause: options.cause });
-    this.kind = kind;
-    this.status = options.status;
-    this.retryAfterSeconds = options.retryAfterSeconds;
-    this.mayHaveArrived = options.mayHaveArrived;
-    this.mayPass = kind !== 'bad_answer' || options.status === undefined || options.status >= 500;
+  constructor(
+    kind: TransportErrorKind,
+    message: string,
+    options: { status?: number; retryAfterSeconds?: number | undefined; mayHaveArrived: boolean; cause?: unknown },
+  ) {
+    super(
+      options.mayHaveArrived ? `${message} What it asked for may have been done all the same.` : message,
+      options.cause === undefined ? undefined : { cause: options.cause },
+    )
+    this.kind = kind
+    this.status = options.status
+    this.retryAfterSeconds = options.retryAfterSeconds
+    this.mayHaveArrived = options.mayHaveArrived
+    this.mayPass = kind !== 'bad_answer' || options.status === undefined || options.status >= 500
   }
 }
 
 /** Whether this is an error after which the same call is worth another try, and how long the service asked to wait. */
 export function isPassing(error: unknown): error is RefusalError | TransportError {
-  return (error instanceof RefusalError || error instanceof TransportError) && error.mayPass;
+  return (error instanceof RefusalError || error instanceof TransportError) && error.mayPass
 }

@@ -1,41 +1,41 @@
-import { setTimeout as wait } from 'node:timers/promises';
-import { RefusalError, TransportError, isPassing, type RefusalBody } from './errors.ts';
+import { setTimeout as wait } from 'node:timers/promises'
+import { RefusalError, TransportError, isPassing, type RefusalBody } from './errors.ts'
 
 export interface HttpOptions {
   /** Where the service is, such as `https://example.org` or `http://127.0.0.1:3000`; the API base path is added. */
-  baseUrl: string;
+  baseUrl: string
   /** Sent with the calls that need one, and with no other. */
-  token?: string | undefined;
+  token?: string | undefined
   /** In place of the platform's, for a proxy for example. */
-  fetch?: typeof globalThis.fetch;
+  fetch?: typeof globalThis.fetch
   /** For one whole answer; 30 000 when absent. */
-  timeoutMs?: number;
+  timeoutMs?: number
   /** Ends every call under way; they reject with the signal's reason. */
-  signal?: AbortSignal | undefined;
+  signal?: AbortSignal | undefined
 }
 
 /** A good answer, unchanged. */
-export type Answer<View extends object> = { ok: true } & View;
+export type Answer<View extends object> = { ok: true } & View
 
 /** Undefined values are left out. */
-export type Query = Readonly<Record<string, string | number | undefined>>;
+export type Query = Readonly<Record<string, string | number | undefined>>
 
 /** The calls of one kind: with the token, or without it. */
 export interface Calls {
   /** A GET, which is tried again after a 503 that says when, at most twice and 10 s each. */
-  get<View extends object>(path: string, query?: Query): Promise<Answer<View>>;
+  get<View extends object>(path: string, query?: Query): Promise<Answer<View>>
   /** A GET with an effect, sent once. */
-  take<View extends object>(path: string, query?: Query): Promise<Answer<View>>;
+  take<View extends object>(path: string, query?: Query): Promise<Answer<View>>
   /** Sent once, whatever happens. */
-  post<View extends object>(path: string, body?: object): Promise<Answer<View>>;
+  post<View extends object>(path: string, body?: object): Promise<Answer<View>>
 }
 
-const API_BASE = '/api/v1';
-const TIMEOUT_MS = 30_000;
-const MAX_REPEATS = 2;
-const MAX_RETRY_AFTER_SECONDS = 10;
+const API_BASE = '/api/v1'
+const TIMEOUT_MS = 30_000
+const MAX_REPEATS = 2
+const MAX_RETRY_AFTER_SECONDS = 10
 /** A connection that was never made carries no request. */
-const NEVER_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT']);
+const NEVER_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'])
 
 /**
  * The base URL without a slash at its end and without the API base path.
@@ -43,34 +43,40 @@ const NEVER_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNRE
  * @throws Error with a sentence for whoever typed it
  */
 export function parseBaseUrl(text: string): string {
-  const url = URL.parse(text);
+  const url = URL.parse(text)
   // The text is left out where it holds a password.
-  if (url !== null && (url.username !== '' || url.password !== '')) throw new Error('"baseUrl" expected a URL without a user name and password');
+  if (url !== null && (url.username !== '' || url.password !== ''))
+    throw new Error('"baseUrl" expected a URL without a user name and password')
   if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
-    throw new Error(`"baseUrl" expected a URL such as http://127.0.0.1:3000, got ${JSON.stringify(text)}`);
+    throw new Error(`"baseUrl" expected a URL such as http://127.0.0.1:3000, got ${JSON.stringify(text)}`)
   }
-  return url.origin + url.pathname.replace(/\/+$/, '').replace(/\/api\/v1$/, '');
+  return url.origin + url.pathname.replace(/\/+$/, '').replace(/\/api\/v1$/, '')
 }
 
 /** One element of a path, escaped. Throws on text that no path can carry as one element. */
 export function pathSegment(text: string): string {
-  if (text === '' || text === '.' || text === '..' || !text.isWellFormed()) throw new Error(`${JSON.stringify(text)} cannot be an id`);
-  return encodeURIComponent(text);
+  if (text === '' || text === '.' || text === '..' || !text.isWellFormed()) throw new Error(`${JSON.stringify(text)} cannot be an id`)
+  return encodeURIComponent(text)
 }
 
 /** Calls on the service. They reject with RefusalError, TransportError, or the reason of `options.signal`. */
 export function createCalls(options: HttpOptions): { open: Calls; own: Calls } {
-  const base = parseBaseUrl(options.baseUrl) + API_BASE;
-  const { fetch: send = globalThis.fetch, timeoutMs = TIMEOUT_MS, signal } = options;
+  const base = parseBaseUrl(options.baseUrl) + API_BASE
+  const { fetch: send = globalThis.fetch, timeoutMs = TIMEOUT_MS, signal } = options
 
-  async function callOnce<View extends object>(method: 'GET' | 'POST', url: string, token: string | undefined, body: object | undefined): Promise<Answer<View>> {
-    signal?.throwIfAborted();
-    const timeout = AbortSignal.timeout(timeoutMs);
-    const headers: Record<string, string> = { Accept: 'application/json' };
-    if (token !== undefined) headers['Authorization'] = `Bearer ${token}`;
-    if (body !== undefined) headers['Content-Type'] = 'application/json';
-    let response: Response | undefined;
-    let text: string;
+  async function callOnce<View extends object>(
+    method: 'GET' | 'POST',
+    url: string,
+    token: string | undefined,
+    body: object | undefined,
+  ): Promise<Answer<View>> {
+    signal?.throwIfAborted()
+    const timeout = AbortSignal.timeout(timeoutMs)
+    const headers: Record<string, string> = { Accept: 'application/json' }
+    if (token !== undefined) headers['Authorization'] = `Bearer ${token}`
+    if (body !== undefined) headers['Content-Type'] = 'application/json'
+    let response: Response | undefined
+    let text: string
     try {
       response = await send(url, {
         method,
@@ -78,23 +84,23 @@ export function createCalls(options: HttpOptions): { open: Calls; own: Calls } {
         redirect: 'manual', // a token is for the service it was made for
         signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      });
-      text = await response.text();
+      })
+      text = await response.text()
     } catch (error) {
-      signal?.throwIfAborted();
-      throw toTransportError(error, { method, url, status: response?.status, timedOut: timeout.aborted, timeoutMs });
+      signal?.throwIfAborted()
+      throw toTransportError(error, { method, url, status: response?.status, timedOut: timeout.aborted, timeoutMs })
     }
-    return readAnswer<View>(response, text, method, url);
+    return readAnswer<View>(response, text, method, url)
   }
 
   async function callRepeating<View extends object>(url: string, token: string | undefined): Promise<Answer<View>> {
     for (let repeats = 0; ; repeats++) {
       try {
-        return await callOnce<View>('GET', url, token, undefined);
+        return await callOnce<View>('GET', url, token, undefined)
       } catch (error) {
-        const seconds = isPassing(error) && error.status === 503 ? error.retryAfterSeconds : undefined;
-        if (seconds === undefined || seconds > MAX_RETRY_AFTER_SECONDS || repeats === MAX_REPEATS) throw error;
-        await pause(seconds * 1000, signal);
+        const seconds = isPassing(error) && error.status === 503 ? error.retryAfterSeconds : undefined
+        if (seconds === undefined || seconds > MAX_RETRY_AFTER_SECONDS || repeats === MAX_REPEATS) throw error
+        await pause(seconds * 1000, signal)
       }
     }
   }
@@ -103,83 +109,93 @@ export function createCalls(options: HttpOptions): { open: Calls; own: Calls } {
     get: (path, query) => callRepeating(base + path + formatQuery(query), token),
     take: (path, query) => callOnce('GET', base + path + formatQuery(query), token, undefined),
     post: (path, body = {}) => callOnce('POST', base + path, token, body),
-  });
-  return { open: callsWith(undefined), own: callsWith(options.token) };
+  })
+  return { open: callsWith(undefined), own: callsWith(options.token) }
 }
 
 /** Waits. Rejects with the signal's own reason when it is aborted. */
 export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   try {
-    await wait(ms, undefined, signal === undefined ? {} : { signal });
+    await wait(ms, undefined, signal === undefined ? {} : { signal })
   } catch (error) {
-    signal?.throwIfAborted();
-    throw error;
+    signal?.throwIfAborted()
+    throw error
   }
 }
 
 function formatQuery(query: Query = {}): string {
-  const text = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) if (value !== undefined) text.set(name, String(value));
-  return text.size === 0 ? '' : `?${text}`;
+  const text = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) text.set(name, String(value))
+  return text.size === 0 ? '' : `?${text}`
 }
 
 function readAnswer<View extends object>(response: Response, text: string, method: string, url: string): Answer<View> {
-  const { status } = response;
-  const retryAfterSeconds = readRetryAfter(response.headers.get('Retry-After'));
-  const value = parseJson(text);
-  if (isRefusal(value) && status >= 400) throw new RefusalError(status, value, retryAfterSeconds);
-  if (response.ok && isObject(value) && value['ok'] === true) return value as Answer<View>;
-  const location = response.headers.get('Location');
-  const what = status >= 300 && status < 400 ? `leads to ${location ?? 'another address'}; use the address of the service itself` : `was answered with ${describe(text)}`;
-  throw new TransportError('bad_answer', `${method} ${url} ${what} (HTTP ${status}).`, { status, retryAfterSeconds, mayHaveArrived: method === 'POST' && (response.ok || status >= 500) });
+  const { status } = response
+  const retryAfterSeconds = readRetryAfter(response.headers.get('Retry-After'))
+  const value = parseJson(text)
+  if (isRefusal(value) && status >= 400) throw new RefusalError(status, value, retryAfterSeconds)
+  if (response.ok && isObject(value) && value['ok'] === true) return value as Answer<View>
+  const location = response.headers.get('Location')
+  const what =
+    status >= 300 && status < 400
+      ? `leads to ${location ?? 'another address'}; use the address of the service itself`
+      : `was answered with ${describe(text)}`
+  throw new TransportError('bad_answer', `${method} ${url} ${what} (HTTP ${status}).`, {
+    status,
+    retryAfterSeconds,
+    mayHaveArrived: method === 'POST' && (response.ok || status >= 500),
+  })
 }
 
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(text)
   } catch {
-    return undefined; // readAnswer says what came instead
+    return undefined // readAnswer says what came instead
   }
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 function isRefusal(value: unknown): value is RefusalBody {
-  return isObject(value) && value['ok'] === false && typeof value['error'] === 'string' && typeof value['message'] === 'string';
+  return isObject(value) && value['ok'] === false && typeof value['error'] === 'string' && typeof value['message'] === 'string'
 }
 
 function describe(text: string): string {
-  if (text === '') return 'nothing';
-  const start = text.slice(0, 60).replace(/\s+/g, ' ').trim();
-  return `something that is not this service's answer: ${JSON.stringify(start)}`;
+  if (text === '') return 'nothing'
+  const start = text.slice(0, 60).replace(/\s+/g, ' ').trim()
+  return `something that is not this service's answer: ${JSON.stringify(start)}`
 }
 
 /** RFC 9110 section 10.2.3: a number of seconds, or a date. */
 function readRetryAfter(text: string | null): number | undefined {
-  if (text === null) return undefined;
-  if (/^\d{1,9}$/.test(text)) return Number(text);
-  const atMs = Date.parse(text);
-  return Number.isNaN(atMs) ? undefined : Math.max(0, (atMs - Date.now()) / 1000);
+  if (text === null) return undefined
+  if (/^\d{1,9}$/.test(text)) return Number(text)
+  const atMs = Date.parse(text)
+  return Number.isNaN(atMs) ? undefined : Math.max(0, (atMs - Date.now()) / 1000)
 }
 
-function toTransportError(error: unknown, call: { method: string; url: string; status: number | undefined; timedOut: boolean; timeoutMs: number }): TransportError {
-  const { method, url, status, timedOut, timeoutMs } = call;
-  const reason = findReason(error);
+function toTransportError(
+  error: unknown,
+  call: { method: string; url: string; status: number | undefined; timedOut: boolean; timeoutMs: number },
+): TransportError {
+  const { method, url, status, timedOut, timeoutMs } = call
+  const reason = findReason(error)
   const options = {
     mayHaveArrived: method === 'POST' && (timedOut || !NEVER_SENT.has(reason.code ?? '')),
     cause: error,
     ...(status === undefined ? {} : { status }),
-  };
-  if (timedOut) return new TransportError('timeout', `${method} ${url} was not answered within ${timeoutMs / 1000} s.`, options);
-  if (status !== undefined) return new TransportError('cut_off', `The answer to ${method} ${url} broke off (${reason.text}).`, options);
-  return new TransportError('unreachable', `${method} ${url} could not be reached (${reason.text}).`, options);
+  }
+  if (timedOut) return new TransportError('timeout', `${method} ${url} was not answered within ${timeoutMs / 1000} s.`, options)
+  if (status !== undefined) return new TransportError('cut_off', `The answer to ${method} ${url} broke off (${reason.text}).`, options)
+  return new TransportError('unreachable', `${method} ${url} could not be reached (${reason.text}).`, options)
 }
 
 /** fetch says "fetch failed" and has what happened in `cause`, which may itself be a list of attempts. */
 function findReason(error: unknown): { text: string; code: string | undefined } {
-  if (!(error instanceof Error)) return { text: String(error), code: undefined };
-  if (error instanceof AggregateError && error.errors.length > 0) return findReason(error.errors[0]);
-  if (error.cause instanceof Error) return findReason(error.cause);
-  const { code } = error as NodeJS.ErrnoException;
-  return { text: error.message || (code ?? error.name), code };
+  if (!(error instanceof Error)) return { text: String(error), code: undefined }
+  if (error instanceof AggregateError && error.errors.length > 0) return findReason(error.errors[0])
+  if (error.cause instanceof Error) return findReason(error.cause)
+  const { code } = error as NodeJS.ErrnoException
+  return { text: error.message || (code ?? error.name), code }
 }

@@ -1,9 +1,9 @@
-import { isUtf8 } from 'node:buffer';
-import type { AgentCard, Answer, Client, Message, MessagePage, SentMessage } from './client.ts';
-import { RefusalError, TransportError } from './errors.ts';
-import { readPrivateFile, writePrivateFile } from './private-file.ts';
-import { openBox, sealBox, SealedBoxError } from './sealed-box.ts';
-import type { Identity } from './token-file.ts';
+import { isUtf8 } from 'node:buffer'
+import type { AgentCard, Answer, Client, Message, MessagePage, SentMessage } from './client.ts'
+import { RefusalError, TransportError } from './errors.ts'
+import { readPrivateFile, writePrivateFile } from './private-file.ts'
+import { openBox, sealBox, SealedBoxError } from './sealed-box.ts'
+import type { Identity } from './token-file.ts'
 
 /**
  * The service hands out the keys that messages are sealed to, so an operator who shows a false one could stand in the
@@ -13,34 +13,34 @@ import type { Identity } from './token-file.ts';
  */
 
 /** An agent's identity with its pair of message keys; its public half stands on its card. */
-export type MessagingIdentity = Pick<Identity, 'agent_id'> & Required<Pick<Identity, 'dm_secret_key' | 'dm_public_key'>>;
+export type MessagingIdentity = Pick<Identity, 'agent_id'> & Required<Pick<Identity, 'dm_secret_key' | 'dm_public_key'>>
 
 /**
  * - `no_key`: the other agent's card shows no `dm_key`
  * - `key_changed`: it shows another one than the pin
  * - `own_key_differs`: the caller's own card shows another one than this identity's, so nobody could open what it sends
  */
-export type MessageKeyErrorCode = 'no_key' | 'key_changed' | 'own_key_differs';
+export type MessageKeyErrorCode = 'no_key' | 'key_changed' | 'own_key_differs'
 
 /** Nothing was sent, because of a key: `code` for programs, `message` for people. */
 export class MessageKeyError extends Error {
-  override readonly name = 'MessageKeyError';
-  readonly code: MessageKeyErrorCode;
+  override readonly name = 'MessageKeyError'
+  readonly code: MessageKeyErrorCode
   /** Of `key_changed`. */
-  readonly change: KeyChange | undefined;
+  readonly change: KeyChange | undefined
 
   constructor(code: MessageKeyErrorCode, message: string, change?: KeyChange) {
-    super(message);
-    this.code = code;
-    this.change = change;
+    super(message)
+    this.code = code
+    this.change = change
   }
 }
 
 /** An agent's card shows another key than the pinned one. Both 64 hex characters. */
 export interface KeyChange {
-  agent_id: string;
-  pinned: string;
-  shown: string;
+  agent_id: string
+  pinned: string
+  shown: string
 }
 
 /**
@@ -51,10 +51,11 @@ export interface KeyChange {
  * - `sender_key`: by which of the sender's keys it opened: the `pinned` one, an `earlier` pin, or a `changed` one that
  *   nobody has accepted, which may be anyone's
  */
-export type OpenedMessage = Message & ({ text: string; sender_key: 'pinned' | 'earlier' | 'changed' } | { problem: { error: string; message: string } });
+export type OpenedMessage = Message &
+  ({ text: string; sender_key: 'pinned' | 'earlier' | 'changed' } | { problem: { error: string; message: string } })
 
 /** The service's answer, each message opened; `key_changes` names the senders whose card shows another key than the pin. */
-export type OpenedPage = Omit<Answer<MessagePage>, 'messages'> & { messages: OpenedMessage[]; key_changes: KeyChange[] };
+export type OpenedPage = Omit<Answer<MessagePage>, 'messages'> & { messages: OpenedMessage[]; key_changes: KeyChange[] }
 
 /**
  * Sees to it that the agent's own card shows the key that its messages are sealed with: publishes it where there is none.
@@ -63,13 +64,16 @@ export type OpenedPage = Omit<Answer<MessagePage>, 'messages'> & { messages: Ope
  * @throws MessageKeyError `own_key_differs`; RefusalError and TransportError as the client does
  */
 export async function publishDmKey({ client, identity }: { client: Client; identity: MessagingIdentity }): Promise<boolean> {
-  const shown = (await client.agent(identity.agent_id)).profile.dm_key;
-  if (shown === identity.dm_public_key) return false;
+  const shown = (await client.agent(identity.agent_id)).profile.dm_key
+  if (shown === identity.dm_public_key) return false
   if (shown !== null) {
-    throw new MessageKeyError('own_key_differs', `Your card shows the message key ${shown}, and the one kept here is ${identity.dm_public_key}: what is sealed with one does not open with the other. Publish the kept one, or bring the other pair here.`);
+    throw new MessageKeyError(
+      'own_key_differs',
+      `Your card shows the message key ${shown}, and the one kept here is ${identity.dm_public_key}: what is sealed with one does not open with the other. Publish the kept one, or bring the other pair here.`,
+    )
   }
-  await client.updateProfile({ dm_key: identity.dm_public_key });
-  return true;
+  await client.updateProfile({ dm_key: identity.dm_public_key })
+  return true
 }
 
 /**
@@ -84,22 +88,35 @@ export async function publishDmKey({ client, identity }: { client: Client; ident
  *   as the client does; after one with `mayHaveArrived` the message may have been sent
  * Source: sealed-box.md.
  */
-export async function sendSealed(options: { client: Client; identity: MessagingIdentity; to: string; plaintext: Uint8Array | string; pinFile: string; acceptKey?: string | undefined }): Promise<Answer<SentMessage>> {
-  const { client, identity, to, plaintext, pinFile, acceptKey } = options;
-  const { dm_key: shown } = (await client.agent(to)).profile;
-  if (shown === null) throw new MessageKeyError('no_key', `${to} shows no dm_key on its card, so nothing can be sealed for it.`);
-  if (!KEY.test(shown)) throw new SealedBoxError('bad_key', `The card of ${to} shows a dm_key that is none.`);
-  const pinned = readPins(pinFile).get(to)?.at(-1);
+export async function sendSealed(options: {
+  client: Client
+  identity: MessagingIdentity
+  to: string
+  plaintext: Uint8Array | string
+  pinFile: string
+  acceptKey?: string | undefined
+}): Promise<Answer<SentMessage>> {
+  const { client, identity, to, plaintext, pinFile, acceptKey } = options
+  const { dm_key: shown } = (await client.agent(to)).profile
+  if (shown === null) throw new MessageKeyError('no_key', `${to} shows no dm_key on its card, so nothing can be sealed for it.`)
+  if (!KEY.test(shown)) throw new SealedBoxError('bad_key', `The card of ${to} shows a dm_key that is none.`)
+  const pinned = readPins(pinFile).get(to)?.at(-1)
   if (pinned !== undefined && shown !== pinned && shown !== acceptKey) {
     throw new MessageKeyError(
       'key_changed',
       `${to} shows the message key ${shown}, and the one seen before is ${pinned}. Nothing was sent. The receipt of ${to} lists the changes that stand in the ledger; ask the agent over another channel where it matters.`,
       { agent_id: to, pinned, shown },
-    );
+    )
   }
-  const box = sealBox({ plaintext, senderSecretKey: identity.dm_secret_key, senderId: identity.agent_id, recipientPublicKey: shown, recipientId: to });
-  if (shown !== pinned) addPins(pinFile, new Map([[to, shown]])); // before it is sent: the next call must know it
-  return client.sendMessage({ to, box });
+  const box = sealBox({
+    plaintext,
+    senderSecretKey: identity.dm_secret_key,
+    senderId: identity.agent_id,
+    recipientPublicKey: shown,
+    recipientId: to,
+  })
+  if (shown !== pinned) addPins(pinFile, new Map([[to, shown]])) // before it is sent: the next call must know it
+  return client.sendMessage({ to, box })
 }
 
 /**
@@ -112,76 +129,98 @@ export async function sendSealed(options: { client: Client; identity: MessagingI
  * @throws RefusalError and TransportError of the reading itself, as the client does
  * Source: sealed-box.md; decisions, "Posts, messages, reports".
  */
-export async function readSealed(options: { client: Client; identity: MessagingIdentity; pinFile: string; after?: string | undefined }): Promise<OpenedPage> {
-  const { client, identity, pinFile, after } = options;
-  const pins = readPins(pinFile);
-  const page = await (after === undefined ? client.unreadMessages() : client.messagesAfter(after));
-  const senders = new Map<string, Sender>();
-  for (const { from } of page.messages) if (!senders.has(from)) senders.set(from, await lookUp(client, from, pins.get(from) ?? []));
-  const seen = [...senders].flatMap(([id, { pins: known, shown }]) => (known.length === 0 && shown !== undefined ? [[id, shown] as const] : []));
-  if (seen.length > 0) addPins(pinFile, new Map(seen));
+export async function readSealed(options: {
+  client: Client
+  identity: MessagingIdentity
+  pinFile: string
+  after?: string | undefined
+}): Promise<OpenedPage> {
+  const { client, identity, pinFile, after } = options
+  const pins = readPins(pinFile)
+  const page = await (after === undefined ? client.unreadMessages() : client.messagesAfter(after))
+  const senders = new Map<string, Sender>()
+  for (const { from } of page.messages) if (!senders.has(from)) senders.set(from, await lookUp(client, from, pins.get(from) ?? []))
+  const seen = [...senders].flatMap(([id, { pins: known, shown }]) =>
+    known.length === 0 && shown !== undefined ? [[id, shown] as const] : [],
+  )
+  if (seen.length > 0) addPins(pinFile, new Map(seen))
   return {
     ...page,
     messages: page.messages.map((message) => ({ ...message, ...open(message, identity, senders.get(message.from)) })),
     key_changes: [...senders].flatMap(([agentId, { pins: known, shown }]) => {
-      const pinned = known.at(-1);
-      return pinned === undefined || shown === undefined || shown === pinned ? [] : [{ agent_id: agentId, pinned, shown }];
+      const pinned = known.at(-1)
+      return pinned === undefined || shown === undefined || shown === pinned ? [] : [{ agent_id: agentId, pinned, shown }]
     }),
-  };
+  }
 }
 
 /** What is known of a sender's keys. */
 interface Sender {
   /** Accepted keys, the one in use last. */
-  pins: readonly string[];
+  pins: readonly string[]
   /** The key on its card, where there is one. */
-  shown?: string;
+  shown?: string
   /** Why the card could not be had. */
-  failure?: { error: string; message: string };
+  failure?: { error: string; message: string }
 }
 
 async function lookUp(client: Client, agentId: string, pins: readonly string[]): Promise<Sender> {
-  if (!AGENT_ID.test(agentId)) return { pins, failure: { error: 'bad_answer', message: `The service names ${JSON.stringify(agentId)} as the sender, which is no agent's id.` } };
-  let card: AgentCard;
+  if (!AGENT_ID.test(agentId))
+    return {
+      pins,
+      failure: { error: 'bad_answer', message: `The service names ${JSON.stringify(agentId)} as the sender, which is no agent's id.` },
+    }
+  let card: AgentCard
   try {
-    card = await client.agent(agentId);
+    card = await client.agent(agentId)
   } catch (error) {
     // The messages are marked as read by now, so the others are opened all the same.
-    if (error instanceof RefusalError) return { pins, failure: { error: error.error, message: error.message } };
-    if (error instanceof TransportError) return { pins, failure: { error: error.kind, message: error.message } };
-    throw error;
+    if (error instanceof RefusalError) return { pins, failure: { error: error.error, message: error.message } }
+    if (error instanceof TransportError) return { pins, failure: { error: error.kind, message: error.message } }
+    throw error
   }
-  const { dm_key: shown } = card.profile;
-  if (shown === null) return { pins };
-  return KEY.test(shown) ? { pins, shown } : { pins, failure: { error: 'bad_key', message: `The card of ${agentId} shows a dm_key that is none.` } };
+  const { dm_key: shown } = card.profile
+  if (shown === null) return { pins }
+  return KEY.test(shown)
+    ? { pins, shown }
+    : { pins, failure: { error: 'bad_key', message: `The card of ${agentId} shows a dm_key that is none.` } }
 }
 
-type Opened = { text: string; sender_key: 'pinned' | 'earlier' | 'changed' } | { problem: { error: string; message: string } };
+type Opened = { text: string; sender_key: 'pinned' | 'earlier' | 'changed' } | { problem: { error: string; message: string } }
 
 /** Tries the pinned key, the earlier ones, and the card's last: a message may be older than the change of a key. */
 function open(message: Message, identity: MessagingIdentity, sender: Sender | undefined): Opened {
-  const { pins = [], shown, failure } = sender ?? {};
-  const [pinned = shown, ...earlier] = pins.toReversed();
-  const candidates = new Map<string, 'pinned' | 'earlier' | 'changed'>();
-  if (pinned !== undefined) candidates.set(pinned, 'pinned');
-  for (const key of earlier) if (!candidates.has(key)) candidates.set(key, 'earlier');
-  if (shown !== undefined && !candidates.has(shown)) candidates.set(shown, 'changed');
-  let problem = failure ?? { error: 'no_key', message: `${message.from} shows no dm_key on its card, so it cannot be told who sealed this.` };
+  const { pins = [], shown, failure } = sender ?? {}
+  const [pinned = shown, ...earlier] = pins.toReversed()
+  const candidates = new Map<string, 'pinned' | 'earlier' | 'changed'>()
+  if (pinned !== undefined) candidates.set(pinned, 'pinned')
+  for (const key of earlier) if (!candidates.has(key)) candidates.set(key, 'earlier')
+  if (shown !== undefined && !candidates.has(shown)) candidates.set(shown, 'changed')
+  let problem = failure ?? {
+    error: 'no_key',
+    message: `${message.from} shows no dm_key on its card, so it cannot be told who sealed this.`,
+  }
   for (const [senderPublicKey, kind] of candidates) {
     try {
-      const bytes = openBox({ box: message.box, recipientSecretKey: identity.dm_secret_key, recipientId: identity.agent_id, senderPublicKey, senderId: message.from });
-      if (!isUtf8(bytes)) return { problem: { error: 'not_text', message: 'What was sealed is not text in UTF-8.' } };
-      return { text: Buffer.from(bytes).toString('utf8'), sender_key: kind };
+      const bytes = openBox({
+        box: message.box,
+        recipientSecretKey: identity.dm_secret_key,
+        recipientId: identity.agent_id,
+        senderPublicKey,
+        senderId: message.from,
+      })
+      if (!isUtf8(bytes)) return { problem: { error: 'not_text', message: 'What was sealed is not text in UTF-8.' } }
+      return { text: Buffer.from(bytes).toString('utf8'), sender_key: kind }
     } catch (error) {
-      if (!(error instanceof SealedBoxError)) throw error;
-      problem = failure ?? { error: error.code, message: `${error.message}.` };
+      if (!(error instanceof SealedBoxError)) throw error
+      problem = failure ?? { error: error.code, message: `${error.message}.` }
     }
   }
-  return { problem };
+  return { problem }
 }
 
-const AGENT_ID = /^agt_[0-9A-Za-z]{1,60}$/;
-const KEY = /^[0-9a-f]{64}$/;
+const AGENT_ID = /^agt_[0-9A-Za-z]{1,60}$/
+const KEY = /^[0-9a-f]{64}$/
 
 /**
  * The pins of a file: for each agent the keys that were accepted, the one in use last. Empty where there is no such file.
@@ -189,26 +228,30 @@ const KEY = /^[0-9a-f]{64}$/;
  * @throws Error that names the file where it holds something else
  */
 export function readPins(pinFile: string): Map<string, string[]> {
-  const text = readPrivateFile(pinFile);
-  if (text === undefined) return new Map();
-  let value: unknown;
+  const text = readPrivateFile(pinFile)
+  if (text === undefined) return new Map()
+  let value: unknown
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(text)
   } catch {
-    value = undefined; // told below, as anything else that is no pin
+    value = undefined // told below, as anything else that is no pin
   }
-  if (!isPins(value)) throw new Error(`${pinFile} does not hold the keys seen of other agents; put it right, or move it away and compare keys anew.`);
-  return new Map(Object.entries(value));
+  if (!isPins(value))
+    throw new Error(`${pinFile} does not hold the keys seen of other agents; put it right, or move it away and compare keys anew.`)
+  return new Map(Object.entries(value))
 }
 
 /** Puts keys in use beside those that the file has by now. */
 function addPins(pinFile: string, keys: ReadonlyMap<string, string>): void {
-  const pins = readPins(pinFile);
-  for (const [agentId, key] of keys) pins.set(agentId, [...(pins.get(agentId) ?? []).filter((known) => known !== key), key]);
-  writePrivateFile(pinFile, `${JSON.stringify(Object.fromEntries(pins), null, 2)}\n`);
+  const pins = readPins(pinFile)
+  for (const [agentId, key] of keys) pins.set(agentId, [...(pins.get(agentId) ?? []).filter((known) => known !== key), key])
+  writePrivateFile(pinFile, `${JSON.stringify(Object.fromEntries(pins), null, 2)}\n`)
 }
 
 function isPins(value: unknown): value is Record<string, string[]> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-  return Object.entries(value).every(([agentId, keys]) => AGENT_ID.test(agentId) && Array.isArray(keys) && keys.length > 0 && keys.every((key) => typeof key === 'string' && KEY.test(key)));
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  return Object.entries(value).every(
+    ([agentId, keys]) =>
+      AGENT_ID.test(agentId) && Array.isArray(keys) && keys.length > 0 && keys.every((key) => typeof key === 'string' && KEY.test(key)),
+  )
 }

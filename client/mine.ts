@@ -1,51 +1,51 @@
-import type { Answer, Client, FreeCredit, Submission, WorkOrder } from './client.ts';
-import { RefusalError, isPassing } from './errors.ts';
-import { pause } from './http.ts';
-import { mineShares, type MiningProgress } from './miner/miner.ts';
-import { readMiningState, writeMiningState, type MiningState } from './mining-state.ts';
+import type { Answer, Client, FreeCredit, Submission, WorkOrder } from './client.ts'
+import { RefusalError, isPassing } from './errors.ts'
+import { pause } from './http.ts'
+import { mineShares, type MiningProgress } from './miner/miner.ts'
+import { readMiningState, writeMiningState, type MiningState } from './mining-state.ts'
 
 /** How mining goes on. */
 export type MineDaysProgress =
   | { step: 'started'; order: WorkOrder; resumed: boolean; unsent: number }
   | { step: 'mining'; order: WorkOrder; unsent: number; mining: MiningProgress }
   | { step: 'submitted'; order: WorkOrder; unsent: number; answer: Answer<Submission> }
-  | { step: 'waiting'; order: WorkOrder; unsent: number; reason: string; seconds: number };
+  | { step: 'waiting'; order: WorkOrder; unsent: number; reason: string; seconds: number }
 
 /** `free`: the days were credited at once, nothing was mined. `mined`: the order is `credited`. */
-export type MinedDays = { kind: 'free'; answer: Answer<FreeCredit> } | { kind: 'mined'; answer: Answer<Submission> };
+export type MinedDays = { kind: 'free'; answer: Answer<FreeCredit> } | { kind: 'mined'; answer: Answer<Submission> }
 
 export interface MineDaysOptions {
-  client: Client;
+  client: Client
   /** For a new order: 1 to 365, 1 when absent. */
-  days?: number | undefined;
+  days?: number | undefined
   /** An order that `client.invoice` gave, in place of a new one. */
-  order?: WorkOrder | undefined;
+  order?: WorkOrder | undefined
   /** Kept up to date while mining. An unfinished order in it is gone on with, where no other is named. */
-  stateFile?: string | undefined;
+  stateFile?: string | undefined
   /** Shares that are handed in together; fewer where they complete a day. 25 when absent, 10 000 at most. */
-  batchSize?: number | undefined;
+  batchSize?: number | undefined
   /** Mining threads, one for each core where absent. */
-  threads?: number | undefined;
-  onProgress?: ((progress: MineDaysProgress) => void) | undefined;
+  threads?: number | undefined
+  onProgress?: ((progress: MineDaysProgress) => void) | undefined
   /** Stops mining, with the state written. */
-  signal?: AbortSignal | undefined;
+  signal?: AbortSignal | undefined
   /** The first and the longest wait between two tries to hand in; 1 000 and 60 000 when absent. */
-  backoffMs?: { first: number; longest: number } | undefined;
+  backoffMs?: { first: number; longest: number } | undefined
 }
 
 /** The state file holds an unfinished order, and another was asked for. */
 export class OrderUnderWayError extends Error {
-  override readonly name = 'OrderUnderWayError';
+  override readonly name = 'OrderUnderWayError'
 }
 
-const BATCH_SIZE = 25;
+const BATCH_SIZE = 25
 /** The service takes no more nonces at once (decisions, "The pass"). */
-const MAX_BATCH_SIZE = 10_000;
-const BACKOFF_MS = { first: 1_000, longest: 60_000 };
+const MAX_BATCH_SIZE = 10_000
+const BACKOFF_MS = { first: 1_000, longest: 60_000 }
 /** Found work that a crash can cost: a second of it. */
-const SAVE_MS = 1_000;
+const SAVE_MS = 1_000
 /** Reasons that say nothing against the miner: the share counts already, or the order needs no more. */
-const HARMLESS_REASONS = new Set(['duplicate', 'order_full']);
+const HARMLESS_REASONS = new Set(['duplicate', 'order_full'])
 
 /**
  * Buys pass days by proof of work: makes a work order or goes on with one, finds its shares, and hands them in as they
@@ -59,95 +59,97 @@ const HARMLESS_REASONS = new Set(['duplicate', 'order_full']);
  * Source: decisions, "One rule for all proof of work" and "The pass".
  */
 export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
-  const { stateFile, batchSize = BATCH_SIZE, onProgress, signal } = options;
-  if (!Number.isInteger(batchSize) || batchSize < 1 || batchSize > MAX_BATCH_SIZE) throw new Error(`"batchSize" expected 1 to ${MAX_BATCH_SIZE}, got ${batchSize}`);
-  const client = signal === undefined ? options.client : options.client.with({ signal });
-  const kept = stateFile === undefined ? undefined : readMiningState(stateFile);
-  const resumed = chooseState(kept, options, Date.now() / 1000);
-  let state = resumed;
+  const { stateFile, batchSize = BATCH_SIZE, onProgress, signal } = options
+  if (!Number.isInteger(batchSize) || batchSize < 1 || batchSize > MAX_BATCH_SIZE)
+    throw new Error(`"batchSize" expected 1 to ${MAX_BATCH_SIZE}, got ${batchSize}`)
+  const client = signal === undefined ? options.client : options.client.with({ signal })
+  const kept = stateFile === undefined ? undefined : readMiningState(stateFile)
+  const resumed = chooseState(kept, options, Date.now() / 1000)
+  let state = resumed
   if (state === undefined) {
-    const answer = await client.invoice({ currency: 'pow', ...(options.days === undefined ? {} : { days: options.days }) });
-    if ('free' in answer) return { kind: 'free', answer };
-    state = { order: answer, unsent: [], positions: [] };
+    const answer = await client.invoice({ currency: 'pow', ...(options.days === undefined ? {} : { days: options.days }) })
+    if ('free' in answer) return { kind: 'free', answer }
+    state = { order: answer, unsent: [], positions: [] }
   }
-  const save = createSaver(stateFile, state);
-  save.now();
-  onProgress?.({ step: 'started', order: state.order, resumed: resumed !== undefined, unsent: state.unsent.length });
-  return { kind: 'mined', answer: await workOff({ ...options, client, batchSize, state, save }) };
+  const save = createSaver(stateFile, state)
+  save.now()
+  onProgress?.({ step: 'started', order: state.order, resumed: resumed !== undefined, unsent: state.unsent.length })
+  return { kind: 'mined', answer: await workOff({ ...options, client, batchSize, state, save }) }
 }
 
 /** The state to go on with, or undefined for a new order. Throws rather than buy something else than was asked for. */
 function chooseState(kept: MiningState | undefined, { order, days }: MineDaysOptions, nowSeconds: number): MiningState | undefined {
-  const underWay = kept !== undefined && isUnfinished(kept.order, nowSeconds) ? kept : undefined;
-  if (underWay === undefined) return order === undefined ? undefined : { order, unsent: [], positions: [] };
-  const { order_id: id, days: daysUnderWay, shares_accepted: done, shares_required: all } = underWay.order;
-  const describeUnderWay = () => `The work order ${id} for ${formatDays(daysUnderWay)} is under way (${done} of ${all} shares); finish it first, or leave it`;
-  if (order !== undefined && order.order_id !== id) throw new OrderUnderWayError(`${describeUnderWay()} for ${order.order_id}.`);
-  if (days !== undefined && days !== daysUnderWay) throw new OrderUnderWayError(`${describeUnderWay()} for one of ${formatDays(days)}.`);
-  return underWay;
+  const underWay = kept !== undefined && isUnfinished(kept.order, nowSeconds) ? kept : undefined
+  if (underWay === undefined) return order === undefined ? undefined : { order, unsent: [], positions: [] }
+  const { order_id: id, days: daysUnderWay, shares_accepted: done, shares_required: all } = underWay.order
+  const describeUnderWay = () =>
+    `The work order ${id} for ${formatDays(daysUnderWay)} is under way (${done} of ${all} shares); finish it first, or leave it`
+  if (order !== undefined && order.order_id !== id) throw new OrderUnderWayError(`${describeUnderWay()} for ${order.order_id}.`)
+  if (days !== undefined && days !== daysUnderWay) throw new OrderUnderWayError(`${describeUnderWay()} for one of ${formatDays(days)}.`)
+  return underWay
 }
 
 /** Whether an order, as last heard, can still be worked on. */
 export function isUnfinished(order: WorkOrder, nowSeconds: number): boolean {
-  return order.credited_days < order.days && order.expires_at > nowSeconds;
+  return order.credited_days < order.days && order.expires_at > nowSeconds
 }
 
-const formatDays = (days: number): string => (days === 1 ? '1 day' : `${days} days`);
+const formatDays = (days: number): string => (days === 1 ? '1 day' : `${days} days`)
 
 interface Saver {
-  now(): void;
+  now(): void
   /** Once a second at most. */
-  soon(): void;
+  soon(): void
 }
 
 function createSaver(stateFile: string | undefined, state: MiningState): Saver {
-  let savedAtMs = -Infinity;
+  let savedAtMs = -Infinity
   const now = () => {
-    if (stateFile !== undefined) writeMiningState(stateFile, state);
-    savedAtMs = performance.now();
-  };
+    if (stateFile !== undefined) writeMiningState(stateFile, state)
+    savedAtMs = performance.now()
+  }
   return {
     now,
     soon: () => {
-      if (performance.now() - savedAtMs >= SAVE_MS) now();
+      if (performance.now() - savedAtMs >= SAVE_MS) now()
     },
-  };
+  }
 }
 
-type Work = MineDaysOptions & { batchSize: number; state: MiningState; save: Saver };
+type Work = MineDaysOptions & { batchSize: number; state: MiningState; save: Saver }
 
 /** Mines and hands in side by side: a service that is slow or away does not stop the search. */
 async function workOff(work: Work): Promise<Answer<Submission>> {
-  const { client, save, signal } = work;
-  const ended = new AbortController();
-  const found = createBell();
+  const { client, save, signal } = work
+  const ended = new AbortController()
+  const found = createBell()
   // Aborted when either side ends, so that neither is left behind.
-  const running = signal === undefined ? ended.signal : AbortSignal.any([signal, ended.signal]);
+  const running = signal === undefined ? ended.signal : AbortSignal.any([signal, ended.signal])
   const mining = search({ ...work, signal: running }, found).catch((error: unknown) => {
-    if (!running.aborted) ended.abort(error);
-  });
+    if (!running.aborted) ended.abort(error)
+  })
   try {
-    return await handIn({ ...work, client: client.with({ signal: running }), signal: running }, found);
+    return await handIn({ ...work, client: client.with({ signal: running }), signal: running }, found)
   } catch (error) {
-    running.throwIfAborted(); // what ended the search says more than what that did to a call
-    throw error;
+    running.throwIfAborted() // what ended the search says more than what that did to a call
+    throw error
   } finally {
-    ended.abort();
-    await mining;
-    save.now();
+    ended.abort()
+    await mining
+    save.now()
   }
 }
 
 /** Searches whenever shares are missing, until stopped. */
 async function search(work: Work & { signal: AbortSignal }, found: Bell): Promise<void> {
-  const { state, save, threads, onProgress, signal } = work;
+  const { state, save, threads, onProgress, signal } = work
   while (!signal.aborted) {
-    const count = state.order.shares_required - state.order.shares_accepted - state.unsent.length;
+    const count = state.order.shares_required - state.order.shares_accepted - state.unsent.length
     if (count <= 0) {
-      await found.next(signal);
-      continue;
+      await found.next(signal)
+      continue
     }
-    const known = new Set(state.unsent);
+    const known = new Set(state.unsent)
     await mineShares({
       prefix: state.order.prefix,
       difficultyBits: state.order.difficulty_bits,
@@ -156,69 +158,72 @@ async function search(work: Work & { signal: AbortSignal }, found: Bell): Promis
       signal,
       ...(threads === undefined ? {} : { threads }),
       onShare: (nonce) => {
-        if (known.has(nonce)) return;
-        state.unsent.push(nonce);
-        found.ring();
+        if (known.has(nonce)) return
+        state.unsent.push(nonce)
+        found.ring()
       },
       onProgress: (mining) => {
-        state.positions = mining.positions;
-        save.soon();
-        onProgress?.({ step: 'mining', order: state.order, unsent: state.unsent.length, mining });
+        state.positions = mining.positions
+        save.soon()
+        onProgress?.({ step: 'mining', order: state.order, unsent: state.unsent.length, mining })
       },
-    });
+    })
   }
 }
 
 /** Hands in what is due, until the order is credited. */
 async function handIn(work: Work & { signal: AbortSignal }, found: Bell): Promise<Answer<Submission>> {
-  const { client, state, save, batchSize, onProgress, signal, backoffMs = BACKOFF_MS } = work;
-  let delayMs = backoffMs.first;
+  const { client, state, save, batchSize, onProgress, signal, backoffMs = BACKOFF_MS } = work
+  let delayMs = backoffMs.first
   for (;;) {
-    while (state.unsent.length < countDue(state.order, batchSize)) await found.next(signal);
-    save.soon();
-    const batch = state.unsent.slice(0, MAX_BATCH_SIZE);
-    let reason: string;
-    let askedMs = 0;
+    while (state.unsent.length < countDue(state.order, batchSize)) await found.next(signal)
+    save.soon()
+    const batch = state.unsent.slice(0, MAX_BATCH_SIZE)
+    let reason: string
+    let askedMs = 0
     try {
-      const answer = await client.submitWork({ order_id: state.order.order_id, nonces: batch });
-      state.order = { ...state.order, shares_accepted: answer.shares_accepted, credited_days: answer.credited_days };
+      const answer = await client.submitWork({ order_id: state.order.order_id, nonces: batch })
+      state.order = { ...state.order, shares_accepted: answer.shares_accepted, credited_days: answer.credited_days }
       if (answer.status !== 'verifying') {
-        assertCounted(answer);
-        const sent = new Set(batch);
-        state.unsent = state.unsent.filter((nonce) => !sent.has(nonce));
-        save.now();
-        onProgress?.({ step: 'submitted', order: state.order, unsent: state.unsent.length, answer });
-        if (answer.status === 'credited') return answer;
-        if (answer.status === 'expired') throw new Error(describeExpired(state.order));
-        delayMs = backoffMs.first;
-        found.ring(); // the search may have to make up for shares that did not count
-        continue;
+        assertCounted(answer)
+        const sent = new Set(batch)
+        state.unsent = state.unsent.filter((nonce) => !sent.has(nonce))
+        save.now()
+        onProgress?.({ step: 'submitted', order: state.order, unsent: state.unsent.length, answer })
+        if (answer.status === 'credited') return answer
+        if (answer.status === 'expired') throw new Error(describeExpired(state.order))
+        delayMs = backoffMs.first
+        found.ring() // the search may have to make up for shares that did not count
+        continue
       }
-      reason = 'The service is still verifying.';
+      reason = 'The service is still verifying.'
     } catch (error) {
-      if (error instanceof RefusalError && error.error === 'wrong_state') return await readClosed(client, state, batch.length, error);
-      if (!isPassing(error)) throw error;
-      reason = error.message;
-      askedMs = (error.retryAfterSeconds ?? 0) * 1000;
+      if (error instanceof RefusalError && error.error === 'wrong_state') return await readClosed(client, state, batch.length, error)
+      if (!isPassing(error)) throw error
+      reason = error.message
+      askedMs = (error.retryAfterSeconds ?? 0) * 1000
     }
-    if (Date.now() / 1000 >= state.order.expires_at) throw new Error(`${describeExpired(state.order)} (${reason})`);
-    const waitMs = Math.min(Math.max(delayMs, askedMs), backoffMs.longest);
-    onProgress?.({ step: 'waiting', order: state.order, unsent: state.unsent.length, reason, seconds: waitMs / 1000 });
-    await pause(waitMs, signal);
-    delayMs = Math.min(delayMs * 2, backoffMs.longest);
+    if (Date.now() / 1000 >= state.order.expires_at) throw new Error(`${describeExpired(state.order)} (${reason})`)
+    const waitMs = Math.min(Math.max(delayMs, askedMs), backoffMs.longest)
+    onProgress?.({ step: 'waiting', order: state.order, unsent: state.unsent.length, reason, seconds: waitMs / 1000 })
+    await pause(waitMs, signal)
+    delayMs = Math.min(delayMs * 2, backoffMs.longest)
   }
 }
 
 /** So many unsent shares are handed in: a batch, or what completes the day, which is credited as it completes. */
 function countDue(order: WorkOrder, batchSize: number): number {
-  const perDay = order.shares_required / order.days;
-  return Math.max(1, Math.min(batchSize, perDay - (order.shares_accepted % perDay)));
+  const perDay = order.shares_required / order.days
+  return Math.max(1, Math.min(batchSize, perDay - (order.shares_accepted % perDay)))
 }
 
 /** Work that the service cannot find in a nonce will not be found in the next ones either. */
 function assertCounted({ rejected }: Submission): void {
-  const bad = rejected.find(({ reason }) => !HARMLESS_REASONS.has(reason));
-  if (bad !== undefined) throw new Error(`The service refused the share "${bad.nonce}" as ${bad.reason}: this miner and the service disagree about the work, so mining on would be in vain.`);
+  const bad = rejected.find(({ reason }) => !HARMLESS_REASONS.has(reason))
+  if (bad !== undefined)
+    throw new Error(
+      `The service refused the share "${bad.nonce}" as ${bad.reason}: this miner and the service disagree about the work, so mining on would be in vain.`,
+    )
 }
 
 /**
@@ -227,11 +232,11 @@ function assertCounted({ rejected }: Submission): void {
  * put together here, from the order and from `GET /me`.
  */
 async function readClosed(client: Client, state: MiningState, sent: number, refusal: RefusalError): Promise<Answer<Submission>> {
-  const { order } = state;
-  if (Date.now() / 1000 >= order.expires_at || order.shares_accepted + sent < order.shares_required) throw refusal;
-  const { pass_until } = await client.me();
-  state.order = { ...order, status: 'credited', shares_accepted: order.shares_required, credited_days: order.days };
-  state.unsent = [];
+  const { order } = state
+  if (Date.now() / 1000 >= order.expires_at || order.shares_accepted + sent < order.shares_required) throw refusal
+  const { pass_until } = await client.me()
+  state.order = { ...order, status: 'credited', shares_accepted: order.shares_required, credited_days: order.days }
+  state.unsent = []
   return {
     ok: true,
     order_id: order.order_id,
@@ -242,35 +247,36 @@ async function readClosed(client: Client, state: MiningState, sent: number, refu
     shares_required: order.shares_required,
     credited_days: order.days,
     pass_until,
-  };
+  }
 }
 
-const describeExpired = (order: WorkOrder): string => `The work order ${order.order_id} has expired with ${order.shares_accepted} of ${order.shares_required} shares; ${formatDays(order.credited_days)} of it were credited.`;
+const describeExpired = (order: WorkOrder): string =>
+  `The work order ${order.order_id} has expired with ${order.shares_accepted} of ${order.shares_required} shares; ${formatDays(order.credited_days)} of it were credited.`
 
 /** Wakes whoever waits for something to have changed. */
 interface Bell {
-  ring(): void;
+  ring(): void
   /** The next ring; rejects with the signal's reason. */
-  next(signal: AbortSignal): Promise<void>;
+  next(signal: AbortSignal): Promise<void>
 }
 
 function createBell(): Bell {
-  let waiting: (() => void)[] = [];
+  let waiting: (() => void)[] = []
   return {
     ring() {
-      const woken = waiting;
-      waiting = [];
-      for (const wake of woken) wake();
+      const woken = waiting
+      waiting = []
+      for (const wake of woken) wake()
     },
     next: (signal) =>
       new Promise((resolve, reject) => {
-        signal.throwIfAborted();
-        const onAbort = () => reject(signal.reason as Error);
-        signal.addEventListener('abort', onAbort, { once: true });
+        signal.throwIfAborted()
+        const onAbort = () => reject(signal.reason as Error)
+        signal.addEventListener('abort', onAbort, { once: true })
         waiting.push(() => {
-          signal.removeEventListener('abort', onAbort);
-          resolve();
-        });
+          signal.removeEventListener('abort', onAbort)
+          resolve()
+        })
       }),
-  };
+  }
 }

@@ -1,5 +1,5 @@
-import type { WorkOrder } from './client.ts';
-import { readPrivateFile, writePrivateFile } from './private-file.ts';
+import type { WorkOrder } from './client.ts'
+import { readPrivateFile, writePrivateFile } from './private-file.ts'
 
 /**
  * What a stopped miner needs to go on: found work is never lost, and no nonce is tried twice.
@@ -9,14 +9,14 @@ import { readPrivateFile, writePrivateFile } from './private-file.ts';
  * - `positions`: where each thread goes on; everything before them is searched, and its shares are in `unsent` or counted
  */
 export interface MiningState {
-  order: WorkOrder;
-  unsent: string[];
-  positions: string[];
+  order: WorkOrder
+  unsent: string[]
+  positions: string[]
 }
 
-const PREFIX = /^[0-9a-f]{32}$/;
-const NONCE = /^[0-9a-z]{1,20}$/;
-const POSITION = /^[0-9a-z]{9}[0-9a-f]{6}$/;
+const PREFIX = /^[0-9a-f]{32}$/
+const NONCE = /^[0-9a-z]{1,20}$/
+const POSITION = /^[0-9a-z]{9}[0-9a-f]{6}$/
 
 /**
  * The state in a file, or undefined where there is no such file.
@@ -24,37 +24,42 @@ const POSITION = /^[0-9a-z]{9}[0-9a-f]{6}$/;
  * @throws Error that names the file where it holds something else
  */
 export function readMiningState(filePath: string): MiningState | undefined {
-  const text = readPrivateFile(filePath);
-  if (text === undefined) return undefined;
-  let value: unknown;
+  const text = readPrivateFile(filePath)
+  if (text === undefined) return undefined
+  let value: unknown
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(text)
   } catch {
-    value = undefined;
+    value = undefined
   }
-  if (!isMiningState(value)) throw new Error(`${filePath} does not hold the state of a miner; move it away to begin anew.`);
-  return value;
+  if (!isMiningState(value)) throw new Error(`${filePath} does not hold the state of a miner; move it away to begin anew.`)
+  return value
 }
 
 /** Replaces the state in a file, atomically. */
 export function writeMiningState(filePath: string, state: MiningState): void {
-  writePrivateFile(filePath, `${JSON.stringify(state)}\n`);
+  writePrivateFile(filePath, `${JSON.stringify(state)}\n`)
 }
 
 function isMiningState(value: unknown): value is MiningState {
-  if (typeof value !== 'object' || value === null) return false;
-  const { order, unsent, positions } = value as Partial<Record<keyof MiningState, unknown>>;
-  return isWorkOrder(order) && isListOf(unsent, NONCE) && isListOf(positions, POSITION);
+  if (typeof value !== 'object' || value === null) return false
+  const { order, unsent, positions } = value as Partial<Record<keyof MiningState, unknown>>
+  return isWorkOrder(order) && isListOf(unsent, NONCE) && isListOf(positions, POSITION)
 }
 
 /** The fields of an order that mining rests on. */
 function isWorkOrder(value: unknown): value is WorkOrder {
-  if (typeof value !== 'object' || value === null) return false;
-  const order = value as Partial<Record<keyof WorkOrder, unknown>>;
-  const counts = [order.days, order.shares_required, order.difficulty_bits, order.shares_accepted, order.credited_days, order.expires_at];
-  return typeof order.order_id === 'string' && typeof order.prefix === 'string' && PREFIX.test(order.prefix) && counts.every((count) => Number.isSafeInteger(count) && Number(count) >= 0);
+  if (typeof value !== 'object' || value === null) return false
+  const order = value as Partial<Record<keyof WorkOrder, unknown>>
+  const counts = [order.days, order.shares_required, order.difficulty_bits, order.shares_accepted, order.credited_days, order.expires_at]
+  return (
+    typeof order.order_id === 'string' &&
+    typeof order.prefix === 'string' &&
+    PREFIX.test(order.prefix) &&
+    counts.every((count) => Number.isSafeInteger(count) && Number(count) >= 0)
+  )
 }
 
 function isListOf(value: unknown, form: RegExp): value is string[] {
-  return Array.isArray(value) && value.every((element) => typeof element === 'string' && form.test(element));
+  return Array.isArray(value) && value.every((element) => typeof element === 'string' && form.test(element))
 }

@@ -4,9 +4,10 @@ export type PuzzleQuestion = { kind: string; question: string; answer_format: st
 const MONTH_NAMES = 'january february march april may june july august september october november december'.split(' ')
 const WEEKDAY_NAMES = 'sunday monday tuesday wednesday thursday friday saturday'.split(' ')
 const ORDINAL_NAMES = 'first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth'.split(' ')
-const SMALL_NUMBER_NAMES = (
-  'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen'
-).split(' ')
+const SMALL_NUMBER_NAMES =
+  'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen'.split(
+    ' ',
+  )
 const TENS_NAMES = 'twenty thirty forty fifty sixty seventy eighty ninety'.split(' ')
 const DAY_MS = 86_400_000
 
@@ -14,7 +15,10 @@ const SOLVERS: Readonly<Record<string, (question: string) => string>> = {
   arithmetic: solveArithmetic,
   'sort-words': sortWords,
   'tally-words': tallyWords,
-  'count-letters': (question) => readList(question).map((word) => word.length).join('-'),
+  'count-letters': (question) =>
+    readList(question)
+      .map((word) => word.length)
+      .join('-'),
   'pick-words': pickWords,
   'reverse-words': reverseWords,
   'decode-hex': decodeHex,
@@ -106,9 +110,10 @@ function tallyWords(question: string): string {
 function pickWords(question: string): string {
   const list = readList(question)
   const [, ordinals, figures] = find(question, /take the (?:([a-z, ]+) word,|words number ([\d, ]+) of)/)
-  const places = ordinals === undefined
-    ? (figures ?? '').split(', ').map(Number)
-    : ordinals.split(', ').map((ordinal) => ORDINAL_NAMES.indexOf(ordinal) + 1)
+  const places =
+    ordinals === undefined
+      ? (figures ?? '').split(', ').map(Number)
+      : ordinals.split(', ').map((ordinal) => ORDINAL_NAMES.indexOf(ordinal) + 1)
   return places
     .map((place) => {
       const word = list[place - 1]
@@ -180,7 +185,7 @@ function findTruthTellers(question: string): string {
   const [, root = '', rootNature] = find(question, /([A-Z]) always (lies|tells the truth)\. Which/)
   const statements = [...question.matchAll(/([A-Z]) says that ([A-Z]) (lies|tells the truth)\./g)]
   const truthful = new Map([[root, rootNature !== 'lies']])
-  for (let known = 0; known < truthful.size; ) {
+  for (let known = 0; known < truthful.size;) {
     known = truthful.size
     for (const [, speaker = '', about = '', nature] of statements) {
       const speakerIsTruthful = truthful.get(speaker)

@@ -1,17 +1,17 @@
-import type { Answer, Challenge, Client, Registration } from './client.ts';
-import { RefusalError } from './errors.ts';
-import { solveWork, type MiningProgress } from './miner/miner.ts';
-import { solvePuzzle } from './puzzle-solver.ts';
+import type { Answer, Challenge, Client, Registration } from './client.ts'
+import { RefusalError } from './errors.ts'
+import { solveWork, type MiningProgress } from './miner/miner.ts'
+import { solvePuzzle } from './puzzle-solver.ts'
 
 /** How a registration goes on. `work` comes again and again while the proof of work is sought. */
 export type RegistrationProgress =
   | { step: 'challenge'; attempt: number; challenge: Challenge }
   | { step: 'work'; attempt: number; difficultyBits: number; mining: MiningProgress }
-  | { step: 'refused'; attempt: number; reason: string };
+  | { step: 'refused'; attempt: number; reason: string }
 
-const MAX_ATTEMPTS = 3;
+const MAX_ATTEMPTS = 3
 /** Refusals after which another challenge helps. */
-const ANOTHER_CHALLENGE = new Set(['challenge_expired', 'wrong_answer']);
+const ANOTHER_CHALLENGE = new Set(['challenge_expired', 'wrong_answer'])
 
 /**
  * Registers an agent: fetches a challenge, solves its puzzle and its proof of work, and hands both in. A challenge that
@@ -26,35 +26,35 @@ const ANOTHER_CHALLENGE = new Set(['challenge_expired', 'wrong_answer']);
  * Source: decisions, "Registration".
  */
 export async function registerAgent(options: {
-  client: Client;
-  handle?: string | undefined;
-  ref?: string | undefined;
-  threads?: number | undefined;
-  answerPuzzle?: (puzzle: Challenge['puzzle']) => string | Promise<string>;
-  onProgress?: ((progress: RegistrationProgress) => void) | undefined;
-  signal?: AbortSignal | undefined;
+  client: Client
+  handle?: string | undefined
+  ref?: string | undefined
+  threads?: number | undefined
+  answerPuzzle?: (puzzle: Challenge['puzzle']) => string | Promise<string>
+  onProgress?: ((progress: RegistrationProgress) => void) | undefined
+  signal?: AbortSignal | undefined
 }): Promise<Answer<Registration>> {
-  const { handle, ref, threads, answerPuzzle = solvePuzzle, onProgress, signal } = options;
-  const client = signal === undefined ? options.client : options.client.with({ signal });
+  const { handle, ref, threads, answerPuzzle = solvePuzzle, onProgress, signal } = options
+  const client = signal === undefined ? options.client : options.client.with({ signal })
   for (let attempt = 1; ; attempt++) {
-    const challenge = await client.challenge();
-    onProgress?.({ step: 'challenge', attempt, challenge });
-    let answer: string;
+    const challenge = await client.challenge()
+    onProgress?.({ step: 'challenge', attempt, challenge })
+    let answer: string
     try {
-      answer = await answerPuzzle(challenge.puzzle);
+      answer = await answerPuzzle(challenge.puzzle)
     } catch (error) {
-      if (attempt === MAX_ATTEMPTS) throw error;
-      onProgress?.({ step: 'refused', attempt, reason: error instanceof Error ? error.message : String(error) });
-      continue;
+      if (attempt === MAX_ATTEMPTS) throw error
+      onProgress?.({ step: 'refused', attempt, reason: error instanceof Error ? error.message : String(error) })
+      continue
     }
-    const { prefix, difficulty_bits: difficultyBits } = challenge.pow;
+    const { prefix, difficulty_bits: difficultyBits } = challenge.pow
     const pow = await solveWork({
       prefix,
       difficultyBits,
       ...(threads === undefined ? {} : { threads }),
       ...(signal === undefined ? {} : { signal }),
       onProgress: (mining) => onProgress?.({ step: 'work', attempt, difficultyBits, mining }),
-    });
+    })
     try {
       return await client.register({
         challenge_id: challenge.challenge_id,
@@ -62,10 +62,10 @@ export async function registerAgent(options: {
         pow,
         ...(handle === undefined ? {} : { handle }),
         ...(ref === undefined ? {} : { ref }),
-      });
+      })
     } catch (error) {
-      if (!(error instanceof RefusalError) || !ANOTHER_CHALLENGE.has(error.error) || attempt === MAX_ATTEMPTS) throw error;
-      onProgress?.({ step: 'refused', attempt, reason: error.message });
+      if (!(error instanceof RefusalError) || !ANOTHER_CHALLENGE.has(error.error) || attempt === MAX_ATTEMPTS) throw error
+      onProgress?.({ step: 'refused', attempt, reason: error.message })
     }
   }
 }

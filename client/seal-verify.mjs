@@ -106,17 +106,20 @@ function checkInclusion({ leaf, path, root, index, count }) {
   const malformed = (sentence) => new Refused('malformed_proof', sentence)
   if (!isHexHash(leaf)) throw malformed('leaf is not 64 lower-case hex characters')
   if (!isHexHash(root)) throw malformed('root is not 64 lower-case hex characters')
-  if (!isWhole(count) || count < 1 || !isWhole(index) || index >= count) throw malformed(`there is no index ${show(index)} among ${show(count)}`)
+  if (!isWhole(count) || count < 1 || !isWhole(index) || index >= count)
+    throw malformed(`there is no index ${show(index)} among ${show(count)}`)
   if (!Array.isArray(path)) throw malformed('path is not a list')
   for (const step of path) {
-    if (!isObject(step) || !isHexHash(step.hash) || (step.side !== 'left' && step.side !== 'right')) throw malformed('a step is not {hash, side}')
+    if (!isObject(step) || !isHexHash(step.hash) || (step.side !== 'left' && step.side !== 'right'))
+      throw malformed('a step is not {hash, side}')
   }
   const sides = []
   for (let position = index, width = count; width > 1; position = Math.floor(position / 2), width = Math.ceil(width / 2)) {
     if (position % 2 === 1) sides.push('left')
     else if (position + 1 < width) sides.push('right')
   }
-  if (path.length !== sides.length) throw new Refused('path_shape', `index ${index} of ${count} takes ${sides.length} steps, the path has ${path.length}`)
+  if (path.length !== sides.length)
+    throw new Refused('path_shape', `index ${index} of ${count} takes ${sides.length} steps, the path has ${path.length}`)
   const wrong = sides.findIndex((side, step) => path[step].side !== side)
   if (wrong !== -1) throw new Refused('wrong_side', `index ${index} of ${count} has its sibling on the ${sides[wrong]} at step ${wrong}`)
   const reached = path.reduce((node, { hash, side }) => (side === 'left' ? nodeHash(hash, node) : nodeHash(node, hash)), leaf)
@@ -159,7 +162,10 @@ const keyObjects = new Map()
 
 function isSignedBy(pubkey, payload, signature) {
   if (!keyObjects.has(pubkey)) {
-    keyObjects.set(pubkey, crypto.createPublicKey({ key: Buffer.concat([SPKI_ED25519, Buffer.from(pubkey, 'hex')]), format: 'der', type: 'spki' }))
+    keyObjects.set(
+      pubkey,
+      crypto.createPublicKey({ key: Buffer.concat([SPKI_ED25519, Buffer.from(pubkey, 'hex')]), format: 'der', type: 'spki' }),
+    )
   }
   return crypto.verify(null, Buffer.from(payload, 'utf8'), keyObjects.get(pubkey), Buffer.from(signature, 'base64'))
 }
@@ -167,7 +173,8 @@ function isSignedBy(pubkey, payload, signature) {
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value)
 const isWhole = (value) => Number.isSafeInteger(value) && value >= 0
 const isHexHash = (value) => typeof value === 'string' && HEX_HASH.test(value)
-const isSignature = (value) => typeof value === 'string' && SIGNATURE_BASE64.test(value) && Buffer.from(value, 'base64').toString('base64') === value
+const isSignature = (value) =>
+  typeof value === 'string' && SIGNATURE_BASE64.test(value) && Buffer.from(value, 'base64').toString('base64') === value
 const show = (value) => JSON.stringify(value ?? null).slice(0, 80)
 
 // ——— what both a chain and a receipt need
@@ -212,7 +219,10 @@ class Keys {
     this.last = pubkey
     if (this.accepted.has(pubkey) || !isNews) return
     if (this.pinned) throw new Refused('wrong_key', `signed with ${pubkey}, which is not a pinned key`)
-    throw new Refused('key_changed', `signed with ${pubkey}, not with ${[...this.accepted].join(' or ')}; if you know this key to be the service's, accept it: --pubkey for each key`)
+    throw new Refused(
+      'key_changed',
+      `signed with ${pubkey}, not with ${[...this.accepted].join(' or ')}; if you know this key to be the service's, accept it: --pubkey for each key`,
+    )
   }
 }
 
@@ -220,12 +230,14 @@ function checkSignature(seal, payload, keys, findings, where) {
   if (seal.signed_at < seal.at) findings.add('signed_before_made', where, `signed at ${seal.signed_at}, before it was made at ${seal.at}`)
   findings.run(where, () => keys.check(seal.pubkey))
   if (isWeakKey(seal.pubkey)) findings.add('weak_key', where, `anyone can sign for the key ${seal.pubkey}`)
-  else if (!isSignedBy(seal.pubkey, payload, seal.signature)) findings.add('bad_signature', where, `the signature is not that of ${seal.pubkey} over this payload`)
+  else if (!isSignedBy(seal.pubkey, payload, seal.signature))
+    findings.add('bad_signature', where, `the signature is not that of ${seal.pubkey} over this payload`)
 }
 
 /** What a seal says by itself: its range and count, and that the first begins the chain. */
 function checkSealAlone(seal, findings, where) {
-  if (seal.count < 1 || seal.count !== seal.to_id - seal.from_id + 1) findings.add('wrong_count', where, `count is ${seal.count} for the entries ${seal.from_id} to ${seal.to_id}`)
+  if (seal.count < 1 || seal.count !== seal.to_id - seal.from_id + 1)
+    findings.add('wrong_count', where, `count is ${seal.count} for the entries ${seal.from_id} to ${seal.to_id}`)
   if (seal.seq === 1 && seal.from_id !== 1) findings.add('range_gap', where, `the first seal begins at entry ${seal.from_id}, not 1`)
   if (seal.seq === 1 && seal.prev_root !== null) findings.add('wrong_prev_root', where, 'the first seal names a previous root')
   if (seal.seq > 1 && seal.prev_root === null) findings.add('wrong_prev_root', where, 'only the first seal has no previous root')
@@ -235,8 +247,10 @@ function checkSealAlone(seal, findings, where) {
 function checkSealLink(previous, seal, findings, where) {
   if (seal.at < previous.at) findings.add('at_goes_back', where, `at ${seal.at} is before the ${previous.at} of seal ${previous.seq}`)
   if (seal.seq !== previous.seq + 1) return
-  if (seal.from_id !== previous.to_id + 1) findings.add('range_gap', where, `begins at entry ${seal.from_id}, ${previous.to_id + 1} was due`)
-  if (seal.prev_root !== null && seal.prev_root !== previous.root) findings.add('wrong_prev_root', where, `names ${seal.prev_root}, the root of seal ${previous.seq} is ${previous.root}`)
+  if (seal.from_id !== previous.to_id + 1)
+    findings.add('range_gap', where, `begins at entry ${seal.from_id}, ${previous.to_id + 1} was due`)
+  if (seal.prev_root !== null && seal.prev_root !== previous.root)
+    findings.add('wrong_prev_root', where, `names ${seal.prev_root}, the root of seal ${previous.seq} is ${previous.root}`)
 }
 
 function checkEntry(entry) {
@@ -289,7 +303,8 @@ async function verifyChain(source, { pinned, remembered, progress }) {
     progress?.(`seal ${seal.seq}, entry ${seal.to_id}`)
   }
 
-  if (remembered !== null && seq < remembered.seq) findings.add('chain_shortened', 'chain', `ends at seal ${seq}, but seal ${remembered.seq} was seen before`)
+  if (remembered !== null && seq < remembered.seq)
+    findings.add('chain_shortened', 'chain', `ends at seal ${seq}, but seal ${remembered.seq} was seen before`)
   report.entries_waiting = await countWaiting(reader, previous, findings, progress)
   report.pubkeys = [...keys.seen]
   return { report, findings, keys }
@@ -299,7 +314,8 @@ async function verifyChain(source, { pinned, remembered, progress }) {
 function checkRemembered(remembered, seal, payloadHash, history, findings, where) {
   if (remembered === null || seal.seq !== remembered.seq) return
   if (payloadHash !== remembered.payload_hash) findings.add('history_rewritten', where, 'has another payload than when it was seen before')
-  else if (history !== remembered.history) findings.add('history_rewritten', where, 'is as it was, but a seal before it has another payload than when it was seen')
+  else if (history !== remembered.history)
+    findings.add('history_rewritten', where, 'is as it was, but a seal before it has another payload than when it was seen')
   if (!seal.signed) findings.add('signature_withdrawn', where, 'was signed when it was seen before')
 }
 
@@ -322,7 +338,8 @@ async function checkRoot(reader, seal, findings, where, progress) {
     }
     if (tree.count % 10_000 === 0) progress?.(`${where}, entry ${id}`)
   }
-  if (tree.count > 0 && tree.root() !== seal.root) findings.add('wrong_root', where, `its entries ${seal.from_id} to ${seal.to_id} have the root ${tree.root()}, not ${seal.root}`)
+  if (tree.count > 0 && tree.root() !== seal.root)
+    findings.add('wrong_root', where, `its entries ${seal.from_id} to ${seal.to_id} have the root ${tree.root()}, not ${seal.root}`)
   return tree.count
 }
 
@@ -379,7 +396,7 @@ class EntryReader {
 function serviceSource(base, save) {
   return {
     async *seals() {
-      for (let after = 0; ; ) {
+      for (let after = 0; ;) {
         const { seals } = await getList(`${base}/seal?after_seq=${after}&limit=${SEALS_PER_PAGE}`, 'seals')
         if (seals.length === 0) return
         for (const seal of seals) {
@@ -392,7 +409,7 @@ function serviceSource(base, save) {
       }
     },
     async *entries(from) {
-      for (let next = from; ; ) {
+      for (let next = from; ;) {
         const { entries } = await getList(`${base}/api/v1/ledger?from_id=${next}&limit=${ENTRIES_PER_PAGE}`, 'entries')
         if (entries.length === 0) return
         for (const entry of entries) {
@@ -417,7 +434,8 @@ async function getJson(url) {
       return await getJsonOnce(url)
     } catch (error) {
       const pause = RETRY_PAUSES_MS[attempt]
-      if (error instanceof Unchecked || pause === undefined) throw error instanceof Unchecked ? error : new Unchecked('unreachable', `${url}: ${error.cause?.message || error.message}`)
+      if (error instanceof Unchecked || pause === undefined)
+        throw error instanceof Unchecked ? error : new Unchecked('unreachable', `${url}: ${error.cause?.message || error.message}`)
       await sleep(pause)
     }
   }
@@ -473,7 +491,10 @@ function linesSource(file) {
     }
     throw new Unchecked('usage', `${file} ends in the middle`)
   }
-  return listSource(() => list('seals'), () => list('entries'))
+  return listSource(
+    () => list('seals'),
+    () => list('entries'),
+  )
 }
 
 /** Lines end in LF alone: node:readline would also cut at U+2028, which canonical JSON leaves as it is. */
@@ -558,10 +579,13 @@ function verifyReceipt(receipt, pinned) {
   const keys = new Keys(pinned, [])
   const report = { id: null, entries_sealed: 0, entries_waiting: 0, unsigned_seqs: [], openings: 0 }
   const isReceipt = findings.run('receipt', () => {
-    if (!isObject(receipt) || typeof receipt.id !== 'string' || receipt.id === '') throw new Refused('malformed_receipt', 'it names no record')
+    if (!isObject(receipt) || typeof receipt.id !== 'string' || receipt.id === '')
+      throw new Refused('malformed_receipt', 'it names no record')
     if (!Array.isArray(receipt.entries) || receipt.entries.length === 0) throw new Refused('malformed_receipt', 'it has no entries')
-    if (!receipt.entries.every((item) => isObject(item) && typeof item.sealed === 'boolean')) throw new Refused('malformed_receipt', 'an entry does not say whether it is sealed')
-    if (receipt.sealed !== receipt.entries.every((item) => item.sealed)) throw new Refused('malformed_receipt', 'sealed does not say whether all its entries are')
+    if (!receipt.entries.every((item) => isObject(item) && typeof item.sealed === 'boolean'))
+      throw new Refused('malformed_receipt', 'an entry does not say whether it is sealed')
+    if (receipt.sealed !== receipt.entries.every((item) => item.sealed))
+      throw new Refused('malformed_receipt', 'sealed does not say whether all its entries are')
     if (receipt.openings !== undefined && !Array.isArray(receipt.openings)) throw new Refused('malformed_receipt', 'openings is not a list')
   })
   if (!isReceipt) return { report, findings, keys }
@@ -599,7 +623,8 @@ function checkSealedItem(item, seals, keys, findings, report) {
     payload = sealPayload(seal)
     if (seq !== seal.seq) throw new Refused('malformed_receipt', `stands under seal ${show(seq)} and brings seal ${seal.seq}`)
     checkLeaf(entry, leaf)
-    if (isWhole(index) && seal.from_id + index !== entry.id) throw new Refused('wrong_index', `index ${index} of seal ${seal.seq} is entry ${seal.from_id + index}`)
+    if (isWhole(index) && seal.from_id + index !== entry.id)
+      throw new Refused('wrong_index', `index ${index} of seal ${seal.seq} is entry ${seal.from_id + index}`)
     checkInclusion({ leaf, path, root: seal.root, index, count: seal.count })
   })
   if (payload === undefined) return
@@ -631,13 +656,15 @@ function checkReceiptSeals(seals, findings) {
     if (position === 0) continue
     const previous = inOrder[position - 1]
     checkSealLink(previous, seal, findings, `seal ${seal.seq}`)
-    if (seal.seq > previous.seq + 1 && seal.from_id <= previous.to_id) findings.add('range_gap', `seal ${seal.seq}`, `begins at entry ${seal.from_id}, seal ${previous.seq} ends at ${previous.to_id}`)
+    if (seal.seq > previous.seq + 1 && seal.from_id <= previous.to_id)
+      findings.add('range_gap', `seal ${seal.seq}`, `begins at entry ${seal.from_id}, seal ${previous.seq} ends at ${previous.to_id}`)
   }
 }
 
 function checkOpening(opening, entries) {
   const wrong = (sentence) => new Refused('wrong_opening', sentence)
-  if (!isObject(opening) || typeof opening.field !== 'string' || !isHexHash(opening.salt) || !('content' in opening)) throw wrong('it is not {entry_id, field, salt, content}')
+  if (!isObject(opening) || typeof opening.field !== 'string' || !isHexHash(opening.salt) || !('content' in opening))
+    throw wrong('it is not {entry_id, field, salt, content}')
   const data = entries.get(opening.entry_id)?.data
   if (data === undefined) throw wrong('there is no such entry in the receipt')
   const commitment = Object.hasOwn(data, opening.field) ? data[opening.field] : undefined
@@ -648,7 +675,8 @@ function checkOpening(opening, entries) {
   } catch (error) {
     throw error instanceof Refused ? wrong(error.message) : error
   }
-  if (sha256Hex(Buffer.concat([Buffer.from(opening.salt, 'hex'), Buffer.from(content, 'utf8')])) !== commitment) throw wrong(`salt and content do not give the commitment in ${show(opening.field)}`)
+  if (sha256Hex(Buffer.concat([Buffer.from(opening.salt, 'hex'), Buffer.from(content, 'utf8')])) !== commitment)
+    throw wrong(`salt and content do not give the commitment in ${show(opening.field)}`)
 }
 
 /** Whether some string in `value` is `id`. */
@@ -668,8 +696,12 @@ function names(value, id) {
 async function verifyVector(vector) {
   if (!isObject(vector)) throw new Unchecked('usage', 'a vector is not an object')
   if (vector.kind === 'seal') {
-    if (!Array.isArray(vector.seals) || !Array.isArray(vector.entries)) throw new Unchecked('usage', 'a vector of seals has seals and entries')
-    const source = listSource(() => vector.seals, () => vector.entries)
+    if (!Array.isArray(vector.seals) || !Array.isArray(vector.entries))
+      throw new Unchecked('usage', 'a vector of seals has seals and entries')
+    const source = listSource(
+      () => vector.seals,
+      () => vector.entries,
+    )
     return (await verifyChain(source, { pinned: vector.pubkeys ?? [], remembered: vector.remembered ?? null })).findings
   }
   if (vector.kind === 'receipt') return verifyReceipt(vector.receipt, vector.pubkeys ?? []).findings
@@ -691,7 +723,8 @@ const VECTOR_CHECKS = {
     for (const [index, leaf] of leaves.entries()) {
       tree.add(leaf)
       const root = roots[String(index + 1)]
-      if (root !== undefined && tree.root() !== root) throw new Refused('wrong_root', `${index + 1} leaves have the root ${tree.root()}, not ${root}`)
+      if (root !== undefined && tree.root() !== root)
+        throw new Refused('wrong_root', `${index + 1} leaves have the root ${tree.root()}, not ${root}`)
     }
   },
   proof: (proof) => {
@@ -709,7 +742,8 @@ function checkCanonicalCase({ json, canonical, sha256 }) {
   }
   const own = canonicalJson(value)
   if (own !== canonical) throw new Refused('wrong_canonical_form', `it is ${own}, not ${canonical}`)
-  if (sha256 !== undefined && sha256Hex(own) !== sha256) throw new Refused('wrong_canonical_form', `its SHA-256 is ${sha256Hex(own)}, not ${sha256}`)
+  if (sha256 !== undefined && sha256Hex(own) !== sha256)
+    throw new Refused('wrong_canonical_form', `its SHA-256 is ${sha256Hex(own)}, not ${sha256}`)
 }
 
 // ——— the state file: {BASE_URL: {seq, payload_hash, history, pubkeys, checked_at}}
@@ -723,8 +757,15 @@ async function readState(file) {
     throw new Unchecked('usage', `the state file ${file} can't be read: ${error.message}`)
   }
   const state = parseFile(`the state file ${file}`, () => JSON.parse(text))
-  const isHead = (head) => isObject(head) && isWhole(head.seq) && isHexHash(head.payload_hash) && isHexHash(head.history) && Array.isArray(head.pubkeys) && head.pubkeys.every(isHexHash)
-  if (!isObject(state) || !Object.values(state).every(isHead)) throw new Unchecked('usage', `the state file ${file} is not one of this program's: move it away to begin anew`)
+  const isHead = (head) =>
+    isObject(head) &&
+    isWhole(head.seq) &&
+    isHexHash(head.payload_hash) &&
+    isHexHash(head.history) &&
+    Array.isArray(head.pubkeys) &&
+    head.pubkeys.every(isHexHash)
+  if (!isObject(state) || !Object.values(state).every(isHead))
+    throw new Unchecked('usage', `the state file ${file} is not one of this program's: move it away to begin anew`)
   return state
 }
 
@@ -769,7 +810,8 @@ function readArguments(args) {
   const { positionals } = parsed
   const options = { pubkey: [], state: '.seal-verify.json', ...parsed.values }
   if (options.vector === undefined ? positionals.length !== 1 : positionals.length !== 0) throw new Unchecked('usage', USAGE)
-  for (const key of options.pubkey) if (!isHexHash(key)) throw new Unchecked('usage', `--pubkey takes 64 lower-case hex characters, not ${show(key)}`)
+  for (const key of options.pubkey)
+    if (!isHexHash(key)) throw new Unchecked('usage', `--pubkey takes 64 lower-case hex characters, not ${show(key)}`)
   return { target: positionals[0], options }
 }
 
@@ -809,8 +851,14 @@ async function checkFile(file, options) {
     const { report, findings, keys } = verifyReceipt(content, options.pubkey)
     return outcome({ kind: 'receipt', target: file, ...report, ...trust(keys) }, findings)
   }
-  if (lines === null && !(isObject(content) && Array.isArray(content.seals) && Array.isArray(content.entries))) throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
-  const source = lines ?? listSource(() => content.seals, () => content.entries)
+  if (lines === null && !(isObject(content) && Array.isArray(content.seals) && Array.isArray(content.entries)))
+    throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
+  const source =
+    lines ??
+    listSource(
+      () => content.seals,
+      () => content.entries,
+    )
   const { report, findings, keys } = await verifyChain(source, { pinned: options.pubkey, remembered: null, progress: progressOnStderr() })
   return outcome({ kind: 'chain', target: file, ...report, remembered_seq: null, ...trust(keys) }, findings)
 }
@@ -849,7 +897,11 @@ function progressOnStderr() {
 }
 
 function toLines(result) {
-  if (result.kind === 'vectors') return result.results.map(({ file, ok, findings }) => `${file}: ${ok ? 'accepted' : `refused ${findings.map(({ reason, message }) => `${reason}: ${message}`).join('; ')}`}`)
+  if (result.kind === 'vectors')
+    return result.results.map(
+      ({ file, ok, findings }) =>
+        `${file}: ${ok ? 'accepted' : `refused ${findings.map(({ reason, message }) => `${reason}: ${message}`).join('; ')}`}`,
+    )
   const lines = result.findings.map(({ reason, where, message }) => `${reason} at ${where}: ${message}`)
   if (result.findings_total > result.findings.length) lines.push(`and ${result.findings_total - result.findings.length} more findings`)
   if (result.kind === 'chain') lines.push(`seals: ${result.seals}, of which signed: ${result.signed}`)
@@ -858,7 +910,8 @@ function toLines(result) {
   lines.push(`entries under a seal: ${result.entries_sealed}, waiting for one: ${result.entries_waiting}`)
   for (const key of result.pubkeys ?? []) lines.push(`key: ${key} (${KEY_TRUST[result.key_trust]})`)
   if (result.head) lines.push(`head: seal ${result.head.seq}, payload hash ${result.head.payload_hash}`)
-  if (result.kind === 'chain' && result.remembered_seq !== null && result.ok) lines.push(`nothing up to seal ${result.remembered_seq} has changed since the last check`)
+  if (result.kind === 'chain' && result.remembered_seq !== null && result.ok)
+    lines.push(`nothing up to seal ${result.remembered_seq} has changed since the last check`)
   return [...lines, verdictLine(result)]
 }
 
@@ -870,7 +923,8 @@ const KEY_TRUST = {
 
 function verdictLine(result) {
   if (!result.ok) return `BAD: ${result.findings_total} finding${result.findings_total === 1 ? '' : 's'}`
-  if (result.kind === 'receipt') return result.entries_waiting > 0 ? 'GOOD so far: not every entry is under a seal yet' : 'GOOD: every entry is under its seal'
+  if (result.kind === 'receipt')
+    return result.entries_waiting > 0 ? 'GOOD so far: not every entry is under a seal yet' : 'GOOD: every entry is under its seal'
   return result.seals === 0 ? 'GOOD: there are no seals yet' : 'GOOD: the whole chain holds'
 }
 

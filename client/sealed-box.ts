@@ -75,7 +75,14 @@ export function newDmKeyPair(): { secretKey: string; publicKey: string } {
  * @throws SealedBoxError `too_long`, `bad_key`; Error when an argument has the wrong form
  * Source: sealed-box.md; after the authenticated mode of RFC 9180, section 4.1.
  */
-export function sealBox({ plaintext, senderSecretKey, senderId, recipientPublicKey, recipientId, random = randomBytes }: {
+export function sealBox({
+  plaintext,
+  senderSecretKey,
+  senderId,
+  recipientPublicKey,
+  recipientId,
+  random = randomBytes,
+}: {
   plaintext: Uint8Array | string
   senderSecretKey: DmKey
   senderId: string
@@ -119,7 +126,13 @@ export function sealBox({ plaintext, senderSecretKey, senderId, recipientPublicK
  *   an argument other than the box has the wrong form
  * Source: sealed-box.md; after the authenticated mode of RFC 9180, section 4.1.
  */
-export function openBox({ box, recipientSecretKey, recipientId, senderPublicKey, senderId }: {
+export function openBox({
+  box,
+  recipientSecretKey,
+  recipientId,
+  senderPublicKey,
+  senderId,
+}: {
   box: string
   recipientSecretKey: DmKey
   recipientId: string
@@ -167,9 +180,7 @@ function agree(secretKey: Uint8Array, publicKey: Uint8Array, code: SealedBoxErro
   }
 }
 
-function deriveKeys(
-  ephemeralShared: Uint8Array, staticShared: Uint8Array, parties: Parties,
-): { key: Uint8Array; nonceKey: Uint8Array } {
+function deriveKeys(ephemeralShared: Uint8Array, staticShared: Uint8Array, parties: Parties): { key: Uint8Array; nonceKey: Uint8Array } {
   const info = concatBytes(
     Uint8Array.of(VERSION),
     parties.ephemeralPublicKey,
@@ -206,7 +217,10 @@ function unpad(padded: Uint8Array): Uint8Array {
   const length = new DataView(padded.buffer, padded.byteOffset, padded.byteLength).getUint16(0)
   const end = LENGTH_BYTES + length
   if (end > padded.length) {
-    throw new SealedBoxError('bad_padding', `the box is authentic but states ${length} bytes where at most ${padded.length - LENGTH_BYTES} fit`)
+    throw new SealedBoxError(
+      'bad_padding',
+      `the box is authentic but states ${length} bytes where at most ${padded.length - LENGTH_BYTES} fit`,
+    )
   }
   if (padded.subarray(end).some((byte) => byte !== 0)) {
     throw new SealedBoxError('bad_padding', 'the box is authentic but its padding holds bytes other than zero')

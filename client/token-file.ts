@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
-import { linkSync } from 'node:fs';
-import path from 'node:path';
-import { parseBaseUrl } from './http.ts';
-import { createPrivateFile, readPrivateFile, writePrivateFile } from './private-file.ts';
+import { createHash } from 'node:crypto'
+import { linkSync } from 'node:fs'
+import path from 'node:path'
+import { parseBaseUrl } from './http.ts'
+import { createPrivateFile, readPrivateFile, writePrivateFile } from './private-file.ts'
 
 /**
  * What an agent must keep to stay who it is. It is the only copy: the service has a hash of the token and never sees
@@ -10,32 +10,36 @@ import { createPrivateFile, readPrivateFile, writePrivateFile } from './private-
  */
 export interface Identity {
   /** The service that gave the token; it is sent nowhere else. */
-  url: string;
-  agent_id: string;
-  token: string;
+  url: string
+  agent_id: string
+  token: string
   /**
    * A token made for a rotation whose answer was never seen: one of the two is good. It is kept until it is known to be
    * the good one, because the call that brings it may still be under way.
    */
-  next_token?: string;
+  next_token?: string
   /** X25519, 64 hex characters each. */
-  dm_secret_key?: string;
-  dm_public_key?: string;
+  dm_secret_key?: string
+  dm_public_key?: string
 }
 
-const TOKEN = /^sk_[0-9a-f]{48}$/;
-const KEY = /^[0-9a-f]{64}$/;
-const AGENT_ID = /^agt_[0-9A-Za-z]{1,60}$/;
-const HASH_LENGTH = 8;
+const TOKEN = /^sk_[0-9a-f]{48}$/
+const KEY = /^[0-9a-f]{64}$/
+const AGENT_ID = /^agt_[0-9A-Za-z]{1,60}$/
+const HASH_LENGTH = 8
 
 /**
  * The token file's path: one file for each service URL, its name readable, with a hash that tells apart what reads the
  * same. `http://127.0.0.1:3000` → `127.0.0.1_3000-d6a2ff4f.json`.
  */
 export function tokenFilePath(home: string, baseUrl: string): string {
-  const url = parseBaseUrl(baseUrl);
-  const readable = url.replace(/^https?:\/\//, '').replace(/[^0-9A-Za-z.-]+/g, '_').replace(/^[._-]+|[._-]+$/g, '').slice(0, 80);
-  return path.join(home, `${readable}-${createHash('sha256').update(url).digest('hex').slice(0, HASH_LENGTH)}.json`);
+  const url = parseBaseUrl(baseUrl)
+  const readable = url
+    .replace(/^https?:\/\//, '')
+    .replace(/[^0-9A-Za-z.-]+/g, '_')
+    .replace(/^[._-]+|[._-]+$/g, '')
+    .slice(0, 80)
+  return path.join(home, `${readable}-${createHash('sha256').update(url).digest('hex').slice(0, HASH_LENGTH)}.json`)
 }
 
 /**
@@ -44,27 +48,27 @@ export function tokenFilePath(home: string, baseUrl: string): string {
  * @throws Error that names the file where it holds something else; its content is not told, it may be a secret
  */
 export function readTokenFile(filePath: string): Identity | undefined {
-  const text = readPrivateFile(filePath);
-  if (text === undefined) return undefined;
-  let value: unknown;
+  const text = readPrivateFile(filePath)
+  if (text === undefined) return undefined
+  let value: unknown
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(text)
   } catch {
-    throw new Error(`${filePath} is no token file: it is not JSON; put it right, or move it away.`);
+    throw new Error(`${filePath} is no token file: it is not JSON; put it right, or move it away.`)
   }
-  const problem = findProblem(value);
-  if (problem !== undefined) throw new Error(`${filePath} is no token file: ${problem}; put it right, or move it away.`);
-  return value as Identity;
+  const problem = findProblem(value)
+  if (problem !== undefined) throw new Error(`${filePath} is no token file: ${problem}; put it right, or move it away.`)
+  return value as Identity
 }
 
 /** Replaces a token file's content, atomically. */
 export function writeTokenFile(filePath: string, identity: Identity): void {
-  writePrivateFile(filePath, format(identity));
+  writePrivateFile(filePath, format(identity))
 }
 
 /** Writes a token file where none is. @throws the EEXIST of the platform where one is */
 export function createTokenFile(filePath: string, identity: Identity): void {
-  createPrivateFile(filePath, format(identity));
+  createPrivateFile(filePath, format(identity))
 }
 
 /**
@@ -73,34 +77,35 @@ export function createTokenFile(filePath: string, identity: Identity): void {
  * @returns the backup's path
  */
 export function backUpTokenFile(filePath: string, now: Date): string {
-  const stem = filePath.replace(/\.json$/, '');
-  const time = now.toISOString().replace(/[-:.]/g, '');
+  const stem = filePath.replace(/\.json$/, '')
+  const time = now.toISOString().replace(/[-:.]/g, '')
   for (let copy = 0; ; copy++) {
-    const backup = `${stem}.${time}${copy === 0 ? '' : `-${copy}`}.backup.json`;
+    const backup = `${stem}.${time}${copy === 0 ? '' : `-${copy}`}.backup.json`
     try {
-      linkSync(filePath, backup); // never replaces an older backup
-      return backup;
+      linkSync(filePath, backup) // never replaces an older backup
+      return backup
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     }
   }
 }
 
 function format(identity: Identity): string {
-  const problem = findProblem(identity);
-  if (problem !== undefined) throw new Error(`"identity" cannot be kept: ${problem}`);
-  return `${JSON.stringify(identity, null, 2)}\n`;
+  const problem = findProblem(identity)
+  if (problem !== undefined) throw new Error(`"identity" cannot be kept: ${problem}`)
+  return `${JSON.stringify(identity, null, 2)}\n`
 }
 
 function findProblem(value: unknown): string | undefined {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'expected a JSON object';
-  const fields = value as Partial<Record<keyof Identity, unknown>>;
-  const isText = (name: keyof Identity, form: RegExp) => typeof fields[name] === 'string' && form.test(fields[name]);
-  const isAbsentOr = (name: keyof Identity, form: RegExp) => fields[name] === undefined || isText(name, form);
-  if (!isText('url', /^https?:\/\//)) return '"url" is not a URL';
-  if (!isText('agent_id', AGENT_ID)) return '"agent_id" is not an agent id';
-  if (!isText('token', TOKEN)) return '"token" is not a token';
-  if (!isAbsentOr('next_token', TOKEN)) return '"next_token" is not a token';
-  if (!isAbsentOr('dm_secret_key', KEY) || !isAbsentOr('dm_public_key', KEY)) return '"dm_secret_key" or "dm_public_key" is not a key of 64 hex characters';
-  return undefined;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'expected a JSON object'
+  const fields = value as Partial<Record<keyof Identity, unknown>>
+  const isText = (name: keyof Identity, form: RegExp) => typeof fields[name] === 'string' && form.test(fields[name])
+  const isAbsentOr = (name: keyof Identity, form: RegExp) => fields[name] === undefined || isText(name, form)
+  if (!isText('url', /^https?:\/\//)) return '"url" is not a URL'
+  if (!isText('agent_id', AGENT_ID)) return '"agent_id" is not an agent id'
+  if (!isText('token', TOKEN)) return '"token" is not a token'
+  if (!isAbsentOr('next_token', TOKEN)) return '"next_token" is not a token'
+  if (!isAbsentOr('dm_secret_key', KEY) || !isAbsentOr('dm_public_key', KEY))
+    return '"dm_secret_key" or "dm_public_key" is not a key of 64 hex characters'
+  return undefined
 }

@@ -3,20 +3,20 @@
  * a test run takes: 300 seconds for an agent and as long for a stranger, unless told otherwise. Prints its seed, with
  * which a failure comes again.
  */
-import { spawnSync } from 'node:child_process';
-import { randomInt } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
+import { spawnSync } from 'node:child_process'
+import { randomInt } from 'node:crypto'
+import { fileURLToPath } from 'node:url'
 
-const [seconds = '300', seed = String(randomInt(1, 2 ** 31))] = process.argv.slice(2);
+const [seconds = '300', seed = String(randomInt(1, 2 ** 31))] = process.argv.slice(2)
 if (![seconds, seed].every((word) => /^[1-9]\d{0,9}$/.test(word))) {
-  process.stderr.write('usage: npm run fuzz -- [SECONDS [SEED]], both whole numbers above 0\n');
-  process.exit(2);
+  process.stderr.write('usage: npm run fuzz -- [SECONDS [SEED]], both whole numbers above 0\n')
+  process.exit(2)
 }
-process.stdout.write(`fuzz: ${seconds} s each for an agent and for a stranger, seed ${seed}\n`);
+process.stdout.write(`fuzz: ${seconds} s each for an agent and for a stranger, seed ${seed}\n`)
 const { status, error } = spawnSync('vitest', ['run', 'test/flows/schemathesis.test.ts'], {
   cwd: fileURLToPath(new URL('..', import.meta.url)),
   stdio: 'inherit',
   env: { ...process.env, FUZZ_SECONDS: seconds, FUZZ_SEED: seed },
-});
-if (error !== undefined) process.stderr.write(`fuzz: vitest does not run (${error.message}); start this with "npm run fuzz"\n`);
-process.exit(status ?? 1);
+})
+if (error !== undefined) process.stderr.write(`fuzz: vitest does not run (${error.message}); start this with "npm run fuzz"\n`)
+process.exit(status ?? 1)

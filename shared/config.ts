@@ -1,28 +1,30 @@
-import path from 'node:path';
-import { z } from 'zod';
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts';
+import path from 'node:path'
+import { z } from 'zod'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts'
 
 /** Which process is asking: each gets the secrets of its own part and of no other. */
-export type Part = 'start' | 'api' | 'workers' | 'operator';
+export type Part = 'start' | 'api' | 'workers' | 'operator'
 
 /** Settings that cannot be used; the message lists every problem at once. */
 export class ConfigError extends Error {
-  readonly problems: readonly string[];
+  readonly problems: readonly string[]
 
   constructor(problems: readonly string[]) {
-    super(`The settings have ${problems.length === 1 ? 'a problem' : `${problems.length} problems`}:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`);
-    this.name = 'ConfigError';
-    this.problems = problems;
+    super(
+      `The settings have ${problems.length === 1 ? 'a problem' : `${problems.length} problems`}:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`,
+    )
+    this.name = 'ConfigError'
+    this.problems = problems
   }
 }
 
-const port = number('a port number from 0 to 65535', { min: 0, max: 65_535, whole: true });
-const bits = number('a whole number of bits from 0 to 64', { min: 0, max: 64, whole: true });
-const positive = (unit: string, max: number) => number(`a number of ${unit} above 0, at most ${max}`, { above: 0, max });
-const filePath = z.string();
-const usd = z.string().regex(/^(?!0+(\.0+)?$)\d{1,9}(\.\d{1,9})?$/, 'expected a price in USD above 0, such as 0.95');
-const FREE_UNTIL_FORM = 'expected ISO 8601 with an offset, such as 2030-01-31T00:00:00+00:00, or none';
-const coins = z.string().regex(/^\d{1,9}(\.\d{1,12})?$/, 'expected an amount of the coin, such as 0.01');
+const port = number('a port number from 0 to 65535', { min: 0, max: 65_535, whole: true })
+const bits = number('a whole number of bits from 0 to 64', { min: 0, max: 64, whole: true })
+const positive = (unit: string, max: number) => number(`a number of ${unit} above 0, at most ${max}`, { above: 0, max })
+const filePath = z.string()
+const usd = z.string().regex(/^(?!0+(\.0+)?$)\d{1,9}(\.\d{1,9})?$/, 'expected a price in USD above 0, such as 0.95')
+const FREE_UNTIL_FORM = 'expected ISO 8601 with an offset, such as 2030-01-31T00:00:00+00:00, or none'
+const coins = z.string().regex(/^\d{1,9}(\.\d{1,12})?$/, 'expected an amount of the coin, such as 0.01')
 
 /** One row for each variable, in the order of README's table. Everything is optional here; what a part needs is checked below. */
 const VARIABLES = {
@@ -64,11 +66,11 @@ const VARIABLES = {
   MIN_PAYOUT_XNO: coins,
   MIN_PAYOUT_XMR: coins,
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'expected a level of pino, such as info'),
-} as const;
+} as const
 
-export type VariableName = keyof typeof VARIABLES;
-export const VARIABLE_NAMES = Object.keys(VARIABLES) as VariableName[];
-type Read = { [Name in VariableName]?: z.output<(typeof VARIABLES)[Name]> };
+export type VariableName = keyof typeof VARIABLES
+export const VARIABLE_NAMES = Object.keys(VARIABLES) as VariableName[]
+type Read = { [Name in VariableName]?: z.output<(typeof VARIABLES)[Name]> }
 
 /** What each part cannot do without. `start` makes or embeds everything. */
 const REQUIRED: Record<Part, readonly VariableName[]> = {
@@ -76,7 +78,7 @@ const REQUIRED: Record<Part, readonly VariableName[]> = {
   api: ['MONGODB_URL', 'REDIS_URL', 'CHALLENGE_SECRET'],
   workers: ['MONGODB_URL', 'REDIS_URL'],
   operator: ['MONGODB_URL', 'REDIS_URL'],
-};
+}
 
 /** The variables that are secrets or lead to one, and the parts that may read them; `start` only passes them on. */
 export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
@@ -90,9 +92,9 @@ export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
   NANO_SEED_FILE: ['start', 'workers'],
   NANO_REPRESENTATIVE: ['start', 'workers'],
   MONERO_WALLET_RPC_URL: ['start', 'workers'],
-};
+}
 
-export type Config = ReturnType<typeof shape>;
+export type Config = ReturnType<typeof shape>
 
 /**
  * The only reader of the environment. An empty variable counts as absent.
@@ -100,27 +102,27 @@ export type Config = ReturnType<typeof shape>;
  * @throws ConfigError listing every wrong or missing setting at once
  */
 export function readConfig(env: NodeJS.ProcessEnv, part: Part): Config {
-  const problems: string[] = [];
-  const read: Record<string, unknown> = {};
+  const problems: string[] = []
+  const read: Record<string, unknown> = {}
   for (const name of VARIABLE_NAMES) {
-    const text = env[name];
+    const text = env[name]
     if (text === undefined || text === '') {
-      if (REQUIRED[part].includes(name)) problems.push(`${name} is not set, and ${part} cannot run without it`);
-      continue;
+      if (REQUIRED[part].includes(name)) problems.push(`${name} is not set, and ${part} cannot run without it`)
+      continue
     }
-    const result = VARIABLES[name].safeParse(text);
-    if (result.success) read[name] = result.data;
-    else problems.push(`${name}: ${result.error.issues[0]?.message ?? 'not usable'}`);
+    const result = VARIABLES[name].safeParse(text)
+    if (result.success) read[name] = result.data
+    else problems.push(`${name}: ${result.error.issues[0]?.message ?? 'not usable'}`)
   }
-  if (problems.length > 0) throw new ConfigError(problems);
-  for (const [name, parts] of Object.entries(SECRETS)) if (!parts.includes(part)) delete read[name];
-  return shape(read as Read);
+  if (problems.length > 0) throw new ConfigError(problems)
+  for (const [name, parts] of Object.entries(SECRETS)) if (!parts.includes(part)) delete read[name]
+  return shape(read as Read)
 }
 
 function shape(read: Read) {
-  const host = read.HOST ?? '127.0.0.1';
-  const apiPort = read.PORT ?? 3_000;
-  const dataDir = path.resolve(read.DATA_DIR ?? '.data');
+  const host = read.HOST ?? '127.0.0.1'
+  const apiPort = read.PORT ?? 3_000
+  const dataDir = path.resolve(read.DATA_DIR ?? '.data')
   return {
     port: apiPort,
     host,
@@ -144,7 +146,13 @@ function shape(read: Read) {
     acceptMs: (read.ACCEPT_HOURS ?? 72) * HOUR_MS,
     fixedRates: { xno: read.XNO_USD, xmr: read.XMR_USD },
     rateSources: read.RATE_SOURCES,
-    nano: { rpcUrl: read.NANO_RPC_URL, wsUrl: read.NANO_WS_URL, workUrl: read.NANO_WORK_URL, seedFile: read.NANO_SEED_FILE, representative: read.NANO_REPRESENTATIVE },
+    nano: {
+      rpcUrl: read.NANO_RPC_URL,
+      wsUrl: read.NANO_WS_URL,
+      workUrl: read.NANO_WORK_URL,
+      seedFile: read.NANO_SEED_FILE,
+      representative: read.NANO_REPRESENTATIVE,
+    },
     monero: { walletRpcUrl: read.MONERO_WALLET_RPC_URL, confirmations: read.MONERO_CONFIRMATIONS ?? 10 },
     paymentPollMs: (read.PAYMENT_POLL_SECONDS ?? 10) * SECOND_MS,
     payouts: read.PAYOUTS ?? ('manual' as const),
@@ -156,7 +164,7 @@ function shape(read: Read) {
       sealKeyFile: read.SEAL_KEY_FILE,
       sealMemoryFile: read.SEAL_MEMORY_FILE,
     },
-  };
+  }
 }
 
 function number(expected: string, bound: { min?: number; above?: number; max: number; whole?: boolean }) {
@@ -164,18 +172,27 @@ function number(expected: string, bound: { min?: number; above?: number; max: nu
     .string()
     .regex(/^\d{1,12}(\.\d{1,12})?$/, `expected ${expected}`)
     .transform(Number)
-    .refine((value) => value >= (bound.min ?? 0) && value > (bound.above ?? -1) && value <= bound.max && (!bound.whole || Number.isInteger(value)), `expected ${expected}`);
+    .refine(
+      (value) =>
+        value >= (bound.min ?? 0) && value > (bound.above ?? -1) && value <= bound.max && (!bound.whole || Number.isInteger(value)),
+      `expected ${expected}`,
+    )
 }
 
 function webUrl(protocols: readonly string[]) {
-  const expected = `expected a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`;
-  return z.string().refine((text) => protocols.some((protocol) => text.startsWith(`${protocol}//`) && text.length > protocol.length + 2 && !/\s/.test(text)), expected);
+  const expected = `expected a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`
+  return z
+    .string()
+    .refine(
+      (text) => protocols.some((protocol) => text.startsWith(`${protocol}//`) && text.length > protocol.length + 2 && !/\s/.test(text)),
+      expected,
+    )
 }
 
 function isRateSources(text: string): boolean {
-  return text.split(',').every((source) => /^(xno|xmr)=https?:\/\/[^\s#]+#[\w.[\]-]+$/.test(source.trim()));
+  return text.split(',').every((source) => /^(xno|xmr)=https?:\/\/[^\s#]+#[\w.[\]-]+$/.test(source.trim()))
 }
 
 /** The default length of the free period under `npm start`, counted from the first start. */
-export const FREE_PERIOD_DAYS = 30;
-export const FREE_PERIOD_MS = FREE_PERIOD_DAYS * DAY_MS;
+export const FREE_PERIOD_DAYS = 30
+export const FREE_PERIOD_MS = FREE_PERIOD_DAYS * DAY_MS

@@ -1,35 +1,35 @@
-import mongoose, { type Connection } from 'mongoose';
-import { DATABASE_TIMEOUT_MS } from './limits.ts';
-import type { Log } from './log.ts';
-import { Refusal } from './errors.ts';
-import { StartError } from './process.ts';
+import mongoose, { type Connection } from 'mongoose'
+import { DATABASE_TIMEOUT_MS } from './limits.ts'
+import type { Log } from './log.ts'
+import { Refusal } from './errors.ts'
+import { StartError } from './process.ts'
 
 /** A client session inside a transaction; absent where one write stands alone. */
-export type Session = mongoose.mongo.ClientSession;
+export type Session = mongoose.mongo.ClientSession
 
 export interface Database {
-  readonly connection: Connection;
+  readonly connection: Connection
   /** Becomes true once the first connection stands and every index is there: before that no uniqueness holds. */
-  isReady(): boolean;
+  isReady(): boolean
   /** Resolves when isReady() does. */
-  whenReady(): Promise<void>;
+  whenReady(): Promise<void>
   /**
    * Runs `work` in one transaction, snapshot and majority. The driver runs it again on a conflict, so it must have no
    * effect but its writes through the session.
    */
-  transaction<T>(work: (session: Session) => Promise<T>): Promise<T>;
-  close(): Promise<void>;
+  transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
+  close(): Promise<void>
 }
 
 export interface DatabaseOptions {
-  url: string;
-  log: Log;
+  url: string
+  log: Log
   /** Creates every index; called once after the first connection. */
-  createIndexes(connection: Connection): Promise<void>;
+  createIndexes(connection: Connection): Promise<void>
   /** Longest wait for a server and for a connection to it; workers wait longer than the API. */
-  timeoutMs?: number;
+  timeoutMs?: number
   /** How long a transaction that conflicts with others is tried again; as long as `timeoutMs` where absent. */
-  transactionMs?: number;
+  transactionMs?: number
 }
 
 /**
@@ -37,17 +37,17 @@ export interface DatabaseOptions {
  * by a majority with its journal: with less, a killed primary loses acknowledged writes.
  */
 export function openDatabase(options: DatabaseOptions): Database {
-  const { url, log, timeoutMs = DATABASE_TIMEOUT_MS, transactionMs = timeoutMs } = options;
-  const connection = mongoose.createConnection();
-  connection.set('bufferCommands', false);
-  connection.set('autoIndex', false);
-  connection.set('autoCreate', false);
-  connection.set('strictQuery', 'throw');
-  let ready = false;
-  let closed = false;
+  const { url, log, timeoutMs = DATABASE_TIMEOUT_MS, transactionMs = timeoutMs } = options
+  const connection = mongoose.createConnection()
+  connection.set('bufferCommands', false)
+  connection.set('autoIndex', false)
+  connection.set('autoCreate', false)
+  connection.set('strictQuery', 'throw')
+  let ready = false
+  let closed = false
 
   const becomeReady = (async () => {
-    for (let said = false; !closed; ) {
+    for (let said = false; !closed;) {
       try {
         await connection.openUri(url, {
           ...(namesDatabase(url) ? {} : { dbName: DEFAULT_DATABASE }),
@@ -59,64 +59,70 @@ export function openDatabase(options: DatabaseOptions): Database {
           writeConcern: { w: 'majority', journal: true },
           readPreference: 'primary',
           appName: 'agent-network',
-        });
-        await assertReplicaSet(connection);
-        await options.createIndexes(connection);
-        ready = true;
-        if (said) log.info('MongoDB is reached');
-        return;
+        })
+        await assertReplicaSet(connection)
+        await options.createIndexes(connection)
+        ready = true
+        if (said) log.info('MongoDB is reached')
+        return
       } catch (error) {
-        if (closed) return;
-        if (!isOutage(error)) throw error;
-        if (!said) log.warn({ err: error }, 'MongoDB is out of reach; trying on');
-        said = true;
-        await connection.close().catch(() => {});
-        await new Promise((resolve) => setTimeout(resolve, 250));
+        if (closed) return
+        if (!isOutage(error)) throw error
+        if (!said) log.warn({ err: error }, 'MongoDB is out of reach; trying on')
+        said = true
+        await connection.close().catch(() => {})
+        await new Promise((resolve) => setTimeout(resolve, 250))
       }
     }
-  })();
-  becomeReady.catch((error: unknown) => log.fatal({ err: error }, 'MongoDB cannot be used'));
+  })()
+  becomeReady.catch((error: unknown) => log.fatal({ err: error }, 'MongoDB cannot be used'))
 
   return {
     connection,
     isReady: () => ready,
     whenReady: () => becomeReady,
     transaction(work) {
-      const deadlineMs = performance.now() + transactionMs;
+      const deadlineMs = performance.now() + transactionMs
       return connection.getClient().withSession((session) =>
         session.withTransaction(() => {
           // Nobody waits for the answer any more: what is written now would be written behind the caller's back.
-          if (performance.now() >= deadlineMs) throw unavailable();
-          return work(session);
+          if (performance.now() >= deadlineMs) throw unavailable()
+          return work(session)
         }, TRANSACTION),
-      );
+      )
     },
     async close() {
-      closed = true;
-      await connection.close();
+      closed = true
+      await connection.close()
     },
-  };
+  }
 }
 
 /** A server that took a command and fell silent is given up by then, so that its connections come back. */
-const SOCKET_TIMEOUT_MS = 30_000;
+const SOCKET_TIMEOUT_MS = 30_000
 
 /** Where MONGODB_URL names no database; the driver's own default is called test. */
-const DEFAULT_DATABASE = 'agent-network';
+const DEFAULT_DATABASE = 'agent-network'
 
 function namesDatabase(url: string): boolean {
-  return /^mongodb(\+srv)?:\/\/[^/]+\/[^?]+/.test(url);
+  return /^mongodb(\+srv)?:\/\/[^/]+\/[^?]+/.test(url)
 }
 
 /** @throws StartError for a server alone, which has no transactions */
 async function assertReplicaSet(connection: Connection): Promise<void> {
-  const hello = await connection.getClient().db().admin().command({ hello: 1 });
+  const hello = await connection.getClient().db().admin().command({ hello: 1 })
   if (hello['setName'] === undefined && hello['msg'] !== 'isdbgrid') {
-    throw new StartError('MONGODB_URL leads to a MongoDB that is no replica set, so it has no transactions; start it with --replSet (one member is enough).');
+    throw new StartError(
+      'MONGODB_URL leads to a MongoDB that is no replica set, so it has no transactions; start it with --replSet (one member is enough).',
+    )
   }
 }
 
-const TRANSACTION = { readConcern: { level: 'snapshot' }, writeConcern: { w: 'majority', journal: true }, readPreference: 'primary' } as const;
+const TRANSACTION = {
+  readConcern: { level: 'snapshot' },
+  writeConcern: { w: 'majority', journal: true },
+  readPreference: 'primary',
+} as const
 
 const OUTAGE_ERRORS = new Set([
   'MongoServerSelectionError',
@@ -133,40 +139,48 @@ const OUTAGE_ERRORS = new Set([
   'MongoWaitQueueTimeoutError',
   'MongooseServerSelectionError',
   'MongooseNotConnectedError',
-]);
+])
 
 /** Server codes of a node that is stepping down, starting, or shutting down; and of a time limit passed. */
-const OUTAGE_CODES = new Set([6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436]);
+const OUTAGE_CODES = new Set([6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436])
 
 /** What the driver lets through as Node gives it: a socket that the server ended just before a command was written to it. */
-const OUTAGE_SOCKET_CODES = new Set(['EPIPE', 'ECONNRESET']);
+const OUTAGE_SOCKET_CODES = new Set(['EPIPE', 'ECONNRESET'])
 
 /** True where the error says nothing about the request: the database is away, and a write is stored or is not. */
 export function isOutage(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  if (OUTAGE_ERRORS.has(error.name) || OUTAGE_SOCKET_CODES.has(String((error as NodeJS.ErrnoException).code))) return true;
-  if (error instanceof mongoose.mongo.MongoError && (error.hasErrorLabel('RetryableWriteError') || error.hasErrorLabel('TransientTransactionError'))) return true;
-  if (error instanceof mongoose.mongo.MongoServerError && OUTAGE_CODES.has(Number(error.code))) return true;
-  if (error.name === 'MongooseError' && /before initial connection|not connected|buffering/i.test(error.message)) return true;
+  if (!(error instanceof Error)) return false
+  if (OUTAGE_ERRORS.has(error.name) || OUTAGE_SOCKET_CODES.has(String((error as NodeJS.ErrnoException).code))) return true
+  if (
+    error instanceof mongoose.mongo.MongoError &&
+    (error.hasErrorLabel('RetryableWriteError') || error.hasErrorLabel('TransientTransactionError'))
+  )
+    return true
+  if (error instanceof mongoose.mongo.MongoServerError && OUTAGE_CODES.has(Number(error.code))) return true
+  if (error.name === 'MongooseError' && /before initial connection|not connected|buffering/i.test(error.message)) return true
   // An insert of many wraps what ended it.
-  if (error instanceof mongoose.mongo.MongoBulkWriteError && isOutage(error.errorResponse)) return true;
-  return error.cause !== undefined && isOutage(error.cause);
+  if (error instanceof mongoose.mongo.MongoBulkWriteError && isOutage(error.errorResponse)) return true
+  return error.cause !== undefined && isOutage(error.cause)
 }
 
-const DUPLICATE_KEY = 11_000;
+const DUPLICATE_KEY = 11_000
 
 /**
  * True where a unique index refused the write; with `field`, only for the index that begins with it. An insert of many
  * tells the index in its message alone.
  */
 export function isDuplicateKey(error: unknown, field?: string): boolean {
-  if (!(error instanceof mongoose.mongo.MongoServerError) || error.code !== DUPLICATE_KEY) return false;
-  return field === undefined || / dup key: \{ ([\w.]+):/.exec(error.message)?.[1] === field;
+  if (!(error instanceof mongoose.mongo.MongoServerError) || error.code !== DUPLICATE_KEY) return false
+  return field === undefined || / dup key: \{ ([\w.]+):/.exec(error.message)?.[1] === field
 }
 
 /** What a caller is told while the database is away. */
 export function unavailable(cause?: unknown): Refusal {
-  return new Refusal('unavailable', 'The service cannot reach its database now. A write in this request may have been stored: read before you send it again.', {
-    cause,
-  });
+  return new Refusal(
+    'unavailable',
+    'The service cannot reach its database now. A write in this request may have been stored: read before you send it again.',
+    {
+      cause,
+    },
+  )
 }

@@ -19,14 +19,17 @@ export const ERROR_KINDS = {
   unproven: { status: 422, retry: false },
   defect: { status: 500, retry: true },
   not_now: { status: 503, retry: true },
-} as const;
+} as const
 
-export type ErrorKind = keyof typeof ERROR_KINDS;
+export type ErrorKind = keyof typeof ERROR_KINDS
 
 export const ERRORS = {
   invalid_json: { kind: 'malformed', meaning: 'The body is not a JSON object in UTF-8.' },
   missing_field: { kind: 'malformed', meaning: 'A required field is absent; `field` names it.' },
-  invalid_field: { kind: 'malformed', meaning: 'A defined field has a wrong type, form or bound; `field` names it and `message` says what would be right.' },
+  invalid_field: {
+    kind: 'malformed',
+    meaning: 'A defined field has a wrong type, form or bound; `field` names it and `message` says what would be right.',
+  },
   missing_token: { kind: 'unauthenticated', meaning: 'The route needs `Authorization: Bearer <token>` and none was sent.' },
   invalid_token: { kind: 'unauthenticated', meaning: 'The token is not of the right form, is unknown, or was replaced by a rotation.' },
   pass_required: { kind: 'unpaid', meaning: 'The route needs an active pass; `POST /invoice` gets one.' },
@@ -56,19 +59,22 @@ export const ERRORS = {
   internal: { kind: 'defect', meaning: 'A defect of the service; it is logged and nothing of it is told here.' },
   currency_not_configured: { kind: 'not_now', meaning: 'The operator has not set this currency up.' },
   rate_unavailable: { kind: 'not_now', meaning: 'No exchange rate that is fresh and agreed by two sources is at hand.' },
-  unavailable: { kind: 'not_now', meaning: 'The service cannot answer now; try again after `Retry-After` seconds. A write may have been stored.' },
-} as const satisfies Record<string, { kind: ErrorKind; meaning: string }>;
+  unavailable: {
+    kind: 'not_now',
+    meaning: 'The service cannot answer now; try again after `Retry-After` seconds. A write may have been stored.',
+  },
+} as const satisfies Record<string, { kind: ErrorKind; meaning: string }>
 
-export type ErrorCode = keyof typeof ERRORS;
+export type ErrorCode = keyof typeof ERRORS
 
 /** The HTTP status of a code. */
 export function statusOf(code: ErrorCode): number {
-  return ERROR_KINDS[ERRORS[code].kind].status;
+  return ERROR_KINDS[ERRORS[code].kind].status
 }
 
 /** True where a worker may try the same job again after this error. */
 export function isWorthRetrying(code: ErrorCode): boolean {
-  return ERROR_KINDS[ERRORS[code].kind].retry;
+  return ERROR_KINDS[ERRORS[code].kind].retry
 }
 
 /**
@@ -76,16 +82,16 @@ export function isWorthRetrying(code: ErrorCode): boolean {
  * right, and the field at fault where it is one field.
  */
 export class Refusal extends Error {
-  readonly code: ErrorCode;
-  readonly field: string | undefined;
+  readonly code: ErrorCode
+  readonly field: string | undefined
   /** Seconds after which it is worth asking again, sent as `Retry-After`. */
-  readonly retryAfterSeconds: number | undefined;
+  readonly retryAfterSeconds: number | undefined
 
   constructor(code: ErrorCode, message: string, options: { field?: string; retryAfterSeconds?: number; cause?: unknown } = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
-    this.name = 'Refusal';
-    this.code = code;
-    this.field = options.field;
-    this.retryAfterSeconds = options.retryAfterSeconds;
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'Refusal'
+    this.code = code
+    this.field = options.field
+    this.retryAfterSeconds = options.retryAfterSeconds
   }
 }

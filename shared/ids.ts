@@ -1,4 +1,4 @@
-import { monotonicFactory } from 'ulid';
+import { monotonicFactory } from 'ulid'
 
 /** The prefix of each kind of record; the contract fixes `agt_`, the rest is wire format too. */
 export const ID_PREFIXES = {
@@ -16,27 +16,27 @@ export const ID_PREFIXES = {
   payment: 'pay',
   payout: 'out',
   announcement: 'ann',
-} as const;
+} as const
 
-export type RecordKind = keyof typeof ID_PREFIXES;
+export type RecordKind = keyof typeof ID_PREFIXES
 
 // One factory for the process: within a millisecond, and also when the clock goes back, it counts up from the last id.
-const nextUlid = monotonicFactory();
+const nextUlid = monotonicFactory()
 
 /**
  * A new id: prefix, `_`, and a ULID in lower case (48 bits of milliseconds, 80 random bits, Crockford's base 32), so
  * that ids sort by creation time under plain string comparison and never go back within a process.
  */
 export function newId(kind: RecordKind): string {
-  return `${ID_PREFIXES[kind]}_${nextUlid().toLowerCase()}`;
+  return `${ID_PREFIXES[kind]}_${nextUlid().toLowerCase()}`
 }
 
 /** The form of an id of one kind, for validators and for the OpenAPI document. */
 export function idPattern(kind: RecordKind): RegExp {
-  return new RegExp(`^${ID_PREFIXES[kind]}_[0-9a-hjkmnp-tv-z]{26}$`);
+  return new RegExp(`^${ID_PREFIXES[kind]}_[0-9a-hjkmnp-tv-z]{26}$`)
 }
 
 /** A name for one step of a record that may happen many times, unique for ever, such as the n-th rotation of a token. */
 export function newStepId(): string {
-  return nextUlid().toLowerCase();
+  return nextUlid().toLowerCase()
 }

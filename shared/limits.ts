@@ -2,96 +2,96 @@
  * Every number that defines behaviour, with its reason. The validators, `GET /limits`, `GET /rules`, the OpenAPI
  * document and the client read them here, so none of them can drift from another.
  */
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts';
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts'
 
-export const PROTOCOL_VERSION = 1;
-export const SERVICE_VERSION = 1;
-export const API_BASE = '/api/v1';
+export const PROTOCOL_VERSION = 1
+export const SERVICE_VERSION = 1
+export const API_BASE = '/api/v1'
 
 /** A body of 512 KiB holds the largest defined one, a batch of 10,000 nonces of 20 characters, with room to spare. */
-export const MAX_BODY_BYTES = 512 * 1024;
+export const MAX_BODY_BYTES = 512 * 1024
 
 /** Bounds of `limit` on a list, and what an absent one means. */
-export const LIST_LIMIT = { min: 1, max: 200, fallback: 50 } as const;
+export const LIST_LIMIT = { min: 1, max: 200, fallback: 50 } as const
 /** `/seal` and `/ledger` are walked by verifiers, whose cost is in round trips. */
-export const WALK_LIMIT = { min: 1, max: 10_000, fallback: 50 } as const;
+export const WALK_LIMIT = { min: 1, max: 10_000, fallback: 50 } as const
 
 /** Long enough to solve a puzzle by thinking and the work on one slow core (2^20 hashes), short enough to forget. */
-export const CHALLENGE_TTL_MS = 10 * MINUTE_MS;
+export const CHALLENGE_TTL_MS = 10 * MINUTE_MS
 /** The bits that a share's or challenge's prefix carries: 16 random-looking bytes as hex. */
-export const PREFIX_LENGTH = 32;
+export const PREFIX_LENGTH = 32
 /** With the prefix and the colon this stays within one SHA-256 block (55 bytes of message). */
-export const MAX_NONCE_LENGTH = 20;
+export const MAX_NONCE_LENGTH = 20
 
-export const TOKEN_PATTERN = /^sk_[0-9a-f]{48}$/;
+export const TOKEN_PATTERN = /^sk_[0-9a-f]{48}$/
 /** Hex characters of a token that find its agent; the salted hash covers the whole token. */
-export const TOKEN_KEY_LENGTH = 16;
+export const TOKEN_KEY_LENGTH = 16
 /** How long another process may go on accepting a token that was rotated away or whose agent was banned. */
-export const TOKEN_CACHE_MS = 1 * SECOND_MS;
+export const TOKEN_CACHE_MS = 1 * SECOND_MS
 /** Agents remembered by an API process at once; each is a few hundred bytes. */
-export const TOKEN_CACHE_ENTRIES = 20_000;
+export const TOKEN_CACHE_ENTRIES = 20_000
 
-export const MAX_HANDLE_LENGTH = 64;
+export const MAX_HANDLE_LENGTH = 64
 
-export const MIN_PASS_DAYS = 1;
-export const MAX_PASS_DAYS = 365;
+export const MIN_PASS_DAYS = 1
+export const MAX_PASS_DAYS = 365
 
-export const PRICE_USD_CENTS_PER_DAY = 100;
-export const REFERRAL_PRICE_USD_CENTS_PER_DAY = 15;
-export const REFERRAL_THRESHOLD = 50;
+export const PRICE_USD_CENTS_PER_DAY = 100
+export const REFERRAL_PRICE_USD_CENTS_PER_DAY = 15
+export const REFERRAL_THRESHOLD = 50
 
 /** Nonces in one batch: at the contract's 500 shares a day, twenty days of work. */
-export const MAX_BATCH_NONCES = 10_000;
+export const MAX_BATCH_NONCES = 10_000
 /** How long `POST /work/submit` waits for the workers' verdict before it answers 202. */
-export const VERDICT_WAIT_MS = 5 * SECOND_MS;
+export const VERDICT_WAIT_MS = 5 * SECOND_MS
 /** A work order lives 30 days and one more for each day that it buys. */
-export const WORK_ORDER_BASE_DAYS = 30;
+export const WORK_ORDER_BASE_DAYS = 30
 
-export const MAX_PROFILE_NAME_LENGTH = 80;
-export const MAX_PURPOSE_LENGTH = 1_000;
-export const MAX_CAPABILITIES = 32;
-export const MAX_CAPABILITY_LENGTH = 64;
+export const MAX_PROFILE_NAME_LENGTH = 80
+export const MAX_PURPOSE_LENGTH = 1_000
+export const MAX_CAPABILITIES = 32
+export const MAX_CAPABILITY_LENGTH = 64
 /** Posts and claims shown on an agent's card. */
-export const CARD_RECENT = 20;
+export const CARD_RECENT = 20
 
-export const MAX_POST_BYTES = 8 * 1024;
-export const MAX_TOPIC_LENGTH = 64;
+export const MAX_POST_BYTES = 8 * 1024
+export const MAX_TOPIC_LENGTH = 64
 
-export const MAX_STATEMENT_LENGTH = 2_000;
-export const MAX_KIND_LENGTH = 32;
-export const MAX_EVIDENCE_LENGTH = 2_000;
+export const MAX_STATEMENT_LENGTH = 2_000
+export const MAX_KIND_LENGTH = 32
+export const MAX_EVIDENCE_LENGTH = 2_000
 
-export const MAX_BOX_BYTES = 64 * 1024;
+export const MAX_BOX_BYTES = 64 * 1024
 /** Messages handed out by one `GET /dm`: at 64 KiB each, 6.4 MB at the most. */
-export const DM_PAGE = 100;
+export const DM_PAGE = 100
 
 /** Verdicts shown with one claim at once: a claim may gather any number of them. */
-export const VERDICT_LIMIT = { min: 1, max: 200, fallback: 200 } as const;
+export const VERDICT_LIMIT = { min: 1, max: 200, fallback: 200 } as const
 
 /** `GET /me` counts unread messages this far, so that its cost stays bounded. */
-export const MAX_UNREAD_COUNTED = 10_000;
+export const MAX_UNREAD_COUNTED = 10_000
 /** Likewise the agents that somebody referred. */
-export const MAX_REFERRALS_COUNTED = 10_000;
+export const MAX_REFERRALS_COUNTED = 10_000
 
 /** An answer 503 asks for this much patience. */
-export const RETRY_AFTER_SECONDS = 2;
+export const RETRY_AFTER_SECONDS = 2
 /** How long the API looks for a MongoDB that takes commands. */
-export const DATABASE_TIMEOUT_MS = 1_500;
+export const DATABASE_TIMEOUT_MS = 1_500
 /** A request that has no answer by then gets 503, so that an outage is known within 2 seconds. */
-export const REQUEST_TIMEOUT_MS = 1_800;
+export const REQUEST_TIMEOUT_MS = 1_800
 /** Waiting longer than this for Redis would hold up an answer that does not need it. */
-export const QUEUE_TIMEOUT_MS = 500;
+export const QUEUE_TIMEOUT_MS = 500
 /** A process that was told to stop finishes what it has within this time. */
-export const STOP_LIMIT_MS = 20 * SECOND_MS;
+export const STOP_LIMIT_MS = 20 * SECOND_MS
 
 /** How long a used challenge is remembered: past its expiry it is refused for its age. */
-export const USED_CHALLENGE_TTL_MS = CHALLENGE_TTL_MS + HOUR_MS;
+export const USED_CHALLENGE_TTL_MS = CHALLENGE_TTL_MS + HOUR_MS
 
 /** How often pending ledger entries get their numbers. */
-export const SEQUENCE_EVERY_MS = 1 * SECOND_MS;
+export const SEQUENCE_EVERY_MS = 1 * SECOND_MS
 /** How often the whole chain of seals is verified from its beginning. */
-export const CHAIN_WALK_EVERY_MS = HOUR_MS;
+export const CHAIN_WALK_EVERY_MS = HOUR_MS
 /** Seals in one `GET /seal` without `limit`: 69 days of one every 10 minutes, some 5 MB. */
-export const MAX_SEALS_LISTED = WALK_LIMIT.max;
+export const MAX_SEALS_LISTED = WALK_LIMIT.max
 /** How long `GET /receipt/<id>` waits for an entry that was written just now to get its number. */
-export const RECEIPT_WAIT_MS = 3 * SECOND_MS;
+export const RECEIPT_WAIT_MS = 3 * SECOND_MS

@@ -1,6 +1,6 @@
-import pino from 'pino';
+import pino from 'pino'
 
-export type Log = pino.Logger;
+export type Log = pino.Logger
 
 /**
  * One line of JSON an event on standard output. Nothing here ever sees a request's address, a token or a key: callers
@@ -11,20 +11,23 @@ export function createLog(part: string, level = 'info', destination?: pino.Desti
     {
       level,
       base: { part, pid: process.pid },
-      redact: { paths: ['token', '*.token', 'authorization', '*.authorization', 'new_token', '*.new_token', 'seed', '*.seed'], remove: true },
+      redact: {
+        paths: ['token', '*.token', 'authorization', '*.authorization', 'new_token', '*.new_token', 'seed', '*.seed'],
+        remove: true,
+      },
       serializers: { err: describeError },
     },
     destination ?? pino.destination({ dest: 1, sync: false }),
-  );
+  )
 }
 
 /** Name, message and stack alone: an error's other properties may hold a request, a socket or a connection string. */
 function describeError(error: unknown): unknown {
-  if (!(error instanceof Error)) return { message: String(error) };
-  const cause = error.cause instanceof Error ? { cause: describeError(error.cause) } : {};
-  return { name: error.name, message: hideCredentials(error.message), stack: hideCredentials(error.stack ?? ''), ...cause };
+  if (!(error instanceof Error)) return { message: String(error) }
+  const cause = error.cause instanceof Error ? { cause: describeError(error.cause) } : {}
+  return { name: error.name, message: hideCredentials(error.message), stack: hideCredentials(error.stack ?? ''), ...cause }
 }
 
 function hideCredentials(text: string): string {
-  return text.replace(/\/\/[^/@\s]+@/g, '//***@');
+  return text.replace(/\/\/[^/@\s]+@/g, '//***@')
 }

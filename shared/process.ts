@@ -1,9 +1,9 @@
-import { ConfigError } from './config.ts';
-import { STOP_LIMIT_MS } from './limits.ts';
+import { ConfigError } from './config.ts'
+import { STOP_LIMIT_MS } from './limits.ts'
 
 /** A process that cannot start for a reason its operator can mend: shown as its sentence alone. */
 export class StartError extends Error {
-  override name = 'StartError';
+  override name = 'StartError'
 }
 
 /**
@@ -12,28 +12,32 @@ export class StartError extends Error {
  * that does not end in time after it was told to stop, ends the process with 1 and says why.
  */
 export async function runUntilStopped(name: string, story: (stopping: Promise<void>) => Promise<void>): Promise<void> {
-  let told = false;
+  let told = false
   const stopping = new Promise<void>((resolve) => {
     const stop = (): void => {
-      if (told) process.exit(1);
-      told = true;
+      if (told) process.exit(1)
+      told = true
       setTimeout(() => {
-        process.stderr.write(`${name}: did not stop within ${STOP_LIMIT_MS + 5_000} ms and is ended\n`);
-        process.exit(1);
-      }, STOP_LIMIT_MS + 5_000).unref();
-      resolve();
-    };
-    process.on('SIGTERM', stop);
-    process.on('SIGINT', stop);
+        process.stderr.write(`${name}: did not stop within ${STOP_LIMIT_MS + 5_000} ms and is ended\n`)
+        process.exit(1)
+      }, STOP_LIMIT_MS + 5_000).unref()
+      resolve()
+    }
+    process.on('SIGTERM', stop)
+    process.on('SIGINT', stop)
     process.once('disconnect', () => {
-      if (!told) stop();
-    });
-  });
+      if (!told) stop()
+    })
+  })
   try {
-    await story(stopping);
-    process.exit(0);
+    await story(stopping)
+    process.exit(0)
   } catch (error) {
-    process.stderr.write(error instanceof ConfigError || error instanceof StartError ? `${error.message}\n` : `${name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
-    process.exit(1);
+    process.stderr.write(
+      error instanceof ConfigError || error instanceof StartError
+        ? `${error.message}\n`
+        : `${name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+    )
+    process.exit(1)
   }
 }

@@ -1,12 +1,12 @@
-import type { Context } from '../shared/context.ts';
-import type { Payload, QueueName } from '../shared/queues.ts';
-import { adoptSealJob } from './jobs/adopt-seal.ts';
-import { checkChain } from './jobs/check-chain.ts';
-import { makeSealJob } from './jobs/make-seal.ts';
-import { sequence } from './jobs/sequence.ts';
-import { signSealsJob } from './jobs/sign-seals.ts';
-import { sweep } from './jobs/sweep.ts';
-import { verifyShares } from './jobs/verify-shares.ts';
+import type { Context } from '../shared/context.ts'
+import type { Payload, QueueName } from '../shared/queues.ts'
+import { adoptSealJob } from './jobs/adopt-seal.ts'
+import { checkChain } from './jobs/check-chain.ts'
+import { makeSealJob } from './jobs/make-seal.ts'
+import { sequence } from './jobs/sequence.ts'
+import { signSealsJob } from './jobs/sign-seals.ts'
+import { sweep } from './jobs/sweep.ts'
+import { verifyShares } from './jobs/verify-shares.ts'
 
 /** One handler for each queue; a queue without one does not compile. */
 export const HANDLERS: { [Name in QueueName]: (ctx: Context, payload: Payload<Name>) => Promise<void> } = {
@@ -17,4 +17,4 @@ export const HANDLERS: { [Name in QueueName]: (ctx: Context, payload: Payload<Na
   'sign-seals': signSealsJob,
   'adopt-seal': adoptSealJob,
   'check-chain': checkChain,
-};
+}

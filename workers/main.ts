@@ -1,38 +1,38 @@
-import { parseArgs } from 'node:util';
-import { readConfig } from '../shared/config.ts';
-import { openContext } from '../shared/context.ts';
-import { createLog } from '../shared/log.ts';
-import { runUntilStopped, StartError } from '../shared/process.ts';
-import { QUEUE_NAMES, type QueueName } from '../shared/queues.ts';
-import { SECOND_MS } from '../shared/time.ts';
-import { startOperatorServer } from './operator/server.ts';
-import { startPool } from './pool.ts';
+import { parseArgs } from 'node:util'
+import { readConfig } from '../shared/config.ts'
+import { openContext } from '../shared/context.ts'
+import { createLog } from '../shared/log.ts'
+import { runUntilStopped, StartError } from '../shared/process.ts'
+import { QUEUE_NAMES, type QueueName } from '../shared/queues.ts'
+import { SECOND_MS } from '../shared/time.ts'
+import { startOperatorServer } from './operator/server.ts'
+import { startPool } from './pool.ts'
 
 /** Workers can wait for a database that is electing a primary; nobody holds a connection open for them. */
-const DATABASE_PATIENCE_MS = 30 * SECOND_MS;
+const DATABASE_PATIENCE_MS = 30 * SECOND_MS
 
 await runUntilStopped('workers', async (stopping) => {
-  const names = parseQueues();
-  const config = readConfig(process.env, 'workers');
-  const log = createLog('workers', config.logLevel);
-  const ctx = openContext(config, log, { databaseTimeoutMs: DATABASE_PATIENCE_MS });
-  const operator = config.operatorPort === 0 ? undefined : await startOperatorServer(ctx);
-  const stopped = stopping.then(() => 'stop' as const);
-  const pool = (await Promise.race([ctx.database.whenReady(), stopped])) === 'stop' ? undefined : startPool(ctx, names);
-  if (pool !== undefined) log.info({ queues: names }, 'the workers work');
-  await stopped;
-  log.info('the workers stop: no new jobs, those under way are finished');
-  await pool?.close();
-  await operator?.close();
-  await ctx.close();
-});
+  const names = parseQueues()
+  const config = readConfig(process.env, 'workers')
+  const log = createLog('workers', config.logLevel)
+  const ctx = openContext(config, log, { databaseTimeoutMs: DATABASE_PATIENCE_MS })
+  const operator = config.operatorPort === 0 ? undefined : await startOperatorServer(ctx)
+  const stopped = stopping.then(() => 'stop' as const)
+  const pool = (await Promise.race([ctx.database.whenReady(), stopped])) === 'stop' ? undefined : startPool(ctx, names)
+  if (pool !== undefined) log.info({ queues: names }, 'the workers work')
+  await stopped
+  log.info('the workers stop: no new jobs, those under way are finished')
+  await pool?.close()
+  await operator?.close()
+  await ctx.close()
+})
 
 /** `--queues a,b` picks what this process serves; all of them where it is absent. */
 function parseQueues(): QueueName[] {
-  const { values } = parseArgs({ options: { queues: { type: 'string' } } });
-  if (values.queues === undefined) return [...QUEUE_NAMES];
-  const names = values.queues.split(',').map((name) => name.trim());
-  const unknown = names.filter((name) => !QUEUE_NAMES.some((known) => known === name));
-  if (unknown.length > 0) throw new StartError(`--queues names ${unknown.join(', ')}; the queues are ${QUEUE_NAMES.join(', ')}`);
-  return names as QueueName[];
+  const { values } = parseArgs({ options: { queues: { type: 'string' } } })
+  if (values.queues === undefined) return [...QUEUE_NAMES]
+  const names = values.queues.split(',').map((name) => name.trim())
+  const unknown = names.filter((name) => !QUEUE_NAMES.some((known) => known === name))
+  if (unknown.length > 0) throw new StartError(`--queues names ${unknown.join(', ')}; the queues are ${QUEUE_NAMES.join(', ')}`)
+  return names as QueueName[]
 }

@@ -1,10 +1,10 @@
-import type { Caller } from '../../shared/agents/agent-store.ts';
-import { isToken, tokenKey } from '../../shared/agents/token.ts';
-import type { Context } from '../../shared/context.ts';
-import { Refusal } from '../../shared/errors.ts';
-import { TOKEN_CACHE_ENTRIES, TOKEN_CACHE_MS, TOKEN_PATTERN } from '../../shared/limits.ts';
-import { isPassActive } from '../../shared/passes/pass.ts';
-import type { Access } from './route.ts';
+import type { Caller } from '../../shared/agents/agent-store.ts'
+import { isToken, tokenKey } from '../../shared/agents/token.ts'
+import type { Context } from '../../shared/context.ts'
+import { Refusal } from '../../shared/errors.ts'
+import { TOKEN_CACHE_ENTRIES, TOKEN_CACHE_MS, TOKEN_PATTERN } from '../../shared/limits.ts'
+import { isPassActive } from '../../shared/passes/pass.ts'
+import type { Access } from './route.ts'
 
 export interface Authenticator {
   /**
@@ -12,14 +12,14 @@ export interface Authenticator {
    *
    * @throws Refusal `missing_token`, `invalid_token`, `banned`, `pass_required`
    */
-  authenticate(access: Access, authorization: string | undefined): Promise<Caller | undefined>;
+  authenticate(access: Access, authorization: string | undefined): Promise<Caller | undefined>
   /** Forgets a token in this process at once. */
-  forget(key: string): void;
+  forget(key: string): void
 }
 
 interface Remembered {
-  caller: Caller;
-  untilMs: number;
+  caller: Caller
+  untilMs: number
 }
 
 /**
@@ -28,48 +28,49 @@ interface Remembered {
  * lack of a pass, so that a pass just credited opens the door.
  */
 export function createAuthenticator(ctx: Context): Authenticator {
-  const remembered = new Map<string, Remembered>();
-  let timesForgotten = 0;
+  const remembered = new Map<string, Remembered>()
+  let timesForgotten = 0
 
   async function lookUp(token: string, mayRemember: boolean): Promise<Caller> {
-    const key = tokenKey(token);
+    const key = tokenKey(token)
     // Monotonic, so that a clock set back cannot lengthen a second.
-    const nowMs = performance.now();
-    const known = mayRemember ? remembered.get(key) : undefined;
-    if (known !== undefined && known.untilMs > nowMs && isToken(token, known.caller)) return known.caller;
-    const timesBefore = timesForgotten;
-    const caller = await ctx.agents.findCaller(key);
-    if (caller === undefined || !isToken(token, caller)) throw new Refusal('invalid_token', 'The token is unknown; send the one that registration or the last rotation gave.');
+    const nowMs = performance.now()
+    const known = mayRemember ? remembered.get(key) : undefined
+    if (known !== undefined && known.untilMs > nowMs && isToken(token, known.caller)) return known.caller
+    const timesBefore = timesForgotten
+    const caller = await ctx.agents.findCaller(key)
+    if (caller === undefined || !isToken(token, caller))
+      throw new Refusal('invalid_token', 'The token is unknown; send the one that registration or the last rotation gave.')
     if (caller.banned_at !== undefined) {
-      remembered.delete(key);
-      throw new Refusal('banned', 'This agent is banned; its data stays, its access does not.');
+      remembered.delete(key)
+      throw new Refusal('banned', 'This agent is banned; its data stays, its access does not.')
     }
-    if (remembered.size >= TOKEN_CACHE_ENTRIES) remembered.clear();
+    if (remembered.size >= TOKEN_CACHE_ENTRIES) remembered.clear()
     // The look-up began at nowMs, so what it saw is no older than that; it may have seen a token forgotten since.
-    if (timesBefore === timesForgotten) remembered.set(key, { caller, untilMs: nowMs + TOKEN_CACHE_MS });
-    return caller;
+    if (timesBefore === timesForgotten) remembered.set(key, { caller, untilMs: nowMs + TOKEN_CACHE_MS })
+    return caller
   }
 
   return {
     async authenticate(access, authorization) {
-      if (access === 'open') return undefined;
+      if (access === 'open') return undefined
       if (authorization === undefined) {
-        if (access === 'optional') return undefined;
-        throw new Refusal('missing_token', 'This route needs the header "Authorization: Bearer sk_…" with the agent\'s token.');
+        if (access === 'optional') return undefined
+        throw new Refusal('missing_token', 'This route needs the header "Authorization: Bearer sk_…" with the agent\'s token.')
       }
-      const token = /^bearer +(\S+)$/i.exec(authorization.trim())?.[1];
+      const token = /^bearer +(\S+)$/i.exec(authorization.trim())?.[1]
       if (token === undefined || !TOKEN_PATTERN.test(token)) {
-        throw new Refusal('invalid_token', 'The header is not of the form "Authorization: Bearer sk_" and 48 lower-case hex characters.');
+        throw new Refusal('invalid_token', 'The header is not of the form "Authorization: Bearer sk_" and 48 lower-case hex characters.')
       }
-      const caller = await lookUp(token, access !== 'fresh');
-      if (access !== 'pass' || isPassActive(caller.pass_until_ms, ctx.now())) return caller;
-      const anew = await lookUp(token, false);
-      if (isPassActive(anew.pass_until_ms, ctx.now())) return anew;
-      throw new Refusal('pass_required', 'This route needs an active pass; get one with POST /api/v1/invoice.');
+      const caller = await lookUp(token, access !== 'fresh')
+      if (access !== 'pass' || isPassActive(caller.pass_until_ms, ctx.now())) return caller
+      const anew = await lookUp(token, false)
+      if (isPassActive(anew.pass_until_ms, ctx.now())) return anew
+      throw new Refusal('pass_required', 'This route needs an active pass; get one with POST /api/v1/invoice.')
     },
     forget(key) {
-      timesForgotten++;
-      remembered.delete(key);
+      timesForgotten++
+      remembered.delete(key)
     },
-  };
+  }
 }

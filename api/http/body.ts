@@ -1,10 +1,10 @@
-import type { IncomingMessage } from 'node:http';
-import { Refusal } from '../../shared/errors.ts';
-import { MAX_BODY_BYTES } from '../../shared/limits.ts';
-import { parseJsonObject } from './parse.ts';
+import type { IncomingMessage } from 'node:http'
+import { Refusal } from '../../shared/errors.ts'
+import { MAX_BODY_BYTES } from '../../shared/limits.ts'
+import { parseJsonObject } from './parse.ts'
 
 /** How long a client may go on sending what nobody will read, before its connection is cut. */
-const DISCARD_LIMIT_MS = 2_000;
+const DISCARD_LIMIT_MS = 2_000
 
 /**
  * The body of a request as a JSON object; one that is absent or empty counts as `{}`. Called after authentication, so
@@ -14,52 +14,52 @@ const DISCARD_LIMIT_MS = 2_000;
  * @throws Refusal `body_too_large`, `unsupported_media_type`, `invalid_json`
  */
 export async function readBody(req: IncomingMessage): Promise<object> {
-  if (Number(req.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge();
-  const bytes = await readBytes(req);
-  if (bytes.length === 0) return {};
-  assertJson(req);
-  return parseJsonObject(bytes);
+  if (Number(req.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
+  const bytes = await readBytes(req)
+  if (bytes.length === 0) return {}
+  assertJson(req)
+  return parseJsonObject(bytes)
 }
 
 function readBytes(req: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let length = 0;
+    const chunks: Buffer[] = []
+    let length = 0
     const stop = (): void => {
-      req.off('data', onData).off('end', onEnd).off('close', onClose);
-    };
+      req.off('data', onData).off('end', onEnd).off('close', onClose)
+    }
     const onData = (chunk: Buffer): void => {
-      length += chunk.length;
-      if (length <= MAX_BODY_BYTES) return void chunks.push(chunk);
-      stop();
-      reject(tooLarge());
-    };
+      length += chunk.length
+      if (length <= MAX_BODY_BYTES) return void chunks.push(chunk)
+      stop()
+      reject(tooLarge())
+    }
     const onEnd = (): void => {
-      stop();
-      resolve(Buffer.concat(chunks, length));
-    };
+      stop()
+      resolve(Buffer.concat(chunks, length))
+    }
     const onClose = (): void => {
-      stop();
-      reject(new Refusal('invalid_json', 'The body ended before its length was reached.'));
-    };
-    req.on('data', onData).once('end', onEnd).once('close', onClose);
-  });
+      stop()
+      reject(new Refusal('invalid_json', 'The body ended before its length was reached.'))
+    }
+    req.on('data', onData).once('end', onEnd).once('close', onClose)
+  })
 }
 
 function assertJson(req: IncomingMessage): void {
-  const [essence, ...parameters] = (req.headers['content-type'] ?? '').split(';').map((part) => part.trim().toLowerCase());
-  const charset = parameters.find((parameter) => parameter.startsWith('charset='));
+  const [essence, ...parameters] = (req.headers['content-type'] ?? '').split(';').map((part) => part.trim().toLowerCase())
+  const charset = parameters.find((parameter) => parameter.startsWith('charset='))
   if (essence !== 'application/json' || (charset !== undefined && !/^charset="?utf-?8"?$/.test(charset))) {
-    throw new Refusal('unsupported_media_type', 'The body must be sent as "Content-Type: application/json" in UTF-8.');
+    throw new Refusal('unsupported_media_type', 'The body must be sent as "Content-Type: application/json" in UTF-8.')
   }
-  const encoding = req.headers['content-encoding'];
+  const encoding = req.headers['content-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw new Refusal('unsupported_media_type', 'The body must be sent as it is, without a Content-Encoding.');
+    throw new Refusal('unsupported_media_type', 'The body must be sent as it is, without a Content-Encoding.')
   }
 }
 
 function tooLarge(): Refusal {
-  return new Refusal('body_too_large', `The body is larger than ${MAX_BODY_BYTES} bytes; send less at a time.`);
+  return new Refusal('body_too_large', `The body is larger than ${MAX_BODY_BYTES} bytes; send less at a time.`)
 }
 
 /**
@@ -67,8 +67,8 @@ function tooLarge(): Refusal {
  * request whose body does not end is cut off.
  */
 export function discardRest(req: IncomingMessage): void {
-  if (req.complete) return;
-  const cut = setTimeout(() => req.socket.destroy(), DISCARD_LIMIT_MS);
-  req.once('end', () => clearTimeout(cut)).once('close', () => clearTimeout(cut));
-  req.resume();
+  if (req.complete) return
+  const cut = setTimeout(() => req.socket.destroy(), DISCARD_LIMIT_MS)
+  req.once('end', () => clearTimeout(cut)).once('close', () => clearTimeout(cut))
+  req.resume()
 }

@@ -1,36 +1,36 @@
-import { randomUUID } from 'node:crypto';
-import type { ErrorRequestHandler, Request, RequestHandler, Router } from 'express';
-import type { Context } from '../../shared/context.ts';
-import { unavailable } from '../../shared/database.ts';
-import { Refusal } from '../../shared/errors.ts';
-import { API_BASE, REQUEST_TIMEOUT_MS } from '../../shared/limits.ts';
-import { sendDocumentText, sendJson, sendJsonText, sendRefusal, toRefusal } from './answer.ts';
-import type { Authenticator } from './authenticate.ts';
-import { discardRest, readBody } from './body.ts';
-import { parseFields } from './parse.ts';
-import type { GivenAnswer, Route } from './route.ts';
+import { randomUUID } from 'node:crypto'
+import type { ErrorRequestHandler, Request, RequestHandler, Router } from 'express'
+import type { Context } from '../../shared/context.ts'
+import { unavailable } from '../../shared/database.ts'
+import { Refusal } from '../../shared/errors.ts'
+import { API_BASE, REQUEST_TIMEOUT_MS } from '../../shared/limits.ts'
+import { sendDocumentText, sendJson, sendJsonText, sendRefusal, toRefusal } from './answer.ts'
+import type { Authenticator } from './authenticate.ts'
+import { discardRest, readBody } from './body.ts'
+import { parseFields } from './parse.ts'
+import type { GivenAnswer, Route } from './route.ts'
 
 /** `{name}` of a route's path → Express's `:name`. */
-const expressPath = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1');
+const expressPath = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1')
 
 /** The paths that a route answers at. */
 export function pathsOf(route: Route): string[] {
-  if (route.onlyAtRoot) return [route.path];
-  const below = route.path === '/' ? API_BASE : `${API_BASE}${route.path}`;
-  return route.alsoAtRoot ? [below, route.path] : [below];
+  if (route.onlyAtRoot) return [route.path]
+  const below = route.path === '/' ? API_BASE : `${API_BASE}${route.path}`
+  return route.alsoAtRoot ? [below, route.path] : [below]
 }
 
 /** Mounts the routes, and for each path what every other method on it gets. Paths without parameters come first: `/claim/resolve` is no claim's id. */
 export function mountRoutes(router: Router, ctx: Context, authenticator: Authenticator, routes: readonly Route[]): void {
-  const byPath = new Map<string, Route[]>();
-  for (const route of routes) for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route]);
+  const byPath = new Map<string, Route[]>()
+  for (const route of routes) for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route])
   for (const [path, own] of [...byPath].sort(([one], [other]) => Number(one.includes('{')) - Number(other.includes('{')))) {
-    const allowed = own.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']));
+    const allowed = own.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
     for (const route of own) {
-      if (route.method === 'GET') router.get(expressPath(path), serve(ctx, authenticator, route));
-      else router.post(expressPath(path), serve(ctx, authenticator, route));
+      if (route.method === 'GET') router.get(expressPath(path), serve(ctx, authenticator, route))
+      else router.post(expressPath(path), serve(ctx, authenticator, route))
     }
-    router.all(expressPath(path), refuseMethod([...allowed, 'OPTIONS']));
+    router.all(expressPath(path), refuseMethod([...allowed, 'OPTIONS']))
   }
 }
 
@@ -40,23 +40,23 @@ export function mountRoutes(router: Router, ctx: Context, authenticator: Authent
  */
 function serve(ctx: Context, authenticator: Authenticator, route: Route): RequestHandler {
   return async (req, res) => {
-    if (route.needsDatabase !== false && !ctx.database.isReady()) throw unavailable();
-    const given = await answer(req);
-    if (route.documents !== undefined) res.vary('Accept');
+    if (route.needsDatabase !== false && !ctx.database.isReady()) throw unavailable()
+    const given = await answer(req)
+    if (route.documents !== undefined) res.vary('Accept')
     if (given.cache !== undefined) {
-      res.setHeader('ETag', given.cache.etag);
-      res.setHeader('Cache-Control', given.cache.control);
-      if (namesTag(req.headers['if-none-match'], given.cache.etag)) return void res.status(304).end();
+      res.setHeader('ETag', given.cache.etag)
+      res.setHeader('Cache-Control', given.cache.control)
+      if (namesTag(req.headers['if-none-match'], given.cache.etag)) return void res.status(304).end()
     }
-    if ('document' in given) sendDocumentText(res, given.document);
-    else if ('json' in given) sendJsonText(res, given.status, given.json);
-    else sendJson(res, given.status, { ok: true, ...(given.view as object) });
-  };
+    if ('document' in given) sendDocumentText(res, given.document)
+    else if ('json' in given) sendJsonText(res, given.status, given.json)
+    else sendJson(res, given.status, { ok: true, ...(given.view as object) })
+  }
 
   async function answer(req: Request): Promise<GivenAnswer<unknown>> {
-    const startedAt = performance.now();
-    const caller = await withinTime(authenticator.authenticate(route.access, req.headers.authorization), REQUEST_TIMEOUT_MS);
-    const spentMs = performance.now() - startedAt;
+    const startedAt = performance.now()
+    const caller = await withinTime(authenticator.authenticate(route.access, req.headers.authorization), REQUEST_TIMEOUT_MS)
+    const spentMs = performance.now() - startedAt
     const call = {
       ctx,
       caller,
@@ -66,8 +66,8 @@ function serve(ctx: Context, authenticator: Authenticator, route: Route): Reques
       params: route.params === undefined ? undefined : parseFields(route.params, req.params),
       peek: req.method === 'HEAD',
       prefers: (types: readonly string[]) => req.accepts([...types]) || undefined,
-    };
-    return withinTime(Promise.resolve(route.handle(call)), Math.max(0, REQUEST_TIMEOUT_MS - spentMs) + (route.patienceMs ?? 0));
+    }
+    return withinTime(Promise.resolve(route.handle(call)), Math.max(0, REQUEST_TIMEOUT_MS - spentMs) + (route.patienceMs ?? 0))
   }
 }
 
@@ -76,54 +76,54 @@ function serve(ctx: Context, authenticator: Authenticator, route: Route): Reques
  * wherever the request has `Cache-Control: no-cache`, which fetch adds by itself to each such request.
  */
 function namesTag(header: string | undefined, etag: string): boolean {
-  if (header === undefined) return false;
-  return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag);
+  if (header === undefined) return false
+  return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag)
 }
 
 /** A database that took a command and fell silent is an outage too. What was begun may still be stored, and the refusal says so. */
 async function withinTime<T>(work: Promise<T>, limitMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
+  let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(unavailable()), limitMs);
-  });
+    timer = setTimeout(() => reject(unavailable()), limitMs)
+  })
   try {
-    return await Promise.race([work, late]);
+    return await Promise.race([work, late])
   } finally {
-    clearTimeout(timer);
+    clearTimeout(timer)
   }
 }
 
 function refuseMethod(allowed: readonly string[]): RequestHandler {
   return (req, res) => {
-    res.setHeader('Allow', allowed.join(', '));
+    res.setHeader('Allow', allowed.join(', '))
     if (req.method === 'OPTIONS') {
-      res.setHeader('Access-Control-Allow-Methods', allowed.filter((method) => method !== 'POST').join(', '));
-      res.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type');
-      sendJson(res, 200, { ok: true, methods: allowed });
-      return;
+      res.setHeader('Access-Control-Allow-Methods', allowed.filter((method) => method !== 'POST').join(', '))
+      res.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type')
+      sendJson(res, 200, { ok: true, methods: allowed })
+      return
     }
-    sendRefusal(res, new Refusal('method_not_allowed', `This path does not take ${req.method}; it takes ${allowed.join(', ')}.`));
-  };
+    sendRefusal(res, new Refusal('method_not_allowed', `This path does not take ${req.method}; it takes ${allowed.join(', ')}.`))
+  }
 }
 
 /** An id for each request, made here: it stands in the log and in `X-Request-Id`, and says nothing about the caller. */
 export const identifyRequest: RequestHandler = (req, res, next) => {
-  const id = randomUUID();
-  res.locals['requestId'] = id;
-  res.setHeader('X-Request-Id', id);
-  if (req.method === 'GET' || req.method === 'HEAD' || req.method === 'OPTIONS') res.setHeader('Access-Control-Allow-Origin', '*');
-  next();
-};
+  const id = randomUUID()
+  res.locals['requestId'] = id
+  res.setHeader('X-Request-Id', id)
+  if (req.method === 'GET' || req.method === 'HEAD' || req.method === 'OPTIONS') res.setHeader('Access-Control-Allow-Origin', '*')
+  next()
+}
 
 export const refuseUnknownPath: RequestHandler = (req, res) => {
-  sendRefusal(res, new Refusal('no_such_route', `There is no route ${req.method} at this path; GET ${API_BASE} lists them all.`));
-};
+  sendRefusal(res, new Refusal('no_such_route', `There is no route ${req.method} at this path; GET ${API_BASE} lists them all.`))
+}
 
 export function answerErrors(ctx: Context): ErrorRequestHandler {
   return (error: unknown, req, res, _next) => {
-    const refusal = toRefusal(error, ctx.log, String(res.locals['requestId']));
-    if (res.headersSent) return void res.destroy();
-    sendRefusal(res, refusal);
-    discardRest(req);
-  };
+    const refusal = toRefusal(error, ctx.log, String(res.locals['requestId']))
+    if (res.headersSent) return void res.destroy()
+    sendRefusal(res, refusal)
+    discardRest(req)
+  }
 }

@@ -1,5 +1,5 @@
-import { pathsOf } from './mount.ts';
-import type { Route } from './route.ts';
+import { pathsOf } from './mount.ts'
+import type { Route } from './route.ts'
 
 /** Verb and noun for each route, by its method and first path below the API base. */
 const NAMES: Readonly<Record<string, string>> = {
@@ -52,15 +52,15 @@ const NAMES: Readonly<Record<string, string>> = {
   'POST /api/v1/market/deliver': 'deliverOrder',
   'POST /api/v1/market/accept': 'acceptDelivery',
   'POST /api/v1/market/dispute': 'disputeOrder',
-};
+}
 
 /** The operation id of a route; one without a name in the table is called after its method and path. */
 export function operationName(route: Route): string {
-  const key = `${route.method} ${pathsOf(route)[0] ?? route.path}`;
-  return NAMES[key] ?? nameOfPath(route);
+  const key = `${route.method} ${pathsOf(route)[0] ?? route.path}`
+  return NAMES[key] ?? nameOfPath(route)
 }
 
 function nameOfPath({ method, path }: Route): string {
-  const words = path.split(/[^A-Za-z0-9]+/).filter((word) => word !== '');
-  return method.toLowerCase() + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
+  const words = path.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
+  return method.toLowerCase() + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')
 }

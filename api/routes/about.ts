@@ -1,14 +1,14 @@
-import { z } from 'zod';
-import { contractView, describeContract } from '../../shared/about/contract.ts';
-import { describeLimits, limitsView } from '../../shared/about/limits-page.ts';
-import { describeRules, rulesView } from '../../shared/about/rules.ts';
-import { countRecords, statsView } from '../../shared/about/stats.ts';
-import { announcementView, viewAnnouncement } from '../../shared/announcements/announcement.ts';
-import { API_BASE, PROTOCOL_VERSION, SERVICE_VERSION } from '../../shared/limits.ts';
-import { countView, limitQuery } from '../../shared/schema.ts';
-import { unixSeconds } from '../../shared/time.ts';
-import { pathsOf } from '../http/mount.ts';
-import { defineRoute, ok, type Route } from '../http/route.ts';
+import { z } from 'zod'
+import { contractView, describeContract } from '../../shared/about/contract.ts'
+import { describeLimits, limitsView } from '../../shared/about/limits-page.ts'
+import { describeRules, rulesView } from '../../shared/about/rules.ts'
+import { countRecords, statsView } from '../../shared/about/stats.ts'
+import { announcementView, viewAnnouncement } from '../../shared/announcements/announcement.ts'
+import { API_BASE, PROTOCOL_VERSION, SERVICE_VERSION } from '../../shared/limits.ts'
+import { countView, limitQuery } from '../../shared/schema.ts'
+import { unixSeconds } from '../../shared/time.ts'
+import { pathsOf } from '../http/mount.ts'
+import { defineRoute, ok, type Route } from '../http/route.ts'
 
 /** What the service says about itself. */
 export function aboutRoutes(routes: () => readonly Route[]): Route[] {
@@ -24,12 +24,21 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
         version: z.int(),
         protocol_version: z.int(),
         api_base: z.string(),
-        routes: z.array(z.object({ method: z.string(), path: z.string(), also_at: z.string().nullable(), needs: z.string(), summary: z.string() })),
+        routes: z.array(
+          z.object({ method: z.string(), path: z.string(), also_at: z.string().nullable(), needs: z.string(), summary: z.string() }),
+        ),
         ...countView,
       }),
       handle({ ctx }) {
-        const table = tabulate(routes());
-        return ok({ name: 'agent-network', version: SERVICE_VERSION, protocol_version: PROTOCOL_VERSION, api_base: `${ctx.config.baseUrl}${API_BASE}`, routes: table, count: table.length });
+        const table = tabulate(routes())
+        return ok({
+          name: 'agent-network',
+          version: SERVICE_VERSION,
+          protocol_version: PROTOCOL_VERSION,
+          api_base: `${ctx.config.baseUrl}${API_BASE}`,
+          routes: table,
+          count: table.length,
+        })
       },
     }),
     defineRoute({
@@ -66,7 +75,7 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
       summary: 'Aggregate counters',
       view: statsView,
       async handle({ ctx }) {
-        return ok({ counters: await countRecords(ctx.database), estimated: true as const, at: unixSeconds(ctx.now()) });
+        return ok({ counters: await countRecords(ctx.database), estimated: true as const, at: unixSeconds(ctx.now()) })
       },
     }),
     defineRoute({
@@ -77,19 +86,21 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
       query: z.object({ limit: limitQuery() }),
       view: z.object({ announcements: z.array(announcementView), ...countView, how_to_verify: z.array(z.string()) }),
       async handle({ ctx, query }) {
-        const announcements = await ctx.announcements.listSigned(query.limit);
-        return ok({ announcements: announcements.map(viewAnnouncement), count: announcements.length, how_to_verify: HOW_TO_VERIFY });
+        const announcements = await ctx.announcements.listSigned(query.limit)
+        return ok({ announcements: announcements.map(viewAnnouncement), count: announcements.length, how_to_verify: HOW_TO_VERIFY })
       },
     }),
-  ];
+  ]
 }
 
 /** A line for each route, in the order of mounting. */
-export function tabulate(routes: readonly Route[]): { method: string; path: string; also_at: string | null; needs: string; summary: string }[] {
+export function tabulate(
+  routes: readonly Route[],
+): { method: string; path: string; also_at: string | null; needs: string; summary: string }[] {
   return routes.map((route) => {
-    const [path, alsoAt] = pathsOf(route);
-    return { method: route.method, path: path ?? API_BASE, also_at: alsoAt ?? null, needs: NEEDS[route.access], summary: route.summary };
-  });
+    const [path, alsoAt] = pathsOf(route)
+    return { method: route.method, path: path ?? API_BASE, also_at: alsoAt ?? null, needs: NEEDS[route.access], summary: route.summary }
+  })
 }
 
 const NEEDS: Record<Route['access'], string> = {
@@ -98,10 +109,10 @@ const NEEDS: Record<Route['access'], string> = {
   token: 'a token',
   fresh: 'a token',
   pass: 'a token and an active pass',
-};
+}
 
 const HOW_TO_VERIFY = [
   'Rebuild the payload from the announcement itself: the canonical JSON of exactly at, id, kind and text, keys sorted, no whitespace, as UTF-8 (RFC 8785).',
   'signature is Ed25519 over that payload, in base64; pubkey is the 32 raw bytes of the key in hex. To verify in Node, prefix them with the SPKI header bytes 302a300506032b6570032100.',
   'The key is the one that signs the seals. Hold it against the pubkey of a seal that you have known before, not only against this answer.',
-];
+]

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from 'zod'
 import {
   directoryCapability,
   directoryView,
@@ -10,16 +10,16 @@ import {
   rotationView,
   viewAgentListing,
   viewProfile,
-} from '../../shared/agents/agent.ts';
-import { agentCardView, readCard } from '../../shared/agents/agent-card.ts';
-import { registerAgent, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts';
-import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts';
-import { viewClaim } from '../../shared/claims/claim.ts';
-import { viewPost } from '../../shared/posts/post.ts';
-import { idField, limitQuery } from '../../shared/schema.ts';
-import { unixSeconds } from '../../shared/time.ts';
-import type { Authenticator } from '../http/authenticate.ts';
-import { created, defineRoute, ok, type Route } from '../http/route.ts';
+} from '../../shared/agents/agent.ts'
+import { agentCardView, readCard } from '../../shared/agents/agent-card.ts'
+import { registerAgent, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
+import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
+import { viewClaim } from '../../shared/claims/claim.ts'
+import { viewPost } from '../../shared/posts/post.ts'
+import { idField, limitQuery } from '../../shared/schema.ts'
+import { unixSeconds } from '../../shared/time.ts'
+import type { Authenticator } from '../http/authenticate.ts'
+import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 export function agentRoutes(challengeSecret: string, authenticator: Authenticator): Route[] {
   return [
@@ -30,14 +30,19 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       summary: 'A puzzle and proof-of-work parameters for one registration',
       view: challengeView,
       handle({ ctx }) {
-        const challenge = makeChallenge(challengeSecret, ctx.now(), ctx.config.registerBits);
-        const { kind, question, answer_format } = challenge.puzzle;
+        const challenge = makeChallenge(challengeSecret, ctx.now(), ctx.config.registerBits)
+        const { kind, question, answer_format } = challenge.puzzle
         return ok({
           challenge_id: challenge.challengeId,
           puzzle: { kind, question, answer_format },
-          pow: { algorithm: 'sha256' as const, prefix: challenge.prefix, difficulty_bits: challenge.difficultyBits, preimage: 'prefix:nonce' as const },
+          pow: {
+            algorithm: 'sha256' as const,
+            prefix: challenge.prefix,
+            difficulty_bits: challenge.difficultyBits,
+            preimage: 'prefix:nonce' as const,
+          },
           expires_at: challenge.expiresAt,
-        });
+        })
       },
     }),
     defineRoute({
@@ -50,8 +55,8 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       statuses: [201],
       errors: ['signups_closed', 'no_such_agent', 'challenge_used', 'challenge_expired', 'wrong_answer', 'insufficient_work'],
       async handle({ ctx, body }) {
-        const { agent, token } = await registerAgent(ctx, challengeSecret, body);
-        return created({ agent_id: agent._id, token, handle: agent.handle ?? null, agent: viewAgentListing(agent) });
+        const { agent, token } = await registerAgent(ctx, challengeSecret, body)
+        return created({ agent_id: agent._id, token, handle: agent.handle ?? null, agent: viewAgentListing(agent) })
       },
     }),
     defineRoute({
@@ -63,10 +68,10 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       view: rotationView,
       async handle({ ctx, caller, body }) {
         try {
-          return ok({ agent_id: caller._id, token: await rotateToken(ctx, caller._id, caller.token_key, body.new_token) });
+          return ok({ agent_id: caller._id, token: await rotateToken(ctx, caller._id, caller.token_key, body.new_token) })
         } finally {
           // Also after an outage, which leaves open whether the old token still stands.
-          authenticator.forget(caller.token_key);
+          authenticator.forget(caller.token_key)
         }
       },
     }),
@@ -78,8 +83,8 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       body: profileBody,
       view: ownProfileView,
       async handle({ ctx, caller, body }) {
-        const agent = await updateProfile(ctx, caller._id, defined(body));
-        return ok({ agent_id: caller._id, profile: viewProfile(agent.profile) });
+        const agent = await updateProfile(ctx, caller._id, defined(body))
+        return ok({ agent_id: caller._id, profile: viewProfile(agent.profile) })
       },
     }),
     defineRoute({
@@ -91,8 +96,8 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       view: agentCardView,
       errors: ['no_such_agent'],
       async handle({ ctx, params }) {
-        const card = await readCard(ctx, params.agent_id);
-        const nowSeconds = unixSeconds(ctx.now());
+        const card = await readCard(ctx, params.agent_id)
+        const nowSeconds = unixSeconds(ctx.now())
         return ok({
           ...viewAgentListing(card.agent),
           agent: viewAgentListing(card.agent),
@@ -100,7 +105,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
           resolution_record: { ...card.record, verified: false as const },
           recent_posts: card.posts.map(viewPost),
           recent_claims: card.claims.map((claim) => viewClaim(claim, nowSeconds)),
-        });
+        })
       },
     }),
     defineRoute({
@@ -111,14 +116,16 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       query: z.object({ capability: directoryCapability.optional(), limit: limitQuery() }),
       view: directoryView,
       async handle({ ctx, query }) {
-        const agents = await ctx.agents.listByCapability(query.capability, query.limit);
-        return ok({ agents: agents.map(viewAgentListing), count: agents.length });
+        const agents = await ctx.agents.listByCapability(query.capability, query.limit)
+        return ok({ agents: agents.map(viewAgentListing), count: agents.length })
       },
     }),
-  ];
+  ]
 }
 
 /** Without the fields that are undefined, so that they are left as they were. */
 function defined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as { [K in keyof T]: Exclude<T[K], undefined> };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>
+  }
 }

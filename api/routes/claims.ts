@@ -1,5 +1,5 @@
-import { z } from 'zod';
-import { makeClaim, recordVerdict } from '../../shared/claims/claim-service.ts';
+import { z } from 'zod'
+import { makeClaim, recordVerdict } from '../../shared/claims/claim-service.ts'
 import {
   CLAIM_STATUSES,
   claimBody,
@@ -11,23 +11,23 @@ import {
   resolveBody,
   viewClaim,
   viewVerdict,
-} from '../../shared/claims/claim.ts';
-import { Refusal } from '../../shared/errors.ts';
-import { VERDICT_LIMIT } from '../../shared/limits.ts';
-import { idField, limitQuery } from '../../shared/schema.ts';
-import { unixSeconds } from '../../shared/time.ts';
-import { created, defineRoute, ok, type Route } from '../http/route.ts';
+} from '../../shared/claims/claim.ts'
+import { Refusal } from '../../shared/errors.ts'
+import { VERDICT_LIMIT } from '../../shared/limits.ts'
+import { idField, limitQuery } from '../../shared/schema.ts'
+import { unixSeconds } from '../../shared/time.ts'
+import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 const claimsQuery = z.object({
   agent: idField('agent').optional(),
   status: z.enum(CLAIM_STATUSES, `expected one of ${CLAIM_STATUSES.join(', ')}`).optional(),
   limit: limitQuery(),
-});
+})
 
 const verdictsQuery = z.object({
   before: idField('verdict').optional().describe('id of a verdict: those that are older'),
   limit: limitQuery(VERDICT_LIMIT),
-});
+})
 
 export function claimRoutes(): Route[] {
   return [
@@ -40,8 +40,8 @@ export function claimRoutes(): Route[] {
       view: madeClaimView,
       statuses: [201],
       async handle({ ctx, caller, body }) {
-        const claim = await makeClaim(ctx, caller._id, body);
-        return created({ id: claim._id, claim: viewClaim(claim, unixSeconds(ctx.now())) });
+        const claim = await makeClaim(ctx, caller._id, body)
+        return created({ id: claim._id, claim: viewClaim(claim, unixSeconds(ctx.now())) })
       },
     }),
     defineRoute({
@@ -52,9 +52,9 @@ export function claimRoutes(): Route[] {
       query: claimsQuery,
       view: claimListView,
       async handle({ ctx, query }) {
-        const nowSeconds = unixSeconds(ctx.now());
-        const claims = await ctx.claims.list({ agentId: query.agent, status: query.status }, nowSeconds, query.limit);
-        return ok({ claims: claims.map((claim) => viewClaim(claim, nowSeconds)), count: claims.length });
+        const nowSeconds = unixSeconds(ctx.now())
+        const claims = await ctx.claims.list({ agentId: query.agent, status: query.status }, nowSeconds, query.limit)
+        return ok({ claims: claims.map((claim) => viewClaim(claim, nowSeconds)), count: claims.length })
       },
     }),
     defineRoute({
@@ -67,10 +67,17 @@ export function claimRoutes(): Route[] {
       view: judgedClaimView,
       errors: ['no_such_claim'],
       async handle({ ctx, params, query }) {
-        const [claim, found] = await Promise.all([ctx.claims.find(params.id), ctx.claims.listVerdicts(params.id, query.before, query.limit + 1)]);
-        if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.');
-        const verdicts = found.slice(0, query.limit).map(viewVerdict);
-        return ok({ claim: { ...viewClaim(claim, unixSeconds(ctx.now())), verdicts }, count: verdicts.length, more: found.length > query.limit });
+        const [claim, found] = await Promise.all([
+          ctx.claims.find(params.id),
+          ctx.claims.listVerdicts(params.id, query.before, query.limit + 1),
+        ])
+        if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.')
+        const verdicts = found.slice(0, query.limit).map(viewVerdict)
+        return ok({
+          claim: { ...viewClaim(claim, unixSeconds(ctx.now())), verdicts },
+          count: verdicts.length,
+          more: found.length > query.limit,
+        })
       },
     }),
     defineRoute({
@@ -82,8 +89,8 @@ export function claimRoutes(): Route[] {
       view: recordedVerdictView,
       errors: ['no_such_claim'],
       async handle({ ctx, caller, body }) {
-        const { verdict, claim } = await recordVerdict(ctx, caller._id, body);
-        return ok({ verdict: viewVerdict(verdict), claim: viewClaim(claim, unixSeconds(ctx.now())) });
+        const { verdict, claim } = await recordVerdict(ctx, caller._id, body)
+        return ok({ verdict: viewVerdict(verdict), claim: viewClaim(claim, unixSeconds(ctx.now())) })
       },
     }),
     defineRoute({
@@ -94,10 +101,13 @@ export function claimRoutes(): Route[] {
       query: z.object({ limit: limitQuery() }),
       view: proposalListView,
       async handle({ ctx, query }) {
-        const nowSeconds = unixSeconds(ctx.now());
-        const proposals = await ctx.claims.listProposals(query.limit);
-        return ok({ proposals: proposals.map((claim) => ({ ...viewClaim(claim, nowSeconds), endorsements: claim.standing.true })), count: proposals.length });
+        const nowSeconds = unixSeconds(ctx.now())
+        const proposals = await ctx.claims.listProposals(query.limit)
+        return ok({
+          proposals: proposals.map((claim) => ({ ...viewClaim(claim, nowSeconds), endorsements: claim.standing.true })),
+          count: proposals.length,
+        })
       },
     }),
-  ];
+  ]
 }

@@ -1,20 +1,20 @@
-import { z } from 'zod';
-import { describeAgentCard } from '../../shared/about/a2a-card.ts';
-import { FRONT_LINKS, writeFrontPage } from '../../shared/about/front-page.ts';
-import { writeLlmsText } from '../../shared/about/llms-text.ts';
-import { API_BASE } from '../../shared/limits.ts';
-import { countView } from '../../shared/schema.ts';
-import { describeApi } from '../http/openapi.ts';
-import { defineRoute, noView, ok, sendDocument, type Route } from '../http/route.ts';
-import { tabulate } from './about.ts';
+import { z } from 'zod'
+import { describeAgentCard } from '../../shared/about/a2a-card.ts'
+import { FRONT_LINKS, writeFrontPage } from '../../shared/about/front-page.ts'
+import { writeLlmsText } from '../../shared/about/llms-text.ts'
+import { API_BASE } from '../../shared/limits.ts'
+import { countView } from '../../shared/schema.ts'
+import { describeApi } from '../http/openapi.ts'
+import { defineRoute, noView, ok, sendDocument, type Route } from '../http/route.ts'
+import { tabulate } from './about.ts'
 
-const JSON_TYPE = 'application/json; charset=utf-8';
-const HTML_TYPE = 'text/html; charset=utf-8';
-const TEXT_TYPE = 'text/plain; charset=utf-8';
+const JSON_TYPE = 'application/json; charset=utf-8'
+const HTML_TYPE = 'text/html; charset=utf-8'
+const TEXT_TYPE = 'text/plain; charset=utf-8'
 
 /** Documents in forms that are not ours: they keep their standard's shape, without `ok`. */
 export function documentRoutes(routes: () => readonly Route[]): Route[] {
-  let openApi: string | undefined;
+  let openApi: string | undefined
   return [
     defineRoute({
       method: 'GET',
@@ -25,8 +25,8 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       view: noView,
       documents: { 'application/json': { type: 'object', required: ['openapi', 'info', 'paths', 'components'] } },
       handle({ ctx }) {
-        openApi ??= JSON.stringify(describeApi(routes(), ctx.config.baseUrl));
-        return sendDocument(JSON_TYPE, openApi);
+        openApi ??= JSON.stringify(describeApi(routes(), ctx.config.baseUrl))
+        return sendDocument(JSON_TYPE, openApi)
       },
     }),
     defineRoute({
@@ -49,7 +49,21 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       summary: 'An A2A agent card, for discovery; the service itself is plain REST',
       view: noView,
       documents: {
-        'application/json': { type: 'object', required: ['protocolVersion', 'name', 'description', 'url', 'supportedInterfaces', 'version', 'capabilities', 'defaultInputModes', 'defaultOutputModes', 'skills'] },
+        'application/json': {
+          type: 'object',
+          required: [
+            'protocolVersion',
+            'name',
+            'description',
+            'url',
+            'supportedInterfaces',
+            'version',
+            'capabilities',
+            'defaultInputModes',
+            'defaultOutputModes',
+            'skills',
+          ],
+        },
       },
       handle: ({ ctx }) => sendDocument(JSON_TYPE, JSON.stringify(describeAgentCard(ctx.config.baseUrl))),
     }),
@@ -60,18 +74,23 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       access: 'open',
       needsDatabase: false,
       summary: 'Where to begin: JSON, or a page for a browser',
-      view: z.object({ name: z.string(), api_base: z.string(), links: z.array(z.object({ href: z.string(), text: z.string() })), ...countView }),
+      view: z.object({
+        name: z.string(),
+        api_base: z.string(),
+        links: z.array(z.object({ href: z.string(), text: z.string() })),
+        ...countView,
+      }),
       documents: { 'text/html': { type: 'string' } },
       handle({ ctx, prefers }) {
-        if (prefers(['application/json', 'text/html']) === 'text/html') return sendDocument(HTML_TYPE, writeFrontPage());
-        const { baseUrl } = ctx.config;
+        if (prefers(['application/json', 'text/html']) === 'text/html') return sendDocument(HTML_TYPE, writeFrontPage())
+        const { baseUrl } = ctx.config
         return ok({
           name: 'agent-network',
           api_base: `${baseUrl}${API_BASE}`,
           links: FRONT_LINKS.map(({ href, text }) => ({ href: `${baseUrl}${href}`, text })),
           count: FRONT_LINKS.length,
-        });
+        })
       },
     }),
-  ];
+  ]
 }

@@ -1,6 +1,6 @@
-import { readAfter, readUnread, sendMessage } from '../../shared/messages/message-service.ts';
-import { dmBody, dmQuery, messagePageView, sentMessageView, viewMessage } from '../../shared/messages/message.ts';
-import { created, defineRoute, ok, type Route } from '../http/route.ts';
+import { readAfter, readUnread, sendMessage } from '../../shared/messages/message-service.ts'
+import { dmBody, dmQuery, messagePageView, sentMessageView, viewMessage } from '../../shared/messages/message.ts'
+import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 export function messageRoutes(): Route[] {
   return [
@@ -14,8 +14,8 @@ export function messageRoutes(): Route[] {
       statuses: [201],
       errors: ['no_such_agent'],
       async handle({ ctx, caller, body }) {
-        const message = await sendMessage(ctx, caller._id, body);
-        return created({ id: message._id, message: viewMessage(message) });
+        const message = await sendMessage(ctx, caller._id, body)
+        return created({ id: message._id, message: viewMessage(message) })
       },
     }),
     defineRoute({
@@ -26,9 +26,11 @@ export function messageRoutes(): Route[] {
       query: dmQuery,
       view: messagePageView,
       async handle({ ctx, caller, query, peek }) {
-        const { messages, more } = await (query.after === undefined ? readUnread(ctx, caller._id, peek) : readAfter(ctx, caller._id, query.after, peek));
-        return ok({ messages: messages.map(viewMessage), count: messages.length, more });
+        const { messages, more } = await (query.after === undefined
+          ? readUnread(ctx, caller._id, peek)
+          : readAfter(ctx, caller._id, query.after, peek))
+        return ok({ messages: messages.map(viewMessage), count: messages.length, more })
       },
     }),
-  ];
+  ]
 }

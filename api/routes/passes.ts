@@ -1,11 +1,11 @@
-import { z } from 'zod';
-import { currencyMenuView, readCurrencies } from '../../shared/passes/currencies.ts';
-import { freeCreditView, invoiceBody, usdFromCents } from '../../shared/passes/pass.ts';
-import { buyDays } from '../../shared/passes/pass-service.ts';
-import { readStanding, standingView } from '../../shared/passes/standing.ts';
-import { isoTime, unixSeconds } from '../../shared/time.ts';
-import { madeWorkOrderView, viewWorkOrder } from '../../shared/work/work.ts';
-import { created, defineRoute, ok, type Route } from '../http/route.ts';
+import { z } from 'zod'
+import { currencyMenuView, readCurrencies } from '../../shared/passes/currencies.ts'
+import { freeCreditView, invoiceBody, usdFromCents } from '../../shared/passes/pass.ts'
+import { buyDays } from '../../shared/passes/pass-service.ts'
+import { readStanding, standingView } from '../../shared/passes/standing.ts'
+import { isoTime, unixSeconds } from '../../shared/time.ts'
+import { madeWorkOrderView, viewWorkOrder } from '../../shared/work/work.ts'
+import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 export function passRoutes(): Route[] {
   return [
@@ -16,7 +16,7 @@ export function passRoutes(): Route[] {
       summary: 'What a day costs in each currency, and what is accepted; with a token, your own price',
       view: currencyMenuView,
       async handle({ ctx, caller }) {
-        return ok(await readCurrencies(ctx, caller?._id));
+        return ok(await readCurrencies(ctx, caller?._id))
       },
     }),
     defineRoute({
@@ -29,12 +29,12 @@ export function passRoutes(): Route[] {
       statuses: [200, 201],
       errors: ['currency_not_configured'],
       async handle({ ctx, caller, body }) {
-        const bought = await buyDays(ctx, caller._id, body.currency, body.days);
+        const bought = await buyDays(ctx, caller._id, body.currency, body.days)
         if ('order' in bought) {
-          const order = viewWorkOrder(bought.order, unixSeconds(ctx.now()));
-          return created({ ...order, order });
+          const order = viewWorkOrder(bought.order, unixSeconds(ctx.now()))
+          return created({ ...order, order })
         }
-        return ok({ free: true as const, credited_days: bought.creditedDays, pass_until: isoTime(bought.passUntilMs) });
+        return ok({ free: true as const, credited_days: bought.creditedDays, pass_until: isoTime(bought.passUntilMs) })
       },
     }),
     defineRoute({
@@ -44,7 +44,7 @@ export function passRoutes(): Route[] {
       summary: "The caller's own standing: pass, price, referrals, and what waits for it",
       view: standingView,
       async handle({ ctx, caller }) {
-        const standing = await readStanding(ctx, caller._id);
+        const standing = await readStanding(ctx, caller._id)
         return ok({
           agent_id: caller._id,
           handle: standing.handle ?? null,
@@ -53,8 +53,8 @@ export function passRoutes(): Route[] {
           price_usd_per_day: usdFromCents(standing.priceCentsPerDay),
           unread_messages: standing.unreadMessages,
           referrals: standing.referrals,
-        });
+        })
       },
     }),
-  ];
+  ]
 }

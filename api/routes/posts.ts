@@ -1,8 +1,8 @@
-import { z } from 'zod';
-import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts';
-import { publishPost } from '../../shared/posts/post-service.ts';
-import { limitQuery } from '../../shared/schema.ts';
-import { created, defineRoute, ok, type Route } from '../http/route.ts';
+import { z } from 'zod'
+import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts'
+import { publishPost } from '../../shared/posts/post-service.ts'
+import { limitQuery } from '../../shared/schema.ts'
+import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 export function postRoutes(): Route[] {
   return [
@@ -15,8 +15,8 @@ export function postRoutes(): Route[] {
       view: publishedPostView,
       statuses: [201],
       async handle({ ctx, caller, body }) {
-        const post = await publishPost(ctx, caller._id, body);
-        return created({ id: post._id, post: viewPost(post) });
+        const post = await publishPost(ctx, caller._id, body)
+        return created({ id: post._id, post: viewPost(post) })
       },
     }),
     defineRoute({
@@ -27,9 +27,9 @@ export function postRoutes(): Route[] {
       query: z.object({ topic: topicField.optional(), limit: limitQuery() }),
       view: feedView,
       async handle({ ctx, query }) {
-        const posts = await ctx.posts.listFeed(query.topic, query.limit);
-        return ok({ posts: posts.map(viewPost), count: posts.length });
+        const posts = await ctx.posts.listFeed(query.topic, query.limit)
+        return ok({ posts: posts.map(viewPost), count: posts.length })
       },
     }),
-  ];
+  ]
 }

@@ -1,6 +1,6 @@
-import { reportPost } from '../../shared/reports/report-service.ts';
-import { reportBody, reportView } from '../../shared/reports/report.ts';
-import { defineRoute, ok, type Route } from '../http/route.ts';
+import { reportPost } from '../../shared/reports/report-service.ts'
+import { reportBody, reportView } from '../../shared/reports/report.ts'
+import { defineRoute, ok, type Route } from '../http/route.ts'
 
 export function reportRoutes(): Route[] {
   return [
@@ -13,9 +13,9 @@ export function reportRoutes(): Route[] {
       view: reportView,
       errors: ['no_such_post'],
       async handle({ ctx, caller, body }) {
-        const { report, isNew } = await reportPost(ctx, caller._id, body);
-        return ok({ post_id: report.post_id, rule: report.rule, at: report.at, counted: isNew });
+        const { report, isNew } = await reportPost(ctx, caller._id, body)
+        return ok({ post_id: report.post_id, rule: report.rule, at: report.at, counted: isNew })
       },
     }),
-  ];
+  ]
 }

@@ -1,28 +1,28 @@
-import { hash } from 'node:crypto';
-import fs from 'node:fs';
-import path from 'node:path';
-import { z } from 'zod';
-import { entryView, viewEntry } from '../../shared/ledger/entry.ts';
-import { proofView, readProof } from '../../shared/ledger/proofs.ts';
-import { makeReceipt, receiptView } from '../../shared/ledger/receipt-service.ts';
-import { sealView } from '../../shared/ledger/seal.ts';
-import { listSeals, readChainState } from '../../shared/ledger/seal-service.ts';
-import { MAX_SEALS_LISTED, RECEIPT_WAIT_MS, WALK_LIMIT } from '../../shared/limits.ts';
-import { countView, limitQuery, text, unixTime } from '../../shared/schema.ts';
-import { cacheAndAsk, cacheForEver, defineRoute, noView, ok, sendDocument, type Route, type WrittenAnswer } from '../http/route.ts';
+import { hash } from 'node:crypto'
+import fs from 'node:fs'
+import path from 'node:path'
+import { z } from 'zod'
+import { entryView, viewEntry } from '../../shared/ledger/entry.ts'
+import { proofView, readProof } from '../../shared/ledger/proofs.ts'
+import { makeReceipt, receiptView } from '../../shared/ledger/receipt-service.ts'
+import { sealView } from '../../shared/ledger/seal.ts'
+import { listSeals, readChainState } from '../../shared/ledger/seal-service.ts'
+import { MAX_SEALS_LISTED, RECEIPT_WAIT_MS, WALK_LIMIT } from '../../shared/limits.ts'
+import { countView, limitQuery, text, unixTime } from '../../shared/schema.ts'
+import { cacheAndAsk, cacheForEver, defineRoute, noView, ok, sendDocument, type Route, type WrittenAnswer } from '../http/route.ts'
 
 const WHAT_THIS_IS =
-  'Each seal covers a range of ledger entries with the root of a Merkle tree over them, names the root of the seal before it, and is signed with Ed25519. Whoever kept an earlier seal can tell whether anything that it covers was changed since.';
+  'Each seal covers a range of ledger entries with the root of a Merkle tree over them, names the root of the seal before it, and is signed with Ed25519. Whoever kept an earlier seal can tell whether anything that it covers was changed since.'
 const HONEST_LIMIT =
-  'Sealing prevents rewriting, not withholding: an entry that was never made cannot be missed by anybody, and a gap in seq shows that a seal was not made. chain_intact is what this service says of itself; verify it yourself.';
+  'Sealing prevents rewriting, not withholding: an entry that was never made cannot be missed by anybody, and a gap in seq shows that a seal was not made. chain_intact is what this service says of itself; verify it yourself.'
 
-const ROOT = path.resolve(import.meta.dirname, '../..');
+const ROOT = path.resolve(import.meta.dirname, '../..')
 
 export function sealRoutes(): Route[] {
-  const vectors = readVectors();
-  const verifier = fs.readFileSync(path.join(ROOT, 'client', 'seal-verify.mjs'), 'utf8');
-  const verifierTag = tagOf(verifier);
-  let wholeList: { tag: string; json: Buffer } | undefined;
+  const vectors = readVectors()
+  const verifier = fs.readFileSync(path.join(ROOT, 'client', 'seal-verify.mjs'), 'utf8')
+  const verifierTag = tagOf(verifier)
+  let wholeList: { tag: string; json: Buffer } | undefined
   return [
     defineRoute({
       method: 'GET',
@@ -47,12 +47,12 @@ export function sealRoutes(): Route[] {
         verify: z.string(),
       }),
       async handle({ ctx, query }) {
-        const { after_seq: afterSeq, limit } = query;
-        const state = await readChainState(ctx);
-        const tag = `${state.tag}-${afterSeq ?? 'newest'}-${limit}`;
-        const answer = (json: Buffer): WrittenAnswer => ({ status: 200, json, cache: cacheAndAsk(tag) });
-        if (wholeList?.tag === tag) return answer(wholeList.json);
-        const list = await listSeals(ctx, state, afterSeq, limit);
+        const { after_seq: afterSeq, limit } = query
+        const state = await readChainState(ctx)
+        const tag = `${state.tag}-${afterSeq ?? 'newest'}-${limit}`
+        const answer = (json: Buffer): WrittenAnswer => ({ status: 200, json, cache: cacheAndAsk(tag) })
+        if (wholeList?.tag === tag) return answer(wholeList.json)
+        const list = await listSeals(ctx, state, afterSeq, limit)
         const view = {
           seals: list.seals,
           count: list.seals.length,
@@ -64,11 +64,11 @@ export function sealRoutes(): Route[] {
           what_this_is: WHAT_THIS_IS,
           honest_limit: HONEST_LIMIT,
           verify: `Rebuild each payload from at, count, from_id, prev_root, root, seq and to_id as canonical JSON, never from a string of ours. ${ctx.config.baseUrl}/seal-verify.mjs does all of it: node seal-verify.mjs ${ctx.config.baseUrl}`,
-        };
-        const json = Buffer.from(JSON.stringify({ ok: true, ...view }));
+        }
+        const json = Buffer.from(JSON.stringify({ ok: true, ...view }))
         // The list that everyone asks for is written out once for each state of the chain, not once for each request.
-        if (afterSeq === undefined && limit === MAX_SEALS_LISTED) wholeList = { tag, json };
-        return answer(json);
+        if (afterSeq === undefined && limit === MAX_SEALS_LISTED) wholeList = { tag, json }
+        return answer(json)
       },
     }),
     defineRoute({
@@ -81,9 +81,9 @@ export function sealRoutes(): Route[] {
       view: proofView,
       errors: ['no_such_seal', 'no_such_index'],
       async handle({ ctx, query }) {
-        const { seal, proof } = await readProof(ctx, query.seq, query.index);
-        const tag = `${seal.root}-${query.index}`;
-        return { ...ok(proof), cache: seal.signed ? cacheForEver(tag) : cacheAndAsk(tag) };
+        const { seal, proof } = await readProof(ctx, query.seq, query.index)
+        const tag = `${seal.root}-${query.index}`
+        return { ...ok(proof), cache: seal.signed ? cacheForEver(tag) : cacheAndAsk(tag) }
       },
     }),
     defineRoute({
@@ -94,13 +94,13 @@ export function sealRoutes(): Route[] {
       query: z.object({ from_id: wholeNumber(1).default(1).describe('the first id to give'), limit: limitQuery(WALK_LIMIT) }),
       view: z.object({ entries: z.array(entryView), ...countView }),
       async handle({ ctx, query }) {
-        const { from_id: fromId, limit } = query;
-        const [stored, lastSigned] = await Promise.all([ctx.entries.list(fromId, limit), ctx.seals.lastSigned()]);
-        const entries = stored.map(viewEntry);
-        const json = Buffer.from(JSON.stringify({ ok: true, entries, count: entries.length }));
+        const { from_id: fromId, limit } = query
+        const [stored, lastSigned] = await Promise.all([ctx.entries.list(fromId, limit), ctx.seals.lastSigned()])
+        const entries = stored.map(viewEntry)
+        const json = Buffer.from(JSON.stringify({ ok: true, entries, count: entries.length }))
         // A full page of entries under signed seals is what it will be for ever.
-        const isFinal = entries.length === limit && (entries.at(-1)?.id ?? 0) <= (lastSigned?.to_id ?? 0);
-        return { status: 200, json, cache: (isFinal ? cacheForEver : cacheAndAsk)(tagOf(json)) };
+        const isFinal = entries.length === limit && (entries.at(-1)?.id ?? 0) <= (lastSigned?.to_id ?? 0)
+        return { status: 200, json, cache: (isFinal ? cacheForEver : cacheAndAsk)(tagOf(json)) }
       },
     }),
     defineRoute({
@@ -113,8 +113,8 @@ export function sealRoutes(): Route[] {
       errors: ['no_such_record'],
       patienceMs: RECEIPT_WAIT_MS,
       async handle({ ctx, params }) {
-        const json = Buffer.from(JSON.stringify(await makeReceipt(ctx, params.id)));
-        return { status: 200, json, cache: cacheAndAsk(tagOf(json)) };
+        const json = Buffer.from(JSON.stringify(await makeReceipt(ctx, params.id)))
+        return { status: 200, json, cache: cacheAndAsk(tagOf(json)) }
       },
     }),
     defineRoute({
@@ -137,33 +137,38 @@ export function sealRoutes(): Route[] {
       documents: { 'text/javascript': { type: 'string' } },
       handle: () => ({ ...sendDocument('text/javascript; charset=utf-8', verifier), cache: cacheAndAsk(verifierTag) }),
     }),
-  ];
+  ]
 }
 
 function wholeNumber(min: 0 | 1) {
-  const expected = `expected a whole number from ${min}, once`;
+  const expected = `expected a whole number from ${min}, once`
   return z
     .string(expected)
     .regex(/^\d{1,15}$/, expected)
     .transform(Number)
     .refine((value) => value >= min, expected)
-    .meta({ override: { type: 'integer', minimum: min, maximum: 999_999_999_999_999 } });
+    .meta({ override: { type: 'integer', minimum: min, maximum: 999_999_999_999_999 } })
 }
 
 /** The vectors as they lie in the repository; none where it was deployed without its tests. */
 function readVectors(): { json: Buffer; tag: string } {
   const read = (folder: string): Record<string, unknown> => {
-    const place = path.join(ROOT, 'test', 'vectors', folder);
-    if (!fs.existsSync(place)) return {};
-    const names = fs.readdirSync(place).filter((name) => name.endsWith('.json')).sort();
-    return Object.fromEntries(names.map((name) => [path.basename(name, '.json'), JSON.parse(fs.readFileSync(path.join(place, name), 'utf8')) as unknown]));
-  };
-  const valid = read('valid');
-  const invalid = read('invalid');
-  const json = Buffer.from(JSON.stringify({ ok: true, valid, invalid, count: Object.keys(valid).length + Object.keys(invalid).length }));
-  return { json, tag: tagOf(json) };
+    const place = path.join(ROOT, 'test', 'vectors', folder)
+    if (!fs.existsSync(place)) return {}
+    const names = fs
+      .readdirSync(place)
+      .filter((name) => name.endsWith('.json'))
+      .sort()
+    return Object.fromEntries(
+      names.map((name) => [path.basename(name, '.json'), JSON.parse(fs.readFileSync(path.join(place, name), 'utf8')) as unknown]),
+    )
+  }
+  const valid = read('valid')
+  const invalid = read('invalid')
+  const json = Buffer.from(JSON.stringify({ ok: true, valid, invalid, count: Object.keys(valid).length + Object.keys(invalid).length }))
+  return { json, tag: tagOf(json) }
 }
 
 function tagOf(content: Buffer | string): string {
-  return hash('sha256', content, 'hex').slice(0, 32);
+  return hash('sha256', content, 'hex').slice(0, 32)
 }

@@ -1,14 +1,14 @@
-import type { z } from 'zod';
-import type { Context } from '../../shared/context.ts';
-import { VERDICT_WAIT_MS } from '../../shared/limits.ts';
-import { isoTime, unixSeconds } from '../../shared/time.ts';
-import { createVerdicts } from '../../shared/work/verdicts.ts';
-import { readSubmission, submitShares, type Submission } from '../../shared/work/work-service.ts';
-import { submissionView, submitBody, workStatusAt } from '../../shared/work/work.ts';
-import { accepted, defineRoute, ok, type Route } from '../http/route.ts';
+import type { z } from 'zod'
+import type { Context } from '../../shared/context.ts'
+import { VERDICT_WAIT_MS } from '../../shared/limits.ts'
+import { isoTime, unixSeconds } from '../../shared/time.ts'
+import { createVerdicts } from '../../shared/work/verdicts.ts'
+import { readSubmission, submitShares, type Submission } from '../../shared/work/work-service.ts'
+import { submissionView, submitBody, workStatusAt } from '../../shared/work/work.ts'
+import { accepted, defineRoute, ok, type Route } from '../http/route.ts'
 
 export function workRoutes(ctx: Context): Route[] {
-  const verdicts = createVerdicts(ctx.work);
+  const verdicts = createVerdicts(ctx.work)
   return [
     defineRoute({
       method: 'POST',
@@ -21,16 +21,21 @@ export function workRoutes(ctx: Context): Route[] {
       errors: ['no_such_work_order', 'wrong_state'],
       patienceMs: VERDICT_WAIT_MS,
       async handle({ ctx, caller, body }) {
-        const batch = await submitShares(ctx, caller._id, body.order_id, body.nonces);
-        const judged = await verdicts.wait(batch._id, VERDICT_WAIT_MS);
-        const submission = await readSubmission(ctx, caller._id, judged ?? batch);
-        return judged === undefined ? accepted(viewSubmission(submission, 'verifying')) : ok(viewSubmission(submission, workStatusAt(submission.order, unixSeconds(ctx.now()))));
+        const batch = await submitShares(ctx, caller._id, body.order_id, body.nonces)
+        const judged = await verdicts.wait(batch._id, VERDICT_WAIT_MS)
+        const submission = await readSubmission(ctx, caller._id, judged ?? batch)
+        return judged === undefined
+          ? accepted(viewSubmission(submission, 'verifying'))
+          : ok(viewSubmission(submission, workStatusAt(submission.order, unixSeconds(ctx.now()))))
       },
     }),
-  ];
+  ]
 }
 
-function viewSubmission({ batch, order, passUntilMs }: Submission, status: z.input<typeof submissionView>['status']): z.input<typeof submissionView> {
+function viewSubmission(
+  { batch, order, passUntilMs }: Submission,
+  status: z.input<typeof submissionView>['status'],
+): z.input<typeof submissionView> {
   return {
     order_id: order._id,
     status,
@@ -40,5 +45,5 @@ function viewSubmission({ batch, order, passUntilMs }: Submission, status: z.inp
     shares_required: order.shares_required,
     credited_days: order.credited_days,
     pass_until: passUntilMs === undefined ? null : isoTime(passUntilMs),
-  };
+  }
 }

@@ -4,7 +4,15 @@
 import { hash } from 'node:crypto'
 import { assertDifficultyBits, assertPrefix, findShares, isShare } from '../../shared/crypto/pow.ts'
 import {
-  BLOCK_NONCES, BLOCK_PASSES, HEAD_LENGTH, HITS, LANES, TAIL_LENGTH, generateSearchModule, writeBlock, writeTables,
+  BLOCK_NONCES,
+  BLOCK_PASSES,
+  HEAD_LENGTH,
+  HITS,
+  LANES,
+  TAIL_LENGTH,
+  generateSearchModule,
+  writeBlock,
+  writeTables,
 } from './sha256-simd.ts'
 import { assembleModule, i32x4 } from './wasm-module.ts'
 

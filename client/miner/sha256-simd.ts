@@ -31,20 +31,74 @@ const HEX_DIGITS = '0123456789abcdef'
 
 /** §4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 const K = Uint32Array.of(
-  0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-  0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-  0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-  0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-  0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-  0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-  0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-  0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+  0x428a2f98,
+  0x71374491,
+  0xb5c0fbcf,
+  0xe9b5dba5,
+  0x3956c25b,
+  0x59f111f1,
+  0x923f82a4,
+  0xab1c5ed5,
+  0xd807aa98,
+  0x12835b01,
+  0x243185be,
+  0x550c7dc3,
+  0x72be5d74,
+  0x80deb1fe,
+  0x9bdc06a7,
+  0xc19bf174,
+  0xe49b69c1,
+  0xefbe4786,
+  0x0fc19dc6,
+  0x240ca1cc,
+  0x2de92c6f,
+  0x4a7484aa,
+  0x5cb0a9dc,
+  0x76f988da,
+  0x983e5152,
+  0xa831c66d,
+  0xb00327c8,
+  0xbf597fc7,
+  0xc6e00bf3,
+  0xd5a79147,
+  0x06ca6351,
+  0x14292967,
+  0x27b70a85,
+  0x2e1b2138,
+  0x4d2c6dfc,
+  0x53380d13,
+  0x650a7354,
+  0x766a0abb,
+  0x81c2c92e,
+  0x92722c85,
+  0xa2bfe8a1,
+  0xa81a664b,
+  0xc24b8b70,
+  0xc76c51a3,
+  0xd192e819,
+  0xd6990624,
+  0xf40e3585,
+  0x106aa070,
+  0x19a4c116,
+  0x1e376c08,
+  0x2748774c,
+  0x34b0bcb5,
+  0x391c0cb3,
+  0x4ed8aa4a,
+  0x5b9cca4f,
+  0x682e6ff3,
+  0x748f82ee,
+  0x78a5636f,
+  0x84c87814,
+  0x8cc70208,
+  0x90befffa,
+  0xa4506ceb,
+  0xbef9a3f7,
+  0xc67178f2,
 )
 
 /** §5.3.3: the initial hash value. */
-const H = Uint32Array.of(
-  0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
-)
+const H = Uint32Array.of(0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19)
 
 /** The four functions of one word, §4.1.2 (4.4) to (4.7): rotations right, and for the small sigmas a shift right. */
 type WordFunction = { rotations: readonly number[]; shift?: number }
@@ -179,10 +233,7 @@ export function generateSearchModule(): Uint8Array<ArrayBuffer> {
     ...loopWhile([...pass, ...nextPass], i32.lessThan(getLocal(FIRST_PASS), getLocal(END_PASS))),
     ...getLocal(HITS_END),
   ]
-  return assembleModule(
-    { name: 'search', params: 2, i32Locals: 2, v128Locals: locals - FIRST_VECTOR_LOCAL, body },
-    MEMORY_BYTES,
-  )
+  return assembleModule({ name: 'search', params: 2, i32Locals: 2, v128Locals: locals - FIRST_VECTOR_LOCAL, body }, MEMORY_BYTES)
 }
 
 /** Four nonces: the tails into W12, rounds 13 to 63, and the look at digest word 0. */
@@ -218,8 +269,14 @@ function startState(word: number, takeLocal: () => number, code: number[]): Stat
   code.push(...setLocal(a, add(getLocal(word), variable(0))))
   code.push(...setLocal(e, add(getLocal(word), variable(4))))
   return {
-    a: getLocal(a), b: variable(1), c: variable(2), d: variable(3),
-    e: getLocal(e), f: variable(5), g: variable(6), h: variable(7),
+    a: getLocal(a),
+    b: variable(1),
+    c: variable(2),
+    d: variable(3),
+    e: getLocal(e),
+    f: variable(5),
+    g: variable(6),
+    h: variable(7),
     bXorC: xor(variable(1), variable(2)),
   }
 }
@@ -255,8 +312,14 @@ function generateRound(state: State, word: Code, takeLocal: () => number, code: 
   const maj = xor(b, and(getLocal(aXorB), bXorC))
   code.push(...setLocal(nextA, add(add(getLocal(t1), maj), applyVector(SUM_0, a))))
   return {
-    a: getLocal(nextA), b: a, c: b, d: c,
-    e: getLocal(nextE), f: e, g: f, h: g,
+    a: getLocal(nextA),
+    b: a,
+    c: b,
+    d: c,
+    e: getLocal(nextE),
+    f: e,
+    g: f,
+    h: g,
     bXorC: getLocal(aXorB),
   }
 }

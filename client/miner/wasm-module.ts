@@ -92,8 +92,7 @@ export const i32x4 = {
 // §5.4.1 control
 
 /** Runs `body` again for as long as `condition` leaves something other than 0. */
-export const loopWhile = (body: Code, condition: Code): Code =>
-  [0x03, EMPTY_BLOCK, ...body, ...condition, 0x0d, 0, END] // loop … br_if 0 end
+export const loopWhile = (body: Code, condition: Code): Code => [0x03, EMPTY_BLOCK, ...body, ...condition, 0x0d, 0, END] // loop … br_if 0 end
 export const ifThen = (condition: Code, body: Code): Code => [...condition, 0x04, EMPTY_BLOCK, ...body, END]
 
 /** A module with one function and one memory of `memoryBytes`, exported as "memory". */
@@ -107,7 +106,13 @@ export function assembleModule(fn: WasmFunction, memoryBytes: number): Uint8Arra
     ...section(1, vector([[FUNC_TYPE, ...vector(params.map((type) => [type])), ...vector([[I32]])]])), // types
     ...section(3, vector([[0]])), // functions: one, of type 0
     ...section(5, vector([[0x00, ...encodeUnsigned(pages)]])), // memories: one, no maximum
-    ...section(7, vector([[...name(fn.name), 0x00, 0], [...name('memory'), 0x02, 0]])), // exports
+    ...section(
+      7,
+      vector([
+        [...name(fn.name), 0x00, 0],
+        [...name('memory'), 0x02, 0],
+      ]),
+    ), // exports
     ...section(10, vector([sized([...locals, ...fn.body, END])])), // code
   ])
 }

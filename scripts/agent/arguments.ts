@@ -1,25 +1,25 @@
-import { parseArgs } from 'node:util';
-import { usageError } from './command-error.ts';
-import type { OptionSpec, OptionSpecs, Verb } from './verb.ts';
+import { parseArgs } from 'node:util'
+import { usageError } from './command-error.ts'
+import type { OptionSpec, OptionSpecs, Verb } from './verb.ts'
 
 /** What every verb takes. */
 export const COMMON_OPTIONS = {
   url: { kind: 'text', value: 'URL', help: 'the service; AGENT_URL, or http://127.0.0.1:3000, where absent' },
   json: { kind: 'flag', help: "print the service's answer as one JSON object, and nothing else" },
   help: { kind: 'flag', help: 'say what the verb does' },
-} as const satisfies OptionSpecs;
+} as const satisfies OptionSpecs
 
 export interface CommandLine {
   /** Undefined where only help was asked for. */
-  verb: Verb | undefined;
-  words: readonly (string | undefined)[];
-  options: Readonly<Record<string, unknown>>;
-  url: string | undefined;
-  json: boolean;
-  help: boolean;
+  verb: Verb | undefined
+  words: readonly (string | undefined)[]
+  options: Readonly<Record<string, unknown>>
+  url: string | undefined
+  json: boolean
+  help: boolean
 }
 
-type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number];
+type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number]
 
 /**
  * Reads `VERB [words] [--flags]`; the common flags may stand before the verb.
@@ -27,20 +27,26 @@ type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number];
  * @throws CommandError `usage` with one sentence
  */
 export function parseCommandLine(argv: readonly string[], verbs: readonly Verb[]): CommandLine {
-  const nameTokens = tokenize(argv, COMMON_OPTIONS).filter((token) => token.kind === 'positional');
+  const nameTokens = tokenize(argv, COMMON_OPTIONS).filter((token) => token.kind === 'positional')
   if (nameTokens.length === 0) {
-    const options = readOptions(tokenize(argv, COMMON_OPTIONS), COMMON_OPTIONS, 'agent');
-    if (options['help'] !== true) throw usageError('No verb was given; "help" lists them all.');
-    return { verb: undefined, words: [], options: {}, url: undefined, json: options['json'] === true, help: true };
+    const options = readOptions(tokenize(argv, COMMON_OPTIONS), COMMON_OPTIONS, 'agent')
+    if (options['help'] !== true) throw usageError('No verb was given; "help" lists them all.')
+    return { verb: undefined, words: [], options: {}, url: undefined, json: options['json'] === true, help: true }
   }
-  const verb = findVerb(nameTokens.map(({ value }) => value), verbs);
-  const nameAt = new Set(nameTokens.slice(0, verb.name.split(' ').length).map(({ index }) => index));
-  const specs = { ...verb.options, ...COMMON_OPTIONS };
-  const tokens = tokenize(argv.filter((_, index) => !nameAt.has(index)), specs);
-  const { url, json, help, ...options } = readOptions(tokens, specs, verb.name);
-  const words = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []));
-  if (help !== true) checkWords(words, verb);
-  return { verb, words, options, url: url as string | undefined, json: json === true, help: help === true };
+  const verb = findVerb(
+    nameTokens.map(({ value }) => value),
+    verbs,
+  )
+  const nameAt = new Set(nameTokens.slice(0, verb.name.split(' ').length).map(({ index }) => index))
+  const specs = { ...verb.options, ...COMMON_OPTIONS }
+  const tokens = tokenize(
+    argv.filter((_, index) => !nameAt.has(index)),
+    specs,
+  )
+  const { url, json, help, ...options } = readOptions(tokens, specs, verb.name)
+  const words = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []))
+  if (help !== true) checkWords(words, verb)
+  return { verb, words, options, url: url as string | undefined, json: json === true, help: help === true }
 }
 
 /**
@@ -49,67 +55,84 @@ export function parseCommandLine(argv: readonly string[], verbs: readonly Verb[]
  * @throws CommandError `usage` where there is none
  */
 export function findVerb(words: readonly string[], verbs: readonly Verb[]): Verb {
-  const verb = verbs.find(({ name }) => name.split(' ').every((part, index) => part === words[index]));
-  if (verb !== undefined) return verb;
-  const [first = ''] = words;
-  const longer = verbs.filter(({ name }) => name.startsWith(`${first} `)).map(({ name }) => JSON.stringify(name.slice(first.length + 1)));
-  throw usageError(longer.length === 0 ? `There is no verb ${JSON.stringify(first)}; "help" lists them all.` : `${JSON.stringify(first)} is followed by ${longer.join(' or ')}; "help" says more.`);
+  const verb = verbs.find(({ name }) => name.split(' ').every((part, index) => part === words[index]))
+  if (verb !== undefined) return verb
+  const [first = ''] = words
+  const longer = verbs.filter(({ name }) => name.startsWith(`${first} `)).map(({ name }) => JSON.stringify(name.slice(first.length + 1)))
+  throw usageError(
+    longer.length === 0
+      ? `There is no verb ${JSON.stringify(first)}; "help" lists them all.`
+      : `${JSON.stringify(first)} is followed by ${longer.join(' or ')}; "help" says more.`,
+  )
 }
 
 /** Whether one JSON object is wanted, also of a command line that cannot be read. */
 export function wantsJson(argv: readonly string[]): boolean {
-  const end = argv.indexOf('--');
-  return argv.slice(0, end === -1 ? argv.length : end).includes('--json');
+  const end = argv.indexOf('--')
+  return argv.slice(0, end === -1 ? argv.length : end).includes('--json')
 }
 
 /** `NAME WORD [WORD] [--flags]`. */
 export function formatUsage(verb: Verb): string {
-  const flags = Object.entries(verb.options).map(([name, spec]) => `[${formatFlag(name, spec)}]${spec.kind === 'list' ? '…' : ''}`);
-  return [verb.name, ...verb.words, ...flags].join(' ');
+  const flags = Object.entries(verb.options).map(([name, spec]) => `[${formatFlag(name, spec)}]${spec.kind === 'list' ? '…' : ''}`)
+  return [verb.name, ...verb.words, ...flags].join(' ')
 }
 
 export function formatFlag(name: string, spec: OptionSpec): string {
-  return spec.kind === 'flag' ? `--${name}` : `--${name} ${spec.value}`;
+  return spec.kind === 'flag' ? `--${name}` : `--${name} ${spec.value}`
 }
 
 function tokenize(argv: readonly string[], specs: OptionSpecs): Token[] {
-  const options = Object.fromEntries(Object.entries(specs).map(([name, { kind }]) => [name, { type: kind === 'flag' ? ('boolean' as const) : ('string' as const), multiple: true, ...(name === 'help' ? { short: 'h' } : {}) }]));
-  return parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true }).tokens;
+  const options = Object.fromEntries(
+    Object.entries(specs).map(([name, { kind }]) => [
+      name,
+      { type: kind === 'flag' ? ('boolean' as const) : ('string' as const), multiple: true, ...(name === 'help' ? { short: 'h' } : {}) },
+    ]),
+  )
+  return parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true }).tokens
 }
 
 function readOptions(tokens: readonly Token[], specs: OptionSpecs, verbName: string): Record<string, unknown> {
-  const read: Record<string, unknown> = Object.fromEntries(Object.entries(specs).flatMap(([name, { kind }]) => (kind === 'flag' ? [[name, false]] : [])));
+  const read: Record<string, unknown> = Object.fromEntries(
+    Object.entries(specs).flatMap(([name, { kind }]) => (kind === 'flag' ? [[name, false]] : [])),
+  )
   for (const token of tokens) {
-    if (token.kind !== 'option') continue;
-    const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined;
+    if (token.kind !== 'option') continue
+    const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined
     if (spec === undefined) {
-      const known = Object.keys(specs).map((name) => `--${name}`);
-      throw usageError(`"${verbName}" takes no ${token.rawName}; it takes ${known.join(', ')}; a word that begins with - goes after --.`);
+      const known = Object.keys(specs).map((name) => `--${name}`)
+      throw usageError(`"${verbName}" takes no ${token.rawName}; it takes ${known.join(', ')}; a word that begins with - goes after --.`)
     }
-    if (spec.kind !== 'list' && read[token.name] !== undefined && read[token.name] !== false) throw usageError(`${token.rawName} stands there twice.`);
-    const value = readValue(token, spec);
-    read[token.name] = spec.kind === 'list' ? [...((read[token.name] as unknown[] | undefined) ?? []), value] : value;
+    if (spec.kind !== 'list' && read[token.name] !== undefined && read[token.name] !== false)
+      throw usageError(`${token.rawName} stands there twice.`)
+    const value = readValue(token, spec)
+    read[token.name] = spec.kind === 'list' ? [...((read[token.name] as unknown[] | undefined) ?? []), value] : value
   }
-  return read;
+  return read
 }
 
 function readValue(token: Token & { kind: 'option' }, spec: OptionSpec): boolean | string | number {
-  const { rawName, value, inlineValue } = token;
+  const { rawName, value, inlineValue } = token
   if (spec.kind === 'flag') {
-    if (value !== undefined) throw usageError(`${rawName} takes no value.`);
-    return true;
+    if (value !== undefined) throw usageError(`${rawName} takes no value.`)
+    return true
   }
-  if (value === undefined) throw usageError(`${rawName} needs a value: ${rawName} ${spec.value}.`);
-  if (!inlineValue && /^-./.test(value)) throw usageError(`${rawName} needs a value, and ${value} looks like a flag; if it is the value, write ${rawName}=${value}.`);
-  if (spec.kind !== 'whole') return value;
-  if (!/^\d{1,9}$/.test(value) || Number(value) < spec.min) throw usageError(`${rawName} expected a whole number from ${spec.min}, got ${JSON.stringify(value)}.`);
-  return Number(value);
+  if (value === undefined) throw usageError(`${rawName} needs a value: ${rawName} ${spec.value}.`)
+  if (!inlineValue && /^-./.test(value))
+    throw usageError(`${rawName} needs a value, and ${value} looks like a flag; if it is the value, write ${rawName}=${value}.`)
+  if (spec.kind !== 'whole') return value
+  if (!/^\d{1,9}$/.test(value) || Number(value) < spec.min)
+    throw usageError(`${rawName} expected a whole number from ${spec.min}, got ${JSON.stringify(value)}.`)
+  return Number(value)
 }
 
 function checkWords(words: readonly string[], verb: Verb): void {
-  const needed = verb.words.filter((word) => !word.startsWith('['));
-  const missing = needed[words.length];
-  if (missing !== undefined) throw usageError(`"${verb.name}" needs ${missing}: ${formatUsage(verb)}.`);
-  const extra = words[verb.words.length];
-  if (extra !== undefined) throw usageError(`"${verb.name}" takes ${verb.words.length === 0 ? 'no words' : verb.words.join(' ')}, and ${JSON.stringify(extra)} is one too many; quote a text that has spaces.`);
+  const needed = verb.words.filter((word) => !word.startsWith('['))
+  const missing = needed[words.length]
+  if (missing !== undefined) throw usageError(`"${verb.name}" needs ${missing}: ${formatUsage(verb)}.`)
+  const extra = words[verb.words.length]
+  if (extra !== undefined)
+    throw usageError(
+      `"${verb.name}" takes ${verb.words.length === 0 ? 'no words' : verb.words.join(' ')}, and ${JSON.stringify(extra)} is one too many; quote a text that has spaces.`,
+    )
 }

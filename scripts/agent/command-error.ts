@@ -1,17 +1,17 @@
 /** What the command itself has to say against a call; `code` stands as `error` in what `--json` prints. */
 export class CommandError extends Error {
-  override readonly name = 'CommandError';
-  readonly code: string;
-  readonly exitCode: number;
+  override readonly name = 'CommandError'
+  readonly code: string
+  readonly exitCode: number
 
   constructor(code: string, message: string, options: { exitCode?: number; cause?: unknown } = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
-    this.code = code;
-    this.exitCode = options.exitCode ?? 1;
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.code = code
+    this.exitCode = options.exitCode ?? 1
   }
 }
 
 /** The command line cannot be understood: one sentence, exit code 2. */
 export function usageError(message: string): CommandError {
-  return new CommandError('usage', message, { exitCode: 2 });
+  return new CommandError('usage', message, { exitCode: 2 })
 }

@@ -1,17 +1,17 @@
-import type { MessagingIdentity } from '../../client/messages.ts';
-import { newDmKeyPair } from '../../client/sealed-box.ts';
-import type { Identity } from '../../client/token-file.ts';
-import type { Session } from './session.ts';
+import type { MessagingIdentity } from '../../client/messages.ts'
+import { newDmKeyPair } from '../../client/sealed-box.ts'
+import type { Identity } from '../../client/token-file.ts'
+import type { Session } from './session.ts'
 
 /** This agent's identity with its pair of message keys, which is made and kept first where there is none. */
 export function keepDmKeys(session: Session): MessagingIdentity {
-  const kept = session.findIdentity();
-  if (kept !== undefined && hasDmKeys(kept)) return kept;
-  const { secretKey, publicKey } = newDmKeyPair();
-  const pair = { dm_secret_key: secretKey, dm_public_key: publicKey };
-  return { ...session.changeIdentity((identity) => ({ ...identity, ...pair })), ...pair };
+  const kept = session.findIdentity()
+  if (kept !== undefined && hasDmKeys(kept)) return kept
+  const { secretKey, publicKey } = newDmKeyPair()
+  const pair = { dm_secret_key: secretKey, dm_public_key: publicKey }
+  return { ...session.changeIdentity((identity) => ({ ...identity, ...pair })), ...pair }
 }
 
 function hasDmKeys(identity: Identity): identity is Identity & MessagingIdentity {
-  return identity.dm_secret_key !== undefined && identity.dm_public_key !== undefined;
+  return identity.dm_secret_key !== undefined && identity.dm_public_key !== undefined
 }

@@ -1,47 +1,50 @@
 /** Text for whoever reads. What others wrote may hold anything, so none of it reaches the terminal as a command. */
 
 /** Controls but line feed and tab, and what turns the direction of text about. */
-const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
 
 /** Text with what a terminal would obey made visible. */
 export function escapeControls(text: string): string {
-  return text.replace(UNSAFE, (char) => (char === '\n' || char === '\t' ? char : `\\u{${char.codePointAt(0)?.toString(16)}}`));
+  return text.replace(UNSAFE, (char) => (char === '\n' || char === '\t' ? char : `\\u{${char.codePointAt(0)?.toString(16)}}`))
 }
 
 /** Others' text on one line. */
 export function oneLine(text: string): string {
-  return text.replace(/\s+/g, ' ').trim();
+  return text.replace(/\s+/g, ' ').trim()
 }
 
 /** Others' text, each line set in, so that none of them looks like a line of ours. */
 export function setIn(text: string): string {
-  return text.split(/\r\n|[\n\r\u2028\u2029]/).map((line) => `  ${line}`).join('\n');
+  return text
+    .split(/\r\n|[\n\r\u2028\u2029]/)
+    .map((line) => `  ${line}`)
+    .join('\n')
 }
 
 /** Unix seconds → `2030-01-31 12:00:00 UTC`. */
 export function formatTime(seconds: number): string {
-  return `${new Date(seconds * 1000).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
+  return `${new Date(seconds * 1000).toISOString().slice(0, 19).replace('T', ' ')} UTC`
 }
 
 export function formatCount(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`;
+  return `${count} ${count === 1 ? one : many}`
 }
 
 export function formatRate(hashesPerSecond: number): string {
-  const [divisor, unit] = hashesPerSecond >= 1e6 ? [1e6, 'MH/s'] : [1e3, 'kH/s'];
-  return `${(hashesPerSecond / divisor).toFixed(1)} ${unit}`;
+  const [divisor, unit] = hashesPerSecond >= 1e6 ? [1e6, 'MH/s'] : [1e3, 'kH/s']
+  return `${(hashesPerSecond / divisor).toFixed(1)} ${unit}`
 }
 
 export function formatDuration(seconds: number): string {
-  if (!Number.isFinite(seconds)) return 'unknown time';
-  if (seconds < 90) return `${Math.ceil(seconds)} s`;
-  if (seconds < 5_400) return `${Math.round(seconds / 60)} min`;
-  return `${(seconds / 3_600).toFixed(1)} h`;
+  if (!Number.isFinite(seconds)) return 'unknown time'
+  if (seconds < 90) return `${Math.ceil(seconds)} s`
+  if (seconds < 5_400) return `${Math.round(seconds / 60)} min`
+  return `${(seconds / 3_600).toFixed(1)} h`
 }
 
 /** `name: value` lines, without those whose value is undefined. */
 export function formatFields(fields: Readonly<Record<string, string | number | boolean | undefined>>): string {
-  const shown = Object.entries(fields).filter(([, value]) => value !== undefined);
-  const width = Math.max(0, ...shown.map(([name]) => name.length));
-  return shown.map(([name, value]) => `${`${name}:`.padEnd(width + 1)} ${value}`).join('\n');
+  const shown = Object.entries(fields).filter(([, value]) => value !== undefined)
+  const width = Math.max(0, ...shown.map(([name]) => name.length))
+  return shown.map(([name, value]) => `${`${name}:`.padEnd(width + 1)} ${value}`).join('\n')
 }

@@ -1,50 +1,62 @@
-import { COMMON_OPTIONS, findVerb, formatFlag, formatUsage } from './arguments.ts';
-import { usageError } from './command-error.ts';
-import { defineVerb, type OptionSpecs, type Shown, type Verb, type VerbGroup } from './verb.ts';
+import { COMMON_OPTIONS, findVerb, formatFlag, formatUsage } from './arguments.ts'
+import { usageError } from './command-error.ts'
+import { defineVerb, type OptionSpecs, type Shown, type Verb, type VerbGroup } from './verb.ts'
 
 /** The groups with the verb "help" in a group of its own. */
 export function withHelp(groups: readonly VerbGroup[]): VerbGroup[] {
-  const all = [...groups];
+  const all = [...groups]
   const help = defineVerb({
     name: 'help',
     words: ['[VERB]', '[WORD]'],
     options: {},
     help: 'List the verbs, or say what one does',
     run: async ({ words }) => showHelp(all, words[0] === undefined ? undefined : words.filter((word) => word !== undefined).join(' ')),
-  });
-  all.push({ title: 'Help', verbs: [help] });
-  return all;
+  })
+  all.push({ title: 'Help', verbs: [help] })
+  return all
 }
 
 /** @throws CommandError `usage` for a verb that is none */
 export function showHelp(groups: readonly VerbGroup[], name: string | undefined): Shown {
-  const verbs = groups.flatMap((group) => group.verbs);
-  if (name === undefined) return { answer: { ok: true, verbs: groups.flatMap(({ title, verbs: own }) => own.map((verb) => ({ group: title, ...describe(verb) }))), count: verbs.length }, text: formatOverview(groups) };
-  const verb = findVerb(name.split(' '), verbs);
-  if (verb.name !== name) throw usageError(`There is no verb ${JSON.stringify(name)}; "help" lists them all.`);
-  const flags = formatOptions({ ...verb.options, ...COMMON_OPTIONS });
-  return { answer: { ok: true, verb: describe(verb) }, text: `${formatUsage(verb)}\n\n${verb.help}.\n\n${flags}` };
+  const verbs = groups.flatMap((group) => group.verbs)
+  if (name === undefined)
+    return {
+      answer: {
+        ok: true,
+        verbs: groups.flatMap(({ title, verbs: own }) => own.map((verb) => ({ group: title, ...describe(verb) }))),
+        count: verbs.length,
+      },
+      text: formatOverview(groups),
+    }
+  const verb = findVerb(name.split(' '), verbs)
+  if (verb.name !== name) throw usageError(`There is no verb ${JSON.stringify(name)}; "help" lists them all.`)
+  const flags = formatOptions({ ...verb.options, ...COMMON_OPTIONS })
+  return { answer: { ok: true, verb: describe(verb) }, text: `${formatUsage(verb)}\n\n${verb.help}.\n\n${flags}` }
 }
 
 function describe(verb: Verb): object {
-  return { name: verb.name, usage: formatUsage(verb), help: verb.help };
+  return { name: verb.name, usage: formatUsage(verb), help: verb.help }
 }
 
 function formatOverview(groups: readonly VerbGroup[]): string {
-  const width = Math.max(...groups.flatMap(({ verbs }) => verbs.map(({ name, words }) => [name, ...words].join(' ').length)));
+  const width = Math.max(...groups.flatMap(({ verbs }) => verbs.map(({ name, words }) => [name, ...words].join(' ').length)))
   return [
     'npm run --silent agent -- VERB [words] [--url URL] [--json]',
     '',
-    ...groups.flatMap(({ title, verbs }) => [`${title}:`, ...verbs.map(({ name, words, help }) => `  ${[name, ...words].join(' ').padEnd(width)}  ${help}`), '']),
+    ...groups.flatMap(({ title, verbs }) => [
+      `${title}:`,
+      ...verbs.map(({ name, words, help }) => `  ${[name, ...words].join(' ').padEnd(width)}  ${help}`),
+      '',
+    ]),
     formatOptions(COMMON_OPTIONS),
     '',
     'VERB --help says what a verb takes. The token is kept in AGENT_HOME, or ~/.agent-network: one file for each service.',
     'Exit codes: 0 done, 1 refused or not reached, 2 not understood, 130 stopped.',
-  ].join('\n');
+  ].join('\n')
 }
 
 function formatOptions(specs: OptionSpecs): string {
-  const rows = Object.entries(specs).map(([name, spec]) => [formatFlag(name, spec), spec.help] as const);
-  const width = Math.max(...rows.map(([flag]) => flag.length));
-  return rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`).join('\n');
+  const rows = Object.entries(specs).map(([name, spec]) => [formatFlag(name, spec), spec.help] as const)
+  const width = Math.max(...rows.map(([flag]) => flag.length))
+  return rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`).join('\n')
 }

@@ -1,13 +1,13 @@
-import { randomBytes } from 'node:crypto';
-import { existsSync, rmSync } from 'node:fs';
-import { createPrivateFile } from '../../client/private-file.ts';
-import { registerAgent, type RegistrationProgress } from '../../client/register.ts';
-import { newDmKeyPair } from '../../client/sealed-box.ts';
-import { backUpTokenFile, createTokenFile, writeTokenFile, type Identity } from '../../client/token-file.ts';
-import { CommandError } from './command-error.ts';
-import { formatDuration, formatFields, formatRate, oneLine } from './format.ts';
-import { promoteToken, type Session } from './session.ts';
-import { defineVerb, type Verb } from './verb.ts';
+import { randomBytes } from 'node:crypto'
+import { existsSync, rmSync } from 'node:fs'
+import { createPrivateFile } from '../../client/private-file.ts'
+import { registerAgent, type RegistrationProgress } from '../../client/register.ts'
+import { newDmKeyPair } from '../../client/sealed-box.ts'
+import { backUpTokenFile, createTokenFile, writeTokenFile, type Identity } from '../../client/token-file.ts'
+import { CommandError } from './command-error.ts'
+import { formatDuration, formatFields, formatRate, oneLine } from './format.ts'
+import { promoteToken, type Session } from './session.ts'
+import { defineVerb, type Verb } from './verb.ts'
 
 export const identityVerbs: readonly Verb[] = [
   defineVerb({
@@ -21,20 +21,41 @@ export const identityVerbs: readonly Verb[] = [
     },
     help: 'Register an agent: solves the puzzle and the proof of work, and keeps the token',
     async run({ options, session }) {
-      const { tokenFile, client, progress, signal } = session;
+      const { tokenFile, client, progress, signal } = session
       if (existsSync(tokenFile) && !options.force) {
-        throw new CommandError('already_registered', `An agent is registered with ${session.baseUrl} already, and its token in ${tokenFile} is the only copy; --force registers another and keeps that file as a backup.`);
+        throw new CommandError(
+          'already_registered',
+          `An agent is registered with ${session.baseUrl} already, and its token in ${tokenFile} is the only copy; --force registers another and keeps that file as a backup.`,
+        )
       }
-      tryToKeep(tokenFile);
-      const answer = await registerAgent({ client, handle: options.handle, ref: options.ref, threads: options.threads, signal, onProgress: (step) => showRegistration(session, step) });
-      progress.end();
-      const { secretKey, publicKey } = newDmKeyPair();
-      const identity: Identity = { url: session.baseUrl, agent_id: answer.agent_id, token: answer.token, dm_secret_key: secretKey, dm_public_key: publicKey };
-      const kept = keepIdentity(tokenFile, identity, options.force);
+      tryToKeep(tokenFile)
+      const answer = await registerAgent({
+        client,
+        handle: options.handle,
+        ref: options.ref,
+        threads: options.threads,
+        signal,
+        onProgress: (step) => showRegistration(session, step),
+      })
+      progress.end()
+      const { secretKey, publicKey } = newDmKeyPair()
+      const identity: Identity = {
+        url: session.baseUrl,
+        agent_id: answer.agent_id,
+        token: answer.token,
+        dm_secret_key: secretKey,
+        dm_public_key: publicKey,
+      }
+      const kept = keepIdentity(tokenFile, identity, options.force)
       return {
         answer,
-        text: formatFields({ 'agent id': answer.agent_id, handle: answer.handle === null ? undefined : oneLine(answer.handle), token: `in ${kept.file}, the only copy`, 'token before': kept.backup === undefined ? undefined : `in ${kept.backup}` }),
-      };
+        text: formatFields({
+          'agent id': answer.agent_id,
+          handle: answer.handle === null ? undefined : oneLine(answer.handle),
+          token: `in ${kept.file}, the only copy`,
+          'token before': kept.backup === undefined ? undefined : `in ${kept.backup}`,
+        }),
+      }
     },
   }),
   defineVerb({
@@ -43,9 +64,9 @@ export const identityVerbs: readonly Verb[] = [
     options: {},
     help: 'Your standing: pass, price and referrals',
     async run({ session }) {
-      const { client } = await session.own();
-      const answer = await client.me();
-      const { referrals } = answer;
+      const { client } = await session.own()
+      const answer = await client.me()
+      const { referrals } = answer
       return {
         answer,
         text: formatFields({
@@ -56,7 +77,7 @@ export const identityVerbs: readonly Verb[] = [
           messages: `${answer.unread_messages} unread`,
           referrals: `${referrals.registered} registered, ${referrals.paying} of ${referrals.threshold} paying`,
         }),
-      };
+      }
     },
   }),
   defineVerb({
@@ -65,54 +86,61 @@ export const identityVerbs: readonly Verb[] = [
     options: {},
     help: 'Replace the token; the new one is kept before it is sent, so that no lost answer loses the identity',
     async run({ session }) {
-      const { client, identity } = await session.own();
+      const { client, identity } = await session.own()
       // A token of a try whose answer was lost is used again: that call may still come through.
-      const newToken = identity.next_token ?? `sk_${randomBytes(24).toString('hex')}`;
-      session.changeIdentity((current) => ({ ...current, next_token: newToken }));
-      const answer = await client.rotateToken({ new_token: newToken });
-      session.changeIdentity((current) => promoteToken(current, answer.token));
-      return { answer, text: `The token of ${answer.agent_id} is replaced; the new one is in ${session.tokenFile}.` };
+      const newToken = identity.next_token ?? `sk_${randomBytes(24).toString('hex')}`
+      session.changeIdentity((current) => ({ ...current, next_token: newToken }))
+      const answer = await client.rotateToken({ new_token: newToken })
+      session.changeIdentity((current) => promoteToken(current, answer.token))
+      return { answer, text: `The token of ${answer.agent_id} is replaced; the new one is in ${session.tokenFile}.` }
     },
   }),
-];
+]
 
 /** Finds out that nothing can be kept here before an agent is registered whose token would be lost. */
 function tryToKeep(tokenFile: string): void {
-  const trial = `${tokenFile}.${randomBytes(6).toString('hex')}.trial`;
+  const trial = `${tokenFile}.${randomBytes(6).toString('hex')}.trial`
   try {
-    createPrivateFile(trial, ' '.repeat(1_024));
+    createPrivateFile(trial, ' '.repeat(1_024))
   } catch (cause) {
-    throw new CommandError('cannot_keep', `Nothing was sent, because the token could not be kept: ${messageOf(cause)}.`, { cause });
+    throw new CommandError('cannot_keep', `Nothing was sent, because the token could not be kept: ${messageOf(cause)}.`, { cause })
   }
-  rmSync(trial);
+  rmSync(trial)
 }
 
 /** Keeps a new identity, whatever stands in its way: another registration may have come first in the meantime. */
 function keepIdentity(tokenFile: string, identity: Identity, force: boolean): { file: string; backup?: string } {
   try {
     if (force && existsSync(tokenFile)) {
-      const backup = backUpTokenFile(tokenFile, new Date());
-      writeTokenFile(tokenFile, identity);
-      return { file: tokenFile, backup };
+      const backup = backUpTokenFile(tokenFile, new Date())
+      writeTokenFile(tokenFile, identity)
+      return { file: tokenFile, backup }
     }
     try {
-      createTokenFile(tokenFile, identity);
-      return { file: tokenFile };
+      createTokenFile(tokenFile, identity)
+      return { file: tokenFile }
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-      const file = tokenFile.replace(/\.json$/, `.${identity.agent_id}.json`);
-      createTokenFile(file, identity);
-      return { file };
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+      const file = tokenFile.replace(/\.json$/, `.${identity.agent_id}.json`)
+      createTokenFile(file, identity)
+      return { file }
     }
   } catch (cause) {
-    throw new CommandError('not_kept', `The agent ${identity.agent_id} is registered and its token could not be kept (${messageOf(cause)}). Keep it yourself, it is the only copy: ${identity.token}`, { cause });
+    throw new CommandError(
+      'not_kept',
+      `The agent ${identity.agent_id} is registered and its token could not be kept (${messageOf(cause)}). Keep it yourself, it is the only copy: ${identity.token}`,
+      { cause },
+    )
   }
 }
 
 function showRegistration({ progress }: Session, step: RegistrationProgress): void {
-  if (step.step === 'challenge') progress.show(`register: challenge received, puzzle of kind ${oneLine(step.challenge.puzzle.kind)}`);
-  else if (step.step === 'refused') progress.say(`register: ${step.reason} Trying another challenge.`);
-  else progress.show(`register: proof of work of ${step.difficultyBits} bits, ${formatRate(step.mining.hashesPerSecond)}, about ${formatDuration(step.mining.secondsLeft)} left`);
+  if (step.step === 'challenge') progress.show(`register: challenge received, puzzle of kind ${oneLine(step.challenge.puzzle.kind)}`)
+  else if (step.step === 'refused') progress.say(`register: ${step.reason} Trying another challenge.`)
+  else
+    progress.show(
+      `register: proof of work of ${step.difficultyBits} bits, ${formatRate(step.mining.hashesPerSecond)}, about ${formatDuration(step.mining.secondsLeft)} left`,
+    )
 }
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

@@ -1,10 +1,10 @@
-import type { Client } from '../../client/client.ts';
-import { publishDmKey, readSealed, sendSealed, type KeyChange, type MessagingIdentity, type OpenedMessage } from '../../client/messages.ts';
-import { usageError } from './command-error.ts';
-import { keepDmKeys } from './dm-key.ts';
-import { formatTime, oneLine, setIn } from './format.ts';
-import type { Session } from './session.ts';
-import { defineVerb, type Verb } from './verb.ts';
+import type { Client } from '../../client/client.ts'
+import { publishDmKey, readSealed, sendSealed, type KeyChange, type MessagingIdentity, type OpenedMessage } from '../../client/messages.ts'
+import { usageError } from './command-error.ts'
+import { keepDmKeys } from './dm-key.ts'
+import { formatTime, oneLine, setIn } from './format.ts'
+import type { Session } from './session.ts'
+import { defineVerb, type Verb } from './verb.ts'
 
 export const messageVerbs: readonly Verb[] = [
   defineVerb({
@@ -13,11 +13,12 @@ export const messageVerbs: readonly Verb[] = [
     options: { 'accept-key': { kind: 'text', value: 'KEY', help: 'seal to this key, although another one was seen before on the card' } },
     help: 'Send a message that its reader alone can open; TEXT may be - for stdin',
     async run({ words: [to, text], options: { 'accept-key': acceptKey }, session }) {
-      if (acceptKey !== undefined && !/^[0-9a-f]{64}$/.test(acceptKey)) throw usageError('--accept-key expected the key itself, 64 lower-case hex characters.');
-      const plaintext = await session.readText(text);
-      const { client, identity } = await openMessaging(session);
-      const answer = await sendSealed({ client, identity, to, plaintext, pinFile: pinFilePath(session), acceptKey });
-      return { answer, text: `Sent as ${answer.id}.` };
+      if (acceptKey !== undefined && !/^[0-9a-f]{64}$/.test(acceptKey))
+        throw usageError('--accept-key expected the key itself, 64 lower-case hex characters.')
+      const plaintext = await session.readText(text)
+      const { client, identity } = await openMessaging(session)
+      const answer = await sendSealed({ client, identity, to, plaintext, pinFile: pinFilePath(session), acceptKey })
+      return { answer, text: `Sent as ${answer.id}.` }
     },
   }),
   defineVerb({
@@ -26,37 +27,45 @@ export const messageVerbs: readonly Verb[] = [
     options: { after: { kind: 'text', value: 'ID', help: 'what came after this message, read or not; 0 for the beginning' } },
     help: 'Read and open the unread messages, 100 at a time, or those after one',
     async run({ options: { after }, session }) {
-      const { client, identity } = await openMessaging(session);
-      const answer = await readSealed({ client, identity, pinFile: pinFilePath(session), after });
-      const last = answer.messages.at(-1);
-      const next = after === undefined ? '"dm read" again gives them' : `"dm read --after ${last?.id ?? after}" gives them`;
-      const lines = [...answer.key_changes.map(formatKeyChange), ...answer.messages.map(formatMessage), ...(answer.more ? [`More messages wait: ${next}.`] : [])];
-      return { answer, text: lines.length === 0 ? 'No messages.' : lines.join('\n') };
+      const { client, identity } = await openMessaging(session)
+      const answer = await readSealed({ client, identity, pinFile: pinFilePath(session), after })
+      const last = answer.messages.at(-1)
+      const next = after === undefined ? '"dm read" again gives them' : `"dm read --after ${last?.id ?? after}" gives them`
+      const lines = [
+        ...answer.key_changes.map(formatKeyChange),
+        ...answer.messages.map(formatMessage),
+        ...(answer.more ? [`More messages wait: ${next}.`] : []),
+      ]
+      return { answer, text: lines.length === 0 ? 'No messages.' : lines.join('\n') }
     },
   }),
-];
+]
 
 /** The agent's identity for messages; its public key is published first where the card shows none. */
 async function openMessaging(session: Session): Promise<{ client: Client; identity: MessagingIdentity }> {
-  const { client } = await session.own();
-  const identity = keepDmKeys(session);
-  if (await publishDmKey({ client, identity })) session.progress.say(`dm: published the message key ${identity.dm_public_key} on your card`);
-  return { client, identity };
+  const { client } = await session.own()
+  const identity = keepDmKeys(session)
+  if (await publishDmKey({ client, identity })) session.progress.say(`dm: published the message key ${identity.dm_public_key} on your card`)
+  return { client, identity }
 }
 
 /** Beside the token file: the keys seen of other agents of this service. */
 function pinFilePath({ tokenFile }: Session): string {
-  return tokenFile.replace(/\.json$/, '.keys.json');
+  return tokenFile.replace(/\.json$/, '.keys.json')
 }
 
-const KEY_NOTES = { pinned: '', earlier: '  (sealed with an earlier key of the sender)', changed: '  (sealed with a key that the sender did not have before and you have not accepted)' } as const;
+const KEY_NOTES = {
+  pinned: '',
+  earlier: '  (sealed with an earlier key of the sender)',
+  changed: '  (sealed with a key that the sender did not have before and you have not accepted)',
+} as const
 
 function formatMessage(message: OpenedMessage): string {
-  const head = `${message.id}  from ${message.from}  ${formatTime(message.at)}`;
-  if ('problem' in message) return `${head}\n  (not opened, ${message.problem.error}: ${oneLine(message.problem.message)})`;
-  return `${head}${KEY_NOTES[message.sender_key]}\n${setIn(message.text)}`;
+  const head = `${message.id}  from ${message.from}  ${formatTime(message.at)}`
+  if ('problem' in message) return `${head}\n  (not opened, ${message.problem.error}: ${oneLine(message.problem.message)})`
+  return `${head}${KEY_NOTES[message.sender_key]}\n${setIn(message.text)}`
 }
 
 function formatKeyChange({ agent_id: agentId, pinned, shown }: KeyChange): string {
-  return `The message key of ${agentId} changed: its card shows ${shown}, and before it was ${pinned}. "receipt ${agentId}" lists the changes in the ledger; "dm send" seals to the new one with --accept-key.`;
+  return `The message key of ${agentId} changed: its card shows ${shown}, and before it was ${pinned}. "receipt ${agentId}" lists the changes in the ledger; "dm send" seals to the new one with --accept-key.`
 }

@@ -1,11 +1,11 @@
-import { renameSync } from 'node:fs';
-import type { FreeCredit, Invoicing, WorkOrder } from '../../client/client.ts';
-import { isUnfinished, mineDays, OrderUnderWayError, type MineDaysProgress } from '../../client/mine.ts';
-import { readMiningState, writeMiningState } from '../../client/mining-state.ts';
-import { CommandError } from './command-error.ts';
-import { formatCount, formatDuration, formatFields, formatRate, formatTime, oneLine } from './format.ts';
-import type { Session } from './session.ts';
-import { defineVerb, type Verb } from './verb.ts';
+import { renameSync } from 'node:fs'
+import type { FreeCredit, Invoicing, WorkOrder } from '../../client/client.ts'
+import { isUnfinished, mineDays, OrderUnderWayError, type MineDaysProgress } from '../../client/mine.ts'
+import { readMiningState, writeMiningState } from '../../client/mining-state.ts'
+import { CommandError } from './command-error.ts'
+import { formatCount, formatDuration, formatFields, formatRate, formatTime, oneLine } from './format.ts'
+import type { Session } from './session.ts'
+import { defineVerb, type Verb } from './verb.ts'
 
 export const passVerbs: readonly Verb[] = [
   defineVerb({
@@ -14,11 +14,16 @@ export const passVerbs: readonly Verb[] = [
     options: {},
     help: 'What a day of pass costs, and what is accepted',
     async run({ session }) {
-      const client = session.findIdentity() === undefined ? session.client : (await session.own()).client;
-      const answer = await client.currencies();
-      const lines = answer.accepted.map((entry) => `${entry.currency} (${oneLine(entry.name)}, ${entry.status}): ${oneLine(entry.amount_per_day)} per day`);
-      const free = answer.free_period.active ? `free until ${answer.free_period.until ?? 'further notice'}` : 'no free period';
-      return { answer, text: [`${answer.price_usd_per_day} USD per day, ${free}. ${oneLine(answer.pricing.your_price)}`, ...lines].join('\n') };
+      const client = session.findIdentity() === undefined ? session.client : (await session.own()).client
+      const answer = await client.currencies()
+      const lines = answer.accepted.map(
+        (entry) => `${entry.currency} (${oneLine(entry.name)}, ${entry.status}): ${oneLine(entry.amount_per_day)} per day`,
+      )
+      const free = answer.free_period.active ? `free until ${answer.free_period.until ?? 'further notice'}` : 'no free period'
+      return {
+        answer,
+        text: [`${answer.price_usd_per_day} USD per day, ${free}. ${oneLine(answer.pricing.your_price)}`, ...lines].join('\n'),
+      }
     },
   }),
   defineVerb({
@@ -27,12 +32,12 @@ export const passVerbs: readonly Verb[] = [
     options: { days: { kind: 'whole', value: 'N', help: 'pass days to buy, 1 where absent', min: 1 } },
     help: 'Ask for pass days with xno, xmr or pow: credited at once in the free period, else an invoice or a work order',
     async run({ words: [currency], options: { days }, session }) {
-      const { client, identity } = await session.own();
+      const { client, identity } = await session.own()
       // Any text is sent: the service says which currencies it knows.
-      const answer = await client.invoice({ currency: currency as Invoicing['currency'], ...(days === undefined ? {} : { days }) });
-      if ('free' in answer) return { answer, text: describeFreeCredit(answer) };
-      if (answer.currency === 'pow') return { answer, text: describeWorkOrder(answer, keepWorkOrder(session, identity.agent_id, answer)) };
-      return { answer, text: describeOther(answer) };
+      const answer = await client.invoice({ currency: currency as Invoicing['currency'], ...(days === undefined ? {} : { days }) })
+      if ('free' in answer) return { answer, text: describeFreeCredit(answer) }
+      if (answer.currency === 'pow') return { answer, text: describeWorkOrder(answer, keepWorkOrder(session, identity.agent_id, answer)) }
+      return { answer, text: describeOther(answer) }
     },
   }),
   defineVerb({
@@ -45,46 +50,55 @@ export const passVerbs: readonly Verb[] = [
     },
     help: 'Buy pass days by proof of work; stop it at any time, it goes on where it was',
     async run({ options: { days, threads, new: beginAnew }, session }) {
-      const { client, identity } = await session.own();
-      const { signal, progress } = session;
-      const stateFile = workFilePath(session, identity.agent_id);
-      if (beginAnew) leaveWork(stateFile);
+      const { client, identity } = await session.own()
+      const { signal, progress } = session
+      const stateFile = workFilePath(session, identity.agent_id)
+      if (beginAnew) leaveWork(stateFile)
       try {
-        const mined = await mineDays({ client, days, threads, stateFile, signal, onProgress: (step) => showMining(session, step) });
-        progress.end();
-        if (mined.kind === 'free') return { answer: mined.answer, text: describeFreeCredit(mined.answer) };
-        const { answer } = mined;
-        return { answer, text: `The work order ${answer.order_id} is credited: ${formatCount(answer.credited_days, 'day')} of pass${answer.pass_until === null ? '' : `, which runs until ${answer.pass_until}`}.` };
+        const mined = await mineDays({ client, days, threads, stateFile, signal, onProgress: (step) => showMining(session, step) })
+        progress.end()
+        if (mined.kind === 'free') return { answer: mined.answer, text: describeFreeCredit(mined.answer) }
+        const { answer } = mined
+        return {
+          answer,
+          text: `The work order ${answer.order_id} is credited: ${formatCount(answer.credited_days, 'day')} of pass${answer.pass_until === null ? '' : `, which runs until ${answer.pass_until}`}.`,
+        }
       } catch (error) {
-        if (error instanceof OrderUnderWayError) throw new CommandError('order_under_way', `${error.message} "mine" without --days finishes it, "mine --new" leaves it.`, { cause: error });
-        if (!signal.aborted) throw error;
-        throw new CommandError('stopped', `Stopped; what was found is kept in ${stateFile}, and "mine" goes on with it.`, { exitCode: 130, cause: error });
+        if (error instanceof OrderUnderWayError)
+          throw new CommandError('order_under_way', `${error.message} "mine" without --days finishes it, "mine --new" leaves it.`, {
+            cause: error,
+          })
+        if (!signal.aborted) throw error
+        throw new CommandError('stopped', `Stopped; what was found is kept in ${stateFile}, and "mine" goes on with it.`, {
+          exitCode: 130,
+          cause: error,
+        })
       }
     },
   }),
-];
+]
 
 /** Beside the token file; another agent's work is worth nothing to this one. */
 function workFilePath({ tokenFile }: Session, agentId: string): string {
-  return tokenFile.replace(/\.json$/, `.${agentId}.work.json`);
+  return tokenFile.replace(/\.json$/, `.${agentId}.work.json`)
 }
 
 /** Keeps an order for "mine", unless another is under way. */
 function keepWorkOrder(session: Session, agentId: string, order: WorkOrder): boolean {
-  const file = workFilePath(session, agentId);
-  const kept = readMiningState(file);
-  if (kept !== undefined && isUnfinished(kept.order, Date.now() / 1000)) return false;
-  writeMiningState(file, { order, unsent: [], positions: [] });
-  return true;
+  const file = workFilePath(session, agentId)
+  const kept = readMiningState(file)
+  if (kept !== undefined && isUnfinished(kept.order, Date.now() / 1000)) return false
+  writeMiningState(file, { order, unsent: [], positions: [] })
+  return true
 }
 
 function leaveWork(stateFile: string): void {
-  const kept = readMiningState(stateFile);
-  if (kept !== undefined) renameSync(stateFile, stateFile.replace(/\.json$/, `.${kept.order.order_id.replace(/\W/g, '')}.json`));
+  const kept = readMiningState(stateFile)
+  if (kept !== undefined) renameSync(stateFile, stateFile.replace(/\.json$/, `.${kept.order.order_id.replace(/\W/g, '')}.json`))
 }
 
 function describeFreeCredit(answer: FreeCredit): string {
-  return `The free period credits ${formatCount(answer.credited_days, 'day')}; the pass runs until ${answer.pass_until}.`;
+  return `The free period credits ${formatCount(answer.credited_days, 'day')}; the pass runs until ${answer.pass_until}.`
 }
 
 function describeWorkOrder(order: WorkOrder, isKept: boolean): string {
@@ -94,20 +108,30 @@ function describeWorkOrder(order: WorkOrder, isKept: boolean): string {
     shares: `${order.shares_required} at ${order.difficulty_bits} leading zero bits`,
     prefix: order.prefix,
     until: formatTime(order.expires_at),
-  });
-  return `${fields}\n${isKept ? '"mine" works it off.' : 'Another work order is under way: "mine" goes on with that one, "mine --new" leaves it.'}`;
+  })
+  return `${fields}\n${isKept ? '"mine" works it off.' : 'Another work order is under way: "mine" goes on with that one, "mine --new" leaves it.'}`
 }
 
 /** Whatever a kind of invoice brings that has no text of its own here. */
 function describeOther(answer: object): string {
-  return formatFields(Object.fromEntries(Object.entries(answer).flatMap(([name, value]) => (name === 'ok' || typeof value === 'object' ? [] : [[name.replaceAll('_', ' '), oneLine(String(value))]]))));
+  return formatFields(
+    Object.fromEntries(
+      Object.entries(answer).flatMap(([name, value]) =>
+        name === 'ok' || typeof value === 'object' ? [] : [[name.replaceAll('_', ' '), oneLine(String(value))]],
+      ),
+    ),
+  )
 }
 
 function showMining({ progress }: Session, step: MineDaysProgress): void {
-  const { order, unsent } = step;
-  const done = `${order.shares_accepted} of ${order.shares_required} shares counted, ${unsent} to hand in`;
-  if (step.step === 'started') progress.say(`mine: ${step.resumed ? 'going on with' : 'made'} work order ${order.order_id} for ${formatCount(order.days, 'day')}: ${done}`);
-  else if (step.step === 'mining') progress.show(`mine: ${done}, ${formatRate(step.mining.hashesPerSecond)}, about ${formatDuration(step.mining.secondsLeft)} left`);
-  else if (step.step === 'submitted') progress.show(`mine: ${done}`);
-  else progress.say(`mine: ${step.reason} Handing in again in ${formatDuration(step.seconds)}.`);
+  const { order, unsent } = step
+  const done = `${order.shares_accepted} of ${order.shares_required} shares counted, ${unsent} to hand in`
+  if (step.step === 'started')
+    progress.say(
+      `mine: ${step.resumed ? 'going on with' : 'made'} work order ${order.order_id} for ${formatCount(order.days, 'day')}: ${done}`,
+    )
+  else if (step.step === 'mining')
+    progress.show(`mine: ${done}, ${formatRate(step.mining.hashesPerSecond)}, about ${formatDuration(step.mining.secondsLeft)} left`)
+  else if (step.step === 'submitted') progress.show(`mine: ${done}`)
+  else progress.say(`mine: ${step.reason} Handing in again in ${formatDuration(step.seconds)}.`)
 }

@@ -1,44 +1,44 @@
 /** Shows how something goes on, on stderr. */
 export interface ProgressLine {
   /** What is under way. On a terminal it replaces the line before it; elsewhere one in 30 s is shown. */
-  show(text: string): void;
+  show(text: string): void
   /** Something that has happened, on a line of its own. */
-  say(text: string): void;
+  say(text: string): void
   /** Ends the line that stands, if one does. */
-  end(): void;
+  end(): void
 }
 
 export interface ProgressStream {
-  isTTY?: boolean;
-  columns?: number;
-  write(text: string): unknown;
+  isTTY?: boolean
+  columns?: number
+  write(text: string): unknown
 }
 
-const PLAIN_MS = 30_000;
-const CLEAR_LINE = '\r\u001b[K';
+const PLAIN_MS = 30_000
+const CLEAR_LINE = '\r\u001b[K'
 
 export function createProgressLine(stream: ProgressStream, enabled: boolean): ProgressLine {
-  if (!enabled) return { show: () => undefined, say: () => undefined, end: () => undefined };
-  let standing = false;
-  let shownAtMs = -Infinity;
+  if (!enabled) return { show: () => undefined, say: () => undefined, end: () => undefined }
+  let standing = false
+  let shownAtMs = -Infinity
   const end = () => {
-    if (standing) stream.write(CLEAR_LINE);
-    standing = false;
-  };
+    if (standing) stream.write(CLEAR_LINE)
+    standing = false
+  }
   return {
     show(text) {
       if (stream.isTTY === true) {
-        stream.write(CLEAR_LINE + text.slice(0, Math.max(20, (stream.columns || 80) - 1)));
-        standing = true;
+        stream.write(CLEAR_LINE + text.slice(0, Math.max(20, (stream.columns || 80) - 1)))
+        standing = true
       } else if (performance.now() - shownAtMs >= PLAIN_MS) {
-        stream.write(`${text}\n`);
-        shownAtMs = performance.now();
+        stream.write(`${text}\n`)
+        shownAtMs = performance.now()
       }
     },
     say(text) {
-      end();
-      stream.write(`${text}\n`);
+      end()
+      stream.write(`${text}\n`)
     },
     end,
-  };
+  }
 }

@@ -1,24 +1,24 @@
-import type { Readable } from 'node:stream';
-import { RefusalError, TransportError } from '../../client/client.ts';
-import { MessageKeyError } from '../../client/messages.ts';
-import { SealedBoxError } from '../../client/sealed-box.ts';
-import { parseCommandLine, wantsJson } from './arguments.ts';
-import { CommandError } from './command-error.ts';
-import { escapeControls } from './format.ts';
-import { showHelp, withHelp } from './help.ts';
-import { createProgressLine, type ProgressStream } from './progress-line.ts';
-import { openSession } from './session.ts';
-import type { Shown } from './verb.ts';
-import { VERB_GROUPS } from './verbs.ts';
+import type { Readable } from 'node:stream'
+import { RefusalError, TransportError } from '../../client/client.ts'
+import { MessageKeyError } from '../../client/messages.ts'
+import { SealedBoxError } from '../../client/sealed-box.ts'
+import { parseCommandLine, wantsJson } from './arguments.ts'
+import { CommandError } from './command-error.ts'
+import { escapeControls } from './format.ts'
+import { showHelp, withHelp } from './help.ts'
+import { createProgressLine, type ProgressStream } from './progress-line.ts'
+import { openSession } from './session.ts'
+import type { Shown } from './verb.ts'
+import { VERB_GROUPS } from './verbs.ts'
 
 export interface World {
-  argv: readonly string[];
-  env: NodeJS.ProcessEnv;
-  stdin: Readable;
-  stdout: { write(text: string): unknown };
-  stderr: ProgressStream;
+  argv: readonly string[]
+  env: NodeJS.ProcessEnv
+  stdin: Readable
+  stdout: { write(text: string): unknown }
+  stderr: ProgressStream
   /** Aborted with a CommandError when the command is to stop. */
-  signal: AbortSignal;
+  signal: AbortSignal
 }
 
 /**
@@ -26,48 +26,56 @@ export interface World {
  * answer, its refusal, or `{ok:false, error, message}` where there is neither.
  */
 export async function runAgent(world: World): Promise<number> {
-  const { argv, stdout, stderr } = world;
-  const json = wantsJson(argv);
-  const progress = createProgressLine(stderr, stderr.isTTY === true || !json);
+  const { argv, stdout, stderr } = world
+  const json = wantsJson(argv)
+  const progress = createProgressLine(stderr, stderr.isTTY === true || !json)
   try {
-    const shown = await runVerb(world, progress);
-    progress.end();
-    stdout.write(`${json ? JSON.stringify(shown.answer) : escapeControls(shown.text)}\n`);
-    return 0;
+    const shown = await runVerb(world, progress)
+    progress.end()
+    stdout.write(`${json ? JSON.stringify(shown.answer) : escapeControls(shown.text)}\n`)
+    return 0
   } catch (error) {
-    progress.end();
-    const failure = describeFailure(world.signal.aborted && !(error instanceof CommandError) ? world.signal.reason : error);
-    if (json) stdout.write(`${JSON.stringify(failure.body)}\n`);
-    else stderr.write(`${escapeControls(failure.text)}\n`);
-    if (failure.stack !== undefined) stderr.write(`${failure.stack}\n`);
-    return failure.exitCode;
+    progress.end()
+    const failure = describeFailure(world.signal.aborted && !(error instanceof CommandError) ? world.signal.reason : error)
+    if (json) stdout.write(`${JSON.stringify(failure.body)}\n`)
+    else stderr.write(`${escapeControls(failure.text)}\n`)
+    if (failure.stack !== undefined) stderr.write(`${failure.stack}\n`)
+    return failure.exitCode
   }
 }
 
 async function runVerb({ argv, env, stdin, signal }: World, progress: ReturnType<typeof createProgressLine>): Promise<Shown> {
-  const groups = withHelp(VERB_GROUPS);
-  const { verb, words, options, url, help } = parseCommandLine(argv, groups.flatMap(({ verbs }) => verbs));
-  if (verb === undefined || help) return showHelp(groups, verb?.name);
-  return await verb.run({ words, options, session: openSession({ url, env, stdin, signal, progress }) });
+  const groups = withHelp(VERB_GROUPS)
+  const { verb, words, options, url, help } = parseCommandLine(
+    argv,
+    groups.flatMap(({ verbs }) => verbs),
+  )
+  if (verb === undefined || help) return showHelp(groups, verb?.name)
+  return await verb.run({ words, options, session: openSession({ url, env, stdin, signal, progress }) })
 }
 
 interface Failure {
-  body: object;
-  text: string;
-  exitCode: number;
+  body: object
+  text: string
+  exitCode: number
   /** Of a defect of this command. */
-  stack?: string | undefined;
+  stack?: string | undefined
 }
 
 function describeFailure(error: unknown): Failure {
-  if (error instanceof RefusalError) return { body: error.body, text: `Refused (${error.error}): ${error.message}`, exitCode: 1 };
-  const message = error instanceof Error ? error.message : String(error);
-  const code = error instanceof CommandError || error instanceof MessageKeyError || error instanceof SealedBoxError ? error.code : error instanceof TransportError ? error.kind : 'failed';
-  const isDefect = code === 'failed' && (error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError);
+  if (error instanceof RefusalError) return { body: error.body, text: `Refused (${error.error}): ${error.message}`, exitCode: 1 }
+  const message = error instanceof Error ? error.message : String(error)
+  const code =
+    error instanceof CommandError || error instanceof MessageKeyError || error instanceof SealedBoxError
+      ? error.code
+      : error instanceof TransportError
+        ? error.kind
+        : 'failed'
+  const isDefect = code === 'failed' && (error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError)
   return {
     body: { ok: false, error: code, message },
     text: message,
     exitCode: error instanceof CommandError ? error.exitCode : 1,
     ...(isDefect ? { stack: error.stack } : {}),
-  };
+  }
 }

@@ -1,8 +1,8 @@
-import type { Announcement, LedgerEntry, Receipt, Seal } from '../../client/client.ts';
-import { canonicalJson } from '../../shared/crypto/canonical-json.ts';
-import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts';
-import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts';
-import { defineVerb, type Verb } from './verb.ts';
+import type { Announcement, LedgerEntry, Receipt, Seal } from '../../client/client.ts'
+import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
+import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
+import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts'
+import { defineVerb, type Verb } from './verb.ts'
 
 export const serviceVerbs: readonly Verb[] = [
   defineVerb({
@@ -11,9 +11,17 @@ export const serviceVerbs: readonly Verb[] = [
     options: {},
     help: 'What holds between agents; --json brings the error codes and all else too',
     async run({ session }) {
-      const answer = await session.client.rules();
-      const statuses = answer.claims.statuses.map(({ status, meaning }) => `  ${status}: ${oneLine(meaning)}`);
-      return { answer, text: ['Rules, which a report names by their id:', ...answer.rules.map(({ id, text }) => `  ${id}: ${oneLine(text)}`), 'Statuses of a claim:', ...statuses].join('\n') };
+      const answer = await session.client.rules()
+      const statuses = answer.claims.statuses.map(({ status, meaning }) => `  ${status}: ${oneLine(meaning)}`)
+      return {
+        answer,
+        text: [
+          'Rules, which a report names by their id:',
+          ...answer.rules.map(({ id, text }) => `  ${id}: ${oneLine(text)}`),
+          'Statuses of a claim:',
+          ...statuses,
+        ].join('\n'),
+      }
     },
   }),
   defineVerb({
@@ -22,8 +30,13 @@ export const serviceVerbs: readonly Verb[] = [
     options: {},
     help: 'What the network cannot do, and every bound',
     async run({ session }) {
-      const answer = await session.client.limits();
-      return { answer, text: answer.limits.map(({ limit, value, detail }) => `${oneLine(limit)}: ${oneLine(value)}${detail === undefined ? '' : `\n${setIn(detail)}`}`).join('\n') };
+      const answer = await session.client.limits()
+      return {
+        answer,
+        text: answer.limits
+          .map(({ limit, value, detail }) => `${oneLine(limit)}: ${oneLine(value)}${detail === undefined ? '' : `\n${setIn(detail)}`}`)
+          .join('\n'),
+      }
     },
   }),
   defineVerb({
@@ -32,8 +45,11 @@ export const serviceVerbs: readonly Verb[] = [
     options: {},
     help: 'How much of everything there is',
     async run({ session }) {
-      const answer = await session.client.stats();
-      return { answer, text: formatFields(Object.fromEntries(Object.entries(answer.counters).map(([name, count]) => [name.replaceAll('_', ' '), count]))) };
+      const answer = await session.client.stats()
+      return {
+        answer,
+        text: formatFields(Object.fromEntries(Object.entries(answer.counters).map(([name, count]) => [name.replaceAll('_', ' '), count]))),
+      }
     },
   }),
   defineVerb({
@@ -42,8 +58,8 @@ export const serviceVerbs: readonly Verb[] = [
     options: { limit: { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 } },
     help: 'Announcements of changes, newest first, each signature checked here',
     async run({ options, session }) {
-      const answer = await session.client.announcements({ limit: options.limit });
-      return { answer, text: answer.count === 0 ? 'No announcements.' : answer.announcements.map(formatAnnouncement).join('\n') };
+      const answer = await session.client.announcements({ limit: options.limit })
+      return { answer, text: answer.count === 0 ? 'No announcements.' : answer.announcements.map(formatAnnouncement).join('\n') }
     },
   }),
   defineVerb({
@@ -55,9 +71,15 @@ export const serviceVerbs: readonly Verb[] = [
     },
     help: 'The chain of signed seals over the ledger',
     async run({ options, session }) {
-      const answer = await session.client.seals({ after_seq: options['after-seq'], limit: options.limit });
-      const state = `The service says that the chain is ${answer.chain_intact ? 'intact' : 'NOT intact'}; "node client/seal-verify.mjs ${session.baseUrl}" checks it without trusting it.`;
-      return { answer, text: [...answer.seals.map(formatSeal), `${formatCount(answer.count, 'seal')}${answer.truncated ? ', and there are more' : ''}. ${state}`].join('\n') };
+      const answer = await session.client.seals({ after_seq: options['after-seq'], limit: options.limit })
+      const state = `The service says that the chain is ${answer.chain_intact ? 'intact' : 'NOT intact'}; "node client/seal-verify.mjs ${session.baseUrl}" checks it without trusting it.`
+      return {
+        answer,
+        text: [
+          ...answer.seals.map(formatSeal),
+          `${formatCount(answer.count, 'seal')}${answer.truncated ? ', and there are more' : ''}. ${state}`,
+        ].join('\n'),
+      }
     },
   }),
   defineVerb({
@@ -66,36 +88,42 @@ export const serviceVerbs: readonly Verb[] = [
     options: {},
     help: 'Every ledger entry of a record with its proof; kept with --json, it can be checked offline',
     async run({ words: [recordId], session }) {
-      const answer = await session.client.receipt(recordId);
-      const state = answer.sealed ? 'all under a seal' : 'not all under a seal yet';
-      return { answer, text: [`${answer.id}: ${answer.entries.length === 1 ? '1 entry' : `${answer.entries.length} entries`}, ${state}.`, ...answer.entries.map(formatReceiptEntry)].join('\n') };
+      const answer = await session.client.receipt(recordId)
+      const state = answer.sealed ? 'all under a seal' : 'not all under a seal yet'
+      return {
+        answer,
+        text: [
+          `${answer.id}: ${answer.entries.length === 1 ? '1 entry' : `${answer.entries.length} entries`}, ${state}.`,
+          ...answer.entries.map(formatReceiptEntry),
+        ].join('\n'),
+      }
     },
   }),
-];
+]
 
 function formatAnnouncement(announcement: Announcement): string {
-  const { id, at, kind, text, pubkey } = announcement;
-  return `${id}  ${formatTime(at)}  ${oneLine(kind)}  ${isSigned(announcement) ? `signed with ${oneLine(pubkey)}` : 'THE SIGNATURE DOES NOT HOLD'}\n${setIn(text)}`;
+  const { id, at, kind, text, pubkey } = announcement
+  return `${id}  ${formatTime(at)}  ${oneLine(kind)}  ${isSigned(announcement) ? `signed with ${oneLine(pubkey)}` : 'THE SIGNATURE DOES NOT HOLD'}\n${setIn(text)}`
 }
 
 /** Whether the signature holds over `at, id, kind, text`; whose key it is says the chain of seals. */
 function isSigned({ id, at, kind, text, signature, pubkey }: Announcement): boolean {
   try {
-    return ed25519Verify(signatureFromBase64(signature), Buffer.from(canonicalJson({ at, id, kind, text })), keyFromHex(pubkey));
+    return ed25519Verify(signatureFromBase64(signature), Buffer.from(canonicalJson({ at, id, kind, text })), keyFromHex(pubkey))
   } catch (error) {
-    if (error instanceof TypeError) return false; // what came is no signature or no key
-    throw error;
+    if (error instanceof TypeError) return false // what came is no signature or no key
+    throw error
   }
 }
 
 function formatSeal(seal: Seal): string {
-  return `${seal.seq}  ${formatTime(seal.at)}  entries ${seal.from_id} to ${seal.to_id}  root ${oneLine(seal.root)}${seal.signed ? '' : '  (unsigned)'}`;
+  return `${seal.seq}  ${formatTime(seal.at)}  entries ${seal.from_id} to ${seal.to_id}  root ${oneLine(seal.root)}${seal.signed ? '' : '  (unsigned)'}`
 }
 
 function formatReceiptEntry(item: Receipt['entries'][number]): string {
-  return `  ${formatEntry(item.entry)}, ${item.sealed ? `under seal ${item.seq}${item.seal.signed ? '' : ', which is unsigned'}` : `to be sealed about ${formatTime(item.next_seal_at)}`}\n    ${JSON.stringify(item.entry.data)}`;
+  return `  ${formatEntry(item.entry)}, ${item.sealed ? `under seal ${item.seq}${item.seal.signed ? '' : ', which is unsigned'}` : `to be sealed about ${formatTime(item.next_seal_at)}`}\n    ${JSON.stringify(item.entry.data)}`
 }
 
 function formatEntry({ id, at, kind }: LedgerEntry): string {
-  return `entry ${id}, ${oneLine(kind)}, ${formatTime(at)}`;
+  return `entry ${id}, ${oneLine(kind)}, ${formatTime(at)}`
 }

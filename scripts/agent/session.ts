@@ -1,54 +1,65 @@
-import { addAbortSignal, type Readable } from 'node:stream';
-import { homedir } from 'node:os';
-import path from 'node:path';
-import { createClient, RefusalError, type Client } from '../../client/client.ts';
-import { parseBaseUrl } from '../../client/http.ts';
-import { readTokenFile, tokenFilePath, writeTokenFile, type Identity } from '../../client/token-file.ts';
-import { CommandError, usageError } from './command-error.ts';
-import type { ProgressLine } from './progress-line.ts';
+import { addAbortSignal, type Readable } from 'node:stream'
+import { homedir } from 'node:os'
+import path from 'node:path'
+import { createClient, RefusalError, type Client } from '../../client/client.ts'
+import { parseBaseUrl } from '../../client/http.ts'
+import { readTokenFile, tokenFilePath, writeTokenFile, type Identity } from '../../client/token-file.ts'
+import { CommandError, usageError } from './command-error.ts'
+import type { ProgressLine } from './progress-line.ts'
 
-const DEFAULT_URL = 'http://127.0.0.1:3000';
+const DEFAULT_URL = 'http://127.0.0.1:3000'
 
 /** What a verb works with: one service, and this agent's identity there. */
 export interface Session {
-  readonly baseUrl: string;
-  readonly tokenFile: string;
-  readonly signal: AbortSignal;
-  readonly progress: ProgressLine;
+  readonly baseUrl: string
+  readonly tokenFile: string
+  readonly signal: AbortSignal
+  readonly progress: ProgressLine
   /** Without a token. */
-  readonly client: Client;
+  readonly client: Client
   /** This agent's identity here, if it has one. */
-  findIdentity(): Identity | undefined;
+  findIdentity(): Identity | undefined
   /** With this agent's token. @throws CommandError `not_registered` */
-  own(): Promise<{ client: Client; identity: Identity }>;
+  own(): Promise<{ client: Client; identity: Identity }>
   /** Changes the token file as it stands now. */
-  changeIdentity(change: (identity: Identity) => Identity): Identity;
+  changeIdentity(change: (identity: Identity) => Identity): Identity
   /** `text`, or what stands on stdin where it is `-`. */
-  readText(text: string): Promise<string>;
+  readText(text: string): Promise<string>
 }
 
 /** @throws CommandError `usage` for a URL that is none */
-export function openSession(options: { url: string | undefined; env: NodeJS.ProcessEnv; stdin: Readable; signal: AbortSignal; progress: ProgressLine }): Session {
-  const { env, stdin, signal, progress } = options;
-  const baseUrl = readUrl(options.url ?? (env['AGENT_URL'] || DEFAULT_URL));
-  const tokenFile = tokenFilePath(env['AGENT_HOME'] || path.join(homedir(), '.agent-network'), baseUrl);
-  const client = createClient({ baseUrl, signal });
+export function openSession(options: {
+  url: string | undefined
+  env: NodeJS.ProcessEnv
+  stdin: Readable
+  signal: AbortSignal
+  progress: ProgressLine
+}): Session {
+  const { env, stdin, signal, progress } = options
+  const baseUrl = readUrl(options.url ?? (env['AGENT_URL'] || DEFAULT_URL))
+  const tokenFile = tokenFilePath(env['AGENT_HOME'] || path.join(homedir(), '.agent-network'), baseUrl)
+  const client = createClient({ baseUrl, signal })
 
   const findIdentity = (): Identity | undefined => {
-    const identity = readTokenFile(tokenFile);
-    if (identity !== undefined && identity.url !== baseUrl) throw new CommandError('wrong_token_file', `${tokenFile} holds the token of ${identity.url}, which is not sent to ${baseUrl}.`);
-    return identity;
-  };
+    const identity = readTokenFile(tokenFile)
+    if (identity !== undefined && identity.url !== baseUrl)
+      throw new CommandError('wrong_token_file', `${tokenFile} holds the token of ${identity.url}, which is not sent to ${baseUrl}.`)
+    return identity
+  }
   const requireIdentity = (): Identity => {
-    const identity = findIdentity();
-    if (identity === undefined) throw new CommandError('not_registered', `No agent is registered with ${baseUrl} here (there is no ${tokenFile}); "register" makes one.`);
-    return identity;
-  };
+    const identity = findIdentity()
+    if (identity === undefined)
+      throw new CommandError(
+        'not_registered',
+        `No agent is registered with ${baseUrl} here (there is no ${tokenFile}); "register" makes one.`,
+      )
+    return identity
+  }
   const changeIdentity = (change: (identity: Identity) => Identity): Identity => {
-    const changed = change(requireIdentity());
-    writeTokenFile(tokenFile, changed);
-    return changed;
-  };
+    const changed = change(requireIdentity())
+    writeTokenFile(tokenFile, changed)
+    return changed
+  }
 
   return {
     baseUrl,
@@ -59,43 +70,44 @@ export function openSession(options: { url: string | undefined; env: NodeJS.Proc
     findIdentity,
     changeIdentity,
     async own() {
-      let identity = requireIdentity();
-      const { next_token: nextToken } = identity;
-      if (nextToken !== undefined && (await isGood(client.with({ token: nextToken })))) identity = changeIdentity((current) => promoteToken(current, nextToken));
-      return { identity, client: client.with({ token: identity.token }) };
+      let identity = requireIdentity()
+      const { next_token: nextToken } = identity
+      if (nextToken !== undefined && (await isGood(client.with({ token: nextToken }))))
+        identity = changeIdentity((current) => promoteToken(current, nextToken))
+      return { identity, client: client.with({ token: identity.token }) }
     },
     async readText(text) {
-      if (text !== '-') return text;
-      const chunks: Buffer[] = [];
-      for await (const chunk of addAbortSignal(signal, stdin)) chunks.push(Buffer.from(chunk as Uint8Array));
+      if (text !== '-') return text
+      const chunks: Buffer[] = []
+      for await (const chunk of addAbortSignal(signal, stdin)) chunks.push(Buffer.from(chunk as Uint8Array))
       try {
-        return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks)).replace(/\r?\n$/, '');
+        return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks)).replace(/\r?\n$/, '')
       } catch (cause) {
-        throw new CommandError('not_text', 'What came on stdin is not text in UTF-8.', { cause });
+        throw new CommandError('not_text', 'What came on stdin is not text in UTF-8.', { cause })
       }
     },
-  };
+  }
 }
 
 /** Once a token is known to be good, the one before it is dead for ever. */
 export function promoteToken({ next_token: nextToken, ...identity }: Identity, token: string): Identity {
-  return { ...identity, token, ...(nextToken === undefined || nextToken === token ? {} : { next_token: nextToken }) };
+  return { ...identity, token, ...(nextToken === undefined || nextToken === token ? {} : { next_token: nextToken }) }
 }
 
 async function isGood(client: Client): Promise<boolean> {
   try {
-    await client.me();
-    return true;
+    await client.me()
+    return true
   } catch (error) {
-    if (error instanceof RefusalError && error.error === 'invalid_token') return false;
-    throw error;
+    if (error instanceof RefusalError && error.error === 'invalid_token') return false
+    throw error
   }
 }
 
 function readUrl(text: string): string {
   try {
-    return parseBaseUrl(text);
+    return parseBaseUrl(text)
   } catch (error) {
-    throw usageError(`The service's address cannot be used: ${error instanceof Error ? error.message : String(error)}.`);
+    throw usageError(`The service's address cannot be used: ${error instanceof Error ? error.message : String(error)}.`)
   }
 }

@@ -1,45 +1,51 @@
-import type { Session } from './session.ts';
+import type { Session } from './session.ts'
 
 /** A flag of a verb: what it takes, and one line about it. `value` is its name in the help text. */
 export type OptionSpec =
   | { kind: 'flag'; help: string }
   | { kind: 'text'; value: string; help: string }
   | { kind: 'list'; value: string; help: string }
-  | { kind: 'whole'; value: string; help: string; min: number };
+  | { kind: 'whole'; value: string; help: string; min: number }
 
-export type OptionSpecs = Readonly<Record<string, OptionSpec>>;
+export type OptionSpecs = Readonly<Record<string, OptionSpec>>
 
-type OptionValue<S extends OptionSpec> = S extends { kind: 'flag' } ? boolean : S extends { kind: 'list' } ? string[] | undefined : S extends { kind: 'whole' } ? number | undefined : string | undefined;
-type WordValues<W extends readonly string[]> = { readonly [I in keyof W]: W[I] extends `[${string}]` ? string | undefined : string };
+type OptionValue<S extends OptionSpec> = S extends { kind: 'flag' }
+  ? boolean
+  : S extends { kind: 'list' }
+    ? string[] | undefined
+    : S extends { kind: 'whole' }
+      ? number | undefined
+      : string | undefined
+type WordValues<W extends readonly string[]> = { readonly [I in keyof W]: W[I] extends `[${string}]` ? string | undefined : string }
 
 /** What a verb has to show: the service's answer for `--json`, and text for whoever reads. */
 export interface Shown {
-  answer: object;
-  text: string;
+  answer: object
+  text: string
 }
 
 export interface VerbGroup {
-  title: string;
-  verbs: readonly Verb[];
+  title: string
+  verbs: readonly Verb[]
 }
 
 export interface VerbSpec<W extends readonly string[], O extends OptionSpecs> {
   /** One word, or more with a space between. */
-  name: string;
+  name: string
   /** Names of the words after the verb; `[NAME]` may be left out. */
-  words: W;
-  options: O;
+  words: W
+  options: O
   /** One line. */
-  help: string;
-  run(call: { words: WordValues<W>; options: { readonly [N in keyof O]: OptionValue<O[N]> }; session: Session }): Promise<Shown>;
+  help: string
+  run(call: { words: WordValues<W>; options: { readonly [N in keyof O]: OptionValue<O[N]> }; session: Session }): Promise<Shown>
 }
 
 /** A verb with its types folded away, as the parser and the help see it. */
 export interface Verb extends Omit<VerbSpec<readonly string[], OptionSpecs>, 'run'> {
-  run(call: { words: readonly (string | undefined)[]; options: Readonly<Record<string, unknown>>; session: Session }): Promise<Shown>;
+  run(call: { words: readonly (string | undefined)[]; options: Readonly<Record<string, unknown>>; session: Session }): Promise<Shown>
 }
 
 /** Declares a verb; the table in verbs.ts lists it. */
 export function defineVerb<const W extends readonly string[], const O extends OptionSpecs>(spec: VerbSpec<W, O>): Verb {
-  return spec as unknown as Verb;
+  return spec as unknown as Verb
 }

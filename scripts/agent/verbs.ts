@@ -1,10 +1,10 @@
-import { claimVerbs } from './claim-verbs.ts';
-import { identityVerbs } from './identity-verbs.ts';
-import { messageVerbs } from './message-verbs.ts';
-import { networkVerbs } from './network-verbs.ts';
-import { passVerbs } from './pass-verbs.ts';
-import { serviceVerbs } from './service-verbs.ts';
-import type { Verb, VerbGroup } from './verb.ts';
+import { claimVerbs } from './claim-verbs.ts'
+import { identityVerbs } from './identity-verbs.ts'
+import { messageVerbs } from './message-verbs.ts'
+import { networkVerbs } from './network-verbs.ts'
+import { passVerbs } from './pass-verbs.ts'
+import { serviceVerbs } from './service-verbs.ts'
+import type { Verb, VerbGroup } from './verb.ts'
 
 /** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
 export const VERB_GROUPS: readonly VerbGroup[] = [
@@ -14,6 +14,6 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
   { title: 'Messages', verbs: messageVerbs },
   { title: 'Claims and proposals', verbs: claimVerbs },
   { title: 'The service and its ledger', verbs: serviceVerbs },
-];
+]
 
-export const VERBS: readonly Verb[] = VERB_GROUPS.flatMap(({ verbs }) => verbs);
+export const VERBS: readonly Verb[] = VERB_GROUPS.flatMap(({ verbs }) => verbs)

@@ -58,10 +58,16 @@ export async function benchMiner(): Promise<Figure[]> {
   const figures = solvers
     .filter((solver) => solver !== miner)
     .map(({ name, hashesPerSecond }) =>
-      compareWith({ name, value: hashesPerSecond }, {
-        name: MINER, value: miner.hashesPerSecond, unit: 'hashes/s', better: 'higher',
-        ...(name === PLAIN_HASH ? { goal: 2.5 } : {}),
-      }),
+      compareWith(
+        { name, value: hashesPerSecond },
+        {
+          name: MINER,
+          value: miner.hashesPerSecond,
+          unit: 'hashes/s',
+          better: 'higher',
+          ...(name === PLAIN_HASH ? { goal: 2.5 } : {}),
+        },
+      ),
     )
   const allCores = await measureAllCores()
   const beside = { name: MINER, value: miner.hashesPerSecond }
@@ -75,16 +81,27 @@ export async function benchFindShares(): Promise<Figure[]> {
   const reference = 'bare crypto.hash loop'
   const head = `${PREFIX}:`
   let length = 0
-  const rates = await measureInTurns([
-    { name: reference, sample: () => timeRate(() => {
-      for (const nonce of NONCES) length += hash('sha256', head + nonce, 'hex').length
-      return NONCES.length
-    }, TURN_MS) },
-    { name, sample: () => timeRate(() => {
-      length += findShares(PREFIX, NONCES, SHARE_BITS).length
-      return NONCES.length
-    }, TURN_MS) },
-  ], 40)
+  const rates = await measureInTurns(
+    [
+      {
+        name: reference,
+        sample: () =>
+          timeRate(() => {
+            for (const nonce of NONCES) length += hash('sha256', head + nonce, 'hex').length
+            return NONCES.length
+          }, TURN_MS),
+      },
+      {
+        name,
+        sample: () =>
+          timeRate(() => {
+            length += findShares(PREFIX, NONCES, SHARE_BITS).length
+            return NONCES.length
+          }, TURN_MS),
+      },
+    ],
+    40,
+  )
   if (length === 0) throw new Error('nothing was hashed')
   const figure = { name, value: rates.get(name) ?? NaN, unit: 'nonces/s', better: 'higher', goal: 0.9 } as const
   return [compareWith({ name: reference, value: rates.get(reference) ?? NaN }, figure)]
@@ -93,20 +110,22 @@ export async function benchFindShares(): Promise<Figure[]> {
 function sampleMiner(): () => number {
   const searchBlock = createSearch()
   let position = drawPosition()
-  return () => timeRate(() => {
-    searchBlock(PREFIX, position, SHARE_BITS)
-    position = advancePosition(position)
-    return BLOCK_NONCES
-  }, SAMPLE_MS)
+  return () =>
+    timeRate(() => {
+      searchBlock(PREFIX, position, SHARE_BITS)
+      position = advancePosition(position)
+      return BLOCK_NONCES
+    }, SAMPLE_MS)
 }
 
 function sampleLoop(hashText: (text: string) => string): () => number {
-  return () => timeRate(() => {
-    let weak = 0
-    for (const text of PREIMAGES) if (hashText(text).charCodeAt(0) !== 48) weak++
-    if (weak === 0) throw new Error('nothing was hashed')
-    return PREIMAGES.length
-  }, SAMPLE_MS)
+  return () =>
+    timeRate(() => {
+      let weak = 0
+      for (const text of PREIMAGES) if (hashText(text).charCodeAt(0) !== 48) weak++
+      if (weak === 0) throw new Error('nothing was hashed')
+      return PREIMAGES.length
+    }, SAMPLE_MS)
 }
 
 const run = promisify(execFile)
@@ -158,10 +177,9 @@ async function measureAllCores(): Promise<number> {
     marks.push({ atMs: performance.now(), hashes })
     if (marks.length === 4) stopper.abort()
   }
-  await mineShares({ prefix: PREFIX, difficultyBits: 256, count: 1, signal: stopper.signal, onProgress })
-    .catch((error: unknown) => {
-      if (!stopper.signal.aborted) throw error
-    })
+  await mineShares({ prefix: PREFIX, difficultyBits: 256, count: 1, signal: stopper.signal, onProgress }).catch((error: unknown) => {
+    if (!stopper.signal.aborted) throw error
+  })
   const [first, , , last] = marks
   if (first === undefined || last === undefined) throw new Error('the miner ended before it was measured')
   return ((last.hashes - first.hashes) / (last.atMs - first.atMs)) * 1000

@@ -3,85 +3,93 @@
  * what waits in the database; `raw` does the same reads, inserts and clearing with the driver alone and builds no tree.
  * Prints one JSON object.
  */
-import mongoose from 'mongoose';
-import { readConfig } from '../../shared/config.ts';
-import { openContext } from '../../shared/context.ts';
-import { makeSeal } from '../../shared/ledger/sealer.ts';
-import { sequencePending } from '../../shared/ledger/sequencer.ts';
-import { signSeals } from '../../shared/ledger/signing.ts';
-import { createLog } from '../../shared/log.ts';
+import mongoose from 'mongoose'
+import { readConfig } from '../../shared/config.ts'
+import { openContext } from '../../shared/context.ts'
+import { makeSeal } from '../../shared/ledger/sealer.ts'
+import { sequencePending } from '../../shared/ledger/sequencer.ts'
+import { signSeals } from '../../shared/ledger/signing.ts'
+import { createLog } from '../../shared/log.ts'
 
 export interface SealRun {
-  entries: number;
+  entries: number
   /** Reading marks, inserting entries, clearing marks. */
-  sequenceMs: number;
+  sequenceMs: number
   /** What is read again of them: by the sealer for the tree, and before it is signed. */
-  sealMs: number;
+  sealMs: number
   /** The largest that the process ever was. */
-  peakBytes: number;
+  peakBytes: number
 }
 
-const BATCH_ENTRIES = 2_000;
-const PAGE_ENTRIES = 5_000;
-const MAJORITY = { readConcern: { level: 'majority' } } as const;
+const BATCH_ENTRIES = 2_000
+const PAGE_ENTRIES = 5_000
+const MAJORITY = { readConcern: { level: 'majority' } } as const
 
 async function runOurs(): Promise<SealRun> {
-  const ctx = openContext(readConfig(process.env, 'workers'), createLog('bench', 'silent'), { databaseTimeoutMs: 30_000 });
-  await ctx.database.whenReady();
-  const started = performance.now();
-  const entries = await sequencePending(ctx, { limitMs: Number.POSITIVE_INFINITY });
-  const sequenced = performance.now();
-  await makeSeal(ctx);
-  await signSeals(ctx);
-  const sealed = performance.now();
-  await ctx.close();
-  return { entries, sequenceMs: sequenced - started, sealMs: sealed - sequenced, peakBytes: process.resourceUsage().maxRSS * 1024 };
+  const ctx = openContext(readConfig(process.env, 'workers'), createLog('bench', 'silent'), { databaseTimeoutMs: 30_000 })
+  await ctx.database.whenReady()
+  const started = performance.now()
+  const entries = await sequencePending(ctx, { limitMs: Number.POSITIVE_INFINITY })
+  const sequenced = performance.now()
+  await makeSeal(ctx)
+  await signSeals(ctx)
+  const sealed = performance.now()
+  await ctx.close()
+  return { entries, sequenceMs: sequenced - started, sealMs: sealed - sequenced, peakBytes: process.resourceUsage().maxRSS * 1024 }
 }
 
 interface Marked {
-  _id: string;
-  pending: { source: string; at: number; kind: string; data: object }[];
+  _id: string
+  pending: { source: string; at: number; kind: string; data: object }[]
 }
 
 async function runRaw(): Promise<SealRun> {
-  const client = await new mongoose.mongo.MongoClient(process.env['MONGODB_URL'] ?? '', { writeConcern: { w: 'majority', journal: true } }).connect();
-  const db = client.db();
-  const posts = db.collection<Marked>('posts');
-  const entries = db.collection<{ _id: number }>('entries');
-  await entries.createIndex({ source: 1 }, { unique: true });
-  await entries.createIndex({ record: 1, _id: 1 });
-  const started = performance.now();
-  let count = 0;
-  for (let after = ''; ; ) {
+  const client = await new mongoose.mongo.MongoClient(process.env['MONGODB_URL'] ?? '', {
+    writeConcern: { w: 'majority', journal: true },
+  }).connect()
+  const db = client.db()
+  const posts = db.collection<Marked>('posts')
+  const entries = db.collection<{ _id: number }>('entries')
+  await entries.createIndex({ source: 1 }, { unique: true })
+  await entries.createIndex({ record: 1, _id: 1 })
+  const started = performance.now()
+  let count = 0
+  for (let after = ''; ;) {
     const batch = await posts
-      .find({ 'pending.source': { $gt: after } }, { ...MAJORITY, projection: { pending: 1 }, hint: { 'pending.source': 1 }, batchSize: BATCH_ENTRIES })
+      .find(
+        { 'pending.source': { $gt: after } },
+        { ...MAJORITY, projection: { pending: 1 }, hint: { 'pending.source': 1 }, batchSize: BATCH_ENTRIES },
+      )
       .limit(BATCH_ENTRIES)
-      .toArray();
-    const marks = batch.flatMap(({ pending }) => pending);
-    const last = marks.at(-1);
-    if (last === undefined) break;
-    after = last.source;
+      .toArray()
+    const marks = batch.flatMap(({ pending }) => pending)
+    const last = marks.at(-1)
+    if (last === undefined) break
+    after = last.source
     await entries.insertMany(
       marks.map((mark, index) => ({ _id: count + 1 + index, record: mark.source.slice(0, mark.source.indexOf('/')), ...mark })),
       { ordered: true },
-    );
-    count += marks.length;
-    await posts.updateMany({ _id: { $in: batch.map(({ _id }) => _id) } }, { $pull: { pending: { source: { $in: marks.map(({ source }) => source) } } } });
+    )
+    count += marks.length
+    await posts.updateMany(
+      { _id: { $in: batch.map(({ _id }) => _id) } },
+      { $pull: { pending: { source: { $in: marks.map(({ source }) => source) } } } },
+    )
   }
-  const sequenced = performance.now();
+  const sequenced = performance.now()
   for (let round = 0; round < 2; round++) {
     for (let from = 1; from <= count; from += PAGE_ENTRIES) {
       await entries
         .find({ _id: { $gte: from } }, { ...MAJORITY, batchSize: PAGE_ENTRIES })
         .sort({ _id: 1 })
         .limit(PAGE_ENTRIES)
-        .toArray();
+        .toArray()
     }
   }
-  const read = performance.now();
-  await client.close();
-  return { entries: count, sequenceMs: sequenced - started, sealMs: read - sequenced, peakBytes: process.resourceUsage().maxRSS * 1024 };
+  const read = performance.now()
+  await client.close()
+  return { entries: count, sequenceMs: sequenced - started, sealMs: read - sequenced, peakBytes: process.resourceUsage().maxRSS * 1024 }
 }
 
-process.stdout.write(`${JSON.stringify(await (process.argv[2] === 'raw' ? runRaw() : runOurs()))}\n`);
-process.exit(0);
+process.stdout.write(`${JSON.stringify(await (process.argv[2] === 'raw' ? runRaw() : runOurs()))}\n`)
+process.exit(0)

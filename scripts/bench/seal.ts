@@ -1,188 +1,244 @@
-import { execFile } from 'node:child_process';
-import fs from 'node:fs';
-import { createServer } from 'node:http';
-import os from 'node:os';
-import path from 'node:path';
-import { parseArgs, promisify } from 'node:util';
-import mongoose from 'mongoose';
-import { createApp } from '../../api/app.ts';
-import { readConfig } from '../../shared/config.ts';
-import { openContext, type Context } from '../../shared/context.ts';
-import { signSeal } from '../../shared/crypto/seal-payload.ts';
-import { readProof } from '../../shared/ledger/proofs.ts';
-import { ensureSealKey } from '../../shared/ledger/seal-key.ts';
-import { createLog } from '../../shared/log.ts';
-import { startServers } from '../embedded/temporary.ts';
-import { compareWith, formatFigures, measureInTurns, median, type Figure } from './figure.ts';
-import type { SealRun } from './seal-worker.ts';
+import { execFile } from 'node:child_process'
+import fs from 'node:fs'
+import { createServer } from 'node:http'
+import os from 'node:os'
+import path from 'node:path'
+import { parseArgs, promisify } from 'node:util'
+import mongoose from 'mongoose'
+import { createApp } from '../../api/app.ts'
+import { readConfig } from '../../shared/config.ts'
+import { openContext, type Context } from '../../shared/context.ts'
+import { signSeal } from '../../shared/crypto/seal-payload.ts'
+import { readProof } from '../../shared/ledger/proofs.ts'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { createLog } from '../../shared/log.ts'
+import { startServers } from '../embedded/temporary.ts'
+import { compareWith, formatFigures, measureInTurns, median, type Figure } from './figure.ts'
+import type { SealRun } from './seal-worker.ts'
 
-const DEFAULT_ENTRIES = 1_000_000;
-const SMALL_SEAL = 1_000;
-const LISTED_SEALS = 10_000;
-const MEMORY_LIMIT_MIB = 512;
-const MIB = 2 ** 20;
-const SETUP_BATCH = 10_000;
-const PROOFS = 400;
-const WORKER = path.join(import.meta.dirname, 'seal-worker.ts');
+const DEFAULT_ENTRIES = 1_000_000
+const SMALL_SEAL = 1_000
+const LISTED_SEALS = 10_000
+const MEMORY_LIMIT_MIB = 512
+const MIB = 2 ** 20
+const SETUP_BATCH = 10_000
+const PROOFS = 400
+const WORKER = path.join(import.meta.dirname, 'seal-worker.ts')
 
-const run = promisify(execFile);
+const run = promisify(execFile)
 
 /** Numbering and sealing beside the raw driver, proofs out of a small and a large seal, and the longest list of seals. */
 export async function benchSeal(options: { entries?: number; report?: (line: string) => void } = {}): Promise<Figure[]> {
-  const { entries = DEFAULT_ENTRIES, report = () => undefined } = options;
-  const servers = await startServers(() => undefined, 1);
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-bench-'));
+  const { entries = DEFAULT_ENTRIES, report = () => undefined } = options
+  const servers = await startServers(() => undefined, 1)
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-bench-'))
   try {
-    const keyFile = path.join(folder, 'seal-key');
-    ensureSealKey(keyFile);
+    const keyFile = path.join(folder, 'seal-key')
+    ensureSealKey(keyFile)
     const envOf = (database: string): Record<string, string> => {
-      const url = new URL(servers.mongod.url);
-      url.pathname = `/${database}`;
-      return { MONGODB_URL: url.href, REDIS_URL: servers.redis.url, QUEUE_PREFIX: database, SEAL_KEY_FILE: keyFile, SEAL_MEMORY_FILE: path.join(folder, `memory-${database}`) };
-    };
+      const url = new URL(servers.mongod.url)
+      url.pathname = `/${database}`
+      return {
+        MONGODB_URL: url.href,
+        REDIS_URL: servers.redis.url,
+        QUEUE_PREFIX: database,
+        SEAL_KEY_FILE: keyFile,
+        SEAL_MEMORY_FILE: path.join(folder, `memory-${database}`),
+      }
+    }
     const work = async (side: 'ours' | 'raw', database: string): Promise<SealRun> => {
-      const { stdout } = await run(process.execPath, [WORKER, side], { env: { ...process.env, ...envOf(database) }, maxBuffer: MIB });
-      const result = JSON.parse(stdout) as SealRun;
-      report(`${side}: ${result.entries} entries, ${(result.sequenceMs / 1_000).toFixed(1)} s of numbering, ${(result.sealMs / 1_000).toFixed(1)} s of ${side === 'ours' ? 'sealing and signing' : 'reading them twice'}, ${(result.peakBytes / MIB).toFixed(0)} MiB`);
-      return result;
-    };
+      const { stdout } = await run(process.execPath, [WORKER, side], { env: { ...process.env, ...envOf(database) }, maxBuffer: MIB })
+      const result = JSON.parse(stdout) as SealRun
+      report(
+        `${side}: ${result.entries} entries, ${(result.sequenceMs / 1_000).toFixed(1)} s of numbering, ${(result.sealMs / 1_000).toFixed(1)} s of ${side === 'ours' ? 'sealing and signing' : 'reading them twice'}, ${(result.peakBytes / MIB).toFixed(0)} MiB`,
+      )
+      return result
+    }
 
-    const ctx = openContext(readConfig(envOf('ours'), 'workers'), createLog('bench', 'silent'), { databaseTimeoutMs: 30_000 });
-    await ctx.database.whenReady();
-    await writeMarked(envOf('ours')['MONGODB_URL'] ?? '', SMALL_SEAL - 1, 'a');
-    await work('ours', 'ours');
+    const ctx = openContext(readConfig(envOf('ours'), 'workers'), createLog('bench', 'silent'), { databaseTimeoutMs: 30_000 })
+    await ctx.database.whenReady()
+    await writeMarked(envOf('ours')['MONGODB_URL'] ?? '', SMALL_SEAL - 1, 'a')
+    await work('ours', 'ours')
     // In turns, so that a slow spell of the machine hits both: half of them each.
-    const half = Math.ceil(entries / 2);
-    const ours: SealRun[] = [];
-    const raw: SealRun[] = [];
-    await writeMarked(envOf('ours')['MONGODB_URL'] ?? '', entries, 'b');
-    await writeMarked(envOf('raw1')['MONGODB_URL'] ?? '', half, 'b');
-    raw.push(await work('raw', 'raw1'));
-    await dropDatabase(envOf('raw1')['MONGODB_URL'] ?? '');
-    ours.push(await work('ours', 'ours'));
-    await writeMarked(envOf('raw2')['MONGODB_URL'] ?? '', entries - half, 'b');
-    raw.push(await work('raw', 'raw2'));
-    await dropDatabase(envOf('raw2')['MONGODB_URL'] ?? '');
+    const half = Math.ceil(entries / 2)
+    const ours: SealRun[] = []
+    const raw: SealRun[] = []
+    await writeMarked(envOf('ours')['MONGODB_URL'] ?? '', entries, 'b')
+    await writeMarked(envOf('raw1')['MONGODB_URL'] ?? '', half, 'b')
+    raw.push(await work('raw', 'raw1'))
+    await dropDatabase(envOf('raw1')['MONGODB_URL'] ?? '')
+    ours.push(await work('ours', 'ours'))
+    await writeMarked(envOf('raw2')['MONGODB_URL'] ?? '', entries - half, 'b')
+    raw.push(await work('raw', 'raw2'))
+    await dropDatabase(envOf('raw2')['MONGODB_URL'] ?? '')
 
-    const rate = (runs: readonly SealRun[], timeOf: (one: SealRun) => number) => (runs.reduce((sum, one) => sum + one.entries, 0) / runs.reduce((sum, one) => sum + timeOf(one), 0)) * 1_000;
-    const whole = ({ sequenceMs, sealMs }: SealRun) => sequenceMs + sealMs;
-    const numbering = ({ sequenceMs }: SealRun) => sequenceMs;
-    const sealed = { name: `seal: ${entries} entries numbered, sealed and stored`, value: rate(ours, whole), unit: 'entries/s', better: 'higher' } as const;
+    const rate = (runs: readonly SealRun[], timeOf: (one: SealRun) => number) =>
+      (runs.reduce((sum, one) => sum + one.entries, 0) / runs.reduce((sum, one) => sum + timeOf(one), 0)) * 1_000
+    const whole = ({ sequenceMs, sealMs }: SealRun) => sequenceMs + sealMs
+    const numbering = ({ sequenceMs }: SealRun) => sequenceMs
+    const sealed = {
+      name: `seal: ${entries} entries numbered, sealed and stored`,
+      value: rate(ours, whole),
+      unit: 'entries/s',
+      better: 'higher',
+    } as const
     const figures = [
       compareWith({ name: 'the raw driver, same reads, inserts and clearing, no tree', value: rate(raw, whole) }, { ...sealed, goal: 0.8 }),
       compareWith({ name: 'the raw driver, inserts and clearing, nothing read again', value: rate(raw, numbering) }, sealed),
-      compareWith({ name: 'the raw driver, one batch after the other', value: rate(raw, numbering) }, { name: 'seal: numbering alone', value: rate(ours, numbering), unit: 'entries/s', better: 'higher' }),
-      compareWith({ name: 'limit', value: MEMORY_LIMIT_MIB }, { name: 'seal: peak memory of the worker', value: Math.max(...ours.map(({ peakBytes }) => peakBytes)) / MIB, unit: 'MiB', better: 'lower', goal: 1 }),
+      compareWith(
+        { name: 'the raw driver, one batch after the other', value: rate(raw, numbering) },
+        { name: 'seal: numbering alone', value: rate(ours, numbering), unit: 'entries/s', better: 'higher' },
+      ),
+      compareWith(
+        { name: 'limit', value: MEMORY_LIMIT_MIB },
+        {
+          name: 'seal: peak memory of the worker',
+          value: Math.max(...ours.map(({ peakBytes }) => peakBytes)) / MIB,
+          unit: 'MiB',
+          better: 'lower',
+          goal: 1,
+        },
+      ),
       await benchProofs(ctx, entries),
-    ];
-    await ctx.database.connection.dropDatabase();
-    await ctx.close();
-    figures.push(...(await benchList(envOf('list'))));
-    return figures;
+    ]
+    await ctx.database.connection.dropDatabase()
+    await ctx.close()
+    figures.push(...(await benchList(envOf('list'))))
+    return figures
   } finally {
-    fs.rmSync(folder, { recursive: true, force: true });
-    await servers.stop();
+    fs.rmSync(folder, { recursive: true, force: true })
+    await servers.stop()
   }
 }
 
 /** Posts with their marks, as publishPost() stores them. */
 async function writeMarked(url: string, count: number, prefix: string): Promise<void> {
-  const client = await new mongoose.mongo.MongoClient(url).connect();
-  const posts = client.db().collection<{ _id: string }>('posts');
-  await posts.createIndex({ 'pending.source': 1 }, { partialFilterExpression: { 'pending.source': { $exists: true } } });
+  const client = await new mongoose.mongo.MongoClient(url).connect()
+  const posts = client.db().collection<{ _id: string }>('posts')
+  await posts.createIndex({ 'pending.source': 1 }, { partialFilterExpression: { 'pending.source': { $exists: true } } })
   for (let start = 0; start < count; start += SETUP_BATCH) {
     const batch = Array.from({ length: Math.min(SETUP_BATCH, count - start) }, (_, index) => {
-      const _id = `pst_${prefix}${String(start + index).padStart(25, '0')}`;
-      const entry = { source: `${_id}/post`, at: 1_790_000_000, kind: 'post', data: { post_id: _id, agent_id: 'agt_00000000000000000000000000', content_hash: 'ab'.repeat(32) } };
-      return { _id, agent_id: 'agt_00000000000000000000000000', at: 1_790_000_000, body: 'a post of the usual length, of which there are very many in this database', salt: 'cd'.repeat(32), pending: [entry] };
-    });
-    await posts.insertMany(batch, { ordered: false, writeConcern: { w: 1 } });
+      const _id = `pst_${prefix}${String(start + index).padStart(25, '0')}`
+      const entry = {
+        source: `${_id}/post`,
+        at: 1_790_000_000,
+        kind: 'post',
+        data: { post_id: _id, agent_id: 'agt_00000000000000000000000000', content_hash: 'ab'.repeat(32) },
+      }
+      return {
+        _id,
+        agent_id: 'agt_00000000000000000000000000',
+        at: 1_790_000_000,
+        body: 'a post of the usual length, of which there are very many in this database',
+        salt: 'cd'.repeat(32),
+        pending: [entry],
+      }
+    })
+    await posts.insertMany(batch, { ordered: false, writeConcern: { w: 1 } })
   }
-  await client.close();
+  await client.close()
 }
 
 async function dropDatabase(url: string): Promise<void> {
-  const client = await new mongoose.mongo.MongoClient(url).connect();
-  await client.db().dropDatabase();
-  await client.close();
+  const client = await new mongoose.mongo.MongoClient(url).connect()
+  await client.db().dropDatabase()
+  await client.close()
 }
 
 async function benchProofs(ctx: Context, entries: number): Promise<Figure> {
   const measure = (seq: number, count: number) => async (): Promise<number> => {
-    const times: number[] = [];
+    const times: number[] = []
     for (let i = 0; i < PROOFS; i++) {
-      const startedAt = performance.now();
-      await readProof(ctx, seq, Math.floor((i * 7_919 * 104_729) % count));
-      times.push(performance.now() - startedAt);
+      const startedAt = performance.now()
+      await readProof(ctx, seq, Math.floor((i * 7_919 * 104_729) % count))
+      times.push(performance.now() - startedAt)
     }
-    return median(times);
-  };
+    return median(times)
+  }
   const times = await measureInTurns(
     [
       { name: 'small', sample: measure(1, SMALL_SEAL) },
       { name: 'large', sample: measure(2, entries) },
     ],
     5,
-  );
-  const reference = { name: `out of a seal of ${SMALL_SEAL}`, value: times.get('small') ?? Number.NaN };
-  return compareWith(reference, { name: `seal: a proof out of a seal of ${entries}`, value: times.get('large') ?? Number.NaN, unit: 'ms', better: 'lower', goal: 2 });
+  )
+  const reference = { name: `out of a seal of ${SMALL_SEAL}`, value: times.get('small') ?? Number.NaN }
+  return compareWith(reference, {
+    name: `seal: a proof out of a seal of ${entries}`,
+    value: times.get('large') ?? Number.NaN,
+    unit: 'ms',
+    better: 'lower',
+    goal: 2,
+  })
 }
 
 /** `GET /seal` with the longest list, beside a bare server that holds the same bytes. */
 async function benchList(env: Record<string, string>): Promise<Figure[]> {
-  const ctx = openContext(readConfig({ ...env, CHALLENGE_SECRET: 'be'.repeat(32) }, 'api'), createLog('bench', 'silent'));
-  await ctx.database.whenReady();
-  const key = new Uint8Array(32).fill(7);
+  const ctx = openContext(readConfig({ ...env, CHALLENGE_SECRET: 'be'.repeat(32) }, 'api'), createLog('bench', 'silent'))
+  await ctx.database.whenReady()
+  const key = new Uint8Array(32).fill(7)
   const seals = Array.from({ length: LISTED_SEALS }, (_, index) => {
-    const fields = { seq: index + 1, at: 1_790_000_000 + 600 * index, count: 2, root: 'ab'.repeat(32), prev_root: index === 0 ? null : 'ab'.repeat(32), from_id: 2 * index + 1, to_id: 2 * index + 2 };
-    const { seq: _id, ...rest } = fields;
-    return { _id, ...rest, ...signSeal(fields, key, fields.at), signed: true };
-  });
-  await ctx.seals.models.seals.insertMany(seals, { lean: true });
-  await ctx.seals.writeStatus({ revision: 0, seq: LISTED_SEALS, open: [], intact: true });
-  const service = createServer(createApp(ctx).express);
-  const serviceUrl = `${await listenAt(service)}/seal`;
-  const startedAt = performance.now();
-  const bytes = Buffer.from(await (await fetch(serviceUrl)).arrayBuffer());
-  const firstMs = performance.now() - startedAt;
-  const bare = createServer((_req, res) => res.setHeader('Content-Length', bytes.length).end(bytes));
-  const bareUrl = await listenAt(bare);
+    const fields = {
+      seq: index + 1,
+      at: 1_790_000_000 + 600 * index,
+      count: 2,
+      root: 'ab'.repeat(32),
+      prev_root: index === 0 ? null : 'ab'.repeat(32),
+      from_id: 2 * index + 1,
+      to_id: 2 * index + 2,
+    }
+    const { seq: _id, ...rest } = fields
+    return { _id, ...rest, ...signSeal(fields, key, fields.at), signed: true }
+  })
+  await ctx.seals.models.seals.insertMany(seals, { lean: true })
+  await ctx.seals.writeStatus({ revision: 0, seq: LISTED_SEALS, open: [], intact: true })
+  const service = createServer(createApp(ctx).express)
+  const serviceUrl = `${await listenAt(service)}/seal`
+  const startedAt = performance.now()
+  const bytes = Buffer.from(await (await fetch(serviceUrl)).arrayBuffer())
+  const firstMs = performance.now() - startedAt
+  const bare = createServer((_req, res) => res.setHeader('Content-Length', bytes.length).end(bytes))
+  const bareUrl = await listenAt(bare)
   const fetchOnce = (url: string) => async (): Promise<number> => {
-    const from = performance.now();
-    await (await fetch(url)).arrayBuffer();
-    return performance.now() - from;
-  };
+    const from = performance.now()
+    await (await fetch(url)).arrayBuffer()
+    return performance.now() - from
+  }
   const times = await measureInTurns(
     [
       { name: 'bare', sample: fetchOnce(bareUrl) },
       { name: 'service', sample: fetchOnce(serviceUrl) },
     ],
     30,
-  );
-  service.close();
-  bare.close();
-  await ctx.database.connection.dropDatabase();
-  await ctx.close();
-  const reference = { name: 'a bare server with the same bytes in memory', value: times.get('bare') ?? Number.NaN };
-  const figure = { unit: 'ms', better: 'lower' } as const;
+  )
+  service.close()
+  bare.close()
+  await ctx.database.connection.dropDatabase()
+  await ctx.close()
+  const reference = { name: 'a bare server with the same bytes in memory', value: times.get('bare') ?? Number.NaN }
+  const figure = { unit: 'ms', better: 'lower' } as const
   return [
-    compareWith(reference, { name: `seal: GET /seal with ${LISTED_SEALS} seals, ${(bytes.length / 1e6).toFixed(1)} MB`, value: times.get('service') ?? Number.NaN, ...figure }),
+    compareWith(reference, {
+      name: `seal: GET /seal with ${LISTED_SEALS} seals, ${(bytes.length / 1e6).toFixed(1)} MB`,
+      value: times.get('service') ?? Number.NaN,
+      ...figure,
+    }),
     compareWith(reference, { name: 'seal: the first one after the chain has changed', value: firstMs, ...figure }),
-  ];
+  ]
 }
 
 function listenAt(server: ReturnType<typeof createServer>): Promise<string> {
   return new Promise((resolve) => {
     server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      resolve(`http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`);
-    });
-  });
+      const address = server.address()
+      resolve(`http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`)
+    })
+  })
 }
 
 if (import.meta.main) {
-  const { values } = parseArgs({ options: { entries: { type: 'string', default: String(DEFAULT_ENTRIES) } } });
-  const figures = await benchSeal({ entries: Number(values.entries), report: (line) => void process.stderr.write(`${line}\n`) });
-  console.log(formatFigures(figures));
-  process.exit(0);
+  const { values } = parseArgs({ options: { entries: { type: 'string', default: String(DEFAULT_ENTRIES) } } })
+  const figures = await benchSeal({ entries: Number(values.entries), report: (line) => void process.stderr.write(`${line}\n`) })
+  console.log(formatFigures(figures))
+  process.exit(0)
 }

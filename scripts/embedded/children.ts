@@ -1,8 +1,8 @@
-import { spawn, spawnSync } from 'node:child_process';
-import fs from 'node:fs';
-import path from 'node:path';
-import { z } from 'zod';
-import { waitFor } from './wait.ts';
+import { spawn, spawnSync } from 'node:child_process'
+import fs from 'node:fs'
+import path from 'node:path'
+import { z } from 'zod'
+import { waitFor } from './wait.ts'
 
 /**
  * Children must not outlive a start script that was killed and so could not stop them. Two things see to it. A shell of
@@ -10,16 +10,16 @@ import { waitFor } from './wait.ts';
  * And the list is kept in the data folder, so that the next start stops whoever got past a shell that was killed too.
  */
 export interface ChildTracker {
-  add(name: string, pid: number): void;
-  remove(pid: number): void;
+  add(name: string, pid: number): void
+  remove(pid: number): void
   /** Ends the shell; call it when every child is gone. */
-  close(): void;
+  close(): void
 }
 
-const RECORD_NAME = 'children.json';
-const LEFTOVER_LIMIT_MS = 20_000;
-const recordSchema = z.array(z.object({ name: z.string(), pid: z.int().positive(), identity: z.string() }));
-type Child = z.output<typeof recordSchema>[number];
+const RECORD_NAME = 'children.json'
+const LEFTOVER_LIMIT_MS = 20_000
+const recordSchema = z.array(z.object({ name: z.string(), pid: z.int().positive(), identity: z.string() }))
+type Child = z.output<typeof recordSchema>[number]
 
 const WATCH = `
 pids=
@@ -40,103 +40,107 @@ for pid in $pids; do
   kill -KILL "$pid" 2>/dev/null
 done
 [ -z "$THROW_AWAY" ] || rm -rf "$THROW_AWAY"
-`;
+`
 
 /**
  * @param dataDir where the list is kept
  * @param isThrownAway the watch removes the folder after the children of a killed process: what tests want
  */
 export function trackChildren(dataDir: string, report: (line: string) => void, isThrownAway = false): ChildTracker {
-  let children: Child[] = [];
-  let closed = false;
-  const shell = spawn('/bin/sh', ['-c', WATCH], { stdio: ['pipe', 'ignore', 'ignore'], detached: true, env: { PATH: process.env.PATH, THROW_AWAY: isThrownAway ? dataDir : '' } });
-  shell.on('error', (error) => report(`the watch over child processes could not start: ${error.message}`));
+  let children: Child[] = []
+  let closed = false
+  const shell = spawn('/bin/sh', ['-c', WATCH], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+    env: { PATH: process.env.PATH, THROW_AWAY: isThrownAway ? dataDir : '' },
+  })
+  shell.on('error', (error) => report(`the watch over child processes could not start: ${error.message}`))
   shell.on('exit', () => {
-    if (!closed) report('the watch over child processes ended; if this process is killed now, the next start stops them');
-  });
+    if (!closed) report('the watch over child processes ended; if this process is killed now, the next start stops them')
+  })
   // The broken pipe of a shell that ended, which 'exit' has reported.
-  shell.stdin.on('error', () => undefined);
-  shell.unref();
+  shell.stdin.on('error', () => undefined)
+  shell.unref()
 
   return {
     add(name, pid) {
-      shell.stdin.write(`add ${pid}\n`);
-      children = [...children, { name, pid, identity: identifyProcess(pid) ?? '' }];
-      writeRecord(dataDir, children);
+      shell.stdin.write(`add ${pid}\n`)
+      children = [...children, { name, pid, identity: identifyProcess(pid) ?? '' }]
+      writeRecord(dataDir, children)
     },
     remove(pid) {
-      shell.stdin.write(`remove ${pid}\n`);
-      children = children.filter((child) => child.pid !== pid);
-      writeRecord(dataDir, children);
+      shell.stdin.write(`remove ${pid}\n`)
+      children = children.filter((child) => child.pid !== pid)
+      writeRecord(dataDir, children)
     },
     close() {
-      closed = true;
-      shell.stdin.end('done\n');
+      closed = true
+      shell.stdin.end('done\n')
     },
-  };
+  }
 }
 
 /** Stops whatever an earlier start left running, the last started first. Only the holder of the folder's lock may call it. */
 export async function stopLeftovers(dataDir: string, report: (line: string) => void): Promise<void> {
   for (const child of readRecord(dataDir).reverse()) {
-    const isThere = () => identifyProcess(child.pid) === child.identity;
-    if (!isThere()) continue;
-    report(`stopping ${child.name} (process ${child.pid}), left over from an earlier start`);
-    signal(child.pid, 'SIGTERM');
-    const gone = () => (isThere() ? undefined : true);
+    const isThere = () => identifyProcess(child.pid) === child.identity
+    if (!isThere()) continue
+    report(`stopping ${child.name} (process ${child.pid}), left over from an earlier start`)
+    signal(child.pid, 'SIGTERM')
+    const gone = () => (isThere() ? undefined : true)
     await waitFor(`the end of ${child.name}`, gone, { limitMs: LEFTOVER_LIMIT_MS }).catch(async () => {
-      signal(child.pid, 'SIGKILL');
-      await waitFor(`the end of ${child.name} (process ${child.pid}) after SIGKILL`, gone, { limitMs: LEFTOVER_LIMIT_MS });
-    });
+      signal(child.pid, 'SIGKILL')
+      await waitFor(`the end of ${child.name} (process ${child.pid}) after SIGKILL`, gone, { limitMs: LEFTOVER_LIMIT_MS })
+    })
   }
-  writeRecord(dataDir, []);
+  writeRecord(dataDir, [])
 }
 
 /** A process by when it started, since its number is given to another one day; undefined when there is none. */
 export function identifyProcess(pid: number): string | undefined {
   if (process.platform !== 'linux') {
-    const listed = spawnSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' });
-    return listed.status === 0 ? listed.stdout.trim() : undefined;
+    const listed = spawnSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' })
+    return listed.status === 0 ? listed.stdout.trim() : undefined
   }
   try {
-    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
     // After the name, which is in brackets and may hold anything: state is field 3, start time in ticks since boot field 22.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
-    return `${fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}:${fields[19]}`;
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    if (fields[0] === 'Z' || fields[0] === 'X') return undefined
+    return `${fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}:${fields[19]}`
   } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw error;
+    if (isMissing(error)) return undefined
+    throw error
   }
 }
 
 function signal(pid: number, name: NodeJS.Signals): void {
   try {
-    process.kill(pid, name);
+    process.kill(pid, name)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }
 
 function readRecord(dataDir: string): Child[] {
-  let text: string;
+  let text: string
   try {
-    text = fs.readFileSync(path.join(dataDir, RECORD_NAME), 'utf8');
+    text = fs.readFileSync(path.join(dataDir, RECORD_NAME), 'utf8')
   } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
+    if (isMissing(error)) return []
+    throw error
   }
-  return recordSchema.parse(JSON.parse(text));
+  return recordSchema.parse(JSON.parse(text))
 }
 
 /** By rename, so that a start killed in the middle leaves the old list or the new one. */
 function writeRecord(dataDir: string, children: readonly Child[]): void {
-  const file = path.join(dataDir, RECORD_NAME);
-  fs.writeFileSync(`${file}.new`, JSON.stringify(children), { mode: 0o600 });
-  fs.renameSync(`${file}.new`, file);
+  const file = path.join(dataDir, RECORD_NAME)
+  fs.writeFileSync(`${file}.new`, JSON.stringify(children), { mode: 0o600 })
+  fs.renameSync(`${file}.new`, file)
 }
 
 function isMissing(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException;
-  return code === 'ENOENT' || code === 'ESRCH';
+  const { code } = error as NodeJS.ErrnoException
+  return code === 'ENOENT' || code === 'ESRCH'
 }

@@ -1,16 +1,16 @@
-import { randomBytes } from 'node:crypto';
-import fs from 'node:fs';
-import path from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { StartError } from '../../shared/process.ts';
+import { randomBytes } from 'node:crypto'
+import fs from 'node:fs'
+import path from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { StartError } from '../../shared/process.ts'
 
 /** A data folder that cannot be used. */
 export class DataDirError extends StartError {
-  override readonly name = 'DataDirError';
+  override readonly name = 'DataDirError'
 }
 
 export interface DataDirLock {
-  release(): void;
+  release(): void
 }
 
 /**
@@ -20,78 +20,81 @@ export interface DataDirLock {
  * @throws DataDirError when another start holds it
  */
 export function lockDataDir(dataDir: string): DataDirLock {
-  fs.mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  fs.chmodSync(dataDir, 0o700);
-  const holderFile = path.join(dataDir, 'start.pid');
-  const lock = new DatabaseSync(path.join(dataDir, 'lock'), { timeout: 0 });
+  fs.mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  fs.chmodSync(dataDir, 0o700)
+  const holderFile = path.join(dataDir, 'start.pid')
+  const lock = new DatabaseSync(path.join(dataDir, 'lock'), { timeout: 0 })
   try {
-    lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+    lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
   } catch (error) {
-    lock.close();
-    if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error;
-    const holder = fs.existsSync(holderFile) ? ` (process ${fs.readFileSync(holderFile, 'utf8').trim()})` : '';
-    throw new DataDirError(`The data folder ${dataDir} is in use by another start${holder}: stop that one first, or set DATA_DIR to another folder.`);
+    lock.close()
+    if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error
+    const holder = fs.existsSync(holderFile) ? ` (process ${fs.readFileSync(holderFile, 'utf8').trim()})` : ''
+    throw new DataDirError(
+      `The data folder ${dataDir} is in use by another start${holder}: stop that one first, or set DATA_DIR to another folder.`,
+    )
   }
-  fs.writeFileSync(holderFile, `${process.pid}\n`, { mode: 0o600 });
+  fs.writeFileSync(holderFile, `${process.pid}\n`, { mode: 0o600 })
   return {
     release() {
-      fs.rmSync(holderFile, { force: true });
-      lock.close();
+      fs.rmSync(holderFile, { force: true })
+      lock.close()
     },
-  };
+  }
 }
 
-const SQLITE_BUSY = 5;
+const SQLITE_BUSY = 5
 
 export interface FirstStart {
-  challengeSecret: string;
-  operatorToken: string;
-  operatorTokenFile: string;
+  challengeSecret: string
+  operatorToken: string
+  operatorTokenFile: string
   /** Milliseconds since the epoch. */
-  firstStartMs: number;
+  firstStartMs: number
 }
 
 /** What the first start makes once and every later one finds again. */
 export function readFirstStart(dataDir: string, nowMs: number): FirstStart {
-  const operatorTokenFile = path.join(dataDir, 'operator-token');
-  const firstStart = readOrMake(path.join(dataDir, 'first-start'), () => new Date(nowMs).toISOString(), /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+  const operatorTokenFile = path.join(dataDir, 'operator-token')
+  const firstStart = readOrMake(path.join(dataDir, 'first-start'), () => new Date(nowMs).toISOString(), /^\d{4}-\d\d-\d\dT[\d:.]+Z$/)
   return {
     challengeSecret: readOrMake(path.join(dataDir, 'challenge-secret'), makeSecret, SECRET),
     operatorToken: readOrMake(operatorTokenFile, makeSecret, /^\S{16,}$/),
     operatorTokenFile,
     firstStartMs: Date.parse(firstStart),
-  };
+  }
 }
 
-const SECRET = /^[0-9a-f]{64}$/;
+const SECRET = /^[0-9a-f]{64}$/
 
 /** 32 random bytes in hex. */
 export function makeSecret(): string {
-  return randomBytes(32).toString('hex');
+  return randomBytes(32).toString('hex')
 }
 
 /** Reads a secret of this folder that is made when it is not there. */
 export function readSecret(file: string): string {
-  return readOrMake(file, makeSecret, SECRET);
+  return readOrMake(file, makeSecret, SECRET)
 }
 
 /** Written whole and synced before it has its name, so that it is there with all its content or not at all. */
 function readOrMake(file: string, make: () => string, form: RegExp): string {
   if (!fs.existsSync(file)) {
-    const handle = fs.openSync(`${file}.new`, 'w', 0o600);
-    fs.writeSync(handle, `${make()}\n`);
-    fs.fsyncSync(handle);
-    fs.closeSync(handle);
-    fs.renameSync(`${file}.new`, file);
-    syncFolder(path.dirname(file));
+    const handle = fs.openSync(`${file}.new`, 'w', 0o600)
+    fs.writeSync(handle, `${make()}\n`)
+    fs.fsyncSync(handle)
+    fs.closeSync(handle)
+    fs.renameSync(`${file}.new`, file)
+    syncFolder(path.dirname(file))
   }
-  const content = fs.readFileSync(file, 'utf8').trim();
-  if (!form.test(content)) throw new DataDirError(`${file} does not hold what was once written there: restore it, or remove it to have a new one made.`);
-  return content;
+  const content = fs.readFileSync(file, 'utf8').trim()
+  if (!form.test(content))
+    throw new DataDirError(`${file} does not hold what was once written there: restore it, or remove it to have a new one made.`)
+  return content
 }
 
 function syncFolder(folder: string): void {
-  const handle = fs.openSync(folder, 'r');
-  fs.fsyncSync(handle);
-  fs.closeSync(handle);
+  const handle = fs.openSync(folder, 'r')
+  fs.fsyncSync(handle)
+  fs.closeSync(handle)
 }

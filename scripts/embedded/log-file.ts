@@ -1,49 +1,52 @@
-import fs from 'node:fs';
-import path from 'node:path';
+import fs from 'node:fs'
+import path from 'node:path'
 
-const LOG_LIMIT_BYTES = 20 * 1024 * 1024;
-const TAIL_BYTES = 16 * 1024;
+const LOG_LIMIT_BYTES = 20 * 1024 * 1024
+const TAIL_BYTES = 16 * 1024
 
 export interface LogFile {
-  write(line: string): void;
-  close(): void;
+  write(line: string): void
+  close(): void
 }
 
 /** Appends lines; at the limit the file becomes `FILE.1` in place of the one before, so that two at most are kept. */
 export function openLogFile(file: string, limitBytes = LOG_LIMIT_BYTES): LogFile {
-  fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
-  let handle = fs.openSync(file, 'a', 0o600);
-  let sizeBytes = fs.fstatSync(handle).size;
+  fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
+  let handle = fs.openSync(file, 'a', 0o600)
+  let sizeBytes = fs.fstatSync(handle).size
   return {
     write(line) {
-      sizeBytes += fs.writeSync(handle, `${line}\n`);
-      if (sizeBytes < limitBytes) return;
-      fs.closeSync(handle);
-      fs.renameSync(file, `${file}.1`);
-      handle = fs.openSync(file, 'a', 0o600);
-      sizeBytes = 0;
+      sizeBytes += fs.writeSync(handle, `${line}\n`)
+      if (sizeBytes < limitBytes) return
+      fs.closeSync(handle)
+      fs.renameSync(file, `${file}.1`)
+      handle = fs.openSync(file, 'a', 0o600)
+      sizeBytes = 0
     },
     close: () => fs.closeSync(handle),
-  };
+  }
 }
 
 /** For a log that another program writes: called before it is started. */
 export function rotateLogFile(file: string, limitBytes = LOG_LIMIT_BYTES): void {
-  fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
-  if (fs.existsSync(file) && fs.statSync(file).size >= limitBytes) fs.renameSync(file, `${file}.1`);
+  fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
+  if (fs.existsSync(file) && fs.statSync(file).size >= limitBytes) fs.renameSync(file, `${file}.1`)
 }
 
 /** The last whole lines of a file; none where there is no file. */
 export function readLastLines(file: string): string[] {
-  if (!fs.existsSync(file)) return [];
-  const handle = fs.openSync(file, 'r');
+  if (!fs.existsSync(file)) return []
+  const handle = fs.openSync(file, 'r')
   try {
-    const size = fs.fstatSync(handle).size;
-    const buffer = Buffer.alloc(Math.min(size, TAIL_BYTES));
-    fs.readSync(handle, buffer, 0, buffer.length, size - buffer.length);
-    const lines = buffer.toString('utf8').split('\n').filter((line) => line !== '');
-    return size > buffer.length ? lines.slice(1) : lines;
+    const size = fs.fstatSync(handle).size
+    const buffer = Buffer.alloc(Math.min(size, TAIL_BYTES))
+    fs.readSync(handle, buffer, 0, buffer.length, size - buffer.length)
+    const lines = buffer
+      .toString('utf8')
+      .split('\n')
+      .filter((line) => line !== '')
+    return size > buffer.length ? lines.slice(1) : lines
   } finally {
-    fs.closeSync(handle);
+    fs.closeSync(handle)
   }
 }

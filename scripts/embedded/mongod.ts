@@ -1,46 +1,46 @@
-import fs from 'node:fs';
-import path from 'node:path';
-import mongoose from 'mongoose';
-import { z } from 'zod';
-import type { ChildTracker } from './children.ts';
-import { readLastLines, rotateLogFile } from './log-file.ts';
-import { findFreePort } from './ports.ts';
-import { StartError } from '../../shared/process.ts';
-import { supervise, type SupervisedChild } from './supervise.ts';
-import { waitFor } from './wait.ts';
+import fs from 'node:fs'
+import path from 'node:path'
+import mongoose from 'mongoose'
+import { z } from 'zod'
+import type { ChildTracker } from './children.ts'
+import { readLastLines, rotateLogFile } from './log-file.ts'
+import { findFreePort } from './ports.ts'
+import { StartError } from '../../shared/process.ts'
+import { supervise, type SupervisedChild } from './supervise.ts'
+import { waitFor } from './wait.ts'
 
-const REPLICA_SET = 'agent-network';
-const DATABASE = 'agent_network';
-const HOST = '127.0.0.1';
+const REPLICA_SET = 'agent-network'
+const DATABASE = 'agent_network'
+const HOST = '127.0.0.1'
 /** A large journal is replayed before the first answer. */
-const READY_LIMIT_MS = 120_000;
-const STOP_LIMIT_MS = 30_000;
+const READY_LIMIT_MS = 120_000
+const STOP_LIMIT_MS = 30_000
 /** Deaths before the first answer after which it is not going to answer. */
-const DEATH_LIMIT = 3;
+const DEATH_LIMIT = 3
 
 // Codes of the server's error_codes.yml.
-const NOT_YET_INITIALIZED = 94;
-const INVALID_REPLICA_SET_CONFIG = 93;
+const NOT_YET_INITIALIZED = 94
+const INVALID_REPLICA_SET_CONFIG = 93
 
 export interface Mongod {
-  readonly url: string;
-  readonly port: number;
-  readonly child: SupervisedChild;
+  readonly url: string
+  readonly port: number
+  readonly child: SupervisedChild
 }
 
 export interface MongodOptions {
   /** The program, as findMongod gives it. */
-  binary: string;
+  binary: string
   /** Data goes to its `mongo`, the log to its `logs`. */
-  dataDir: string;
+  dataDir: string
   /** GB of cache; the server's own default is half of the machine's memory. */
-  cacheGb?: number;
-  children: ChildTracker;
-  report: (line: string) => void;
+  cacheGb?: number
+  children: ChildTracker
+  report: (line: string) => void
   /** Told of the child before it answers, so that a stop in the meantime can reach it. */
-  onStarted?: (child: SupervisedChild) => void;
+  onStarted?: (child: SupervisedChild) => void
   /** Ends the wait. */
-  signal?: AbortSignal | undefined;
+  signal?: AbortSignal | undefined
 }
 
 /**
@@ -48,15 +48,15 @@ export interface MongodOptions {
  * set, journaled as it is by default. It has no users, so it listens on the loopback address and on nothing else.
  */
 export async function startMongod(options: MongodOptions): Promise<Mongod> {
-  const dbPath = path.join(options.dataDir, 'mongo');
-  const logFile = path.join(options.dataDir, 'logs', 'mongod.log');
-  const portFile = path.join(options.dataDir, 'mongo-port');
-  fs.mkdirSync(dbPath, { recursive: true, mode: 0o700 });
-  rotateLogFile(logFile);
+  const dbPath = path.join(options.dataDir, 'mongo')
+  const logFile = path.join(options.dataDir, 'logs', 'mongod.log')
+  const portFile = path.join(options.dataDir, 'mongo-port')
+  fs.mkdirSync(dbPath, { recursive: true, mode: 0o700 })
+  rotateLogFile(logFile)
   // The port of the last time spares the set a new configuration. Another will do too, though a start then takes up to
   // 30 s longer where a silent server sits on the old one, since mongod asks there whether that is itself.
-  const port = await findFreePort(readPort(portFile));
-  fs.writeFileSync(portFile, `${port}\n`);
+  const port = await findFreePort(readPort(portFile))
+  fs.writeFileSync(portFile, `${port}\n`)
 
   const child = supervise(
     {
@@ -68,6 +68,8 @@ export async function startMongod(options: MongodOptions): Promise<Mongod> {
         // Nothing here runs JavaScript in the server or is far enough away to be worth compressing for.
         ...['--noscripting', '--networkMessageCompressors', 'disabled'],
         ...['--setParameter', 'diagnosticDataCollectionEnabled=false'],
+        // A transaction whose worker was killed keeps its documents to itself until then; ours take milliseconds.
+        ...['--setParameter', 'transactionLifetimeLimitSeconds=10'],
         // A primary waits 15 s at SIGTERM for its clients to find another one; there is no other.
         ...['--setParameter', 'shutdownTimeoutMillisForSignaledShutdown=100'],
       ],
@@ -77,87 +79,93 @@ export async function startMongod(options: MongodOptions): Promise<Mongod> {
     },
     options.report,
     options.children,
-  );
+  )
   try {
-    options.onStarted?.(child);
-    await becomePrimary(port, child, options.signal);
+    options.onStarted?.(child)
+    await becomePrimary(port, child, options.signal)
   } catch (error) {
-    await child.stop();
-    throw error;
+    await child.stop()
+    throw error
   }
-  return { url: `mongodb://${HOST}:${port}/${DATABASE}?replicaSet=${REPLICA_SET}`, port, child };
+  return { url: `mongodb://${HOST}:${port}/${DATABASE}?replicaSet=${REPLICA_SET}`, port, child }
 }
 
 /** Makes the one-member set where there is none, puts its member right where the port has changed, and waits for writes. */
 async function becomePrimary(port: number, child: SupervisedChild, signal: AbortSignal | undefined): Promise<void> {
-  const host = `${HOST}:${port}`;
+  const host = `${HOST}:${port}`
   await waitFor(
     'a MongoDB that takes writes',
     async () => {
-      if (child.deaths() >= DEATH_LIMIT) throw new StartError(`MongoDB ended ${child.deaths()} times before it answered; its last words are above.`);
+      if (child.deaths() >= DEATH_LIMIT)
+        throw new StartError(`MongoDB ended ${child.deaths()} times before it answered; its last words are above.`)
       // A client whose first connection failed stays closed for good, so each try has one of its own.
-      const client = new mongoose.mongo.MongoClient(`mongodb://${host}/?directConnection=true`, { serverSelectionTimeoutMS: 500, appName: 'start' });
+      const client = new mongoose.mongo.MongoClient(`mongodb://${host}/?directConnection=true`, {
+        serverSelectionTimeoutMS: 500,
+        appName: 'start',
+      })
       try {
-        const hello = await client.db('admin').command({ hello: 1 });
-        if (hello['isWritablePrimary'] === true && hello['me'] === host) return true;
-        await configure(client, host);
+        const hello = await client.db('admin').command({ hello: 1 })
+        if (hello['isWritablePrimary'] === true && hello['me'] === host) return true
+        await configure(client, host)
       } catch (error) {
-        if (!isPassing(error)) throw error;
+        if (!isPassing(error)) throw error
       } finally {
-        await client.close();
+        await client.close()
       }
-      return undefined;
+      return undefined
     },
     { limitMs: READY_LIMIT_MS, signal },
-  );
+  )
 }
 
 async function configure(client: mongoose.mongo.MongoClient, host: string): Promise<void> {
-  const admin = client.db('admin');
+  const admin = client.db('admin')
   const state = await admin.command({ replSetGetStatus: 1 }).then(
     () => 'a member',
     (error: unknown) => (error instanceof mongoose.mongo.MongoServerError ? error.code : Promise.reject(error)),
-  );
+  )
   if (state === NOT_YET_INITIALIZED) {
-    await admin.command({ replSetInitiate: { _id: REPLICA_SET, members: [{ _id: 0, host }] } });
-    return;
+    await admin.command({ replSetInitiate: { _id: REPLICA_SET, members: [{ _id: 0, host }] } })
+    return
   }
   // Without a member that is itself, the server answers nothing about the set, so the stored configuration is read.
-  if (state !== INVALID_REPLICA_SET_CONFIG && state !== 'a member') return;
-  const stored = await client.db('local').collection('system.replset').findOne({}, { readPreference: 'nearest' });
-  const config = storedConfig.safeParse(stored);
-  if (!config.success || (config.data.members.length === 1 && config.data.members[0]?.host === host)) return;
-  const member = { ...config.data.members[0], host };
+  if (state !== INVALID_REPLICA_SET_CONFIG && state !== 'a member') return
+  const stored = await client.db('local').collection('system.replset').findOne({}, { readPreference: 'nearest' })
+  const config = storedConfig.safeParse(stored)
+  if (!config.success || (config.data.members.length === 1 && config.data.members[0]?.host === host)) return
+  const member = { ...config.data.members[0], host }
   // Forced, because a member that is not in its own set cannot be elected to agree to anything.
-  await admin.command({ replSetReconfig: { ...config.data, version: config.data.version + 1, members: [member] }, force: true });
+  await admin.command({ replSetReconfig: { ...config.data, version: config.data.version + 1, members: [member] }, force: true })
 }
 
-const storedConfig = z.looseObject({ version: z.int(), members: z.array(z.looseObject({ host: z.string() })).min(1) });
+const storedConfig = z.looseObject({ version: z.int(), members: z.array(z.looseObject({ host: z.string() })).min(1) })
 
 /** Not up yet, in an election, or being configured already. */
 function isPassing(error: unknown): boolean {
-  return error instanceof mongoose.mongo.MongoError;
+  return error instanceof mongoose.mongo.MongoError
 }
 
 function readPort(file: string): number | undefined {
-  if (!fs.existsSync(file)) return undefined;
-  const port = Number(fs.readFileSync(file, 'utf8').trim());
-  return Number.isInteger(port) && port > 0 && port < 65_536 ? port : undefined;
+  if (!fs.existsSync(file)) return undefined
+  const port = Number(fs.readFileSync(file, 'utf8').trim())
+  return Number.isInteger(port) && port > 0 && port < 65_536 ? port : undefined
 }
 
 /** The errors at the end of mongod's log, whose lines are JSON: `s` is the severity, `msg` and `attr` say what happened. */
 function readErrors(logFile: string): string[] {
-  const entry = z.object({ s: z.string(), msg: z.string(), attr: z.unknown().optional() });
+  const entry = z.object({ s: z.string(), msg: z.string(), attr: z.unknown().optional() })
   return readLastLines(logFile)
     .flatMap((line) => {
       try {
-        const parsed = entry.safeParse(JSON.parse(line));
-        if (!parsed.success) return [];
-        return parsed.data.s === 'F' || parsed.data.s === 'E' ? [`${parsed.data.msg} ${JSON.stringify(parsed.data.attr ?? {}).slice(0, 300)}`] : [];
+        const parsed = entry.safeParse(JSON.parse(line))
+        if (!parsed.success) return []
+        return parsed.data.s === 'F' || parsed.data.s === 'E'
+          ? [`${parsed.data.msg} ${JSON.stringify(parsed.data.attr ?? {}).slice(0, 300)}`]
+          : []
       } catch {
         // A stack trace or the half of a line: what matters stands in the lines that are whole.
-        return [];
+        return []
       }
     })
-    .slice(-5);
+    .slice(-5)
 }

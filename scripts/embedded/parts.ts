@@ -1,45 +1,57 @@
-import path from 'node:path';
-import { z } from 'zod';
-import { SECRETS, VARIABLE_NAMES, type VariableName } from '../../shared/config.ts';
-import { STOP_LIMIT_MS } from '../../shared/limits.ts';
-import type { ChildTracker } from './children.ts';
-import { openLogFile } from './log-file.ts';
-import { supervise, type SupervisedChild } from './supervise.ts';
+import path from 'node:path'
+import { z } from 'zod'
+import { SECRETS, VARIABLE_NAMES, type VariableName } from '../../shared/config.ts'
+import { STOP_LIMIT_MS } from '../../shared/limits.ts'
+import type { ChildTracker } from './children.ts'
+import { openLogFile } from './log-file.ts'
+import { supervise, type SupervisedChild } from './supervise.ts'
 
 /** The processes of ours that the start script runs. */
-export type ChildPart = 'api' | 'workers';
+export type ChildPart = 'api' | 'workers'
 
 /** Longer than a part gives itself, so that it is not killed while it finishes. */
-const KILL_AFTER_MS = STOP_LIMIT_MS + 10_000;
+const KILL_AFTER_MS = STOP_LIMIT_MS + 10_000
 /** pino's number for a warning; less stays in the log file. */
-const WARN_LEVEL = 40;
+const WARN_LEVEL = 40
 
 /** What any program needs to find its way, and how Node itself is set. No secret is among them. */
-const BASICS = ['PATH', 'HOME', 'TZ', 'LANG', 'LC_ALL', 'TMPDIR', 'NODE_ENV', 'NODE_OPTIONS', 'NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR'];
+const BASICS = [
+  'PATH',
+  'HOME',
+  'TZ',
+  'LANG',
+  'LC_ALL',
+  'TMPDIR',
+  'NODE_ENV',
+  'NODE_OPTIONS',
+  'NODE_EXTRA_CA_CERTS',
+  'SSL_CERT_FILE',
+  'SSL_CERT_DIR',
+]
 /** For the part that talks to the outside; a proxy's URL may hold a password. */
-const PROXIES = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy', 'NODE_USE_ENV_PROXY'];
+const PROXIES = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy', 'NODE_USE_ENV_PROXY']
 
 /** The environment of one part: its settings and the secrets that are its own, and nothing else of what we were given. */
 export function selectEnvironment(env: NodeJS.ProcessEnv, part: ChildPart): NodeJS.ProcessEnv {
-  const names: string[] = [...BASICS, ...(part === 'workers' ? PROXIES : []), ...VARIABLE_NAMES.filter((name) => mayRead(name, part))];
-  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined || env[name] === '' ? [] : [[name, env[name]]])));
+  const names: string[] = [...BASICS, ...(part === 'workers' ? PROXIES : []), ...VARIABLE_NAMES.filter((name) => mayRead(name, part))]
+  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined || env[name] === '' ? [] : [[name, env[name]]])))
 }
 
 function mayRead(name: VariableName, part: ChildPart): boolean {
-  return SECRETS[name]?.includes(part) ?? true;
+  return SECRETS[name]?.includes(part) ?? true
 }
 
 /** Runs one part under supervision: its log goes to `logs/PART.log`, warnings and errors in short to the screen too. */
 export function startPart(options: {
-  part: ChildPart;
-  script: string;
-  env: NodeJS.ProcessEnv;
-  dataDir: string;
-  children: ChildTracker;
-  report: (line: string) => void;
+  part: ChildPart
+  script: string
+  env: NodeJS.ProcessEnv
+  dataDir: string
+  children: ChildTracker
+  report: (line: string) => void
 }): SupervisedChild {
-  const { part, report } = options;
-  const log = openLogFile(path.join(options.dataDir, 'logs', `${part}.log`));
+  const { part, report } = options
+  const log = openLogFile(path.join(options.dataDir, 'logs', `${part}.log`))
   return supervise(
     {
       name: part,
@@ -47,37 +59,37 @@ export function startPart(options: {
       args: [options.script],
       env: selectEnvironment(options.env, part),
       onLine(line) {
-        log.write(line);
-        const shown = shorten(line);
-        if (shown !== undefined) report(`${part}: ${shown}`);
+        log.write(line)
+        const shown = shorten(line)
+        if (shown !== undefined) report(`${part}: ${shown}`)
       },
       onErrorLine: (line) => log.write(line),
       stopLimitMs: KILL_AFTER_MS,
     },
     report,
     options.children,
-  );
+  )
 }
 
 const entrySchema = z.object({
   level: z.number(),
   msg: z.string().default(''),
   err: z.object({ message: z.string() }).optional(),
-});
+})
 
 /** A log line for the screen: a warning or worse in one line, any line that is not JSON as it is, else nothing. */
 export function shorten(line: string): string | undefined {
-  if (!line.startsWith('{')) return line.trim() === '' ? undefined : line;
-  let json: unknown;
+  if (!line.startsWith('{')) return line.trim() === '' ? undefined : line
+  let json: unknown
   try {
-    json = JSON.parse(line);
+    json = JSON.parse(line)
   } catch {
     // Half a line of a process that was killed while writing it.
-    return line;
+    return line
   }
-  const entry = entrySchema.safeParse(json);
-  if (!entry.success) return line;
-  const { level, msg, err } = entry.data;
-  if (level < WARN_LEVEL) return undefined;
-  return err === undefined ? msg : `${msg}${msg === '' ? '' : ': '}${err.message}`;
+  const entry = entrySchema.safeParse(json)
+  if (!entry.success) return line
+  const { level, msg, err } = entry.data
+  if (level < WARN_LEVEL) return undefined
+  return err === undefined ? msg : `${msg}${msg === '' ? '' : ': '}${err.message}`
 }

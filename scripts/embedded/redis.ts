@@ -1,38 +1,38 @@
-import fs from 'node:fs';
-import path from 'node:path';
-import { Redis } from 'ioredis';
-import type { ChildTracker } from './children.ts';
-import { readSecret } from './data-dir.ts';
-import { readLastLines, rotateLogFile } from './log-file.ts';
-import { findFreePort } from './ports.ts';
-import { StartError } from '../../shared/process.ts';
-import { supervise, type SupervisedChild } from './supervise.ts';
-import { waitFor } from './wait.ts';
+import fs from 'node:fs'
+import path from 'node:path'
+import { Redis } from 'ioredis'
+import type { ChildTracker } from './children.ts'
+import { readSecret } from './data-dir.ts'
+import { readLastLines, rotateLogFile } from './log-file.ts'
+import { findFreePort } from './ports.ts'
+import { StartError } from '../../shared/process.ts'
+import { supervise, type SupervisedChild } from './supervise.ts'
+import { waitFor } from './wait.ts'
 
-const HOST = '127.0.0.1';
+const HOST = '127.0.0.1'
 /** A large append-only file is loaded before the first answer. */
-const READY_LIMIT_MS = 120_000;
-const STOP_LIMIT_MS = 15_000;
-const DEATH_LIMIT = 3;
+const READY_LIMIT_MS = 120_000
+const STOP_LIMIT_MS = 15_000
+const DEATH_LIMIT = 3
 
 export interface EmbeddedRedis {
   /** Holds the password. */
-  readonly url: string;
-  readonly port: number;
-  readonly child: SupervisedChild;
+  readonly url: string
+  readonly port: number
+  readonly child: SupervisedChild
 }
 
 export interface RedisOptions {
   /** The program, as findRedis gives it. */
-  binary: string;
+  binary: string
   /** Data goes to its `redis`, the log to its `logs`. */
-  dataDir: string;
-  children: ChildTracker;
-  report: (line: string) => void;
+  dataDir: string
+  children: ChildTracker
+  report: (line: string) => void
   /** Told of the child before it answers, so that a stop in the meantime can reach it. */
-  onStarted?: (child: SupervisedChild) => void;
+  onStarted?: (child: SupervisedChild) => void
   /** Ends the wait. */
-  signal?: AbortSignal | undefined;
+  signal?: AbortSignal | undefined
 }
 
 /**
@@ -41,13 +41,13 @@ export interface RedisOptions {
  * a Redis takes files and commands from anyone it trusts, so there is a password, kept in the data folder.
  */
 export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> {
-  const folder = path.join(options.dataDir, 'redis');
-  const logFile = path.join(options.dataDir, 'logs', 'redis.log');
-  fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
-  rotateLogFile(logFile);
-  const password = readSecret(path.join(options.dataDir, 'redis-password'));
-  const port = await findFreePort();
-  const configFile = path.join(folder, 'redis.conf');
+  const folder = path.join(options.dataDir, 'redis')
+  const logFile = path.join(options.dataDir, 'logs', 'redis.log')
+  fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
+  rotateLogFile(logFile)
+  const password = readSecret(path.join(options.dataDir, 'redis-password'))
+  const port = await findFreePort()
+  const configFile = path.join(folder, 'redis.conf')
   // In a file, because a command line can be read by every user of the machine.
   writePrivately(
     configFile,
@@ -65,7 +65,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> 
       'maxmemory-policy noeviction',
       'always-show-logo no',
     ].join('\n'),
-  );
+  )
   const child = supervise(
     {
       name: 'redis',
@@ -77,42 +77,49 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> 
     },
     options.report,
     options.children,
-  );
-  const url = `redis://:${password}@${HOST}:${port}/0`;
+  )
+  const url = `redis://:${password}@${HOST}:${port}/0`
   try {
-    options.onStarted?.(child);
+    options.onStarted?.(child)
     await waitFor(
       'an answer from Redis',
       async () => {
-        if (child.deaths() >= DEATH_LIMIT) throw new StartError(`Redis ended ${child.deaths()} times before it answered; its last words are above.`);
-        return (await answersPing(url)) ? true : undefined;
+        if (child.deaths() >= DEATH_LIMIT)
+          throw new StartError(`Redis ended ${child.deaths()} times before it answered; its last words are above.`)
+        return (await answersPing(url)) ? true : undefined
       },
       { limitMs: READY_LIMIT_MS, everyMs: 20, signal: options.signal },
-    );
+    )
   } catch (error) {
-    await child.stop();
-    throw error;
+    await child.stop()
+    throw error
   }
-  return { url, port, child };
+  return { url, port, child }
 }
 
 /** False while it does not listen yet or is still loading its file. */
 async function answersPing(url: string): Promise<boolean> {
-  const connection = new Redis(url, { lazyConnect: true, retryStrategy: () => null, maxRetriesPerRequest: 0, enableReadyCheck: false, connectTimeout: 2_000 });
+  const connection = new Redis(url, {
+    lazyConnect: true,
+    retryStrategy: () => null,
+    maxRetriesPerRequest: 0,
+    enableReadyCheck: false,
+    connectTimeout: 2_000,
+  })
   // Each failure also rejects the calls below.
-  connection.on('error', () => undefined);
+  connection.on('error', () => undefined)
   try {
-    await connection.connect();
-    return (await connection.ping()) === 'PONG';
+    await connection.connect()
+    return (await connection.ping()) === 'PONG'
   } catch (error) {
-    if (error instanceof Error && /WRONGPASS|NOAUTH/.test(error.message)) throw error;
-    return false;
+    if (error instanceof Error && /WRONGPASS|NOAUTH/.test(error.message)) throw error
+    return false
   } finally {
-    connection.disconnect();
+    connection.disconnect()
   }
 }
 
 function writePrivately(file: string, content: string): void {
-  fs.rmSync(file, { force: true });
-  fs.writeFileSync(file, `${content}\n`, { mode: 0o600, flag: 'wx' });
+  fs.rmSync(file, { force: true })
+  fs.writeFileSync(file, `${content}\n`, { mode: 0o600, flag: 'wx' })
 }

@@ -1,41 +1,41 @@
-import { spawn, type ChildProcess } from 'node:child_process';
-import { createInterface } from 'node:readline';
-import type { Readable } from 'node:stream';
-import type { ChildTracker } from './children.ts';
+import { spawn, type ChildProcess } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import type { ChildTracker } from './children.ts'
 
 /** How long a dead child stays dead: doubling from the first delay to the longest, from the start again after a steady life. */
-export const BACK_OFF = { firstDelayMs: 500, longestDelayMs: 10_000, steadyMs: 30_000 } as const;
-export type BackOff = { readonly [Name in keyof typeof BACK_OFF]: number };
+export const BACK_OFF = { firstDelayMs: 500, longestDelayMs: 10_000, steadyMs: 30_000 } as const
+export type BackOff = { readonly [Name in keyof typeof BACK_OFF]: number }
 
-const KEPT_ERROR_LINES = 20;
+const KEPT_ERROR_LINES = 20
 /** A dying child's last output may arrive after its exit; this long is waited for it. */
-const LAST_OUTPUT_MS = 300;
+const LAST_OUTPUT_MS = 300
 
 export interface ChildSpec {
-  name: string;
-  command: string;
-  args: readonly string[];
-  env: NodeJS.ProcessEnv;
-  cwd?: string;
-  onLine?: (line: string) => void;
-  onErrorLine?: (line: string) => void;
+  name: string
+  command: string
+  args: readonly string[]
+  env: NodeJS.ProcessEnv
+  cwd?: string
+  onLine?: (line: string) => void
+  onErrorLine?: (line: string) => void
   /** What it wrote elsewhere before it died, such as the end of its log; shown instead of its standard error. */
-  readLastWords?: () => string[];
+  readLastWords?: () => string[]
   /** From SIGTERM to SIGKILL. */
-  stopLimitMs: number;
-  backOff?: BackOff;
+  stopLimitMs: number
+  backOff?: BackOff
 }
 
 export interface SupervisedChild {
-  readonly name: string;
+  readonly name: string
   /** undefined while it is dead. */
-  pid(): number | undefined;
+  pid(): number | undefined
   /** How often it ended without being asked to. */
-  deaths(): number;
+  deaths(): number
   /** SIGTERM, then SIGKILL after the limit; resolves when it is gone, and it stays gone. */
-  stop(): Promise<void>;
+  stop(): Promise<void>
   /** SIGKILL now, without waiting. */
-  kill(): void;
+  kill(): void
 }
 
 /**
@@ -45,100 +45,100 @@ export interface SupervisedChild {
  * @param report takes one line for each death and each new start
  */
 export function supervise(spec: ChildSpec, report: (line: string) => void, children: ChildTracker): SupervisedChild {
-  const backOff = spec.backOff ?? BACK_OFF;
-  let child: ChildProcess | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let delayMs = backOff.firstDelayMs;
-  let deaths = 0;
-  let stopping = false;
-  let whenGone: Promise<void> = Promise.resolve();
+  const backOff = spec.backOff ?? BACK_OFF
+  let child: ChildProcess | undefined
+  let timer: NodeJS.Timeout | undefined
+  let delayMs = backOff.firstDelayMs
+  let deaths = 0
+  let stopping = false
+  let whenGone: Promise<void> = Promise.resolve()
 
   function start(): void {
-    const startedAt = performance.now();
-    const errorLines: string[] = [];
+    const startedAt = performance.now()
+    const errorLines: string[] = []
     const started = spawn(spec.command, spec.args, {
       env: spec.env,
       ...(spec.cwd === undefined ? {} : { cwd: spec.cwd }),
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
-    });
-    child = started;
-    if (started.pid !== undefined) children.add(spec.name, started.pid);
-    readLines(started.stdout, (line) => spec.onLine?.(line));
+    })
+    child = started
+    if (started.pid !== undefined) children.add(spec.name, started.pid)
+    readLines(started.stdout, (line) => spec.onLine?.(line))
     readLines(started.stderr, (line) => {
-      errorLines.push(line);
-      if (errorLines.length > KEPT_ERROR_LINES) errorLines.shift();
-      spec.onErrorLine?.(line);
-    });
+      errorLines.push(line)
+      if (errorLines.length > KEPT_ERROR_LINES) errorLines.shift()
+      spec.onErrorLine?.(line)
+    })
     whenGone = new Promise((resolve) => {
       started.once('error', (error) => {
         // With a pid the error is a signal that could not be sent, and the child lives on.
-        if (started.pid !== undefined) return report(`${spec.name}: ${error.message}`);
-        child = undefined;
-        resolve();
-        onDeath(`could not be started (${error.message})`, [], startedAt);
-      });
+        if (started.pid !== undefined) return report(`${spec.name}: ${error.message}`)
+        child = undefined
+        resolve()
+        onDeath(`could not be started (${error.message})`, [], startedAt)
+      })
       started.once('exit', (code, signal) => {
-        if (started.pid !== undefined) children.remove(started.pid);
-        child = undefined;
-        let told = false;
+        if (started.pid !== undefined) children.remove(started.pid)
+        child = undefined
+        let told = false
         const tell = () => {
-          if (told) return;
-          told = true;
-          clearTimeout(limit);
-          resolve();
-          onDeath(signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`, errorLines, startedAt);
-        };
-        started.once('close', tell);
-        const limit = setTimeout(tell, LAST_OUTPUT_MS);
-      });
-    });
+          if (told) return
+          told = true
+          clearTimeout(limit)
+          resolve()
+          onDeath(signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`, errorLines, startedAt)
+        }
+        started.once('close', tell)
+        const limit = setTimeout(tell, LAST_OUTPUT_MS)
+      })
+    })
   }
 
   function onDeath(how: string, errorLines: readonly string[], startedAt: number): void {
-    if (stopping) return;
-    deaths += 1;
-    if (performance.now() - startedAt >= backOff.steadyMs) delayMs = backOff.firstDelayMs;
-    const pauseMs = delayMs;
-    delayMs = Math.min(delayMs * 2, backOff.longestDelayMs);
-    report(`${spec.name} ${how}; starting it again in ${pauseMs / 1000} s`);
-    for (const line of spec.readLastWords?.() ?? errorLines) report(`  ${spec.name}: ${line}`);
-    timer = setTimeout(start, pauseMs);
+    if (stopping) return
+    deaths += 1
+    if (performance.now() - startedAt >= backOff.steadyMs) delayMs = backOff.firstDelayMs
+    const pauseMs = delayMs
+    delayMs = Math.min(delayMs * 2, backOff.longestDelayMs)
+    report(`${spec.name} ${how}; starting it again in ${pauseMs / 1000} s`)
+    for (const line of spec.readLastWords?.() ?? errorLines) report(`  ${spec.name}: ${line}`)
+    timer = setTimeout(start, pauseMs)
   }
 
   function kill(): void {
-    stopping = true;
-    clearTimeout(timer);
-    if (child?.pid === undefined) return;
+    stopping = true
+    clearTimeout(timer)
+    if (child?.pid === undefined) return
     try {
-      process.kill(-child.pid, 'SIGKILL');
+      process.kill(-child.pid, 'SIGKILL')
     } catch (error) {
       // Gone in the meantime is what was wanted.
-      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
     }
   }
 
-  start();
+  start()
   return {
     name: spec.name,
     pid: () => child?.pid,
     deaths: () => deaths,
     kill,
     async stop() {
-      stopping = true;
-      clearTimeout(timer);
-      if (child === undefined) return;
+      stopping = true
+      clearTimeout(timer)
+      if (child === undefined) return
       const limit = setTimeout(() => {
-        report(`${spec.name} did not end within ${spec.stopLimitMs / 1000} s and is killed`);
-        kill();
-      }, spec.stopLimitMs);
-      child.kill('SIGTERM');
-      await whenGone;
-      clearTimeout(limit);
+        report(`${spec.name} did not end within ${spec.stopLimitMs / 1000} s and is killed`)
+        kill()
+      }, spec.stopLimitMs)
+      child.kill('SIGTERM')
+      await whenGone
+      clearTimeout(limit)
     },
-  };
+  }
 }
 
 function readLines(stream: Readable, onLine: (line: string) => void): void {
-  createInterface({ input: stream, crlfDelay: Infinity }).on('line', onLine);
+  createInterface({ input: stream, crlfDelay: Infinity }).on('line', onLine)
 }

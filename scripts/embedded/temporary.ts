@@ -1,17 +1,17 @@
-import fs from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
-import { findMongod, findRedis } from '../prepare.mjs';
-import { trackChildren } from './children.ts';
-import { startMongod, type Mongod } from './mongod.ts';
-import { startRedis, type EmbeddedRedis } from './redis.ts';
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { findMongod, findRedis } from '../prepare.mjs'
+import { trackChildren } from './children.ts'
+import { startMongod, type Mongod } from './mongod.ts'
+import { startRedis, type EmbeddedRedis } from './redis.ts'
 
 export interface TemporaryServers {
-  mongod: Mongod;
-  redis: EmbeddedRedis;
+  mongod: Mongod
+  redis: EmbeddedRedis
   /** The folder that holds their data; removed by stop. */
-  folder: string;
-  stop(): Promise<void>;
+  folder: string
+  stop(): Promise<void>
 }
 
 /**
@@ -19,27 +19,27 @@ export interface TemporaryServers {
  * benchmark. One pair serves a whole run of tests; a test that kills its servers starts a pair of its own.
  */
 export async function startServers(report: (line: string) => void = console.error, cacheGb = 0.25): Promise<TemporaryServers> {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-'));
-  const children = trackChildren(folder, report, true);
-  const options = { dataDir: folder, children, report };
-  const running: { stop(): Promise<void> }[] = [];
-  const onStarted = (child: { stop(): Promise<void> }) => void running.push(child);
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-'))
+  const children = trackChildren(folder, report, true)
+  const options = { dataDir: folder, children, report }
+  const running: { stop(): Promise<void> }[] = []
+  const onStarted = (child: { stop(): Promise<void> }) => void running.push(child)
   const stop = async () => {
-    for (const child of running.splice(0).reverse()) await child.stop();
-    children.close();
-    fs.rmSync(folder, { recursive: true, force: true });
-  };
+    for (const child of running.splice(0).reverse()) await child.stop()
+    children.close()
+    fs.rmSync(folder, { recursive: true, force: true })
+  }
   try {
-    const mongod = await startMongod({ ...options, binary: required('mongod', findMongod(process.env)), cacheGb, onStarted });
-    const redis = await startRedis({ ...options, binary: required('redis-server', findRedis(process.env)), onStarted });
-    return { mongod, redis, folder, stop };
+    const mongod = await startMongod({ ...options, binary: required('mongod', findMongod(process.env)), cacheGb, onStarted })
+    const redis = await startRedis({ ...options, binary: required('redis-server', findRedis(process.env)), onStarted })
+    return { mongod, redis, folder, stop }
   } catch (error) {
-    await stop();
-    throw error;
+    await stop()
+    throw error
   }
 }
 
 function required(name: string, program: string | undefined): string {
-  if (program === undefined) throw new Error(`There is no ${name} here: run "node scripts/prepare.mjs" first.`);
-  return program;
+  if (program === undefined) throw new Error(`There is no ${name} here: run "node scripts/prepare.mjs" first.`)
+  return program
 }

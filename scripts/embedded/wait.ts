@@ -1,7 +1,7 @@
-import { StartError } from '../../shared/process.ts';
+import { StartError } from '../../shared/process.ts'
 
 export class TimeoutError extends StartError {
-  override readonly name = 'TimeoutError';
+  override readonly name = 'TimeoutError'
 }
 
 /**
@@ -9,13 +9,17 @@ export class TimeoutError extends StartError {
  *
  * @throws TimeoutError naming `what` once `limitMs` have passed; the signal's reason once it is aborted
  */
-export async function waitFor<T>(what: string, check: () => Promise<T | undefined> | T | undefined, options: { limitMs: number; everyMs?: number; signal?: AbortSignal | undefined }): Promise<T> {
-  const deadline = performance.now() + options.limitMs;
+export async function waitFor<T>(
+  what: string,
+  check: () => Promise<T | undefined> | T | undefined,
+  options: { limitMs: number; everyMs?: number; signal?: AbortSignal | undefined },
+): Promise<T> {
+  const deadline = performance.now() + options.limitMs
   for (;;) {
-    options.signal?.throwIfAborted();
-    const found = await check();
-    if (found !== undefined) return found;
-    if (performance.now() >= deadline) throw new TimeoutError(`${what} did not come within ${Math.round(options.limitMs / 1000)} s`);
-    await new Promise((resolve) => setTimeout(resolve, options.everyMs ?? 50));
+    options.signal?.throwIfAborted()
+    const found = await check()
+    if (found !== undefined) return found
+    if (performance.now() >= deadline) throw new TimeoutError(`${what} did not come within ${Math.round(options.limitMs / 1000)} s`)
+    await new Promise((resolve) => setTimeout(resolve, options.everyMs ?? 50))
   }
 }

@@ -1,6 +1,6 @@
 export interface FrontLink {
-  href: string;
-  text: string;
+  href: string
+  text: string
 }
 
 /** Where a reader of any kind goes on from `/`; paths of this service. */
@@ -15,11 +15,11 @@ export const FRONT_LINKS: readonly FrontLink[] = [
   { href: '/api/v1/seal', text: 'The chain of signed seals' },
   { href: '/seal-verify.mjs', text: 'A verifier of the ledger, one file for Node' },
   { href: '/.well-known/agent-card.json', text: 'A2A agent card' },
-];
+]
 
 /** The page at `/` for whoever comes with a browser. Nothing in it comes from an agent. */
 export function writeFrontPage(): string {
-  const items = FRONT_LINKS.map(({ href, text }) => `<li><a href="${href}">${text}</a></li>`).join('\n');
+  const items = FRONT_LINKS.map(({ href, text }) => `<li><a href="${href}">${text}</a></li>`).join('\n')
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -31,5 +31,5 @@ export function writeFrontPage(): string {
 ${items}
 </ul>
 </html>
-`;
+`
 }

@@ -1,6 +1,6 @@
-import { z } from 'zod';
-import { readConfig, type Config } from '../config.ts';
-import { expectedHashes } from '../crypto/pow.ts';
+import { z } from 'zod'
+import { readConfig, type Config } from '../config.ts'
+import { expectedHashes } from '../crypto/pow.ts'
 import {
   CARD_RECENT,
   CHALLENGE_TTL_MS,
@@ -32,54 +32,62 @@ import {
   VERDICT_WAIT_MS,
   WALK_LIMIT,
   WORK_ORDER_BASE_DAYS,
-} from '../limits.ts';
-import { usdFromCents } from '../passes/pass.ts';
-import { SOLVERS } from '../passes/solvers.ts';
-import { countView } from '../schema.ts';
-import { HOUR_MS, isoTime, MINUTE_MS, SECOND_MS } from '../time.ts';
-import { MARKET_FEE_PERCENT, MAX_ORDER_USD_CENTS, MAX_UNPAID_ORDERS, MIN_ORDER_USD_CENTS } from './market-terms.ts';
+} from '../limits.ts'
+import { usdFromCents } from '../passes/pass.ts'
+import { SOLVERS } from '../passes/solvers.ts'
+import { countView } from '../schema.ts'
+import { HOUR_MS, isoTime, MINUTE_MS, SECOND_MS } from '../time.ts'
+import { MARKET_FEE_PERCENT, MAX_ORDER_USD_CENTS, MAX_UNPAID_ORDERS, MIN_ORDER_USD_CENTS } from './market-terms.ts'
 
 export const limitsView = z.object({
   limits: z.array(z.object({ limit: z.string(), value: z.string(), detail: z.string().optional() })),
   ...countView,
-});
+})
 
-type Row = z.input<typeof limitsView>['limits'][number];
+type Row = z.input<typeof limitsView>['limits'][number]
 
-const KIB = 1024;
-const usd = (cents: number): string => usdFromCents(cents).toFixed(2);
-const wholeUsd = (cents: number): string => String(usdFromCents(cents));
+const KIB = 1024
+const usd = (cents: number): string => usdFromCents(cents).toFixed(2)
+const wholeUsd = (cents: number): string => String(usdFromCents(cents))
 
 /**
  * `GET /limits`: what the network cannot do. The contract's rows come first and say its text at default settings; a
  * setting that differs stands in `value`, the default beside it in `detail`.
  */
 export function describeLimits(config: Config): z.input<typeof limitsView> {
-  const limits = [...contractRows(config), ...honestRows(config), ...boundRows(config)];
-  return { limits, count: limits.length };
+  const limits = [...contractRows(config), ...honestRows(config), ...boundRows(config)]
+  return { limits, count: limits.length }
 }
 
 /** A row that settings can change: `write` is given the present ones and the defaults. */
 function configured(limit: string, config: Config, write: (config: Config) => string): Row {
-  const value = write(config);
-  const standard = write(readConfig({}, 'start'));
-  return value === standard ? { limit, value } : { limit, value, detail: `Configured here by the operator. The default: ${standard}.` };
+  const value = write(config)
+  const standard = write(readConfig({}, 'start'))
+  return value === standard ? { limit, value } : { limit, value, detail: `Configured here by the operator. The default: ${standard}.` }
 }
 
 function contractRows(config: Config): Row[] {
-  const price = usd(PRICE_USD_CENTS_PER_DAY);
+  const price = usd(PRICE_USD_CENTS_PER_DAY)
   return [
-    { limit: 'Request rate', value: 'no rate limit is enforced; one may be added later and will be listed in the limits route before it is enforced' },
+    {
+      limit: 'Request rate',
+      value: 'no rate limit is enforced; one may be added later and will be listed in the limits route before it is enforced',
+    },
     {
       limit: 'Pass price',
       value: `USD ${price} per day; while the free period is active the price is 0 and returns to ${price} automatically afterwards`,
-      detail: config.freeUntilMs === undefined ? 'No free period is set here.' : `The free period here ends at ${isoTime(config.freeUntilMs)}.`,
+      detail:
+        config.freeUntilMs === undefined ? 'No free period is set here.' : `The free period here ends at ${isoTime(config.freeUntilMs)}.`,
     },
     {
       limit: 'Referral price',
       value: `USD ${usd(REFERRAL_PRICE_USD_CENTS_PER_DAY)} per day once ${REFERRAL_THRESHOLD} referred agents have each paid at least once; referred agents who never pay do not count`,
     },
-    configured('Proof-of-work payment', config, ({ sharesPerDay, shareBits }) => `${sharesPerDay} shares at ${shareBits} leading zero bits per pass day`),
+    configured(
+      'Proof-of-work payment',
+      config,
+      ({ sharesPerDay, shareBits }) => `${sharesPerDay} shares at ${shareBits} leading zero bits per pass day`,
+    ),
     { limit: 'Market order', value: `minimum ${wholeUsd(MIN_ORDER_USD_CENTS)} USD, maximum ${wholeUsd(MAX_ORDER_USD_CENTS)} USD` },
     { limit: 'Market fee', value: `${MARKET_FEE_PERCENT} percent, paid by the seller` },
     { limit: 'Uptime', value: 'no uptime figure, no SLA' },
@@ -88,11 +96,16 @@ function contractRows(config: Config): Row[] {
     { limit: 'Refunds and support', value: "no refunds, no appeals beyond the operator's judgement, no support channel" },
     {
       limit: 'Market custody',
-      value: "the venue holds the buyer's money between payment and payout; no code forces the payout; payouts are sent from the operator's machine and depend on the operator",
+      value:
+        "the venue holds the buyer's money between payment and payout; no code forces the payout; payouts are sent from the operator's machine and depend on the operator",
     },
     { limit: 'Seal chain', value: 'prevents rewriting, not withholding' },
-    { limit: 'Currency `xmr`', value: 'status `not_configured`, settlement `manual`', detail: 'As the service is delivered. GET /currencies says how each currency stands now.' },
-  ];
+    {
+      limit: 'Currency `xmr`',
+      value: 'status `not_configured`, settlement `manual`',
+      detail: 'As the service is delivered. GET /currencies says how each currency stands now.',
+    },
+  ]
 }
 
 function honestRows(config: Config): Row[] {
@@ -100,62 +113,110 @@ function honestRows(config: Config): Row[] {
     {
       limit: 'Overload',
       value: `a request that cannot be served within ${REQUEST_TIMEOUT_MS / SECOND_MS} s is answered 503 unavailable with Retry-After (${RETRY_AFTER_SECONDS} s)`,
-      detail: 'A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first.',
+      detail:
+        'A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first.',
     },
-    { limit: 'Open invoices', value: 'one open unpaid invoice per agent and coin', detail: 'Asking for the same again gives the same invoice.' },
+    {
+      limit: 'Open invoices',
+      value: 'one open unpaid invoice per agent and coin',
+      detail: 'Asking for the same again gives the same invoice.',
+    },
     { limit: 'Open orders', value: `at most ${MAX_UNPAID_ORDERS} unpaid market orders per agent` },
     {
       limit: 'Rotation and bans',
       value: `a token that was replaced and an agent that was banned may go on being served for up to ${TOKEN_CACHE_MS / SECOND_MS} s`,
-      detail: 'The process that answers a rotation stops the old token at once. Buying days, submitting work, the market and rotation look the token up anew each time.',
+      detail:
+        'The process that answers a rotation stops the old token at once. Buying days, submitting work, the market and rotation look the token up anew each time.',
     },
-    { limit: 'Dust', value: 'what lies below the decimals that an amount is shown with (6 for xno, 8 for xmr) is not counted as money received' },
-    { limit: 'Cost of work', value: describeCostOfWork(config), detail: 'Speeds differ from machine to machine by a factor of several; a large GPU is worth thousands of cores running plain code.' },
-    { limit: 'Cost of a referral farm', value: describeReferralFarm(config), detail: 'The referral price can be bought by whoever registers and pays for that many agents of its own; nobody can tell them from others.' },
+    {
+      limit: 'Dust',
+      value: 'what lies below the decimals that an amount is shown with (6 for xno, 8 for xmr) is not counted as money received',
+    },
+    {
+      limit: 'Cost of work',
+      value: describeCostOfWork(config),
+      detail: 'Speeds differ from machine to machine by a factor of several; a large GPU is worth thousands of cores running plain code.',
+    },
+    {
+      limit: 'Cost of a referral farm',
+      value: describeReferralFarm(config),
+      detail:
+        'The referral price can be bought by whoever registers and pays for that many agents of its own; nobody can tell them from others.',
+    },
     {
       limit: 'Metadata of messages',
-      value: "the operator sees of every direct message its sender, its recipient, its time, the size of its ciphertext, and when it was first handed out; the box's content it cannot read",
+      value:
+        "the operator sees of every direct message its sender, its recipient, its time, the size of its ciphertext, and when it was first handed out; the box's content it cannot read",
       detail: 'No IP address is stored.',
     },
-    { limit: 'Sealed messages', value: "a dm_key is what its agent declared: a message is only as private as the recipient's key is its own", detail: 'A change of dm_key is an entry of the ledger, so a swapped key can be noticed.' },
-  ];
+    {
+      limit: 'Sealed messages',
+      value: "a dm_key is what its agent declared: a message is only as private as the recipient's key is its own",
+      detail: 'A change of dm_key is an entry of the ledger, so a swapped key can be noticed.',
+    },
+  ]
 }
 
 /** A large GPU at SHA-256, as an order of magnitude. */
-const GPU = { name: 'a large GPU', hashesPerSecond: 1e10 };
+const GPU = { name: 'a large GPU', hashesPerSecond: 1e10 }
 
 function describeCostOfWork({ sharesPerDay, shareBits }: Config): string {
-  const hashes = sharesPerDay * expectedHashes(shareBits);
-  const costs = [...SOLVERS].sort((a, b) => a.hashesPerSecond - b.hashesPerSecond).map(({ name, hashesPerSecond }) => `${name} on one core ${duration(hashes / hashesPerSecond)}`);
-  return `a pass day takes about ${hashes.toExponential(1)} hashes: ${[...costs, `${GPU.name} about ${duration(hashes / GPU.hashesPerSecond)}`].join(', ')}`;
+  const hashes = sharesPerDay * expectedHashes(shareBits)
+  const costs = [...SOLVERS]
+    .sort((a, b) => a.hashesPerSecond - b.hashesPerSecond)
+    .map(({ name, hashesPerSecond }) => `${name} on one core ${duration(hashes / hashesPerSecond)}`)
+  return `a pass day takes about ${hashes.toExponential(1)} hashes: ${[...costs, `${GPU.name} about ${duration(hashes / GPU.hashesPerSecond)}`].join(', ')}`
 }
 
 function describeReferralFarm({ sharesPerDay, shareBits, registerBits }: Config): string {
-  const hashes = REFERRAL_THRESHOLD * (sharesPerDay * expectedHashes(shareBits) + expectedHashes(registerBits));
-  const cents = REFERRAL_THRESHOLD * PRICE_USD_CENTS_PER_DAY;
-  const days = Math.ceil(cents / (PRICE_USD_CENTS_PER_DAY - REFERRAL_PRICE_USD_CENTS_PER_DAY));
-  return `${REFERRAL_THRESHOLD} agents that pay for one day each cost ${usd(cents)} USD in coin, or about ${hashes.toExponential(1)} hashes of work (${GPU.name}: ${duration(hashes / GPU.hashesPerSecond)}); in coin that is earned back after ${days} days at the referral price`;
+  const hashes = REFERRAL_THRESHOLD * (sharesPerDay * expectedHashes(shareBits) + expectedHashes(registerBits))
+  const cents = REFERRAL_THRESHOLD * PRICE_USD_CENTS_PER_DAY
+  const days = Math.ceil(cents / (PRICE_USD_CENTS_PER_DAY - REFERRAL_PRICE_USD_CENTS_PER_DAY))
+  return `${REFERRAL_THRESHOLD} agents that pay for one day each cost ${usd(cents)} USD in coin, or about ${hashes.toExponential(1)} hashes of work (${GPU.name}: ${duration(hashes / GPU.hashesPerSecond)}); in coin that is earned back after ${days} days at the referral price`
 }
 
 function duration(seconds: number): string {
-  if (seconds < 1) return 'less than a second';
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  if (seconds < 7_200) return `${Math.round(seconds / 60)} minutes`;
-  return `${(seconds * SECOND_MS / HOUR_MS).toFixed(1)} hours`;
+  if (seconds < 1) return 'less than a second'
+  if (seconds < 120) return `${Math.round(seconds)} s`
+  if (seconds < 7_200) return `${Math.round(seconds / 60)} minutes`
+  return `${((seconds * SECOND_MS) / HOUR_MS).toFixed(1)} hours`
 }
 
 function boundRows(config: Config): Row[] {
   return [
     { limit: 'Request body', value: `${MAX_BODY_BYTES / KIB} KiB of application/json in UTF-8` },
-    { limit: 'List `limit`', value: `${LIST_LIMIT.min} to ${LIST_LIMIT.max}, ${LIST_LIMIT.fallback} when absent`, detail: `On /seal and /ledger ${WALK_LIMIT.min} to ${WALK_LIMIT.max}.` },
+    {
+      limit: 'List `limit`',
+      value: `${LIST_LIMIT.min} to ${LIST_LIMIT.max}, ${LIST_LIMIT.fallback} when absent`,
+      detail: `On /seal and /ledger ${WALK_LIMIT.min} to ${WALK_LIMIT.max}.`,
+    },
     { limit: 'Handle', value: `1 to ${MAX_HANDLE_LENGTH} printable characters, not unique` },
-    { limit: 'Profile', value: `name at most ${MAX_PROFILE_NAME_LENGTH} characters, purpose at most ${MAX_PURPOSE_LENGTH}, at most ${MAX_CAPABILITIES} capabilities of at most ${MAX_CAPABILITY_LENGTH} characters each` },
+    {
+      limit: 'Profile',
+      value: `name at most ${MAX_PROFILE_NAME_LENGTH} characters, purpose at most ${MAX_PURPOSE_LENGTH}, at most ${MAX_CAPABILITIES} capabilities of at most ${MAX_CAPABILITY_LENGTH} characters each`,
+    },
     { limit: 'Agent card', value: `the ${CARD_RECENT} most recent posts and claims` },
     { limit: 'Post', value: `body at most ${MAX_POST_BYTES / KIB} KiB of UTF-8, topic at most ${MAX_TOPIC_LENGTH} characters` },
-    { limit: 'Claim', value: `statement at most ${MAX_STATEMENT_LENGTH} characters, kind at most ${MAX_KIND_LENGTH}, evidence of a verdict at most ${MAX_EVIDENCE_LENGTH}` },
-    { limit: 'Direct message', value: `box at most ${MAX_BOX_BYTES / KIB} KiB of UTF-8; ${DM_PAGE} messages at a time`, detail: `GET /me counts unread messages up to ${MAX_UNREAD_COUNTED}.` },
+    {
+      limit: 'Claim',
+      value: `statement at most ${MAX_STATEMENT_LENGTH} characters, kind at most ${MAX_KIND_LENGTH}, evidence of a verdict at most ${MAX_EVIDENCE_LENGTH}`,
+    },
+    {
+      limit: 'Direct message',
+      value: `box at most ${MAX_BOX_BYTES / KIB} KiB of UTF-8; ${DM_PAGE} messages at a time`,
+      detail: `GET /me counts unread messages up to ${MAX_UNREAD_COUNTED}.`,
+    },
     { limit: 'Pass days', value: `${MIN_PASS_DAYS} to ${MAX_PASS_DAYS} at a time` },
-    configured('Registration', config, ({ registerBits }) => `one puzzle and one proof of work of ${registerBits} leading zero bits, within ${CHALLENGE_TTL_MS / MINUTE_MS} minutes`),
-    { limit: 'Work order', value: `lives ${WORK_ORDER_BASE_DAYS} days and one more for each day it buys; at most ${MAX_BATCH_NONCES} nonces in a batch, each of at most ${MAX_NONCE_LENGTH} characters`, detail: `POST /work/submit waits up to ${VERDICT_WAIT_MS / SECOND_MS} s for the workers and then answers 202.` },
-  ];
+    configured(
+      'Registration',
+      config,
+      ({ registerBits }) =>
+        `one puzzle and one proof of work of ${registerBits} leading zero bits, within ${CHALLENGE_TTL_MS / MINUTE_MS} minutes`,
+    ),
+    {
+      limit: 'Work order',
+      value: `lives ${WORK_ORDER_BASE_DAYS} days and one more for each day it buys; at most ${MAX_BATCH_NONCES} nonces in a batch, each of at most ${MAX_NONCE_LENGTH} characters`,
+      detail: `POST /work/submit waits up to ${VERDICT_WAIT_MS / SECOND_MS} s for the workers and then answers 202.`,
+    },
+  ]
 }

@@ -1,6 +1,6 @@
-import { z } from 'zod';
-import type { Database } from '../database.ts';
-import { unixTime } from '../schema.ts';
+import { z } from 'zod'
+import type { Database } from '../database.ts'
+import { unixTime } from '../schema.ts'
 
 /** What is counted, and the collection that holds it. */
 const COUNTED = {
@@ -14,20 +14,25 @@ const COUNTED = {
   announcements: 'announcements',
   ledger_entries: 'entries',
   seals: 'seals',
-} as const;
+} as const
 
-type Counter = keyof typeof COUNTED;
-const COUNTERS = Object.keys(COUNTED) as Counter[];
-const count = z.int().min(0);
+type Counter = keyof typeof COUNTED
+const COUNTERS = Object.keys(COUNTED) as Counter[]
+const count = z.int().min(0)
 
 export const statsView = z.object({
-  counters: z.object(Object.fromEntries(COUNTERS.map((name) => [name, count.describe(`${name.replaceAll('_', ' ')} ever made`)])) as Record<Counter, typeof count>),
+  counters: z.object(
+    Object.fromEntries(COUNTERS.map((name) => [name, count.describe(`${name.replaceAll('_', ' ')} ever made`)])) as Record<
+      Counter,
+      typeof count
+    >,
+  ),
   estimated: z.literal(true).describe("read from the database's own bookkeeping: after a crash a counter can be a little off"),
   at: unixTime(),
-});
+})
 
 /** Counts whole collections from their metadata, which costs the same for ten records and for a million. */
 export async function countRecords(database: Database): Promise<z.input<typeof statsView>['counters']> {
-  const counts = await Promise.all(COUNTERS.map((name) => database.connection.collection(COUNTED[name]).estimatedDocumentCount()));
-  return Object.fromEntries(COUNTERS.map((name, index) => [name, counts[index] ?? 0])) as Record<Counter, number>;
+  const counts = await Promise.all(COUNTERS.map((name) => database.connection.collection(COUNTED[name]).estimatedDocumentCount()))
+  return Object.fromEntries(COUNTERS.map((name, index) => [name, counts[index] ?? 0])) as Record<Counter, number>
 }

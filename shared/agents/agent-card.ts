@@ -1,12 +1,12 @@
-import { z } from 'zod';
-import { claimView, type ClaimRecord } from '../claims/claim.ts';
-import type { Context } from '../context.ts';
-import { Refusal } from '../errors.ts';
-import { CARD_RECENT } from '../limits.ts';
-import { postView, type PostRecord } from '../posts/post.ts';
-import { hex } from '../schema.ts';
-import { unixSeconds } from '../time.ts';
-import { agentListing, resolutionView, type AgentRecord, type ResolutionCounts } from './agent.ts';
+import { z } from 'zod'
+import { claimView, type ClaimRecord } from '../claims/claim.ts'
+import type { Context } from '../context.ts'
+import { Refusal } from '../errors.ts'
+import { CARD_RECENT } from '../limits.ts'
+import { postView, type PostRecord } from '../posts/post.ts'
+import { hex } from '../schema.ts'
+import { unixSeconds } from '../time.ts'
+import { agentListing, resolutionView, type AgentRecord, type ResolutionCounts } from './agent.ts'
 
 export const agentCardView = agentListing.extend({
   agent: agentListing,
@@ -14,25 +14,29 @@ export const agentCardView = agentListing.extend({
   resolution_record: resolutionView,
   recent_posts: z.array(postView),
   recent_claims: z.array(claimView),
-});
+})
 
 export interface AgentCard {
-  agent: AgentRecord;
-  record: ResolutionCounts;
-  posts: PostRecord[];
-  claims: ClaimRecord[];
+  agent: AgentRecord
+  record: ResolutionCounts
+  posts: PostRecord[]
+  claims: ClaimRecord[]
 }
 
 /** Reads what an agent's card shows. @throws Refusal `no_such_agent` */
 export async function readCard(ctx: Context, agentId: string): Promise<AgentCard> {
-  const [agent, posts, claims] = await Promise.all([ctx.agents.find(agentId), ctx.posts.listByAgent(agentId, CARD_RECENT), ctx.claims.list({ agentId }, 0, CARD_RECENT)]);
-  if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.');
-  return { agent, record: await recordNow(ctx, agent), posts, claims };
+  const [agent, posts, claims] = await Promise.all([
+    ctx.agents.find(agentId),
+    ctx.posts.listByAgent(agentId, CARD_RECENT),
+    ctx.claims.list({ agentId }, 0, CARD_RECENT),
+  ])
+  if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+  return { agent, record: await recordNow(ctx, agent), posts, claims }
 }
 
 /** The stored counts, with the claims that came overdue since the last sweep moved over. */
 async function recordNow(ctx: Context, agent: AgentRecord): Promise<ResolutionCounts> {
-  const { claims, verdicts } = agent.record;
-  const late = claims.open === 0 ? 0 : await ctx.claims.countComingOverdue(agent._id, unixSeconds(ctx.now()));
-  return { claims: { ...claims, open: claims.open - late, overdue: claims.overdue + late }, verdicts };
+  const { claims, verdicts } = agent.record
+  const late = claims.open === 0 ? 0 : await ctx.claims.countComingOverdue(agent._id, unixSeconds(ctx.now()))
+  return { claims: { ...claims, open: claims.open - late, overdue: claims.overdue + late }, verdicts }
 }

@@ -1,10 +1,10 @@
-import { Schema, type Connection, type Model } from 'mongoose';
-import type { Session } from '../database.ts';
-import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts';
-import type { AgentListed, AgentRecord, Profile, ResolutionCounts } from './agent.ts';
-import type { StoredToken } from './token.ts';
+import { Schema, type Connection, type Model } from 'mongoose'
+import type { Session } from '../database.ts'
+import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
+import type { AgentListed, AgentRecord, Profile, ResolutionCounts } from './agent.ts'
+import type { StoredToken } from './token.ts'
 
-const counts = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, { type: Number, required: true }]));
+const counts = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, { type: Number, required: true }]))
 
 const agentSchema = new Schema<AgentRecord>(
   {
@@ -17,7 +17,10 @@ const agentSchema = new Schema<AgentRecord>(
     token_key: { type: String, required: true },
     token_salt: { type: String, required: true },
     token_hash: { type: String, required: true },
-    profile: new Schema({ name: String, purpose: String, capabilities: { type: [String], default: undefined }, dm_key: String }, { _id: false }),
+    profile: new Schema(
+      { name: String, purpose: String, capabilities: { type: [String], default: undefined }, dm_key: String },
+      { _id: false },
+    ),
     pass_until_ms: Number,
     first_paid_at: Number,
     referrals: new Schema(counts(['paying']), { _id: false }),
@@ -33,129 +36,151 @@ const agentSchema = new Schema<AgentRecord>(
     ...pendingField,
   },
   { collection: 'agents', strict: 'throw', versionKey: false },
-);
-agentSchema.index({ token_key: 1 }, { unique: true });
-agentSchema.index({ challenge: 1 }, { unique: true });
-agentSchema.index({ 'profile.capabilities': 1, _id: -1 }, { partialFilterExpression: { 'profile.capabilities': { $exists: true } } });
-agentSchema.index({ ref: 1 }, { partialFilterExpression: { ref: { $exists: true } } });
-agentSchema.index(...PENDING_INDEX);
+)
+agentSchema.index({ token_key: 1 }, { unique: true })
+agentSchema.index({ challenge: 1 }, { unique: true })
+agentSchema.index({ 'profile.capabilities': 1, _id: -1 }, { partialFilterExpression: { 'profile.capabilities': { $exists: true } } })
+agentSchema.index({ ref: 1 }, { partialFilterExpression: { ref: { $exists: true } } })
+agentSchema.index(...PENDING_INDEX)
 
 interface UsedChallenge {
-  _id: string;
-  expires: Date;
+  _id: string
+  expires: Date
 }
 
 const usedChallengeSchema = new Schema<UsedChallenge>(
   { _id: { type: String, required: true }, expires: { type: Date, required: true } },
   { collection: 'used_challenges', strict: 'throw', versionKey: false },
-);
-usedChallengeSchema.index({ expires: 1 }, { expireAfterSeconds: 0 });
+)
+usedChallengeSchema.index({ expires: 1 }, { expireAfterSeconds: 0 })
 
 /** What authentication needs of an agent, and what a route may know of its caller without another look. */
-export type Caller = Pick<AgentRecord, '_id' | 'token_key' | 'token_salt' | 'token_hash' | 'pass_until_ms' | 'banned_at'>;
+export type Caller = Pick<AgentRecord, '_id' | 'token_key' | 'token_salt' | 'token_hash' | 'pass_until_ms' | 'banned_at'>
 
-const CALLER_FIELDS = { token_key: 1, token_salt: 1, token_hash: 1, pass_until_ms: 1, banned_at: 1 } as const;
-const LISTED_FIELDS = { at: 1, handle: 1, banned_at: 1, profile: 1 } as const;
+const CALLER_FIELDS = { token_key: 1, token_salt: 1, token_hash: 1, pass_until_ms: 1, banned_at: 1 } as const
+const LISTED_FIELDS = { at: 1, handle: 1, banned_at: 1, profile: 1 } as const
 
-type CountChange<Name extends string> = Partial<Record<Name, number>>;
+type CountChange<Name extends string> = Partial<Record<Name, number>>
 
 export interface AgentStore {
-  insert(agent: AgentRecord, session?: Session): Promise<void>;
+  insert(agent: AgentRecord, session?: Session): Promise<void>
   /** Remembers a challenge as used. @throws a duplicate-key error where it already is */
-  burnChallenge(key: string, forgetAtMs: number): Promise<void>;
-  find(agentId: string, session?: Session): Promise<AgentRecord | undefined>;
-  exists(agentId: string): Promise<boolean>;
-  findCaller(tokenKey: string): Promise<Caller | undefined>;
-  listByCapability(capability: string | undefined, limit: number): Promise<AgentListed[]>;
+  burnChallenge(key: string, forgetAtMs: number): Promise<void>
+  find(agentId: string, session?: Session): Promise<AgentRecord | undefined>
+  exists(agentId: string): Promise<boolean>
+  findCaller(tokenKey: string): Promise<Caller | undefined>
+  listByCapability(capability: string | undefined, limit: number): Promise<AgentListed[]>
   /** @returns false where the agent's token is no longer the one expected, or the agent is banned */
-  replaceToken(agentId: string, expectedKey: string, token: StoredToken, entry: PendingEntry): Promise<boolean>;
+  replaceToken(agentId: string, expectedKey: string, token: StoredToken, entry: PendingEntry): Promise<boolean>
   /** Sets the given fields alone. @returns false where a `dm_key` is given and the present one is not the one expected */
-  updateProfile(agentId: string, fields: Profile, expectedDmKey: string | undefined, entry: PendingEntry | undefined): Promise<boolean>;
+  updateProfile(agentId: string, fields: Profile, expectedDmKey: string | undefined, entry: PendingEntry | undefined): Promise<boolean>
   /** @returns false where the pass did not end at `expectedMs` any more */
-  movePassEnd(agentId: string, expectedMs: number | undefined, untilMs: number, entries: PendingEntry[], session?: Session): Promise<boolean>;
+  movePassEnd(
+    agentId: string,
+    expectedMs: number | undefined,
+    untilMs: number,
+    entries: PendingEntry[],
+    session?: Session,
+  ): Promise<boolean>
   /** @returns false where the agent was in that state already */
-  setBanned(agentId: string, bannedAt: number | undefined, entry: PendingEntry): Promise<boolean>;
+  setBanned(agentId: string, bannedAt: number | undefined, entry: PendingEntry): Promise<boolean>
   /** One more of the agents that it referred has paid. */
-  countPayingReferral(agentId: string, session: Session): Promise<void>;
+  countPayingReferral(agentId: string, session: Session): Promise<void>
   /** Agents that name it as their referrer, counted up to `most`. */
-  countReferred(agentId: string, most: number): Promise<number>;
+  countReferred(agentId: string, most: number): Promise<number>
   /** The number of the agent's next hand-out of messages: 1, 2, … */
-  nextHandOut(agentId: string, session: Session): Promise<number>;
+  nextHandOut(agentId: string, session: Session): Promise<number>
   /** Adds to an agent's counts of claims by status and of verdicts by outcome. */
-  countClaims(agentId: string, claims: CountChange<keyof ResolutionCounts['claims']>, verdicts: CountChange<keyof ResolutionCounts['verdicts']>, session: Session): Promise<void>;
+  countClaims(
+    agentId: string,
+    claims: CountChange<keyof ResolutionCounts['claims']>,
+    verdicts: CountChange<keyof ResolutionCounts['verdicts']>,
+    session: Session,
+  ): Promise<void>
   /** Marks the first payment. @returns false where there was one before */
-  markPaid(agentId: string, at: number, session: Session): Promise<boolean>;
-  readonly models: { agents: Model<AgentRecord>; usedChallenges: Model<UsedChallenge> };
+  markPaid(agentId: string, at: number, session: Session): Promise<boolean>
+  readonly models: { agents: Model<AgentRecord>; usedChallenges: Model<UsedChallenge> }
 }
 
 export function createAgentStore(connection: Connection): AgentStore {
-  const agents = connection.model<AgentRecord>('Agent', agentSchema);
-  const usedChallenges = connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema);
-  const within = (session: Session | undefined) => (session === undefined ? {} : { session });
+  const agents = connection.model<AgentRecord>('Agent', agentSchema)
+  const usedChallenges = connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema)
+  const within = (session: Session | undefined) => (session === undefined ? {} : { session })
 
   return {
     models: { agents, usedChallenges },
     async insert(agent, session) {
-      await agents.insertMany([agent], { ...within(session), lean: true });
+      await agents.insertMany([agent], { ...within(session), lean: true })
     },
     async burnChallenge(key, forgetAtMs) {
-      await usedChallenges.insertMany([{ _id: key, expires: new Date(forgetAtMs) }], { lean: true });
+      await usedChallenges.insertMany([{ _id: key, expires: new Date(forgetAtMs) }], { lean: true })
     },
     async find(agentId, session) {
-      return (await agents.findOne({ _id: agentId }, null, within(session)).lean<AgentRecord>()) ?? undefined;
+      return (await agents.findOne({ _id: agentId }, null, within(session)).lean<AgentRecord>()) ?? undefined
     },
     async exists(agentId) {
-      return (await agents.exists({ _id: agentId })) !== null;
+      return (await agents.exists({ _id: agentId })) !== null
     },
     async findCaller(tokenKey) {
-      return (await agents.findOne({ token_key: tokenKey }, CALLER_FIELDS).lean<Caller>()) ?? undefined;
+      return (await agents.findOne({ token_key: tokenKey }, CALLER_FIELDS).lean<Caller>()) ?? undefined
     },
     async listByCapability(capability, limit) {
       // An empty list declares nothing.
-      const filter = capability === undefined ? { 'profile.capabilities.0': { $exists: true } } : { 'profile.capabilities': capability };
-      return agents.find(filter, LISTED_FIELDS).sort({ _id: -1 }).limit(limit).lean<AgentListed[]>();
+      const filter = capability === undefined ? { 'profile.capabilities.0': { $exists: true } } : { 'profile.capabilities': capability }
+      return agents.find(filter, LISTED_FIELDS).sort({ _id: -1 }).limit(limit).lean<AgentListed[]>()
     },
     async replaceToken(agentId, expectedKey, token, entry) {
-      const filter = { _id: agentId, token_key: expectedKey, banned_at: { $exists: false } };
-      return (await agents.updateOne(filter, { $set: token, $push: { pending: entry } })).matchedCount === 1;
+      const filter = { _id: agentId, token_key: expectedKey, banned_at: { $exists: false } }
+      return (await agents.updateOne(filter, { $set: token, $push: { pending: entry } })).matchedCount === 1
     },
     async updateProfile(agentId, fields, expectedDmKey, entry) {
-      const set = Object.fromEntries(Object.entries(fields).map(([name, value]) => [`profile.${name}`, value]));
-      const filter = { _id: agentId, ...(fields.dm_key === undefined ? {} : { 'profile.dm_key': expectedDmKey ?? { $exists: false } }) };
-      if (Object.keys(set).length === 0) return true;
-      return (await agents.updateOne(filter, { $set: set, ...(entry === undefined ? {} : { $push: { pending: entry } }) })).matchedCount === 1;
+      const set = Object.fromEntries(Object.entries(fields).map(([name, value]) => [`profile.${name}`, value]))
+      const filter = { _id: agentId, ...(fields.dm_key === undefined ? {} : { 'profile.dm_key': expectedDmKey ?? { $exists: false } }) }
+      if (Object.keys(set).length === 0) return true
+      return (
+        (await agents.updateOne(filter, { $set: set, ...(entry === undefined ? {} : { $push: { pending: entry } }) })).matchedCount === 1
+      )
     },
     async movePassEnd(agentId, expectedMs, untilMs, entries, session) {
-      const filter = { _id: agentId, pass_until_ms: expectedMs ?? { $exists: false } };
-      const update = { $set: { pass_until_ms: untilMs }, ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }) };
-      return (await agents.updateOne(filter, update, within(session))).matchedCount === 1;
+      const filter = { _id: agentId, pass_until_ms: expectedMs ?? { $exists: false } }
+      const update = { $set: { pass_until_ms: untilMs }, ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }) }
+      return (await agents.updateOne(filter, update, within(session))).matchedCount === 1
     },
     async setBanned(agentId, bannedAt, entry) {
-      const filter = { _id: agentId, banned_at: { $exists: bannedAt === undefined } };
-      const change = bannedAt === undefined ? { $unset: { banned_at: 1 as const } } : { $set: { banned_at: bannedAt } };
-      return (await agents.updateOne(filter, { ...change, $push: { pending: entry } })).matchedCount === 1;
+      const filter = { _id: agentId, banned_at: { $exists: bannedAt === undefined } }
+      const change = bannedAt === undefined ? { $unset: { banned_at: 1 as const } } : { $set: { banned_at: bannedAt } }
+      return (await agents.updateOne(filter, { ...change, $push: { pending: entry } })).matchedCount === 1
     },
     async countPayingReferral(agentId, session) {
-      await agents.updateOne({ _id: agentId }, { $inc: { 'referrals.paying': 1 } }, { session });
+      await agents.updateOne({ _id: agentId }, { $inc: { 'referrals.paying': 1 } }, { session })
     },
     async countReferred(agentId, most) {
-      return agents.countDocuments({ ref: agentId }).limit(most);
+      return agents.countDocuments({ ref: agentId }).limit(most)
     },
     async nextHandOut(agentId, session) {
-      const agent = await agents.findOneAndUpdate({ _id: agentId }, { $inc: { handed_out: 1 } }, { session, returnDocument: 'after', projection: { handed_out: 1 } }).lean<Pick<AgentRecord, 'handed_out'>>();
-      if (agent?.handed_out === undefined) throw new Error(`agent ${agentId} reads messages and does not exist`);
-      return agent.handed_out;
+      const agent = await agents
+        .findOneAndUpdate(
+          { _id: agentId },
+          { $inc: { handed_out: 1 } },
+          { session, returnDocument: 'after', projection: { handed_out: 1 } },
+        )
+        .lean<Pick<AgentRecord, 'handed_out'>>()
+      if (agent?.handed_out === undefined) throw new Error(`agent ${agentId} reads messages and does not exist`)
+      return agent.handed_out
     },
     async countClaims(agentId, claimChange, verdictChange, session) {
-      const change = { ...underPath('record.claims', claimChange), ...underPath('record.verdicts', verdictChange) };
-      if (Object.keys(change).length > 0) await agents.updateOne({ _id: agentId }, { $inc: change }, { session });
+      const change = { ...underPath('record.claims', claimChange), ...underPath('record.verdicts', verdictChange) }
+      if (Object.keys(change).length > 0) await agents.updateOne({ _id: agentId }, { $inc: change }, { session })
     },
     async markPaid(agentId, at, session) {
-      return (await agents.updateOne({ _id: agentId, first_paid_at: { $exists: false } }, { $set: { first_paid_at: at } }, { session })).matchedCount === 1;
+      return (
+        (await agents.updateOne({ _id: agentId, first_paid_at: { $exists: false } }, { $set: { first_paid_at: at } }, { session }))
+          .matchedCount === 1
+      )
     },
-  };
+  }
 }
 
 function underPath(path: string, change: Partial<Record<string, number>>): Record<string, number> {
-  return Object.fromEntries(Object.entries(change).flatMap(([name, by]) => (by === undefined ? [] : [[`${path}.${name}`, by]])));
+  return Object.fromEntries(Object.entries(change).flatMap(([name, by]) => (by === undefined ? [] : [[`${path}.${name}`, by]])))
 }

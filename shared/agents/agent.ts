@@ -1,79 +1,97 @@
-import { z } from 'zod';
-import { isUsablePublicKey, LOW_ORDER_KEYS } from '../crypto/x25519.ts';
-import { MAX_CAPABILITIES, MAX_CAPABILITY_LENGTH, MAX_HANDLE_LENGTH, MAX_NONCE_LENGTH, MAX_PROFILE_NAME_LENGTH, MAX_PURPOSE_LENGTH, TOKEN_PATTERN } from '../limits.ts';
-import { countView, hex, idField, idView, text, unixTime } from '../schema.ts';
-import type { Ledgered } from '../ledger/pending.ts';
+import { z } from 'zod'
+import { isUsablePublicKey, LOW_ORDER_KEYS } from '../crypto/x25519.ts'
+import {
+  MAX_CAPABILITIES,
+  MAX_CAPABILITY_LENGTH,
+  MAX_HANDLE_LENGTH,
+  MAX_NONCE_LENGTH,
+  MAX_PROFILE_NAME_LENGTH,
+  MAX_PURPOSE_LENGTH,
+  TOKEN_PATTERN,
+} from '../limits.ts'
+import { countView, hex, idField, idView, text, unixTime } from '../schema.ts'
+import type { Ledgered } from '../ledger/pending.ts'
 
 /** An agent as MongoDB holds it. Times named `*_ms` are milliseconds since the epoch, `at` and `*_at` Unix seconds. */
 export interface AgentRecord extends Ledgered {
-  _id: string;
-  at: number;
-  handle?: string;
+  _id: string
+  at: number
+  handle?: string
   /** Opens the handle's commitment in the registration entry. */
-  salt: string;
-  ref?: string;
+  salt: string
+  ref?: string
   /** The challenge that registered it, unique. */
-  challenge: string;
-  token_key: string;
-  token_salt: string;
-  token_hash: string;
-  profile?: Profile;
-  pass_until_ms?: number;
+  challenge: string
+  token_key: string
+  token_salt: string
+  token_hash: string
+  profile?: Profile
+  pass_until_ms?: number
   /** When it first paid by coin or work. */
-  first_paid_at?: number;
+  first_paid_at?: number
   /** Of the agents that it referred, those that have paid; how many registered is counted when asked for. */
-  referrals: { paying: number };
-  record: ResolutionCounts;
-  banned_at?: number;
+  referrals: { paying: number }
+  record: ResolutionCounts
+  banned_at?: number
   /** How many hand-outs of messages it has had. */
-  handed_out?: number;
+  handed_out?: number
 }
 
 export interface Profile {
-  name?: string;
-  purpose?: string;
-  capabilities?: string[];
-  dm_key?: string;
+  name?: string
+  purpose?: string
+  capabilities?: string[]
+  dm_key?: string
 }
 
 /** Counts of an agent's own claims by status and of the verdicts standing on them by outcome. */
 export interface ResolutionCounts {
-  claims: { open: number; judged: number; contested: number; overdue: number; accepted: number };
-  verdicts: { true: number; false: number; void: number };
+  claims: { open: number; judged: number; contested: number; overdue: number; accepted: number }
+  verdicts: { true: number; false: number; void: number }
 }
 
 export const noResolutions = (): ResolutionCounts => ({
   claims: { open: 0, judged: 0, contested: 0, overdue: 0, accepted: 0 },
   verdicts: { true: 0, false: 0, void: 0 },
-});
+})
 
 /** Letters, marks, numbers, punctuation, symbols and plain spaces: what shows as something in a line of text. */
-const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]*$/u;
+const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]*$/u
 
 export const handleField = text({ min: 1, max: MAX_HANDLE_LENGTH })
   .refine((value) => PRINTABLE.test(value), 'expected printable characters')
-  .meta({ pattern: PRINTABLE.source, description: 'name to show, not unique; letters, marks, numbers, punctuation, symbols and plain spaces' });
+  .meta({
+    pattern: PRINTABLE.source,
+    description: 'name to show, not unique; letters, marks, numbers, punctuation, symbols and plain spaces',
+  })
 
 export const registerBody = z.object({
   challenge_id: text({ min: 1, max: 200 }).describe('from `GET /challenge`'),
   answer: text({ max: 1_000 }).describe("the puzzle's answer; compared after trimming and lower-casing"),
-  pow: z
-    .union([z.string().max(100), z.number()], 'expected a nonce: 1 to 20 characters of 0-9 and a-z')
-    .meta({
-      override: { anyOf: [{ type: 'string', pattern: `^[0-9a-z]{1,${MAX_NONCE_LENGTH}}$` }, { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER }] },
-      description: 'nonce whose SHA-256 of prefix:nonce begins with difficulty_bits zero bits',
-      examples: ['104857'],
-    }),
+  pow: z.union([z.string().max(100), z.number()], 'expected a nonce: 1 to 20 characters of 0-9 and a-z').meta({
+    override: {
+      anyOf: [
+        { type: 'string', pattern: `^[0-9a-z]{1,${MAX_NONCE_LENGTH}}$` },
+        { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
+      ],
+    },
+    description: 'nonce whose SHA-256 of prefix:nonce begins with difficulty_bits zero bits',
+    examples: ['104857'],
+  }),
   handle: handleField.optional(),
   ref: idField('agent').optional().describe('agent_id of the referring agent'),
-});
+})
 
 export const rotateBody = z.object({
-  new_token: z.string().regex(TOKEN_PATTERN, 'expected sk_ and 48 lower-case hex characters').optional().describe('a token made and saved by the agent itself, so that a lost response loses nothing'),
-});
+  new_token: z
+    .string()
+    .regex(TOKEN_PATTERN, 'expected sk_ and 48 lower-case hex characters')
+    .optional()
+    .describe('a token made and saved by the agent itself, so that a lost response loses nothing'),
+})
 
 /** What `trim` takes off (ECMA-262, WhiteSpace and LineTerminator). */
-const BLANK = '\\t\\n\\u000b\\f\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff';
+const BLANK = '\\t\\n\\u000b\\f\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff'
 
 const capability = text({ max: 10 * MAX_CAPABILITY_LENGTH })
   .transform((value) => value.trim().toLowerCase())
@@ -82,52 +100,67 @@ const capability = text({ max: 10 * MAX_CAPABILITY_LENGTH })
     pattern: `^[${BLANK}]*[^${BLANK}\\u0000](?:[^\\u0000]{0,${MAX_CAPABILITY_LENGTH - 2}}[^${BLANK}\\u0000])?[${BLANK}]*$`,
     description: `trimmed and lower-cased; then 1 to ${MAX_CAPABILITY_LENGTH} characters`,
     examples: ['translation'],
-  });
+  })
 
 /** What the check says, for the OpenAPI document: below 2^255 - 19 as little-endian bytes, and none of the points of low order. */
-const DM_KEY_PATTERN = `^(?!(?:${LOW_ORDER_KEYS.join('|')})$)(?!(?:e[d-f]|f[0-9a-f])(?:ff){30}7f$)[0-9a-f]{62}[0-7][0-9a-f]$`;
-const dmKeyField = hex(64).refine(isUsablePublicKey, 'expected an X25519 public key in canonical form, not a point of low order').meta({ pattern: DM_KEY_PATTERN });
+const DM_KEY_PATTERN = `^(?!(?:${LOW_ORDER_KEYS.join('|')})$)(?!(?:e[d-f]|f[0-9a-f])(?:ff){30}7f$)[0-9a-f]{62}[0-7][0-9a-f]$`
+const dmKeyField = hex(64)
+  .refine(isUsablePublicKey, 'expected an X25519 public key in canonical form, not a point of low order')
+  .meta({ pattern: DM_KEY_PATTERN })
 
 export const profileBody = z.object({
-  name: text({ max: MAX_PROFILE_NAME_LENGTH }).optional().meta({ description: 'self-declared', examples: ['Rosetta'] }),
-  purpose: text({ max: MAX_PURPOSE_LENGTH }).optional().meta({ description: 'self-declared', examples: ['Translates between any two of twelve languages.'] }),
+  name: text({ max: MAX_PROFILE_NAME_LENGTH })
+    .optional()
+    .meta({ description: 'self-declared', examples: ['Rosetta'] }),
+  purpose: text({ max: MAX_PURPOSE_LENGTH })
+    .optional()
+    .meta({ description: 'self-declared', examples: ['Translates between any two of twelve languages.'] }),
   capabilities: z
     .array(capability, 'expected a list of strings')
     .max(MAX_CAPABILITIES, `expected at most ${MAX_CAPABILITIES} capabilities`)
     .transform((list) => [...new Set(list)])
     .optional(),
   dm_key: dmKeyField.optional().describe('X25519 public key to which messages for this agent are sealed'),
-});
+})
 
-export const directoryCapability = capability;
+export const directoryCapability = capability
 
-export const profileView = z.object({
-  name: z.string().nullable(),
-  purpose: z.string().nullable(),
-  capabilities: z.array(z.string()),
-  dm_key: z.string().nullable(),
-  verified: z.literal(false).describe('everything here is self-declared'),
-}).meta({ id: 'Profile' });
+export const profileView = z
+  .object({
+    name: z.string().nullable(),
+    purpose: z.string().nullable(),
+    capabilities: z.array(z.string()),
+    dm_key: z.string().nullable(),
+    verified: z.literal(false).describe('everything here is self-declared'),
+  })
+  .meta({ id: 'Profile' })
 
 export const resolutionView = z.object({
   claims: z.object({ open: z.int(), judged: z.int(), contested: z.int(), overdue: z.int(), accepted: z.int() }),
   verdicts: z.object({ true: z.int(), false: z.int(), void: z.int() }),
   verified: z.literal(false),
-});
+})
 
-export const agentListing = z.object({
+export const agentListing = z
+  .object({
+    agent_id: idView('agent'),
+    handle: z.string().nullable(),
+    registered_at: unixTime(),
+    banned: z.boolean(),
+    profile: profileView,
+    verified: z.literal(false),
+  })
+  .meta({ id: 'AgentListing' })
+
+export const registrationView = z.object({
   agent_id: idView('agent'),
+  token: z.string(),
   handle: z.string().nullable(),
-  registered_at: unixTime(),
-  banned: z.boolean(),
-  profile: profileView,
-  verified: z.literal(false),
-}).meta({ id: 'AgentListing' });
-
-export const registrationView = z.object({ agent_id: idView('agent'), token: z.string(), handle: z.string().nullable(), agent: agentListing });
-export const rotationView = z.object({ agent_id: idView('agent'), token: z.string() });
-export const ownProfileView = z.object({ agent_id: idView('agent'), profile: profileView });
-export const directoryView = z.object({ agents: z.array(agentListing), ...countView });
+  agent: agentListing,
+})
+export const rotationView = z.object({ agent_id: idView('agent'), token: z.string() })
+export const ownProfileView = z.object({ agent_id: idView('agent'), profile: profileView })
+export const directoryView = z.object({ agents: z.array(agentListing), ...countView })
 
 /** The profile with every field there, absent ones null or empty. */
 export function viewProfile(profile: Profile | undefined): z.input<typeof profileView> {
@@ -137,10 +170,10 @@ export function viewProfile(profile: Profile | undefined): z.input<typeof profil
     capabilities: profile?.capabilities ?? [],
     dm_key: profile?.dm_key ?? null,
     verified: false,
-  };
+  }
 }
 
-export type AgentListed = Pick<AgentRecord, '_id' | 'at' | 'handle' | 'banned_at' | 'profile'>;
+export type AgentListed = Pick<AgentRecord, '_id' | 'at' | 'handle' | 'banned_at' | 'profile'>
 
 export function viewAgentListing(agent: AgentListed): z.input<typeof agentListing> {
   return {
@@ -150,5 +183,5 @@ export function viewAgentListing(agent: AgentListed): z.input<typeof agentListin
     banned: agent.banned_at !== undefined,
     profile: viewProfile(agent.profile),
     verified: false,
-  };
+  }
 }

@@ -1,9 +1,9 @@
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { z } from 'zod';
-import { makePuzzle, PUZZLE_VERSION, type Puzzle } from '../crypto/puzzle.ts';
-import { CHALLENGE_TTL_MS, PREFIX_LENGTH } from '../limits.ts';
-import { hex, unixTime } from '../schema.ts';
-import { unixSeconds } from '../time.ts';
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { z } from 'zod'
+import { makePuzzle, PUZZLE_VERSION, type Puzzle } from '../crypto/puzzle.ts'
+import { CHALLENGE_TTL_MS, PREFIX_LENGTH } from '../limits.ts'
+import { hex, unixTime } from '../schema.ts'
+import { unixSeconds } from '../time.ts'
 
 /**
  * A registration challenge is stored nowhere: its id carries everything under an HMAC, and puzzle and prefix are made
@@ -17,13 +17,13 @@ import { unixSeconds } from '../time.ts';
  *   bytes 24–39 first half of HMAC-SHA-256(secret, "id" 00 bytes 0–23)
  */
 export interface Challenge {
-  challengeId: string;
+  challengeId: string
   /** Unique for each challenge; what a used one is remembered by. */
-  key: string;
-  puzzle: Puzzle;
-  prefix: string;
-  difficultyBits: number;
-  expiresAt: number;
+  key: string
+  puzzle: Puzzle
+  prefix: string
+  difficultyBits: number
+  expiresAt: number
 }
 
 export const challengeView = z.object({
@@ -31,37 +31,37 @@ export const challengeView = z.object({
   puzzle: z.object({ kind: z.string(), question: z.string(), answer_format: z.string() }),
   pow: z.object({ algorithm: z.literal('sha256'), prefix: hex(32), difficulty_bits: z.int(), preimage: z.literal('prefix:nonce') }),
   expires_at: unixTime(),
-});
+})
 
-const PURPOSE_REGISTRATION = 1;
-const BODY_BYTES = 24;
-const MAC_BYTES = 16;
-const ID_PATTERN = /^[A-Za-z0-9_-]{54}$/;
+const PURPOSE_REGISTRATION = 1
+const BODY_BYTES = 24
+const MAC_BYTES = 16
+const ID_PATTERN = /^[A-Za-z0-9_-]{54}$/
 
 /** A new challenge of `difficultyBits`, valid for 10 minutes from `nowMs`. */
 export function makeChallenge(secret: string, nowMs: number, difficultyBits: number): Challenge {
-  const body = Buffer.alloc(BODY_BYTES);
-  body.writeUInt8(PURPOSE_REGISTRATION, 0);
-  body.writeUInt8(PUZZLE_VERSION, 1);
-  body.writeUInt8(difficultyBits, 2);
-  body.writeUIntBE(unixSeconds(nowMs + CHALLENGE_TTL_MS), 3, 5);
-  randomBytes(16).copy(body, 8);
-  return derive(secret, body);
+  const body = Buffer.alloc(BODY_BYTES)
+  body.writeUInt8(PURPOSE_REGISTRATION, 0)
+  body.writeUInt8(PUZZLE_VERSION, 1)
+  body.writeUInt8(difficultyBits, 2)
+  body.writeUIntBE(unixSeconds(nowMs + CHALLENGE_TTL_MS), 3, 5)
+  randomBytes(16).copy(body, 8)
+  return derive(secret, body)
 }
 
 /** The challenge behind an id, or undefined for an id that this service did not make. Expiry is the caller's to judge. */
 export function openChallenge(secret: string, challengeId: string): Challenge | undefined {
-  if (!ID_PATTERN.test(challengeId)) return undefined;
-  const bytes = Buffer.from(challengeId, 'base64url');
-  const body = bytes.subarray(0, BODY_BYTES);
-  if (bytes.length !== BODY_BYTES + MAC_BYTES || bytes.toString('base64url') !== challengeId) return undefined;
-  if (!timingSafeEqual(bytes.subarray(BODY_BYTES), derivation(secret, 'id', body).subarray(0, MAC_BYTES))) return undefined;
-  if (body[0] !== PURPOSE_REGISTRATION || body[1] !== PUZZLE_VERSION) return undefined;
-  return derive(secret, body);
+  if (!ID_PATTERN.test(challengeId)) return undefined
+  const bytes = Buffer.from(challengeId, 'base64url')
+  const body = bytes.subarray(0, BODY_BYTES)
+  if (bytes.length !== BODY_BYTES + MAC_BYTES || bytes.toString('base64url') !== challengeId) return undefined
+  if (!timingSafeEqual(bytes.subarray(BODY_BYTES), derivation(secret, 'id', body).subarray(0, MAC_BYTES))) return undefined
+  if (body[0] !== PURPOSE_REGISTRATION || body[1] !== PUZZLE_VERSION) return undefined
+  return derive(secret, body)
 }
 
 function derive(secret: string, body: Buffer): Challenge {
-  const mac = derivation(secret, 'id', body).subarray(0, MAC_BYTES);
+  const mac = derivation(secret, 'id', body).subarray(0, MAC_BYTES)
   return {
     challengeId: Buffer.concat([body, mac]).toString('base64url'),
     key: body.subarray(8).toString('hex'),
@@ -69,10 +69,10 @@ function derive(secret: string, body: Buffer): Challenge {
     prefix: derivation(secret, 'prefix', body).toString('hex').slice(0, PREFIX_LENGTH),
     difficultyBits: body.readUInt8(2),
     expiresAt: body.readUIntBE(3, 5),
-  };
+  }
 }
 
 /** Each use of the secret has a label of its own, so that none of the derived values tells of another. */
 function derivation(secret: string, label: string, body: Buffer): Buffer {
-  return createHmac('sha256', Buffer.from(secret, 'hex')).update(`${label}\0`).update(body).digest();
+  return createHmac('sha256', Buffer.from(secret, 'hex')).update(`${label}\0`).update(body).digest()
 }

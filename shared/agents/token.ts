@@ -1,35 +1,35 @@
-import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { TOKEN_KEY_LENGTH, TOKEN_PATTERN } from '../limits.ts';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { TOKEN_KEY_LENGTH, TOKEN_PATTERN } from '../limits.ts'
 
 /** What is kept of a token: the key that finds its agent, and a salted SHA-256 of the whole token (contract, Authentication 2). */
 export interface StoredToken {
-  token_key: string;
-  token_salt: string;
-  token_hash: string;
+  token_key: string
+  token_salt: string
+  token_hash: string
 }
 
 /** A new token: `sk_` and 24 random bytes as hex. */
 export function newToken(): string {
-  return `sk_${randomBytes(24).toString('hex')}`;
+  return `sk_${randomBytes(24).toString('hex')}`
 }
 
 /** The look-up key: the token's first 16 hex characters. The rest is the secret. */
 export function tokenKey(token: string): string {
-  return token.slice(3, 3 + TOKEN_KEY_LENGTH);
+  return token.slice(3, 3 + TOKEN_KEY_LENGTH)
 }
 
 /** @throws TypeError for text that is not a token */
 export function storeToken(token: string): StoredToken {
-  if (!TOKEN_PATTERN.test(token)) throw new TypeError('"token" expected sk_ and 48 lower-case hex characters');
-  const salt = randomBytes(16).toString('hex');
-  return { token_key: tokenKey(token), token_salt: salt, token_hash: hashToken(salt, token) };
+  if (!TOKEN_PATTERN.test(token)) throw new TypeError('"token" expected sk_ and 48 lower-case hex characters')
+  const salt = randomBytes(16).toString('hex')
+  return { token_key: tokenKey(token), token_salt: salt, token_hash: hashToken(salt, token) }
 }
 
 /** Whether `token` is the stored one; takes as long whatever its first wrong character is. */
 export function isToken(token: string, stored: StoredToken): boolean {
-  return timingSafeEqual(Buffer.from(hashToken(stored.token_salt, token)), Buffer.from(stored.token_hash));
+  return timingSafeEqual(Buffer.from(hashToken(stored.token_salt, token)), Buffer.from(stored.token_hash))
 }
 
 function hashToken(salt: string, token: string): string {
-  return hash('sha256', `${salt}${token}`, 'hex');
+  return hash('sha256', `${salt}${token}`, 'hex')
 }

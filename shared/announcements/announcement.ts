@@ -1,37 +1,39 @@
-import { z } from 'zod';
-import { canonicalJson } from '../crypto/canonical-json.ts';
-import type { Ledgered } from '../ledger/pending.ts';
-import { hex, idView, unixTime } from '../schema.ts';
+import { z } from 'zod'
+import { canonicalJson } from '../crypto/canonical-json.ts'
+import type { Ledgered } from '../ledger/pending.ts'
+import { hex, idView, unixTime } from '../schema.ts'
 
 /** What the operator announces; signed by the key that signs the seals, and listed from then on. `at` in Unix seconds. */
 export interface AnnouncementRecord extends Ledgered {
-  _id: string;
-  at: number;
-  kind: string;
-  text: string;
+  _id: string
+  at: number
+  kind: string
+  text: string
   /** Opens the commitment to the text in the announcement's ledger entry. */
-  salt: string;
+  salt: string
   /** Ed25519, base64; absent until the worker that has the key has signed. */
-  signature?: string;
+  signature?: string
   /** 32 bytes as hex. */
-  pubkey?: string;
+  pubkey?: string
 }
 
-export type SignedAnnouncement = AnnouncementRecord & Required<Pick<AnnouncementRecord, 'signature' | 'pubkey'>>;
+export type SignedAnnouncement = AnnouncementRecord & Required<Pick<AnnouncementRecord, 'signature' | 'pubkey'>>
 
-export const announcementView = z.object({
-  id: idView('announcement'),
-  at: unixTime(),
-  kind: z.string(),
-  text: z.string(),
-  signature: z.string().describe('Ed25519 over the canonical JSON of at, id, kind and text; base64'),
-  pubkey: hex(64).describe('32 raw bytes'),
-  algo: z.literal('ed25519'),
-}).meta({ id: 'Announcement' });
+export const announcementView = z
+  .object({
+    id: idView('announcement'),
+    at: unixTime(),
+    kind: z.string(),
+    text: z.string(),
+    signature: z.string().describe('Ed25519 over the canonical JSON of at, id, kind and text; base64'),
+    pubkey: hex(64).describe('32 raw bytes'),
+    algo: z.literal('ed25519'),
+  })
+  .meta({ id: 'Announcement' })
 
 /** The bytes that an announcement's signature covers: the UTF-8 of the canonical JSON of its `at`, `id`, `kind` and `text`. */
 export function announcementPayload(announcement: Pick<AnnouncementRecord, '_id' | 'at' | 'kind' | 'text'>): Uint8Array {
-  return Buffer.from(canonicalJson({ at: announcement.at, id: announcement._id, kind: announcement.kind, text: announcement.text }), 'utf8');
+  return Buffer.from(canonicalJson({ at: announcement.at, id: announcement._id, kind: announcement.kind, text: announcement.text }), 'utf8')
 }
 
 export function viewAnnouncement(announcement: SignedAnnouncement): z.input<typeof announcementView> {
@@ -43,5 +45,5 @@ export function viewAnnouncement(announcement: SignedAnnouncement): z.input<type
     signature: announcement.signature,
     pubkey: announcement.pubkey,
     algo: 'ed25519',
-  };
+  }
 }

@@ -1,45 +1,45 @@
-import { z } from 'zod';
-import { MAX_EVIDENCE_LENGTH, MAX_KIND_LENGTH, MAX_STATEMENT_LENGTH } from '../limits.ts';
-import type { Ledgered } from '../ledger/pending.ts';
-import { countView, hex, idField, idView, text, unixTime } from '../schema.ts';
-import { SECOND_MS } from '../time.ts';
+import { z } from 'zod'
+import { MAX_EVIDENCE_LENGTH, MAX_KIND_LENGTH, MAX_STATEMENT_LENGTH } from '../limits.ts'
+import type { Ledgered } from '../ledger/pending.ts'
+import { countView, hex, idField, idView, text, unixTime } from '../schema.ts'
+import { SECOND_MS } from '../time.ts'
 
-export const CLAIM_STATUSES = ['open', 'judged', 'contested', 'overdue', 'accepted'] as const;
-export type ClaimStatus = (typeof CLAIM_STATUSES)[number];
-export const OUTCOMES = ['true', 'false', 'void'] as const;
-export type Outcome = (typeof OUTCOMES)[number];
+export const CLAIM_STATUSES = ['open', 'judged', 'contested', 'overdue', 'accepted'] as const
+export type ClaimStatus = (typeof CLAIM_STATUSES)[number]
+export const OUTCOMES = ['true', 'false', 'void'] as const
+export type Outcome = (typeof OUTCOMES)[number]
 /** Verdicts that stand on a claim, its author's left out. */
-export type Standing = Record<Outcome, number>;
+export type Standing = Record<Outcome, number>
 
-export const PROPOSAL = 'proposal';
+export const PROPOSAL = 'proposal'
 
 /** A falsifiable statement on record. Times are Unix seconds. */
 export interface ClaimRecord extends Ledgered {
-  _id: string;
-  agent_id: string;
-  at: number;
-  statement: string;
-  kind: string;
-  resolve_by?: number;
+  _id: string
+  agent_id: string
+  at: number
+  statement: string
+  kind: string
+  resolve_by?: number
   /** Opens the commitment to `{kind, statement}` in the claim's ledger entry. */
-  salt: string;
+  salt: string
   /** As of the last write; what holds now is statusAt(). */
-  status: ClaimStatus;
-  standing: Standing;
-  accepted_at?: number;
+  status: ClaimStatus
+  standing: Standing
+  accepted_at?: number
 }
 
 export interface VerdictRecord extends Ledgered {
-  _id: string;
-  claim_id: string;
-  agent_id: string;
-  at: number;
-  outcome: Outcome;
-  evidence?: string;
+  _id: string
+  claim_id: string
+  agent_id: string
+  at: number
+  outcome: Outcome
+  evidence?: string
   /** Opens the commitment to `{evidence}` in the verdict's ledger entry. */
-  salt: string;
-  by_author: boolean;
-  superseded: boolean;
+  salt: string
+  by_author: boolean
+  superseded: boolean
 }
 
 /**
@@ -47,75 +47,95 @@ export interface VerdictRecord extends Ledgered {
  * differ, none by the time it named, or a proposal taken up.
  */
 export function statusAt(claim: Pick<ClaimRecord, 'status' | 'standing' | 'resolve_by'>, nowSeconds: number): ClaimStatus {
-  if (claim.status === 'accepted') return 'accepted';
-  const outcomes = OUTCOMES.filter((outcome) => claim.standing[outcome] > 0).length;
-  if (outcomes > 1) return 'contested';
-  if (outcomes === 1) return 'judged';
-  return claim.resolve_by !== undefined && claim.resolve_by <= nowSeconds ? 'overdue' : 'open';
+  if (claim.status === 'accepted') return 'accepted'
+  const outcomes = OUTCOMES.filter((outcome) => claim.standing[outcome] > 0).length
+  if (outcomes > 1) return 'contested'
+  if (outcomes === 1) return 'judged'
+  return claim.resolve_by !== undefined && claim.resolve_by <= nowSeconds ? 'overdue' : 'open'
 }
 
 /** A union shows the message of the branch that came nearest, so each says what the whole expects. */
-const TIME_FORM = 'expected Unix seconds, or ISO 8601 with an offset';
+const TIME_FORM = 'expected Unix seconds, or ISO 8601 with an offset'
 /** Seconds or ISO 8601 with an offset, given back as Unix seconds. */
 const timeField = z
-  .union([z.int(TIME_FORM).min(0, TIME_FORM).max(253_402_300_799, TIME_FORM), z.iso.datetime({ offset: true, error: TIME_FORM })], TIME_FORM)
-  .transform((value) => (typeof value === 'number' ? value : Math.floor(Date.parse(value) / SECOND_MS)));
+  .union(
+    [z.int(TIME_FORM).min(0, TIME_FORM).max(253_402_300_799, TIME_FORM), z.iso.datetime({ offset: true, error: TIME_FORM })],
+    TIME_FORM,
+  )
+  .transform((value) => (typeof value === 'number' ? value : Math.floor(Date.parse(value) / SECOND_MS)))
 
 export const claimBody = z.object({
-  statement: text({ min: 1, max: MAX_STATEMENT_LENGTH }).meta({ description: 'what is claimed, so that it can turn out false', examples: ['Block 30 000 000 of the chain is mined before 1 January 2031.'] }),
+  statement: text({ min: 1, max: MAX_STATEMENT_LENGTH }).meta({
+    description: 'what is claimed, so that it can turn out false',
+    examples: ['Block 30 000 000 of the chain is mined before 1 January 2031.'],
+  }),
   kind: z
     .string()
     .regex(new RegExp(`^[a-z0-9_-]{1,${MAX_KIND_LENGTH}}$`), `expected 1 to ${MAX_KIND_LENGTH} characters of a-z, 0-9, _ and -`)
     .default('claim')
     .describe('`proposal` puts it on the list of proposals'),
-  resolve_by: timeField.optional().meta({ description: 'when it should be settled, later than now; Unix seconds or ISO 8601 with an offset', examples: [4_102_444_800, '2100-01-01T00:00:00+00:00'] }),
-});
+  resolve_by: timeField
+    .optional()
+    .meta({
+      description: 'when it should be settled, later than now; Unix seconds or ISO 8601 with an offset',
+      examples: [4_102_444_800, '2100-01-01T00:00:00+00:00'],
+    }),
+})
 
 export const resolveBody = z.object({
   claim_id: idField('claim'),
   outcome: z.enum(OUTCOMES, `expected one of ${OUTCOMES.join(', ')}`),
-  evidence: text({ max: MAX_EVIDENCE_LENGTH }).optional().meta({ description: 'why, for whoever reads the verdict', examples: ['The block explorer shows it.'] }),
-});
+  evidence: text({ max: MAX_EVIDENCE_LENGTH })
+    .optional()
+    .meta({ description: 'why, for whoever reads the verdict', examples: ['The block explorer shows it.'] }),
+})
 
-export const claimView = z.object({
-  id: idView('claim'),
-  agent_id: idView('agent'),
-  at: unixTime(),
-  statement: z.string(),
-  kind: z.string(),
-  resolve_by: unixTime().nullable(),
-  status: z.enum(CLAIM_STATUSES).describe('what is on record, not what is true'),
-  standing: z.object({ true: z.int(), false: z.int(), void: z.int() }).describe("standing verdicts by outcome, the author's left out"),
-  salt: hex(64),
-  verified: z.literal(false),
-}).meta({ id: 'Claim' });
+export const claimView = z
+  .object({
+    id: idView('claim'),
+    agent_id: idView('agent'),
+    at: unixTime(),
+    statement: z.string(),
+    kind: z.string(),
+    resolve_by: unixTime().nullable(),
+    status: z.enum(CLAIM_STATUSES).describe('what is on record, not what is true'),
+    standing: z.object({ true: z.int(), false: z.int(), void: z.int() }).describe("standing verdicts by outcome, the author's left out"),
+    salt: hex(64),
+    verified: z.literal(false),
+  })
+  .meta({ id: 'Claim' })
 
-export const verdictView = z.object({
-  id: idView('verdict'),
-  claim_id: idView('claim'),
-  agent_id: idView('agent'),
-  at: unixTime(),
-  outcome: z.enum(OUTCOMES),
-  evidence: z.string().nullable(),
-  by_author: z.boolean(),
-  superseded: z.boolean(),
-  salt: hex(64),
-  verified: z.literal(false),
-}).meta({ id: 'Verdict' });
+export const verdictView = z
+  .object({
+    id: idView('verdict'),
+    claim_id: idView('claim'),
+    agent_id: idView('agent'),
+    at: unixTime(),
+    outcome: z.enum(OUTCOMES),
+    evidence: z.string().nullable(),
+    by_author: z.boolean(),
+    superseded: z.boolean(),
+    salt: hex(64),
+    verified: z.literal(false),
+  })
+  .meta({ id: 'Verdict' })
 
-export const madeClaimView = z.object({ id: idView('claim'), claim: claimView });
-export const claimListView = z.object({ claims: z.array(claimView), ...countView });
+export const madeClaimView = z.object({ id: idView('claim'), claim: claimView })
+export const claimListView = z.object({ claims: z.array(claimView), ...countView })
 export const judgedClaimView = z.object({
   claim: claimView.extend({ verdicts: z.array(verdictView) }),
   ...countView,
   more: z.boolean().describe('true where the claim has older verdicts'),
-});
-export const recordedVerdictView = z.object({ verdict: verdictView, claim: claimView });
-export const proposalListView = z.object({ proposals: z.array(claimView.extend({ endorsements: z.int().describe('standing verdicts `true` by other agents') })), ...countView });
+})
+export const recordedVerdictView = z.object({ verdict: verdictView, claim: claimView })
+export const proposalListView = z.object({
+  proposals: z.array(claimView.extend({ endorsements: z.int().describe('standing verdicts `true` by other agents') })),
+  ...countView,
+})
 
 /** What the ledger commits to for a claim. */
 export function claimContent(claim: Pick<ClaimRecord, 'kind' | 'statement'>) {
-  return { kind: claim.kind, statement: claim.statement };
+  return { kind: claim.kind, statement: claim.statement }
 }
 
 export function viewClaim(claim: ClaimRecord, nowSeconds: number): z.input<typeof claimView> {
@@ -130,7 +150,7 @@ export function viewClaim(claim: ClaimRecord, nowSeconds: number): z.input<typeo
     standing: { true: claim.standing.true, false: claim.standing.false, void: claim.standing.void },
     salt: claim.salt,
     verified: false,
-  };
+  }
 }
 
 export function viewVerdict(verdict: VerdictRecord): z.input<typeof verdictView> {
@@ -145,5 +165,5 @@ export function viewVerdict(verdict: VerdictRecord): z.input<typeof verdictView>
     superseded: verdict.superseded,
     salt: verdict.salt,
     verified: false,
-  };
+  }
 }

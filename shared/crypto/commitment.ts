@@ -29,6 +29,7 @@ export function commit(salt: Uint8Array, content: JsonValue): string {
  * @throws TypeError as commit() does, or for a commitment of another form: that is a malformed record, not a wrong opening
  */
 export function verifyCommitment(commitment: string, salt: Uint8Array, content: JsonValue): boolean {
-  if (!HEX_HASH.test(commitment)) throw new TypeError(`"commitment" expected 64 lower-case hex characters, got ${JSON.stringify(commitment)}`)
+  if (!HEX_HASH.test(commitment))
+    throw new TypeError(`"commitment" expected 64 lower-case hex characters, got ${JSON.stringify(commitment)}`)
   return commit(salt, content) === commitment
 }

@@ -55,7 +55,8 @@ export function leafHash(entry: object): string {
 /** The leaves of `entries` side by side, 32 bytes each, as buildTree() and merkleRoot() take them. */
 export function hashLeaves(entries: readonly object[]): Buffer {
   const leaves = Buffer.allocUnsafe(entries.length * HASH_BYTES)
-  for (let index = 0; index < entries.length; index++) leaves.write(hash('sha256', leafPreimage(entries[index] as object), 'binary'), index * HASH_BYTES, 'latin1')
+  for (let index = 0; index < entries.length; index++)
+    leaves.write(hash('sha256', leafPreimage(entries[index] as object), 'binary'), index * HASH_BYTES, 'latin1')
   return leaves
 }
 
@@ -104,7 +105,8 @@ function hashPairs(level: Buffer, above: Buffer): void {
 
 function flatHashes(leaves: Uint8Array, count: number): Buffer {
   if (!(leaves instanceof Uint8Array)) throw new TypeError(`"leaves" expected a Uint8Array, got ${typeof leaves}`)
-  if (!Number.isSafeInteger(count) || count < 1) throw new TypeError(`"count" expected at least one whole leaf of ${HASH_BYTES} bytes, got ${count}`)
+  if (!Number.isSafeInteger(count) || count < 1)
+    throw new TypeError(`"count" expected at least one whole leaf of ${HASH_BYTES} bytes, got ${count}`)
   if (leaves.length < count * HASH_BYTES) throw new TypeError(`"leaves" expected ${count * HASH_BYTES} bytes, got ${leaves.length}`)
   return Buffer.from(leaves.buffer, leaves.byteOffset, count * HASH_BYTES)
 }
@@ -138,7 +140,8 @@ export function foldPath(leaf: string, path: readonly PathStep[]): string {
   let running = leaf
   for (const [step, { hash: sibling, side }] of path.entries()) {
     assertHexHash(`path[${step}].hash`, sibling)
-    if (side !== 'left' && side !== 'right') throw new TypeError(`"path[${step}].side" expected "left" or "right", got ${JSON.stringify(side)}`)
+    if (side !== 'left' && side !== 'right')
+      throw new TypeError(`"path[${step}].side" expected "left" or "right", got ${JSON.stringify(side)}`)
     running = hash('sha256', Buffer.from(side === 'left' ? sibling + running : running + sibling, 'hex'), 'hex')
   }
   return running
@@ -171,7 +174,13 @@ export function pathShape(count: number, index: number): Side[] {
  * @returns `malformed_proof` where a part has the wrong form, `path_shape` for the wrong number of steps, `wrong_side`
  *   for a sibling on the wrong side, `wrong_root` where the path leads elsewhere. Doesn't throw.
  */
-export function verifyInclusion(proof: { leaf: string; path: readonly PathStep[]; root: string; index: number; count: number }): InclusionVerdict {
+export function verifyInclusion(proof: {
+  leaf: string
+  path: readonly PathStep[]
+  root: string
+  index: number
+  count: number
+}): InclusionVerdict {
   const { leaf, path, root, index, count } = proof
   if (!Array.isArray(path)) return fault('malformed_proof', '"path" is not a list')
   let shape: Side[]
@@ -183,7 +192,8 @@ export function verifyInclusion(proof: { leaf: string; path: readonly PathStep[]
   } catch (error) {
     return fault('malformed_proof', error instanceof Error ? error.message : String(error))
   }
-  if (path.length !== shape.length) return fault('path_shape', `index ${index} of ${count} takes ${shape.length} steps, the path has ${path.length}`)
+  if (path.length !== shape.length)
+    return fault('path_shape', `index ${index} of ${count} takes ${shape.length} steps, the path has ${path.length}`)
   for (const [step, side] of shape.entries()) {
     if (path[step]?.side !== side) return fault('wrong_side', `index ${index} of ${count} has its sibling on the ${side} at step ${step}`)
   }
@@ -239,14 +249,19 @@ export function tilesForProof(count: number, index: number): TileAddress[] {
  * @param readTile gives a tile's hashes side by side, exactly `width` of 32 bytes each
  * @throws RangeError for an index outside the tree, TypeError for a missing tile or one of another size
  */
-export function inclusionPathFromTiles(count: number, index: number, readTile: (address: TileAddress) => Uint8Array | undefined): PathStep[] {
+export function inclusionPathFromTiles(
+  count: number,
+  index: number,
+  readTile: (address: TileAddress) => Uint8Array | undefined,
+): PathStep[] {
   const path: PathStep[] = []
   let position = index
   for (const address of tilesForProof(count, index)) {
     const hashes = readTile(address)
     const place = `tile ${address.level}/${address.index}`
     if (hashes === undefined) throw new TypeError(`${place} is missing`)
-    if (hashes.length !== address.width * HASH_BYTES) throw new TypeError(`${place} expected ${address.width * HASH_BYTES} bytes, got ${hashes.length}`)
+    if (hashes.length !== address.width * HASH_BYTES)
+      throw new TypeError(`${place} expected ${address.width * HASH_BYTES} bytes, got ${hashes.length}`)
     path.push(...inclusionPath(buildTree(hashes), position % TILE_WIDTH))
     position = Math.floor(position / TILE_WIDTH)
   }
@@ -265,9 +280,11 @@ function hexAt(level: Uint8Array, index: number): string {
 
 function assertIndex(index: number, count: number): void {
   if (!Number.isSafeInteger(count) || count < 1) throw new RangeError(`"count" expected a whole number from 1, got ${count}`)
-  if (!Number.isSafeInteger(index) || index < 0 || index >= count) throw new RangeError(`"index" expected a whole number from 0 to ${count - 1}, got ${index}`)
+  if (!Number.isSafeInteger(index) || index < 0 || index >= count)
+    throw new RangeError(`"index" expected a whole number from 0 to ${count - 1}, got ${index}`)
 }
 
 function assertHexHash(name: string, value: unknown): void {
-  if (typeof value !== 'string' || !HEX_HASH.test(value)) throw new TypeError(`"${name}" expected 64 lower-case hex characters, got ${JSON.stringify(value)}`)
+  if (typeof value !== 'string' || !HEX_HASH.test(value))
+    throw new TypeError(`"${name}" expected 64 lower-case hex characters, got ${JSON.stringify(value)}`)
 }

@@ -24,7 +24,8 @@ export type SealSignature = {
 }
 
 /** A seal as `GET /seal` lists it. */
-export type Seal = SealFields & ((SealSignature & { readonly signed: true }) | ({ readonly [K in keyof SealSignature]: null } & { readonly signed: false }))
+export type Seal = SealFields &
+  ((SealSignature & { readonly signed: true }) | ({ readonly [K in keyof SealSignature]: null } & { readonly signed: false }))
 
 /** Why a chain of seals doesn't hold; the words are the same in every verifier. */
 export type SealFault =
@@ -51,10 +52,12 @@ const WHOLE_FIELDS = ['seq', 'at', 'count', 'from_id', 'to_id'] as const
  */
 export function sealPayload(seal: SealFields): string {
   for (const field of WHOLE_FIELDS) {
-    if (!Number.isSafeInteger(seal[field]) || seal[field] < 0) throw new TypeError(`"${field}" expected a whole number from 0, got ${JSON.stringify(seal[field])}`)
+    if (!Number.isSafeInteger(seal[field]) || seal[field] < 0)
+      throw new TypeError(`"${field}" expected a whole number from 0, got ${JSON.stringify(seal[field])}`)
   }
   if (!isHexHash(seal.root)) throw new TypeError(`"root" expected 64 lower-case hex characters, got ${JSON.stringify(seal.root)}`)
-  if (seal.prev_root !== null && !isHexHash(seal.prev_root)) throw new TypeError(`"prev_root" expected 64 lower-case hex characters or null, got ${JSON.stringify(seal.prev_root)}`)
+  if (seal.prev_root !== null && !isHexHash(seal.prev_root))
+    throw new TypeError(`"prev_root" expected 64 lower-case hex characters or null, got ${JSON.stringify(seal.prev_root)}`)
   const { at, count, from_id, prev_root, root, seq, to_id } = seal
   return canonicalJson({ at, count, from_id, prev_root, root, seq, to_id })
 }
@@ -72,7 +75,8 @@ export function sealPayloadHash(seal: SealFields): string {
  * @param signedAt Unix seconds, not before the seal's `at`
  */
 export function signSeal(seal: SealFields, secretKey: Uint8Array, signedAt: number): SealSignature {
-  if (!Number.isSafeInteger(signedAt) || signedAt < seal.at) throw new TypeError(`"signedAt" expected a whole number from the seal's at ${seal.at}, got ${signedAt}`)
+  if (!Number.isSafeInteger(signedAt) || signedAt < seal.at)
+    throw new TypeError(`"signedAt" expected a whole number from the seal's at ${seal.at}, got ${signedAt}`)
   const signature = ed25519Sign(Buffer.from(sealPayload(seal), 'utf8'), secretKey)
   return { signature: signatureToBase64(signature), pubkey: keyToHex(ed25519PublicKey(secretKey)), algo: SEAL_ALGO, signed_at: signedAt }
 }
@@ -88,7 +92,8 @@ export function verifySealSignature(seal: SealFields & SealSignature): SealVerdi
   try {
     payload = sealPayload(seal)
     if (seal.algo !== SEAL_ALGO) throw new TypeError(`"algo" expected "${SEAL_ALGO}", got ${JSON.stringify(seal.algo)}`)
-    if (!Number.isSafeInteger(seal.signed_at)) throw new TypeError(`"signed_at" expected a whole number, got ${JSON.stringify(seal.signed_at)}`)
+    if (!Number.isSafeInteger(seal.signed_at))
+      throw new TypeError(`"signed_at" expected a whole number, got ${JSON.stringify(seal.signed_at)}`)
     signature = signatureFromBase64(seal.signature)
     pubkey = keyFromHex(seal.pubkey)
   } catch (error) {
@@ -96,7 +101,8 @@ export function verifySealSignature(seal: SealFields & SealSignature): SealVerdi
   }
   if (seal.signed_at < seal.at) return refuse('signed_before_made', `signed at ${seal.signed_at}, before it was made at ${seal.at}`)
   if (isSmallOrderKey(pubkey)) return refuse('weak_key', `anyone can sign for the key ${seal.pubkey}`)
-  if (!ed25519Verify(signature, Buffer.from(payload, 'utf8'), pubkey)) return refuse('bad_signature', `the signature is not that of ${seal.pubkey} over this payload`)
+  if (!ed25519Verify(signature, Buffer.from(payload, 'utf8'), pubkey))
+    return refuse('bad_signature', `the signature is not that of ${seal.pubkey} over this payload`)
   return { ok: true }
 }
 
@@ -115,9 +121,11 @@ export function verifySealFollows(previous: SealFields | null, seal: SealFields)
   const prevRoot = previous === null ? null : previous.root
   if (seal.seq !== seq) return refuse('seq_gap', `seq ${seq} was due, not ${seal.seq}`)
   if (seal.from_id !== fromId) return refuse('range_gap', `from_id ${fromId} was due, not ${seal.from_id}`)
-  if (seal.count < 1 || seal.count !== seal.to_id - seal.from_id + 1) return refuse('wrong_count', `count is ${seal.count} for the entries ${seal.from_id} to ${seal.to_id}`)
+  if (seal.count < 1 || seal.count !== seal.to_id - seal.from_id + 1)
+    return refuse('wrong_count', `count is ${seal.count} for the entries ${seal.from_id} to ${seal.to_id}`)
   if (seal.prev_root !== prevRoot) return refuse('wrong_prev_root', `prev_root is ${seal.prev_root}, the previous root is ${prevRoot}`)
-  if (previous !== null && seal.at < previous.at) return refuse('at_goes_back', `at ${seal.at} is before the previous seal's ${previous.at}`)
+  if (previous !== null && seal.at < previous.at)
+    return refuse('at_goes_back', `at ${seal.at} is before the previous seal's ${previous.at}`)
   return { ok: true }
 }
 

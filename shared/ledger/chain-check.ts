@@ -1,15 +1,15 @@
-import type { Context } from '../context.ts';
-import { verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts';
-import { unixSeconds } from '../time.ts';
-import { viewEntry } from './entry.ts';
-import { createEntryTree } from './entry-tree.ts';
-import { sealFields, sealSignature, type SealRecord } from './seal.ts';
-import type { ChainStatus } from './seal-store.ts';
+import type { Context } from '../context.ts'
+import { verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
+import { unixSeconds } from '../time.ts'
+import { viewEntry } from './entry.ts'
+import { createEntryTree } from './entry-tree.ts'
+import { sealFields, sealSignature, type SealRecord } from './seal.ts'
+import type { ChainStatus } from './seal-store.ts'
 
-type ChainContext = Pick<Context, 'entries' | 'seals'>;
+type ChainContext = Pick<Context, 'entries' | 'seals'>
 
 /** Seals read at once. */
-const PAGE_SEALS = 500;
+const PAGE_SEALS = 500
 
 /**
  * Verifies the seals that came since the last time, and the signatures that came late, and stores how the chain stands.
@@ -19,100 +19,108 @@ const PAGE_SEALS = 500;
  */
 export async function extendChain(ctx: ChainContext, known?: { seq: number; root: string }): Promise<ChainStatus> {
   for (;;) {
-    const before = await ctx.seals.readStatus();
-    if (!before.intact) return before;
-    const after = await verifyOn(ctx, before, known);
-    if (after === before || (await ctx.seals.writeStatus(after))) return after;
+    const before = await ctx.seals.readStatus()
+    if (!before.intact) return before
+    const after = await verifyOn(ctx, before, known)
+    if (after === before || (await ctx.seals.writeStatus(after))) return after
   }
 }
 
 /** Verifies every seal from the first on, with all entries read again, and stores what it found. */
 export async function walkChain(ctx: ChainContext & Pick<Context, 'now'>): Promise<ChainStatus> {
-  const walked = await verifyOn(ctx, { revision: 0, seq: 0, open: [], intact: true }, undefined);
+  const walked = await verifyOn(ctx, { revision: 0, seq: 0, open: [], intact: true }, undefined)
   for (;;) {
     // Seals may have come meanwhile, and another process may have stored its part of them: ours counts, since it began at the first.
-    const { revision } = await ctx.seals.readStatus();
-    const after = { ...walked, revision, walked_at: unixSeconds(ctx.now()) };
-    if (await ctx.seals.writeStatus(after)) return after.intact ? extendChain(ctx) : after;
+    const { revision } = await ctx.seals.readStatus()
+    const after = { ...walked, revision, walked_at: unixSeconds(ctx.now()) }
+    if (await ctx.seals.writeStatus(after)) return after.intact ? extendChain(ctx) : after
   }
 }
 
 /** What doesn't hold of links and signatures of the first seals after `seq`; their roots are not looked at. */
 export async function findTailFault(ctx: Pick<Context, 'seals'>, seq: number, limit: number): Promise<string | undefined> {
-  let previous = seq === 0 ? undefined : await ctx.seals.find(seq);
+  let previous = seq === 0 ? undefined : await ctx.seals.find(seq)
   for (const seal of await ctx.seals.listAfter(seq, limit)) {
-    const fault = findLinkFault(previous, seal) ?? findSignatureFault(seal);
-    if (fault !== undefined) return fault;
-    previous = seal;
+    const fault = findLinkFault(previous, seal) ?? findSignatureFault(seal)
+    if (fault !== undefined) return fault
+    previous = seal
   }
-  return undefined;
+  return undefined
 }
 
 /** @returns `status` itself where there is nothing new */
 async function verifyOn(ctx: ChainContext, status: ChainStatus, known: { seq: number; root: string } | undefined): Promise<ChainStatus> {
-  const signatures = await verifyLateSignatures(ctx, status.open);
-  const { open } = signatures;
-  let { fault } = signatures;
-  let { seq } = status;
-  let previous = seq === 0 ? undefined : await ctx.seals.find(seq);
-  if (seq > 0 && previous === undefined) fault ??= `seal ${seq} is gone`;
-  for (let page = await ctx.seals.listAfter(seq, PAGE_SEALS); page.length > 0 && fault === undefined; page = await ctx.seals.listAfter(seq, PAGE_SEALS)) {
+  const signatures = await verifyLateSignatures(ctx, status.open)
+  const { open } = signatures
+  let { fault } = signatures
+  let { seq } = status
+  let previous = seq === 0 ? undefined : await ctx.seals.find(seq)
+  if (seq > 0 && previous === undefined) fault ??= `seal ${seq} is gone`
+  for (
+    let page = await ctx.seals.listAfter(seq, PAGE_SEALS);
+    page.length > 0 && fault === undefined;
+    page = await ctx.seals.listAfter(seq, PAGE_SEALS)
+  ) {
     for (const seal of page) {
-      fault = findLinkFault(previous, seal) ?? findSignatureFault(seal) ?? (await findRootFault(ctx, seal, known));
-      if (fault !== undefined) break;
-      if (!seal.signed) open.push(seal._id);
-      previous = seal;
-      seq = seal._id;
+      fault = findLinkFault(previous, seal) ?? findSignatureFault(seal) ?? (await findRootFault(ctx, seal, known))
+      if (fault !== undefined) break
+      if (!seal.signed) open.push(seal._id)
+      previous = seal
+      seq = seal._id
     }
   }
-  if (fault === undefined && seq === status.seq && open.length === status.open.length) return status;
-  return { ...status, seq, open, intact: fault === undefined, ...(fault === undefined ? {} : { fault }) };
+  if (fault === undefined && seq === status.seq && open.length === status.open.length) return status
+  return { ...status, seq, open, intact: fault === undefined, ...(fault === undefined ? {} : { fault }) }
 }
 
 /** Signatures that came since their seals were verified without one. A seal that is gone is found by the walk. */
 async function verifyLateSignatures(ctx: ChainContext, open: readonly number[]): Promise<{ open: number[]; fault: string | undefined }> {
-  const last = open.at(-1);
-  const late = new Set<number>();
-  let from = open[0];
+  const last = open.at(-1)
+  const late = new Set<number>()
+  let from = open[0]
   while (from !== undefined && last !== undefined) {
-    const page = await ctx.seals.listSigned(from, last, PAGE_SEALS);
+    const page = await ctx.seals.listSigned(from, last, PAGE_SEALS)
     for (const seal of page) {
-      const fault = findSignatureFault(seal);
-      if (fault !== undefined) return { open: [...open], fault };
-      late.add(seal._id);
+      const fault = findSignatureFault(seal)
+      if (fault !== undefined) return { open: [...open], fault }
+      late.add(seal._id)
     }
-    const end = page.at(-1)?._id;
-    from = page.length < PAGE_SEALS || end === undefined ? undefined : end + 1;
+    const end = page.at(-1)?._id
+    from = page.length < PAGE_SEALS || end === undefined ? undefined : end + 1
   }
-  return { open: open.filter((seq) => !late.has(seq)), fault: undefined };
+  return { open: open.filter((seq) => !late.has(seq)), fault: undefined }
 }
 
 function findLinkFault(previous: SealRecord | undefined, seal: SealRecord): string | undefined {
-  const verdict = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal));
-  return verdict.ok ? undefined : `seal ${seal._id}: ${verdict.message}`;
+  const verdict = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal))
+  return verdict.ok ? undefined : `seal ${seal._id}: ${verdict.message}`
 }
 
 function findSignatureFault(seal: SealRecord): string | undefined {
-  if (!seal.signed) return seal.signature === undefined ? undefined : `seal ${seal._id} says that it is not signed and has a signature`;
-  let verdict;
+  if (!seal.signed) return seal.signature === undefined ? undefined : `seal ${seal._id} says that it is not signed and has a signature`
+  let verdict
   try {
-    verdict = verifySealSignature({ ...sealFields(seal), ...sealSignature(seal) });
+    verdict = verifySealSignature({ ...sealFields(seal), ...sealSignature(seal) })
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return error instanceof Error ? error.message : String(error)
   }
-  return verdict.ok ? undefined : `seal ${seal._id}: ${verdict.message}`;
+  return verdict.ok ? undefined : `seal ${seal._id}: ${verdict.message}`
 }
 
-async function findRootFault(ctx: ChainContext, seal: SealRecord, known: { seq: number; root: string } | undefined): Promise<string | undefined> {
-  const wrong = (root: string) => `seal ${seal._id}: the root of its stored entries is ${root}, not ${seal.root}`;
-  if (known?.seq === seal._id) return known.root === seal.root ? undefined : wrong(known.root);
-  const tree = createEntryTree();
-  let due = seal.from_id;
+async function findRootFault(
+  ctx: ChainContext,
+  seal: SealRecord,
+  known: { seq: number; root: string } | undefined,
+): Promise<string | undefined> {
+  const wrong = (root: string) => `seal ${seal._id}: the root of its stored entries is ${root}, not ${seal.root}`
+  if (known?.seq === seal._id) return known.root === seal.root ? undefined : wrong(known.root)
+  const tree = createEntryTree()
+  let due = seal.from_id
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id)) {
-    for (const entry of page) if (entry._id !== due++) return `entry ${due - 1} is missing from the ledger`;
-    tree.add(page.map(viewEntry));
+    for (const entry of page) if (entry._id !== due++) return `entry ${due - 1} is missing from the ledger`
+    tree.add(page.map(viewEntry))
   }
-  if (tree.count !== seal.count) return `entry ${due} is missing from the ledger`;
-  const { root } = tree.finish();
-  return root === seal.root ? undefined : wrong(root);
+  if (tree.count !== seal.count) return `entry ${due} is missing from the ledger`
+  const { root } = tree.finish()
+  return root === seal.root ? undefined : wrong(root)
 }

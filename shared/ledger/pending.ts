@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto';
-import { Schema } from 'mongoose';
-import type { JsonValue } from '../crypto/canonical-json.ts';
-import { SALT_BYTES } from '../crypto/commitment.ts';
+import { randomBytes } from 'node:crypto'
+import { Schema } from 'mongoose'
+import type { JsonValue } from '../crypto/canonical-json.ts'
+import { SALT_BYTES } from '../crypto/commitment.ts'
 
 /**
  * Terms.
@@ -27,22 +27,22 @@ export const ENTRY_KINDS = [
   'unban',
   'solvency',
   'seal_adoption',
-] as const;
+] as const
 
-export type EntryKind = (typeof ENTRY_KINDS)[number];
+export type EntryKind = (typeof ENTRY_KINDS)[number]
 
 export interface PendingEntry {
-  source: string;
+  source: string
   /** Unix seconds. */
-  at: number;
-  kind: EntryKind;
+  at: number
+  kind: EntryKind
   /** Ids, numbers, times and commitments; never free text, a handle, an address or a coin transaction in the clear. */
-  data: { readonly [key: string]: JsonValue };
+  data: { readonly [key: string]: JsonValue }
 }
 
 /** What every ledgered record carries beside its own fields. */
 export interface Ledgered {
-  pending?: PendingEntry[];
+  pending?: PendingEntry[]
 }
 
 const pendingEntrySchema = new Schema(
@@ -53,20 +53,20 @@ const pendingEntrySchema = new Schema(
     data: { type: Schema.Types.Mixed, required: true },
   },
   { _id: false, strict: 'throw', versionKey: false },
-);
+)
 
 /** The field for a ledgered record's schema. */
-export const pendingField = { pending: { type: [pendingEntrySchema], default: undefined } } as const;
+export const pendingField = { pending: { type: [pendingEntrySchema], default: undefined } } as const
 
 /** Finds the documents that have a pending entry without touching the others; the index is empty when nothing waits. */
-export const PENDING_INDEX = [{ 'pending.source': 1 }, { partialFilterExpression: { 'pending.source': { $exists: true } } }] as const;
+export const PENDING_INDEX = [{ 'pending.source': 1 }, { partialFilterExpression: { 'pending.source': { $exists: true } } }] as const
 
 /** True for a collection whose records carry pending entries: those that the sequencer reads. */
 export function isLedgered(schema: Schema): boolean {
-  return schema.path('pending') !== undefined;
+  return schema.path('pending') !== undefined
 }
 
 /** A fresh salt for a commitment, as hex: 32 random bytes. */
 export function newSalt(): string {
-  return randomBytes(SALT_BYTES).toString('hex');
+  return randomBytes(SALT_BYTES).toString('hex')
 }

@@ -1,22 +1,22 @@
-import { z } from 'zod';
-import type { Context } from '../context.ts';
-import { inclusionPathFromTiles, leafHash, tilesForProof, verifyInclusion, type PathStep } from '../crypto/merkle.ts';
-import type { LedgerEntry } from '../crypto/receipt.ts';
-import { Refusal } from '../errors.ts';
-import { hex } from '../schema.ts';
-import { entryView, viewEntry } from './entry.ts';
-import type { SealRecord } from './seal.ts';
+import { z } from 'zod'
+import type { Context } from '../context.ts'
+import { inclusionPathFromTiles, leafHash, tilesForProof, verifyInclusion, type PathStep } from '../crypto/merkle.ts'
+import type { LedgerEntry } from '../crypto/receipt.ts'
+import { Refusal } from '../errors.ts'
+import { hex } from '../schema.ts'
+import { entryView, viewEntry } from './entry.ts'
+import type { SealRecord } from './seal.ts'
 
 export interface SealProof {
-  leaf: string;
-  path: PathStep[];
-  root: string;
-  entry: LedgerEntry;
-  seq: number;
-  index: number;
+  leaf: string
+  path: PathStep[]
+  root: string
+  entry: LedgerEntry
+  seq: number
+  index: number
 }
 
-export const pathView = z.array(z.object({ hash: hex(64), side: z.enum(['left', 'right']).describe('the side on which this hash stands') }));
+export const pathView = z.array(z.object({ hash: hex(64), side: z.enum(['left', 'right']).describe('the side on which this hash stands') }))
 
 export const proofView = z.object({
   leaf: hex(64).describe('SHA-256 of the byte 00 and the canonical JSON of the entry'),
@@ -25,7 +25,7 @@ export const proofView = z.object({
   entry: entryView,
   seq: z.int().min(1),
   index: z.int().min(0).describe('place of the entry under its seal, from 0'),
-});
+})
 
 /**
  * The proof that an entry stands under a seal, from the seal, the entry and at most 3 tiles of 8 KiB for up to 2^24
@@ -34,23 +34,30 @@ export const proofView = z.object({
  * @param index place under the seal, from 0
  * @throws Refusal `no_such_seal`, `no_such_index`
  */
-export async function readProof(ctx: Pick<Context, 'entries' | 'seals'>, seq: number, index: number): Promise<{ seal: SealRecord; proof: SealProof }> {
-  const seal = await ctx.seals.find(seq);
-  if (seal === undefined) throw new Refusal('no_such_seal', `There is no seal ${seq}; GET /seal lists them.`, { field: 'seq' });
-  if (index >= seal.count) throw new Refusal('no_such_index', `Seal ${seq} covers ${seal.count} entries; expected an index from 0 to ${seal.count - 1}.`, { field: 'index' });
-  return { seal, proof: await proveEntry(ctx, seal, index) };
+export async function readProof(
+  ctx: Pick<Context, 'entries' | 'seals'>,
+  seq: number,
+  index: number,
+): Promise<{ seal: SealRecord; proof: SealProof }> {
+  const seal = await ctx.seals.find(seq)
+  if (seal === undefined) throw new Refusal('no_such_seal', `There is no seal ${seq}; GET /seal lists them.`, { field: 'seq' })
+  if (index >= seal.count)
+    throw new Refusal('no_such_index', `Seal ${seq} covers ${seal.count} entries; expected an index from 0 to ${seal.count - 1}.`, {
+      field: 'index',
+    })
+  return { seal, proof: await proveEntry(ctx, seal, index) }
 }
 
 /** The proof of one entry under a seal that is at hand. */
 export async function proveEntry(ctx: Pick<Context, 'entries' | 'seals'>, seal: SealRecord, index: number): Promise<SealProof> {
-  const { _id: seq, count, root, from_id: fromId } = seal;
-  const addresses = tilesForProof(count, index);
-  const [stored, tiles] = await Promise.all([ctx.entries.find(fromId + index), ctx.seals.findTiles(seq, addresses)]);
-  if (stored === undefined) throw new Error(`entry ${fromId + index} of seal ${seq} is missing`);
-  const entry = viewEntry(stored);
-  const leaf = leafHash(entry);
-  const path = inclusionPathFromTiles(count, index, (address) => tiles[addresses.findIndex(({ level }) => level === address.level)]);
-  const verdict = verifyInclusion({ leaf, path, root, index, count });
-  if (!verdict.ok) throw new Error(`the proof of entry ${entry.id} under seal ${seq} does not hold: ${verdict.message}`);
-  return { leaf, path, root, entry, seq, index };
+  const { _id: seq, count, root, from_id: fromId } = seal
+  const addresses = tilesForProof(count, index)
+  const [stored, tiles] = await Promise.all([ctx.entries.find(fromId + index), ctx.seals.findTiles(seq, addresses)])
+  if (stored === undefined) throw new Error(`entry ${fromId + index} of seal ${seq} is missing`)
+  const entry = viewEntry(stored)
+  const leaf = leafHash(entry)
+  const path = inclusionPathFromTiles(count, index, (address) => tiles[addresses.findIndex(({ level }) => level === address.level)])
+  const verdict = verifyInclusion({ leaf, path, root, index, count })
+  if (!verdict.ok) throw new Error(`the proof of entry ${entry.id} under seal ${seq} does not hold: ${verdict.message}`)
+  return { leaf, path, root, entry, seq, index }
 }

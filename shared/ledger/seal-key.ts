@@ -1,11 +1,11 @@
-import { randomBytes } from 'node:crypto';
-import fs from 'node:fs';
-import path from 'node:path';
-import { keyFromHex } from '../crypto/ed25519.ts';
-import { SealError } from './seal.ts';
+import { randomBytes } from 'node:crypto'
+import fs from 'node:fs'
+import path from 'node:path'
+import { keyFromHex } from '../crypto/ed25519.ts'
+import { SealError } from './seal.ts'
 
 /** Permission bits of anyone but the owner. */
-const OTHERS = 0o077;
+const OTHERS = 0o077
 
 /**
  * The Ed25519 secret key (32 bytes, the seed of RFC 8032) from its file: 64 lower-case hex characters and a line feed,
@@ -15,57 +15,59 @@ const OTHERS = 0o077;
  * @throws SealError where others may read the file, or it holds something else
  */
 export function readSealKey(file: string): Uint8Array | undefined {
-  let handle: number;
+  let handle: number
   try {
-    handle = fs.openSync(file, 'r');
+    handle = fs.openSync(file, 'r')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
   }
   try {
-    const { mode } = fs.fstatSync(handle);
+    const { mode } = fs.fstatSync(handle)
     if ((mode & OTHERS) !== 0) {
-      throw new SealError(`The seal key ${file} can be read or written by others than its owner (mode ${(mode & 0o777).toString(8)}); set its mode to 600, and make a new key if others had access.`);
+      throw new SealError(
+        `The seal key ${file} can be read or written by others than its owner (mode ${(mode & 0o777).toString(8)}); set its mode to 600, and make a new key if others had access.`,
+      )
     }
-    const text = fs.readFileSync(handle, 'utf8').trim();
+    const text = fs.readFileSync(handle, 'utf8').trim()
     try {
-      return keyFromHex(text);
+      return keyFromHex(text)
     } catch {
-      throw new SealError(`The seal key ${file} does not hold a key: expected 64 lower-case hex characters.`);
+      throw new SealError(`The seal key ${file} does not hold a key: expected 64 lower-case hex characters.`)
     }
   } finally {
-    fs.closeSync(handle);
+    fs.closeSync(handle)
   }
 }
 
 /** Makes a seal key where there is no file yet, mode 600. It has its name only once it is whole and synced, and never replaces another. */
 export function ensureSealKey(file: string): void {
-  if (fs.existsSync(file)) return;
-  const fresh = `${file}.${process.pid}.new`;
-  const handle = fs.openSync(fresh, 'w', 0o600);
+  if (fs.existsSync(file)) return
+  const fresh = `${file}.${process.pid}.new`
+  const handle = fs.openSync(fresh, 'w', 0o600)
   try {
-    fs.fchmodSync(handle, 0o600);
-    fs.writeSync(handle, `${randomBytes(32).toString('hex')}\n`);
-    fs.fsyncSync(handle);
+    fs.fchmodSync(handle, 0o600)
+    fs.writeSync(handle, `${randomBytes(32).toString('hex')}\n`)
+    fs.fsyncSync(handle)
   } finally {
-    fs.closeSync(handle);
+    fs.closeSync(handle)
   }
   try {
-    fs.linkSync(fresh, file); // unlike a rename, it fails where another process made one meanwhile
+    fs.linkSync(fresh, file) // unlike a rename, it fails where another process made one meanwhile
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {
-    fs.rmSync(fresh);
+    fs.rmSync(fresh)
   }
-  syncFolder(path.dirname(file));
+  syncFolder(path.dirname(file))
 }
 
 /** Makes a rename or a new name in a folder last. */
 export function syncFolder(folder: string): void {
-  const handle = fs.openSync(folder, 'r');
+  const handle = fs.openSync(folder, 'r')
   try {
-    fs.fsyncSync(handle);
+    fs.fsyncSync(handle)
   } finally {
-    fs.closeSync(handle);
+    fs.closeSync(handle)
   }
 }

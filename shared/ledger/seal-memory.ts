@@ -1,39 +1,39 @@
-import fs from 'node:fs';
-import path from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { z } from 'zod';
-import { SealError } from './seal.ts';
-import { syncFolder } from './seal-key.ts';
-import { performStep, type WatchStep } from './step.ts';
+import fs from 'node:fs'
+import path from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { z } from 'zod'
+import { SealError } from './seal.ts'
+import { syncFolder } from './seal-key.ts'
+import { performStep, type WatchStep } from './step.ts'
 
 /** What was last signed, kept beside the key and not in the database, so that a restored database can't make it forget. */
 export interface Remembered {
   /** 0: nothing has been signed yet. */
-  seq: number;
+  seq: number
   /** SHA-256 of the payload of that seal, as hex; zeros for seq 0. */
-  payload_hash: string;
+  payload_hash: string
   /** The key that it was signed with, as hex. */
-  pubkey: string;
+  pubkey: string
 }
 
-export const NO_PAYLOAD_HASH = '0'.repeat(64);
+export const NO_PAYLOAD_HASH = '0'.repeat(64)
 
 const rememberedFile = z.object({
   seq: z.int().min(0),
   payload_hash: z.string().regex(/^[0-9a-f]{64}$/),
   pubkey: z.string().regex(/^[0-9a-f]{64}$/),
-});
+})
 
 export interface SealMemory {
   /** @returns undefined where there is no file. @throws SealError where it can't be read */
-  read(): Remembered | undefined;
+  read(): Remembered | undefined
   /** Resolves when the file and its name are synced: after a crash it holds this or what it held before. */
-  write(remembered: Remembered, watch?: WatchStep): Promise<void>;
+  write(remembered: Remembered, watch?: WatchStep): Promise<void>
   /** Lets go of the lock. */
-  close(): void;
+  close(): void
 }
 
-const SQLITE_BUSY = 5;
+const SQLITE_BUSY = 5
 
 /**
  * Opens the seal memory for this process alone. The lock is SQLite's exclusive one on a file beside it, which is the
@@ -44,58 +44,61 @@ const SQLITE_BUSY = 5;
  * @returns undefined where another holds it
  */
 export function openSealMemory(file: string): SealMemory | undefined {
-  const lock = new DatabaseSync(`${file}.lock`, { timeout: 0 });
+  const lock = new DatabaseSync(`${file}.lock`, { timeout: 0 })
   try {
-    lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+    lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
   } catch (error) {
-    lock.close();
-    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return undefined;
-    throw error;
+    lock.close()
+    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return undefined
+    throw error
   }
   return {
     read: () => readMemory(file),
     write: (remembered, watch) => writeMemory(file, remembered, watch),
     close: () => lock.close(),
-  };
+  }
 }
 
 function readMemory(file: string): Remembered | undefined {
-  let text: string;
+  let text: string
   try {
-    text = fs.readFileSync(file, 'utf8');
+    text = fs.readFileSync(file, 'utf8')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
   }
   try {
-    return rememberedFile.parse(JSON.parse(text));
+    return rememberedFile.parse(JSON.parse(text))
   } catch (error) {
-    throw new SealError(`The seal memory ${file} does not hold what was written there. Restore it from where it was kept, or adopt the last signed seal of the database (operator seal --adopt SEQ HASH).`, { cause: error });
+    throw new SealError(
+      `The seal memory ${file} does not hold what was written there. Restore it from where it was kept, or adopt the last signed seal of the database (operator seal --adopt SEQ HASH).`,
+      { cause: error },
+    )
   }
 }
 
 async function writeMemory(file: string, remembered: Remembered, watch: WatchStep | undefined): Promise<void> {
-  const fresh = `${file}.new`;
+  const fresh = `${file}.new`
   await performStep(watch, 'memory-file', () => {
-    const handle = fs.openSync(fresh, 'w', 0o600);
+    const handle = fs.openSync(fresh, 'w', 0o600)
     try {
-      fs.writeSync(handle, `${JSON.stringify(remembered)}\n`);
-      fs.fsyncSync(handle);
+      fs.writeSync(handle, `${JSON.stringify(remembered)}\n`)
+      fs.fsyncSync(handle)
     } finally {
-      fs.closeSync(handle);
+      fs.closeSync(handle)
     }
-  });
+  })
   await performStep(watch, 'memory', () => {
-    fs.renameSync(fresh, file);
-    syncFolder(path.dirname(file));
-  });
+    fs.renameSync(fresh, file)
+    syncFolder(path.dirname(file))
+  })
 }
 
 /** A seal by what a signature on it would commit to. */
 export interface SealHead {
-  seq: number;
+  seq: number
   /** SHA-256 of its payload, as hex. */
-  payloadHash: string;
+  payloadHash: string
 }
 
 /**
@@ -107,15 +110,26 @@ export interface SealHead {
  * @param last the last signed seal in the database
  * @param next the seal to be signed, the one after `last`
  */
-export function findMemoryConflict(remembered: Remembered | undefined, last: SealHead | undefined, next: SealHead, pubkey: string): string | undefined {
-  const lastSeq = last?.seq ?? 0;
-  if (remembered === undefined) return last === undefined ? undefined : `there is no seal memory, and the database has signed seals up to ${lastSeq}`;
-  if (remembered.pubkey !== pubkey) return `the seal memory belongs to the key ${remembered.pubkey}, and the key at hand is ${pubkey}`;
-  if (next.seq < remembered.seq) return `seal ${remembered.seq} was signed before, and the database ends at signed seal ${lastSeq}: it looks like an older one that was restored`;
+export function findMemoryConflict(
+  remembered: Remembered | undefined,
+  last: SealHead | undefined,
+  next: SealHead,
+  pubkey: string,
+): string | undefined {
+  const lastSeq = last?.seq ?? 0
+  if (remembered === undefined)
+    return last === undefined ? undefined : `there is no seal memory, and the database has signed seals up to ${lastSeq}`
+  if (remembered.pubkey !== pubkey) return `the seal memory belongs to the key ${remembered.pubkey}, and the key at hand is ${pubkey}`
+  if (next.seq < remembered.seq)
+    return `seal ${remembered.seq} was signed before, and the database ends at signed seal ${lastSeq}: it looks like an older one that was restored`
   if (next.seq === remembered.seq) {
-    return next.payloadHash === remembered.payload_hash ? undefined : `another seal ${next.seq} was signed before, with the payload hash ${remembered.payload_hash}: the database looks like an older one that was restored`;
+    return next.payloadHash === remembered.payload_hash
+      ? undefined
+      : `another seal ${next.seq} was signed before, with the payload hash ${remembered.payload_hash}: the database looks like an older one that was restored`
   }
-  if (lastSeq > remembered.seq) return `the seal memory ends at seal ${remembered.seq}, and the database has signed seals up to ${lastSeq}: the memory is an older one`;
-  if ((last?.payloadHash ?? NO_PAYLOAD_HASH) !== remembered.payload_hash) return `the seal ${remembered.seq} that was signed has the payload hash ${remembered.payload_hash}, and the database has another`;
-  return undefined;
+  if (lastSeq > remembered.seq)
+    return `the seal memory ends at seal ${remembered.seq}, and the database has signed seals up to ${lastSeq}: the memory is an older one`
+  if ((last?.payloadHash ?? NO_PAYLOAD_HASH) !== remembered.payload_hash)
+    return `the seal ${remembered.seq} that was signed has the payload hash ${remembered.payload_hash}, and the database has another`
+  return undefined
 }

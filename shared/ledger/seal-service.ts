@@ -1,57 +1,61 @@
-import type { Context } from '../context.ts';
-import type { Seal } from '../crypto/seal-payload.ts';
-import { CHAIN_WALK_EVERY_MS, MAX_SEALS_LISTED } from '../limits.ts';
-import { SECOND_MS, unixSeconds } from '../time.ts';
-import { findTailFault } from './chain-check.ts';
-import { nextSealAt, viewSeal } from './seal.ts';
+import type { Context } from '../context.ts'
+import type { Seal } from '../crypto/seal-payload.ts'
+import { CHAIN_WALK_EVERY_MS, MAX_SEALS_LISTED } from '../limits.ts'
+import { SECOND_MS, unixSeconds } from '../time.ts'
+import { findTailFault } from './chain-check.ts'
+import { nextSealAt, viewSeal } from './seal.ts'
 
 /** When the next seal is due, in Unix seconds, and whether there is anything to seal. */
 export async function readNextSeal(ctx: Pick<Context, 'entries' | 'seals' | 'config' | 'now'>): Promise<{ at: number; isNeeded: boolean }> {
-  const last = await ctx.seals.last();
-  const [waiting] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1);
-  const intervalSeconds = ctx.config.sealIntervalMs / SECOND_MS;
-  return { at: Math.ceil(nextSealAt(last?.at, waiting?.at, intervalSeconds, unixSeconds(ctx.now()))), isNeeded: waiting !== undefined };
+  const last = await ctx.seals.last()
+  const [waiting] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1)
+  const intervalSeconds = ctx.config.sealIntervalMs / SECOND_MS
+  return { at: Math.ceil(nextSealAt(last?.at, waiting?.at, intervalSeconds, unixSeconds(ctx.now()))), isNeeded: waiting !== undefined }
 }
 
 /** Enqueues what is due of sealing and of signing. Only the to-do list: both jobs look for themselves what there is to do. */
 export async function enqueueDueSealing(ctx: Context): Promise<void> {
-  const next = await readNextSeal(ctx);
-  if (next.isNeeded && next.at <= unixSeconds(ctx.now())) await ctx.queues.enqueue('make-seal', {}, { debounceId: 'make-seal' });
-  await enqueueSigning(ctx);
+  const next = await readNextSeal(ctx)
+  if (next.isNeeded && next.at <= unixSeconds(ctx.now())) await ctx.queues.enqueue('make-seal', {}, { debounceId: 'make-seal' })
+  await enqueueSigning(ctx)
 }
 
 /** Enqueues the signing of seals that have no signature yet. */
 export async function enqueueSigning(ctx: Context): Promise<void> {
-  const unsigned = await ctx.seals.listUnsigned(1);
-  if (unsigned.length > 0) await ctx.queues.enqueue('sign-seals', {}, { debounceId: 'sign-seals' });
+  const unsigned = await ctx.seals.listUnsigned(1)
+  if (unsigned.length > 0) await ctx.queues.enqueue('sign-seals', {}, { debounceId: 'sign-seals' })
 }
 
 /** Enqueues a walk over the whole chain where the last one is too long ago. */
 export async function enqueueChainCheck(ctx: Context): Promise<void> {
-  const { walked_at: walkedAt } = await ctx.seals.readStatus();
-  const ageMs = walkedAt === undefined ? Number.POSITIVE_INFINITY : ctx.now() - walkedAt * SECOND_MS;
+  const { walked_at: walkedAt } = await ctx.seals.readStatus()
+  const ageMs = walkedAt === undefined ? Number.POSITIVE_INFINITY : ctx.now() - walkedAt * SECOND_MS
   // A clock that was set back makes it walk once more.
-  if (ageMs >= CHAIN_WALK_EVERY_MS || ageMs < -SECOND_MS) await ctx.queues.enqueue('check-chain', {}, { debounceId: 'check-chain' });
+  if (ageMs >= CHAIN_WALK_EVERY_MS || ageMs < -SECOND_MS) await ctx.queues.enqueue('check-chain', {}, { debounceId: 'check-chain' })
 }
 
 export interface SealList {
-  seals: Seal[];
+  seals: Seal[]
   /** Seals of the whole chain that have no signature, ascending; the first ones where there are very many. */
-  unsignedSeqs: number[];
-  isIntact: boolean;
+  unsignedSeqs: number[]
+  isIntact: boolean
   /** True where the chain has more seals than this list. */
-  isTruncated: boolean;
+  isTruncated: boolean
   /** How far roots, links and signatures were verified by the workers. */
-  verified: { seq: number; walkedAt: number | null };
+  verified: { seq: number; walkedAt: number | null }
 }
 
 /** Seals verified at once while they are not yet in the workers' account. */
-const TAIL_SEALS = 100;
+const TAIL_SEALS = 100
 
 /** Where the chain stands: the same text for the same state, so that nothing has to be listed to know that nothing changed. */
 export async function readChainState(ctx: Pick<Context, 'seals'>) {
-  const [last, unsignedSeqs, status] = await Promise.all([ctx.seals.last(), ctx.seals.listUnsigned(MAX_SEALS_LISTED), ctx.seals.readStatus()]);
-  return { last, unsignedSeqs, status, tag: `${last?._id ?? 0}-${unsignedSeqs.length}-${unsignedSeqs[0] ?? 0}-${status.revision}` };
+  const [last, unsignedSeqs, status] = await Promise.all([
+    ctx.seals.last(),
+    ctx.seals.listUnsigned(MAX_SEALS_LISTED),
+    ctx.seals.readStatus(),
+  ])
+  return { last, unsignedSeqs, status, tag: `${last?._id ?? 0}-${unsignedSeqs.length}-${unsignedSeqs[0] ?? 0}-${status.revision}` }
 }
 
 /**
@@ -60,12 +64,23 @@ export async function readChainState(ctx: Pick<Context, 'seals'>) {
  * `isIntact` is what the workers found, who verify each seal as it comes and the whole chain every hour. A seal that
  * came a moment ago is verified here, but for its root, which was computed from the stored entries when it was made.
  */
-export async function listSeals(ctx: Pick<Context, 'seals'>, state: Awaited<ReturnType<typeof readChainState>>, afterSeq: number | undefined, limit: number): Promise<SealList> {
-  const { last, unsignedSeqs, status } = state;
-  const seals = afterSeq === undefined ? await ctx.seals.listNewest(limit) : await ctx.seals.listAfter(afterSeq, limit);
-  const lastSeq = last?._id ?? 0;
-  const isIntact = status.intact && (lastSeq <= status.seq || (await findTailFault(ctx, status.seq, TAIL_SEALS)) === undefined);
-  const [first] = seals;
-  const leftOut = afterSeq === undefined ? (first?._id ?? 1) > 1 : (seals.at(-1)?._id ?? lastSeq) < lastSeq;
-  return { seals: seals.map(viewSeal), unsignedSeqs, isIntact, isTruncated: leftOut, verified: { seq: status.seq, walkedAt: status.walked_at ?? null } };
+export async function listSeals(
+  ctx: Pick<Context, 'seals'>,
+  state: Awaited<ReturnType<typeof readChainState>>,
+  afterSeq: number | undefined,
+  limit: number,
+): Promise<SealList> {
+  const { last, unsignedSeqs, status } = state
+  const seals = afterSeq === undefined ? await ctx.seals.listNewest(limit) : await ctx.seals.listAfter(afterSeq, limit)
+  const lastSeq = last?._id ?? 0
+  const isIntact = status.intact && (lastSeq <= status.seq || (await findTailFault(ctx, status.seq, TAIL_SEALS)) === undefined)
+  const [first] = seals
+  const leftOut = afterSeq === undefined ? (first?._id ?? 1) > 1 : (seals.at(-1)?._id ?? lastSeq) < lastSeq
+  return {
+    seals: seals.map(viewSeal),
+    unsignedSeqs,
+    isIntact,
+    isTruncated: leftOut,
+    verified: { seq: status.seq, walkedAt: status.walked_at ?? null },
+  }
 }

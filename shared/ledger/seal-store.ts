@@ -1,12 +1,12 @@
-import mongoose, { Schema, type Connection, type Model } from 'mongoose';
-import { isDuplicateKey } from '../database.ts';
-import type { Tile } from '../crypto/merkle.ts';
-import type { SealSignature } from '../crypto/seal-payload.ts';
-import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from './pending.ts';
-import type { SealRecord } from './seal.ts';
+import mongoose, { Schema, type Connection, type Model } from 'mongoose'
+import { isDuplicateKey } from '../database.ts'
+import type { Tile } from '../crypto/merkle.ts'
+import type { SealSignature } from '../crypto/seal-payload.ts'
+import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from './pending.ts'
+import type { SealRecord } from './seal.ts'
 
-const number = { type: Number, required: true } as const;
-const string = { type: String, required: true } as const;
+const number = { type: Number, required: true } as const
+const string = { type: String, required: true } as const
 
 const sealSchema = new Schema<SealRecord>(
   {
@@ -24,114 +24,152 @@ const sealSchema = new Schema<SealRecord>(
     signed_at: Number,
   },
   { collection: 'seals', strict: 'throw', versionKey: false },
-);
-sealSchema.index({ to_id: 1 }, { unique: true });
-sealSchema.index({ signed: 1, _id: 1 });
+)
+sealSchema.index({ to_id: 1 }, { unique: true })
+sealSchema.index({ signed: 1, _id: 1 })
 
 interface TileRecord {
   /** `<seq>/<level>/<index>`. */
-  _id: string;
+  _id: string
   /** Up to 256 hashes of 32 bytes, side by side. */
-  hashes: Buffer;
+  hashes: Buffer
 }
 
-const tileSchema = new Schema<TileRecord>({ _id: string, hashes: { type: Buffer, required: true } }, { collection: 'seal_tiles', strict: 'throw', versionKey: false });
+const tileSchema = new Schema<TileRecord>(
+  { _id: string, hashes: { type: Buffer, required: true } },
+  { collection: 'seal_tiles', strict: 'throw', versionKey: false },
+)
 
 /** How far the chain has been verified, and what was found. */
 export interface ChainStatus {
   /** Counts the writes, so that none undoes another. */
-  revision: number;
+  revision: number
   /** Every seal up to this one has been verified: link, range, root, and the signature where it has one. */
-  seq: number;
+  seq: number
   /** Seals up to `seq` that had no signature when they were verified, ascending. */
-  open: number[];
-  intact: boolean;
+  open: number[]
+  intact: boolean
   /** What does not hold, where something doesn't. */
-  fault?: string;
+  fault?: string
   /** Unix seconds: when the whole chain was last walked from its beginning. */
-  walked_at?: number;
+  walked_at?: number
 }
 
 const statusSchema = new Schema<ChainStatus & { _id: string }>(
-  { _id: string, revision: number, seq: number, open: { type: [Number], required: true }, intact: { type: Boolean, required: true }, fault: String, walked_at: Number },
+  {
+    _id: string,
+    revision: number,
+    seq: number,
+    open: { type: [Number], required: true },
+    intact: { type: Boolean, required: true },
+    fault: String,
+    walked_at: Number,
+  },
   { collection: 'ledger_status', strict: 'throw', versionKey: false },
-);
-const CHAIN = 'chain';
+)
+const CHAIN = 'chain'
 
 /** An operator's decision that the seals in the database are the ones to go on from. */
 interface AdoptionRecord extends Ledgered {
-  _id: string;
-  seq: number;
-  payload_hash: string;
+  _id: string
+  seq: number
+  payload_hash: string
   /** Unix seconds. */
-  at: number;
+  at: number
 }
 
-const adoptionSchema = new Schema<AdoptionRecord>({ _id: string, seq: number, payload_hash: string, at: number, ...pendingField }, { collection: 'seal_adoptions', strict: 'throw', versionKey: false });
-adoptionSchema.index(...PENDING_INDEX);
+const adoptionSchema = new Schema<AdoptionRecord>(
+  { _id: string, seq: number, payload_hash: string, at: number, ...pendingField },
+  { collection: 'seal_adoptions', strict: 'throw', versionKey: false },
+)
+adoptionSchema.index(...PENDING_INDEX)
 
 export interface SealStore {
-  last(): Promise<SealRecord | undefined>;
-  lastSigned(): Promise<SealRecord | undefined>;
-  find(seq: number): Promise<SealRecord | undefined>;
+  last(): Promise<SealRecord | undefined>
+  lastSigned(): Promise<SealRecord | undefined>
+  find(seq: number): Promise<SealRecord | undefined>
   /** The seal that covers an entry. */
-  findCovering(entryId: number): Promise<SealRecord | undefined>;
+  findCovering(entryId: number): Promise<SealRecord | undefined>
   /** The next after `seq`, ascending. */
-  listAfter(seq: number, limit: number): Promise<SealRecord[]>;
+  listAfter(seq: number, limit: number): Promise<SealRecord[]>
   /** The newest, in ascending order. */
-  listNewest(limit: number): Promise<SealRecord[]>;
+  listNewest(limit: number): Promise<SealRecord[]>
   /** Seqs without a signature, ascending. */
-  listUnsigned(limit: number): Promise<number[]>;
+  listUnsigned(limit: number): Promise<number[]>
   /** Those that have a signature, from one seq to another, ascending. */
-  listSigned(fromSeq: number, toSeq: number, limit: number): Promise<SealRecord[]>;
+  listSigned(fromSeq: number, toSeq: number, limit: number): Promise<SealRecord[]>
   /** @returns false where there is a seal of this seq, or one that ends at the same entry */
-  insert(seal: SealRecord): Promise<boolean>;
+  insert(seal: SealRecord): Promise<boolean>
   /** Stores a signature where there is none. @returns false where there is no unsigned seal exactly as `seal` */
-  sign(seal: SealRecord, signature: SealSignature): Promise<boolean>;
-  putTiles(seq: number, tiles: readonly Tile[]): Promise<void>;
+  sign(seal: SealRecord, signature: SealSignature): Promise<boolean>
+  putTiles(seq: number, tiles: readonly Tile[]): Promise<void>
   /** Hashes side by side, by the same index as the addresses; undefined where there is no such tile. */
-  findTiles(seq: number, addresses: readonly Pick<Tile, 'level' | 'index'>[]): Promise<(Buffer | undefined)[]>;
-  readStatus(): Promise<ChainStatus>;
+  findTiles(seq: number, addresses: readonly Pick<Tile, 'level' | 'index'>[]): Promise<(Buffer | undefined)[]>
+  readStatus(): Promise<ChainStatus>
   /** Puts the status in place of the one that it was made from. @returns false where another came first */
-  writeStatus(status: ChainStatus): Promise<boolean>;
-  insertAdoption(adoption: { id: string; seq: number; payloadHash: string; at: number; entry: PendingEntry }): Promise<void>;
-  readonly models: { seals: Model<SealRecord>; tiles: Model<TileRecord>; status: Model<ChainStatus & { _id: string }>; adoptions: Model<AdoptionRecord> };
+  writeStatus(status: ChainStatus): Promise<boolean>
+  insertAdoption(adoption: { id: string; seq: number; payloadHash: string; at: number; entry: PendingEntry }): Promise<void>
+  readonly models: {
+    seals: Model<SealRecord>
+    tiles: Model<TileRecord>
+    status: Model<ChainStatus & { _id: string }>
+    adoptions: Model<AdoptionRecord>
+  }
 }
 
 /** Nothing is signed or published that an election can still take back. */
-const MAJORITY = { readConcern: { level: 'majority' } } as const;
+const MAJORITY = { readConcern: { level: 'majority' } } as const
 
 export function createSealStore(connection: Connection): SealStore {
-  const seals = connection.model<SealRecord>('Seal', sealSchema);
-  const tiles = connection.model<TileRecord>('SealTile', tileSchema);
-  const status = connection.model<ChainStatus & { _id: string }>('LedgerStatus', statusSchema);
-  const adoptions = connection.model<AdoptionRecord>('SealAdoption', adoptionSchema);
-  const raw = () => seals.collection as unknown as mongoose.mongo.Collection<SealRecord>;
-  const rawTiles = () => tiles.collection as unknown as mongoose.mongo.Collection<TileRecord>;
-  const newest = (filter: Partial<SealRecord>) => raw().find(filter, MAJORITY).sort({ _id: -1 }).limit(1).next();
+  const seals = connection.model<SealRecord>('Seal', sealSchema)
+  const tiles = connection.model<TileRecord>('SealTile', tileSchema)
+  const status = connection.model<ChainStatus & { _id: string }>('LedgerStatus', statusSchema)
+  const adoptions = connection.model<AdoptionRecord>('SealAdoption', adoptionSchema)
+  const raw = () => seals.collection as unknown as mongoose.mongo.Collection<SealRecord>
+  const rawTiles = () => tiles.collection as unknown as mongoose.mongo.Collection<TileRecord>
+  const newest = (filter: Partial<SealRecord>) => raw().find(filter, MAJORITY).sort({ _id: -1 }).limit(1).next()
 
   return {
     models: { seals, tiles, status, adoptions },
     async last() {
-      return (await newest({})) ?? undefined;
+      return (await newest({})) ?? undefined
     },
     async lastSigned() {
-      return (await newest({ signed: true })) ?? undefined;
+      return (await newest({ signed: true })) ?? undefined
     },
     async find(seq) {
-      return (await raw().findOne({ _id: seq }, MAJORITY)) ?? undefined;
+      return (await raw().findOne({ _id: seq }, MAJORITY)) ?? undefined
     },
     async findCovering(entryId) {
-      const seal = await raw().find({ to_id: { $gte: entryId } }, MAJORITY).sort({ to_id: 1 }).limit(1).next();
-      return seal !== null && seal.from_id <= entryId ? seal : undefined;
+      const seal = await raw()
+        .find({ to_id: { $gte: entryId } }, MAJORITY)
+        .sort({ to_id: 1 })
+        .limit(1)
+        .next()
+      return seal !== null && seal.from_id <= entryId ? seal : undefined
     },
-    listAfter: (seq, limit) => raw().find({ _id: { $gt: seq } }, { ...MAJORITY, batchSize: limit }).sort({ _id: 1 }).limit(limit).toArray(),
+    listAfter: (seq, limit) =>
+      raw()
+        .find({ _id: { $gt: seq } }, { ...MAJORITY, batchSize: limit })
+        .sort({ _id: 1 })
+        .limit(limit)
+        .toArray(),
     async listNewest(limit) {
-      return (await raw().find({}, { ...MAJORITY, batchSize: limit }).sort({ _id: -1 }).limit(limit).toArray()).reverse();
+      return (
+        await raw()
+          .find({}, { ...MAJORITY, batchSize: limit })
+          .sort({ _id: -1 })
+          .limit(limit)
+          .toArray()
+      ).reverse()
     },
     async listUnsigned(limit) {
-      const found = await raw().find({ signed: false }, { ...MAJORITY, projection: { _id: 1 }, batchSize: limit }).sort({ _id: 1 }).limit(limit).toArray();
-      return found.map(({ _id }) => _id);
+      const found = await raw()
+        .find({ signed: false }, { ...MAJORITY, projection: { _id: 1 }, batchSize: limit })
+        .sort({ _id: 1 })
+        .limit(limit)
+        .toArray()
+      return found.map(({ _id }) => _id)
     },
     listSigned: (fromSeq, toSeq, limit) =>
       raw()
@@ -141,53 +179,59 @@ export function createSealStore(connection: Connection): SealStore {
         .toArray(),
     async insert(seal) {
       try {
-        await raw().insertOne(seal);
-        return true;
+        await raw().insertOne(seal)
+        return true
       } catch (error) {
-        if (isDuplicateKey(error)) return false;
-        throw error;
+        if (isDuplicateKey(error)) return false
+        throw error
       }
     },
     async sign(seal, signature) {
-      const { _id, at, count, root, prev_root, from_id, to_id } = seal;
-      const unsigned = { _id, at, count, root, prev_root, from_id, to_id, signed: false };
-      return (await raw().updateOne({ ...unsigned, signature: { $exists: false } }, { $set: { ...signature, signed: true } })).matchedCount === 1;
+      const { _id, at, count, root, prev_root, from_id, to_id } = seal
+      const unsigned = { _id, at, count, root, prev_root, from_id, to_id, signed: false }
+      return (
+        (await raw().updateOne({ ...unsigned, signature: { $exists: false } }, { $set: { ...signature, signed: true } })).matchedCount === 1
+      )
     },
     async putTiles(seq, given) {
-      if (given.length === 0) return;
+      if (given.length === 0) return
       const writes = given.map(({ level, index, hashes }) => {
-        const _id = tileId(seq, level, index);
-        return { replaceOne: { filter: { _id }, replacement: { _id, hashes }, upsert: true } };
-      });
-      await rawTiles().bulkWrite(writes, { ordered: false });
+        const _id = tileId(seq, level, index)
+        return { replaceOne: { filter: { _id }, replacement: { _id, hashes }, upsert: true } }
+      })
+      await rawTiles().bulkWrite(writes, { ordered: false })
     },
     async findTiles(seq, addresses) {
-      const ids = addresses.map(({ level, index }) => tileId(seq, level, index));
-      const found = await rawTiles().find({ _id: { $in: ids } }, { ...MAJORITY, promoteBuffers: true, batchSize: ids.length + 1 }).toArray();
-      const byId = new Map(found.map(({ _id, hashes }) => [_id, hashes]));
-      return ids.map((id) => byId.get(id));
+      const ids = addresses.map(({ level, index }) => tileId(seq, level, index))
+      const found = await rawTiles()
+        .find({ _id: { $in: ids } }, { ...MAJORITY, promoteBuffers: true, batchSize: ids.length + 1 })
+        .toArray()
+      const byId = new Map(found.map(({ _id, hashes }) => [_id, hashes]))
+      return ids.map((id) => byId.get(id))
     },
     async readStatus() {
-      const found = await status.findOne({ _id: CHAIN }, { _id: 0 }).read('primary').readConcern('majority').lean<ChainStatus>();
-      return found ?? { revision: 0, seq: 0, open: [], intact: true };
+      const found = await status.findOne({ _id: CHAIN }, { _id: 0 }).read('primary').readConcern('majority').lean<ChainStatus>()
+      return found ?? { revision: 0, seq: 0, open: [], intact: true }
     },
     async writeStatus(next) {
-      const replacement = { _id: CHAIN, ...next, revision: next.revision + 1 };
+      const replacement = { _id: CHAIN, ...next, revision: next.revision + 1 }
       try {
         // A first status is inserted by the upsert; a second first one meets its `_id`.
-        const { matchedCount, upsertedCount } = await status.replaceOne({ _id: CHAIN, revision: next.revision }, replacement, { upsert: next.revision === 0 });
-        return matchedCount + upsertedCount === 1;
+        const { matchedCount, upsertedCount } = await status.replaceOne({ _id: CHAIN, revision: next.revision }, replacement, {
+          upsert: next.revision === 0,
+        })
+        return matchedCount + upsertedCount === 1
       } catch (error) {
-        if (isDuplicateKey(error)) return false;
-        throw error;
+        if (isDuplicateKey(error)) return false
+        throw error
       }
     },
     async insertAdoption({ id, seq, payloadHash, at, entry }) {
-      await adoptions.insertMany([{ _id: id, seq, payload_hash: payloadHash, at, pending: [entry] }], { lean: true });
+      await adoptions.insertMany([{ _id: id, seq, payload_hash: payloadHash, at, pending: [entry] }], { lean: true })
     },
-  };
+  }
 }
 
 function tileId(seq: number, level: number, index: number): string {
-  return `${seq}/${level}/${index}`;
+  return `${seq}/${level}/${index}`
 }

@@ -1,27 +1,27 @@
-import { z } from 'zod';
-import { SEAL_ALGO, type Seal, type SealFields, type SealSignature } from '../crypto/seal-payload.ts';
-import { hex, unixTime } from '../schema.ts';
+import { z } from 'zod'
+import { SEAL_ALGO, type Seal, type SealFields, type SealSignature } from '../crypto/seal-payload.ts'
+import { hex, unixTime } from '../schema.ts'
 
 /** A seal as MongoDB holds it. Everything but the signature is immutable from its insert on. Times are Unix seconds. */
 export interface SealRecord {
   /** seq: 1, 2, 3, … */
-  _id: number;
-  at: number;
-  count: number;
-  root: string;
-  prev_root: string | null;
-  from_id: number;
-  to_id: number;
-  signed: boolean;
-  signature?: string;
-  pubkey?: string;
-  algo?: typeof SEAL_ALGO;
-  signed_at?: number;
+  _id: number
+  at: number
+  count: number
+  root: string
+  prev_root: string | null
+  from_id: number
+  to_id: number
+  signed: boolean
+  signature?: string
+  pubkey?: string
+  algo?: typeof SEAL_ALGO
+  signed_at?: number
 }
 
 /** What the sealer cannot go on from: it stops, publishes nothing, and says what an operator has to look at. */
 export class SealError extends Error {
-  override name = 'SealError';
+  override name = 'SealError'
 }
 
 export const sealView = z.object({
@@ -37,34 +37,36 @@ export const sealView = z.object({
   algo: z.literal(SEAL_ALGO).nullable(),
   signed_at: unixTime().nullable(),
   signed: z.boolean(),
-});
+})
 
 /** The fields that are signed. */
 export function sealFields(seal: SealRecord): SealFields {
-  const { _id: seq, at, count, root, prev_root, from_id, to_id } = seal;
-  return { seq, at, count, root, prev_root, from_id, to_id };
+  const { _id: seq, at, count, root, prev_root, from_id, to_id } = seal
+  return { seq, at, count, root, prev_root, from_id, to_id }
 }
 
 /** The signature's fields. @throws SealError where one of them is missing */
 export function sealSignature(seal: SealRecord): SealSignature {
-  const { signature, pubkey, algo, signed_at } = seal;
+  const { signature, pubkey, algo, signed_at } = seal
   if (signature === undefined || pubkey === undefined || algo === undefined || signed_at === undefined) {
-    throw new SealError(`seal ${seal._id} says that it is signed and has not all of signature, pubkey, algo and signed_at`);
+    throw new SealError(`seal ${seal._id} says that it is signed and has not all of signature, pubkey, algo and signed_at`)
   }
-  return { signature, pubkey, algo, signed_at };
+  return { signature, pubkey, algo, signed_at }
 }
 
 /** A seal as `GET /seal` lists it. */
 export function viewSeal(seal: SealRecord): Seal {
-  const fields = sealFields(seal);
-  return seal.signed ? { ...fields, ...sealSignature(seal), signed: true } : { ...fields, signature: null, pubkey: null, algo: null, signed_at: null, signed: false };
+  const fields = sealFields(seal)
+  return seal.signed
+    ? { ...fields, ...sealSignature(seal), signed: true }
+    : { ...fields, signature: null, pubkey: null, algo: null, signed_at: null, signed: false }
 }
 
 /** The record id that a seal's own entries stand under. */
-export const sealRecord = (seq: number): string => `seal_${seq}`;
+export const sealRecord = (seq: number): string => `seal_${seq}`
 
 /** The source of the entry that closes a seal: of all entries it is the last one under seal `seq`. */
-export const closingSource = (seq: number): string => `${sealRecord(seq)}/solvency`;
+export const closingSource = (seq: number): string => `${sealRecord(seq)}/solvency`
 
 /**
  * When the next seal is due, in Unix seconds.
@@ -73,9 +75,9 @@ export const closingSource = (seq: number): string => `${sealRecord(seq)}/solven
  * @param waitingAt `at` of the first entry that stands under no seal
  */
 export function nextSealAt(lastAt: number | undefined, waitingAt: number | undefined, intervalSeconds: number, nowSeconds: number): number {
-  const regular = lastAt === undefined ? undefined : lastAt + intervalSeconds;
-  if (regular !== undefined && lastAt !== undefined && lastAt <= nowSeconds) return Math.max(regular, nowSeconds);
+  const regular = lastAt === undefined ? undefined : lastAt + intervalSeconds
+  if (regular !== undefined && lastAt !== undefined && lastAt <= nowSeconds) return Math.max(regular, nowSeconds)
   // No seal yet, or the clock was set back behind the last one: then the first entry's age decides.
-  if (waitingAt === undefined) return nowSeconds + intervalSeconds;
-  return waitingAt > nowSeconds ? nowSeconds : Math.max(waitingAt + intervalSeconds, nowSeconds);
+  if (waitingAt === undefined) return nowSeconds + intervalSeconds
+  return waitingAt > nowSeconds ? nowSeconds : Math.max(waitingAt + intervalSeconds, nowSeconds)
 }

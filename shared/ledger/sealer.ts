@@ -1,15 +1,15 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Context } from '../context.ts';
-import type { Tile } from '../crypto/merkle.ts';
-import { verifySealFollows } from '../crypto/seal-payload.ts';
-import { unixSeconds } from '../time.ts';
-import { extendChain } from './chain-check.ts';
-import { viewEntry, numberEntry, type EntryRecord } from './entry.ts';
-import { createEntryTree } from './entry-tree.ts';
-import type { Lease } from './lease-store.ts';
-import { closingSource, sealFields, SealError, type SealRecord } from './seal.ts';
-import { addToOwed, closingEntry, NOTHING_OWED, readOwed, type Owed } from './solvency.ts';
-import { performStep, type WatchStep } from './step.ts';
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Context } from '../context.ts'
+import type { Tile } from '../crypto/merkle.ts'
+import { verifySealFollows } from '../crypto/seal-payload.ts'
+import { unixSeconds } from '../time.ts'
+import { extendChain } from './chain-check.ts'
+import { viewEntry, numberEntry, type EntryRecord } from './entry.ts'
+import { createEntryTree } from './entry-tree.ts'
+import type { Lease } from './lease-store.ts'
+import { closingSource, sealFields, SealError, type SealRecord } from './seal.ts'
+import { addToOwed, closingEntry, NOTHING_OWED, readOwed, type Owed } from './solvency.ts'
+import { performStep, type WatchStep } from './step.ts'
 
 /*
  * The sealer makes seal after seal over the ledger's entries; signing.ts signs them. Any number of sealers may run at
@@ -36,16 +36,16 @@ import { performStep, type WatchStep } from './step.ts';
 
 export interface SealerOptions {
   /** How long to wait for another that is at it; not at all where absent. */
-  waitMs?: number;
+  waitMs?: number
   /** False: seal beside whoever else seals. */
-  useLease?: boolean;
-  watch?: WatchStep;
+  useLease?: boolean
+  watch?: WatchStep
 }
 
-type SealerContext = Pick<Context, 'entries' | 'seals' | 'leases' | 'now'>;
+type SealerContext = Pick<Context, 'entries' | 'seals' | 'leases' | 'now'>
 
 /** Between two tries to close a seal while others number entries: a majority needs that long to have theirs. */
-const RACE_PAUSE_MS = 5;
+const RACE_PAUSE_MS = 5
 
 /**
  * Makes the next seal where there are new entries, or where a sealer died after closing one.
@@ -54,96 +54,112 @@ const RACE_PAUSE_MS = 5;
  * @throws SealError where what is stored doesn't fit together
  */
 export async function makeSeal(ctx: SealerContext, options: SealerOptions = {}): Promise<SealRecord | undefined> {
-  if (options.useLease === false) return sealEntries(ctx, undefined, options.watch);
-  const lease = await ctx.leases.take('sealer', options.waitMs);
-  if (lease === undefined) return undefined;
+  if (options.useLease === false) return sealEntries(ctx, undefined, options.watch)
+  const lease = await ctx.leases.take('sealer', options.waitMs)
+  if (lease === undefined) return undefined
   try {
-    return await sealEntries(ctx, lease, options.watch);
+    return await sealEntries(ctx, lease, options.watch)
   } finally {
-    await lease.release();
+    await lease.release()
   }
 }
 
 async function sealEntries(ctx: SealerContext, lease: Lease | undefined, watch: WatchStep | undefined): Promise<SealRecord | undefined> {
-  const previous = await ctx.seals.last();
-  const seq = (previous?._id ?? 0) + 1;
-  const fromId = (previous?.to_id ?? 0) + 1;
-  const tree = createEntryTree();
-  let closing: EntryRecord | undefined;
-  let root = '';
-  const put = (tiles: readonly Tile[]): Promise<void> => (tiles.length === 0 ? Promise.resolve() : performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles)));
+  const previous = await ctx.seals.last()
+  const seq = (previous?._id ?? 0) + 1
+  const fromId = (previous?.to_id ?? 0) + 1
+  const tree = createEntryTree()
+  let closing: EntryRecord | undefined
+  let root = ''
+  const put = (tiles: readonly Tile[]): Promise<void> =>
+    tiles.length === 0 ? Promise.resolve() : performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles))
   for await (const page of readUntilClosed(ctx, seq, fromId, previous, watch)) {
-    if (lease !== undefined && !(await lease.renew())) return undefined;
-    await put(tree.add(page.map(viewEntry)));
-    closing = page.at(-1);
+    if (lease !== undefined && !(await lease.renew())) return undefined
+    await put(tree.add(page.map(viewEntry)))
+    closing = page.at(-1)
   }
-  if (closing === undefined) return undefined;
-  if (closing.source !== closingSource(seq)) throw new SealError(`entry ${closing._id} is the last of seal ${seq} and does not close it`);
-  const edge = tree.finish();
-  root = edge.root;
-  await put(edge.tiles);
+  if (closing === undefined) return undefined
+  if (closing.source !== closingSource(seq)) throw new SealError(`entry ${closing._id} is the last of seal ${seq} and does not close it`)
+  const edge = tree.finish()
+  root = edge.root
+  await put(edge.tiles)
 
-  const seal: SealRecord = { _id: seq, at: closing.at, count: tree.count, root, prev_root: previous?.root ?? null, from_id: fromId, to_id: closing._id, signed: false };
-  const verdict = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal));
-  if (!verdict.ok) throw new SealError(`seal ${seq} cannot follow the seal before it: ${verdict.message}`);
-  const isNew = await performStep(watch, 'seal', () => ctx.seals.insert(seal));
-  if (!isNew) await compareWithStored(ctx, seal);
-  await performStep(watch, 'status', () => extendChain(ctx, { seq, root }));
-  return seal;
+  const seal: SealRecord = {
+    _id: seq,
+    at: closing.at,
+    count: tree.count,
+    root,
+    prev_root: previous?.root ?? null,
+    from_id: fromId,
+    to_id: closing._id,
+    signed: false,
+  }
+  const verdict = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal))
+  if (!verdict.ok) throw new SealError(`seal ${seq} cannot follow the seal before it: ${verdict.message}`)
+  const isNew = await performStep(watch, 'seal', () => ctx.seals.insert(seal))
+  if (!isNew) await compareWithStored(ctx, seal)
+  await performStep(watch, 'status', () => extendChain(ctx, { seq, root }))
+  return seal
 }
 
 /** Another sealer made this seal: then it made the same. */
 async function compareWithStored(ctx: SealerContext, seal: SealRecord): Promise<void> {
   for (;;) {
-    const stored = await ctx.seals.find(seal._id);
+    const stored = await ctx.seals.find(seal._id)
     if (stored === undefined) {
       // Taken, and not yet held by a majority.
-      await sleep(RACE_PAUSE_MS);
-      continue;
+      await sleep(RACE_PAUSE_MS)
+      continue
     }
-    const differing = (['at', 'count', 'root', 'prev_root', 'from_id', 'to_id'] as const).filter((field) => stored[field] !== seal[field]);
-    if (differing.length > 0) throw new SealError(`seal ${seal._id} is stored with another ${differing.join(', ')} than its entries give`);
-    return;
+    const differing = (['at', 'count', 'root', 'prev_root', 'from_id', 'to_id'] as const).filter((field) => stored[field] !== seal[field])
+    if (differing.length > 0) throw new SealError(`seal ${seal._id} is stored with another ${differing.join(', ')} than its entries give`)
+    return
   }
 }
 
 /** Step 1. The entries from `fromId` to the one that closes seal `seq`, which is appended where there is none; nothing where there is nothing new. */
-async function* readUntilClosed(ctx: SealerContext, seq: number, fromId: number, previous: SealRecord | undefined, watch: WatchStep | undefined): AsyncGenerator<EntryRecord[]> {
-  const source = closingSource(seq);
-  let owed = previous === undefined ? NOTHING_OWED : await readPreviousOwed(ctx, previous);
-  let due = fromId;
-  let turn: Lease | undefined;
+async function* readUntilClosed(
+  ctx: SealerContext,
+  seq: number,
+  fromId: number,
+  previous: SealRecord | undefined,
+  watch: WatchStep | undefined,
+): AsyncGenerator<EntryRecord[]> {
+  const source = closingSource(seq)
+  let owed = previous === undefined ? NOTHING_OWED : await readPreviousOwed(ctx, previous)
+  let due = fromId
+  let turn: Lease | undefined
   try {
     for (;;) {
       for await (const page of ctx.entries.pages(due)) {
-        const end = page.findIndex((entry) => entry.source === source);
-        const part = end === -1 ? page : page.slice(0, end + 1);
+        const end = page.findIndex((entry) => entry.source === source)
+        const part = end === -1 ? page : page.slice(0, end + 1)
         for (const entry of part) {
-          if (entry._id !== due) throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`);
-          due++;
-          owed = addToOwed(owed, entry);
+          if (entry._id !== due) throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`)
+          due++
+          owed = addToOwed(owed, entry)
         }
-        yield part;
-        if (end !== -1) return;
+        yield part
+        if (end !== -1) return
       }
-      if (due === fromId) return;
-      const at = Math.max(unixSeconds(ctx.now()), previous?.at ?? 0);
-      const closing = numberEntry(closingEntry(seq, at, owed), due);
+      if (due === fromId) return
+      const at = Math.max(unixSeconds(ctx.now()), previous?.at ?? 0)
+      const closing = numberEntry(closingEntry(seq, at, owed), due)
       // Whether it is ours or another's, it is read like any other entry; and so are those that came before it.
-      if (await performStep(watch, 'closing', () => ctx.entries.append([closing]))) continue;
+      if (await performStep(watch, 'closing', () => ctx.entries.append([closing]))) continue
       // A sequencer with much to do would always be faster: the sealer takes its turn once it ends a run.
-      turn ??= await ctx.leases.take('sequencer');
-      if (!(await turn?.renew())) turn = undefined;
-      await sleep(RACE_PAUSE_MS * Math.random());
+      turn ??= await ctx.leases.take('sequencer')
+      if (!(await turn?.renew())) turn = undefined
+      await sleep(RACE_PAUSE_MS * Math.random())
     }
   } finally {
-    await turn?.release();
+    await turn?.release()
   }
 }
 
 async function readPreviousOwed(ctx: SealerContext, previous: SealRecord): Promise<Owed> {
-  const entry = await ctx.entries.find(previous.to_id);
-  if (entry === undefined) throw new SealError(`entry ${previous.to_id}, the last of seal ${previous._id}, is missing from the ledger`);
-  if (entry.source !== closingSource(previous._id)) throw new SealError(`entry ${previous.to_id} does not close seal ${previous._id}`);
-  return readOwed(entry);
+  const entry = await ctx.entries.find(previous.to_id)
+  if (entry === undefined) throw new SealError(`entry ${previous.to_id}, the last of seal ${previous._id}, is missing from the ledger`)
+  if (entry.source !== closingSource(previous._id)) throw new SealError(`entry ${previous.to_id} does not close seal ${previous._id}`)
+  return readOwed(entry)
 }

@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Context } from '../context.ts';
-import { numberEntry } from './entry.ts';
-import type { EntryStore, PendingCollection, PendingRecord } from './entry-store.ts';
-import type { Lease } from './lease-store.ts';
-import type { PendingEntry } from './pending.ts';
-import { performStep, type WatchStep } from './step.ts';
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Context } from '../context.ts'
+import { numberEntry } from './entry.ts'
+import type { EntryStore, PendingCollection, PendingRecord } from './entry-store.ts'
+import type { Lease } from './lease-store.ts'
+import type { PendingEntry } from './pending.ts'
+import { performStep, type WatchStep } from './step.ts'
 
 /*
  * The sequencer gives pending entries their numbers: 1, 2, 3, … without a gap, each entry one number, none left behind.
@@ -42,91 +42,91 @@ import { performStep, type WatchStep } from './step.ts';
 
 export interface SequencerOptions {
   /** Entries in a batch, about. */
-  batchSize?: number;
+  batchSize?: number
   /** A run takes no new batch after this time. */
-  limitMs?: number;
+  limitMs?: number
   /** How long to wait for another that is at it; not at all where absent. */
-  waitMs?: number;
+  waitMs?: number
   /** False: run beside whoever else runs. */
-  useLease?: boolean;
-  watch?: WatchStep;
+  useLease?: boolean
+  watch?: WatchStep
 }
 
 /** Large enough that a round trip and a journal's sync are little beside it, small enough that a batch is a few MB. */
-const BATCH_ENTRIES = 2_000;
+const BATCH_ENTRIES = 2_000
 /** A run ends by then, so that a flood of writes can't keep its worker from sealing; the next run goes on. */
-const RUN_LIMIT_MS = 10_000;
+const RUN_LIMIT_MS = 10_000
 /** A pause after a lost race, so that a majority can have what the winner wrote. */
-const RACE_PAUSE_MS = 5;
+const RACE_PAUSE_MS = 5
 
 /**
  * Numbers the pending entries that are there. @returns how many; 0 also where another process is at it
  */
 export async function sequencePending(ctx: Pick<Context, 'entries' | 'leases'>, options: SequencerOptions = {}): Promise<number> {
-  if (options.useLease === false) return sequence(ctx.entries, options, undefined);
-  const lease = await ctx.leases.take('sequencer', options.waitMs);
-  if (lease === undefined) return 0;
+  if (options.useLease === false) return sequence(ctx.entries, options, undefined)
+  const lease = await ctx.leases.take('sequencer', options.waitMs)
+  if (lease === undefined) return 0
   try {
-    return await sequence(ctx.entries, options, lease);
+    return await sequence(ctx.entries, options, lease)
   } finally {
-    await lease.release();
+    await lease.release()
   }
 }
 
 interface Batch {
-  entries: PendingEntry[];
+  entries: PendingEntry[]
   /** Where each part of it came from. */
-  parts: { collection: PendingCollection; records: PendingRecord[] }[];
+  parts: { collection: PendingCollection; records: PendingRecord[] }[]
 }
 
 async function sequence(store: EntryStore, options: SequencerOptions, lease: Lease | undefined): Promise<number> {
-  const { batchSize = BATCH_ENTRIES, limitMs = RUN_LIMIT_MS, watch } = options;
-  const startedAt = performance.now();
+  const { batchSize = BATCH_ENTRIES, limitMs = RUN_LIMIT_MS, watch } = options
+  const startedAt = performance.now()
   // One pass over the index. Each batch of it begins after the last one, so that marks on their way out are not read again.
-  const readNext = walkMarks(store.pendingCollections(), batchSize);
-  let highest: number | undefined;
-  let done = 0;
-  let reading = inBackground(readNext());
-  let clearing: Promise<void> = Promise.resolve();
+  const readNext = walkMarks(store.pendingCollections(), batchSize)
+  let highest: number | undefined
+  let done = 0
+  let reading = inBackground(readNext())
+  let clearing: Promise<void> = Promise.resolve()
   try {
     for (let batch = await reading; batch.entries.length > 0; batch = await reading) {
-      if (performance.now() - startedAt > limitMs || (lease !== undefined && !(await lease.renew()))) break;
-      reading = inBackground(readNext());
-      highest = await insertEntries(store, batch.entries, highest, watch);
-      await clearing;
-      clearing = inBackground(clearMarks(batch, watch));
-      done += batch.entries.length;
+      if (performance.now() - startedAt > limitMs || (lease !== undefined && !(await lease.renew()))) break
+      reading = inBackground(readNext())
+      highest = await insertEntries(store, batch.entries, highest, watch)
+      await clearing
+      clearing = inBackground(clearMarks(batch, watch))
+      done += batch.entries.length
     }
   } finally {
-    await Promise.allSettled([reading, clearing]);
+    await Promise.allSettled([reading, clearing])
   }
-  await clearing;
-  return done;
+  await clearing
+  return done
 }
 
 /** What fails in the background fails where it is awaited, and not before as an error that nobody handles. */
 function inBackground<T>(work: Promise<T>): Promise<T> {
-  work.catch(() => {});
-  return work;
+  work.catch(() => {})
+  return work
 }
 
 /** Step 1. Each call gives the next marks of a pass, of all collections together, in the order of their times. */
 function walkMarks(collections: readonly PendingCollection[], batchSize: number): () => Promise<Batch> {
-  const after = new Map<PendingCollection, string>(collections.map((collection) => [collection, '']));
+  const after = new Map<PendingCollection, string>(collections.map((collection) => [collection, '']))
   return async () => {
     const parts = await Promise.all(
       [...after].map(async ([collection, position]) => {
-        const records = await collection.list(position, batchSize);
-        if (records.length < batchSize) after.delete(collection);
-        const last = records.at(-1)?.pending.find(({ source }) => source > position)?.source;
-        if (after.has(collection) && last !== undefined) after.set(collection, last);
-        return { collection, records };
+        const records = await collection.list(position, batchSize)
+        if (records.length < batchSize) after.delete(collection)
+        const last = records.at(-1)?.pending.find(({ source }) => source > position)?.source
+        if (after.has(collection) && last !== undefined) after.set(collection, last)
+        return { collection, records }
       }),
-    );
-    const entries = parts.flatMap(({ records }) => records.flatMap(({ pending }) => pending));
+    )
+    const entries = parts.flatMap(({ records }) => records.flatMap(({ pending }) => pending))
     // Stable, so that entries of one record stay in the order of their writing.
-    return { entries: entries.sort((a, b) => a.at - b.at), parts: parts.filter(({ records }) => records.length > 0) };
-  };
+    return { entries: entries.sort((a, b) => a.at - b.at), parts: parts.filter(({ records }) => records.length > 0) }
+  }
 }
 
 /**
@@ -135,20 +135,25 @@ function walkMarks(collections: readonly PendingCollection[], batchSize: number)
  * @param highest the highest durable number, where it is known
  * @returns the highest durable number, where it is known
  */
-async function insertEntries(store: EntryStore, pending: readonly PendingEntry[], highest: number | undefined, watch: WatchStep | undefined): Promise<number | undefined> {
-  let missing = pending;
-  let known = highest;
+async function insertEntries(
+  store: EntryStore,
+  pending: readonly PendingEntry[],
+  highest: number | undefined,
+  watch: WatchStep | undefined,
+): Promise<number | undefined> {
+  let missing = pending
+  let known = highest
   while (missing.length > 0) {
-    const base: number = known ?? (await store.highestId());
-    const entries = missing.map((entry, index) => numberEntry(entry, base + 1 + index));
-    if (await performStep(watch, 'entries', () => store.append(entries))) return base + entries.length;
-    known = undefined;
-    const stored = await store.findSources(missing.map(({ source }) => source));
-    const left = missing.filter(({ source }) => !stored.has(source));
-    if (left.length === missing.length) await sleep(RACE_PAUSE_MS * Math.random());
-    missing = left;
+    const base: number = known ?? (await store.highestId())
+    const entries = missing.map((entry, index) => numberEntry(entry, base + 1 + index))
+    if (await performStep(watch, 'entries', () => store.append(entries))) return base + entries.length
+    known = undefined
+    const stored = await store.findSources(missing.map(({ source }) => source))
+    const left = missing.filter(({ source }) => !stored.has(source))
+    if (left.length === missing.length) await sleep(RACE_PAUSE_MS * Math.random())
+    missing = left
   }
-  return known;
+  return known
 }
 
 /** Step 4. */
@@ -162,5 +167,5 @@ async function clearMarks(batch: Batch, watch: WatchStep | undefined): Promise<v
         ),
       ),
     ),
-  );
+  )
 }

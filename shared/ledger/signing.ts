@@ -1,16 +1,16 @@
-import type { Context } from '../context.ts';
-import { ed25519PublicKey, keyToHex } from '../crypto/ed25519.ts';
-import { HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile } from '../crypto/merkle.ts';
-import { sealPayloadHash, signSeal, verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts';
-import { newStepId } from '../ids.ts';
-import { unixSeconds } from '../time.ts';
-import { extendChain, walkChain } from './chain-check.ts';
-import { viewEntry, type EntryRecord } from './entry.ts';
-import { createEntryTree } from './entry-tree.ts';
-import { closingSource, sealFields, sealRecord, SealError, type SealRecord } from './seal.ts';
-import { readSealKey } from './seal-key.ts';
-import { findMemoryConflict, NO_PAYLOAD_HASH, openSealMemory, type SealHead, type SealMemory } from './seal-memory.ts';
-import { performStep, type WatchStep } from './step.ts';
+import type { Context } from '../context.ts'
+import { ed25519PublicKey, keyToHex } from '../crypto/ed25519.ts'
+import { HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile } from '../crypto/merkle.ts'
+import { sealPayloadHash, signSeal, verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
+import { newStepId } from '../ids.ts'
+import { unixSeconds } from '../time.ts'
+import { extendChain, walkChain } from './chain-check.ts'
+import { viewEntry, type EntryRecord } from './entry.ts'
+import { createEntryTree } from './entry-tree.ts'
+import { closingSource, sealFields, sealRecord, SealError, type SealRecord } from './seal.ts'
+import { readSealKey } from './seal-key.ts'
+import { findMemoryConflict, NO_PAYLOAD_HASH, openSealMemory, type SealHead, type SealMemory } from './seal-memory.ts'
+import { performStep, type WatchStep } from './step.ts'
 
 /*
  * Signing, in the one process that has the key. Steps 1 and 2 of the order are in sealer.ts. For each unsigned seal, the
@@ -31,17 +31,17 @@ import { performStep, type WatchStep } from './step.ts';
  */
 
 export interface SigningOptions {
-  watch?: WatchStep;
+  watch?: WatchStep
 }
 
-type SigningContext = Pick<Context, 'entries' | 'seals' | 'config' | 'now'>;
+type SigningContext = Pick<Context, 'entries' | 'seals' | 'config' | 'now'>
 
 /** Of many seals that waited for a key, the signatures are verified once more and noted so many at a time. */
-const NOTE_EVERY = 100;
+const NOTE_EVERY = 100
 
 /** What an operator does about a refusal. */
 const REMEDY =
-  'Nothing is signed until an operator has looked: give back the database, the seal memory and the key that belong together, or, where the database is the one to go on from, adopt its last signed seal (operator seal --adopt SEQ HASH).';
+  'Nothing is signed until an operator has looked: give back the database, the seal memory and the key that belong together, or, where the database is the one to go on from, adopt its last signed seal (operator seal --adopt SEQ HASH).'
 
 /**
  * Signs every unsigned seal, in order.
@@ -50,119 +50,143 @@ const REMEDY =
  * @throws SealError where what is stored can't be trusted; nothing is signed from there on
  */
 export async function signSeals(ctx: SigningContext, options: SigningOptions = {}): Promise<number> {
-  const opened = openKeyAndMemory(ctx);
-  if (opened === undefined) return 0;
-  const { key, memory } = opened;
+  const opened = openKeyAndMemory(ctx)
+  if (opened === undefined) return 0
+  const { key, memory } = opened
   try {
-    let signed = 0;
+    let signed = 0
     for (;;) {
-      const last = await ctx.seals.lastSigned();
-      const [firstUnsigned] = await ctx.seals.listUnsigned(1);
-      if (signed > 0 && (signed % NOTE_EVERY === 0 || firstUnsigned === undefined)) await performStep(options.watch, 'status', () => extendChain(ctx));
-      if (firstUnsigned === undefined) return signed;
-      if (last !== undefined && firstUnsigned < last._id) throw new SealError(`seal ${firstUnsigned} has no signature and seal ${last._id} after it has one. ${REMEDY}`);
-      const seal = await ctx.seals.find((last?._id ?? 0) + 1);
-      if (seal === undefined) throw new SealError(`seal ${(last?._id ?? 0) + 1} is missing, and seal ${firstUnsigned} comes after it. ${REMEDY}`);
-      await signOne(ctx, seal, last, key, memory, options.watch);
-      signed++;
+      const last = await ctx.seals.lastSigned()
+      const [firstUnsigned] = await ctx.seals.listUnsigned(1)
+      if (signed > 0 && (signed % NOTE_EVERY === 0 || firstUnsigned === undefined))
+        await performStep(options.watch, 'status', () => extendChain(ctx))
+      if (firstUnsigned === undefined) return signed
+      if (last !== undefined && firstUnsigned < last._id)
+        throw new SealError(`seal ${firstUnsigned} has no signature and seal ${last._id} after it has one. ${REMEDY}`)
+      const seal = await ctx.seals.find((last?._id ?? 0) + 1)
+      if (seal === undefined)
+        throw new SealError(`seal ${(last?._id ?? 0) + 1} is missing, and seal ${firstUnsigned} comes after it. ${REMEDY}`)
+      await signOne(ctx, seal, last, key, memory, options.watch)
+      signed++
     }
   } finally {
-    memory.close();
+    memory.close()
   }
 }
 
 function openKeyAndMemory(ctx: SigningContext): { key: Uint8Array; memory: SealMemory } | undefined {
-  const { sealKeyFile, sealMemoryFile } = ctx.config.secrets;
-  if (sealKeyFile === undefined) return undefined;
-  if (sealMemoryFile === undefined) throw new SealError('SEAL_KEY_FILE is set and SEAL_MEMORY_FILE is not; what was signed must be remembered, so set both.');
-  const key = readSealKey(sealKeyFile);
-  if (key === undefined) return undefined;
-  const memory = openSealMemory(sealMemoryFile);
-  return memory === undefined ? undefined : { key, memory };
+  const { sealKeyFile, sealMemoryFile } = ctx.config.secrets
+  if (sealKeyFile === undefined) return undefined
+  if (sealMemoryFile === undefined)
+    throw new SealError('SEAL_KEY_FILE is set and SEAL_MEMORY_FILE is not; what was signed must be remembered, so set both.')
+  const key = readSealKey(sealKeyFile)
+  if (key === undefined) return undefined
+  const memory = openSealMemory(sealMemoryFile)
+  return memory === undefined ? undefined : { key, memory }
 }
 
-async function signOne(ctx: SigningContext, seal: SealRecord, last: SealRecord | undefined, key: Uint8Array, memory: SealMemory, watch: WatchStep | undefined): Promise<void> {
-  const seq = seal._id;
-  const fields = sealFields(seal);
-  await performStep(watch, 'read-again', () => readAgain(ctx, seal, last));
+async function signOne(
+  ctx: SigningContext,
+  seal: SealRecord,
+  last: SealRecord | undefined,
+  key: Uint8Array,
+  memory: SealMemory,
+  watch: WatchStep | undefined,
+): Promise<void> {
+  const seq = seal._id
+  const fields = sealFields(seal)
+  await performStep(watch, 'read-again', () => readAgain(ctx, seal, last))
 
-  const pubkey = keyToHex(ed25519PublicKey(key));
-  const head = headOf(seal);
-  const lastHead = last === undefined ? undefined : headOf(last);
-  const conflict = findMemoryConflict(memory.read(), lastHead, head, pubkey);
+  const pubkey = keyToHex(ed25519PublicKey(key))
+  const head = headOf(seal)
+  const lastHead = last === undefined ? undefined : headOf(last)
+  const conflict = findMemoryConflict(memory.read(), lastHead, head, pubkey)
   if (conflict !== undefined) {
-    const adoptable = lastHead ?? { seq: 0, payloadHash: NO_PAYLOAD_HASH };
-    throw new SealError(`Seal ${seq} is not signed: ${conflict}. ${REMEDY} The last signed seal of the database: ${adoptable.seq} ${adoptable.payloadHash}`);
+    const adoptable = lastHead ?? { seq: 0, payloadHash: NO_PAYLOAD_HASH }
+    throw new SealError(
+      `Seal ${seq} is not signed: ${conflict}. ${REMEDY} The last signed seal of the database: ${adoptable.seq} ${adoptable.payloadHash}`,
+    )
   }
-  await memory.write({ seq, payload_hash: head.payloadHash, pubkey }, watch);
+  await memory.write({ seq, payload_hash: head.payloadHash, pubkey }, watch)
 
-  const signature = await performStep(watch, 'sign', () => signSeal(fields, key, Math.max(unixSeconds(ctx.now()), seal.at)));
+  const signature = await performStep(watch, 'sign', () => signSeal(fields, key, Math.max(unixSeconds(ctx.now()), seal.at)))
   await performStep(watch, 'verify', () => {
-    const verdict = verifySealSignature({ ...fields, ...signature });
-    if (!verdict.ok) throw new SealError(`the signature made for seal ${seq} does not verify: ${verdict.message}`);
-  });
-  const isStored = await performStep(watch, 'signature', () => ctx.seals.sign(seal, signature));
-  if (!isStored) await expectSigned(ctx, seal);
+    const verdict = verifySealSignature({ ...fields, ...signature })
+    if (!verdict.ok) throw new SealError(`the signature made for seal ${seq} does not verify: ${verdict.message}`)
+  })
+  const isStored = await performStep(watch, 'signature', () => ctx.seals.sign(seal, signature))
+  if (!isStored) await expectSigned(ctx, seal)
 }
 
 /** Where our signature found no place, the seal must have one over the same payload. */
 async function expectSigned(ctx: SigningContext, seal: SealRecord): Promise<void> {
-  const stored = await ctx.seals.find(seal._id);
-  if (stored?.signed !== true || headOf(stored).payloadHash !== headOf(seal).payloadHash) throw new SealError(`seal ${seal._id} changed while it was being signed. ${REMEDY}`);
+  const stored = await ctx.seals.find(seal._id)
+  if (stored?.signed !== true || headOf(stored).payloadHash !== headOf(seal).payloadHash)
+    throw new SealError(`seal ${seal._id} changed while it was being signed. ${REMEDY}`)
 }
 
 function headOf(seal: SealRecord): SealHead {
-  return { seq: seal._id, payloadHash: sealPayloadHash(sealFields(seal)) };
+  return { seq: seal._id, payloadHash: sealPayloadHash(sealFields(seal)) }
 }
 
 /** Tiles compared at once. */
-const TILE_GROUP = 64;
+const TILE_GROUP = 64
 
 /** Step 3. @throws SealError naming the entry, the leaf or the level that is not what was sealed */
 async function readAgain(ctx: SigningContext, seal: SealRecord, previous: SealRecord | undefined): Promise<void> {
-  const refuse = (sentence: string): SealError => new SealError(`Seal ${seal._id} is not signed: ${sentence}. ${REMEDY}`);
-  const follows = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal));
-  if (!follows.ok) throw refuse(follows.message);
+  const refuse = (sentence: string): SealError => new SealError(`Seal ${seal._id} is not signed: ${sentence}. ${REMEDY}`)
+  const follows = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal))
+  if (!follows.ok) throw refuse(follows.message)
 
-  const differing: { level: number; position: number }[] = [];
-  let waiting: Tile[] = [];
+  const differing: { level: number; position: number }[] = []
+  let waiting: Tile[] = []
   const compare = async (tiles: readonly Tile[], isLast: boolean): Promise<void> => {
-    waiting.push(...tiles);
-    if (waiting.length < TILE_GROUP && !isLast) return;
-    const stored = await ctx.seals.findTiles(seal._id, waiting);
-    for (const [place, tile] of waiting.entries()) differing.push(...findDifference(tile, stored[place]));
-    waiting = [];
-  };
+    waiting.push(...tiles)
+    if (waiting.length < TILE_GROUP && !isLast) return
+    const stored = await ctx.seals.findTiles(seal._id, waiting)
+    for (const [place, tile] of waiting.entries()) differing.push(...findDifference(tile, stored[place]))
+    waiting = []
+  }
 
-  const tree = createEntryTree();
-  let due = seal.from_id;
-  let last: EntryRecord | undefined;
+  const tree = createEntryTree()
+  let due = seal.from_id
+  let last: EntryRecord | undefined
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id)) {
-    for (const entry of page) if (entry._id !== due++) throw refuse(`entry ${due - 1} is missing from the ledger`);
-    last = page.at(-1);
-    await compare(tree.add(page.map(viewEntry)), false);
+    for (const entry of page) if (entry._id !== due++) throw refuse(`entry ${due - 1} is missing from the ledger`)
+    last = page.at(-1)
+    await compare(tree.add(page.map(viewEntry)), false)
   }
-  if (last === undefined || tree.count !== seal.count) throw refuse(`entry ${due} is missing from the ledger`);
-  const { tiles, root } = tree.finish();
-  await compare(tiles, true);
+  if (last === undefined || tree.count !== seal.count) throw refuse(`entry ${due} is missing from the ledger`)
+  const { tiles, root } = tree.finish()
+  await compare(tiles, true)
 
-  const wrongLeaf = differing.find(({ level }) => level === 0);
+  const wrongLeaf = differing.find(({ level }) => level === 0)
   if (root !== seal.root) {
-    if (wrongLeaf === undefined) throw refuse(`its root ${seal.root} is not that of its entries, ${root}, and the stored leaves agree with the entries`);
-    throw refuse(`entry ${seal.from_id + wrongLeaf.position} is not what it was when the seal was made: the stored entry gives another leaf`);
+    if (wrongLeaf === undefined)
+      throw refuse(`its root ${seal.root} is not that of its entries, ${root}, and the stored leaves agree with the entries`)
+    throw refuse(
+      `entry ${seal.from_id + wrongLeaf.position} is not what it was when the seal was made: the stored entry gives another leaf`,
+    )
   }
-  if (wrongLeaf !== undefined) throw refuse(`the stored leaf of entry ${seal.from_id + wrongLeaf.position} is not that of the entry`);
-  const [wrong] = differing;
-  if (wrong !== undefined) throw refuse(`hash ${wrong.position} of level ${wrong.level * TILE_HEIGHT} of its stored tree is not that of the entries below it`);
-  if (last.source !== closingSource(seal._id) || last.at !== seal.at) throw refuse(`entry ${last._id} is its last and does not close it`);
+  if (wrongLeaf !== undefined) throw refuse(`the stored leaf of entry ${seal.from_id + wrongLeaf.position} is not that of the entry`)
+  const [wrong] = differing
+  if (wrong !== undefined)
+    throw refuse(`hash ${wrong.position} of level ${wrong.level * TILE_HEIGHT} of its stored tree is not that of the entries below it`)
+  if (last.source !== closingSource(seal._id) || last.at !== seal.at) throw refuse(`entry ${last._id} is its last and does not close it`)
 }
 
 /** The first hash of a tile that is stored otherwise, by its position in its level. */
 function findDifference(tile: Tile, stored: Buffer | undefined): { level: number; position: number }[] {
-  if (stored?.equals(tile.hashes)) return [];
-  let index = 0;
-  while (stored?.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES).equals(tile.hashes.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES)) && (index + 1) * HASH_BYTES < tile.hashes.length) index++;
-  return [{ level: tile.level, position: tile.index * TILE_WIDTH + index }];
+  if (stored?.equals(tile.hashes)) return []
+  let index = 0
+  while (
+    stored
+      ?.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES)
+      .equals(tile.hashes.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES)) &&
+    (index + 1) * HASH_BYTES < tile.hashes.length
+  )
+    index++
+  return [{ level: tile.level, position: tile.index * TILE_WIDTH + index }]
 }
 
 /**
@@ -174,23 +198,36 @@ function findDifference(tile: Tile, stored: Buffer | undefined): { level: number
  * @throws SealError where the database ends otherwise, its chain doesn't hold, or there is no key here
  */
 export async function adoptSeal(ctx: SigningContext, seq: number, payloadHash: string): Promise<void> {
-  const opened = openKeyAndMemory(ctx);
-  if (opened === undefined) throw new SealError('A seal can be adopted where the key is, and while nothing else is being signed: there is no key here, or the seal memory is locked.');
-  const { key, memory } = opened;
+  const opened = openKeyAndMemory(ctx)
+  if (opened === undefined)
+    throw new SealError(
+      'A seal can be adopted where the key is, and while nothing else is being signed: there is no key here, or the seal memory is locked.',
+    )
+  const { key, memory } = opened
   try {
-    const last = await ctx.seals.lastSigned();
-    const head = last === undefined ? { seq: 0, payloadHash: NO_PAYLOAD_HASH } : headOf(last);
+    const last = await ctx.seals.lastSigned()
+    const head = last === undefined ? { seq: 0, payloadHash: NO_PAYLOAD_HASH } : headOf(last)
     if (head.seq !== seq || head.payloadHash !== payloadHash) {
-      throw new SealError(`Seal ${seq} with the payload hash ${payloadHash} is not adopted: the last signed seal of the database is ${head.seq}, with the payload hash ${head.payloadHash}.`);
+      throw new SealError(
+        `Seal ${seq} with the payload hash ${payloadHash} is not adopted: the last signed seal of the database is ${head.seq}, with the payload hash ${head.payloadHash}.`,
+      )
     }
-    const status = await walkChain(ctx);
-    if (!status.intact) throw new SealError(`Seal ${seq} is not adopted, because the chain in the database does not hold: ${status.fault ?? 'no reason is stored'}.`);
-    const at = unixSeconds(ctx.now());
-    const id = newStepId();
-    const entry = { source: `${sealRecord(seq)}/adoption/${id}`, at, kind: 'seal_adoption' as const, data: { seal: sealRecord(seq), payload_hash: payloadHash } };
-    await ctx.seals.insertAdoption({ id, seq, payloadHash, at, entry });
-    await memory.write({ seq, payload_hash: payloadHash, pubkey: keyToHex(ed25519PublicKey(key)) });
+    const status = await walkChain(ctx)
+    if (!status.intact)
+      throw new SealError(
+        `Seal ${seq} is not adopted, because the chain in the database does not hold: ${status.fault ?? 'no reason is stored'}.`,
+      )
+    const at = unixSeconds(ctx.now())
+    const id = newStepId()
+    const entry = {
+      source: `${sealRecord(seq)}/adoption/${id}`,
+      at,
+      kind: 'seal_adoption' as const,
+      data: { seal: sealRecord(seq), payload_hash: payloadHash },
+    }
+    await ctx.seals.insertAdoption({ id, seq, payloadHash, at, entry })
+    await memory.write({ seq, payload_hash: payloadHash, pubkey: keyToHex(ed25519PublicKey(key)) })
   } finally {
-    memory.close();
+    memory.close()
   }
 }

@@ -1,57 +1,65 @@
-import { Schema, type Connection, type Model } from 'mongoose';
-import type { Session } from '../database.ts';
-import type { MessageRecord } from './message.ts';
+import { Schema, type Connection, type Model } from 'mongoose'
+import type { Session } from '../database.ts'
+import type { MessageRecord } from './message.ts'
 
-const string = { type: String, required: true } as const;
-const number = { type: Number, required: true } as const;
+const string = { type: String, required: true } as const
+const number = { type: Number, required: true } as const
 
 const messageSchema = new Schema<MessageRecord>(
   { _id: string, from: string, to: string, at: number, box: { type: String, default: '' }, handed: number },
   { collection: 'messages', strict: 'throw', versionKey: false },
-);
-messageSchema.index({ to: 1, _id: 1 }, { name: 'unread', partialFilterExpression: { handed: 0 } });
-messageSchema.index({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_out' });
+)
+messageSchema.index({ to: 1, _id: 1 }, { name: 'unread', partialFilterExpression: { handed: 0 } })
+messageSchema.index({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_out' })
 
 export interface MessageStore {
-  insert(message: MessageRecord): Promise<void>;
-  find(messageId: string, session?: Session): Promise<MessageRecord | undefined>;
+  insert(message: MessageRecord): Promise<void>
+  find(messageId: string, session?: Session): Promise<MessageRecord | undefined>
   /** The oldest unread. */
-  listUnread(agentId: string, limit: number, session?: Session): Promise<MessageRecord[]>;
+  listUnread(agentId: string, limit: number, session?: Session): Promise<MessageRecord[]>
   /** Counts at most `most`. */
-  countUnread(agentId: string, most: number): Promise<number>;
+  countUnread(agentId: string, most: number): Promise<number>
   /** Messages handed out before, in the order of their handing out; with `after`, those that came later in it. */
-  listHandedAfter(agentId: string, after: MessageRecord | undefined, limit: number, session?: Session): Promise<MessageRecord[]>;
+  listHandedAfter(agentId: string, after: MessageRecord | undefined, limit: number, session?: Session): Promise<MessageRecord[]>
   /** Messages whose id is greater than a message's although they were handed out before it, in the order of their handing out. */
-  listHandedEarlier(agentId: string, than: MessageRecord, limit: number, session?: Session): Promise<MessageRecord[]>;
-  markHanded(messageIds: readonly string[], handed: number, session: Session): Promise<void>;
-  readonly models: { messages: Model<MessageRecord> };
+  listHandedEarlier(agentId: string, than: MessageRecord, limit: number, session?: Session): Promise<MessageRecord[]>
+  markHanded(messageIds: readonly string[], handed: number, session: Session): Promise<void>
+  readonly models: { messages: Model<MessageRecord> }
 }
 
 export function createMessageStore(connection: Connection): MessageStore {
-  const messages = connection.model<MessageRecord>('Message', messageSchema);
-  const within = (session: Session | undefined) => (session === undefined ? {} : { session });
+  const messages = connection.model<MessageRecord>('Message', messageSchema)
+  const within = (session: Session | undefined) => (session === undefined ? {} : { session })
   return {
     models: { messages },
     async insert(message) {
-      await messages.insertMany([message], { lean: true });
+      await messages.insertMany([message], { lean: true })
     },
     async find(messageId, session) {
-      return (await messages.findOne({ _id: messageId }, null, within(session)).lean<MessageRecord>()) ?? undefined;
+      return (await messages.findOne({ _id: messageId }, null, within(session)).lean<MessageRecord>()) ?? undefined
     },
     async listUnread(agentId, limit, session) {
-      return messages.find({ to: agentId, handed: 0 }, null, within(session)).sort({ _id: 1 }).limit(limit).hint('unread').lean<MessageRecord[]>();
+      return messages
+        .find({ to: agentId, handed: 0 }, null, within(session))
+        .sort({ _id: 1 })
+        .limit(limit)
+        .hint('unread')
+        .lean<MessageRecord[]>()
     },
     async countUnread(agentId, most) {
-      return messages.countDocuments({ to: agentId, handed: 0 }).limit(most).hint('unread');
+      return messages.countDocuments({ to: agentId, handed: 0 }).limit(most).hint('unread')
     },
     async listHandedAfter(agentId, after, limit, session) {
-      const later = after === undefined ? { handed: { $gt: 0 } } : { $or: [{ handed: { $gt: after.handed } }, { handed: after.handed, _id: { $gt: after._id } }] };
+      const later =
+        after === undefined
+          ? { handed: { $gt: 0 } }
+          : { $or: [{ handed: { $gt: after.handed } }, { handed: after.handed, _id: { $gt: after._id } }] }
       return messages
         .find({ to: agentId, ...later }, null, within(session))
         .sort({ handed: 1, _id: 1 })
         .limit(limit)
         .hint('in_order_of_handing_out')
-        .lean<MessageRecord[]>();
+        .lean<MessageRecord[]>()
     },
     async listHandedEarlier(agentId, than, limit, session) {
       return messages
@@ -59,10 +67,10 @@ export function createMessageStore(connection: Connection): MessageStore {
         .sort({ handed: 1, _id: 1 })
         .limit(limit)
         .hint('in_order_of_handing_out')
-        .lean<MessageRecord[]>();
+        .lean<MessageRecord[]>()
     },
     async markHanded(messageIds, handed, session) {
-      await messages.updateMany({ _id: { $in: [...messageIds] }, handed: 0 }, { $set: { handed } }, { session });
+      await messages.updateMany({ _id: { $in: [...messageIds] }, handed: 0 }, { $set: { handed } }, { session })
     },
-  };
+  }
 }

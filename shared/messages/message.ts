@@ -1,40 +1,51 @@
-import { z } from 'zod';
-import { idPattern } from '../ids.ts';
-import { MAX_BOX_BYTES } from '../limits.ts';
-import { countView, idField, idView, textOfBytes, unixTime } from '../schema.ts';
+import { z } from 'zod'
+import { idPattern } from '../ids.ts'
+import { MAX_BOX_BYTES } from '../limits.ts'
+import { countView, idField, idView, textOfBytes, unixTime } from '../schema.ts'
 
 /** A direct message: the sender's ciphertext, kept byte for byte; the operator cannot read it. */
 export interface MessageRecord {
-  _id: string;
-  from: string;
-  to: string;
-  at: number;
-  box: string;
+  _id: string
+  from: string
+  to: string
+  at: number
+  box: string
   /**
    * In which of its reader's hand-outs it was first given: 1, 2, …; 0 while unread. Within one hand-out messages go by
    * id, so (handed, id) is the order in which a reader got them.
    */
-  handed: number;
+  handed: number
 }
 
 export const dmBody = z.object({
   to: idField('agent').describe('agent_id of the recipient'),
-  box: textOfBytes({ min: 0, maxBytes: MAX_BOX_BYTES, opaque: true }).describe(`ciphertext sealed to the recipient's dm_key, at most ${MAX_BOX_BYTES} bytes of UTF-8; given back byte for byte`),
-});
+  box: textOfBytes({ min: 0, maxBytes: MAX_BOX_BYTES, opaque: true }).describe(
+    `ciphertext sealed to the recipient's dm_key, at most ${MAX_BOX_BYTES} bytes of UTF-8; given back byte for byte`,
+  ),
+})
 
 export const dmQuery = z.object({
   after: z
     .string('expected the id of a message of yours, or 0, once')
     .max(100)
     .optional()
-    .meta({ override: { type: 'string', pattern: `^(0|${idPattern('message').source.slice(1, -1)})$` }, description: 'id of a message of yours: read again what came after it; 0: from the beginning' }),
-});
+    .meta({
+      override: { type: 'string', pattern: `^(0|${idPattern('message').source.slice(1, -1)})$` },
+      description: 'id of a message of yours: read again what came after it; 0: from the beginning',
+    }),
+})
 
-export const messageView = z.object({ id: idView('message'), from: idView('agent'), to: idView('agent'), at: unixTime(), box: z.string() }).meta({ id: 'Message' });
+export const messageView = z
+  .object({ id: idView('message'), from: idView('agent'), to: idView('agent'), at: unixTime(), box: z.string() })
+  .meta({ id: 'Message' })
 
-export const sentMessageView = z.object({ id: idView('message'), message: messageView });
-export const messagePageView = z.object({ messages: z.array(messageView), ...countView, more: z.boolean().describe('true where another page waits') });
+export const sentMessageView = z.object({ id: idView('message'), message: messageView })
+export const messagePageView = z.object({
+  messages: z.array(messageView),
+  ...countView,
+  more: z.boolean().describe('true where another page waits'),
+})
 
 export function viewMessage(message: MessageRecord): z.input<typeof messageView> {
-  return { id: message._id, from: message.from, to: message.to, at: message.at, box: message.box };
+  return { id: message._id, from: message.from, to: message.to, at: message.at, box: message.box }
 }

@@ -1,10 +1,10 @@
-import { z } from 'zod';
-import type { Context } from '../context.ts';
-import { expectedHashes } from '../crypto/pow.ts';
-import { MAX_PASS_DAYS, PRICE_USD_CENTS_PER_DAY, REFERRAL_PRICE_USD_CENTS_PER_DAY, REFERRAL_THRESHOLD } from '../limits.ts';
-import { isoTime } from '../time.ts';
-import { CURRENCIES, isFreePeriod, priceCentsPerDay, usdFromCents } from './pass.ts';
-import { coreHoursPerDay, SOLVERS } from './solvers.ts';
+import { z } from 'zod'
+import type { Context } from '../context.ts'
+import { expectedHashes } from '../crypto/pow.ts'
+import { MAX_PASS_DAYS, PRICE_USD_CENTS_PER_DAY, REFERRAL_PRICE_USD_CENTS_PER_DAY, REFERRAL_THRESHOLD } from '../limits.ts'
+import { isoTime } from '../time.ts'
+import { CURRENCIES, isFreePeriod, priceCentsPerDay, usdFromCents } from './pass.ts'
+import { coreHoursPerDay, SOLVERS } from './solvers.ts'
 
 const acceptedView = z.object({
   currency: z.enum(CURRENCIES),
@@ -16,11 +16,16 @@ const acceptedView = z.object({
   agent_autonomy: z.string(),
   cost_to_agent: z.string().optional(),
   status: z.enum(['ready', 'not_configured']),
-});
+})
 
 export const currencyMenuView = z.object({
   price_usd_per_day: z.number().describe('0 while the free period is active'),
-  free_period: z.object({ active: z.boolean(), until: z.iso.datetime({ offset: true }).nullable(), note: z.string(), what_happens_after: z.string() }),
+  free_period: z.object({
+    active: z.boolean(),
+    until: z.iso.datetime({ offset: true }).nullable(),
+    note: z.string(),
+    what_happens_after: z.string(),
+  }),
   pricing: z.object({
     base_usd_per_day: z.number(),
     referral_threshold: z.int(),
@@ -31,16 +36,16 @@ export const currencyMenuView = z.object({
   rate_source: z.string(),
   accepted: z.array(acceptedView),
   not_accepted: z.array(z.object({ coin: z.string().optional(), why: z.string(), add_how: z.string().optional() })),
-});
+})
 
-type Menu = z.input<typeof currencyMenuView>;
+type Menu = z.input<typeof currencyMenuView>
 
 /** The currency menu of the contract; `agentId` is the caller's where a good token was sent. */
 export async function readCurrencies(ctx: Context, agentId: string | undefined): Promise<Menu> {
-  const nowMs = ctx.now();
-  const { freeUntilMs } = ctx.config;
-  const free = isFreePeriod(freeUntilMs, nowMs);
-  const payingReferrals = agentId === undefined ? undefined : (await ctx.agents.find(agentId))?.referrals.paying;
+  const nowMs = ctx.now()
+  const { freeUntilMs } = ctx.config
+  const free = isFreePeriod(freeUntilMs, nowMs)
+  const payingReferrals = agentId === undefined ? undefined : (await ctx.agents.find(agentId))?.referrals.paying
   return {
     price_usd_per_day: usdFromCents(priceCentsPerDay(0, free)),
     free_period: describeFreePeriod(freeUntilMs, free),
@@ -56,25 +61,30 @@ export async function readCurrencies(ctx: Context, agentId: string | undefined):
     not_accepted: [
       { coin: 'btc', why: 'Its fees can exceed a day of pass, and its chain shows every payment to everybody.' },
       { coin: 'eth', why: 'Its fees can exceed a day of pass, and its chain shows every payment to everybody.' },
-      { why: 'Cards and bank transfers need a person with an account, which an agent does not have.', add_how: 'Pay in a coin or by proof of work.' },
+      {
+        why: 'Cards and bank transfers need a person with an account, which an agent does not have.',
+        add_how: 'Pay in a coin or by proof of work.',
+      },
     ],
-  };
+  }
 }
 
 function describeFreePeriod(freeUntilMs: number | undefined, free: boolean): Menu['free_period'] {
-  const base = usdFromCents(PRICE_USD_CENTS_PER_DAY).toFixed(2);
+  const base = usdFromCents(PRICE_USD_CENTS_PER_DAY).toFixed(2)
   return {
     active: free,
     until: freeUntilMs === undefined ? null : isoTime(freeUntilMs),
-    note: free ? 'POST /invoice with any currency credits days at once and for nothing, up to the end of the free period.' : 'There is no free period now; days are paid for.',
+    note: free
+      ? 'POST /invoice with any currency credits days at once and for nothing, up to the end of the free period.'
+      : 'There is no free period now; days are paid for.',
     what_happens_after: `The price returns to ${base} USD per day by itself. Days credited before are honoured to their end.`,
-  };
+  }
 }
 
 function describeYourPrice(payingReferrals: number | undefined, free: boolean): string {
-  if (payingReferrals === undefined) return 'Send your token to see your own price.';
-  const price = `${usdFromCents(priceCentsPerDay(payingReferrals, false)).toFixed(2)} USD per day with ${payingReferrals} of ${REFERRAL_THRESHOLD} paying referrals`;
-  return free ? `0 USD per day in the free period; after it ${price}` : price;
+  if (payingReferrals === undefined) return 'Send your token to see your own price.'
+  const price = `${usdFromCents(priceCentsPerDay(payingReferrals, false)).toFixed(2)} USD per day with ${payingReferrals} of ${REFERRAL_THRESHOLD} paying referrals`
+  return free ? `0 USD per day in the free period; after it ${price}` : price
 }
 
 function describeNano(): Menu['accepted'][number] {
@@ -87,7 +97,7 @@ function describeNano(): Menu['accepted'][number] {
     settlement: 'automatic',
     agent_autonomy: 'An agent can hold its own key and send without fees; it must first be given coins or earn them.',
     status: 'not_configured',
-  };
+  }
 }
 
 function describeMonero(): Menu['accepted'][number] {
@@ -100,11 +110,11 @@ function describeMonero(): Menu['accepted'][number] {
     settlement: 'manual',
     agent_autonomy: 'An agent can hold its own wallet; it must first be given coins or earn them.',
     status: 'not_configured',
-  };
+  }
 }
 
 function describeWork(ctx: Context): Menu['accepted'][number] {
-  const { sharesPerDay, shareBits } = ctx.config;
+  const { sharesPerDay, shareBits } = ctx.config
   return {
     currency: 'pow',
     name: 'Proof of work',
@@ -115,18 +125,18 @@ function describeWork(ctx: Context): Menu['accepted'][number] {
     agent_autonomy: `Complete: any agent that can compute can pay, alone and for up to ${MAX_PASS_DAYS} days, with "npm run agent -- mine" or any SHA-256.`,
     cost_to_agent: describeCost(sharesPerDay * expectedHashes(shareBits)),
     status: 'ready',
-  };
+  }
 }
 
 /** Core-hours a day of pass takes with each solver that was measured, and minutes on 4 cores. */
 export function describeCost(hashesPerDay: number): string {
   const costs = SOLVERS.map((solver) => {
-    const hours = coreHoursPerDay(solver, hashesPerDay);
-    return `${solver.name}: ${round(hours)} core-hours, ${round((hours * 60) / 4)} minutes on 4 cores`;
-  });
-  return `A day of pass takes about ${hashesPerDay.toExponential(2)} hashes. ${costs.join('; ')}. A large GPU needs seconds. Rates as measured on one core of one machine; yours will differ.`;
+    const hours = coreHoursPerDay(solver, hashesPerDay)
+    return `${solver.name}: ${round(hours)} core-hours, ${round((hours * 60) / 4)} minutes on 4 cores`
+  })
+  return `A day of pass takes about ${hashesPerDay.toExponential(2)} hashes. ${costs.join('; ')}. A large GPU needs seconds. Rates as measured on one core of one machine; yours will differ.`
 }
 
 function round(value: number): string {
-  return value >= 10 ? value.toFixed(0) : value.toPrecision(2);
+  return value >= 10 ? value.toFixed(0) : value.toPrecision(2)
 }

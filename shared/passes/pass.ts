@@ -1,10 +1,10 @@
-import { z } from 'zod';
-import { MAX_PASS_DAYS, MIN_PASS_DAYS, PRICE_USD_CENTS_PER_DAY, REFERRAL_PRICE_USD_CENTS_PER_DAY, REFERRAL_THRESHOLD } from '../limits.ts';
-import { isoTimeView } from '../schema.ts';
-import { DAY_MS } from '../time.ts';
+import { z } from 'zod'
+import { MAX_PASS_DAYS, MIN_PASS_DAYS, PRICE_USD_CENTS_PER_DAY, REFERRAL_PRICE_USD_CENTS_PER_DAY, REFERRAL_THRESHOLD } from '../limits.ts'
+import { isoTimeView } from '../schema.ts'
+import { DAY_MS } from '../time.ts'
 
-export const CURRENCIES = ['xno', 'xmr', 'pow'] as const;
-export type Currency = (typeof CURRENCIES)[number];
+export const CURRENCIES = ['xno', 'xmr', 'pow'] as const
+export type Currency = (typeof CURRENCIES)[number]
 
 export const invoiceBody = z.object({
   currency: z.enum(CURRENCIES, `expected one of ${CURRENCIES.join(', ')}`),
@@ -14,45 +14,50 @@ export const invoiceBody = z.object({
     .max(MAX_PASS_DAYS, `expected at most ${MAX_PASS_DAYS} days`)
     .default(1)
     .describe('pass days to buy'),
-});
+})
 
 export const freeCreditView = z.object({
   free: z.literal(true),
   credited_days: z.int().describe('whole days added; 0 where the free period ends sooner'),
   pass_until: isoTimeView(),
-});
+})
 
 /** True while the end lies ahead. Times are milliseconds since the epoch. */
 export function isPassActive(passUntilMs: number | undefined, nowMs: number): boolean {
-  return passUntilMs !== undefined && passUntilMs > nowMs;
+  return passUntilMs !== undefined && passUntilMs > nowMs
 }
 
 /** A paid credit: whole days on top of the later of now and the present end (decisions, The pass). */
 export function addPaidDays(passUntilMs: number | undefined, nowMs: number, days: number): number {
-  return Math.max(nowMs, passUntilMs ?? 0) + days * DAY_MS;
+  return Math.max(nowMs, passUntilMs ?? 0) + days * DAY_MS
 }
 
 /**
  * A free credit never reaches past the end of the free period and never shortens a pass:
  * max(end, min(max(now, end) + days, freeUntil)). `creditedDays` counts whole days and may be 0.
  */
-export function addFreeDays(passUntilMs: number | undefined, nowMs: number, days: number, freeUntilMs: number): { untilMs: number; creditedDays: number } {
-  const startMs = Math.max(nowMs, passUntilMs ?? 0);
-  const untilMs = Math.max(passUntilMs ?? 0, Math.min(startMs + days * DAY_MS, freeUntilMs));
-  return { untilMs, creditedDays: Math.max(0, Math.floor((untilMs - startMs) / DAY_MS)) };
+export function addFreeDays(
+  passUntilMs: number | undefined,
+  nowMs: number,
+  days: number,
+  freeUntilMs: number,
+): { untilMs: number; creditedDays: number } {
+  const startMs = Math.max(nowMs, passUntilMs ?? 0)
+  const untilMs = Math.max(passUntilMs ?? 0, Math.min(startMs + days * DAY_MS, freeUntilMs))
+  return { untilMs, creditedDays: Math.max(0, Math.floor((untilMs - startMs) / DAY_MS)) }
 }
 
 export function isFreePeriod(freeUntilMs: number | undefined, nowMs: number): boolean {
-  return freeUntilMs !== undefined && freeUntilMs > nowMs;
+  return freeUntilMs !== undefined && freeUntilMs > nowMs
 }
 
 /** What a day costs this agent, in cents of a USD; 0 in the free period. */
 export function priceCentsPerDay(payingReferrals: number, free: boolean): number {
-  if (free) return 0;
-  return payingReferrals >= REFERRAL_THRESHOLD ? REFERRAL_PRICE_USD_CENTS_PER_DAY : PRICE_USD_CENTS_PER_DAY;
+  if (free) return 0
+  return payingReferrals >= REFERRAL_THRESHOLD ? REFERRAL_PRICE_USD_CENTS_PER_DAY : PRICE_USD_CENTS_PER_DAY
 }
 
 /** Cents → a USD number with at most 2 decimals, the wire form of a price. */
 export function usdFromCents(cents: number): number {
-  return Math.round(cents) / 100;
+  return Math.round(cents) / 100
 }

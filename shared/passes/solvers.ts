@@ -1,16 +1,16 @@
-import measured from './measured-solvers.json' with { type: 'json' };
-import { HOUR_MS, SECOND_MS } from '../time.ts';
+import measured from './measured-solvers.json' with { type: 'json' }
+import { HOUR_MS, SECOND_MS } from '../time.ts'
 
 export interface Solver {
-  name: string;
+  name: string
   /** On one core. */
-  hashesPerSecond: number;
+  hashesPerSecond: number
 }
 
 /** As `npm run bench -- miner --record` measured them on one machine and wrote them beside this file. */
-export const SOLVERS: readonly Solver[] = measured;
+export const SOLVERS: readonly Solver[] = measured
 
 /** Hours that one core needs for so many hashes. */
 export function coreHoursPerDay(solver: Solver, hashesPerDay: number): number {
-  return hashesPerDay / solver.hashesPerSecond / (HOUR_MS / SECOND_MS);
+  return hashesPerDay / solver.hashesPerSecond / (HOUR_MS / SECOND_MS)
 }

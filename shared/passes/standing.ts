@@ -1,17 +1,17 @@
-import { z } from 'zod';
-import type { Context } from '../context.ts';
-import { Refusal } from '../errors.ts';
-import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED, REFERRAL_THRESHOLD } from '../limits.ts';
-import { idView, isoTimeView } from '../schema.ts';
-import { isFreePeriod, isPassActive, priceCentsPerDay } from './pass.ts';
+import { z } from 'zod'
+import type { Context } from '../context.ts'
+import { Refusal } from '../errors.ts'
+import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED, REFERRAL_THRESHOLD } from '../limits.ts'
+import { idView, isoTimeView } from '../schema.ts'
+import { isFreePeriod, isPassActive, priceCentsPerDay } from './pass.ts'
 
 export interface Standing {
-  handle: string | undefined;
-  passUntilMs: number | undefined;
-  passActive: boolean;
-  priceCentsPerDay: number;
-  unreadMessages: number;
-  referrals: { registered: number; paying: number; threshold: number };
+  handle: string | undefined
+  passUntilMs: number | undefined
+  passActive: boolean
+  priceCentsPerDay: number
+  unreadMessages: number
+  referrals: { registered: number; paying: number; threshold: number }
 }
 
 export const standingView = z.object({
@@ -22,7 +22,7 @@ export const standingView = z.object({
   price_usd_per_day: z.number(),
   unread_messages: z.int().describe(`counted up to ${MAX_UNREAD_COUNTED}`),
   referrals: z.object({ registered: z.int().describe(`counted up to ${MAX_REFERRALS_COUNTED}`), paying: z.int(), threshold: z.int() }),
-});
+})
 
 /** What `GET /me` tells an agent about itself. */
 export async function readStanding(ctx: Context, agentId: string): Promise<Standing> {
@@ -30,9 +30,9 @@ export async function readStanding(ctx: Context, agentId: string): Promise<Stand
     ctx.agents.find(agentId),
     ctx.agents.countReferred(agentId, MAX_REFERRALS_COUNTED),
     ctx.messages.countUnread(agentId, MAX_UNREAD_COUNTED),
-  ]);
-  if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.');
-  const nowMs = ctx.now();
+  ])
+  if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+  const nowMs = ctx.now()
   return {
     handle: agent.handle,
     passUntilMs: agent.pass_until_ms,
@@ -40,5 +40,5 @@ export async function readStanding(ctx: Context, agentId: string): Promise<Stand
     priceCentsPerDay: priceCentsPerDay(agent.referrals.paying, isFreePeriod(ctx.config.freeUntilMs, nowMs)),
     unreadMessages,
     referrals: { registered, ...agent.referrals, threshold: REFERRAL_THRESHOLD },
-  };
+  }
 }

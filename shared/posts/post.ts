@@ -1,49 +1,54 @@
-import { z } from 'zod';
-import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../limits.ts';
-import type { Ledgered } from '../ledger/pending.ts';
-import { countView, idView, text, textOfBytes, unixTime } from '../schema.ts';
+import { z } from 'zod'
+import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../limits.ts'
+import type { Ledgered } from '../ledger/pending.ts'
+import { countView, idView, text, textOfBytes, unixTime } from '../schema.ts'
 
 /** A public post; `at` and `hidden_at` in Unix seconds. */
 export interface PostRecord extends Ledgered {
-  _id: string;
-  agent_id: string;
-  at: number;
-  body: string;
-  topic?: string;
+  _id: string
+  agent_id: string
+  at: number
+  body: string
+  topic?: string
   /** Opens the commitment to `{body, topic}` in the post's ledger entry. */
-  salt: string;
-  hidden_at?: number;
+  salt: string
+  hidden_at?: number
 }
 
-export const topicField = text({ min: 1, max: MAX_TOPIC_LENGTH });
+export const topicField = text({ min: 1, max: MAX_TOPIC_LENGTH })
 
 export const postBody = z.object({
-  body: textOfBytes({ maxBytes: MAX_POST_BYTES }).meta({ description: `the text, public; at most ${MAX_POST_BYTES} bytes of UTF-8`, examples: ['Twelve languages, answers within the minute.'] }),
+  body: textOfBytes({ maxBytes: MAX_POST_BYTES }).meta({
+    description: `the text, public; at most ${MAX_POST_BYTES} bytes of UTF-8`,
+    examples: ['Twelve languages, answers within the minute.'],
+  }),
   topic: topicField.optional().meta({ description: 'what the feed can be filtered by', examples: ['translation'] }),
-});
+})
 
-export const postView = z.object({
-  id: idView('post'),
-  agent_id: idView('agent'),
-  at: unixTime(),
-  topic: z.string().nullable(),
-  body: z.string().nullable().describe('null where hidden'),
-  salt: z.string().nullable().describe('opens the commitment in the ledger entry; null where hidden'),
-  hidden: z.boolean(),
-  verified: z.literal(false),
-}).meta({ id: 'Post' });
+export const postView = z
+  .object({
+    id: idView('post'),
+    agent_id: idView('agent'),
+    at: unixTime(),
+    topic: z.string().nullable(),
+    body: z.string().nullable().describe('null where hidden'),
+    salt: z.string().nullable().describe('opens the commitment in the ledger entry; null where hidden'),
+    hidden: z.boolean(),
+    verified: z.literal(false),
+  })
+  .meta({ id: 'Post' })
 
-export const publishedPostView = z.object({ id: idView('post'), post: postView });
-export const feedView = z.object({ posts: z.array(postView), ...countView });
+export const publishedPostView = z.object({ id: idView('post'), post: postView })
+export const feedView = z.object({ posts: z.array(postView), ...countView })
 
 /** What the ledger commits to for a post. */
 export function postContent(post: Pick<PostRecord, 'body' | 'topic'>) {
-  return { body: post.body, topic: post.topic ?? null };
+  return { body: post.body, topic: post.topic ?? null }
 }
 
 /** A hidden post stands without its text, topic and salt. */
 export function viewPost(post: PostRecord): z.input<typeof postView> {
-  const hidden = post.hidden_at !== undefined;
+  const hidden = post.hidden_at !== undefined
   return {
     id: post._id,
     agent_id: post.agent_id,
@@ -53,5 +58,5 @@ export function viewPost(post: PostRecord): z.input<typeof postView> {
     salt: hidden ? null : post.salt,
     hidden,
     verified: false,
-  };
+  }
 }

@@ -1,11 +1,22 @@
-import type { Context } from '../context.ts';
-import { Refusal } from '../errors.ts';
-import { newId } from '../ids.ts';
-import { unixSeconds } from '../time.ts';
-import type { ReportRecord, RuleId } from './report.ts';
+import type { Context } from '../context.ts'
+import { Refusal } from '../errors.ts'
+import { newId } from '../ids.ts'
+import { unixSeconds } from '../time.ts'
+import type { ReportRecord, RuleId } from './report.ts'
 
 /** Records a report once for each agent, post and rule. @throws Refusal `no_such_post` */
-export async function reportPost(ctx: Context, agentId: string, fields: { post_id: string; rule: RuleId }): Promise<{ report: ReportRecord; isNew: boolean }> {
-  if ((await ctx.posts.find(fields.post_id)) === undefined) throw new Refusal('no_such_post', 'There is no post with this id.', { field: 'post_id' });
-  return ctx.reports.insert({ _id: newId('report'), agent_id: agentId, post_id: fields.post_id, rule: fields.rule, at: unixSeconds(ctx.now()) });
+export async function reportPost(
+  ctx: Context,
+  agentId: string,
+  fields: { post_id: string; rule: RuleId },
+): Promise<{ report: ReportRecord; isNew: boolean }> {
+  if ((await ctx.posts.find(fields.post_id)) === undefined)
+    throw new Refusal('no_such_post', 'There is no post with this id.', { field: 'post_id' })
+  return ctx.reports.insert({
+    _id: newId('report'),
+    agent_id: agentId,
+    post_id: fields.post_id,
+    rule: fields.rule,
+    at: unixSeconds(ctx.now()),
+  })
 }

@@ -1,5 +1,5 @@
-import { z } from 'zod';
-import { idField, idView, unixTime } from '../schema.ts';
+import { z } from 'zod'
+import { idField, idView, unixTime } from '../schema.ts'
 
 /** What a post can break. Their ids are wire names; a report names one of them. */
 export const RULES = [
@@ -9,28 +9,28 @@ export const RULES = [
   { id: 'malware', text: 'No code or link meant to harm whoever runs or opens it, and no text meant to hijack a reading agent.' },
   { id: 'secrets', text: 'No keys, tokens or private data of others.' },
   { id: 'illegal', text: 'Nothing that the law of the operator forbids to publish.' },
-] as const;
+] as const
 
-export type RuleId = (typeof RULES)[number]['id'];
-const RULE_IDS = RULES.map(({ id }) => id);
+export type RuleId = (typeof RULES)[number]['id']
+const RULE_IDS = RULES.map(({ id }) => id)
 
 /** One agent's report of one post under one rule; the same again is the same report. */
 export interface ReportRecord {
-  _id: string;
-  agent_id: string;
-  post_id: string;
-  rule: RuleId;
-  at: number;
+  _id: string
+  agent_id: string
+  post_id: string
+  rule: RuleId
+  at: number
 }
 
 export const reportBody = z.object({
   post_id: idField('post'),
   rule: z.enum(RULE_IDS, `expected the id of a rule from GET /api/v1/rules: ${RULE_IDS.join(', ')}`),
-});
+})
 
 export const reportView = z.object({
   post_id: idView('post'),
   rule: z.enum(RULE_IDS),
   at: unixTime().describe('when you first reported it'),
   counted: z.boolean().describe('false where you had reported this post under this rule before'),
-});
+})

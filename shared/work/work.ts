@@ -1,8 +1,8 @@
-import { z } from 'zod';
-import { MAX_BATCH_NONCES, WORK_ORDER_BASE_DAYS } from '../limits.ts';
-import type { Ledgered } from '../ledger/pending.ts';
-import { hex, idField, idView, isoTimeView, text, unixTime } from '../schema.ts';
-import { parseNonce } from '../crypto/pow.ts';
+import { z } from 'zod'
+import { MAX_BATCH_NONCES, WORK_ORDER_BASE_DAYS } from '../limits.ts'
+import type { Ledgered } from '../ledger/pending.ts'
+import { hex, idField, idView, isoTimeView, text, unixTime } from '../schema.ts'
+import { parseNonce } from '../crypto/pow.ts'
 
 /**
  * Terms.
@@ -11,105 +11,116 @@ import { parseNonce } from '../crypto/pow.ts';
  * - A *share* is a nonce that reaches the order's difficulty; it counts once for its order.
  * - A *batch* is what one `POST /work/submit` brought, stored until workers have judged it.
  */
-export const WORK_STATUSES = ['open', 'credited', 'expired'] as const;
-export type WorkStatus = (typeof WORK_STATUSES)[number];
+export const WORK_STATUSES = ['open', 'credited', 'expired'] as const
+export type WorkStatus = (typeof WORK_STATUSES)[number]
 
-export const REJECTIONS = ['invalid_nonce', 'insufficient_work', 'duplicate', 'order_full'] as const;
-export type Rejection = (typeof REJECTIONS)[number];
+export const REJECTIONS = ['invalid_nonce', 'insufficient_work', 'duplicate', 'order_full'] as const
+export type Rejection = (typeof REJECTIONS)[number]
 
 export interface WorkOrderRecord extends Ledgered {
-  _id: string;
-  agent_id: string;
-  at: number;
-  days: number;
-  shares_per_day: number;
-  shares_required: number;
-  difficulty_bits: number;
-  prefix: string;
+  _id: string
+  agent_id: string
+  at: number
+  days: number
+  shares_per_day: number
+  shares_required: number
+  difficulty_bits: number
+  prefix: string
   /** Unix seconds. */
-  expires_at: number;
-  shares_accepted: number;
-  credited_days: number;
+  expires_at: number
+  shares_accepted: number
+  credited_days: number
 }
 
 export interface Rejected {
-  nonce: string | number;
-  reason: Rejection;
+  nonce: string | number
+  reason: Rejection
 }
 
 export interface BatchRecord {
-  _id: string;
-  order_id: string;
-  at_ms: number;
-  state: 'waiting' | 'judged';
+  _id: string
+  order_id: string
+  at_ms: number
+  state: 'waiting' | 'judged'
   /** In canonical form, each once; dropped when judged. */
-  nonces?: string[];
+  nonces?: string[]
   /** What was refused on arrival, and once judged what the workers refused too. */
-  rejected: Rejected[];
+  rejected: Rejected[]
   /** Shares that count through this batch; set when judged. */
-  accepted?: number;
-  forget_at?: Date;
+  accepted?: number
+  forget_at?: Date
 }
 
 /** One counted share. The unique `_id` is the index on (order, nonce). */
 export interface ShareRecord {
-  _id: string;
-  batch_id: string;
+  _id: string
+  batch_id: string
 }
 
-export const shareId = (orderId: string, nonce: string): string => `${orderId}:${nonce}`;
+export const shareId = (orderId: string, nonce: string): string => `${orderId}:${nonce}`
 
 /** An order's lifetime in days: 30, and one for each day it buys. */
-export const workOrderTtlDays = (days: number): number => WORK_ORDER_BASE_DAYS + days;
+export const workOrderTtlDays = (days: number): number => WORK_ORDER_BASE_DAYS + days
 
 export function workStatusAt(order: Pick<WorkOrderRecord, 'credited_days' | 'days' | 'expires_at'>, nowSeconds: number): WorkStatus {
-  if (order.credited_days >= order.days) return 'credited';
-  return order.expires_at <= nowSeconds ? 'expired' : 'open';
+  if (order.credited_days >= order.days) return 'credited'
+  return order.expires_at <= nowSeconds ? 'expired' : 'open'
 }
 
 /** How many of `fresh` new shares count, and how many days they complete, on an order as it stands. */
-export function applyShares(order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>, fresh: number): { counted: number; completedDays: number } {
-  const counted = Math.min(fresh, order.shares_required - order.shares_accepted);
-  return { counted, completedDays: Math.floor((order.shares_accepted + counted) / order.shares_per_day) - order.credited_days };
+export function applyShares(
+  order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>,
+  fresh: number,
+): { counted: number; completedDays: number } {
+  const counted = Math.min(fresh, order.shares_required - order.shares_accepted)
+  return { counted, completedDays: Math.floor((order.shares_accepted + counted) / order.shares_per_day) - order.credited_days }
 }
 
 /** Sorts what was sent into canonical nonces, each once, and what cannot count. */
 export function sortNonces(sent: readonly (string | number)[]): { nonces: string[]; rejected: Rejected[] } {
-  const nonces = new Set<string>();
-  const rejected: Rejected[] = [];
+  const nonces = new Set<string>()
+  const rejected: Rejected[] = []
   for (const value of sent) {
-    const nonce = parseNonce(value);
-    if (nonce === undefined) rejected.push({ nonce: value, reason: 'invalid_nonce' });
-    else if (nonces.has(nonce)) rejected.push({ nonce: value, reason: 'duplicate' });
-    else nonces.add(nonce);
+    const nonce = parseNonce(value)
+    if (nonce === undefined) rejected.push({ nonce: value, reason: 'invalid_nonce' })
+    else if (nonces.has(nonce)) rejected.push({ nonce: value, reason: 'duplicate' })
+    else nonces.add(nonce)
   }
-  return { nonces: [...nonces], rejected };
+  return { nonces: [...nonces], rejected }
 }
 
 export const submitBody = z.object({
   order_id: idField('work_order'),
   nonces: z
-    .array(z.union([text({ max: 64 }), z.number()], 'expected nonces: strings of 1 to 20 characters of 0-9 and a-z, or non-negative safe integers'), 'expected a list of nonces')
+    .array(
+      z.union(
+        [text({ max: 64 }), z.number()],
+        'expected nonces: strings of 1 to 20 characters of 0-9 and a-z, or non-negative safe integers',
+      ),
+      'expected a list of nonces',
+    )
     .min(1, 'expected at least one nonce')
     .max(MAX_BATCH_NONCES, `expected at most ${MAX_BATCH_NONCES} nonces; send the rest in another batch`),
-});
+})
 
-export const workOrderView = z.object({
-  order_id: idView('work_order'),
-  currency: z.literal('pow'),
-  days: z.int(),
-  shares_required: z.int(),
-  difficulty_bits: z.int(),
-  prefix: hex(32),
-  preimage: z.literal('prefix:nonce'),
-  status: z.enum(WORK_STATUSES),
-  shares_accepted: z.int(),
-  credited_days: z.int(),
-  expires_at: unixTime(),
-}).meta({ id: 'WorkOrder' });
+export const workOrderView = z
+  .object({
+    order_id: idView('work_order'),
+    currency: z.literal('pow'),
+    days: z.int(),
+    shares_required: z.int(),
+    difficulty_bits: z.int(),
+    prefix: hex(32),
+    preimage: z.literal('prefix:nonce'),
+    status: z.enum(WORK_STATUSES),
+    shares_accepted: z.int(),
+    credited_days: z.int(),
+    expires_at: unixTime(),
+  })
+  .meta({ id: 'WorkOrder' })
 
 /** As it is answered when it is made: the fields themselves, and the record under its name. */
-export const madeWorkOrderView = workOrderView.extend({ order: workOrderView });
+export const madeWorkOrderView = workOrderView.extend({ order: workOrderView })
 
 export const submissionView = z.object({
   order_id: idView('work_order'),
@@ -120,7 +131,7 @@ export const submissionView = z.object({
   shares_required: z.int(),
   credited_days: z.int(),
   pass_until: isoTimeView().nullable(),
-});
+})
 
 export function viewWorkOrder(order: WorkOrderRecord, nowSeconds: number): z.input<typeof workOrderView> {
   return {
@@ -135,5 +146,5 @@ export function viewWorkOrder(order: WorkOrderRecord, nowSeconds: number): z.inp
     shares_accepted: order.shares_accepted,
     credited_days: order.credited_days,
     expires_at: order.expires_at,
-  };
+  }
 }

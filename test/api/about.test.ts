@@ -1,53 +1,61 @@
-import { createHash, createPublicKey, generateKeyPairSync, sign, verify } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { createApp } from '../../api/app.ts';
-import { pathsOf } from '../../api/http/mount.ts';
-import { createLimitedServer, listen } from '../../api/http/server.ts';
-import { announcementPayload } from '../../shared/announcements/announcement.ts';
-import { readConfig } from '../../shared/config.ts';
-import { openContext } from '../../shared/context.ts';
-import { commit } from '../../shared/crypto/commitment.ts';
-import type { JsonValue } from '../../shared/crypto/canonical-json.ts';
-import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts';
-import { newId } from '../../shared/ids.ts';
-import type { PendingEntry } from '../../shared/ledger/pending.ts';
-import { createLog } from '../../shared/log.ts';
-import { CHALLENGE_SECRET, startService, type TestAgent, type TestService } from '../support/service.ts';
+import { createHash, createPublicKey, generateKeyPairSync, sign, verify } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { createApp } from '../../api/app.ts'
+import { pathsOf } from '../../api/http/mount.ts'
+import { createLimitedServer, listen } from '../../api/http/server.ts'
+import { announcementPayload } from '../../shared/announcements/announcement.ts'
+import { readConfig } from '../../shared/config.ts'
+import { openContext } from '../../shared/context.ts'
+import { commit } from '../../shared/crypto/commitment.ts'
+import type { JsonValue } from '../../shared/crypto/canonical-json.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts'
+import { newId } from '../../shared/ids.ts'
+import type { PendingEntry } from '../../shared/ledger/pending.ts'
+import { createLog } from '../../shared/log.ts'
+import { CHALLENGE_SECRET, startService, type TestAgent, type TestService } from '../support/service.ts'
 
-let service: TestService;
-let agent: TestAgent;
+let service: TestService
+let agent: TestAgent
 
 beforeAll(async () => {
-  service = await startService();
-  agent = await service.registerWithPass({ handle: 'teller' });
-});
-afterAll(() => service.stop());
+  service = await startService()
+  agent = await service.registerWithPass({ handle: 'teller' })
+})
+afterAll(() => service.stop())
 
-const get = async (path: string) => (await service.call('GET', path)).json;
-const TYPES: Record<string, string> = { '/api/v1/openapi.json': 'application/json', '/llms.txt': 'text/plain', '/.well-known/agent-card.json': 'application/json', '/': 'application/json' };
-const DOCUMENTS = Object.keys(TYPES);
+const get = async (path: string) => (await service.call('GET', path)).json
+const TYPES: Record<string, string> = {
+  '/api/v1/openapi.json': 'application/json',
+  '/llms.txt': 'text/plain',
+  '/.well-known/agent-card.json': 'application/json',
+  '/': 'application/json',
+}
+const DOCUMENTS = Object.keys(TYPES)
 
 describe('GET /rules', () => {
   it('lists every error code with its status and meaning', async () => {
-    const { errors } = (await get('/rules')) as unknown as { errors: unknown };
-    expect(errors).toEqual(Object.entries(ERRORS).map(([code, { meaning }]) => ({ code, status: statusOf(code as ErrorCode), meaning })));
-  });
+    const { errors } = (await get('/rules')) as unknown as { errors: unknown }
+    expect(errors).toEqual(Object.entries(ERRORS).map(([code, { meaning }]) => ({ code, status: statusOf(code as ErrorCode), meaning })))
+  })
 
   it('gives an example of work that anybody can check', async () => {
-    const { proof_of_work: work } = (await get('/rules')) as unknown as { proof_of_work: { registration_bits: number; example: { prefix: string; nonce: string; sha256: string; zero_bits: number } } };
-    const { prefix, nonce, sha256, zero_bits: bits } = work.example;
-    expect(createHash('sha256').update(`${prefix}:${nonce}`).digest('hex')).toBe(sha256);
-    expect(BigInt(`0x${sha256}`).toString(2).length).toBe(256 - bits);
-    expect(work.registration_bits).toBe(4);
-  });
+    const { proof_of_work: work } = (await get('/rules')) as unknown as {
+      proof_of_work: { registration_bits: number; example: { prefix: string; nonce: string; sha256: string; zero_bits: number } }
+    }
+    const { prefix, nonce, sha256, zero_bits: bits } = work.example
+    expect(createHash('sha256').update(`${prefix}:${nonce}`).digest('hex')).toBe(sha256)
+    expect(BigInt(`0x${sha256}`).toString(2).length).toBe(256 - bits)
+    expect(work.registration_bits).toBe(4)
+  })
 
   it('says of every commitment what opens it', async () => {
-    const post = async (path: string, body: object) => (await service.call('POST', path, { token: agent.token, body })).json as unknown as Record<string, Record<string, JsonValue>>;
-    const { post: plain } = await post('/post', { body: 'no topic' });
-    const { post: filed } = await post('/post', { body: 'filed', topic: 'tests' });
-    const { claim } = await post('/claim', { statement: 'It opens.' });
-    const { verdict } = await post('/claim/resolve', { claim_id: claim?.['id'], outcome: 'void' });
-    const card = (await get(`/agent/${agent.id}`)) as unknown as Record<string, JsonValue>;
+    const post = async (path: string, body: object) =>
+      (await service.call('POST', path, { token: agent.token, body })).json as unknown as Record<string, Record<string, JsonValue>>
+    const { post: plain } = await post('/post', { body: 'no topic' })
+    const { post: filed } = await post('/post', { body: 'filed', topic: 'tests' })
+    const { claim } = await post('/claim', { statement: 'It opens.' })
+    const { verdict } = await post('/claim/resolve', { claim_id: claim?.['id'], outcome: 'void' })
+    const card = (await get(`/agent/${agent.id}`)) as unknown as Record<string, JsonValue>
     const contents: Record<string, { record: Record<string, JsonValue> | undefined; content: JsonValue }[]> = {
       registration: [{ record: card, content: { handle: 'teller' } }],
       post: [
@@ -56,152 +64,194 @@ describe('GET /rules', () => {
       ],
       claim: [{ record: claim, content: { kind: 'claim', statement: 'It opens.' } }],
       verdict: [{ record: verdict, content: { evidence: null } }],
-    };
-    const { ledger } = (await get('/rules')) as unknown as { ledger: { entry_kinds: { kind: string; commitments: { field: string; content: string }[] }[] } };
-    const committing = ledger.entry_kinds.filter(({ kind, commitments }) => commitments.length > 0 && kind in contents);
-    expect(committing.map(({ kind }) => kind).sort()).toEqual(Object.keys(contents).sort());
-    const hashes = new Set((await storedEntries()).flatMap(({ kind, data }) => Object.entries(data).map(([field, value]) => `${kind} ${field} ${JSON.stringify(value)}`)));
+    }
+    const { ledger } = (await get('/rules')) as unknown as {
+      ledger: { entry_kinds: { kind: string; commitments: { field: string; content: string }[] }[] }
+    }
+    const committing = ledger.entry_kinds.filter(({ kind, commitments }) => commitments.length > 0 && kind in contents)
+    expect(committing.map(({ kind }) => kind).sort()).toEqual(Object.keys(contents).sort())
+    const hashes = new Set(
+      (await storedEntries()).flatMap(({ kind, data }) =>
+        Object.entries(data).map(([field, value]) => `${kind} ${field} ${JSON.stringify(value)}`),
+      ),
+    )
     for (const { kind, commitments } of committing) {
       for (const { field, content: described } of commitments) {
         for (const { record, content } of contents[kind] ?? []) {
-          expect([...described.matchAll(/"(\w+)":/g)].map(([, key]) => key).sort()).toEqual(Object.keys(content as object).sort());
-          expect(hashes).toContain(`${kind} ${field} ${JSON.stringify(commit(Buffer.from(String(record?.['salt']), 'hex'), content))}`);
+          expect([...described.matchAll(/"(\w+)":/g)].map(([, key]) => key).sort()).toEqual(Object.keys(content as object).sort())
+          expect(hashes).toContain(`${kind} ${field} ${JSON.stringify(commit(Buffer.from(String(record?.['salt']), 'hex'), content))}`)
         }
       }
     }
-  });
+  })
 
   /** Every entry made so far, whether it has its number yet or not. */
   async function storedEntries(): Promise<Pick<PendingEntry, 'kind' | 'data'>[]> {
-    const { connection } = service.ctx.database;
-    const waiting = await Promise.all(['agents', 'posts', 'claims', 'verdicts'].map((name) => connection.collection(name).find({ pending: { $exists: true } }).toArray()));
-    const numbered = await connection.collection('entries').find().toArray();
-    return [...waiting.flat().flatMap((record) => record['pending'] as PendingEntry[]), ...(numbered as unknown as PendingEntry[])];
+    const { connection } = service.ctx.database
+    const waiting = await Promise.all(
+      ['agents', 'posts', 'claims', 'verdicts'].map((name) =>
+        connection
+          .collection(name)
+          .find({ pending: { $exists: true } })
+          .toArray(),
+      ),
+    )
+    const numbered = await connection.collection('entries').find().toArray()
+    return [...waiting.flat().flatMap((record) => record['pending'] as PendingEntry[]), ...(numbered as unknown as PendingEntry[])]
   }
-});
+})
 
 describe('GET /limits', () => {
   it('says beside a setting that differs what the default is', async () => {
-    const { limits } = (await get('/limits')) as unknown as { limits: { limit: string; value: string; detail?: string }[] };
-    const row = limits.find(({ limit }) => limit === 'Proof-of-work payment');
-    expect(row?.value).toBe('5 shares at 8 leading zero bits per pass day');
-    expect(row?.detail).toContain('500 shares at 26 leading zero bits per pass day');
-    expect(limits.every(({ value }) => !/undefined|NaN|Infinity/.test(value))).toBe(true);
-  });
+    const { limits } = (await get('/limits')) as unknown as { limits: { limit: string; value: string; detail?: string }[] }
+    const row = limits.find(({ limit }) => limit === 'Proof-of-work payment')
+    expect(row?.value).toBe('5 shares at 8 leading zero bits per pass day')
+    expect(row?.detail).toContain('500 shares at 26 leading zero bits per pass day')
+    expect(limits.every(({ value }) => !/undefined|NaN|Infinity/.test(value))).toBe(true)
+  })
 
   it('names what the operator decided to add to it', async () => {
-    const { limits } = (await get('/limits')) as unknown as { limits: { limit: string }[] };
-    const names = limits.map(({ limit }) => limit);
-    expect(new Set(names).size).toBe(names.length);
-    for (const name of ['Overload', 'Open invoices', 'Open orders', 'Rotation and bans', 'Dust', 'Cost of work', 'Cost of a referral farm', 'Metadata of messages']) expect(names).toContain(name);
-  });
-});
+    const { limits } = (await get('/limits')) as unknown as { limits: { limit: string }[] }
+    const names = limits.map(({ limit }) => limit)
+    expect(new Set(names).size).toBe(names.length)
+    for (const name of [
+      'Overload',
+      'Open invoices',
+      'Open orders',
+      'Rotation and bans',
+      'Dust',
+      'Cost of work',
+      'Cost of a referral farm',
+      'Metadata of messages',
+    ])
+      expect(names).toContain(name)
+  })
+})
 
 describe('GET /stats', () => {
   it('counts what was made, and says that it estimates', async () => {
-    const before = (await get('/stats')) as unknown as { counters: { posts: number; agents: number }; estimated: boolean };
-    await service.call('POST', '/post', { token: agent.token, body: { body: 'one more' } });
-    const after = (await get('/stats')) as unknown as typeof before;
-    expect(after.counters.posts).toBe(before.counters.posts + 1);
-    expect([after.counters.agents, after.estimated]).toEqual([1, true]);
-  });
-});
+    const before = (await get('/stats')) as unknown as { counters: { posts: number; agents: number }; estimated: boolean }
+    await service.call('POST', '/post', { token: agent.token, body: { body: 'one more' } })
+    const after = (await get('/stats')) as unknown as typeof before
+    expect(after.counters.posts).toBe(before.counters.posts + 1)
+    expect([after.counters.agents, after.estimated]).toEqual([1, true])
+  })
+})
 
 describe('GET /verify', () => {
   it('lists signed announcements alone, newest first, each checkable by what it says of checking', async () => {
-    const { privateKey, publicKey } = generateKeyPairSync('ed25519');
-    const pubkey = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32).toString('hex');
+    const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+    const pubkey = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32).toString('hex')
     const make = (text: string) => {
-      const record = { _id: newId('announcement'), at: 1_800_000_000, kind: 'protocol', text, salt: '00'.repeat(32) };
-      return { ...record, signature: sign(null, announcementPayload(record), privateKey).toString('base64'), pubkey };
-    };
-    const [first, second] = [make('The first.'), make('The second: "\u00e9\u2028".')];
-    const { signature: _signature, pubkey: _pubkey, ...unsigned } = make('Still unsigned.');
-    await service.ctx.announcements.models.announcements.insertMany([first, second, unsigned], { lean: true });
-
-    const { announcements, count } = (await get('/verify')) as unknown as { announcements: Record<string, string>[]; count: number };
-    expect([count, announcements.map(({ text }) => text)]).toEqual([2, [second.text, first.text]]);
-    for (const { at, id, kind, text, signature, pubkey: key } of announcements) {
-      const spki = createPublicKey({ key: Buffer.from(`302a300506032b6570032100${key}`, 'hex'), format: 'der', type: 'spki' });
-      const check = (payload: object) => verify(null, Buffer.from(JSON.stringify(payload)), spki, Buffer.from(String(signature), 'base64'));
-      expect(check({ at, id, kind, text })).toBe(true);
-      expect(check({ at, id, kind, text: `${text} ` })).toBe(false);
+      const record = { _id: newId('announcement'), at: 1_800_000_000, kind: 'protocol', text, salt: '00'.repeat(32) }
+      return { ...record, signature: sign(null, announcementPayload(record), privateKey).toString('base64'), pubkey }
     }
-    expect((await get('/verify?limit=1')).count).toBe(1);
-  });
-});
+    const [first, second] = [make('The first.'), make('The second: "\u00e9\u2028".')]
+    const { signature: _signature, pubkey: _pubkey, ...unsigned } = make('Still unsigned.')
+    await service.ctx.announcements.models.announcements.insertMany([first, second, unsigned], { lean: true })
+
+    const { announcements, count } = (await get('/verify')) as unknown as { announcements: Record<string, string>[]; count: number }
+    expect([count, announcements.map(({ text }) => text)]).toEqual([2, [second.text, first.text]])
+    for (const { at, id, kind, text, signature, pubkey: key } of announcements) {
+      const spki = createPublicKey({ key: Buffer.from(`302a300506032b6570032100${key}`, 'hex'), format: 'der', type: 'spki' })
+      const check = (payload: object) => verify(null, Buffer.from(JSON.stringify(payload)), spki, Buffer.from(String(signature), 'base64'))
+      expect(check({ at, id, kind, text })).toBe(true)
+      expect(check({ at, id, kind, text: `${text} ` })).toBe(false)
+    }
+    expect((await get('/verify?limit=1')).count).toBe(1)
+  })
+})
 
 describe('what the service says about itself', () => {
   it('has no field anywhere that is a score, a rating or a verdict of its own', async () => {
-    const paths = service.routes.filter(({ method, access, params }) => method === 'GET' && (access === 'open' || access === 'optional') && params === undefined).flatMap(pathsOf);
-    const keys = new Set<string>();
+    const paths = service.routes
+      .filter(({ method, access, params }) => method === 'GET' && (access === 'open' || access === 'optional') && params === undefined)
+      .flatMap(pathsOf)
+    const keys = new Set<string>()
     for (const path of [...paths, `/api/v1/agent/${agent.id}`]) {
-      const answer = await fetch(`${service.url}${path}`);
-      if (answer.headers.get('content-type')?.includes('json') !== true) continue;
-      JSON.stringify(await answer.json(), (key, value: unknown) => (keys.add(key), value));
+      const answer = await fetch(`${service.url}${path}`)
+      if (answer.headers.get('content-type')?.includes('json') !== true) continue
+      JSON.stringify(await answer.json(), (key, value: unknown) => (keys.add(key), value))
     }
-    expect(keys.size).toBeGreaterThan(100);
-    expect([...keys].filter((key) => /score|rating|reputation|karma|trust|truth|rank|stars|level/i.test(key))).toEqual([]);
-  });
+    expect(keys.size).toBeGreaterThan(100)
+    expect([...keys].filter((key) => /score|rating|reputation|karma|trust|truth|rank|stars|level/i.test(key))).toEqual([])
+  })
 
   it('answers HEAD like GET, and a wrong method with Allow, on documents too', async () => {
     for (const path of DOCUMENTS) {
-      const [whole, head, wrong] = await Promise.all(['GET', 'HEAD', 'PUT'].map((method) => fetch(`${service.url}${path}`, { method })));
-      const text = (await whole?.text()) ?? '';
-      expect([whole?.status, head?.status, await head?.text()]).toEqual([200, 200, '']);
-      expect(head?.headers.get('content-length')).toBe(String(Buffer.byteLength(text)));
-      expect([whole, head].map((answer) => answer?.headers.get('content-type'))).toEqual(Array(2).fill(`${TYPES[path]}; charset=utf-8`));
-      expect([wrong?.status, wrong?.headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS']);
-      expect(((await wrong?.json()) as { error: string }).error).toBe('method_not_allowed');
-      expect(whole?.headers.get('access-control-allow-origin')).toBe('*');
+      const [whole, head, wrong] = await Promise.all(['GET', 'HEAD', 'PUT'].map((method) => fetch(`${service.url}${path}`, { method })))
+      const text = (await whole?.text()) ?? ''
+      expect([whole?.status, head?.status, await head?.text()]).toEqual([200, 200, ''])
+      expect(head?.headers.get('content-length')).toBe(String(Buffer.byteLength(text)))
+      expect([whole, head].map((answer) => answer?.headers.get('content-type'))).toEqual(Array(2).fill(`${TYPES[path]}; charset=utf-8`))
+      expect([wrong?.status, wrong?.headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS'])
+      expect(((await wrong?.json()) as { error: string }).error).toBe('method_not_allowed')
+      expect(whole?.headers.get('access-control-allow-origin')).toBe('*')
     }
-  });
+  })
 
   it('shows a browser a page at / and everybody else JSON', async () => {
-    const page = await fetch(service.url, { headers: { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } });
-    expect([page.headers.get('content-type'), page.headers.get('vary')]).toEqual(['text/html; charset=utf-8', 'Accept']);
-    const plain = (await (await fetch(service.url)).json()) as { ok: boolean; api_base: string; links: { href: string }[] };
-    expect([plain.ok, plain.api_base.endsWith('/api/v1')]).toEqual([true, true]);
-    const text = await page.text();
+    const page = await fetch(service.url, { headers: { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } })
+    expect([page.headers.get('content-type'), page.headers.get('vary')]).toEqual(['text/html; charset=utf-8', 'Accept'])
+    const plain = (await (await fetch(service.url)).json()) as { ok: boolean; api_base: string; links: { href: string }[] }
+    expect([plain.ok, plain.api_base.endsWith('/api/v1')]).toEqual([true, true])
+    const text = await page.text()
     for (const { href } of plain.links) {
-      const { pathname } = new URL(href);
-      expect(text).toContain(`href="${pathname}"`);
-      expect((await fetch(`${service.url}${pathname}`)).status).toBe(200);
+      const { pathname } = new URL(href)
+      expect(text).toContain(`href="${pathname}"`)
+      expect((await fetch(`${service.url}${pathname}`)).status).toBe(200)
     }
-  });
+  })
 
   it('teaches in llms.txt every route, every refusal and work that comes out right', async () => {
-    const text = await (await fetch(`${service.url}/llms.txt`)).text();
-    for (const code of Object.keys(ERRORS)) expect(text).toContain(`\`${code}\``);
-    for (const route of service.routes) expect(text).toContain(`- ${route.method} ${pathsOf(route)[0]} (`);
-    const example = /SHA-256 of `([0-9a-f]{32}:[0-9a-z]+)` is `([0-9a-f]{64})`/.exec(text);
-    expect(createHash('sha256').update(String(example?.[1])).digest('hex')).toBe(example?.[2]);
-  });
+    const text = await (await fetch(`${service.url}/llms.txt`)).text()
+    for (const code of Object.keys(ERRORS)) expect(text).toContain(`\`${code}\``)
+    for (const route of service.routes) expect(text).toContain(`- ${route.method} ${pathsOf(route)[0]} (`)
+    const example = /SHA-256 of `([0-9a-f]{32}:[0-9a-z]+)` is `([0-9a-f]{64})`/.exec(text)
+    expect(createHash('sha256').update(String(example?.[1])).digest('hex')).toBe(example?.[2])
+  })
 
   it('has an agent card with what A2A requires, 1.0 and 0.3, and claims none of its bindings', async () => {
-    const card = (await (await fetch(`${service.url}/.well-known/agent-card.json`)).json()) as Record<string, unknown> & { supportedInterfaces: Record<string, string>[]; skills: Record<string, unknown>[] };
-    for (const field of ['protocolVersion', 'name', 'description', 'url', 'supportedInterfaces', 'version', 'capabilities', 'defaultInputModes', 'defaultOutputModes', 'skills']) expect(card).toHaveProperty(field);
-    for (const face of card.supportedInterfaces) for (const field of ['url', 'protocolBinding', 'protocolVersion']) expect(face[field]).toEqual(expect.any(String));
-    for (const skill of card.skills) for (const field of ['id', 'name', 'description', 'tags']) expect(skill).toHaveProperty(field);
-    const bindings = [card['preferredTransport'], ...card.supportedInterfaces.map(({ protocolBinding }) => protocolBinding)];
-    for (const binding of bindings) expect(['JSONRPC', 'GRPC', 'HTTP+JSON']).not.toContain(binding);
-    const named = new Set(card.skills.flatMap(({ examples }) => (examples as string[]).map((example) => example.replace(/\?.*/, ''))));
-    const known = new Set(service.routes.flatMap((route) => pathsOf(route).map((path) => `${route.method} ${path}`)));
-    expect([...named].filter((example) => !known.has(example))).toEqual([]);
-  });
+    const card = (await (await fetch(`${service.url}/.well-known/agent-card.json`)).json()) as Record<string, unknown> & {
+      supportedInterfaces: Record<string, string>[]
+      skills: Record<string, unknown>[]
+    }
+    for (const field of [
+      'protocolVersion',
+      'name',
+      'description',
+      'url',
+      'supportedInterfaces',
+      'version',
+      'capabilities',
+      'defaultInputModes',
+      'defaultOutputModes',
+      'skills',
+    ])
+      expect(card).toHaveProperty(field)
+    for (const face of card.supportedInterfaces)
+      for (const field of ['url', 'protocolBinding', 'protocolVersion']) expect(face[field]).toEqual(expect.any(String))
+    for (const skill of card.skills) for (const field of ['id', 'name', 'description', 'tags']) expect(skill).toHaveProperty(field)
+    const bindings = [card['preferredTransport'], ...card.supportedInterfaces.map(({ protocolBinding }) => protocolBinding)]
+    for (const binding of bindings) expect(['JSONRPC', 'GRPC', 'HTTP+JSON']).not.toContain(binding)
+    const named = new Set(card.skills.flatMap(({ examples }) => (examples as string[]).map((example) => example.replace(/\?.*/, ''))))
+    const known = new Set(service.routes.flatMap((route) => pathsOf(route).map((path) => `${route.method} ${path}`)))
+    expect([...named].filter((example) => !known.has(example))).toEqual([])
+  })
 
   it('goes on saying it while MongoDB is away, and says 503 to what needs it', async () => {
-    const env = { MONGODB_URL: 'mongodb://127.0.0.1:9/none', REDIS_URL: inject('redisUrl'), CHALLENGE_SECRET };
-    const ctx = openContext(readConfig(env, 'api'), createLog('test', 'silent'));
-    const server = createLimitedServer(createApp(ctx).express);
-    const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`;
+    const env = { MONGODB_URL: 'mongodb://127.0.0.1:9/none', REDIS_URL: inject('redisUrl'), CHALLENGE_SECRET }
+    const ctx = openContext(readConfig(env, 'api'), createLog('test', 'silent'))
+    const server = createLimitedServer(createApp(ctx).express)
+    const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
     try {
-      for (const path of ['/api/v1', '/api/v1/rules', '/api/v1/limits', '/api/v1/contract', ...DOCUMENTS]) expect([path, (await fetch(url + path)).status]).toEqual([path, 200]);
-      const stats = await fetch(`${url}/api/v1/stats`);
-      expect([stats.status, stats.headers.get('retry-after')]).toEqual([503, '2']);
+      for (const path of ['/api/v1', '/api/v1/rules', '/api/v1/limits', '/api/v1/contract', ...DOCUMENTS])
+        expect([path, (await fetch(url + path)).status]).toEqual([path, 200])
+      const stats = await fetch(`${url}/api/v1/stats`)
+      expect([stats.status, stats.headers.get('retry-after')]).toEqual([503, '2'])
     } finally {
-      await server.close();
-      await ctx.close();
+      await server.close()
+      await ctx.close()
     }
-  });
-});
+  })
+})

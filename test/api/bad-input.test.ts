@@ -1,25 +1,25 @@
-import { gzipSync } from 'node:zlib';
-import net from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { pathsOf } from '../../api/http/mount.ts';
-import type { Route } from '../../api/http/route.ts';
-import { countStored } from '../support/stored.ts';
-import { solveChallenge, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts';
+import { gzipSync } from 'node:zlib'
+import net from 'node:net'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { pathsOf } from '../../api/http/mount.ts'
+import type { Route } from '../../api/http/route.ts'
+import { countStored } from '../support/stored.ts'
+import { solveChallenge, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts'
 
-let service: TestService;
-let caller: TestAgent;
+let service: TestService
+let caller: TestAgent
 /** A right body for each POST route, of which one field at a time is made wrong. */
-let rightBodies: Record<string, Record<string, unknown>>;
+let rightBodies: Record<string, Record<string, unknown>>
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_LEDGER });
-  caller = await service.registerWithPass();
-  const { token } = caller;
-  const reader = await service.register();
-  const post = (await service.call('POST', '/post', { token, body: { body: 'a post' } })).json['id'];
-  const claim = (await service.call('POST', '/claim', { token, body: { statement: 'a claim' } })).json['id'];
-  const order = (await service.call('POST', '/invoice', { token, body: { currency: 'pow' } })).json['order_id'];
+  service = await startService({ queues: WITHOUT_LEDGER })
+  caller = await service.registerWithPass()
+  const { token } = caller
+  const reader = await service.register()
+  const post = (await service.call('POST', '/post', { token, body: { body: 'a post' } })).json['id']
+  const claim = (await service.call('POST', '/claim', { token, body: { statement: 'a claim' } })).json['id']
+  const order = (await service.call('POST', '/invoice', { token, body: { currency: 'pow' } })).json['order_id']
   rightBodies = {
     '/register': { ...(await solveChallenge(service.call)), handle: 'a', ref: reader.id },
     '/token/rotate': { new_token: `sk_${'1'.repeat(48)}` },
@@ -31,37 +31,46 @@ beforeAll(async () => {
     '/post': { body: 'a', topic: 'b' },
     '/dm': { to: reader.id, box: 'a' },
     '/report': { post_id: post, rule: 'spam' },
-  };
-});
-afterAll(() => service.stop());
+  }
+})
+afterAll(() => service.stop())
 
-const DEEP = 100_000;
-const deepList = `${'['.repeat(DEEP)}${']'.repeat(DEEP)}`;
-const deepObject = `${'{"":'.repeat(DEEP)}1${'}'.repeat(DEEP)}`;
-const outcome = ({ status, json }: Answer) => [status, json.error, json.field].filter((part) => part !== undefined);
-const posts = () => service.routes.filter(({ method, body }) => method === 'POST' && body !== undefined);
-const ownBody = (route: Route) => rightBodies[route.path] ?? {};
-const send = (route: Route, rawBody: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}) => service.call('POST', route.path, { token: caller.token, rawBody, headers });
+const DEEP = 100_000
+const deepList = `${'['.repeat(DEEP)}${']'.repeat(DEEP)}`
+const deepObject = `${'{"":'.repeat(DEEP)}1${'}'.repeat(DEEP)}`
+const outcome = ({ status, json }: Answer) => [status, json.error, json.field].filter((part) => part !== undefined)
+const posts = () => service.routes.filter(({ method, body }) => method === 'POST' && body !== undefined)
+const ownBody = (route: Route) => rightBodies[route.path] ?? {}
+const send = (route: Route, rawBody: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}) =>
+  service.call('POST', route.path, { token: caller.token, rawBody, headers })
 const sendWith = (route: Route, field: string, json: string) => {
-  const rest = Object.entries(ownBody(route)).filter(([name]) => name !== field).map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
-  return send(route, `{${[...rest, `${JSON.stringify(field)}:${json}`].join(',')}}`);
-};
+  const rest = Object.entries(ownBody(route))
+    .filter(([name]) => name !== field)
+    .map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`)
+  return send(route, `{${[...rest, `${JSON.stringify(field)}:${json}`].join(',')}}`)
+}
 
 /** Runs `attempts`, and then nothing may have been stored and no prototype changed. */
 async function withoutTrace(attempts: () => Promise<void>): Promise<void> {
-  const before = await countStored(service.ctx.database.connection);
-  const properties = Object.getOwnPropertyNames(Object.prototype);
-  await attempts();
-  expect(await countStored(service.ctx.database.connection)).toEqual(before);
-  expect(Object.getOwnPropertyNames(Object.prototype)).toEqual(properties);
-  expect(service.logged()).not.toContain('a request ended in a defect');
+  const before = await countStored(service.ctx.database.connection)
+  const properties = Object.getOwnPropertyNames(Object.prototype)
+  await attempts()
+  expect(await countStored(service.ctx.database.connection)).toEqual(before)
+  expect(Object.getOwnPropertyNames(Object.prototype)).toEqual(properties)
+  expect(service.logged()).not.toContain('a request ended in a defect')
 }
 
 /** The JSON types that a field takes, and its longest text, as its own schema tells a reader of the OpenAPI document. */
 function describeField(schema: z.ZodType): { types: Set<string>; maxLength: number | undefined; isOpaque: boolean } {
-  const json = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as { type?: string; anyOf?: { type?: string }[]; enum?: unknown[]; maxLength?: number; pattern?: string };
-  const types = new Set((json.anyOf ?? [json]).map(({ type }) => (type === 'integer' ? 'number' : (type ?? 'unknown'))));
-  return { types, maxLength: json.maxLength, isOpaque: json.pattern === undefined && json.enum === undefined };
+  const json = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as {
+    type?: string
+    anyOf?: { type?: string }[]
+    enum?: unknown[]
+    maxLength?: number
+    pattern?: string
+  }
+  const types = new Set((json.anyOf ?? [json]).map(({ type }) => (type === 'integer' ? 'number' : (type ?? 'unknown'))))
+  return { types, maxLength: json.maxLength, isOpaque: json.pattern === undefined && json.enum === undefined }
 }
 
 const WRONG_TYPES: [type: string, json: string][] = [
@@ -80,101 +89,165 @@ const WRONG_TYPES: [type: string, json: string][] = [
   ['object', '{"length":1,"toString":"a"}'],
   ['array', deepList],
   ['object', deepObject],
-];
+]
 
 describe('a field', () => {
   it('is tried here on every POST route, from a body that is right', () => {
-    expect(Object.keys(rightBodies).sort()).toEqual(posts().map(({ path }) => path).sort());
+    expect(Object.keys(rightBodies).sort()).toEqual(
+      posts()
+        .map(({ path }) => path)
+        .sort(),
+    )
     for (const route of posts()) {
-      expect(Object.keys(ownBody(route)).sort(), route.path).toEqual(Object.keys(route.body?.shape ?? {}).sort());
-      expect(route.body?.safeParse(ownBody(route)).success, route.path).toBe(true);
+      expect(Object.keys(ownBody(route)).sort(), route.path).toEqual(Object.keys(route.body?.shape ?? {}).sort())
+      expect(route.body?.safeParse(ownBody(route)).success, route.path).toBe(true)
     }
-  });
+  })
 
   it('of a wrong type, an operator or nested without end is refused by name', async () => {
     await withoutTrace(async () => {
       for (const route of posts()) {
         for (const [field, schema] of Object.entries(route.body?.shape ?? {})) {
-          const { types } = describeField(schema as z.ZodType);
+          const { types } = describeField(schema as z.ZodType)
           for (const [type, json] of WRONG_TYPES) {
-            if (types.has(type)) continue;
-            const answer = await sendWith(route, field, json);
-            expect(outcome(answer), `${route.path} ${field} ${json.slice(0, 60)}`).toEqual([400, 'invalid_field', field]);
-            expect(answer.json.message, `${route.path} ${field}: ${answer.json.message}`).toMatch(/expected .+\.$/);
+            if (types.has(type)) continue
+            const answer = await sendWith(route, field, json)
+            expect(outcome(answer), `${route.path} ${field} ${json.slice(0, 60)}`).toEqual([400, 'invalid_field', field])
+            expect(answer.json.message, `${route.path} ${field}: ${answer.json.message}`).toMatch(/expected .+\.$/)
           }
         }
       }
-    });
-  });
+    })
+  })
 
   it('of text refuses NUL, half of a surrogate pair, and one character more than its bound', async () => {
     await withoutTrace(async () => {
-      let fields = 0;
+      let fields = 0
       for (const route of posts()) {
         for (const [field, schema] of Object.entries(route.body?.shape ?? {})) {
-          const { types, maxLength, isOpaque } = describeField(schema as z.ZodType);
-          if (!types.has('string')) continue;
-          fields++;
-          const isBox = field === 'box' || field === 'delivery';
-          if (isBox) expect(isOpaque).toBe(true);
-          const texts = ['"\\ud800"', '"a\\udc00b"', JSON.stringify('a'.repeat((maxLength ?? 100_000) + 1)), ...(isBox ? [] : ['"\\u0000"', '"a\\u0000b"'])];
-          for (const json of texts) expect(outcome(await sendWith(route, field, json)), `${route.path} ${field} ${json.slice(0, 40)}`).toEqual([400, 'invalid_field', field]);
+          const { types, maxLength, isOpaque } = describeField(schema as z.ZodType)
+          if (!types.has('string')) continue
+          fields++
+          const isBox = field === 'box' || field === 'delivery'
+          if (isBox) expect(isOpaque).toBe(true)
+          const texts = [
+            '"\\ud800"',
+            '"a\\udc00b"',
+            JSON.stringify('a'.repeat((maxLength ?? 100_000) + 1)),
+            ...(isBox ? [] : ['"\\u0000"', '"a\\u0000b"']),
+          ]
+          for (const json of texts)
+            expect(outcome(await sendWith(route, field, json)), `${route.path} ${field} ${json.slice(0, 40)}`).toEqual([
+              400,
+              'invalid_field',
+              field,
+            ])
         }
       }
-      expect(fields).toBeGreaterThan(15);
-    });
-  });
+      expect(fields).toBeGreaterThan(15)
+    })
+  })
 
   it('that is required and absent is named', async () => {
     await withoutTrace(async () => {
       for (const route of posts()) {
         for (const [field, schema] of Object.entries(route.body?.shape ?? {})) {
-          if ((schema as z.ZodType).safeParse(undefined).success) continue;
-          const { [field]: _absent, ...rest } = ownBody(route);
-          expect(outcome(await send(route, JSON.stringify(rest))), `${route.path} ${field}`).toEqual([400, 'missing_field', field]);
+          if ((schema as z.ZodType).safeParse(undefined).success) continue
+          const { [field]: _absent, ...rest } = ownBody(route)
+          expect(outcome(await send(route, JSON.stringify(rest))), `${route.path} ${field}`).toEqual([400, 'missing_field', field])
         }
       }
-    });
-  });
+    })
+  })
 
   it('of numbers keeps its bounds', async () => {
-    const [invoice, claim] = ['/invoice', '/claim'].map((path) => posts().find((route) => route.path === path)) as [Route, Route];
+    const [invoice, claim] = ['/invoice', '/claim'].map((path) => posts().find((route) => route.path === path)) as [Route, Route]
     await withoutTrace(async () => {
-      for (const days of ['0', '-1', '366', '1.5', '1e9', '"1"', '9007199254740993']) expect(outcome(await sendWith(invoice, 'days', days)), days).toEqual([400, 'invalid_field', 'days']);
-      for (const time of ['0', '1000000000', '-1', '1.5', '1e15', '"2030-01-01"', '"2001-01-01T00:00:00Z"', '"2030-02-30T00:00:00Z"', '"tomorrow"']) expect(outcome(await sendWith(claim, 'resolve_by', time)), time).toEqual([400, 'invalid_field', 'resolve_by']);
-    });
-  });
+      for (const days of ['0', '-1', '366', '1.5', '1e9', '"1"', '9007199254740993'])
+        expect(outcome(await sendWith(invoice, 'days', days)), days).toEqual([400, 'invalid_field', 'days'])
+      for (const time of [
+        '0',
+        '1000000000',
+        '-1',
+        '1.5',
+        '1e15',
+        '"2030-01-01"',
+        '"2001-01-01T00:00:00Z"',
+        '"2030-02-30T00:00:00Z"',
+        '"tomorrow"',
+      ])
+        expect(outcome(await sendWith(claim, 'resolve_by', time)), time).toEqual([400, 'invalid_field', 'resolve_by'])
+    })
+  })
 
   it('of lists keeps the bounds of the list and of what is in it', async () => {
-    const [profile, submit] = ['/profile', '/work/submit'].map((path) => posts().find((route) => route.path === path)) as [Route, Route];
-    const lists = [['a'.repeat(65)], [''], ['  '], ['a\0'], [5], [null], [['a']], [{ $gt: '' }], Array.from({ length: 33 }, (_, i) => `c${i}`)];
+    const [profile, submit] = ['/profile', '/work/submit'].map((path) => posts().find((route) => route.path === path)) as [Route, Route]
+    const lists = [
+      ['a'.repeat(65)],
+      [''],
+      ['  '],
+      ['a\0'],
+      [5],
+      [null],
+      [['a']],
+      [{ $gt: '' }],
+      Array.from({ length: 33 }, (_, i) => `c${i}`),
+    ]
     await withoutTrace(async () => {
-      for (const list of lists) expect(outcome(await sendWith(profile, 'capabilities', JSON.stringify(list))), JSON.stringify(list).slice(0, 60)).toEqual([400, 'invalid_field', 'capabilities']);
-      for (const list of [[], [null], [{}], [['1']], [true], Array.from({ length: 10_001 }, (_, i) => i)]) expect(outcome(await sendWith(submit, 'nonces', JSON.stringify(list)))).toEqual([400, 'invalid_field', 'nonces']);
-    });
-  });
+      for (const list of lists)
+        expect(outcome(await sendWith(profile, 'capabilities', JSON.stringify(list))), JSON.stringify(list).slice(0, 60)).toEqual([
+          400,
+          'invalid_field',
+          'capabilities',
+        ])
+      for (const list of [[], [null], [{}], [['1']], [true], Array.from({ length: 10_001 }, (_, i) => i)])
+        expect(outcome(await sendWith(submit, 'nonces', JSON.stringify(list)))).toEqual([400, 'invalid_field', 'nonces'])
+    })
+  })
 
   it('that no route defines is dropped, whatever its name, depth or content', async () => {
-    const extras = (deepest: string) => `"$where":"1","a.b":1,"":null,"pending":[{}],"_id":"agt_1","pass_until_ms":9e15,"banned_at":null,"deep":${deepest},"__proto__":{"polluted":true,"handle":"p"},"constructor":{"prototype":{"polluted":true}},"toString":null,"nul\\u0000":"\\u0000\\ud800"`;
-    const { token } = await service.registerWithPass();
-    const profile = await service.call('POST', '/profile', { token, rawBody: `{"name":"kept",${extras(deepObject)}}` });
-    expect([profile.status, profile.json['profile']]).toEqual([200, { name: 'kept', purpose: null, capabilities: [], dm_key: null, verified: false }]);
-    const post = await service.call('POST', '/post', { token, rawBody: `{${extras(deepList)},"body":"kept"}` });
-    expect([post.status, (post.json['post'] as { body: string }).body]).toEqual([201, 'kept']);
-    expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
-    const stored = await service.ctx.posts.models.posts.findOne({ _id: String(post.json['id']) }).lean();
-    expect(Object.keys(stored ?? {}).sort()).toEqual(['_id', 'agent_id', 'at', 'body', 'pending', 'salt']);
-  });
-});
+    const extras = (deepest: string) =>
+      `"$where":"1","a.b":1,"":null,"pending":[{}],"_id":"agt_1","pass_until_ms":9e15,"banned_at":null,"deep":${deepest},"__proto__":{"polluted":true,"handle":"p"},"constructor":{"prototype":{"polluted":true}},"toString":null,"nul\\u0000":"\\u0000\\ud800"`
+    const { token } = await service.registerWithPass()
+    const profile = await service.call('POST', '/profile', { token, rawBody: `{"name":"kept",${extras(deepObject)}}` })
+    expect([profile.status, profile.json['profile']]).toEqual([
+      200,
+      { name: 'kept', purpose: null, capabilities: [], dm_key: null, verified: false },
+    ])
+    const post = await service.call('POST', '/post', { token, rawBody: `{${extras(deepList)},"body":"kept"}` })
+    expect([post.status, (post.json['post'] as { body: string }).body]).toEqual([201, 'kept'])
+    expect(({} as { polluted?: boolean }).polluted).toBeUndefined()
+    const stored = await service.ctx.posts.models.posts.findOne({ _id: String(post.json['id']) }).lean()
+    expect(Object.keys(stored ?? {}).sort()).toEqual(['_id', 'agent_id', 'at', 'body', 'pending', 'salt'])
+  })
+})
 
 describe('a body', () => {
   it('that is broken, no object, no UTF-8, empty, of another type or too large is refused on every POST route', async () => {
-    const large = `{"body":"${'a'.repeat(512 * 1024)}"}`;
-    const gzip = (text: string) => new Uint8Array(gzipSync(text));
-    const json = { 'Content-Type': 'application/json' };
-    type Case = [name: string, body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string>, expected: string];
+    const large = `{"body":"${'a'.repeat(512 * 1024)}"}`
+    const gzip = (text: string) => new Uint8Array(gzipSync(text))
+    const json = { 'Content-Type': 'application/json' }
+    type Case = [name: string, body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string>, expected: string]
     const cases: Case[] = [
-      ...['{', '{"a":1', '{"a":1}}', "{'a':1}", '{"a":01}', '{"a":NaN}', '{"a":"\u0001"}', '\u0000', 'null {}', deepList.slice(1), '[]', '[{}]', 'null', '1', '"{}"', 'true', deepList].map((text) => [text.slice(0, 20), text, json, '400 invalid_json'] as Case),
+      ...[
+        '{',
+        '{"a":1',
+        '{"a":1}}',
+        "{'a':1}",
+        '{"a":01}',
+        '{"a":NaN}',
+        '{"a":"\u0001"}',
+        '\u0000',
+        'null {}',
+        deepList.slice(1),
+        '[]',
+        '[{}]',
+        'null',
+        '1',
+        '"{}"',
+        'true',
+        deepList,
+      ].map((text) => [text.slice(0, 20), text, json, '400 invalid_json'] as Case),
       ['bytes that are not UTF-8', new Uint8Array([0x7b, 0x22, 0x61, 0x22, 0x3a, 0x22, 0xff, 0xfe, 0x22, 0x7d]), json, '400 invalid_json'],
       ['an overlong NUL', new Uint8Array([0x7b, 0x22, 0xc0, 0x80, 0x22, 0x3a, 0x31, 0x7d]), json, '400 invalid_json'],
       ['UTF-16', new Uint8Array(Buffer.from('{}', 'utf16le')), json, '400 invalid_json'],
@@ -186,191 +259,247 @@ describe('a body', () => {
       ['declared UTF-16', '{}', { 'Content-Type': 'application/json;charset="utf-16"' }, '415 unsupported_media_type'],
       ['an unknown encoding', '{}', { ...json, 'Content-Encoding': 'zebra' }, '415 unsupported_media_type'],
       ['gzip', gzip('{"body":"a"}'), { ...json, 'Content-Encoding': 'gzip' }, '415 unsupported_media_type'],
-      ['a gzip bomb', gzip(`{"body":"${'a'.repeat(50 * 1024 * 1024)}"}`), { ...json, 'Content-Encoding': 'gzip' }, '415 unsupported_media_type'],
+      [
+        'a gzip bomb',
+        gzip(`{"body":"${'a'.repeat(50 * 1024 * 1024)}"}`),
+        { ...json, 'Content-Encoding': 'gzip' },
+        '415 unsupported_media_type',
+      ],
       ['too large', large, json, '413 body_too_large'],
-    ];
+    ]
     await withoutTrace(async () => {
       for (const route of posts()) {
         for (const [name, body, headers, expected] of cases) {
-          const { status, json: answer } = await send(route, body, headers);
-          expect(`${status} ${answer.error}`, `${route.path}: ${name}`).toBe(expected);
+          const { status, json: answer } = await send(route, body, headers)
+          expect(`${status} ${answer.error}`, `${route.path}: ${name}`).toBe(expected)
         }
       }
-    });
-  });
+    })
+  })
 
   it('is taken in any writing of UTF-8, and may be of 512 KiB', async () => {
-    const { token } = await service.registerWithPass();
-    const publish = async (rawBody: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}) => (await service.call('POST', '/post', { token, rawBody, headers })).status;
-    expect(await publish('{"body":"a"}', { 'Content-Type': 'Application/JSON; Charset="UTF-8"' })).toBe(201);
-    expect(await publish('\r\n\t {"body":"a"} ')).toBe(201);
-    expect(await publish('{"body":"a"}', { 'Content-Encoding': 'identity' })).toBe(201);
-    const filler = '{"body":"a","filler":""}';
-    expect(await publish(`{"body":"a","filler":"${'f'.repeat(512 * 1024 - filler.length)}"}`)).toBe(201);
-    expect(await publish(`{"body":"a","filler":"${'f'.repeat(512 * 1024 - filler.length + 1)}"}`)).toBe(413);
-  });
+    const { token } = await service.registerWithPass()
+    const publish = async (rawBody: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}) =>
+      (await service.call('POST', '/post', { token, rawBody, headers })).status
+    expect(await publish('{"body":"a"}', { 'Content-Type': 'Application/JSON; Charset="UTF-8"' })).toBe(201)
+    expect(await publish('\r\n\t {"body":"a"} ')).toBe(201)
+    expect(await publish('{"body":"a"}', { 'Content-Encoding': 'identity' })).toBe(201)
+    const filler = '{"body":"a","filler":""}'
+    expect(await publish(`{"body":"a","filler":"${'f'.repeat(512 * 1024 - filler.length)}"}`)).toBe(201)
+    expect(await publish(`{"body":"a","filler":"${'f'.repeat(512 * 1024 - filler.length + 1)}"}`)).toBe(413)
+  })
 
   it('is not read from whoever has no token', async () => {
-    for (const rawBody of ['{', `{"body":"${'a'.repeat(600_000)}"}`]) expect(outcome(await service.call('POST', '/post', { rawBody }))).toEqual([401, 'missing_token']);
-  });
+    for (const rawBody of ['{', `{"body":"${'a'.repeat(600_000)}"}`])
+      expect(outcome(await service.call('POST', '/post', { rawBody }))).toEqual([401, 'missing_token'])
+  })
 
   it('that is absent has no fields, with and without a type', async () => {
     await withoutTrace(async () => {
       for (const headers of [{}, { 'Content-Type': 'text/plain' }]) {
-        const answer = await service.call('POST', '/post', { token: caller.token, headers });
-        expect(outcome(answer)).toEqual([400, 'missing_field', 'body']);
+        const answer = await service.call('POST', '/post', { token: caller.token, headers })
+        expect(outcome(answer)).toEqual([400, 'missing_field', 'body'])
       }
-    });
-  });
+    })
+  })
 
   it('that ends before its length is refused and does not hold the service up', async () => {
-    const { port, hostname } = new URL(service.url);
-    const socket = net.connect(Number(port), hostname);
-    socket.write(`POST /api/v1/post HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${caller.token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"body":"a"`);
-    const received: Buffer[] = [];
-    socket.on('data', (data) => received.push(data));
-    socket.end();
-    await new Promise((resolve) => socket.once('close', resolve));
-    expect(Buffer.concat(received).toString()).not.toContain('201');
-    expect((await service.call('GET', '/feed')).status).toBe(200);
-  });
+    const { port, hostname } = new URL(service.url)
+    const socket = net.connect(Number(port), hostname)
+    socket.write(
+      `POST /api/v1/post HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${caller.token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"body":"a"`,
+    )
+    const received: Buffer[] = []
+    socket.on('data', (data) => received.push(data))
+    socket.end()
+    await new Promise((resolve) => socket.once('close', resolve))
+    expect(Buffer.concat(received).toString()).not.toContain('201')
+    expect((await service.call('GET', '/feed')).status).toBe(200)
+  })
 
   it('beside a GET is not looked at', async () => {
-    const { port, hostname } = new URL(service.url);
-    const socket = net.connect(Number(port), hostname);
-    const received: Buffer[] = [];
-    socket.write('GET /api/v1/feed HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 4\r\nConnection: close\r\n\r\n{{{{');
-    socket.on('data', (data) => received.push(data));
-    await new Promise((resolve) => socket.once('close', resolve));
-    expect(Buffer.concat(received).toString()).toMatch(/^HTTP\/1\.1 200 /);
-  });
-});
+    const { port, hostname } = new URL(service.url)
+    const socket = net.connect(Number(port), hostname)
+    const received: Buffer[] = []
+    socket.write(
+      'GET /api/v1/feed HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 4\r\nConnection: close\r\n\r\n{{{{',
+    )
+    socket.on('data', (data) => received.push(data))
+    await new Promise((resolve) => socket.once('close', resolve))
+    expect(Buffer.concat(received).toString()).toMatch(/^HTTP\/1\.1 200 /)
+  })
+})
 
 describe('a query', () => {
   // The verdicts of a claim are a list too, but need a claim; they have a test of their own.
-  const lists = () => service.routes.filter(({ path, query }) => query !== undefined && 'limit' in query.shape && !path.includes('{')).map(({ path }) => path);
+  const lists = () =>
+    service.routes.filter(({ path, query }) => query !== undefined && 'limit' in query.shape && !path.includes('{')).map(({ path }) => path)
 
   it('takes limit from 1 to its bound, once, in digits', async () => {
-    expect(lists()).toEqual(expect.arrayContaining(['/feed', '/claims', '/directory', '/proposals']));
-    const claimId = String(rightBodies['/claim/resolve']?.['claim_id']);
+    expect(lists()).toEqual(expect.arrayContaining(['/feed', '/claims', '/directory', '/proposals']))
+    const claimId = String(rightBodies['/claim/resolve']?.['claim_id'])
     for (const written of lists()) {
-      const path = written.replace('{id}', claimId);
-      const most = ['/seal', '/ledger'].includes(path) ? 10_000 : 200;
-      for (const limit of ['1', String(most), '050']) expect((await service.call('GET', `${path}?limit=${limit}`)).status, `${path} ${limit}`).toBe(200);
+      const path = written.replace('{id}', claimId)
+      const most = ['/seal', '/ledger'].includes(path) ? 10_000 : 200
+      for (const limit of ['1', String(most), '050'])
+        expect((await service.call('GET', `${path}?limit=${limit}`)).status, `${path} ${limit}`).toBe(200)
       for (const limit of ['0', String(most + 1), '-1', '1.5', 'ten', '', '1e2', '0x10', '%00', '1&limit=2', '١']) {
-        const answer = await service.call('GET', `${path}?limit=${limit}`);
-        expect(outcome(answer), `${path} ${limit}`).toEqual([400, 'invalid_field', 'limit']);
-        expect(answer.json.message).toContain(`from 1 to ${most}`);
+        const answer = await service.call('GET', `${path}?limit=${limit}`)
+        expect(outcome(answer), `${path} ${limit}`).toEqual([400, 'invalid_field', 'limit'])
+        expect(answer.json.message).toContain(`from 1 to ${most}`)
       }
     }
-  });
+  })
 
   it('refuses a repeated key, NUL and operators by the name of the field', async () => {
-    for (const [query, field] of [['topic=a&topic=b', 'topic'], ['topic=%00', 'topic'], ['topic=', 'topic'], [`topic=${'a'.repeat(65)}`, 'topic']]) {
-      expect(outcome(await service.call('GET', `/feed?${query}`)), query).toEqual([400, 'invalid_field', field]);
+    for (const [query, field] of [
+      ['topic=a&topic=b', 'topic'],
+      ['topic=%00', 'topic'],
+      ['topic=', 'topic'],
+      [`topic=${'a'.repeat(65)}`, 'topic'],
+    ]) {
+      expect(outcome(await service.call('GET', `/feed?${query}`)), query).toEqual([400, 'invalid_field', field])
     }
-    for (const query of ['status=right', 'status=open&status=judged', 'status[$ne]=open&status=', 'status=OPEN']) expect(outcome(await service.call('GET', `/claims?${query}`)), query).toEqual([400, 'invalid_field', 'status']);
-    for (const query of ['agent=a&agent=b', 'agent=%00', 'agent=']) expect(outcome(await service.call('GET', `/claims?${query}`)), query).toEqual([400, 'invalid_field', 'agent']);
-    for (const query of ['capability=a&capability=b', 'capability=', `capability=${'a'.repeat(65)}`]) expect(outcome(await service.call('GET', `/directory?${query}`)), query).toEqual([400, 'invalid_field', 'capability']);
-  });
+    for (const query of ['status=right', 'status=open&status=judged', 'status[$ne]=open&status=', 'status=OPEN'])
+      expect(outcome(await service.call('GET', `/claims?${query}`)), query).toEqual([400, 'invalid_field', 'status'])
+    for (const query of ['agent=a&agent=b', 'agent=%00', 'agent='])
+      expect(outcome(await service.call('GET', `/claims?${query}`)), query).toEqual([400, 'invalid_field', 'agent'])
+    for (const query of ['capability=a&capability=b', 'capability=', `capability=${'a'.repeat(65)}`])
+      expect(outcome(await service.call('GET', `/directory?${query}`)), query).toEqual([400, 'invalid_field', 'capability'])
+  })
 
   it('ignores what no route defines and reads what looks like an operator as plain text', async () => {
-    const all = (await service.call('GET', '/feed')).json['count'];
+    const all = (await service.call('GET', '/feed')).json['count']
     await withoutTrace(async () => {
-      for (const query of ['unknown=1', '__proto__[polluted]=1', 'constructor=1', 'topic[$ne]=a', '%zz=1', '%ff=%fe', '&&==', 'topic=%7B%22$ne%22:1%7D']) {
-        const answer = await service.call('GET', `/feed?${query}`);
-        expect(answer.status, query).toBe(200);
-        expect(answer.json['count'], query).toBe(query.startsWith('topic=') ? 0 : all);
+      for (const query of [
+        'unknown=1',
+        '__proto__[polluted]=1',
+        'constructor=1',
+        'topic[$ne]=a',
+        '%zz=1',
+        '%ff=%fe',
+        '&&==',
+        'topic=%7B%22$ne%22:1%7D',
+      ]) {
+        const answer = await service.call('GET', `/feed?${query}`)
+        expect(answer.status, query).toBe(200)
+        expect(answer.json['count'], query).toBe(query.startsWith('topic=') ? 0 : all)
       }
-    });
-  });
-});
+    })
+  })
+})
 
 describe('a path', () => {
   it('with a bad escape, NUL or an id of no form is refused and never a defect', async () => {
     await withoutTrace(async () => {
-      for (const path of ['/agent/%', '/agent/%zz', '/claim/%ED%A0%80', '/claim/%ff']) expect((await service.call('GET', path)).json.error, path).toBe('invalid_field');
-      for (const path of ['/agent/%00', `/claim/${'a'.repeat(101)}`]) expect((await service.call('GET', path)).json.error, path).toBe('invalid_field');
-      for (const path of ['/agent/none', '/agent/$ne', '/agent/__proto__', '/agent/%7B%22$gt%22:%22%22%7D']) expect(outcome(await service.call('GET', path)), path).toEqual([404, 'no_such_agent']);
-      expect(outcome(await service.call('GET', '/claim/clm_none'))).toEqual([404, 'no_such_claim']);
-    });
-  });
+      for (const path of ['/agent/%', '/agent/%zz', '/claim/%ED%A0%80', '/claim/%ff'])
+        expect((await service.call('GET', path)).json.error, path).toBe('invalid_field')
+      for (const path of ['/agent/%00', `/claim/${'a'.repeat(101)}`])
+        expect((await service.call('GET', path)).json.error, path).toBe('invalid_field')
+      for (const path of ['/agent/none', '/agent/$ne', '/agent/__proto__', '/agent/%7B%22$gt%22:%22%22%7D'])
+        expect(outcome(await service.call('GET', path)), path).toEqual([404, 'no_such_agent'])
+      expect(outcome(await service.call('GET', '/claim/clm_none'))).toEqual([404, 'no_such_claim'])
+    })
+  })
 
   it('that no route has is answered in JSON, for every method', async () => {
-    for (const path of ['/none', '/feed/none', '//none', '//api', '//api/v2/feed', '//API/V1/feed', '/Feed', '/%zz', '/agent', '/agent/a/b', '//favicon.ico', '//.env', '//api/v1/../../etc/passwd']) {
+    for (const path of [
+      '/none',
+      '/feed/none',
+      '//none',
+      '//api',
+      '//api/v2/feed',
+      '//API/V1/feed',
+      '/Feed',
+      '/%zz',
+      '/agent',
+      '/agent/a/b',
+      '//favicon.ico',
+      '//.env',
+      '//api/v1/../../etc/passwd',
+    ]) {
       for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'PATCH']) {
-        const answer = await service.call(method, path);
-        expect(outcome(answer), `${method} ${path}`).toEqual([404, 'no_such_route']);
-        expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
+        const answer = await service.call(method, path)
+        expect(outcome(answer), `${method} ${path}`).toEqual([404, 'no_such_route'])
+        expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8')
       }
     }
-  });
+  })
 
   it('with a wrong method is answered with those that are right', async () => {
-    const methods = new Map<string, Set<string>>();
-    for (const route of service.routes) for (const path of pathsOf(route)) methods.set(path, (methods.get(path) ?? new Set(['OPTIONS'])).add(route.method));
+    const methods = new Map<string, Set<string>>()
+    for (const route of service.routes)
+      for (const path of pathsOf(route)) methods.set(path, (methods.get(path) ?? new Set(['OPTIONS'])).add(route.method))
     for (const [path, own] of methods) {
-      if (own.has('GET')) own.add('HEAD');
+      if (own.has('GET')) own.add('HEAD')
       for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND']) {
-        if (own.has(method)) continue;
-        const answer = await service.call(method, `/${path.replace(/\{(\w+)\}/g, 'none')}`);
-        expect(answer.status, `${method} ${path}`).toBe(405);
-        if (method !== 'HEAD') expect(answer.json.error).toBe('method_not_allowed');
-        expect(new Set(answer.headers.get('allow')?.split(', '))).toEqual(own);
+        if (own.has(method)) continue
+        const answer = await service.call(method, `/${path.replace(/\{(\w+)\}/g, 'none')}`)
+        expect(answer.status, `${method} ${path}`).toBe(405)
+        if (method !== 'HEAD') expect(answer.json.error).toBe('method_not_allowed')
+        expect(new Set(answer.headers.get('allow')?.split(', '))).toEqual(own)
       }
     }
-  });
+  })
 
   it('takes HEAD wherever it takes GET, with the same status and headers, no body and no effect', async () => {
-    const { token } = caller;
-    await service.call('POST', '/dm', { token, body: { to: caller.id, box: 'kept unread' } });
+    const { token } = caller
+    await service.call('POST', '/dm', { token, body: { to: caller.id, box: 'kept unread' } })
     await withoutTrace(async () => {
       for (const route of service.routes.filter(({ method }) => method === 'GET')) {
         for (const written of pathsOf(route)) {
-          const path = `/${written.replace(/\{agent_id\}/g, caller.id).replace(/\{(\w+)\}/g, 'none')}`;
-          const head = await service.call('HEAD', path, { token });
-          const get = route.path === '/dm' ? undefined : await service.call('GET', path, { token });
-          expect(head.json).toEqual({});
-          if (get === undefined) continue;
-          expect(head.status, path).toBe(get.status);
-          for (const name of ['content-type', 'access-control-allow-origin']) expect(head.headers.get(name), path).toBe(get.headers.get(name));
-          expect(Number(head.headers.get('content-length'))).toBeGreaterThan(10);
+          const path = `/${written.replace(/\{agent_id\}/g, caller.id).replace(/\{(\w+)\}/g, 'none')}`
+          const head = await service.call('HEAD', path, { token })
+          const get = route.path === '/dm' ? undefined : await service.call('GET', path, { token })
+          expect(head.json).toEqual({})
+          if (get === undefined) continue
+          expect(head.status, path).toBe(get.status)
+          for (const name of ['content-type', 'access-control-allow-origin'])
+            expect(head.headers.get(name), path).toBe(get.headers.get(name))
+          expect(Number(head.headers.get('content-length'))).toBeGreaterThan(10)
         }
       }
-    });
-    expect((await service.call('GET', '/dm', { token })).json['count']).toBe(1);
-  });
-});
+    })
+    expect((await service.call('GET', '/dm', { token })).json['count']).toBe(1)
+  })
+})
 
 describe('requests from a page of another origin', () => {
   it('may read what GET gives and are not invited to POST', async () => {
-    const get = await service.call('GET', '/feed', { headers: { Origin: 'https://elsewhere.example' } });
-    expect(get.headers.get('access-control-allow-origin')).toBe('*');
-    const asked = await service.call('OPTIONS', '/dm', { headers: { Origin: 'https://elsewhere.example', 'Access-Control-Request-Method': 'POST' } });
-    expect([asked.status, asked.headers.get('access-control-allow-methods')]).toEqual([200, 'GET, HEAD, OPTIONS']);
-    const post = await service.call('POST', '/post', { token: caller.token, body: {}, headers: { Origin: 'https://elsewhere.example' } });
-    expect(post.headers.get('access-control-allow-origin')).toBeNull();
-  });
-});
+    const get = await service.call('GET', '/feed', { headers: { Origin: 'https://elsewhere.example' } })
+    expect(get.headers.get('access-control-allow-origin')).toBe('*')
+    const asked = await service.call('OPTIONS', '/dm', {
+      headers: { Origin: 'https://elsewhere.example', 'Access-Control-Request-Method': 'POST' },
+    })
+    expect([asked.status, asked.headers.get('access-control-allow-methods')]).toEqual([200, 'GET, HEAD, OPTIONS'])
+    const post = await service.call('POST', '/post', { token: caller.token, body: {}, headers: { Origin: 'https://elsewhere.example' } })
+    expect(post.headers.get('access-control-allow-origin')).toBeNull()
+  })
+})
 
 describe('what is not HTTP', () => {
   const exchange = async (bytes: string) => {
-    const { port, hostname } = new URL(service.url);
-    const socket = net.connect(Number(port), hostname);
-    const received: Buffer[] = [];
-    socket.on('data', (data) => received.push(data));
-    socket.write(bytes);
-    await new Promise((resolve) => socket.once('close', resolve));
-    return Buffer.concat(received).toString();
-  };
+    const { port, hostname } = new URL(service.url)
+    const socket = net.connect(Number(port), hostname)
+    const received: Buffer[] = []
+    socket.on('data', (data) => received.push(data))
+    socket.write(bytes)
+    await new Promise((resolve) => socket.once('close', resolve))
+    return Buffer.concat(received).toString()
+  }
 
   it('is answered with JSON and the end of the connection', async () => {
-    const requests = ['\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n', 'GET / HTTP/9.9\r\n\r\n', `GET /api/v1/feed HTTP/1.1\r\nHost: a\r\nX: ${'a'.repeat(70_000)}\r\n\r\n`, 'POST /api/v1/post HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n'];
+    const requests = [
+      '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n',
+      'GET / HTTP/9.9\r\n\r\n',
+      `GET /api/v1/feed HTTP/1.1\r\nHost: a\r\nX: ${'a'.repeat(70_000)}\r\n\r\n`,
+      'POST /api/v1/post HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
+    ]
     for (const request of requests) {
-      const [head = '', body = ''] = (await exchange(request)).split('\r\n\r\n');
-      expect(head, request.slice(0, 30)).toMatch(/^HTTP\/1\.1 400 Bad Request/);
-      expect(head).toContain('Connection: close');
-      expect(JSON.parse(body)).toMatchObject({ ok: false, error: 'invalid_field' });
+      const [head = '', body = ''] = (await exchange(request)).split('\r\n\r\n')
+      expect(head, request.slice(0, 30)).toMatch(/^HTTP\/1\.1 400 Bad Request/)
+      expect(head).toContain('Connection: close')
+      expect(JSON.parse(body)).toMatchObject({ ok: false, error: 'invalid_field' })
     }
-  });
-});
+  })
+})

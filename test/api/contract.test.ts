@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { pathsOf } from '../../api/http/mount.ts';
-import type { Route } from '../../api/http/route.ts';
-import { describeLimits } from '../../shared/about/limits-page.ts';
-import { readConfig } from '../../shared/config.ts';
-import { makeSeal } from '../../shared/ledger/sealer.ts';
-import { sequencePending } from '../../shared/ledger/sequencer.ts';
-import { findNonces, startService, type Answer, type TestAgent, type TestService } from '../support/service.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { pathsOf } from '../../api/http/mount.ts'
+import type { Route } from '../../api/http/route.ts'
+import { describeLimits } from '../../shared/about/limits-page.ts'
+import { readConfig } from '../../shared/config.ts'
+import { makeSeal } from '../../shared/ledger/sealer.ts'
+import { sequencePending } from '../../shared/ledger/sequencer.ts'
+import { findNonces, startService, type Answer, type TestAgent, type TestService } from '../support/service.ts'
 
 /*
  * The tables of the interface document, written down as data and held against the running service. A row whose route
@@ -13,42 +13,69 @@ import { findNonces, startService, type Answer, type TestAgent, type TestService
  */
 
 /** Rows of the table of endpoints that have no route yet. */
-const COMING: readonly string[] = [
-  'POST /api/v1/invoice/check',
-  'POST /market/order',
-  'POST /market/deliver',
-  'POST /market/accept',
-];
+const COMING: readonly string[] = ['POST /api/v1/invoice/check', 'POST /market/order', 'POST /market/deliver', 'POST /market/accept']
 
 interface Row {
-  route: string;
+  route: string
   /** Fields of the request: name, and whether it is required. */
-  fields?: Record<string, 'required' | 'optional'>;
+  fields?: Record<string, 'required' | 'optional'>
   /** Fields that the answer names. */
-  answer?: readonly string[];
+  answer?: readonly string[]
   /** Needs a token: `token` or, where the contract says so, `pass`. */
-  needs?: 'token' | 'pass';
+  needs?: 'token' | 'pass'
 }
 
 const ENDPOINTS: readonly Row[] = [
   { route: 'GET /api/v1', answer: ['routes'] },
   { route: 'GET /api/v1/rules', answer: ['rules', 'errors'] },
   { route: 'GET /api/v1/limits', answer: ['limits'] },
-  { route: 'GET /api/v1/contract', answer: ['protocol_version', 'api_base', 'change_policy', 'guarantees', 'non_guarantees', 'retention', 'idempotency', 'ordering', 'data_honesty'] },
+  {
+    route: 'GET /api/v1/contract',
+    answer: [
+      'protocol_version',
+      'api_base',
+      'change_policy',
+      'guarantees',
+      'non_guarantees',
+      'retention',
+      'idempotency',
+      'ordering',
+      'data_honesty',
+    ],
+  },
   { route: 'GET /api/v1/currencies', answer: ['price_usd_per_day', 'free_period', 'pricing', 'rate_source', 'accepted', 'not_accepted'] },
   { route: 'GET /api/v1/challenge', answer: ['challenge_id', 'puzzle', 'pow'] },
-  { route: 'POST /api/v1/register', fields: { challenge_id: 'required', answer: 'required', pow: 'required', handle: 'optional', ref: 'optional' }, answer: ['agent_id', 'token'] },
+  {
+    route: 'POST /api/v1/register',
+    fields: { challenge_id: 'required', answer: 'required', pow: 'required', handle: 'optional', ref: 'optional' },
+    answer: ['agent_id', 'token'],
+  },
   { route: 'POST /api/v1/invoice', fields: { currency: 'required', days: 'optional' }, answer: ['order_id'], needs: 'token' },
   { route: 'POST /api/v1/invoice/check', fields: { invoice_id: 'required' }, answer: ['status'], needs: 'token' },
-  { route: 'POST /api/v1/work/submit', fields: { order_id: 'required', nonces: 'required' }, answer: ['status', 'credited_days', 'pass_until'], needs: 'token' },
+  {
+    route: 'POST /api/v1/work/submit',
+    fields: { order_id: 'required', nonces: 'required' },
+    answer: ['status', 'credited_days', 'pass_until'],
+    needs: 'token',
+  },
   { route: 'GET /api/v1/me', answer: ['pass_until', 'pass_active', 'price_usd_per_day', 'referrals'], needs: 'token' },
   { route: 'POST /api/v1/profile', fields: { name: 'optional', purpose: 'optional', capabilities: 'optional' }, needs: 'token' },
   { route: 'GET /api/v1/agent/{agent_id}', answer: ['agent_id', 'profile', 'resolution_record', 'recent_posts', 'recent_claims'] },
   { route: 'GET /api/v1/directory', fields: { capability: 'optional' }, answer: ['agents', 'count'] },
-  { route: 'POST /api/v1/claim', fields: { statement: 'required', kind: 'optional', resolve_by: 'optional' }, answer: ['id', 'claim'], needs: 'token' },
+  {
+    route: 'POST /api/v1/claim',
+    fields: { statement: 'required', kind: 'optional', resolve_by: 'optional' },
+    answer: ['id', 'claim'],
+    needs: 'token',
+  },
   { route: 'GET /api/v1/claims', fields: { agent: 'optional', status: 'optional', limit: 'optional' }, answer: ['claims', 'count'] },
   { route: 'GET /api/v1/claim/{id}', answer: ['claim'] },
-  { route: 'POST /api/v1/claim/resolve', fields: { claim_id: 'required', outcome: 'required', evidence: 'optional' }, answer: ['verdict'], needs: 'token' },
+  {
+    route: 'POST /api/v1/claim/resolve',
+    fields: { claim_id: 'required', outcome: 'required', evidence: 'optional' },
+    answer: ['verdict'],
+    needs: 'token',
+  },
   { route: 'GET /api/v1/proposals', answer: ['proposals', 'count'] },
   { route: 'GET /api/v1/feed', fields: { limit: 'optional', topic: 'optional' }, answer: ['posts', 'count'] },
   { route: 'POST /api/v1/post', fields: { body: 'required', topic: 'optional' }, answer: ['id', 'post'], needs: 'pass' },
@@ -62,7 +89,7 @@ const ENDPOINTS: readonly Row[] = [
   { route: 'POST /market/order', fields: { offer_id: 'required' }, answer: ['order_id', 'invoice'], needs: 'token' },
   { route: 'POST /market/deliver', needs: 'token' },
   { route: 'POST /market/accept', needs: 'token' },
-];
+]
 
 const LIMITS: readonly (readonly [limit: string, value: string])[] = [
   ['Request rate', 'no rate limit is enforced; one may be added later and will be listed in the limits route before it is enforced'],
@@ -75,10 +102,13 @@ const LIMITS: readonly (readonly [limit: string, value: string])[] = [
   ['Delivery', 'no delivery guarantee'],
   ['Durability', 'no promise beyond the platform storage; no backup system'],
   ['Refunds and support', "no refunds, no appeals beyond the operator's judgement, no support channel"],
-  ['Market custody', "the venue holds the buyer's money between payment and payout; no code forces the payout; payouts are sent from the operator's machine and depend on the operator"],
+  [
+    'Market custody',
+    "the venue holds the buyer's money between payment and payout; no code forces the payout; payouts are sent from the operator's machine and depend on the operator",
+  ],
   ['Seal chain', 'prevents rewriting, not withholding'],
   ['Currency `xmr`', 'status `not_configured`, settlement `manual`'],
-];
+]
 
 const GUARANTEES: readonly string[] = [
   'The `agent_id` and `token` from registration keep working until the agent is banned. Tokens never expire on their own.',
@@ -86,7 +116,7 @@ const GUARANTEES: readonly string[] = [
   '`POST /post`, `POST /dm` and `POST /claim` return the id of the created record, so the agent can re-read what it wrote.',
   'Direct messages are stored byte for byte; the operator does not read them.',
   'Every rejection carries a machine-readable code in `error` and a human sentence in `message`.',
-];
+]
 
 const RETENTION: readonly (readonly [data: string, rule: string])[] = [
   ['posts', 'kept until deleted by their author or hidden by the operator; there is no delete endpoint'],
@@ -94,175 +124,232 @@ const RETENTION: readonly (readonly [data: string, rule: string])[] = [
   ['invoices', 'kept indefinitely (needed so a payment cannot settle twice)'],
   ['IP addresses', 'not stored by the service'],
   ['agents', 'there is no delete; a ban removes access, not data'],
-];
+]
 
-const MENU_ENTRY = ['currency', 'name', 'amount_per_day', 'anonymity', 'anonymity_detail', 'settlement', 'agent_autonomy', 'status'];
-const FREE_PERIOD = ['active', 'until', 'note', 'what_happens_after'];
-const PRICING = ['base_usd_per_day', 'referral_threshold', 'referral_price_usd_per_day', 'how_to_reach', 'your_price'];
+const MENU_ENTRY = ['currency', 'name', 'amount_per_day', 'anonymity', 'anonymity_detail', 'settlement', 'agent_autonomy', 'status']
+const FREE_PERIOD = ['active', 'until', 'note', 'what_happens_after']
+const PRICING = ['base_usd_per_day', 'referral_threshold', 'referral_price_usd_per_day', 'how_to_reach', 'your_price']
 
-let service: TestService;
-let agent: TestAgent;
+let service: TestService
+let agent: TestAgent
 /** An answer of each row that exists, by its route. */
-const answers = new Map<string, Answer>();
+const answers = new Map<string, Answer>()
 
 beforeAll(async () => {
-  service = await startService();
-  agent = await service.registerWithPass();
-  await askEverything();
-});
-afterAll(() => service.stop());
+  service = await startService()
+  agent = await service.registerWithPass()
+  await askEverything()
+})
+afterAll(() => service.stop())
 
 async function askEverything(): Promise<void> {
-  const { token } = agent;
+  const { token } = agent
   const send = async (path: string, body: object) => {
-    const answer = await service.call('POST', path, { token, body });
-    answers.set(`POST /api/v1${path}`, answer);
-    return answer.json as unknown as Record<string, string> & { difficulty_bits: number };
-  };
-  const { id: postId } = await send('/post', { body: 'a post', topic: 'contract' });
-  const { id: claimId } = await send('/claim', { statement: 'It holds.', kind: 'proposal', resolve_by: 4_102_444_800 });
-  await send('/claim/resolve', { claim_id: claimId, outcome: 'true', evidence: 'see above' });
-  await send('/dm', { to: agent.id, box: 'box' });
-  await send('/report', { post_id: postId, rule: 'spam' });
-  await send('/profile', { name: 'n', purpose: 'p', capabilities: ['contract'] });
-  const order = await send('/invoice', { currency: 'pow', days: 1 });
-  await send('/work/submit', { order_id: order['order_id'], nonces: findNonces(String(order['prefix']), order.difficulty_bits, 5) });
-  await sequencePending(service.ctx, { useLease: false });
-  await makeSeal(service.ctx, { useLease: false });
+    const answer = await service.call('POST', path, { token, body })
+    answers.set(`POST /api/v1${path}`, answer)
+    return answer.json as unknown as Record<string, string> & { difficulty_bits: number }
+  }
+  const { id: postId } = await send('/post', { body: 'a post', topic: 'contract' })
+  const { id: claimId } = await send('/claim', { statement: 'It holds.', kind: 'proposal', resolve_by: 4_102_444_800 })
+  await send('/claim/resolve', { claim_id: claimId, outcome: 'true', evidence: 'see above' })
+  await send('/dm', { to: agent.id, box: 'box' })
+  await send('/report', { post_id: postId, rule: 'spam' })
+  await send('/profile', { name: 'n', purpose: 'p', capabilities: ['contract'] })
+  const order = await send('/invoice', { currency: 'pow', days: 1 })
+  await send('/work/submit', { order_id: order['order_id'], nonces: findNonces(String(order['prefix']), order.difficulty_bits, 5) })
+  await sequencePending(service.ctx, { useLease: false })
+  await makeSeal(service.ctx, { useLease: false })
   for (const { route } of ENDPOINTS) {
-    const [method, path = ''] = route.split(' ');
-    if (method !== 'GET' || COMING.includes(route)) continue;
-    const query = route === 'GET /api/v1/seal/proof' ? '?seq=1&index=0' : '';
-    answers.set(route, await service.call('GET', `/${path.replace('{agent_id}', agent.id).replace('{id}', String(claimId))}${query}`, { token }));
+    const [method, path = ''] = route.split(' ')
+    if (method !== 'GET' || COMING.includes(route)) continue
+    const query = route === 'GET /api/v1/seal/proof' ? '?seq=1&index=0' : ''
+    answers.set(
+      route,
+      await service.call('GET', `/${path.replace('{agent_id}', agent.id).replace('{id}', String(claimId))}${query}`, { token }),
+    )
   }
 }
 
-const json = (route: string) => answers.get(route)?.json as unknown as Record<string, unknown>;
-const mounted = () => new Map<string, Route>(service.routes.flatMap((route) => pathsOf(route).map((path) => [`${route.method} ${path}`, route] as const)));
-const present = () => ENDPOINTS.filter(({ route }) => !COMING.includes(route));
+const json = (route: string) => answers.get(route)?.json as unknown as Record<string, unknown>
+const mounted = () =>
+  new Map<string, Route>(service.routes.flatMap((route) => pathsOf(route).map((path) => [`${route.method} ${path}`, route] as const)))
+const present = () => ENDPOINTS.filter(({ route }) => !COMING.includes(route))
 
 describe('the table of endpoints', () => {
   it('is there, but for the rows that are said to be coming', () => {
-    const routes = mounted();
-    expect(ENDPOINTS.map(({ route }) => route).filter((route) => !routes.has(route))).toEqual(COMING);
-  });
+    const routes = mounted()
+    expect(ENDPOINTS.map(({ route }) => route).filter((route) => !routes.has(route))).toEqual(COMING)
+  })
 
   it('answers the routes at the root below the base path too', () => {
-    const routes = mounted();
+    const routes = mounted()
     for (const { route } of present()) {
-      const [method, path = ''] = route.split(' ');
-      if (!path.startsWith('/api/v1')) expect(routes.has(`${method} /api/v1${path}`), route).toBe(true);
+      const [method, path = ''] = route.split(' ')
+      if (!path.startsWith('/api/v1')) expect(routes.has(`${method} /api/v1${path}`), route).toBe(true)
     }
-  });
+  })
 
   it('takes the fields that it names, and requires those that it requires', () => {
-    const routes = mounted();
+    const routes = mounted()
     for (const { route, fields = {} } of present()) {
-      const shape = { ...routes.get(route)?.body?.shape, ...routes.get(route)?.query?.shape };
-      for (const [name, need] of Object.entries(fields)) expect([route, name, name in shape && !shape[name]?.safeParse(undefined).success ? 'required' : 'optional']).toEqual([route, name, need]);
-      expect([route, Object.keys(fields).filter((name) => !(name in shape))]).toEqual([route, []]);
+      const shape = { ...routes.get(route)?.body?.shape, ...routes.get(route)?.query?.shape }
+      for (const [name, need] of Object.entries(fields))
+        expect([route, name, name in shape && !shape[name]?.safeParse(undefined).success ? 'required' : 'optional']).toEqual([
+          route,
+          name,
+          need,
+        ])
+      expect([route, Object.keys(fields).filter((name) => !(name in shape))]).toEqual([route, []])
     }
-  });
+  })
 
   it('gives in each answer the fields that it names, and `ok`', () => {
     for (const { route, answer = [] } of present()) {
-      if (route === 'POST /api/v1/register') continue; // the agent that asks has its answer behind it; the harness fails without both fields
-      expect([route, Object.keys(json(route)).filter((key) => ['ok', ...answer].includes(key)).sort()]).toEqual([route, ['ok', ...answer].sort()]);
-      expect([route, json(route)['ok']]).toEqual([route, true]);
+      if (route === 'POST /api/v1/register') continue // the agent that asks has its answer behind it; the harness fails without both fields
+      expect([
+        route,
+        Object.keys(json(route))
+          .filter((key) => ['ok', ...answer].includes(key))
+          .sort(),
+      ]).toEqual([route, ['ok', ...answer].sort()])
+      expect([route, json(route)['ok']]).toEqual([route, true])
     }
-  });
+  })
 
   it('asks for a token and for a pass exactly where it says so', async () => {
-    const poor = await service.register();
+    const poor = await service.register()
     for (const { route, needs } of present()) {
-      const [method = '', path = ''] = route.split(' ');
-      const ask = async (token?: string) => (await service.call(method, `/${path.replace(/\{\w+\}/, 'none')}`, { ...(token === undefined ? {} : { token }), ...(method === 'POST' ? { body: {} } : {}) })).json.error;
-      expect([route, (await ask()) === 'missing_token']).toEqual([route, needs !== undefined]);
-      expect([route, (await ask(poor.token)) === 'pass_required']).toEqual([route, needs === 'pass']);
+      const [method = '', path = ''] = route.split(' ')
+      const ask = async (token?: string) =>
+        (
+          await service.call(method, `/${path.replace(/\{\w+\}/, 'none')}`, {
+            ...(token === undefined ? {} : { token }),
+            ...(method === 'POST' ? { body: {} } : {}),
+          })
+        ).json.error
+      expect([route, (await ask()) === 'missing_token']).toEqual([route, needs !== undefined])
+      expect([route, (await ask(poor.token)) === 'pass_required']).toEqual([route, needs === 'pass'])
     }
-  });
-});
+  })
+})
 
 describe('the tables of resources', () => {
   it('hold for the agent: its id and its token', () => {
-    expect(agent.id).toMatch(/^agt_/);
-    expect(agent.token).toMatch(/^sk_[0-9a-f]{48}$/);
-  });
+    expect(agent.id).toMatch(/^agt_/)
+    expect(agent.token).toMatch(/^sk_[0-9a-f]{48}$/)
+  })
 
   it('hold for a claim and its verdicts', () => {
-    const { claim } = json('GET /api/v1/claim/{id}') as { claim: Record<string, unknown> & { verdicts: Record<string, unknown>[] } };
-    for (const field of ['id', 'statement', 'kind', 'resolve_by', 'status', 'verdicts']) expect(claim).toHaveProperty(field);
-    expect(claim.verdicts.map(({ outcome, evidence }) => [outcome, evidence])).toEqual([['true', 'see above']]);
-  });
+    const { claim } = json('GET /api/v1/claim/{id}') as { claim: Record<string, unknown> & { verdicts: Record<string, unknown>[] } }
+    for (const field of ['id', 'statement', 'kind', 'resolve_by', 'status', 'verdicts']) expect(claim).toHaveProperty(field)
+    expect(claim.verdicts.map(({ outcome, evidence }) => [outcome, evidence])).toEqual([['true', 'see above']])
+  })
 
   it('hold for posts and direct messages', () => {
-    const { posts } = json('GET /api/v1/feed') as { posts: Record<string, unknown>[] };
-    expect(posts[0]).toMatchObject({ body: 'a post', topic: 'contract', id: expect.stringMatching(/^pst_/) });
-    const { messages } = json('GET /api/v1/dm') as { messages: Record<string, unknown>[] };
-    expect(messages[0]).toMatchObject({ to: agent.id, box: 'box' });
-  });
+    const { posts } = json('GET /api/v1/feed') as { posts: Record<string, unknown>[] }
+    expect(posts[0]).toMatchObject({ body: 'a post', topic: 'contract', id: expect.stringMatching(/^pst_/) })
+    const { messages } = json('GET /api/v1/dm') as { messages: Record<string, unknown>[] }
+    expect(messages[0]).toMatchObject({ to: agent.id, box: 'box' })
+  })
 
   it('hold for the menu of currencies', () => {
-    const menu = json('GET /api/v1/currencies') as { accepted: Record<string, string>[]; not_accepted: Record<string, string>[]; free_period: object; pricing: object; price_usd_per_day: unknown; rate_source: unknown };
-    expect(Object.keys(menu.free_period).sort()).toEqual([...FREE_PERIOD].sort());
-    expect(Object.keys(menu.pricing).sort()).toEqual([...PRICING].sort());
-    expect(menu.pricing).toMatchObject({ base_usd_per_day: 1, referral_threshold: 50, referral_price_usd_per_day: 0.15 });
-    expect([typeof menu.price_usd_per_day, typeof menu.rate_source]).toEqual(['number', 'string']);
-    expect(menu.accepted.map(({ currency }) => currency)).toEqual(['xno', 'xmr', 'pow']);
+    const menu = json('GET /api/v1/currencies') as {
+      accepted: Record<string, string>[]
+      not_accepted: Record<string, string>[]
+      free_period: object
+      pricing: object
+      price_usd_per_day: unknown
+      rate_source: unknown
+    }
+    expect(Object.keys(menu.free_period).sort()).toEqual([...FREE_PERIOD].sort())
+    expect(Object.keys(menu.pricing).sort()).toEqual([...PRICING].sort())
+    expect(menu.pricing).toMatchObject({ base_usd_per_day: 1, referral_threshold: 50, referral_price_usd_per_day: 0.15 })
+    expect([typeof menu.price_usd_per_day, typeof menu.rate_source]).toEqual(['number', 'string'])
+    expect(menu.accepted.map(({ currency }) => currency)).toEqual(['xno', 'xmr', 'pow'])
     for (const entry of menu.accepted) {
-      for (const field of MENU_ENTRY) expect([entry['currency'], field, typeof entry[field]]).toEqual([entry['currency'], field, 'string']);
-      expect(['ready', 'not_configured']).toContain(entry['status']);
-      expect(['automatic', 'manual']).toContain(entry['settlement']);
-      expect(entry['cost_to_agent'] !== undefined).toBe(entry['currency'] === 'pow');
+      for (const field of MENU_ENTRY) expect([entry['currency'], field, typeof entry[field]]).toEqual([entry['currency'], field, 'string'])
+      expect(['ready', 'not_configured']).toContain(entry['status'])
+      expect(['automatic', 'manual']).toContain(entry['settlement'])
+      expect(entry['cost_to_agent'] !== undefined).toBe(entry['currency'] === 'pow')
     }
-    const [xno, xmr, pow] = menu.accepted;
-    expect([xno?.['amount_per_day'], xmr?.['amount_per_day']]).toEqual([expect.stringMatching(/^\d+\.\d{6}$/), expect.stringMatching(/^\d+\.\d{8}$/)]);
-    expect([xno?.['anonymity'], xmr?.['anonymity'], pow?.['anonymity']]).toEqual(['pseudonymous', 'untraceable', expect.stringContaining('not applicable')]);
+    const [xno, xmr, pow] = menu.accepted
+    expect([xno?.['amount_per_day'], xmr?.['amount_per_day']]).toEqual([
+      expect.stringMatching(/^\d+\.\d{6}$/),
+      expect.stringMatching(/^\d+\.\d{8}$/),
+    ])
+    expect([xno?.['anonymity'], xmr?.['anonymity'], pow?.['anonymity']]).toEqual([
+      'pseudonymous',
+      'untraceable',
+      expect.stringContaining('not applicable'),
+    ])
     for (const entry of menu.not_accepted) {
-      expect(entry['why']).toEqual(expect.any(String));
-      expect('coin' in entry || 'add_how' in entry).toBe(true);
+      expect(entry['why']).toEqual(expect.any(String))
+      expect('coin' in entry || 'add_how' in entry).toBe(true)
     }
-  });
+  })
 
   it('hold for a seal, a waiting one among them, and for a proof', () => {
-    const { seals, unsigned_seqs: unsigned, chain_intact: intact } = json('GET /seal') as { seals: Record<string, unknown>[]; unsigned_seqs: number[]; chain_intact: boolean };
-    expect(seals.length).toBeGreaterThan(0);
+    const {
+      seals,
+      unsigned_seqs: unsigned,
+      chain_intact: intact,
+    } = json('GET /seal') as { seals: Record<string, unknown>[]; unsigned_seqs: number[]; chain_intact: boolean }
+    expect(seals.length).toBeGreaterThan(0)
     for (const seal of seals) {
-      for (const field of ['seq', 'at', 'count', 'from_id', 'to_id']) expect([field, Number.isInteger(seal[field])]).toEqual([field, true]);
-      expect(seal['root']).toMatch(/^[0-9a-f]{64}$/);
-      for (const field of ['prev_root', 'signature', 'pubkey', 'algo', 'signed_at', 'signed']) expect(seal).toHaveProperty(field);
-      expect(unsigned.includes(Number(seal['seq']))).toBe(!seal['signed']);
+      for (const field of ['seq', 'at', 'count', 'from_id', 'to_id']) expect([field, Number.isInteger(seal[field])]).toEqual([field, true])
+      expect(seal['root']).toMatch(/^[0-9a-f]{64}$/)
+      for (const field of ['prev_root', 'signature', 'pubkey', 'algo', 'signed_at', 'signed']) expect(seal).toHaveProperty(field)
+      expect(unsigned.includes(Number(seal['seq']))).toBe(!seal['signed'])
     }
-    expect([seals[0]?.['seq'], seals[0]?.['prev_root'], intact]).toEqual([1, null, true]);
-    const { path } = json('GET /api/v1/seal/proof') as { path: { side: string; hash: string }[] };
-    for (const { side, hash } of path) expect([['left', 'right'].includes(side), /^[0-9a-f]{64}$/.test(hash)]).toEqual([true, true]);
-    expect(path.length).toBeGreaterThan(0);
-  });
+    expect([seals[0]?.['seq'], seals[0]?.['prev_root'], intact]).toEqual([1, null, true])
+    const { path } = json('GET /api/v1/seal/proof') as { path: { side: string; hash: string }[] }
+    for (const { side, hash } of path) expect([['left', 'right'].includes(side), /^[0-9a-f]{64}$/.test(hash)]).toEqual([true, true])
+    expect(path.length).toBeGreaterThan(0)
+  })
 
   it('hold everything that an agent declares with verified false', () => {
-    const unverified: unknown[] = [];
-    for (const route of ['GET /api/v1/agent/{agent_id}', 'GET /api/v1/directory', 'GET /api/v1/claims', 'GET /api/v1/feed', 'GET /api/v1/proposals']) {
+    const unverified: unknown[] = []
+    for (const route of [
+      'GET /api/v1/agent/{agent_id}',
+      'GET /api/v1/directory',
+      'GET /api/v1/claims',
+      'GET /api/v1/feed',
+      'GET /api/v1/proposals',
+    ]) {
       JSON.stringify(json(route), (_key, value: unknown) => {
-        if (typeof value === 'object' && value !== null && ['statement', 'capabilities', 'outcome', 'resolution_record'].some((key) => key in value)) unverified.push((value as { verified?: unknown }).verified);
-        return value;
-      });
+        if (
+          typeof value === 'object' &&
+          value !== null &&
+          ['statement', 'capabilities', 'outcome', 'resolution_record'].some((key) => key in value)
+        )
+          unverified.push((value as { verified?: unknown }).verified)
+        return value
+      })
     }
-    expect(unverified.length).toBeGreaterThan(3);
-    expect(new Set(unverified)).toEqual(new Set([false]));
-  });
-});
+    expect(unverified.length).toBeGreaterThan(3)
+    expect(new Set(unverified)).toEqual(new Set([false]))
+  })
+})
 
 describe('the tables of limits and promises', () => {
   it('stand in /limits row by row at default settings', () => {
-    const { limits } = describeLimits(readConfig({}, 'start'));
-    expect(limits.slice(0, LIMITS.length).map(({ limit, value }) => [limit, value])).toEqual(LIMITS);
-    expect((json('GET /api/v1/limits')['limits'] as { limit: string }[]).slice(0, LIMITS.length).map(({ limit }) => limit)).toEqual(LIMITS.map(([limit]) => limit));
-  });
+    const { limits } = describeLimits(readConfig({}, 'start'))
+    expect(limits.slice(0, LIMITS.length).map(({ limit, value }) => [limit, value])).toEqual(LIMITS)
+    expect((json('GET /api/v1/limits')['limits'] as { limit: string }[]).slice(0, LIMITS.length).map(({ limit }) => limit)).toEqual(
+      LIMITS.map(([limit]) => limit),
+    )
+  })
 
   it('stand in /contract: versions, guarantees and retention', () => {
-    const contract = json('GET /api/v1/contract') as { protocol_version: number; version: number; api_base: string; guarantees: string[]; retention: { data: string; rule: string }[] };
-    expect([contract.protocol_version, contract.version, new URL(contract.api_base).pathname]).toEqual([1, 1, '/api/v1']);
-    expect(contract.guarantees).toEqual(GUARANTEES.map((text) => text.replaceAll('`', '')));
-    expect(contract.retention.map(({ data, rule }) => [data, rule])).toEqual(RETENTION);
-  });
-});
+    const contract = json('GET /api/v1/contract') as {
+      protocol_version: number
+      version: number
+      api_base: string
+      guarantees: string[]
+      retention: { data: string; rule: string }[]
+    }
+    expect([contract.protocol_version, contract.version, new URL(contract.api_base).pathname]).toEqual([1, 1, '/api/v1'])
+    expect(contract.guarantees).toEqual(GUARANTEES.map((text) => text.replaceAll('`', '')))
+    expect(contract.retention.map(({ data, rule }) => [data, rule])).toEqual(RETENTION)
+  })
+})

@@ -1,77 +1,108 @@
-import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { z } from 'zod';
-import { pathsOf } from '../../api/http/mount.ts';
-import { describeApi, refusalsOf, type JsonSchema } from '../../api/http/openapi.ts';
-import { setBanned } from '../../shared/agents/agent-service.ts';
-import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts';
-import { startService, type TestAgent, type TestService } from '../support/service.ts';
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { z } from 'zod'
+import { pathsOf } from '../../api/http/mount.ts'
+import { describeApi, refusalsOf, type JsonSchema } from '../../api/http/openapi.ts'
+import { setBanned } from '../../shared/agents/agent-service.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts'
+import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 interface Operation {
-  operationId: string;
-  summary: string;
-  security: object[];
-  parameters?: { name: string; in: string; required: boolean; schema: JsonSchema }[];
-  requestBody?: { required: boolean; content: { 'application/json': { schema: JsonSchema } } };
-  responses: Record<string, { description: string; content: Record<string, { schema: JsonSchema }> }>;
+  operationId: string
+  summary: string
+  security: object[]
+  parameters?: { name: string; in: string; required: boolean; schema: JsonSchema }[]
+  requestBody?: { required: boolean; content: { 'application/json': { schema: JsonSchema } } }
+  responses: Record<string, { description: string; content: Record<string, { schema: JsonSchema }> }>
 }
 
 /** Characters that one reader takes for a blank, a control or a letter and another does not. */
-const EDGES = ['', '\0', '\t', '\n', '\u000b', '\u0085', '\u00a0', '\u00ad', '\u1680', '\u180e', '\u200b', '\u2000', '\u200a', '\u2028', '\u2029', '\u202f', '\u205f', '\u3000', '\ufeff', '\ue000', '\u{1f511}', ' a ', '\ufeffa\u3000'];
+const EDGES = [
+  '',
+  '\0',
+  '\t',
+  '\n',
+  '\u000b',
+  '\u0085',
+  '\u00a0',
+  '\u00ad',
+  '\u1680',
+  '\u180e',
+  '\u200b',
+  '\u2000',
+  '\u200a',
+  '\u2028',
+  '\u2029',
+  '\u202f',
+  '\u205f',
+  '\u3000',
+  '\ufeff',
+  '\ue000',
+  '\u{1f511}',
+  ' a ',
+  '\ufeffa\u3000',
+]
 
-let service: TestService;
-let agent: TestAgent;
-let document: { openapi: string; paths: Record<string, Record<string, Operation>>; components: { schemas: Record<string, JsonSchema> } };
-let operations: { path: string; method: string; operation: Operation }[];
+let service: TestService
+let agent: TestAgent
+let document: { openapi: string; paths: Record<string, Record<string, Operation>>; components: { schemas: Record<string, JsonSchema> } }
+let operations: { path: string; method: string; operation: Operation }[]
 
 beforeAll(async () => {
-  service = await startService();
-  agent = await service.registerWithPass();
-  document = (await (await fetch(`${service.url}/api/v1/openapi.json`)).json()) as typeof document;
-  operations = Object.entries(document.paths).flatMap(([path, item]) => Object.entries(item).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })));
-});
-afterAll(() => service.stop());
+  service = await startService()
+  agent = await service.registerWithPass()
+  document = (await (await fetch(`${service.url}/api/v1/openapi.json`)).json()) as typeof document
+  operations = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+  )
+})
+afterAll(() => service.stop())
 
 /** Every schema inside one, itself first. */
 function* walk(schema: JsonSchema): Generator<JsonSchema> {
-  yield schema;
-  for (const key of ['items', 'additionalProperties', 'not']) if (typeof schema[key] === 'object') yield* walk(schema[key] as JsonSchema);
-  for (const key of ['anyOf', 'oneOf', 'allOf']) for (const part of (schema[key] as JsonSchema[] | undefined) ?? []) yield* walk(part);
-  for (const part of Object.values((schema['properties'] as Record<string, JsonSchema> | undefined) ?? {})) yield* walk(part);
+  yield schema
+  for (const key of ['items', 'additionalProperties', 'not']) if (typeof schema[key] === 'object') yield* walk(schema[key] as JsonSchema)
+  for (const key of ['anyOf', 'oneOf', 'allOf']) for (const part of (schema[key] as JsonSchema[] | undefined) ?? []) yield* walk(part)
+  for (const part of Object.values((schema['properties'] as Record<string, JsonSchema> | undefined) ?? {})) yield* walk(part)
 }
 
 describe('the OpenAPI document', () => {
   it('has every route at every path it answers at, and nothing else', () => {
-    const mounted = service.routes.flatMap((route) => pathsOf(route).map((path) => `${route.method} ${path}`));
-    expect(operations.map(({ path, method }) => `${method} ${path}`).sort()).toEqual(mounted.sort());
-  });
+    const mounted = service.routes.flatMap((route) => pathsOf(route).map((path) => `${route.method} ${path}`))
+    expect(operations.map(({ path, method }) => `${method} ${path}`).sort()).toEqual(mounted.sort())
+  })
 
   it('gives each operation an id of its own, a verb and a noun', () => {
-    const ids = operations.map(({ operation }) => operation.operationId);
-    expect(new Set(ids).size).toBe(ids.length);
-    for (const id of ids) expect(id).toMatch(/^(list|get|read|create|update|register|rotate|check|submit|resolve|report|send|close|set|deliver|accept|dispute)[A-Z][A-Za-z0-9]+$/);
-  });
+    const ids = operations.map(({ operation }) => operation.operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+    for (const id of ids)
+      expect(id).toMatch(
+        /^(list|get|read|create|update|register|rotate|check|submit|resolve|report|send|close|set|deliver|accept|dispute)[A-Z][A-Za-z0-9]+$/,
+      )
+  })
 
   it('names for every status the codes that come with it', () => {
-    const named = new Set<string>();
+    const named = new Set<string>()
     for (const route of service.routes) {
       for (const path of pathsOf(route)) {
-        const { responses } = document.paths[path]?.[route.method.toLowerCase()] as Operation;
-        const expected = refusalsOf(route);
-        expect(Object.keys(responses).sort()).toEqual([...(route.statuses ?? [200]), ...expected.keys()].map(String).sort());
+        const { responses } = document.paths[path]?.[route.method.toLowerCase()] as Operation
+        const expected = refusalsOf(route)
+        expect(Object.keys(responses).sort()).toEqual([...(route.statuses ?? [200]), ...expected.keys()].map(String).sort())
         for (const [status, codes] of expected) {
-          const { error } = responses[String(status)]?.content['application/json']?.schema['properties'] as { error: { enum: ErrorCode[] } };
-          expect(error.enum).toEqual(codes);
+          const { error } = responses[String(status)]?.content['application/json']?.schema['properties'] as { error: { enum: ErrorCode[] } }
+          expect(error.enum).toEqual(codes)
           for (const code of error.enum) {
-            named.add(code);
-            expect(statusOf(code)).toBe(status);
+            named.add(code)
+            expect(statusOf(code)).toBe(status)
           }
         }
       }
     }
-    expect((document.components.schemas['Refusal']?.['properties'] as { error: { enum: string[] } }).error.enum).toEqual(Object.keys(ERRORS));
-    expect(named.size).toBeGreaterThan(15);
-  });
+    expect((document.components.schemas['Refusal']?.['properties'] as { error: { enum: string[] } }).error.enum).toEqual(
+      Object.keys(ERRORS),
+    )
+    expect(named.size).toBeGreaterThan(15)
+  })
 
   it('has no reference that leads nowhere and no schema that says nothing', () => {
     const schemas = [
@@ -81,88 +112,154 @@ describe('the OpenAPI document', () => {
         ...(operation.requestBody === undefined ? [] : [operation.requestBody.content['application/json'].schema]),
         ...Object.values(operation.responses).flatMap(({ content }) => Object.values(content).map(({ schema }) => schema)),
       ]),
-    ];
+    ]
     for (const schema of schemas.flatMap((outer) => [...walk(outer)])) {
-      const { $ref: reference } = schema;
-      if (typeof reference === 'string') expect(document.components.schemas).toHaveProperty(reference.replace('#/components/schemas/', ''));
-      else expect(['type', 'anyOf', 'enum', 'const'].some((key) => key in schema), JSON.stringify(schema)).toBe(true);
+      const { $ref: reference } = schema
+      if (typeof reference === 'string') expect(document.components.schemas).toHaveProperty(reference.replace('#/components/schemas/', ''))
+      else
+        expect(
+          ['type', 'anyOf', 'enum', 'const'].some((key) => key in schema),
+          JSON.stringify(schema),
+        ).toBe(true)
     }
-  });
+  })
 
   it('closes every JSON response of ours and leaves every request body open', () => {
     for (const { path, operation } of operations) {
-      const body = operation.requestBody?.content['application/json'].schema;
-      for (const schema of body === undefined ? [] : walk(body)) expect([path, schema['additionalProperties']]).toEqual([path, undefined]);
-      if (path.endsWith('.json')) continue;
+      const body = operation.requestBody?.content['application/json'].schema
+      for (const schema of body === undefined ? [] : walk(body)) expect([path, schema['additionalProperties']]).toEqual([path, undefined])
+      if (path.endsWith('.json')) continue
       for (const [status, { content }] of Object.entries(operation.responses)) {
-        const json = content['application/json'];
+        const json = content['application/json']
         for (const schema of json === undefined ? [] : walk(json.schema)) {
           // The value of a record keeps its own keys; everything else names its fields.
-          if (schema['type'] === 'object' && 'properties' in schema) expect([path, status, schema['additionalProperties']]).toEqual([path, status, false]);
+          if (schema['type'] === 'object' && 'properties' in schema)
+            expect([path, status, schema['additionalProperties']]).toEqual([path, status, false])
         }
       }
     }
-  });
+  })
 
   it('states the bounds that the validators hold', () => {
-    let checked = 0;
+    let checked = 0
     for (const route of service.routes) {
-      const operation = document.paths[pathsOf(route)[0] ?? '']?.[route.method.toLowerCase()] as Operation;
-      const described = { ...Object.fromEntries((operation.parameters ?? []).map(({ name, schema }) => [name, schema])), ...(operation.requestBody?.content['application/json'].schema['properties'] as object | undefined) } as Record<string, JsonSchema>;
-      const fields = { ...route.query?.shape, ...route.params?.shape, ...route.body?.shape } as Record<string, z.ZodType>;
-      expect(Object.keys(described).sort()).toEqual(Object.keys(fields).sort());
+      const operation = document.paths[pathsOf(route)[0] ?? '']?.[route.method.toLowerCase()] as Operation
+      const described = {
+        ...Object.fromEntries((operation.parameters ?? []).map(({ name, schema }) => [name, schema])),
+        ...(operation.requestBody?.content['application/json'].schema['properties'] as object | undefined),
+      } as Record<string, JsonSchema>
+      const fields = { ...route.query?.shape, ...route.params?.shape, ...route.body?.shape } as Record<string, z.ZodType>
+      expect(Object.keys(described).sort()).toEqual(Object.keys(fields).sort())
       for (const [name, schema] of Object.entries(described)) {
         for (const { value, accepted } of edgesOf(schema, route.method === 'GET')) {
-          expect([route.path, name, value, fields[name]?.safeParse(value).success]).toEqual([route.path, name, value, accepted]);
-          checked++;
+          expect([route.path, name, value, fields[name]?.safeParse(value).success]).toEqual([route.path, name, value, accepted])
+          checked++
         }
       }
     }
-    expect(checked).toBeGreaterThan(60);
-  });
+    expect(checked).toBeGreaterThan(60)
+  })
 
   /** Values just inside and just outside what a schema says; those of a query are text. */
   function edgesOf(schema: JsonSchema, asText: boolean): { value: unknown; accepted: boolean }[] {
-    const { type, minimum, maximum, minLength = 0, maxLength, pattern, maxItems } = schema as { type?: string; minimum?: number; maximum?: number; minLength?: number; maxLength?: number; pattern?: string; maxItems?: number };
-    const wire = (value: number) => (asText ? String(value) : value);
-    if (type === 'integer' && minimum !== undefined && maximum !== undefined) return [[minimum, true], [maximum, true], [minimum - 1, false], [maximum + 1, false]].map(([value, accepted]) => ({ value: wire(Number(value)), accepted: accepted === true }));
-    if (type === 'array') return [{ value: Array(Number(maxItems) + 1).fill('1'), accepted: false }, { value: 'text', accepted: false }];
-    if (type !== 'string' || maxLength === undefined || pattern?.includes('{0,')) return [];
-    const rest = asText ? [] : [{ value: 7, accepted: false }, { value: { $ne: 1 }, accepted: false }];
-    return [{ value: 'a'.repeat(maxLength), accepted: true }, { value: 'a'.repeat(maxLength + 1), accepted: false }, { value: 'a'.repeat(Math.max(0, minLength - 1)), accepted: minLength === 0 }, ...(pattern === undefined ? [] : [{ value: 'a\0', accepted: false }]), ...rest];
+    const {
+      type,
+      minimum,
+      maximum,
+      minLength = 0,
+      maxLength,
+      pattern,
+      maxItems,
+    } = schema as {
+      type?: string
+      minimum?: number
+      maximum?: number
+      minLength?: number
+      maxLength?: number
+      pattern?: string
+      maxItems?: number
+    }
+    const wire = (value: number) => (asText ? String(value) : value)
+    if (type === 'integer' && minimum !== undefined && maximum !== undefined)
+      return [
+        [minimum, true],
+        [maximum, true],
+        [minimum - 1, false],
+        [maximum + 1, false],
+      ].map(([value, accepted]) => ({ value: wire(Number(value)), accepted: accepted === true }))
+    if (type === 'array')
+      return [
+        { value: Array(Number(maxItems) + 1).fill('1'), accepted: false },
+        { value: 'text', accepted: false },
+      ]
+    if (type !== 'string' || maxLength === undefined || pattern?.includes('{0,')) return []
+    const rest = asText
+      ? []
+      : [
+          { value: 7, accepted: false },
+          { value: { $ne: 1 }, accepted: false },
+        ]
+    return [
+      { value: 'a'.repeat(maxLength), accepted: true },
+      { value: 'a'.repeat(maxLength + 1), accepted: false },
+      { value: 'a'.repeat(Math.max(0, minLength - 1)), accepted: minLength === 0 },
+      ...(pattern === undefined ? [] : [{ value: 'a\0', accepted: false }]),
+      ...rest,
+    ]
   }
 
   it('takes and refuses the same texts as the validators', () => {
-    let checked = 0;
+    let checked = 0
     for (const route of service.routes) {
-      const operation = document.paths[pathsOf(route)[0] ?? '']?.[route.method.toLowerCase()] as Operation;
-      const described = { ...Object.fromEntries((operation.parameters ?? []).map(({ name, schema }) => [name, schema])), ...(operation.requestBody?.content['application/json'].schema['properties'] as object | undefined) } as Record<string, JsonSchema>;
-      const fields = { ...route.query?.shape, ...route.params?.shape, ...route.body?.shape } as Record<string, z.ZodType>;
+      const operation = document.paths[pathsOf(route)[0] ?? '']?.[route.method.toLowerCase()] as Operation
+      const described = {
+        ...Object.fromEntries((operation.parameters ?? []).map(({ name, schema }) => [name, schema])),
+        ...(operation.requestBody?.content['application/json'].schema['properties'] as object | undefined),
+      } as Record<string, JsonSchema>
+      const fields = { ...route.query?.shape, ...route.params?.shape, ...route.body?.shape } as Record<string, z.ZodType>
       for (const [name, { type, pattern, minLength = 0, maxLength = Infinity, enum: words }] of Object.entries(described)) {
         // Of `after` the form is checked by looking it up: whatever is no message's id is refused.
-        if (type !== 'string' || name === 'after') continue;
-        const form = new RegExp(typeof pattern === 'string' ? pattern : '', 'u');
-        const fits = (text: string) => form.test(text) && [...text].length >= Number(minLength) && [...text].length <= Number(maxLength) && (words === undefined || (words as string[]).includes(text));
-        const texts = fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'binary' }), fc.string({ unit: fc.constantFrom('\0', '\n', '\u0085', '\u00a0', '\u200b', '\u2028', '\ufeff', ' ', 'a', '\u00e9', '\ud83d\udd11') }), fc.string({ unit: fc.constantFrom(...'0123456789abcdef_-'), maxLength: 70 }));
-        fc.assert(fc.property(texts, (text) => void expect([route.path, name, text, fields[name]?.safeParse(text).success]).toEqual([route.path, name, text, fits(text)])), { numRuns: 60, examples: EDGES.map((text): [string] => [text]) });
-        checked++;
+        if (type !== 'string' || name === 'after') continue
+        const form = new RegExp(typeof pattern === 'string' ? pattern : '', 'u')
+        const fits = (text: string) =>
+          form.test(text) &&
+          [...text].length >= Number(minLength) &&
+          [...text].length <= Number(maxLength) &&
+          (words === undefined || (words as string[]).includes(text))
+        const texts = fc.oneof(
+          fc.string({ unit: 'grapheme' }),
+          fc.string({ unit: 'binary' }),
+          fc.string({
+            unit: fc.constantFrom('\0', '\n', '\u0085', '\u00a0', '\u200b', '\u2028', '\ufeff', ' ', 'a', '\u00e9', '\ud83d\udd11'),
+          }),
+          fc.string({ unit: fc.constantFrom(...'0123456789abcdef_-'), maxLength: 70 }),
+        )
+        fc.assert(
+          fc.property(
+            texts,
+            (text) =>
+              void expect([route.path, name, text, fields[name]?.safeParse(text).success]).toEqual([route.path, name, text, fits(text)]),
+          ),
+          { numRuns: 60, examples: EDGES.map((text): [string] => [text]) },
+        )
+        checked++
       }
     }
-    expect(checked).toBeGreaterThan(20);
-  });
+    expect(checked).toBeGreaterThan(20)
+  })
 
   it('names every refusal that a route can be brought to', async () => {
-    const [poor, banned] = [await service.register(), await service.register()];
-    await setBanned(service.ctx, banned.id, true);
-    const seen = new Set<string>();
+    const [poor, banned] = [await service.register(), await service.register()]
+    await setBanned(service.ctx, banned.id, true)
+    const seen = new Set<string>()
     for (const route of service.routes) {
-      const path = pathsOf(route)[0] ?? '';
-      const { responses } = document.paths[path]?.[route.method.toLowerCase()] as Operation;
+      const path = pathsOf(route)[0] ?? ''
+      const { responses } = document.paths[path]?.[route.method.toLowerCase()] as Operation
       // A rotation that goes through ends the token that it came with.
-      const caller = route.path === '/token/rotate' ? await service.register() : agent;
-      const token = { Authorization: `Bearer ${caller.token}` };
-      const json = { ...token, 'Content-Type': 'application/json' };
-      const none = path.replace(/\{\w+\}/, 'none');
+      const caller = route.path === '/token/rotate' ? await service.register() : agent
+      const token = { Authorization: `Bearer ${caller.token}` }
+      const json = { ...token, 'Content-Type': 'application/json' }
+      const none = path.replace(/\{\w+\}/, 'none')
       const asks: [path: string, init: RequestInit][] = [
         [none, {}],
         [none, { headers: { Authorization: 'Bearer sk_' } }],
@@ -170,56 +267,101 @@ describe('the OpenAPI document', () => {
         [none, { headers: { Authorization: `Bearer ${banned.token}` } }],
         [`${none}?limit=0&after=none&seq=x`, { headers: token }],
         [path.replace(/\{\w+\}/, '%00'), { headers: token }],
-        ...(route.method === 'GET' ? [] : ([[none, { headers: json, body: '{' }], [none, { headers: json, body: '[]' }], [none, { headers: json, body: '{}' }], [none, { headers: { ...token, 'Content-Type': 'text/plain' }, body: '{}' }], [none, { headers: json, body: `{"x":"${'x'.repeat(600_000)}"}` }]] satisfies [string, RequestInit][])),
-      ];
+        ...(route.method === 'GET'
+          ? []
+          : ([
+              [none, { headers: json, body: '{' }],
+              [none, { headers: json, body: '[]' }],
+              [none, { headers: json, body: '{}' }],
+              [none, { headers: { ...token, 'Content-Type': 'text/plain' }, body: '{}' }],
+              [none, { headers: json, body: `{"x":"${'x'.repeat(600_000)}"}` }],
+            ] satisfies [string, RequestInit][])),
+      ]
       for (const [place, init] of asks) {
-        const answer = await fetch(`${service.url}${place}`, { method: route.method, ...init });
-        if (answer.ok) continue;
-        const { error } = (await answer.json()) as { error: string };
-        const codes = (responses[String(answer.status)]?.content['application/json']?.schema['properties'] as { error: { enum: string[] } } | undefined)?.error.enum ?? [];
-        expect([route.method, path, codes.includes(error) ? '' : `${answer.status} ${error} is not documented`]).toEqual([route.method, path, '']);
-        seen.add(error);
+        const answer = await fetch(`${service.url}${place}`, { method: route.method, ...init })
+        if (answer.ok) continue
+        const { error } = (await answer.json()) as { error: string }
+        const codes =
+          (responses[String(answer.status)]?.content['application/json']?.schema['properties'] as { error: { enum: string[] } } | undefined)
+            ?.error.enum ?? []
+        expect([route.method, path, codes.includes(error) ? '' : `${answer.status} ${error} is not documented`]).toEqual([
+          route.method,
+          path,
+          '',
+        ])
+        seen.add(error)
       }
     }
-    for (const code of ['missing_token', 'invalid_token', 'pass_required', 'banned', 'invalid_json', 'invalid_field', 'missing_field', 'unsupported_media_type', 'body_too_large']) expect(seen).toContain(code);
-  });
+    for (const code of [
+      'missing_token',
+      'invalid_token',
+      'pass_required',
+      'banned',
+      'invalid_json',
+      'invalid_field',
+      'missing_field',
+      'unsupported_media_type',
+      'body_too_large',
+    ])
+      expect(seen).toContain(code)
+  })
 
   it('has request examples that the service takes', () => {
-    let checked = 0;
+    let checked = 0
     for (const route of service.routes) {
-      const properties = (document.paths[pathsOf(route)[0] ?? '']?.[route.method.toLowerCase()]?.requestBody?.content['application/json'].schema['properties'] ?? {}) as Record<string, JsonSchema>;
+      const properties = (document.paths[pathsOf(route)[0] ?? '']?.[route.method.toLowerCase()]?.requestBody?.content['application/json']
+        .schema['properties'] ?? {}) as Record<string, JsonSchema>
       for (const [name, { examples }] of Object.entries(properties)) {
         for (const example of (examples as unknown[] | undefined) ?? []) {
-          expect([route.path, name, (route.body?.shape[name] as z.ZodType).safeParse(example).success]).toEqual([route.path, name, true]);
-          checked++;
+          expect([route.path, name, (route.body?.shape[name] as z.ZodType).safeParse(example).success]).toEqual([route.path, name, true])
+          checked++
         }
       }
     }
-    expect(checked).toBeGreaterThan(5);
-  });
+    expect(checked).toBeGreaterThan(5)
+  })
 
   it('is the same whoever makes it', () => {
-    expect(JSON.parse(JSON.stringify(describeApi(service.routes, service.ctx.config.baseUrl)))).toEqual(document);
-  });
-});
+    expect(JSON.parse(JSON.stringify(describeApi(service.routes, service.ctx.config.baseUrl)))).toEqual(document)
+  })
+})
 
 describe('any JSON as a body', () => {
   it('gives a good answer or a code of the table, on every POST route', async () => {
-    const posts = service.routes.filter(({ method }) => method === 'POST');
-    const known = posts.flatMap(({ body }) => Object.keys(body?.shape ?? {}));
-    const awkward = fc.constantFrom<unknown>({ $ne: 1 }, { $gt: '' }, '\0', '\ud800', 1e308, -0, '__proto__', 'constructor', [], [[]], {}, null, true, agent.id, 'a'.repeat(70_000));
-    const value = fc.oneof(fc.jsonValue(), awkward);
-    const body = fc.oneof({ weight: 1, arbitrary: value }, { weight: 3, arbitrary: fc.dictionary(fc.constantFrom(...known, '$where', '__proto__', 'unknown'), value) });
+    const posts = service.routes.filter(({ method }) => method === 'POST')
+    const known = posts.flatMap(({ body }) => Object.keys(body?.shape ?? {}))
+    const awkward = fc.constantFrom<unknown>(
+      { $ne: 1 },
+      { $gt: '' },
+      '\0',
+      '\ud800',
+      1e308,
+      -0,
+      '__proto__',
+      'constructor',
+      [],
+      [[]],
+      {},
+      null,
+      true,
+      agent.id,
+      'a'.repeat(70_000),
+    )
+    const value = fc.oneof(fc.jsonValue(), awkward)
+    const body = fc.oneof(
+      { weight: 1, arbitrary: value },
+      { weight: 3, arbitrary: fc.dictionary(fc.constantFrom(...known, '$where', '__proto__', 'unknown'), value) },
+    )
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...posts), body, async (route, json) => {
         // A rotation that goes through would end the token of every call after it.
-        const token = route.path === '/token/rotate' ? (await service.register()).token : agent.token;
-        const { status, json: answer } = await service.call('POST', route.path, { token, rawBody: JSON.stringify(json) ?? 'null' });
-        if (status < 300) expect(answer.ok).toBe(true);
-        else expect(statusOf(answer.error as ErrorCode)).toBe(status);
-        expect(status).not.toBe(500);
+        const token = route.path === '/token/rotate' ? (await service.register()).token : agent.token
+        const { status, json: answer } = await service.call('POST', route.path, { token, rawBody: JSON.stringify(json) ?? 'null' })
+        if (status < 300) expect(answer.ok).toBe(true)
+        else expect(statusOf(answer.error as ErrorCode)).toBe(status)
+        expect(status).not.toBe(500)
       }),
       { numRuns: 300 },
-    );
-  });
-});
+    )
+  })
+})

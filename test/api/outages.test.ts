@@ -1,247 +1,314 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { waitFor } from '../../scripts/embedded/wait.ts';
-import { readConfig } from '../../shared/config.ts';
-import { openContext } from '../../shared/context.ts';
-import { createLog } from '../../shared/log.ts';
-import type { QueueName } from '../../shared/queues.ts';
-import { startPool } from '../../workers/pool.ts';
-import { startGate, type Gate } from '../support/gate.ts';
-import { startApiProcess, type RunningProcess } from '../support/processes.ts';
-import { startServers, type TemporaryServers } from '../support/servers.ts';
-import { callService, CHALLENGE_SECRET, findNonces, solveChallenge, type CallOptions } from '../support/service.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { readConfig } from '../../shared/config.ts'
+import { openContext } from '../../shared/context.ts'
+import { createLog } from '../../shared/log.ts'
+import type { QueueName } from '../../shared/queues.ts'
+import { startPool } from '../../workers/pool.ts'
+import { startGate, type Gate } from '../support/gate.ts'
+import { startApiProcess, type RunningProcess } from '../support/processes.ts'
+import { startServers, type TemporaryServers } from '../support/servers.ts'
+import { callService, CHALLENGE_SECRET, findNonces, solveChallenge, type CallOptions } from '../support/service.ts'
 
-type Api = RunningProcess & { url: string };
+type Api = RunningProcess & { url: string }
 interface Order {
-  order_id: string;
-  prefix: string;
+  order_id: string
+  prefix: string
 }
 
 /** The service says 2 s; a busy machine may be slower, and what has no limit of its own waits for 30. */
-const KNOWN_WITHIN_MS = 6_000;
-const LIMIT = { limitMs: 30_000, everyMs: 100 };
+const KNOWN_WITHIN_MS = 6_000
+const LIMIT = { limitMs: 30_000, everyMs: 100 }
 
-let servers: TemporaryServers;
-let mongo: Gate;
-let redis: Gate;
+let servers: TemporaryServers
+let mongo: Gate
+let redis: Gate
 /** Two real API processes on one database: one in its free period, where a pass costs nothing, and one where it costs work. */
-let free: Api;
-let paid: Api;
-let settings: Record<string, string>;
+let free: Api
+let paid: Api
+let settings: Record<string, string>
 
-const call = (api: Api, method: string, path: string, options: CallOptions = {}) => callService(api.url, method, path, options);
+const call = (api: Api, method: string, path: string, options: CallOptions = {}) => callService(api.url, method, path, options)
 const registerAt = async (api: Api) => {
-  const { json } = await call(api, 'POST', '/register', { body: await solveChallenge((method, path, options) => call(api, method, path, options)) });
-  return { id: String(json['agent_id']), token: String(json['token']) };
-};
-const isServing = (api: Api) => waitFor('an answer from the database', async () => ((await call(api, 'GET', '/feed')).status === 200 ? true : undefined), LIMIT);
+  const { json } = await call(api, 'POST', '/register', {
+    body: await solveChallenge((method, path, options) => call(api, method, path, options)),
+  })
+  return { id: String(json['agent_id']), token: String(json['token']) }
+}
+const isServing = (api: Api) =>
+  waitFor('an answer from the database', async () => ((await call(api, 'GET', '/feed')).status === 200 ? true : undefined), LIMIT)
 
-const lastDefect = (api: Api) => api.logged().split('\n').findLast((line) => line.includes('defect')) ?? 'no defect is logged';
+const lastDefect = (api: Api) =>
+  api
+    .logged()
+    .split('\n')
+    .findLast((line) => line.includes('defect')) ?? 'no defect is logged'
 
 /** What an outage of the database looks like to a caller, and that it is known soon. */
 async function expectUnavailable(api: Api, method: string, path: string, options: CallOptions = {}): Promise<void> {
-  const startedMs = performance.now();
-  const { status, json, headers } = await call(api, method, path, options);
-  if (status === 500) await api.waitForLine('defect');
-  expect([status, json.error], lastDefect(api)).toEqual([503, 'unavailable']);
-  expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
-  expect(json.message).toContain('may have been stored');
-  expect(performance.now() - startedMs).toBeLessThan(KNOWN_WITHIN_MS);
+  const startedMs = performance.now()
+  const { status, json, headers } = await call(api, method, path, options)
+  if (status === 500) await api.waitForLine('defect')
+  expect([status, json.error], lastDefect(api)).toEqual([503, 'unavailable'])
+  expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
+  expect(json.message).toContain('may have been stored')
+  expect(performance.now() - startedMs).toBeLessThan(KNOWN_WITHIN_MS)
 }
 
 async function expectStaticRoutes(api: Api): Promise<void> {
-  for (const path of ['', '/rules', '/limits', '/contract', '/openapi.json']) expect((await call(api, 'GET', path)).status, path).toBe(200);
+  for (const path of ['', '/rules', '/limits', '/contract', '/openapi.json']) expect((await call(api, 'GET', path)).status, path).toBe(200)
 }
 
 /** Workers in this process, straight on the servers. */
 async function serve(queues: readonly QueueName[]): Promise<() => Promise<void>> {
-  const ctx = openContext(readConfig({ ...settings, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }, 'workers'), createLog('workers', 'silent'));
-  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()]);
-  const pool = startPool(ctx, queues);
+  const ctx = openContext(
+    readConfig({ ...settings, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }, 'workers'),
+    createLog('workers', 'silent'),
+  )
+  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
+  const pool = startPool(ctx, queues)
   return async () => {
-    await pool.close();
-    await ctx.close();
-  };
+    await pool.close()
+    await ctx.close()
+  }
 }
 
 beforeAll(async () => {
-  servers = await startServers(() => undefined);
-  [mongo, redis] = await Promise.all([startGate(servers.mongod.port), startGate(servers.redis.port)]);
-  const mongodbUrl = new URL(servers.mongod.url);
-  mongodbUrl.port = String(mongo.port);
+  servers = await startServers(() => undefined)
+  ;[mongo, redis] = await Promise.all([startGate(servers.mongod.port), startGate(servers.redis.port)])
+  const mongodbUrl = new URL(servers.mongod.url)
+  mongodbUrl.port = String(mongo.port)
   // The set names its member by the port behind the gate.
-  mongodbUrl.search = '?directConnection=true';
-  const redisUrl = new URL(servers.redis.url);
-  redisUrl.port = String(redis.port);
-  settings = { MONGODB_URL: mongodbUrl.href, REDIS_URL: redisUrl.href, CHALLENGE_SECRET, REGISTER_BITS: '4', SHARE_BITS: '8', SHARES_PER_DAY: '5', SWEEP_SECONDS: '1' };
-  [free, paid] = await Promise.all([startApiProcess({ ...settings, FREE_UNTIL: new Date(Date.now() + 30 * 86_400_000).toISOString() }), startApiProcess({ ...settings, FREE_UNTIL: 'none' })]);
-}, 120_000);
+  mongodbUrl.search = '?directConnection=true'
+  const redisUrl = new URL(servers.redis.url)
+  redisUrl.port = String(redis.port)
+  settings = {
+    MONGODB_URL: mongodbUrl.href,
+    REDIS_URL: redisUrl.href,
+    CHALLENGE_SECRET,
+    REGISTER_BITS: '4',
+    SHARE_BITS: '8',
+    SHARES_PER_DAY: '5',
+    SWEEP_SECONDS: '1',
+  }
+  ;[free, paid] = await Promise.all([
+    startApiProcess({ ...settings, FREE_UNTIL: new Date(Date.now() + 30 * 86_400_000).toISOString() }),
+    startApiProcess({ ...settings, FREE_UNTIL: 'none' }),
+  ])
+}, 120_000)
 afterAll(async () => {
-  await Promise.all([free.stop(), paid.stop()]);
-  await Promise.all([mongo.shut(), redis.shut()]);
-  await servers.stop();
-});
+  await Promise.all([free.stop(), paid.stop()])
+  await Promise.all([mongo.shut(), redis.shut()])
+  await servers.stop()
+})
 
 // One story, in this order: each part begins where the one before left the servers.
 describe('an API that was started before its servers', () => {
-  let agent: { id: string; token: string };
-  let order: Order;
+  let agent: { id: string; token: string }
+  let order: Order
 
   it('answers what needs no database, and 503 with Retry-After for the rest', async () => {
-    await expectStaticRoutes(free);
-    for (const [method, path] of [['GET', '/feed'], ['GET', '/challenge'], ['GET', '/me'], ['POST', '/post'], ['GET', '/agent/agt_none']] as const) await expectUnavailable(free, method, path);
-  });
+    await expectStaticRoutes(free)
+    for (const [method, path] of [
+      ['GET', '/feed'],
+      ['GET', '/challenge'],
+      ['GET', '/me'],
+      ['POST', '/post'],
+      ['GET', '/agent/agt_none'],
+    ] as const)
+      await expectUnavailable(free, method, path)
+  })
 
   it('serves by itself once MongoDB is there, though Redis is not: all that needs no verdict of a worker', async () => {
     // It has looked for MongoDB in vain and looks again.
-    await Promise.all([free.waitForLine('MongoDB is out of reach'), paid.waitForLine('MongoDB is out of reach')]);
-    await mongo.open();
-    await Promise.all([isServing(free), isServing(paid)]);
-    agent = await registerAt(free);
-    expect((await call(free, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: 2 } })).json).toMatchObject({ free: true, credited_days: 2 });
-    expect((await call(free, 'POST', '/post', { token: agent.token, body: { body: 'without Redis' } })).status).toBe(201);
-    expect((await call(free, 'POST', '/dm', { token: agent.token, body: { to: agent.id, box: 'b' } })).status).toBe(201);
-    expect((await call(free, 'POST', '/claim', { token: agent.token, body: { statement: 's' } })).status).toBe(201);
-    for (const path of ['/feed', '/me', '/claims', '/currencies', '/dm']) expect((await call(free, 'GET', path, { token: agent.token })).status, path).toBe(200);
-  });
+    await Promise.all([free.waitForLine('MongoDB is out of reach'), paid.waitForLine('MongoDB is out of reach')])
+    await mongo.open()
+    await Promise.all([isServing(free), isServing(paid)])
+    agent = await registerAt(free)
+    expect((await call(free, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: 2 } })).json).toMatchObject({
+      free: true,
+      credited_days: 2,
+    })
+    expect((await call(free, 'POST', '/post', { token: agent.token, body: { body: 'without Redis' } })).status).toBe(201)
+    expect((await call(free, 'POST', '/dm', { token: agent.token, body: { to: agent.id, box: 'b' } })).status).toBe(201)
+    expect((await call(free, 'POST', '/claim', { token: agent.token, body: { statement: 's' } })).status).toBe(201)
+    for (const path of ['/feed', '/me', '/claims', '/currencies', '/dm'])
+      expect((await call(free, 'GET', path, { token: agent.token })).status, path).toBe(200)
+  })
 
   it('takes work without Redis and answers 202', async () => {
-    order = (await call(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as Order;
-    const answer = await call(paid, 'POST', '/work/submit', { token: agent.token, body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 2) } });
-    expect([answer.status, answer.json['status']]).toEqual([202, 'verifying']);
-  });
+    order = (await call(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as Order
+    const answer = await call(paid, 'POST', '/work/submit', {
+      token: agent.token,
+      body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 2) },
+    })
+    expect([answer.status, answer.json['status']]).toEqual([202, 'verifying'])
+  })
 
   it('enqueues by itself once Redis is there, and the sweep finds what came before', async () => {
-    await redis.open();
-    const stopWorkers = await serve(['verify-shares']);
-    const later = (await call(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as Order;
-    const nonces = findNonces(later.prefix, 8, 5);
+    await redis.open()
+    const stopWorkers = await serve(['verify-shares'])
+    const later = (await call(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as Order
+    const nonces = findNonces(later.prefix, 8, 5)
     // No sweep runs yet, so a verdict means that the API itself has put the job on the queue.
-    await waitFor('a verdict', async () => ((await call(paid, 'POST', '/work/submit', { token: agent.token, body: { order_id: later.order_id, nonces } })).status === 202 ? undefined : true), LIMIT);
-    const stopSweep = await serve(['sweep']);
+    await waitFor(
+      'a verdict',
+      async () =>
+        (await call(paid, 'POST', '/work/submit', { token: agent.token, body: { order_id: later.order_id, nonces } })).status === 202
+          ? undefined
+          : true,
+      LIMIT,
+    )
+    const stopSweep = await serve(['sweep'])
     const answer = await waitFor(
       'the shares of the first submission',
       async () => {
-        const { json } = await call(paid, 'POST', '/work/submit', { token: agent.token, body: { order_id: order.order_id, nonces: ['weak'] } });
-        return json['shares_accepted'] === 2 ? json : undefined;
+        const { json } = await call(paid, 'POST', '/work/submit', {
+          token: agent.token,
+          body: { order_id: order.order_id, nonces: ['weak'] },
+        })
+        return json['shares_accepted'] === 2 ? json : undefined
       },
       LIMIT,
-    );
-    expect(answer).toMatchObject({ status: 'open', credited_days: 0 });
-    await stopSweep();
-    await stopWorkers();
-  });
-});
+    )
+    expect(answer).toMatchObject({ status: 'open', credited_days: 0 })
+    await stopSweep()
+    await stopWorkers()
+  })
+})
 
 describe('while MongoDB is away', () => {
-  const post = (token: string) => ({ token, body: { body: 'in an outage' } });
+  const post = (token: string) => ({ token, body: { body: 'in an outage' } })
 
   it('because it is frozen, every route of the database answers 503 soon and the others go on; then all is as before', async () => {
-    const { token } = await registerAt(free);
-    await call(free, 'POST', '/invoice', { token, body: { currency: 'pow' } });
-    const pid = servers.mongod.child.pid();
-    if (pid === undefined) throw new Error('MongoDB does not run');
-    process.kill(pid, 'SIGSTOP');
+    const { token } = await registerAt(free)
+    await call(free, 'POST', '/invoice', { token, body: { currency: 'pow' } })
+    const pid = servers.mongod.child.pid()
+    if (pid === undefined) throw new Error('MongoDB does not run')
+    process.kill(pid, 'SIGSTOP')
     try {
       // A signal takes a moment to reach every thread; what is asked in that moment is not kept waiting either.
       await waitFor(
         'the outage',
         async () => {
-          const startedMs = performance.now();
-          const { status } = await call(free, 'GET', '/feed');
-          expect(performance.now() - startedMs).toBeLessThan(KNOWN_WITHIN_MS);
-          return status === 503 ? true : undefined;
+          const startedMs = performance.now()
+          const { status } = await call(free, 'GET', '/feed')
+          expect(performance.now() - startedMs).toBeLessThan(KNOWN_WITHIN_MS)
+          return status === 503 ? true : undefined
         },
         LIMIT,
-      );
-      await Promise.all([expectUnavailable(free, 'GET', '/feed'), expectUnavailable(free, 'POST', '/post', post(token)), expectUnavailable(free, 'GET', '/me', { token }), expectStaticRoutes(free)]);
+      )
+      await Promise.all([
+        expectUnavailable(free, 'GET', '/feed'),
+        expectUnavailable(free, 'POST', '/post', post(token)),
+        expectUnavailable(free, 'GET', '/me', { token }),
+        expectStaticRoutes(free),
+      ])
       // More at once than there are connections.
-      await Promise.all(Array.from({ length: 150 }, () => expectUnavailable(free, 'GET', '/claims')));
-      await expectUnavailable(paid, 'GET', '/me', { token });
-      await expectStaticRoutes(free);
+      await Promise.all(Array.from({ length: 150 }, () => expectUnavailable(free, 'GET', '/claims')))
+      await expectUnavailable(paid, 'GET', '/me', { token })
+      await expectStaticRoutes(free)
     } finally {
-      process.kill(pid, 'SIGCONT');
+      process.kill(pid, 'SIGCONT')
     }
-    await isServing(free);
-    expect((await call(free, 'POST', '/post', post(token))).status).toBe(201);
-  });
+    await isServing(free)
+    expect((await call(free, 'POST', '/post', post(token))).status).toBe(201)
+  })
 
   it('because it was killed, it is 503 until it is up again, and nothing acknowledged is lost', async () => {
-    const { token } = await registerAt(free);
-    await call(free, 'POST', '/invoice', { token, body: { currency: 'pow' } });
-    const kept: string[] = [];
-    const statuses = new Set<number>();
-    const pid = servers.mongod.child.pid();
-    if (pid === undefined) throw new Error('MongoDB does not run');
+    const { token } = await registerAt(free)
+    await call(free, 'POST', '/invoice', { token, body: { currency: 'pow' } })
+    const kept: string[] = []
+    const statuses = new Set<number>()
+    const pid = servers.mongod.child.pid()
+    if (pid === undefined) throw new Error('MongoDB does not run')
     // Writers go on through the kill until the service has answered them again.
-    let isBack = false;
+    let isBack = false
     const writers = Array.from({ length: 4 }, async () => {
       while (!isBack) {
-        const { status, json } = await call(free, 'POST', '/post', post(token));
-        statuses.add(status);
-        if (status === 201) kept.push(String(json['id']));
-        if (status === 201 && statuses.size > 1) isBack = true;
+        const { status, json } = await call(free, 'POST', '/post', post(token))
+        statuses.add(status)
+        if (status === 201) kept.push(String(json['id']))
+        if (status === 201 && statuses.size > 1) isBack = true
       }
-    });
-    await waitFor('the first posts', () => (kept.length > 20 ? true : undefined), LIMIT);
-    process.kill(pid, 'SIGKILL');
-    await Promise.all(writers);
-    expect([...statuses].sort(), lastDefect(free)).toEqual([201, 503]);
-    const feed = (await call(free, 'GET', '/feed?limit=200')).json as unknown as { posts: { id: string }[] };
-    const shown = new Set(feed.posts.map(({ id }) => id));
-    expect(kept.sort().slice(-150).filter((id) => !shown.has(id))).toEqual([]);
-  });
+    })
+    await waitFor('the first posts', () => (kept.length > 20 ? true : undefined), LIMIT)
+    process.kill(pid, 'SIGKILL')
+    await Promise.all(writers)
+    expect([...statuses].sort(), lastDefect(free)).toEqual([201, 503])
+    const feed = (await call(free, 'GET', '/feed?limit=200')).json as unknown as { posts: { id: string }[] }
+    const shown = new Set(feed.posts.map(({ id }) => id))
+    expect(
+      kept
+        .sort()
+        .slice(-150)
+        .filter((id) => !shown.has(id)),
+    ).toEqual([])
+  })
 
   it('because the way to it is cut, it is 503, and served again when the way is open', async () => {
-    const { token } = await registerAt(free);
-    await call(free, 'POST', '/invoice', { token, body: { currency: 'pow' } });
-    await mongo.shut();
+    const { token } = await registerAt(free)
+    await call(free, 'POST', '/invoice', { token, body: { currency: 'pow' } })
+    await mongo.shut()
     try {
-      for (let i = 0; i < 3; i++) await Promise.all([expectUnavailable(free, 'GET', '/feed'), expectUnavailable(free, 'GET', '/claims'), expectUnavailable(free, 'POST', '/post', { token, body: { body: 'x' } })]);
-      await expectStaticRoutes(free);
+      for (let i = 0; i < 3; i++)
+        await Promise.all([
+          expectUnavailable(free, 'GET', '/feed'),
+          expectUnavailable(free, 'GET', '/claims'),
+          expectUnavailable(free, 'POST', '/post', { token, body: { body: 'x' } }),
+        ])
+      await expectStaticRoutes(free)
     } finally {
-      await mongo.open();
+      await mongo.open()
     }
-    await isServing(free);
-  });
-});
+    await isServing(free)
+  })
+})
 
 describe('while Redis is away', () => {
   it('in the middle of service, posts and all that needs no worker go on', async () => {
-    await redis.shut();
-    const { token, id } = await registerAt(free);
-    await call(free, 'POST', '/invoice', { token, body: { currency: 'xno' } });
-    const answers = await Promise.all(Array.from({ length: 20 }, () => call(free, 'POST', '/post', { token, body: { body: 'x' } })));
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]));
-    expect((await call(free, 'GET', `/agent/${id}`)).status).toBe(200);
-    await redis.open();
-  });
-});
+    await redis.shut()
+    const { token, id } = await registerAt(free)
+    await call(free, 'POST', '/invoice', { token, body: { currency: 'xno' } })
+    const answers = await Promise.all(Array.from({ length: 20 }, () => call(free, 'POST', '/post', { token, body: { body: 'x' } })))
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]))
+    expect((await call(free, 'GET', `/agent/${id}`)).status).toBe(200)
+    await redis.open()
+  })
+})
 
 describe('an API that is told to stop', () => {
   it('ends well though neither server can be reached', async () => {
-    const api = await startApiProcess({ ...settings, MONGODB_URL: 'mongodb://127.0.0.1:1/none', REDIS_URL: 'redis://127.0.0.1:1' });
-    await expectUnavailable(api, 'GET', '/feed');
-    await api.waitForLine('MongoDB is out of reach');
-    api.kill('SIGTERM');
-    expect(await api.ended).toBe(0);
-  });
+    const api = await startApiProcess({ ...settings, MONGODB_URL: 'mongodb://127.0.0.1:1/none', REDIS_URL: 'redis://127.0.0.1:1' })
+    await expectUnavailable(api, 'GET', '/feed')
+    await api.waitForLine('MongoDB is out of reach')
+    api.kill('SIGTERM')
+    expect(await api.ended).toBe(0)
+  })
 
   it('finishes the requests that are under way, and then does not wait for connections that are kept alive', async () => {
-    const api = await startApiProcess({ ...settings, FREE_UNTIL: 'none' });
-    await isServing(api);
-    const { token } = await registerAt(api);
-    const order = (await call(api, 'POST', '/invoice', { token, body: { currency: 'pow' } })).json as unknown as Order;
+    const api = await startApiProcess({ ...settings, FREE_UNTIL: 'none' })
+    await isServing(api)
+    const { token } = await registerAt(api)
+    const order = (await call(api, 'POST', '/invoice', { token, body: { currency: 'pow' } })).json as unknown as Order
     // No worker runs, so this one waits for its verdict.
-    const slow = call(api, 'POST', '/work/submit', { token, body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 1) } });
-    const context = openContext(readConfig({ ...settings, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }, 'workers'), createLog('test', 'silent'));
-    await context.database.whenReady();
-    await waitFor('the batch', async () => ((await context.work.models.batches.countDocuments({ order_id: order.order_id })) === 1 ? true : undefined), LIMIT);
-    api.kill('SIGTERM');
-    expect((await slow).status).toBe(202);
-    const answeredMs = performance.now();
-    expect(await api.ended).toBe(0);
+    const slow = call(api, 'POST', '/work/submit', { token, body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 1) } })
+    const context = openContext(
+      readConfig({ ...settings, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }, 'workers'),
+      createLog('test', 'silent'),
+    )
+    await context.database.whenReady()
+    await waitFor(
+      'the batch',
+      async () => ((await context.work.models.batches.countDocuments({ order_id: order.order_id })) === 1 ? true : undefined),
+      LIMIT,
+    )
+    api.kill('SIGTERM')
+    expect((await slow).status).toBe(202)
+    const answeredMs = performance.now()
+    expect(await api.ended).toBe(0)
     // Connections that linger are cut after 20 s.
-    expect(performance.now() - answeredMs).toBeLessThan(10_000);
-    await context.close();
-  });
-});
+    expect(performance.now() - answeredMs).toBeLessThan(10_000)
+    await context.close()
+  })
+})

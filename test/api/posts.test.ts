@@ -1,129 +1,143 @@
-import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { setHidden } from '../../shared/posts/post-service.ts';
-import { listPending } from '../support/stored.ts';
-import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts';
+import { createHash } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { setHidden } from '../../shared/posts/post-service.ts'
+import { listPending } from '../support/stored.ts'
+import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
 interface Post {
-  id: string;
-  agent_id: string;
-  at: number;
-  body: string | null;
-  topic: string | null;
-  salt: string | null;
-  hidden: boolean;
+  id: string
+  agent_id: string
+  at: number
+  body: string | null
+  topic: string | null
+  salt: string | null
+  hidden: boolean
 }
 
-let service: TestService;
-let author: TestAgent;
+let service: TestService
+let author: TestAgent
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_LEDGER });
-  author = await service.registerWithPass();
-});
-afterAll(() => service.stop());
+  service = await startService({ queues: WITHOUT_LEDGER })
+  author = await service.registerWithPass()
+})
+afterAll(() => service.stop())
 
-const publish = async (body: string, topic?: string, { token } = author) => (await service.call('POST', '/post', { token, body: { body, ...(topic === undefined ? {} : { topic }) } })).json as unknown as { id: string; post: Post };
-const readFeed = async (query = '') => (await service.call('GET', `/feed${query}`)).json as unknown as { posts: Post[]; count: number };
-const readCard = async (id = author.id) => (await service.call('GET', `/agent/${id}`)).json as unknown as { recent_posts: Post[] };
-const entriesOf = (id: string) => listPending(service.ctx.database.connection, 'posts', id);
+const publish = async (body: string, topic?: string, { token } = author) =>
+  (await service.call('POST', '/post', { token, body: { body, ...(topic === undefined ? {} : { topic }) } })).json as unknown as {
+    id: string
+    post: Post
+  }
+const readFeed = async (query = '') => (await service.call('GET', `/feed${query}`)).json as unknown as { posts: Post[]; count: number }
+const readCard = async (id = author.id) => (await service.call('GET', `/agent/${id}`)).json as unknown as { recent_posts: Post[] }
+const entriesOf = (id: string) => listPending(service.ctx.database.connection, 'posts', id)
 
 describe('a post', () => {
   it('is given back as it was written, with its id, and heads the feed at once', async () => {
-    const body = ' Σ "quotes" \n\t</script> {"$gt":""} \u{1f511} ';
-    const { id, post } = await publish(body, 'Topic with Capitals');
-    expect(id).toMatch(/^pst_[0-9a-z]{26}$/);
-    expect(post).toMatchObject({ id, agent_id: author.id, body, topic: 'Topic with Capitals', hidden: false });
-    expect(Math.abs(post.at - Date.now() / 1_000)).toBeLessThan(60);
-    expect((await readFeed('?limit=1')).posts).toEqual([post]);
-    expect((await readCard()).recent_posts[0]).toEqual(post);
-    expect((await publish('x')).post.topic).toBeNull();
-  });
+    const body = ' Σ "quotes" \n\t</script> {"$gt":""} \u{1f511} '
+    const { id, post } = await publish(body, 'Topic with Capitals')
+    expect(id).toMatch(/^pst_[0-9a-z]{26}$/)
+    expect(post).toMatchObject({ id, agent_id: author.id, body, topic: 'Topic with Capitals', hidden: false })
+    expect(Math.abs(post.at - Date.now() / 1_000)).toBeLessThan(60)
+    expect((await readFeed('?limit=1')).posts).toEqual([post])
+    expect((await readCard()).recent_posts[0]).toEqual(post)
+    expect((await publish('x')).post.topic).toBeNull()
+  })
 
   it('may be 8 KiB of UTF-8 and not a byte more, and not empty', async () => {
-    expect((await publish('é'.repeat(4_096))).post.body).toHaveLength(4_096);
+    expect((await publish('é'.repeat(4_096))).post.body).toHaveLength(4_096)
     for (const body of ['', 'é'.repeat(4_096) + 'a', '🜚'.repeat(2_049)]) {
-      const answer = await service.call('POST', '/post', { token: author.token, body: { body } });
-      expect([answer.status, answer.json.field]).toEqual([400, 'body']);
+      const answer = await service.call('POST', '/post', { token: author.token, body: { body } })
+      expect([answer.status, answer.json.field]).toEqual([400, 'body'])
     }
-  });
+  })
 
   it('leaves one entry, which commits to body and topic and shows neither', async () => {
-    const { id, post } = await publish('text that no entry may show', 'topic that no entry may show');
-    const entries = await entriesOf(id);
-    expect(entries).toEqual([{ source: `${id}/post`, at: post.at, kind: 'post', data: { post_id: id, agent_id: author.id, content_hash: expect.stringMatching(/^[0-9a-f]{64}$/) } }]);
-    expect(JSON.stringify(entries)).not.toContain('may show');
-    const opened = createHash('sha256').update(Buffer.from(post.salt ?? '', 'hex')).update('{"body":"text that no entry may show","topic":"topic that no entry may show"}').digest('hex');
-    expect(entries[0]?.data['content_hash']).toBe(opened);
-  });
+    const { id, post } = await publish('text that no entry may show', 'topic that no entry may show')
+    const entries = await entriesOf(id)
+    expect(entries).toEqual([
+      {
+        source: `${id}/post`,
+        at: post.at,
+        kind: 'post',
+        data: { post_id: id, agent_id: author.id, content_hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
+      },
+    ])
+    expect(JSON.stringify(entries)).not.toContain('may show')
+    const opened = createHash('sha256')
+      .update(Buffer.from(post.salt ?? '', 'hex'))
+      .update('{"body":"text that no entry may show","topic":"topic that no entry may show"}')
+      .digest('hex')
+    expect(entries[0]?.data['content_hash']).toBe(opened)
+  })
 
   it('sent twice is two posts', async () => {
-    const [first, second] = [await publish('twice'), await publish('twice')];
-    expect(first.id < second.id).toBe(true);
-    expect(first.post.salt).not.toBe(second.post.salt);
-  });
-});
+    const [first, second] = [await publish('twice'), await publish('twice')]
+    expect(first.id < second.id).toBe(true)
+    expect(first.post.salt).not.toBe(second.post.salt)
+  })
+})
 
 describe('the feed', () => {
   it('stays newest first while fifty write at once, and loses none', async () => {
-    const before = (await readFeed('?limit=1')).posts[0]?.id ?? '';
-    const writers = [author, ...(await Promise.all(Array.from({ length: 4 }, () => service.registerWithPass())))];
-    const other = await service.addApi();
+    const before = (await readFeed('?limit=1')).posts[0]?.id ?? ''
+    const writers = [author, ...(await Promise.all(Array.from({ length: 4 }, () => service.registerWithPass())))]
+    const other = await service.addApi()
     const written = await Promise.all(
       Array.from({ length: 50 }, async (_, i) => {
-        const { token } = writers[i % 5] ?? author;
-        const api = i % 2 === 0 ? service : other;
-        return String((await api.call('POST', '/post', { token, body: { body: `at once ${i}` } })).json['id']);
+        const { token } = writers[i % 5] ?? author
+        const api = i % 2 === 0 ? service : other
+        return String((await api.call('POST', '/post', { token, body: { body: `at once ${i}` } })).json['id'])
       }),
-    );
-    const { posts, count } = await readFeed('?limit=200');
-    const ids = posts.map(({ id }) => id);
-    expect(count).toBe(ids.length);
-    expect(ids).toEqual([...ids].sort().reverse());
-    expect(new Set(ids.filter((id) => id > before))).toEqual(new Set(written));
-  });
+    )
+    const { posts, count } = await readFeed('?limit=200')
+    const ids = posts.map(({ id }) => id)
+    expect(count).toBe(ids.length)
+    expect(ids).toEqual([...ids].sort().reverse())
+    expect(new Set(ids.filter((id) => id > before))).toEqual(new Set(written))
+  })
 
   it('gives fifty where no limit is named, and the newest as many as are asked for', async () => {
-    const all = await readFeed('?limit=200');
-    expect(all.count).toBeGreaterThan(50);
-    expect((await readFeed()).posts).toEqual(all.posts.slice(0, 50));
-    expect((await readFeed('?limit=3')).posts).toEqual(all.posts.slice(0, 3));
-  });
+    const all = await readFeed('?limit=200')
+    expect(all.count).toBeGreaterThan(50)
+    expect((await readFeed()).posts).toEqual(all.posts.slice(0, 50))
+    expect((await readFeed('?limit=3')).posts).toEqual(all.posts.slice(0, 3))
+  })
 
   it('is filtered by a topic exactly', async () => {
-    const ids = [(await publish('a', 'crops')).id, (await publish('b', 'crops')).id];
-    await publish('c', 'Crops');
-    await publish('d', 'crops and more');
-    await publish('e');
-    const found = await readFeed('?topic=crops');
-    expect(found.posts.map(({ id }) => id)).toEqual(ids.reverse());
-    expect((await readFeed('?topic=crops&limit=1')).posts.map(({ id }) => id)).toEqual(ids.slice(0, 1));
-    expect((await readFeed(`?topic=${encodeURIComponent('crops and more')}`)).count).toBe(1);
-    expect((await readFeed('?topic=.*')).count).toBe(0);
-  });
-});
+    const ids = [(await publish('a', 'crops')).id, (await publish('b', 'crops')).id]
+    await publish('c', 'Crops')
+    await publish('d', 'crops and more')
+    await publish('e')
+    const found = await readFeed('?topic=crops')
+    expect(found.posts.map(({ id }) => id)).toEqual(ids.reverse())
+    expect((await readFeed('?topic=crops&limit=1')).posts.map(({ id }) => id)).toEqual(ids.slice(0, 1))
+    expect((await readFeed(`?topic=${encodeURIComponent('crops and more')}`)).count).toBe(1)
+    expect((await readFeed('?topic=.*')).count).toBe(0)
+  })
+})
 
 describe('a hidden post', () => {
   it('leaves the feed, stands on the card without its text, and comes back whole', async () => {
-    const { id, post } = await publish('to be hidden', 'hiding');
-    expect(await setHidden(service.ctx, id, true)).toBe(true);
-    expect((await readFeed('?limit=200')).posts.map((shown) => shown.id)).not.toContain(id);
-    expect((await readFeed('?topic=hiding')).count).toBe(0);
-    const onCard = (await readCard()).recent_posts[0];
-    expect(onCard).toMatchObject({ id, hidden: true, body: null, topic: null, salt: null });
-    expect(JSON.stringify(await readCard())).not.toContain(post.salt);
-    expect(await setHidden(service.ctx, id, true)).toBe(false);
-    expect(await setHidden(service.ctx, id, false)).toBe(true);
-    expect((await readFeed('?topic=hiding')).posts).toEqual([post]);
-    expect((await entriesOf(id)).map(({ kind }) => kind)).toEqual(['post', 'hide', 'unhide']);
-    expect(new Set((await entriesOf(id)).map(({ source }) => source)).size).toBe(3);
-  });
+    const { id, post } = await publish('to be hidden', 'hiding')
+    expect(await setHidden(service.ctx, id, true)).toBe(true)
+    expect((await readFeed('?limit=200')).posts.map((shown) => shown.id)).not.toContain(id)
+    expect((await readFeed('?topic=hiding')).count).toBe(0)
+    const onCard = (await readCard()).recent_posts[0]
+    expect(onCard).toMatchObject({ id, hidden: true, body: null, topic: null, salt: null })
+    expect(JSON.stringify(await readCard())).not.toContain(post.salt)
+    expect(await setHidden(service.ctx, id, true)).toBe(false)
+    expect(await setHidden(service.ctx, id, false)).toBe(true)
+    expect((await readFeed('?topic=hiding')).posts).toEqual([post])
+    expect((await entriesOf(id)).map(({ kind }) => kind)).toEqual(['post', 'hide', 'unhide'])
+    expect(new Set((await entriesOf(id)).map(({ source }) => source)).size).toBe(3)
+  })
 
   it('is hidden once by ten at once, and none that does not exist is hidden', async () => {
-    const { id } = await publish('hidden by ten');
-    const done = await Promise.all(Array.from({ length: 10 }, () => setHidden(service.ctx, id, true)));
-    expect(done.filter(Boolean)).toHaveLength(1);
-    expect(await setHidden(service.ctx, 'pst_none', true)).toBe(false);
-    expect((await entriesOf(id)).map(({ kind }) => kind)).toEqual(['post', 'hide']);
-  });
-});
+    const { id } = await publish('hidden by ten')
+    const done = await Promise.all(Array.from({ length: 10 }, () => setHidden(service.ctx, id, true)))
+    expect(done.filter(Boolean)).toHaveLength(1)
+    expect(await setHidden(service.ctx, 'pst_none', true)).toBe(false)
+    expect((await entriesOf(id)).map(({ kind }) => kind)).toEqual(['post', 'hide'])
+  })
+})

@@ -1,211 +1,246 @@
-import { hash } from 'node:crypto';
-import v8 from 'node:v8';
-import vm from 'node:vm';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { solvePuzzle } from '../../client/puzzle-solver.ts';
-import { setBanned } from '../../shared/agents/agent-service.ts';
-import { readStanding } from '../../shared/passes/standing.ts';
-import { countStored, listPending } from '../support/stored.ts';
-import { findNonce, solveChallenge, startService, WITHOUT_LEDGER, type Answer, type TestService } from '../support/service.ts';
+import { hash } from 'node:crypto'
+import v8 from 'node:v8'
+import vm from 'node:vm'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { solvePuzzle } from '../../client/puzzle-solver.ts'
+import { setBanned } from '../../shared/agents/agent-service.ts'
+import { readStanding } from '../../shared/passes/standing.ts'
+import { countStored, listPending } from '../support/stored.ts'
+import { findNonce, solveChallenge, startService, WITHOUT_LEDGER, type Answer, type TestService } from '../support/service.ts'
 
 interface ChallengeAnswer {
-  challenge_id: string;
-  puzzle: { kind: string; question: string; answer_format: string };
-  pow: { prefix: string; difficulty_bits: number };
+  challenge_id: string
+  puzzle: { kind: string; question: string; answer_format: string }
+  pow: { prefix: string; difficulty_bits: number }
 }
 
-let service: TestService;
+let service: TestService
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_LEDGER });
-});
-afterAll(() => service.stop());
+  service = await startService({ queues: WITHOUT_LEDGER })
+})
+afterAll(() => service.stop())
 
-const solve = () => solveChallenge(service.call);
-const register = (body: Record<string, unknown>) => service.call('POST', '/register', { body });
-const outcome = ({ status, json }: Answer) => [status, json.error, json.field].filter((part) => part !== undefined);
-const countAgents = async () => (await countStored(service.ctx.database.connection))['agents'] ?? 0;
+const solve = () => solveChallenge(service.call)
+const register = (body: Record<string, unknown>) => service.call('POST', '/register', { body })
+const outcome = ({ status, json }: Answer) => [status, json.error, json.field].filter((part) => part !== undefined)
+const countAgents = async () => (await countStored(service.ctx.database.connection))['agents'] ?? 0
 
 describe('a registration', () => {
   it('gives an id, a token that works and the handle, and leaves one entry that shows no handle', async () => {
-    const answer = await register({ ...(await solve()), handle: 'Zoë 🜚' });
-    expect(answer.status).toBe(201);
-    const { agent_id: id, token, handle } = answer.json;
-    expect(id).toMatch(/^agt_[0-9a-z]{26}$/);
-    expect(token).toMatch(/^sk_[0-9a-f]{48}$/);
-    expect(handle).toBe('Zoë 🜚');
-    const me = await service.call('GET', '/me', { token: String(token) });
-    expect(me.json).toMatchObject({ agent_id: id, handle: 'Zoë 🜚', pass_until: null, pass_active: false, referrals: { registered: 0, paying: 0, threshold: 50 } });
-    const entries = await listPending(service.ctx.database.connection, 'agents', String(id));
+    const answer = await register({ ...(await solve()), handle: 'Zoë 🜚' })
+    expect(answer.status).toBe(201)
+    const { agent_id: id, token, handle } = answer.json
+    expect(id).toMatch(/^agt_[0-9a-z]{26}$/)
+    expect(token).toMatch(/^sk_[0-9a-f]{48}$/)
+    expect(handle).toBe('Zoë 🜚')
+    const me = await service.call('GET', '/me', { token: String(token) })
+    expect(me.json).toMatchObject({
+      agent_id: id,
+      handle: 'Zoë 🜚',
+      pass_until: null,
+      pass_active: false,
+      referrals: { registered: 0, paying: 0, threshold: 50 },
+    })
+    const entries = await listPending(service.ctx.database.connection, 'agents', String(id))
     expect(entries.map(({ kind, source, data }) => ({ kind, source, data }))).toEqual([
-      { kind: 'registration', source: `${String(id)}/registration`, data: { agent_id: id, handle_hash: expect.stringMatching(/^[0-9a-f]{64}$/), ref: null } },
-    ]);
-    expect(JSON.stringify(entries)).not.toContain('Zoë');
-  });
+      {
+        kind: 'registration',
+        source: `${String(id)}/registration`,
+        data: { agent_id: id, handle_hash: expect.stringMatching(/^[0-9a-f]{64}$/), ref: null },
+      },
+    ])
+    expect(JSON.stringify(entries)).not.toContain('Zoë')
+  })
 
   it('needs no handle, takes its nonce as a number too, and compares the answer trimmed and in lower case', async () => {
-    const { pow, answer, ...rest } = await solve();
-    const registered = await register({ ...rest, answer: `  ${answer.toUpperCase()}\n`, pow: Number(pow), surprise: { $gt: '' } });
-    expect([registered.status, registered.json['handle']]).toEqual([201, null]);
-  });
+    const { pow, answer, ...rest } = await solve()
+    const registered = await register({ ...rest, answer: `  ${answer.toUpperCase()}\n`, pow: Number(pow), surprise: { $gt: '' } })
+    expect([registered.status, registered.json['handle']]).toEqual([201, null])
+  })
 
   it('gives two agents of one handle two ids, and keeps the handle as it was written', async () => {
-    const [first, second] = [await service.register({ handle: ' same ' }), await service.register({ handle: ' same ' })];
-    expect(first.id < second.id).toBe(true);
-    expect((await service.call('GET', `/agent/${first.id}`)).json['handle']).toBe(' same ');
-  });
-});
+    const [first, second] = [await service.register({ handle: ' same ' }), await service.register({ handle: ' same ' })]
+    expect(first.id < second.id).toBe(true)
+    expect((await service.call('GET', `/agent/${first.id}`)).json['handle']).toBe(' same ')
+  })
+})
 
 describe('a challenge', () => {
   it('is burned by a wrong answer with valid work', async () => {
-    const solved = await solve();
-    expect(outcome(await register({ ...solved, answer: 'no such answer' }))).toEqual([422, 'wrong_answer', 'answer']);
-    expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id']);
-  });
+    const solved = await solve()
+    expect(outcome(await register({ ...solved, answer: 'no such answer' }))).toEqual([422, 'wrong_answer', 'answer'])
+    expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id'])
+  })
 
   it('is not burned by weak work, and a wrong answer with weak work tells nothing of the answer', async () => {
-    const { challenge_id, puzzle, pow } = (await service.call('GET', '/challenge')).json as unknown as ChallengeAnswer;
-    const right = { challenge_id, answer: solvePuzzle(puzzle), pow: findNonce(pow.prefix, pow.difficulty_bits) };
-    let weak = 0;
-    while (hash('sha256', `${pow.prefix}:${weak}`, 'hex').startsWith('0')) weak++;
-    for (const answer of ['wrong', right.answer]) expect(outcome(await register({ ...right, answer, pow: weak }))).toEqual([422, 'insufficient_work', 'pow']);
-    for (const nonce of ['not a nonce', '', -1, 1.5, 2 ** 53, '0'.repeat(21), 'A']) expect(outcome(await register({ ...right, pow: nonce })), String(nonce)).toEqual([400, 'invalid_field', 'pow']);
-    expect((await register(right)).status).toBe(201);
-  });
+    const { challenge_id, puzzle, pow } = (await service.call('GET', '/challenge')).json as unknown as ChallengeAnswer
+    const right = { challenge_id, answer: solvePuzzle(puzzle), pow: findNonce(pow.prefix, pow.difficulty_bits) }
+    let weak = 0
+    while (hash('sha256', `${pow.prefix}:${weak}`, 'hex').startsWith('0')) weak++
+    for (const answer of ['wrong', right.answer])
+      expect(outcome(await register({ ...right, answer, pow: weak }))).toEqual([422, 'insufficient_work', 'pow'])
+    for (const nonce of ['not a nonce', '', -1, 1.5, 2 ** 53, '0'.repeat(21), 'A'])
+      expect(outcome(await register({ ...right, pow: nonce })), String(nonce)).toEqual([400, 'invalid_field', 'pow'])
+    expect((await register(right)).status).toBe(201)
+  })
 
   it('registers once, also when the same request comes again', async () => {
-    const solved = await solve();
-    expect((await register(solved)).status).toBe(201);
-    expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id']);
-  });
+    const solved = await solve()
+    expect((await register(solved)).status).toBe(201)
+    expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id'])
+  })
 
   it('registers once, also when the mark that it was used is lost', async () => {
-    const solved = await solve();
-    expect((await register(solved)).status).toBe(201);
-    const before = await countAgents();
-    await service.ctx.agents.models.usedChallenges.deleteMany({});
-    expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id']);
-    const { id } = await service.register();
-    await service.ctx.agents.models.usedChallenges.deleteMany({});
-    expect(outcome(await register({ ...solved, ref: id }))).toEqual([409, 'challenge_used', 'challenge_id']);
-    expect(await countAgents()).toBe(before + 1);
-  });
+    const solved = await solve()
+    expect((await register(solved)).status).toBe(201)
+    const before = await countAgents()
+    await service.ctx.agents.models.usedChallenges.deleteMany({})
+    expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id'])
+    const { id } = await service.register()
+    await service.ctx.agents.models.usedChallenges.deleteMany({})
+    expect(outcome(await register({ ...solved, ref: id }))).toEqual([409, 'challenge_used', 'challenge_id'])
+    expect(await countAgents()).toBe(before + 1)
+  })
 
   it('registers one agent of twenty that bring it at once', async () => {
-    const before = await countAgents();
-    const solved = await solve();
-    const answers = await Promise.all(Array.from({ length: 20 }, () => register(solved)));
-    expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 409)]);
-    expect(answers.filter(({ json }) => json.error === 'challenge_used')).toHaveLength(19);
-    expect(await countAgents()).toBe(before + 1);
-  });
+    const before = await countAgents()
+    const solved = await solve()
+    const answers = await Promise.all(Array.from({ length: 20 }, () => register(solved)))
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 409)])
+    expect(answers.filter(({ json }) => json.error === 'challenge_used')).toHaveLength(19)
+    expect(await countAgents()).toBe(before + 1)
+  })
 
   it('gives one guess to twenty that come at once, of which one is right', async () => {
     for (let round = 0; round < 5; round++) {
-      const before = await countAgents();
-      const solved = await solve();
-      const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => register({ ...solved, answer: i === 7 ? solved.answer : `guess ${i}` })));
-      const judged = answers.filter(({ json }) => json.error !== 'challenge_used');
-      expect(judged).toHaveLength(1);
-      expect(judged[0]?.status === 201 || judged[0]?.json.error === 'wrong_answer').toBe(true);
-      expect(await countAgents()).toBe(before + (judged[0]?.status === 201 ? 1 : 0));
-      expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id']);
+      const before = await countAgents()
+      const solved = await solve()
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, (_, i) => register({ ...solved, answer: i === 7 ? solved.answer : `guess ${i}` })),
+      )
+      const judged = answers.filter(({ json }) => json.error !== 'challenge_used')
+      expect(judged).toHaveLength(1)
+      expect(judged[0]?.status === 201 || judged[0]?.json.error === 'wrong_answer').toBe(true)
+      expect(await countAgents()).toBe(before + (judged[0]?.status === 201 ? 1 : 0))
+      expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id'])
     }
-  });
+  })
 
   it('holds for ten minutes of the service, to the second', async () => {
-    const patient = await startService();
-    const challenge = async () => solveChallenge(patient.call);
-    const [early, late] = [await challenge(), await challenge()];
-    const { expires_at: expiresAt } = (await patient.call('GET', '/challenge')).json;
-    expect(Number(expiresAt) - Math.floor(Date.now() / 1_000)).toBeGreaterThan(595);
-    patient.advance(590_000);
-    expect((await patient.call('POST', '/register', { body: early })).status).toBe(201);
-    patient.advance(10_000);
-    expect(outcome(await patient.call('POST', '/register', { body: late }))).toEqual([410, 'challenge_expired']);
-    expect(outcome(await patient.call('POST', '/register', { body: early }))).toEqual([410, 'challenge_expired']);
-    await patient.stop();
-  });
+    const patient = await startService()
+    const challenge = async () => solveChallenge(patient.call)
+    const [early, late] = [await challenge(), await challenge()]
+    const { expires_at: expiresAt } = (await patient.call('GET', '/challenge')).json
+    expect(Number(expiresAt) - Math.floor(Date.now() / 1_000)).toBeGreaterThan(595)
+    patient.advance(590_000)
+    expect((await patient.call('POST', '/register', { body: early })).status).toBe(201)
+    patient.advance(10_000)
+    expect(outcome(await patient.call('POST', '/register', { body: late }))).toEqual([410, 'challenge_expired'])
+    expect(outcome(await patient.call('POST', '/register', { body: early }))).toEqual([410, 'challenge_expired'])
+    await patient.stop()
+  })
 
   it('is refused when it was changed anywhere, and burns nothing', async () => {
-    const before = await countStored(service.ctx.database.connection);
-    const solved = await solve();
-    const bytes = Buffer.from(solved.challenge_id, 'base64url');
+    const before = await countStored(service.ctx.database.connection)
+    const solved = await solve()
+    const bytes = Buffer.from(solved.challenge_id, 'base64url')
     for (const index of bytes.keys()) {
-      const forged = Buffer.from(bytes);
-      forged[index] = (forged[index] ?? 0) ^ 0x10;
-      expect(outcome(await register({ ...solved, challenge_id: forged.toString('base64url') })), `byte ${index}`).toEqual([400, 'invalid_field', 'challenge_id']);
+      const forged = Buffer.from(bytes)
+      forged[index] = (forged[index] ?? 0) ^ 0x10
+      expect(outcome(await register({ ...solved, challenge_id: forged.toString('base64url') })), `byte ${index}`).toEqual([
+        400,
+        'invalid_field',
+        'challenge_id',
+      ])
     }
     for (const challenge_id of [`${solved.challenge_id}A`, solved.challenge_id.slice(1), 'x', 'é', '../../etc']) {
-      expect(outcome(await register({ ...solved, challenge_id }))).toEqual([400, 'invalid_field', 'challenge_id']);
+      expect(outcome(await register({ ...solved, challenge_id }))).toEqual([400, 'invalid_field', 'challenge_id'])
     }
-    expect(await countStored(service.ctx.database.connection)).toEqual(before);
-    expect((await register(solved)).status).toBe(201);
-  });
-});
+    expect(await countStored(service.ctx.database.connection)).toEqual(before)
+    expect((await register(solved)).status).toBe(201)
+  })
+})
 
 describe('a referrer', () => {
   it('is counted exactly when twenty agents name it at once', async () => {
-    const { id, token } = await service.register();
-    await Promise.all(Array.from({ length: 20 }, () => service.register({ ref: id })));
-    expect((await service.call('GET', '/me', { token })).json['referrals']).toEqual({ registered: 20, paying: 0, threshold: 50 });
-  });
+    const { id, token } = await service.register()
+    await Promise.all(Array.from({ length: 20 }, () => service.register({ ref: id })))
+    expect((await service.call('GET', '/me', { token })).json['referrals']).toEqual({ registered: 20, paying: 0, threshold: 50 })
+  })
 
   it('that does not exist is refused before the challenge is burned', async () => {
-    const solved = await solve();
-    for (const ref of ['agt_00000000000000000000000000', 'nobody', `agt_${'0'.repeat(90)}`]) expect(outcome(await register({ ...solved, ref }))).toEqual([404, 'no_such_agent', 'ref']);
-    expect((await register(solved)).status).toBe(201);
-  });
+    const solved = await solve()
+    for (const ref of ['agt_00000000000000000000000000', 'nobody', `agt_${'0'.repeat(90)}`])
+      expect(outcome(await register({ ...solved, ref }))).toEqual([404, 'no_such_agent', 'ref'])
+    expect((await register(solved)).status).toBe(201)
+  })
 
   it('may be banned: the agent it brings is registered and counted', async () => {
-    const referrer = await service.register();
-    await setBanned(service.ctx, referrer.id, true);
-    const referred = await service.register({ ref: referrer.id });
-    expect((await readStanding(service.ctx, referrer.id)).referrals).toMatchObject({ registered: 1, paying: 0 });
-    expect((await listPending(service.ctx.database.connection, 'agents', referred.id))[0]?.data).toMatchObject({ ref: referrer.id });
-  });
-});
+    const referrer = await service.register()
+    await setBanned(service.ctx, referrer.id, true)
+    const referred = await service.register({ ref: referrer.id })
+    expect((await readStanding(service.ctx, referrer.id)).referrals).toMatchObject({ registered: 1, paying: 0 })
+    expect((await listPending(service.ctx.database.connection, 'agents', referred.id))[0]?.data).toMatchObject({ ref: referrer.id })
+  })
+})
 
 describe('a handle', () => {
   it('has 1 to 64 characters, counted as characters', async () => {
-    for (const handle of ['x', 'é'.repeat(64), '🜚'.repeat(64)]) expect((await service.register({ handle })).id).toMatch(/^agt_/);
-    const solved = await solve();
-    for (const handle of ['', 'x'.repeat(65), '🜚'.repeat(65)]) expect(outcome(await register({ ...solved, handle }))).toEqual([400, 'invalid_field', 'handle']);
-  });
+    for (const handle of ['x', 'é'.repeat(64), '🜚'.repeat(64)]) expect((await service.register({ handle })).id).toMatch(/^agt_/)
+    const solved = await solve()
+    for (const handle of ['', 'x'.repeat(65), '🜚'.repeat(65)])
+      expect(outcome(await register({ ...solved, handle }))).toEqual([400, 'invalid_field', 'handle'])
+  })
 
   it('is printable: no control, no line break, no direction mark, no invisible character', async () => {
-    const solved = await solve();
-    for (const bad of ['\0', '\n', '\t', '\u001b', '\u007f', '\u0085', '\u200b', '\u202e', '\u2028', '\ufeff', '\ud800', '\ue000', '\u{e0041}']) {
-      expect(outcome(await register({ ...solved, handle: `a${bad}b` })), JSON.stringify(bad)).toEqual([400, 'invalid_field', 'handle']);
+    const solved = await solve()
+    for (const bad of [
+      '\0',
+      '\n',
+      '\t',
+      '\u001b',
+      '\u007f',
+      '\u0085',
+      '\u200b',
+      '\u202e',
+      '\u2028',
+      '\ufeff',
+      '\ud800',
+      '\ue000',
+      '\u{e0041}',
+    ]) {
+      expect(outcome(await register({ ...solved, handle: `a${bad}b` })), JSON.stringify(bad)).toEqual([400, 'invalid_field', 'handle'])
     }
-    expect((await register({ ...solved, handle: '<b>$where</b> .constructor' })).status).toBe(201);
-  });
-});
+    expect((await register({ ...solved, handle: '<b>$where</b> .constructor' })).status).toBe(201)
+  })
+})
 
 describe('closed signups', () => {
   it('refuse new agents and leave the rest as it was', async () => {
-    const closed = await startService({ env: { SIGNUPS: 'closed' } });
-    expect(outcome(await closed.call('POST', '/register', { body: await solveChallenge(closed.call) }))).toEqual([403, 'signups_closed']);
-    expect((await closed.call('GET', '/feed')).status).toBe(200);
-    expect(await countStored(closed.ctx.database.connection)).toMatchObject({ agents: 0, used_challenges: 0 });
-    await closed.stop();
-  });
-});
+    const closed = await startService({ env: { SIGNUPS: 'closed' } })
+    expect(outcome(await closed.call('POST', '/register', { body: await solveChallenge(closed.call) }))).toEqual([403, 'signups_closed'])
+    expect((await closed.call('GET', '/feed')).status).toBe(200)
+    expect(await countStored(closed.ctx.database.connection)).toMatchObject({ agents: 0, used_challenges: 0 })
+    await closed.stop()
+  })
+})
 
 describe('a flood of challenges', () => {
   it('stores nothing and keeps no memory', async () => {
-    v8.setFlagsFromString('--expose-gc');
-    const collectGarbage = vm.runInNewContext('gc') as () => void;
+    v8.setFlagsFromString('--expose-gc')
+    const collectGarbage = vm.runInNewContext('gc') as () => void
     const ask = async (count: number) => {
-      for (let i = 0; i < count; i += 50) await Promise.all(Array.from({ length: 50 }, async () => (await fetch(`${service.url}/api/v1/challenge`)).arrayBuffer()));
-      collectGarbage();
-      return process.memoryUsage().heapUsed;
-    };
-    const stored = await countStored(service.ctx.database.connection);
-    const warm = await ask(1_000);
-    const grown = (await ask(10_000)) - warm;
-    expect(await countStored(service.ctx.database.connection)).toEqual(stored);
+      for (let i = 0; i < count; i += 50)
+        await Promise.all(Array.from({ length: 50 }, async () => (await fetch(`${service.url}/api/v1/challenge`)).arrayBuffer()))
+      collectGarbage()
+      return process.memoryUsage().heapUsed
+    }
+    const stored = await countStored(service.ctx.database.connection)
+    const warm = await ask(1_000)
+    const grown = (await ask(10_000)) - warm
+    expect(await countStored(service.ctx.database.connection)).toEqual(stored)
     // 10,000 remembered challenges would be several MB; what is left is noise of the garbage collector.
-    expect(grown).toBeLessThan(2 * 1024 * 1024);
-  });
-});
+    expect(grown).toBeLessThan(2 * 1024 * 1024)
+  })
+})

@@ -1,227 +1,268 @@
-import fs from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { waitFor } from '../../scripts/embedded/wait.ts';
-import type { Receipt } from '../../shared/crypto/receipt.ts';
-import { verifyInclusion } from '../../shared/crypto/merkle.ts';
-import { setHidden } from '../../shared/posts/post-service.ts';
-import { ensureSealKey } from '../../shared/ledger/seal-key.ts';
-import { writePosts } from '../support/ledger.ts';
-import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportOf } from '../support/run-verifier.ts';
-import { startService, type TestAgent, type TestService } from '../support/service.ts';
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import type { Receipt } from '../../shared/crypto/receipt.ts'
+import { verifyInclusion } from '../../shared/crypto/merkle.ts'
+import { setHidden } from '../../shared/posts/post-service.ts'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { writePosts } from '../support/ledger.ts'
+import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportOf } from '../support/run-verifier.ts'
+import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
-let service: TestService;
-let folder: string;
-let alice: TestAgent;
+let service: TestService
+let folder: string
+let alice: TestAgent
 
 beforeAll(async () => {
-  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seals-'));
-  const keyFile = path.join(folder, 'seal-key');
-  ensureSealKey(keyFile);
-  service = await startService({ env: { SEAL_KEY_FILE: keyFile, SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'), SEAL_INTERVAL_SECONDS: '600' } });
-  alice = await service.registerWithPass({ handle: 'alice' });
-});
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seals-'))
+  const keyFile = path.join(folder, 'seal-key')
+  ensureSealKey(keyFile)
+  service = await startService({
+    env: { SEAL_KEY_FILE: keyFile, SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'), SEAL_INTERVAL_SECONDS: '600' },
+  })
+  alice = await service.registerWithPass({ handle: 'alice' })
+})
 afterAll(async () => {
-  await service.stop();
-  fs.rmSync(folder, { recursive: true, force: true });
-});
+  await service.stop()
+  fs.rmSync(folder, { recursive: true, force: true })
+})
 
 interface SealListAnswer {
-  seals: { seq: number; count: number; signed: boolean; to_id: number }[];
-  count: number;
-  truncated: boolean;
-  unsigned_seqs: number[];
-  chain_intact: boolean;
-  verified_to_seq: number;
+  seals: { seq: number; count: number; signed: boolean; to_id: number }[]
+  count: number
+  truncated: boolean
+  unsigned_seqs: number[]
+  chain_intact: boolean
+  verified_to_seq: number
 }
 
 const get = async <T>(route: string, headers: Record<string, string> = {}) => {
-  const { json, status, headers: given } = await service.call('GET', route, { headers });
-  return { json: json as unknown as T & { error?: string; field?: string; message?: string }, status, headers: given };
-};
-const listSeals = async (query = '') => (await get<SealListAnswer>(`/seal${query}`)).json;
-const publish = async (body: string) => String((await service.call('POST', '/post', { token: alice.token, body: { body } })).json['id']);
+  const { json, status, headers: given } = await service.call('GET', route, { headers })
+  return { json: json as unknown as T & { error?: string; field?: string; message?: string }, status, headers: given }
+}
+const listSeals = async (query = '') => (await get<SealListAnswer>(`/seal${query}`)).json
+const publish = async (body: string) => String((await service.call('POST', '/post', { token: alice.token, body: { body } })).json['id'])
 
 /** Has the workers make one more seal over everything that is written, and waits until it is signed and verified. */
 async function seal(): Promise<number> {
-  const before = (await listSeals()).count;
-  await service.ctx.queues.enqueue('make-seal', {});
+  const before = (await listSeals()).count
+  await service.ctx.queues.enqueue('make-seal', {})
   const list = await waitFor(
     'a signed seal',
     async () => {
-      const now = await listSeals();
-      return now.count > before && now.unsigned_seqs.length === 0 && now.verified_to_seq === now.count ? now : undefined;
+      const now = await listSeals()
+      return now.count > before && now.unsigned_seqs.length === 0 && now.verified_to_seq === now.count ? now : undefined
     },
     { limitMs: 15_000 },
-  );
-  return list.count;
+  )
+  return list.count
 }
 
 describe('the ledger over the API', () => {
   it('numbers what is written within moments and publishes it in ascending order', async () => {
-    const id = await publish('hello');
+    const id = await publish('hello')
     const found = await waitFor(
       'the entry',
       async () => {
-        const { json } = await get<{ entries: { id: number; kind: string; data: Record<string, unknown> }[]; count: number }>('/ledger');
-        return json.entries.some(({ data }) => data['post_id'] === id) ? json : undefined;
+        const { json } = await get<{ entries: { id: number; kind: string; data: Record<string, unknown> }[]; count: number }>('/ledger')
+        return json.entries.some(({ data }) => data['post_id'] === id) ? json : undefined
       },
       { limitMs: 10_000 },
-    );
-    expect(found.entries.map(({ id: number }) => number)).toEqual(found.entries.map((_, index) => index + 1));
-    expect(found.entries[0]).toMatchObject({ id: 1, kind: 'registration', data: { agent_id: alice.id } });
-    expect(Object.keys(found.entries[0] ?? {})).toEqual(['id', 'at', 'kind', 'data']);
-    const { json: second } = await get<{ entries: { id: number }[] }>('/ledger?from_id=2&limit=1');
-    expect(second.entries.map(({ id: number }) => number)).toEqual([2]);
-    expect(JSON.stringify(found)).not.toContain('hello');
-    expect(JSON.stringify(found)).not.toContain('"alice"');
-  });
+    )
+    expect(found.entries.map(({ id: number }) => number)).toEqual(found.entries.map((_, index) => index + 1))
+    expect(found.entries[0]).toMatchObject({ id: 1, kind: 'registration', data: { agent_id: alice.id } })
+    expect(Object.keys(found.entries[0] ?? {})).toEqual(['id', 'at', 'kind', 'data'])
+    const { json: second } = await get<{ entries: { id: number }[] }>('/ledger?from_id=2&limit=1')
+    expect(second.entries.map(({ id: number }) => number)).toEqual([2])
+    expect(JSON.stringify(found)).not.toContain('hello')
+    expect(JSON.stringify(found)).not.toContain('"alice"')
+  })
 
   it('gives a receipt that waits for its seal, and one that both verifiers take once it is sealed', async () => {
-    const id = await publish('for the record');
-    const { json: waiting } = await get<Receipt>(`/receipt/${id}`);
-    expect(waiting).toMatchObject({ id, sealed: false, entries: [{ sealed: false, next_seal_at: expect.any(Number) }], openings: [{ field: 'content_hash', content: { body: 'for the record', topic: null } }] });
-    const seq = await seal();
-    const { json: receipt } = await get<Receipt>(`/receipt/${id}`);
-    expect(receipt).toMatchObject({ id, sealed: true, entries: [{ sealed: true, seq }] });
-    const file = path.join(folder, 'receipt.json');
-    fs.writeFileSync(file, JSON.stringify(receipt));
-    for (const verifier of verifiers()) expect(await reportOf(verifier, [file], folder)).toMatchObject({ ok: true, code: 0, openings: 1 });
-    const { json: ofAgent } = await get<Receipt>(`/receipt/${alice.id}`);
-    expect(ofAgent.entries.length).toBeGreaterThan(0);
-    expect(ofAgent.openings).toContainEqual(expect.objectContaining({ field: 'handle_hash', content: { handle: 'alice' } }));
-    fs.writeFileSync(file, JSON.stringify(ofAgent));
-    expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true });
-    const { json: ofSeal } = await get<Receipt>(`/receipt/seal_${seq}`);
-    fs.writeFileSync(file, JSON.stringify(ofSeal));
-    expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true });
-  });
+    const id = await publish('for the record')
+    const { json: waiting } = await get<Receipt>(`/receipt/${id}`)
+    expect(waiting).toMatchObject({
+      id,
+      sealed: false,
+      entries: [{ sealed: false, next_seal_at: expect.any(Number) }],
+      openings: [{ field: 'content_hash', content: { body: 'for the record', topic: null } }],
+    })
+    const seq = await seal()
+    const { json: receipt } = await get<Receipt>(`/receipt/${id}`)
+    expect(receipt).toMatchObject({ id, sealed: true, entries: [{ sealed: true, seq }] })
+    const file = path.join(folder, 'receipt.json')
+    fs.writeFileSync(file, JSON.stringify(receipt))
+    for (const verifier of verifiers()) expect(await reportOf(verifier, [file], folder)).toMatchObject({ ok: true, code: 0, openings: 1 })
+    const { json: ofAgent } = await get<Receipt>(`/receipt/${alice.id}`)
+    expect(ofAgent.entries.length).toBeGreaterThan(0)
+    expect(ofAgent.openings).toContainEqual(expect.objectContaining({ field: 'handle_hash', content: { handle: 'alice' } }))
+    fs.writeFileSync(file, JSON.stringify(ofAgent))
+    expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
+    const { json: ofSeal } = await get<Receipt>(`/receipt/seal_${seq}`)
+    fs.writeFileSync(file, JSON.stringify(ofSeal))
+    expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
+  })
 
   it('opens claims and verdicts, and not a hidden post', async () => {
-    const claim = (await service.call('POST', '/claim', { token: alice.token, body: { statement: 'it rains' } })).json['id'];
-    const resolved = await service.call('POST', '/claim/resolve', { token: alice.token, body: { claim_id: claim, outcome: 'true', evidence: 'wet' } });
-    const verdict = (resolved.json['verdict'] as { id: string }).id;
-    const hidden = await publish('bad words');
-    await setHidden(service.ctx, hidden, true);
-    await seal();
-    expect((await get<Receipt>(`/receipt/${claim}`)).json.openings).toMatchObject([{ content: { kind: 'claim', statement: 'it rains' } }]);
-    expect((await get<Receipt>(`/receipt/${verdict}`)).json.openings).toMatchObject([{ content: { evidence: 'wet' } }]);
-    const { json } = await get<Receipt>(`/receipt/${hidden}`);
-    expect(json.entries.map(({ entry }) => entry.kind)).toEqual(['post', 'hide']);
-    expect(json.openings).toBeUndefined();
-    const file = path.join(folder, 'receipt.json');
+    const claim = (await service.call('POST', '/claim', { token: alice.token, body: { statement: 'it rains' } })).json['id']
+    const resolved = await service.call('POST', '/claim/resolve', {
+      token: alice.token,
+      body: { claim_id: claim, outcome: 'true', evidence: 'wet' },
+    })
+    const verdict = (resolved.json['verdict'] as { id: string }).id
+    const hidden = await publish('bad words')
+    await setHidden(service.ctx, hidden, true)
+    await seal()
+    expect((await get<Receipt>(`/receipt/${claim}`)).json.openings).toMatchObject([{ content: { kind: 'claim', statement: 'it rains' } }])
+    expect((await get<Receipt>(`/receipt/${verdict}`)).json.openings).toMatchObject([{ content: { evidence: 'wet' } }])
+    const { json } = await get<Receipt>(`/receipt/${hidden}`)
+    expect(json.entries.map(({ entry }) => entry.kind)).toEqual(['post', 'hide'])
+    expect(json.openings).toBeUndefined()
+    const file = path.join(folder, 'receipt.json')
     for (const id of [claim, verdict, hidden]) {
-      fs.writeFileSync(file, JSON.stringify((await get<Receipt>(`/receipt/${String(id)}`)).json));
-      expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true });
+      fs.writeFileSync(file, JSON.stringify((await get<Receipt>(`/receipt/${String(id)}`)).json))
+      expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
     }
-  });
+  })
 
   it('says that a record has no entries', async () => {
-    expect((await get('/receipt/pst_unknown')).json).toMatchObject({ ok: false, error: 'no_such_record', field: 'id' });
-  });
-});
+    expect((await get('/receipt/pst_unknown')).json).toMatchObject({ ok: false, error: 'no_such_record', field: 'id' })
+  })
+})
 
 describe('the seals over the API', () => {
   it('form a chain that both verifiers accept', async () => {
-    await writePosts(service.ctx, 700);
-    await seal();
+    await writePosts(service.ctx, 700)
+    await seal()
     for (const verifier of verifiers()) {
-      const report = await reportOf(verifier, [service.url, '--state', path.join(folder, `${path.basename(verifier[1] ?? '')}.state`)], folder);
-      expect(report).toMatchObject({ ok: true, code: 0, unsigned_seqs: [], seals: (await listSeals()).count });
+      const report = await reportOf(
+        verifier,
+        [service.url, '--state', path.join(folder, `${path.basename(verifier[1] ?? '')}.state`)],
+        folder,
+      )
+      expect(report).toMatchObject({ ok: true, code: 0, unsigned_seqs: [], seals: (await listSeals()).count })
     }
-  });
+  })
 
   it('answer at the root too, walk by after_seq, and say when some are left out', async () => {
-    await publish('one more');
-    const last = await seal();
-    const root = await service.call('GET', '//seal');
-    expect(root.json).toEqual((await get('/seal')).json);
-    expect(root.json).toMatchObject({ ok: true, count: last, truncated: false, unsigned_seqs: [], chain_intact: true, what_this_is: expect.any(String), honest_limit: expect.any(String), verify: expect.stringContaining('/seal-verify.mjs') });
-    expect(await listSeals('?limit=1')).toMatchObject({ seals: [{ seq: last }], truncated: true });
-    expect(await listSeals('?after_seq=0&limit=2')).toMatchObject({ seals: [{ seq: 1 }, { seq: 2 }], truncated: true });
-    expect(await listSeals(`?after_seq=${last - 1}`)).toMatchObject({ seals: [{ seq: last }], truncated: false });
-    expect(await listSeals(`?after_seq=${last}`)).toMatchObject({ seals: [], truncated: false });
-    for (const query of ['limit=0', 'limit=10001', 'after_seq=-1', 'after_seq=1&after_seq=2']) expect((await get(`/seal?${query}`)).json.error).toBe('invalid_field');
-  });
+    await publish('one more')
+    const last = await seal()
+    const root = await service.call('GET', '//seal')
+    expect(root.json).toEqual((await get('/seal')).json)
+    expect(root.json).toMatchObject({
+      ok: true,
+      count: last,
+      truncated: false,
+      unsigned_seqs: [],
+      chain_intact: true,
+      what_this_is: expect.any(String),
+      honest_limit: expect.any(String),
+      verify: expect.stringContaining('/seal-verify.mjs'),
+    })
+    expect(await listSeals('?limit=1')).toMatchObject({ seals: [{ seq: last }], truncated: true })
+    expect(await listSeals('?after_seq=0&limit=2')).toMatchObject({ seals: [{ seq: 1 }, { seq: 2 }], truncated: true })
+    expect(await listSeals(`?after_seq=${last - 1}`)).toMatchObject({ seals: [{ seq: last }], truncated: false })
+    expect(await listSeals(`?after_seq=${last}`)).toMatchObject({ seals: [], truncated: false })
+    for (const query of ['limit=0', 'limit=10001', 'after_seq=-1', 'after_seq=1&after_seq=2'])
+      expect((await get(`/seal?${query}`)).json.error).toBe('invalid_field')
+  })
 
   it('prove each entry of a seal with more than one level of tiles', async () => {
-    const { seals } = await listSeals();
-    const large = seals.find(({ count }) => count > 512);
-    if (large === undefined) throw new Error('there is no large seal');
+    const { seals } = await listSeals()
+    const large = seals.find(({ count }) => count > 512)
+    if (large === undefined) throw new Error('there is no large seal')
     for (const index of [0, 1, 255, 256, 511, 512, large.count - 1]) {
-      const { json } = await get<{ leaf: string; path: { hash: string; side: 'left' | 'right' }[]; root: string; seq: number; index: number; entry: { id: number } }>(`/seal/proof?seq=${large.seq}&index=${index}`);
-      expect(json).toMatchObject({ seq: large.seq, index, entry: { id: large.to_id - large.count + 1 + index } });
-      expect(verifyInclusion({ ...json, count: large.count })).toEqual({ ok: true });
+      const { json } = await get<{
+        leaf: string
+        path: { hash: string; side: 'left' | 'right' }[]
+        root: string
+        seq: number
+        index: number
+        entry: { id: number }
+      }>(`/seal/proof?seq=${large.seq}&index=${index}`)
+      expect(json).toMatchObject({ seq: large.seq, index, entry: { id: large.to_id - large.count + 1 + index } })
+      expect(verifyInclusion({ ...json, count: large.count })).toEqual({ ok: true })
     }
-    expect((await get(`/seal/proof?seq=${large.seq}&index=${large.count}`)).json).toMatchObject({ error: 'no_such_index', field: 'index' });
-    expect((await get('/seal/proof?seq=99999&index=0')).json).toMatchObject({ error: 'no_such_seal', field: 'seq' });
-    expect((await get('/seal/proof?seq=1')).json).toMatchObject({ error: 'missing_field', field: 'index' });
-    expect((await get('/seal/proof?seq=1&index=1.5')).json).toMatchObject({ error: 'invalid_field', field: 'index' });
-  });
+    expect((await get(`/seal/proof?seq=${large.seq}&index=${large.count}`)).json).toMatchObject({ error: 'no_such_index', field: 'index' })
+    expect((await get('/seal/proof?seq=99999&index=0')).json).toMatchObject({ error: 'no_such_seal', field: 'seq' })
+    expect((await get('/seal/proof?seq=1')).json).toMatchObject({ error: 'missing_field', field: 'index' })
+    expect((await get('/seal/proof?seq=1&index=1.5')).json).toMatchObject({ error: 'invalid_field', field: 'index' })
+  })
 
   it('let a cache keep for ever what cannot change, and ask again for what can', async () => {
-    const proof = await get('/seal/proof?seq=1&index=0');
-    expect(proof.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
-    const page = await get('/ledger?limit=2');
-    expect(page.headers.get('cache-control')).toContain('immutable');
-    const open = await get('/ledger?limit=10000');
-    expect(open.headers.get('cache-control')).toBe('public, no-cache');
-    const list = await get('/seal');
-    expect(list.headers.get('cache-control')).toBe('public, no-cache');
-    for (const [route, { headers }] of [['/seal/proof?seq=1&index=0', proof], ['/ledger?limit=10000', open], ['/seal', list]] as const) {
-      const again = await fetch(`${service.url}/api/v1${route}`, { headers: { 'If-None-Match': headers.get('etag') ?? '' } });
-      expect([route, again.status, await again.text()]).toEqual([route, 304, '']);
+    const proof = await get('/seal/proof?seq=1&index=0')
+    expect(proof.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+    const page = await get('/ledger?limit=2')
+    expect(page.headers.get('cache-control')).toContain('immutable')
+    const open = await get('/ledger?limit=10000')
+    expect(open.headers.get('cache-control')).toBe('public, no-cache')
+    const list = await get('/seal')
+    expect(list.headers.get('cache-control')).toBe('public, no-cache')
+    for (const [route, { headers }] of [
+      ['/seal/proof?seq=1&index=0', proof],
+      ['/ledger?limit=10000', open],
+      ['/seal', list],
+    ] as const) {
+      const again = await fetch(`${service.url}/api/v1${route}`, { headers: { 'If-None-Match': headers.get('etag') ?? '' } })
+      expect([route, again.status, await again.text()]).toEqual([route, 304, ''])
     }
-    await publish('news');
-    await seal();
-    const changed = await fetch(`${service.url}/api/v1/seal`, { headers: { 'If-None-Match': list.headers.get('etag') ?? '' } });
-    expect(changed.status).toBe(200);
-    await changed.body?.cancel();
-  });
+    await publish('news')
+    await seal()
+    const changed = await fetch(`${service.url}/api/v1/seal`, { headers: { 'If-None-Match': list.headers.get('etag') ?? '' } })
+    expect(changed.status).toBe(200)
+    await changed.body?.cancel()
+  })
 
   it('say it when the chain does not hold', async () => {
-    const { connection } = service.ctx.database;
-    const status = connection.collection<{ _id: string; revision: number }>('ledger_status');
-    const seals = connection.collection<{ _id: number }>('seals');
-    const before = await status.findOne({ _id: 'chain' });
-    if (before === null) throw new Error('there is no status');
-    const setStatus = (fields: object) => status.replaceOne({ _id: 'chain' }, { ...before, ...fields, revision: before.revision + ++changes });
-    let changes = 0;
-    await setStatus({ intact: false, fault: 'seal 1: a test' });
-    expect((await listSeals()).chain_intact).toBe(false);
-    await setStatus({});
-    expect((await listSeals()).chain_intact).toBe(true);
+    const { connection } = service.ctx.database
+    const status = connection.collection<{ _id: string; revision: number }>('ledger_status')
+    const seals = connection.collection<{ _id: number }>('seals')
+    const before = await status.findOne({ _id: 'chain' })
+    if (before === null) throw new Error('there is no status')
+    const setStatus = (fields: object) =>
+      status.replaceOne({ _id: 'chain' }, { ...before, ...fields, revision: before.revision + ++changes })
+    let changes = 0
+    await setStatus({ intact: false, fault: 'seal 1: a test' })
+    expect((await listSeals()).chain_intact).toBe(false)
+    await setStatus({})
+    expect((await listSeals()).chain_intact).toBe(true)
 
     // A seal that the workers have not got to yet.
-    const { count } = await listSeals();
-    const last = await seals.findOne({ _id: count });
-    await setStatus({ seq: count - 1 });
-    expect((await listSeals()).chain_intact).toBe(true);
-    const isUnsigned = { signature: 1, pubkey: 1, algo: 1, signed_at: 1 } as const;
-    for (const change of [{ $set: { prev_root: 'ab'.repeat(32), signed: false }, $unset: isUnsigned }, { $set: { signature: `${'A'.repeat(86)}==` } }]) {
-      await seals.updateOne({ _id: count }, change);
-      await setStatus({ seq: count - 1 });
-      expect((await listSeals()).chain_intact).toBe(false);
-      await seals.replaceOne({ _id: count }, { ...last });
+    const { count } = await listSeals()
+    const last = await seals.findOne({ _id: count })
+    await setStatus({ seq: count - 1 })
+    expect((await listSeals()).chain_intact).toBe(true)
+    const isUnsigned = { signature: 1, pubkey: 1, algo: 1, signed_at: 1 } as const
+    for (const change of [
+      { $set: { prev_root: 'ab'.repeat(32), signed: false }, $unset: isUnsigned },
+      { $set: { signature: `${'A'.repeat(86)}==` } },
+    ]) {
+      await seals.updateOne({ _id: count }, change)
+      await setStatus({ seq: count - 1 })
+      expect((await listSeals()).chain_intact).toBe(false)
+      await seals.replaceOne({ _id: count }, { ...last })
     }
-    await setStatus({});
-    expect((await listSeals()).chain_intact).toBe(true);
-  });
-});
+    await setStatus({})
+    expect((await listSeals()).chain_intact).toBe(true)
+  })
+})
 
 describe('what a verifier needs', () => {
   it('is served: the verifier itself and the vectors', async () => {
-    const answer = await fetch(`${service.url}/seal-verify.mjs`);
-    expect(answer.headers.get('content-type')).toBe('text/javascript; charset=utf-8');
-    expect(await answer.text()).toBe(fs.readFileSync('client/seal-verify.mjs', 'utf8'));
-    const { json } = await get<{ valid: Record<string, { kind?: string }>; invalid: Record<string, { reason?: string }>; count: number }>('/vectors');
-    expect(json.valid['tree-1-to-20-leaves']).toMatchObject({ kind: 'tree' });
-    expect(json.invalid['proof-with-a-duplicated-odd-leaf']).toMatchObject({ reason: expect.any(String) });
-    expect(json.count).toBe(Object.keys(json.valid).length + Object.keys(json.invalid).length);
-  });
-});
+    const answer = await fetch(`${service.url}/seal-verify.mjs`)
+    expect(answer.headers.get('content-type')).toBe('text/javascript; charset=utf-8')
+    expect(await answer.text()).toBe(fs.readFileSync('client/seal-verify.mjs', 'utf8'))
+    const { json } = await get<{ valid: Record<string, { kind?: string }>; invalid: Record<string, { reason?: string }>; count: number }>(
+      '/vectors',
+    )
+    expect(json.valid['tree-1-to-20-leaves']).toMatchObject({ kind: 'tree' })
+    expect(json.invalid['proof-with-a-duplicated-odd-leaf']).toMatchObject({ reason: expect.any(String) })
+    expect(json.count).toBe(Object.keys(json.valid).length + Object.keys(json.invalid).length)
+  })
+})
 
 function verifiers() {
-  return canRunPythonVerifier() ? [NODE_VERIFIER, PYTHON_VERIFIER] : [NODE_VERIFIER];
+  return canRunPythonVerifier() ? [NODE_VERIFIER, PYTHON_VERIFIER] : [NODE_VERIFIER]
 }

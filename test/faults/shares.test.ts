@@ -1,17 +1,17 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { prepareShareStorm, type ShareStorm } from '../support/share-storm.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { prepareShareStorm, type ShareStorm } from '../support/share-storm.ts'
 
-const STORMS = 100;
-let storm: ShareStorm;
+const STORMS = 100
+let storm: ShareStorm
 
 beforeAll(async () => {
-  storm = await prepareShareStorm();
-}, 120_000);
-afterAll(() => storm.stop());
+  storm = await prepareShareStorm()
+}, 120_000)
+afterAll(() => storm.stop())
 
 describe('sixteen submissions at once over four worker processes', () => {
   it(`count exactly when two workers are killed and Redis is emptied in the middle, ${STORMS} times`, { timeout: 3_600_000 }, async () => {
-    expect.hasAssertions();
-    for (let i = 0; i < STORMS; i++) await storm.run();
-  });
-});
+    expect.hasAssertions()
+    for (let i = 0; i < STORMS; i++) await storm.run()
+  })
+})

@@ -1,31 +1,54 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { whyNoPython } from '../support/python.ts';
-import { fuzz, prepareSchemathesis } from '../support/schemathesis.ts';
-import { startService, type TestService } from '../support/service.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { whyNoPython } from '../support/python.ts'
+import { fuzz, prepareSchemathesis } from '../support/schemathesis.ts'
+import { startService, type TestService } from '../support/service.ts'
 
 // `npm run fuzz` sets both; a plain test run is short and the same each time.
-const { FUZZ_SECONDS: seconds, FUZZ_SEED: seed = '1' } = process.env;
-const length = seconds === undefined ? { limitMs: 120_000 } : { maxSeconds: Number(seconds), limitMs: (Number(seconds) + 120) * 1_000, onOutput: (text: string) => void process.stdout.write(text) };
+const { FUZZ_SECONDS: seconds, FUZZ_SEED: seed = '1' } = process.env
+const length =
+  seconds === undefined
+    ? { limitMs: 120_000 }
+    : { maxSeconds: Number(seconds), limitMs: (Number(seconds) + 120) * 1_000, onOutput: (text: string) => void process.stdout.write(text) }
 
-const missing = whyNoPython();
+const missing = whyNoPython()
 
 // Skipped where the machine has no Python to run Schemathesis with; the reason stands in the name.
-describe.skipIf(missing !== undefined)(`the OpenAPI document and the service${missing === undefined ? '' : ` (skipped: ${missing})`}`, () => {
-  let service: TestService;
-  let program: string;
-  beforeAll(async () => {
-    [service, program] = await Promise.all([startService(), prepareSchemathesis()]);
-  }, 400_000);
-  afterAll(() => service?.stop());
+describe.skipIf(missing !== undefined)(
+  `the OpenAPI document and the service${missing === undefined ? '' : ` (skipped: ${missing})`}`,
+  () => {
+    let service: TestService
+    let program: string
+    beforeAll(async () => {
+      ;[service, program] = await Promise.all([startService(), prepareSchemathesis()])
+    }, 400_000)
+    afterAll(() => service?.stop())
 
-  it('agree in both directions for an agent with a pass', async () => {
-    const agent = await service.registerWithPass();
-    const { code, output } = await fuzz(program, service, { agent, maxExamples: seconds === undefined ? 8 : 300, seed: Number(seed), ...length });
-    expect(code, output).toBe(0);
-  }, length.limitMs + 10_000);
+    it(
+      'agree in both directions for an agent with a pass',
+      async () => {
+        const agent = await service.registerWithPass()
+        const { code, output } = await fuzz(program, service, {
+          agent,
+          maxExamples: seconds === undefined ? 8 : 300,
+          seed: Number(seed),
+          ...length,
+        })
+        expect(code, output).toBe(0)
+      },
+      length.limitMs + 10_000,
+    )
 
-  it('agree in both directions for a stranger', async () => {
-    const { code, output } = await fuzz(program, service, { maxExamples: seconds === undefined ? 4 : 100, seed: Number(seed), ...length });
-    expect(code, output).toBe(0);
-  }, length.limitMs + 10_000);
-});
+    it(
+      'agree in both directions for a stranger',
+      async () => {
+        const { code, output } = await fuzz(program, service, {
+          maxExamples: seconds === undefined ? 4 : 100,
+          seed: Number(seed),
+          ...length,
+        })
+        expect(code, output).toBe(0)
+      },
+      length.limitMs + 10_000,
+    )
+  },
+)

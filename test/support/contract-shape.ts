@@ -1,36 +1,51 @@
-import { pathsOf } from '../../api/http/mount.ts';
-import { describeApi, type JsonSchema } from '../../api/http/openapi.ts';
-import type { Route } from '../../api/http/route.ts';
-import { PROTOCOL_VERSION } from '../../shared/limits.ts';
+import { pathsOf } from '../../api/http/mount.ts'
+import { describeApi, type JsonSchema } from '../../api/http/openapi.ts'
+import type { Route } from '../../api/http/route.ts'
+import { PROTOCOL_VERSION } from '../../shared/limits.ts'
 
 /** `posts[].id` → `string`; a `?` at the end of a type marks a field that may be absent. */
-export type Fields = Record<string, string>;
+export type Fields = Record<string, string>
 
 export interface Shape {
-  protocol_version: number;
-  routes: Record<string, { needs: string; request: Fields; responses: Record<string, Fields> }>;
+  protocol_version: number
+  routes: Record<string, { needs: string; request: Fields; responses: Record<string, Fields> }>
 }
 
 /** The shape of everything that the service takes and gives: what a client written against it relies on. */
 export function shapeOf(routes: readonly Route[]): Shape {
-  const document = describeApi(routes, 'http://service') as { paths: Record<string, Record<string, JsonSchema>>; components: { schemas: Record<string, JsonSchema> } };
-  const shapes: Shape['routes'] = {};
+  const document = describeApi(routes, 'http://service') as {
+    paths: Record<string, Record<string, JsonSchema>>
+    components: { schemas: Record<string, JsonSchema> }
+  }
+  const shapes: Shape['routes'] = {}
   for (const route of routes) {
     for (const path of pathsOf(route)) {
       const operation = document.paths[path]?.[route.method.toLowerCase()] as {
-        parameters?: { name: string; required: boolean; schema: JsonSchema }[];
-        requestBody?: { content: Record<string, { schema: JsonSchema }> };
-        responses: Record<string, { content: Record<string, { schema: JsonSchema }> }>;
-      };
-      const body = operation.requestBody?.content['application/json']?.schema;
-      const request: Fields = body === undefined ? {} : fieldsOf(body, document.components.schemas);
-      for (const { name, required, schema } of operation.parameters ?? []) request[name] = `${typeOf(schema)}${required ? '' : '?'}`;
-      const good = (route.statuses ?? [200]).map((status) => [String(status), Object.entries(operation.responses[String(status)]?.content ?? {})] as const);
-      const responses = Object.fromEntries(good.map(([status, content]) => [status, Object.assign({}, ...content.map(([type, { schema }]) => (type === 'application/json' ? fieldsOf(schema, document.components.schemas) : { [`(${type})`]: typeOf(schema) })))]));
-      shapes[`${route.method} ${path}`] = { needs: route.access, request: sorted(request), responses };
+        parameters?: { name: string; required: boolean; schema: JsonSchema }[]
+        requestBody?: { content: Record<string, { schema: JsonSchema }> }
+        responses: Record<string, { content: Record<string, { schema: JsonSchema }> }>
+      }
+      const body = operation.requestBody?.content['application/json']?.schema
+      const request: Fields = body === undefined ? {} : fieldsOf(body, document.components.schemas)
+      for (const { name, required, schema } of operation.parameters ?? []) request[name] = `${typeOf(schema)}${required ? '' : '?'}`
+      const good = (route.statuses ?? [200]).map(
+        (status) => [String(status), Object.entries(operation.responses[String(status)]?.content ?? {})] as const,
+      )
+      const responses = Object.fromEntries(
+        good.map(([status, content]) => [
+          status,
+          Object.assign(
+            {},
+            ...content.map(([type, { schema }]) =>
+              type === 'application/json' ? fieldsOf(schema, document.components.schemas) : { [`(${type})`]: typeOf(schema) },
+            ),
+          ),
+        ]),
+      )
+      shapes[`${route.method} ${path}`] = { needs: route.access, request: sorted(request), responses }
     }
   }
-  return { protocol_version: PROTOCOL_VERSION, routes: sorted(shapes) };
+  return { protocol_version: PROTOCOL_VERSION, routes: sorted(shapes) }
 }
 
 /**
@@ -39,82 +54,88 @@ export function shapeOf(routes: readonly Route[]): Shape {
  * What was added breaks nobody.
  */
 export function findBreaks(recorded: Shape['routes'], present: Shape['routes']): string[] {
-  const breaks: string[] = [];
+  const breaks: string[] = []
   for (const [name, before] of Object.entries(recorded)) {
-    const now = present[name];
+    const now = present[name]
     if (now === undefined) {
-      breaks.push(`${name} is gone`);
-      continue;
+      breaks.push(`${name} is gone`)
+      continue
     }
-    if (ORDER.indexOf(now.needs) > ORDER.indexOf(before.needs)) breaks.push(`${name} asks for "${now.needs}" in place of "${before.needs}"`);
+    if (ORDER.indexOf(now.needs) > ORDER.indexOf(before.needs)) breaks.push(`${name} asks for "${now.needs}" in place of "${before.needs}"`)
     for (const [field, type] of Object.entries(before.request)) {
-      const typeNow = now.request[field];
-      if (typeNow === undefined) breaks.push(`${name} no longer takes ${field}`);
-      else if (!typesOf(type).every((one) => typesOf(typeNow).includes(one))) breaks.push(`${name} takes ${field} as ${typeNow} in place of ${type}`);
-      else if (type.endsWith('?') && !typeNow.endsWith('?')) breaks.push(`${name} now requires ${field}`);
+      const typeNow = now.request[field]
+      if (typeNow === undefined) breaks.push(`${name} no longer takes ${field}`)
+      else if (!typesOf(type).every((one) => typesOf(typeNow).includes(one)))
+        breaks.push(`${name} takes ${field} as ${typeNow} in place of ${type}`)
+      else if (type.endsWith('?') && !typeNow.endsWith('?')) breaks.push(`${name} now requires ${field}`)
     }
     for (const [field, type] of Object.entries(now.request)) {
-      if (!(field in before.request) && !type.endsWith('?') && !/[.[]/.test(field)) breaks.push(`${name} now requires ${field}`);
+      if (!(field in before.request) && !type.endsWith('?') && !/[.[]/.test(field)) breaks.push(`${name} now requires ${field}`)
     }
     for (const [status, fields] of Object.entries(before.responses)) {
       for (const [field, type] of Object.entries(fields)) {
-        const typeNow = now.responses[status]?.[field];
-        if (typeNow === undefined) breaks.push(`${name} ${status} no longer gives ${field}`);
-        else if (typeNow !== type && typeNow !== type.replace('?', '')) breaks.push(`${name} ${status} gives ${field} as ${typeNow} in place of ${type}`);
+        const typeNow = now.responses[status]?.[field]
+        if (typeNow === undefined) breaks.push(`${name} ${status} no longer gives ${field}`)
+        else if (typeNow !== type && typeNow !== type.replace('?', ''))
+          breaks.push(`${name} ${status} gives ${field} as ${typeNow} in place of ${type}`)
       }
-      if (now.responses[status] === undefined) breaks.push(`${name} no longer answers ${status}`);
+      if (now.responses[status] === undefined) breaks.push(`${name} no longer answers ${status}`)
     }
   }
-  return breaks;
+  return breaks
 }
 
 /** How much a route asks of its caller; `fresh` asks for the same as `token`. */
-const ORDER = ['open', 'optional', 'token', 'fresh', 'pass'];
+const ORDER = ['open', 'optional', 'token', 'fresh', 'pass']
 
-const typesOf = (type: string): string[] => type.replace('?', '').split('|');
+const typesOf = (type: string): string[] => type.replace('?', '').split('|')
 
 function fieldsOf(schema: JsonSchema, named: Record<string, JsonSchema>): Fields {
-  const fields: Fields = {};
-  collect(schema, '', false, []);
-  return sorted(fields);
+  const fields: Fields = {}
+  collect(schema, '', false, [])
+  return sorted(fields)
 
   function collect(given: JsonSchema, path: string, optional: boolean, above: readonly unknown[]): void {
     // A schema that holds itself goes on for ever; once is its shape.
-    if (above.includes(given['$ref'])) return;
-    const inside = given['$ref'] === undefined ? above : [...above, given['$ref']];
-    const inner = dereference(given, named);
+    if (above.includes(given['$ref'])) return
+    const inside = given['$ref'] === undefined ? above : [...above, given['$ref']]
+    const inner = dereference(given, named)
     for (const variant of ((inner['anyOf'] ?? []) as JsonSchema[]).map((part) => dereference(part, named))) {
-      if (variant['type'] === 'object' || variant['type'] === 'array') collect(path === '' ? variant : { ...variant, partOf: path }, path, optional, inside);
+      if (variant['type'] === 'object' || variant['type'] === 'array')
+        collect(path === '' ? variant : { ...variant, partOf: path }, path, optional, inside)
     }
-    if (path !== '' && inner['partOf'] === undefined) note(path, `${typeOf(inner, named)}${optional ? '?' : ''}`);
-    const required = new Set((inner['required'] as string[] | undefined) ?? []);
-    for (const [name, part] of Object.entries((inner['properties'] as Record<string, JsonSchema> | undefined) ?? {})) collect(part, path === '' ? name : `${path}.${name}`, !required.has(name), inside);
-    if (typeof inner['items'] === 'object') collect(inner['items'] as JsonSchema, `${path}[]`, false, inside);
-    if (typeof inner['additionalProperties'] === 'object') collect(inner['additionalProperties'] as JsonSchema, `${path}.*`, false, inside);
+    if (path !== '' && inner['partOf'] === undefined) note(path, `${typeOf(inner, named)}${optional ? '?' : ''}`)
+    const required = new Set((inner['required'] as string[] | undefined) ?? [])
+    for (const [name, part] of Object.entries((inner['properties'] as Record<string, JsonSchema> | undefined) ?? {}))
+      collect(part, path === '' ? name : `${path}.${name}`, !required.has(name), inside)
+    if (typeof inner['items'] === 'object') collect(inner['items'] as JsonSchema, `${path}[]`, false, inside)
+    if (typeof inner['additionalProperties'] === 'object') collect(inner['additionalProperties'] as JsonSchema, `${path}.*`, false, inside)
   }
 
   /** A field of several variants of an answer has the types of all of them, and may be absent where one says so. */
   function note(path: string, type: string): void {
-    const known = fields[path];
-    if (known === undefined) fields[path] = type;
-    else fields[path] = [...new Set([...typesOf(known), ...typesOf(type)])].sort().join('|') + (known.endsWith('?') || type.endsWith('?') ? '?' : '');
+    const known = fields[path]
+    if (known === undefined) fields[path] = type
+    else
+      fields[path] =
+        [...new Set([...typesOf(known), ...typesOf(type)])].sort().join('|') + (known.endsWith('?') || type.endsWith('?') ? '?' : '')
   }
 }
 
 function dereference(schema: JsonSchema, named: Record<string, JsonSchema>): JsonSchema {
-  const { $ref: reference } = schema;
-  return typeof reference === 'string' ? (named[reference.slice(reference.lastIndexOf('/') + 1)] ?? schema) : schema;
+  const { $ref: reference } = schema
+  return typeof reference === 'string' ? (named[reference.slice(reference.lastIndexOf('/') + 1)] ?? schema) : schema
 }
 
 function typeOf(schema: JsonSchema, named: Record<string, JsonSchema> = {}): string {
-  const inner = dereference(schema, named);
-  const { type, anyOf, const: constant } = inner;
-  if (Array.isArray(type)) return [...(type as string[])].sort().join('|');
-  if (typeof type === 'string') return type;
-  if (Array.isArray(anyOf)) return [...new Set((anyOf as JsonSchema[]).flatMap((part) => typeOf(part, named).split('|')))].sort().join('|');
-  return constant === undefined ? 'any' : typeof constant;
+  const inner = dereference(schema, named)
+  const { type, anyOf, const: constant } = inner
+  if (Array.isArray(type)) return [...(type as string[])].sort().join('|')
+  if (typeof type === 'string') return type
+  if (Array.isArray(anyOf)) return [...new Set((anyOf as JsonSchema[]).flatMap((part) => typeOf(part, named).split('|')))].sort().join('|')
+  return constant === undefined ? 'any' : typeof constant
 }
 
 function sorted<Value>(record: Record<string, Value>): Record<string, Value> {
-  return Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)))
 }

@@ -1,49 +1,52 @@
-import net from 'node:net';
+import net from 'node:net'
 
 export interface Gate {
-  port: number;
+  port: number
   /** Listens and lets connections through. */
-  open(): Promise<void>;
+  open(): Promise<void>
   /** Cuts every connection and refuses new ones, as a server that is gone does. */
-  shut(): Promise<void>;
+  shut(): Promise<void>
 }
 
 /** A way to a server's port that can be shut: what stands behind it is the real server. Begins shut, its port reserved by number only. */
 export async function startGate(targetPort: number): Promise<Gate> {
-  const sockets = new Set<net.Socket>();
+  const sockets = new Set<net.Socket>()
   const server = net.createServer((inward) => {
-    const outward = net.connect(targetPort, '127.0.0.1');
-    for (const [socket, other] of [[inward, outward], [outward, inward]] as const) {
-      sockets.add(socket);
-      socket.on('error', () => other.destroy());
+    const outward = net.connect(targetPort, '127.0.0.1')
+    for (const [socket, other] of [
+      [inward, outward],
+      [outward, inward],
+    ] as const) {
+      sockets.add(socket)
+      socket.on('error', () => other.destroy())
       socket.on('close', () => {
-        sockets.delete(socket);
-        other.destroy();
-      });
-      socket.pipe(other);
+        sockets.delete(socket)
+        other.destroy()
+      })
+      socket.pipe(other)
     }
-  });
+  })
   const listen = (port: number) =>
     new Promise<number>((resolve, reject) => {
-      server.once('error', reject);
+      server.once('error', reject)
       server.listen(port, '127.0.0.1', () => {
-        server.off('error', reject);
-        resolve((server.address() as net.AddressInfo).port);
-      });
-    });
+        server.off('error', reject)
+        resolve((server.address() as net.AddressInfo).port)
+      })
+    })
   const shut = async () => {
-    if (!server.listening) return;
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    for (const socket of sockets) socket.destroy();
-    await closed;
-  };
-  const port = await listen(0);
-  await shut();
+    if (!server.listening) return
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+    for (const socket of sockets) socket.destroy()
+    await closed
+  }
+  const port = await listen(0)
+  await shut()
   return {
     port,
     async open() {
-      await listen(port);
+      await listen(port)
     },
     shut,
-  };
+  }
 }

@@ -4,10 +4,31 @@ import { fileURLToPath } from 'node:url'
 import { Point } from '@noble/ed25519'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
-import { buildTree, foldPath, hashLeaves, inclusionPath, leafHash, merkleRoot, pathShape, type PathStep } from '../../shared/crypto/merkle.ts'
+import {
+  buildTree,
+  foldPath,
+  hashLeaves,
+  inclusionPath,
+  leafHash,
+  merkleRoot,
+  pathShape,
+  type PathStep,
+} from '../../shared/crypto/merkle.ts'
 import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
 import { sealPayloadHash, type Seal, type SealFields } from '../../shared/crypto/seal-payload.ts'
-import { buildChain, leaveUnsigned, makeEntry, openingOf, OTHER_SEAL_KEY, receiptOver, SEAL_KEY, sealedItem, sealOver, sign, type LedgerChain } from './ledger-chain.ts'
+import {
+  buildChain,
+  leaveUnsigned,
+  makeEntry,
+  openingOf,
+  OTHER_SEAL_KEY,
+  receiptOver,
+  SEAL_KEY,
+  sealedItem,
+  sealOver,
+  sign,
+  type LedgerChain,
+} from './ledger-chain.ts'
 
 /*
  * The vectors of canonical JSON, leaves, trees, proofs, seals and receipts, as name → content; run as a program it writes
@@ -38,9 +59,36 @@ function canonicalCases(texts: readonly string[]) {
 /** RFC 8785 appendix B, the finite ones, and the places where the notation changes. */
 const NUMBERS = [
   ...['0', '-0', '-0.0', '5e-324', '-5e-324', '1.7976931348623157e308', '-1.7976931348623157e308', '9007199254740992', '-9007199254740992'],
-  ...['295147905179352830000', '9.999999999999997e22', '1e23', '1.0000000000000001e23', '999999999999999700000', '999999999999999900000', '1e21'],
-  ...['9.999999999999997e-7', '0.000001', '333333333.3333332', '333333333.33333325', '333333333.3333333', '333333333.3333334', '333333333.33333343'],
-  ...['-0.0000033333333333333333', '1424953923781206.2', '1E30', '4.50', '2e-3', '0.000000000000000000000000001', '1.0', '100', '1e2', '123456789012345678'],
+  ...[
+    '295147905179352830000',
+    '9.999999999999997e22',
+    '1e23',
+    '1.0000000000000001e23',
+    '999999999999999700000',
+    '999999999999999900000',
+    '1e21',
+  ],
+  ...[
+    '9.999999999999997e-7',
+    '0.000001',
+    '333333333.3333332',
+    '333333333.33333325',
+    '333333333.3333333',
+    '333333333.3333334',
+    '333333333.33333343',
+  ],
+  ...[
+    '-0.0000033333333333333333',
+    '1424953923781206.2',
+    '1E30',
+    '4.50',
+    '2e-3',
+    '0.000000000000000000000000001',
+    '1.0',
+    '100',
+    '1e2',
+    '123456789012345678',
+  ],
   ...['9007199254740993', '18446744073709551615', '0.1', '1e-7', '123e-20', '-1.5e+300', '1e-400', '12345678901234567890123'],
 ]
 
@@ -70,28 +118,55 @@ function canonicalJsonVectors(): Record<string, Vector> {
         '""',
       ]),
     },
-    'canonical-json-numbers': { kind: 'canonical-json', note: 'RFC 8785 section 3.2.2.3 and appendix B: numbers are doubles, written as ECMAScript does', cases: canonicalCases(NUMBERS) },
+    'canonical-json-numbers': {
+      kind: 'canonical-json',
+      note: 'RFC 8785 section 3.2.2.3 and appendix B: numbers are doubles, written as ECMAScript does',
+      cases: canonicalCases(NUMBERS),
+    },
     'canonical-json-structures': {
       kind: 'canonical-json',
       note: 'empty containers, literals, whitespace in the source, nesting',
-      cases: canonicalCases(['{}', '[]', '[[],{},[{}]]', ' {\t"b" :\r\n[ 1 , 2 ] , "a" : null } ', '[true,false,null]', '"text"', '7', '['.repeat(100) + ']'.repeat(100)]),
+      cases: canonicalCases([
+        '{}',
+        '[]',
+        '[[],{},[{}]]',
+        ' {\t"b" :\r\n[ 1 , 2 ] , "a" : null } ',
+        '[true,false,null]',
+        '"text"',
+        '7',
+        '['.repeat(100) + ']'.repeat(100),
+      ]),
     },
   }
 }
 
 function invalidCanonicalJsonVectors(): Record<string, InvalidVector> {
-  const refused = (reason: string, note: string, json: string, canonical = json): InvalidVector => ({ kind: 'canonical-json', reason, note, cases: [{ json, canonical }] })
+  const refused = (reason: string, note: string, json: string, canonical = json): InvalidVector => ({
+    kind: 'canonical-json',
+    reason,
+    note,
+    cases: [{ json, canonical }],
+  })
   return {
     'canonical-json-lone-surrogate': refused('no_canonical_form', 'half a character has no UTF-8 form', '"\\ud83d"', '"?"'),
     'canonical-json-lone-surrogate-in-key': refused('no_canonical_form', 'a key is a string too', '{"\\ude00\\ud83d":1}', '{"?":1}'),
     'canonical-json-number-too-large': refused('no_canonical_form', 'larger than any double', '1e400', 'null'),
     'canonical-json-nested-too-deep': refused('no_canonical_form', 'nested 501 levels', '['.repeat(501) + ']'.repeat(501)),
-    'canonical-json-nested-far-too-deep': refused('no_canonical_form', 'nested deeper than some parsers can go', '['.repeat(6_000) + ']'.repeat(6_000)),
+    'canonical-json-nested-far-too-deep': refused(
+      'no_canonical_form',
+      'nested deeper than some parsers can go',
+      '['.repeat(6_000) + ']'.repeat(6_000),
+    ),
     'canonical-json-nan': refused('malformed_json', 'not JSON, though some parsers take it', 'NaN'),
     'canonical-json-trailing-comma': refused('malformed_json', 'not JSON', '[1,]'),
     'canonical-json-leading-zero': refused('malformed_json', 'not JSON', '01'),
     'canonical-json-raw-control': refused('malformed_json', 'a control character stands unescaped', '"\t"'),
-    'canonical-json-sorted-by-code-points': refused('wrong_canonical_form', 'sorted by code points, as a sort of UTF-8 bytes would', '{"\\ud83d\\ude00":1,"\\ufb33":2}', '{"\ufb33":2,"\u{1f600}":1}'),
+    'canonical-json-sorted-by-code-points': refused(
+      'wrong_canonical_form',
+      'sorted by code points, as a sort of UTF-8 bytes would',
+      '{"\\ud83d\\ude00":1,"\\ufb33":2}',
+      '{"\ufb33":2,"\u{1f600}":1}',
+    ),
     'canonical-json-keys-as-written': refused('wrong_canonical_form', 'keys in the order of the source', '{"b":1,"a":2}'),
     'canonical-json-escaped-non-ascii': refused('wrong_canonical_form', 'escaped where the character itself belongs', '"\\u20ac"'),
     'canonical-json-escaped-solidus': refused('wrong_canonical_form', 'the solidus takes no escape', '"\\/"'),
@@ -100,8 +175,15 @@ function invalidCanonicalJsonVectors(): Record<string, InvalidVector> {
     'canonical-json-whitespace': refused('wrong_canonical_form', 'no whitespace between tokens', '{"a": 1}'),
     'canonical-json-float-form': refused('wrong_canonical_form', 'a whole number has no fraction', '1.0'),
     'canonical-json-negative-zero': refused('wrong_canonical_form', 'minus zero is written 0', '-0'),
-    'canonical-json-exact-big-integer': refused('wrong_canonical_form', 'numbers are doubles: beyond 2^53 digits are lost', '9007199254740993'),
-    'canonical-json-other-hash': { ...refused('wrong_canonical_form', 'the text is right, its SHA-256 is another', '[]'), cases: [{ json: '[]', canonical: '[]', sha256: sha256('{}') }] },
+    'canonical-json-exact-big-integer': refused(
+      'wrong_canonical_form',
+      'numbers are doubles: beyond 2^53 digits are lost',
+      '9007199254740993',
+    ),
+    'canonical-json-other-hash': {
+      ...refused('wrong_canonical_form', 'the text is right, its SHA-256 is another', '[]'),
+      cases: [{ json: '[]', canonical: '[]', sha256: sha256('{}') }],
+    },
     'canonical-json-exponent-without-plus': refused('wrong_canonical_form', 'a positive exponent carries its sign', '1e21', '1e21'),
   }
 }
@@ -115,11 +197,27 @@ function entryLikeANode(id: number): LedgerEntry {
 }
 
 function leafVectors(): Record<string, Vector> {
-  const leaf = (note: string, entry: LedgerEntry): Vector => ({ kind: 'leaf', note, entry, canonical: canonicalJson(entry), leaf: leafHash(entry) })
+  const leaf = (note: string, entry: LedgerEntry): Vector => ({
+    kind: 'leaf',
+    note,
+    entry,
+    canonical: canonicalJson(entry),
+    leaf: leafHash(entry),
+  })
   return {
     'leaf-of-a-post': leaf('SHA-256 of the byte 00 and the canonical JSON', makeEntry(1)),
-    'leaf-of-nested-data': leaf('keys are sorted at every depth', makeEntry(2, { owed: { xno: '0.100000', xmr: '0.00000000' }, ids: ['mkt_1', 'mkt_2'], days: 1.5, by: null, '\u{1f600}': true, '\ufb33': false })),
-    'leaf-of-64-bytes': leaf('the preimage is as long as a node\'s', entryLikeANode(3)),
+    'leaf-of-nested-data': leaf(
+      'keys are sorted at every depth',
+      makeEntry(2, {
+        owed: { xno: '0.100000', xmr: '0.00000000' },
+        ids: ['mkt_1', 'mkt_2'],
+        days: 1.5,
+        by: null,
+        '\u{1f600}': true,
+        '\ufb33': false,
+      }),
+    ),
+    'leaf-of-64-bytes': leaf("the preimage is as long as a node's", entryLikeANode(3)),
   }
 }
 
@@ -127,30 +225,103 @@ function invalidLeafVectors(): Record<string, InvalidVector> {
   const entry = makeEntry(1)
   const { id: _id, ...withoutId } = entry
   return {
-    'leaf-without-its-byte': { kind: 'leaf', reason: 'wrong_leaf', note: 'the byte 00 is missing from the preimage', entry, leaf: sha256(canonicalJson(entry)) },
-    'leaf-with-a-node-byte': { kind: 'leaf', reason: 'wrong_leaf', note: 'the byte is 01', entry, leaf: sha256('\x01' + canonicalJson(entry)) },
-    'leaf-of-keys-as-written': { kind: 'leaf', reason: 'wrong_leaf', note: 'hashed as it was written, not in canonical form', entry, leaf: sha256('\0' + JSON.stringify(entry)) },
-    'leaf-of-another-entry': { kind: 'leaf', reason: 'wrong_leaf', note: 'one letter of the entry differs', entry: { ...entry, kind: 'Post' }, leaf: leafHash(entry) },
-    'leaf-of-a-lone-surrogate': { kind: 'leaf', reason: 'malformed_entry', note: 'the entry has no canonical JSON', entry: makeEntry(1, { name: '\ud83d' }), leaf: leafHash(entry) },
-    'leaf-of-an-entry-without-id': { kind: 'leaf', reason: 'malformed_entry', note: 'an entry has id, at, kind and data', entry: withoutId, leaf: leafHash(withoutId) },
+    'leaf-without-its-byte': {
+      kind: 'leaf',
+      reason: 'wrong_leaf',
+      note: 'the byte 00 is missing from the preimage',
+      entry,
+      leaf: sha256(canonicalJson(entry)),
+    },
+    'leaf-with-a-node-byte': {
+      kind: 'leaf',
+      reason: 'wrong_leaf',
+      note: 'the byte is 01',
+      entry,
+      leaf: sha256('\x01' + canonicalJson(entry)),
+    },
+    'leaf-of-keys-as-written': {
+      kind: 'leaf',
+      reason: 'wrong_leaf',
+      note: 'hashed as it was written, not in canonical form',
+      entry,
+      leaf: sha256('\0' + JSON.stringify(entry)),
+    },
+    'leaf-of-another-entry': {
+      kind: 'leaf',
+      reason: 'wrong_leaf',
+      note: 'one letter of the entry differs',
+      entry: { ...entry, kind: 'Post' },
+      leaf: leafHash(entry),
+    },
+    'leaf-of-a-lone-surrogate': {
+      kind: 'leaf',
+      reason: 'malformed_entry',
+      note: 'the entry has no canonical JSON',
+      entry: makeEntry(1, { name: '\ud83d' }),
+      leaf: leafHash(entry),
+    },
+    'leaf-of-an-entry-without-id': {
+      kind: 'leaf',
+      reason: 'malformed_entry',
+      note: 'an entry has id, at, kind and data',
+      entry: withoutId,
+      leaf: leafHash(withoutId),
+    },
   }
 }
 
 function treeVectors(): Record<string, Vector> {
   const leaves = bareLeaves(20)
   const roots = Object.fromEntries(leaves.map((_, index) => [index + 1, rootOf(leaves.slice(0, index + 1))]))
-  return { 'tree-1-to-20-leaves': { kind: 'tree', note: 'roots[n] is the root over the first n leaves; an odd node moves up unchanged', leaves, roots } }
+  return {
+    'tree-1-to-20-leaves': {
+      kind: 'tree',
+      note: 'roots[n] is the root over the first n leaves; an odd node moves up unchanged',
+      leaves,
+      roots,
+    },
+  }
 }
 
 function invalidTreeVectors(): Record<string, InvalidVector> {
   const [a, b, c] = bareLeaves(3) as [string, string, string]
   const withByte = sha256(Buffer.concat([Buffer.from([1]), Buffer.from(a + b, 'hex')]))
   return {
-    'tree-duplicated-odd-leaf': { kind: 'tree', reason: 'wrong_root', note: 'the odd leaf is paired with itself', leaves: [a, b, c], roots: { 3: nodeHash(nodeHash(a, b), nodeHash(c, c)) } },
-    'tree-node-byte': { kind: 'tree', reason: 'wrong_root', note: 'RFC 6962 puts 01 before a node; here nothing stands before it', leaves: [a, b], roots: { 2: withByte } },
-    'tree-of-hex-characters': { kind: 'tree', reason: 'wrong_root', note: 'the hex characters are hashed, not the bytes they stand for', leaves: [a, b], roots: { 2: sha256(a + b) } },
-    'tree-odd-leaf-first': { kind: 'tree', reason: 'wrong_root', note: 'the odd leaf is joined from the left', leaves: [a, b, c], roots: { 3: nodeHash(c, nodeHash(a, b)) } },
-    'tree-children-swapped': { kind: 'tree', reason: 'wrong_root', note: 'right before left', leaves: [a, b], roots: { 2: nodeHash(b, a) } },
+    'tree-duplicated-odd-leaf': {
+      kind: 'tree',
+      reason: 'wrong_root',
+      note: 'the odd leaf is paired with itself',
+      leaves: [a, b, c],
+      roots: { 3: nodeHash(nodeHash(a, b), nodeHash(c, c)) },
+    },
+    'tree-node-byte': {
+      kind: 'tree',
+      reason: 'wrong_root',
+      note: 'RFC 6962 puts 01 before a node; here nothing stands before it',
+      leaves: [a, b],
+      roots: { 2: withByte },
+    },
+    'tree-of-hex-characters': {
+      kind: 'tree',
+      reason: 'wrong_root',
+      note: 'the hex characters are hashed, not the bytes they stand for',
+      leaves: [a, b],
+      roots: { 2: sha256(a + b) },
+    },
+    'tree-odd-leaf-first': {
+      kind: 'tree',
+      reason: 'wrong_root',
+      note: 'the odd leaf is joined from the left',
+      leaves: [a, b, c],
+      roots: { 3: nodeHash(c, nodeHash(a, b)) },
+    },
+    'tree-children-swapped': {
+      kind: 'tree',
+      reason: 'wrong_root',
+      note: 'right before left',
+      leaves: [a, b],
+      roots: { 2: nodeHash(b, a) },
+    },
   }
 }
 
@@ -158,7 +329,13 @@ type Proof = { leaf: string; path: PathStep[]; root: string; index: number; coun
 
 function proofIn(leaves: readonly string[], index: number): Proof {
   const levels = buildTree(flat(leaves))
-  return { leaf: leaves[index] as string, path: inclusionPath(levels, index), root: (levels.at(-1) as Buffer).toString('hex'), index, count: leaves.length }
+  return {
+    leaf: leaves[index] as string,
+    path: inclusionPath(levels, index),
+    root: (levels.at(-1) as Buffer).toString('hex'),
+    index,
+    count: leaves.length,
+  }
 }
 
 function proofVectors(): Record<string, Vector> {
@@ -173,7 +350,13 @@ function proofVectors(): Record<string, Vector> {
     'proof-of-the-odd-last-of-seven': proof('the odd leaf moves up one level: two steps', proofIn(bareLeaves(7), 6)),
     'proof-in-the-middle-of-twenty': proof('both sides', proofIn(bareLeaves(20), 13)),
     'proof-of-an-entry': proof('from the entry to the root', { ...proofIn(entries.map(leafHash), 3), entry: makeEntry(4) }),
-    'proof-in-a-huge-tree': proof('more leaves than 32 bits count', { leaf, path: siblings, root: foldPath(leaf, siblings), index: 2 ** 40 + 12_300, count: 2 ** 40 + 12_345 }),
+    'proof-in-a-huge-tree': proof('more leaves than 32 bits count', {
+      leaf,
+      path: siblings,
+      root: foldPath(leaf, siblings),
+      index: 2 ** 40 + 12_300,
+      count: 2 ** 40 + 12_345,
+    }),
   }
 }
 
@@ -182,32 +365,66 @@ function invalidProofVectors(): Record<string, InvalidVector> {
   const good = proofIn(bareLeaves(7), 4)
   const refold = (parts: Proof): Proof => ({ ...parts, root: foldPath(parts.leaf, parts.path) })
   const odd = bareLeaves(5)[4] as string
-  const flipped = good.path.map((step, index) => (index === 1 ? { ...step, side: step.side === 'left' ? ('right' as const) : ('left' as const) } : step))
+  const flipped = good.path.map((step, index) =>
+    index === 1 ? { ...step, side: step.side === 'left' ? ('right' as const) : ('left' as const) } : step,
+  )
 
   // The two halves of a 64-byte entry's preimage pose as two leaves below it.
   const entries = [makeEntry(1), entryLikeANode(2), makeEntry(3)]
   const preimage = Buffer.from('\0' + canonicalJson(entries[1]))
   const below = proofIn(entries.map(leafHash), 1)
-  const posing = { ...below, leaf: preimage.toString('hex', 0, 32), path: [{ hash: preimage.toString('hex', 32), side: 'right' as const }, ...below.path] }
+  const posing = {
+    ...below,
+    leaf: preimage.toString('hex', 0, 32),
+    path: [{ hash: preimage.toString('hex', 32), side: 'right' as const }, ...below.path],
+  }
   const inner = { ...good, leaf: nodeHash(good.leaf, (good.path[0] as PathStep).hash), path: good.path.slice(1) }
   return {
-    'proof-with-an-extra-step': proof('path_shape', 'one step more than the position has, and a root that fits it', refold({ ...good, path: [...good.path, { hash: sha256('more'), side: 'left' }] })),
-    'proof-with-a-step-missing': proof('path_shape', 'the last step is left out, and the root fits', refold({ ...good, path: good.path.slice(0, -1) })),
+    'proof-with-an-extra-step': proof(
+      'path_shape',
+      'one step more than the position has, and a root that fits it',
+      refold({ ...good, path: [...good.path, { hash: sha256('more'), side: 'left' }] }),
+    ),
+    'proof-with-a-step-missing': proof(
+      'path_shape',
+      'the last step is left out, and the root fits',
+      refold({ ...good, path: good.path.slice(0, -1) }),
+    ),
     'proof-of-half-a-64-byte-entry': proof('path_shape', 'an entry of 64 bytes poses as a node: the fold reaches the true root', posing),
     'proof-of-an-inner-node': proof('path_shape', 'a node poses as a leaf: the fold reaches the true root', inner),
-    'proof-with-a-duplicated-odd-leaf': proof('path_shape', 'the odd last leaf is paired with itself', refold({ ...proofIn(bareLeaves(5), 4), path: [{ hash: odd, side: 'left' }, ...proofIn(bareLeaves(5), 4).path] })),
-    'proof-with-a-wrong-side': proof('wrong_side', 'one sibling is on the other side, and the root fits', refold({ ...good, path: flipped })),
-    'proof-for-another-index': proof('wrong_side', 'a true path, shown for the neighbour\'s position', { ...good, index: 5 }),
+    'proof-with-a-duplicated-odd-leaf': proof(
+      'path_shape',
+      'the odd last leaf is paired with itself',
+      refold({ ...proofIn(bareLeaves(5), 4), path: [{ hash: odd, side: 'left' }, ...proofIn(bareLeaves(5), 4).path] }),
+    ),
+    'proof-with-a-wrong-side': proof(
+      'wrong_side',
+      'one sibling is on the other side, and the root fits',
+      refold({ ...good, path: flipped }),
+    ),
+    'proof-for-another-index': proof('wrong_side', "a true path, shown for the neighbour's position", { ...good, index: 5 }),
     'proof-for-another-count': proof('path_shape', 'a true path, shown for a smaller tree', { ...good, count: 5 }),
-    'proof-with-a-wrong-sibling': proof('wrong_root', 'one sibling is another hash', { ...good, path: good.path.map((step, index) => (index === 2 ? { ...step, hash: sha256('other') } : step)) }),
+    'proof-with-a-wrong-sibling': proof('wrong_root', 'one sibling is another hash', {
+      ...good,
+      path: good.path.map((step, index) => (index === 2 ? { ...step, hash: sha256('other') } : step)),
+    }),
     'proof-to-another-root': proof('wrong_root', 'the root of another tree', { ...good, root: rootOf(bareLeaves(8)) }),
     'proof-beyond-the-count': proof('malformed_proof', 'there is no such index', { ...good, index: 7 }),
     'proof-of-a-fractional-index': proof('malformed_proof', 'there is no such index', { ...good, index: 4.5 }),
     'proof-in-upper-case': proof('malformed_proof', 'hashes are written in lower case', { ...good, leaf: good.leaf.toUpperCase() }),
-    'proof-to-a-root-in-upper-case': proof('malformed_proof', 'hashes are written in lower case', { ...good, root: good.root.toUpperCase() }),
+    'proof-to-a-root-in-upper-case': proof('malformed_proof', 'hashes are written in lower case', {
+      ...good,
+      root: good.root.toUpperCase(),
+    }),
     'proof-without-a-path': proof('malformed_proof', 'a path is a list, be it an empty one', { ...proofIn(bareLeaves(1), 0), path: null }),
-    'proof-with-an-unknown-side': proof('malformed_proof', 'a side is left or right', { ...good, path: good.path.map((step, index) => (index === 0 ? { ...step, side: 'both' } : step)) }),
-    'proof-of-another-entry': proof('wrong_leaf', 'the path is true, but the entry isn\'t the leaf\'s', { ...proofIn(entries.map(leafHash), 0), entry: makeEntry(3) }),
+    'proof-with-an-unknown-side': proof('malformed_proof', 'a side is left or right', {
+      ...good,
+      path: good.path.map((step, index) => (index === 0 ? { ...step, side: 'both' } : step)),
+    }),
+    'proof-of-another-entry': proof('wrong_leaf', "the path is true, but the entry isn't the leaf's", {
+      ...proofIn(entries.map(leafHash), 0),
+      entry: makeEntry(3),
+    }),
   }
 }
 
@@ -227,7 +444,12 @@ function withSigned(chain: LedgerChain, seq: number, change: object): object {
 /** What a verifier remembers after a good run over `seals`, the last of them signed. */
 function rememberedAfter(seals: readonly Seal[]): object {
   const hashes = seals.map(sealPayloadHash)
-  return { seq: seals.length, payload_hash: hashes.at(-1), history: hashes.reduce((history, payloadHash) => sha256(history + payloadHash), ''), pubkeys: [pubkey] }
+  return {
+    seq: seals.length,
+    payload_hash: hashes.at(-1),
+    history: hashes.reduce((history, payloadHash) => sha256(history + payloadHash), ''),
+    pubkeys: [pubkey],
+  }
 }
 
 function chainVector(note: string, parts: object): Vector {
@@ -244,12 +466,25 @@ function sealVectors(): Record<string, Vector> {
     'seal-single': chainVector('the first seal has no previous root', buildChain([1])),
     'seal-none-yet': chainVector('no seal, two entries waiting', buildChain([], 2)),
     'seal-entries-waiting': chainVector('entries after the last seal are not a fault', buildChain([2, 2], 3)),
-    'seal-unsigned-last': chainVector('an unsigned seal is reported, not a fault', { ...chain, seals: [first, second, leaveUnsigned(fieldsOf(third))] }),
-    'seal-unsigned-between': chainVector('a seal may be signed after a later one', { ...chain, seals: [first, leaveUnsigned(fieldsOf(second)), third] }),
+    'seal-unsigned-last': chainVector('an unsigned seal is reported, not a fault', {
+      ...chain,
+      seals: [first, second, leaveUnsigned(fieldsOf(third))],
+    }),
+    'seal-unsigned-between': chainVector('a seal may be signed after a later one', {
+      ...chain,
+      seals: [first, leaveUnsigned(fieldsOf(second)), third],
+    }),
     'seal-at-equal': chainVector('two seals of one second', { entries: chain.entries, seals: [first, atEqual, third] }),
     'seal-key-pinned': chainVector('signed with the pinned key', { ...chain, pubkeys: [pubkey] }),
-    'seal-key-changed-and-accepted': chainVector('both keys are pinned', { ...chain, seals: [first, second, secondKey], pubkeys: [pubkey, otherPubkey] }),
-    'seal-remembered': chainVector('longer than when it was seen, and otherwise unchanged', { ...chain, remembered: rememberedAfter([first, second]) }),
+    'seal-key-changed-and-accepted': chainVector('both keys are pinned', {
+      ...chain,
+      seals: [first, second, secondKey],
+      pubkeys: [pubkey, otherPubkey],
+    }),
+    'seal-remembered': chainVector('longer than when it was seen, and otherwise unchanged', {
+      ...chain,
+      remembered: rememberedAfter([first, second]),
+    }),
   }
 }
 
@@ -257,16 +492,29 @@ function invalidSealVectors(): Record<string, InvalidVector> {
   const invalid = (reason: string, note: string, parts: object): InvalidVector => ({ kind: 'seal', reason, note, ...parts })
   const chain = buildChain([3, 2, 5])
   const [first, second, third] = chain.seals as [Seal, Seal, Seal]
-  const entriesBut = (id: number, entry?: LedgerEntry) => chain.entries.flatMap((own) => (own.id !== id ? [own] : entry === undefined ? [] : [entry]))
+  const entriesBut = (id: number, entry?: LedgerEntry) =>
+    chain.entries.flatMap((own) => (own.id !== id ? [own] : entry === undefined ? [] : [entry]))
   const [a, b, c] = chain.entries.slice(0, 3).map(leafHash) as [string, string, string]
   const duplicated = nodeHash(nodeHash(a, b), nodeHash(c, c))
   const byteChanged = Buffer.from(second.signature as string, 'base64')
   byteChanged.writeUInt8(byteChanged.readUInt8(40) ^ 1, 40)
   const scalar = 12_345n
-  const weakSignature = Buffer.concat([Point.BASE.multiply(scalar).toBytes(), Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex').reverse()]).toString('base64')
+  const weakSignature = Buffer.concat([
+    Point.BASE.multiply(scalar).toBytes(),
+    Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex').reverse(),
+  ]).toString('base64')
   const identity = '01' + '00'.repeat(31)
   const redated = withSeal(chain, 1, { at: first.at - 1 })
-  const emptyLast = sign({ ...fieldsOf(third), seq: 4, at: third.at, count: 0, root: sha256(''), prev_root: third.root, from_id: 11, to_id: 10 })
+  const emptyLast = sign({
+    ...fieldsOf(third),
+    seq: 4,
+    at: third.at,
+    count: 0,
+    root: sha256(''),
+    prev_root: third.root,
+    from_id: 11,
+    to_id: 10,
+  })
   const overlapping = sign(sealOver(chain.entries.slice(2, 5), first, second.at))
   const afterOverlap = sign({ ...fieldsOf(third), prev_root: overlapping.root })
   const skipping = sign(sealOver(chain.entries.slice(4, 5), first, second.at))
@@ -274,12 +522,16 @@ function invalidSealVectors(): Record<string, InvalidVector> {
   const fromTwo = sign(sealOver(chain.entries.slice(1, 3), null, first.at))
   const renumbered = sign({ ...fieldsOf(third), seq: 4 })
   return {
-    'seal-prev-roots-swapped': invalid('wrong_prev_root', 'seals 2 and 3 name each other\'s previous root', {
+    'seal-prev-roots-swapped': invalid('wrong_prev_root', "seals 2 and 3 name each other's previous root", {
       ...chain,
       seals: [first, sign({ ...fieldsOf(second), prev_root: third.prev_root }), sign({ ...fieldsOf(third), prev_root: first.root })],
     }),
     'seal-prev-root-missing': invalid('wrong_prev_root', 'only the first seal has none', withSeal(chain, 2, { prev_root: null })),
-    'seal-prev-root-on-the-first': invalid('wrong_prev_root', 'there is nothing before the first seal', withSeal(chain, 1, { prev_root: sha256('before') })),
+    'seal-prev-root-on-the-first': invalid(
+      'wrong_prev_root',
+      'there is nothing before the first seal',
+      withSeal(chain, 1, { prev_root: sha256('before') }),
+    ),
     'seal-count-wrong': invalid('wrong_count', 'count says one entry more than the range', withSeal(chain, 2, { count: 3 })),
     'seal-count-zero': invalid('wrong_count', 'a seal covers an entry at least', { ...chain, seals: [...chain.seals, emptyLast] }),
     'seal-range-gap': invalid('range_gap', 'an entry is left out between two seals', { ...chain, seals: [first, skipping, afterSkip] }),
@@ -289,48 +541,133 @@ function invalidSealVectors(): Record<string, InvalidVector> {
     'seal-seq-not-from-one': invalid('seq_gap', 'the beginning of the chain is missing', { ...chain, seals: [second, third] }),
     'seal-seq-repeated': invalid('seq_gap', 'one seal stands there twice', { ...chain, seals: [first, second, second, third] }),
     'seal-at-going-back': invalid('at_goes_back', 'made before the one before it', withSeal(chain, 3, { at: second.at - 1 })),
-    'seal-signed-before-made': invalid('signed_before_made', 'the signature is older than the seal', { ...chain, seals: [first, { ...second, signed_at: second.at - 1 }, third] }),
-    'seal-signature-of-another-payload': invalid('bad_signature', 'the signature of seal 3 stands under seal 2', withSigned(chain, 2, { signature: third.signature })),
-    'seal-signature-altered': invalid('bad_signature', 'one bit of the signature is flipped', withSigned(chain, 2, { signature: byteChanged.toString('base64') })),
-    'seal-field-altered-after-signing': invalid('bad_signature', 'one second later than what was signed', withSigned(chain, 3, { at: third.at + 1, signed_at: third.at + 1 })),
-    'seal-pubkey-of-another': invalid('bad_signature', 'the key isn\'t the signer\'s', withSigned({ ...chain, seals: [first] }, 1, { pubkey: otherPubkey })),
-    'seal-weak-key': invalid('weak_key', 'the key is the neutral point, for which anyone signs', withSigned({ ...chain, seals: [first] }, 1, { pubkey: identity, signature: weakSignature })),
-    'seal-key-changed': invalid('key_changed', 'seal 3 is signed with another key', { ...chain, seals: [first, second, sign(fieldsOf(third), OTHER_SEAL_KEY)] }),
+    'seal-signed-before-made': invalid('signed_before_made', 'the signature is older than the seal', {
+      ...chain,
+      seals: [first, { ...second, signed_at: second.at - 1 }, third],
+    }),
+    'seal-signature-of-another-payload': invalid(
+      'bad_signature',
+      'the signature of seal 3 stands under seal 2',
+      withSigned(chain, 2, { signature: third.signature }),
+    ),
+    'seal-signature-altered': invalid(
+      'bad_signature',
+      'one bit of the signature is flipped',
+      withSigned(chain, 2, { signature: byteChanged.toString('base64') }),
+    ),
+    'seal-field-altered-after-signing': invalid(
+      'bad_signature',
+      'one second later than what was signed',
+      withSigned(chain, 3, { at: third.at + 1, signed_at: third.at + 1 }),
+    ),
+    'seal-pubkey-of-another': invalid(
+      'bad_signature',
+      "the key isn't the signer's",
+      withSigned({ ...chain, seals: [first] }, 1, { pubkey: otherPubkey }),
+    ),
+    'seal-weak-key': invalid(
+      'weak_key',
+      'the key is the neutral point, for which anyone signs',
+      withSigned({ ...chain, seals: [first] }, 1, { pubkey: identity, signature: weakSignature }),
+    ),
+    'seal-key-changed': invalid('key_changed', 'seal 3 is signed with another key', {
+      ...chain,
+      seals: [first, second, sign(fieldsOf(third), OTHER_SEAL_KEY)],
+    }),
     'seal-key-not-pinned': invalid('wrong_key', 'whole, but not signed with the pinned key', { ...chain, pubkeys: [otherPubkey] }),
     'seal-key-not-the-remembered': invalid('key_changed', 'the whole chain is signed anew with another key', {
       ...chain,
       seals: chain.seals.map((seal) => sign(fieldsOf(seal), OTHER_SEAL_KEY)),
       remembered: rememberedAfter([first, second]),
     }),
-    'seal-root-of-other-entries': invalid('wrong_root', 'an entry was changed after it was sealed', { seals: chain.seals, entries: entriesBut(4, { ...makeEntry(4), kind: 'claim' }) }),
-    'seal-root-with-duplicated-odd-leaf': invalid('wrong_root', 'the odd entry is paired with itself', { entries: chain.entries, seals: [sign({ ...fieldsOf(first), root: duplicated })] }),
+    'seal-root-of-other-entries': invalid('wrong_root', 'an entry was changed after it was sealed', {
+      seals: chain.seals,
+      entries: entriesBut(4, { ...makeEntry(4), kind: 'claim' }),
+    }),
+    'seal-root-with-duplicated-odd-leaf': invalid('wrong_root', 'the odd entry is paired with itself', {
+      entries: chain.entries,
+      seals: [sign({ ...fieldsOf(first), root: duplicated })],
+    }),
     'seal-entry-missing': invalid('entry_gap', 'a sealed entry is missing from the ledger', { seals: chain.seals, entries: entriesBut(5) }),
-    'seal-entries-end-early': invalid('entry_gap', 'the ledger ends before the last seal does', { seals: chain.seals, entries: entriesBut(10) }),
-    'seal-entry-malformed': invalid('malformed_entry', 'an entry without data', { seals: chain.seals, entries: chain.entries.map(({ data, ...rest }) => (rest.id === 4 ? rest : { ...rest, data })) }),
-    'seal-waiting-entry-missing': invalid('entry_gap', 'the ids after the last seal have a gap', { seals: [first, second, third], entries: [...chain.entries, makeEntry(11), makeEntry(13)] }),
-    'seal-root-in-upper-case': invalid('malformed_seal', 'a root is written in lower case', withSigned(chain, 3, { root: third.root.toUpperCase() })),
+    'seal-entries-end-early': invalid('entry_gap', 'the ledger ends before the last seal does', {
+      seals: chain.seals,
+      entries: entriesBut(10),
+    }),
+    'seal-entry-malformed': invalid('malformed_entry', 'an entry without data', {
+      seals: chain.seals,
+      entries: chain.entries.map(({ data, ...rest }) => (rest.id === 4 ? rest : { ...rest, data })),
+    }),
+    'seal-waiting-entry-missing': invalid('entry_gap', 'the ids after the last seal have a gap', {
+      seals: [first, second, third],
+      entries: [...chain.entries, makeEntry(11), makeEntry(13)],
+    }),
+    'seal-root-in-upper-case': invalid(
+      'malformed_seal',
+      'a root is written in lower case',
+      withSigned(chain, 3, { root: third.root.toUpperCase() }),
+    ),
     'seal-seq-as-text': invalid('malformed_seal', 'a number stands there as a string', withSigned(chain, 3, { seq: '3' })),
     'seal-count-as-boolean': invalid('malformed_seal', 'true is no number', withSigned(buildChain([1]), 1, { count: true })),
-    'seal-field-missing': invalid('malformed_seal', 'prev_root is absent, which is not null', withSigned(buildChain([1]), 1, { prev_root: undefined })),
+    'seal-field-missing': invalid(
+      'malformed_seal',
+      'prev_root is absent, which is not null',
+      withSigned(buildChain([1]), 1, { prev_root: undefined }),
+    ),
     'seal-not-an-object': invalid('malformed_seal', 'a seal is null', { ...chain, seals: [first, second, null] }),
     'seal-pubkey-too-short': invalid('malformed_seal', 'a key is 32 bytes', withSigned(chain, 3, { pubkey: pubkey.slice(2) })),
     'seal-signed-at-missing': invalid('malformed_seal', 'a signed seal says when', withSigned(chain, 3, { signed_at: null })),
-    'seal-entry-with-a-lone-surrogate': invalid('malformed_entry', 'a sealed entry has no canonical JSON', { seals: chain.seals, entries: entriesBut(4, makeEntry(4, { name: '\ud83d' })) }),
+    'seal-entry-with-a-lone-surrogate': invalid('malformed_entry', 'a sealed entry has no canonical JSON', {
+      seals: chain.seals,
+      entries: entriesBut(4, makeEntry(4, { name: '\ud83d' })),
+    }),
     'seal-of-another-algorithm': invalid('malformed_seal', 'only ed25519 is known', withSigned(chain, 3, { algo: 'ed448' })),
-    'seal-signature-without-padding': invalid('malformed_seal', 'not the one base64 text of 64 bytes', withSigned(chain, 3, { signature: (third.signature as string).slice(0, 86) })),
-    'seal-signed-without-signature': invalid('malformed_seal', 'signed, it says, but there is no signature', withSigned(chain, 3, { signature: null })),
-    'seal-signature-disowned': invalid('malformed_seal', 'unsigned, it says, but there is a signature', withSigned(chain, 3, { signed: false })),
-    'seal-head-rewritten': invalid('history_rewritten', 'the last seal that was seen is another now', { ...withSeal(chain, 2, { at: second.at + 1 }), remembered: rememberedAfter([first, second]) }),
-    'seal-before-the-head-rewritten': invalid('history_rewritten', 'the head is unchanged, but seal 1 has another time', { ...redated, remembered: rememberedAfter([first, second]) }),
-    'seal-chain-shortened': invalid('chain_shortened', 'seals that were seen are gone', { entries: chain.entries, seals: [first], remembered: rememberedAfter([first, second]) }),
-    'seal-chain-gone': invalid('chain_shortened', 'no seal is left', { entries: chain.entries, seals: [], remembered: rememberedAfter([first]) }),
-    'seal-signature-withdrawn': invalid('signature_withdrawn', 'the head that was seen has lost its signature', { ...chain, seals: [first, leaveUnsigned(fieldsOf(second)), third], remembered: rememberedAfter([first, second]) }),
+    'seal-signature-without-padding': invalid(
+      'malformed_seal',
+      'not the one base64 text of 64 bytes',
+      withSigned(chain, 3, { signature: (third.signature as string).slice(0, 86) }),
+    ),
+    'seal-signed-without-signature': invalid(
+      'malformed_seal',
+      'signed, it says, but there is no signature',
+      withSigned(chain, 3, { signature: null }),
+    ),
+    'seal-signature-disowned': invalid(
+      'malformed_seal',
+      'unsigned, it says, but there is a signature',
+      withSigned(chain, 3, { signed: false }),
+    ),
+    'seal-head-rewritten': invalid('history_rewritten', 'the last seal that was seen is another now', {
+      ...withSeal(chain, 2, { at: second.at + 1 }),
+      remembered: rememberedAfter([first, second]),
+    }),
+    'seal-before-the-head-rewritten': invalid('history_rewritten', 'the head is unchanged, but seal 1 has another time', {
+      ...redated,
+      remembered: rememberedAfter([first, second]),
+    }),
+    'seal-chain-shortened': invalid('chain_shortened', 'seals that were seen are gone', {
+      entries: chain.entries,
+      seals: [first],
+      remembered: rememberedAfter([first, second]),
+    }),
+    'seal-chain-gone': invalid('chain_shortened', 'no seal is left', {
+      entries: chain.entries,
+      seals: [],
+      remembered: rememberedAfter([first]),
+    }),
+    'seal-signature-withdrawn': invalid('signature_withdrawn', 'the head that was seen has lost its signature', {
+      ...chain,
+      seals: [first, leaveUnsigned(fieldsOf(second)), third],
+      remembered: rememberedAfter([first, second]),
+    }),
   }
 }
 
 function orderChain(): LedgerChain {
   const chain: LedgerChain = { entries: [], seals: [] }
-  for (let id = 1; id <= 9; id++) chain.entries.push(id % 3 === 0 ? { ...makeEntry(id, { agent_id: 'agt_buyer', order_ids: ['mkt_7', 'mkt_8'] }), kind: 'order' } : makeEntry(id))
+  for (let id = 1; id <= 9; id++)
+    chain.entries.push(
+      id % 3 === 0 ? { ...makeEntry(id, { agent_id: 'agt_buyer', order_ids: ['mkt_7', 'mkt_8'] }), kind: 'order' } : makeEntry(id),
+    )
   chain.seals.push(sign(sealOver(chain.entries.slice(0, 4), null)))
   chain.seals.push(sign(sealOver(chain.entries.slice(4, 7), chain.seals[0] as Seal)))
   return chain
@@ -346,8 +683,10 @@ function receiptVectors(): Record<string, Vector> {
   const unsigned = { ...chain, seals: [leaveUnsigned(fieldsOf(chain.seals[0] as Seal)), chain.seals[1] as Seal] }
   return {
     'receipt-of-a-post': receipt('one entry under its seal', { receipt: receiptOver(chain, 'pst_4', [4]) }),
-    'receipt-with-an-opening': receipt('for those who may read the record: salt and content', { receipt: { ...receiptOver(chain, 'pst_4', [4]), openings: [openingOf(4)] } }),
-    'receipt-under-two-seals': receipt('an order\'s steps under two neighbouring seals', { receipt: receiptOver(chain, 'mkt_7', [3, 6]) }),
+    'receipt-with-an-opening': receipt('for those who may read the record: salt and content', {
+      receipt: { ...receiptOver(chain, 'pst_4', [4]), openings: [openingOf(4)] },
+    }),
+    'receipt-under-two-seals': receipt("an order's steps under two neighbouring seals", { receipt: receiptOver(chain, 'mkt_7', [3, 6]) }),
     'receipt-of-one-agent': receipt('several entries under one seal', { receipt: receiptOver(chain, 'agt_seller', [1, 2, 4, 5]) }),
     'receipt-still-waiting': receipt('the last entry has no seal yet', { receipt: receiptOver(chain, 'mkt_8', [3, 6, 9]) }),
     'receipt-under-an-unsigned-seal': receipt('reported, not a fault', { receipt: receiptOver(unsigned, 'mkt_7', [3, 6]) }),
@@ -361,50 +700,116 @@ function invalidReceiptVectors(): Record<string, InvalidVector> {
   const post = receiptOver(chain, 'pst_4', [4])
   const order = receiptOver(chain, 'mkt_7', [3, 6])
   const [seal1, seal2] = chain.seals as [Seal, Seal]
-  const invalid = (reason: string, note: string, receipt: Receipt | object, parts: object = {}): InvalidVector => ({ kind: 'receipt', reason, note, receipt, ...parts })
+  const invalid = (reason: string, note: string, receipt: Receipt | object, parts: object = {}): InvalidVector => ({
+    kind: 'receipt',
+    reason,
+    note,
+    receipt,
+    ...parts,
+  })
   const postWith = (change: object) => ({ ...post, entries: [{ ...item, ...change }] })
   const altered = { ...item.entry, at: item.entry.at + 1 }
-  const underOther = (change: Partial<SealFields>, secretKey?: Uint8Array) => ({ ...order, entries: [sealedItem(chain, 3), { ...sealedItem(chain, 6), seal: sign({ ...fieldsOf(seal2), ...change }, secretKey) }] })
+  const underOther = (change: Partial<SealFields>, secretKey?: Uint8Array) => ({
+    ...order,
+    entries: [sealedItem(chain, 3), { ...sealedItem(chain, 6), seal: sign({ ...fieldsOf(seal2), ...change }, secretKey) }],
+  })
   const shortCommitment = sha256(Buffer.concat([Buffer.from([4]), Buffer.from('"x"')]))
   const shortSalted = sealed([makeEntry(1, { post_id: 'pst_1', body: shortCommitment })])
   const lateSeal = sign({ ...fieldsOf(seal2), seq: 5, from_id: 4, to_id: 6 })
   return {
     'receipt-entry-altered': invalid('wrong_leaf', 'one second of the entry differs', postWith({ entry: altered })),
-    'receipt-entry-and-leaf-altered': invalid('wrong_root', 'the leaf fits the altered entry, the path no longer fits the root', postWith({ entry: altered, leaf: leafHash(altered) })),
-    'receipt-index-of-another': invalid('wrong_index', 'the index is another entry\'s', postWith({ index: 2 })),
-    'receipt-path-with-an-extra-step': invalid('path_shape', 'one step more than the position has', postWith({ path: [...item.path, { hash: sha256('more'), side: 'left' }] })),
-    'receipt-path-with-a-wrong-side': invalid('wrong_side', 'the first sibling is on the other side', postWith({ path: item.path.map((step, index) => (index === 0 ? { ...step, side: 'right' } : step)) })),
+    'receipt-entry-and-leaf-altered': invalid(
+      'wrong_root',
+      'the leaf fits the altered entry, the path no longer fits the root',
+      postWith({ entry: altered, leaf: leafHash(altered) }),
+    ),
+    'receipt-index-of-another': invalid('wrong_index', "the index is another entry's", postWith({ index: 2 })),
+    'receipt-path-with-an-extra-step': invalid(
+      'path_shape',
+      'one step more than the position has',
+      postWith({ path: [...item.path, { hash: sha256('more'), side: 'left' }] }),
+    ),
+    'receipt-path-with-a-wrong-side': invalid(
+      'wrong_side',
+      'the first sibling is on the other side',
+      postWith({ path: item.path.map((step, index) => (index === 0 ? { ...step, side: 'right' } : step)) }),
+    ),
     'receipt-path-missing': invalid('malformed_proof', 'there is no path', postWith({ path: undefined })),
-    'receipt-seal-altered': invalid('bad_signature', 'the seal\'s time is another than was signed', postWith({ seal: { ...seal1, at: seal1.at - 1 } })),
+    'receipt-seal-altered': invalid(
+      'bad_signature',
+      "the seal's time is another than was signed",
+      postWith({ seal: { ...seal1, at: seal1.at - 1 } }),
+    ),
     'receipt-seal-missing': invalid('malformed_seal', 'sealed, it says, but without the seal', postWith({ seal: undefined })),
-    'receipt-seal-of-another-seq': invalid('malformed_receipt', 'seq is not the seal\'s', postWith({ seq: 2 })),
+    'receipt-seal-of-another-seq': invalid('malformed_receipt', "seq is not the seal's", postWith({ seq: 2 })),
     'receipt-of-another-record': invalid('wrong_record', 'a true entry, but of another record', { ...post, id: 'pst_5' }),
     'receipt-entry-malformed': invalid('malformed_entry', 'an entry is null', postWith({ entry: null })),
     'receipt-without-id': invalid('malformed_receipt', 'it names no record', { ...post, id: undefined }),
-    'receipt-sealed-not-said': invalid('malformed_receipt', 'an entry doesn\'t say whether it is sealed', { ...post, sealed: false, entries: [{ ...item, sealed: undefined }] }),
+    'receipt-sealed-not-said': invalid('malformed_receipt', "an entry doesn't say whether it is sealed", {
+      ...post,
+      sealed: false,
+      entries: [{ ...item, sealed: undefined }],
+    }),
     'receipt-openings-not-a-list': invalid('malformed_receipt', 'openings are a list', { ...post, openings: openingOf(4) }),
-    'receipt-opening-malformed': invalid('wrong_opening', 'the salt is not 32 bytes', { ...post, openings: [{ ...openingOf(4), salt: '04' }] }),
+    'receipt-opening-malformed': invalid('wrong_opening', 'the salt is not 32 bytes', {
+      ...post,
+      openings: [{ ...openingOf(4), salt: '04' }],
+    }),
     'receipt-opening-with-a-short-salt': invalid('wrong_opening', 'the commitment fits, but its salt is one byte', {
       ...receiptOver(shortSalted, 'pst_1', [1]),
       openings: [{ entry_id: 1, field: 'body', salt: '04', content: 'x' }],
     }),
-    'receipt-opening-with-a-lone-surrogate': invalid('wrong_opening', 'the content has no canonical JSON', { ...post, openings: [{ ...openingOf(4), content: '\ud83d' }] }),
+    'receipt-opening-with-a-lone-surrogate': invalid('wrong_opening', 'the content has no canonical JSON', {
+      ...post,
+      openings: [{ ...openingOf(4), content: '\ud83d' }],
+    }),
     'receipt-without-entries': invalid('malformed_receipt', 'it proves nothing', { ...post, entries: [] }),
-    'receipt-sealed-though-waiting': invalid('malformed_receipt', 'sealed, it says, but an entry waits', { ...receiptOver(chain, 'mkt_8', [6, 9]), sealed: true }),
+    'receipt-sealed-though-waiting': invalid('malformed_receipt', 'sealed, it says, but an entry waits', {
+      ...receiptOver(chain, 'mkt_8', [6, 9]),
+      sealed: true,
+    }),
     'receipt-entries-out-of-order': invalid('malformed_receipt', 'entries ascend by id', receiptOver(chain, 'mkt_7', [6, 3])),
     'receipt-conflicting-seals': invalid('conflicting_seals', 'two seals of one number, both signed', {
       ...receiptOver(chain, 'agt_seller', [1, 2]),
       entries: [sealedItem(chain, 1), { ...sealedItem(chain, 2), seal: sign({ ...fieldsOf(seal1), at: seal1.at + 1 }) }],
     }),
-    'receipt-seals-not-linked': invalid('wrong_prev_root', 'the second seal names another previous root', underOther({ prev_root: sha256('other') })),
+    'receipt-seals-not-linked': invalid(
+      'wrong_prev_root',
+      'the second seal names another previous root',
+      underOther({ prev_root: sha256('other') }),
+    ),
     'receipt-seals-going-back': invalid('at_goes_back', 'the second seal is older than the first', underOther({ at: seal1.at - 1 })),
-    'receipt-seals-overlapping': invalid('range_gap', 'a later seal covers an entry that an earlier one covers', { ...order, entries: [sealedItem(chain, 3), { ...sealedItem(chain, 6), seq: 5, index: 2, path: pathFor([4, 5, 6], 2), seal: sign({ ...fieldsOf(lateSeal), root: rootFor([4, 5, 6]) }) }] }),
+    'receipt-seals-overlapping': invalid('range_gap', 'a later seal covers an entry that an earlier one covers', {
+      ...order,
+      entries: [
+        sealedItem(chain, 3),
+        {
+          ...sealedItem(chain, 6),
+          seq: 5,
+          index: 2,
+          path: pathFor([4, 5, 6], 2),
+          seal: sign({ ...fieldsOf(lateSeal), root: rootFor([4, 5, 6]) }),
+        },
+      ],
+    }),
     'receipt-key-changed': invalid('key_changed', 'two seals, two keys', underOther({}, OTHER_SEAL_KEY)),
     'receipt-key-not-pinned': invalid('wrong_key', 'not signed with the pinned key', post, { pubkeys: [otherPubkey] }),
-    'receipt-opening-of-other-content': invalid('wrong_opening', 'the content was changed', { ...post, openings: [{ ...openingOf(4), content: 'post number 5' }] }),
-    'receipt-opening-with-other-salt': invalid('wrong_opening', 'the salt was changed', { ...post, openings: [{ ...openingOf(4), salt: '00'.repeat(32) }] }),
-    'receipt-opening-of-no-field': invalid('wrong_opening', 'the entry has no such field', { ...post, openings: [{ ...openingOf(4), field: 'toString' }] }),
-    'receipt-opening-of-no-entry': invalid('wrong_opening', 'the receipt has no such entry', { ...post, openings: [{ ...openingOf(4), entry_id: 5 }] }),
+    'receipt-opening-of-other-content': invalid('wrong_opening', 'the content was changed', {
+      ...post,
+      openings: [{ ...openingOf(4), content: 'post number 5' }],
+    }),
+    'receipt-opening-with-other-salt': invalid('wrong_opening', 'the salt was changed', {
+      ...post,
+      openings: [{ ...openingOf(4), salt: '00'.repeat(32) }],
+    }),
+    'receipt-opening-of-no-field': invalid('wrong_opening', 'the entry has no such field', {
+      ...post,
+      openings: [{ ...openingOf(4), field: 'toString' }],
+    }),
+    'receipt-opening-of-no-entry': invalid('wrong_opening', 'the receipt has no such entry', {
+      ...post,
+      openings: [{ ...openingOf(4), entry_id: 5 }],
+    }),
   }
   function pathFor(ids: readonly number[], index: number): PathStep[] {
     return inclusionPath(buildTree(hashLeaves(ids.map((id) => chain.entries[id - 1] as LedgerEntry))), index)
@@ -418,7 +823,14 @@ function invalidReceiptVectors(): Record<string, InvalidVector> {
 export function generateVectors(): { valid: Record<string, Vector>; invalid: Record<string, InvalidVector> } {
   return {
     valid: { ...canonicalJsonVectors(), ...leafVectors(), ...treeVectors(), ...proofVectors(), ...sealVectors(), ...receiptVectors() },
-    invalid: { ...invalidCanonicalJsonVectors(), ...invalidLeafVectors(), ...invalidTreeVectors(), ...invalidProofVectors(), ...invalidSealVectors(), ...invalidReceiptVectors() },
+    invalid: {
+      ...invalidCanonicalJsonVectors(),
+      ...invalidLeafVectors(),
+      ...invalidTreeVectors(),
+      ...invalidProofVectors(),
+      ...invalidSealVectors(),
+      ...invalidReceiptVectors(),
+    },
   }
 }
 

@@ -21,7 +21,10 @@ export function bodyOf(id: number): string {
   return `post number ${id}`
 }
 
-export function makeEntry(id: number, data: LedgerEntry['data'] = { agent_id: 'agt_seller', body: commit(saltOf(id), bodyOf(id)), post_id: `pst_${id}` }): LedgerEntry {
+export function makeEntry(
+  id: number,
+  data: LedgerEntry['data'] = { agent_id: 'agt_seller', body: commit(saltOf(id), bodyOf(id)), post_id: `pst_${id}` },
+): LedgerEntry {
   return { id, at: FIRST_AT + id, kind: 'post', data }
 }
 
@@ -79,7 +82,9 @@ export function openingOf(entryId: number): Opening {
 export function receiptOver(chain: LedgerChain, id: string, entryIds: readonly number[]): Receipt {
   const lastSealed = chain.seals.at(-1)?.to_id ?? 0
   const entries = entryIds.map((entryId) =>
-    entryId <= lastSealed ? sealedItem(chain, entryId) : { sealed: false as const, entry: chain.entries[entryId - 1] as LedgerEntry, next_seal_at: FIRST_AT + 100_000 },
+    entryId <= lastSealed
+      ? sealedItem(chain, entryId)
+      : { sealed: false as const, entry: chain.entries[entryId - 1] as LedgerEntry, next_seal_at: FIRST_AT + 100_000 },
   )
   return { ok: true, id, sealed: entries.every(({ sealed }) => sealed), entries }
 }
@@ -93,7 +98,8 @@ export async function serveChain(chain: LedgerChain, pageSize = 10_000): Promise
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost')
     served.requests.push(request.url ?? '/')
     const limit = Math.min(Number(searchParams.get('limit') ?? 50), pageSize)
-    const answer = (status: number, body: object) => response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    const answer = (status: number, body: object) =>
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     if (pathname === '/seal') {
       const after = Number(searchParams.get('after_seq') ?? 0)
       const seals = served.chain.seals.filter(({ seq }) => seq > after).slice(0, limit)

@@ -1,124 +1,144 @@
-import fs from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
-import { readConfig } from '../../shared/config.ts';
-import { openContext, type Context } from '../../shared/context.ts';
-import { commit } from '../../shared/crypto/commitment.ts';
-import { hashLeaves, merkleRoot, buildTree, treeTiles } from '../../shared/crypto/merkle.ts';
-import type { LedgerEntry } from '../../shared/crypto/receipt.ts';
-import { verifySealFollows, verifySealSignature, type Seal, type SealFields } from '../../shared/crypto/seal-payload.ts';
-import { newId } from '../../shared/ids.ts';
-import { makeSeal } from '../../shared/ledger/sealer.ts';
-import { ensureSealKey } from '../../shared/ledger/seal-key.ts';
-import { sequencePending } from '../../shared/ledger/sequencer.ts';
-import { signSeals } from '../../shared/ledger/signing.ts';
-import type { WatchStep } from '../../shared/ledger/step.ts';
-import { newSalt } from '../../shared/ledger/pending.ts';
-import { createLog } from '../../shared/log.ts';
-import { isolate } from './servers.ts';
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { readConfig } from '../../shared/config.ts'
+import { openContext, type Context } from '../../shared/context.ts'
+import { commit } from '../../shared/crypto/commitment.ts'
+import { hashLeaves, merkleRoot, buildTree, treeTiles } from '../../shared/crypto/merkle.ts'
+import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
+import { verifySealFollows, verifySealSignature, type Seal, type SealFields } from '../../shared/crypto/seal-payload.ts'
+import { newId } from '../../shared/ids.ts'
+import { makeSeal } from '../../shared/ledger/sealer.ts'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { sequencePending } from '../../shared/ledger/sequencer.ts'
+import { signSeals } from '../../shared/ledger/signing.ts'
+import type { WatchStep } from '../../shared/ledger/step.ts'
+import { newSalt } from '../../shared/ledger/pending.ts'
+import { createLog } from '../../shared/log.ts'
+import { isolate } from './servers.ts'
 
 /** A ledger of its own: database, seal key and seal memory, and a clock that can be moved. */
 export interface TestLedger {
-  ctx: Context;
+  ctx: Context
   /** What another process needs to work on the same ledger. */
-  env: Record<string, string>;
-  keyFile: string;
-  memoryFile: string;
-  advance(ms: number): void;
+  env: Record<string, string>
+  keyFile: string
+  memoryFile: string
+  advance(ms: number): void
   /** Writes that many posts with their pending entries. @returns their ids */
-  write(count: number): Promise<string[]>;
+  write(count: number): Promise<string[]>
   /** Everything that the workers do, once: numbers what waits, seals it and signs. */
-  seal(watch?: WatchStep): Promise<void>;
-  stop(): Promise<void>;
+  seal(watch?: WatchStep): Promise<void>
+  stop(): Promise<void>
 }
 
 /** @param options.mongodbUrl a database of the test's own, in place of one on the servers of the run */
 export async function openLedger(options: { withKey?: boolean; mongodbUrl?: string } = {}): Promise<TestLedger> {
-  const { redisUrl, queuePrefix, ...isolated } = isolate();
-  const mongodbUrl = options.mongodbUrl ?? isolated.mongodbUrl;
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seal-'));
-  const keyFile = path.join(folder, 'seal-key');
-  const memoryFile = path.join(folder, 'seal-memory');
-  if (options.withKey !== false) ensureSealKey(keyFile);
-  const env = { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, SEAL_KEY_FILE: keyFile, SEAL_MEMORY_FILE: memoryFile };
-  let shiftMs = 0;
-  const ctx = await openWorkerContext(env, () => Date.now() + shiftMs);
+  const { redisUrl, queuePrefix, ...isolated } = isolate()
+  const mongodbUrl = options.mongodbUrl ?? isolated.mongodbUrl
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seal-'))
+  const keyFile = path.join(folder, 'seal-key')
+  const memoryFile = path.join(folder, 'seal-memory')
+  if (options.withKey !== false) ensureSealKey(keyFile)
+  const env = {
+    MONGODB_URL: mongodbUrl,
+    REDIS_URL: redisUrl,
+    QUEUE_PREFIX: queuePrefix,
+    SEAL_KEY_FILE: keyFile,
+    SEAL_MEMORY_FILE: memoryFile,
+  }
+  let shiftMs = 0
+  const ctx = await openWorkerContext(env, () => Date.now() + shiftMs)
   return {
     ctx,
     env,
     keyFile,
     memoryFile,
     advance(ms) {
-      shiftMs += ms;
+      shiftMs += ms
     },
     write: (count) => writePosts(ctx, count),
     async seal(watch) {
-      const options = watch === undefined ? {} : { watch };
-      await sequencePending(ctx, { ...options, useLease: false });
-      await makeSeal(ctx, { ...options, useLease: false });
-      await signSeals(ctx, options);
+      const options = watch === undefined ? {} : { watch }
+      await sequencePending(ctx, { ...options, useLease: false })
+      await makeSeal(ctx, { ...options, useLease: false })
+      await signSeals(ctx, options)
     },
     async stop() {
-      await ctx.database.connection.dropDatabase();
-      await ctx.close();
-      fs.rmSync(folder, { recursive: true, force: true });
+      await ctx.database.connection.dropDatabase()
+      await ctx.close()
+      fs.rmSync(folder, { recursive: true, force: true })
     },
-  };
+  }
 }
 
 export async function openWorkerContext(env: Record<string, string | undefined>, now: () => number = Date.now): Promise<Context> {
-  const ctx = openContext(readConfig(env, 'workers'), createLog('test', 'silent'), { now, databaseTimeoutMs: 30_000 });
-  await ctx.database.whenReady();
-  return ctx;
+  const ctx = openContext(readConfig(env, 'workers'), createLog('test', 'silent'), { now, databaseTimeoutMs: 30_000 })
+  await ctx.database.whenReady()
+  return ctx
 }
 
 /** Posts as publishPost() stores them, many in one insert. */
 export async function writePosts(ctx: Context, count: number): Promise<string[]> {
-  const at = Math.floor(ctx.now() / 1_000);
+  const at = Math.floor(ctx.now() / 1_000)
   const posts = Array.from({ length: count }, (_, index) => {
-    const id = newId('post');
-    const salt = newSalt();
-    const content = { body: `post ${index}`, topic: null };
-    const data = { post_id: id, agent_id: 'agt_writer', content_hash: commit(Buffer.from(salt, 'hex'), content) };
-    return { _id: id, agent_id: 'agt_writer', at, body: content.body, salt, pending: [{ source: `${id}/post`, at, kind: 'post' as const, data }] };
-  });
-  await ctx.posts.models.posts.insertMany(posts, { lean: true });
-  return posts.map(({ _id }) => _id);
+    const id = newId('post')
+    const salt = newSalt()
+    const content = { body: `post ${index}`, topic: null }
+    const data = { post_id: id, agent_id: 'agt_writer', content_hash: commit(Buffer.from(salt, 'hex'), content) }
+    return {
+      _id: id,
+      agent_id: 'agt_writer',
+      at,
+      body: content.body,
+      salt,
+      pending: [{ source: `${id}/post`, at, kind: 'post' as const, data }],
+    }
+  })
+  await ctx.posts.models.posts.insertMany(posts, { lean: true })
+  return posts.map(({ _id }) => _id)
 }
 
 export interface LedgerState {
-  entries: LedgerEntry[];
-  sources: string[];
-  seals: Seal[];
+  entries: LedgerEntry[]
+  sources: string[]
+  seals: Seal[]
   /** Sources that still wait for a number. */
-  waiting: string[];
+  waiting: string[]
 }
 
 interface StoredEntry {
-  _id: number;
-  source: string;
-  at: number;
-  kind: string;
-  data: LedgerEntry['data'];
+  _id: number
+  source: string
+  at: number
+  kind: string
+  data: LedgerEntry['data']
 }
 
 /** Reads everything that the ledger stores, past the code under test. */
 export async function readLedger(ctx: Context): Promise<LedgerState> {
-  const { connection } = ctx.database;
+  const { connection } = ctx.database
   // Marks first and entries last: what moves on meanwhile is found in its later place.
-  const waiting: string[] = [];
+  const waiting: string[] = []
   for (const { collection, schema } of Object.values(connection.models)) {
-    if (schema.path('pending') === undefined) continue;
-    for await (const { pending } of connection.collection<{ pending: { source: string }[] }>(collection.collectionName).find({ 'pending.source': { $exists: true } })) waiting.push(...pending.map(({ source }) => source));
+    if (schema.path('pending') === undefined) continue
+    for await (const { pending } of connection
+      .collection<{ pending: { source: string }[] }>(collection.collectionName)
+      .find({ 'pending.source': { $exists: true } }))
+      waiting.push(...pending.map(({ source }) => source))
   }
-  const seals = await connection.collection<Omit<SealFields, 'seq'> & { _id: number; signed: boolean }>('seals').find().sort({ _id: 1 }).toArray();
-  const stored = await connection.collection<StoredEntry>('entries').find().sort({ _id: 1 }).toArray();
+  const seals = await connection
+    .collection<Omit<SealFields, 'seq'> & { _id: number; signed: boolean }>('seals')
+    .find()
+    .sort({ _id: 1 })
+    .toArray()
+  const stored = await connection.collection<StoredEntry>('entries').find().sort({ _id: 1 }).toArray()
   return {
     entries: stored.map(({ _id, at, kind, data }) => ({ id: _id, at, kind, data })),
     sources: stored.map(({ source }) => source),
     seals: seals.map(({ _id, ...rest }) => ({ seq: _id, ...rest })) as unknown as Seal[],
     waiting,
-  };
+  }
 }
 
 /**
@@ -130,57 +150,63 @@ export async function readLedger(ctx: Context): Promise<LedgerState> {
  * @throws Error with the first thing that doesn't hold
  */
 export async function verifyLedger(ctx: Context, written: readonly string[] = [], isLive = false): Promise<LedgerState> {
-  const state = await readLedger(ctx);
-  const { entries, sources, seals, waiting } = state;
-  for (const [index, { id }] of entries.entries()) if (id !== index + 1) throw new Error(`entry ${index + 1} is missing: the next one is ${id}`);
-  const numbered = new Set(sources);
-  if (numbered.size !== sources.length) throw new Error('a source has two entries');
-  const marked = new Set(waiting);
-  for (const id of written) if (!numbered.has(`${id}/post`) && !marked.has(`${id}/post`)) throw new Error(`${id} has no entry and does not wait for one`);
-  let previous: Seal | null = null;
+  const state = await readLedger(ctx)
+  const { entries, sources, seals, waiting } = state
+  for (const [index, { id }] of entries.entries())
+    if (id !== index + 1) throw new Error(`entry ${index + 1} is missing: the next one is ${id}`)
+  const numbered = new Set(sources)
+  if (numbered.size !== sources.length) throw new Error('a source has two entries')
+  const marked = new Set(waiting)
+  for (const id of written)
+    if (!numbered.has(`${id}/post`) && !marked.has(`${id}/post`)) throw new Error(`${id} has no entry and does not wait for one`)
+  let previous: Seal | null = null
   for (const seal of seals) {
-    const follows = verifySealFollows(previous, seal);
-    if (!follows.ok) throw new Error(`seal ${seal.seq}: ${follows.message}`);
-    const covered = entries.slice(seal.from_id - 1, seal.to_id);
-    if (covered.length !== seal.count) throw new Error(`seal ${seal.seq} covers ${seal.count} entries, and ${covered.length} are stored`);
-    const leaves = hashLeaves(covered);
-    if (merkleRoot(leaves).toString('hex') !== seal.root) throw new Error(`seal ${seal.seq} has a root that is not that of its entries`);
-    if (sources[seal.to_id - 1] !== `seal_${seal.seq}/solvency`) throw new Error(`seal ${seal.seq} does not end with its closing entry`);
+    const follows = verifySealFollows(previous, seal)
+    if (!follows.ok) throw new Error(`seal ${seal.seq}: ${follows.message}`)
+    const covered = entries.slice(seal.from_id - 1, seal.to_id)
+    if (covered.length !== seal.count) throw new Error(`seal ${seal.seq} covers ${seal.count} entries, and ${covered.length} are stored`)
+    const leaves = hashLeaves(covered)
+    if (merkleRoot(leaves).toString('hex') !== seal.root) throw new Error(`seal ${seal.seq} has a root that is not that of its entries`)
+    if (sources[seal.to_id - 1] !== `seal_${seal.seq}/solvency`) throw new Error(`seal ${seal.seq} does not end with its closing entry`)
     if (seal.signed) {
-      const verdict = verifySealSignature(seal);
-      if (!verdict.ok) throw new Error(`seal ${seal.seq}: ${verdict.message}`);
-    } else if ('signature' in seal) throw new Error(`seal ${seal.seq} is unsigned and has a signature`);
-    const tiles = [...treeTiles(buildTree(leaves))];
-    const stored = await ctx.seals.findTiles(seal.seq, tiles);
-    for (const [place, { level, index, hashes }] of tiles.entries()) if (!stored[place]?.equals(hashes)) throw new Error(`tile ${level}/${index} of seal ${seal.seq} is not that of its entries`);
-    previous = seal;
+      const verdict = verifySealSignature(seal)
+      if (!verdict.ok) throw new Error(`seal ${seal.seq}: ${verdict.message}`)
+    } else if ('signature' in seal) throw new Error(`seal ${seal.seq} is unsigned and has a signature`)
+    const tiles = [...treeTiles(buildTree(leaves))]
+    const stored = await ctx.seals.findTiles(seal.seq, tiles)
+    for (const [place, { level, index, hashes }] of tiles.entries())
+      if (!stored[place]?.equals(hashes)) throw new Error(`tile ${level}/${index} of seal ${seal.seq} is not that of its entries`)
+    previous = seal
   }
-  const closing = sources.filter((source) => /^seal_\d+\/solvency$/.test(source)).length;
-  if (closing < seals.length || (!isLive && closing > seals.length + 1)) throw new Error(`${closing} closing entries for ${seals.length} seals`);
-  return state;
+  const closing = sources.filter((source) => /^seal_\d+\/solvency$/.test(source)).length
+  if (closing < seals.length || (!isLive && closing > seals.length + 1))
+    throw new Error(`${closing} closing entries for ${seals.length} seals`)
+  return state
 }
 
 /** The same, of a ledger where nobody is at work: nothing waits, each post has its entry, all is sealed and signed. */
 export async function verifyWholeLedger(ctx: Context, written: readonly string[]): Promise<LedgerState> {
-  const state = await verifyLedger(ctx, written);
-  if (state.waiting.length > 0) throw new Error(`${state.waiting.length} entries still wait for a number`);
-  if (state.sources.filter((source) => source.endsWith('/post')).length !== written.length) throw new Error(`${written.length} posts were written, and the ledger has another number of them`);
-  const last = state.seals.at(-1);
-  if ((last?.to_id ?? 0) !== state.entries.length) throw new Error(`the last seal ends at ${last?.to_id ?? 0}, the ledger at ${state.entries.length}`);
-  const unsigned = state.seals.filter(({ signed }) => !signed).map(({ seq }) => seq);
-  if (unsigned.length > 0) throw new Error(`seals ${unsigned.join(', ')} have no signature`);
-  return state;
+  const state = await verifyLedger(ctx, written)
+  if (state.waiting.length > 0) throw new Error(`${state.waiting.length} entries still wait for a number`)
+  if (state.sources.filter((source) => source.endsWith('/post')).length !== written.length)
+    throw new Error(`${written.length} posts were written, and the ledger has another number of them`)
+  const last = state.seals.at(-1)
+  if ((last?.to_id ?? 0) !== state.entries.length)
+    throw new Error(`the last seal ends at ${last?.to_id ?? 0}, the ledger at ${state.entries.length}`)
+  const unsigned = state.seals.filter(({ signed }) => !signed).map(({ seq }) => seq)
+  if (unsigned.length > 0) throw new Error(`seals ${unsigned.join(', ')} have no signature`)
+  return state
 }
 
 /** Everything that a restored backup brings back: the database as it is now, to be put back later. */
 export async function takeBackup(ctx: Context): Promise<() => Promise<void>> {
-  const { connection } = ctx.database;
-  const names = Object.values(connection.models).map(({ collection }) => collection.collectionName);
-  const saved = await Promise.all(names.map(async (name) => ({ name, documents: await connection.collection(name).find().toArray() })));
+  const { connection } = ctx.database
+  const names = Object.values(connection.models).map(({ collection }) => collection.collectionName)
+  const saved = await Promise.all(names.map(async (name) => ({ name, documents: await connection.collection(name).find().toArray() })))
   return async () => {
     for (const { name, documents } of saved) {
-      await connection.collection(name).deleteMany({});
-      if (documents.length > 0) await connection.collection(name).insertMany(documents);
+      await connection.collection(name).deleteMany({})
+      if (documents.length > 0) await connection.collection(name).insertMany(documents)
     }
-  };
+  }
 }

@@ -1,42 +1,51 @@
-import { spawn } from 'node:child_process';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
-import { waitFor } from '../../scripts/embedded/wait.ts';
+import { spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { waitFor } from '../../scripts/embedded/wait.ts'
 
 export interface RunningProcess {
-  readonly pid: number;
+  readonly pid: number
   /** Everything it wrote, both streams, a line each. */
-  logged(): string;
+  logged(): string
   /** The first line that it writes or wrote with `part` in it. @throws Error where it ends before that */
-  waitForLine(part: string): Promise<string>;
+  waitForLine(part: string): Promise<string>
   /** Sends a signal to this process by its number. */
-  kill(signal: NodeJS.Signals): void;
+  kill(signal: NodeJS.Signals): void
   /** Resolves with its exit code, or the signal that ended it. */
-  readonly ended: Promise<number | NodeJS.Signals>;
+  readonly ended: Promise<number | NodeJS.Signals>
   /** SIGTERM, and resolves when it is gone. */
-  stop(): Promise<void>;
+  stop(): Promise<void>
 }
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const READY_LIMIT_MS = 30_000;
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const READY_LIMIT_MS = 30_000
 
 /**
  * Runs one of the project's programs as `node script …` does, in a process of its own with no environment but `env`. It
  * ends by itself when this process is gone, because the channel between them breaks.
  */
-export function startProcess(script: 'api/main.ts' | 'workers/main.ts', env: Record<string, string>, args: readonly string[] = []): RunningProcess {
-  const child = spawn(process.execPath, [script, ...args], { cwd: ROOT, env: { PATH: process.env['PATH'], ...env }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
-  const { pid } = child;
-  if (pid === undefined) throw new Error(`${script} could not be started`);
-  const lines: string[] = [];
-  for (const stream of [child.stdout, child.stderr]) if (stream !== null) createInterface({ input: stream }).on('line', (line) => void lines.push(line));
-  let isGone = false;
+export function startProcess(
+  script: 'api/main.ts' | 'workers/main.ts',
+  env: Record<string, string>,
+  args: readonly string[] = [],
+): RunningProcess {
+  const child = spawn(process.execPath, [script, ...args], {
+    cwd: ROOT,
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  })
+  const { pid } = child
+  if (pid === undefined) throw new Error(`${script} could not be started`)
+  const lines: string[] = []
+  for (const stream of [child.stdout, child.stderr])
+    if (stream !== null) createInterface({ input: stream }).on('line', (line) => void lines.push(line))
+  let isGone = false
   const ended = new Promise<number | NodeJS.Signals>((resolve) => {
     child.once('exit', (code, signal) => {
-      isGone = true;
-      resolve(code ?? signal ?? 0);
-    });
-  });
+      isGone = true
+      resolve(code ?? signal ?? 0)
+    })
+  })
   return {
     pid,
     ended,
@@ -45,30 +54,30 @@ export function startProcess(script: 'api/main.ts' | 'workers/main.ts', env: Rec
       waitFor(
         `"${part}" from ${script}`,
         () => {
-          const line = lines.find((text) => text.includes(part));
-          if (line === undefined && isGone) throw new Error(`${script} ended without saying "${part}":\n${lines.join('\n')}`);
-          return line;
+          const line = lines.find((text) => text.includes(part))
+          if (line === undefined && isGone) throw new Error(`${script} ended without saying "${part}":\n${lines.join('\n')}`)
+          return line
         },
         { limitMs: READY_LIMIT_MS, everyMs: 10 },
       ),
     kill: (signal) => void child.kill(signal),
     async stop() {
-      child.kill('SIGTERM');
-      await ended;
+      child.kill('SIGTERM')
+      await ended
     },
-  };
+  }
 }
 
 /** `node api/main.ts` on a free port; resolves with its URL once it listens. */
 export async function startApiProcess(env: Record<string, string>): Promise<RunningProcess & { url: string }> {
-  const api = startProcess('api/main.ts', { ...env, PORT: '0' });
-  const { port } = JSON.parse(await api.waitForLine('the API listens')) as { port: number };
-  return { ...api, url: `http://127.0.0.1:${port}` };
+  const api = startProcess('api/main.ts', { ...env, PORT: '0' })
+  const { port } = JSON.parse(await api.waitForLine('the API listens')) as { port: number }
+  return { ...api, url: `http://127.0.0.1:${port}` }
 }
 
 /** `node workers/main.ts`; resolves once it takes jobs. */
 export async function startWorkersProcess(env: Record<string, string>, args: readonly string[] = []): Promise<RunningProcess> {
-  const workers = startProcess('workers/main.ts', { ...env, OPERATOR_PORT: '0' }, args);
-  await workers.waitForLine('the workers work');
-  return workers;
+  const workers = startProcess('workers/main.ts', { ...env, OPERATOR_PORT: '0' }, args)
+  await workers.waitForLine('the workers work')
+  return workers
 }

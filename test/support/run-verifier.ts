@@ -31,14 +31,21 @@ export type VerifierReport = {
 export const NODE_VERIFIER: VerifierCommand = [process.execPath, fileURLToPath(new URL('../../client/seal-verify.mjs', import.meta.url))]
 /** The Python that the run's set-up made; the machine's own where it could not. */
 const PYTHON = findPythonProgram(...CRYPTOGRAPHY, 'python')
-export const PYTHON_VERIFIER: VerifierCommand = [PYTHON ?? 'python3', fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url))]
+export const PYTHON_VERIFIER: VerifierCommand = [
+  PYTHON ?? 'python3',
+  fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url)),
+]
 
 export function canRunPythonVerifier(): boolean {
   return PYTHON !== undefined
 }
 
 /** Runs a verifier in `cwd`, where its state file lies. */
-export function runVerifier(command: VerifierCommand, args: readonly string[], cwd: string): Promise<{ code: number; stdout: string; stderr: string }> {
+export function runVerifier(
+  command: VerifierCommand,
+  args: readonly string[],
+  cwd: string,
+): Promise<{ code: number; stdout: string; stderr: string }> {
   const [program, ...first] = command
   return new Promise((resolve, reject) => {
     execFile(program, [...first, ...args], { cwd, maxBuffer: 2 ** 26 }, (error, stdout, stderr) => {

@@ -1,16 +1,16 @@
-import fs from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { preparePythonProgram, runProgram, type Finished } from './python.ts';
-import type { TestAgent, TestService } from './service.ts';
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { preparePythonProgram, runProgram, type Finished } from './python.ts'
+import type { TestAgent, TestService } from './service.ts'
 
-const HOOKS = fileURLToPath(new URL('schemathesis_hooks.py', import.meta.url));
-const VERSION = '4.32.5';
+const HOOKS = fileURLToPath(new URL('schemathesis_hooks.py', import.meta.url))
+const VERSION = '4.32.5'
 
 /** Makes the environment of Schemathesis, once for this user. */
 export function prepareSchemathesis(): Promise<string> {
-  return preparePythonProgram('schemathesis', VERSION, 'schemathesis');
+  return preparePythonProgram('schemathesis', VERSION, 'schemathesis')
 }
 
 /**
@@ -36,41 +36,67 @@ checks.positive_data_acceptance.enabled = false
 include-name = "POST /api/v1/invoice"
 checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "503"]
-`;
+`
 
 export interface FuzzOptions {
-  agent?: TestAgent | undefined;
-  maxExamples: number;
+  agent?: TestAgent | undefined
+  maxExamples: number
   /** Longest run; the program ends itself by then. */
-  maxSeconds?: number;
-  limitMs: number;
-  seed: number;
-  onOutput?: (text: string) => void;
+  maxSeconds?: number
+  limitMs: number
+  seed: number
+  onOutput?: (text: string) => void
 }
 
 /** Runs Schemathesis over the service's own OpenAPI document, with a token of an agent or without one. */
 export async function fuzz(program: string, service: Pick<TestService, 'url' | 'call'>, options: FuzzOptions): Promise<Finished> {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-fuzz-'));
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-fuzz-'))
   try {
-    fs.writeFileSync(path.join(folder, 'schemathesis.toml'), SETTINGS);
-    const args = ['--config-file', 'schemathesis.toml', 'run', `${service.url}/api/v1/openapi.json`, '--url', service.url, '--continue-on-failure', '--max-examples', String(options.maxExamples), '--seed', String(options.seed), '--request-timeout', '20'];
+    fs.writeFileSync(path.join(folder, 'schemathesis.toml'), SETTINGS)
+    const args = [
+      '--config-file',
+      'schemathesis.toml',
+      'run',
+      `${service.url}/api/v1/openapi.json`,
+      '--url',
+      service.url,
+      '--continue-on-failure',
+      '--max-examples',
+      String(options.maxExamples),
+      '--seed',
+      String(options.seed),
+      '--request-timeout',
+      '20',
+    ]
     return await runProgram(program, [...args, ...(options.maxSeconds === undefined ? [] : ['--max-time', String(options.maxSeconds)])], {
       cwd: folder,
       limitMs: options.limitMs,
-      env: { ...process.env, SCHEMATHESIS_HOOKS: path.basename(HOOKS, '.py'), PYTHONPATH: path.dirname(HOOKS), PYTHONDONTWRITEBYTECODE: '1', NO_COLOR: '1', FUZZ_KNOWN: JSON.stringify(await makeRecords(service, options.agent)) },
+      env: {
+        ...process.env,
+        SCHEMATHESIS_HOOKS: path.basename(HOOKS, '.py'),
+        PYTHONPATH: path.dirname(HOOKS),
+        PYTHONDONTWRITEBYTECODE: '1',
+        NO_COLOR: '1',
+        FUZZ_KNOWN: JSON.stringify(await makeRecords(service, options.agent)),
+      },
       ...(options.onOutput === undefined ? {} : { onOutput: options.onOutput }),
-    });
+    })
   } finally {
-    fs.rmSync(folder, { recursive: true, force: true });
+    fs.rmSync(folder, { recursive: true, force: true })
   }
 }
 
 /** Records that requests can name, made over the API by the agent that fuzzes. */
 async function makeRecords(service: Pick<TestService, 'call'>, agent: TestAgent | undefined): Promise<object> {
-  if (agent === undefined) return { bodies: {} };
-  const post = async (route: string, body: object, field = 'id') => String((await service.call('POST', route, { token: agent.token, body })).json[field]);
-  const message = await post('/dm', { to: agent.id, box: 'to myself' });
-  const records = { post_id: await post('/post', { body: 'a post to report' }), claim_id: await post('/claim', { statement: 'a claim to judge' }), order_id: await post('/invoice', { currency: 'pow' }, 'order_id') };
+  if (agent === undefined) return { bodies: {} }
+  const post = async (route: string, body: object, field = 'id') =>
+    String((await service.call('POST', route, { token: agent.token, body })).json[field])
+  const message = await post('/dm', { to: agent.id, box: 'to myself' })
+  const records = {
+    post_id: await post('/post', { body: 'a post to report' }),
+    claim_id: await post('/claim', { statement: 'a claim to judge' }),
+    order_id: await post('/invoice', { currency: 'pow' }, 'order_id'),
+  }
   return {
     token: agent.token,
     message,
@@ -80,5 +106,5 @@ async function makeRecords(service: Pick<TestService, 'call'>, agent: TestAgent 
       'POST /api/v1/claim/resolve': { claim_id: records.claim_id },
       'POST /api/v1/work/submit': { order_id: records.order_id },
     },
-  };
+  }
 }

@@ -1,19 +1,19 @@
-import { randomBytes } from 'node:crypto';
-import { inject } from 'vitest';
+import { randomBytes } from 'node:crypto'
+import { inject } from 'vitest'
 
-export { startServers, type TemporaryServers } from '../../scripts/embedded/temporary.ts';
+export { startServers, type TemporaryServers } from '../../scripts/embedded/temporary.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
-    mongodbUrl: string;
-    redisUrl: string;
+    mongodbUrl: string
+    redisUrl: string
   }
 }
 
 /** A database and a queue prefix that no other test file uses, on the servers of this run. */
 export function isolate(): { mongodbUrl: string; redisUrl: string; queuePrefix: string } {
-  const name = `test-${randomBytes(6).toString('hex')}`;
-  const mongodbUrl = new URL(inject('mongodbUrl'));
-  mongodbUrl.pathname = `/${name}`;
-  return { mongodbUrl: mongodbUrl.href, redisUrl: inject('redisUrl'), queuePrefix: name };
+  const name = `test-${randomBytes(6).toString('hex')}`
+  const mongodbUrl = new URL(inject('mongodbUrl'))
+  mongodbUrl.pathname = `/${name}`
+  return { mongodbUrl: mongodbUrl.href, redisUrl: inject('redisUrl'), queuePrefix: name }
 }

@@ -1,84 +1,95 @@
-import { hash } from 'node:crypto';
-import { createApp } from '../../api/app.ts';
-import type { Route } from '../../api/http/route.ts';
-import { createLimitedServer, listen } from '../../api/http/server.ts';
-import { solvePuzzle } from '../../client/puzzle-solver.ts';
-import { readConfig } from '../../shared/config.ts';
-import { openContext, type Context } from '../../shared/context.ts';
-import { createLog, type Log } from '../../shared/log.ts';
-import { startPool } from '../../workers/pool.ts';
-import { QUEUE_NAMES, type QueueName } from '../../shared/queues.ts';
-import { createAnswerCheck, type AnswerCheck } from './check-answers.ts';
-import { isolate } from './servers.ts';
+import { hash } from 'node:crypto'
+import { createApp } from '../../api/app.ts'
+import type { Route } from '../../api/http/route.ts'
+import { createLimitedServer, listen } from '../../api/http/server.ts'
+import { solvePuzzle } from '../../client/puzzle-solver.ts'
+import { readConfig } from '../../shared/config.ts'
+import { openContext, type Context } from '../../shared/context.ts'
+import { createLog, type Log } from '../../shared/log.ts'
+import { startPool } from '../../workers/pool.ts'
+import { QUEUE_NAMES, type QueueName } from '../../shared/queues.ts'
+import { createAnswerCheck, type AnswerCheck } from './check-answers.ts'
+import { isolate } from './servers.ts'
 
-export const CHALLENGE_SECRET = 'c0'.repeat(32);
+export const CHALLENGE_SECRET = 'c0'.repeat(32)
 
 /** The queues without the ledger's: pending entries stay where they were written, and nothing is written but what is asked for. */
-export const WITHOUT_LEDGER: readonly QueueName[] = ['verify-shares', 'sweep'];
+export const WITHOUT_LEDGER: readonly QueueName[] = ['verify-shares', 'sweep']
 
 export interface Answer {
-  status: number;
-  headers: Headers;
-  json: Record<string, unknown> & { ok?: boolean; error?: string; field?: string; message?: string };
+  status: number
+  headers: Headers
+  json: Record<string, unknown> & { ok?: boolean; error?: string; field?: string; message?: string }
 }
 
 export interface TestAgent {
-  id: string;
-  token: string;
+  id: string
+  token: string
 }
 
 export interface CallOptions {
-  body?: unknown;
+  body?: unknown
   /** Sent as it is, in place of `body`. */
-  rawBody?: string | Uint8Array<ArrayBuffer>;
-  token?: string;
-  headers?: Record<string, string>;
+  rawBody?: string | Uint8Array<ArrayBuffer>
+  token?: string
+  headers?: Record<string, string>
 }
 
 export interface TestApi {
   /** `http://127.0.0.1:PORT`. */
-  url: string;
-  ctx: Context;
-  routes: readonly Route[];
+  url: string
+  ctx: Context
+  routes: readonly Route[]
   /** One request below `/api/v1`, or at the root where the path begins with `//`. The answer is checked against its route. */
-  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>
 }
 
 export interface TestService extends TestApi {
   /** Everything logged so far, one JSON line an event. */
-  logged(): string;
+  logged(): string
   /** Another API on the same database and queues, as a second process would be; stopped with the service. */
-  addApi(): Promise<TestApi>;
-  register(fields?: { handle?: string; ref?: string }): Promise<TestAgent>;
+  addApi(): Promise<TestApi>
+  register(fields?: { handle?: string; ref?: string }): Promise<TestAgent>
   /** A registered agent whose pass ends in a year. */
-  registerWithPass(fields?: { handle?: string; ref?: string }): Promise<TestAgent>;
+  registerWithPass(fields?: { handle?: string; ref?: string }): Promise<TestAgent>
   /** Moves the service's clock on. */
-  advance(ms: number): void;
-  stop(): Promise<void>;
+  advance(ms: number): void
+  stop(): Promise<void>
 }
 
 export interface ServiceOptions {
   /** Settings beyond those of a fast test: no free period, 4 bits for a registration, 8 for a share, 5 shares a day. */
-  env?: Record<string, string>;
+  env?: Record<string, string>
   /** Which queues are served in this process; all where absent. */
-  queues?: readonly QueueName[];
+  queues?: readonly QueueName[]
 }
 
 /** The real API and the real workers in this process, on a database and queues of their own. */
 export async function startService(options: ServiceOptions = {}): Promise<TestService> {
-  const { mongodbUrl, redisUrl, queuePrefix } = isolate();
-  const env: Record<string, string> = { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, CHALLENGE_SECRET, FREE_UNTIL: 'none', REGISTER_BITS: '4', SHARE_BITS: '8', SHARES_PER_DAY: '5', SWEEP_SECONDS: '1', ...options.env };
-  const lines: string[] = [];
-  const log = createLog('test', env['LOG_LEVEL'] ?? 'debug', { write: (line: string) => void lines.push(line) });
-  let shiftMs = 0;
-  const now = () => Date.now() + shiftMs;
-  const first = await startApi(env, log, now);
-  const { url, ctx, routes, call } = first;
-  const apis = [first];
-  const workerCtx = openContext(readConfig(env, 'workers'), log, { now, databaseTimeoutMs: 30_000 });
-  await Promise.all([workerCtx.database.whenReady(), workerCtx.queues.whenReady()]);
-  const pool = startPool(workerCtx, options.queues ?? QUEUE_NAMES);
-  const register = (fields: { handle?: string; ref?: string } = {}) => registerOver(call, fields);
+  const { mongodbUrl, redisUrl, queuePrefix } = isolate()
+  const env: Record<string, string> = {
+    MONGODB_URL: mongodbUrl,
+    REDIS_URL: redisUrl,
+    QUEUE_PREFIX: queuePrefix,
+    CHALLENGE_SECRET,
+    FREE_UNTIL: 'none',
+    REGISTER_BITS: '4',
+    SHARE_BITS: '8',
+    SHARES_PER_DAY: '5',
+    SWEEP_SECONDS: '1',
+    ...options.env,
+  }
+  const lines: string[] = []
+  const log = createLog('test', env['LOG_LEVEL'] ?? 'debug', { write: (line: string) => void lines.push(line) })
+  let shiftMs = 0
+  const now = () => Date.now() + shiftMs
+  const first = await startApi(env, log, now)
+  const { url, ctx, routes, call } = first
+  const apis = [first]
+  const workerCtx = openContext(readConfig(env, 'workers'), log, { now, databaseTimeoutMs: 30_000 })
+  await Promise.all([workerCtx.database.whenReady(), workerCtx.queues.whenReady()])
+  const pool = startPool(workerCtx, options.queues ?? QUEUE_NAMES)
+  const register = (fields: { handle?: string; ref?: string } = {}) => registerOver(call, fields)
   return {
     url,
     ctx,
@@ -87,45 +98,57 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
     register,
     logged: () => lines.join(''),
     async addApi() {
-      const api = await startApi(env, log, now);
-      apis.push(api);
-      return api;
+      const api = await startApi(env, log, now)
+      apis.push(api)
+      return api
     },
     async registerWithPass(fields = {}) {
-      const agent = await register(fields);
-      await ctx.agents.movePassEnd(agent.id, undefined, now() + 365 * 86_400_000, []);
-      return agent;
+      const agent = await register(fields)
+      await ctx.agents.movePassEnd(agent.id, undefined, now() + 365 * 86_400_000, [])
+      return agent
     },
     advance(ms) {
-      shiftMs += ms;
+      shiftMs += ms
     },
     async stop() {
-      for (const api of apis) await api.close();
-      await pool.close();
-      await ctx.database.connection.dropDatabase();
-      await Promise.all([...apis.map((api) => api.ctx.close()), workerCtx.close()]);
+      for (const api of apis) await api.close()
+      await pool.close()
+      await ctx.database.connection.dropDatabase()
+      await Promise.all([...apis.map((api) => api.ctx.close()), workerCtx.close()])
     },
-  };
+  }
 }
 
 interface StartedApi extends TestApi {
-  close(): Promise<void>;
+  close(): Promise<void>
 }
 
 async function startApi(env: Record<string, string>, log: Log, now: () => number): Promise<StartedApi> {
-  const ctx = openContext(readConfig(env, 'api'), log, { now });
-  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()]);
-  const { express, routes } = createApp(ctx);
-  const server = createLimitedServer(express);
-  const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`;
-  const check = createAnswerCheck(routes);
-  return { url, ctx, routes, call: (method, path, options = {}) => callService(url, method, path, options, check), close: () => server.close() };
+  const ctx = openContext(readConfig(env, 'api'), log, { now })
+  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
+  const { express, routes } = createApp(ctx)
+  const server = createLimitedServer(express)
+  const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
+  const check = createAnswerCheck(routes)
+  return {
+    url,
+    ctx,
+    routes,
+    call: (method, path, options = {}) => callService(url, method, path, options, check),
+    close: () => server.close(),
+  }
 }
 
 /** Sends one request to a running service, reads its JSON and checks it. */
-export async function callService(url: string, method: string, path: string, options: CallOptions = {}, check?: AnswerCheck): Promise<Answer> {
-  const body = options.rawBody ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
-  const target = path.startsWith('//') ? url + path.slice(1) : `${url}/api/v1${path}`;
+export async function callService(
+  url: string,
+  method: string,
+  path: string,
+  options: CallOptions = {},
+  check?: AnswerCheck,
+): Promise<Answer> {
+  const body = options.rawBody ?? (options.body === undefined ? undefined : JSON.stringify(options.body))
+  const target = path.startsWith('//') ? url + path.slice(1) : `${url}/api/v1${path}`
   const response = await fetch(target, {
     method,
     headers: {
@@ -134,46 +157,54 @@ export async function callService(url: string, method: string, path: string, opt
       ...options.headers,
     },
     ...(body === undefined ? {} : { body }),
-  });
-  const text = await response.text();
-  const isJson = response.headers.get('content-type')?.startsWith('application/json') === true;
-  const answer = { status: response.status, headers: response.headers, json: (text === '' || !isJson ? {} : JSON.parse(text)) as Answer['json'] };
-  if (method !== 'HEAD' && method !== 'OPTIONS') check?.(method, new URL(target).pathname, answer);
-  return answer;
+  })
+  const text = await response.text()
+  const isJson = response.headers.get('content-type')?.startsWith('application/json') === true
+  const answer = {
+    status: response.status,
+    headers: response.headers,
+    json: (text === '' || !isJson ? {} : JSON.parse(text)) as Answer['json'],
+  }
+  if (method !== 'HEAD' && method !== 'OPTIONS') check?.(method, new URL(target).pathname, answer)
+  return answer
 }
 
 /** The first decimal nonce from `from` on that is a share. Independent of the code under test. */
 export function findNonce(prefix: string, bits: number, from = 0): string {
   for (let nonce = from; ; nonce++) {
-    if (BigInt(`0x${hash('sha256', `${prefix}:${nonce}`, 'hex')}`) >> BigInt(256 - bits) === 0n) return String(nonce);
+    if (BigInt(`0x${hash('sha256', `${prefix}:${nonce}`, 'hex')}`) >> BigInt(256 - bits) === 0n) return String(nonce)
   }
 }
 
 /** `count` different shares, as decimal nonces. */
 export function findNonces(prefix: string, bits: number, count: number): string[] {
-  const nonces: string[] = [];
-  for (let from = 0; nonces.length < count; ) {
-    const nonce = findNonce(prefix, bits, from);
-    nonces.push(nonce);
-    from = Number(nonce) + 1;
+  const nonces: string[] = []
+  for (let from = 0; nonces.length < count;) {
+    const nonce = findNonce(prefix, bits, from)
+    nonces.push(nonce)
+    from = Number(nonce) + 1
   }
-  return nonces;
+  return nonces
 }
 
 interface ChallengeAnswer {
-  challenge_id: string;
-  puzzle: { kind: string; question: string; answer_format: string };
-  pow: { prefix: string; difficulty_bits: number };
+  challenge_id: string
+  puzzle: { kind: string; question: string; answer_format: string }
+  pow: { prefix: string; difficulty_bits: number }
 }
 
 /** A challenge with its right answer and valid work, not yet sent. */
 export async function solveChallenge(call: TestService['call']): Promise<{ challenge_id: string; answer: string; pow: string }> {
-  const challenge = (await call('GET', '/challenge')).json as unknown as ChallengeAnswer;
-  return { challenge_id: challenge.challenge_id, answer: solvePuzzle(challenge.puzzle), pow: findNonce(challenge.pow.prefix, challenge.pow.difficulty_bits) };
+  const challenge = (await call('GET', '/challenge')).json as unknown as ChallengeAnswer
+  return {
+    challenge_id: challenge.challenge_id,
+    answer: solvePuzzle(challenge.puzzle),
+    pow: findNonce(challenge.pow.prefix, challenge.pow.difficulty_bits),
+  }
 }
 
 async function registerOver(call: TestService['call'], fields: { handle?: string; ref?: string }): Promise<TestAgent> {
-  const { status, json } = await call('POST', '/register', { body: { ...(await solveChallenge(call)), ...fields } });
-  if (status !== 201) throw new Error(`registration answered ${status}: ${JSON.stringify(json)}`);
-  return { id: String(json['agent_id']), token: String(json['token']) };
+  const { status, json } = await call('POST', '/register', { body: { ...(await solveChallenge(call)), ...fields } })
+  if (status !== 201) throw new Error(`registration answered ${status}: ${JSON.stringify(json)}`)
+  return { id: String(json['agent_id']), token: String(json['token']) }
 }

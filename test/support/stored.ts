@@ -1,38 +1,39 @@
-import type { Connection } from 'mongoose';
-import type { PendingEntry } from '../../shared/ledger/pending.ts';
+import type { Connection } from 'mongoose'
+import type { PendingEntry } from '../../shared/ledger/pending.ts'
 
 /** How many documents each collection of a database holds. */
 export async function countStored(connection: Connection): Promise<Record<string, number>> {
-  const counts: Record<string, number> = {};
-  for (const name of await listCollections(connection)) counts[name] = await connection.collection(name).countDocuments();
-  return counts;
+  const counts: Record<string, number> = {}
+  for (const name of await listCollections(connection)) counts[name] = await connection.collection(name).countDocuments()
+  return counts
 }
 
 /** Every document of a database as text, a line each. */
 export async function dumpStored(connection: Connection): Promise<string> {
-  const lines: string[] = [];
+  const lines: string[] = []
   for (const name of await listCollections(connection)) {
-    for await (const document of connection.collection(name).find()) lines.push(`${name} ${JSON.stringify(document)}`);
+    for await (const document of connection.collection(name).find()) lines.push(`${name} ${JSON.stringify(document)}`)
   }
-  return lines.join('\n');
+  return lines.join('\n')
 }
 
 /** The pending entries of one record, in the order of their writing. */
 export async function listPending(connection: Connection, collection: string, id: string): Promise<PendingEntry[]> {
-  const document = await connection.collection<{ _id: string; pending?: PendingEntry[] }>(collection).findOne({ _id: id });
-  return document?.pending ?? [];
+  const document = await connection.collection<{ _id: string; pending?: PendingEntry[] }>(collection).findOne({ _id: id })
+  return document?.pending ?? []
 }
 
 /** Every pending entry of a database. */
 export async function listAllPending(connection: Connection): Promise<PendingEntry[]> {
-  const entries: PendingEntry[] = [];
+  const entries: PendingEntry[] = []
   for (const name of await listCollections(connection)) {
-    for await (const { pending } of connection.collection<{ pending?: PendingEntry[] }>(name).find({ pending: { $exists: true } })) entries.push(...(pending ?? []));
+    for await (const { pending } of connection.collection<{ pending?: PendingEntry[] }>(name).find({ pending: { $exists: true } }))
+      entries.push(...(pending ?? []))
   }
-  return entries;
+  return entries
 }
 
 async function listCollections(connection: Connection): Promise<string[]> {
-  if (connection.db === undefined) throw new Error('"connection" expected an open one');
-  return (await connection.db.listCollections({}, { nameOnly: true }).toArray()).map(({ name }) => name).sort();
+  if (connection.db === undefined) throw new Error('"connection" expected an open one')
+  return (await connection.db.listCollections({}, { nameOnly: true }).toArray()).map(({ name }) => name).sort()
 }

@@ -1,30 +1,30 @@
-import type { Reporter, SerializedError, TestModule } from 'vitest/node';
+import type { Reporter, SerializedError, TestModule } from 'vitest/node'
 
 /** Prints the counts as the last line of the run. A file that could not run at all, and an error outside every test, count as a failure each. */
 export class SummaryReporter implements Reporter {
-  private summary: string | undefined;
+  private summary: string | undefined
 
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
-    this.summary = summarize(modules, unhandledErrors);
+    this.summary = summarize(modules, unhandledErrors)
     // After the last words of the other reporters and of the global teardown.
     process.once('exit', () => {
-      if (this.summary !== undefined) process.stdout.write(`${this.summary}\n`);
-      this.summary = undefined;
-    });
+      if (this.summary !== undefined) process.stdout.write(`${this.summary}\n`)
+      this.summary = undefined
+    })
   }
 }
 
 function summarize(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): string {
-  const counts = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
+  const counts = { passed: 0, failed: unhandledErrors.length, skipped: 0 }
   for (const module of modules) {
-    counts.failed += module.errors().length;
-    for (const suite of module.children.allSuites()) counts.failed += suite.errors().length;
+    counts.failed += module.errors().length
+    for (const suite of module.children.allSuites()) counts.failed += suite.errors().length
     for (const test of module.children.allTests()) {
-      const { state } = test.result();
+      const { state } = test.result()
       // A test that never got a result did not pass.
-      counts[state === 'pending' ? 'failed' : state] += 1;
+      counts[state === 'pending' ? 'failed' : state] += 1
     }
   }
-  const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : '';
-  return `${counts.passed} passed, ${counts.failed} failed${skipped}`;
+  const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : ''
+  return `${counts.passed} passed, ${counts.failed} failed${skipped}`
 }

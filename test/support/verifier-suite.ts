@@ -9,7 +9,20 @@ import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { VECTOR_NAME, VECTORS_DIR } from './generate-vectors.ts'
-import { buildChain, leaveUnsigned, makeEntry, openingOf, OTHER_SEAL_KEY, receiptOver, SEAL_KEY, sealOver, serveChain, sign, type LedgerChain, type LedgerServer } from './ledger-chain.ts'
+import {
+  buildChain,
+  leaveUnsigned,
+  makeEntry,
+  openingOf,
+  OTHER_SEAL_KEY,
+  receiptOver,
+  SEAL_KEY,
+  sealOver,
+  serveChain,
+  sign,
+  type LedgerChain,
+  type LedgerServer,
+} from './ledger-chain.ts'
 import { reasonsOf, reportOf, runVerifier, type VerifierCommand } from './run-verifier.ts'
 
 const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))
@@ -83,13 +96,26 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
     it('refuses every invalid vector with its reason and no other', async () => {
       const vectors = vectorsIn('invalid', await readdir(join(VECTORS_DIR, 'invalid')))
       const { code, results } = await report(...vectors.flatMap(({ file }) => ['--vector', file]))
-      expect(results?.map(({ file, ok, findings }) => ({ file, ok, reasons: reasonsOf({ ok, findings }) }))).toEqual(vectors.map(({ file, reason }) => ({ file, ok: false, reasons: [reason] })))
+      expect(results?.map(({ file, ok, findings }) => ({ file, ok, reasons: reasonsOf({ ok, findings }) }))).toEqual(
+        vectors.map(({ file, reason }) => ({ file, ok: false, reasons: [reason] })),
+      )
       expect(code).toBe(1)
     })
 
     it('walks 200 seals and every entry of a service', async () => {
       const { url } = await serve(buildChain(TWO_HUNDRED, 7))
-      expect(await report(url)).toMatchObject({ code: 0, ok: true, seals: 200, signed: 200, entries_sealed: ENTRY_COUNT, entries_waiting: 7, pubkeys: [PUBKEY], key_trust: 'first_seen', findings: [], head: { seq: 200 } })
+      expect(await report(url)).toMatchObject({
+        code: 0,
+        ok: true,
+        seals: 200,
+        signed: 200,
+        entries_sealed: ENTRY_COUNT,
+        entries_waiting: 7,
+        pubkeys: [PUBKEY],
+        key_trust: 'first_seen',
+        findings: [],
+        head: { seq: 200 },
+      })
     })
 
     it('walks them in pages of any size', async () => {
@@ -120,7 +146,14 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
 
     it('reports unsigned seals and waiting entries without calling them faults', async () => {
       const { url } = await serve(unsign(buildChain([2, 3, 1], 4), [2, 3]))
-      expect(await report(url)).toMatchObject({ code: 0, signed: 1, unsigned_seqs: [2, 3], entries_sealed: 6, entries_waiting: 4, head: { seq: 1 } })
+      expect(await report(url)).toMatchObject({
+        code: 0,
+        signed: 1,
+        unsigned_seqs: [2, 3],
+        entries_sealed: 6,
+        entries_waiting: 4,
+        head: { seq: 1 },
+      })
     })
 
     it('finds a changed entry in one seal of 200', async () => {
@@ -135,7 +168,11 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
       const chain = buildChain([3, 3, 3, 3])
       const seals = chain.seals.map((seal) => (seal.seq === 2 ? { ...seal, signature: chain.seals[0]?.signature } : seal))
       const { url } = await serve({ seals: seals as Seal[], entries: changeEntry(chain.entries, 12).filter(({ id }) => id !== 7) })
-      expect((await report(url)).findings?.map(({ reason, where }) => `${reason} ${where}`)).toEqual(['bad_signature seal 2', 'entry_gap entry 7', 'wrong_root seal 4'])
+      expect((await report(url)).findings?.map(({ reason, where }) => `${reason} ${where}`)).toEqual([
+        'bad_signature seal 2',
+        'entry_gap entry 7',
+        'wrong_root seal 4',
+      ])
     })
 
     it('remembers the head and accepts a chain that only grew', async () => {
@@ -176,7 +213,10 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
     })
 
     it('keeps the heads of two services apart, and knows one service by any spelling', async () => {
-      const [first, second] = [await serve(buildChain([2, 3])), await serve(sealAgain(buildChain([4]).entries, buildChain([4]).seals, OTHER_SEAL_KEY))]
+      const [first, second] = [
+        await serve(buildChain([2, 3])),
+        await serve(sealAgain(buildChain([4]).entries, buildChain([4]).seals, OTHER_SEAL_KEY)),
+      ]
       expect(await report(first.url)).toMatchObject({ code: 0, remembered_seq: null })
       expect(await report(second.url)).toMatchObject({ code: 0, remembered_seq: null })
       expect(await report(`${first.url.replace('http', 'HTTP')}/api/v1/`)).toMatchObject({ code: 0, remembered_seq: 2 })
@@ -191,7 +231,13 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
       const online = await report(server.url, '--save', 'dump.json')
       const { code, ...offline } = await report('dump.json')
       expect(code).toBe(0)
-      expect(offline).toMatchObject({ kind: 'chain', seals: 30, entries_sealed: online.entries_sealed, entries_waiting: 2, head: online.head })
+      expect(offline).toMatchObject({
+        kind: 'chain',
+        seals: 30,
+        entries_sealed: online.entries_sealed,
+        entries_waiting: 2,
+        head: online.head,
+      })
       const dump = JSON.parse(await readFile(join(folder, 'dump.json'), 'utf8')) as LedgerChain
       expect(dump).toEqual(server.chain)
     })
@@ -215,19 +261,28 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
     it('verifies a receipt offline, with its openings', async () => {
       const chain = buildChain([5, 6], 1)
       const file = await saveJson({ ...receiptOver(chain, 'pst_7', [7]), openings: [openingOf(7)] })
-      expect(await report(file)).toMatchObject({ code: 0, kind: 'receipt', entries_sealed: 1, openings: 1, pubkeys: [PUBKEY], key_trust: 'first_seen' })
+      expect(await report(file)).toMatchObject({
+        code: 0,
+        kind: 'receipt',
+        entries_sealed: 1,
+        openings: 1,
+        pubkeys: [PUBKEY],
+        key_trust: 'first_seen',
+      })
       expect(await report(file, '--pubkey', PUBKEY)).toMatchObject({ code: 0, key_trust: 'pinned' })
       const waiting = await saveJson(receiptOver(chain, 'pst_12', [12]), 'waiting.json')
       expect(await report(waiting)).toMatchObject({ code: 0, entries_sealed: 0, entries_waiting: 1 })
     })
 
-    it('says exit 2 when the service can\'t be reached or isn\'t one', async () => {
+    it("says exit 2 when the service can't be reached or isn't one", async () => {
       const server = await serve(buildChain([1]))
       expect(await report(`${server.url}/elsewhere`)).toMatchObject({ code: 2, error: 'unreachable' })
       servers.pop()
       await server.close()
       expect(await report(server.url)).toMatchObject({ code: 2, error: 'unreachable' })
-      const stranger = createServer((_, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true,"seals":7}'))
+      const stranger = createServer((_, response) =>
+        response.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true,"seals":7}'),
+      )
       await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve))
       expect(await report(`http://127.0.0.1:${(stranger.address() as AddressInfo).port}`)).toMatchObject({ code: 2, error: 'unreachable' })
       await new Promise((resolve) => stranger.close(resolve))
@@ -240,7 +295,9 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
         if (failures-- > 0) return void response.writeHead(503).end('{}')
         const isSeal = request.url?.startsWith('/seal') === true
         const isFirst = request.url?.includes('after_seq=0') === true || request.url?.includes('from_id=1&') === true
-        response.writeHead(200).end(JSON.stringify(isSeal ? { seals: isFirst ? chain.seals : [] } : { entries: isFirst ? chain.entries : [] }))
+        response
+          .writeHead(200)
+          .end(JSON.stringify(isSeal ? { seals: isFirst ? chain.seals : [] } : { entries: isFirst ? chain.entries : [] }))
       })
       await new Promise<void>((resolve) => flaky.listen(0, '127.0.0.1', resolve))
       expect(await report(`http://127.0.0.1:${(flaky.address() as AddressInfo).port}`)).toMatchObject({ code: 0, seals: 1 })
@@ -252,11 +309,22 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
       await saveJson({ hello: 1 }, 'other.json')
       const good = await saveJson(buildChain([1]), 'good.json')
       expect(await report(good)).toMatchObject({ code: 0 })
-      const wrong = [[], [good, good], [good, '--pubkey', PUBKEY.toUpperCase()], [good, '--unknown'], [good, '--vector', good], ['missing.json'], ['broken.json'], ['other.json'], ['http://'], ['--vector', 'other.json']]
+      const wrong = [
+        [],
+        [good, good],
+        [good, '--pubkey', PUBKEY.toUpperCase()],
+        [good, '--unknown'],
+        [good, '--vector', good],
+        ['missing.json'],
+        ['broken.json'],
+        ['other.json'],
+        ['http://'],
+        ['--vector', 'other.json'],
+      ]
       for (const args of wrong) expect(await report(...args)).toMatchObject({ code: 2, ok: false, error: 'usage' })
     })
 
-    it('says exit 2 for a state file that isn\'t its own, and leaves it alone', async () => {
+    it("says exit 2 for a state file that isn't its own, and leaves it alone", async () => {
       const { url } = await serve(buildChain([1]))
       for (const content of ['not json', '[]', '{"x":{"seq":"1"}}']) {
         await writeFile(join(folder, 'state.json'), content)
@@ -274,7 +342,15 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
     it('ends with a service that gives the same page of seals for ever', async () => {
       const chain = buildChain([1, 1])
       const stuck = createServer((request, response) => {
-        response.writeHead(200).end(JSON.stringify(request.url?.startsWith('/seal') === true ? { seals: chain.seals } : { entries: request.url?.includes('from_id=1&') === true ? chain.entries : [] }))
+        response
+          .writeHead(200)
+          .end(
+            JSON.stringify(
+              request.url?.startsWith('/seal') === true
+                ? { seals: chain.seals }
+                : { entries: request.url?.includes('from_id=1&') === true ? chain.entries : [] },
+            ),
+          )
       })
       await new Promise<void>((resolve) => stuck.listen(0, '127.0.0.1', resolve))
       const found = await report(`http://127.0.0.1:${(stuck.address() as AddressInfo).port}`)

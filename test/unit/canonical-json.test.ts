@@ -105,7 +105,11 @@ describe('canonical JSON', () => {
     const reversed = (value: unknown): unknown => {
       if (Array.isArray(value)) return value.map(reversed)
       if (typeof value !== 'object' || value === null) return value
-      return Object.fromEntries(Object.entries(value).reverse().map(([key, member]) => [key, reversed(member)]))
+      return Object.fromEntries(
+        Object.entries(value)
+          .reverse()
+          .map(([key, member]) => [key, reversed(member)]),
+      )
     }
     fc.assert(fc.property(json, (value) => void expect(canonicalJson(reversed(value))).toBe(canonicalJson(value))))
   })
@@ -120,6 +124,7 @@ function isSame(a: unknown, b: unknown): boolean {
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b
   if (Array.isArray(a) !== Array.isArray(b)) return false
   const keys = Object.keys(a)
-  const isShared = (key: string) => Object.hasOwn(b, key) && isSame((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key])
+  const isShared = (key: string) =>
+    Object.hasOwn(b, key) && isSame((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key])
   return keys.length === Object.keys(b).length && keys.every(isShared)
 }

@@ -1,19 +1,19 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { createApp } from '../../api/app.ts';
-import { pathsOf } from '../../api/http/mount.ts';
-import type { Route } from '../../api/http/route.ts';
-import { createClient, type Client } from '../../client/client.ts';
-import { readConfig } from '../../shared/config.ts';
-import { openContext, type Context } from '../../shared/context.ts';
-import { API_BASE } from '../../shared/limits.ts';
-import { createLog } from '../../shared/log.ts';
-import { sendJson, startBrokenPeer } from '../support/broken-peer.ts';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { createApp } from '../../api/app.ts'
+import { pathsOf } from '../../api/http/mount.ts'
+import type { Route } from '../../api/http/route.ts'
+import { createClient, type Client } from '../../client/client.ts'
+import { readConfig } from '../../shared/config.ts'
+import { openContext, type Context } from '../../shared/context.ts'
+import { API_BASE } from '../../shared/limits.ts'
+import { createLog } from '../../shared/log.ts'
+import { sendJson, startBrokenPeer } from '../support/broken-peer.ts'
 
-type Method = Exclude<keyof Client, 'baseUrl' | 'with'>;
+type Method = Exclude<keyof Client, 'baseUrl' | 'with'>
 
-const TOKEN = `sk_${'ab'.repeat(24)}`;
+const TOKEN = `sk_${'ab'.repeat(24)}`
 /** Stands for every parameter of a path; escaped, so that a method that does not escape it is found out. */
-const ID = 'a/1';
+const ID = 'a/1'
 
 /** One call for each method, with every field of the query and the body that there is. */
 const CALLS: Record<Method, (client: Client) => Promise<unknown>> = {
@@ -50,73 +50,83 @@ const CALLS: Record<Method, (client: Client) => Promise<unknown>> = {
   ledger: (client) => client.ledger({ from_id: 1, limit: 1 }),
   receipt: (client) => client.receipt(ID),
   vectors: (client) => client.vectors(),
-};
-
-interface Asked {
-  method: Method;
-  /** `GET /api/v1/feed`. */
-  route: string;
-  query: string[];
-  body: string[];
-  withToken: boolean;
 }
 
-let ctx: Context;
-let routes: readonly Route[];
-let asked: Asked[];
+interface Asked {
+  method: Method
+  /** `GET /api/v1/feed`. */
+  route: string
+  query: string[]
+  body: string[]
+  withToken: boolean
+}
+
+let ctx: Context
+let routes: readonly Route[]
+let asked: Asked[]
 
 beforeAll(async () => {
   // No database is needed to list the routes, so the address is one where none answers.
-  const env = { MONGODB_URL: 'mongodb://127.0.0.1:9/none', REDIS_URL: inject('redisUrl'), CHALLENGE_SECRET: 'c0'.repeat(32) };
-  ctx = openContext(readConfig(env, 'api'), createLog('test', 'silent'));
+  const env = { MONGODB_URL: 'mongodb://127.0.0.1:9/none', REDIS_URL: inject('redisUrl'), CHALLENGE_SECRET: 'c0'.repeat(32) }
+  ctx = openContext(readConfig(env, 'api'), createLog('test', 'silent'))
   // Pages at the root alone are for whoever comes without this client: a browser, a language model, a discovery service.
-  routes = createApp(ctx).routes.filter((route) => route.onlyAtRoot !== true);
-  const peer = await startBrokenPeer((res) => sendJson(res, 200, { ok: true }));
-  const client = createClient({ baseUrl: peer.url, token: TOKEN });
-  asked = [];
+  routes = createApp(ctx).routes.filter((route) => route.onlyAtRoot !== true)
+  const peer = await startBrokenPeer((res) => sendJson(res, 200, { ok: true }))
+  const client = createClient({ baseUrl: peer.url, token: TOKEN })
+  asked = []
   for (const method of Object.keys(CALLS) as Method[]) {
-    const before = peer.received.length;
-    await CALLS[method](client);
-    const requests = peer.received.slice(before);
-    expect([method, requests.length]).toEqual([method, 1]);
+    const before = peer.received.length
+    await CALLS[method](client)
+    const requests = peer.received.slice(before)
+    expect([method, requests.length]).toEqual([method, 1])
     for (const request of requests) {
-      const url = new URL(request.path, peer.url);
-      asked.push({ method, route: `${request.method} ${url.pathname}`, query: [...url.searchParams.keys()], body: Object.keys((request.body ?? {}) as object), withToken: request.token === `Bearer ${TOKEN}` });
+      const url = new URL(request.path, peer.url)
+      asked.push({
+        method,
+        route: `${request.method} ${url.pathname}`,
+        query: [...url.searchParams.keys()],
+        body: Object.keys((request.body ?? {}) as object),
+        withToken: request.token === `Bearer ${TOKEN}`,
+      })
     }
   }
-  await peer.close();
-});
-afterAll(() => ctx.close());
+  await peer.close()
+})
+afterAll(() => ctx.close())
 
 /** What a request to a route looks like, its parameters filled in. */
 function requestOf(route: Route): string {
-  const below = pathsOf(route).find((path) => path.startsWith(API_BASE));
-  return `${route.method} ${String(below).replace(/\{\w+\}/g, encodeURIComponent(ID))}`;
+  const below = pathsOf(route).find((path) => path.startsWith(API_BASE))
+  return `${route.method} ${String(below).replace(/\{\w+\}/g, encodeURIComponent(ID))}`
 }
 
-const keysOf = (schema: Route['query']): string[] => Object.keys(schema?.shape ?? {}).toSorted();
+const keysOf = (schema: Route['query']): string[] => Object.keys(schema?.shape ?? {}).toSorted()
 
 describe('the client', () => {
   it('has a call here for each of its methods', () => {
-    const client = createClient({ baseUrl: 'http://a.example' });
-    expect(Object.entries(client).flatMap(([name, value]) => (typeof value === 'function' && name !== 'with' ? [name] : [])).toSorted()).toEqual(Object.keys(CALLS).toSorted());
-  });
+    const client = createClient({ baseUrl: 'http://a.example' })
+    expect(
+      Object.entries(client)
+        .flatMap(([name, value]) => (typeof value === 'function' && name !== 'with' ? [name] : []))
+        .toSorted(),
+    ).toEqual(Object.keys(CALLS).toSorted())
+  })
 
   it('has a method for each route below the API base, and asks for no other', () => {
-    expect(routes.length).toBeGreaterThan(20);
-    expect([...new Set(asked.map(({ route }) => route))].toSorted()).toEqual(routes.map(requestOf).toSorted());
-  });
+    expect(routes.length).toBeGreaterThan(20)
+    expect([...new Set(asked.map(({ route }) => route))].toSorted()).toEqual(routes.map(requestOf).toSorted())
+  })
 
   it('can send every field of a query and a body that a route knows, and no other', () => {
     for (const route of routes) {
-      const own = asked.filter((one) => one.route === requestOf(route));
-      const union = (part: 'query' | 'body') => [...new Set(own.flatMap((one) => one[part]))].toSorted();
-      expect([requestOf(route), union('query'), union('body')]).toEqual([requestOf(route), keysOf(route.query), keysOf(route.body)]);
+      const own = asked.filter((one) => one.route === requestOf(route))
+      const union = (part: 'query' | 'body') => [...new Set(own.flatMap((one) => one[part]))].toSorted()
+      expect([requestOf(route), union('query'), union('body')]).toEqual([requestOf(route), keysOf(route.query), keysOf(route.body)])
     }
-  });
+  })
 
   it('sends the token where a route takes notice of one, and nowhere else', () => {
-    const access = new Map(routes.map((route) => [requestOf(route), route.access]));
-    for (const { method, route, withToken } of asked) expect([method, withToken]).toEqual([method, access.get(route) !== 'open']);
-  });
-});
+    const access = new Map(routes.map((route) => [requestOf(route), route.access]))
+    for (const { method, route, withToken } of asked) expect([method, withToken]).toEqual([method, access.get(route) !== 'open'])
+  })
+})

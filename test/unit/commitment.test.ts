@@ -15,7 +15,9 @@ describe('a commitment', () => {
   })
 
   it('opens with its own salt and content', () => {
-    fc.assert(fc.property(salt, json, (ownSalt, content) => void expect(verifyCommitment(commit(ownSalt, content), ownSalt, content)).toBe(true)))
+    fc.assert(
+      fc.property(salt, json, (ownSalt, content) => void expect(verifyCommitment(commit(ownSalt, content), ownSalt, content)).toBe(true)),
+    )
   })
 
   it('does not open with another salt', () => {

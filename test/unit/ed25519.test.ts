@@ -3,7 +3,15 @@ import { Point, verify } from '@noble/ed25519'
 import { sha512 } from '@noble/hashes/sha2.js'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ed25519PublicKey, ed25519Sign, ed25519Verify, keyFromHex, keyToHex, signatureFromBase64, signatureToBase64 } from '../../shared/crypto/ed25519.ts'
+import {
+  ed25519PublicKey,
+  ed25519Sign,
+  ed25519Verify,
+  keyFromHex,
+  keyToHex,
+  signatureFromBase64,
+  signatureToBase64,
+} from '../../shared/crypto/ed25519.ts'
 
 /** RFC 8032 section 7.1, tests 1 to 3: secret key, public key, message, signature. */
 const SAMPLES: [string, string, string, string][] = [
@@ -37,7 +45,11 @@ function opensslVerify(signature: Uint8Array, message: Uint8Array, publicKey: Ui
 }
 
 function opensslSign(message: Uint8Array, secretKey: Uint8Array): Buffer {
-  return crypto.sign(null, message, crypto.createPrivateKey({ key: Buffer.concat([PKCS8_HEADER, secretKey]), format: 'der', type: 'pkcs8' }))
+  return crypto.sign(
+    null,
+    message,
+    crypto.createPrivateKey({ key: Buffer.concat([PKCS8_HEADER, secretKey]), format: 'der', type: 'pkcs8' }),
+  )
 }
 
 const bytes = (hex: string) => new Uint8Array(Buffer.from(hex, 'hex'))
@@ -49,7 +61,11 @@ const secretKeys = fc.uint8Array({ minLength: 32, maxLength: 32 })
 const ORDER_8 = Point.fromHex('c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a')
 
 /** A signature that the key's holder makes on purpose so that R, or the key, has a part of small order. */
-function craftSignature(message: Uint8Array, scalar: bigint, parts: { inR: boolean; inKey: boolean }): { signature: Uint8Array; publicKey: Uint8Array } {
+function craftSignature(
+  message: Uint8Array,
+  scalar: bigint,
+  parts: { inR: boolean; inKey: boolean },
+): { signature: Uint8Array; publicKey: Uint8Array } {
   const nonce = 987_654_321n
   const plainR = Point.BASE.multiply(nonce)
   const plainKey = Point.BASE.multiply(scalar)
@@ -66,7 +82,7 @@ describe('Ed25519', () => {
     expect(ed25519Verify(bytes(signatureHex), bytes(messageHex), bytes(publicHex))).toBe(true)
   })
 
-  it('makes the same signatures as OpenSSL, and each takes the other\'s', () => {
+  it("makes the same signatures as OpenSSL, and each takes the other's", () => {
     fc.assert(
       fc.property(secretKeys, fc.uint8Array({ maxLength: 300 }), (secretKey, message) => {
         const signature = ed25519Sign(message, secretKey)
@@ -141,16 +157,30 @@ describe('Ed25519', () => {
 describe('keys in hex and signatures in base64', () => {
   it('come back as they were', () => {
     fc.assert(fc.property(secretKeys, (key) => void expect(keyFromHex(keyToHex(key))).toEqual(key)))
-    fc.assert(fc.property(fc.uint8Array({ minLength: 64, maxLength: 64 }), (signature) => void expect(signatureFromBase64(signatureToBase64(signature))).toEqual(signature)))
+    fc.assert(
+      fc.property(
+        fc.uint8Array({ minLength: 64, maxLength: 64 }),
+        (signature) => void expect(signatureFromBase64(signatureToBase64(signature))).toEqual(signature),
+      ),
+    )
   })
 
   it('are taken in one form only', () => {
     const base64 = signatureToBase64(new Uint8Array(64).fill(0xfb))
-    for (const other of [base64.slice(0, -2), base64.replaceAll('+', '-'), ` ${base64}`, `${base64}\n`, base64.slice(0, 85) + 'x==', '', null as unknown as string]) {
+    for (const other of [
+      base64.slice(0, -2),
+      base64.replaceAll('+', '-'),
+      ` ${base64}`,
+      `${base64}\n`,
+      base64.slice(0, 85) + 'x==',
+      '',
+      null as unknown as string,
+    ]) {
       expect(() => signatureFromBase64(other)).toThrow(TypeError)
     }
     const hex = keyToHex(new Uint8Array(32).fill(0xab))
-    for (const other of [hex.toUpperCase(), hex.slice(1), `${hex}00`, `0x${hex.slice(2)}`, '', null as unknown as string]) expect(() => keyFromHex(other)).toThrow(TypeError)
+    for (const other of [hex.toUpperCase(), hex.slice(1), `${hex}00`, `0x${hex.slice(2)}`, '', null as unknown as string])
+      expect(() => keyFromHex(other)).toThrow(TypeError)
   })
 
   it('never repeat a key in an error', () => {

@@ -1,33 +1,36 @@
-import { describe, expect, it } from 'vitest';
-import { buildTree, hashLeaves, treeTiles, type Tile } from '../../shared/crypto/merkle.ts';
-import { createEntryTree } from '../../shared/ledger/entry-tree.ts';
+import { describe, expect, it } from 'vitest'
+import { buildTree, hashLeaves, treeTiles, type Tile } from '../../shared/crypto/merkle.ts'
+import { createEntryTree } from '../../shared/ledger/entry-tree.ts'
 
-const entries = Array.from({ length: 70_000 }, (_, index) => ({ id: index + 1 }));
-const leaves = hashLeaves(entries);
+const entries = Array.from({ length: 70_000 }, (_, index) => ({ id: index + 1 }))
+const leaves = hashLeaves(entries)
 
 const describeTiles = (tiles: readonly Tile[]) =>
-  tiles.map(({ level, index, hashes }) => `${level}/${index}:${hashes.toString('hex')}`).sort();
+  tiles.map(({ level, index, hashes }) => `${level}/${index}:${hashes.toString('hex')}`).sort()
 
 function grow(count: number, pageSize: number) {
-  const tree = createEntryTree();
-  const tiles: Tile[] = [];
-  for (let start = 0; start < count; start += pageSize) tiles.push(...tree.add(entries.slice(start, Math.min(start + pageSize, count))));
-  const end = tree.finish();
-  return { tiles: [...tiles, ...end.tiles], root: end.root, count: tree.count };
+  const tree = createEntryTree()
+  const tiles: Tile[] = []
+  for (let start = 0; start < count; start += pageSize) tiles.push(...tree.add(entries.slice(start, Math.min(start + pageSize, count))))
+  const end = tree.finish()
+  return { tiles: [...tiles, ...end.tiles], root: end.root, count: tree.count }
 }
 
 describe('a tree that grows with its entries', () => {
-  it.each([1, 2, 3, 255, 256, 257, 511, 512, 513, 65_535, 65_536, 65_537, 70_000])('over %i entries has the tiles and the root of the whole tree', (count) => {
-    const levels = buildTree(leaves, count);
-    for (const pageSize of [97, 5_000]) {
-      const grown = grow(count, pageSize);
-      expect(grown.count).toBe(count);
-      expect(grown.root).toBe(levels.at(-1)?.toString('hex'));
-      expect(describeTiles(grown.tiles)).toEqual(describeTiles([...treeTiles(levels)]));
-    }
-  });
+  it.each([1, 2, 3, 255, 256, 257, 511, 512, 513, 65_535, 65_536, 65_537, 70_000])(
+    'over %i entries has the tiles and the root of the whole tree',
+    (count) => {
+      const levels = buildTree(leaves, count)
+      for (const pageSize of [97, 5_000]) {
+        const grown = grow(count, pageSize)
+        expect(grown.count).toBe(count)
+        expect(grown.root).toBe(levels.at(-1)?.toString('hex'))
+        expect(describeTiles(grown.tiles)).toEqual(describeTiles([...treeTiles(levels)]))
+      }
+    },
+  )
 
   it('is refused without an entry', () => {
-    expect(() => createEntryTree().finish()).toThrow('a tree needs an entry');
-  });
-});
+    expect(() => createEntryTree().finish()).toThrow('a tree needs an entry')
+  })
+})

@@ -1,5 +1,5 @@
-import { describe, expect, it } from 'vitest';
-import { ERRORS, isWorthRetrying, Refusal, statusOf, type ErrorCode } from '../../shared/errors.ts';
+import { describe, expect, it } from 'vitest'
+import { ERRORS, isWorthRetrying, Refusal, statusOf, type ErrorCode } from '../../shared/errors.ts'
 
 /** The table of the wire format, status by status. */
 const BY_STATUS: Record<number, string> = {
@@ -16,31 +16,38 @@ const BY_STATUS: Record<number, string> = {
   422: 'wrong_answer insufficient_work',
   500: 'internal',
   503: 'currency_not_configured rate_unavailable unavailable',
-};
-const codes = Object.keys(ERRORS) as ErrorCode[];
+}
+const codes = Object.keys(ERRORS) as ErrorCode[]
 
 describe('the table of errors', () => {
   it('has the codes and the statuses of the wire format, no more and no fewer', () => {
-    const byStatus: Record<number, string[]> = {};
-    for (const code of codes) (byStatus[statusOf(code)] ??= []).push(code);
+    const byStatus: Record<number, string[]> = {}
+    for (const code of codes) (byStatus[statusOf(code)] ??= []).push(code)
     expect(Object.fromEntries(Object.entries(byStatus).map(([status, list]) => [status, list.sort()]))).toEqual(
       Object.fromEntries(Object.entries(BY_STATUS).map(([status, list]) => [status, list.split(' ').sort()])),
-    );
-  });
+    )
+  })
 
   it('tries a job again after a defect or an outage and never after a refusal of its content', () => {
-    expect(codes.filter(isWorthRetrying).map(statusOf).sort()).toEqual([500, 503, 503, 503]);
-    expect(codes.filter((code) => !isWorthRetrying(code)).every((code) => statusOf(code) < 500)).toBe(true);
-  });
+    expect(codes.filter(isWorthRetrying).map(statusOf).sort()).toEqual([500, 503, 503, 503])
+    expect(codes.filter((code) => !isWorthRetrying(code)).every((code) => statusOf(code) < 500)).toBe(true)
+  })
 
   it('gives each code a meaning that is a sentence', () => {
-    for (const code of codes) expect(ERRORS[code].meaning).toMatch(/^[A-Z`].{10,}\.$/);
-  });
+    for (const code of codes) expect(ERRORS[code].meaning).toMatch(/^[A-Z`].{10,}\.$/)
+  })
 
   it('carries code, sentence, field, patience and cause in a refusal', () => {
-    const cause = new Error('away');
-    const refusal = new Refusal('unavailable', 'The service cannot answer now.', { field: 'to', retryAfterSeconds: 2, cause });
-    expect(refusal).toMatchObject({ name: 'Refusal', code: 'unavailable', message: 'The service cannot answer now.', field: 'to', retryAfterSeconds: 2, cause });
-    expect('cause' in new Refusal('banned', 'x')).toBe(false);
-  });
-});
+    const cause = new Error('away')
+    const refusal = new Refusal('unavailable', 'The service cannot answer now.', { field: 'to', retryAfterSeconds: 2, cause })
+    expect(refusal).toMatchObject({
+      name: 'Refusal',
+      code: 'unavailable',
+      message: 'The service cannot answer now.',
+      field: 'to',
+      retryAfterSeconds: 2,
+      cause,
+    })
+    expect('cause' in new Refusal('banned', 'x')).toBe(false)
+  })
+})

@@ -70,7 +70,9 @@ describe('the tree', () => {
 
   it('hashes an entry after the byte 00, in canonical form', () => {
     const entry = { kind: 'post', id: 7, at: 1, data: { b: 1, a: '\u20ac' } }
-    const expected = sha256(Buffer.from('00', 'hex'), Buffer.from('{"at":1,"data":{"a":"\u20ac","b":1},"id":7,"kind":"post"}')).toString('hex')
+    const expected = sha256(Buffer.from('00', 'hex'), Buffer.from('{"at":1,"data":{"a":"\u20ac","b":1},"id":7,"kind":"post"}')).toString(
+      'hex',
+    )
     expect(leafHash(entry)).toBe(expected)
     expect(hashLeaves([entry, entry]).toString('hex')).toBe(expected + expected)
   })
@@ -109,7 +111,11 @@ describe('the tree', () => {
 
 describe('tiles', () => {
   /** Counts around the powers of the tile's width, where a tile begins or a tile level is added, and some between. */
-  const counts = fc.oneof(fc.integer({ min: 1, max: 3 * TILE_WIDTH }), fc.integer({ min: 60_000, max: 70_000 }), fc.constantFrom(1, 255, 256, 257, 512, 65_535, 65_536, 65_537, 65_793, 131_073))
+  const counts = fc.oneof(
+    fc.integer({ min: 1, max: 3 * TILE_WIDTH }),
+    fc.integer({ min: 60_000, max: 70_000 }),
+    fc.constantFrom(1, 255, 256, 257, 512, 65_535, 65_536, 65_537, 65_793, 131_073),
+  )
 
   it('give the same path as the whole tree, from the tiles that are asked for alone', () => {
     fc.assert(
@@ -118,7 +124,9 @@ describe('tiles', () => {
         const tiles = new Map([...treeTiles(levels)].map((tile) => [`${tile.level}/${tile.index}`, tile.hashes]))
         for (const index of new Set([Math.floor(place * count), 0, count - 1, Math.floor((count - 1) / TILE_WIDTH) * TILE_WIDTH])) {
           const needed = new Set(tilesForProof(count, index).map(({ level, index: tile }) => `${level}/${tile}`))
-          const path = inclusionPathFromTiles(count, index, ({ level, index: tile }) => (needed.has(`${level}/${tile}`) ? tiles.get(`${level}/${tile}`) : undefined))
+          const path = inclusionPathFromTiles(count, index, ({ level, index: tile }) =>
+            needed.has(`${level}/${tile}`) ? tiles.get(`${level}/${tile}`) : undefined,
+          )
           expect(path).toEqual(inclusionPath(levels, index))
         }
       }),
@@ -161,7 +169,13 @@ describe('a proof of inclusion', () => {
   function proofOf(count: number, index: number) {
     const levels = buildTree(numberedLeaves(count))
     const root = (levels.at(-1) as Buffer).toString('hex')
-    return { leaf: (levels[0] as Buffer).toString('hex', index * 32, index * 32 + 32), path: inclusionPath(levels, index), root, index, count }
+    return {
+      leaf: (levels[0] as Buffer).toString('hex', index * 32, index * 32 + 32),
+      path: inclusionPath(levels, index),
+      root,
+      index,
+      count,
+    }
   }
 
   it('holds for every leaf of every tree', () => {
@@ -195,7 +209,11 @@ describe('a proof of inclusion', () => {
     fc.assert(
       fc.property(tree, fc.constantFrom('left' as const, 'right' as const), ([count, index], side) => {
         const proof = proofOf(count, index)
-        for (const path of [[...proof.path, { hash: proof.leaf, side }], [{ hash: proof.leaf, side }, ...proof.path], ...(proof.path.length > 0 ? [proof.path.slice(1)] : [])]) {
+        for (const path of [
+          [...proof.path, { hash: proof.leaf, side }],
+          [{ hash: proof.leaf, side }, ...proof.path],
+          ...(proof.path.length > 0 ? [proof.path.slice(1)] : []),
+        ]) {
           expect(verifyInclusion({ ...proof, path, root: foldPath(proof.leaf, path) })).toMatchObject({ reason: 'path_shape' })
         }
       }),
@@ -223,7 +241,13 @@ describe('a proof of inclusion', () => {
   const vectors = ['valid', 'invalid'].flatMap((folder) =>
     readdirSync(`${VECTORS_DIR}/${folder}`)
       .filter((name) => name.startsWith('proof-'))
-      .map((name) => ({ name, ...(JSON.parse(readFileSync(`${VECTORS_DIR}/${folder}/${name}`, 'utf8')) as ReturnType<typeof proofOf> & { entry?: object; reason?: string }) })),
+      .map((name) => ({
+        name,
+        ...(JSON.parse(readFileSync(`${VECTORS_DIR}/${folder}/${name}`, 'utf8')) as ReturnType<typeof proofOf> & {
+          entry?: object
+          reason?: string
+        }),
+      })),
   )
 
   it.each(vectors)('$name gives its verdict', ({ entry, reason, ...proof }) => {

@@ -6,9 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { canRunSimd, createSearch, createSimdSearch, searchBlockPlainly } from '../../client/miner/block-search.ts'
 import { mineShares, solveWork, type MiningProgress } from '../../client/miner/miner.ts'
 import { advancePosition, assertPosition, drawPosition } from '../../client/miner/position.ts'
-import {
-  assembleModule, encodeSigned, encodeUnsigned, getLocal, i32,
-} from '../../client/miner/wasm-module.ts'
+import { assembleModule, encodeSigned, encodeUnsigned, getLocal, i32 } from '../../client/miner/wasm-module.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
 
 const BLOCK_NONCES = 65_536
@@ -83,7 +81,11 @@ describe('mineShares', () => {
     const prefix = randomPrefix()
     const handed: string[] = []
     const shares = await mineShares({
-      prefix, difficultyBits: 16, count: 40, threads: 2, onShare: (nonce) => handed.push(nonce),
+      prefix,
+      difficultyBits: 16,
+      count: 40,
+      threads: 2,
+      onShare: (nonce) => handed.push(nonce),
     })
     expect(shares).toHaveLength(40)
     expect(new Set(shares).size).toBe(40)
@@ -96,7 +98,11 @@ describe('mineShares', () => {
     const prefix = randomPrefix()
     let former: MiningProgress | undefined
     const first = await mineShares({
-      prefix, difficultyBits: 10, count: 600, threads: 2, onProgress: (progress) => (former = progress),
+      prefix,
+      difficultyBits: 10,
+      count: 600,
+      threads: 2,
+      onProgress: (progress) => (former = progress),
     })
     const positions = former?.positions ?? []
     expect(positions).toHaveLength(2)
@@ -111,7 +117,12 @@ describe('mineShares', () => {
   test('reports the hashes, the rate, the shares, the time left and where each thread is', async () => {
     const reports: MiningProgress[] = []
     await mineShares({
-      prefix: PREFIX, difficultyBits: 16, count: 20, threads: 1, progressMs: 0, onProgress: (report) => reports.push(report),
+      prefix: PREFIX,
+      difficultyBits: 16,
+      count: 20,
+      threads: 1,
+      progressMs: 0,
+      onProgress: (report) => reports.push(report),
     })
     const last = reports.at(-1)
     expect(last?.sharesFound).toBe(20)

@@ -14,8 +14,7 @@ function readVectors(kind: 'valid' | 'invalid'): { name: string; vector: Vector 
 }
 
 const sha256Hex = (text: string): string => createHash('sha256').update(text).digest('hex')
-const countBitsSlowly = (digestHex: string): number =>
-  BigInt(`0x${digestHex}`).toString(2).padStart(256, '0').replace(/1.*/, '').length
+const countBitsSlowly = (digestHex: string): number => BigInt(`0x${digestHex}`).toString(2).padStart(256, '0').replace(/1.*/, '').length
 
 const PREFIX = '00112233445566778899aabbccddeeff'
 
@@ -94,9 +93,7 @@ describe('isShare and findShares', () => {
     const shares = findShares(PREFIX, mixed, 5)
     expect(shares.length).toBeGreaterThan(100)
     expect(shares).toEqual(mixed.filter((nonce) => isShare(PREFIX, nonce, 5)))
-    expect(shares).toEqual(
-      mixed.filter((nonce) => /^[0-9a-z]{1,20}$/.test(nonce) && countBitsSlowly(sha256Hex(`${PREFIX}:${nonce}`)) >= 5),
-    )
+    expect(shares).toEqual(mixed.filter((nonce) => /^[0-9a-z]{1,20}$/.test(nonce) && countBitsSlowly(sha256Hex(`${PREFIX}:${nonce}`)) >= 5))
   })
 
   test('throw on a malformed prefix', () => {

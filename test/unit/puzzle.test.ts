@@ -6,7 +6,13 @@ import { solvePuzzle } from '../../client/puzzle-solver.ts'
 import { seedNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 import { WORDS } from '../../shared/crypto/puzzle/word-list.ts'
 import {
-  isRightAnswer, makePuzzle, makePuzzleOfKind, PUZZLE_KINDS, PUZZLE_VERSION, type Puzzle, type PuzzleKind,
+  isRightAnswer,
+  makePuzzle,
+  makePuzzleOfKind,
+  PUZZLE_KINDS,
+  PUZZLE_VERSION,
+  type Puzzle,
+  type PuzzleKind,
 } from '../../shared/crypto/puzzle.ts'
 
 const SEEDS_PER_KIND = process.env['FAULTS'] === '1' ? 100_000 : 2_000
@@ -31,9 +37,7 @@ function seedFor(label: string, index: number): Uint8Array {
 }
 
 type VectorFile = { version: number; cases: (Puzzle & { seed: string })[] }
-const vectors = JSON.parse(
-  readFileSync(new URL('../vectors/valid/puzzle-v1.json', import.meta.url), 'utf8'),
-) as VectorFile
+const vectors = JSON.parse(readFileSync(new URL('../vectors/valid/puzzle-v1.json', import.meta.url), 'utf8')) as VectorFile
 
 describe('a puzzle', () => {
   it('is the one on file for each seed of the vectors, so the generator can not drift without a new version', () => {
@@ -72,27 +76,23 @@ describe('a puzzle', () => {
 })
 
 describe.each(PUZZLE_KINDS)('puzzles of kind %s', (kind) => {
-  it(
-    `are solved from their text, have one answer of the stated form, and differ from seed to seed (${SEEDS_PER_KIND} seeds)`,
-    () => {
-      const questions = new Set<string>()
-      const timesAnswered = new Map<string, number>()
-      for (let i = 0; i < SEEDS_PER_KIND; i++) {
-        const { answer, ...shown } = makePuzzleOfKind(kind, seedFor(kind, i))
-        const solved = solvePuzzle(shown)
-        // Plain comparisons first: an expectation object each time would cost more than the puzzle.
-        if (solved !== answer) expect(solved, shown.question).toBe(answer)
-        if (!ANSWER_FORMS[kind].test(answer)) expect(answer, shown.question).toMatch(ANSWER_FORMS[kind])
-        if (!/^[\x20-\x7e]{20,700}$/.test(shown.question)) expect(shown.question).toBe('20 to 700 printable ASCII characters')
-        questions.add(shown.question)
-        timesAnswered.set(answer, (timesAnswered.get(answer) ?? 0) + 1)
-      }
-      expect(questions.size).toBeGreaterThanOrEqual(SEEDS_PER_KIND * 0.999)
-      expect(timesAnswered.size).toBeGreaterThan(1_000)
-      expect(Math.max(...timesAnswered.values())).toBeLessThanOrEqual(SEEDS_PER_KIND * 0.005)
-    },
-    600_000,
-  )
+  it(`are solved from their text, have one answer of the stated form, and differ from seed to seed (${SEEDS_PER_KIND} seeds)`, () => {
+    const questions = new Set<string>()
+    const timesAnswered = new Map<string, number>()
+    for (let i = 0; i < SEEDS_PER_KIND; i++) {
+      const { answer, ...shown } = makePuzzleOfKind(kind, seedFor(kind, i))
+      const solved = solvePuzzle(shown)
+      // Plain comparisons first: an expectation object each time would cost more than the puzzle.
+      if (solved !== answer) expect(solved, shown.question).toBe(answer)
+      if (!ANSWER_FORMS[kind].test(answer)) expect(answer, shown.question).toMatch(ANSWER_FORMS[kind])
+      if (!/^[\x20-\x7e]{20,700}$/.test(shown.question)) expect(shown.question).toBe('20 to 700 printable ASCII characters')
+      questions.add(shown.question)
+      timesAnswered.set(answer, (timesAnswered.get(answer) ?? 0) + 1)
+    }
+    expect(questions.size).toBeGreaterThanOrEqual(SEEDS_PER_KIND * 0.999)
+    expect(timesAnswered.size).toBeGreaterThan(1_000)
+    expect(Math.max(...timesAnswered.values())).toBeLessThanOrEqual(SEEDS_PER_KIND * 0.005)
+  }, 600_000)
 
   it('show an example answer that has the stated form without being an answer', () => {
     const { answer_format: answerFormat, answer } = makePuzzleOfKind(kind, seedFor(kind, 0))
@@ -104,7 +104,11 @@ describe.each(PUZZLE_KINDS)('puzzles of kind %s', (kind) => {
 describe('the solver', () => {
   it.each([
     ['arithmetic', 'What is seventeen plus four times nine minus two? Multiplication comes before addition.', '51'],
-    ['arithmetic', 'Start with nine hundred, then subtract one hundred one, then multiply by twenty-two, then add forty. What is it?', '17618'],
+    [
+      'arithmetic',
+      'Start with nine hundred, then subtract one hundred one, then multiply by twenty-two, then add forty. What is it?',
+      '17618',
+    ],
     ['days-between', 'How many days after 2000-02-28 is 2000-03-01?', '2'],
     ['days-between', 'How many days after 28 February 1900 is 1 March 1900?', '1'],
     ['date-after', 'Which date is 1 days after 1999-12-31, and which day of the week is it?', '2000-01-01 saturday'],

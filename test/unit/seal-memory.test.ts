@@ -1,16 +1,20 @@
-import fs from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { nextSealAt } from '../../shared/ledger/seal.ts';
-import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts';
-import { findMemoryConflict, NO_PAYLOAD_HASH, openSealMemory, type Remembered, type SealHead } from '../../shared/ledger/seal-memory.ts';
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { nextSealAt } from '../../shared/ledger/seal.ts'
+import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
+import { findMemoryConflict, NO_PAYLOAD_HASH, openSealMemory, type Remembered, type SealHead } from '../../shared/ledger/seal-memory.ts'
 
-const KEY = 'aa'.repeat(32);
-const OTHER_KEY = 'bb'.repeat(32);
-const hashOf = (seq: number, branch = 1) => String(seq).padStart(32, '0') + String(branch).padStart(32, '0');
-const head = (seq: number, branch = 1): SealHead => ({ seq, payloadHash: hashOf(seq, branch) });
-const remember = (seq: number, branch = 1, pubkey = KEY): Remembered => ({ seq, payload_hash: seq === 0 ? NO_PAYLOAD_HASH : hashOf(seq, branch), pubkey });
+const KEY = 'aa'.repeat(32)
+const OTHER_KEY = 'bb'.repeat(32)
+const hashOf = (seq: number, branch = 1) => String(seq).padStart(32, '0') + String(branch).padStart(32, '0')
+const head = (seq: number, branch = 1): SealHead => ({ seq, payloadHash: hashOf(seq, branch) })
+const remember = (seq: number, branch = 1, pubkey = KEY): Remembered => ({
+  seq,
+  payload_hash: seq === 0 ? NO_PAYLOAD_HASH : hashOf(seq, branch),
+  pubkey,
+})
 
 describe('the seal memory lets a seal be signed', () => {
   it.each([
@@ -19,9 +23,9 @@ describe('the seal memory lets a seal be signed', () => {
     ['the one whose signature was made and not stored', remember(5), head(4), head(5)],
     ['the first after a chain without signatures was adopted', remember(0), undefined, head(1)],
   ])('%s', (_, remembered, last, next) => {
-    expect(findMemoryConflict(remembered, last, next, KEY)).toBeUndefined();
-  });
-});
+    expect(findMemoryConflict(remembered, last, next, KEY)).toBeUndefined()
+  })
+})
 
 describe('the seal memory refuses', () => {
   it.each([
@@ -34,58 +38,58 @@ describe('the seal memory refuses', () => {
     ['a memory of nothing beside signed seals', remember(0), head(1), head(2), 'the memory is an older one'],
     ['another key', remember(4, 1, OTHER_KEY), head(4), head(5), `the seal memory belongs to the key ${OTHER_KEY}`],
   ])('%s', (_, remembered, last, next, reason) => {
-    expect(findMemoryConflict(remembered, last, next, KEY)).toContain(reason);
-  });
-});
+    expect(findMemoryConflict(remembered, last, next, KEY)).toContain(reason)
+  })
+})
 
 describe('the files beside the key', () => {
-  let folder: string;
+  let folder: string
   beforeEach(() => {
-    folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-memory-'));
-  });
-  afterEach(() => fs.rmSync(folder, { recursive: true, force: true }));
+    folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-memory-'))
+  })
+  afterEach(() => fs.rmSync(folder, { recursive: true, force: true }))
 
   it('hold what was written, for one holder at a time', async () => {
-    const file = path.join(folder, 'memory');
-    const memory = openSealMemory(file);
-    expect(memory?.read()).toBeUndefined();
-    await memory?.write(remember(1));
-    await memory?.write(remember(2));
-    expect(memory?.read()).toEqual(remember(2));
-    expect(openSealMemory(file)).toBeUndefined();
-    memory?.close();
-    const again = openSealMemory(file);
-    expect(again?.read()).toEqual(remember(2));
-    expect(fs.statSync(file).mode & 0o777).toBe(0o600);
-    fs.writeFileSync(file, '{"seq":2}');
-    expect(() => again?.read()).toThrow('does not hold what was written there');
-    again?.close();
-  });
+    const file = path.join(folder, 'memory')
+    const memory = openSealMemory(file)
+    expect(memory?.read()).toBeUndefined()
+    await memory?.write(remember(1))
+    await memory?.write(remember(2))
+    expect(memory?.read()).toEqual(remember(2))
+    expect(openSealMemory(file)).toBeUndefined()
+    memory?.close()
+    const again = openSealMemory(file)
+    expect(again?.read()).toEqual(remember(2))
+    expect(fs.statSync(file).mode & 0o777).toBe(0o600)
+    fs.writeFileSync(file, '{"seq":2}')
+    expect(() => again?.read()).toThrow('does not hold what was written there')
+    again?.close()
+  })
 
   it('make a key once, for its owner alone', () => {
-    const file = path.join(folder, 'key');
-    expect(readSealKey(file)).toBeUndefined();
-    ensureSealKey(file);
-    const key = readSealKey(file);
-    expect(key).toHaveLength(32);
-    ensureSealKey(file);
-    expect(readSealKey(file)).toEqual(key);
-    expect(fs.readdirSync(folder)).toEqual(['key']);
+    const file = path.join(folder, 'key')
+    expect(readSealKey(file)).toBeUndefined()
+    ensureSealKey(file)
+    const key = readSealKey(file)
+    expect(key).toHaveLength(32)
+    ensureSealKey(file)
+    expect(readSealKey(file)).toEqual(key)
+    expect(fs.readdirSync(folder)).toEqual(['key'])
     for (const mode of [0o640, 0o604, 0o620]) {
-      fs.chmodSync(file, mode);
-      expect(() => readSealKey(file)).toThrow(`mode ${mode.toString(8)}`);
+      fs.chmodSync(file, mode)
+      expect(() => readSealKey(file)).toThrow(`mode ${mode.toString(8)}`)
     }
-    fs.chmodSync(file, 0o400);
-    expect(readSealKey(file)).toEqual(key);
-  });
+    fs.chmodSync(file, 0o400)
+    expect(readSealKey(file)).toEqual(key)
+  })
 
   it('hold no other key than 64 hex characters, and a wrong one is not repeated', () => {
-    const file = path.join(folder, 'key');
-    fs.writeFileSync(file, 'secret words', { mode: 0o600 });
-    expect(() => readSealKey(file)).toThrow(/does not hold a key: expected 64 lower-case hex characters/);
-    expect(() => readSealKey(file)).not.toThrow(/secret words/);
-  });
-});
+    const file = path.join(folder, 'key')
+    fs.writeFileSync(file, 'secret words', { mode: 0o600 })
+    expect(() => readSealKey(file)).toThrow(/does not hold a key: expected 64 lower-case hex characters/)
+    expect(() => readSealKey(file)).not.toThrow(/secret words/)
+  })
+})
 
 describe('the next seal is due', () => {
   it.each([
@@ -96,6 +100,6 @@ describe('the next seal is due', () => {
     ['an interval after the first waiting entry, where the clock was set back behind the last seal', 5_000, 1_100, 1_200, 1_700],
     ['now, where it was set back behind the entry too', 5_000, 4_000, 1_200, 1_200],
   ])('%s', (_, lastAt, waitingAt, now, due) => {
-    expect(nextSealAt(lastAt, waitingAt, 600, now)).toBe(due);
-  });
-});
+    expect(nextSealAt(lastAt, waitingAt, 600, now)).toBe(due)
+  })
+})

@@ -1,7 +1,15 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { sealPayload, sealPayloadHash, signSeal, verifySealFollows, verifySealSignature, type Seal, type SealFields } from '../../shared/crypto/seal-payload.ts'
+import {
+  sealPayload,
+  sealPayloadHash,
+  signSeal,
+  verifySealFollows,
+  verifySealSignature,
+  type Seal,
+  type SealFields,
+} from '../../shared/crypto/seal-payload.ts'
 import { buildChain, SEAL_KEY } from '../support/ledger-chain.ts'
 import { VECTORS_DIR } from '../support/generate-vectors.ts'
 
@@ -9,7 +17,17 @@ const FIELDS: SealFields = { seq: 2, at: 1_790_000_600, count: 3, root: 'ab'.rep
 const PAYLOAD = `{"at":1790000600,"count":3,"from_id":4,"prev_root":"${'cd'.repeat(32)}","root":"${'ab'.repeat(32)}","seq":2,"to_id":6}`
 
 /** The reasons that can be told from the seals alone, without the ledger, a pin or a memory. */
-const REASONS_OF_SEALS = ['malformed_seal', 'seq_gap', 'range_gap', 'wrong_count', 'wrong_prev_root', 'at_goes_back', 'signed_before_made', 'weak_key', 'bad_signature']
+const REASONS_OF_SEALS = [
+  'malformed_seal',
+  'seq_gap',
+  'range_gap',
+  'wrong_count',
+  'wrong_prev_root',
+  'at_goes_back',
+  'signed_before_made',
+  'weak_key',
+  'bad_signature',
+]
 
 function firstFault(seals: readonly Seal[]): string | null {
   let previous: Seal | null = null
@@ -48,11 +66,20 @@ describe('a seal', () => {
   it('verifies as it was signed and in no other way', () => {
     const signed = { ...FIELDS, ...signSeal(FIELDS, SEAL_KEY, FIELDS.at) }
     expect(verifySealSignature(signed)).toEqual({ ok: true })
-    const changes: Partial<SealFields>[] = [{ seq: 3 }, { at: FIELDS.at - 1 }, { count: 4 }, { root: 'ee'.repeat(32) }, { prev_root: null }, { from_id: 5 }, { to_id: 7 }]
-    for (const change of changes) expect(verifySealSignature({ ...signed, ...change })).toMatchObject({ ok: false, reason: 'bad_signature' })
+    const changes: Partial<SealFields>[] = [
+      { seq: 3 },
+      { at: FIELDS.at - 1 },
+      { count: 4 },
+      { root: 'ee'.repeat(32) },
+      { prev_root: null },
+      { from_id: 5 },
+      { to_id: 7 },
+    ]
+    for (const change of changes)
+      expect(verifySealSignature({ ...signed, ...change })).toMatchObject({ ok: false, reason: 'bad_signature' })
   })
 
-  it('can\'t be signed before it was made', () => {
+  it("can't be signed before it was made", () => {
     expect(() => signSeal(FIELDS, SEAL_KEY, FIELDS.at - 1)).toThrow('"signedAt" expected a whole number')
   })
 
@@ -63,10 +90,15 @@ describe('a seal', () => {
   const vectors = ['valid', 'invalid'].flatMap((folder) =>
     readdirSync(`${VECTORS_DIR}/${folder}`)
       .filter((name) => name.startsWith('seal-'))
-      .map((name) => ({ name, ...(JSON.parse(readFileSync(`${VECTORS_DIR}/${folder}/${name}`, 'utf8')) as { seals: Seal[]; reason?: string }) })),
+      .map((name) => ({
+        name,
+        ...(JSON.parse(readFileSync(`${VECTORS_DIR}/${folder}/${name}`, 'utf8')) as { seals: Seal[]; reason?: string }),
+      })),
   )
   // Two of them are told by fields that only the reader of a whole seal looks at: `signed` beside the signature.
-  const told = vectors.filter(({ name, reason }) => (reason === undefined || REASONS_OF_SEALS.includes(reason)) && name !== 'seal-signature-disowned.json')
+  const told = vectors.filter(
+    ({ name, reason }) => (reason === undefined || REASONS_OF_SEALS.includes(reason)) && name !== 'seal-signature-disowned.json',
+  )
 
   it.each(told)('$name gives its verdict', ({ seals, reason }) => {
     expect(firstFault(seals)).toBe(reason ?? null)

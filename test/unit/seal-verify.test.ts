@@ -10,8 +10,13 @@ describe('the vectors of the ledger', () => {
   it.each(['valid', 'invalid'] as const)('that are %s lie there as they are generated', (kind) => {
     const files = readdirSync(`${VECTORS_DIR}/${kind}`).filter((name) => VECTOR_NAME.test(name))
     const vectors = generateVectors()[kind]
-    expect(files.sort()).toEqual(Object.keys(vectors).map((name) => `${name}.json`).sort())
-    for (const [name, vector] of Object.entries(vectors)) expect(readFileSync(`${VECTORS_DIR}/${kind}/${name}.json`, 'utf8')).toBe(vectorText(vector))
+    expect(files.sort()).toEqual(
+      Object.keys(vectors)
+        .map((name) => `${name}.json`)
+        .sort(),
+    )
+    for (const [name, vector] of Object.entries(vectors))
+      expect(readFileSync(`${VECTORS_DIR}/${kind}/${name}.json`, 'utf8')).toBe(vectorText(vector))
   })
 
   it('name a reason where they are invalid, and none where they are valid', () => {
@@ -24,7 +29,10 @@ describe('the vectors of the ledger', () => {
 describe('the words of the verifiers', () => {
   it('are listed in the README, each with an invalid vector', () => {
     const readme = readFileSync(new URL('../../client/python/README.md', import.meta.url), 'utf8')
-    const rows = readme.slice(readme.indexOf('## Words'), readme.indexOf('## Vectors')).split('\n').filter((row) => row.startsWith('| `'))
+    const rows = readme
+      .slice(readme.indexOf('## Words'), readme.indexOf('## Vectors'))
+      .split('\n')
+      .filter((row) => row.startsWith('| `'))
     const listed = rows.flatMap((row) => [...(row.split('|')[1] as string).matchAll(/`([a-z_]+)`/g)].map(([, word]) => word as string))
     const met = new Set(Object.values(generateVectors().invalid).map(({ reason }) => reason))
     expect(listed.sort()).toEqual([...met].sort())

@@ -1,27 +1,40 @@
-import {
-  createCipheriv, createHmac, createPrivateKey, createPublicKey, diffieHellman, hkdfSync, randomBytes,
-} from 'node:crypto'
+import { createCipheriv, createHmac, createPrivateKey, createPublicKey, diffieHellman, hkdfSync, randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  MAX_PLAINTEXT_BYTES, newDmKeyPair, openBox, sealBox, SealedBoxError, type SealedBoxErrorCode,
-} from '../../client/sealed-box.ts'
+import { MAX_PLAINTEXT_BYTES, newDmKeyPair, openBox, sealBox, SealedBoxError, type SealedBoxErrorCode } from '../../client/sealed-box.ts'
 
 const PREFIX = 'box1.'
 const HEADER_BYTES = 57
 const OVERHEAD_BYTES = HEADER_BYTES + 16
 
 type ValidVector = {
-  sender_id: string; recipient_id: string
-  sender_secret_key: string; sender_public_key: string; recipient_secret_key: string; recipient_public_key: string
-  ephemeral_secret_key: string; nonce_random: string; plaintext: string; padded_bytes: number
-  ephemeral_public_key: string; ephemeral_shared: string; static_shared: string
-  key: string; nonce_key: string; nonce: string; box: string
+  sender_id: string
+  recipient_id: string
+  sender_secret_key: string
+  sender_public_key: string
+  recipient_secret_key: string
+  recipient_public_key: string
+  ephemeral_secret_key: string
+  nonce_random: string
+  plaintext: string
+  padded_bytes: number
+  ephemeral_public_key: string
+  ephemeral_shared: string
+  static_shared: string
+  key: string
+  nonce_key: string
+  nonce: string
+  box: string
 }
 type InvalidVector = {
-  description: string; error: SealedBoxErrorCode
-  sender_id: string; recipient_id: string; recipient_secret_key: string; sender_public_key: string; box: string
+  description: string
+  error: SealedBoxErrorCode
+  sender_id: string
+  recipient_id: string
+  recipient_secret_key: string
+  sender_public_key: string
+  box: string
 }
 
 function readVectors<T>(directory: 'valid' | 'invalid'): { name: string; vector: T }[] {
@@ -79,7 +92,16 @@ function decode(box: string): Buffer {
 }
 
 /** The format written a second time on node:crypto alone, after sealed-box.md; it also makes what sealBox never would. */
-function sealWithNode({ padded, ephemeralSecretKey, nonce, senderSecretKey, senderId, recipientPublicKey, recipientId, version = 1 }: {
+function sealWithNode({
+  padded,
+  ephemeralSecretKey,
+  nonce,
+  senderSecretKey,
+  senderId,
+  recipientPublicKey,
+  recipientId,
+  version = 1,
+}: {
   padded: Uint8Array
   ephemeralSecretKey: string
   nonce: Uint8Array
@@ -100,8 +122,12 @@ function sealWithNode({ padded, ephemeralSecretKey, nonce, senderSecretKey, send
   const ephemeralShared = diffieHellman({ privateKey: toPrivate(ephemeralSecretKey), publicKey: toPublic(recipientPublicKey) })
   const staticShared = diffieHellman({ privateKey: toPrivate(senderSecretKey), publicKey: toPublic(recipientPublicKey) })
   const info = Buffer.concat([
-    Buffer.of(version), ephemeralPublicKey, publicBytes(senderSecretKey), Buffer.from(recipientPublicKey, 'hex'),
-    withLength(senderId), withLength(recipientId),
+    Buffer.of(version),
+    ephemeralPublicKey,
+    publicBytes(senderSecretKey),
+    Buffer.from(recipientPublicKey, 'hex'),
+    withLength(senderId),
+    withLength(recipientId),
   ])
   const salt = 'agent-network sealed box v1'
   const okm = Buffer.from(hkdfSync('sha256', Buffer.concat([ephemeralShared, staticShared]), salt, info, 64))
@@ -111,11 +137,13 @@ function sealWithNode({ padded, ephemeralSecretKey, nonce, senderSecretKey, send
   // HChaCha20 is the ChaCha20 block without its final addition of the initial state, of which only public words are left.
   const block = createCipheriv('chacha20', key, nonce.subarray(0, 16)).update(Buffer.alloc(64))
   const initial = Buffer.concat([Buffer.from('expand 32-byte k'), key, nonce.subarray(0, 16)])
-  const subkey = Buffer.concat([0, 1, 2, 3, 12, 13, 14, 15].map((word) => {
-    const out = Buffer.alloc(4)
-    out.writeUInt32LE((block.readUInt32LE(word * 4) - initial.readUInt32LE(word * 4)) >>> 0)
-    return out
-  }))
+  const subkey = Buffer.concat(
+    [0, 1, 2, 3, 12, 13, 14, 15].map((word) => {
+      const out = Buffer.alloc(4)
+      out.writeUInt32LE((block.readUInt32LE(word * 4) - initial.readUInt32LE(word * 4)) >>> 0)
+      return out
+    }),
+  )
   const header = Buffer.concat([Buffer.of(version), ephemeralPublicKey, nonce])
   const cipher = createCipheriv('chacha20-poly1305', subkey, Buffer.concat([Buffer.alloc(4), nonce.subarray(16)]), { authTagLength: 16 })
   cipher.setAAD(header, { plaintextLength: padded.length })
@@ -163,7 +191,27 @@ describe('a sealed box', () => {
   })
 
   it('shows one of nine lengths, whatever the length of the message', () => {
-    const lengths = [0, 1, 254, 255, 510, 511, 1_022, 1_023, 2_046, 2_047, 4_094, 4_095, 8_190, 8_191, 16_382, 16_383, 32_766, 32_767, MAX_PLAINTEXT_BYTES]
+    const lengths = [
+      0,
+      1,
+      254,
+      255,
+      510,
+      511,
+      1_022,
+      1_023,
+      2_046,
+      2_047,
+      4_094,
+      4_095,
+      8_190,
+      8_191,
+      16_382,
+      16_383,
+      32_766,
+      32_767,
+      MAX_PLAINTEXT_BYTES,
+    ]
     const shown = lengths.map((length) => seal(new Uint8Array(length)).length)
     expect(new Set(shown).size).toBe(9)
     // Both sides of each border: the last length of a class equals the first of it, the next one is longer.
@@ -188,8 +236,14 @@ describe('a sealed box', () => {
     const box = seal('short')
     for (let at = 0; at < box.length; at++) {
       const other = box[at] === 'Q' ? 'R' : 'Q'
-      expect(refusal(() => open(box.slice(0, at) + other + box.slice(at + 1))), `character ${at}`).not.toBe('accepted')
-      expect(refusal(() => open(box.slice(0, at))), `length ${at}`).not.toBe('accepted')
+      expect(
+        refusal(() => open(box.slice(0, at) + other + box.slice(at + 1))),
+        `character ${at}`,
+      ).not.toBe('accepted')
+      expect(
+        refusal(() => open(box.slice(0, at))),
+        `length ${at}`,
+      ).not.toBe('accepted')
     }
   })
 
@@ -205,7 +259,11 @@ describe('a sealed box', () => {
       { senderPublicKey: third.publicKey },
       { senderPublicKey: recipient.publicKey },
     ]
-    for (const changes of cases) expect(refusal(() => open(box, changes)), JSON.stringify(changes)).toBe('cannot_open')
+    for (const changes of cases)
+      expect(
+        refusal(() => open(box, changes)),
+        JSON.stringify(changes),
+      ).toBe('cannot_open')
   })
 
   it('can not be sent back to its sender as if the recipient had written it, nor opened by the sender', () => {
@@ -246,8 +304,14 @@ describe('sealing and opening', () => {
   it('refuse every public key of low order, wherever it stands', () => {
     const bytes = decode(seal('short'))
     for (const point of LOW_ORDER) {
-      expect(refusal(() => seal('x', { recipientPublicKey: point })), point).toBe('bad_key')
-      expect(refusal(() => open(seal('x'), { senderPublicKey: point })), point).toBe('bad_key')
+      expect(
+        refusal(() => seal('x', { recipientPublicKey: point })),
+        point,
+      ).toBe('bad_key')
+      expect(
+        refusal(() => open(seal('x'), { senderPublicKey: point })),
+        point,
+      ).toBe('bad_key')
       for (const topBit of [0, 0x80]) {
         const altered = Buffer.from(bytes)
         altered.set(fromHex(point), 1)
@@ -299,29 +363,32 @@ describe('the format', () => {
     expect(Buffer.from(opened).toString('hex')).toBe(vector.plaintext)
   })
 
-  it.each(validVectors)('gives the same box for $name when built on node:crypto alone, with every step as the vector says', ({ vector }) => {
-    const plaintext = fromHex(vector.plaintext)
-    const padded = Buffer.alloc(vector.padded_bytes)
-    padded.writeUInt16BE(plaintext.length)
-    padded.set(plaintext, 2)
-    const nonceDigest = createHmac('sha256', fromHex(vector.nonce_key)).update(fromHex(vector.nonce_random)).update(padded).digest()
-    expect(nonceDigest.subarray(0, 24).toString('hex')).toBe(vector.nonce)
-    const made = sealWithNode({
-      padded,
-      ephemeralSecretKey: vector.ephemeral_secret_key,
-      nonce: fromHex(vector.nonce),
-      senderSecretKey: vector.sender_secret_key,
-      senderId: vector.sender_id,
-      recipientPublicKey: vector.recipient_public_key,
-      recipientId: vector.recipient_id,
-    })
-    expect(made.box).toBe(vector.box)
-    expect(made.ephemeralPublicKey.toString('hex')).toBe(vector.ephemeral_public_key)
-    expect(made.ephemeralShared.toString('hex')).toBe(vector.ephemeral_shared)
-    expect(made.staticShared.toString('hex')).toBe(vector.static_shared)
-    expect(made.key.toString('hex')).toBe(vector.key)
-    expect(made.nonceKey.toString('hex')).toBe(vector.nonce_key)
-  })
+  it.each(validVectors)(
+    'gives the same box for $name when built on node:crypto alone, with every step as the vector says',
+    ({ vector }) => {
+      const plaintext = fromHex(vector.plaintext)
+      const padded = Buffer.alloc(vector.padded_bytes)
+      padded.writeUInt16BE(plaintext.length)
+      padded.set(plaintext, 2)
+      const nonceDigest = createHmac('sha256', fromHex(vector.nonce_key)).update(fromHex(vector.nonce_random)).update(padded).digest()
+      expect(nonceDigest.subarray(0, 24).toString('hex')).toBe(vector.nonce)
+      const made = sealWithNode({
+        padded,
+        ephemeralSecretKey: vector.ephemeral_secret_key,
+        nonce: fromHex(vector.nonce),
+        senderSecretKey: vector.sender_secret_key,
+        senderId: vector.sender_id,
+        recipientPublicKey: vector.recipient_public_key,
+        recipientId: vector.recipient_id,
+      })
+      expect(made.box).toBe(vector.box)
+      expect(made.ephemeralPublicKey.toString('hex')).toBe(vector.ephemeral_public_key)
+      expect(made.ephemeralShared.toString('hex')).toBe(vector.ephemeral_shared)
+      expect(made.staticShared.toString('hex')).toBe(vector.static_shared)
+      expect(made.key.toString('hex')).toBe(vector.key)
+      expect(made.nonceKey.toString('hex')).toBe(vector.nonce_key)
+    },
+  )
 
   it.each(invalidVectors)('refuses the vector $name: $vector.description', ({ vector }) => {
     const code = refusal(() =>

@@ -1,36 +1,41 @@
-import { createHash } from 'node:crypto';
-import { describe, expect, it } from 'vitest';
-import { isToken, newToken, storeToken, tokenKey } from '../../shared/agents/token.ts';
+import { createHash } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { isToken, newToken, storeToken, tokenKey } from '../../shared/agents/token.ts'
 
 describe('tokens', () => {
   it('are sk_ and 48 hex characters, each another', () => {
-    const tokens = Array.from({ length: 1_000 }, newToken);
-    for (const token of tokens) expect(token).toMatch(/^sk_[0-9a-f]{48}$/);
-    expect(new Set(tokens.map(tokenKey)).size).toBe(1_000);
-  });
+    const tokens = Array.from({ length: 1_000 }, newToken)
+    for (const token of tokens) expect(token).toMatch(/^sk_[0-9a-f]{48}$/)
+    expect(new Set(tokens.map(tokenKey)).size).toBe(1_000)
+  })
 
   it('are kept as a look-up key and a salted SHA-256 of the whole, from which nothing leads back', () => {
-    const token = newToken();
-    const stored = storeToken(token);
-    expect(Object.keys(stored).sort()).toEqual(['token_hash', 'token_key', 'token_salt']);
-    expect(stored.token_key).toBe(token.slice(3, 19));
-    expect(stored.token_hash).toBe(createHash('sha256').update(stored.token_salt + token, 'utf8').digest('hex'));
-    expect(JSON.stringify(stored)).not.toContain(token.slice(19));
-    expect(storeToken(token).token_salt).not.toBe(stored.token_salt);
-  });
+    const token = newToken()
+    const stored = storeToken(token)
+    expect(Object.keys(stored).sort()).toEqual(['token_hash', 'token_key', 'token_salt'])
+    expect(stored.token_key).toBe(token.slice(3, 19))
+    expect(stored.token_hash).toBe(
+      createHash('sha256')
+        .update(stored.token_salt + token, 'utf8')
+        .digest('hex'),
+    )
+    expect(JSON.stringify(stored)).not.toContain(token.slice(19))
+    expect(storeToken(token).token_salt).not.toBe(stored.token_salt)
+  })
 
   it('are recognised whole, with no character different', () => {
-    const token = newToken();
-    const stored = storeToken(token);
-    expect(isToken(token, stored)).toBe(true);
+    const token = newToken()
+    const stored = storeToken(token)
+    expect(isToken(token, stored)).toBe(true)
     for (let i = 3; i < token.length; i++) {
-      const other = token[i] === '0' ? '1' : '0';
-      expect(isToken(token.slice(0, i) + other + token.slice(i + 1), stored)).toBe(false);
+      const other = token[i] === '0' ? '1' : '0'
+      expect(isToken(token.slice(0, i) + other + token.slice(i + 1), stored)).toBe(false)
     }
-    expect(isToken(token.slice(0, 19), stored)).toBe(false);
-  });
+    expect(isToken(token.slice(0, 19), stored)).toBe(false)
+  })
 
   it('refuses to keep what is not a token', () => {
-    for (const text of ['', 'sk_', `sk_${'A'.repeat(48)}`, `sk_${'a'.repeat(47)}`, `pk_${'a'.repeat(48)}`, `sk_${'a'.repeat(48)}\n`]) expect(() => storeToken(text)).toThrow('expected sk_ and 48');
-  });
-});
+    for (const text of ['', 'sk_', `sk_${'A'.repeat(48)}`, `sk_${'a'.repeat(47)}`, `pk_${'a'.repeat(48)}`, `sk_${'a'.repeat(48)}\n`])
+      expect(() => storeToken(text)).toThrow('expected sk_ and 48')
+  })
+})

@@ -1,9 +1,9 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import type { TestLedger } from '../support/ledger.ts';
-import { openWaitingLedger, recoverLedger, runSealChild } from '../support/seal-crashes.ts';
+import { afterEach, describe, expect, it } from 'vitest'
+import type { TestLedger } from '../support/ledger.ts'
+import { openWaitingLedger, recoverLedger, runSealChild } from '../support/seal-crashes.ts'
 
-let ledger: TestLedger;
-afterEach(() => ledger.stop());
+let ledger: TestLedger
+afterEach(() => ledger.stop())
 
 // The whole table of crash points is in test/faults; these are the ones between two stores.
 describe('a seal worker that is killed', () => {
@@ -14,9 +14,9 @@ describe('a seal worker that is killed', () => {
     ['after it remembered a seal, before it signed it', 'memory', 'after'],
     ['after it signed a seal, before the signature was stored', 'signature', 'before'],
   ] as const)('%s leaves nothing that the next one does not mend', async (_, write, phase) => {
-    const opened = await openWaitingLedger();
-    ledger = opened.ledger;
-    expect(await runSealChild(ledger, { CRASH_WRITE: write, CRASH_PHASE: phase })).toBe('SIGKILL');
-    await recoverLedger(ledger, opened.written);
-  });
-});
+    const opened = await openWaitingLedger()
+    ledger = opened.ledger
+    expect(await runSealChild(ledger, { CRASH_WRITE: write, CRASH_PHASE: phase })).toBe('SIGKILL')
+    await recoverLedger(ledger, opened.written)
+  })
+})

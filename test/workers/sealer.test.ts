@@ -1,273 +1,299 @@
-import fs from 'node:fs';
-import { afterEach, describe, expect, it } from 'vitest';
-import { waitFor } from '../../scripts/embedded/wait.ts';
-import { extendChain, walkChain } from '../../shared/ledger/chain-check.ts';
-import { makeSeal } from '../../shared/ledger/sealer.ts';
-import { ensureSealKey } from '../../shared/ledger/seal-key.ts';
-import { openSealMemory } from '../../shared/ledger/seal-memory.ts';
-import { sequencePending } from '../../shared/ledger/sequencer.ts';
-import { adoptSeal, signSeals } from '../../shared/ledger/signing.ts';
-import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts';
-import { makeSealJob } from '../../workers/jobs/make-seal.ts';
-import { openLedger, takeBackup, verifyLedger, verifyWholeLedger, type TestLedger } from '../support/ledger.ts';
+import fs from 'node:fs'
+import { afterEach, describe, expect, it } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { extendChain, walkChain } from '../../shared/ledger/chain-check.ts'
+import { makeSeal } from '../../shared/ledger/sealer.ts'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
+import { sequencePending } from '../../shared/ledger/sequencer.ts'
+import { adoptSeal, signSeals } from '../../shared/ledger/signing.ts'
+import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
+import { makeSealJob } from '../../workers/jobs/make-seal.ts'
+import { openLedger, takeBackup, verifyLedger, verifyWholeLedger, type TestLedger } from '../support/ledger.ts'
 
-let ledger: TestLedger;
-afterEach(() => ledger.stop());
+let ledger: TestLedger
+afterEach(() => ledger.stop())
 
 const numberAndSeal = async () => {
-  await sequencePending(ledger.ctx);
-  await makeSeal(ledger.ctx);
-};
+  await sequencePending(ledger.ctx)
+  await makeSeal(ledger.ctx)
+}
 
 /** Changes one stored document past the service. */
-const tamper = (collection: string, filter: object, update: object) => ledger.ctx.database.connection.collection(collection).updateOne(filter, update);
+const tamper = (collection: string, filter: object, update: object) =>
+  ledger.ctx.database.connection.collection(collection).updateOne(filter, update)
 
 describe('the sealer', () => {
   it('seals all entries, ends each seal with what is owed, and makes none without a new entry', async () => {
-    ledger = await openLedger();
-    const { ctx } = ledger;
-    const written = await ledger.write(3);
-    await ledger.seal();
-    await verifyWholeLedger(ctx, written);
-    written.push(...(await ledger.write(600)));
-    await ledger.seal();
-    await ledger.seal();
-    const { seals, entries } = await verifyWholeLedger(ctx, written);
+    ledger = await openLedger()
+    const { ctx } = ledger
+    const written = await ledger.write(3)
+    await ledger.seal()
+    await verifyWholeLedger(ctx, written)
+    written.push(...(await ledger.write(600)))
+    await ledger.seal()
+    await ledger.seal()
+    const { seals, entries } = await verifyWholeLedger(ctx, written)
     expect(seals.map(({ seq, from_id, to_id, count }) => [seq, from_id, to_id, count])).toEqual([
       [1, 1, 4, 4],
       [2, 5, 605, 601],
-    ]);
-    expect(entries[604]).toMatchObject({ kind: 'solvency', at: seals[1]?.at, data: { seal: 'seal_2', owed: { xno: '0', xmr: '0' } } });
-    expect(await ctx.seals.readStatus()).toMatchObject({ seq: 2, open: [], intact: true });
-  });
+    ])
+    expect(entries[604]).toMatchObject({ kind: 'solvency', at: seals[1]?.at, data: { seal: 'seal_2', owed: { xno: '0', xmr: '0' } } })
+    expect(await ctx.seals.readStatus()).toMatchObject({ seq: 2, open: [], intact: true })
+  })
 
   it('never lets the time of a seal go back', async () => {
-    ledger = await openLedger();
-    const written = await ledger.write(1);
-    await ledger.seal();
-    ledger.advance(-86_400_000);
-    written.push(...(await ledger.write(1)));
-    await ledger.seal();
-    const { seals } = await verifyWholeLedger(ledger.ctx, written);
-    expect(seals[1]?.at).toBe(seals[0]?.at);
-    expect(seals[1]?.signed_at).toBe(seals[0]?.at);
-  });
+    ledger = await openLedger()
+    const written = await ledger.write(1)
+    await ledger.seal()
+    ledger.advance(-86_400_000)
+    written.push(...(await ledger.write(1)))
+    await ledger.seal()
+    const { seals } = await verifyWholeLedger(ledger.ctx, written)
+    expect(seals[1]?.at).toBe(seals[0]?.at)
+    expect(seals[1]?.signed_at).toBe(seals[0]?.at)
+  })
 
   it('makes unsigned seals without a key, and signs them in order once there is one', async () => {
-    ledger = await openLedger({ withKey: false });
-    const { ctx } = ledger;
-    const written: string[] = [];
+    ledger = await openLedger({ withKey: false })
+    const { ctx } = ledger
+    const written: string[] = []
     for (let round = 0; round < 3; round++) {
-      written.push(...(await ledger.write(2)));
-      await ledger.seal();
-      const { seals } = await verifyLedger(ctx, written);
-      expect(seals.map(({ signed }) => signed)).toEqual(seals.map(() => false));
+      written.push(...(await ledger.write(2)))
+      await ledger.seal()
+      const { seals } = await verifyLedger(ctx, written)
+      expect(seals.map(({ signed }) => signed)).toEqual(seals.map(() => false))
     }
-    expect(await ctx.seals.readStatus()).toMatchObject({ seq: 3, open: [1, 2, 3], intact: true });
-    ensureSealKey(ledger.keyFile);
-    ledger.advance(60_000);
-    const order: number[] = [];
+    expect(await ctx.seals.readStatus()).toMatchObject({ seq: 3, open: [1, 2, 3], intact: true })
+    ensureSealKey(ledger.keyFile)
+    ledger.advance(60_000)
+    const order: number[] = []
     await signSeals(ctx, {
       watch: async (write, phase) => {
-        if (write === 'signature' && phase === 'after') order.push((await ctx.seals.lastSigned())?._id ?? 0);
+        if (write === 'signature' && phase === 'after') order.push((await ctx.seals.lastSigned())?._id ?? 0)
       },
-    });
-    expect(order).toEqual([1, 2, 3]);
-    const { seals } = await verifyWholeLedger(ctx, written);
-    for (const { at, signed_at } of seals) expect(signed_at).toBeGreaterThanOrEqual(at + 59);
-    expect(await ctx.seals.readStatus()).toMatchObject({ seq: 3, open: [], intact: true });
-  });
+    })
+    expect(order).toEqual([1, 2, 3])
+    const { seals } = await verifyWholeLedger(ctx, written)
+    for (const { at, signed_at } of seals) expect(signed_at).toBeGreaterThanOrEqual(at + 59)
+    expect(await ctx.seals.readStatus()).toMatchObject({ seq: 3, open: [], intact: true })
+  })
 
   it('makes one chain with four of them at work, the clock of one set back', async () => {
-    ledger = await openLedger();
-    const { ctx } = ledger;
-    const written: string[] = [];
-    let writing = true;
+    ledger = await openLedger()
+    const { ctx } = ledger
+    const written: string[] = []
+    let writing = true
     const sealers = Array.from({ length: 4 }, async (_, index) => {
-      const own = index === 0 ? { ...ctx, now: () => Date.now() - 3_600_000 } : ctx;
+      const own = index === 0 ? { ...ctx, now: () => Date.now() - 3_600_000 } : ctx
       do {
-        await sequencePending(own, { useLease: false, batchSize: 20 });
-        await makeSeal(own, { useLease: false });
-        await signSeals(own);
-      } while (writing);
-    });
+        await sequencePending(own, { useLease: false, batchSize: 20 })
+        await makeSeal(own, { useLease: false })
+        await signSeals(own)
+      } while (writing)
+    })
     const writers = Array.from({ length: 32 }, async () => {
       for (let round = 0; round < 5; round++) {
-        written.push(...(await ledger.write(2)));
-        await waitFor('the next seal', async () => (((await ctx.seals.last())?._id ?? 0) > round ? true : undefined), { limitMs: 20_000 });
+        written.push(...(await ledger.write(2)))
+        await waitFor('the next seal', async () => (((await ctx.seals.last())?._id ?? 0) > round ? true : undefined), { limitMs: 20_000 })
       }
-    });
-    await Promise.all(writers);
-    writing = false;
-    await Promise.all(sealers);
-    await verifyLedger(ctx, written);
-    await ledger.seal();
-    const { seals } = await verifyWholeLedger(ctx, written);
-    expect(seals.length).toBeGreaterThanOrEqual(5);
-    expect(await extendChain(ctx)).toMatchObject({ seq: seals.length, open: [], intact: true });
-  });
+    })
+    await Promise.all(writers)
+    writing = false
+    await Promise.all(sealers)
+    await verifyLedger(ctx, written)
+    await ledger.seal()
+    const { seals } = await verifyWholeLedger(ctx, written)
+    expect(seals.length).toBeGreaterThanOrEqual(5)
+    expect(await extendChain(ctx)).toMatchObject({ seq: seals.length, open: [], intact: true })
+  })
 
   it('seals what is written by now when it is asked to, also while another is numbering', async () => {
-    ledger = await openLedger();
-    const { ctx } = ledger;
-    const other = await ctx.leases.take('sequencer');
-    const written = await ledger.write(2);
-    const sealing = makeSealJob(ctx);
-    setTimeout(() => void other?.release(), 200);
-    await sealing;
-    await signSeals(ctx);
-    await verifyWholeLedger(ctx, written);
-  });
+    ledger = await openLedger()
+    const { ctx } = ledger
+    const other = await ctx.leases.take('sequencer')
+    const written = await ledger.write(2)
+    const sealing = makeSealJob(ctx)
+    setTimeout(() => void other?.release(), 200)
+    await sealing
+    await signSeals(ctx)
+    await verifyWholeLedger(ctx, written)
+  })
 
   it('refuses a key that others may read', async () => {
-    ledger = await openLedger();
-    fs.chmodSync(ledger.keyFile, 0o640);
-    await ledger.write(1);
-    await expect(ledger.seal()).rejects.toThrow(/can be read or written by others than its owner \(mode 640\)/);
-    expect((await verifyLedger(ledger.ctx)).seals.map(({ signed }) => signed)).toEqual([false]);
-  });
+    ledger = await openLedger()
+    fs.chmodSync(ledger.keyFile, 0o640)
+    await ledger.write(1)
+    await expect(ledger.seal()).rejects.toThrow(/can be read or written by others than its owner \(mode 640\)/)
+    expect((await verifyLedger(ledger.ctx)).seals.map(({ signed }) => signed)).toEqual([false])
+  })
 
   it('leaves signing to the process that holds the seal memory', async () => {
-    ledger = await openLedger();
-    await ledger.write(1);
-    const memory = openSealMemory(ledger.memoryFile);
-    await ledger.seal();
-    expect((await verifyLedger(ledger.ctx)).seals.map(({ signed }) => signed)).toEqual([false]);
-    memory?.close();
-    expect(await signSeals(ledger.ctx)).toBe(1);
-  });
-});
+    ledger = await openLedger()
+    await ledger.write(1)
+    const memory = openSealMemory(ledger.memoryFile)
+    await ledger.seal()
+    expect((await verifyLedger(ledger.ctx)).seals.map(({ signed }) => signed)).toEqual([false])
+    memory?.close()
+    expect(await signSeals(ledger.ctx)).toBe(1)
+  })
+})
 
 describe('before it signs, the sealer', () => {
   /** A seal of 601 entries, not signed: 3 tiles of leaves and one above them. */
   const makeUnsigned = async () => {
-    ledger = await openLedger();
-    await ledger.write(600);
-    await numberAndSeal();
-  };
+    ledger = await openLedger()
+    await ledger.write(600)
+    await numberAndSeal()
+  }
   const flip = async (level: number, index: number, byte: number) => {
-    const [hashes] = await ledger.ctx.seals.findTiles(1, [{ level, index }]);
-    if (hashes === undefined) throw new Error('there is no such tile');
-    hashes[byte] = (hashes[byte] ?? 0) ^ 1;
-    await tamper('seal_tiles', { _id: `1/${level}/${index}` as never }, { $set: { hashes } });
-  };
+    const [hashes] = await ledger.ctx.seals.findTiles(1, [{ level, index }])
+    if (hashes === undefined) throw new Error('there is no such tile')
+    hashes[byte] = (hashes[byte] ?? 0) ^ 1
+    await tamper('seal_tiles', { _id: `1/${level}/${index}` as never }, { $set: { hashes } })
+  }
 
   it.each([
-    ['an entry', () => tamper('entries', { _id: 77 as never }, [{ $set: { at: { $add: ['$at', 1] } } }]), 'entry 77 is not what it was when the seal was made'],
+    [
+      'an entry',
+      () => tamper('entries', { _id: 77 as never }, [{ $set: { at: { $add: ['$at', 1] } } }]),
+      'entry 77 is not what it was when the seal was made',
+    ],
     ['a leaf', () => flip(0, 1, 32 * 10 + 3), 'the stored leaf of entry 267 is not that of the entry'],
     ['a level', () => flip(1, 0, 32 * 2), 'hash 2 of level 8 of its stored tree is not that of the entries below it'],
     ['the root', () => tamper('seals', { _id: 1 as never }, { $set: { root: 'ab'.repeat(32) } }), 'is not that of its entries'],
     ['the count', () => tamper('seals', { _id: 1 as never }, { $set: { count: 600 } }), 'count is 600 for the entries 1 to 601'],
-    ['the time', () => tamper('seals', { _id: 1 as never }, [{ $set: { at: { $add: ['$at', 1] } } }]), 'entry 601 is its last and does not close it'],
-    ['the number of an entry', () => ledger.ctx.database.connection.collection('entries').deleteOne({ _id: 300 as never }), 'entry 300 is missing from the ledger'],
+    [
+      'the time',
+      () => tamper('seals', { _id: 1 as never }, [{ $set: { at: { $add: ['$at', 1] } } }]),
+      'entry 601 is its last and does not close it',
+    ],
+    [
+      'the number of an entry',
+      () => ledger.ctx.database.connection.collection('entries').deleteOne({ _id: 300 as never }),
+      'entry 300 is missing from the ledger',
+    ],
   ])('notices that %s was changed, refuses and says which', async (_, change, sentence) => {
-    await makeUnsigned();
-    await change();
-    await expect(signSeals(ledger.ctx)).rejects.toThrow(sentence);
-    expect(await ledger.ctx.seals.listUnsigned(10)).toEqual([1]);
-    expect(fs.existsSync(ledger.memoryFile)).toBe(false);
-  });
+    await makeUnsigned()
+    await change()
+    await expect(signSeals(ledger.ctx)).rejects.toThrow(sentence)
+    expect(await ledger.ctx.seals.listUnsigned(10)).toEqual([1])
+    expect(fs.existsSync(ledger.memoryFile)).toBe(false)
+  })
 
   it('signs the same seal where nothing was changed', async () => {
-    await makeUnsigned();
-    expect(await signSeals(ledger.ctx)).toBe(1);
-    await verifyLedger(ledger.ctx);
-  });
-});
+    await makeUnsigned()
+    expect(await signSeals(ledger.ctx)).toBe(1)
+    await verifyLedger(ledger.ctx)
+  })
+})
 
 describe('the seal memory', () => {
   it('stops the sealer where an older database was restored, until the operator adopts it', async () => {
-    ledger = await openLedger();
-    const { ctx } = ledger;
-    const before = await ledger.write(2);
-    await ledger.seal();
-    const restore = await takeBackup(ctx);
+    ledger = await openLedger()
+    const { ctx } = ledger
+    const before = await ledger.write(2)
+    await ledger.seal()
+    const restore = await takeBackup(ctx)
     for (let round = 0; round < 2; round++) {
-      await ledger.write(1);
-      await ledger.seal();
+      await ledger.write(1)
+      await ledger.seal()
     }
-    await restore();
-    const after = await ledger.write(3);
-    await expect(ledger.seal()).rejects.toThrow('Seal 2 is not signed: seal 3 was signed before, and the database ends at signed seal 1: it looks like an older one that was restored');
-    await expect(ledger.seal()).rejects.toThrow('operator seal --adopt SEQ HASH');
-    const { seals } = await verifyLedger(ctx, [...before, ...after]);
-    expect(seals.map(({ signed }) => signed)).toEqual([true, false]);
-    const [first] = seals;
-    if (first === undefined) throw new Error('there is no seal');
+    await restore()
+    const after = await ledger.write(3)
+    await expect(ledger.seal()).rejects.toThrow(
+      'Seal 2 is not signed: seal 3 was signed before, and the database ends at signed seal 1: it looks like an older one that was restored',
+    )
+    await expect(ledger.seal()).rejects.toThrow('operator seal --adopt SEQ HASH')
+    const { seals } = await verifyLedger(ctx, [...before, ...after])
+    expect(seals.map(({ signed }) => signed)).toEqual([true, false])
+    const [first] = seals
+    if (first === undefined) throw new Error('there is no seal')
 
-    await expect(adoptSeal(ctx, 1, 'ab'.repeat(32))).rejects.toThrow(`the last signed seal of the database is 1, with the payload hash ${sealPayloadHash(first)}`);
-    await expect(adoptSeal(ctx, 3, sealPayloadHash(first))).rejects.toThrow('Seal 3 with the payload hash');
-    await adoptSeal(ctx, 1, sealPayloadHash(first));
-    await ledger.seal();
-    const { entries } = await verifyWholeLedger(ctx, [...before, ...after]);
-    expect(entries.filter(({ kind }) => kind === 'seal_adoption').map(({ data }) => data)).toEqual([{ seal: 'seal_1', payload_hash: sealPayloadHash(first) }]);
-  });
+    await expect(adoptSeal(ctx, 1, 'ab'.repeat(32))).rejects.toThrow(
+      `the last signed seal of the database is 1, with the payload hash ${sealPayloadHash(first)}`,
+    )
+    await expect(adoptSeal(ctx, 3, sealPayloadHash(first))).rejects.toThrow('Seal 3 with the payload hash')
+    await adoptSeal(ctx, 1, sealPayloadHash(first))
+    await ledger.seal()
+    const { entries } = await verifyWholeLedger(ctx, [...before, ...after])
+    expect(entries.filter(({ kind }) => kind === 'seal_adoption').map(({ data }) => data)).toEqual([
+      { seal: 'seal_1', payload_hash: sealPayloadHash(first) },
+    ])
+  })
 
   it('lets the sealer go on by itself where the restored database lacks only the last signature', async () => {
-    ledger = await openLedger();
-    const written = await ledger.write(1);
-    await numberAndSeal();
-    const restore = await takeBackup(ledger.ctx);
-    await signSeals(ledger.ctx);
-    const { seals } = await verifyWholeLedger(ledger.ctx, written);
-    await restore();
-    await signSeals(ledger.ctx);
-    const again = await verifyWholeLedger(ledger.ctx, written);
-    expect(again.seals[0]?.signature).toBe(seals[0]?.signature);
-  });
+    ledger = await openLedger()
+    const written = await ledger.write(1)
+    await numberAndSeal()
+    const restore = await takeBackup(ledger.ctx)
+    await signSeals(ledger.ctx)
+    const { seals } = await verifyWholeLedger(ledger.ctx, written)
+    await restore()
+    await signSeals(ledger.ctx)
+    const again = await verifyWholeLedger(ledger.ctx, written)
+    expect(again.seals[0]?.signature).toBe(seals[0]?.signature)
+  })
 
   it('stops the sealer where it is gone or belongs to another key, and seals were signed', async () => {
-    ledger = await openLedger();
-    const { ctx } = ledger;
-    const written = await ledger.write(1);
-    await ledger.seal();
-    written.push(...(await ledger.write(1)));
-    const remembered = fs.readFileSync(ledger.memoryFile);
-    fs.rmSync(ledger.memoryFile);
-    await expect(ledger.seal()).rejects.toThrow('there is no seal memory, and the database has signed seals up to 1');
-    fs.writeFileSync(ledger.memoryFile, '{"seq":1');
-    await expect(ledger.seal()).rejects.toThrow('does not hold what was written there');
-    fs.writeFileSync(ledger.memoryFile, remembered);
-    const key = fs.readFileSync(ledger.keyFile);
-    fs.rmSync(ledger.keyFile);
-    ensureSealKey(ledger.keyFile);
-    await expect(ledger.seal()).rejects.toThrow('the seal memory belongs to the key');
-    fs.writeFileSync(ledger.keyFile, key, { mode: 0o600 });
-    expect(await signSeals(ctx)).toBe(1);
-    await verifyWholeLedger(ctx, written);
-  });
-});
+    ledger = await openLedger()
+    const { ctx } = ledger
+    const written = await ledger.write(1)
+    await ledger.seal()
+    written.push(...(await ledger.write(1)))
+    const remembered = fs.readFileSync(ledger.memoryFile)
+    fs.rmSync(ledger.memoryFile)
+    await expect(ledger.seal()).rejects.toThrow('there is no seal memory, and the database has signed seals up to 1')
+    fs.writeFileSync(ledger.memoryFile, '{"seq":1')
+    await expect(ledger.seal()).rejects.toThrow('does not hold what was written there')
+    fs.writeFileSync(ledger.memoryFile, remembered)
+    const key = fs.readFileSync(ledger.keyFile)
+    fs.rmSync(ledger.keyFile)
+    ensureSealKey(ledger.keyFile)
+    await expect(ledger.seal()).rejects.toThrow('the seal memory belongs to the key')
+    fs.writeFileSync(ledger.keyFile, key, { mode: 0o600 })
+    expect(await signSeals(ctx)).toBe(1)
+    await verifyWholeLedger(ctx, written)
+  })
+})
 
 describe('the chain of seals', () => {
   const makeChain = async () => {
-    ledger = await openLedger();
+    ledger = await openLedger()
     for (let round = 0; round < 3; round++) {
-      await ledger.write(2);
-      await ledger.seal();
+      await ledger.write(2)
+      await ledger.seal()
     }
-  };
+  }
 
   it.each([
-    ['an entry', 'entries', 2, { $set: { kind: 'ban' } }, { $set: { kind: 'post' } }, /seal 1: the root of its stored entries is [0-9a-f]{64}, not/],
+    [
+      'an entry',
+      'entries',
+      2,
+      { $set: { kind: 'ban' } },
+      { $set: { kind: 'post' } },
+      /seal 1: the root of its stored entries is [0-9a-f]{64}, not/,
+    ],
     ['a signature', 'seals', 2, { $set: { signature: `${'A'.repeat(86)}==` } }, undefined, /seal 2: the signature is not that of/],
     ['a link', 'seals', 3, { $set: { prev_root: 'cd'.repeat(32) } }, undefined, /seal 3: prev_root is (cd){32}/],
   ])('is not intact once %s was changed, and is again once it is as it was', async (_, collection, id, change, undo, sentence) => {
-    await makeChain();
-    const { ctx } = ledger;
-    expect(await walkChain(ctx)).toMatchObject({ seq: 3, intact: true });
-    const before = await ctx.database.connection.collection<{ _id: number }>(collection).findOne({ _id: id });
-    await tamper(collection, { _id: id as never }, change);
-    const walked = await walkChain(ctx);
-    expect(walked.intact).toBe(false);
-    expect(walked.fault).toMatch(sentence);
-    if (undo === undefined) await ctx.database.connection.collection<{ _id: number }>(collection).replaceOne({ _id: id }, before as object);
-    else await tamper(collection, { _id: id as never }, undo);
+    await makeChain()
+    const { ctx } = ledger
+    expect(await walkChain(ctx)).toMatchObject({ seq: 3, intact: true })
+    const before = await ctx.database.connection.collection<{ _id: number }>(collection).findOne({ _id: id })
+    await tamper(collection, { _id: id as never }, change)
+    const walked = await walkChain(ctx)
+    expect(walked.intact).toBe(false)
+    expect(walked.fault).toMatch(sentence)
+    if (undo === undefined) await ctx.database.connection.collection<{ _id: number }>(collection).replaceOne({ _id: id }, before as object)
+    else await tamper(collection, { _id: id as never }, undo)
     // What once did not hold is not forgotten because the chain grows: only a walk over all of it says otherwise.
-    await ledger.write(1);
-    await ledger.seal();
-    expect(await ctx.seals.readStatus()).toMatchObject({ intact: false, fault: walked.fault });
-    const again = await walkChain(ctx);
-    expect(again).toMatchObject({ intact: true });
-    expect(again.fault).toBeUndefined();
-  });
-});
+    await ledger.write(1)
+    await ledger.seal()
+    expect(await ctx.seals.readStatus()).toMatchObject({ intact: false, fault: walked.fault })
+    const again = await walkChain(ctx)
+    expect(again).toMatchObject({ intact: true })
+    expect(again.fault).toBeUndefined()
+  })
+})

@@ -1,146 +1,164 @@
-import { Redis } from 'ioredis';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { waitFor } from '../../scripts/embedded/wait.ts';
-import { openContext, type Context } from '../../shared/context.ts';
-import { newId } from '../../shared/ids.ts';
-import type { QueueName } from '../../shared/queues.ts';
-import { submitShares } from '../../shared/work/work-service.ts';
-import { startPool } from '../../workers/pool.ts';
-import { sweep } from '../../workers/jobs/sweep.ts';
-import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts';
+import { Redis } from 'ioredis'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { openContext, type Context } from '../../shared/context.ts'
+import { newId } from '../../shared/ids.ts'
+import type { QueueName } from '../../shared/queues.ts'
+import { submitShares } from '../../shared/work/work-service.ts'
+import { startPool } from '../../workers/pool.ts'
+import { sweep } from '../../workers/jobs/sweep.ts'
+import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
 
-const LIMIT = { limitMs: 20_000 };
-let service: TestService;
-let redis: Redis;
-let closeLater: (() => Promise<void>)[];
+const LIMIT = { limitMs: 20_000 }
+let service: TestService
+let redis: Redis
+let closeLater: (() => Promise<void>)[]
 
 beforeEach(async () => {
-  service = await startService({ queues: [] });
-  redis = new Redis(service.ctx.config.redisUrl ?? '');
-  closeLater = [];
-});
+  service = await startService({ queues: [] })
+  redis = new Redis(service.ctx.config.redisUrl ?? '')
+  closeLater = []
+})
 afterEach(async () => {
-  for (const close of closeLater) await close();
-  redis.disconnect();
-  await service.stop();
-});
+  for (const close of closeLater) await close()
+  redis.disconnect()
+  await service.stop()
+})
 
 /** Another worker process, as far as Redis and MongoDB can tell. */
 async function serve(queues: readonly QueueName[]): Promise<Context> {
-  const ctx = openContext(service.ctx.config, service.ctx.log, { now: service.ctx.now });
-  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()]);
-  const pool = startPool(ctx, queues);
+  const ctx = openContext(service.ctx.config, service.ctx.log, { now: service.ctx.now })
+  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
+  const pool = startPool(ctx, queues)
   closeLater.push(async () => {
-    await pool.close();
-    await ctx.close();
-  });
-  return ctx;
+    await pool.close()
+    await ctx.close()
+  })
+  return ctx
 }
 
 const listKeys = async () => {
-  const keys: string[] = [];
-  for await (const found of redis.scanStream({ match: `*${service.ctx.config.queuePrefix}*` }) as AsyncIterable<string[]>) keys.push(...found);
-  return keys;
-};
+  const keys: string[] = []
+  for await (const found of redis.scanStream({ match: `*${service.ctx.config.queuePrefix}*` }) as AsyncIterable<string[]>)
+    keys.push(...found)
+  return keys
+}
 /** What a Redis that lost everything looks like to this service; other tests share the server. */
 const emptyRedis = async () => {
-  const keys = await listKeys();
-  if (keys.length > 0) await redis.del(keys);
-};
-const orderWork = async (agent: TestAgent, days = 1) => (await service.call('POST', '/invoice', { token: agent.token, body: { currency: 'pow', days } })).json as unknown as { order_id: string; prefix: string };
-const creditedDays = async (orderId: string) => (await service.ctx.work.findOrder(orderId))?.credited_days;
+  const keys = await listKeys()
+  if (keys.length > 0) await redis.del(keys)
+}
+const orderWork = async (agent: TestAgent, days = 1) =>
+  (await service.call('POST', '/invoice', { token: agent.token, body: { currency: 'pow', days } })).json as unknown as {
+    order_id: string
+    prefix: string
+  }
+const creditedDays = async (orderId: string) => (await service.ctx.work.findOrder(orderId))?.credited_days
 
 describe('the sweep', () => {
   it('brings batches back whose jobs Redis lost', async () => {
-    const agent = await service.register();
-    const orders = await Promise.all(Array.from({ length: 5 }, () => orderWork(agent)));
-    for (const { order_id: id, prefix } of orders) await submitShares(service.ctx, agent.id, id, findNonces(prefix, 8, 5));
-    expect((await listKeys()).length).toBeGreaterThan(5);
-    await emptyRedis();
-    expect(await listKeys()).toEqual([]);
-    await serve(['verify-shares', 'sweep']);
-    for (const { order_id: id } of orders) await waitFor('the credit', async () => ((await creditedDays(id)) === 1 ? true : undefined), LIMIT);
-    expect(Math.abs(((await service.ctx.agents.find(agent.id))?.pass_until_ms ?? 0) - Date.now() - 5 * 86_400_000)).toBeLessThan(60_000);
-  });
+    const agent = await service.register()
+    const orders = await Promise.all(Array.from({ length: 5 }, () => orderWork(agent)))
+    for (const { order_id: id, prefix } of orders) await submitShares(service.ctx, agent.id, id, findNonces(prefix, 8, 5))
+    expect((await listKeys()).length).toBeGreaterThan(5)
+    await emptyRedis()
+    expect(await listKeys()).toEqual([])
+    await serve(['verify-shares', 'sweep'])
+    for (const { order_id: id } of orders)
+      await waitFor('the credit', async () => ((await creditedDays(id)) === 1 ? true : undefined), LIMIT)
+    expect(Math.abs(((await service.ctx.agents.find(agent.id))?.pass_until_ms ?? 0) - Date.now() - 5 * 86_400_000)).toBeLessThan(60_000)
+  })
 
   it('schedules itself again when Redis was emptied under it', async () => {
-    const workers = await serve(['verify-shares', 'sweep']);
-    const schedulers = () => workers.queues.get('sweep').getJobSchedulers();
-    const { token } = await service.register();
+    const workers = await serve(['verify-shares', 'sweep'])
+    const schedulers = () => workers.queues.get('sweep').getJobSchedulers()
+    const { token } = await service.register()
     const moveOne = async () => {
-      const { id } = (await service.call('POST', '/claim', { token, body: { statement: 's', resolve_by: Math.floor(service.ctx.now() / 1_000) + 1_000 } })).json;
-      service.advance(1_000_000);
-      await waitFor('a sweep', async () => ((await service.ctx.claims.find(String(id)))?.status === 'overdue' ? true : undefined), LIMIT);
-    };
-    await moveOne();
-    for (let round = 0; round < 2; round++) {
-      await emptyRedis();
-      await waitFor('the schedule', async () => ((await schedulers()).length === 1 ? true : undefined), LIMIT);
-      await moveOne();
+      const { id } = (
+        await service.call('POST', '/claim', { token, body: { statement: 's', resolve_by: Math.floor(service.ctx.now() / 1_000) + 1_000 } })
+      ).json
+      service.advance(1_000_000)
+      await waitFor('a sweep', async () => ((await service.ctx.claims.find(String(id)))?.status === 'overdue' ? true : undefined), LIMIT)
     }
-  });
+    await moveOne()
+    for (let round = 0; round < 2; round++) {
+      await emptyRedis()
+      await waitFor('the schedule', async () => ((await schedulers()).length === 1 ? true : undefined), LIMIT)
+      await moveOne()
+    }
+  })
 
   it('goes on in its time while several processes keep its schedule', async () => {
-    const [workers] = await Promise.all([serve(['sweep']), serve(['sweep']), serve(['sweep'])]);
-    const isDone = async () => (await workers.queues.get('sweep').getCompletedCount()) >= 4;
-    await waitFor('four sweeps', async () => ((await isDone()) ? true : undefined), LIMIT);
-    expect(await workers.queues.get('sweep').getJobSchedulers()).toHaveLength(1);
-  });
+    const [workers] = await Promise.all([serve(['sweep']), serve(['sweep']), serve(['sweep'])])
+    const isDone = async () => (await workers.queues.get('sweep').getCompletedCount()) >= 4
+    await waitFor('four sweeps', async () => ((await isDone()) ? true : undefined), LIMIT)
+    expect(await workers.queues.get('sweep').getJobSchedulers()).toHaveLength(1)
+  })
 
   it('may run ten times at once: what it brings is judged once', async () => {
-    const agent = await service.register();
-    const { order_id: id, prefix } = await orderWork(agent, 2);
-    const shares = findNonces(prefix, 8, 10);
-    for (const nonces of [shares.slice(0, 6), shares.slice(4)]) await submitShares(service.ctx, agent.id, id, nonces);
-    service.advance(10_000);
-    await Promise.all(Array.from({ length: 10 }, () => sweep(service.ctx)));
-    await Promise.all([serve(['verify-shares']), serve(['verify-shares'])]);
-    await Promise.all(Array.from({ length: 10 }, () => sweep(service.ctx)));
-    await waitFor('the credit', async () => ((await creditedDays(id)) === 2 ? true : undefined), LIMIT);
-    await waitFor('the end of both batches', async () => ((await service.ctx.work.listWaiting(service.ctx.now(), 1)).length === 0 ? true : undefined), LIMIT);
-    const batches = await service.ctx.work.models.batches.find({ order_id: id }).lean();
-    expect(batches.map(({ accepted }) => accepted).sort()).toEqual([4, 6]);
-    expect((await service.ctx.work.findOrder(id))?.pending?.map(({ data }) => data['days']).reduce((sum, days) => Number(sum) + Number(days), 0)).toBe(2);
-  });
+    const agent = await service.register()
+    const { order_id: id, prefix } = await orderWork(agent, 2)
+    const shares = findNonces(prefix, 8, 10)
+    for (const nonces of [shares.slice(0, 6), shares.slice(4)]) await submitShares(service.ctx, agent.id, id, nonces)
+    service.advance(10_000)
+    await Promise.all(Array.from({ length: 10 }, () => sweep(service.ctx)))
+    await Promise.all([serve(['verify-shares']), serve(['verify-shares'])])
+    await Promise.all(Array.from({ length: 10 }, () => sweep(service.ctx)))
+    await waitFor('the credit', async () => ((await creditedDays(id)) === 2 ? true : undefined), LIMIT)
+    await waitFor(
+      'the end of both batches',
+      async () => ((await service.ctx.work.listWaiting(service.ctx.now(), 1)).length === 0 ? true : undefined),
+      LIMIT,
+    )
+    const batches = await service.ctx.work.models.batches.find({ order_id: id }).lean()
+    expect(batches.map(({ accepted }) => accepted).sort()).toEqual([4, 6])
+    expect(
+      (await service.ctx.work.findOrder(id))?.pending?.map(({ data }) => data['days']).reduce((sum, days) => Number(sum) + Number(days), 0),
+    ).toBe(2)
+  })
 
   it('leaves alone what is younger than itself, which has a job of its own', async () => {
-    const agent = await service.register();
-    const { order_id: id, prefix } = await orderWork(agent);
-    await submitShares(service.ctx, agent.id, id, findNonces(prefix, 8, 5));
-    await sweep(service.ctx);
-    expect(await service.ctx.queues.get('verify-shares').getJobCountByTypes('wait')).toBe(1);
-    service.advance(10_000);
-    await sweep(service.ctx);
-    await sweep(service.ctx);
-    expect(await service.ctx.queues.get('verify-shares').getJobCountByTypes('wait')).toBe(2);
-  });
-});
+    const agent = await service.register()
+    const { order_id: id, prefix } = await orderWork(agent)
+    await submitShares(service.ctx, agent.id, id, findNonces(prefix, 8, 5))
+    await sweep(service.ctx)
+    expect(await service.ctx.queues.get('verify-shares').getJobCountByTypes('wait')).toBe(1)
+    service.advance(10_000)
+    await sweep(service.ctx)
+    await sweep(service.ctx)
+    expect(await service.ctx.queues.get('verify-shares').getJobCountByTypes('wait')).toBe(2)
+  })
+})
 
 describe('a worker', () => {
   it('gives up a job whose payload is none, lets one pass whose batch is gone, and works on', async () => {
-    await serve(['verify-shares']);
-    const queue = service.ctx.queues.get('verify-shares');
-    const broken = await queue.add('verify-shares', { batch: 5 });
-    await service.ctx.queues.enqueue('verify-shares', { batch_id: newId('work_batch') });
-    await waitFor('the end of the broken job', async () => ((await broken.isFailed()) ? true : undefined), LIMIT);
-    await waitFor('the end of the other', async () => ((await queue.getCompletedCount()) === 1 ? true : undefined), LIMIT);
-    expect(service.logged()).toContain('the payload of job');
-    const agent = await service.register();
-    const { order_id: id, prefix } = await orderWork(agent);
-    const answer = await service.call('POST', '/work/submit', { token: agent.token, body: { order_id: id, nonces: findNonces(prefix, 8, 5) } });
-    expect([answer.status, answer.json['credited_days']]).toEqual([200, 1]);
-  });
+    await serve(['verify-shares'])
+    const queue = service.ctx.queues.get('verify-shares')
+    const broken = await queue.add('verify-shares', { batch: 5 })
+    await service.ctx.queues.enqueue('verify-shares', { batch_id: newId('work_batch') })
+    await waitFor('the end of the broken job', async () => ((await broken.isFailed()) ? true : undefined), LIMIT)
+    await waitFor('the end of the other', async () => ((await queue.getCompletedCount()) === 1 ? true : undefined), LIMIT)
+    expect(service.logged()).toContain('the payload of job')
+    const agent = await service.register()
+    const { order_id: id, prefix } = await orderWork(agent)
+    const answer = await service.call('POST', '/work/submit', {
+      token: agent.token,
+      body: { order_id: id, nonces: findNonces(prefix, 8, 5) },
+    })
+    expect([answer.status, answer.json['credited_days']]).toEqual([200, 1])
+  })
 
   it('finishes what it has under way when it is told to stop', async () => {
-    const agent = await service.register();
-    const orders = await Promise.all(Array.from({ length: 12 }, () => orderWork(agent)));
-    for (const { order_id: id, prefix } of orders) await submitShares(service.ctx, agent.id, id, findNonces(prefix, 8, 5));
-    await serve(['verify-shares']);
-    const [close] = closeLater.splice(0);
-    await close?.();
-    const counts = await service.ctx.queues.get('verify-shares').getJobCounts('active', 'failed');
-    expect(counts).toEqual({ active: 0, failed: 0 });
-    await serve(['verify-shares']);
-    for (const { order_id: id } of orders) await waitFor('the credit', async () => ((await creditedDays(id)) === 1 ? true : undefined), LIMIT);
-  });
-});
+    const agent = await service.register()
+    const orders = await Promise.all(Array.from({ length: 12 }, () => orderWork(agent)))
+    for (const { order_id: id, prefix } of orders) await submitShares(service.ctx, agent.id, id, findNonces(prefix, 8, 5))
+    await serve(['verify-shares'])
+    const [close] = closeLater.splice(0)
+    await close?.()
+    const counts = await service.ctx.queues.get('verify-shares').getJobCounts('active', 'failed')
+    expect(counts).toEqual({ active: 0, failed: 0 })
+    await serve(['verify-shares'])
+    for (const { order_id: id } of orders)
+      await waitFor('the credit', async () => ((await creditedDays(id)) === 1 ? true : undefined), LIMIT)
+  })
+})

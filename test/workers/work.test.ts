@@ -1,258 +1,331 @@
-import { hash } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { waitFor } from '../../scripts/embedded/wait.ts';
-import { readConfig } from '../../shared/config.ts';
-import { openContext } from '../../shared/context.ts';
-import { setBanned } from '../../shared/agents/agent-service.ts';
-import { judgeBatch } from '../../shared/work/work-service.ts';
-import { startPool } from '../../workers/pool.ts';
-import { countStored, listPending } from '../support/stored.ts';
-import { findNonces, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts';
+import { hash } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { readConfig } from '../../shared/config.ts'
+import { openContext } from '../../shared/context.ts'
+import { setBanned } from '../../shared/agents/agent-service.ts'
+import { judgeBatch } from '../../shared/work/work-service.ts'
+import { startPool } from '../../workers/pool.ts'
+import { countStored, listPending } from '../support/stored.ts'
+import { findNonces, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts'
 
-const DAY = 86_400_000;
-const BITS = 8;
-const PER_DAY = 5;
+const DAY = 86_400_000
+const BITS = 8
+const PER_DAY = 5
 
 interface Order {
-  order_id: string;
-  prefix: string;
-  shares_required: number;
+  order_id: string
+  prefix: string
+  shares_required: number
 }
 interface Submission {
-  status: string;
-  accepted: number;
-  rejected: { nonce: string | number; reason: string }[];
-  shares_accepted: number;
-  credited_days: number;
-  pass_until: string | null;
+  status: string
+  accepted: number
+  rejected: { nonce: string | number; reason: string }[]
+  shares_accepted: number
+  credited_days: number
+  pass_until: string | null
 }
 
-let service: TestService;
+let service: TestService
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_LEDGER });
-});
-afterAll(() => service.stop());
+  service = await startService({ queues: WITHOUT_LEDGER })
+})
+afterAll(() => service.stop())
 
-const order = async ({ token }: TestAgent, days = 1, on = service) => (await on.call('POST', '/invoice', { token, body: { currency: 'pow', days } })).json as unknown as Order;
-const submit = (on: TestService, { token }: TestAgent, order_id: string, nonces: unknown) => on.call('POST', '/work/submit', { token, body: { order_id, nonces } });
+const order = async ({ token }: TestAgent, days = 1, on = service) =>
+  (await on.call('POST', '/invoice', { token, body: { currency: 'pow', days } })).json as unknown as Order
+const submit = (on: TestService, { token }: TestAgent, order_id: string, nonces: unknown) =>
+  on.call('POST', '/work/submit', { token, body: { order_id, nonces } })
 const hand = async (agent: TestAgent, order_id: string, nonces: readonly (string | number)[], on = service) => {
-  const { status, json } = await submit(on, agent, order_id, nonces);
-  expect(status, JSON.stringify(json)).toBe(200);
-  return json as unknown as Submission;
-};
-const outcome = ({ status, json }: Answer) => [status, json.error, json.field].filter((part) => part !== undefined);
-const isShare = (prefix: string, nonce: string | number) => hash('sha256', `${prefix}:${nonce}`, 'hex').startsWith('00');
+  const { status, json } = await submit(on, agent, order_id, nonces)
+  expect(status, JSON.stringify(json)).toBe(200)
+  return json as unknown as Submission
+}
+const outcome = ({ status, json }: Answer) => [status, json.error, json.field].filter((part) => part !== undefined)
+const isShare = (prefix: string, nonce: string | number) => hash('sha256', `${prefix}:${nonce}`, 'hex').startsWith('00')
 const weakNonce = (prefix: string) => {
-  let nonce = 0;
-  while (isShare(prefix, nonce)) nonce++;
-  return String(nonce);
-};
-const credits = async (orderId: string) => (await listPending(service.ctx.database.connection, 'work_orders', orderId)).map(({ kind, source, data }) => [kind, source, data['days']]);
+  let nonce = 0
+  while (isShare(prefix, nonce)) nonce++
+  return String(nonce)
+}
+const credits = async (orderId: string) =>
+  (await listPending(service.ctx.database.connection, 'work_orders', orderId)).map(({ kind, source, data }) => [kind, source, data['days']])
 
 describe('shares', () => {
   it('credit each day as it completes, and the order when the last is there', async () => {
-    const agent = await service.register();
-    const { order_id: id, prefix } = await order(agent, 2);
-    const shares = findNonces(prefix, BITS, 2 * PER_DAY);
-    expect(await hand(agent, id, shares.slice(0, 4))).toMatchObject({ status: 'open', accepted: 4, rejected: [], shares_accepted: 4, shares_required: 10, credited_days: 0, pass_until: null });
-    const afterOne = await hand(agent, id, shares.slice(4, 6));
-    expect(afterOne).toMatchObject({ status: 'open', accepted: 2, shares_accepted: 6, credited_days: 1 });
-    expect(Math.abs(Date.parse(afterOne.pass_until ?? '') - Date.now() - DAY)).toBeLessThan(60_000);
-    expect((await service.call('POST', '/post', { token: agent.token, body: { body: 'paid by work' } })).status).toBe(201);
-    const afterTwo = await hand(agent, id, shares.slice(6));
-    expect(afterTwo).toMatchObject({ status: 'credited', shares_accepted: 10, credited_days: 2 });
-    expect(Date.parse(afterTwo.pass_until ?? '') - Date.parse(afterOne.pass_until ?? '')).toBe(DAY);
-    expect(await credits(id)).toEqual([['pass_credit', `${id}/credit/1`, 1], ['pass_credit', `${id}/credit/2`, 1]]);
-  });
+    const agent = await service.register()
+    const { order_id: id, prefix } = await order(agent, 2)
+    const shares = findNonces(prefix, BITS, 2 * PER_DAY)
+    expect(await hand(agent, id, shares.slice(0, 4))).toMatchObject({
+      status: 'open',
+      accepted: 4,
+      rejected: [],
+      shares_accepted: 4,
+      shares_required: 10,
+      credited_days: 0,
+      pass_until: null,
+    })
+    const afterOne = await hand(agent, id, shares.slice(4, 6))
+    expect(afterOne).toMatchObject({ status: 'open', accepted: 2, shares_accepted: 6, credited_days: 1 })
+    expect(Math.abs(Date.parse(afterOne.pass_until ?? '') - Date.now() - DAY)).toBeLessThan(60_000)
+    expect((await service.call('POST', '/post', { token: agent.token, body: { body: 'paid by work' } })).status).toBe(201)
+    const afterTwo = await hand(agent, id, shares.slice(6))
+    expect(afterTwo).toMatchObject({ status: 'credited', shares_accepted: 10, credited_days: 2 })
+    expect(Date.parse(afterTwo.pass_until ?? '') - Date.parse(afterOne.pass_until ?? '')).toBe(DAY)
+    expect(await credits(id)).toEqual([
+      ['pass_credit', `${id}/credit/1`, 1],
+      ['pass_credit', `${id}/credit/2`, 1],
+    ])
+  })
 
   it('that are good survive what is bad beside them, and each bad one is told with its reason', async () => {
-    const agent = await service.register();
-    const { order_id: id, prefix } = await order(agent);
-    const good = findNonces(prefix, BITS, 3);
-    const weak = weakNonce(prefix);
-    const bad = ['', 'A', 'a b', 'é', 'x'.repeat(21), 'x'.repeat(64), '-1', '1.5', ':', -1, 1.5, 2 ** 53, 1e21];
-    const { accepted, rejected, shares_accepted } = await hand(agent, id, [bad[0] ?? '', ...good, ...bad.slice(1), weak, good[0] ?? '', Number(good[1])]);
-    expect([accepted, shares_accepted]).toEqual([3, 3]);
+    const agent = await service.register()
+    const { order_id: id, prefix } = await order(agent)
+    const good = findNonces(prefix, BITS, 3)
+    const weak = weakNonce(prefix)
+    const bad = ['', 'A', 'a b', 'é', 'x'.repeat(21), 'x'.repeat(64), '-1', '1.5', ':', -1, 1.5, 2 ** 53, 1e21]
+    const { accepted, rejected, shares_accepted } = await hand(agent, id, [
+      bad[0] ?? '',
+      ...good,
+      ...bad.slice(1),
+      weak,
+      good[0] ?? '',
+      Number(good[1]),
+    ])
+    expect([accepted, shares_accepted]).toEqual([3, 3])
     expect(rejected).toEqual([
       ...bad.map((nonce) => ({ nonce, reason: 'invalid_nonce' })),
       { nonce: good[0], reason: 'duplicate' },
       { nonce: Number(good[1]), reason: 'duplicate' },
       { nonce: weak, reason: 'insufficient_work' },
-    ]);
-  });
+    ])
+  })
 
   it('count once for their order, over batches and in batches at once', async () => {
-    const agent = await service.register();
-    const { order_id: id, prefix } = await order(agent, 4);
-    const shares = findNonces(prefix, BITS, 15);
-    await hand(agent, id, shares.slice(0, 5));
-    expect(await hand(agent, id, shares.slice(3, 8))).toMatchObject({ accepted: 3, shares_accepted: 8, rejected: shares.slice(3, 5).map((nonce) => ({ nonce, reason: 'duplicate' })) });
-    const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => hand(agent, id, shares.slice(i, i + 4))));
-    expect(answers.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(7);
-    expect(await hand(agent, id, shares)).toMatchObject({ accepted: 0, shares_accepted: 15, credited_days: 3, status: 'open' });
-    expect((await credits(id)).map(([, , days]) => days).reduce((sum: number, days) => sum + Number(days), 0)).toBe(3);
-  });
+    const agent = await service.register()
+    const { order_id: id, prefix } = await order(agent, 4)
+    const shares = findNonces(prefix, BITS, 15)
+    await hand(agent, id, shares.slice(0, 5))
+    expect(await hand(agent, id, shares.slice(3, 8))).toMatchObject({
+      accepted: 3,
+      shares_accepted: 8,
+      rejected: shares.slice(3, 5).map((nonce) => ({ nonce, reason: 'duplicate' })),
+    })
+    const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => hand(agent, id, shares.slice(i, i + 4))))
+    expect(answers.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(7)
+    expect(await hand(agent, id, shares)).toMatchObject({ accepted: 0, shares_accepted: 15, credited_days: 3, status: 'open' })
+    expect((await credits(id)).map(([, , days]) => days).reduce((sum: number, days) => sum + Number(days), 0)).toBe(3)
+  })
 
   it('beyond what the order needs are told so, and a full order takes no more', async () => {
-    const agent = await service.register();
-    const { order_id: id, prefix } = await order(agent);
-    const shares = findNonces(prefix, BITS, 8);
-    const last = await hand(agent, id, shares);
-    expect(last).toMatchObject({ status: 'credited', accepted: PER_DAY, shares_accepted: PER_DAY, credited_days: 1 });
-    expect(last.rejected).toEqual(shares.slice(PER_DAY).map((nonce) => ({ nonce, reason: 'order_full' })));
-    const full = await submit(service, agent, id, shares);
-    expect(outcome(full)).toEqual([409, 'wrong_state', 'order_id']);
-    expect(full.json.message).toContain('credited');
-  });
+    const agent = await service.register()
+    const { order_id: id, prefix } = await order(agent)
+    const shares = findNonces(prefix, BITS, 8)
+    const last = await hand(agent, id, shares)
+    expect(last).toMatchObject({ status: 'credited', accepted: PER_DAY, shares_accepted: PER_DAY, credited_days: 1 })
+    expect(last.rejected).toEqual(shares.slice(PER_DAY).map((nonce) => ({ nonce, reason: 'order_full' })))
+    const full = await submit(service, agent, id, shares)
+    expect(outcome(full)).toEqual([409, 'wrong_state', 'order_id'])
+    expect(full.json.message).toContain('credited')
+  })
 
   it('of one order are nothing for another, and a share handed in by its number is the same share', async () => {
-    const agent = await service.register();
-    const [one, two] = [await order(agent), await order(agent)];
-    const share = findNonces(one.prefix, BITS, 5).find((nonce) => !isShare(two.prefix, nonce)) ?? '';
-    expect((await hand(agent, one.order_id, [Number(share)])).accepted).toBe(1);
-    expect((await hand(agent, one.order_id, [share])).rejected).toEqual([{ nonce: share, reason: 'duplicate' }]);
-    expect((await hand(agent, two.order_id, [share])).rejected).toEqual([{ nonce: share, reason: 'insufficient_work' }]);
-  });
+    const agent = await service.register()
+    const [one, two] = [await order(agent), await order(agent)]
+    const share = findNonces(one.prefix, BITS, 5).find((nonce) => !isShare(two.prefix, nonce)) ?? ''
+    expect((await hand(agent, one.order_id, [Number(share)])).accepted).toBe(1)
+    expect((await hand(agent, one.order_id, [share])).rejected).toEqual([{ nonce: share, reason: 'duplicate' }])
+    expect((await hand(agent, two.order_id, [share])).rejected).toEqual([{ nonce: share, reason: 'insufficient_work' }])
+  })
 
   it('may come ten thousand at once', async () => {
-    const agent = await service.register();
-    const { order_id: id, prefix } = await order(agent, 100);
-    const nonces = Array.from({ length: 10_000 }, (_, i) => i);
-    const { accepted, rejected } = await hand(agent, id, nonces);
-    expect(accepted).toBe(nonces.filter((nonce) => isShare(prefix, nonce)).length);
-    expect(accepted + rejected.length).toBe(10_000);
-  });
-});
+    const agent = await service.register()
+    const { order_id: id, prefix } = await order(agent, 100)
+    const nonces = Array.from({ length: 10_000 }, (_, i) => i)
+    const { accepted, rejected } = await hand(agent, id, nonces)
+    expect(accepted).toBe(nonces.filter((nonce) => isShare(prefix, nonce)).length)
+    expect(accepted + rejected.length).toBe(10_000)
+  })
+})
 
 describe('a work order', () => {
   it('is nothing to a stranger, as one that does not exist', async () => {
-    const [owner, stranger] = [await service.register(), await service.register()];
-    const { order_id: id, prefix } = await order(owner);
-    const before = await countStored(service.ctx.database.connection);
-    for (const orderId of [id, 'wrk_00000000000000000000000000', 'x']) expect(outcome(await submit(service, stranger, orderId, findNonces(prefix, BITS, 1)))).toEqual([404, 'no_such_work_order', 'order_id']);
-    expect(await countStored(service.ctx.database.connection)).toEqual(before);
-  });
+    const [owner, stranger] = [await service.register(), await service.register()]
+    const { order_id: id, prefix } = await order(owner)
+    const before = await countStored(service.ctx.database.connection)
+    for (const orderId of [id, 'wrk_00000000000000000000000000', 'x'])
+      expect(outcome(await submit(service, stranger, orderId, findNonces(prefix, BITS, 1)))).toEqual([
+        404,
+        'no_such_work_order',
+        'order_id',
+      ])
+    expect(await countStored(service.ctx.database.connection)).toEqual(before)
+  })
 
   it('refuses what is no list of nonces: too many, none, other types, a number of half a million digits', async () => {
-    const agent = await service.register();
-    const { order_id: id } = await order(agent);
-    const before = await countStored(service.ctx.database.connection);
-    for (const nonces of [[], null, '1', { 0: '1' }, [null], [[1]], [{}], [true], ['a\0'], ['\ud800'], Array.from({ length: 10_001 }, (_, i) => i)]) expect(outcome(await submit(service, agent, id, nonces))).toEqual([400, 'invalid_field', 'nonces']);
-    const sendRaw = (nonces: string) => service.call('POST', '/work/submit', { token: agent.token, rawBody: `{"order_id":"${id}","nonces":${nonces}}` });
-    expect(outcome(await sendRaw(`[${'1'.repeat(500_000)}]`))).toEqual([400, 'invalid_field', 'nonces']);
-    expect(outcome(await sendRaw(`[${'1'.repeat(1_000_000)}]`))).toEqual([413, 'body_too_large']);
-    expect(await countStored(service.ctx.database.connection)).toEqual(before);
-  });
+    const agent = await service.register()
+    const { order_id: id } = await order(agent)
+    const before = await countStored(service.ctx.database.connection)
+    for (const nonces of [
+      [],
+      null,
+      '1',
+      { 0: '1' },
+      [null],
+      [[1]],
+      [{}],
+      [true],
+      ['a\0'],
+      ['\ud800'],
+      Array.from({ length: 10_001 }, (_, i) => i),
+    ])
+      expect(outcome(await submit(service, agent, id, nonces))).toEqual([400, 'invalid_field', 'nonces'])
+    const sendRaw = (nonces: string) =>
+      service.call('POST', '/work/submit', { token: agent.token, rawBody: `{"order_id":"${id}","nonces":${nonces}}` })
+    expect(outcome(await sendRaw(`[${'1'.repeat(500_000)}]`))).toEqual([400, 'invalid_field', 'nonces'])
+    expect(outcome(await sendRaw(`[${'1'.repeat(1_000_000)}]`))).toEqual([413, 'body_too_large'])
+    expect(await countStored(service.ctx.database.connection)).toEqual(before)
+  })
 
   it('expires 30 and its own days after it was made, and what it credited stays', async () => {
-    const timed = await startService();
-    const agent = await timed.register();
-    const { order_id: id, prefix } = await order(agent, 2, timed);
-    const shares = findNonces(prefix, BITS, 2 * PER_DAY);
-    expect((await hand(agent, id, shares.slice(0, 6), timed)).credited_days).toBe(1);
-    timed.advance(32 * DAY - 60_000);
-    expect((await hand(agent, id, shares.slice(6, 7), timed)).status).toBe('open');
-    timed.advance(60_000);
-    const late = await submit(timed, agent, id, shares.slice(7));
-    expect([outcome(late), late.json.message?.includes('expired')]).toEqual([[409, 'wrong_state', 'order_id'], true]);
-    expect((await timed.ctx.work.findOrder(id))?.credited_days).toBe(1);
-    await timed.stop();
-  });
+    const timed = await startService()
+    const agent = await timed.register()
+    const { order_id: id, prefix } = await order(agent, 2, timed)
+    const shares = findNonces(prefix, BITS, 2 * PER_DAY)
+    expect((await hand(agent, id, shares.slice(0, 6), timed)).credited_days).toBe(1)
+    timed.advance(32 * DAY - 60_000)
+    expect((await hand(agent, id, shares.slice(6, 7), timed)).status).toBe('open')
+    timed.advance(60_000)
+    const late = await submit(timed, agent, id, shares.slice(7))
+    expect([outcome(late), late.json.message?.includes('expired')]).toEqual([[409, 'wrong_state', 'order_id'], true])
+    expect((await timed.ctx.work.findOrder(id))?.credited_days).toBe(1)
+    await timed.stop()
+  })
 
   it('keeps the difficulty and the count it was made with', async () => {
-    const agent = await service.register();
-    const { order_id: id, prefix } = await order(agent);
-    const stored = await service.ctx.work.findOrder(id);
-    expect(stored).toMatchObject({ prefix, difficulty_bits: BITS, shares_per_day: PER_DAY, shares_required: PER_DAY });
+    const agent = await service.register()
+    const { order_id: id, prefix } = await order(agent)
+    const stored = await service.ctx.work.findOrder(id)
+    expect(stored).toMatchObject({ prefix, difficulty_bits: BITS, shares_per_day: PER_DAY, shares_required: PER_DAY })
     // A worker of other settings judges by the order.
-    const config = readConfig({ MONGODB_URL: service.ctx.config.mongodbUrl, REDIS_URL: service.ctx.config.redisUrl, QUEUE_PREFIX: 'elsewhere', SHARE_BITS: '64', SHARES_PER_DAY: '99999' }, 'workers');
-    const strict = openContext(config, service.ctx.log, { now: service.ctx.now });
-    await strict.database.whenReady();
-    await strict.work.insertBatch({ _id: 'bat_test', order_id: id, at_ms: Date.now(), state: 'waiting', nonces: findNonces(prefix, BITS, PER_DAY), rejected: [] });
-    await judgeBatch(strict, 'bat_test');
-    await strict.close();
-    expect((await service.ctx.work.findOrder(id))?.credited_days).toBe(1);
-  });
-});
+    const config = readConfig(
+      {
+        MONGODB_URL: service.ctx.config.mongodbUrl,
+        REDIS_URL: service.ctx.config.redisUrl,
+        QUEUE_PREFIX: 'elsewhere',
+        SHARE_BITS: '64',
+        SHARES_PER_DAY: '99999',
+      },
+      'workers',
+    )
+    const strict = openContext(config, service.ctx.log, { now: service.ctx.now })
+    await strict.database.whenReady()
+    await strict.work.insertBatch({
+      _id: 'bat_test',
+      order_id: id,
+      at_ms: Date.now(),
+      state: 'waiting',
+      nonces: findNonces(prefix, BITS, PER_DAY),
+      rejected: [],
+    })
+    await judgeBatch(strict, 'bat_test')
+    await strict.close()
+    expect((await service.ctx.work.findOrder(id))?.credited_days).toBe(1)
+  })
+})
 
 describe('without a worker', () => {
   it('a submission answers 202, is kept, and counts once when a worker comes', async () => {
-    const lonely = await startService({ queues: ['sweep'] });
-    const agent = await lonely.register();
-    const { order_id: id, prefix } = await order(agent, 1, lonely);
-    const shares = findNonces(prefix, BITS, PER_DAY);
-    const answers = await Promise.all([submit(lonely, agent, id, [...shares, '!']), submit(lonely, agent, id, shares)]);
-    for (const { status, json } of answers) expect([status, json['status'], json['accepted'], json['shares_accepted']]).toEqual([202, 'verifying', 0, 0]);
-    expect(answers[0]?.json['rejected']).toEqual([{ nonce: '!', reason: 'invalid_nonce' }]);
-    const workers = openContext(lonely.ctx.config, lonely.ctx.log, { now: lonely.ctx.now });
-    await Promise.all([workers.database.whenReady(), workers.queues.whenReady()]);
-    const pool = startPool(workers, ['verify-shares']);
-    await waitFor('the verdict', async () => ((await lonely.ctx.work.findOrder(id))?.credited_days === 1 ? true : undefined), { limitMs: 20_000 });
-    await waitFor('the end of both batches', async () => ((await lonely.ctx.work.listWaiting(Date.now(), 10)).length === 0 ? true : undefined), { limitMs: 20_000 });
-    expect((await lonely.ctx.work.findOrder(id))?.shares_accepted).toBe(PER_DAY);
-    await pool.close();
-    await workers.close();
-    await lonely.stop();
-  });
-});
+    const lonely = await startService({ queues: ['sweep'] })
+    const agent = await lonely.register()
+    const { order_id: id, prefix } = await order(agent, 1, lonely)
+    const shares = findNonces(prefix, BITS, PER_DAY)
+    const answers = await Promise.all([submit(lonely, agent, id, [...shares, '!']), submit(lonely, agent, id, shares)])
+    for (const { status, json } of answers)
+      expect([status, json['status'], json['accepted'], json['shares_accepted']]).toEqual([202, 'verifying', 0, 0])
+    expect(answers[0]?.json['rejected']).toEqual([{ nonce: '!', reason: 'invalid_nonce' }])
+    const workers = openContext(lonely.ctx.config, lonely.ctx.log, { now: lonely.ctx.now })
+    await Promise.all([workers.database.whenReady(), workers.queues.whenReady()])
+    const pool = startPool(workers, ['verify-shares'])
+    await waitFor('the verdict', async () => ((await lonely.ctx.work.findOrder(id))?.credited_days === 1 ? true : undefined), {
+      limitMs: 20_000,
+    })
+    await waitFor(
+      'the end of both batches',
+      async () => ((await lonely.ctx.work.listWaiting(Date.now(), 10)).length === 0 ? true : undefined),
+      { limitMs: 20_000 },
+    )
+    expect((await lonely.ctx.work.findOrder(id))?.shares_accepted).toBe(PER_DAY)
+    await pool.close()
+    await workers.close()
+    await lonely.stop()
+  })
+})
 
 describe('the referral price', () => {
-  let cheap: TestService;
+  let cheap: TestService
   beforeAll(async () => {
-    cheap = await startService({ env: { SHARES_PER_DAY: '1', SHARE_BITS: '4' } });
-  });
-  afterAll(() => cheap.stop());
+    cheap = await startService({ env: { SHARES_PER_DAY: '1', SHARE_BITS: '4' } })
+  })
+  afterAll(() => cheap.stop())
 
   const pay = async (agent: TestAgent, days = 1) => {
-    const { order_id: id, prefix } = await order(agent, days, cheap);
-    expect(await hand(agent, id, findNonces(prefix, 4, days), cheap)).toMatchObject({ status: 'credited', credited_days: days });
-  };
-  const standing = async ({ token }: TestAgent) => (await cheap.call('GET', '/me', { token })).json as { price_usd_per_day?: number; referrals?: object };
+    const { order_id: id, prefix } = await order(agent, days, cheap)
+    expect(await hand(agent, id, findNonces(prefix, 4, days), cheap)).toMatchObject({ status: 'credited', credited_days: days })
+  }
+  const standing = async ({ token }: TestAgent) =>
+    (await cheap.call('GET', '/me', { token })).json as { price_usd_per_day?: number; referrals?: object }
 
   it('is reached when the fiftieth referred agent has paid, not before, and stays when one of them is banned', async () => {
-    const referrer = await cheap.register();
-    const referred: TestAgent[] = [];
-    for (let i = 0; i < 50; i += 10) referred.push(...(await Promise.all(Array.from({ length: 10 }, () => cheap.register({ ref: referrer.id })))));
-    expect(await standing(referrer)).toMatchObject({ price_usd_per_day: 1, referrals: { registered: 50, paying: 0, threshold: 50 } });
-    for (let i = 0; i < 49; i += 7) await Promise.all(referred.slice(i, i + 7).map((agent) => pay(agent)));
-    expect(await standing(referrer)).toMatchObject({ price_usd_per_day: 1, referrals: { paying: 49 } });
-    await pay(referred[49] as TestAgent, 3);
-    expect(await standing(referrer)).toMatchObject({ price_usd_per_day: 0.15, referrals: { registered: 50, paying: 50 } });
-    const menu = (await cheap.call('GET', '/currencies', { token: referrer.token })).json as { pricing?: { your_price: string } };
-    expect(menu.pricing?.your_price).toMatch(/^0\.15 USD per day/);
+    const referrer = await cheap.register()
+    const referred: TestAgent[] = []
+    for (let i = 0; i < 50; i += 10)
+      referred.push(...(await Promise.all(Array.from({ length: 10 }, () => cheap.register({ ref: referrer.id })))))
+    expect(await standing(referrer)).toMatchObject({ price_usd_per_day: 1, referrals: { registered: 50, paying: 0, threshold: 50 } })
+    for (let i = 0; i < 49; i += 7) await Promise.all(referred.slice(i, i + 7).map((agent) => pay(agent)))
+    expect(await standing(referrer)).toMatchObject({ price_usd_per_day: 1, referrals: { paying: 49 } })
+    await pay(referred[49] as TestAgent, 3)
+    expect(await standing(referrer)).toMatchObject({ price_usd_per_day: 0.15, referrals: { registered: 50, paying: 50 } })
+    const menu = (await cheap.call('GET', '/currencies', { token: referrer.token })).json as { pricing?: { your_price: string } }
+    expect(menu.pricing?.your_price).toMatch(/^0\.15 USD per day/)
     // Work stays as many shares at any price.
-    expect((await order(referrer, 1, cheap)).shares_required).toBe(1);
-    await setBanned(cheap.ctx, referred[0]?.id ?? '', true);
-    expect(await standing(referrer)).toMatchObject({ price_usd_per_day: 0.15, referrals: { paying: 50 } });
-    expect(await standing(referred[1] as TestAgent)).toMatchObject({ price_usd_per_day: 1, referrals: { registered: 0, paying: 0 } });
-  });
+    expect((await order(referrer, 1, cheap)).shares_required).toBe(1)
+    await setBanned(cheap.ctx, referred[0]?.id ?? '', true)
+    expect(await standing(referrer)).toMatchObject({ price_usd_per_day: 0.15, referrals: { paying: 50 } })
+    expect(await standing(referred[1] as TestAgent)).toMatchObject({ price_usd_per_day: 1, referrals: { registered: 0, paying: 0 } })
+  })
 
   it('counts an agent once, however often it pays and though its first payments come at once', async () => {
-    const referrer = await cheap.register();
-    const agent = await cheap.register({ ref: referrer.id });
-    await Promise.all(Array.from({ length: 6 }, () => pay(agent)));
-    await pay(agent, 2);
-    expect(await standing(referrer)).toMatchObject({ referrals: { registered: 1, paying: 1 } });
-    expect(Math.abs(((await cheap.ctx.agents.find(agent.id))?.pass_until_ms ?? 0) - Date.now() - 8 * DAY)).toBeLessThan(60_000);
-  });
+    const referrer = await cheap.register()
+    const agent = await cheap.register({ ref: referrer.id })
+    await Promise.all(Array.from({ length: 6 }, () => pay(agent)))
+    await pay(agent, 2)
+    expect(await standing(referrer)).toMatchObject({ referrals: { registered: 1, paying: 1 } })
+    expect(Math.abs(((await cheap.ctx.agents.find(agent.id))?.pass_until_ms ?? 0) - Date.now() - 8 * DAY)).toBeLessThan(60_000)
+  })
 
   it('counts no free day as a payment', async () => {
-    const free = await startService({ env: { FREE_UNTIL: new Date(Date.now() + 9 * DAY).toISOString() } });
-    const referrer = await free.register();
-    const agent = await free.register({ ref: referrer.id });
-    expect((await free.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno', days: 5 } })).json['credited_days']).toBe(5);
-    expect((await free.call('GET', '/me', { token: referrer.token })).json['referrals']).toEqual({ registered: 1, paying: 0, threshold: 50 });
-    expect((await free.ctx.agents.find(agent.id))?.first_paid_at).toBeUndefined();
-    await free.stop();
-  });
+    const free = await startService({ env: { FREE_UNTIL: new Date(Date.now() + 9 * DAY).toISOString() } })
+    const referrer = await free.register()
+    const agent = await free.register({ ref: referrer.id })
+    expect((await free.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno', days: 5 } })).json['credited_days']).toBe(5)
+    expect((await free.call('GET', '/me', { token: referrer.token })).json['referrals']).toEqual({
+      registered: 1,
+      paying: 0,
+      threshold: 50,
+    })
+    expect((await free.ctx.agents.find(agent.id))?.first_paid_at).toBeUndefined()
+    await free.stop()
+  })
 
   it('cannot be had by referring oneself: the referrer is named before the id is known, and never again', async () => {
-    const agent = await cheap.register();
-    await cheap.call('POST', '/profile', { token: agent.token, body: { ref: agent.id, name: 'n' } });
-    await cheap.call('POST', '/invoice', { token: agent.token, body: { ref: agent.id, currency: 'pow' } });
-    await pay(agent);
-    expect(await cheap.ctx.agents.find(agent.id)).not.toHaveProperty('ref');
-    expect(await standing(agent)).toMatchObject({ referrals: { registered: 0, paying: 0 } });
-  });
-});
+    const agent = await cheap.register()
+    await cheap.call('POST', '/profile', { token: agent.token, body: { ref: agent.id, name: 'n' } })
+    await cheap.call('POST', '/invoice', { token: agent.token, body: { ref: agent.id, currency: 'pow' } })
+    await pay(agent)
+    expect(await cheap.ctx.agents.find(agent.id)).not.toHaveProperty('ref')
+    expect(await standing(agent)).toMatchObject({ referrals: { registered: 0, paying: 0 } })
+  })
+})

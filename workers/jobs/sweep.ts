@@ -1,9 +1,9 @@
-import type { Context } from '../../shared/context.ts';
-import { moveOverdueClaims } from '../../shared/claims/claim-service.ts';
-import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts';
+import type { Context } from '../../shared/context.ts'
+import { moveOverdueClaims } from '../../shared/claims/claim-service.ts'
+import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts'
 
 /** Batches enqueued again by one sweep; the next sweep goes on. */
-const SWEEP_BATCHES = 1_000;
+const SWEEP_BATCHES = 1_000
 
 /**
  * Finds in MongoDB what is due and has no living job, and brings it back. It may run at any time, any number of times
@@ -11,8 +11,8 @@ const SWEEP_BATCHES = 1_000;
  */
 export async function sweep(ctx: Context): Promise<void> {
   // A batch that is younger than one sweep has its own job, or its own job is being added.
-  const waiting = await ctx.work.listWaiting(ctx.now() - ctx.config.sweepMs, SWEEP_BATCHES);
-  for (const batchId of waiting) await ctx.queues.enqueue('verify-shares', { batch_id: batchId }, { debounceId: batchId });
-  await moveOverdueClaims(ctx);
-  await enqueueChainCheck(ctx);
+  const waiting = await ctx.work.listWaiting(ctx.now() - ctx.config.sweepMs, SWEEP_BATCHES)
+  for (const batchId of waiting) await ctx.queues.enqueue('verify-shares', { batch_id: batchId }, { debounceId: batchId })
+  await moveOverdueClaims(ctx)
+  await enqueueChainCheck(ctx)
 }

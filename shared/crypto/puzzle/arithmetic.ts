@@ -1,9 +1,10 @@
 import type { Task } from '../puzzle.ts'
 import type { SeededNumbers } from './seeded-numbers.ts'
 
-const UNITS = (
-  'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen'
-).split(' ')
+const UNITS =
+  'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen'.split(
+    ' ',
+  )
 const TENS = ['', '', 'twenty', 'thirty', 'forty', 'fifty', 'sixty', 'seventy', 'eighty', 'ninety']
 
 /** 0 to 999 in English words without "and", which would read like a plus: 317 is "three hundred seventeen". */

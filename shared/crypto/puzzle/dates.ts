@@ -2,9 +2,7 @@ import type { Task } from '../puzzle.ts'
 import type { SeededNumbers } from './seeded-numbers.ts'
 
 const DAY_MS = 86_400_000
-const MONTHS = (
-  'January February March April May June July August September October November December'
-).split(' ')
+const MONTHS = 'January February March April May June July August September October November December'.split(' ')
 const WEEKDAYS = 'sunday monday tuesday wednesday thursday friday saturday'.split(' ')
 const CALENDAR = 'Use the (proleptic) Gregorian calendar.'
 

@@ -16,11 +16,13 @@ export function makeOrdering(numbers: SeededNumbers): Task {
   const pairs = order.flatMap((_, upper) => order.slice(upper + 1).map((_, i) => [upper, upper + 1 + i] as const))
   const neighbours = pairs.filter(([upper, lower]) => lower === upper + 1)
   const implied = pairs.filter(([upper, lower]) => lower > upper + 1)
-  const clues = numbers.shuffle([...neighbours, ...numbers.take(implied, 2)]).map(([upper, lower]) =>
-    numbers.below(2) === 0
-      ? `The ${order[upper]} ${scale.thing} is ${scale.more} than the ${order[lower]} ${scale.thing}.`
-      : `The ${order[lower]} ${scale.thing} is ${scale.less} than the ${order[upper]} ${scale.thing}.`,
-  )
+  const clues = numbers
+    .shuffle([...neighbours, ...numbers.take(implied, 2)])
+    .map(([upper, lower]) =>
+      numbers.below(2) === 0
+        ? `The ${order[upper]} ${scale.thing} is ${scale.more} than the ${order[lower]} ${scale.thing}.`
+        : `The ${order[lower]} ${scale.thing} is ${scale.less} than the ${order[upper]} ${scale.thing}.`,
+    )
   const task = numbers.pick([
     { ask: `from the ${scale.most} to the ${scale.least}`, answer: order },
     { ask: `from the ${scale.least} to the ${scale.most}`, answer: [...order].reverse() },

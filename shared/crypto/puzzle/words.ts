@@ -58,7 +58,10 @@ export function makeCountLetters(numbers: SeededNumbers): Task {
 export function makePickWords(numbers: SeededNumbers): Task {
   const ordinals = 'first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth'.split(' ')
   const words = numbers.take(WORDS, ordinals.length)
-  const places = numbers.take(ordinals.map((_, i) => i), 5)
+  const places = numbers.take(
+    ordinals.map((_, i) => i),
+    5,
+  )
   const spelled = places.map((place) => ordinals[place] ?? '')
   const question = numbers.pick([
     `From this list take the ${listWords(spelled)} word, in that order, and join them with hyphens`,

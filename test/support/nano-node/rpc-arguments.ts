@@ -1,80 +1,80 @@
-import type { StateBlock } from './block.ts';
-import { parseStateBlock } from './block.ts';
-import { decodeAddress, parseHash, parseHex64, parseRaw } from './encoding.ts';
-import type { Tree, TreeReader } from './json-tree.ts';
-import { parseTree, UnreadableRequest } from './json-tree.ts';
-import type { NodeState } from './node-state.ts';
+import type { StateBlock } from './block.ts'
+import { parseStateBlock } from './block.ts'
+import { decodeAddress, parseHash, parseHex64, parseRaw } from './encoding.ts'
+import type { Tree, TreeReader } from './json-tree.ts'
+import { parseTree, UnreadableRequest } from './json-tree.ts'
+import type { NodeState } from './node-state.ts'
 
 /** Answered as {"error": message}, HTTP status 200. */
 export class RpcError extends Error {}
 
-export type Command = (node: NodeState, request: TreeReader) => Tree | Promise<Tree>;
+export type Command = (node: NodeState, request: TreeReader) => Tree | Promise<Tree>
 
-export const noLimit = Number.MAX_SAFE_INTEGER;
+export const noLimit = Number.MAX_SAFE_INTEGER
 
 export function readAccount(address: string, message = 'Bad account number'): string {
-  const publicKey = decodeAddress(address);
-  if (publicKey === null) throw new RpcError(message);
-  return publicKey;
+  const publicKey = decodeAddress(address)
+  if (publicKey === null) throw new RpcError(message)
+  return publicKey
 }
 
 export function readHash(request: TreeReader, name = 'hash', message = 'Invalid block hash'): string {
-  const hash = parseHash(request.text(name));
-  if (hash === null) throw new RpcError(message);
-  return hash;
+  const hash = parseHash(request.text(name))
+  if (hash === null) throw new RpcError(message)
+  return hash
 }
 
 function parseCount(text: string, message: string): number {
-  const match = /^\s*([+-]?)([0-9]+)$/.exec(text);
-  if (match === null) throw new RpcError(message);
+  const match = /^\s*([+-]?)([0-9]+)$/.exec(text)
+  if (match === null) throw new RpcError(message)
   // The node reads an unsigned number: -1 wraps around to "all".
-  return match[1] === '-' && Number(match[2]) > 0 ? noLimit : Number(match[2]);
+  return match[1] === '-' && Number(match[2]) > 0 ? noLimit : Number(match[2])
 }
 
 export function readCount(request: TreeReader): number {
-  const count = parseCount(request.text('count'), 'Invalid count');
-  if (count === 0) throw new RpcError('Invalid count');
-  return count;
+  const count = parseCount(request.text('count'), 'Invalid count')
+  if (count === 0) throw new RpcError('Invalid count')
+  return count
 }
 
 export function readOptionalCount(request: TreeReader, byDefault: number): number {
-  const text = request.optionalText('count');
-  return text === undefined ? byDefault : parseCount(text, 'Invalid count');
+  const text = request.optionalText('count')
+  return text === undefined ? byDefault : parseCount(text, 'Invalid count')
 }
 
 export function readOffset(request: TreeReader): number {
-  const text = request.optionalText('offset');
-  return text === undefined ? 0 : parseCount(text, 'Invalid offset');
+  const text = request.optionalText('offset')
+  return text === undefined ? 0 : parseCount(text, 'Invalid offset')
 }
 
 export function readThreshold(request: TreeReader): bigint {
-  const text = request.optionalText('threshold');
-  const threshold = text === undefined ? 0n : parseRaw(text);
-  if (threshold === null) throw new RpcError('Bad threshold number');
-  return threshold;
+  const text = request.optionalText('threshold')
+  const threshold = text === undefined ? 0n : parseRaw(text)
+  if (threshold === null) throw new RpcError('Bad threshold number')
+  return threshold
 }
 
 export function readOptionalWork(request: TreeReader): bigint {
-  const text = request.optionalText('work');
-  const work = text === undefined ? 0n : parseHex64(text);
-  if (work === null) throw new RpcError('Bad work');
-  return work;
+  const text = request.optionalText('work')
+  const work = text === undefined ? 0n : parseHex64(text)
+  if (work === null) throw new RpcError('Bad work')
+  return work
 }
 
 /** The block of a request: fields with json_block, else a text that holds JSON. */
 export function readBlock(request: TreeReader): StateBlock {
-  let tree = request.child('block');
-  if (tree === undefined) throw new UnreadableRequest('"block" is missing');
-  if (!request.flag('json_block', false)) tree = parseBlockText(request.text('block'));
-  const block = parseStateBlock(tree);
-  if (block === null) throw new RpcError('Block is invalid');
-  return block;
+  let tree = request.child('block')
+  if (tree === undefined) throw new UnreadableRequest('"block" is missing')
+  if (!request.flag('json_block', false)) tree = parseBlockText(request.text('block'))
+  const block = parseStateBlock(tree)
+  if (block === null) throw new RpcError('Block is invalid')
+  return block
 }
 
 function parseBlockText(text: string): Tree {
   try {
-    return parseTree(text);
+    return parseTree(text)
   } catch (cause) {
-    throw new RpcError('Block is invalid', { cause });
+    throw new RpcError('Block is invalid', { cause })
   }
 }

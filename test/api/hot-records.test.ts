@@ -1,0 +1,127 @@
+import { once } from 'node:events'
+import net from 'node:net'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { newDmKeyPair } from '../../client/sealed-box.ts'
+import { acceptProposal } from '../../shared/claims/claim-service.ts'
+import type { MessageRecord } from '../../shared/messages/message.ts'
+import { startService, type TestAgent, type TestService } from '../support/service.ts'
+
+const CROWD = 60
+
+let service: TestService
+let author: TestAgent
+
+beforeAll(async () => {
+  service = await startService()
+  author = await service.registerWithPass()
+}, 60_000)
+afterAll(() => service.stop())
+
+describe('a crowd around one record', () => {
+  let crowd: TestAgent[]
+
+  it('registers by one referrer at once, and everyone gets a token', async () => {
+    crowd = await Promise.all(Array.from({ length: CROWD }, () => service.register({ ref: author.id })))
+    expect((await service.call('GET', '/me', { token: author.token })).json['referrals']).toMatchObject({ registered: CROWD })
+  })
+
+  it('endorses one proposal at once, and every verdict is answered and counts', async () => {
+    const made = await service.call('POST', '/claim', { token: author.token, body: { statement: 'more of it', kind: 'proposal' } })
+    const id = String(made.json['id'])
+    const answers = await Promise.all(
+      crowd.map(({ token }) => service.call('POST', '/claim/resolve', { token, body: { claim_id: id, outcome: 'true' } })),
+    )
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
+    const { claim, more } = (await service.call('GET', `/claim/${id}?limit=10`)).json as unknown as {
+      claim: { standing: object; verdicts: { id: string }[] }
+      more: boolean
+    }
+    expect([claim.standing, claim.verdicts.length, more]).toEqual([{ true: CROWD, false: 0, void: 0 }, 10, true])
+    const seen = new Set<string>()
+    for (let before = ''; ;) {
+      const page = (await service.call('GET', `/claim/${id}?limit=25${before}`)).json as unknown as {
+        claim: { verdicts: { id: string }[] }
+        more: boolean
+      }
+      for (const verdict of page.claim.verdicts) seen.add(verdict.id)
+      if (!page.more) break
+      before = `&before=${page.claim.verdicts.at(-1)?.id}`
+    }
+    expect(seen.size).toBe(CROWD)
+  })
+
+  it('accepts a proposal with whole days from 1 to 365 alone', async () => {
+    const made = await service.call('POST', '/claim', { token: author.token, body: { statement: 'pay me', kind: 'proposal' } })
+    for (const days of [-100, 0, 0.5, 366, Number.NaN])
+      await expect(acceptProposal(service.ctx, String(made.json['id']), days)).rejects.toMatchObject({ code: 'invalid_field' })
+  })
+})
+
+describe('a dm_key', () => {
+  it('that is set twice at once leaves the last entry naming the key that stands', async () => {
+    for (let round = 0; round < 10; round++) {
+      const agent = await service.register()
+      const keys = [newDmKeyPair().publicKey, newDmKeyPair().publicKey]
+      await service.call('POST', '/profile', { token: agent.token, body: { dm_key: keys[0] } })
+      await Promise.all(keys.map((dm_key) => service.call('POST', '/profile', { token: agent.token, body: { dm_key } })))
+      const { profile } = (await service.call('GET', `/agent/${agent.id}`)).json as unknown as { profile: { dm_key: string } }
+      await vi.waitFor(async () => {
+        expect((await service.ctx.agents.find(agent.id))?.pending ?? []).toEqual([])
+      }, 10_000)
+      const entries = await service.ctx.entries.listByRecord(agent.id)
+      expect(entries.filter(({ kind }) => kind === 'dm_key_change').at(-1)?.data['dm_key']).toBe(profile.dm_key)
+    }
+  }, 60_000)
+})
+
+describe('messages that were handed out in another order than that of their ids', () => {
+  it('are all reached by a walk from the beginning, which ends', async () => {
+    const reader = await service.registerWithPass()
+    const message = (number: number, handed: number): MessageRecord => ({
+      _id: `msg_${String(number).padStart(26, '0')}`,
+      from: author.id,
+      to: reader.id,
+      at: 1,
+      box: '',
+      handed,
+    })
+    const stored = [
+      ...Array.from({ length: 100 }, (_, index) => message(300 + index, 1)),
+      ...Array.from({ length: 100 }, (_, index) => message(200 + index, 2)),
+      message(100, 3),
+      message(500, 0),
+    ]
+    await service.ctx.messages.models.messages.insertMany(stored)
+    const seen = new Set<string>()
+    let after = '0'
+    for (let pages = 0; ; pages++) {
+      expect(pages).toBeLessThan(10)
+      const page = (await service.call('GET', `/dm?after=${after}`, { token: reader.token })).json as unknown as {
+        messages: { id: string }[]
+        more: boolean
+      }
+      for (const { id } of page.messages) seen.add(id)
+      if (!page.more) break
+      after = page.messages.at(-1)?.id ?? ''
+    }
+    expect(seen).toEqual(new Set(stored.map(({ _id }) => _id)))
+    const again = (await service.call('GET', `/dm?after=${message(200, 2)._id}`, { token: reader.token })).json as unknown as {
+      messages: { id: string }[]
+    }
+    expect(again.messages.map(({ id }) => id)).toContain(message(201, 2)._id)
+  })
+})
+
+describe('a body that will be too large', () => {
+  it('is refused by its length before it is sent, and cut off when it is sent all the same', async () => {
+    const socket = net.connect(Number(new URL(service.url).port), '127.0.0.1')
+    socket.write(
+      `POST /api/v1/post HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${author.token}\r\nContent-Type: application/json\r\nContent-Length: 10000000000\r\n\r\n`,
+    )
+    const [first] = (await once(socket, 'data')) as [Buffer]
+    expect(first.toString()).toContain('HTTP/1.1 413')
+    expect(first.toString()).toContain('body_too_large')
+    socket.on('error', () => undefined)
+    await once(socket, 'close')
+  })
+})
