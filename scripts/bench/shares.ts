@@ -49,12 +49,24 @@ async function benchPath(): Promise<Figure[]> {
         better: 'higher',
         goal: 0.5,
       }),
+      compareWith(
+        { name: beside.name, value: msPerBatch(beside.value) },
+        {
+          name: `shares: the path's own cost of a batch of ${BATCH}, ${CONNECTIONS} at a time`,
+          value: msPerBatch(rateOf(rates, 'path')),
+          unit: 'ms',
+          better: 'lower',
+        },
+      ),
     ]
   } finally {
     await reference.stop()
     await stack.stop()
   }
 }
+
+/** Of the service's time, not of one caller's wait. */
+const msPerBatch = (sharesPerSecond: number): number => (BATCH / sharesPerSecond) * 1_000
 
 /** Fresh orders for each sample, so that no nonce repeats within one. */
 async function sampleService(client: Client): Promise<number> {

@@ -30,6 +30,7 @@ import {
   RETRY_AFTER_SECONDS,
   TOKEN_CACHE_MS,
   VERDICT_WAIT_MS,
+  VERDICT_LIMIT,
   WALK_LIMIT,
   WORK_ORDER_BASE_DAYS,
 } from '../limits.ts'
@@ -188,7 +189,7 @@ function boundRows(config: Config): Row[] {
     {
       limit: 'List `limit`',
       value: `${LIST_LIMIT.min} to ${LIST_LIMIT.max}, ${LIST_LIMIT.fallback} when absent`,
-      detail: `On /seal and /ledger ${WALK_LIMIT.min} to ${WALK_LIMIT.max}.`,
+      detail: `On /seal and /ledger ${WALK_LIMIT.min} to ${WALK_LIMIT.max}; the verdicts of one claim ${VERDICT_LIMIT.fallback} when absent.`,
     },
     { limit: 'Handle', value: `1 to ${MAX_HANDLE_LENGTH} printable characters, not unique` },
     {
