@@ -3,6 +3,7 @@ import { expect } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readStanding } from '../../shared/passes/standing.ts'
 import { listPending } from './stored.ts'
+import { isShare } from '../../shared/crypto/pow.ts'
 import { startWorkersProcess, type RunningProcess } from './processes.ts'
 import { startServers, type TemporaryServers } from './servers.ts'
 import { findNonce, findNonces, startService, type TestService } from './service.ts'
@@ -64,13 +65,14 @@ async function runStorm(
   const shares = findNonces(order.prefix, BITS, DAYS * PER_DAY)
   // One share more than the order needs, beside them a weak nonce.
   const spare = findNonce(order.prefix, BITS, Number(shares.at(-1)) + 1)
+  const weak = ['zz', 'zy', 'zx', 'zw'].find((nonce) => !isShare(order.prefix, nonce, BITS)) ?? 'none'
   const startMs = Date.now()
   const submissions = Array.from({ length: SUBMISSIONS }, async (_, i) => {
     // The first two bring all of it; the others 60 each, so that every share comes at least twice.
     const nonces = i < 2 ? shares : shares.slice((i * 7) % 41, ((i * 7) % 41) + 60)
     const { status, json } = await service.call('POST', '/work/submit', {
       token: agent.token,
-      body: { order_id: order.order_id, nonces: [...nonces, spare, 'zz'] },
+      body: { order_id: order.order_id, nonces: [...nonces, spare, weak] },
     })
     // Whoever comes when all is counted is told so.
     expect([200, 202, 409], JSON.stringify(json)).toContain(status)
