@@ -18,10 +18,8 @@ export const WALK_LIMIT = { min: 1, max: 10_000, fallback: 50 } as const
 
 /** Long enough to solve a puzzle by thinking and the work on one slow core (2^20 hashes), short enough to forget. */
 export const CHALLENGE_TTL_MS = 10 * MINUTE_MS
-/** The bits that a share's or challenge's prefix carries: 16 random-looking bytes as hex. */
-export const PREFIX_LENGTH = 32
-/** With the prefix and the colon this stays within one SHA-256 block (55 bytes of message). */
-export const MAX_NONCE_LENGTH = 20
+/** The form of a share is the rule of `crypto/pow.ts`, which stands on its own. */
+export { MAX_NONCE_LENGTH, PREFIX_LENGTH } from './crypto/pow.ts'
 
 export const TOKEN_PATTERN = /^sk_[0-9a-f]{48}$/
 /** Hex characters of a token that find its agent; the salted hash covers the whole token. */
