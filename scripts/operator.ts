@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../shared/config.ts'
 import { openContext } from '../shared/context.ts'
+import { withDeadline } from '../shared/deadline.ts'
 import { Refusal } from '../shared/errors.ts'
 import { createLog } from '../shared/log.ts'
 import { SECOND_MS } from '../shared/time.ts'
@@ -34,8 +35,8 @@ async function run(): Promise<number> {
   }
   const ctx = openOperatorContext()
   try {
-    await Promise.race([ctx.database.whenReady(), failAfter(PATIENCE_MS)])
-    const done = { ok: true, ...(await Promise.race([verb.run(ctx, words, { adopt: values.adopt }), failAfter(PATIENCE_MS)])) }
+    await withinPatience(ctx.database.whenReady())
+    const done = { ok: true, ...(await withinPatience(verb.run(ctx, words, { adopt: values.adopt }))) }
     process.stdout.write(values.json ? `${JSON.stringify(done)}\n` : `${describeDone(done)}\n`)
     return 0
   } catch (error) {
@@ -57,14 +58,13 @@ function openOperatorContext() {
   return openContext(config, createLog('operator', 'warn', process.stderr), { databaseTimeoutMs: PATIENCE_MS })
 }
 
-function failAfter(limitMs: number): Promise<never> {
-  return new Promise((_, reject) => {
-    setTimeout(
-      () => reject(new Refusal('unavailable', `MongoDB or Redis did not answer within ${limitMs / SECOND_MS} s; is the network running?`)),
-      limitMs,
-    ).unref()
-  })
-}
+/** The same of MongoDB and of Redis: one that is not there would be waited for without end. */
+const withinPatience = <T>(work: Promise<T>): Promise<T> =>
+  withDeadline(
+    work,
+    PATIENCE_MS,
+    () => new Refusal('unavailable', `MongoDB or Redis did not answer within ${PATIENCE_MS / SECOND_MS} s; is the network running?`),
+  )
 
 function describeVerbs(name: string | undefined): string {
   const verbs = Object.entries(OPERATOR_VERBS).filter(([key]) => name === undefined || key === name)

@@ -1,6 +1,7 @@
 import { Queue, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { z } from 'zod'
+import { withDeadline } from './deadline.ts'
 import type { Log } from './log.ts'
 import { QUEUE_TIMEOUT_MS } from './limits.ts'
 
@@ -137,6 +138,7 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
             ...(options.debounceId === undefined ? {} : { deduplication: { id: options.debounceId } }),
           }),
           QUEUE_TIMEOUT_MS,
+          () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`),
         )
         return true
       } catch (error) {
@@ -148,17 +150,5 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       await Promise.allSettled([...open.values()].map((queue) => queue.close()))
       connection.disconnect()
     },
-  }
-}
-
-async function withDeadline<T>(promise: Promise<T>, limitMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`Redis did not answer within ${limitMs} ms`)), limitMs)
-  })
-  try {
-    return await Promise.race([promise, deadline])
-  } finally {
-    clearTimeout(timer)
   }
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { ErrorRequestHandler, Request, RequestHandler, Router } from 'express'
 import type { Context } from '../../shared/context.ts'
 import { unavailable } from '../../shared/database.ts'
+import { withDeadline } from '../../shared/deadline.ts'
 import { Refusal } from '../../shared/errors.ts'
 import { API_BASE, REQUEST_TIMEOUT_MS } from '../../shared/limits.ts'
 import { sendDocumentText, sendJson, sendJsonText, sendRefusal, toRefusal } from './answer.ts'
@@ -81,17 +82,7 @@ function namesTag(header: string | undefined, etag: string): boolean {
 }
 
 /** A database that took a command and fell silent is an outage too. What was begun may still be stored, and the refusal says so. */
-async function withinTime<T>(work: Promise<T>, limitMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(unavailable()), limitMs)
-  })
-  try {
-    return await Promise.race([work, late])
-  } finally {
-    clearTimeout(timer)
-  }
-}
+const withinTime = <T>(work: Promise<T>, limitMs: number): Promise<T> => withDeadline(work, limitMs, () => unavailable())
 
 function refuseMethod(allowed: readonly string[]): RequestHandler {
   return (req, res) => {
