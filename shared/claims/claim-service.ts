@@ -3,11 +3,11 @@ import { commit } from '../crypto/commitment.ts'
 import type { Session } from '../database.ts'
 import { Refusal } from '../errors.ts'
 import { newId } from '../ids.ts'
-import { newSalt } from '../ledger/pending.ts'
+import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { MAX_PASS_DAYS, MIN_PASS_DAYS } from '../limits.ts'
 import { createTurns } from '../one-at-a-time.ts'
-import { addPaidDays } from '../passes/pass.ts'
-import { isoTime, unixSeconds } from '../time.ts'
+import { creditDays } from '../passes/pass-service.ts'
+import { unixSeconds } from '../time.ts'
 import { claimContent, PROPOSAL, statusAt, type ClaimRecord, type ClaimStatus, type Outcome, type VerdictRecord } from './claim.ts'
 
 const takeTurns = createTurns()
@@ -139,9 +139,10 @@ async function move(
   standing: ClaimRecord['standing'],
   verdictChange: Partial<Record<Outcome, number>>,
   session: Session,
+  accepted?: { at: number; entries: PendingEntry[] },
 ): Promise<ClaimRecord> {
   // Inside a transaction the snapshot's claim is the stored one or the write conflicts, and the driver runs it all again.
-  if (!(await ctx.claims.moveStatus(claim, status, standing, session)))
+  if (!(await ctx.claims.moveStatus(claim, status, standing, session, accepted)))
     throw new Error(`claim ${claim._id} changed inside its own transaction`)
   const statusChange = status === claim.status ? {} : { [claim.status]: -1, [status]: 1 }
   await ctx.agents.countClaims(claim.agent_id, statusChange, verdictChange, session)
@@ -179,19 +180,21 @@ export async function acceptProposal(ctx: Context, claimId: string, days: number
     if (claim.status === 'accepted') throw new Refusal('wrong_state', 'This proposal was accepted before.')
     const author = await ctx.agents.find(claim.agent_id, session)
     if (author === undefined) throw new Error(`claim ${claimId} has no author`)
-    const nowMs = ctx.now()
-    const at = unixSeconds(nowMs)
-    const untilMs = addPaidDays(author.pass_until_ms, nowMs, days)
-    const credit = { agent_id: author._id, means: 'proposal', claim_id: claimId, days, pass_until: isoTime(untilMs) }
-    const entries = [
-      { source: `${claimId}/accepted`, at, kind: 'proposal_accepted' as const, data: { claim_id: claimId, agent_id: author._id, days } },
-      { source: `${claimId}/credit`, at, kind: 'pass_credit' as const, data: credit },
-    ]
-    if (!(await ctx.claims.moveStatus(claim, 'accepted', claim.standing, session, { at, entries })))
-      throw new Error(`claim ${claimId} changed inside its own transaction`)
-    if (!(await ctx.agents.movePassEnd(author._id, author.pass_until_ms, untilMs, [], session)))
-      throw new Error(`agent ${author._id} changed inside its own transaction`)
-    await ctx.agents.countClaims(author._id, { [claim.status]: -1, accepted: 1 }, {}, session)
-    return { ...claim, status: 'accepted', accepted_at: at }
+    const credit = await creditDays(
+      ctx,
+      author,
+      days,
+      { source: `${claimId}/credit`, means: 'proposal', record: { claim_id: claimId } },
+      session,
+    )
+    const { at } = credit
+    const acceptance: PendingEntry = {
+      source: `${claimId}/accepted`,
+      at,
+      kind: 'proposal_accepted',
+      data: { claim_id: claimId, agent_id: author._id, days },
+    }
+    const accepted = await move(ctx, claim, 'accepted', claim.standing, {}, session, { at, entries: [acceptance, credit] })
+    return { ...accepted, accepted_at: at }
   })
 }

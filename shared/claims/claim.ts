@@ -74,12 +74,10 @@ export const claimBody = z.object({
     .regex(new RegExp(`^[a-z0-9_-]{1,${MAX_KIND_LENGTH}}$`), `expected 1 to ${MAX_KIND_LENGTH} characters of a-z, 0-9, _ and -`)
     .default('claim')
     .describe('`proposal` puts it on the list of proposals'),
-  resolve_by: timeField
-    .optional()
-    .meta({
-      description: 'when it should be settled, later than now; Unix seconds or ISO 8601 with an offset',
-      examples: [4_102_444_800, '2100-01-01T00:00:00+00:00'],
-    }),
+  resolve_by: timeField.optional().meta({
+    description: 'when it should be settled, later than now; Unix seconds or ISO 8601 with an offset',
+    examples: [4_102_444_800, '2100-01-01T00:00:00+00:00'],
+  }),
 })
 
 export const resolveBody = z.object({

@@ -1,3 +1,4 @@
+import type { AgentRecord } from '../agents/agent.ts'
 import type { Context } from '../context.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
 import type { Session } from '../database.ts'
@@ -57,32 +58,39 @@ export async function creditFreeDays(
   }
 }
 
+/** What a credit is on record as. */
+export interface Credit {
+  source: string
+  means: 'coin' | 'work' | 'proposal'
+  /** The ids of what it is for. */
+  record: { readonly [key: string]: JsonValue }
+}
+
 /**
- * Credits days that were paid for, inside the payer's transaction: the pass, the first payment and the referrer's count
- * move together. The caller stores the entry with the record that was paid, whose own conditional update makes this
- * happen once.
+ * Adds whole days to a pass, inside the transaction of the record that they are for, whose own conditional update makes
+ * this happen once.
+ *
+ * @returns the entry, which the caller stores with that record
  */
-export async function creditPaidDays(
-  ctx: Context,
-  agentId: string,
-  days: number,
-  credit: { source: string; means: 'coin' | 'work'; record: { readonly [key: string]: JsonValue } },
-  session: Session,
-): Promise<PendingEntry> {
-  const agent = await ctx.agents.find(agentId, session)
-  if (agent === undefined) throw new Error(`agent ${agentId} is paid for and does not exist`)
+export async function creditDays(ctx: Context, agent: AgentRecord, days: number, credit: Credit, session: Session): Promise<PendingEntry> {
   const nowMs = ctx.now()
-  const at = unixSeconds(nowMs)
   const untilMs = addPaidDays(agent.pass_until_ms, nowMs, days)
-  if (!(await ctx.agents.movePassEnd(agentId, agent.pass_until_ms, untilMs, [], session)))
-    throw new Error(`agent ${agentId} changed inside its own transaction`)
-  if (await ctx.agents.markPaid(agentId, at, session)) {
-    if (agent.ref !== undefined) await ctx.agents.countPayingReferral(agent.ref, session)
-  }
+  if (!(await ctx.agents.movePassEnd(agent._id, agent.pass_until_ms, untilMs, [], session)))
+    throw new Error(`agent ${agent._id} changed inside its own transaction`)
   return {
     source: credit.source,
-    at,
+    at: unixSeconds(nowMs),
     kind: 'pass_credit',
-    data: { agent_id: agentId, means: credit.means, ...credit.record, days, pass_until: isoTime(untilMs) },
+    data: { agent_id: agent._id, means: credit.means, ...credit.record, days, pass_until: isoTime(untilMs) },
   }
+}
+
+/** Credits days that were paid for: the pass, the first payment and the referrer's count move together; otherwise as creditDays(). */
+export async function creditPaidDays(ctx: Context, agentId: string, days: number, credit: Credit, session: Session): Promise<PendingEntry> {
+  const agent = await ctx.agents.find(agentId, session)
+  if (agent === undefined) throw new Error(`agent ${agentId} is paid for and does not exist`)
+  const entry = await creditDays(ctx, agent, days, credit, session)
+  const isFirstPayment = await ctx.agents.markPaid(agentId, entry.at, session)
+  if (isFirstPayment && agent.ref !== undefined) await ctx.agents.countPayingReferral(agent.ref, session)
+  return entry
 }
