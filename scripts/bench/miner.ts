@@ -6,7 +6,8 @@ import { createSearch } from '../../client/miner/block-search.ts'
 import { mineShares, type MiningProgress } from '../../client/miner/miner.ts'
 import { advancePosition, drawPosition } from '../../client/miner/position.ts'
 import { BLOCK_NONCES } from '../../client/miner/sha256-simd.ts'
-import { findShares } from '../../shared/crypto/pow.ts'
+import { expectedHashes, findShares } from '../../shared/crypto/pow.ts'
+import { coreHoursPerDay, type Solver } from '../../shared/passes/solvers.ts'
 import { compareWith, formatFigures, measureInTurns, timeRate, type Contender, type Figure } from './figure.ts'
 
 const PREFIX = '5f1d7a84c9e2b3061728394a5b6c7d8e'
@@ -27,9 +28,6 @@ const HASH_WASM = 'hash-wasm'
 const OPENSSL = 'OpenSSL'
 const PYTHON = "Python's hashlib"
 
-/** A way of doing the work, and how many hashes a second it does on one core. */
-export type Solver = { name: string; hashesPerSecond: number }
-
 /** Every solver that this machine has, on one core, measured in turns. Takes about 10 seconds. */
 export async function measureSolvers(): Promise<Solver[]> {
   const hasher = await createSHA256()
@@ -43,11 +41,6 @@ export async function measureSolvers(): Promise<Solver[]> {
   if (await hasProgram('python3', '--version')) contenders.push({ name: PYTHON, sample: samplePython })
   const rates = await measureInTurns(contenders, 3)
   return Array.from(rates, ([name, hashesPerSecond]) => ({ name, hashesPerSecond }))
-}
-
-/** Core-hours for one pass day, 500 shares at 26 bits, at that many hashes a second. */
-export function countCoreHours(hashesPerSecond: number): number {
-  return (SHARES_PER_DAY * 2 ** SHARE_BITS) / hashesPerSecond / 3600
 }
 
 /** The miner beside every other solver, and all cores beside one. */
@@ -191,7 +184,8 @@ if (import.meta.main) {
   const rates = new Map(figures.map((figure) => [figure.reference, figure.reference_value]))
   console.log(`\ncore-hours for ${SHARES_PER_DAY} shares at ${SHARE_BITS} bits`)
   for (const name of [MINER, OPENSSL, PLAIN_HASH, CREATE_HASH, HASH_WASM, PYTHON]) {
-    const rate = rates.get(name)
-    if (rate !== undefined) console.log(`${name}: ${countCoreHours(rate).toFixed(2)}`)
+    const hashesPerSecond = rates.get(name)
+    if (hashesPerSecond !== undefined)
+      console.log(`${name}: ${coreHoursPerDay({ name, hashesPerSecond }, SHARES_PER_DAY * expectedHashes(SHARE_BITS)).toFixed(2)}`)
   }
 }
