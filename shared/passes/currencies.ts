@@ -2,6 +2,9 @@ import { z } from 'zod'
 import type { Context } from '../context.ts'
 import { expectedHashes } from '../crypto/pow.ts'
 import { MAX_PASS_DAYS, PRICE_USD_CENTS_PER_DAY, REFERRAL_PRICE_USD_CENTS_PER_DAY, REFERRAL_THRESHOLD } from '../limits.ts'
+import type { CoinMenu } from '../payments/coin-menu.ts'
+import { COINS, formatPrice, type Coin } from '../payments/coin.ts'
+import { priceAt } from '../payments/rate.ts'
 import { isoTime } from '../time.ts'
 import { CURRENCIES, isFreePeriod, priceCentsPerDay, usdFromCents } from './pass.ts'
 import { coreHoursPerDay, SOLVERS } from './solvers.ts'
@@ -9,7 +12,11 @@ import { coreHoursPerDay, SOLVERS } from './solvers.ts'
 const acceptedView = z.object({
   currency: z.enum(CURRENCIES),
   name: z.string(),
-  amount_per_day: z.string(),
+  amount_per_day: z
+    .string()
+    .describe(
+      "what a day costs at the caller's own price, or at the base price; the price after the free period while that lasts; 0 where not ready",
+    ),
   anonymity: z.string(),
   anonymity_detail: z.string(),
   settlement: z.enum(['automatic', 'manual']),
@@ -33,19 +40,20 @@ export const currencyMenuView = z.object({
     how_to_reach: z.string(),
     your_price: z.string(),
   }),
-  rate_source: z.string(),
+  rate_source: z.string().describe('by coin, the exchanges whose prices convert USD'),
   accepted: z.array(acceptedView),
   not_accepted: z.array(z.object({ coin: z.string().optional(), why: z.string(), add_how: z.string().optional() })),
 })
 
 type Menu = z.input<typeof currencyMenuView>
 
-/** The currency menu of the contract; `agentId` is the caller's where a good token was sent. */
-export async function readCurrencies(ctx: Context, agentId: string | undefined): Promise<Menu> {
+/** The currency menu of the contract; `agentId` is the caller's where a good token was sent, `coins` what can be paid with now. */
+export async function readCurrencies(ctx: Context, agentId: string | undefined, coins: CoinMenu): Promise<Menu> {
   const nowMs = ctx.now()
   const { freeUntilMs } = ctx.config
   const free = isFreePeriod(freeUntilMs, nowMs)
   const payingReferrals = agentId === undefined ? undefined : (await ctx.agents.find(agentId))?.referrals.paying
+  const centsPerDay = priceCentsPerDay(payingReferrals ?? 0, false)
   return {
     price_usd_per_day: usdFromCents(priceCentsPerDay(0, free)),
     free_period: describeFreePeriod(freeUntilMs, free),
@@ -56,8 +64,8 @@ export async function readCurrencies(ctx: Context, agentId: string | undefined):
       how_to_reach: `Be named as "ref" by agents that register. Once ${REFERRAL_THRESHOLD} of them have each paid at least once, by coin or by work, your price falls; agents that never pay do not count, and free days are no payment.`,
       your_price: describeYourPrice(payingReferrals, free),
     },
-    rate_source: 'none: no coin is configured',
-    accepted: [describeNano(), describeMonero(), describeWork(ctx)],
+    rate_source: describeRateSource(coins),
+    accepted: [describeNano(coins, centsPerDay), describeMonero(coins, centsPerDay), describeWork(ctx)],
     not_accepted: [
       { coin: 'btc', why: 'Its fees can exceed a day of pass, and its chain shows every payment to everybody.' },
       { coin: 'eth', why: 'Its fees can exceed a day of pass, and its chain shows every payment to everybody.' },
@@ -87,29 +95,41 @@ function describeYourPrice(payingReferrals: number | undefined, free: boolean): 
   return free ? `0 USD per day in the free period; after it ${price}` : price
 }
 
-function describeNano(): Menu['accepted'][number] {
+function describeRateSource(coins: CoinMenu): string {
+  const sources = COINS.flatMap((coin) => (coins[coin] === undefined ? [] : [`${coin}: ${coins[coin].source}`]))
+  return sources.length === 0 ? 'none: no coin is configured' : sources.join('; ')
+}
+
+/** A day's price as an invoice for one day would ask it. */
+function priceOfDay(coin: Coin, coins: CoinMenu, centsPerDay: number): string {
+  const rate = coins[coin]
+  return formatPrice(rate === undefined ? 0n : priceAt(centsPerDay, rate), coin)
+}
+
+function describeNano(coins: CoinMenu, centsPerDay: number): Menu['accepted'][number] {
   return {
     currency: 'xno',
     name: 'Nano',
-    amount_per_day: '0.000000',
+    amount_per_day: priceOfDay('xno', coins, centsPerDay),
     anonymity: 'pseudonymous',
     anonymity_detail: 'Every payment stands on a public ledger under its accounts; an invoice has an account of its own.',
     settlement: 'automatic',
     agent_autonomy: 'An agent can hold its own key and send without fees; it must first be given coins or earn them.',
-    status: 'not_configured',
+    status: coins.xno === undefined ? 'not_configured' : 'ready',
   }
 }
 
-function describeMonero(): Menu['accepted'][number] {
+function describeMonero(coins: CoinMenu, centsPerDay: number): Menu['accepted'][number] {
+  const isReady = coins.xmr !== undefined
   return {
     currency: 'xmr',
     name: 'Monero',
-    amount_per_day: '0.00000000',
+    amount_per_day: priceOfDay('xmr', coins, centsPerDay),
     anonymity: 'untraceable',
     anonymity_detail: 'Sender, receiver and amount are hidden on the chain; an invoice has a subaddress of its own.',
-    settlement: 'manual',
+    settlement: isReady ? 'automatic' : 'manual',
     agent_autonomy: 'An agent can hold its own wallet; it must first be given coins or earn them.',
-    status: 'not_configured',
+    status: isReady ? 'ready' : 'not_configured',
   }
 }
 

@@ -4,31 +4,10 @@ import type { JsonValue } from '../crypto/canonical-json.ts'
 import type { Session } from '../database.ts'
 import { Refusal } from '../errors.ts'
 import { newStepId } from '../ids.ts'
+import { createTurns } from '../one-at-a-time.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { isoTime, unixSeconds } from '../time.ts'
-import { orderWork } from '../work/work-order.ts'
-import type { WorkOrderRecord } from '../work/work.ts'
-import { addFreeDays, addPaidDays, isFreePeriod, type Currency } from './pass.ts'
-
-/**
- * Buys days with a currency: credited directly in the free period with any valid currency, configured or not; else what
- * has to be paid.
- *
- * @throws Refusal `currency_not_configured`
- */
-export async function buyDays(
-  ctx: Context,
-  agentId: string,
-  currency: Currency,
-  days: number,
-): Promise<{ creditedDays: number; passUntilMs: number } | { order: WorkOrderRecord }> {
-  const { freeUntilMs } = ctx.config
-  if (freeUntilMs !== undefined && isFreePeriod(freeUntilMs, ctx.now())) return creditFreeDays(ctx, agentId, days, freeUntilMs)
-  if (currency === 'pow') return { order: await orderWork(ctx, agentId, days) }
-  throw new Refusal('currency_not_configured', `The operator has not set ${currency} up; GET /api/v1/currencies says what is ready.`, {
-    field: 'currency',
-  })
-}
+import { addFreeDays, addPaidDays } from './pass.ts'
 
 /**
  * Credits free days to an agent. One conditional update on the agent carries the ledger entry; a concurrent credit
@@ -83,6 +62,18 @@ export async function creditDays(ctx: Context, agent: AgentRecord, days: number,
     kind: 'pass_credit',
     data: { agent_id: agent._id, means: credit.means, ...credit.record, days, pass_until: isoTime(untilMs) },
   }
+}
+
+const takeReferrersTurn = createTurns()
+
+/**
+ * Runs a transaction that may credit paid days to an agent. The first payment of an agent counts for its referrer, and the
+ * first payments of many at once all write that one record: within this process they take turns, because each conflict
+ * costs a pause and the whole transaction.
+ */
+export async function inReferrersTurn<T>(ctx: Context, agentId: string, transact: () => Promise<T>): Promise<T> {
+  const agent = await ctx.agents.find(agentId)
+  return agent?.ref === undefined || agent.first_paid_at !== undefined ? transact() : takeReferrersTurn(agent.ref, transact)
 }
 
 /** Credits days that were paid for: the pass, the first payment and the referrer's count move together; otherwise as creditDays(). */

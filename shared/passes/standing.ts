@@ -2,6 +2,10 @@ import { z } from 'zod'
 import type { Context } from '../context.ts'
 import { Refusal } from '../errors.ts'
 import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED, REFERRAL_THRESHOLD } from '../limits.ts'
+import { MAX_ORDERS_SHOWN } from '../market/market-terms.ts'
+import { waitingOrdersView } from '../market/order-views.ts'
+import type { OrderRecord } from '../market/order.ts'
+import type { Coin } from '../payments/coin.ts'
 import { idView, isoTimeView } from '../schema.ts'
 import { isFreePeriod, isPassActive, priceCentsPerDay } from './pass.ts'
 
@@ -12,6 +16,9 @@ export interface Standing {
   priceCentsPerDay: number
   unreadMessages: number
   referrals: { registered: number; paying: number; threshold: number }
+  toDeliver: OrderRecord[]
+  toAccept: OrderRecord[]
+  owed: { all: Record<Coin, bigint>; withoutAddress: Record<Coin, bigint> }
 }
 
 export const standingView = z.object({
@@ -22,14 +29,18 @@ export const standingView = z.object({
   price_usd_per_day: z.number(),
   unread_messages: z.int().describe(`counted up to ${MAX_UNREAD_COUNTED}`),
   referrals: z.object({ registered: z.int().describe(`counted up to ${MAX_REFERRALS_COUNTED}`), paying: z.int(), threshold: z.int() }),
+  ...waitingOrdersView,
 })
 
 /** What `GET /me` tells an agent about itself. */
 export async function readStanding(ctx: Context, agentId: string): Promise<Standing> {
-  const [agent, registered, unreadMessages] = await Promise.all([
+  const [agent, registered, unreadMessages, toDeliver, toAccept, owed] = await Promise.all([
     ctx.agents.find(agentId),
     ctx.agents.countReferred(agentId, MAX_REFERRALS_COUNTED),
     ctx.messages.countUnread(agentId, MAX_UNREAD_COUNTED),
+    ctx.orders.listWaiting('seller', agentId, MAX_ORDERS_SHOWN),
+    ctx.orders.listWaiting('buyer', agentId, MAX_ORDERS_SHOWN),
+    ctx.payouts.sumOwed(agentId),
   ])
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const nowMs = ctx.now()
@@ -40,5 +51,8 @@ export async function readStanding(ctx: Context, agentId: string): Promise<Stand
     priceCentsPerDay: priceCentsPerDay(agent.referrals.paying, isFreePeriod(ctx.config.freeUntilMs, nowMs)),
     unreadMessages,
     referrals: { registered, ...agent.referrals, threshold: REFERRAL_THRESHOLD },
+    toDeliver,
+    toAccept,
+    owed,
   }
 }

@@ -1,6 +1,8 @@
+import { enqueueUnsignedAnnouncements } from '../../shared/announcements/announcement-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { moveOverdueClaims } from '../../shared/claims/claim-service.ts'
 import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts'
+import { enqueueOverdueDeadlines } from '../../shared/market/order-schedule.ts'
 
 /** Batches enqueued again by one sweep; the next sweep goes on. */
 const SWEEP_BATCHES = 1_000
@@ -14,5 +16,7 @@ export async function sweep(ctx: Context): Promise<void> {
   const waiting = await ctx.work.listWaiting(ctx.now() - ctx.config.sweepMs, SWEEP_BATCHES)
   for (const batchId of waiting) await ctx.queues.enqueue('verify-shares', { batch_id: batchId }, { debounceId: batchId })
   await moveOverdueClaims(ctx)
+  await enqueueUnsignedAnnouncements(ctx)
+  await enqueueOverdueDeadlines(ctx)
   await enqueueChainCheck(ctx)
 }

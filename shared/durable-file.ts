@@ -1,0 +1,56 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { performStep, type WatchStep } from './ledger/step.ts'
+
+const SQLITE_BUSY = 5
+
+/**
+ * Takes a file for this process alone. The lock is SQLite's exclusive one on `<file>.lock`, which is the operating
+ * system's own (fcntl): it ends with its holder, however that ends, so there is no stale lock to break and no process
+ * number to compare, and a second taking within one process is refused too. It holds within one host.
+ *
+ * @returns what lets go of it; undefined where another holds it
+ */
+export function lockFile(file: string): (() => void) | undefined {
+  const lock = new DatabaseSync(`${file}.lock`, { timeout: 0 })
+  try {
+    lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
+  } catch (error) {
+    lock.close()
+    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return undefined
+    throw error
+  }
+  return () => lock.close()
+}
+
+/**
+ * Replaces a file's text, mode 600. Resolves when the file and its name are synced: after a crash it holds this or what it held before.
+ * The writes are called `<name>-file` and `<name>` to their watcher.
+ */
+export async function writeDurably(file: string, text: string, name: string, watch?: WatchStep): Promise<void> {
+  const fresh = `${file}.new`
+  await performStep(watch, `${name}-file`, () => {
+    const handle = fs.openSync(fresh, 'w', 0o600)
+    try {
+      fs.writeSync(handle, text)
+      fs.fsyncSync(handle)
+    } finally {
+      fs.closeSync(handle)
+    }
+  })
+  await performStep(watch, name, () => {
+    fs.renameSync(fresh, file)
+    syncFolder(path.dirname(file))
+  })
+}
+
+/** Makes a rename or a new name in a folder last. */
+export function syncFolder(folder: string): void {
+  const handle = fs.openSync(folder, 'r')
+  try {
+    fs.fsyncSync(handle)
+  } finally {
+    fs.closeSync(handle)
+  }
+}

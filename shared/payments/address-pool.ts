@@ -1,0 +1,95 @@
+import fs from 'node:fs'
+import { z } from 'zod'
+import type { Context } from '../context.ts'
+import { lockFile, writeDurably } from '../durable-file.ts'
+import type { WatchStep } from '../ledger/step.ts'
+import { performStep } from '../ledger/step.ts'
+import { ADDRESS_POOL } from '../limits.ts'
+import { unixSeconds } from '../time.ts'
+import type { Coin } from './coin.ts'
+import type { AddressRecord } from './coin-store.ts'
+
+/**
+ * Terms.
+ *
+ * - The *pool* holds addresses that the workers made ahead; the API takes one from it at a time.
+ * - The *index file* lies beside the seed and not in the database: a restored database cannot make it forget which
+ *   addresses may have been given out. `highest` is the highest index that was ever put into a pool.
+ * - The *epoch* is a number that file and database count up together, file first. Where they differ, the database is not
+ *   the one that was in use, or the last count was cut short: then every free address in it is suspect, since it may have
+ *   been given out after the backup was made. Such addresses are retired; indexes cost nothing.
+ */
+const indexFile = z.object({ highest: z.int().min(-1), epoch: z.int().min(0) })
+type IndexFile = z.output<typeof indexFile>
+
+const NOTHING_YET: IndexFile = { highest: -1, epoch: 0 }
+
+/** Where a coin's addresses come from. */
+export interface AddressSource {
+  coin: Coin
+  /** Path of the index file. */
+  indexFile: string
+  /** The lowest index that an invoice may have. */
+  firstIndex: number
+  /** `count` addresses with indexes of `from` or more, each higher than the one before. */
+  derive(from: number, count: number): Promise<{ index: number; address: string }[]>
+}
+
+/**
+ * Fills a coin's pool and counts its epoch. The order of writes: 1 the index file, synced; 2 the addresses; 3 the epoch in
+ * the database, without which the API takes none of them (`pool_at`). A death between 1 and 3 retires what was made.
+ *
+ * @throws Error where the index file cannot be read: a machine must not decide which addresses are new
+ */
+export async function fillPool(ctx: Context, source: AddressSource, watch?: WatchStep): Promise<void> {
+  const unlock = lockFile(source.indexFile)
+  // Another process of this host fills it.
+  if (unlock === undefined) return
+  try {
+    await fillLocked(ctx, source, watch)
+  } finally {
+    unlock()
+  }
+}
+
+async function fillLocked(ctx: Context, source: AddressSource, watch: WatchStep | undefined): Promise<void> {
+  const { coin } = source
+  const record = await ctx.coins.findCoin(coin)
+  if (record?.halted !== undefined) return
+  const known = readIndexFile(source.indexFile)
+  const highestStored = await ctx.coins.highestIndex(coin)
+  const isContinuous = known.epoch === (record?.pool_epoch ?? 0) && known.highest >= highestStored
+  if (!isContinuous) {
+    const retired = await ctx.coins.retireFree(coin)
+    ctx.log.warn({ coin, retired }, 'the address pool and its index file disagree, as after a restore; free addresses were retired')
+  }
+  const missing = Math.max(0, ADDRESS_POOL - (await ctx.coins.countFree(coin)))
+  const made = missing === 0 ? [] : await source.derive(Math.max(known.highest + 1, highestStored + 1, source.firstIndex), missing)
+  const next = {
+    highest: Math.max(known.highest, highestStored, made.at(-1)?.index ?? -1),
+    epoch: Math.max(known.epoch, record?.pool_epoch ?? 0) + 1,
+  }
+  await writeDurably(source.indexFile, `${JSON.stringify(next)}\n`, 'index', watch)
+  await performStep(watch, 'addresses', () =>
+    ctx.coins.addAddresses(
+      made.map(({ index, address }): AddressRecord => ({ _id: `${coin}:${index}`, coin, index, address, state: 'free' })),
+    ),
+  )
+  await performStep(watch, 'epoch', () => ctx.coins.notePool(coin, next.epoch, unixSeconds(ctx.now())))
+}
+
+/** What the index file holds; nothing yet where there is none. @throws Error where it holds something else */
+export function readIndexFile(file: string): IndexFile {
+  let text: string
+  try {
+    text = fs.readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return NOTHING_YET
+    throw error
+  }
+  try {
+    return indexFile.parse(JSON.parse(text))
+  } catch (error) {
+    throw new Error(`The address index ${file} does not hold what was written there; restore it from where it was kept.`, { cause: error })
+  }
+}

@@ -1,0 +1,60 @@
+import type { Context } from '../context.ts'
+import { unixSeconds } from '../time.ts'
+import { COIN_UNITS, type Coin } from './coin.ts'
+import type { SeenPayment } from './invoice.ts'
+import { isNodeTrouble } from './node-errors.ts'
+import { recordPayment } from './settlement.ts'
+
+/** What the rounds of both coins' workers have in common. */
+
+export async function isHalted(ctx: Context, coin: Coin): Promise<boolean> {
+  return (await ctx.coins.findCoin(coin))?.halted !== undefined
+}
+
+/** Stops payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
+export async function haltCoin(ctx: Context, coin: Coin, reason: string): Promise<'halted'> {
+  if (await ctx.coins.halt(coin, unixSeconds(ctx.now()), reason))
+    ctx.log.error({ reason }, `${COIN_UNITS[coin].name} is halted: no payouts, no sweeps, no new addresses before "operator reconcile ${coin}"`)
+  return 'halted'
+}
+
+/** The chain could not be looked at. One that stays away is said once. */
+export async function noteUnreachable(ctx: Context, coin: Coin, requiredConfirmations: number, error: Error): Promise<void> {
+  const isNews = (await ctx.coins.findCoin(coin))?.reachable !== false
+  const fields = { configured: true, reachable: false, required_confirmations: requiredConfirmations }
+  await ctx.coins.report(coin, fields, unixSeconds(ctx.now()))
+  if (isNews) ctx.log.warn({ err: error }, `the ${COIN_UNITS[coin].name} node gives no news; nothing expires until it does`)
+}
+
+/** Runs a round until the node gives no news, which is the watcher's to say. */
+export async function untilNodeFails(ctx: Context, coin: Coin, round: () => Promise<void>): Promise<void> {
+  try {
+    await round()
+  } catch (error) {
+    if (!isNodeTrouble(error)) throw error
+    ctx.log.debug({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)
+  }
+}
+
+/** Payments taken in at once. */
+const AT_ONCE = 8
+
+/**
+ * Takes in what a look found. What cannot be taken in is logged and told, and holds nothing else up.
+ *
+ * @returns a sentence about each of those
+ */
+export async function recordPayments(ctx: Context, found: readonly SeenPayment[]): Promise<string[]> {
+  const troubles: string[] = []
+  for (let start = 0; start < found.length; start += AT_ONCE) {
+    const batch = found.slice(start, start + AT_ONCE)
+    const ended = await Promise.allSettled(batch.map((payment) => recordPayment(ctx, payment)))
+    for (const [index, outcome] of ended.entries()) {
+      if (outcome.status === 'fulfilled') continue
+      const { coin, tx } = batch[index] as SeenPayment
+      troubles.push(`${tx}: ${String(outcome.reason)}`)
+      ctx.log.error({ err: outcome.reason, coin, tx }, 'a payment was found and could not be taken in; the next look tries again')
+    }
+  }
+  return troubles
+}

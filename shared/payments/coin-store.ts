@@ -1,0 +1,202 @@
+import { Schema, type Connection, type Model } from 'mongoose'
+import type { Coin } from './coin.ts'
+
+/**
+ * What the workers tell the API, and the operator, about a coin: the API knows no node and no wallet, and learns here
+ * whether a coin can be used.
+ */
+export interface CoinRecord {
+  _id: Coin
+  /** False where the workers have no node for it; the other fields then say nothing. */
+  configured: boolean
+  /** Whether the last look at the chain succeeded. */
+  reachable: boolean
+  /** When a worker last wrote this; Unix seconds. A coin whose worker fell silent is not ready. */
+  alive_at: number
+  /** When the chain was last looked at successfully; Unix seconds. */
+  checked_at?: number
+  /** Start of the last round that looked at every open address and succeeded throughout; Unix seconds. */
+  round_at?: number
+  height?: number
+  required_confirmations: number
+  /** Counted with the index file beside the seed (address-pool.ts). */
+  pool_epoch?: number
+  /** When the pool was last found to be the one of the index file; Unix seconds. */
+  pool_at?: number
+  /** Present while the wallet's chain and what is stored disagree: no payouts, no sweeps, no new addresses (`operator reconcile`). */
+  halted?: { at: number; reason: string }
+  /** Where swept money comes together and payouts go out from; Nano: account 0 of the seed. */
+  treasury_address?: string
+  /** What is confirmed there, in the smallest unit, as of the last look at it. */
+  treasury_raw?: string
+  /** What it lacks for the payouts that are due; '0' where they could all be sent. */
+  treasury_short_raw?: string
+}
+
+export type TreasuryFields = Pick<CoinRecord, 'treasury_address' | 'treasury_raw' | 'treasury_short_raw'>
+
+export interface RateRecord {
+  _id: Coin
+  /** USD per coin, decimal text. */
+  usd: string
+  /** The exchanges that agreed, by name. */
+  source: string
+  /** Unix seconds. */
+  at: number
+}
+
+/** An address that the workers made ahead. */
+export interface AddressRecord {
+  /** `<coin>:<index>`. */
+  _id: string
+  coin: Coin
+  index: number
+  address: string
+  /** `retired`: of a pool that may have been given out by a database that was replaced; never given out again. */
+  state: 'free' | 'taken' | 'retired'
+}
+
+const number = { type: Number, required: true } as const
+const string = { type: String, required: true } as const
+const boolean = { type: Boolean, required: true } as const
+
+const coinSchema = new Schema<CoinRecord>(
+  {
+    _id: string,
+    configured: boolean,
+    reachable: boolean,
+    alive_at: number,
+    checked_at: Number,
+    round_at: Number,
+    height: Number,
+    required_confirmations: number,
+    pool_epoch: Number,
+    pool_at: Number,
+    halted: { type: new Schema({ at: number, reason: string }, { _id: false }) },
+    treasury_address: String,
+    treasury_raw: String,
+    treasury_short_raw: String,
+  },
+  { collection: 'coins', strict: 'throw', versionKey: false },
+)
+
+const rateSchema = new Schema<RateRecord>(
+  { _id: string, usd: string, source: string, at: number },
+  { collection: 'rates', strict: 'throw', versionKey: false },
+)
+
+const addressSchema = new Schema<AddressRecord>(
+  { _id: string, coin: string, index: number, address: string, state: string },
+  { collection: 'addresses', strict: 'throw', versionKey: false },
+)
+addressSchema.index({ address: 1 }, { unique: true })
+addressSchema.index({ coin: 1, state: 1, index: 1 })
+
+export interface CoinStore {
+  findCoin(coin: Coin): Promise<CoinRecord | undefined>
+  listCoins(): Promise<CoinRecord[]>
+  /** Sets the given fields and `alive_at`. */
+  report(
+    coin: Coin,
+    fields: Partial<Omit<CoinRecord, '_id' | 'halted' | 'alive_at' | 'pool_epoch' | 'pool_at' | keyof TreasuryFields>>,
+    nowSeconds: number,
+  ): Promise<void>
+  /** The pool is the one of the index file. */
+  notePool(coin: Coin, epoch: number, at: number): Promise<void>
+  /** What is known of the treasury; says nothing about the watcher. */
+  noteTreasury(coin: Coin, fields: TreasuryFields): Promise<void>
+  /** @returns false where it is halted already */
+  halt(coin: Coin, at: number, reason: string): Promise<boolean>
+  resume(coin: Coin): Promise<boolean>
+  findRate(coin: Coin): Promise<RateRecord | undefined>
+  listRates(): Promise<RateRecord[]>
+  /** Keeps the newer of two rates. */
+  saveRate(rate: RateRecord): Promise<void>
+  /** The lowest free address, now taken for good; undefined where the pool is empty. */
+  takeAddress(coin: Coin): Promise<AddressRecord | undefined>
+  countFree(coin: Coin): Promise<number>
+  /** The highest index on record; -1 where there is none. */
+  highestIndex(coin: Coin): Promise<number>
+  /** @throws a duplicate-key error where an index or address is on record */
+  addAddresses(addresses: readonly AddressRecord[]): Promise<void>
+  /** No free address of this coin is given out any more. @returns how many those were */
+  retireFree(coin: Coin): Promise<number>
+  findAddresses(coin: Coin, addresses: readonly string[]): Promise<AddressRecord[]>
+  /** Those with these indexes that are on record. */
+  listAddresses(coin: Coin, indexes: readonly number[]): Promise<AddressRecord[]>
+  readonly models: { coins: Model<CoinRecord>; rates: Model<RateRecord>; addresses: Model<AddressRecord> }
+}
+
+export function createCoinStore(connection: Connection): CoinStore {
+  const coins = connection.model<CoinRecord>('Coin', coinSchema)
+  const rates = connection.model<RateRecord>('Rate', rateSchema)
+  const addresses = connection.model<AddressRecord>('Address', addressSchema)
+  return {
+    models: { coins, rates, addresses },
+    async findCoin(coin) {
+      return (await coins.findOne({ _id: coin }).lean<CoinRecord>()) ?? undefined
+    },
+    async listCoins() {
+      return coins.find({}).sort({ _id: 1 }).lean<CoinRecord[]>()
+    },
+    async report(coin, fields, nowSeconds) {
+      const first = { configured: true, reachable: false, required_confirmations: 1 }
+      const set = { ...fields, alive_at: nowSeconds }
+      const onInsert = Object.fromEntries(Object.entries(first).filter(([name]) => !(name in set)))
+      await coins.updateOne({ _id: coin }, { $set: set, $setOnInsert: onInsert }, { upsert: true })
+    },
+    async notePool(coin, epoch, at) {
+      const first = { configured: true, reachable: false, alive_at: 0, required_confirmations: 1 }
+      await coins.updateOne({ _id: coin }, { $set: { pool_epoch: epoch, pool_at: at }, $setOnInsert: first }, { upsert: true })
+    },
+    async noteTreasury(coin, fields) {
+      await coins.updateOne({ _id: coin }, { $set: fields })
+    },
+    async halt(coin, at, reason) {
+      return (await coins.updateOne({ _id: coin, halted: { $exists: false } }, { $set: { halted: { at, reason } } })).matchedCount === 1
+    },
+    async resume(coin) {
+      return (await coins.updateOne({ _id: coin, halted: { $exists: true } }, { $unset: { halted: 1 } })).matchedCount === 1
+    },
+    async findRate(coin) {
+      return (await rates.findOne({ _id: coin }).lean<RateRecord>()) ?? undefined
+    },
+    async listRates() {
+      return rates.find({}).sort({ _id: 1 }).lean<RateRecord[]>()
+    },
+    async saveRate({ _id, ...fields }) {
+      const known = await rates.updateOne({ _id, at: { $lte: fields.at } }, { $set: fields })
+      if (known.matchedCount === 0) await rates.updateOne({ _id }, { $setOnInsert: fields }, { upsert: true })
+    },
+    async takeAddress(coin) {
+      return (
+        (await addresses
+          .findOneAndUpdate({ coin, state: 'free' }, { $set: { state: 'taken' } }, { sort: { index: 1 }, returnDocument: 'after' })
+          .lean<AddressRecord>()) ?? undefined
+      )
+    },
+    async countFree(coin) {
+      return addresses.countDocuments({ coin, state: 'free' })
+    },
+    async highestIndex(coin) {
+      const tops = await Promise.all(
+        (['free', 'taken', 'retired'] as const).map((state) =>
+          addresses.findOne({ coin, state }, { index: 1 }).sort({ index: -1 }).lean<Pick<AddressRecord, 'index'>>(),
+        ),
+      )
+      return Math.max(-1, ...tops.map((top) => top?.index ?? -1))
+    },
+    async addAddresses(records) {
+      await addresses.insertMany([...records], { lean: true })
+    },
+    async retireFree(coin) {
+      return (await addresses.updateMany({ coin, state: 'free' }, { $set: { state: 'retired' } })).modifiedCount
+    },
+    async listAddresses(coin, indexes) {
+      return addresses.find({ _id: { $in: indexes.map((index) => `${coin}:${index}`) } }).lean<AddressRecord[]>()
+    },
+    async findAddresses(coin, texts) {
+      return addresses.find({ address: { $in: [...texts] }, coin }).lean<AddressRecord[]>()
+    },
+  }
+}

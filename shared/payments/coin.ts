@@ -1,0 +1,116 @@
+/**
+ * The two coins and their money. Inside it is a BigInt in the coin's smallest unit (Nano: raw, Monero: piconero), in
+ * MongoDB and on the wire its decimal text. There is one rounding, priceInCoin(): up, at the decimals that are shown.
+ */
+export const COINS = ['xno', 'xmr'] as const
+export type Coin = (typeof COINS)[number]
+
+interface CoinUnits {
+  name: string
+  /** Of the smallest unit. */
+  unit: string
+  /** 1 coin = 10^decimals of the smallest unit. */
+  decimals: number
+  /** Decimals of a price (contract, Currency menu entry). */
+  shownDecimals: number
+}
+
+export const COIN_UNITS: Readonly<Record<Coin, CoinUnits>> = {
+  xno: { name: 'Nano', unit: 'raw', decimals: 30, shownDecimals: 6 },
+  xmr: { name: 'Monero', unit: 'piconero', decimals: 12, shownDecimals: 8 },
+}
+
+/** The smallest amount that counts as money: one of the last decimal that a price shows. */
+export function dustThreshold(coin: Coin): bigint {
+  const { decimals, shownDecimals } = COIN_UNITS[coin]
+  return 10n ** BigInt(decimals - shownDecimals)
+}
+
+/**
+ * The exact decimal text of an amount, without trailing zeros but for the `minDecimals` that are always shown.
+ *
+ * @throws TypeError for a negative amount
+ */
+export function formatAmount(amountRaw: bigint, coin: Coin, minDecimals = 0): string {
+  if (amountRaw < 0n) throw new TypeError(`"amountRaw" expected 0 or more, got ${amountRaw}`)
+  return formatDecimal(amountRaw, COIN_UNITS[coin].decimals, minDecimals)
+}
+
+/** A price as it is shown: with all of its decimals. */
+export function formatPrice(amountRaw: bigint, coin: Coin): string {
+  return formatAmount(amountRaw, coin, COIN_UNITS[coin].shownDecimals)
+}
+
+function formatDecimal(value: bigint, decimals: number, minDecimals: number): string {
+  const digits = value.toString().padStart(decimals + 1, '0')
+  const fraction = digits.slice(-decimals).replace(/0+$/, '').padEnd(minDecimals, '0')
+  return fraction === '' ? digits.slice(0, -decimals) : `${digits.slice(0, -decimals)}.${fraction}`
+}
+
+/**
+ * Decimal text → the smallest unit, exactly.
+ *
+ * @throws TypeError where the text is no decimal number or has more decimals than the coin
+ */
+export function parseAmount(text: string, coin: Coin): bigint {
+  const { decimals, name } = COIN_UNITS[coin]
+  return parseDecimal(text, decimals, `an amount of ${name}`)
+}
+
+/** Digits before the point and after it; bounded, so that nobody's text becomes a number without end. */
+const DECIMAL = /^(\d{1,20})(?:\.(\d{1,30}))?$/
+
+function parseDecimal(text: string, decimals: number, what: string): bigint {
+  const [, whole, fraction = ''] = DECIMAL.exec(text) ?? []
+  if (whole === undefined || fraction.length > decimals)
+    throw new TypeError(`expected ${what} with at most ${decimals} decimals, got ${text}`)
+  return BigInt(whole + fraction.padEnd(decimals, '0'))
+}
+
+/** Decimals of a rate that are read; sources that give more are cut there. */
+const RATE_DECIMALS = 12
+
+/**
+ * A rate as a source gives it → decimal text with at most 12 decimals, of which nothing is rounded.
+ *
+ * @throws TypeError where it is no plain decimal number (no sign, no exponent), not below 10^9, or 0 at those decimals
+ */
+export function normalizeRate(text: string): string {
+  const [, whole, fraction = ''] = /^(\d{1,9})(?:\.(\d{1,60}))?$/.exec(text) ?? []
+  if (whole === undefined) throw new TypeError('expected a rate in USD as a decimal number')
+  const kept = fraction.slice(0, RATE_DECIMALS).replace(/0+$/, '')
+  const usd = `${whole.replace(/^0+(?=\d)/, '')}${kept === '' ? '' : `.${kept}`}`
+  if (usd === '0') throw new TypeError('expected a rate in USD above 0')
+  return usd
+}
+
+/** A rate in units of 10^-12 USD. @throws TypeError where it is none */
+export function parseRate(usd: string): bigint {
+  return parseDecimal(usd, RATE_DECIMALS, 'a rate in USD')
+}
+
+/**
+ * What a price in USD is in a coin, rounded up at the decimals that are shown, so that what is shown is what is asked.
+ *
+ * @param usdCents the price in whole cents, above 0
+ * @param rateUsd USD per coin as decimal text, above 0
+ */
+export function priceInCoin(usdCents: number, rateUsd: string, coin: Coin): bigint {
+  if (!Number.isSafeInteger(usdCents) || usdCents <= 0) throw new TypeError(`"usdCents" expected a whole number above 0, got ${usdCents}`)
+  const rate = parseRate(rateUsd)
+  if (rate === 0n) throw new TypeError('"rateUsd" expected a rate above 0')
+  const { decimals, shownDecimals } = COIN_UNITS[coin]
+  const step = 10n ** BigInt(decimals - shownDecimals)
+  const shownUnits = ceilDivide(BigInt(usdCents) * 10n ** BigInt(RATE_DECIMALS - 2 + shownDecimals), rate)
+  return shownUnits * step
+}
+
+/** Division of non-negative integers, rounded up. */
+export function ceilDivide(dividend: bigint, divisor: bigint): bigint {
+  return (dividend + divisor - 1n) / divisor
+}
+
+/** The payment URI of the coin's own scheme: Nano's takes raw, Monero's takes coins (its wiki's URI formatting). */
+export function paymentUri(coin: Coin, address: string, amountRaw: bigint): string {
+  return coin === 'xno' ? `nano:${address}?amount=${amountRaw}` : `monero:${address}?tx_amount=${formatAmount(amountRaw, coin)}`
+}

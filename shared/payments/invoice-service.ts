@@ -1,0 +1,293 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Context } from '../context.ts'
+import { isDuplicateKey, type Session } from '../database.ts'
+import { Refusal } from '../errors.ts'
+import { newId } from '../ids.ts'
+import { ADDRESS_WAIT_MS, CHECK_EVERY_MS } from '../limits.ts'
+import type { PendingEntry } from '../ledger/pending.ts'
+import { createTurns } from '../one-at-a-time.ts'
+import { priceCentsPerDay } from '../passes/pass.ts'
+import { creditPaidDays } from '../passes/pass-service.ts'
+import { SECOND_MS, unixSeconds } from '../time.ts'
+import type { Coin } from './coin.ts'
+import type { AddressRecord, CoinRecord, RateRecord } from './coin-store.ts'
+import { applyMoney, remainderRaw, type CheckedInvoice, type InvoiceRecord, type PaymentRecord } from './invoice.ts'
+import { findFreshRate, priceAt } from './rate.ts'
+
+/** An agent's requests for the same invoice take turns within this process; across processes the unique index decides. */
+const takeTurns = createTurns()
+
+/** A coin whose worker has not written for so many polls is not ready, and never for less than this. */
+const SILENT_POLLS = 3
+const LEAST_SILENCE_MS = 60 * SECOND_MS
+
+function isLately(ctx: Context, atSeconds: number): boolean {
+  return ctx.now() - atSeconds * SECOND_MS <= Math.max(LEAST_SILENCE_MS, SILENT_POLLS * ctx.config.paymentPollMs)
+}
+
+/** The last look at the chain succeeded, and its worker has not fallen silent since. */
+export function isChainReachable(ctx: Context, coin: CoinRecord | undefined): boolean {
+  return coin !== undefined && coin.configured && coin.reachable && isLately(ctx, coin.alive_at)
+}
+
+/**
+ * Ready: set up, its chain in reach, its wallet not halted, its worker alive, and its address pool lately found to be the
+ * one of the index file, so that no address of a restored database is given out.
+ */
+export function isCoinReady(ctx: Context, coin: CoinRecord | undefined): boolean {
+  return coin !== undefined && isChainReachable(ctx, coin) && coin.halted === undefined && isLately(ctx, coin.pool_at ?? 0)
+}
+
+/** @throws Refusal `currency_not_configured` */
+export async function requireReady(ctx: Context, coin: Coin): Promise<void> {
+  const record = await ctx.coins.findCoin(coin)
+  if (isCoinReady(ctx, record)) return
+  throw new Refusal(
+    'currency_not_configured',
+    record?.configured === true
+      ? `${coin} cannot be taken now, because its node or wallet is out of reach or halted; GET /api/v1/currencies says what is ready.`
+      : `The operator has not set ${coin} up; GET /api/v1/currencies says what is ready.`,
+    { field: 'currency' },
+  )
+}
+
+export interface RequestedInvoice {
+  invoice: InvoiceRecord
+  /** False where it was open already. */
+  isNew: boolean
+  /** A payment of it is seen and not yet confirmed. */
+  isUnderWay: boolean
+}
+
+/**
+ * The agent's invoice for pass days in a coin: the one that is open, or a new one. What earlier invoices left over
+ * counts towards it.
+ *
+ * @throws Refusal `currency_not_configured`; `rate_unavailable`; `wrong_state` where one is open for other days;
+ *   `unavailable` where no address could be had
+ */
+export function requestPassInvoice(ctx: Context, agentId: string, coin: Coin, days: number): Promise<RequestedInvoice> {
+  return takeTurns(`${agentId} ${coin}`, async () => {
+    const open = await findStillOpen(ctx, agentId, coin)
+    if (open !== undefined) return showAgain(ctx, open, days)
+    await requireReady(ctx, coin)
+    const rate = await findFreshRate(ctx, coin)
+    const agent = await ctx.agents.find(agentId)
+    if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+    const cents = priceCentsPerDay(agent.referrals.paying, false) * days
+    const address = await takeAddress(ctx, coin)
+    const nowMs = ctx.now()
+    const expiresAt = unixSeconds(nowMs + ctx.config.invoiceTtlMs)
+    const invoice: InvoiceRecord = { ...newInvoice({ agentId, at: unixSeconds(nowMs), cents, rate, address, expiresAt }), days, open: true }
+    try {
+      return { invoice: await insertWithRemainders(ctx, { ...invoice, days }), isNew: true, isUnderWay: false }
+    } catch (error) {
+      if (!isDuplicateKey(error, 'agent_id')) throw error
+      // Another process was faster; the address that this one took stays unused.
+      const other = await ctx.invoices.findOpen(agentId, coin)
+      if (other === undefined) throw error
+      return showAgain(ctx, other, days)
+    }
+  })
+}
+
+/** The open one; one whose time is over no longer stands in the way of another, whether or not its chain could be looked at. */
+async function findStillOpen(ctx: Context, agentId: string, coin: Coin): Promise<InvoiceRecord | undefined> {
+  const open = await ctx.invoices.findOpen(agentId, coin)
+  if (open === undefined || open.expires_at > unixSeconds(ctx.now())) return open
+  await ctx.invoices.close(open._id)
+  return undefined
+}
+
+async function showAgain(ctx: Context, invoice: InvoiceRecord, days: number): Promise<RequestedInvoice> {
+  if (invoice.days === days) return { invoice, isNew: false, isUnderWay: await isUnderWay(ctx, invoice) }
+  throw new Refusal(
+    'wrong_state',
+    `Your invoice ${invoice._id} for ${invoice.days} days is open until it is paid or expires; ask for the same days to see it, or pay it.`,
+    { field: 'days' },
+  )
+}
+
+/**
+ * A market order's invoice, not stored yet: take it before the order's transaction and insert it within, with
+ * `ctx.invoices.insert`. `expiresAt` is the pay-by time in Unix seconds.
+ *
+ * @throws Refusal as requestPassInvoice()
+ */
+export async function prepareOrderInvoice(
+  ctx: Context,
+  order: { agentId: string; orderId: string; coin: Coin; priceUsdCents: number; expiresAt: number },
+): Promise<InvoiceRecord> {
+  await requireReady(ctx, order.coin)
+  const rate = await findFreshRate(ctx, order.coin)
+  const address = await takeAddress(ctx, order.coin)
+  const { agentId, orderId, priceUsdCents, expiresAt } = order
+  return { ...newInvoice({ agentId, at: unixSeconds(ctx.now()), cents: priceUsdCents, rate, address, expiresAt }), order_id: orderId }
+}
+
+function newInvoice(fields: {
+  agentId: string
+  at: number
+  cents: number
+  rate: RateRecord
+  address: AddressRecord
+  expiresAt: number
+}): InvoiceRecord {
+  const { agentId, at, cents, rate, address, expiresAt } = fields
+  return {
+    _id: newId('invoice'),
+    agent_id: agentId,
+    at,
+    coin: rate._id,
+    price_usd_cents: cents,
+    amount_raw: String(priceAt(cents, rate)),
+    rate: rate.usd,
+    rate_source: rate.source,
+    rate_at: rate.at,
+    address: address.address,
+    address_index: address.index,
+    expires_at: expiresAt,
+    lapsed: false,
+    watch: 'round',
+    look_after: 0,
+    received_raw: '0',
+    carried_raw: '0',
+    moved_raw: '0',
+    unspent: '0',
+    credited_days: 0,
+    version: 0,
+  }
+}
+
+/** Stores a pass invoice, with what earlier ones left over moved into it; where that is enough, its days are credited at once. */
+async function insertWithRemainders(ctx: Context, fresh: InvoiceRecord & { days: number }): Promise<InvoiceRecord> {
+  return ctx.database.transaction(async (session) => {
+    const carried = await moveRemainders(ctx, fresh, session)
+    const invoice = { ...fresh, carried_raw: String(carried), unspent: String(carried * BigInt(fresh.days)) }
+    const { unspent, credited_days, addedDays, isSettled } = applyMoney(invoice, 0n)
+    if (!isSettled) {
+      await ctx.invoices.insert(invoice, session)
+      return invoice
+    }
+    const credit = { source: `${invoice._id}/credit`, means: 'coin' as const, record: { invoice_id: invoice._id } }
+    const pending: PendingEntry[] = [await creditPaidDays(ctx, invoice.agent_id, addedDays, credit, session)]
+    const { open: _open, ...closed } = invoice
+    const left = remainderRaw({ unspent, days: invoice.days }) > 0n ? { has_remainder: true as const } : {}
+    const settled: InvoiceRecord = { ...closed, unspent, credited_days, ...left, pending }
+    await ctx.invoices.insert(settled, session)
+    return settled
+  })
+}
+
+async function moveRemainders(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<bigint> {
+  let sum = 0n
+  for (const earlier of await ctx.invoices.listRemainders(invoice.agent_id, invoice.coin, session)) {
+    const left = remainderRaw(earlier)
+    const fields = {
+      moved_raw: String(BigInt(earlier.moved_raw) + left),
+      unspent: String(BigInt(earlier.unspent) - left * BigInt(earlier.days ?? 0)),
+      has_remainder: false,
+    }
+    if (!(await ctx.invoices.changeMoney(earlier, fields, [], session)))
+      throw new Error(`invoice ${earlier._id} changed inside its own transaction`)
+    sum += left
+  }
+  return sum
+}
+
+const POOL_RETRY_MS = 50
+
+/** An address that nobody was given before. An empty pool is asked to be filled, and waited for. */
+async function takeAddress(ctx: Context, coin: Coin): Promise<AddressRecord> {
+  const deadlineMs = performance.now() + ADDRESS_WAIT_MS
+  for (let asked = false; ;) {
+    const address = await ctx.coins.takeAddress(coin)
+    if (address !== undefined) return address
+    if (performance.now() >= deadlineMs) {
+      throw new Refusal('unavailable', `No address for ${coin} could be had in time; nothing was stored, try again.`)
+    }
+    if (!asked) asked = await ctx.queues.enqueue(coin === 'xno' ? 'fill-nano' : 'fill-monero', {}, { debounceId: coin })
+    await sleep(POOL_RETRY_MS)
+  }
+}
+
+/**
+ * Where an invoice of the caller stands, as it is stored; a worker is asked for a fresh look, at most once in 2 s.
+ *
+ * @returns `isAsked` false where the fresh look could not be asked for
+ * @throws Refusal `no_such_invoice`, for a stranger's too
+ */
+export async function checkInvoice(
+  ctx: Context,
+  agentId: string,
+  invoiceId: string,
+): Promise<{ checked: CheckedInvoice; isAsked: boolean }> {
+  const invoice = await ctx.invoices.find(invoiceId)
+  if (invoice === undefined || invoice.agent_id !== agentId)
+    throw new Refusal('no_such_invoice', 'You have no invoice with this id.', { field: 'invoice_id' })
+  const nowMs = ctx.now()
+  const coin = await ctx.coins.findCoin(invoice.coin)
+  const isAsked = coin?.configured !== true || (await askForLook(ctx, invoice, nowMs))
+  const money = await readMoney(ctx, invoice)
+  const agent = await ctx.agents.find(agentId)
+  const { required_confirmations: base = 1, checked_at: checkedAt } = coin ?? {}
+  const checked: CheckedInvoice = {
+    ...money,
+    requiredConfirmations: requiredConfirmations(invoice, base),
+    isReachable: isChainReachable(ctx, coin),
+    checkedAt,
+    passUntilMs: agent?.pass_until_ms,
+  }
+  return { checked, isAsked }
+}
+
+const asking = new Map<string, Promise<boolean>>()
+
+/**
+ * Asks a worker for a look, unless somebody did in the last 2 s. Callers at once in this process ask once. One look at an
+ * invoice waits at a time: a coin whose worker is away gathers no heap of them.
+ *
+ * @returns false where it could not be asked for
+ */
+function askForLook(ctx: Context, invoice: InvoiceRecord, nowMs: number): Promise<boolean> {
+  const { _id, coin, check_asked_ms: askedMs } = invoice
+  if (askedMs !== undefined && askedMs > nowMs - CHECK_EVERY_MS) return Promise.resolve(true)
+  const ask = async (): Promise<boolean> => {
+    if (!(await ctx.invoices.askForLook(_id, nowMs, CHECK_EVERY_MS))) return true
+    if (await ctx.queues.enqueue(coin === 'xno' ? 'check-nano' : 'check-monero', { invoice_id: _id }, { debounceId: _id })) return true
+    await ctx.invoices.forgetLook(_id, nowMs)
+    return false
+  }
+  let asked = asking.get(_id)
+  if (asked === undefined) {
+    asked = ask().finally(() => asking.delete(_id))
+    asking.set(_id, asked)
+  }
+  return asked
+}
+
+const MONEY_READS = 5
+
+/**
+ * An invoice and its payments as of one moment: while the settled ones do not add up to what it has received, a payment was
+ * settled between the two reads, and they are read again.
+ */
+async function readMoney(ctx: Context, known: InvoiceRecord): Promise<{ invoice: InvoiceRecord; payments: PaymentRecord[] }> {
+  let invoice = known
+  for (let reads = 1; ; reads++) {
+    const payments = invoice.has_payments === true ? await ctx.invoices.listPayments(known._id) : []
+    const settled = payments.reduce((sum, { state, amount_raw }) => (state === 'settled' ? sum + BigInt(amount_raw) : sum), 0n)
+    if (String(settled) === invoice.received_raw || reads === MONEY_READS) return { invoice, payments }
+    invoice = (await ctx.invoices.find(known._id)) ?? invoice
+  }
+}
+
+/** Whether one of its payments is seen and not yet confirmed. */
+async function isUnderWay(ctx: Context, invoice: InvoiceRecord): Promise<boolean> {
+  return invoice.has_payments === true && (await ctx.invoices.listPayments(invoice._id)).some(({ state }) => state === 'seen')
+}
+
+/** A market order in Monero asks for twice the confirmations; a Nano block is confirmed or is not. */
+export function requiredConfirmations(invoice: Pick<InvoiceRecord, 'coin' | 'order_id'>, base: number): number {
+  return invoice.coin === 'xmr' && invoice.order_id !== undefined ? 2 * base : base
+}

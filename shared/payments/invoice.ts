@@ -1,0 +1,325 @@
+import { z } from 'zod'
+import type { Ledgered } from '../ledger/pending.ts'
+import { MAX_CREDITED_DAYS } from '../limits.ts'
+import { hex, idField, idView, isoTimeView, unixTime } from '../schema.ts'
+import { isoTime } from '../time.ts'
+import { COINS, formatAmount, formatPrice, paymentUri, type Coin } from './coin.ts'
+
+/**
+ * Terms.
+ *
+ * - An *invoice* asks for an amount of one coin at an address of its own. It buys pass days, or pays a market order.
+ * - A *payment* is what one transaction sent to one address: several outputs of a transaction to one address are one.
+ *   It is `seen` until the chain confirms it, then `settled`: counted, once and for all. One that vanished before that
+ *   is `gone`. One that the chain took back after it was settled stays settled and has `reversed_at`. One that its payer
+ *   has `locked` (Monero) is noted and counts for nothing, holds nothing open, until the lock ends.
+ * - An invoice has *lapsed* once its chain was looked at successfully after `expires_at` with nothing on the way. Money
+ *   first seen after that is *late*. A node that is down makes nothing lapse.
+ */
+export const INVOICE_STATUSES = ['awaiting_payment', 'confirming', 'underpaid', 'settled', 'expired'] as const
+export type InvoiceStatus = (typeof INVOICE_STATUSES)[number]
+
+/** How often an address is looked at: in each round, hourly, or when its owner asks. */
+export type Watch = 'round' | 'hourly' | 'on_check'
+
+/** Amounts are decimal text of raw or piconero: MongoDB has no integer that is wide enough. */
+export interface InvoiceRecord extends Ledgered {
+  _id: string
+  agent_id: string
+  /** Unix seconds. */
+  at: number
+  coin: Coin
+  /** Pass days asked for; absent on a market order's invoice. */
+  days?: number
+  /** The market order that it pays; absent on a pass invoice. */
+  order_id?: string
+  price_usd_cents: number
+  amount_raw: string
+  /** USD per coin, decimal text. */
+  rate: string
+  rate_source: string
+  rate_at: number
+  address: string
+  /** Nano: index of the derived account. Monero: minor index of the subaddress. */
+  address_index: number
+  expires_at: number
+  /** Present while it is its agent's one open unpaid pass invoice in its coin. */
+  open?: true
+  lapsed: boolean
+  watch: Watch
+  /** An hourly address is looked at when this time has come; Unix seconds. */
+  look_after: number
+  /** Settled payments. */
+  received_raw: string
+  /** What earlier invoices of the agent left over and this one counts as paid. */
+  carried_raw: string
+  /** What was left over here and counts towards a later invoice. */
+  moved_raw: string
+  /** Money not yet turned into days, times `days`: so that no fraction of the smallest unit is lost on the way. */
+  unspent: string
+  /** Present while a later invoice could take over what is left. */
+  has_remainder?: true
+  credited_days: number
+  /** Counts the changes of money above and the payments noted: an update names the one that it read. */
+  version: number
+  /** Set with its first payment, in the same transaction: without it nothing was ever seen at the address. */
+  has_payments?: true
+  /** When a fresh look was last asked for, in milliseconds. */
+  check_asked_ms?: number
+}
+
+export const PAYMENT_STATES = ['seen', 'settled', 'gone', 'locked'] as const
+export type PaymentState = (typeof PAYMENT_STATES)[number]
+
+/** From here on an unlock time is Unix seconds, below it a block number (CRYPTONOTE_MAX_BLOCK_NUMBER of Monero's cryptonote_config.h). */
+export const FIRST_UNLOCK_SECONDS = 500_000_000
+
+export interface PaymentRecord extends Ledgered {
+  _id: string
+  coin: Coin
+  /** Nano: hash of the sending block. Monero: transaction hash. Both 64 lower-case hex characters. */
+  tx: string
+  address_index: number
+  invoice_id: string
+  agent_id: string
+  order_id?: string
+  amount_raw: string
+  state: PaymentState
+  confirmations: number
+  height?: number
+  /** Monero: its payer locked it; a block number, or Unix seconds from FIRST_UNLOCK_SECONDS on. */
+  unlock_time?: number
+  first_seen_at: number
+  /** First seen after the invoice had lapsed. */
+  late: boolean
+  /** Late money for a pass: the rate at its arrival, USD per coin. Absent while there was none that is fresh; it waits for one. */
+  arrival_rate?: string
+  /** Confirmed, and waiting for that rate. */
+  waits_for_rate?: true
+  settled_at?: number
+  /** What settling it bought, and at which price of all the invoice's days. */
+  credited_days?: number
+  price_raw?: string
+  /** The chain took it back after it had been settled. */
+  reversed_at?: number
+  /** `operator`: recorded by hand. */
+  by: 'chain' | 'operator'
+  /** Salt of the commitment to the transaction in the ledger. */
+  salt: string
+  /** Nano: when the block that sent it on to the treasury was found confirmed. Absent: it is at the invoice's address. */
+  swept_at?: number
+}
+
+/** What a round or a look found: one transaction's money at one of our addresses. */
+export interface SeenPayment {
+  coin: Coin
+  tx: string
+  addressIndex: number
+  amountRaw: bigint
+  confirmations: number
+  /** Enough of them, and nothing holds it back. */
+  isConfirmed: boolean
+  height?: number
+  /** Its payer locked it, and the lock has not ended: `unlock_time` of the payment. */
+  lockedUntil?: number
+}
+
+type Money = Pick<InvoiceRecord, 'amount_raw' | 'received_raw' | 'carried_raw' | 'unspent' | 'credited_days' | 'lapsed'> & { days: number }
+
+export interface MoneyChange {
+  received_raw: string
+  unspent: string
+  credited_days: number
+  /** Whole days that this change buys. */
+  addedDays: number
+  isSettled: boolean
+}
+
+/**
+ * What money buys (decisions, The pass): entitled days = floor(received × days / amount). Nothing before the full price
+ * is there or the invoice has lapsed; from then on all that is whole.
+ *
+ * `priceRaw` is the price of all `days` at which this money buys: the invoice's own amount, or for late money whichever
+ * of that and the price at arrival is higher.
+ */
+export function applyMoney(invoice: Money, amountRaw: bigint, priceRaw: bigint = BigInt(invoice.amount_raw)): MoneyChange {
+  const amount = BigInt(invoice.amount_raw)
+  if (priceRaw < amount) throw new TypeError(`"priceRaw" expected at least the amount ${amount}, got ${priceRaw}`)
+  const received = BigInt(invoice.received_raw) + amountRaw
+  const isSettled = received + BigInt(invoice.carried_raw) >= amount
+  let unspent = BigInt(invoice.unspent) + amountRaw * BigInt(invoice.days)
+  let addedDays = 0
+  if (isSettled || invoice.lapsed) {
+    const affordable = unspent / priceRaw
+    const room = BigInt(MAX_CREDITED_DAYS - invoice.credited_days)
+    addedDays = Number(affordable < room ? affordable : room)
+    unspent -= BigInt(addedDays) * priceRaw
+  }
+  return {
+    received_raw: String(received),
+    unspent: String(unspent),
+    credited_days: invoice.credited_days + addedDays,
+    addedDays,
+    isSettled,
+  }
+}
+
+/** What is left below a day, in whole smallest units; the fraction of one stays in `unspent`. */
+export function remainderRaw(invoice: Pick<InvoiceRecord, 'unspent' | 'days'>): bigint {
+  return invoice.days === undefined ? 0n : BigInt(invoice.unspent) / BigInt(invoice.days)
+}
+
+export function isPaid(invoice: Pick<InvoiceRecord, 'amount_raw' | 'received_raw' | 'carried_raw'>): boolean {
+  return BigInt(invoice.received_raw) + BigInt(invoice.carried_raw) >= BigInt(invoice.amount_raw)
+}
+
+/** `isUnderWay`: a payment is seen and not yet confirmed. */
+export function invoiceStatus(invoice: InvoiceRecord, isUnderWay: boolean): InvoiceStatus {
+  if (isPaid(invoice)) return 'settled'
+  if (isUnderWay) return 'confirming'
+  if (invoice.lapsed) return 'expired'
+  return BigInt(invoice.received_raw) > 0n ? 'underpaid' : 'awaiting_payment'
+}
+
+export const invoiceView = z
+  .object({
+    invoice_id: idView('invoice'),
+    currency: z.enum(COINS),
+    days: z.int().optional().describe('pass days asked for; absent where it pays a market order'),
+    order_id: idView('order').optional().describe('the market order that it pays'),
+    amount: z.string().describe('the price in the coin, as decimal text'),
+    amount_raw: z.string().describe('the same in raw or piconero'),
+    address: z.string(),
+    uri: z.string().describe("the coin's own payment URI, for what is still to be paid"),
+    price_usd: z.number(),
+    rate: z.string().describe('USD per coin'),
+    rate_source: z.string(),
+    rate_at: unixTime(),
+    status: z.enum(INVOICE_STATUSES),
+    expires_at: unixTime(),
+  })
+  .meta({ id: 'Invoice' })
+
+const passInvoiceView = invoiceView.omit({ order_id: true }).extend({ days: z.int().describe('pass days asked for') })
+
+/** A pass invoice as it is answered when it is made: the fields themselves, and the record under its name. */
+export const madeInvoiceView = passInvoiceView.extend({ invoice: passInvoiceView })
+
+export const checkInvoiceBody = z.object({ invoice_id: idField('invoice') })
+
+export const paymentView = z.object({
+  payment_id: idView('payment'),
+  tx_hash: z.string(),
+  amount: z.string(),
+  amount_raw: z.string(),
+  state: z.enum(PAYMENT_STATES),
+  confirmations: z.int(),
+  unlock_time: z.int().optional().describe('xmr: its payer locked it until this block number or, from 500,000,000 on, this Unix time'),
+  late: z.boolean().describe('first seen after the invoice had lapsed'),
+  credited_days: z.int().describe('pass days that it bought when it was counted'),
+  price_raw: z.string().optional().describe("late money for a pass, once counted: the price of all the invoice's days at which it bought"),
+  first_seen_at: unixTime(),
+  settlement: z.enum(['automatic', 'manual']),
+  salt: hex(64).describe('opens `tx_hash` of the ledger entry: SHA-256(salt || canonical JSON of {"tx": tx_hash})'),
+})
+
+export const checkedInvoiceView = invoiceView.extend({
+  paid: z.string().describe('what has been confirmed, as decimal text'),
+  paid_raw: z.string(),
+  carried_raw: z.string().describe('left over from earlier invoices and counted here'),
+  remaining: z.string().describe('still to be paid for the full price'),
+  remainder_raw: z
+    .string()
+    .describe('left below a day once the price is paid or the time is over; it counts towards the next invoice in this coin'),
+  moved_raw: z.string().describe('what was left here and counted towards a later invoice'),
+  credited_days: z.int(),
+  confirmations: z.int().describe('of the newest payment; 0 where there is none'),
+  required_confirmations: z.int(),
+  chain: z.enum(['reachable', 'unreachable']),
+  checked_at: unixTime().nullable().describe('when the chain was last looked at successfully'),
+  payments: z.array(paymentView),
+  pass_until: isoTimeView().optional(),
+})
+
+export function viewInvoice(invoice: InvoiceRecord, isUnderWay = false): z.input<typeof invoiceView> {
+  const { coin } = invoice
+  const amountRaw = BigInt(invoice.amount_raw)
+  return {
+    invoice_id: invoice._id,
+    currency: coin,
+    ...(invoice.days === undefined ? {} : { days: invoice.days }),
+    ...(invoice.order_id === undefined ? {} : { order_id: invoice.order_id }),
+    amount: formatPrice(amountRaw, coin),
+    amount_raw: invoice.amount_raw,
+    address: invoice.address,
+    uri: paymentUri(coin, invoice.address, remainingRaw(invoice)),
+    price_usd: invoice.price_usd_cents / 100,
+    rate: invoice.rate,
+    rate_source: invoice.rate_source,
+    rate_at: invoice.rate_at,
+    status: invoiceStatus(invoice, isUnderWay),
+    expires_at: invoice.expires_at,
+  }
+}
+
+/** @throws TypeError for one that pays a market order */
+export function viewMadeInvoice(invoice: InvoiceRecord, isUnderWay: boolean): z.input<typeof madeInvoiceView> {
+  const { days } = invoice
+  if (days === undefined) throw new TypeError(`"invoice" expected a pass invoice, got ${invoice._id}, which pays an order`)
+  const { order_id: _none, ...view } = viewInvoice(invoice, isUnderWay)
+  return { ...view, days, invoice: { ...view, days } }
+}
+
+export interface CheckedInvoice {
+  invoice: InvoiceRecord
+  payments: PaymentRecord[]
+  requiredConfirmations: number
+  isReachable: boolean
+  checkedAt: number | undefined
+  passUntilMs: number | undefined
+}
+
+export function viewCheckedInvoice(checked: CheckedInvoice): z.input<typeof checkedInvoiceView> {
+  const { invoice, payments } = checked
+  const { coin } = invoice
+  return {
+    ...viewInvoice(
+      invoice,
+      payments.some(({ state }) => state === 'seen'),
+    ),
+    paid: formatAmount(BigInt(invoice.received_raw), coin),
+    paid_raw: invoice.received_raw,
+    carried_raw: invoice.carried_raw,
+    remaining: formatAmount(remainingRaw(invoice), coin),
+    remainder_raw: String(isPaid(invoice) || invoice.lapsed ? remainderRaw(invoice) : 0n),
+    moved_raw: invoice.moved_raw,
+    credited_days: invoice.credited_days,
+    confirmations: payments.at(-1)?.confirmations ?? 0,
+    required_confirmations: checked.requiredConfirmations,
+    chain: checked.isReachable ? 'reachable' : 'unreachable',
+    checked_at: checked.checkedAt ?? null,
+    payments: payments.map((payment) => ({
+      payment_id: payment._id,
+      tx_hash: payment.tx,
+      amount: formatAmount(BigInt(payment.amount_raw), coin),
+      amount_raw: payment.amount_raw,
+      state: payment.state,
+      confirmations: payment.confirmations,
+      ...(payment.unlock_time === undefined ? {} : { unlock_time: payment.unlock_time }),
+      late: payment.late,
+      credited_days: payment.credited_days ?? 0,
+      ...(payment.late && payment.price_raw !== undefined ? { price_raw: payment.price_raw } : {}),
+      first_seen_at: payment.first_seen_at,
+      settlement: payment.by === 'operator' ? ('manual' as const) : ('automatic' as const),
+      salt: payment.salt,
+    })),
+    ...(invoice.days !== undefined && (isPaid(invoice) || invoice.credited_days > 0) && checked.passUntilMs !== undefined
+      ? { pass_until: isoTime(checked.passUntilMs) }
+      : {}),
+  }
+}
+
+function remainingRaw(invoice: InvoiceRecord): bigint {
+  const remaining = BigInt(invoice.amount_raw) - BigInt(invoice.received_raw) - BigInt(invoice.carried_raw)
+  return remaining > 0n ? remaining : 0n
+}

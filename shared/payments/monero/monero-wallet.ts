@@ -1,0 +1,384 @@
+import type { z } from 'zod'
+import type { Log } from '../../log.ts'
+import { NodeRefused, NodeUnreachable } from '../node-errors.ts'
+import {
+  addressAnswer,
+  balanceAnswer,
+  createAddressAnswer,
+  heightAnswer,
+  nothingAnswer,
+  ownOutputsAnswer,
+  refreshAnswer,
+  relayAnswer,
+  transferAnswer,
+  transferByTxidAnswer,
+  transfersAnswer,
+  type TransferAnswer,
+} from './monero-answers.ts'
+import { openMoneroConnection } from './monero-connection.ts'
+
+/** Outputs of one transaction are 16 at most, and one of them is the change. */
+export const MAX_DESTINATIONS = 15
+/** Beyond it a JSON number loses digits: 9,007 XMR. */
+const MAX_AMOUNT_PICO = BigInt(Number.MAX_SAFE_INTEGER)
+/** monero-wallet-rpc makes no more addresses in one call. */
+const ADDRESSES_A_CALL = 64
+/** A wallet may have several accounts; everything here is in the first. */
+const ACCOUNT = 0
+
+/** Numbers of errors in wallet_rpc_server_error_codes.h. */
+export const MONERO_ERROR = {
+  wrongAddress: -2,
+  wrongTxid: -8,
+  addressIndexOutOfBounds: -15,
+  notEnoughMoney: -17,
+  txTooLarge: -18,
+  notEnoughUnlockedMoney: -37,
+} as const
+
+/** An amount for an address, in piconero (10^-12 XMR). */
+export interface MoneroDestination {
+  readonly address: string
+  readonly amountPico: bigint
+}
+
+export interface MoneroSubaddress {
+  readonly major: number
+  readonly minor: number
+  readonly address: string
+}
+
+/** What one transaction pays to one address of ours, all of its outputs there together. */
+export interface MoneroIncoming {
+  /** 64 lower-case hex characters. */
+  readonly txHash: string
+  readonly major: number
+  readonly minor: number
+  readonly amountPico: bigint
+  /** The number of its block; absent while it is in the pool. */
+  readonly height?: number
+  /** 1 where its block is the newest, 0 in the pool. */
+  readonly confirmations: number
+  /** 0: none. A block number, or Unix seconds where it is 500,000,000 or more; below it the money can't be spent. The payer's choice, up to 2^64 - 1. */
+  readonly unlockTime: bigint
+  readonly inPool: boolean
+  /** The pool has seen another transaction that spends the same money. */
+  readonly doubleSpendSeen: boolean
+}
+
+/** `pool`: sent, and not known to be in a block; it may have left the daemon's pool since. `failed`: the wallet gave it up. */
+export type MoneroOutgoingState = 'pool' | 'confirmed' | 'failed'
+
+export interface MoneroOutgoing {
+  readonly txHash: string
+  readonly state: MoneroOutgoingState
+  /** Without the fee and the change, and without what it pays to this wallet itself. */
+  readonly amountPico: bigint
+  readonly feePico: bigint
+  readonly height?: number
+  readonly confirmations: number
+  /** Empty where the wallet lost its own memory of it, as after a restore. */
+  readonly destinations: readonly MoneroDestination[]
+}
+
+export interface MoneroPrepared {
+  readonly txHash: string
+  /** The signed transaction with what the wallet notes about it: hex, about 8 KB and 3 KB more for each input. */
+  readonly txMetadata: string
+  readonly feePico: bigint
+  /** The sum of the destinations. */
+  readonly amountPico: bigint
+  /** Of its inputs, 64 hex characters each: what spentKeyImages() is asked about. */
+  readonly keyImages: readonly string[]
+}
+
+/**
+ * A wallet behind monero-wallet-rpc. Everything that reads asks for a refresh first, so that an answer is as new as the
+ * daemon's chain, and a daemon that is down makes it NodeUnreachable instead of "nothing has come".
+ *
+ * All methods throw NodeUnreachable where there is no news. NodeRefused is thrown by createSubaddresses, prepareTransfer
+ * and relay alone, with monero-wallet-rpc's own number in `code` (MONERO_ERROR).
+ */
+export interface MoneroWallet {
+  /** How many blocks the wallet has taken in, which is all that its daemon has. */
+  getHeight(): Promise<number>
+  /** The address (0, 0). */
+  primaryAddress(): Promise<string>
+  /** Whether the first account has made the address with this minor index. */
+  hasAddress(minor: number): Promise<boolean>
+  /** How many addresses the first account has; the highest minor index is one less. */
+  subaddressCount(): Promise<number>
+  /** Makes the next `count` addresses of the first account; the wallet's file is written before they are returned. */
+  createSubaddresses(count: number): Promise<MoneroSubaddress[]>
+  /**
+   * Every payment to the wallet that is in the pool or in a block numbered `sinceHeight` or higher, oldest first, the pool
+   * last. A payment of the wallet to itself is not among them.
+   */
+  listIncoming(options: { readonly sinceHeight: number }): Promise<MoneroIncoming[]>
+  /**
+   * Signs one transaction from the first account, and sends and reserves nothing: the next one may use the same inputs.
+   *
+   * @param destinations 1 to MAX_DESTINATIONS
+   * @throws TypeError for other numbers of them, or amounts that are not 1 to 2^53 - 1
+   */
+  prepareTransfer(destinations: readonly MoneroDestination[]): Promise<MoneroPrepared>
+  /**
+   * Sends what was prepared; the same again does no harm, before and after it is in a block, after a restart of the wallet
+   * and after the pool has lost it. It resolves when the daemon has it or the chain does.
+   *
+   * @throws NodeUnreachable where it may or may not have been sent
+   * @throws NodeRefused where it was not taken, as when other transactions spend its inputs. That is no proof that it never
+   *   will be: ask findOutgoing and spentKeyImages, before anything else is signed.
+   */
+  relay(prepared: Pick<MoneroPrepared, 'txHash' | 'txMetadata'>): Promise<void>
+  /** `unknown` is no proof either: a wallet that was killed before it wrote its file doesn't know what it sent until that is in a block. */
+  findOutgoing(txHash: string): Promise<{ state: MoneroOutgoingState | 'unknown'; confirmations: number }>
+  /** Every transaction that spends the wallet's money, each once: those in blocks from `sinceHeight` on, and all that are in none. */
+  listOutgoing(options: { readonly sinceHeight: number }): Promise<MoneroOutgoing[]>
+  /** Those of the given key images whose money is spent, in a block or by what this wallet has sent. */
+  spentKeyImages(keyImages: readonly string[]): Promise<string[]>
+  /**
+   * Of the first account. `blocksToUnlock`: until all of it is unlocked, 0 where it is, 2^53 - 1 at the most; whoever sends
+   * a piconero with a lock decides it.
+   */
+  balance(): Promise<{ totalPico: bigint; unlockedPico: bigint; blocksToUnlock: number }>
+}
+
+export interface MoneroWalletOptions {
+  /** Of monero-wallet-rpc with one wallet open; user and password in it are in no message. */
+  readonly url: string
+  readonly log: Log
+  /** For each call. A wallet far behind its daemon is busy for longer, and unreachable meanwhile. */
+  readonly timeoutMs: number
+}
+
+/** @throws TypeError where the URL is none; nothing is asked of it yet */
+export function createMoneroWallet({ url, log, timeoutMs }: MoneroWalletOptions): MoneroWallet {
+  const connection = openMoneroConnection(url, timeoutMs)
+
+  /** @throws NodeUnreachable, and NodeRefused as it comes */
+  async function call<Schema extends z.ZodType>(
+    schema: Schema,
+    method: string,
+    params: Record<string, unknown> = {},
+  ): Promise<z.output<Schema>> {
+    const parsed = schema.safeParse(await connection.call(method, params))
+    if (parsed.success) return parsed.data
+    const [issue] = parsed.error.issues
+    throw unreadable(method, `${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`)
+  }
+
+  const unreadable = (method: string, why: string) =>
+    new NodeUnreachable(`${method} at ${connection.origin} was answered with something else than expected (${why})`)
+
+  /** For questions: a wallet that says no to one has told nothing. */
+  const query: typeof call = async (schema, method, params) => {
+    try {
+      return await call(schema, method, params)
+    } catch (error) {
+      if (error instanceof NodeRefused) throw new NodeUnreachable(error.message)
+      throw error
+    }
+  }
+
+  const refresh = () => query(refreshAnswer, 'refresh')
+
+  /** For orders: many errors, and their numbers, are the same with a daemon that is down as with one that says no. */
+  const order: typeof call = async (schema, method, params) => {
+    try {
+      return await call(schema, method, params)
+    } catch (error) {
+      if (error instanceof NodeRefused) await refresh()
+      throw error
+    }
+  }
+
+  async function hasAddress(minor: number): Promise<boolean> {
+    try {
+      await call(addressAnswer, 'get_address', { account_index: ACCOUNT, address_index: [minor] })
+      return true
+    } catch (error) {
+      if (!(error instanceof NodeRefused)) throw error
+      if (error.code === MONERO_ERROR.addressIndexOutOfBounds) return false
+      throw new NodeUnreachable(error.message)
+    }
+  }
+
+  async function findOutgoing(txHash: string): Promise<{ state: MoneroOutgoingState | 'unknown'; confirmations: number }> {
+    await refresh()
+    let rows: z.output<typeof transferByTxidAnswer>['transfers']
+    try {
+      ;({ transfers: rows } = await call(transferByTxidAnswer, 'get_transfer_by_txid', { txid: txHash, account_index: ACCOUNT }))
+    } catch (error) {
+      if (!(error instanceof NodeRefused)) throw error
+      if (error.code === MONERO_ERROR.wrongTxid) return { state: 'unknown', confirmations: 0 }
+      throw new NodeUnreachable(error.message)
+    }
+    if (rows.some((row) => row.txid !== txHash)) throw unreadable('get_transfer_by_txid', 'another transaction')
+    const inBlock = rows.find((row) => row.type === 'out')
+    if (inBlock !== undefined) return { state: 'confirmed', confirmations: inBlock.confirmations }
+    const isPending = rows.some((row) => row.type === 'pending')
+    if (isPending) return { state: 'pool', confirmations: 0 }
+    return { state: rows.some((row) => row.type === 'failed') ? 'failed' : 'unknown', confirmations: 0 }
+  }
+
+  /** What was created or sent is in the wallet's memory alone until it is written. */
+  const store = () => query(nothingAnswer, 'store')
+
+  return {
+    findOutgoing,
+    hasAddress,
+
+    async getHeight() {
+      await refresh()
+      return (await query(heightAnswer, 'get_height')).height
+    },
+
+    async primaryAddress() {
+      return (await query(addressAnswer, 'get_address', { account_index: ACCOUNT, address_index: [0] })).address
+    },
+
+    async subaddressCount() {
+      // The whole list would be long one day, and the wallet gives no number.
+      let [there, absent] = [0, ADDRESSES_A_CALL]
+      while (await hasAddress(absent)) [there, absent] = [absent, absent * 2]
+      while (absent - there > 1) {
+        const middle = Math.floor((there + absent) / 2)
+        if (await hasAddress(middle)) there = middle
+        else absent = middle
+      }
+      return there + 1
+    },
+
+    async createSubaddresses(count) {
+      if (!Number.isSafeInteger(count) || count < 1) throw new TypeError(`"count" expected a whole number from 1, got ${count}`)
+      const made: MoneroSubaddress[] = []
+      while (made.length < count) {
+        const wanted = Math.min(ADDRESSES_A_CALL, count - made.length)
+        const answer = await order(createAddressAnswer, 'create_address', { account_index: ACCOUNT, count: wanted })
+        const { addresses, address_indices: indices } = answer
+        if (addresses.length !== wanted || indices.length !== wanted || new Set([...addresses, ...indices]).size !== 2 * wanted)
+          throw unreadable('create_address', `not ${wanted} addresses`)
+        addresses.forEach((address, index) => made.push({ major: ACCOUNT, minor: indices[index] as number, address }))
+      }
+      await store()
+      return made
+    },
+
+    async listIncoming({ sinceHeight }) {
+      await refresh()
+      const answer = await query(transfersAnswer, 'get_transfers', { in: true, pool: true, all_accounts: true, ...from(sinceHeight) })
+      const payments = new Map<string, MoneroIncoming>()
+      for (const row of answer.in) addPayment(payments, row, false)
+      const inBlocks = new Set(payments.keys())
+      // In between two looks of the wallet's it may be in both.
+      for (const row of answer.pool) if (!inBlocks.has(keyOf(row))) addPayment(payments, row, true)
+      return [...payments.values()].sort((one, other) => (one.height ?? Infinity) - (other.height ?? Infinity) || 0)
+    },
+
+    async listOutgoing({ sinceHeight }) {
+      await refresh()
+      const params = { out: true, pending: true, failed: true, all_accounts: true, ...from(sinceHeight) }
+      const answer = await query(transfersAnswer, 'get_transfers', params)
+      const found = new Map<string, MoneroOutgoing>()
+      const add = (rows: readonly TransferAnswer[], state: MoneroOutgoingState) => {
+        for (const row of rows) if (!found.has(row.txid)) found.set(row.txid, toOutgoing(row, state))
+      }
+      // One that was sent again after it was in a block stands in both lists, and the block is right.
+      add(answer.out, 'confirmed')
+      add(answer.pending, 'pool')
+      add(answer.failed, 'failed')
+      return [...found.values()]
+    },
+
+    async prepareTransfer(destinations) {
+      if (destinations.length < 1 || destinations.length > MAX_DESTINATIONS)
+        throw new TypeError(`"destinations" expected 1 to ${MAX_DESTINATIONS}, got ${destinations.length}`)
+      for (const { amountPico } of destinations)
+        if (amountPico < 1n || amountPico > MAX_AMOUNT_PICO)
+          throw new TypeError(`"amountPico" expected 1 to ${MAX_AMOUNT_PICO}, got ${amountPico}`)
+      await refresh()
+      const answer = await order(transferAnswer, 'transfer', {
+        account_index: ACCOUNT,
+        destinations: destinations.map(({ address, amountPico }) => ({ address, amount: Number(amountPico) })),
+        unlock_time: 0,
+        do_not_relay: true,
+        get_tx_metadata: true,
+      })
+      const wantedPico = destinations.reduce((sum, { amountPico }) => sum + amountPico, 0n)
+      if (answer.amount !== wantedPico) throw unreadable('transfer', `amount: ${answer.amount} instead of ${wantedPico}`)
+      return {
+        txHash: answer.tx_hash,
+        txMetadata: answer.tx_metadata,
+        feePico: answer.fee,
+        amountPico: answer.amount,
+        keyImages: answer.spent_key_images.key_images,
+      }
+    },
+
+    async relay({ txHash, txMetadata }) {
+      // Sent again when it is in a block already, it would be pending for ever in the wallet's books, its change counted twice.
+      if ((await findOutgoing(txHash)).state === 'confirmed') return
+      try {
+        const answer = await order(relayAnswer, 'relay_tx', { hex: txMetadata })
+        if (answer.tx_hash !== txHash) throw unreadable('relay_tx', 'another transaction')
+      } catch (error) {
+        if (!(error instanceof NodeRefused) || (await findOutgoing(txHash)).state !== 'confirmed') throw error
+      }
+      await store().catch((error: unknown) =>
+        log.warn({ err: error, tx: txHash }, 'the wallet sent a transaction and could not write its file'),
+      )
+    },
+
+    async spentKeyImages(keyImages) {
+      await refresh()
+      const params = { transfer_type: 'unavailable', account_index: ACCOUNT, verbose: true }
+      const { transfers } = await query(ownOutputsAnswer, 'incoming_transfers', params)
+      const spent = new Set(transfers.filter((output) => output.spent).map((output) => output.key_image))
+      return keyImages.filter((keyImage) => spent.has(keyImage))
+    },
+
+    async balance() {
+      await refresh()
+      const answer = await query(balanceAnswer, 'get_balance', { account_index: ACCOUNT })
+      const blocksToUnlock = Math.min(Number(answer.blocks_to_unlock), Number.MAX_SAFE_INTEGER)
+      return { totalPico: answer.balance, unlockedPico: answer.unlocked_balance, blocksToUnlock }
+    },
+  }
+}
+
+/** monero-wallet-rpc gives what lies above `min_height`. */
+function from(sinceHeight: number): Record<string, unknown> {
+  if (!Number.isSafeInteger(sinceHeight) || sinceHeight < 0)
+    throw new TypeError(`"sinceHeight" expected a whole number from 0, got ${sinceHeight}`)
+  return sinceHeight === 0 ? {} : { filter_by_height: true, min_height: sinceHeight - 1 }
+}
+
+const keyOf = (row: TransferAnswer): string => `${row.txid}/${row.subaddr_index.major}/${row.subaddr_index.minor}`
+
+function addPayment(payments: Map<string, MoneroIncoming>, row: TransferAnswer, inPool: boolean): void {
+  const key = keyOf(row)
+  const before = payments.get(key)
+  payments.set(key, {
+    txHash: row.txid,
+    ...row.subaddr_index,
+    amountPico: row.amount + (before?.amountPico ?? 0n),
+    ...(inPool ? {} : { height: row.height }),
+    confirmations: inPool ? 0 : row.confirmations,
+    unlockTime: row.unlock_time,
+    inPool,
+    doubleSpendSeen: row.double_spend_seen || before?.doubleSpendSeen === true,
+  })
+}
+
+function toOutgoing(row: TransferAnswer, state: MoneroOutgoingState): MoneroOutgoing {
+  return {
+    txHash: row.txid,
+    state,
+    amountPico: row.amount,
+    feePico: row.fee,
+    ...(state === 'confirmed' ? { height: row.height } : {}),
+    confirmations: state === 'confirmed' ? row.confirmations : 0,
+    destinations: row.destinations.map(({ address, amount }) => ({ address, amountPico: amount })),
+  }
+}

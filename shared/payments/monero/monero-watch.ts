@@ -1,0 +1,211 @@
+import { unixSeconds } from '../../time.ts'
+import { dustThreshold } from '../coin.ts'
+import { noteUnreachable, recordPayments } from '../coin-round.ts'
+import { FIRST_UNLOCK_SECONDS, type InvoiceRecord, type PaymentRecord, type SeenPayment } from '../invoice.ts'
+import { requiredConfirmations } from '../invoice-service.ts'
+import { isNodeTrouble, NodeUnreachable } from '../node-errors.ts'
+import { lapseInvoices, recordLoss, settleWaiting } from '../settlement.ts'
+import { compareOutgoing, firstCompared, readHeight } from './monero-chain.ts'
+import type { MoneroContext, MoneroLook } from './monero-gateway.ts'
+import type { MoneroIncoming } from './monero-wallet.ts'
+
+/**
+ * What finds payments in Monero: the wallet knows every address that it ever made, so one question to it looks at all of
+ * them, however many invoices are open. A look may come at any time, from any process, and again: a payment counts once.
+ *
+ * A payment is settled once its block has the confirmations that its invoice asks for. One that its payer locked
+ * (`unlock_time`) is noted, counts for nothing and holds nothing open before its lock has ended: held open by it, an
+ * invoice would keep its price for as long as its payer likes.
+ */
+
+/**
+ * A payment that the wallet does not find is taken for lost once the chain has grown by so many blocks without it: after
+ * a reorganisation its transaction is back in the pool, where the wallet does not see it a second time, and most often
+ * in one of the next blocks.
+ */
+const LOST_AFTER_BLOCKS = 5
+/** Locked payments whose lock has ended that one look takes in. */
+const UNLOCKED_AT_ONCE = 500
+
+/**
+ * One round: a look, and what has lapsed. Nothing lapses unless all that was found was taken in. A wallet or daemon that
+ * is away is written down, and is no error.
+ */
+export async function watchMonero(ctx: MoneroContext): Promise<void> {
+  const { confirmations: required } = ctx.config.monero
+  const startedAt = unixSeconds(ctx.now())
+  try {
+    const before = await ctx.coins.findCoin('xmr')
+    const { height, troubles } = await shareLook(ctx)
+    const isWhole = troubles.length === 0
+    const isHalted = (await ctx.coins.findCoin('xmr'))?.halted !== undefined
+    const now = unixSeconds(ctx.now())
+    const progress = isWhole ? { round_at: startedAt, ...(isHalted ? {} : { height }) } : {}
+    await ctx.coins.report('xmr', { configured: true, reachable: true, checked_at: now, required_confirmations: required, ...progress }, now)
+    if (before?.treasury_address === undefined) await ctx.coins.noteTreasury('xmr', { treasury_address: await ctx.monero.wallet.primaryAddress() })
+    if (before?.reachable === false) ctx.log.info('the Monero wallet and its daemon are reached')
+    await settleWaiting(ctx, 'xmr')
+    if (!isWhole) return
+  } catch (error) {
+    if (!isNodeTrouble(error)) throw error
+    await noteUnreachable(ctx, 'xmr', required, error)
+    return
+  }
+  // Every address is in each round for ever, lapsed or not.
+  await lapseInvoices(ctx, 'xmr', startedAt, () => ({ watch: 'round', look_after: 0 }))
+}
+
+/** A look because the owner of an invoice asked; many that ask at once share one. A wallet that is away is no error: the round says so. */
+export async function checkMoneroInvoice(ctx: MoneroContext, invoiceId: string): Promise<void> {
+  try {
+    await shareLook(ctx)
+    const at = unixSeconds(ctx.now())
+    await ctx.coins.report('xmr', { configured: true, reachable: true, checked_at: at }, at)
+  } catch (error) {
+    if (!isNodeTrouble(error)) throw error
+    ctx.log.debug({ err: error, invoice_id: invoiceId }, 'an invoice could not be looked at')
+  }
+}
+
+const shareLook = (ctx: MoneroContext): Promise<MoneroLook> => ctx.monero.shareLook('', () => lookAtWallet(ctx))
+
+/** What a look has to find again. */
+interface Expected {
+  /** Not confirmed yet, and locked ones whose lock has ended. */
+  underWay: PaymentRecord[]
+  /** The wallet is asked for what came in this block or a later one, or is in none. */
+  sinceHeight: number
+}
+
+/** @throws NodeUnreachable, NodeRefused */
+async function lookAtWallet(ctx: MoneroContext): Promise<MoneroLook> {
+  const coin = await ctx.coins.findCoin('xmr')
+  const height = await readHeight(ctx, coin)
+  const isAtOne = await compareOutgoing(ctx, coin, height)
+  const { underWay, sinceHeight } = await listExpected(ctx, firstCompared(coin, height), height)
+  const incoming = await ctx.monero.wallet.listIncoming({ sinceHeight })
+  const found = await readFound(ctx, incoming, height)
+  const troubles = await recordPayments(ctx, await leaveOutKnown(ctx, found))
+  // A wallet that is not what the database knows may have been restored, and lack what it has not found again yet.
+  const settled = isAtOne ? await ctx.invoices.listSettledSince('xmr', sinceHeight) : []
+  await noteLosses(ctx, [...underWay, ...settled], found, height)
+  return { height, troubles }
+}
+
+async function listExpected(ctx: MoneroContext, compared: number, height: number): Promise<Expected> {
+  const seen = await ctx.invoices.listUnderWay('xmr')
+  const unlocked = await ctx.invoices.listUnlocked('xmr', height, unixSeconds(ctx.now()), UNLOCKED_AT_ONCE)
+  // What waits for a rate alone was found and has its confirmations.
+  const underWay = [...seen.filter(({ waits_for_rate: waits }) => waits !== true), ...unlocked]
+  const sinceHeight = underWay.reduce((least, payment) => Math.min(least, payment.height ?? least), compared)
+  return { underWay, sinceHeight }
+}
+
+/**
+ * Takes in what came since a block, as a round does, and says what nobody was asked for.
+ *
+ * @returns how many payments were not on record, and what lies at addresses that no invoice has, by minor index
+ * @throws Error where something could not be taken in
+ */
+export async function takeInPayments(ctx: MoneroContext, sinceHeight: number, height: number): Promise<{ payments: number; strays: Map<number, bigint> }> {
+  const incoming = await ctx.monero.wallet.listIncoming({ sinceHeight })
+  const found = await readFound(ctx, incoming, height)
+  const known = await readKnown(ctx, found)
+  const [trouble] = await recordPayments(ctx, found)
+  if (trouble !== undefined) throw new Error(`a payment could not be taken in: ${trouble}`)
+  const invoiced = new Set(found.map(({ addressIndex }) => addressIndex))
+  const strays = new Map<number, bigint>()
+  for (const { major, minor, amountPico } of incoming)
+    if (major === 0 && !invoiced.has(minor)) strays.set(minor, (strays.get(minor) ?? 0n) + amountPico)
+  return { payments: found.filter((payment) => !known.has(keyOfFound(payment))).length, strays }
+}
+
+/** The payments that are an invoice's. */
+async function readFound(ctx: MoneroContext, incoming: readonly MoneroIncoming[], height: number): Promise<SeenPayment[]> {
+  const payments = incoming.filter(({ major, amountPico }) => major === 0 && amountPico >= dustThreshold('xmr'))
+  const invoices = await ctx.invoices.findByAddresses('xmr', [...new Set(payments.map(({ minor }) => minor))])
+  const byIndex = new Map(invoices.map((invoice) => [invoice.address_index, invoice]))
+  const now = unixSeconds(ctx.now())
+  return payments.flatMap((payment) => {
+    const invoice = byIndex.get(payment.minor)
+    return invoice === undefined ? [] : [toSeen(ctx, payment, invoice, height, now)]
+  })
+}
+
+function toSeen(ctx: MoneroContext, payment: MoneroIncoming, invoice: InvoiceRecord, height: number, now: number): SeenPayment {
+  const { txHash: tx, minor: addressIndex, amountPico: amountRaw, confirmations, unlockTime, inPool, doubleSpendSeen } = payment
+  const isLocked = isLockedAt(unlockTime, height, now)
+  const isDeep = confirmations >= requiredConfirmations(invoice, ctx.config.monero.confirmations)
+  return {
+    coin: 'xmr',
+    tx,
+    addressIndex,
+    amountRaw,
+    confirmations,
+    isConfirmed: isDeep && !inPool && !doubleSpendSeen && !isLocked,
+    ...(payment.height === undefined ? {} : { height: payment.height }),
+    // Beyond it nobody waits for the end.
+    ...(isLocked ? { lockedUntil: Number(unlockTime > MAX_SAFE ? MAX_SAFE : unlockTime) } : {}),
+  }
+}
+
+const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER)
+
+/** As is_tx_spendtime_unlocked in Monero's wallet2.cpp, without its two minutes of grace. */
+function isLockedAt(unlockTime: bigint, height: number, nowSeconds: number): boolean {
+  return unlockTime > BigInt(unlockTime < BigInt(FIRST_UNLOCK_SECONDS) ? height : nowSeconds)
+}
+
+/** Enough for one query. */
+const KNOWN_BATCH = 1_000
+
+/** Those of which there is something to note. */
+async function leaveOutKnown(ctx: MoneroContext, found: readonly SeenPayment[]): Promise<SeenPayment[]> {
+  const known = await readKnown(ctx, found)
+  return found.filter((payment) => {
+    const record = known.get(keyOfFound(payment))
+    return record === undefined || isNews(payment, record)
+  })
+}
+
+async function readKnown(ctx: MoneroContext, found: readonly SeenPayment[]): Promise<Map<string, PaymentRecord>> {
+  const known = new Map<string, PaymentRecord>()
+  const txs = [...new Set(found.map(({ tx }) => tx))]
+  for (let start = 0; start < txs.length; start += KNOWN_BATCH)
+    for (const payment of await ctx.invoices.listPaymentsByTx('xmr', txs.slice(start, start + KNOWN_BATCH))) known.set(keyOf(payment), payment)
+  return known
+}
+
+const keyOf = (payment: PaymentRecord): string => `${payment.tx}:${payment.address_index}`
+const keyOfFound = ({ tx, addressIndex }: SeenPayment): string => `${tx}:${addressIndex}`
+
+function isNews(found: SeenPayment, record: PaymentRecord): boolean {
+  if (record.amount_raw !== String(found.amountRaw)) return true
+  const isMoved = found.height !== undefined && record.height !== found.height
+  // Each block more is news only before it is counted.
+  if (record.state === 'settled') return isMoved || record.reversed_at !== undefined
+  if (record.state === 'locked') return isMoved || found.lockedUntil === undefined
+  if (record.waits_for_rate === true) return isMoved
+  return true
+}
+
+/** Takes note of payments that are nowhere any more: not in a block, and those that were never confirmed not in the pool either. */
+async function noteLosses(ctx: MoneroContext, expected: readonly PaymentRecord[], found: readonly SeenPayment[], height: number): Promise<void> {
+  const places = new Map(found.map((payment) => [keyOfFound(payment), payment]))
+  const missing = new Map<string, number>()
+  const lost: PaymentRecord[] = []
+  for (const payment of expected) {
+    const place = places.get(keyOf(payment))
+    if (place !== undefined && (payment.state !== 'settled' || place.height !== undefined)) continue
+    const since = Math.min(ctx.monero.missing.get(payment._id) ?? height, height)
+    missing.set(payment._id, since)
+    if (payment.by === 'chain' && height - since >= LOST_AFTER_BLOCKS) lost.push(payment)
+  }
+  ctx.monero.missing = missing
+  if (lost.length === 0) return
+  // An address that the wallet has not got is one that it cannot see.
+  const highest = lost.reduce((most, { address_index: index }) => Math.max(most, index), 0)
+  if (!(await ctx.monero.wallet.hasAddress(highest)))
+    throw new NodeUnreachable(`the wallet does not have the address ${highest}, to which a payment came; it was restored, and has to make it again`)
+  for (const payment of lost) await recordLoss(ctx, payment)
+}

@@ -1,0 +1,125 @@
+import { z } from 'zod'
+import { parseNanoAddress } from './nano-address.ts'
+import { MAX_RAW } from './nano-blocks.ts'
+
+/**
+ * The shapes of a node's answers (protocol 21): every scalar is a text, an empty list or object is the empty text, and a
+ * key may be missing. What has another shape is no answer.
+ */
+
+const raw = z
+  .string()
+  .regex(/^(?:0|[1-9][0-9]{0,38})$/, 'expected raw')
+  .transform((text) => BigInt(text))
+  .refine((value) => value <= MAX_RAW, 'expected at most 2^128 - 1 raw')
+/** Heights and counts: at most 15 digits, so exact as a number. */
+const count = z
+  .string()
+  .regex(/^(?:0|[1-9][0-9]{0,14})$/, 'expected a count')
+  .transform(Number)
+const hash = z.string().regex(/^[0-9A-F]{64}$/, 'expected a hash')
+const flag = z.enum(['true', 'false']).transform((text) => text === 'true')
+const address = z.string().transform((text, context) => {
+  const parsed = parseNanoAddress(text)
+  if (parsed !== undefined) return parsed.address
+  context.addIssue({ code: 'custom', message: 'expected an address' })
+  return z.NEVER
+})
+const shortText = z.string().max(200)
+
+/** The empty text stands for no entries. */
+function entriesOf<Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(key: Key, value: Value) {
+  return z.union([
+    z.literal('').transform(() => new Map<never, never>()),
+    z.record(key, value).transform((fields) => new Map(Object.entries(fields))),
+  ])
+}
+
+function listOf<Item extends z.ZodType>(item: Item) {
+  return z.union([z.literal('').transform((): never[] => []), z.array(item)])
+}
+
+export const refusal = z.object({ error: z.string() })
+
+const receivables = entriesOf(hash, raw)
+export const receivableAnswer = z.object({ blocks: receivables })
+/** The addresses are looked up among those asked for, so their form is not checked again. */
+export const accountsReceivableAnswer = z.object({ blocks: entriesOf(z.string(), receivables) })
+
+/** Both keys may be missing. */
+export const accountsFrontiersAnswer = z.object({
+  frontiers: entriesOf(z.string(), hash).optional(),
+  errors: entriesOf(z.string(), z.string()).optional(),
+})
+
+export const accountInfoAnswer = z.object({
+  frontier: hash,
+  balance: raw,
+  block_count: count,
+  representative: address,
+  confirmed_balance: raw,
+  confirmed_height: count,
+  confirmed_frontier: hash,
+})
+
+const stateBlock = z.object({
+  type: z.literal('state'),
+  account: address,
+  previous: hash,
+  representative: address,
+  balance: raw.transform(String),
+  link: hash,
+  signature: z.string().regex(/^[0-9A-F]{128}$/, 'expected a signature'),
+  work: z.string().regex(/^[0-9a-f]{16}$/, 'expected work'),
+})
+/** Blocks of the kinds that were made before 2018; their fields differ. */
+const oldBlock = z.object({ type: z.enum(['open', 'send', 'receive', 'change']) }).transform(() => undefined)
+
+const block = z.object({
+  block_account: address,
+  amount: raw.optional(),
+  balance: raw,
+  height: count,
+  successor: hash,
+  confirmed: flag,
+  contents: z.union([stateBlock, oldBlock]),
+  subtype: shortText.optional(),
+  receive_hash: hash.optional(),
+})
+export type BlockFields = z.output<typeof block>
+export const blocksInfoAnswer = z.object({ blocks: entriesOf(hash, block), blocks_not_found: listOf(hash) })
+
+export const accountHistoryAnswer = z.object({
+  account: address,
+  history: listOf(
+    z.object({
+      type: z.enum(['send', 'receive']),
+      account: address.optional(),
+      amount: raw,
+      local_timestamp: count,
+      height: count,
+      hash,
+      confirmed: flag,
+    }),
+  ),
+  previous: hash.optional(),
+})
+
+export const processAnswer = z.object({ hash })
+
+export const workAnswer = z.object({
+  work: z
+    .string()
+    .regex(/^[0-9a-fA-F]{1,16}$/, 'expected work')
+    .transform((text) => text.toLowerCase().padStart(16, '0')),
+})
+
+const difficulty = z
+  .string()
+  .regex(/^[0-9a-f]{16}$/, 'expected a difficulty')
+  .transform((text) => BigInt(`0x${text}`))
+export const activeDifficultyAnswer = z.object({ network_minimum: difficulty, network_receive_minimum: difficulty })
+
+export const versionAnswer = z.object({ node_vendor: shortText, network: shortText, network_identifier: hash, protocol_version: count })
+
+export const blockCountAnswer = z.object({ count, unchecked: count, cemented: count })

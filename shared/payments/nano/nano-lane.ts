@@ -1,0 +1,280 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isDuplicateKey, isOutage } from '../../database.ts'
+import { newId } from '../../ids.ts'
+import { createTurns } from '../../one-at-a-time.ts'
+import { MINUTE_MS, SECOND_MS, unixSeconds } from '../../time.ts'
+import { haltCoin, isHalted } from '../coin-round.ts'
+import { NodeRefused, NodeUnreachable } from '../node-errors.ts'
+import { moveTransfer, storeTransfer } from '../payout-service.ts'
+import type { TransferRecord } from '../payout.ts'
+import type { NanoBlock, NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
+import { hashNanoBlock, isEpochBlock, workRootOf, ZERO_HASH } from './nano-blocks.ts'
+import type { NanoContext } from './nano-gateway.ts'
+import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
+import type { NanoAccountInfo } from './nano-rpc.ts'
+
+/**
+ * A *lane* is what may extend the chain of one account of ours. What holds in it:
+ *
+ * - One block at a time: the next is signed when the one before is confirmed. Within a process work on an account takes
+ *   turns; between processes the unique place (account, previous) decides, and the slower one drops its block.
+ * - The order of writes: 1 the signed block, stored; 2 the block, published; 3 that it was published; 4 that it is
+ *   confirmed. A death anywhere leaves a block on record, and the same block is published until it is confirmed: one
+ *   block can be in the chain once, however often it is sent.
+ * - Before anything is signed the account's last block must be the last one on record. One that the database does not know
+ *   (a restored backup, or the seed in use elsewhere) halts the coin until the operator reconciles it.
+ * - A node that is behind, or gives no news, is waited for.
+ */
+
+/** Work on one account takes turns in this process. */
+const takeTurns = createTurns()
+
+/** An account as it stands, all of it confirmed and on record. */
+export interface Standing {
+  readonly account: NanoAccount
+  /** Undefined while it has no block. */
+  readonly frontier: string | undefined
+  readonly balanceRaw: bigint
+  /** What it votes with now. */
+  readonly representative: string | undefined
+}
+
+/** A block to be signed and sent, and what it is for. */
+export interface LaneStep {
+  readonly block: UnsignedNanoBlock
+  readonly kind: 'receive' | 'sweep' | 'payout'
+  readonly amountRaw: bigint
+  readonly paymentIds?: readonly string[]
+  readonly payoutIds?: readonly string[]
+}
+
+/** `waiting`: for the network, the node, or a later round. */
+export type LaneEnd = 'done' | 'waiting' | 'halted'
+
+/** A block is confirmed within a second; a round waits for it so long and then leaves it to the next. */
+const CONFIRM_WAIT_MS = 5 * SECOND_MS
+const CONFIRM_POLL_MS = 200
+/** A block that the node refuses although it stands where it should is put aside for the operator after so long. */
+const HOLD_AFTER_MS = 10 * MINUTE_MS
+/** A chain of several epoch blocks in a row has not been seen; more is no such chain. */
+const MAX_EPOCH_BLOCKS = 4
+
+/**
+ * Works on an account until `next` has no more to do, something has to be waited for, or `untilMs` (of performance.now) has
+ * come. `next` is asked only where the account's chain is what the database knows.
+ *
+ * @throws NodeUnreachable, NodeRefused: the next round goes on where this one stopped
+ */
+export function runLane(
+  ctx: NanoContext,
+  account: NanoAccount,
+  next: (standing: Standing) => Promise<LaneStep | undefined>,
+  untilMs: number,
+): Promise<LaneEnd> {
+  return takeTurns(String(account.index), async () => {
+    while (performance.now() < untilMs) {
+      if (await isHalted(ctx, 'xno')) return 'halted'
+      const standing = await readStanding(ctx, account)
+      if (typeof standing === 'string') return standing
+      const step = await next(standing)
+      if (step === undefined) return 'done'
+      await sign(ctx, account, step)
+    }
+    return 'waiting'
+  })
+}
+
+/** How an account stands, after its own block under way, if there is one, has been seen to. */
+async function readStanding(ctx: NanoContext, account: NanoAccount): Promise<Standing | 'waiting' | 'halted'> {
+  const open = await ctx.payouts.findOpenTransfer(account.index)
+  if (open !== undefined) {
+    const end = await finishTransfer(ctx, account, open)
+    if (end !== 'confirmed') return end
+  }
+  const chain = await compareChain(ctx, account)
+  if (chain === 'halted') return chain
+  const { info, last } = chain
+  // Another process is at it, or has moved on since.
+  if (last !== undefined && last.state !== 'confirmed') return 'waiting'
+  const frontier = info?.frontier
+  if ((await ctx.payouts.findSuccessor(account.index, (frontier ?? ZERO_HASH).toLowerCase())) !== undefined) {
+    ctx.log.warn({ account_index: account.index }, 'the Nano node lacks blocks of ours that were confirmed; waiting for it to catch up')
+    return 'waiting'
+  }
+  if (info?.confirmedFrontier !== frontier) return 'waiting'
+  return { account, frontier, balanceRaw: info?.balanceRaw ?? 0n, representative: info?.representative }
+}
+
+/**
+ * Compares the account's last block with the blocks on record; `last` is the one that it is. Any other halts the coin.
+ * Undefined where the account has no block of its own making.
+ */
+export async function compareChain(
+  ctx: NanoContext,
+  account: NanoAccount,
+): Promise<{ info: NanoAccountInfo | undefined; last: TransferRecord | undefined } | 'halted'> {
+  // The node first and then the database: whatever the node has of ours was stored before it was published.
+  const info = await ctx.nano.rpc.accountInfo(account.address)
+  const own = info === undefined ? undefined : await findOwnBlock(ctx, info)
+  if (own === undefined) return { info, last: undefined }
+  const last = own === 'unknown' ? undefined : await ctx.payouts.findTransferByTx('xno', own.toLowerCase())
+  if (last !== undefined && last.account_index === account.index) return { info, last }
+  const which = account.index === TREASURY_INDEX ? 'the treasury' : `account ${account.index}`
+  return haltCoin(ctx, 'xno', `the last block of ${which} (${account.address}) is ${info?.frontier}, which the database does not know`)
+}
+
+/**
+ * The last block that the account itself signed: the network may have put blocks behind it that raise its version, which
+ * move nothing. Undefined where there are only such blocks; `unknown` where what looks like one moves money.
+ */
+async function findOwnBlock(ctx: NanoContext, info: NanoAccountInfo): Promise<string | undefined | 'unknown'> {
+  let hash = info.frontier
+  if (info.isFrontierSigned) return hash
+  for (let count = 0; count <= MAX_EPOCH_BLOCKS; count++) {
+    const found = await ctx.nano.rpc.blockInfo(hash)
+    if (found === undefined) throw new NodeUnreachable(`the node does not have block ${hash} of an account of ours`)
+    if (found.balanceRaw !== info.balanceRaw) return 'unknown'
+    const { block } = found
+    if (block === undefined || !isEpochBlock(block)) return hash
+    if (block.previous === ZERO_HASH) return info.balanceRaw === 0n ? undefined : 'unknown'
+    hash = block.previous
+  }
+  return 'unknown'
+}
+
+/** Publishes a block on record until it is confirmed. */
+async function finishTransfer(ctx: NanoContext, account: NanoAccount, transfer: TransferRecord): Promise<'confirmed' | 'waiting' | 'halted'> {
+  const { rpc } = ctx.nano
+  const hash = transfer.tx.toUpperCase()
+  const untilMs = performance.now() + CONFIRM_WAIT_MS
+  let isPublished = false
+  let isNoted = transfer.state !== 'signed'
+  for (;;) {
+    const info = await rpc.blockInfo(hash)
+    // After a death between the two, this is where it becomes known that it was published.
+    if (info !== undefined && !isNoted) isNoted = await noteSent(ctx, transfer)
+    if (info?.confirmed === true) {
+      await moveTransfer(ctx, transfer, ['signed', 'sent', 'held'], 'confirmed')
+      return 'confirmed'
+    }
+    // What was put aside is looked at and not sent.
+    if (transfer.state === 'held') return 'waiting'
+    if (info === undefined && !isPublished) {
+      const refused = await publish(ctx, transfer)
+      if (refused !== undefined) return weighRefusal(ctx, account, transfer, refused)
+      isPublished = true
+    }
+    if (!isNoted) isNoted = await noteSent(ctx, transfer)
+    if (performance.now() >= untilMs) return 'waiting'
+    await sleep(CONFIRM_POLL_MS)
+  }
+}
+
+/** The node has taken the block. */
+async function noteSent(ctx: NanoContext, transfer: TransferRecord): Promise<true> {
+  await moveTransfer(ctx, transfer, ['signed'], 'sent')
+  return true
+}
+
+/**
+ * Publishes the block once more. Of a block that it has already a node says `Old block`, or of a send `Invalid block balance
+ * for given subtype`: so it is the block that is asked for, before a refusal is believed.
+ *
+ * @returns why it was refused; undefined where the node has it
+ */
+async function publish(ctx: NanoContext, transfer: TransferRecord): Promise<string | undefined> {
+  const { rpc } = ctx.nano
+  const block = readSigned(transfer)
+  const subtype: NanoSubtype = transfer.kind !== 'receive' ? 'send' : block.previous === ZERO_HASH ? 'open' : 'receive'
+  let refusal = await offer(ctx, block, subtype)
+  if (refusal !== undefined && /^Block work is /.test(refusal)) {
+    // Neither hash nor signature covers the work; what is enough for a send is enough for anything.
+    const work = await generateWork(ctx, workRootOf(block), (await rpc.workThresholds()).send)
+    refusal = await offer(ctx, { ...block, work }, subtype)
+  }
+  if (refusal === undefined || (await rpc.blockInfo(hashNanoBlock(block))) !== undefined) return undefined
+  return refusal
+}
+
+async function offer(ctx: NanoContext, block: NanoBlock, subtype: NanoSubtype): Promise<string | undefined> {
+  try {
+    await ctx.nano.rpc.process(block, subtype)
+    return undefined
+  } catch (error) {
+    if (error instanceof NodeRefused) return error.reason
+    throw error
+  }
+}
+
+/** The node does not take the block: because it is behind, because another block stands in its place, or for good. */
+async function weighRefusal(ctx: NanoContext, account: NanoAccount, transfer: TransferRecord, reason: string): Promise<'waiting' | 'halted'> {
+  const chain = await compareChain(ctx, account)
+  if (chain === 'halted') return chain
+  const isItsPlace = (chain.info?.frontier ?? ZERO_HASH).toLowerCase() === transfer.previous
+  const about = { transfer_id: transfer._id, block: transfer.tx, account_index: account.index, reason }
+  const isLong = ctx.now() - transfer.at * SECOND_MS > HOLD_AFTER_MS
+  // A source that the node has not seen yet is a matter of time, as is an account that it is behind with.
+  if (!isLong || !isItsPlace || reason === 'Gap source block') {
+    ctx.log.warn(about, 'the Nano node does not take a block of ours; trying again')
+    return 'waiting'
+  }
+  if (await moveTransfer(ctx, transfer, ['signed', 'sent'], 'held', `the node refuses the block: ${reason}`))
+    ctx.log.error(about, 'a block of ours is put aside for the operator, because the Nano node refuses it')
+  return 'waiting'
+}
+
+/** Signs and stores the block, which makes it due to be published. A place that is taken meanwhile means that it is not needed. */
+async function sign(ctx: NanoContext, account: NanoAccount, step: LaneStep): Promise<void> {
+  const { rpc } = ctx.nano
+  const threshold = (await rpc.workThresholds())[step.kind === 'receive' ? 'receive' : 'send']
+  const work = await generateWork(ctx, workRootOf(step.block), threshold)
+  // Work takes minutes on a slow machine.
+  if (await isHalted(ctx, 'xno')) return
+  const { hash, signature } = ctx.nano.wallet().keys.signBlock(account.index, step.block)
+  const block: NanoBlock = { ...step.block, signature, work }
+  const at = unixSeconds(ctx.now())
+  const transfer: TransferRecord = {
+    _id: newId('transfer'),
+    coin: 'xno',
+    kind: step.kind,
+    account_index: account.index,
+    previous: block.previous.toLowerCase(),
+    tx: hash.toLowerCase(),
+    signed: JSON.stringify(block),
+    amount_raw: String(step.amountRaw),
+    payment_ids: [...(step.paymentIds ?? [])],
+    payout_ids: [...(step.payoutIds ?? [])],
+    state: 'signed',
+    at,
+    changed_at: at,
+  }
+  try {
+    await storeTransfer(ctx, transfer)
+  } catch (error) {
+    if (isDuplicateKey(error)) return
+    if (isOutage(error) || step.kind !== 'payout') throw error
+    ctx.log.warn({ err: error, payout_ids: step.payoutIds }, 'a payout changed while its block was made; the block is dropped')
+  }
+}
+
+function readSigned({ _id, signed, tx }: TransferRecord): NanoBlock {
+  const block = JSON.parse(signed) as NanoBlock
+  if (hashNanoBlock(block).toLowerCase() !== tx) throw new Error(`transfer ${_id} holds another block than its hash says`)
+  return block
+}
+
+/** Searches under way at once: a node works on them one after another, and a machine without a graphics card is busy with one. */
+const WORK_AT_ONCE = 2
+let searches = 0
+const waitingForWork: (() => void)[] = []
+
+async function generateWork(ctx: NanoContext, root: string, threshold: bigint): Promise<string> {
+  while (searches >= WORK_AT_ONCE) await new Promise<void>((resume) => waitingForWork.push(resume))
+  searches++
+  try {
+    return await ctx.nano.rpc.generateWork(root, threshold)
+  } finally {
+    searches--
+    waitingForWork.shift()?.()
+  }
+}

@@ -1,0 +1,467 @@
+import type { z } from 'zod'
+import type { Log } from '../../log.ts'
+import { MINUTE_MS } from '../../time.ts'
+import { NodeRefused, NodeUnreachable } from '../node-errors.ts'
+import type { BlockFields } from './nano-answers.ts'
+import {
+  accountHistoryAnswer,
+  accountInfoAnswer,
+  accountsFrontiersAnswer,
+  accountsReceivableAnswer,
+  activeDifficultyAnswer,
+  blockCountAnswer,
+  blocksInfoAnswer,
+  processAnswer,
+  receivableAnswer,
+  refusal,
+  versionAnswer,
+  workAnswer,
+} from './nano-answers.ts'
+import type { NanoBlock, NanoSubtype, NanoWorkThresholds } from './nano-blocks.ts'
+import { hashNanoBlock, isEpochBlock, isSignedByAccount, LIVE_WORK_THRESHOLDS, MAX_RAW, workValue, ZERO_HASH } from './nano-blocks.ts'
+import { postJson } from './node-http.ts'
+import type { NodeUrl } from './node-url.ts'
+import { readNodeUrl } from './node-url.ts'
+
+/** Accounts asked about in one request: 68 KB of request, and the bound of the answer below. */
+export const RECEIVABLE_BATCH = 1_000
+/**
+ * Receivables of each account in the answer to a batch; who has this many is asked for alone, page by page. An invoice is
+ * paid once or twice, and 1,000 × 16 entries of at most 125 bytes stay well under MAX_ANSWER_BYTES: nobody can make the
+ * answer for a thousand accounts too long by sending dust to one of them.
+ */
+const RECEIVABLES_EACH = 16
+/** 125 KB a page. */
+const RECEIVABLE_PAGE = 1_000
+/** 100,000 receivables of one account a call, the largest first. What is beyond comes up as those are received. */
+const MAX_RECEIVABLE_PAGES = 100
+/** About 1,200 bytes a block. */
+const BLOCKS_BATCH = 1_000
+/** About 400 bytes an entry. */
+const MAX_HISTORY = 1_000
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024
+/** 2^29 hashes, the live network's threshold, take a processor a minute on average and four now and then. */
+const WORK_TIMEOUT_MS = 4 * MINUTE_MS
+
+export interface NanoRpcOptions {
+  /** User and password in it become an `Authorization` header and are in no message. */
+  readonly url: string
+  /** A work server that takes `work_generate`; without one the node is asked, which then needs `enable_control`. */
+  readonly workUrl?: string | undefined
+  readonly log: Log
+  /** For each request but `work_generate`, from the first byte sent to the last received. */
+  readonly timeoutMs: number
+  readonly workTimeoutMs?: number
+}
+
+export interface NanoReceivable {
+  /** Of the send block. */
+  readonly hash: string
+  readonly amountRaw: bigint
+}
+
+export interface NanoAccountInfo {
+  readonly address: string
+  /** Hash of the last block, confirmed or not; height, balance and representative are as of it. */
+  readonly frontier: string
+  readonly height: number
+  readonly balanceRaw: bigint
+  readonly representative: string
+  /**
+   * The account's own key signed the frontier, and with it the balance. False for a block of another kind (of an epoch, or
+   * older than state blocks), whose balance is the node's word alone: compare it with what is stored before anything is
+   * sent on top of it, because a send says what is left, not what goes.
+   */
+  readonly isFrontierSigned: boolean
+  /** Undefined while no block of the account is confirmed. */
+  readonly confirmedFrontier: string | undefined
+  readonly confirmedHeight: number
+  readonly confirmedBalanceRaw: bigint
+}
+
+export interface NanoBlockInfo {
+  readonly hash: string
+  readonly account: string
+  /** What was sent or received; undefined where the node no longer has the block before. */
+  readonly amountRaw: bigint | undefined
+  /** Of the account after the block. */
+  readonly balanceRaw: bigint
+  readonly height: number
+  /** Of the next block of the account; undefined for the last. */
+  readonly successor: string | undefined
+  readonly confirmed: boolean
+  /** `send`, `receive`, `change` or `epoch`; undefined for a block older than state blocks. */
+  readonly subtype: string | undefined
+  /** The block itself, its hash checked; undefined for a block older than state blocks. */
+  readonly block: NanoBlock | undefined
+  /** Of a send: the block that received it; undefined while there is none. */
+  readonly receivedBy: string | undefined
+}
+
+export interface NanoHistoryEntry {
+  readonly type: 'send' | 'receive'
+  /** The other side; undefined where the node no longer knows it. */
+  readonly counterparty: string | undefined
+  readonly amountRaw: bigint
+  readonly height: number
+  readonly hash: string
+  readonly confirmed: boolean
+  /** Unix seconds at which this node first saw the block. */
+  readonly seenAt: number
+}
+
+/**
+ * A Nano node's RPC, as far as this service uses it. Each answer is checked by the node's own shapes and against what was
+ * asked; hashes are 64 upper-case hex characters, addresses `nano_…`, amounts raw.
+ *
+ * Every call rejects with one of two errors: NodeUnreachable (no news: not reached, late, cut, or not an answer to this
+ * question) or NodeRefused (the node's own sentence in `reason`). A bad argument is a TypeError, before anything is sent.
+ */
+export interface NanoRpc {
+  /**
+   * Confirmed sends of at least `thresholdRaw` that wait to be received, largest first; accounts without any are not in the
+   * map. Any number of accounts, asked for in batches of {@link RECEIVABLE_BATCH}; nothing is left out, up to 100,000 an
+   * account.
+   */
+  receivable(addresses: readonly string[], thresholdRaw: bigint): Promise<Map<string, NanoReceivable[]>>
+  /** The last block of each account, confirmed or not; accounts without blocks are not in the map. Any number of accounts. */
+  frontiers(addresses: readonly string[]): Promise<Map<string, string>>
+  /** Undefined for an account without blocks. The frontier is fetched too, and must be the account's and of that balance. */
+  accountInfo(address: string): Promise<NanoAccountInfo | undefined>
+  /** Blocks that the node does not have are not in the map: never seen, or taken back. */
+  blocksInfo(hashes: readonly string[]): Promise<Map<string, NanoBlockInfo>>
+  blockInfo(hash: string): Promise<NanoBlockInfo | undefined>
+  /** Sends and receives, newest first, unconfirmed ones too; `hasMore` where older blocks remain. @param count 1 to 1,000 */
+  accountHistory(address: string, count: number): Promise<{ readonly entries: NanoHistoryEntry[]; readonly hasMore: boolean }>
+  /**
+   * Publishes a block and gives its hash. A block that the node has already is refused, with a reason that depends on the
+   * subtype (`Old block`, or for a send `Invalid block balance for given subtype`): ask blockInfo() before believing one.
+   */
+  process(block: NanoBlock, subtype: NanoSubtype): Promise<string>
+  /** What the node's network asks for, never more than the live network does. Asked for until it is known. */
+  workThresholds(): Promise<NanoWorkThresholds>
+  /** Work for a root (workRootOf), 16 lower-case hex characters, checked here to reach the threshold. */
+  generateWork(root: string, threshold: bigint): Promise<string>
+  version(): Promise<{ readonly vendor: string; readonly network: string; readonly networkId: string; readonly protocolVersion: number }>
+  blockCount(): Promise<{ readonly count: number; readonly unchecked: number; readonly cemented: number }>
+}
+
+type Request = { readonly action: string } & Readonly<Record<string, unknown>>
+
+/** @throws TypeError for a URL that is not http:// or https:// */
+export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WORK_TIMEOUT_MS }: NanoRpcOptions): NanoRpc {
+  const node = readNodeUrl(url, 'http')
+  const workServer = workUrl === undefined ? node : readNodeUrl(workUrl, 'http')
+  let knownThresholds: NanoWorkThresholds | undefined
+
+  async function ask<Answer extends z.ZodType>(
+    request: Request,
+    shape: Answer,
+    from: NodeUrl = node,
+    limitMs = timeoutMs,
+  ): Promise<z.output<Answer>> {
+    const asked = `${request.action} at ${from.origin}`
+    try {
+      // Numbers and booleans as texts, the form of the node's own documentation. The node refuses a request in which more
+      // than 20 brackets open: a list of texts opens one, whatever its length.
+      const answer = await postJson(from, asked, JSON.stringify(request), { timeoutMs: limitMs, maxAnswerBytes: MAX_ANSWER_BYTES })
+      const refused = refusal.safeParse(answer)
+      if (refused.success) throw new NodeRefused(asked, refused.data.error)
+      const read = shape.safeParse(answer)
+      if (!read.success) throw new NodeUnreachable(`${asked} was answered in another form: ${describeIssue(read.error)}`)
+      return read.data
+    } catch (error) {
+      log.debug({ err: error, action: request.action }, 'a Nano node gave no answer')
+      throw error
+    }
+  }
+
+  function misled(action: string, what: string): NodeUnreachable {
+    return new NodeUnreachable(`${action} at ${node.origin} was answered with ${what}`)
+  }
+
+  async function receivable(addresses: readonly string[], thresholdRaw: bigint): Promise<Map<string, NanoReceivable[]>> {
+    // At a threshold of 0 the node answers in another shape, without amounts.
+    if (thresholdRaw <= 0n || thresholdRaw > MAX_RAW) throw new TypeError(`"thresholdRaw" expected 1 to 2^128 - 1, got ${thresholdRaw}`)
+    for (const address of addresses) assertAddress('addresses', address)
+    const found = new Map<string, NanoReceivable[]>()
+    const unique = [...new Set(addresses)] // an account asked for twice is a duplicate key in the answer
+    for (let start = 0; start < unique.length; start += RECEIVABLE_BATCH) {
+      const batch = new Set(unique.slice(start, start + RECEIVABLE_BATCH))
+      const answer = await ask(
+        { action: 'accounts_receivable', accounts: [...batch], count: String(RECEIVABLES_EACH), ...receivableOptions(thresholdRaw) },
+        accountsReceivableAnswer,
+      )
+      for (const [address, entries] of answer.blocks) {
+        if (!batch.has(address)) throw misled('accounts_receivable', 'an account that was not asked for')
+        checkReceivables('accounts_receivable', entries, RECEIVABLES_EACH, thresholdRaw)
+        // With this call the node cuts by hash and sorts what is left, so a full list may lack the largest.
+        const isCut = entries.size === RECEIVABLES_EACH
+        const list = isCut ? await receivableOfOne(address, thresholdRaw) : toReceivables(entries)
+        if (list.length > 0) found.set(address, list)
+      }
+    }
+    return found
+  }
+
+  /** The node sorts all of an account's before it pages. What is received meanwhile shifts the pages; the next call finds what that hid. */
+  async function receivableOfOne(address: string, thresholdRaw: bigint): Promise<NanoReceivable[]> {
+    const found = new Map<string, bigint>()
+    for (let page = 0; page < MAX_RECEIVABLE_PAGES; page += 1) {
+      const { blocks } = await ask(
+        {
+          action: 'receivable',
+          account: address,
+          count: String(RECEIVABLE_PAGE),
+          offset: String(page * RECEIVABLE_PAGE),
+          ...receivableOptions(thresholdRaw),
+        },
+        receivableAnswer,
+      )
+      checkReceivables('receivable', blocks, RECEIVABLE_PAGE, thresholdRaw)
+      const before = found.size
+      for (const [hash, amountRaw] of blocks) found.set(hash, amountRaw)
+      if (blocks.size < RECEIVABLE_PAGE) break
+      if (found.size === before) throw misled('receivable', 'the same page for every offset')
+    }
+    return toReceivables(found)
+  }
+
+  function checkReceivables(action: string, entries: ReadonlyMap<string, bigint>, count: number, thresholdRaw: bigint): void {
+    if (entries.size > count) throw misled(action, `more than the ${count} entries asked for`)
+    for (const amountRaw of entries.values()) if (amountRaw < thresholdRaw) throw misled(action, 'an amount below the threshold')
+  }
+
+  async function frontiers(addresses: readonly string[]): Promise<Map<string, string>> {
+    for (const address of addresses) assertAddress('addresses', address)
+    const found = new Map<string, string>()
+    const unique = [...new Set(addresses)]
+    for (let start = 0; start < unique.length; start += RECEIVABLE_BATCH) {
+      const batch = new Set(unique.slice(start, start + RECEIVABLE_BATCH))
+      const answer = await ask({ action: 'accounts_frontiers', accounts: [...batch] }, accountsFrontiersAnswer)
+      for (const [address, hash] of answer.frontiers ?? []) {
+        if (!batch.delete(address)) throw misled('accounts_frontiers', 'an account that was not asked for')
+        found.set(address, hash)
+      }
+      for (const [address, reason] of answer.errors ?? [])
+        if (reason !== 'Account not found' || !batch.delete(address)) throw misled('accounts_frontiers', 'an error about an account')
+      if (batch.size > 0) throw misled('accounts_frontiers', 'fewer accounts than were asked for')
+    }
+    return found
+  }
+
+  async function accountInfo(address: string): Promise<NanoAccountInfo | undefined> {
+    assertAddress('address', address)
+    let answer: z.output<typeof accountInfoAnswer>
+    try {
+      answer = await ask({ action: 'account_info', account: address, include_confirmed: 'true', representative: 'true' }, accountInfoAnswer)
+    } catch (error) {
+      if (error instanceof NodeRefused && error.reason === 'Account not found') return undefined
+      throw error
+    }
+    // The answer does not say whose it is, and who signs a send over a wrong balance sends another amount than he means:
+    // the block itself names account and balance, and its hash and signature cover both.
+    const frontier = await blockInfo(answer.frontier)
+    if (frontier === undefined) throw misled('account_info', 'a frontier that the node does not have')
+    if (frontier.account !== address) throw misled('account_info', "another account's frontier")
+    if (frontier.balanceRaw !== answer.balance) throw misled('account_info', 'another balance than its frontier has')
+    if (frontier.height !== answer.block_count) throw misled('account_info', 'another height than its frontier has')
+    if (answer.confirmed_height > answer.block_count) throw misled('account_info', 'more blocks confirmed than there are')
+    const { block } = frontier
+    const isFrontierSigned = block !== undefined && !isEpochBlock(block)
+    if (isFrontierSigned && !isSignedByAccount(block)) throw misled('account_info', 'a frontier that the account did not sign')
+    return {
+      address,
+      frontier: answer.frontier,
+      height: answer.block_count,
+      balanceRaw: answer.balance,
+      representative: answer.representative,
+      isFrontierSigned,
+      confirmedFrontier: unlessZero(answer.confirmed_frontier),
+      confirmedHeight: answer.confirmed_height,
+      confirmedBalanceRaw: answer.confirmed_balance,
+    }
+  }
+
+  async function blocksInfo(hashes: readonly string[]): Promise<Map<string, NanoBlockInfo>> {
+    for (const hash of hashes) assertHash('hashes', hash)
+    const found = new Map<string, NanoBlockInfo>()
+    const unique = [...new Set(hashes)]
+    for (let start = 0; start < unique.length; start += BLOCKS_BATCH) {
+      const batch = new Set(unique.slice(start, start + BLOCKS_BATCH))
+      const answer = await ask(
+        { action: 'blocks_info', hashes: [...batch], json_block: 'true', include_not_found: 'true', receive_hash: 'true' },
+        blocksInfoAnswer,
+      )
+      const missing = new Set(answer.blocks_not_found)
+      for (const hash of [...answer.blocks.keys(), ...missing]) {
+        if (!batch.delete(hash)) throw misled('blocks_info', 'a block that was not asked for')
+      }
+      if (batch.size > 0) throw misled('blocks_info', 'fewer blocks than were asked for')
+      for (const [hash, fields] of answer.blocks) found.set(hash, readBlock(hash, fields))
+    }
+    return found
+  }
+
+  function readBlock(hash: string, fields: BlockFields): NanoBlockInfo {
+    const block = fields.contents
+    if (block !== undefined) {
+      if (hashNanoBlock(block) !== hash) throw misled('blocks_info', 'another block than its hash says')
+      if (block.account !== fields.block_account || BigInt(block.balance) !== fields.balance) {
+        throw misled('blocks_info', 'an account or balance that the block does not have')
+      }
+    }
+    return {
+      hash,
+      account: fields.block_account,
+      amountRaw: fields.amount,
+      balanceRaw: fields.balance,
+      height: fields.height,
+      successor: unlessZero(fields.successor),
+      confirmed: fields.confirmed,
+      subtype: fields.subtype,
+      block,
+      receivedBy: unlessZero(fields.receive_hash ?? ZERO_HASH),
+    }
+  }
+
+  async function blockInfo(hash: string): Promise<NanoBlockInfo | undefined> {
+    return (await blocksInfo([hash])).get(hash)
+  }
+
+  async function accountHistory(address: string, count: number): ReturnType<NanoRpc['accountHistory']> {
+    assertAddress('address', address)
+    if (!Number.isInteger(count) || count < 1 || count > MAX_HISTORY)
+      throw new TypeError(`"count" expected 1 to ${MAX_HISTORY}, got ${count}`)
+    const answer = await ask({ action: 'account_history', account: address, count: String(count) }, accountHistoryAnswer)
+    if (answer.account !== address) throw misled('account_history', 'another account')
+    if (answer.history.length > count) throw misled('account_history', `more than the ${count} entries asked for`)
+    const entries = answer.history.map((entry) => ({
+      type: entry.type,
+      counterparty: entry.account,
+      amountRaw: entry.amount,
+      height: entry.height,
+      hash: entry.hash,
+      confirmed: entry.confirmed,
+      seenAt: entry.local_timestamp,
+    }))
+    return { entries, hasMore: answer.previous !== undefined }
+  }
+
+  async function process(block: NanoBlock, subtype: NanoSubtype): Promise<string> {
+    const hash = hashNanoBlock(block)
+    const { type, account, previous, representative, balance, link, signature, work } = block
+    const fields = { type, account, previous, representative, balance, link, signature, work }
+    const answer = await ask({ action: 'process', json_block: 'true', subtype, block: fields }, processAnswer)
+    if (answer.hash !== hash) throw misled('process', 'the hash of another block')
+    return hash
+  }
+
+  /**
+   * The node is asked what its network's least work is, so that a private network's tests need no live work and a receive
+   * on the live network no 64 times as much as it needs, which is what work_generate does when no difficulty is named. What
+   * is above the live network's is a lie or a mistake and would burn processors for nothing. A node that refuses the
+   * (deprecated) call gets live work, which is good anywhere.
+   */
+  async function workThresholds(): Promise<NanoWorkThresholds> {
+    if (knownThresholds !== undefined) return knownThresholds
+    try {
+      const answer = await ask({ action: 'active_difficulty' }, activeDifficultyAnswer)
+      knownThresholds = {
+        send: lesser(answer.network_minimum, LIVE_WORK_THRESHOLDS.send),
+        receive: lesser(answer.network_receive_minimum, LIVE_WORK_THRESHOLDS.receive),
+      }
+    } catch (error) {
+      if (!(error instanceof NodeRefused)) throw error
+      return LIVE_WORK_THRESHOLDS
+    }
+    return knownThresholds
+  }
+
+  async function generateWork(root: string, threshold: bigint): Promise<string> {
+    assertHash('root', root)
+    if (threshold < 0n || threshold > LIVE_WORK_THRESHOLDS.send) {
+      throw new TypeError(`"threshold" expected 0 to the live network's, got ${threshold}`)
+    }
+    const request = { action: 'work_generate', hash: root, difficulty: threshold.toString(16).padStart(16, '0') }
+    let work: string
+    try {
+      ;({ work } = await ask(request, workAnswer, workServer, workTimeoutMs))
+    } catch (error) {
+      if (error instanceof NodeUnreachable) await cancelWork(root)
+      throw error
+    }
+    if (workValue(root, work) < threshold)
+      throw new NodeUnreachable(`work_generate at ${workServer.origin} was answered with too little work`)
+    return work
+  }
+
+  /** A search goes on after its caller has gone, and the next one for the root would queue behind it. */
+  async function cancelWork(root: string): Promise<void> {
+    try {
+      await postJson(workServer, 'work_cancel', JSON.stringify({ action: 'work_cancel', hash: root }), {
+        timeoutMs,
+        maxAnswerBytes: MAX_ANSWER_BYTES,
+      })
+    } catch (error) {
+      log.debug({ err: error }, 'work was not cancelled')
+    }
+  }
+
+  return {
+    receivable,
+    frontiers,
+    accountInfo,
+    blocksInfo,
+    blockInfo,
+    accountHistory,
+    process,
+    workThresholds,
+    generateWork,
+    version: async () => {
+      const answer = await ask({ action: 'version' }, versionAnswer)
+      return {
+        vendor: answer.node_vendor,
+        network: answer.network,
+        networkId: answer.network_identifier,
+        protocolVersion: answer.protocol_version,
+      }
+    },
+    blockCount: () => ask({ action: 'block_count' }, blockCountAnswer),
+  }
+}
+
+/** Whatever the node's defaults are: only confirmed sends (nothing else is money), none that an election still holds, sorted. */
+function receivableOptions(thresholdRaw: bigint): Readonly<Record<string, string>> {
+  return { threshold: thresholdRaw.toString(), include_only_confirmed: 'true', include_active: 'false', sorting: 'true' }
+}
+
+function toReceivables(entries: ReadonlyMap<string, bigint>): NanoReceivable[] {
+  const list = Array.from(entries, ([hash, amountRaw]) => ({ hash, amountRaw }))
+  return list.sort((left, right) => (left.amountRaw === right.amountRaw ? 0 : left.amountRaw > right.amountRaw ? -1 : 1))
+}
+
+/** The first thing that is wrong. The path may hold what the node sent, so it is kept short. */
+function describeIssue(error: z.ZodError): string {
+  const issue = error.issues[0]
+  return `${issue?.path.join('.').slice(0, 100) ?? ''}: ${issue?.message.slice(0, 100) ?? ''}`
+}
+
+const ADDRESS = /^nano_[13][13456789abcdefghijkmnopqrstuwxyz]{59}$/
+
+/** By form alone: these are our own addresses, and one bad checksum only makes the node refuse. */
+function assertAddress(name: string, address: string): void {
+  if (!ADDRESS.test(address)) throw new TypeError(`"${name}" expected nano_ addresses`)
+}
+
+function assertHash(name: string, hash: string): void {
+  if (!/^[0-9A-F]{64}$/.test(hash)) throw new TypeError(`"${name}" expected 64 upper-case hex characters`)
+}
+
+function unlessZero(hash: string): string | undefined {
+  return hash === ZERO_HASH ? undefined : hash
+}
+
+function lesser(left: bigint, right: bigint): bigint {
+  return left < right ? left : right
+}

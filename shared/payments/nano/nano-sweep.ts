@@ -1,0 +1,146 @@
+import { SECOND_MS, unixSeconds } from '../../time.ts'
+import { dustThreshold } from '../coin.ts'
+import { isHalted, untilNodeFails } from '../coin-round.ts'
+import type { PaymentRecord } from '../invoice.ts'
+import { isNodeTrouble } from '../node-errors.ts'
+import { buildReceive, buildSend, type NanoAccountState } from './nano-blocks.ts'
+import type { NanoContext, NanoWallet } from './nano-gateway.ts'
+import type { NanoAccount } from './nano-keys.ts'
+import { runLane, type LaneStep, type Standing } from './nano-lane.ts'
+import { proveSends, requireProvenSend, type ClaimedSend } from './nano-proof.ts'
+
+/**
+ * The way of the money: what was paid at an invoice's account is received there, sent on to the treasury (account 0) in one
+ * block, and received there. Only payments that are settled are received, so that nothing leaves the list of what is
+ * receivable, where the watcher finds it, before it was counted.
+ */
+
+/** A round ends after so long; the next one goes on. */
+const ROUND_MS = 60 * SECOND_MS
+const ACCOUNTS_AT_ONCE = 8
+/** Accounts that one round works on. */
+const MAX_ACCOUNTS = 500
+const PAGE = 500
+/** Of what is receivable at the treasury, the largest so many are looked at for the next to take in. */
+const TREASURY_CANDIDATES = 16
+
+/**
+ * One round. It compares the treasury's chain with what is stored also where there is nothing to do. A node that is away is
+ * the watcher's to say: the round ends.
+ */
+export async function sweepNano(ctx: NanoContext): Promise<void> {
+  if (await isHalted(ctx, 'xno')) return
+  await untilNodeFails(ctx, 'xno', () => sweepRound(ctx))
+}
+
+async function sweepRound(ctx: NanoContext): Promise<void> {
+  const wallet = ctx.nano.wallet()
+  const untilMs = performance.now() + ROUND_MS
+  const indexes = await listAccounts(ctx, wallet)
+  // One account's trouble is no other's.
+  const errors: unknown[] = []
+  const lanes = Array.from({ length: ACCOUNTS_AT_ONCE }, async () => {
+    for (let index = indexes.shift(); index !== undefined && performance.now() < untilMs; index = indexes.shift()) {
+      try {
+        const account = wallet.keys.deriveAccount(index)
+        if ((await runLane(ctx, account, (standing) => nextForInvoice(ctx, wallet, standing), untilMs)) === 'halted') return
+      } catch (error) {
+        errors.push(error)
+      }
+    }
+  })
+  await Promise.all(lanes)
+  await runLane(ctx, wallet.treasury, (standing) => nextForTreasury(ctx, wallet, standing), untilMs)
+  const [error] = errors.filter((one) => !isNodeTrouble(one)).concat(errors)
+  if (error !== undefined) throw error
+}
+
+/** Accounts with settled payments that have not arrived in the treasury, and those with a block under way. */
+async function listAccounts(ctx: NanoContext, { treasury }: NanoWallet): Promise<number[]> {
+  const found = new Set<number>()
+  for (const { account_index: index } of await ctx.payouts.listTransfers('xno', ['signed', 'sent'], MAX_ACCOUNTS))
+    if (index !== undefined) found.add(index)
+  for (let after = ''; found.size < MAX_ACCOUNTS; ) {
+    const page = await ctx.invoices.listUnswept('xno', after, PAGE)
+    const last = page.at(-1)
+    if (last === undefined) break
+    // A payment that the operator recorded by hand may name a block that is none.
+    const blocks = await ctx.nano.rpc.blocksInfo(page.filter(namesBlock).map(hashOf))
+    for (const payment of page) if (blocks.has(hashOf(payment))) found.add(payment.address_index)
+    after = last._id
+  }
+  found.delete(treasury.index)
+  return [...found].slice(0, MAX_ACCOUNTS)
+}
+
+const hashOf = ({ tx }: PaymentRecord): string => tx.toUpperCase()
+const namesBlock = ({ tx }: PaymentRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
+
+/** What comes next at an invoice's account: receive, then send all of it on, then say so. */
+async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep | undefined> {
+  const { account, balanceRaw } = standing
+  const payments = (await ctx.invoices.listUnsweptAt('xno', account.index)).filter(namesBlock)
+  const blocks = await ctx.nano.rpc.blocksInfo(payments.map(hashOf))
+  const received: { payment: PaymentRecord; by: string }[] = []
+  for (const payment of payments) {
+    const send = blocks.get(hashOf(payment))
+    if (send === undefined || send.block?.link !== account.publicKey || send.amountRaw === undefined) continue
+    if (send.receivedBy === undefined) {
+      const proven = { hash: send.hash, amountRaw: send.amountRaw, publicKey: account.publicKey }
+      await requireProvenSend(ctx.nano.rpc, proven)
+      if (BigInt(payment.amount_raw) !== proven.amountRaw)
+        ctx.log.error({ payment_id: payment._id, sent_raw: String(proven.amountRaw) }, 'a payment was counted with another amount than its block sends')
+      return receiveStep(wallet, standing, proven, [payment._id])
+    }
+    received.push({ payment, by: send.receivedBy.toLowerCase() })
+  }
+  const paymentIds = await listReceivedByUs(ctx, account, received)
+  if (balanceRaw > 0n) {
+    const block = buildSend(stateOf(wallet, standing), { destination: wallet.treasury.address, amountRaw: balanceRaw })
+    return { block, kind: 'sweep', amountRaw: balanceRaw, paymentIds }
+  }
+  if (paymentIds.length > 0) await ctx.invoices.setSwept(paymentIds, unixSeconds(ctx.now()))
+  return undefined
+}
+
+/** Of what the node says was received, that by blocks of this account that are on record. */
+async function listReceivedByUs(
+  ctx: NanoContext,
+  account: NanoAccount,
+  received: readonly { payment: PaymentRecord; by: string }[],
+): Promise<string[]> {
+  const ours = await ctx.payouts.listTransfersByTx(
+    'xno',
+    received.map(({ by }) => by),
+  )
+  const known = new Set(ours.filter(({ account_index: index }) => index === account.index).map(({ tx }) => tx))
+  return received.filter(({ by }) => known.has(by)).map(({ payment }) => payment._id)
+}
+
+function receiveStep(wallet: NanoWallet, standing: Standing, send: ClaimedSend, paymentIds: readonly string[] = []): LaneStep {
+  return { block: buildReceive(stateOf(wallet, standing), send), kind: 'receive', amountRaw: send.amountRaw, paymentIds }
+}
+
+/** What the next block of an account is built on. */
+export function stateOf(wallet: NanoWallet, { account, frontier, balanceRaw, representative }: Standing): NanoAccountState {
+  return {
+    account: account.address,
+    frontier,
+    balanceRaw,
+    representative: wallet.representative ?? representative ?? wallet.treasury.address,
+  }
+}
+
+/** The treasury takes in what was sent to it: by our own sweeps, or by the operator to fill it up. */
+async function nextForTreasury(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep | undefined> {
+  const { rpc } = ctx.nano
+  const { address, publicKey } = wallet.treasury
+  await ctx.coins.noteTreasury('xno', { treasury_address: address, treasury_raw: String(standing.balanceRaw) })
+  const receivable = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
+  const { proven } = await proveSends(
+    rpc,
+    receivable.slice(0, TREASURY_CANDIDATES).map((send) => ({ ...send, publicKey })),
+  )
+  const [send] = proven
+  return send === undefined ? undefined : receiveStep(wallet, standing, send)
+}

@@ -1,0 +1,257 @@
+import type { Context } from '../../context.ts'
+import { createGroups } from '../../group-commit.ts'
+import { LAPSED_LOOK_EVERY_MS, LAPSED_WATCH_MS } from '../../limits.ts'
+import { unixSeconds } from '../../time.ts'
+import { dustThreshold } from '../coin.ts'
+import { noteUnreachable, recordPayments } from '../coin-round.ts'
+import type { InvoiceRecord, PaymentRecord, SeenPayment } from '../invoice.ts'
+import { isNodeTrouble, NodeUnreachable } from '../node-errors.ts'
+import { lapseInvoices, settleWaiting } from '../settlement.ts'
+import { parseNanoAddress } from './nano-address.ts'
+import type { NanoContext } from './nano-gateway.ts'
+import { proveSends } from './nano-proof.ts'
+import { RECEIVABLE_BATCH } from './nano-rpc.ts'
+
+/**
+ * What finds payments in Nano: a round over every open address, a look at one because its owner asked, and a look at one
+ * because the node's websocket spoke of it. All three are the same look, at what is receivable; a look may come at any
+ * time, from any process, and again: a payment counts once.
+ *
+ * A payment stays receivable until our own account receives it, and only payments that are settled are received
+ * (nano-sweep.ts): so nothing that was paid can leave the list before it was counted, however long nobody looked.
+ */
+
+/** Requests under way in one round. */
+const AT_ONCE = 4
+/** Open addresses read from the database at once. */
+const OPEN_PAGE = 4 * RECEIVABLE_BATCH
+/** Pages of hourly addresses that one round looks at; the next one goes on. */
+const HOURLY_PAGES = 100
+/** A node that has fewer confirmed blocks than were seen before, by more than this, is still catching up: no news. */
+const HEIGHT_SLACK = 1_000
+
+/** What became of a look: whether all that it found was taken in. */
+interface Look {
+  /** Sentences about what was found and could not be taken in. */
+  troubles: string[]
+}
+
+/**
+ * One round over every open address; then the hourly ones that are due, and what has lapsed. Nothing lapses unless each
+ * address was looked at and all that was found was taken in. A node that is away is written down, and is no error.
+ */
+export async function watchNano(ctx: NanoContext): Promise<void> {
+  const startedAt = unixSeconds(ctx.now())
+  try {
+    const [{ cemented }, before] = await Promise.all([ctx.nano.rpc.blockCount(), ctx.coins.findCoin('xno')])
+    const seen = before?.height ?? 0
+    if (cemented + HEIGHT_SLACK < seen)
+      throw new NodeUnreachable(`the node has ${cemented} confirmed blocks, and had ${seen} before: it is still catching up`)
+    const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtHourly(ctx, startedAt))]
+    const isWhole = troubles.length === 0
+    await ctx.coins.report(
+      'xno',
+      {
+        configured: true,
+        reachable: true,
+        checked_at: unixSeconds(ctx.now()),
+        height: Math.max(cemented, seen),
+        required_confirmations: 1,
+        ...(isWhole ? { round_at: startedAt } : {}),
+      },
+      unixSeconds(ctx.now()),
+    )
+    if (before?.reachable === false) ctx.log.info('the Nano node is reached')
+    await settleWaiting(ctx, 'xno')
+    if (!isWhole) return
+  } catch (error) {
+    if (!isNodeTrouble(error)) throw error
+    await noteUnreachable(ctx, 'xno', 1, error)
+    return
+  }
+  await lapseInvoices(ctx, 'xno', startedAt, watchLapsed(ctx))
+  await ctx.invoices.endHourly('xno', unixSeconds(ctx.now() - LAPSED_WATCH_MS))
+}
+
+/** Lapsed addresses are looked at hourly; those whose 30 days are over by then, when asked. */
+function watchLapsed(ctx: Context): (invoice: InvoiceRecord) => Pick<InvoiceRecord, 'watch' | 'look_after'> {
+  const look_after = unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS)
+  return () => ({ watch: 'hourly', look_after })
+}
+
+/** Every address in watch 'round', and those of payments that a crash left half taken in. */
+async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
+  const halfTaken = await ctx.invoices.listUnderWay('xno')
+  const left = await ctx.invoices.findByAddresses('xno', [...new Set(halfTaken.map(({ address_index }) => address_index))])
+  const pages = readPages(
+    (after) => ctx.invoices.listOpenAddresses('xno', after, OPEN_PAGE),
+    ({ last }) => last,
+  )
+  return [
+    ...(await lookAtAddresses(ctx, left.map(addressOf))).troubles,
+    ...(await forEachPage(pages, ({ addresses }) => lookAtAddresses(ctx, addresses))),
+  ]
+}
+
+async function lookAtHourly(ctx: NanoContext, now: number): Promise<string[]> {
+  const pages = readPages(
+    (after) => ctx.invoices.listWatched('xno', 'hourly', now, after, RECEIVABLE_BATCH),
+    (page) => page.at(-1)?._id,
+    HOURLY_PAGES,
+  )
+  return forEachPage(pages, async (page) => {
+    const look = await lookAtAddresses(ctx, page.map(addressOf))
+    const later = unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS)
+    // What could not be taken in is looked at in the next round.
+    if (look.troubles.length === 0) await ctx.invoices.lookLater(page.map(({ _id }) => _id), later)
+    return look
+  })
+}
+
+const addressOf = ({ address }: Pick<InvoiceRecord, 'address'>): string => address
+
+/** @param lastOf the id to go on after; undefined where the page is empty */
+async function* readPages<Page>(
+  read: (after: string) => Promise<Page | undefined>,
+  lastOf: (page: Page) => string | undefined,
+  mostPages = Number.POSITIVE_INFINITY,
+): AsyncGenerator<Page> {
+  let after = ''
+  for (let count = 0; count < mostPages; count++) {
+    const page = await read(after)
+    const last = page === undefined ? undefined : lastOf(page)
+    if (page === undefined || last === undefined) return
+    yield page
+    after = last
+  }
+}
+
+/** Looks at pages, some at once. @throws what the first that failed threw, once none is under way any more */
+async function forEachPage<Page>(pages: AsyncGenerator<Page>, look: (page: Page) => Promise<Look>): Promise<string[]> {
+  const troubles: string[] = []
+  // A generator queues the calls of next(), so that each lane gets a page of its own.
+  const lanes = Array.from({ length: AT_ONCE }, async () => {
+    for await (const page of { [Symbol.asyncIterator]: () => ({ next: () => pages.next() }) }) troubles.push(...(await look(page)).troubles)
+  })
+  const ended = await Promise.allSettled(lanes)
+  const failed = ended.find((lane) => lane.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+  return troubles
+}
+
+/**
+ * Looks at these addresses of ours and takes in what is confirmed there. What could not be taken in is logged and told, and
+ * holds nothing else up.
+ *
+ * @throws NodeUnreachable, NodeRefused
+ */
+async function lookAtAddresses(ctx: NanoContext, addresses: readonly string[]): Promise<Look> {
+  if (addresses.length === 0) return { troubles: [] }
+  const { rpc } = ctx.nano
+  const receivable = await rpc.receivable(addresses, dustThreshold('xno'))
+  const listed = [...receivable].flatMap(([address, sends]) => sends.map(({ hash, amountRaw }) => ({ address, hash, amountRaw })))
+  const fresh = await leaveOutCounted(ctx, listed)
+  if (fresh.length === 0) return { troubles: [] }
+  const { proven, doubtful } = await proveSends(rpc, await nameAccounts(ctx, fresh))
+  const troubles = doubtful.map(({ send, reason }) => `${send.hash}: ${reason}`)
+  for (const { send, reason } of doubtful)
+    ctx.log.error({ block: send.hash, address_index: send.addressIndex, reason }, 'the Nano node lists a payment that its own blocks do not bear out; it is not counted')
+  troubles.push(...(await recordPayments(ctx, proven.map(toSeen))))
+  return { troubles }
+}
+
+interface ListedSend {
+  readonly address: string
+  readonly hash: string
+  readonly amountRaw: bigint
+}
+
+interface FoundSend extends ListedSend {
+  readonly addressIndex: number
+  readonly publicKey: string
+}
+
+function toSeen({ hash, amountRaw, addressIndex }: FoundSend): SeenPayment {
+  // A confirmed block is final: there is nothing to count up.
+  return { coin: 'xno', tx: hash.toLowerCase(), addressIndex, amountRaw, confirmations: 1, isConfirmed: true }
+}
+
+async function nameAccounts(ctx: Context, listed: readonly ListedSend[]): Promise<FoundSend[]> {
+  const records = await ctx.coins.findAddresses('xno', [...new Set(listed.map(({ address }) => address))])
+  const indexes = new Map(records.map(({ address, index }) => [address, index]))
+  return listed.map((send) => {
+    const addressIndex = indexes.get(send.address)
+    const publicKey = parseNanoAddress(send.address)?.publicKey
+    if (addressIndex === undefined || publicKey === undefined) throw new Error(`the invoice address ${send.address} is none that was made here`)
+    return { ...send, addressIndex, publicKey }
+  })
+}
+
+/** Enough for one query. */
+const KNOWN_BATCH = 1_000
+
+/**
+ * Those that are not settled yet, or not with this amount: a block has one recipient, so its hash says which payment it is.
+ * Late money that waits for a rate is settled by the round.
+ */
+async function leaveOutCounted(ctx: Context, listed: readonly ListedSend[]): Promise<ListedSend[]> {
+  const counted = new Set<string>()
+  for (let start = 0; start < listed.length; start += KNOWN_BATCH) {
+    const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => hash.toLowerCase())
+    for (const payment of await ctx.invoices.listPaymentsByTx('xno', txs))
+      if (isCounted(payment)) counted.add(`${payment.tx}:${payment.amount_raw}`)
+  }
+  return listed.filter(({ hash, amountRaw }) => !counted.has(`${hash.toLowerCase()}:${amountRaw}`))
+}
+
+function isCounted({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentRecord): boolean {
+  return (state === 'settled' && reversedAt === undefined) || waits === true
+}
+
+/**
+ * A look at one invoice's address, because its owner asked. A node that is away is no error: the round says so.
+ */
+export async function checkNanoInvoice(ctx: NanoContext, invoiceId: string): Promise<void> {
+  const invoice = await ctx.invoices.find(invoiceId)
+  if (invoice === undefined || invoice.coin !== 'xno') return
+  try {
+    await lookAtAddresses(ctx, [invoice.address])
+    const at = unixSeconds(ctx.now())
+    await ctx.coins.report('xno', { configured: true, reachable: true, checked_at: at }, at)
+  } catch (error) {
+    if (!isNodeTrouble(error)) throw error
+    ctx.log.debug({ err: error, invoice_id: invoiceId }, 'an invoice could not be looked at')
+  }
+}
+
+/** Confirmations looked up in one query. */
+const HINTS_AT_ONCE = 500
+
+/**
+ * A function that takes the destinations of confirmed sends, all of the network's, and looks at once at those that are an
+ * invoice's, however that is watched. Hints that come while one look is under way are looked up together.
+ */
+export function createNanoHints(ctx: NanoContext): (destination: string) => Promise<void> {
+  return createGroups<string, void>(
+    async (destinations) => {
+      try {
+        await lookAtHinted(ctx, [...new Set(destinations)])
+      } catch (error) {
+        // The round finds what the hint was about.
+        ctx.log[isNodeTrouble(error) ? 'debug' : 'warn']({ err: error }, 'a confirmation in Nano could not be followed')
+      }
+      return destinations.map(() => ({ status: 'fulfilled', value: undefined }))
+    },
+    { maxItems: HINTS_AT_ONCE, atOnce: 2 },
+  )
+}
+
+async function lookAtHinted(ctx: NanoContext, destinations: readonly string[]): Promise<void> {
+  const ours = await ctx.coins.findAddresses('xno', destinations)
+  if (ours.length === 0) return
+  const invoices = await ctx.invoices.findByAddresses(
+    'xno',
+    ours.map(({ index }) => index),
+  )
+  await lookAtAddresses(ctx, invoices.map(addressOf))
+}

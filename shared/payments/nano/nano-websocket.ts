@@ -1,0 +1,192 @@
+import { z } from 'zod'
+import type { Log } from '../../log.ts'
+import { SECOND_MS } from '../../time.ts'
+import { parseNanoAddress } from './nano-address.ts'
+import { MAX_RAW } from './nano-blocks.ts'
+import { readNodeUrl } from './node-url.ts'
+
+/** A send that the network has confirmed. */
+export interface NanoConfirmation {
+  /** Address of the account that it is meant for. */
+  readonly destination: string
+  /** Of the send block. */
+  readonly hash: string
+  readonly amountRaw: bigint
+}
+
+export interface NanoWatchOptions {
+  /** `ws:` or `wss:`; user and password in it become an `Authorization` header and are in no message. */
+  readonly url: string
+  readonly log: Log
+  readonly onConfirmation: (confirmation: NanoConfirmation) => void
+  /**
+   * `listening` once the node has acknowledged the subscription: what was confirmed before that is for polling to find.
+   * `disconnected` follows a `listening` and nothing else.
+   */
+  readonly onState: (state: 'listening' | 'disconnected') => void
+  /** A connection that brings nothing for this long is asked for a sign of life, and is dead after as long again. */
+  readonly silenceMs?: number
+  /** Between two attempts to connect: doubled from the first to the second. */
+  readonly retryMs?: { readonly min: number; readonly max: number }
+}
+
+export interface NanoWatch {
+  /** Neither callback is called from here on. */
+  close(): void
+}
+
+const SILENCE_MS = 20 * SECOND_MS
+const RETRY_MS = { min: 1 * SECOND_MS, max: 60 * SECOND_MS }
+/** A confirmation has about 1,500 characters. */
+const MAX_MESSAGE_CHARACTERS = 64 * 1024
+/**
+ * Closing waits for the peer's own closing frame, without end where the peer is gone. So many such connections may linger
+ * (until the system gives them up); a further one is not opened before.
+ */
+const MAX_LINGERING = 4
+
+const acknowledgement = z.object({ ack: z.literal('subscribe') })
+/** `link_as_account` of a send is its destination. `message.account` is the sender. */
+const confirmation = z.object({
+  topic: z.literal('confirmation'),
+  message: z.object({
+    amount: z.string().regex(/^[1-9][0-9]{0,38}$/),
+    hash: z.string().regex(/^[0-9A-F]{64}$/),
+    block: z.object({ type: z.literal('state'), subtype: z.literal('send'), link_as_account: z.string().max(100) }),
+  }),
+})
+
+/**
+ * Listens to a node's confirmations of sends, all of the network's: a filter by account would have to be told of every new
+ * invoice, is lost with the connection, and a node drops all of it in silence over one address it can't read. Connects
+ * again for ever.
+ *
+ * What arrives is a hint to look, never a payment: messages get lost, come twice, and are not checked against the ledger.
+ *
+ * @throws TypeError for a URL that is not ws:// or wss://
+ */
+export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
+  const { log, onConfirmation, onState, silenceMs = SILENCE_MS, retryMs = RETRY_MS } = options
+  const node = readNodeUrl(options.url, 'ws')
+  /** The connection in use; those given up are in `lingering` until they are closed. */
+  let current: WebSocket | undefined
+  const lingering = new Set<WebSocket>()
+  let isListening = false
+  let attempts = 0
+  let retryTimer: NodeJS.Timeout | undefined
+  let silenceTimer: NodeJS.Timeout | undefined
+
+  function connect(): void {
+    if (lingering.size >= MAX_LINGERING) {
+      retryLater('too many connections that the node does not close')
+      return
+    }
+    const socket = new WebSocket(node.href, { headers: node.headers })
+    current = socket
+    // No answer to the handshake or to the subscription is silence as well.
+    expectSign(socket, false)
+    socket.addEventListener('open', () => {
+      if (socket === current) socket.send(JSON.stringify({ action: 'subscribe', topic: 'confirmation', ack: true }))
+    })
+    socket.addEventListener('message', (event) => {
+      if (socket !== current) return
+      if (isListening) expectSign(socket, true)
+      take(event.data)
+    })
+    socket.addEventListener('error', (event) => log.debug({ reason: describe(event) }, 'Nano websocket'))
+    socket.addEventListener('close', () => {
+      lingering.delete(socket)
+      if (socket === current) giveUp('the connection was closed')
+    })
+  }
+
+  /** @param mayAsk the node is asked for a sign of life before the connection counts as dead */
+  function expectSign(socket: WebSocket, mayAsk: boolean): void {
+    clearTimeout(silenceTimer)
+    silenceTimer = setTimeout(() => {
+      if (!mayAsk) {
+        giveUp('the node is silent')
+        return
+      }
+      socket.send(JSON.stringify({ action: 'ping' }))
+      expectSign(socket, false)
+    }, silenceMs)
+  }
+
+  function take(data: unknown): void {
+    if (typeof data !== 'string' || data.length > MAX_MESSAGE_CHARACTERS) return
+    const message = parseJson(data)
+    if (!isListening && acknowledgement.safeParse(message).success) {
+      isListening = true
+      attempts = 0
+      if (current !== undefined) expectSign(current, true)
+      tell(() => onState('listening'))
+      return
+    }
+    const read = confirmation.safeParse(message)
+    if (!read.success) return // a pong, a receive or a change, or nothing a node says
+    const { amount, hash, block } = read.data.message
+    const destination = parseNanoAddress(block.link_as_account)?.address
+    const amountRaw = BigInt(amount)
+    if (destination === undefined || amountRaw > MAX_RAW) return
+    tell(() => onConfirmation({ destination, hash, amountRaw }))
+  }
+
+  function giveUp(reason: string): void {
+    clearTimeout(silenceTimer)
+    const socket = current
+    current = undefined
+    if (socket !== undefined && socket.readyState !== WebSocket.CLOSED) {
+      lingering.add(socket)
+      socket.close()
+    }
+    const wasListening = isListening
+    isListening = false
+    retryLater(reason)
+    if (wasListening) tell(() => onState('disconnected'))
+  }
+
+  function retryLater(reason: string): void {
+    const ceilingMs = Math.min(retryMs.max, retryMs.min * 2 ** Math.min(attempts, 30))
+    attempts += 1
+    // Half of it is left to chance, so that watchers of one node do not come back all at once.
+    const delayMs = Math.ceil(ceilingMs * (0.5 + Math.random() / 2))
+    log.debug({ node: node.origin, reason, delayMs }, 'Nano websocket: trying again')
+    clearTimeout(retryTimer)
+    retryTimer = setTimeout(connect, delayMs)
+  }
+
+  /** What a callback throws is its own affair: the connection goes on. */
+  function tell(callback: () => void): void {
+    try {
+      callback()
+    } catch (error) {
+      log.error({ err: error }, 'a listener to the Nano websocket failed')
+    }
+  }
+
+  connect()
+  return {
+    close: () => {
+      clearTimeout(retryTimer)
+      clearTimeout(silenceTimer)
+      const socket = current
+      current = undefined
+      socket?.close()
+    },
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** undici's error event carries an error; the standard's has nothing. */
+function describe(event: Event): string {
+  const error: unknown = 'error' in event ? event.error : undefined
+  return error instanceof Error ? error.message : 'failed'
+}

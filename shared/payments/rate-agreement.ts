@@ -1,0 +1,48 @@
+import { parseRate } from './coin.ts'
+
+/** What one source says that a coin is worth. */
+export interface Quote {
+  source: string
+  /** USD per coin, decimal text as normalizeRate() gives it. */
+  usd: string
+}
+
+export interface AgreedRate {
+  usd: string
+  /** Names of the sources that agree, in the order of what they quoted. */
+  sources: string[]
+}
+
+/** Sources agree whose quotes lie within so many percent of the lowest among them. */
+export const AGREEMENT_PERCENT = 5n
+/** One source alone agrees with nobody. */
+export const LEAST_SOURCES = 2
+
+/**
+ * The rate that sources agree on. Of all groups whose quotes lie within 5 percent of each other the largest counts, among
+ * equally large ones that which lies closest together, and of that group the median, the lower of two. So the rate is
+ * always what a source quoted, and a single source that lies can neither set it nor move it past the quotes of two that
+ * agree by more than those 5 percent.
+ *
+ * @returns undefined where no two agree
+ */
+export function agreeOnRate(quotes: readonly Quote[]): AgreedRate | undefined {
+  const sorted = quotes
+    .map((quote) => ({ ...quote, value: parseRate(quote.usd) }))
+    .sort((a, b) => (a.value < b.value ? -1 : a.value > b.value ? 1 : a.source < b.source ? -1 : 1))
+  let best: typeof sorted = []
+  for (const [from, lowest] of sorted.entries()) {
+    const group = sorted.slice(from).filter(({ value }) => value * 100n <= lowest.value * (100n + AGREEMENT_PERCENT))
+    if (group.length > best.length || (group.length === best.length && isCloser(group, best))) best = group
+  }
+  const middle = best[Math.floor((best.length - 1) / 2)]
+  if (best.length < LEAST_SOURCES || middle === undefined) return undefined
+  return { usd: middle.usd, sources: best.map(({ source }) => source) }
+}
+
+/** Compares highest/lowest of two groups without a division. */
+function isCloser(one: readonly { value: bigint }[], other: readonly { value: bigint }[]): boolean {
+  const [low = 1n, high = 1n] = [one[0]?.value, one.at(-1)?.value]
+  const [otherLow = 1n, otherHigh = 1n] = [other[0]?.value, other.at(-1)?.value]
+  return high * otherLow < otherHigh * low
+}

@@ -1,0 +1,108 @@
+import { RATE_TIMEOUT_MS, MAX_RATE_ANSWER_BYTES } from '../limits.ts'
+import { normalizeRate, type Coin } from './coin.ts'
+import type { Quote } from './rate-agreement.ts'
+
+/** One place that quotes one coin. */
+export interface RateSource {
+  name: string
+  url: string
+  /** Where the price stands in the JSON: names and places in turn. */
+  path: readonly (string | number)[]
+}
+
+/**
+ * The public tickers of exchanges, each with what its answer looks like: last trades, in USD or in USDT, which the
+ * agreement of two sources keeps within 5 percent of a dollar. An exchange that does not list a coin is replaced.
+ */
+const BUILT_IN: Readonly<Record<Coin, readonly RateSource[]>> = {
+  xno: [
+    // {"error":[],"result":{"NANOUSD":{"c":["0.95000000","12.3"],…}}}: c is the last trade, its price and its volume.
+    { name: 'Kraken', url: 'https://api.kraken.com/0/public/Ticker?pair=NANOUSD', path: ['result', 'NANOUSD', 'c', 0] },
+    // {"code":"200000","data":{"price":"0.95",…}}
+    { name: 'KuCoin', url: 'https://api.kucoin.com/api/v1/market/orderbook/level1?symbol=XNO-USDT', path: ['data', 'price'] },
+    // {"symbol":"XNOUSDT","price":"0.95000000"}
+    { name: 'Binance', url: 'https://data-api.binance.vision/api/v3/ticker/price?symbol=XNOUSDT', path: ['price'] },
+  ],
+  xmr: [
+    { name: 'Kraken', url: 'https://api.kraken.com/0/public/Ticker?pair=XMRUSD', path: ['result', 'XXMRZUSD', 'c', 0] },
+    { name: 'KuCoin', url: 'https://api.kucoin.com/api/v1/market/orderbook/level1?symbol=XMR-USDT', path: ['data', 'price'] },
+    // [BID, BID_SIZE, ASK, ASK_SIZE, DAILY_CHANGE, DAILY_CHANGE_RELATIVE, LAST_PRICE, VOLUME, HIGH, LOW], all numbers.
+    { name: 'Bitfinex', url: 'https://api-pub.bitfinex.com/v2/ticker/tXMRUSD', path: [6] },
+  ],
+}
+
+/** The sources of a coin: those that `setting` (RATE_SOURCES, `coin=URL#json.path`, comma-separated) names for it, else the built-in ones. */
+export function listRateSources(setting: string | undefined, coin: Coin): readonly RateSource[] {
+  const named = (setting ?? '').split(',').flatMap((text) => {
+    const [, of, url, path] = /^(xno|xmr)=([^#]+)#(.+)$/.exec(text.trim()) ?? []
+    return of === coin && url !== undefined && path !== undefined ? [{ name: new URL(url).host, url, path: parsePath(path) }] : []
+  })
+  return named.length === 0 ? BUILT_IN[coin] : named
+}
+
+/** `result.XXMRZUSD.c[0]` or `[6]` → names and places. */
+function parsePath(text: string): (string | number)[] {
+  return [...text.matchAll(/\[(\d{1,6})\]|([\w-]+)/g)].map(([, place, name]) => (place === undefined ? String(name) : Number(place)))
+}
+
+/**
+ * Asks one source, within bounds of time and size.
+ *
+ * @throws Error that says what was wrong with the answer; nothing of what was sent is repeated in it
+ */
+export async function fetchQuote(source: RateSource): Promise<Quote> {
+  const response = await fetch(source.url, {
+    headers: { accept: 'application/json' },
+    redirect: 'error',
+    signal: AbortSignal.timeout(RATE_TIMEOUT_MS),
+  })
+  const text = await readBounded(response)
+  if (response.status !== 200) throw new Error(`${source.name} answered with HTTP status ${response.status}`)
+  return { source: source.name, usd: readQuote(text, source) }
+}
+
+async function readBounded(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+    bytes += chunk.length
+    // Leaving the loop cancels the body and closes the connection.
+    if (bytes > MAX_RATE_ANSWER_BYTES) throw new Error(`the answer is longer than ${MAX_RATE_ANSWER_BYTES} bytes`)
+    chunks.push(chunk)
+  }
+  return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
+}
+
+/**
+ * The price in an answer, as decimal text.
+ *
+ * @throws Error where the text is not JSON, or no decimal number above 0 stands at the source's place
+ */
+export function readQuote(text: string, source: Pick<RateSource, 'name' | 'path'>): string {
+  let value: unknown
+  try {
+    value = parseKeepingNumbers(text)
+  } catch {
+    throw new Error(`${source.name} did not answer with JSON`)
+  }
+  for (const step of source.path) {
+    value =
+      typeof value === 'object' && value !== null && Object.hasOwn(value, step)
+        ? (value as Record<string | number, unknown>)[step]
+        : undefined
+  }
+  try {
+    if (typeof value !== 'string') throw new TypeError('there is neither text nor a number')
+    return normalizeRate(value)
+  } catch (error) {
+    throw new Error(`${source.name} has no price at ${source.path.join('.')}`, { cause: error })
+  }
+}
+
+/** JSON whose numbers stay the text that they were sent as: a price never becomes a float. */
+function parseKeepingNumbers(text: string): unknown {
+  // The third argument gives a primitive's own source text (ECMAScript proposal "JSON.parse source text access", in V8 since 11.4).
+  const keep = (_key: string, value: unknown, context?: { source?: string }): unknown =>
+    typeof value === 'number' ? (context?.source ?? null) : value
+  return JSON.parse(text, keep)
+}

@@ -1,0 +1,343 @@
+import type { Context } from '../context.ts'
+import { commit } from '../crypto/commitment.ts'
+import { isDuplicateKey, type Session } from '../database.ts'
+import { newId } from '../ids.ts'
+import { newSalt, type PendingEntry } from '../ledger/pending.ts'
+import {
+  dropOrderPayment,
+  lapseOrder,
+  loseOrderPayment,
+  noteOrderPayment,
+  receiveOrderPayment,
+  restoreOrderPayment,
+} from '../market/order-payments.ts'
+import { createTurns } from '../one-at-a-time.ts'
+import { creditPaidDays, inReferrersTurn } from '../passes/pass-service.ts'
+import { unixSeconds } from '../time.ts'
+import { dustThreshold, priceInCoin, type Coin } from './coin.ts'
+import { applyMoney, remainderRaw, type InvoiceRecord, type PaymentRecord, type SeenPayment } from './invoice.ts'
+import type { MoneyFields, SettledFields } from './invoice-store.ts'
+import { readFreshRate } from './rate.ts'
+
+/** Payments to one agent change one pass: here they take turns, so that their transactions need not. */
+const takeTurns = createTurns()
+
+/**
+ * Takes note of what a look at the chain found and settles what is confirmed. Any number of workers may bring the same
+ * find, at any time and again after a crash: it counts once.
+ *
+ * The order of writes: the payment, unique on coin, transaction and address; then, once confirmed, one transaction that
+ * turns it `settled` and moves the invoice, the pass, the referral and the ledger with it. A death between the two leaves
+ * a `seen` payment, which the next look settles. Confirmed late money without a fresh rate stays `seen` until there is one
+ * (settleWaiting).
+ *
+ * @returns the invoice's id; undefined where no invoice has this address, or the amount is dust
+ */
+export async function recordPayment(ctx: Context, found: SeenPayment, by: PaymentRecord['by'] = 'chain'): Promise<string | undefined> {
+  if (found.amountRaw < dustThreshold(found.coin)) return undefined
+  const [invoice] = await ctx.invoices.findByAddresses(found.coin, [found.addressIndex])
+  if (invoice === undefined) return undefined
+  await takeTurns(invoice.agent_id, () => takeIn(ctx, invoice, found, by))
+  return invoice._id
+}
+
+async function takeIn(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: PaymentRecord['by']): Promise<void> {
+  const payment = await notePayment(ctx, invoice, found, by)
+  if (BigInt(payment.amount_raw) !== found.amountRaw && !(await correctAmount(ctx, payment, found.amountRaw))) return
+  if (payment.state === 'gone' || payment.state === 'locked') {
+    if (found.lockedUntil === undefined) await bringBack(ctx, payment, payment.state)
+    else if (payment.state === 'gone') await ctx.invoices.movePayment(payment._id, 'gone', 'locked')
+  }
+  if (payment.reversed_at !== undefined && found.isConfirmed) await restorePayment(ctx, payment)
+  if (payment.confirmations !== found.confirmations || payment.height !== found.height)
+    await ctx.invoices.noteConfirmations(payment._id, found.confirmations, found.height)
+  if (payment.state !== 'settled' && found.isConfirmed) await settlePayment(ctx, payment.agent_id, payment._id, found.confirmations, by)
+}
+
+/** The payment on record; made on the first look. */
+async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: PaymentRecord['by']): Promise<PaymentRecord> {
+  const { coin, tx, addressIndex, amountRaw } = found
+  const known = await ctx.invoices.findPayment(coin, tx, addressIndex)
+  if (known !== undefined) return known
+  const rate = await readFreshRate(ctx, coin)
+  const ids = { _id: newId('payment'), salt: newSalt() }
+  try {
+    return await ctx.database.transaction(async (session) => {
+      const current = await ctx.invoices.markPayment(invoice._id, session)
+      if (current === undefined) throw new Error(`invoice ${invoice._id} was there and is gone`)
+      const isLateForPass = current.lapsed && current.days !== undefined
+      const payment: PaymentRecord = {
+        ...ids,
+        coin,
+        tx,
+        address_index: addressIndex,
+        invoice_id: current._id,
+        agent_id: current.agent_id,
+        ...(current.order_id === undefined ? {} : { order_id: current.order_id }),
+        amount_raw: String(amountRaw),
+        state: found.lockedUntil === undefined ? 'seen' : 'locked',
+        confirmations: found.confirmations,
+        ...(found.height === undefined ? {} : { height: found.height }),
+        ...(found.lockedUntil === undefined ? {} : { unlock_time: found.lockedUntil }),
+        first_seen_at: unixSeconds(ctx.now()),
+        late: current.lapsed,
+        ...(isLateForPass && rate !== undefined ? { arrival_rate: rate.usd } : {}),
+        by,
+      }
+      await ctx.invoices.insertPayment(payment, session)
+      if (payment.order_id !== undefined && payment.state === 'seen') await noteOrderPayment(ctx, payment, session)
+      return payment
+    })
+  } catch (error) {
+    if (!isDuplicateKey(error)) throw error
+    const other = await ctx.invoices.findPayment(coin, tx, addressIndex)
+    if (other === undefined) throw error
+    return other
+  }
+}
+
+/**
+ * A transaction's amount is part of its hash, so another one means that this look or an earlier one was wrong. What is
+ * not settled yet is corrected, since no money hangs on it; what is settled stays, and the operator is told.
+ *
+ * @returns whether the payment now has this amount
+ */
+async function correctAmount(ctx: Context, payment: PaymentRecord, amountRaw: bigint): Promise<boolean> {
+  const about = { payment_id: payment._id, coin: payment.coin, recorded_raw: payment.amount_raw, found_raw: String(amountRaw) }
+  if (await ctx.invoices.correctAmount(payment._id, payment.amount_raw, String(amountRaw))) {
+    ctx.log.warn(about, 'an unsettled payment was found with another amount than before; the new one stands')
+    return true
+  }
+  ctx.log.error(about, 'a settled payment was found with another amount than it was counted with; what was counted stands')
+  return false
+}
+
+/** What had vanished is seen again, or a lock has ended. */
+async function bringBack(ctx: Context, payment: PaymentRecord, from: 'gone' | 'locked'): Promise<void> {
+  await ctx.database.transaction(async (session) => {
+    await ctx.invoices.markPayment(payment.invoice_id, session)
+    if (!(await ctx.invoices.movePayment(payment._id, from, 'seen', session))) return
+    if (payment.order_id !== undefined) await noteOrderPayment(ctx, { ...payment, state: 'seen' }, session)
+  })
+}
+
+async function settlePayment(
+  ctx: Context,
+  agentId: string,
+  paymentId: string,
+  confirmations: number,
+  by: PaymentRecord['by'],
+): Promise<void> {
+  const isWaiting = await inReferrersTurn(ctx, agentId, () => transactSettlement(ctx, paymentId, confirmations, by))
+  if (isWaiting) await ctx.invoices.setWaitsForRate(paymentId)
+}
+
+/** @returns true where it waits for a rate, and nothing was changed */
+function transactSettlement(ctx: Context, paymentId: string, confirmations: number, by: PaymentRecord['by']): Promise<boolean> {
+  return ctx.database.transaction(async (session) => {
+    const payment = await ctx.invoices.findPaymentById(paymentId, session)
+    if (payment === undefined) throw new Error(`payment ${paymentId} was there and is gone`)
+    if (payment.state !== 'seen') return false
+    const invoice = await ctx.invoices.find(payment.invoice_id, session)
+    if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
+    const at = unixSeconds(ctx.now())
+    const settled: SettledFields = { settled_at: at, confirmations, ...(by === 'operator' ? { by } : {}) }
+    const entries: PendingEntry[] = [paymentEntry({ ...payment, ...settled }, at)]
+    if (invoice.days === undefined) await receiveForOrder(ctx, invoice, payment, session)
+    else {
+      const price = await priceOf(ctx, invoice, payment)
+      if (price === undefined) return true
+      const bought = await receiveForPass(ctx, { ...invoice, days: invoice.days }, payment, price.raw, session)
+      Object.assign(
+        settled,
+        { credited_days: bought.days, price_raw: String(price.raw) },
+        price.rate === undefined ? {} : { arrival_rate: price.rate },
+      )
+      entries.push(...bought.entries)
+    }
+    if (!(await ctx.invoices.settlePayment(paymentId, settled, entries, session)))
+      throw new Error(`payment ${paymentId} changed inside its own transaction`)
+    return false
+  })
+}
+
+const WAITING_BATCH = 500
+
+/** Settles confirmed late money that had no fresh rate to buy at, if there is one now. What fails is logged and holds up no other. */
+export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
+  if ((await readFreshRate(ctx, coin)) === undefined) return
+  for (const { _id, agent_id, confirmations, by } of await ctx.invoices.listWaitingForRate(coin, WAITING_BATCH)) {
+    try {
+      await takeTurns(agent_id, () => settlePayment(ctx, agent_id, _id, confirmations, by))
+    } catch (error) {
+      ctx.log.error({ err: error, payment_id: _id }, 'late money that waited for a rate could not be settled; the next time tries again')
+    }
+  }
+}
+
+function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
+  return {
+    source: `${payment._id}/payment`,
+    at,
+    kind: 'payment',
+    data: {
+      payment_id: payment._id,
+      invoice_id: payment.invoice_id,
+      ...(payment.order_id === undefined ? {} : { order_id: payment.order_id }),
+      coin: payment.coin,
+      amount_raw: payment.amount_raw,
+      settlement: payment.by === 'operator' ? 'manual' : 'automatic',
+      tx_hash: commit(Buffer.from(payment.salt, 'hex'), { tx: payment.tx }),
+    },
+  }
+}
+
+type PassInvoice = InvoiceRecord & { days: number }
+
+async function receiveForPass(
+  ctx: Context,
+  invoice: PassInvoice,
+  payment: PaymentRecord,
+  priceRaw: bigint,
+  session: Session,
+): Promise<{ days: number; entries: PendingEntry[] }> {
+  const { addedDays, isSettled, ...money } = applyMoney(invoice, BigInt(payment.amount_raw), priceRaw)
+  const hasRemainder = (isSettled || invoice.lapsed) && remainderRaw({ ...money, days: invoice.days }) > 0n
+  const fields = { ...money, has_remainder: hasRemainder, ...(isSettled ? { open: false as const } : {}) }
+  if (!(await ctx.invoices.changeMoney(invoice, fields, [], session)))
+    throw new Error(`invoice ${invoice._id} changed inside its own transaction`)
+  if (addedDays === 0) return { days: 0, entries: [] }
+  const record = { payment_id: payment._id, invoice_id: invoice._id }
+  const credit = { source: `${payment._id}/credit`, means: 'coin' as const, record }
+  return { days: addedDays, entries: [await creditPaidDays(ctx, invoice.agent_id, addedDays, credit, session)] }
+}
+
+/**
+ * The price of all the invoice's days at which a payment buys: late money at whichever of the invoice's rate and the rate
+ * at its arrival gives fewer days.
+ *
+ * @returns undefined for late money that had no fresh rate at its arrival where there is none now either; `rate` for late money
+ */
+async function priceOf(
+  ctx: Context,
+  invoice: PassInvoice | InvoiceRecord,
+  payment: PaymentRecord,
+): Promise<{ raw: bigint; rate?: string } | undefined> {
+  const amount = BigInt(invoice.amount_raw)
+  if (!payment.late) return { raw: amount }
+  const rate = payment.arrival_rate ?? (await readFreshRate(ctx, invoice.coin))?.usd
+  if (rate === undefined) return undefined
+  const then = priceInCoin(invoice.price_usd_cents, rate, invoice.coin)
+  return { raw: then > amount ? then : amount, rate }
+}
+
+async function receiveForOrder(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<void> {
+  const received = BigInt(invoice.received_raw) + BigInt(payment.amount_raw)
+  if (!(await ctx.invoices.changeMoney(invoice, { received_raw: String(received) }, [], session)))
+    throw new Error(`invoice ${invoice._id} changed inside its own transaction`)
+  await receiveOrderPayment(ctx, { ...invoice, received_raw: String(received) }, payment, session)
+}
+
+/**
+ * An unconfirmed payment that the chain no longer knows, or a settled one that it took back: a settled pass stands, a
+ * market order does not. What the operator recorded by hand was never found on the chain, so its absence says nothing.
+ */
+export async function recordLoss(ctx: Context, payment: PaymentRecord): Promise<void> {
+  if (payment.by === 'operator') return
+  if (payment.state === 'seen' || payment.state === 'locked') {
+    if ((await ctx.invoices.movePayment(payment._id, payment.state, 'gone')) && payment.state === 'seen')
+      await dropOrderPayment(ctx, payment)
+    return
+  }
+  if (payment.state !== 'settled' || payment.reversed_at !== undefined) return
+  const isNews = await ctx.database.transaction(async (session) => {
+    if (!(await ctx.invoices.setReversed(payment._id, unixSeconds(ctx.now()), session))) return false
+    if (payment.order_id !== undefined) await loseOrderPayment(ctx, payment, session)
+    return true
+  })
+  if (isNews) ctx.log.error({ payment_id: payment._id, coin: payment.coin }, 'the chain took back a settled payment')
+}
+
+/** It is back. What the loss froze stays so until the operator decides. */
+async function restorePayment(ctx: Context, payment: PaymentRecord): Promise<void> {
+  const isBack = await ctx.database.transaction(async (session) => {
+    if (!(await ctx.invoices.setReversed(payment._id, undefined, session))) return false
+    if (payment.order_id !== undefined) await restoreOrderPayment(ctx, payment, session)
+    return true
+  })
+  if (isBack)
+    ctx.log.warn({ payment_id: payment._id, coin: payment.coin }, 'a settled payment that the chain had taken back is there again')
+}
+
+/** Invoices lapsed at once, and at most in one round: what is left over lapses after the next. */
+const LAPSE_BATCH = 500
+const LAPSE_BATCHES = 100
+
+/**
+ * After a round that began at `roundAt` (Unix seconds) and looked at every open address: invoices whose time was over
+ * before it lapse, unless a payment is under way. What was paid in part buys whole days now.
+ *
+ * @throws AggregateError at its end, where some could not be lapsed; the others are
+ */
+export async function lapseInvoices(
+  ctx: Context,
+  coin: Coin,
+  roundAt: number,
+  watchLater: (invoice: InvoiceRecord) => LapsedWatch,
+): Promise<void> {
+  const passedOver = new Set((await ctx.invoices.listUnderWay(coin)).map(({ invoice_id }) => invoice_id))
+  const errors: unknown[] = []
+  for (let batch = 0; batch < LAPSE_BATCHES; batch++) {
+    const listed = await ctx.invoices.listOverdue(coin, roundAt, LAPSE_BATCH + passedOver.size)
+    const overdue = listed.filter(({ _id }) => !passedOver.has(_id))
+    const untouched = overdue.filter((invoice) => !hasMoney(invoice))
+    await ctx.invoices.lapseUntouched(
+      untouched.map((invoice) => {
+        const { watch, look_after } = watchLater(invoice)
+        return { invoiceId: invoice._id, watch, lookAfter: look_after }
+      }),
+    )
+    for (const invoice of overdue.filter(hasMoney)) {
+      // Whatever comes of it, this call doesn't look at it again.
+      passedOver.add(invoice._id)
+      try {
+        await takeTurns(invoice.agent_id, () => inReferrersTurn(ctx, invoice.agent_id, () => lapse(ctx, invoice, watchLater(invoice))))
+      } catch (error) {
+        errors.push(error)
+      }
+    }
+    if (overdue.length < LAPSE_BATCH) break
+  }
+  if (errors.length > 0) throw new AggregateError(errors, `${errors.length} invoices in ${coin} could not be lapsed`)
+}
+
+/** Whether lapsing it may take more than a mark on the invoice alone. */
+function hasMoney({ has_payments, order_id, carried_raw }: InvoiceRecord): boolean {
+  return has_payments === true || order_id !== undefined || carried_raw !== '0'
+}
+
+/** How a lapsed invoice is watched on. */
+export type LapsedWatch = Pick<InvoiceRecord, 'watch' | 'look_after'>
+
+async function lapse(ctx: Context, invoice: InvoiceRecord, later: LapsedWatch): Promise<void> {
+  await ctx.database.transaction(async (session) => {
+    const current = await ctx.invoices.find(invoice._id, session)
+    if (current === undefined || current.lapsed) return
+    if ((await ctx.invoices.listPayments(current._id, session)).some(({ state }) => state === 'seen')) return
+    const { fields, entries } = current.days === undefined ? NO_MONEY : await spendOnLapse(ctx, { ...current, days: current.days }, session)
+    const change = { ...fields, ...later, lapsed: true, open: false as const }
+    if (!(await ctx.invoices.changeMoney(current, change, entries, session)))
+      throw new Error(`invoice ${current._id} changed inside its own transaction`)
+    if (current.order_id !== undefined) await lapseOrder(ctx, { ...current, lapsed: true }, session)
+  })
+}
+
+const NO_MONEY: { fields: MoneyFields; entries: PendingEntry[] } = { fields: {}, entries: [] }
+
+async function spendOnLapse(ctx: Context, invoice: PassInvoice, session: Session): Promise<typeof NO_MONEY> {
+  const { addedDays, isSettled: _isSettled, ...money } = applyMoney({ ...invoice, lapsed: true }, 0n)
+  const fields = { ...money, has_remainder: remainderRaw({ ...money, days: invoice.days }) > 0n }
+  if (addedDays === 0) return { fields, entries: [] }
+  const credit = { source: `${invoice._id}/lapse`, means: 'coin' as const, record: { invoice_id: invoice._id } }
+  return { fields, entries: [await creditPaidDays(ctx, invoice.agent_id, addedDays, credit, session)] }
+}

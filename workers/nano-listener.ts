@@ -1,0 +1,25 @@
+import type { QueueName } from '../shared/queues.ts'
+import { requireNano } from '../shared/payments/nano/nano-gateway.ts'
+import { createNanoHints } from '../shared/payments/nano/nano-watch.ts'
+import { watchNanoConfirmations, type NanoWatch } from '../shared/payments/nano/nano-websocket.ts'
+import type { WorkerContext } from './worker-context.ts'
+
+/**
+ * Listens to the node's confirmations where this process serves `watch-nano` and NANO_WS_URL is set. What is heard is a
+ * hint: the rounds find every payment without it, later.
+ */
+export function startNanoListener(ctx: WorkerContext, served: readonly QueueName[]): NanoWatch | undefined {
+  const { wsUrl: url } = ctx.config.nano
+  if (url === undefined || ctx.nano === undefined || !served.includes('watch-nano')) return undefined
+  const follow = createNanoHints(requireNano(ctx))
+  return watchNanoConfirmations({
+    url,
+    log: ctx.log,
+    onConfirmation: ({ destination }) => void follow(destination),
+    // What was confirmed while nobody listened is looked for at once.
+    onState: (state) => {
+      ctx.log.info({ state }, "the Nano node's websocket")
+      if (state === 'listening') void ctx.queues.enqueue('watch-nano', {}, { debounceId: 'listening' })
+    },
+  })
+}
