@@ -63,7 +63,14 @@ export interface NanoNode {
   dropNextWebsocketMessages(count: number): void
   duplicateWebsocketMessages(isDuplicating: boolean): void
   disconnectWebsockets(): void
-  readonly websocket: { readonly connections: number; readonly sent: number; readonly dropped: number; subscribers(topic: string): number }
+  readonly websocket: {
+    readonly connections: number
+    readonly sent: number
+    readonly dropped: number
+    /** Answered, since the start. */
+    readonly pings: number
+    subscribers(topic: string): number
+  }
   /** Requests answered, of one action or of all. */
   calls(action?: string): number
   resetCalls(): void
@@ -233,6 +240,9 @@ export async function startNanoNode(options: NanoNodeOptions = {}): Promise<Nano
       },
       get dropped() {
         return hub.dropped
+      },
+      get pings() {
+        return hub.pings
       },
       subscribers: (topic) => hub.subscriberCount(topic),
     },

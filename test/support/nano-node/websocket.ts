@@ -112,6 +112,7 @@ export class WebsocketHub {
   duplicate = false
   sent = 0
   dropped = 0
+  pings = 0
   private readonly sessions = new Set<Session>()
 
   attach(httpServer: Server): void {
@@ -164,6 +165,7 @@ export class WebsocketHub {
       done = true
     }
     const isPing = action === 'ping'
+    if (isPing) this.pings += 1
     if (!isPing && !(done && request.flag('ack', false))) return
     const id = request.optionalText('id') ?? ''
     session.socket.send(formatTree({ ack: isPing ? 'pong' : action, time: String(Date.now()), ...(id === '' ? {} : { id }) }))

@@ -1,0 +1,18 @@
+import { afterAll, beforeAll, describe, it, vi } from 'vitest'
+import { crashAt, CRASH_POINTS } from '../support/monero-crashes.ts'
+import { openMoneroVenue, XMR, type MoneroPayee, type MoneroVenue } from '../support/monero-venue.ts'
+
+vi.setConfig({ testTimeout: 120_000 })
+
+let venue: MoneroVenue
+let payee: MoneroPayee
+beforeAll(async () => {
+  venue = await openMoneroVenue({ queues: [] })
+  payee = await venue.openPayee()
+  await venue.fund(Array.from({ length: 10 }, () => XMR))
+}, 120_000)
+afterAll(() => venue?.stop())
+
+describe('a worker of the Monero wallet that is killed', () => {
+  it.each(CRASH_POINTS)('$phase call $count of $call leaves one credit, one transfer, and nothing forgotten', (point) => crashAt(venue, payee, point))
+})

@@ -1,0 +1,88 @@
+import { createHash, randomBytes } from 'node:crypto'
+import type { Context } from '../../shared/context.ts'
+import { parseAmount, type Coin } from '../../shared/payments/coin.ts'
+import type { InvoiceRecord, SeenPayment } from '../../shared/payments/invoice.ts'
+import { recordPayment } from '../../shared/payments/settlement.ts'
+import { unixSeconds } from '../../shared/time.ts'
+
+export interface ReadyCoin {
+  /** USD per coin; 1 where absent. */
+  rate?: string
+  /** Free addresses that are added; 100 where absent. */
+  addresses?: number
+}
+
+/** Tells the API what the coin's worker would: the chain in reach, a pool of addresses, a rate. May be told again, as a living worker does. */
+export async function makeCoinReady(ctx: Context, coin: Coin, { rate = '1', addresses = 100 }: ReadyCoin = {}): Promise<void> {
+  const now = unixSeconds(ctx.now())
+  await ctx.coins.report(
+    coin,
+    { configured: true, reachable: true, checked_at: now, round_at: now, required_confirmations: coin === 'xno' ? 1 : 10 },
+    now,
+  )
+  await ctx.coins.notePool(coin, 1, now)
+  await setRate(ctx, coin, rate)
+  await addAddresses(ctx, coin, addresses)
+}
+
+export async function setRate(ctx: Context, coin: Coin, usd: string): Promise<void> {
+  await ctx.coins.saveRate({ _id: coin, usd, source: 'two exchanges of this test', at: unixSeconds(ctx.now()) })
+}
+
+/** Makes the coin's rate as old as that. */
+export async function ageRate(ctx: Context, coin: Coin, ms: number): Promise<void> {
+  await ctx.coins.models.rates.updateOne({ _id: coin }, { $inc: { at: -Math.floor(ms / 1_000) } })
+}
+
+export async function addAddresses(ctx: Context, coin: Coin, count: number): Promise<void> {
+  const from = (await ctx.coins.highestIndex(coin)) + 1
+  const records = Array.from({ length: count }, (_, place) => {
+    const index = from + place
+    return { _id: `${coin}:${index}`, coin, index, address: addressOf(coin, index), state: 'free' as const }
+  })
+  if (count > 0) await ctx.coins.addAddresses(records)
+}
+
+/** Text of an address's length, different for each index; nobody has its key. */
+function addressOf(coin: Coin, index: number): string {
+  const digest = createHash('sha512').update(`${coin} ${index}`).digest('hex')
+  return coin === 'xno' ? `nano_1${digest.replace(/[02l]/g, '3').slice(0, 59)}` : `8${digest.slice(0, 94)}`
+}
+
+export interface Pay {
+  /** Decimal text of coins. */
+  amount: string
+  tx?: string
+  /** True where absent. */
+  confirmed?: boolean
+  confirmations?: number
+}
+
+/** What a worker found at the invoice's address. */
+export function foundAt(
+  invoice: Pick<InvoiceRecord, 'coin' | 'address_index'>,
+  { amount, tx = newTx(), confirmed = true, confirmations }: Pay,
+): SeenPayment {
+  const { coin, address_index: addressIndex } = invoice
+  return {
+    coin,
+    tx,
+    addressIndex,
+    amountRaw: parseAmount(amount, coin),
+    confirmations: confirmations ?? (confirmed ? 10 : 0),
+    isConfirmed: confirmed,
+  }
+}
+
+/** A payment arrives at the invoice's address and a worker finds it. @returns its transaction */
+export async function pay(ctx: Context, invoiceId: string, payment: Pay): Promise<string> {
+  const invoice = await ctx.invoices.find(invoiceId)
+  if (invoice === undefined) throw new Error(`there is no invoice ${invoiceId}`)
+  const found = foundAt(invoice, payment)
+  if ((await recordPayment(ctx, found)) !== invoiceId) throw new Error('the payment was not taken to its invoice')
+  return found.tx
+}
+
+export function newTx(): string {
+  return randomBytes(32).toString('hex')
+}

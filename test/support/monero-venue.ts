@@ -1,0 +1,258 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { readConfig } from '../../shared/config.ts'
+import { newId } from '../../shared/ids.ts'
+import { createLog } from '../../shared/log.ts'
+import { isCoinReady } from '../../shared/payments/invoice-service.ts'
+import { requireMonero, type MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
+import { createMoneroWallet, type MoneroWallet } from '../../shared/payments/monero/monero-wallet.ts'
+import { fillMoneroPool } from '../../shared/payments/monero/monero-pool.ts'
+import { watchMonero } from '../../shared/payments/monero/monero-watch.ts'
+import { newPayout } from '../../shared/payments/payout-service.ts'
+import type { PayoutRecord } from '../../shared/payments/payout.ts'
+import type { QueueName } from '../../shared/queues.ts'
+import { unixSeconds } from '../../shared/time.ts'
+import { openWorkerContext } from '../../workers/worker-context.ts'
+import { setRate } from './coins.ts'
+import { startMoneroRegtest, type MoneroRegtest, type RegtestWallet } from './monero-regtest.ts'
+import { startService, type Answer, type TestAgent, type TestService } from './service.ts'
+
+export const XMR = 10n ** 12n
+/** A day costs 1 USD, and a coin is worth 2 USD here. */
+export const DAY_PICO = XMR / 2n
+/** A payment to a pass is settled with so many. */
+export const CONFIRMATIONS = 2
+/** Money can be spent so many blocks after its own. */
+export const UNLOCK_BLOCKS = 10
+
+/** What a venue in Monero needs; the ledger's queues are beside the point. */
+export const MONERO_QUEUES: readonly QueueName[] = [
+  'sweep',
+  'refresh-rates',
+  'watch-monero',
+  'check-monero',
+  'fill-monero',
+  'send-monero',
+  'reconcile-monero',
+  'order-deadlines',
+]
+
+export interface InvoiceJson {
+  invoice_id: string
+  address: string
+  amount_raw: string
+  status: string
+  chain: string
+  checked_at: number | null
+  confirmations: number
+  required_confirmations: number
+  credited_days: number
+  paid_raw: string
+  remainder_raw: string
+  payments: { tx_hash: string; state: string; amount_raw: string; late: boolean; confirmations: number; unlock_time?: number }[]
+  pass_until?: string
+}
+
+export interface Invoiced {
+  agent: TestAgent
+  id: string
+  address: string
+  amountPico: bigint
+}
+
+/** The service on a real chain of its own, with the venue's wallet. */
+export interface MoneroVenue {
+  service: TestService
+  /** A worker's, beside those that the service serves. */
+  ctx: MoneroContext
+  regtest: MoneroRegtest
+  wallet: RegtestWallet
+  /** What another process needs to work on the same venue. */
+  env: Record<string, string>
+  /** An invoice of a new agent, or of this one. */
+  invoice(days?: number, agent?: TestAgent): Promise<Invoiced>
+  pay(of: Pick<Invoiced, 'address'>, amountPico: bigint, options?: { unlockTime?: number }): Promise<string>
+  check(of: Pick<Invoiced, 'agent' | 'id'>): Promise<InvoiceJson>
+  /** Waits until the invoice stands so, asking as its owner does. */
+  until(of: Pick<Invoiced, 'agent' | 'id'>, what: string, holds: (invoice: InvoiceJson) => boolean): Promise<InvoiceJson>
+  /** A round of a watcher beside those that are served. */
+  nextRound(): Promise<void>
+  /** Mines blocks one by one, with a round after each. */
+  mine(blocks: number): Promise<void>
+  /** Mines until it stands so: a block that is made at once may come without what was just sent. */
+  mineUntil(of: Pick<Invoiced, 'agent' | 'id'>, what: string, holds: (invoice: InvoiceJson) => boolean): Promise<InvoiceJson>
+  /** Puts the clock forward, with the rate as fresh as before. */
+  advance(ms: number): Promise<void>
+  /** Gives the wallet's primary address this much in so many parts, which can be spent at once. */
+  fund(parts: readonly bigint[]): Promise<void>
+  /** A sum owed to nobody in particular at an address. */
+  owe(amountPico: bigint, address: string): Promise<PayoutRecord>
+  payout(payoutId: string): Promise<PayoutRecord>
+  /** Another wallet-rpc with a wallet of its own: somebody to be paid. */
+  openPayee(): Promise<MoneroPayee>
+  stop(): Promise<void>
+}
+
+export interface MoneroPayee {
+  program: RegtestWallet
+  wallet: MoneroWallet
+  /** An address that nobody was given before. */
+  address(): Promise<string>
+  /** The amounts that have come to an address, each transaction's own. */
+  arrived(address: string): Promise<bigint[]>
+}
+
+/** Enough for the confirmations of any payment here. */
+const MOST_BLOCKS = 3 * CONFIRMATIONS
+const WAIT = { limitMs: 20_000, everyMs: 100 }
+
+/** @param options.queues what is served in this process; without any, a test calls what a job would */
+export async function openMoneroVenue(options: { env?: Record<string, string>; queues?: readonly QueueName[] } = {}): Promise<MoneroVenue> {
+  const { queues = MONERO_QUEUES } = options
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-monero-'))
+  const regtest = await startMoneroRegtest()
+  const wallet = await regtest.openWallet('venue')
+  const settings = {
+    DATA_DIR: path.join(folder, 'data'),
+    MONERO_WALLET_RPC_URL: wallet.url,
+    MONERO_CONFIRMATIONS: String(CONFIRMATIONS),
+    XMR_USD: '2',
+    PAYMENT_POLL_SECONDS: '1',
+    PAYOUTS: 'automatic',
+    FREE_UNTIL: 'none',
+    ...options.env,
+  }
+  const service = await startService({ env: settings, queues })
+  const { config } = service.ctx
+  const env = { MONGODB_URL: config.mongodbUrl as string, REDIS_URL: config.redisUrl as string, QUEUE_PREFIX: config.queuePrefix, ...settings }
+  const log = createLog('test', 'silent')
+  const ctx = requireMonero(openWorkerContext(readConfig(env, 'workers'), log, { now: () => service.ctx.now(), databaseTimeoutMs: 30_000 }))
+  await ctx.database.whenReady()
+  const { call } = service
+  const isServed = queues.includes('watch-monero')
+  const venue: MoneroVenue = {
+    service,
+    ctx,
+    regtest,
+    wallet,
+    env,
+    async invoice(days = 1, agent) {
+      if (isServed) await untilReady(venue)
+      else await beReady(ctx)
+      const owner = agent ?? (await service.register())
+      const { status, json } = await call('POST', '/invoice', { token: owner.token, body: { currency: 'xmr', days } })
+      if (status !== 201) throw new Error(`an invoice was answered with ${status}: ${JSON.stringify(json)}`)
+      return { agent: owner, id: String(json['invoice_id']), address: String(json['address']), amountPico: BigInt(String(json['amount_raw'])) }
+    },
+    pay: ({ address }, amountPico, payOptions) => regtest.payer.pay([{ address, amountPico }], payOptions),
+    async check({ agent, id }) {
+      return ok(await call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: id } }))
+    },
+    async until(of, what, holds) {
+      let last: InvoiceJson | undefined
+      try {
+        return await waitFor(
+          what,
+          async () => {
+            last = await venue.check(of)
+            return holds(last) ? last : undefined
+          },
+          WAIT,
+        )
+      } catch (error) {
+        throw new Error(`${(error as Error).message}; it stands at ${JSON.stringify(last)}`, { cause: error })
+      }
+    },
+    nextRound: () => watchMonero(ctx),
+    async mine(blocks) {
+      for (let count = 0; count < blocks; count++) {
+        await regtest.generate(1)
+        await venue.nextRound()
+      }
+    },
+    async mineUntil(of, what, holds) {
+      for (let blocks = 0; blocks < MOST_BLOCKS; blocks++) {
+        const now = await venue.check(of)
+        if (holds(now)) return now
+        await regtest.generate(1)
+        await venue.nextRound()
+      }
+      return venue.until(of, what, holds)
+    },
+    async advance(ms) {
+      service.advance(ms)
+      await setRate(ctx, 'xmr', '2')
+    },
+    async fund(parts) {
+      for (const amountPico of parts) await regtest.payer.pay([{ address: wallet.address, amountPico }])
+      await regtest.generate(UNLOCK_BLOCKS)
+    },
+    async owe(amountPico, address) {
+      const payout = newPayout({
+        source: `${newId('order')}/release`,
+        coin: 'xmr',
+        agentId: newId('agent'),
+        orderId: newId('order'),
+        amountRaw: amountPico,
+        address,
+        at: unixSeconds(ctx.now()),
+      })
+      // Of no order: the market has tests of its own.
+      delete payout.order_id
+      await ctx.database.transaction((session) => ctx.payouts.insert([payout], session))
+      return payout
+    },
+    async payout(payoutId) {
+      const found = await ctx.payouts.find(payoutId)
+      if (found === undefined) throw new Error(`there is no payout ${payoutId}`)
+      return found
+    },
+    async openPayee() {
+      const program = await regtest.openWallet('payee')
+      const payee = createMoneroWallet({ url: program.url, log, timeoutMs: 30_000 })
+      const minors = new Map<string, number>()
+      return {
+        program,
+        wallet: payee,
+        async address() {
+          const [made] = await payee.createSubaddresses(1)
+          if (made === undefined) throw new Error('the payee has no address')
+          minors.set(made.address, made.minor)
+          return made.address
+        },
+        async arrived(address) {
+          const minor = minors.get(address)
+          return (await payee.listIncoming({ sinceHeight: 0 })).filter((payment) => payment.minor === minor).map(({ amountPico }) => amountPico)
+        },
+      }
+    },
+    async stop() {
+      await ctx.close()
+      await service.stop()
+      await regtest.close()
+      fs.rmSync(folder, { recursive: true, force: true })
+    },
+  }
+  if (isServed) await untilReady(venue)
+  else await beReady(ctx)
+  return venue
+}
+
+async function beReady(ctx: MoneroContext): Promise<void> {
+  await setRate(ctx, 'xmr', '2')
+  await watchMonero(ctx)
+  await fillMoneroPool(ctx)
+}
+
+/** As after a start, or after the clock was put forward. */
+async function untilReady({ ctx }: MoneroVenue): Promise<void> {
+  await waitFor('Monero to be ready', async () => (isCoinReady(ctx, await ctx.coins.findCoin('xmr')) ? true : undefined), WAIT)
+}
+
+/** 202 says that the fresh look could not be asked for, as where no queue is served. */
+function ok({ status, json }: Answer): InvoiceJson {
+  if (status !== 200 && status !== 202) throw new Error(`a check was answered with ${status}: ${JSON.stringify(json)}`)
+  return json as unknown as InvoiceJson
+}

@@ -1,0 +1,128 @@
+import type { Context } from '../../shared/context.ts'
+import type { PendingEntry } from '../../shared/ledger/pending.ts'
+import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
+import { listAllPending } from './stored.ts'
+
+/**
+ * Checks, past the code under test, that every raw and piconero that arrived is accounted for, and once:
+ *
+ * 1. An invoice's `received_raw` is the sum of its settled payments.
+ * 2. received + carried = what its days were bought at + what is left + what moved on, to the last raw. Days bought by a
+ *    payment cost that payment's `price_raw`, the others the invoice's amount.
+ * 3. Of an agent's invoices in a coin, what moved out is what was carried in.
+ * 4. No two payments have one transaction at one address; no two invoices have one address.
+ * 5. Each settled payment has one `payment` entry of its amount, others none; the `pass_credit` entries of an invoice add
+ *    up to its `credited_days`.
+ *
+ * @returns how much there was to check
+ * @throws Error listing all that does not hold
+ */
+export async function checkMoney(ctx: Context): Promise<{ invoices: number; payments: number; settled: number }> {
+  const { connection } = ctx.database
+  const invoices = await connection.collection<InvoiceRecord>('invoices').find().toArray()
+  const payments = await connection.collection<PaymentRecord>('payments').find().toArray()
+  const entries = [
+    ...((await connection.collection('entries').find().toArray()) as unknown as PendingEntry[]),
+    ...(await listAllPending(connection)),
+  ]
+  const faults = [
+    ...invoices.flatMap((invoice) =>
+      checkInvoice(
+        invoice,
+        payments.filter(({ invoice_id }) => invoice_id === invoice._id),
+      ),
+    ),
+    ...checkMoves(invoices),
+    ...checkUnique(
+      'payment',
+      payments.map(({ coin, tx, address_index }) => `${coin} ${tx} ${address_index}`),
+    ),
+    ...checkUnique(
+      'address',
+      invoices.map(({ coin, address_index }) => `${coin} ${address_index}`),
+    ),
+    ...checkUnique(
+      'address',
+      invoices.map(({ address }) => address),
+    ),
+    ...checkEntries(invoices, payments, bySource(entries)),
+  ]
+  if (faults.length > 0) throw new Error(`the money does not add up:\n${faults.join('\n')}`)
+  return { invoices: invoices.length, payments: payments.length, settled: payments.filter(({ state }) => state === 'settled').length }
+}
+
+const sum = (values: readonly bigint[]): bigint => values.reduce((total, value) => total + value, 0n)
+
+function checkInvoice(invoice: InvoiceRecord, payments: readonly PaymentRecord[]): string[] {
+  const settled = payments.filter(({ state }) => state === 'settled')
+  const received = BigInt(invoice.received_raw)
+  const faults: string[] = []
+  const arrived = sum(settled.map(({ amount_raw }) => BigInt(amount_raw)))
+  if (arrived !== received) faults.push(`${invoice._id} has received ${received}, and its settled payments are ${arrived}`)
+  if (
+    payments.some(
+      ({ agent_id, coin, address_index }) =>
+        agent_id !== invoice.agent_id || coin !== invoice.coin || address_index !== invoice.address_index,
+    )
+  )
+    faults.push(`${invoice._id} has a payment that is not its own`)
+  if (invoice.days === undefined) return faults
+  const days = BigInt(invoice.days)
+  const boughtByPayments = sum(settled.map(({ credited_days = 0 }) => BigInt(credited_days)))
+  const spent =
+    sum(settled.map(({ credited_days = 0, price_raw = '0' }) => BigInt(credited_days) * BigInt(price_raw))) +
+    (BigInt(invoice.credited_days) - boughtByPayments) * BigInt(invoice.amount_raw)
+  const inflow = (received + BigInt(invoice.carried_raw)) * days
+  const accounted = spent + BigInt(invoice.unspent) + BigInt(invoice.moved_raw) * days
+  if (inflow !== accounted)
+    faults.push(`${invoice._id} took in ${inflow} and accounts for ${accounted}, in ${days}ths of the smallest unit`)
+  if (BigInt(invoice.unspent) < 0n || BigInt(invoice.moved_raw) < 0n) faults.push(`${invoice._id} has less than nothing left`)
+  if (boughtByPayments > BigInt(invoice.credited_days)) faults.push(`${invoice._id} credited fewer days than its payments bought`)
+  return faults
+}
+
+function checkMoves(invoices: readonly InvoiceRecord[]): string[] {
+  const totals = new Map<string, { moved: bigint; carried: bigint }>()
+  for (const { agent_id, coin, moved_raw, carried_raw } of invoices) {
+    const key = `${agent_id} ${coin}`
+    const { moved, carried } = totals.get(key) ?? { moved: 0n, carried: 0n }
+    totals.set(key, { moved: moved + BigInt(moved_raw), carried: carried + BigInt(carried_raw) })
+  }
+  return [...totals].flatMap(([key, { moved, carried }]) =>
+    moved === carried ? [] : [`${key}: ${moved} moved out and ${carried} was carried in`],
+  )
+}
+
+function checkUnique(what: string, keys: readonly string[]): string[] {
+  return new Set(keys).size === keys.length ? [] : [`one ${what} stands there twice`]
+}
+
+/** Entries by what they are of, and no step numbered or written twice; an entry that just got its number may still wait too. */
+function bySource(entries: readonly PendingEntry[]): Map<string, PendingEntry> {
+  return new Map(entries.map((entry) => [entry.source, entry]))
+}
+
+function checkEntries(
+  invoices: readonly InvoiceRecord[],
+  payments: readonly PaymentRecord[],
+  entries: ReadonlyMap<string, PendingEntry>,
+): string[] {
+  const faults: string[] = []
+  for (const { _id, state, amount_raw, invoice_id } of payments) {
+    const entry = entries.get(`${_id}/payment`)
+    if ((entry !== undefined) !== (state === 'settled'))
+      faults.push(`${_id} is ${state} and ${entry === undefined ? 'has no entry' : 'has an entry'}`)
+    if (entry !== undefined && (entry.data['amount_raw'] !== amount_raw || entry.data['invoice_id'] !== invoice_id))
+      faults.push(`the entry of ${_id} says something else`)
+  }
+  const credited = new Map<string, number>()
+  for (const { kind, data } of entries.values()) {
+    if (kind !== 'pass_credit' || data['means'] !== 'coin') continue
+    const invoiceId = String(data['invoice_id'])
+    credited.set(invoiceId, (credited.get(invoiceId) ?? 0) + Number(data['days']))
+  }
+  for (const { _id, credited_days } of invoices)
+    if ((credited.get(_id) ?? 0) !== credited_days)
+      faults.push(`${_id} credited ${credited_days} days, and the ledger has ${credited.get(_id) ?? 0}`)
+  return faults
+}

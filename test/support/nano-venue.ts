@@ -1,0 +1,239 @@
+import { randomBytes } from 'node:crypto'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { readConfig } from '../../shared/config.ts'
+import { noResolutions } from '../../shared/agents/agent.ts'
+import { newId } from '../../shared/ids.ts'
+import { newSalt } from '../../shared/ledger/pending.ts'
+import { createLog } from '../../shared/log.ts'
+import type { InvoiceRecord } from '../../shared/payments/invoice.ts'
+import { requestPassInvoice } from '../../shared/payments/invoice-service.ts'
+import { parseNanoAddress } from '../../shared/payments/nano/nano-address.ts'
+import { buildReceive, buildSend, workRootOf } from '../../shared/payments/nano/nano-blocks.ts'
+import { openNanoGateway, type NanoContext, type NanoWallet } from '../../shared/payments/nano/nano-gateway.ts'
+import { createNanoKeys } from '../../shared/payments/nano/nano-keys.ts'
+import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
+import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
+import { newPayout } from '../../shared/payments/payout-service.ts'
+import type { PayoutRecord } from '../../shared/payments/payout.ts'
+import { unixSeconds } from '../../shared/time.ts'
+import { openWorkerContext } from '../../workers/worker-context.ts'
+import { setRate } from './coins.ts'
+import { hashStateBlock, signHash, workRoot } from './nano-node/block.ts'
+import { epochLinks } from './nano-node/ledger.ts'
+import { devThresholds, findWork } from './nano-node/work.ts'
+import { startNanoNode, type NanoNode, type NanoNodeOptions } from './nano-node/nano-node.ts'
+import { isolate } from './servers.ts'
+
+export const XNO = 10n ** 30n
+/** A day costs 1 USD, and a coin is worth 1 USD here. */
+export const DAY_RAW = XNO
+
+const AUTO_CONFIRM_MS = 5
+
+/** A worker's context on a stand-in node and a seed of its own, with nothing served: a test calls what a job would. */
+export interface NanoVenue {
+  ctx: NanoContext
+  node: NanoNode
+  wallet: NanoWallet
+  /** What another process needs to work on the same venue. */
+  env: Record<string, string>
+  logged(): string
+  advance(ms: number): void
+  addAgent(): Promise<string>
+  /** An agent's invoice for so many days; a new agent's where none is named. */
+  invoice(days?: number, agentId?: string): Promise<InvoiceRecord>
+  /** A confirmed payment. @returns the block's hash, in lower case */
+  pay(invoice: Pick<InvoiceRecord, 'address'>, amountRaw: bigint): string
+  read(invoice: InvoiceRecord): Promise<InvoiceRecord>
+  /** What one of the addresses here holds, and what waits to be received there. */
+  holds(address: string): { balanceRaw: bigint; receivableRaw: bigint }
+  /** A sum owed to nobody in particular at an address. */
+  owe(amountRaw: bigint, address: string): Promise<PayoutRecord>
+  payout(payoutId: string): Promise<PayoutRecord>
+  /** As new: nothing on record, another seed, the present time, a node that is well. */
+  reset(): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface VenueOptions {
+  node?: NanoNodeOptions
+  env?: Record<string, string>
+  /** For each request to the node. */
+  timeoutMs?: number
+}
+
+/** Starts a venue that is ready to make invoices. Our own blocks are confirmed a few milliseconds after they were published. */
+export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVenue> {
+  const { mongodbUrl, redisUrl, queuePrefix } = isolate()
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-nano-'))
+  const seedFile = path.join(folder, 'seed')
+  const writeSeed = (): void => fs.writeFileSync(seedFile, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600 })
+  writeSeed()
+  const node = await startNanoNode({ autoConfirmMs: AUTO_CONFIRM_MS, ...options.node })
+  const env = {
+    MONGODB_URL: mongodbUrl,
+    REDIS_URL: redisUrl,
+    QUEUE_PREFIX: queuePrefix,
+    NANO_RPC_URL: node.rpcUrl,
+    NANO_WS_URL: node.wsUrl,
+    NANO_SEED_FILE: seedFile,
+    PAYOUTS: 'automatic',
+    FREE_UNTIL: 'none',
+    ...options.env,
+  }
+  let lines: string[] = []
+  const log = createLog('test', 'debug', { write: (line: string) => void lines.push(line) })
+  const config = readConfig(env, 'workers')
+  let shiftMs = 0
+  const base = openWorkerContext(config, log, { now: () => Date.now() + shiftMs, databaseTimeoutMs: 30_000 })
+  await base.database.whenReady()
+  const openContext = (): NanoContext => {
+    const nano = openNanoGateway(config.nano, log, options.timeoutMs ?? 5_000)
+    if (nano === undefined) throw new Error('the settings of this venue name no node')
+    return { ...base, nano }
+  }
+  let ctx = openContext()
+  const ready = async (): Promise<void> => {
+    await setRate(ctx, 'xno', '1')
+    await watchNano(ctx)
+    await fillNanoPool(ctx)
+  }
+  const venue: NanoVenue = {
+    get ctx() {
+      return ctx
+    },
+    node,
+    get wallet() {
+      return ctx.nano.wallet()
+    },
+    env,
+    logged: () => lines.join(''),
+    advance(ms) {
+      shiftMs += ms
+    },
+    async addAgent() {
+      const id = newId('agent')
+      await ctx.agents.insert({
+        _id: id,
+        at: unixSeconds(ctx.now()),
+        salt: newSalt(),
+        challenge: id,
+        token_key: id,
+        token_salt: newSalt(),
+        token_hash: newSalt(),
+        referrals: { paying: 0 },
+        record: noResolutions(),
+      })
+      return id
+    },
+    async invoice(days = 1, agentId) {
+      return (await requestPassInvoice(ctx, agentId ?? (await venue.addAgent()), 'xno', days)).invoice
+    },
+    pay: ({ address }, amountRaw) => node.fund(address, amountRaw, { confirmed: true }).toLowerCase(),
+    async read({ _id }) {
+      const found = await ctx.invoices.find(_id)
+      if (found === undefined) throw new Error(`there is no invoice ${_id}`)
+      return found
+    },
+    holds: (address) => holdings(node, address),
+    async owe(amountRaw, address) {
+      const payout = newPayout({
+        source: `${newId('order')}/release`,
+        coin: 'xno',
+        agentId: newId('agent'),
+        orderId: newId('order'),
+        amountRaw,
+        address,
+        at: unixSeconds(ctx.now()),
+      })
+      // Of no order: the market has tests of its own.
+      delete payout.order_id
+      await ctx.database.transaction((session) => ctx.payouts.insert([payout], session))
+      return payout
+    },
+    async payout(payoutId) {
+      const found = await ctx.payouts.find(payoutId)
+      if (found === undefined) throw new Error(`there is no payout ${payoutId}`)
+      return found
+    },
+    async reset() {
+      await Promise.all(Object.values(ctx.database.connection.models).map((model) => model.deleteMany({})))
+      for (const name of fs.readdirSync(folder)) fs.rmSync(path.join(folder, name))
+      writeSeed()
+      shiftMs = 0
+      lines = []
+      node.lie(null)
+      node.setHanging(false)
+      node.setAutoConfirm(options.node?.autoConfirmMs ?? AUTO_CONFIRM_MS)
+      node.duplicateWebsocketMessages(false)
+      node.resetCalls()
+      ctx = openContext()
+      await ready()
+    },
+    async stop() {
+      await ctx.database.connection.dropDatabase()
+      await ctx.close()
+      await node.close()
+      fs.rmSync(folder, { recursive: true, force: true })
+    },
+  }
+  await ready()
+  return venue
+}
+
+/** From the stand-in's own ledger, past everything under test. */
+export function holdings(node: NanoNode, address: string): { balanceRaw: bigint; receivableRaw: bigint } {
+  const { ledger } = node.state
+  const publicKey = parseNanoAddress(address)?.publicKey ?? ''
+  return { balanceRaw: ledger.balance(publicKey), receivableRaw: ledger.receivableSum(publicKey, false) }
+}
+
+const strangers = createNanoKeys(randomBytes(32).toString('hex'))
+let nextStranger = 0
+
+/** The address of somebody else. */
+export function strangerAddress(): string {
+  return strangers.deriveAccount(nextStranger++).address
+}
+
+/** What somebody else with the seed would do: a block that no record knows of, confirmed. @returns its hash, in lower case */
+export async function signAndPublish(
+  { ctx, node, wallet }: NanoVenue,
+  index: number,
+  does: { receive: string; amountRaw: bigint } | { sendTo: string; amountRaw: bigint },
+): Promise<string> {
+  const { rpc } = ctx.nano
+  const { address } = wallet.keys.deriveAccount(index)
+  const info = await rpc.accountInfo(address)
+  const state = { account: address, frontier: info?.frontier, balanceRaw: info?.balanceRaw ?? 0n, representative: wallet.treasury.address }
+  const block =
+    'receive' in does
+      ? buildReceive(state, { hash: does.receive.toUpperCase(), amountRaw: does.amountRaw })
+      : buildSend(state, { destination: does.sendTo, amountRaw: does.amountRaw })
+  const kind = 'receive' in does ? 'receive' : 'send'
+  const work = await rpc.generateWork(workRootOf(block), (await rpc.workThresholds())[kind])
+  const hash = await rpc.process({ ...block, signature: wallet.keys.signBlock(index, block).signature, work }, kind === 'receive' && info === undefined ? 'open' : kind)
+  node.confirm(hash)
+  return hash.toLowerCase()
+}
+
+/** What the network does to an account when it raises its version: a block that is signed by the genesis key. */
+export function raiseVersion(node: NanoNode, address: string): void {
+  const { ledger } = node.state
+  const account = ledger.accounts.get(parseNanoAddress(address)?.publicKey ?? '')
+  if (account === undefined) throw new Error(`${address} has no block to raise`)
+  const fields = {
+    type: 'state' as const,
+    account: account.publicKey,
+    previous: ledger.frontier(account.publicKey),
+    representative: account.representative,
+    balance: account.balance,
+    link: epochLinks[account.epoch] ?? '',
+  }
+  const work = findWork(workRoot(fields), devThresholds.epoch1)
+  const { status, hash } = node.state.submit({ ...fields, signature: signHash(hashStateBlock(fields), node.genesis.secretKey), work })
+  if (status !== 'progress') throw new Error(`the epoch block was refused: ${status}`)
+  node.confirm(hash)
+}

@@ -1,0 +1,400 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { readIndexFile } from '../../shared/payments/address-pool.ts'
+import { fillMoneroPool } from '../../shared/payments/monero/monero-pool.ts'
+import { reconcileMonero } from '../../shared/payments/monero/monero-reconcile.ts'
+import { sendMonero } from '../../shared/payments/monero/monero-send.ts'
+import type { MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
+import { MAX_DESTINATIONS } from '../../shared/payments/monero/monero-wallet.ts'
+import { watchMonero } from '../../shared/payments/monero/monero-watch.ts'
+import { NodeRefused } from '../../shared/payments/node-errors.ts'
+import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
+import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+import { takeBackup } from '../support/ledger.ts'
+import { confirmPayouts, crashAt, expectConfirmed, type CrashPoint } from '../support/monero-crashes.ts'
+import { CONFIRMATIONS, DAY_PICO, openMoneroVenue, UNLOCK_BLOCKS, XMR, type MoneroPayee, type MoneroVenue } from '../support/monero-venue.ts'
+
+// Blocks are mined, and programs ended and started, by the dozen.
+vi.setConfig({ testTimeout: 120_000 })
+
+let venue: MoneroVenue
+let payee: MoneroPayee
+beforeAll(async () => {
+  // Nothing is served: each test calls what a job would, when it would.
+  venue = await openMoneroVenue({ queues: [] })
+  payee = await venue.openPayee()
+  await venue.fund(Array.from({ length: 12 }, () => 2n * XMR))
+}, 120_000)
+// What the test before sent has its change back.
+beforeEach(() => venue.regtest.generate(UNLOCK_BLOCKS))
+afterAll(() => venue?.stop())
+
+const send = () => sendMonero(venue.ctx)
+const coin = () => venue.ctx.coins.findCoin('xmr')
+const stateOf = async ({ _id }: PayoutRecord) => (await venue.payout(_id)).state
+const transferOf = async ({ _id }: PayoutRecord) => venue.ctx.payouts.models.transfers.findOne({ payout_ids: _id }).sort({ _id: -1 }).lean<TransferRecord>()
+const openTransfers = () => venue.ctx.payouts.listTransfers('xmr', ['signed', 'sent', 'held'], 10)
+/** As another process has it. */
+const withWallet = (fields: Partial<MoneroContext['monero']['wallet']>): MoneroContext => ({
+  ...venue.ctx,
+  monero: { ...venue.ctx.monero, wallet: { ...venue.ctx.monero.wallet, ...fields } },
+})
+/** The worker's process ends where it would relay. */
+const withoutRelay = (): MoneroContext => withWallet({ relay: () => Promise.reject(new Error('the process ended here')) })
+
+describe('a payout', () => {
+  it('arrives with the payee to the last piconero, once, and is confirmed with its block; the venue pays the fee', async () => {
+    const address = await payee.address()
+    const amountPico = XMR / 3n
+    const { totalPico: before } = await venue.ctx.monero.wallet.balance()
+    const owed = await venue.owe(amountPico, address)
+    await send()
+    expect(await stateOf(owed)).toBe('sent')
+    expect(await payee.arrived(address)).toEqual([amountPico])
+    await venue.regtest.generate(1)
+    await send()
+    expect(await stateOf(owed)).toBe('sent')
+    await confirmPayouts(venue, [owed])
+    await expectConfirmed(venue, owed)
+    expect(await payee.arrived(address)).toEqual([amountPico])
+    const { fee_raw: fee } = (await transferOf(owed)) as TransferRecord
+    expect((await venue.ctx.monero.wallet.balance()).totalPico).toBe(before - amountPico - BigInt(fee as string))
+  })
+
+  it('waits until the payee is owed MIN_PAYOUT_XMR, and then goes out with the others of the same payee', async () => {
+    const address = await payee.address()
+    const first = await venue.owe(400_000_000n, address)
+    await send()
+    expect(await stateOf(first)).toBe('owed')
+    const second = await venue.owe(600_000_000n, address)
+    await send()
+    expect(await payee.arrived(address)).toEqual([1_000_000_000n])
+    await confirmPayouts(venue, [first, second])
+    await expectConfirmed(venue, first)
+    await expectConfirmed(venue, second)
+  })
+
+  it('shares a transaction with 14 others; the next ones go out when that is confirmed', async () => {
+    const addresses = await Promise.all(Array.from({ length: MAX_DESTINATIONS + 2 }, () => payee.address()))
+    const owed: PayoutRecord[] = []
+    for (const [place, address] of addresses.entries()) owed.push(await venue.owe(XMR / 100n + BigInt(place), address))
+    await send()
+    const [under, ...more] = await openTransfers()
+    expect([under?.payout_ids.length, more.length]).toEqual([MAX_DESTINATIONS, 0])
+    // One at a time: nothing else is signed while it is under way.
+    await send()
+    expect(await openTransfers()).toHaveLength(1)
+    await confirmPayouts(venue, owed)
+    const arrived = await Promise.all(addresses.map((address) => payee.arrived(address)))
+    expect(arrived).toEqual(addresses.map((_, place) => [XMR / 100n + BigInt(place)]))
+    for (const payout of owed) await expectConfirmed(venue, payout)
+  })
+
+  it('is in one transaction although two processes send at once', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 50n, address)
+    await Promise.all([send(), sendMonero(withWallet({})), sendMonero(withWallet({}))])
+    expect(await openTransfers()).toHaveLength(1)
+    await confirmPayouts(venue, [owed])
+    await expectConfirmed(venue, owed)
+    expect(await payee.arrived(address)).toEqual([XMR / 50n])
+  })
+
+  it('waits for the transaction of another process that pays somebody else', async () => {
+    const [one, other] = [await payee.address(), await payee.address()]
+    const { wallet } = venue.ctx.monero
+    const { payouts } = venue.ctx.payouts.models
+    const first = await venue.owe(XMR / 45n, one)
+    const seconds: PayoutRecord[] = []
+    await sendMonero(
+      withWallet({
+        async prepareTransfer(destinations) {
+          const prepared = await wallet.prepareTransfer(destinations)
+          await payouts.updateOne({ _id: first._id }, { $set: { frozen: true } })
+          seconds.push(await venue.owe(XMR / 45n, other))
+          await send()
+          await payouts.updateOne({ _id: first._id }, { $unset: { frozen: 1 } })
+          return prepared
+        },
+      }),
+    )
+    expect([await stateOf(first), ...(await Promise.all(seconds.map(stateOf)))]).toEqual(['owed', 'sent'])
+    expect(await openTransfers()).toHaveLength(1)
+    await confirmPayouts(venue, [first, ...seconds])
+    expect([await payee.arrived(one), await payee.arrived(other)]).toEqual([[XMR / 45n], [XMR / 45n]])
+  })
+
+  it('for which the wallet holds too little, or only what is locked, waits and says so; those that fit go out', async () => {
+    const { totalPico } = await venue.ctx.monero.wallet.balance()
+    const [rich, poor] = [await payee.address(), await payee.address()]
+    const tooMuch = await venue.owe(totalPico + XMR, rich)
+    const small = await venue.owe(XMR / 100n, poor)
+    await send()
+    expect([await stateOf(tooMuch), await stateOf(small)]).toEqual(['owed', 'sent'])
+    expect(BigInt((await coin())?.treasury_short_raw ?? '0')).toBeGreaterThan(XMR)
+    await confirmPayouts(venue, [small])
+    // In the wallet, and not to be spent yet.
+    for (let part = 0; part < 3; part++) await venue.regtest.payer.pay([{ address: venue.wallet.address, amountPico: XMR }])
+    await venue.regtest.generate(1)
+    await send()
+    expect(await stateOf(tooMuch)).toBe('owed')
+    expect(BigInt((await coin())?.treasury_short_raw ?? '0')).toBeGreaterThan(0n)
+    await venue.regtest.generate(UNLOCK_BLOCKS)
+    await confirmPayouts(venue, [tooMuch])
+    await expectConfirmed(venue, tooMuch)
+    expect(await payee.arrived(rich)).toEqual([totalPico + XMR])
+    await send()
+    expect((await coin())?.treasury_short_raw).toBe('0')
+    await venue.fund(Array.from({ length: 6 }, () => 2n * XMR))
+  })
+
+  it('stays owed where it is frozen, its address is none, or payouts are manual', async () => {
+    const address = await payee.address()
+    const { payouts } = venue.ctx.payouts.models
+    const frozen = await venue.owe(XMR, address)
+    await payouts.updateOne({ _id: frozen._id }, { $set: { frozen: true } })
+    const misdirected = await venue.owe(XMR, `${address.slice(0, -1)}${address.endsWith('1') ? '2' : '1'}`)
+    await send()
+    expect([await stateOf(frozen), await stateOf(misdirected)]).toEqual(['owed', 'owed'])
+    await payouts.updateOne({ _id: frozen._id }, { $unset: { frozen: 1 } })
+    await sendMonero({ ...venue.ctx, config: { ...venue.ctx.config, payouts: 'manual' } })
+    expect([await stateOf(frozen), await openTransfers()]).toEqual(['owed', []])
+    await payouts.deleteMany({ _id: { $in: [frozen._id, misdirected._id] } })
+  })
+
+  it('that is frozen while its transaction is signed is not in it', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 10n, address)
+    const { wallet } = venue.ctx.monero
+    const { payouts } = venue.ctx.payouts.models
+    await sendMonero(
+      withWallet({
+        async prepareTransfer(destinations) {
+          await payouts.updateOne({ _id: owed._id }, { $set: { frozen: true } })
+          return wallet.prepareTransfer(destinations)
+        },
+      }),
+    )
+    expect([await stateOf(owed), await openTransfers(), await payee.arrived(address)]).toEqual(['owed', [], []])
+    await payouts.deleteOne({ _id: owed._id })
+  })
+})
+
+describe('a transaction under way', () => {
+  it('is the same one after the wallet, its daemon and the pool were lost', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 20n, address)
+    await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
+    const before = await transferOf(owed)
+    expect(before).toMatchObject({ state: 'signed', in_flight: true })
+    await venue.wallet.setDown(true, 'SIGKILL')
+    await send()
+    await venue.wallet.setDown(false)
+    await venue.regtest.setDown(true)
+    await send()
+    await venue.regtest.setDown(false)
+    expect(await stateOf(owed)).toBe('signed')
+    await send()
+    expect(await stateOf(owed)).toBe('sent')
+    await venue.regtest.flushTxpool()
+    await venue.regtest.generate(1)
+    expect(await payee.arrived(address)).toEqual([])
+    await confirmPayouts(venue, [owed])
+    expect((await transferOf(owed))?.tx).toBe(before?.tx)
+    await expectConfirmed(venue, owed)
+    expect(await payee.arrived(address)).toEqual([XMR / 20n])
+  })
+
+  const SOME: readonly CrashPoint[] = [
+    { call: 'transaction', phase: 'after', count: 1 },
+    { call: 'transaction', phase: 'after', count: 3 },
+    { call: 'relay', phase: 'after', count: 1 },
+  ]
+  it.each(SOME)('outlives its worker, killed $phase call $count of $call', (point) => crashAt(venue, payee, point))
+
+  it('whose money was spent by hand is not signed anew before that is certain, and paid once', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 25n, address)
+    await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
+    const before = await transferOf(owed)
+    await venue.wallet.call('sweep_all', { address: venue.wallet.address })
+    await send()
+    const { halted } = (await coin()) ?? {}
+    expect(halted?.reason).toContain('which the database does not know')
+    await venue.regtest.generate(1)
+    await expect(reconcileMonero(venue.ctx)).rejects.toThrow('is not confirmed yet; reconcile again once it is')
+    expect(await stateOf(owed)).toBe('signed')
+    await venue.regtest.generate(UNLOCK_BLOCKS)
+    await reconcileMonero(venue.ctx)
+    expect([(await coin())?.halted, await stateOf(owed)]).toEqual([undefined, 'owed'])
+    expect((await venue.ctx.payouts.findTransfer(before?._id as string))?.state).toBe('replaced')
+    expect(await venue.ctx.reconciliations.last('xmr')).toMatchObject({ sends: [], held_payout_ids: [] })
+    await send()
+    await confirmPayouts(venue, [owed])
+    expect(await payee.arrived(address)).toEqual([XMR / 25n])
+    expect((await transferOf(owed))?.tx).not.toBe(before?.tx)
+  })
+
+  it('that can still be confirmed is not given back by a reconciliation, and goes out as it was signed', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 35n, address)
+    await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
+    const before = await transferOf(owed)
+    await reconcileMonero(venue.ctx)
+    expect(await transferOf(owed)).toMatchObject({ state: 'signed', in_flight: true })
+    await send()
+    await confirmPayouts(venue, [owed])
+    expect((await transferOf(owed))?.tx).toBe(before?.tx)
+    expect(await payee.arrived(address)).toEqual([XMR / 35n])
+  })
+
+  it('that the network refuses for long is put aside, said, and sent no more; one that is confirmed after all goes on', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 40n, address)
+    let relays = 0
+    const refusing = withWallet({ relay: () => ((relays += 1), Promise.reject(new NodeRefused('relay_tx', 'no', -4))) })
+    await sendMonero(refusing)
+    expect([await stateOf(owed), relays]).toEqual(['signed', 1])
+    await venue.advance(11 * 60_000)
+    await sendMonero(refusing)
+    expect([await stateOf(owed), relays]).toEqual(['held', 2])
+    await sendMonero(refusing)
+    expect([await stateOf(owed), relays]).toEqual(['held', 2])
+    const next = await venue.owe(XMR / 40n, address)
+    await send()
+    expect(await stateOf(next)).toBe('owed')
+    // As where it had reached a miner after all.
+    const { signed } = (await transferOf(owed)) as TransferRecord
+    await venue.wallet.call('relay_tx', { hex: (JSON.parse(signed) as { txMetadata: string }).txMetadata })
+    await confirmPayouts(venue, [owed, next])
+    expect(await payee.arrived(address)).toEqual([XMR / 40n, XMR / 40n])
+  })
+})
+
+describe('a database restored to before a payout', () => {
+  it('pays nothing twice: the coin is halted, the operator decides, and everything goes on', async () => {
+    const [address, other] = [await payee.address(), await payee.address()]
+    const invoice = await venue.invoice(1)
+    const owed = await venue.owe(XMR / 30n, address)
+    await watchMonero(venue.ctx)
+    const restore = await takeBackup(venue.ctx)
+    const forgotten = await venue.invoice(1)
+    await venue.pay(invoice, DAY_PICO)
+    await venue.pay(forgotten, DAY_PICO)
+    await send()
+    await confirmPayouts(venue, [owed])
+    await watchMonero(venue.ctx)
+    expect(await venue.check(invoice)).toMatchObject({ status: 'settled' })
+    expect(await payee.arrived(address)).toEqual([XMR / 30n])
+    // Further than a look goes back.
+    await venue.regtest.generate(70)
+    await watchMonero(venue.ctx)
+
+    await restore()
+    expect(await stateOf(owed)).toBe('owed')
+    const work = async () => {
+      await watchMonero(venue.ctx)
+      await fillMoneroPool(venue.ctx)
+      await send()
+    }
+    await work()
+    await work()
+    expect((await coin())?.halted?.reason).toContain('which the database does not know')
+    expect([await stateOf(owed), await payee.arrived(address)]).toEqual(['owed', [XMR / 30n]])
+    expect(await venue.check(invoice)).toMatchObject({ status: 'settled', credited_days: 1 })
+
+    await reconcileMonero(venue.ctx)
+    expect((await coin())?.halted).toBeUndefined()
+    const reconciled = await venue.ctx.reconciliations.last('xmr')
+    expect(reconciled).toMatchObject({
+      transactions: 1,
+      sends: [{ to: [address], amount_raw: String(XMR / 30n) }],
+      held_payout_ids: [owed._id],
+      stray: [{ address: forgotten.address, amount_raw: String(DAY_PICO) }],
+    })
+    // What the restored database comes to owe only now may have been paid too; somebody else's may not.
+    const [later, unconcerned] = [await venue.owe(XMR / 60n, address), await venue.owe(XMR / 60n, other)]
+    await work()
+    await work()
+    expect(await Promise.all([owed, later].map(stateOf))).toEqual(['held', 'held'])
+    await confirmPayouts(venue, [unconcerned])
+    expect([await payee.arrived(address), await payee.arrived(other)]).toEqual([[XMR / 30n], [XMR / 60n]])
+
+    const [sent] = reconciled?.sends ?? []
+    expect(await markPaidByHand(venue.ctx, owed._id, sent?.tx as string)).toBe(true)
+    expect(await oweAgain(venue.ctx, later._id)).toBe(true)
+    await venue.ctx.payouts.setExplained('xmr', sent?.tx as string)
+    await work()
+    await confirmPayouts(venue, [later])
+    expect(await payee.arrived(address)).toEqual([XMR / 30n, XMR / 60n])
+    // No address of those that were given out after the backup is given out again.
+    const fresh = await venue.invoice(1)
+    expect([invoice.address, forgotten.address]).not.toContain(fresh.address)
+  })
+
+  it('holds everything where the wallet does not know any more where its money went', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 30n, address)
+    await watchMonero(venue.ctx)
+    const restore = await takeBackup(venue.ctx)
+    await send()
+    await confirmPayouts(venue, [owed])
+    await restore()
+    const { wallet } = venue.ctx.monero
+    const forgetful = withWallet({
+      listOutgoing: async (options) => (await wallet.listOutgoing(options)).map((sent) => ({ ...sent, destinations: [] })),
+    })
+    await watchMonero(forgetful)
+    await reconcileMonero(forgetful)
+    const later = await venue.owe(XMR / 30n, await payee.address())
+    await venue.regtest.generate(UNLOCK_BLOCKS)
+    await send()
+    expect(await Promise.all([owed, later].map(stateOf))).toEqual(['held', 'held'])
+    expect(await payee.arrived(address)).toEqual([XMR / 30n])
+    const [found] = (await venue.ctx.reconciliations.last('xmr'))?.sends ?? []
+    await venue.ctx.payouts.setExplained('xmr', found?.tx as string)
+  })
+})
+
+describe('a wallet', () => {
+  it('other than the one that was in use is no news, and gives out no addresses, until the operator takes it over', async () => {
+    const before = await coin()
+    const stranger = withWallet({ primaryAddress: () => payee.wallet.primaryAddress() })
+    await watchMonero(stranger)
+    expect(await coin()).toMatchObject({ reachable: false })
+    await fillMoneroPool(stranger)
+    expect((await coin())?.pool_epoch).toBe(before?.pool_epoch)
+    await watchMonero(venue.ctx)
+    expect(await coin()).toMatchObject({ reachable: true })
+    expect((await coin())?.halted).toBeUndefined()
+  })
+
+  it('that lacks addresses which were given out, as after it was restored from its seed, is halted and makes them again', async () => {
+    const { wallet } = venue.ctx.monero
+    const made: number[] = []
+    const restored = withWallet({
+      hasAddress: () => Promise.resolve(false),
+      subaddressCount: () => Promise.resolve(1),
+      createSubaddresses: (count) => (made.push(count), Promise.resolve([])),
+    })
+    const { highest } = readIndexFile(venue.ctx.monero.indexFile)
+    await fillMoneroPool(restored)
+    expect((await coin())?.halted?.reason).toContain('rescan')
+    expect(made).toEqual([highest])
+    expect(await wallet.hasAddress(highest)).toBe(true)
+    await reconcileMonero(venue.ctx)
+    expect((await coin())?.halted).toBeUndefined()
+    await fillMoneroPool(venue.ctx)
+    expect(await venue.ctx.coins.countFree('xmr')).toBeGreaterThan(0)
+  })
+
+  it('gives indexes from 1 on, each once, and keeps the highest beside the data', async () => {
+    const addresses = await venue.ctx.coins.models.addresses.find({}).sort({ index: 1 }).lean()
+    expect(addresses[0]?.index).toBe(1)
+    expect(new Set(addresses.map(({ index }) => index)).size).toBe(addresses.length)
+    for (const { index, address } of [addresses[0], addresses.at(-1)].flatMap((one) => one ?? [])) {
+      const { index: found } = (await venue.wallet.call('get_address_index', { address })) as { index: { major: number; minor: number } }
+      expect(found).toEqual({ major: 0, minor: index })
+    }
+    expect(CONFIRMATIONS).toBeLessThan(UNLOCK_BLOCKS)
+  })
+})

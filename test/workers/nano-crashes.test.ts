@@ -1,0 +1,32 @@
+import { afterAll, beforeAll, beforeEach, describe, it } from 'vitest'
+import { crashAt, prepareNanoPassage, startNanoChild, type CrashPoint } from '../support/nano-crashes.ts'
+import { openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
+
+let venue: NanoVenue
+
+beforeAll(async () => {
+  venue = await openNanoVenue()
+})
+beforeEach(() => venue.reset())
+afterAll(() => venue.stop())
+
+/** One of each kind; all of them are in test/faults. */
+const SOME: readonly CrashPoint[] = [
+  { call: 'transaction', phase: 'after', count: 1 },
+  { call: 'process', phase: 'answered', count: 2 },
+  { call: 'setSwept', phase: 'before', count: 1 },
+  { call: 'process', phase: 'after', count: 4 },
+]
+
+describe('a worker that is killed', () => {
+  it.each(SOME)('$phase call $count of $call leaves one credit, one transfer each, and nothing forgotten', (point) => crashAt(venue, point), 120_000)
+})
+
+describe('three workers at once', () => {
+  it('count, sweep and pay everything once, with no fork', async () => {
+    const { verify } = await prepareNanoPassage(venue, 6)
+    await Promise.all([1, 2, 3].map(() => startNanoChild(venue, { ROUNDS: '3' }).ended))
+    await startNanoChild(venue, { ROUNDS: '2' }).ended
+    await verify()
+  }, 240_000)
+})

@@ -1,0 +1,303 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { runOperator } from '../../scripts/operator/run.ts'
+import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
+import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
+import { reconcileNano } from '../../shared/payments/nano/nano-reconcile.ts'
+import { sendNano } from '../../shared/payments/nano/nano-send.ts'
+import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
+import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
+import { startPool } from '../../workers/pool.ts'
+import { takeBackup } from '../support/ledger.ts'
+import { checkMoney } from '../support/money.ts'
+import { listPending } from '../support/stored.ts'
+import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+
+let venue: NanoVenue
+
+beforeAll(async () => {
+  venue = await openNanoVenue({ timeoutMs: 1_000 })
+})
+beforeEach(() => venue.reset())
+afterAll(() => venue.stop())
+
+const transfers = () => venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
+const halted = async () => (await venue.ctx.coins.findCoin('xno'))?.halted
+const state = async ({ _id }: PayoutRecord) => (await venue.payout(_id)).state
+const arrived = (address: string) => venue.holds(address).receivableRaw
+const last = async () => {
+  const found = await venue.ctx.reconciliations.last('xno')
+  if (found === undefined) throw new Error('nothing was reconciled')
+  return found
+}
+/** Everything that the workers do, some times over. */
+const work = async () => {
+  for (let round = 0; round < 2; round++) {
+    await watchNano(venue.ctx)
+    await fillNanoPool(venue.ctx)
+    await sweepNano(venue.ctx)
+    await sendNano(venue.ctx)
+  }
+}
+const fill = async (amountRaw: bigint) => {
+  venue.pay(venue.wallet.treasury, amountRaw)
+  await sweepNano(venue.ctx)
+}
+
+describe('a database restored to before a payout', () => {
+  it('pays nothing again by itself, before the reconciliation and after it', async () => {
+    await fill(10n * XNO)
+    const payee = strangerAddress()
+    const owed = await venue.owe(XNO, payee)
+    const restore = await takeBackup(venue.ctx)
+    await work()
+    expect([arrived(payee), await state(owed)]).toEqual([XNO, 'confirmed'])
+    await restore()
+    expect(await state(owed)).toBe('owed')
+    await work()
+    expect([arrived(payee), await state(owed)]).toEqual([XNO, 'owed'])
+    expect((await halted())?.reason).toContain('which the database does not know')
+    await reconcileNano(venue.ctx)
+    expect(await halted()).toBeUndefined()
+    await work()
+    expect([arrived(payee), await state(owed)]).toEqual([XNO, 'held'])
+    expect(await last()).toMatchObject({
+      transactions: 1,
+      sends: [{ to: [payee], amount_raw: String(XNO) }],
+      held_payout_ids: [owed._id],
+      reason: expect.stringContaining('the treasury') as string,
+    })
+    const [send] = (await last()).sends
+    expect(await markPaidByHand(venue.ctx, owed._id, send?.tx ?? '')).toBe(true)
+    await venue.ctx.payouts.setExplained('xno', send?.tx ?? '')
+    const next = await venue.owe(XNO, payee)
+    await work()
+    expect([arrived(payee), await state(owed), await state(next)]).toEqual([2n * XNO, 'manual', 'confirmed'])
+  })
+
+  it('holds also what becomes owed again only after the reconciliation, until the operator has accounted for the send', async () => {
+    await fill(10n * XNO)
+    const payee = strangerAddress()
+    const restore = await takeBackup(venue.ctx)
+    await venue.owe(XNO, payee)
+    await work()
+    await restore()
+    await work()
+    await reconcileNano(venue.ctx)
+    const again = await venue.owe(XNO, payee)
+    const other = await venue.owe(XNO, strangerAddress())
+    await work()
+    expect([arrived(payee), await state(again), await state(other)]).toEqual([XNO, 'held', 'confirmed'])
+    expect(venue.logged()).toContain('payouts are held')
+    expect(await oweAgain(venue.ctx, again._id)).toBe(true)
+    await work()
+    expect([arrived(payee), await state(again)]).toEqual([XNO, 'held'])
+    await venue.ctx.payouts.setExplained('xno', (await last()).sends[0]?.tx ?? '')
+    expect(await oweAgain(venue.ctx, again._id)).toBe(true)
+    await work()
+    expect([arrived(payee), await state(again)]).toEqual([2n * XNO, 'confirmed'])
+  })
+
+  it('holds what was paid together with sums that it has forgotten', async () => {
+    await fill(10n * XNO)
+    const payee = strangerAddress()
+    const remembered = await venue.owe(XNO, payee)
+    const restore = await takeBackup(venue.ctx)
+    await venue.owe(2n * XNO, payee)
+    await work()
+    expect(arrived(payee)).toBe(3n * XNO)
+    await restore()
+    await work()
+    await reconcileNano(venue.ctx)
+    await work()
+    expect([arrived(payee), await state(remembered)]).toEqual([3n * XNO, 'held'])
+  })
+
+  it('knows the send of a payout that the operator paid by hand and recorded', async () => {
+    await fill(10n * XNO)
+    const payee = strangerAddress()
+    const byHand = await venue.owe(XNO, payee)
+    const tx = await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO })
+    expect(await markPaidByHand(venue.ctx, byHand._id, tx)).toBe(true)
+    const next = await venue.owe(2n * XNO, payee)
+    await work()
+    expect(await state(next)).toBe('owed')
+    await reconcileNano(venue.ctx)
+    expect(await last()).toMatchObject({ transactions: 1, sends: [], held_payout_ids: [] })
+    await work()
+    expect([arrived(payee), await state(next)]).toEqual([3n * XNO, 'confirmed'])
+  })
+
+  it('confirms a block of its own that was under way in the backup', async () => {
+    await fill(10n * XNO)
+    const payee = strangerAddress()
+    const owed = await venue.owe(XNO, payee)
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    const restore = await takeBackup(venue.ctx)
+    const [, sent] = await transfers()
+    venue.node.setAutoConfirm(1)
+    venue.node.confirm((sent?.tx ?? '').toUpperCase())
+    await work()
+    const later = await venue.owe(XNO, strangerAddress())
+    await work()
+    await restore()
+    await work()
+    await reconcileNano(venue.ctx)
+    await work()
+    expect([arrived(payee), await state(owed)]).toEqual([XNO, 'confirmed'])
+    expect((await last()).sends).toHaveLength(1)
+    expect(await venue.ctx.payouts.find(later._id)).toBeUndefined()
+  })
+})
+
+describe('a database restored to before payments', () => {
+  it('counts them once more to their invoices, once, and every raw is accounted for', async () => {
+    const [known, other] = [await venue.invoice(2), await venue.invoice(1)]
+    venue.pay(other, DAY_RAW)
+    await work()
+    const restore = await takeBackup(venue.ctx)
+    venue.pay(known, 2n * DAY_RAW)
+    venue.pay(other, DAY_RAW)
+    await work()
+    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 4n * DAY_RAW, receivableRaw: 0n })
+    await restore()
+    expect((await venue.read(known)).received_raw).toBe('0')
+    await work()
+    await reconcileNano(venue.ctx)
+    expect((await venue.read(known)).credited_days).toBe(2)
+    expect(await last()).toMatchObject({ payments: 2, sends: [], stray: [], held_payout_ids: [] })
+    await work()
+    await checkMoney(venue.ctx)
+    expect(await venue.ctx.invoices.listUnswept('xno', '', 10)).toEqual([])
+    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 4n * DAY_RAW, receivableRaw: 0n })
+    const [entry] = await listPending(venue.ctx.database.connection, 'reconciliations', (await last())._id)
+    expect(entry).toMatchObject({ kind: 'reconcile', data: { coin: 'xno', payments: 2, payouts_held: 0 } })
+  })
+
+  it('tells of money at addresses that it has forgotten, and gives none of them out again', async () => {
+    const restore = await takeBackup(venue.ctx)
+    const forgotten = [await venue.invoice(1), await venue.invoice(1)]
+    for (const invoice of forgotten) venue.pay(invoice, DAY_RAW)
+    await work()
+    venue.pay(forgotten[0] ?? { address: '' }, DAY_RAW)
+    await restore()
+    await work()
+    expect(await halted()).toBeDefined()
+    await reconcileNano(venue.ctx)
+    expect((await last()).stray).toEqual([{ address: forgotten[0]?.address, address_index: 1, amount_raw: String(DAY_RAW) }])
+    await work()
+    const fresh = await venue.invoice(1)
+    expect(forgotten.map(({ address }) => address)).not.toContain(fresh.address)
+    expect(fresh.address_index).toBeGreaterThan(200)
+  })
+})
+
+describe('a reconciliation', () => {
+  it('replaces a block of ours whose place another one has, and what that was to pay is owed again', async () => {
+    await fill(10n * XNO)
+    const [payee, thief] = [strangerAddress(), strangerAddress()]
+    const owed = await venue.owe(XNO, payee)
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    const ours = (await transfers()).at(-1)
+    venue.node.rollback((ours?.tx ?? '').toUpperCase())
+    venue.node.setAutoConfirm(1)
+    await signAndPublish(venue, 0, { sendTo: thief, amountRaw: 2n * XNO })
+    await work()
+    expect(await halted()).toBeDefined()
+    await reconcileNano(venue.ctx)
+    expect(await last()).toMatchObject({ sends: [{ to: [thief], amount_raw: String(2n * XNO) }] })
+    await work()
+    expect([arrived(payee), await state(owed)]).toEqual([XNO, 'confirmed'])
+    expect((await transfers()).map(({ state: now }) => now)).toContain('replaced')
+  })
+
+  it('goes through where nothing is the matter, and changes nothing but the pool', async () => {
+    await fill(XNO)
+    const invoice = await venue.invoice(1)
+    venue.pay(invoice, DAY_RAW)
+    await work()
+    const before = await transfers()
+    await reconcileNano(venue.ctx)
+    expect(await transfers()).toEqual(before)
+    expect(await last()).toMatchObject({ transactions: 0, payments: 0, sends: [], stray: [], held_payout_ids: [] })
+    await work()
+    expect(await halted()).toBeUndefined()
+    await venue.invoice(1)
+  })
+
+  it('leaves the coin halted where the node does not tell all, and may be run again', async () => {
+    await fill(XNO)
+    const [payee] = [strangerAddress()]
+    for (let count = 0; count < 3; count++) await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO / 10n })
+    await sweepNano(venue.ctx)
+    let answers = 0
+    venue.node.lie(({ action }) => (action === 'blocks_info' && ++answers === 2 ? { cutAfterBytes: 1 } : undefined))
+    await expect(reconcileNano(venue.ctx)).rejects.toThrow('blocks_info')
+    expect(await halted()).toBeDefined()
+    venue.node.lie(null)
+    await reconcileNano(venue.ctx)
+    expect([await halted(), (await last()).sends.length]).toEqual([undefined, 3])
+  })
+
+  it('waits for a block that is not confirmed', async () => {
+    venue.node.setAutoConfirm(null)
+    const source = venue.pay(venue.wallet.treasury, XNO)
+    await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, { receive: source, amountRaw: XNO })
+    await expect(reconcileNano(venue.ctx)).rejects.toThrow('is not confirmed yet')
+    expect(await halted()).toBeDefined()
+  })
+
+  it('of a chain that a known block ends is of what came after it', async () => {
+    await fill(XNO)
+    await signAndPublish(venue, 0, { sendTo: strangerAddress(), amountRaw: 1n })
+    await reconcileNano(venue.ctx)
+    expect((await last()).sends.map(({ amount_raw: raw }) => raw)).toEqual(['1'])
+    expect((await transfers()).map(({ kind, amount_raw: raw }) => `${kind} ${raw}`)).toEqual([`receive ${XNO}`, 'payout 1'])
+  })
+})
+
+describe('the operator', () => {
+  it('reconciles, is shown what waits, decides about each, and everything goes on', async () => {
+    await fill(10n * XNO)
+    const payee = strangerAddress()
+    const [paid, unpaid] = [await venue.owe(XNO, payee), await venue.owe(2n * XNO, payee)]
+    const tx = await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO })
+    await work()
+    const pool = startPool(venue.ctx, ['reconcile-nano'])
+    try {
+      const dry = await operator('reconcile', 'xno', '--dry-run')
+      expect(dry).toMatchObject({ exitCode: 0, answer: { dry_run: true, halted: expect.stringContaining('the treasury') as string } })
+      expect(await halted()).toBeDefined()
+      const done = await operator('reconcile', 'xno')
+      expect(done).toMatchObject({ exitCode: 0, answer: { ok: true, transactions_found: 1, payouts_held: 2, sends: [{ tx, to: [payee] }] } })
+      expect(await halted()).toBeUndefined()
+      expect(await operator('payout-paid', paid._id, tx)).toMatchObject({ exitCode: 0 })
+      expect(await operator('reconcile', 'xno', '--owed', unpaid._id, '--dry-run')).toMatchObject({ exitCode: 0 })
+      expect(await state(unpaid)).toBe('held')
+      expect(await operator('reconcile', 'xno', '--owed', unpaid._id)).toMatchObject({ exitCode: 0, answer: { state: 'owed' } })
+      expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({ exitCode: 0, answer: { explained: true } })
+      await work()
+      expect([await state(paid), await state(unpaid), arrived(payee)]).toEqual(['manual', 'confirmed', 3n * XNO])
+      expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({ exitCode: 1, answer: { error: 'wrong_state' } })
+      expect(await operator('reconcile', 'xno', '--owed', paid._id)).toMatchObject({ exitCode: 1, answer: { error: 'wrong_state' } })
+      expect(await operator('reconcile', 'btc')).toMatchObject({ exitCode: 2 })
+      expect(await operator('reconcile', 'xmr')).toMatchObject({ exitCode: 1, answer: { error: 'wrong_state' } })
+    } finally {
+      await pool.close()
+    }
+  })
+})
+
+async function operator(...argv: string[]): Promise<{ exitCode: number; answer: Record<string, unknown> }> {
+  let stdout = ''
+  const { MONGODB_URL, REDIS_URL, QUEUE_PREFIX } = venue.env
+  const exitCode = await runOperator({
+    argv: [...argv, '--json'],
+    env: { MONGODB_URL, REDIS_URL, QUEUE_PREFIX, DATA_DIR: '/nonexistent' },
+    stdout: { write: (text) => (stdout += text) },
+    stderr: { write: () => undefined },
+  })
+  return { exitCode, answer: JSON.parse(stdout) as Record<string, unknown> }
+}

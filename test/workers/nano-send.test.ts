@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { moveTransfer } from '../../shared/payments/payout-service.ts'
+import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+import type { NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
+import { sendNano } from '../../shared/payments/nano/nano-send.ts'
+import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
+import { openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+
+let venue: NanoVenue
+
+beforeAll(async () => {
+  venue = await openNanoVenue({ timeoutMs: 1_000 })
+})
+beforeEach(() => venue.reset())
+afterAll(() => venue.stop())
+
+const transfers = () => venue.ctx.payouts.models.transfers.find({ kind: 'payout' }).sort({ _id: 1 }).lean<TransferRecord[]>()
+const states = async (...payouts: PayoutRecord[]) => Promise.all(payouts.map(async ({ _id }) => (await venue.payout(_id)).state))
+const coin = () => venue.ctx.coins.findCoin('xno')
+const fill = async (amountRaw: bigint) => {
+  venue.pay(venue.wallet.treasury, amountRaw)
+  await sweepNano(venue.ctx)
+}
+/** What a payee has been sent. */
+const arrived = (address: string) => venue.holds(address).receivableRaw
+
+describe('payouts', () => {
+  it('go out to the last raw, those to one payee in one block, and end confirmed with their steps in the ledger', async () => {
+    await fill(10n * XNO)
+    const [alice, bob] = [strangerAddress(), strangerAddress()]
+    const owed = [await venue.owe(3n * XNO, alice), await venue.owe(1n, alice), await venue.owe(2n * XNO, bob)]
+    await sendNano(venue.ctx)
+    expect([arrived(alice), arrived(bob)]).toEqual([3n * XNO + 1n, 2n * XNO])
+    expect(await states(...owed)).toEqual(['confirmed', 'confirmed', 'confirmed'])
+    expect((await transfers()).map(({ payout_ids: ids, state, amount_raw: raw }) => [ids.length, state, raw])).toEqual([
+      [2, 'confirmed', String(3n * XNO + 1n)],
+      [1, 'confirmed', String(2n * XNO)],
+    ])
+    const [first] = owed
+    const { pending = [], tx } = await venue.payout(first?._id ?? '')
+    expect(pending.map(({ data }) => data['step'])).toEqual(['owed', 'signed', 'sent', 'confirmed'])
+    expect((await transfers()).map((transfer) => transfer.tx)).toContain(tx)
+    expect(JSON.stringify(pending)).not.toContain(tx)
+    venue.node.resetCalls()
+    await sendNano(venue.ctx)
+    expect(venue.node.calls('process')).toBe(0)
+  })
+
+  it('wait below the least sum, and go out together once they reach it', async () => {
+    await fill(XNO)
+    const payee = strangerAddress()
+    const first = await venue.owe(XNO / 200n, payee)
+    await sendNano(venue.ctx)
+    expect(await states(first)).toEqual(['owed'])
+    const second = await venue.owe(XNO / 200n, payee)
+    await sendNano(venue.ctx)
+    expect(await states(first, second)).toEqual(['confirmed', 'confirmed'])
+    expect(arrived(payee)).toBe(XNO / 100n)
+  })
+
+  it('that the treasury cannot pay wait and say so, while others go out; then they go too', async () => {
+    await fill(2n * XNO)
+    const [large, small] = [strangerAddress(), strangerAddress()]
+    const [much, little] = [await venue.owe(5n * XNO, large), await venue.owe(XNO, small)]
+    await sendNano(venue.ctx)
+    await sendNano(venue.ctx)
+    expect(await states(much, little)).toEqual(['owed', 'confirmed'])
+    expect(await coin()).toMatchObject({ treasury_raw: String(XNO), treasury_short_raw: String(4n * XNO) })
+    expect(venue.logged().split('the treasury cannot send the payouts that are due').length).toBe(2)
+    await fill(4n * XNO)
+    await sendNano(venue.ctx)
+    expect(await states(much)).toEqual(['confirmed'])
+    expect(arrived(large)).toBe(5n * XNO)
+    expect(await coin()).toMatchObject({ treasury_raw: '0', treasury_short_raw: '0' })
+  })
+
+  it('to a treasury that has no block yet wait', async () => {
+    const owed = await venue.owe(XNO, strangerAddress())
+    await sendNano(venue.ctx)
+    expect([await states(owed), (await coin())?.treasury_short_raw]).toEqual([['owed'], String(XNO)])
+  })
+
+  it('that name no address, or are frozen, stay; so does one that names no account', async () => {
+    await fill(XNO)
+    const [frozen, nameless, rubbish] = [
+      await venue.owe(XNO / 10n, strangerAddress()),
+      await venue.owe(XNO / 10n, strangerAddress()),
+      await venue.owe(XNO / 10n, 'nano_1rubbish'),
+    ]
+    const { payouts } = venue.ctx.payouts.models
+    await payouts.updateOne({ _id: frozen._id }, { $set: { frozen: true } })
+    await payouts.updateOne({ _id: nameless._id }, { $unset: { address: 1 } })
+    await sendNano(venue.ctx)
+    expect(await states(frozen, nameless, rubbish)).toEqual(['owed', 'owed', 'owed'])
+    expect(await transfers()).toEqual([])
+  })
+
+  it('that are frozen while their block is being made are not in it: the block is dropped, and a later one goes out', async () => {
+    await fill(XNO)
+    const payee = strangerAddress()
+    const [one, two] = [await venue.owe(XNO / 10n, payee), await venue.owe(XNO / 10n, payee)]
+    const freeze = () => venue.ctx.payouts.models.payouts.updateOne({ _id: one._id }, { $set: { frozen: true } }).exec()
+    await sendNano(beforeStoring(venue.ctx, freeze))
+    expect(await states(one, two)).toEqual(['owed', 'owed'])
+    expect(await transfers()).toEqual([])
+    await sendNano(venue.ctx)
+    expect(await states(one, two)).toEqual(['owed', 'confirmed'])
+    expect(arrived(payee)).toBe(XNO / 10n)
+  })
+
+  it('are not signed with PAYOUTS=manual; one under way is seen to its end', async () => {
+    await fill(XNO)
+    const owed = await venue.owe(XNO / 10n, strangerAddress())
+    const manual: NanoContext = { ...venue.ctx, config: { ...venue.ctx.config, payouts: 'manual' } }
+    await sendNano(manual)
+    expect(await states(owed)).toEqual(['owed'])
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    expect(await states(owed)).toEqual(['sent'])
+    const [transfer] = await transfers()
+    venue.node.confirm((transfer?.tx ?? '').toUpperCase())
+    await sendNano(manual)
+    expect(await states(owed)).toEqual(['confirmed'])
+  })
+
+  it('go out while sweeps come in, one block of the treasury at a time', async () => {
+    await fill(XNO)
+    const payees = Array.from({ length: 5 }, strangerAddress)
+    for (const payee of payees) await venue.owe(XNO / 10n, payee)
+    for (let count = 0; count < 5; count++) venue.pay(venue.wallet.treasury, XNO)
+    await Promise.all([sendNano(venue.ctx), sweepNano(venue.ctx), sendNano(venue.ctx), sweepNano(venue.ctx)])
+    expect(payees.map(arrived)).toEqual(payees.map(() => XNO / 10n))
+    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 6n * XNO - XNO / 2n, receivableRaw: 0n })
+  })
+})
+
+/** A context in which something happens between the signing of a block and its storing. */
+function beforeStoring(ctx: NanoContext, happens: () => Promise<unknown>): NanoContext {
+  return {
+    ...ctx,
+    database: {
+      ...ctx.database,
+      async transaction(work) {
+        await happens()
+        return ctx.database.transaction(work)
+      },
+    },
+  }
+}
+
+describe('an outcome that is not known', () => {
+  it.each([
+    ['the answer was lost', () => venue.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 5 } : undefined))],
+    ['the answer is another hash', () => venue.node.lie(({ action }) => (action === 'process' ? `{"hash": "${'AB'.repeat(32)}"}` : undefined))],
+    ['the answer is the one to a second publication', () => venue.node.lie(({ action }) => (action === 'process' ? '{"error": "Invalid block balance for given subtype"}' : undefined))],
+    ['the node fell silent', () => venue.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 0 } : undefined))],
+  ])('because %s: one transfer, and the payee has its money once', async (_, begin) => {
+    await fill(XNO)
+    const payee = strangerAddress()
+    const owed = await venue.owe(XNO / 2n, payee)
+    begin()
+    for (let round = 0; round < 3; round++) await sendNano(venue.ctx)
+    venue.node.lie(null)
+    for (let round = 0; round < 2; round++) await sendNano(venue.ctx)
+    expect(arrived(payee)).toBe(XNO / 2n)
+    expect(await states(owed)).toEqual(['confirmed'])
+    expect(await transfers()).toHaveLength(1)
+  })
+
+  it('for as long as it lasts stays sent, and nothing else is signed', async () => {
+    await fill(XNO)
+    const [payee, other] = [strangerAddress(), strangerAddress()]
+    const owed = await venue.owe(XNO / 2n, payee)
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    const later = await venue.owe(XNO / 4n, other)
+    const [transfer] = await transfers()
+    for (let round = 0; round < 2; round++) {
+      venue.node.rollback((transfer?.tx ?? '').toUpperCase())
+      await sendNano(venue.ctx)
+      expect(await states(owed, later)).toEqual(['sent', 'owed'])
+    }
+    venue.node.setAutoConfirm(1)
+    venue.node.confirm((transfer?.tx ?? '').toUpperCase())
+    await sendNano(venue.ctx)
+    expect(await states(owed, later)).toEqual(['confirmed', 'confirmed'])
+    expect([arrived(payee), arrived(other)]).toEqual([XNO / 2n, XNO / 4n])
+  })
+
+  it('that was put aside is not sent again, and ends confirmed where the network has it after all', async () => {
+    await fill(XNO)
+    const payee = strangerAddress()
+    const owed = await venue.owe(XNO / 2n, payee)
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    const [transfer] = await transfers()
+    if (transfer === undefined) throw new Error('no transfer was stored')
+    venue.node.rollback(transfer.tx.toUpperCase())
+    await moveTransfer(venue.ctx, transfer, ['sent'], 'held', 'for this test')
+    venue.node.resetCalls()
+    await sendNano(venue.ctx)
+    expect([venue.node.calls('process'), await states(owed)]).toEqual([0, ['held']])
+    await venue.ctx.nano.rpc.process(JSON.parse(transfer.signed), 'send')
+    venue.node.confirm(transfer.tx.toUpperCase())
+    await sendNano(venue.ctx)
+    expect(await states(owed)).toEqual(['confirmed'])
+    expect(arrived(payee)).toBe(XNO / 2n)
+  })
+})
+
+describe('a treasury whose chain the database does not know', () => {
+  it('pays nobody', async () => {
+    await fill(XNO)
+    await signAndPublish(venue, 0, { sendTo: strangerAddress(), amountRaw: XNO / 10n })
+    const payee = strangerAddress()
+    const owed = await venue.owe(XNO / 2n, payee)
+    await sendNano(venue.ctx)
+    expect([await states(owed), arrived(payee)]).toEqual([['owed'], 0n])
+    expect((await coin())?.halted?.reason).toContain('the last block of the treasury')
+  })
+})

@@ -1,0 +1,310 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { TransferRecord } from '../../shared/payments/payout.ts'
+import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
+import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
+import { recordPayment } from '../../shared/payments/settlement.ts'
+import { MINUTE_MS } from '../../shared/time.ts'
+import { DAY_RAW, openNanoVenue, raiseVersion, signAndPublish, XNO, type NanoVenue } from '../support/nano-venue.ts'
+
+let venue: NanoVenue
+
+beforeAll(async () => {
+  venue = await openNanoVenue({ timeoutMs: 1_000 })
+})
+beforeEach(() => venue.reset())
+afterAll(() => venue.stop())
+
+const transfers = (): Promise<TransferRecord[]> => venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
+const unswept = () => venue.ctx.invoices.listUnswept('xno', '', 100)
+const halted = async () => (await venue.ctx.coins.findCoin('xno'))?.halted
+const treasury = () => venue.holds(venue.wallet.treasury.address)
+const paid = async (amountRaw: bigint = DAY_RAW) => {
+  const invoice = await venue.invoice(1)
+  venue.pay(invoice, amountRaw)
+  await watchNano(venue.ctx)
+  return invoice
+}
+
+describe('sweeping', () => {
+  it('brings every raw of every payment into the treasury, in the least number of blocks', async () => {
+    const amounts = [DAY_RAW, 3n * DAY_RAW + 7n, 10n ** 24n]
+    const invoices = []
+    for (const amountRaw of amounts) invoices.push(await paid(amountRaw))
+    const [twice] = invoices
+    if (twice !== undefined) venue.pay(twice, 5n * DAY_RAW)
+    await watchNano(venue.ctx)
+    await sweepNano(venue.ctx)
+    const total = amounts.reduce((sum, amountRaw) => sum + amountRaw, 5n * DAY_RAW)
+    expect(treasury()).toEqual({ balanceRaw: total, receivableRaw: 0n })
+    for (const invoice of invoices) expect(venue.holds(invoice.address)).toEqual({ balanceRaw: 0n, receivableRaw: 0n })
+    expect(await unswept()).toEqual([])
+    const kinds = (await transfers()).map(({ kind, account_index: index, state }) => `${index === 0 ? 'treasury' : 'invoice'} ${kind} ${state}`)
+    expect(kinds.toSorted()).toEqual([
+      ...Array.from({ length: 4 }, () => 'invoice receive confirmed'),
+      ...Array.from({ length: 3 }, () => 'invoice sweep confirmed'),
+      ...Array.from({ length: 3 }, () => 'treasury receive confirmed'),
+    ])
+    expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({ treasury_address: venue.wallet.treasury.address, treasury_raw: String(total) })
+    venue.node.resetCalls()
+    await sweepNano(venue.ctx)
+    expect([venue.node.calls('process'), await halted()]).toEqual([0, undefined])
+  })
+
+  it('goes on with money that comes after an account was emptied', async () => {
+    const invoice = await paid()
+    await sweepNano(venue.ctx)
+    venue.pay(invoice, 2n * DAY_RAW)
+    await watchNano(venue.ctx)
+    await sweepNano(venue.ctx)
+    expect(treasury()).toEqual({ balanceRaw: 3n * DAY_RAW, receivableRaw: 0n })
+    expect((await transfers()).every(({ state }) => state === 'confirmed')).toBe(true)
+  })
+
+  it('leaves alone what was not counted yet: nothing leaves the list that the watcher reads', async () => {
+    const [counted, uncounted] = [await paid(), await venue.invoice(1)]
+    venue.pay(uncounted, DAY_RAW)
+    venue.pay(counted, 3n * DAY_RAW)
+    await sweepNano(venue.ctx)
+    expect(venue.holds(uncounted.address)).toEqual({ balanceRaw: 0n, receivableRaw: DAY_RAW })
+    expect(venue.holds(counted.address)).toEqual({ balanceRaw: 0n, receivableRaw: 3n * DAY_RAW })
+    await watchNano(venue.ctx)
+    expect((await venue.read(counted)).received_raw).toBe(String(4n * DAY_RAW))
+    await sweepNano(venue.ctx)
+    expect(treasury()).toEqual({ balanceRaw: 5n * DAY_RAW, receivableRaw: 0n })
+  })
+
+  it('does not find its own sweeps as payments', async () => {
+    await paid()
+    await sweepNano(venue.ctx)
+    await watchNano(venue.ctx)
+    expect(await venue.ctx.invoices.models.payments.countDocuments()).toBe(1)
+  })
+
+  it('takes in what the operator sends to the treasury, and no dust', async () => {
+    venue.pay(venue.wallet.treasury, XNO)
+    venue.pay(venue.wallet.treasury, 10n ** 24n - 1n)
+    await sweepNano(venue.ctx)
+    expect(treasury()).toEqual({ balanceRaw: XNO, receivableRaw: 10n ** 24n - 1n })
+  })
+
+  it('votes with the representative that is set, and without one with the treasury', async () => {
+    await paid()
+    await sweepNano(venue.ctx)
+    const [first] = await transfers()
+    expect(JSON.parse(first?.signed ?? '')).toMatchObject({ representative: venue.wallet.treasury.address })
+  })
+
+  it('skips a payment that the operator recorded with a transaction that is none', async () => {
+    const invoice = await venue.invoice(1)
+    const recorded = { coin: 'xno', tx: 'ab'.repeat(32), addressIndex: invoice.address_index, amountRaw: DAY_RAW, confirmations: 1, isConfirmed: true } as const
+    await recordPayment(venue.ctx, recorded, 'operator')
+    await paid()
+    await sweepNano(venue.ctx)
+    expect((await unswept()).map(({ invoice_id }) => invoice_id)).toEqual([invoice._id])
+    expect(treasury().balanceRaw).toBe(DAY_RAW)
+  })
+})
+
+describe('a block of ours', () => {
+  it('is one at a time: the next is signed when the one before is confirmed', async () => {
+    venue.node.setAutoConfirm(null)
+    await paid()
+    // A round waits for a confirmation that does not come; meanwhile it is looked at.
+    const round = sweepNano(venue.ctx)
+    await expect.poll(async () => (await transfers()).map(({ kind, state }) => `${kind} ${state}`), { timeout: 5_000 }).toEqual(['receive sent'])
+    const [receive] = await transfers()
+    venue.node.confirm((receive?.tx ?? '').toUpperCase())
+    await expect.poll(async () => (await transfers()).map(({ kind, state }) => `${kind} ${state}`), { timeout: 5_000 }).toEqual(['receive confirmed', 'sweep sent'])
+    venue.node.setAutoConfirm(1)
+    venue.node.confirm(((await transfers()).at(-1)?.tx ?? '').toUpperCase())
+    await round
+    expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
+  })
+
+  it('is published again, the same one, after the answer to it was lost', async () => {
+    await paid()
+    venue.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 3 } : undefined))
+    for (let round = 0; round < 4; round++) await sweepNano(venue.ctx)
+    venue.node.lie(null)
+    await sweepNano(venue.ctx)
+    expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
+    const chain = await transfers()
+    expect(new Set(chain.map(({ account_index, previous }) => `${account_index} ${previous}`)).size).toBe(chain.length)
+    expect(chain.map(({ kind }) => kind)).toEqual(['receive', 'sweep', 'receive'])
+  })
+
+  it('is not believed refused where the node has it: a send that is sent again is not an error', async () => {
+    await paid()
+    let refusals = 0
+    // The block is taken, and the answer is the one to a second publication.
+    venue.node.lie(({ action }) => {
+      if (action !== 'process') return undefined
+      refusals++
+      return '{"error": "Invalid block balance for given subtype"}'
+    })
+    await sweepNano(venue.ctx)
+    expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
+    expect(refusals).toBe(3)
+    expect(venue.logged()).not.toContain('does not take a block of ours')
+  })
+
+  it('that the network rolled back is published again', async () => {
+    venue.node.setAutoConfirm(null)
+    await paid()
+    const round = sweepNano(venue.ctx)
+    await expect.poll(async () => (await transfers()).map(({ state }) => state), { timeout: 5_000 }).toEqual(['sent'])
+    const [receive] = await transfers()
+    const hash = (receive?.tx ?? '').toUpperCase()
+    venue.node.rollback(hash)
+    await expect.poll(() => venue.node.state.ledger.blocks.has(hash), { timeout: 15_000 }).toBe(false)
+    await round
+    venue.node.setAutoConfirm(1)
+    await sweepNano(venue.ctx)
+    expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
+    expect(await transfers()).toHaveLength(3)
+  })
+
+  it('that the node refuses for long is put aside, said, and not sent any more; one that is confirmed after all goes on', async () => {
+    await paid()
+    venue.node.setAutoConfirm(null)
+    // The stand-in carries a request out before it lies about it, so what it took is taken out again.
+    const { ledger } = venue.node.state
+    venue.node.lie(({ action, answerText }) => {
+      if (action !== 'process') return undefined
+      const { hash } = JSON.parse(answerText) as { hash?: string }
+      if (hash !== undefined) venue.node.rollback(hash)
+      return '{"error": "Balance and amount delta do not match"}'
+    })
+    await sweepNano(venue.ctx)
+    expect(await transfers()).toMatchObject([{ state: 'signed' }])
+    venue.advance(11 * MINUTE_MS)
+    await sweepNano(venue.ctx)
+    expect(await transfers()).toMatchObject([{ state: 'held', reason: 'the node refuses the block: Balance and amount delta do not match' }])
+    expect(venue.logged()).toContain('put aside for the operator')
+    venue.node.lie(null)
+    venue.node.resetCalls()
+    await sweepNano(venue.ctx)
+    expect([venue.node.calls('process'), await halted()]).toEqual([0, undefined])
+    const [held] = await transfers()
+    await venue.ctx.nano.rpc.process(JSON.parse(held?.signed ?? ''), 'open')
+    venue.node.setAutoConfirm(1)
+    venue.node.confirm((held?.tx ?? '').toUpperCase())
+    await sweepNano(venue.ctx)
+    expect(ledger.blocks.get((held?.tx ?? '').toUpperCase())?.confirmed).toBe(true)
+    expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
+  })
+
+  it('whose work the node finds too weak gets new work and stays the same block', async () => {
+    await paid()
+    let offers = 0
+    venue.node.lie(({ action }) => {
+      if (action !== 'process' || ++offers > 1) return undefined
+      return '{"error": "Block work is less than threshold"}'
+    })
+    await sweepNano(venue.ctx)
+    expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
+    expect(await transfers()).toHaveLength(3)
+  })
+})
+
+describe('a chain that the database does not know', () => {
+  it('of the treasury halts everything', async () => {
+    await signAndPublish(venue, 0, { receive: venue.pay(venue.wallet.treasury, XNO), amountRaw: XNO })
+    await paid()
+    await sweepNano(venue.ctx)
+    expect((await halted())?.reason).toContain('the last block of the treasury')
+    expect(venue.logged()).toContain('Nano is halted')
+    const before = await transfers()
+    await sweepNano(venue.ctx)
+    expect(await transfers()).toEqual(before)
+    await expect(venue.invoice(1)).rejects.toMatchObject({ code: 'currency_not_configured' })
+  })
+
+  it("of an invoice's account halts everything", async () => {
+    const invoice = await paid()
+    const [payment] = await unswept()
+    await signAndPublish(venue, invoice.address_index, { receive: payment?.tx ?? '', amountRaw: DAY_RAW })
+    await sweepNano(venue.ctx)
+    expect((await halted())?.reason).toContain(`the last block of account ${invoice.address_index}`)
+    expect(await transfers()).toEqual([])
+  })
+
+  it("that takes the place of a block of ours halts everything, and ours is not signed anew", async () => {
+    venue.node.setAutoConfirm(null)
+    const invoice = await paid()
+    const [payment] = await unswept()
+    const round = sweepNano(venue.ctx)
+    await expect.poll(async () => (await transfers()).map(({ state }) => state), { timeout: 5_000 }).toEqual(['sent'])
+    const [ours] = await transfers()
+    venue.node.rollback((ours?.tx ?? '').toUpperCase())
+    const rival = { ...venue, wallet: { ...venue.wallet, treasury: venue.wallet.keys.deriveAccount(7) } }
+    await signAndPublish(rival, invoice.address_index, { receive: payment?.tx ?? '', amountRaw: DAY_RAW })
+    await round
+    await sweepNano(venue.ctx)
+    expect((await halted())?.reason).toContain(`the last block of account ${invoice.address_index}`)
+    expect(await transfers()).toHaveLength(1)
+  })
+
+  it('may end in a block by which the network raised its version: that moves nothing and is not unknown', async () => {
+    const old = await openNanoVenue({ node: { genesisEpoch: 1 } })
+    try {
+      const invoice = await old.invoice(1)
+      old.pay(invoice, DAY_RAW)
+      await watchNano(old.ctx)
+      await sweepNano(old.ctx)
+      for (const address of [old.wallet.treasury.address, invoice.address]) raiseVersion(old.node, address)
+      old.pay(invoice, 2n * DAY_RAW)
+      await watchNano(old.ctx)
+      await sweepNano(old.ctx)
+      expect((await old.ctx.coins.findCoin('xno'))?.halted).toBeUndefined()
+      expect(old.holds(old.wallet.treasury.address)).toEqual({ balanceRaw: 3n * DAY_RAW, receivableRaw: 0n })
+    } finally {
+      await old.stop()
+    }
+  })
+
+  it('is waited for where the node is behind it', async () => {
+    const invoice = await paid()
+    await sweepNano(venue.ctx)
+    venue.pay(invoice, DAY_RAW)
+    await watchNano(venue.ctx)
+    const blocks = (await transfers()).length
+    venue.node.lie(({ action, requestText }) =>
+      action === 'account_info' && requestText.includes(invoice.address) ? '{"error": "Account not found"}' : undefined,
+    )
+    await sweepNano(venue.ctx)
+    expect([(await transfers()).length, await halted()]).toEqual([blocks, undefined])
+    expect(venue.logged()).toContain('waiting for it to catch up')
+    venue.node.lie(null)
+    await sweepNano(venue.ctx)
+    expect(treasury()).toEqual({ balanceRaw: 2n * DAY_RAW, receivableRaw: 0n })
+  })
+})
+
+describe('a node in trouble', () => {
+  it.each([
+    ['down', () => venue.node.setDown(true), () => venue.node.setDown(false)],
+    ['hanging', () => venue.node.setHanging(true), () => venue.node.setHanging(false)],
+    ['without work', () => venue.node.lie(({ action }) => (action === 'work_generate' ? '{"error": "Local work generation is disabled"}' : undefined)), () => venue.node.lie(null)],
+    ['giving weak work', () => venue.node.lie(({ action }) => (action === 'work_generate' ? '{"work": "0000000000000001"}' : undefined)), () => venue.node.lie(null)],
+  ])('that is %s loses nothing and fails nothing for good', async (_, begin, end) => {
+    await paid()
+    await begin()
+    await sweepNano(venue.ctx)
+    await sweepNano(venue.ctx)
+    await end()
+    await sweepNano(venue.ctx)
+    expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
+    expect((await transfers()).map(({ state }) => state)).toEqual(['confirmed', 'confirmed', 'confirmed'])
+  })
+
+  it('about one account holds no other account up', async () => {
+    const [bad] = [await paid(), await paid(), await paid()]
+    venue.node.lie(({ action, requestText }) => (action === 'account_info' && requestText.includes(bad.address) ? '{"frontier": 7}' : undefined))
+    await sweepNano(venue.ctx)
+    expect(treasury()).toEqual({ balanceRaw: 2n * DAY_RAW, receivableRaw: 0n })
+    venue.node.lie(null)
+    await sweepNano(venue.ctx)
+    expect(treasury()).toEqual({ balanceRaw: 3n * DAY_RAW, receivableRaw: 0n })
+  })
+})

@@ -1,0 +1,480 @@
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { openContext, type Context } from '../../shared/context.ts'
+import { LAPSED_LOOK_EVERY_MS, MAX_CREDITED_DAYS } from '../../shared/limits.ts'
+import { parseAmount } from '../../shared/payments/coin.ts'
+import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
+import { FIXED_RATE_SOURCE } from '../../shared/payments/rate.ts'
+import * as settlement from '../../shared/payments/settlement.ts'
+import { unixSeconds } from '../../shared/time.ts'
+import { addAddresses, ageRate, foundAt, makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
+import { checkMoney } from '../support/money.ts'
+import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
+import { listPending } from '../support/stored.ts'
+
+const { lapseInvoices, recordLoss, recordPayment, settleWaiting } = settlement
+const MINUTE = 60_000
+const DAY = 86_400_000
+
+let service: TestService
+/** As the workers have it: more patient than the API. */
+let ctx: Context
+beforeAll(async () => {
+  service = await startService({ queues: WITHOUT_LEDGER })
+  ctx = openContext(service.ctx.config, service.ctx.log, { now: service.ctx.now, databaseTimeoutMs: 30_000 })
+  await ctx.database.whenReady()
+  await makeCoinReady(ctx, 'xno', { addresses: 1_000 })
+  await makeCoinReady(ctx, 'xmr', { addresses: 100 })
+})
+afterAll(async () => {
+  expect((await checkMoney(ctx)).settled).toBeGreaterThan(30)
+  await ctx.close()
+  await service.stop()
+})
+
+const now = () => unixSeconds(ctx.now())
+const raw = (text: string): string => String(parseAmount(text, 'xno'))
+
+async function invoiceFor(agent: TestAgent, days = 1, currency: 'xno' | 'xmr' = 'xno'): Promise<string> {
+  const { status, json } = await service.call('POST', '/invoice', { token: agent.token, body: { currency, days } })
+  if (status !== 201) throw new Error(`POST /invoice answered ${status}: ${JSON.stringify(json)}`)
+  return String(json['invoice_id'])
+}
+
+async function newInvoice(days = 1): Promise<{ agent: TestAgent; id: string }> {
+  const agent = await service.register()
+  return { agent, id: await invoiceFor(agent, days) }
+}
+
+async function read(id: string): Promise<InvoiceRecord> {
+  const invoice = await ctx.invoices.find(id)
+  if (invoice === undefined) throw new Error(`there is no ${id}`)
+  return invoice
+}
+const paymentsOf = (id: string) => ctx.invoices.listPayments(id)
+const only = async (id: string): Promise<PaymentRecord> => {
+  const [payment, ...rest] = await paymentsOf(id)
+  if (payment === undefined || rest.length > 0) throw new Error(`${id} has ${rest.length + (payment === undefined ? 0 : 1)} payments`)
+  return payment
+}
+const check = async (agent: TestAgent, id: string) =>
+  (await service.call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: id } })).json
+const daysLeft = async ({ id }: TestAgent) => (((await ctx.agents.find(id))?.pass_until_ms ?? ctx.now()) - ctx.now()) / DAY
+const lapse = (coin: 'xno' | 'xmr' = 'xno', roundAt = now()) =>
+  lapseInvoices(ctx, coin, roundAt, () => ({ watch: 'hourly', look_after: unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS) }))
+/** The time of every invoice so far is over, and a round has looked at them all. */
+const expireAll = async () => {
+  service.advance(61 * MINUTE)
+  await lapse()
+  await makeCoinReady(ctx, 'xno', { addresses: 0 })
+  await makeCoinReady(ctx, 'xmr', { addresses: 0 })
+}
+
+describe('a payment', () => {
+  it('that is confirmed settles pass, invoice and ledger together', async () => {
+    const { agent, id } = await newInvoice(2)
+    const tx = await pay(ctx, id, { amount: '2' })
+    expect(await read(id)).toMatchObject({ received_raw: raw('2'), credited_days: 2, unspent: '0' })
+    expect(await read(id)).not.toHaveProperty('open')
+    const payment = await only(id)
+    expect(payment).toMatchObject({ tx, state: 'settled', by: 'chain', late: false, credited_days: 2 })
+    expect(await daysLeft(agent)).toBeCloseTo(2, 2)
+    const entries = await listPending(ctx.database.connection, 'payments', payment._id)
+    expect(entries.map(({ kind, source }) => [kind, source])).toEqual([
+      ['payment', `${payment._id}/payment`],
+      ['pass_credit', `${payment._id}/credit`],
+    ])
+    expect(entries[0]?.data).toMatchObject({
+      payment_id: payment._id,
+      invoice_id: id,
+      coin: 'xno',
+      amount_raw: raw('2'),
+      settlement: 'automatic',
+    })
+    expect(entries[1]?.data).toMatchObject({ agent_id: agent.id, means: 'coin', days: 2, payment_id: payment._id, invoice_id: id })
+    expect(JSON.stringify(entries)).not.toContain(tx)
+  })
+
+  it('in parts buys nothing until the price is there, and then all of it', async () => {
+    const { agent, id } = await newInvoice(3)
+    for (const amount of ['1', '1', '0.999999']) await pay(ctx, id, { amount })
+    expect([(await read(id)).credited_days, await daysLeft(agent)]).toEqual([0, 0])
+    await pay(ctx, id, { amount: '0.000001' })
+    expect((await read(id)).credited_days).toBe(3)
+    expect(await daysLeft(agent)).toBeCloseTo(3, 2)
+  })
+
+  it('of more than the price buys every whole day, and a second one goes on from what was left', async () => {
+    const { agent, id } = await newInvoice(1)
+    await pay(ctx, id, { amount: '2.7' })
+    expect(await read(id)).toMatchObject({ credited_days: 2, unspent: raw('0.7'), has_remainder: true })
+    await pay(ctx, id, { amount: '0.3' })
+    expect(await read(id)).toMatchObject({ credited_days: 3, unspent: '0' })
+    expect(await read(id)).not.toHaveProperty('has_remainder')
+    expect(await daysLeft(agent)).toBeCloseTo(3, 2)
+  })
+
+  it('below the shown decimals is not money; at them it is', async () => {
+    const { id } = await newInvoice()
+    const invoice = await read(id)
+    const dust = { ...foundAt(invoice, { amount: '0.000001' }), amountRaw: parseAmount('0.000001', 'xno') - 1n }
+    expect(await recordPayment(ctx, dust)).toBeUndefined()
+    expect(await paymentsOf(id)).toEqual([])
+    expect(await recordPayment(ctx, foundAt(invoice, { amount: '0.000001' }))).toBe(id)
+    expect((await read(id)).received_raw).toBe(raw('0.000001'))
+  })
+
+  it('at an address that no invoice has is nobody’s', async () => {
+    expect(await recordPayment(ctx, { ...foundAt({ coin: 'xno', address_index: 9_999_999 }, { amount: '5' }) })).toBeUndefined()
+  })
+
+  it('of everything there is stops at a century and loses nothing', async () => {
+    const { agent, id } = await newInvoice(1)
+    const invoice = await read(id)
+    await recordPayment(ctx, { ...foundAt(invoice, { amount: '1' }), amountRaw: 2n ** 128n })
+    expect(await read(id)).toMatchObject({ received_raw: String(2n ** 128n), credited_days: MAX_CREDITED_DAYS, has_remainder: true })
+    const { json } = await service.call('GET', '/me', { token: agent.token })
+    expect(json['pass_until']).toMatch(/^21\d\d-/)
+    expect(await check(agent, id)).toMatchObject({ remainder_raw: String(2n ** 128n - BigInt(MAX_CREDITED_DAYS) * 10n ** 30n) })
+  })
+
+  it('found fifty times at once, by this process and by another, counts once', async () => {
+    const elsewhere = await importAgain()
+    const { agent, id } = await newInvoice(5)
+    const found = foundAt(await read(id), { amount: '5' })
+    await Promise.all(Array.from({ length: 50 }, (_, place) => (place % 2 === 0 ? recordPayment : elsewhere.recordPayment)(ctx, found)))
+    expect(await only(id)).toMatchObject({ state: 'settled' })
+    expect(await read(id)).toMatchObject({ received_raw: raw('5'), credited_days: 5 })
+    expect(await daysLeft(agent)).toBeCloseTo(5, 2)
+  })
+
+  it('beside nineteen others of one agent, found in two processes, is counted with all of them', async () => {
+    const elsewhere = await importAgain()
+    const { agent, id } = await newInvoice(4)
+    const invoice = await read(id)
+    const found = Array.from({ length: 20 }, () => foundAt(invoice, { amount: '0.31' }))
+    await Promise.all([...found, ...found].map((one, place) => (place % 2 === 0 ? recordPayment : elsewhere.recordPayment)(ctx, one)))
+    expect(await read(id)).toMatchObject({ received_raw: raw('6.2'), credited_days: 6 })
+    expect(await daysLeft(agent)).toBeCloseTo(6, 2)
+  })
+
+  it('of one transaction to two addresses is two payments', async () => {
+    const [one, two] = [await newInvoice(), await newInvoice()]
+    const tx = newTx()
+    for (const { id } of [one, two]) await pay(ctx, id, { amount: '1', tx })
+    expect([(await read(one.id)).credited_days, (await read(two.id)).credited_days]).toEqual([1, 1])
+  })
+
+  it('that is seen first counts when it is confirmed, and tells how far it is', async () => {
+    const { agent, id } = await newInvoice()
+    const tx = await pay(ctx, id, { amount: '1', confirmed: false, confirmations: 2 })
+    await pay(ctx, id, { amount: '1', tx, confirmed: false, confirmations: 7 })
+    expect(await check(agent, id)).toMatchObject({ status: 'confirming', confirmations: 7, credited_days: 0 })
+    await pay(ctx, id, { amount: '1', tx, confirmations: 10 })
+    expect(await only(id)).toMatchObject({ state: 'settled', confirmations: 10 })
+    await pay(ctx, id, { amount: '1', tx, confirmations: 11 })
+    expect(await only(id)).toMatchObject({ state: 'settled', confirmations: 11 })
+    expect((await read(id)).credited_days).toBe(1)
+  })
+
+  it('whose amount is another one than on record is corrected while it is not counted, and never after', async () => {
+    const { agent, id } = await newInvoice(2)
+    const tx = await pay(ctx, id, { amount: '500', confirmed: false })
+    await pay(ctx, id, { amount: '2', tx })
+    expect(await only(id)).toMatchObject({ amount_raw: raw('2'), state: 'settled' })
+    const before = service.logged().length
+    await pay(ctx, id, { amount: '900', tx })
+    expect(await read(id)).toMatchObject({ received_raw: raw('2'), credited_days: 2 })
+    expect(await only(id)).toMatchObject({ amount_raw: raw('2') })
+    expect(service.logged().slice(before)).toContain('a settled payment was found with another amount')
+    expect(await daysLeft(agent)).toBeCloseTo(2, 2)
+  })
+})
+
+describe('the first payment in a coin', () => {
+  it('counts for the referrer, once, however many follow and however it comes', async () => {
+    const referrer = await service.register()
+    const paying = async () => (await ctx.agents.find(referrer.id))?.referrals.paying
+    const agent = await service.register({ ref: referrer.id })
+    const id = await invoiceFor(agent)
+    await pay(ctx, id, { amount: '0.5' })
+    expect(await paying()).toBe(0)
+    await pay(ctx, id, { amount: '0.5' })
+    expect(await paying()).toBe(1)
+    await pay(ctx, await invoiceFor(agent, 2), { amount: '2' })
+    await pay(ctx, await invoiceFor(agent, 2, 'xmr'), { amount: '2' })
+    expect(await paying()).toBe(1)
+    const partly = await service.register({ ref: referrer.id })
+    await pay(ctx, await invoiceFor(partly, 2), { amount: '1' })
+    await expireAll()
+    expect(await paying()).toBe(2)
+  })
+
+  it('of forty agents of one referrer at once is counted forty times', async () => {
+    const referrer = await service.register()
+    const agents = await Promise.all(Array.from({ length: 40 }, () => service.register({ ref: referrer.id })))
+    const ids = await Promise.all(agents.map((agent) => invoiceFor(agent)))
+    await Promise.all(ids.map((id) => pay(ctx, id, { amount: '1' })))
+    expect((await ctx.agents.find(referrer.id))?.referrals.paying).toBe(40)
+  })
+})
+
+describe('an invoice whose time is over', () => {
+  it('lapses after a round that looked, not by the clock alone', async () => {
+    const { agent, id } = await newInvoice()
+    const before = now()
+    service.advance(61 * MINUTE)
+    await makeCoinReady(ctx, 'xno', { addresses: 0 })
+    await lapse('xno', before)
+    await lapse('xmr')
+    expect(await check(agent, id)).toMatchObject({ status: 'awaiting_payment' })
+    await lapse()
+    expect(await check(agent, id)).toMatchObject({ status: 'expired' })
+    expect(await read(id)).toMatchObject({ lapsed: true, watch: 'hourly' })
+    expect(await read(id)).not.toHaveProperty('open')
+  })
+
+  it('buys whole days for what was paid in part, once, and keeps the rest', async () => {
+    const { agent, id } = await newInvoice(3)
+    await pay(ctx, id, { amount: '1.5' })
+    await expireAll()
+    await Promise.all([lapse(), lapse()])
+    expect(await check(agent, id)).toMatchObject({
+      status: 'expired',
+      credited_days: 1,
+      paid: '1.5',
+      remainder_raw: raw('0.5'),
+      pass_until: expect.any(String),
+    })
+    expect(await daysLeft(agent)).toBeCloseTo(1, 2)
+    expect((await listPending(ctx.database.connection, 'invoices', id)).map(({ source }) => source)).toEqual([`${id}/lapse`])
+    const next = await invoiceFor(agent, 2)
+    expect(await read(next)).toMatchObject({ carried_raw: raw('0.5') })
+  })
+
+  it('waits for a payment that is under way, and lapses once that is gone', async () => {
+    const { agent, id } = await newInvoice(2)
+    const tx = await pay(ctx, id, { amount: '2', confirmed: false })
+    await expireAll()
+    expect(await check(agent, id)).toMatchObject({ status: 'confirming' })
+    expect((await read(id)).lapsed).toBe(false)
+    await recordLoss(ctx, await only(id))
+    expect(await only(id)).toMatchObject({ state: 'gone' })
+    await lapse()
+    expect(await check(agent, id)).toMatchObject({ status: 'expired', credited_days: 0, paid: '0' })
+    // It was first seen in time, so it still buys at the invoice's own rate.
+    await setRate(ctx, 'xno', '0.1')
+    await pay(ctx, id, { amount: '2', tx })
+    expect(await only(id)).toMatchObject({ state: 'settled', late: false })
+    expect((await read(id)).credited_days).toBe(2)
+    await setRate(ctx, 'xno', '1')
+  })
+
+  it('never lapses past a payment that is noted at the same time', async () => {
+    const elsewhere = await importAgain()
+    const invoices = await Promise.all(Array.from({ length: 30 }, () => newInvoice(2)))
+    await Promise.all(invoices.map(({ id }) => pay(ctx, id, { amount: '0.5' })))
+    service.advance(61 * MINUTE)
+    await Promise.all([
+      lapse(),
+      ...invoices.map(async ({ id }) => elsewhere.recordPayment(ctx, foundAt(await read(id), { amount: '1.5', confirmed: false }))),
+    ])
+    for (const { id } of invoices) {
+      const second = (await paymentsOf(id)).at(-1)
+      // Either it came first, and the invoice waits for it, or it came after, and is late.
+      expect([(await read(id)).lapsed, second?.late]).toEqual([second?.late, second?.late])
+    }
+    await makeCoinReady(ctx, 'xno', { addresses: 0 })
+  })
+
+  it('does not keep the others from lapsing where it cannot', async () => {
+    const broken = await newInvoice()
+    await pay(ctx, broken.id, { amount: '0.5' })
+    await ctx.invoices.models.invoices.updateOne({ _id: broken.id }, { $set: { unspent: 'rubbish' } })
+    const partly = await newInvoice(2)
+    await pay(ctx, partly.id, { amount: '1' })
+    const bare = await newInvoice()
+    service.advance(61 * MINUTE)
+    await expect(lapse()).rejects.toThrow('1 invoices in xno could not be lapsed')
+    expect([(await read(broken.id)).lapsed, (await read(partly.id)).credited_days, (await read(bare.id)).lapsed]).toEqual([false, 1, true])
+    await ctx.invoices.models.invoices.updateOne({ _id: broken.id }, { $set: { unspent: raw('0.5') } })
+    await expireAll()
+    expect((await read(broken.id)).lapsed).toBe(true)
+  })
+
+  it('is one of two thousand that lapse in one call', async () => {
+    const agent = await service.register()
+    const first = await read(await invoiceFor(agent))
+    await ctx.invoices.models.invoices.insertMany(
+      Array.from({ length: 2_000 }, (_, place) => {
+        const { open: _open, ...fields } = first
+        return { ...fields, _id: `inv_many${place}`, address: `many ${place}`, address_index: 1_000_000 + place }
+      }),
+      { lean: true },
+    )
+    await expireAll()
+    expect(
+      await ctx.invoices.models.invoices.countDocuments({ lapsed: false, expires_at: { $lt: now() }, has_payments: { $exists: false } }),
+    ).toBe(0)
+  })
+})
+
+describe('late money', () => {
+  it('buys at the invoice’s rate where the coin has risen since', async () => {
+    const { agent, id } = await newInvoice(2)
+    await expireAll()
+    await setRate(ctx, 'xno', '4')
+    await pay(ctx, id, { amount: '2' })
+    expect((await read(id)).credited_days).toBe(2)
+    expect(await check(agent, id)).toMatchObject({ status: 'settled', payments: [{ late: true, credited_days: 2, price_raw: raw('2') }] })
+    await setRate(ctx, 'xno', '1')
+  })
+
+  it('buys at the rate of its arrival where the coin has fallen, also if it is confirmed at another', async () => {
+    const { agent, id } = await newInvoice(2)
+    await expireAll()
+    await setRate(ctx, 'xno', '0.5')
+    const tx = await pay(ctx, id, { amount: '3', confirmed: false })
+    await setRate(ctx, 'xno', '0.01')
+    await pay(ctx, id, { amount: '3', tx })
+    expect(await check(agent, id)).toMatchObject({
+      status: 'settled',
+      credited_days: 1,
+      paid: '3',
+      remainder_raw: raw('1'),
+      payments: [{ late: true, credited_days: 1, price_raw: raw('4') }],
+    })
+    expect(await daysLeft(agent)).toBeCloseTo(1, 2)
+    await setRate(ctx, 'xno', '1')
+  })
+
+  it('waits for a rate where there is none, keeps nobody waiting meanwhile, and is counted once there is one', async () => {
+    const [first, second] = [await newInvoice(), await newInvoice()]
+    await expireAll()
+    await ageRate(ctx, 'xno', 20 * MINUTE)
+    expect(await recordPayment(ctx, foundAt(await read(first.id), { amount: '1' }))).toBe(first.id)
+    await pay(ctx, second.id, { amount: '1', confirmed: false })
+    expect(await only(first.id)).toMatchObject({ state: 'seen', late: true, waits_for_rate: true })
+    await settleWaiting(ctx, 'xno')
+    expect((await read(first.id)).credited_days).toBe(0)
+    await setRate(ctx, 'xno', '1')
+    await Promise.all([settleWaiting(ctx, 'xno'), settleWaiting(ctx, 'xno')])
+    expect([(await read(first.id)).credited_days, (await read(second.id)).credited_days]).toEqual([1, 0])
+    expect(await only(first.id)).toMatchObject({ state: 'settled', arrival_rate: '1' })
+    expect(await only(first.id)).not.toHaveProperty('waits_for_rate')
+  })
+
+  it('after a settled invoice lapsed is late too', async () => {
+    const { id } = await newInvoice(1)
+    await pay(ctx, id, { amount: '1.6' })
+    await expireAll()
+    await setRate(ctx, 'xno', '0.5')
+    await pay(ctx, id, { amount: '1.6' })
+    // 0.6 left and 1.6 late make 2.2, at 2 for a day.
+    expect(await read(id)).toMatchObject({ credited_days: 2, unspent: raw('0.2') })
+    await setRate(ctx, 'xno', '1')
+  })
+})
+
+describe('a chain that turns back', () => {
+  it('takes no settled pass away, and says so of the payment', async () => {
+    const { agent, id } = await newInvoice(2)
+    const tx = await pay(ctx, id, { amount: '2' })
+    const before = service.logged().length
+    await Promise.all([recordLoss(ctx, await only(id)), recordLoss(ctx, await only(id))])
+    expect(await only(id)).toMatchObject({ state: 'settled', reversed_at: expect.any(Number) })
+    expect(service.logged().slice(before).split('took back a settled payment').length).toBe(2)
+    expect(await daysLeft(agent)).toBeCloseTo(2, 2)
+    // In the pool again it is not back yet; in the chain it is, and nothing is counted again.
+    await pay(ctx, id, { amount: '2', tx, confirmed: false, confirmations: 1 })
+    expect(await only(id)).toHaveProperty('reversed_at')
+    await pay(ctx, id, { amount: '2', tx })
+    expect(await only(id)).not.toHaveProperty('reversed_at')
+    expect(await read(id)).toMatchObject({ received_raw: raw('2'), credited_days: 2 })
+  })
+
+  it('may drop what was only seen, and bring it again', async () => {
+    const { agent, id } = await newInvoice()
+    const tx = await pay(ctx, id, { amount: '1', confirmed: false })
+    await recordLoss(ctx, await only(id))
+    expect(await check(agent, id)).toMatchObject({ status: 'awaiting_payment', payments: [{ state: 'gone' }] })
+    await pay(ctx, id, { amount: '1', tx, confirmed: false })
+    expect(await check(agent, id)).toMatchObject({ status: 'confirming', payments: [{ state: 'seen' }] })
+    await pay(ctx, id, { amount: '1', tx })
+    expect(await check(agent, id)).toMatchObject({ status: 'settled', payments: [{ state: 'settled' }] })
+    // News from before it was settled.
+    await recordLoss(ctx, { ...(await only(id)), state: 'seen' })
+    expect(await only(id)).toMatchObject({ state: 'settled' })
+  })
+})
+
+describe('a Redis that lost everything', () => {
+  it('costs no rate for long, and no late money that waits for one', async () => {
+    const own = await startService({ queues: ['refresh-rates'], env: { XNO_USD: '0.5' } })
+    const redis = new Redis(own.ctx.config.redisUrl ?? '')
+    const at = () => unixSeconds(own.ctx.now())
+    await makeCoinReady(own.ctx, 'xno', { rate: '1' })
+    const { token } = await own.register()
+    const { json } = await own.call('POST', '/invoice', { token, body: { currency: 'xno', days: 2 } })
+    const id = String(json['invoice_id'])
+    own.advance(61 * MINUTE)
+    await lapseInvoices(own.ctx, 'xno', at(), () => ({ watch: 'hourly', look_after: 0 }))
+    await own.ctx.coins.models.rates.deleteMany({})
+    await pay(own.ctx, id, { amount: '4' })
+    expect(await own.ctx.invoices.listPayments(id)).toMatchObject([{ state: 'seen', waits_for_rate: true }])
+    const keys = await redis.keys(`*${own.ctx.config.queuePrefix}*`)
+    expect(keys.length).toBeGreaterThan(0)
+    await redis.del(keys)
+    await waitFor('the credit', async () => ((await own.ctx.invoices.find(id))?.credited_days === 2 ? true : undefined), {
+      // Rates are read each minute, by a timer that knows nothing of Redis.
+      limitMs: 75_000,
+    })
+    expect(await own.ctx.coins.findRate('xno')).toMatchObject({ usd: '0.5', source: FIXED_RATE_SOURCE })
+    await checkMoney(own.ctx)
+    redis.disconnect()
+    await own.stop()
+  }, 100_000)
+})
+
+describe('two processes', () => {
+  it('that ask for one agent’s invoice at once make one, whose remainder is carried once', async () => {
+    const one = await import('../../shared/payments/invoice-service.ts')
+    vi.resetModules()
+    const two = await import('../../shared/payments/invoice-service.ts')
+    for (let round = 0; round < 5; round++) {
+      const agent = await service.register()
+      await pay(ctx, await invoiceFor(agent), { amount: '1.25' })
+      await addAddresses(ctx, 'xno', 20)
+      const made = await Promise.all(
+        Array.from({ length: 12 }, (_, place) => (place % 2 === 0 ? one : two).requestPassInvoice(ctx, agent.id, 'xno', 2)),
+      )
+      expect(made.filter(({ isNew }) => isNew)).toHaveLength(1)
+      expect(new Set(made.map(({ invoice }) => invoice._id)).size).toBe(1)
+      expect(await read(String(made[0]?.invoice._id))).toMatchObject({ carried_raw: raw('0.25') })
+    }
+  })
+
+  it('that carry one remainder into an invoice that it pays wholly credit it once', async () => {
+    const one = await import('../../shared/payments/invoice-service.ts')
+    vi.resetModules()
+    const two = await import('../../shared/payments/invoice-service.ts')
+    const agent = await service.register()
+    const first = await invoiceFor(agent, 1)
+    await expireAll()
+    await setRate(ctx, 'xno', '0.1')
+    await pay(ctx, first, { amount: '5' })
+    await setRate(ctx, 'xno', '1')
+    await Promise.all([one, two].map((process) => process.requestPassInvoice(ctx, agent.id, 'xno', 3)))
+    expect(await daysLeft(agent)).toBeCloseTo(5, 2)
+    await checkMoney(ctx)
+  })
+})
+
+/** The same code with turns of its own, as another process has them: what holds between the two holds in the database. */
+async function importAgain(): Promise<typeof settlement> {
+  vi.resetModules()
+  const again = await import('../../shared/payments/settlement.ts')
+  expect(again.recordPayment).not.toBe(recordPayment)
+  return again
+}
