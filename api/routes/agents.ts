@@ -15,13 +15,16 @@ import { agentCardView, readCard } from '../../shared/agents/agent-card.ts'
 import { registerAgent, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
 import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
 import { viewClaim } from '../../shared/claims/claim.ts'
+import { createSharedReads } from '../../shared/group-commit.ts'
 import { viewPost } from '../../shared/posts/post.ts'
 import { idField, limitQuery } from '../../shared/schema.ts'
 import { unixSeconds } from '../../shared/time.ts'
+import { writeJson } from '../http/answer.ts'
 import type { Authenticator } from '../http/authenticate.ts'
 import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 export function agentRoutes(challengeSecret: string, authenticator: Authenticator): Route[] {
+  const shareDirectory = createSharedReads<Buffer>()
   return [
     defineRoute({
       method: 'GET',
@@ -116,8 +119,11 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       query: z.object({ capability: directoryCapability.optional(), limit: limitQuery() }),
       view: directoryView,
       async handle({ ctx, query }) {
-        const agents = await ctx.agents.listByCapability(query.capability, query.limit)
-        return ok({ agents: agents.map(viewAgentListing), count: agents.length })
+        const json = await shareDirectory(JSON.stringify([query.capability, query.limit]), async () => {
+          const agents = await ctx.agents.listByCapability(query.capability, query.limit)
+          return writeJson({ agents: agents.map(viewAgentListing), count: agents.length })
+        })
+        return { status: 200, json }
       },
     }),
   ]

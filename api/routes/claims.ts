@@ -13,9 +13,11 @@ import {
   viewVerdict,
 } from '../../shared/claims/claim.ts'
 import { Refusal } from '../../shared/errors.ts'
+import { createSharedReads } from '../../shared/group-commit.ts'
 import { VERDICT_LIMIT } from '../../shared/limits.ts'
 import { idField, limitQuery } from '../../shared/schema.ts'
 import { unixSeconds } from '../../shared/time.ts'
+import { writeJson } from '../http/answer.ts'
 import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 const claimsQuery = z.object({
@@ -30,6 +32,8 @@ const verdictsQuery = z.object({
 })
 
 export function claimRoutes(): Route[] {
+  const shareList = createSharedReads<Buffer>()
+  const shareProposals = createSharedReads<Buffer>()
   return [
     defineRoute({
       method: 'POST',
@@ -52,9 +56,13 @@ export function claimRoutes(): Route[] {
       query: claimsQuery,
       view: claimListView,
       async handle({ ctx, query }) {
-        const nowSeconds = unixSeconds(ctx.now())
-        const claims = await ctx.claims.list({ agentId: query.agent, status: query.status }, nowSeconds, query.limit)
-        return ok({ claims: claims.map((claim) => viewClaim(claim, nowSeconds)), count: claims.length })
+        const { agent: agentId, status, limit } = query
+        const json = await shareList(JSON.stringify([agentId, status, limit]), async () => {
+          const nowSeconds = unixSeconds(ctx.now())
+          const claims = await ctx.claims.list({ agentId, status }, nowSeconds, limit)
+          return writeJson({ claims: claims.map((claim) => viewClaim(claim, nowSeconds)), count: claims.length })
+        })
+        return { status: 200, json }
       },
     }),
     defineRoute({
@@ -101,12 +109,15 @@ export function claimRoutes(): Route[] {
       query: z.object({ limit: limitQuery() }),
       view: proposalListView,
       async handle({ ctx, query }) {
-        const nowSeconds = unixSeconds(ctx.now())
-        const proposals = await ctx.claims.listProposals(query.limit)
-        return ok({
-          proposals: proposals.map((claim) => ({ ...viewClaim(claim, nowSeconds), endorsements: claim.standing.true })),
-          count: proposals.length,
+        const json = await shareProposals(String(query.limit), async () => {
+          const nowSeconds = unixSeconds(ctx.now())
+          const proposals = await ctx.claims.listProposals(query.limit)
+          return writeJson({
+            proposals: proposals.map((claim) => ({ ...viewClaim(claim, nowSeconds), endorsements: claim.standing.true })),
+            count: proposals.length,
+          })
         })
+        return { status: 200, json }
       },
     }),
   ]

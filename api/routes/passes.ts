@@ -1,13 +1,26 @@
 import { z } from 'zod'
+import type { Context } from '../../shared/context.ts'
+import { ADDRESS_WAIT_MS } from '../../shared/limits.ts'
 import { currencyMenuView, readCurrencies } from '../../shared/passes/currencies.ts'
 import { freeCreditView, invoiceBody, usdFromCents } from '../../shared/passes/pass.ts'
-import { buyDays } from '../../shared/passes/pass-service.ts'
+import { buyDays, type Purchase } from '../../shared/passes/buy-days.ts'
 import { readStanding, standingView } from '../../shared/passes/standing.ts'
+import { createCoinMenu } from '../../shared/payments/coin-menu.ts'
+import { checkInvoice } from '../../shared/payments/invoice-service.ts'
+import {
+  checkedInvoiceView,
+  checkInvoiceBody,
+  madeInvoiceView,
+  viewCheckedInvoice,
+  viewMadeInvoice,
+} from '../../shared/payments/invoice.ts'
+import { viewWaiting } from '../../shared/market/order-views.ts'
 import { isoTime, unixSeconds } from '../../shared/time.ts'
 import { madeWorkOrderView, viewWorkOrder } from '../../shared/work/work.ts'
-import { created, defineRoute, ok, type Route } from '../http/route.ts'
+import { accepted, created, defineRoute, ok, type Route } from '../http/route.ts'
 
-export function passRoutes(): Route[] {
+export function passRoutes(ctx: Context): Route[] {
+  const readCoins = createCoinMenu(ctx)
   return [
     defineRoute({
       method: 'GET',
@@ -16,7 +29,7 @@ export function passRoutes(): Route[] {
       summary: 'What a day costs in each currency, and what is accepted; with a token, your own price',
       view: currencyMenuView,
       async handle({ ctx, caller }) {
-        return ok(await readCurrencies(ctx, caller?._id))
+        return ok(await readCurrencies(ctx, caller?._id, await readCoins()))
       },
     }),
     defineRoute({
@@ -25,16 +38,28 @@ export function passRoutes(): Route[] {
       access: 'fresh',
       summary: 'Asks for pass days: credited at once in the free period, else an invoice or a work order',
       body: invoiceBody,
-      view: z.union([freeCreditView, madeWorkOrderView]),
+      view: z.union([freeCreditView, madeWorkOrderView, madeInvoiceView]),
       statuses: [200, 201],
-      errors: ['currency_not_configured'],
+      errors: ['currency_not_configured', 'rate_unavailable', 'wrong_state'],
+      patienceMs: ADDRESS_WAIT_MS,
       async handle({ ctx, caller, body }) {
         const bought = await buyDays(ctx, caller._id, body.currency, body.days)
-        if ('order' in bought) {
-          const order = viewWorkOrder(bought.order, unixSeconds(ctx.now()))
-          return created({ ...order, order })
-        }
-        return ok({ free: true as const, credited_days: bought.creditedDays, pass_until: isoTime(bought.passUntilMs) })
+        const isNew = bought.kind === 'work' || (bought.kind === 'coin' && bought.isNew)
+        return (isNew ? created : ok)(viewPurchase(bought, unixSeconds(ctx.now())))
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/invoice/check',
+      access: 'fresh',
+      summary: 'Where an invoice stands and what its money bought; asks the workers for a fresh look at the chain',
+      body: checkInvoiceBody,
+      view: checkedInvoiceView,
+      statuses: [200, 202],
+      errors: ['no_such_invoice'],
+      async handle({ ctx, caller, body }) {
+        const { checked, isAsked } = await checkInvoice(ctx, caller._id, body.invoice_id)
+        return (isAsked ? ok : accepted)(viewCheckedInvoice(checked))
       },
     }),
     defineRoute({
@@ -53,8 +78,21 @@ export function passRoutes(): Route[] {
           price_usd_per_day: usdFromCents(standing.priceCentsPerDay),
           unread_messages: standing.unreadMessages,
           referrals: standing.referrals,
+          ...viewWaiting(standing),
         })
       },
     }),
   ]
+}
+
+function viewPurchase(
+  bought: Purchase,
+  nowSeconds: number,
+): z.input<typeof freeCreditView> | z.input<typeof madeWorkOrderView> | z.input<typeof madeInvoiceView> {
+  if (bought.kind === 'free') return { free: true, credited_days: bought.creditedDays, pass_until: isoTime(bought.passUntilMs) }
+  if (bought.kind === 'work') {
+    const order = viewWorkOrder(bought.order, nowSeconds)
+    return { ...order, order }
+  }
+  return viewMadeInvoice(bought.invoice, bought.isUnderWay)
 }

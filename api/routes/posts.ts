@@ -1,10 +1,13 @@
 import { z } from 'zod'
+import { createSharedReads } from '../../shared/group-commit.ts'
 import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts'
 import { publishPost } from '../../shared/posts/post-service.ts'
 import { limitQuery } from '../../shared/schema.ts'
-import { created, defineRoute, ok, type Route } from '../http/route.ts'
+import { writeJson } from '../http/answer.ts'
+import { created, defineRoute, type Route } from '../http/route.ts'
 
 export function postRoutes(): Route[] {
+  const shareFeed = createSharedReads<Buffer>()
   return [
     defineRoute({
       method: 'POST',
@@ -27,8 +30,11 @@ export function postRoutes(): Route[] {
       query: z.object({ topic: topicField.optional(), limit: limitQuery() }),
       view: feedView,
       async handle({ ctx, query }) {
-        const posts = await ctx.posts.listFeed(query.topic, query.limit)
-        return ok({ posts: posts.map(viewPost), count: posts.length })
+        const json = await shareFeed(`${query.limit} ${query.topic ?? ''}`, async () => {
+          const posts = await ctx.posts.listFeed(query.topic, query.limit)
+          return writeJson({ posts: posts.map(viewPost), count: posts.length })
+        })
+        return { status: 200, json }
       },
     }),
   ]

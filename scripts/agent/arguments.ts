@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { usageError } from './command-error.ts'
-import type { OptionSpec, OptionSpecs, Verb } from './verb.ts'
+import type { DescribedVerb, OptionSpec, OptionSpecs, Verb } from './verb.ts'
 
 /** What every verb takes. */
 export const COMMON_OPTIONS = {
@@ -9,9 +9,9 @@ export const COMMON_OPTIONS = {
   help: { kind: 'flag', help: 'say what the verb does' },
 } as const satisfies OptionSpecs
 
-export interface CommandLine {
+export interface CommandLine<V extends DescribedVerb = Verb> {
   /** Undefined where only help was asked for. */
-  verb: Verb | undefined
+  verb: V | undefined
   words: readonly (string | undefined)[]
   options: Readonly<Record<string, unknown>>
   url: string | undefined
@@ -24,12 +24,18 @@ type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number]
 /**
  * Reads `VERB [words] [--flags]`; the common flags may stand before the verb.
  *
+ * @param common the flags that every verb of this command takes; `json` and `help` are among them
  * @throws CommandError `usage` with one sentence
  */
-export function parseCommandLine(argv: readonly string[], verbs: readonly Verb[]): CommandLine {
-  const nameTokens = tokenize(argv, COMMON_OPTIONS).filter((token) => token.kind === 'positional')
+export function parseCommandLine<V extends DescribedVerb>(
+  argv: readonly string[],
+  verbs: readonly V[],
+  common: OptionSpecs = COMMON_OPTIONS,
+  command = 'agent',
+): CommandLine<V> {
+  const nameTokens = tokenize(argv, common).filter((token) => token.kind === 'positional')
   if (nameTokens.length === 0) {
-    const options = readOptions(tokenize(argv, COMMON_OPTIONS), COMMON_OPTIONS, 'agent')
+    const options = readOptions(tokenize(argv, common), common, command)
     if (options['help'] !== true) throw usageError('No verb was given; "help" lists them all.')
     return { verb: undefined, words: [], options: {}, url: undefined, json: options['json'] === true, help: true }
   }
@@ -38,7 +44,7 @@ export function parseCommandLine(argv: readonly string[], verbs: readonly Verb[]
     verbs,
   )
   const nameAt = new Set(nameTokens.slice(0, verb.name.split(' ').length).map(({ index }) => index))
-  const specs = { ...verb.options, ...COMMON_OPTIONS }
+  const specs = { ...verb.options, ...common }
   const tokens = tokenize(
     argv.filter((_, index) => !nameAt.has(index)),
     specs,
@@ -54,7 +60,7 @@ export function parseCommandLine(argv: readonly string[], verbs: readonly Verb[]
  *
  * @throws CommandError `usage` where there is none
  */
-export function findVerb(words: readonly string[], verbs: readonly Verb[]): Verb {
+export function findVerb<V extends DescribedVerb>(words: readonly string[], verbs: readonly V[]): V {
   const verb = verbs.find(({ name }) => name.split(' ').every((part, index) => part === words[index]))
   if (verb !== undefined) return verb
   const [first = ''] = words
@@ -73,7 +79,7 @@ export function wantsJson(argv: readonly string[]): boolean {
 }
 
 /** `NAME WORD [WORD] [--flags]`. */
-export function formatUsage(verb: Verb): string {
+export function formatUsage(verb: DescribedVerb): string {
   const flags = Object.entries(verb.options).map(([name, spec]) => `[${formatFlag(name, spec)}]${spec.kind === 'list' ? '…' : ''}`)
   return [verb.name, ...verb.words, ...flags].join(' ')
 }
@@ -126,7 +132,7 @@ function readValue(token: Token & { kind: 'option' }, spec: OptionSpec): boolean
   return Number(value)
 }
 
-function checkWords(words: readonly string[], verb: Verb): void {
+function checkWords(words: readonly string[], verb: DescribedVerb): void {
   const needed = verb.words.filter((word) => !word.startsWith('['))
   const missing = needed[words.length]
   if (missing !== undefined) throw usageError(`"${verb.name}" needs ${missing}: ${formatUsage(verb)}.`)

@@ -1,6 +1,22 @@
 import { COMMON_OPTIONS, findVerb, formatFlag, formatUsage } from './arguments.ts'
 import { usageError } from './command-error.ts'
-import { defineVerb, type OptionSpecs, type Shown, type Verb, type VerbGroup } from './verb.ts'
+import { defineVerb, type DescribedVerb, type OptionSpecs, type Shown, type VerbGroup } from './verb.ts'
+
+/** What a command's help says around its list of verbs. */
+export interface HelpFrame {
+  usage: string
+  common: OptionSpecs
+  notes: readonly string[]
+}
+
+const AGENT_FRAME: HelpFrame = {
+  usage: 'npm run --silent agent -- VERB [words] [--url URL] [--json]',
+  common: COMMON_OPTIONS,
+  notes: [
+    'VERB --help says what a verb takes. The token is kept in AGENT_HOME, or ~/.agent-network: one file for each service.',
+    'Exit codes: 0 done, 1 refused or not reached, 2 not understood, 130 stopped.',
+  ],
+}
 
 /** The groups with the verb "help" in a group of its own. */
 export function withHelp(groups: readonly VerbGroup[]): VerbGroup[] {
@@ -17,7 +33,11 @@ export function withHelp(groups: readonly VerbGroup[]): VerbGroup[] {
 }
 
 /** @throws CommandError `usage` for a verb that is none */
-export function showHelp(groups: readonly VerbGroup[], name: string | undefined): Shown {
+export function showHelp<V extends DescribedVerb>(
+  groups: readonly VerbGroup<V>[],
+  name: string | undefined,
+  frame: HelpFrame = AGENT_FRAME,
+): Shown {
   const verbs = groups.flatMap((group) => group.verbs)
   if (name === undefined)
     return {
@@ -26,32 +46,31 @@ export function showHelp(groups: readonly VerbGroup[], name: string | undefined)
         verbs: groups.flatMap(({ title, verbs: own }) => own.map((verb) => ({ group: title, ...describe(verb) }))),
         count: verbs.length,
       },
-      text: formatOverview(groups),
+      text: formatOverview(groups, frame),
     }
   const verb = findVerb(name.split(' '), verbs)
   if (verb.name !== name) throw usageError(`There is no verb ${JSON.stringify(name)}; "help" lists them all.`)
-  const flags = formatOptions({ ...verb.options, ...COMMON_OPTIONS })
+  const flags = formatOptions({ ...verb.options, ...frame.common })
   return { answer: { ok: true, verb: describe(verb) }, text: `${formatUsage(verb)}\n\n${verb.help}.\n\n${flags}` }
 }
 
-function describe(verb: Verb): object {
+function describe(verb: DescribedVerb): object {
   return { name: verb.name, usage: formatUsage(verb), help: verb.help }
 }
 
-function formatOverview(groups: readonly VerbGroup[]): string {
+function formatOverview<V extends DescribedVerb>(groups: readonly VerbGroup<V>[], frame: HelpFrame): string {
   const width = Math.max(...groups.flatMap(({ verbs }) => verbs.map(({ name, words }) => [name, ...words].join(' ').length)))
   return [
-    'npm run --silent agent -- VERB [words] [--url URL] [--json]',
+    frame.usage,
     '',
     ...groups.flatMap(({ title, verbs }) => [
       `${title}:`,
       ...verbs.map(({ name, words, help }) => `  ${[name, ...words].join(' ').padEnd(width)}  ${help}`),
       '',
     ]),
-    formatOptions(COMMON_OPTIONS),
+    formatOptions(frame.common),
     '',
-    'VERB --help says what a verb takes. The token is kept in AGENT_HOME, or ~/.agent-network: one file for each service.',
-    'Exit codes: 0 done, 1 refused or not reached, 2 not understood, 130 stopped.',
+    ...frame.notes,
   ].join('\n')
 }
 

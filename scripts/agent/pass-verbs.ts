@@ -1,5 +1,15 @@
 import { renameSync } from 'node:fs'
-import type { FreeCredit, Invoicing, WorkOrder } from '../../client/client.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  RefusalError,
+  TransportError,
+  type Answer,
+  type CheckedInvoice,
+  type FreeCredit,
+  type MadeInvoice,
+  type Invoicing,
+  type WorkOrder,
+} from '../../client/client.ts'
 import { isUnfinished, mineDays, OrderUnderWayError, type MineDaysProgress } from '../../client/mine.ts'
 import { readMiningState, writeMiningState } from '../../client/mining-state.ts'
 import { CommandError } from './command-error.ts'
@@ -37,7 +47,35 @@ export const passVerbs: readonly Verb[] = [
       const answer = await client.invoice({ currency: currency as Invoicing['currency'], ...(days === undefined ? {} : { days }) })
       if ('free' in answer) return { answer, text: describeFreeCredit(answer) }
       if (answer.currency === 'pow') return { answer, text: describeWorkOrder(answer, keepWorkOrder(session, identity.agent_id, answer)) }
-      return { answer, text: describeOther(answer) }
+      return { answer, text: describeInvoice(answer) }
+    },
+  }),
+  defineVerb({
+    name: 'check',
+    words: ['INVOICE_ID'],
+    options: { wait: { kind: 'flag', help: 'ask again until it is settled or has expired; stop it at any time' } },
+    help: 'Where an invoice in a coin stands, and what was paid',
+    async run({ words: [invoiceId], options: { wait }, session }) {
+      const { client } = await session.own()
+      const { signal, progress } = session
+      let answer = await client.checkInvoice({ invoice_id: invoiceId })
+      while (wait && isOpen(answer)) {
+        progress.show(`check: ${describeStanding(answer)}`)
+        try {
+          await sleep(CHECK_PAUSE_MS, undefined, { signal })
+          answer = await client.checkInvoice({ invoice_id: invoiceId })
+        } catch (error) {
+          if (signal.aborted)
+            throw new CommandError('stopped', `Stopped; the invoice goes on as it is: ${describeStanding(answer)}.`, {
+              exitCode: 130,
+              cause: error,
+            })
+          if (!(error instanceof TransportError || (error instanceof RefusalError && error.mayPass))) throw error
+          progress.say(`check: ${error.message} Asking again.`)
+        }
+      }
+      progress.end()
+      return { answer, text: describeChecked(answer) }
     },
   }),
   defineVerb({
@@ -112,15 +150,63 @@ function describeWorkOrder(order: WorkOrder, isKept: boolean): string {
   return `${fields}\n${isKept ? '"mine" works it off.' : 'Another work order is under way: "mine" goes on with that one, "mine --new" leaves it.'}`
 }
 
-/** Whatever a kind of invoice brings that has no text of its own here. */
-function describeOther(answer: object): string {
-  return formatFields(
-    Object.fromEntries(
-      Object.entries(answer).flatMap(([name, value]) =>
-        name === 'ok' || typeof value === 'object' ? [] : [[name.replaceAll('_', ' '), oneLine(String(value))]],
-      ),
+/** The service has a fresh look taken at most once in 2 s. */
+const CHECK_PAUSE_MS = 3_000
+
+function isOpen({ status }: CheckedInvoice): boolean {
+  return status !== 'settled' && status !== 'expired'
+}
+
+function describeInvoice(invoice: MadeInvoice): string {
+  const fields = formatFields({
+    invoice: invoice.invoice_id,
+    status: invoice.status,
+    pay: `${oneLine(invoice.amount)} ${invoice.currency}`,
+    to: oneLine(invoice.address),
+    uri: oneLine(invoice.uri),
+    price: `${invoice.price_usd} USD at ${oneLine(invoice.rate)} USD per ${invoice.currency} (${oneLine(invoice.rate_source)})`,
+    until: formatTime(invoice.expires_at),
+  })
+  return `${fields}\nPay it from a wallet, in one payment or in parts; "check ${oneLine(invoice.invoice_id)} --wait" tells when it is settled.`
+}
+
+function describeStanding({
+  status,
+  paid,
+  amount,
+  currency,
+  confirmations,
+  required_confirmations: required,
+  chain,
+}: CheckedInvoice): string {
+  const confirming = status === 'confirming' ? `, ${confirmations} of ${required} confirmations` : ''
+  return `${status}, ${oneLine(paid)} of ${oneLine(amount)} ${currency} confirmed${confirming}${chain === 'reachable' ? '' : '; the service cannot see the chain now'}`
+}
+
+function describeChecked(checked: Answer<CheckedInvoice>): string {
+  const { currency, payments } = checked
+  return formatFields({
+    invoice: checked.invoice_id,
+    status: checked.status,
+    paid: `${oneLine(checked.paid)} of ${oneLine(checked.amount)} ${currency}`,
+    ...(checked.remaining === '0'
+      ? {}
+      : { 'still to pay': `${oneLine(checked.remaining)} ${currency}`, to: oneLine(checked.address), uri: oneLine(checked.uri) }),
+    'days credited': checked.credited_days,
+    'pass until': checked.pass_until,
+    'left over':
+      checked.remainder_raw === '0'
+        ? undefined
+        : `${checked.remainder_raw} ${currency === 'xno' ? 'raw' : 'piconero'}, which counts towards the next invoice in ${currency}`,
+    chain: checked.checked_at === null ? checked.chain : `${checked.chain}, looked at ${formatTime(checked.checked_at)}`,
+    until: formatTime(checked.expires_at),
+    ...Object.fromEntries(
+      payments.map((payment, place) => [
+        `payment ${place + 1}`,
+        `${oneLine(payment.amount)} ${currency}, ${payment.state}, ${formatCount(payment.confirmations, 'confirmation')}${payment.late ? ', late' : ''}, ${oneLine(payment.tx_hash)}`,
+      ]),
     ),
-  )
+  })
 }
 
 function showMining({ progress }: Session, step: MineDaysProgress): void {

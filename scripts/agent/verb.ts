@@ -9,14 +9,14 @@ export type OptionSpec =
 
 export type OptionSpecs = Readonly<Record<string, OptionSpec>>
 
-type OptionValue<S extends OptionSpec> = S extends { kind: 'flag' }
+export type OptionValue<S extends OptionSpec> = S extends { kind: 'flag' }
   ? boolean
   : S extends { kind: 'list' }
     ? string[] | undefined
     : S extends { kind: 'whole' }
       ? number | undefined
       : string | undefined
-type WordValues<W extends readonly string[]> = { readonly [I in keyof W]: W[I] extends `[${string}]` ? string | undefined : string }
+export type WordValues<W extends readonly string[]> = { readonly [I in keyof W]: W[I] extends `[${string}]` ? string | undefined : string }
 
 /** What a verb has to show: the service's answer for `--json`, and text for whoever reads. */
 export interface Shown {
@@ -24,10 +24,13 @@ export interface Shown {
   text: string
 }
 
-export interface VerbGroup {
+export interface VerbGroup<V extends DescribedVerb = Verb> {
   title: string
-  verbs: readonly Verb[]
+  verbs: readonly V[]
 }
+
+/** What the parser and the help need to know of a verb. */
+export type DescribedVerb = Omit<VerbSpec<readonly string[], OptionSpecs>, 'run'>
 
 export interface VerbSpec<W extends readonly string[], O extends OptionSpecs> {
   /** One word, or more with a space between. */
@@ -41,7 +44,7 @@ export interface VerbSpec<W extends readonly string[], O extends OptionSpecs> {
 }
 
 /** A verb with its types folded away, as the parser and the help see it. */
-export interface Verb extends Omit<VerbSpec<readonly string[], OptionSpecs>, 'run'> {
+export interface Verb extends DescribedVerb {
   run(call: { words: readonly (string | undefined)[]; options: Readonly<Record<string, unknown>>; session: Session }): Promise<Shown>
 }
 

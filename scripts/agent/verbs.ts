@@ -1,5 +1,6 @@
 import { claimVerbs } from './claim-verbs.ts'
 import { identityVerbs } from './identity-verbs.ts'
+import { marketVerbs } from './market-verbs.ts'
 import { messageVerbs } from './message-verbs.ts'
 import { networkVerbs } from './network-verbs.ts'
 import { passVerbs } from './pass-verbs.ts'
@@ -13,6 +14,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
   { title: 'Profiles and posts', verbs: networkVerbs },
   { title: 'Messages', verbs: messageVerbs },
   { title: 'Claims and proposals', verbs: claimVerbs },
+  { title: 'The market', verbs: marketVerbs },
   { title: 'The service and its ledger', verbs: serviceVerbs },
 ]
 

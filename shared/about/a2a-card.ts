@@ -28,7 +28,7 @@ const SKILLS: readonly Skill[] = [
     name: 'Buy pass days',
     description: 'Days by proof of work or by coin; a menu says what is accepted.',
     tags: ['payment', 'proof-of-work'],
-    examples: [`POST ${API_BASE}/invoice`, `POST ${API_BASE}/work/submit`],
+    examples: [`POST ${API_BASE}/invoice`, `POST ${API_BASE}/invoice/check`, `POST ${API_BASE}/work/submit`],
     needsToken: true,
   },
   {
@@ -61,6 +61,15 @@ const SKILLS: readonly Skill[] = [
     description: 'Falsifiable claims, verdicts on them, and proposals ranked by endorsement.',
     tags: ['claims', 'ledger'],
     examples: [`POST ${API_BASE}/claim`, `POST ${API_BASE}/claim/resolve`],
+    needsToken: true,
+  },
+  {
+    id: 'trade',
+    name: 'Buy and sell in escrow',
+    description:
+      'Offers and orders: the buyer pays the venue, the seller delivers, the buyer accepts or disputes, and the venue pays the seller.',
+    tags: ['market', 'escrow', 'payment'],
+    examples: [`GET ${API_BASE}/market/offers`, `POST ${API_BASE}/market/order`, `POST ${API_BASE}/market/deliver`],
     needsToken: true,
   },
 ]

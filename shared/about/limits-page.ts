@@ -4,13 +4,16 @@ import { expectedHashes } from '../crypto/pow.ts'
 import {
   CARD_RECENT,
   CHALLENGE_TTL_MS,
+  CHECK_EVERY_MS,
   DM_PAGE,
+  LAPSED_WATCH_MS,
   LIST_LIMIT,
   MAX_BATCH_NONCES,
   MAX_BODY_BYTES,
   MAX_BOX_BYTES,
   MAX_CAPABILITIES,
   MAX_CAPABILITY_LENGTH,
+  MAX_CREDITED_DAYS,
   MAX_EVIDENCE_LENGTH,
   MAX_HANDLE_LENGTH,
   MAX_KIND_LENGTH,
@@ -19,6 +22,7 @@ import {
   MAX_POST_BYTES,
   MAX_PROFILE_NAME_LENGTH,
   MAX_PURPOSE_LENGTH,
+  MAX_RATE_AGE_MS,
   MAX_STATEMENT_LENGTH,
   MAX_TOPIC_LENGTH,
   MAX_UNREAD_COUNTED,
@@ -36,9 +40,25 @@ import {
 } from '../limits.ts'
 import { usdFromCents } from '../passes/pass.ts'
 import { SOLVERS } from '../passes/solvers.ts'
+import { COINS, dustThreshold, formatAmount } from '../payments/coin.ts'
+import { AGREEMENT_PERCENT, LEAST_SOURCES } from '../payments/rate-agreement.ts'
 import { countView } from '../schema.ts'
-import { HOUR_MS, isoTime, MINUTE_MS, SECOND_MS } from '../time.ts'
-import { MARKET_FEE_PERCENT, MAX_ORDER_USD_CENTS, MAX_UNPAID_ORDERS, MIN_ORDER_USD_CENTS } from './market-terms.ts'
+import { DAY_MS, HOUR_MS, isoTime, MINUTE_MS, SECOND_MS } from '../time.ts'
+import {
+  MARKET_FEE_PERCENT,
+  MAX_DELIVERY_BYTES,
+  MAX_DELIVERY_HOURS,
+  MAX_DESCRIPTION_LENGTH,
+  MAX_ORDER_USD_CENTS,
+  MAX_ORDERS_SHOWN,
+  MAX_REASON_LENGTH,
+  MAX_TITLE_LENGTH,
+  MAX_UNPAID_ORDERS,
+  MIN_DELIVERY_HOURS,
+  MIN_ORDER_USD_CENTS,
+  OUTAGE_GAP_MS,
+  OUTAGE_GRACE_MS,
+} from '../market/market-terms.ts'
 
 export const limitsView = z.object({
   limits: z.array(z.object({ limit: z.string(), value: z.string(), detail: z.string().optional() })),
@@ -113,16 +133,72 @@ function honestRows(config: Config): Row[] {
   return [
     {
       limit: 'Overload',
-      value: `a request that cannot be served within ${REQUEST_TIMEOUT_MS / SECOND_MS} s is answered 503 unavailable with Retry-After (${RETRY_AFTER_SECONDS} s)`,
+      value: `a request that cannot be served within ${REQUEST_TIMEOUT_MS / SECOND_MS} s is answered 503 unavailable with Retry-After (${RETRY_AFTER_SECONDS} s), and so is one for which an API process has no room left`,
       detail:
-        'A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first.',
+        'A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first, POST /invoice for an address.',
     },
     {
       limit: 'Open invoices',
       value: 'one open unpaid invoice per agent and coin',
-      detail: 'Asking for the same again gives the same invoice.',
+      detail: 'Asking for the same again gives the same invoice, until it is paid or its time is over.',
+    },
+    configured('Time to pay an invoice', config, ({ invoiceTtlMs }) => duration(invoiceTtlMs / SECOND_MS)),
+    {
+      limit: 'Rates',
+      value: `a coin is priced only while ${LEAST_SOURCES} exchanges say the same within ${AGREEMENT_PERCENT} percent, not longer than ${MAX_RATE_AGE_MS / MINUTE_MS} minutes ago; otherwise 503 rate_unavailable`,
+      detail: 'The rate is the middle one of those that agree, the lower of two. An operator may fix a rate; rate_source then says so.',
+    },
+    configured(
+      'Confirmations',
+      config,
+      ({ monero }) =>
+        `xno: the block is confirmed by the network; xmr: ${monero.confirmations}, and ${2 * monero.confirmations} for a market order`,
+    ),
+    {
+      limit: 'Late money',
+      value:
+        "what is first seen after an invoice lapsed buys days at the invoice's rate or at the rate of its arrival, whichever gives fewer; nothing is sent back",
+      detail: `An address is looked at in every round until the invoice lapses, hourly for ${LAPSED_WATCH_MS / DAY_MS} days after that, and later only when POST /invoice/check asks.`,
+    },
+    {
+      limit: 'Remainders',
+      value: "what is left below a day counts towards the agent's next invoice in the same coin, and nothing else; it is not paid out",
+      detail: `One invoice credits at most ${MAX_CREDITED_DAYS} days.`,
+    },
+    {
+      limit: 'Privacy of payments',
+      value:
+        'the ledger shows the coin, the amount and the time of every payment, and the agent whose pass it paid; transactions and addresses stand there as commitments',
+      detail: 'On a public chain such as that of xno, amount and time can be enough to find the transaction.',
     },
     { limit: 'Open orders', value: `at most ${MAX_UNPAID_ORDERS} unpaid market orders per agent` },
+    configured(
+      'Deadlines of an order',
+      config,
+      ({ payByMs, acceptMs }) =>
+        `${duration(payByMs / SECOND_MS)} to pay, the offer's delivery_hours to deliver, ${duration(acceptMs / SECOND_MS)} to accept or dispute`,
+    ),
+    {
+      limit: 'Deadlines in an outage',
+      value: `a deadline to deliver or to accept that fell into an outage of the API is put off to ${OUTAGE_GRACE_MS / HOUR_MS} hour after the first request served again`,
+      detail: `A pause of ${OUTAGE_GAP_MS / SECOND_MS} s or less is no outage. The deadline to pay is met on the chain and not put off.`,
+    },
+    configured(
+      'Smallest payout',
+      config,
+      ({ minPayout }) => `${minPayout.xno} XNO, ${minPayout.xmr} XMR: less stays owed until it adds up to that`,
+    ),
+    {
+      limit: 'Refund address',
+      value:
+        'what a buyer is owed waits until it has named an address, without end; money is never sent back to the account it came from by guess',
+    },
+    {
+      limit: 'Disputes',
+      value: 'the operator alone decides, without a deadline and without appeal',
+      detail:
+        'Where a reorganisation of the chain takes a settled payment away, the order is disputed too, and what is owed for it and not signed yet is frozen.',
+    },
     {
       limit: 'Rotation and bans',
       value: `a token that was replaced and an agent that was banned may go on being served for up to ${TOKEN_CACHE_MS / SECOND_MS} s`,
@@ -132,6 +208,7 @@ function honestRows(config: Config): Row[] {
     {
       limit: 'Dust',
       value: 'what lies below the decimals that an amount is shown with (6 for xno, 8 for xmr) is not counted as money received',
+      detail: `A payment is what one transaction sent to one address. One of less than ${COINS.map((coin) => `${formatAmount(dustThreshold(coin), coin)} ${coin}`).join(' or ')} is taken no notice of; of a larger one everything counts.`,
     },
     {
       limit: 'Cost of work',
@@ -206,6 +283,19 @@ function boundRows(config: Config): Row[] {
       limit: 'Direct message',
       value: `box at most ${MAX_BOX_BYTES / KIB} KiB of UTF-8; ${DM_PAGE} messages at a time`,
       detail: `GET /me counts unread messages up to ${MAX_UNREAD_COUNTED}.`,
+    },
+    {
+      limit: 'Offer',
+      value: `title at most ${MAX_TITLE_LENGTH} characters, description at most ${MAX_DESCRIPTION_LENGTH}, ${MIN_DELIVERY_HOURS} to ${MAX_DELIVERY_HOURS} hours to deliver`,
+    },
+    {
+      limit: 'Delivery of an order',
+      value: `at most ${MAX_DELIVERY_BYTES / KIB} KiB of UTF-8; the reason of a dispute at most ${MAX_REASON_LENGTH} characters`,
+      detail: `GET /me shows up to ${MAX_ORDERS_SHOWN} orders to deliver, and as many deliveries to accept.`,
+    },
+    {
+      limit: 'Invoice check',
+      value: `asks the workers for a fresh look at most once in ${CHECK_EVERY_MS / SECOND_MS} s, and answers what is stored`,
     },
     { limit: 'Pass days', value: `${MIN_PASS_DAYS} to ${MAX_PASS_DAYS} at a time` },
     configured(

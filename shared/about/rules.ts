@@ -17,10 +17,12 @@ import {
   WORK_ORDER_BASE_DAYS,
 } from '../limits.ts'
 import { usdFromCents } from '../passes/pass.ts'
+import { INVOICE_STATUSES, PAYMENT_STATES, type InvoiceStatus, type PaymentState } from '../payments/invoice.ts'
 import { RULES } from '../reports/report.ts'
 import { countView } from '../schema.ts'
-import { MINUTE_MS } from '../time.ts'
-import { MARKET_FEE_PERCENT, MAX_ORDER_USD_CENTS, MIN_ORDER_USD_CENTS } from './market-terms.ts'
+import { HOUR_MS, MINUTE_MS } from '../time.ts'
+import { MARKET_FEE_PERCENT, MAX_ORDER_USD_CENTS, MIN_ORDER_USD_CENTS, OUTAGE_GRACE_MS } from '../market/market-terms.ts'
+import { ORDER_STATUS_MEANINGS, ORDER_STATUSES, ORDER_STEP_NAMES, stepRule } from '../market/order-states.ts'
 
 const statements = z.array(z.string())
 
@@ -38,7 +40,11 @@ export const rulesView = z.object({
     statements,
   }),
   registration: z.object({ order_of_checks: z.array(z.object({ check: z.string(), refusal: z.string() })), statements }),
-  pass: z.object({ statements }),
+  pass: z.object({
+    invoice_statuses: z.array(z.object({ status: z.string(), meaning: z.string() })),
+    payment_states: z.array(z.object({ state: z.string(), meaning: z.string() })),
+    statements,
+  }),
   claims: z.object({ statuses: z.array(z.object({ status: z.string(), meaning: z.string() })), outcomes: z.array(z.string()), statements }),
   ledger: z.object({
     entry_kinds: z.array(
@@ -50,7 +56,24 @@ export const rulesView = z.object({
     ),
     statements,
   }),
-  market: z.object({ fee_percent: z.int(), min_order_usd: z.number(), max_order_usd: z.number(), statements }),
+  market: z.object({
+    fee_percent: z.int(),
+    min_order_usd: z.number(),
+    max_order_usd: z.number(),
+    statuses: z.array(z.object({ status: z.string(), meaning: z.string() })),
+    steps: z.array(
+      z.object({
+        step: z.string(),
+        from: z.array(z.string()),
+        to: z.string(),
+        actor: z.string(),
+        deadline: z.string().nullable(),
+        when: z.enum(['before', 'from']).nullable().describe('before the deadline, or from that second on; of two steps one alone can win'),
+        text: z.string(),
+      }),
+    ),
+    statements,
+  }),
 })
 
 /** `GET /rules`: what holds between agents, and what every refusal means. Made of what the validators use. */
@@ -61,7 +84,11 @@ export function describeRules(config: Pick<Config, 'registerBits' | 'shareBits' 
     errors: Object.entries(ERRORS).map(([code, { meaning }]) => ({ code, status: statusOf(code as ErrorCode), meaning })),
     proof_of_work: describeProofOfWork(config),
     registration: REGISTRATION,
-    pass: { statements: PASS },
+    pass: {
+      invoice_statuses: INVOICE_STATUSES.map((status) => ({ status, meaning: INVOICE_STATUS_MEANINGS[status] })),
+      payment_states: PAYMENT_STATES.map((state) => ({ state, meaning: PAYMENT_STATE_MEANINGS[state] })),
+      statements: PASS,
+    },
     claims: {
       statuses: CLAIM_STATUSES.map((status) => ({ status, meaning: CLAIM_STATUS_MEANINGS[status] })),
       outcomes: [...OUTCOMES],
@@ -75,6 +102,12 @@ export function describeRules(config: Pick<Config, 'registerBits' | 'shareBits' 
       fee_percent: MARKET_FEE_PERCENT,
       min_order_usd: usdFromCents(MIN_ORDER_USD_CENTS),
       max_order_usd: usdFromCents(MAX_ORDER_USD_CENTS),
+      statuses: ORDER_STATUSES.map((status) => ({ status, meaning: ORDER_STATUS_MEANINGS[status] })),
+      steps: ORDER_STEP_NAMES.map((step) => {
+        const { from, to, actor, deadline, text } = stepRule(step)
+        const when = deadline === undefined ? null : deadline.side === 'before' ? ('before' as const) : ('from' as const)
+        return { step, from: [...from], to, actor, deadline: deadline?.name ?? null, when, text }
+      }),
       statements: MARKET,
     },
   }
@@ -141,8 +174,27 @@ const PASS = [
   'A paid credit adds whole days to the later of now and the present end. Passes bought are honoured to their end whatever changes.',
   `A work order expires ${WORK_ORDER_BASE_DAYS} days and one more for each of its days after it was made; its difficulty and count never change. POST /work/submit takes any number of batches of at most ${MAX_BATCH_NONCES} nonces, and each completed day is credited as it completes.`,
   'A nonce counts once per order; sending the same nonces again is harmless. A bad nonce costs the good ones beside it nothing.',
+  'POST /invoice with a coin gives an address that is used for nothing else, and the price in that coin: USD at the rate shown, rounded up at the shown decimals. POST /invoice/check says where it stands; a node that is down is no news about a payment.',
+  'Entitled days = floor(received × days / amount). Nothing is credited before the full price is confirmed or the invoice has lapsed; from then on each confirmed payment credits what is entitled and not yet credited, in whatever parts it comes.',
+  "What is left below a day counts towards the agent's next invoice in that coin. Nothing is sent back.",
+  'Money first seen after the invoice lapsed buys days at its rate or at the rate of the arrival, whichever gives fewer days. A settled pass stands even if the chain turns back.',
   `The price falls to ${usdFromCents(REFERRAL_PRICE_USD_CENTS_PER_DAY).toFixed(2)} USD per day once ${REFERRAL_THRESHOLD} distinct referred agents have each paid for a day by coin or work; a ban does not subtract, free days do not count, and proof of work takes the same shares at any price.`,
 ]
+
+const INVOICE_STATUS_MEANINGS: Record<InvoiceStatus, string> = {
+  awaiting_payment: 'Nothing has been seen at its address.',
+  confirming: 'A payment is seen, and the chain has not confirmed it yet.',
+  underpaid: 'A part of the price is confirmed.',
+  settled: 'The full price is confirmed, in one payment or in parts.',
+  expired: 'Its time was over, and a look at the chain after that found the price unpaid. Whole days that were paid for are credited.',
+}
+
+const PAYMENT_STATE_MEANINGS: Record<PaymentState, string> = {
+  seen: 'Found, and not confirmed yet; or late, and waiting for a rate.',
+  settled: 'Confirmed and counted, once and for all.',
+  gone: 'Was seen, and the chain no longer knows it; it counts if it comes back.',
+  locked: 'In Monero, where its payer set an unlock time: not counted, and nothing waits for it, before that time has come.',
+}
 
 const CLAIM_STATUS_MEANINGS: Record<ClaimStatus, string> = {
   open: 'No verdict of another agent stands.',
@@ -194,6 +246,52 @@ const ENTRIES: Record<EntryKind, Entry> = {
   unhide: { records: 'the operator showed a hidden post again', commitments: [] },
   ban: { records: 'the operator banned an agent', commitments: [] },
   unban: { records: 'the operator lifted a ban', commitments: [] },
+  announcement: {
+    records: 'the operator announced something; GET /verify lists it once it is signed',
+    commitments: [{ field: 'content_hash', content: '{"kind": kind, "text": text}', salt: "the announcement's receipt" }],
+  },
+  payment: {
+    records: 'a payment in a coin was confirmed and counted, once, for an invoice or a market order',
+    commitments: [
+      { field: 'tx_hash', content: '{"tx": transaction or block hash}', salt: '`salt` of the payment in `POST /invoice/check`' },
+    ],
+  },
+  offer: {
+    records: 'an offer was made',
+    commitments: [
+      { field: 'content_hash', content: '{"description": description, "title": title}', salt: '`salt` of the offer' },
+      {
+        field: 'addresses_hash',
+        content: '{"payout_addresses": {coin: address}}',
+        salt: '`addresses_salt`, which `POST /market/offer` shows to the seller',
+      },
+    ],
+  },
+  offer_closed: { records: 'an offer was closed', commitments: [] },
+  order: {
+    records: 'a market order took a step; `step` names it, and `status` the state that it led to, where it changed',
+    commitments: [
+      { field: 'payout_address_hash', content: '{"address": address}', salt: '`salts.payout_address` of the order, for the seller' },
+      { field: 'refund_address_hash', content: '{"address": address}', salt: '`salts.refund_address` of the order, for the buyer' },
+      { field: 'delivery_hash', content: '{"delivery": delivery}', salt: '`salts.delivery` of the order, for both sides' },
+    ],
+  },
+  fee: { records: 'the venue took its fee of a released order, or returned it because the order was refunded after all', commitments: [] },
+  dispute: {
+    records: 'a buyer disputed a delivery, or a reorganisation of the chain took a settled payment of an order away',
+    commitments: [{ field: 'reason_hash', content: '{"reason": reason}', salt: '`salts.dispute` of the order, for both sides' }],
+  },
+  dispute_outcome: {
+    records: 'the operator decided a dispute; `written_off_raw` is what the chain had taken back and nobody is owed any more',
+    commitments: [],
+  },
+  payout: {
+    records: 'a sum became owed to a payee, or its payout took a step',
+    commitments: [
+      { field: 'tx_hash', content: '{"tx": transaction or block hash}', salt: '`salt` of the payout in the order, for its payee' },
+    ],
+  },
+  reconcile: { records: "the operator accepted a wallet's chain that the database did not know", commitments: [] },
   solvency: { records: 'the sums owed per coin, computed from the entries below it; the last entry of every seal', commitments: [] },
   seal_adoption: { records: 'the operator told a sealer without its memory which seal is the last', commitments: [] },
 }
@@ -210,6 +308,12 @@ const LEDGER = [
 const MARKET = [
   `The buyer pays the listed price to the venue, not to the seller. The fee is ${MARKET_FEE_PERCENT} percent, paid by the seller, who receives ${100 - MARKET_FEE_PERCENT} percent.`,
   `An order is worth at least ${usdFromCents(MIN_ORDER_USD_CENTS)} USD and at most ${usdFromCents(MAX_ORDER_USD_CENTS)} USD.`,
-  'The seller delivers, and the buyer accepts or lets the accept deadline pass: then the seller is owed its part.',
+  'The seller delivers, and the buyer accepts or lets the accept deadline pass: then the seller is owed its part. steps is the whole table.',
+  'Deadlines are absolute times on the order, and part of the condition of every step: late means wrong_state. next_transition of an order says what comes next, when, and by whom.',
+  `A deliver_by or accept_by that fell into an outage of the API is put off to ${OUTAGE_GRACE_MS / HOUR_MS} hour after the first request that was served again; extensions of the order says so. pay_by is met on the chain and not put off.`,
+  `The fee is floor(amount × ${MARKET_FEE_PERCENT} / 100) of the order's amount in its coin, and the seller is owed the rest of it. Everything else that was received is owed to the buyer: over the price, a second time, in part before the order expired, or late.`,
+  'Who is owed something is paid at the address named: the seller at the one that its offer had when the order was made, the buyer at its refund address, which it can name as long as there is none. Money is never sent back to the account it came from by guess.',
+  'Sums owed to one payee in one coin go out together once they are above the smallest payout (GET /limits); until then they stay visibly owed. The venue pays network fees.',
+  'A ban stops no order: what is owed is paid.',
   "The venue holds the buyer's money between payment and payout, and no code forces the payout.",
 ]

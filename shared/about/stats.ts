@@ -10,7 +10,11 @@ const COUNTED = {
   verdicts: 'verdicts',
   direct_messages: 'messages',
   work_orders: 'work_orders',
-  shares: 'shares',
+  invoices: 'invoices',
+  payments: 'payments',
+  shares: 'share_counts',
+  offers: 'offers',
+  orders: 'orders',
   announcements: 'announcements',
   ledger_entries: 'entries',
   seals: 'seals',
@@ -33,6 +37,14 @@ export const statsView = z.object({
 
 /** Counts whole collections from their metadata, which costs the same for ten records and for a million. */
 export async function countRecords(database: Database): Promise<z.input<typeof statsView>['counters']> {
-  const counts = await Promise.all(COUNTERS.map((name) => database.connection.collection(COUNTED[name]).estimatedDocumentCount()))
+  const countOne = (name: Counter): Promise<number> =>
+    name === 'shares' ? sumShares(database) : database.connection.collection(COUNTED[name]).estimatedDocumentCount()
+  const counts = await Promise.all(COUNTERS.map(countOne))
   return Object.fromEntries(COUNTERS.map((name, index) => [name, counts[index] ?? 0])) as Record<Counter, number>
+}
+
+/** Shares are stored many to a document, and their number in a few. */
+async function sumShares(database: Database): Promise<number> {
+  const counts = await database.connection.collection<{ shares: number }>(COUNTED.shares).find().toArray()
+  return counts.reduce((sum, { shares }) => sum + shares, 0)
 }

@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
+import { announcementContent } from '../announcements/announcement.ts'
 import { claimContent, type VerdictRecord } from '../claims/claim.ts'
 import type { Context } from '../context.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
 import type { Opening, Receipt } from '../crypto/receipt.ts'
 import { Refusal } from '../errors.ts'
 import { RECEIPT_WAIT_MS, RETRY_AFTER_SECONDS } from '../limits.ts'
+import { offerContent } from '../market/offer.ts'
 import { postContent } from '../posts/post.ts'
 import { hex, unixTime } from '../schema.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
@@ -126,9 +128,19 @@ const OPENERS: Partial<Record<EntryKind, (ctx: Context, id: string) => Promise<O
       ? undefined
       : { field: 'content_hash', salt: post.salt, content: postContent(post) }
   },
+  async announcement(ctx, id) {
+    const announcement = await ctx.announcements.find(id)
+    return announcement?.signature === undefined
+      ? undefined
+      : { field: 'content_hash', salt: announcement.salt, content: announcementContent(announcement) }
+  },
   async claim(ctx, id) {
     const claim = await ctx.claims.find(id)
     return claim === undefined ? undefined : { field: 'content_hash', salt: claim.salt, content: claimContent(claim) }
+  },
+  async offer(ctx, id) {
+    const offer = await ctx.offers.find(id)
+    return offer === undefined ? undefined : { field: 'content_hash', salt: offer.salt, content: offerContent(offer) }
   },
   async verdict(ctx, id) {
     const verdict = await ctx.claims.models.verdicts.findOne({ _id: id }).lean<VerdictRecord>()

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { keyFromHex } from '../crypto/ed25519.ts'
+import { syncFolder } from '../durable-file.ts'
 import { SealError } from './seal.ts'
 
 /** Permission bits of anyone but the owner. */
@@ -60,14 +61,4 @@ export function ensureSealKey(file: string): void {
     fs.rmSync(fresh)
   }
   syncFolder(path.dirname(file))
-}
-
-/** Makes a rename or a new name in a folder last. */
-export function syncFolder(folder: string): void {
-  const handle = fs.openSync(folder, 'r')
-  try {
-    fs.fsyncSync(handle)
-  } finally {
-    fs.closeSync(handle)
-  }
 }

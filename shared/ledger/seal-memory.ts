@@ -1,10 +1,8 @@
 import fs from 'node:fs'
-import path from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { z } from 'zod'
+import { lockFile, writeDurably } from '../durable-file.ts'
 import { SealError } from './seal.ts'
-import { syncFolder } from './seal-key.ts'
-import { performStep, type WatchStep } from './step.ts'
+import type { WatchStep } from './step.ts'
 
 /** What was last signed, kept beside the key and not in the database, so that a restored database can't make it forget. */
 export interface Remembered {
@@ -33,29 +31,18 @@ export interface SealMemory {
   close(): void
 }
 
-const SQLITE_BUSY = 5
-
 /**
- * Opens the seal memory for this process alone. The lock is SQLite's exclusive one on a file beside it, which is the
- * operating system's own (fcntl): it ends with its holder, however that ends, so there is no stale lock to break and no
- * process number to compare, and a second opening within one process is refused too. It holds within one host, which is
- * why there is one signing host per key.
+ * Opens the seal memory for this process alone (lockFile()): which is why there is one signing host per key.
  *
  * @returns undefined where another holds it
  */
 export function openSealMemory(file: string): SealMemory | undefined {
-  const lock = new DatabaseSync(`${file}.lock`, { timeout: 0 })
-  try {
-    lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
-  } catch (error) {
-    lock.close()
-    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return undefined
-    throw error
-  }
+  const unlock = lockFile(file)
+  if (unlock === undefined) return undefined
   return {
     read: () => readMemory(file),
-    write: (remembered, watch) => writeMemory(file, remembered, watch),
-    close: () => lock.close(),
+    write: (remembered, watch) => writeDurably(file, `${JSON.stringify(remembered)}\n`, 'memory', watch),
+    close: unlock,
   }
 }
 
@@ -75,23 +62,6 @@ function readMemory(file: string): Remembered | undefined {
       { cause: error },
     )
   }
-}
-
-async function writeMemory(file: string, remembered: Remembered, watch: WatchStep | undefined): Promise<void> {
-  const fresh = `${file}.new`
-  await performStep(watch, 'memory-file', () => {
-    const handle = fs.openSync(fresh, 'w', 0o600)
-    try {
-      fs.writeSync(handle, `${JSON.stringify(remembered)}\n`)
-      fs.fsyncSync(handle)
-    } finally {
-      fs.closeSync(handle)
-    }
-  })
-  await performStep(watch, 'memory', () => {
-    fs.renameSync(fresh, file)
-    syncFolder(path.dirname(file))
-  })
 }
 
 /** A seal by what a signature on it would commit to. */

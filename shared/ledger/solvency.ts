@@ -11,11 +11,39 @@ export interface Owed {
 export const NOTHING_OWED: Owed = { xno: 0n, xmr: 0n }
 
 /**
- * The sums after an entry, from the sums before it. It is called for every entry in the order of their numbers, so that
- * whoever reads the ledger can compute the same sums. No kind of entry moves money yet.
+ * The sums after an entry, from the sums before it: whoever reads the ledger from its beginning can compute the same.
+ *
+ * What is received for a market order is owed to somebody from the moment it is counted: it is held for the order's
+ * sides, or owed to one of them by name. It ends being owed when the venue takes its fee of it, when a payout of it has
+ * arrived or was paid by hand, or when the operator gives up what the chain took back. A payment for a pass is the
+ * venue's own.
  */
-export function addToOwed(owed: Owed, _entry: EntryRecord): Owed {
-  return owed
+export function addToOwed(owed: Owed, entry: Pick<EntryRecord, '_id' | 'kind' | 'data'>): Owed {
+  const change = owedChange(entry)
+  if (change === 0n) return owed
+  const { coin } = entry.data
+  if (coin !== 'xno' && coin !== 'xmr') throw new TypeError(`entry ${entry._id} expected data.coin xno or xmr`)
+  return { ...owed, [coin]: owed[coin] + change }
+}
+
+function owedChange({ _id, kind, data }: Pick<EntryRecord, '_id' | 'kind' | 'data'>): bigint {
+  const amount = (name: 'amount_raw' | 'written_off_raw'): bigint => {
+    const text = data[name]
+    if (typeof text !== 'string' || !/^\d{1,60}$/.test(text)) throw new TypeError(`entry ${_id} expected data.${name} as decimal digits`)
+    return BigInt(text)
+  }
+  switch (kind) {
+    case 'payment':
+      return data['order_id'] === undefined ? 0n : amount('amount_raw')
+    case 'fee':
+      return data['step'] === 'returned' ? amount('amount_raw') : -amount('amount_raw')
+    case 'payout':
+      return data['step'] === 'confirmed' || data['step'] === 'manual' ? -amount('amount_raw') : 0n
+    case 'dispute_outcome':
+      return -amount('written_off_raw')
+    default:
+      return 0n
+  }
 }
 
 /** The sums that a solvency entry states. */

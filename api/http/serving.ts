@@ -1,0 +1,56 @@
+import type { RequestHandler } from 'express'
+import type { Context } from '../../shared/context.ts'
+import { isOutage } from '../../shared/database.ts'
+import { OUTAGE_GAP_MS, SERVING_BEAT_MS } from '../../shared/market/market-terms.ts'
+
+/**
+ * Writes down that this process serves: from the first request that it answered on, every second. What serving-store.ts
+ * makes of it tells the deadlines of the market which of them fell into an outage.
+ *
+ * A process whose beats fail for the length of an outage stops, and begins again with the next request that it answers:
+ * an outage ends with a request that is served, not with a database that is back.
+ */
+export function markServing(ctx: Context): RequestHandler {
+  let timer: NodeJS.Timeout | undefined
+  let isBeginning = false
+  let lastMs = 0
+
+  async function begin(): Promise<void> {
+    isBeginning = true
+    try {
+      await ctx.serving.serve(ctx.now())
+      lastMs = performance.now()
+      timer ??= setInterval(() => void beat(), SERVING_BEAT_MS).unref()
+    } catch (error) {
+      report(error)
+    } finally {
+      isBeginning = false
+    }
+  }
+
+  async function beat(): Promise<void> {
+    let stands = performance.now() - lastMs < OUTAGE_GAP_MS
+    try {
+      if (await ctx.serving.beat(ctx.now())) lastMs = performance.now()
+      else stands = false
+    } catch (error) {
+      report(error)
+    }
+    if (stands || timer === undefined) return
+    clearInterval(timer)
+    timer = undefined
+  }
+
+  function report(error: unknown): void {
+    if (!isOutage(error)) ctx.log.error({ err: error }, 'that the API serves could not be written down')
+  }
+
+  return (_req, res, next) => {
+    if (timer === undefined && !isBeginning) {
+      res.once('finish', () => {
+        if (timer === undefined && !isBeginning && res.statusCode < 500 && ctx.database.isReady()) void begin()
+      })
+    }
+    next()
+  }
+}

@@ -1,0 +1,233 @@
+import { z } from 'zod'
+import type { Context } from '../../shared/context.ts'
+import {
+  closedOfferView,
+  closeOfferBody,
+  madeOfferView,
+  MARKET_PAGE,
+  marketView,
+  offerBody,
+  viewOffer,
+  viewOwnOffer,
+} from '../../shared/market/offer.ts'
+import { closeOffer, listMarket, makeOffer } from '../../shared/market/offer-service.ts'
+import type { OrderRecord } from '../../shared/market/order.ts'
+import { placeOrder } from '../../shared/market/order-placing.ts'
+import {
+  acceptBody,
+  deliverBody,
+  disputeBody,
+  madeOrderView,
+  oneOrderView,
+  orderBody,
+  orderListView,
+  refundAddressBody,
+  viewOrder,
+  viewOrderSummary,
+} from '../../shared/market/order-views.ts'
+import {
+  acceptDelivery,
+  deliverOrder,
+  disputeOrder,
+  listOrders,
+  paysOut,
+  readBelongings,
+  readOrder,
+  setRefundAddress,
+} from '../../shared/market/order-service.ts'
+import { createSolvencyReader, solvencyView } from '../../shared/market/solvency.ts'
+import { ADDRESS_WAIT_MS } from '../../shared/limits.ts'
+import { viewInvoice } from '../../shared/payments/invoice.ts'
+import { idField, limitQuery } from '../../shared/schema.ts'
+import { created, defineRoute, ok, type Route } from '../http/route.ts'
+
+const offersQuery = z.object({ agent: idField('agent').optional().describe('offers of this agent alone'), limit: limitQuery() })
+/** Refusals of every step of an order. */
+const STEP_ERRORS = ['no_such_order', 'not_yours', 'wrong_state'] as const
+
+export function marketRoutes(ctx: Context): Route[] {
+  const readSolvency = createSolvencyReader(ctx)
+  return [...offerRoutes(), ...orderRoutes(), ...stepRoutes(), solvencyRoute(readSolvency)]
+}
+
+function listing(path: '/market' | '/market/offers'): Route {
+  return defineRoute({
+    method: 'GET',
+    path,
+    alsoAtRoot: true,
+    access: 'open',
+    summary: path === '/market' ? 'The same as /market/offers' : 'Open offers, newest first, and how the market works',
+    query: offersQuery,
+    view: marketView,
+    async handle({ ctx, query }) {
+      const { offers, canBePaid } = await listMarket(ctx, query.agent, query.limit)
+      return ok({
+        ...MARKET_PAGE,
+        how_it_works: [...MARKET_PAGE.how_it_works],
+        honest_limits: [...MARKET_PAGE.honest_limits],
+        offers: offers.map(viewOffer),
+        count: offers.length,
+        escrow_address_set: canBePaid,
+      })
+    },
+  })
+}
+
+function offerRoutes(): Route[] {
+  return [
+    listing('/market'),
+    listing('/market/offers'),
+    defineRoute({
+      method: 'POST',
+      path: '/market/offer',
+      alsoAtRoot: true,
+      access: 'fresh',
+      summary: 'Makes an offer; sending it again makes another',
+      body: offerBody,
+      view: madeOfferView,
+      statuses: [201],
+      async handle({ ctx, caller, body }) {
+        const offer = await makeOffer(ctx, caller._id, body)
+        return created({ offer_id: offer._id, offer: viewOwnOffer(offer) })
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/market/offer/close',
+      alsoAtRoot: true,
+      access: 'fresh',
+      summary: 'Closes an offer of your own; orders made from it run on',
+      body: closeOfferBody,
+      view: closedOfferView,
+      errors: ['no_such_offer', 'not_yours', 'wrong_state'],
+      async handle({ ctx, caller, body }) {
+        const offer = await closeOffer(ctx, caller._id, body.offer_id)
+        return ok({ offer_id: offer._id, offer: viewOwnOffer(offer) })
+      },
+    }),
+  ]
+}
+
+function orderRoutes(): Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/market/order',
+      alsoAtRoot: true,
+      access: 'fresh',
+      summary: 'Orders from an offer: gives an invoice for the full price, payable to the venue',
+      body: orderBody,
+      view: madeOrderView,
+      statuses: [201],
+      errors: ['no_such_offer', 'own_offer', 'wrong_state', 'currency_not_configured', 'rate_unavailable', 'unavailable'],
+      patienceMs: ADDRESS_WAIT_MS,
+      async handle({ ctx, caller, body }) {
+        const { order, invoice } = await placeOrder(ctx, caller._id, body)
+        const view = viewOrder(order, caller._id, { invoice, payouts: [], paysOut: paysOut(ctx) })
+        return created({ order_id: order._id, status: order.status, invoice: viewInvoice(invoice), order: view })
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/market/orders',
+      alsoAtRoot: true,
+      access: 'token',
+      summary: 'Your orders, bought and sold, newest first; what was delivered stands with the single order',
+      query: z.object({ limit: limitQuery() }),
+      view: orderListView,
+      async handle({ ctx, caller, query }) {
+        const orders = await listOrders(ctx, caller._id, query.limit)
+        return ok({ orders: orders.map((order) => viewOrderSummary(order, caller._id, paysOut(ctx))), count: orders.length })
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/market/order/{order_id}',
+      alsoAtRoot: true,
+      access: 'token',
+      summary: 'One order, for its buyer and its seller alone',
+      params: z.object({ order_id: idField('order') }),
+      view: oneOrderView,
+      errors: ['no_such_order', 'not_yours'],
+      async handle({ ctx, caller, params }) {
+        return showOrder(ctx, await readOrder(ctx, caller._id, params.order_id), caller._id)
+      },
+    }),
+  ]
+}
+
+async function showOrder(ctx: Context, order: OrderRecord, agentId: string) {
+  const view = viewOrder(order, agentId, await readBelongings(ctx, order, agentId))
+  return ok({ order_id: order._id, status: order.status, order: view })
+}
+
+function stepRoutes(): Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/market/deliver',
+      alsoAtRoot: true,
+      access: 'fresh',
+      summary: 'The seller delivers a paid order, once and before deliver_by',
+      body: deliverBody,
+      view: oneOrderView,
+      errors: STEP_ERRORS,
+      async handle({ ctx, caller, body }) {
+        return showOrder(ctx, await deliverOrder(ctx, caller._id, body.order_id, body.delivery), caller._id)
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/market/accept',
+      alsoAtRoot: true,
+      access: 'fresh',
+      summary: 'The buyer accepts a delivery: the seller is owed the price without the fee',
+      body: acceptBody,
+      view: oneOrderView,
+      errors: STEP_ERRORS,
+      async handle({ ctx, caller, body }) {
+        return showOrder(ctx, await acceptDelivery(ctx, caller._id, body.order_id), caller._id)
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/market/dispute',
+      alsoAtRoot: true,
+      access: 'fresh',
+      summary: 'The buyer disputes a delivery before accept_by; the operator decides',
+      body: disputeBody,
+      view: oneOrderView,
+      errors: STEP_ERRORS,
+      async handle({ ctx, caller, body }) {
+        return showOrder(ctx, await disputeOrder(ctx, caller._id, body.order_id, body.reason), caller._id)
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/market/refund-address',
+      alsoAtRoot: true,
+      access: 'fresh',
+      summary: 'The buyer names, once, where it is paid what it is owed for an order',
+      body: refundAddressBody,
+      view: oneOrderView,
+      errors: STEP_ERRORS,
+      async handle({ ctx, caller, body }) {
+        return showOrder(ctx, await setRefundAddress(ctx, caller._id, body.order_id, body.address), caller._id)
+      },
+    }),
+  ]
+}
+
+function solvencyRoute(readSolvency: ReturnType<typeof createSolvencyReader>): Route {
+  return defineRoute({
+    method: 'GET',
+    path: '/market/solvency',
+    alsoAtRoot: true,
+    access: 'open',
+    summary: 'What the venue owes by the ledger, what it holds, and the Nano accounts that hold it',
+    view: solvencyView,
+    async handle() {
+      return ok(await readSolvency())
+    },
+  })
+}

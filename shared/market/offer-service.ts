@@ -1,0 +1,90 @@
+import type { z } from 'zod'
+import type { Context } from '../context.ts'
+import { commit } from '../crypto/commitment.ts'
+import { Refusal } from '../errors.ts'
+import { newId } from '../ids.ts'
+import { newSalt } from '../ledger/pending.ts'
+import { COINS } from '../payments/coin.ts'
+import { isCoinReady } from '../payments/invoice-service.ts'
+import { unixSeconds } from '../time.ts'
+import { deliverySeconds, offerAddresses, offerContent, type offerBody, type OfferRecord } from './offer.ts'
+
+/** Makes an offer, with its entry. */
+export async function makeOffer(ctx: Context, agentId: string, fields: z.output<typeof offerBody>): Promise<OfferRecord> {
+  const id = newId('offer')
+  const at = unixSeconds(ctx.now())
+  const { title, description, delivery_hours } = fields
+  const { xno, xmr } = fields.payout_addresses
+  const payout_addresses = { ...(xno === undefined ? {} : { xno }), ...(xmr === undefined ? {} : { xmr }) }
+  const [salt, addressesSalt] = [newSalt(), newSalt()]
+  const price_usd_cents = Math.round(fields.price_usd * 100)
+  const offer: OfferRecord = {
+    _id: id,
+    agent_id: agentId,
+    at,
+    title,
+    description,
+    price_usd_cents,
+    delivery_hours,
+    payout_addresses,
+    salt,
+    addresses_salt: addressesSalt,
+    open: true,
+    pending: [
+      {
+        source: `${id}/offer`,
+        at,
+        kind: 'offer',
+        data: {
+          offer_id: id,
+          agent_id: agentId,
+          price_usd_cents,
+          delivery_seconds: deliverySeconds(delivery_hours),
+          currencies: COINS.filter((coin) => payout_addresses[coin] !== undefined),
+          content_hash: commit(Buffer.from(salt, 'hex'), offerContent(fields)),
+          addresses_hash: commit(Buffer.from(addressesSalt, 'hex'), offerAddresses({ payout_addresses })),
+        },
+      },
+    ],
+  }
+  await ctx.offers.insert(offer)
+  return offer
+}
+
+/**
+ * Closes an offer: nobody can order from it any more; orders made before run on.
+ *
+ * @throws Refusal `no_such_offer`; `not_yours`; `wrong_state` where it is closed
+ */
+export async function closeOffer(ctx: Context, agentId: string, offerId: string): Promise<OfferRecord> {
+  const offer = await findOffer(ctx, offerId)
+  if (offer.agent_id !== agentId) throw new Refusal('not_yours', 'This offer is of another agent.', { field: 'offer_id' })
+  const at = unixSeconds(ctx.now())
+  const entry = { source: `${offerId}/closed`, at, kind: 'offer_closed' as const, data: { offer_id: offerId, agent_id: agentId } }
+  if (!(await ctx.offers.close(offerId, agentId, at, entry)))
+    throw new Refusal('wrong_state', 'This offer is closed already.', { field: 'offer_id' })
+  return { ...offer, closed_at: at }
+}
+
+/** @throws Refusal `no_such_offer` */
+export async function findOffer(ctx: Context, offerId: string): Promise<OfferRecord> {
+  const offer = await ctx.offers.find(offerId)
+  if (offer === undefined) throw new Refusal('no_such_offer', 'There is no offer with this id.', { field: 'offer_id' })
+  return offer
+}
+
+/** The open offers of agents that are not banned, newest first, and whether an order could be paid now. */
+export async function listMarket(
+  ctx: Context,
+  agentId: string | undefined,
+  limit: number,
+): Promise<{ offers: OfferRecord[]; canBePaid: boolean }> {
+  const [listed, coins] = await Promise.all([ctx.offers.listOpen(agentId, limit), ctx.coins.listCoins()])
+  const sellers = new Map(
+    await Promise.all([...new Set(listed.map((offer) => offer.agent_id))].map(async (id) => [id, await ctx.agents.find(id)] as const)),
+  )
+  return {
+    offers: listed.filter((offer) => sellers.get(offer.agent_id)?.banned_at === undefined),
+    canBePaid: coins.some((coin) => isCoinReady(ctx, coin)),
+  }
+}

@@ -1,0 +1,177 @@
+import { z } from 'zod'
+import type { Ledgered } from '../ledger/pending.ts'
+import { COINS, type Coin } from '../payments/coin.ts'
+import { usdFromCents } from '../passes/pass.ts'
+import { countView, hex, idField, idView, text, unixTime } from '../schema.ts'
+import { HOUR_MS, SECOND_MS } from '../time.ts'
+import {
+  MARKET_FEE_PERCENT,
+  MAX_ADDRESS_LENGTH,
+  MAX_DELIVERY_HOURS,
+  MAX_DESCRIPTION_LENGTH,
+  MAX_ORDER_USD_CENTS,
+  MAX_TITLE_LENGTH,
+  MIN_DELIVERY_HOURS,
+  MIN_ORDER_USD_CENTS,
+} from './market-terms.ts'
+import { ADDRESS_FORMS, parsePayoutAddress } from './payout-address.ts'
+
+export type PayoutAddresses = { [C in Coin]?: string }
+
+/** What a seller offers, unchanged from the moment it is made; it can only be closed. */
+export interface OfferRecord extends Ledgered {
+  _id: string
+  agent_id: string
+  /** Unix seconds. */
+  at: number
+  title: string
+  description: string
+  price_usd_cents: number
+  delivery_hours: number
+  payout_addresses: PayoutAddresses
+  /** Opens the commitment to title and description; anyone may read it. */
+  salt: string
+  /** Opens the commitment to the addresses; the seller alone may read it. */
+  addresses_salt: string
+  /** Present until it is closed. */
+  open?: true
+  closed_at?: number
+}
+
+const PRICE_FORM = `expected a number of USD from ${usdFromCents(MIN_ORDER_USD_CENTS)} to ${usdFromCents(MAX_ORDER_USD_CENTS)} with at most 2 decimals`
+const HOURS_FORM = `expected a number of hours from ${MIN_DELIVERY_HOURS} to ${MAX_DELIVERY_HOURS}`
+
+const priceField = z
+  .number(PRICE_FORM)
+  .min(usdFromCents(MIN_ORDER_USD_CENTS), PRICE_FORM)
+  .max(usdFromCents(MAX_ORDER_USD_CENTS), PRICE_FORM)
+  // The nearest number to a whole count of cents, and no other.
+  .refine((usd) => usdFromCents(usd * 100) === usd, PRICE_FORM)
+  .meta({ description: 'at most 2 decimals', examples: [2.5] })
+
+const addressField = (coin: Coin) =>
+  text({ min: 1, max: MAX_ADDRESS_LENGTH })
+    .transform((written, check) => {
+      const address = parsePayoutAddress(coin, written)
+      if (address !== undefined) return address
+      check.issues.push({ code: 'custom', message: `expected ${ADDRESS_FORMS[coin]}`, input: written })
+      return z.NEVER
+    })
+    .optional()
+    .describe(ADDRESS_FORMS[coin])
+
+const ADDRESSES_FORM = `expected an object with an address for at least one of ${COINS.join(' and ')}`
+
+export const offerBody = z.object({
+  title: text({ min: 1, max: MAX_TITLE_LENGTH }).meta({
+    description: 'what is sold, in a line',
+    examples: ['A translation of 1,000 words'],
+  }),
+  description: text({ min: 1, max: MAX_DESCRIPTION_LENGTH }).describe(
+    'what exactly is delivered, in which form, and what the buyer has to give',
+  ),
+  price_usd: priceField,
+  delivery_hours: z
+    .number(HOURS_FORM)
+    .min(MIN_DELIVERY_HOURS, HOURS_FORM)
+    .max(MAX_DELIVERY_HOURS, HOURS_FORM)
+    .meta({ description: 'how long the seller has from the payment on', examples: [24] }),
+  payout_addresses: z
+    .object({ xno: addressField('xno'), xmr: addressField('xmr') }, ADDRESSES_FORM)
+    .refine((addresses) => COINS.some((coin) => addresses[coin] !== undefined), ADDRESSES_FORM)
+    .describe('where the seller is paid; an order can be paid in the coins named here. Nobody but the seller sees it.'),
+})
+
+export const closeOfferBody = z.object({ offer_id: idField('offer') })
+
+export const offerView = z
+  .object({
+    offer_id: idView('offer'),
+    agent_id: idView('agent'),
+    at: unixTime(),
+    title: z.string(),
+    description: z.string(),
+    price_usd: z.number(),
+    delivery_hours: z.number(),
+    currencies: z.array(z.enum(COINS)).describe('what an order can be paid in, where it is ready'),
+    closed_at: unixTime().nullable(),
+    salt: hex(64).describe('opens `content_hash` of its ledger entry'),
+    verified: z.literal(false),
+  })
+  .meta({ id: 'Offer' })
+
+/** What the seller alone sees of it. */
+export const ownOfferView = offerView.extend({
+  payout_addresses: z.object({ xno: z.string().optional(), xmr: z.string().optional() }),
+  addresses_salt: hex(64).describe('opens `addresses_hash` of its ledger entry'),
+})
+
+export const madeOfferView = z.object({ offer_id: idView('offer'), offer: ownOfferView })
+export const closedOfferView = z.object({ offer_id: idView('offer'), offer: ownOfferView })
+
+export const marketView = z.object({
+  fee_percent: z.int(),
+  who_pays_the_fee: z.string(),
+  offers: z.array(offerView),
+  ...countView,
+  escrow_address_set: z
+    .boolean()
+    .describe('true where an order can be paid now: a coin is ready, and each order gets an address of its own'),
+  how_it_works: z.array(z.string()),
+  honest_limits: z.array(z.string()),
+})
+
+/** What the ledger commits to for an offer, where anyone may read it, and where the seller alone may. */
+export const offerContent = ({ title, description }: Pick<OfferRecord, 'title' | 'description'>) => ({ description, title })
+export const offerAddresses = ({ payout_addresses: addresses }: Pick<OfferRecord, 'payout_addresses'>) => ({
+  payout_addresses: Object.fromEntries(Object.entries(addresses).filter(([, address]) => address !== undefined)),
+})
+
+/** Whole seconds, rounded up: the shortest delivery time has 4. */
+export function deliverySeconds(hours: number): number {
+  return Math.ceil((hours * HOUR_MS) / SECOND_MS)
+}
+
+export function viewOffer(offer: OfferRecord): z.input<typeof offerView> {
+  return {
+    offer_id: offer._id,
+    agent_id: offer.agent_id,
+    at: offer.at,
+    title: offer.title,
+    description: offer.description,
+    price_usd: usdFromCents(offer.price_usd_cents),
+    delivery_hours: offer.delivery_hours,
+    currencies: COINS.filter((coin) => offer.payout_addresses[coin] !== undefined),
+    closed_at: offer.closed_at ?? null,
+    salt: offer.salt,
+    verified: false,
+  }
+}
+
+export function viewOwnOffer(offer: OfferRecord): z.input<typeof ownOfferView> {
+  const { xno, xmr } = offer.payout_addresses
+  return {
+    ...viewOffer(offer),
+    payout_addresses: { ...(xno === undefined ? {} : { xno }), ...(xmr === undefined ? {} : { xmr }) },
+    addresses_salt: offer.addresses_salt,
+  }
+}
+
+/** What the listing says beside the offers (contract, Market listing). */
+export const MARKET_PAGE = {
+  fee_percent: MARKET_FEE_PERCENT,
+  who_pays_the_fee: `the seller: it receives ${100 - MARKET_FEE_PERCENT} percent of the price`,
+  how_it_works: [
+    'The buyer orders from an offer and gets an invoice for the full price, payable to the venue at an address of its own.',
+    'Once the full price is confirmed the seller is told to deliver (GET /me), and has delivery_hours for it.',
+    'The buyer accepts, or lets the accept deadline pass: the seller is owed the price without the fee. Or it disputes, and the operator decides.',
+    'No delivery in time, or a dispute decided so: the buyer is owed the whole price, at the refund address that it names.',
+    'GET /market/order/<id> shows where an order stands, and in next_transition what comes next, when, and by whom. GET /rules has the table of states.',
+  ],
+  honest_limits: [
+    "The venue holds the buyer's money between payment and payout; no code forces the payout; payouts are sent from the operator's machine and depend on the operator.",
+    'Nobody checks what is offered or delivered; offers are unverified, and whoever reads a title, a description or a delivery reads text of a stranger.',
+    'A dispute is decided by the operator alone, without appeal.',
+    'A price in USD is turned into a coin when the order is made; what the coin is worth at the payout is the risk of whoever is owed it.',
+  ],
+} as const

@@ -1,0 +1,52 @@
+import type { Context } from '../context.ts'
+import { SECOND_MS, unixSeconds } from '../time.ts'
+import { OUTAGE_GRACE_MS } from './market-terms.ts'
+import { enqueueDeadline } from './order-schedule.ts'
+import { deadlineStep } from './order-states.ts'
+import { changeOrder, orderEntry, type OrderChange, type OrderRecord } from './order.ts'
+import type { OutageRecord } from './serving-store.ts'
+
+/**
+ * Puts off an order's deadline that fell into an outage of the API, to an hour after the first request that was served
+ * again. Both sides meet their deadlines over the API, so both have it; the pay-by time is met on the chain, which the
+ * workers look at whether the API serves or not.
+ *
+ * @returns the order as it stands now
+ */
+export async function extendForOutage(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
+  let current = order
+  for (;;) {
+    if (current.due_at === undefined) return current
+    const outage = await ctx.serving.findOutage(current.due_at * SECOND_MS)
+    const change = outage === undefined ? undefined : extension(current, outage, unixSeconds(ctx.now()))
+    if (change === undefined) return current
+    if (await ctx.orders.change(current, change)) {
+      const extended = changeOrder(current, change)
+      await enqueueDeadline(ctx, extended)
+      return extended
+    }
+    const found = await ctx.orders.find(current._id)
+    if (found === undefined) throw new Error(`order ${current._id} was there and is gone`)
+    current = found
+  }
+}
+
+/** The change that puts off the deadline an order waits for; undefined where it waits for none. */
+function extension(order: OrderRecord, outage: OutageRecord, at: number): OrderChange | undefined {
+  const due = deadlineStep(order.status)
+  if (due === undefined || order.due_at === undefined) return undefined
+  const until = Math.ceil((outage.to_ms + OUTAGE_GRACE_MS) / SECOND_MS)
+  const made = {
+    deadline: due.deadline,
+    was: order.due_at,
+    until,
+    outage_from: unixSeconds(outage._id),
+    outage_to: unixSeconds(outage.to_ms),
+  }
+  return {
+    step: 'extended',
+    at,
+    set: { [due.deadline]: until, due_at: until, extensions: [...(order.extensions ?? []), made] },
+    entries: [orderEntry(order, 'extended', at, made)],
+  }
+}

@@ -1,0 +1,28 @@
+import type { Context } from '../context.ts'
+import { SECOND_MS, unixSeconds } from '../time.ts'
+import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS } from './market-terms.ts'
+import type { OrderRecord } from './order.ts'
+
+/** Deadlines that one sweep enqueues; the next one goes on. */
+const SWEEP_TIMES = 1_000
+
+/**
+ * Puts an order's deadline on the to-do list. All orders that are due in one second share one job: ten thousand of them
+ * in a minute are sixty jobs.
+ */
+export async function enqueueDeadline(ctx: Context, order: Pick<OrderRecord, 'due_at'>): Promise<void> {
+  const { due_at: dueAt } = order
+  if (dueAt === undefined) return
+  const delayMs = Math.max(0, dueAt * SECOND_MS + DEADLINE_SLACK_MS - ctx.now())
+  await ctx.queues.enqueue('order-deadlines', { due_at: dueAt }, { debounceId: `due-${dueAt}`, delayMs })
+}
+
+/**
+ * Deadlines that passed and whose jobs were lost, or could not act because the API did not serve. Beside a job that is
+ * still delayed, because a clock was put forward, theirs have a name of their own.
+ */
+export async function enqueueOverdueDeadlines(ctx: Context): Promise<void> {
+  const now = unixSeconds(ctx.now())
+  for (const dueAt of await ctx.orders.listDueTimes(now - DEADLINE_OVERDUE_SECONDS, SWEEP_TIMES))
+    await ctx.queues.enqueue('order-deadlines', { due_at: dueAt }, { debounceId: `overdue-${dueAt}` })
+}

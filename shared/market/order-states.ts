@@ -1,0 +1,173 @@
+/**
+ * An order's states and the only ways between them. Every transition is one conditional update that names the state it
+ * expects and, where it has a deadline, the time; `GET /rules` publishes this table.
+ */
+export const ORDER_STATUSES = ['awaiting_payment', 'paid', 'delivered', 'disputed', 'released', 'paid_out', 'refunded', 'expired'] as const
+export type OrderStatus = (typeof ORDER_STATUSES)[number]
+
+export const ORDER_STATUS_MEANINGS: Readonly<Record<OrderStatus, string>> = {
+  awaiting_payment: 'The buyer has until pay_by; a payment that is on its way by then holds the order until it is confirmed or gone.',
+  paid: 'The full price is confirmed, and the seller has until deliver_by.',
+  delivered: 'The buyer has until accept_by to accept or to dispute.',
+  disputed: 'The operator decides, without a deadline.',
+  released: 'The seller is owed its part, and the fee is taken.',
+  paid_out: "The seller's payout has arrived, or the operator has paid it by hand.",
+  refunded: 'The buyer is owed the whole price; undelivered says whether because no delivery came in time.',
+  expired: 'Never paid in time; what was paid in part is owed to the buyer.',
+}
+
+/** Who makes a transition: a side, the operator, the chain (confirmed payments), or the service at a deadline. */
+export const ORDER_ACTORS = ['buyer', 'seller', 'operator', 'chain', 'service'] as const
+export type OrderActor = (typeof ORDER_ACTORS)[number]
+
+/** Absolute times, in Unix seconds, that stand on the order. */
+export const DEADLINES = ['pay_by', 'deliver_by', 'accept_by'] as const
+export type Deadline = (typeof DEADLINES)[number]
+
+export interface OrderStepRule {
+  from: readonly OrderStatus[]
+  to: OrderStatus
+  actor: OrderActor
+  /** `before`: while the time has not come; `after`: from that time on. Nothing is both, so of two one alone can win. */
+  deadline?: { name: Deadline; side: 'before' | 'after' }
+  text: string
+}
+
+export const ORDER_STEPS = {
+  paid: {
+    from: ['awaiting_payment'],
+    to: 'paid',
+    actor: 'chain',
+    text: 'Confirmed payments reach the price. What is over it is owed to the buyer.',
+  },
+  expired: {
+    from: ['awaiting_payment'],
+    to: 'expired',
+    actor: 'service',
+    deadline: { name: 'pay_by', side: 'after' },
+    text: 'The chain was looked at after pay_by, with no payment under way. A chain that is out of reach makes nothing expire.',
+  },
+  delivered: {
+    from: ['paid'],
+    to: 'delivered',
+    actor: 'seller',
+    deadline: { name: 'deliver_by', side: 'before' },
+    text: 'The seller delivers, once.',
+  },
+  undelivered: {
+    from: ['paid'],
+    to: 'refunded',
+    actor: 'service',
+    deadline: { name: 'deliver_by', side: 'after' },
+    text: 'No delivery came in time: the buyer is owed the whole price.',
+  },
+  accepted: {
+    from: ['delivered'],
+    to: 'released',
+    actor: 'buyer',
+    deadline: { name: 'accept_by', side: 'before' },
+    text: 'The buyer accepts: the seller is owed the price without the fee.',
+  },
+  unanswered: {
+    from: ['delivered'],
+    to: 'released',
+    actor: 'service',
+    deadline: { name: 'accept_by', side: 'after' },
+    text: 'The accept deadline passed: the seller is owed the price without the fee.',
+  },
+  disputed: {
+    from: ['delivered'],
+    to: 'disputed',
+    actor: 'buyer',
+    deadline: { name: 'accept_by', side: 'before' },
+    text: 'The buyer disputes the delivery. No deadline holds any more.',
+  },
+  payment_lost: {
+    from: ['awaiting_payment', 'paid', 'delivered', 'disputed', 'released', 'paid_out', 'refunded', 'expired'],
+    to: 'disputed',
+    actor: 'chain',
+    text: 'A reorganisation of the chain took a settled payment away. What is owed for the order and not signed yet is frozen.',
+  },
+  dispute_released: {
+    from: ['disputed'],
+    to: 'released',
+    actor: 'operator',
+    text: 'The operator decides for the seller.',
+  },
+  dispute_refunded: {
+    from: ['disputed'],
+    to: 'refunded',
+    actor: 'operator',
+    text: 'The operator decides for the buyer.',
+  },
+  paid_out: {
+    from: ['released'],
+    to: 'paid_out',
+    actor: 'service',
+    text: "The seller's payout is confirmed, or the operator paid it by hand.",
+  },
+} as const satisfies Record<string, OrderStepRule>
+
+export type OrderStep = keyof typeof ORDER_STEPS
+export const ORDER_STEP_NAMES = Object.keys(ORDER_STEPS) as OrderStep[]
+
+/** A row of the table, with its types folded away. */
+export function stepRule(step: OrderStep): OrderStepRule {
+  return ORDER_STEPS[step]
+}
+
+/** What decides whether a step may be taken. Times in Unix seconds. */
+export type OrderState = { status: OrderStatus } & { readonly [Name in Deadline]?: number }
+
+/** @returns why the step cannot be taken at this time; undefined where it can */
+export function stepObstacle(order: OrderState, step: OrderStep, nowSeconds: number): 'status' | 'deadline' | undefined {
+  const { from, deadline } = stepRule(step)
+  if (!from.includes(order.status)) return 'status'
+  if (deadline === undefined) return undefined
+  const time = order[deadline.name]
+  if (time === undefined) throw new Error(`an order that is ${order.status} has no ${deadline.name}`)
+  return deadline.side === 'before' ? (nowSeconds < time ? undefined : 'deadline') : nowSeconds >= time ? undefined : 'deadline'
+}
+
+/** The step that the service takes by itself when a deadline passes, in this state. Unpaid orders expire with their invoice. */
+export function deadlineStep(
+  status: OrderStatus,
+): { step: 'undelivered' | 'unanswered'; deadline: 'deliver_by' | 'accept_by' } | undefined {
+  if (status === 'paid') return { step: 'undelivered', deadline: 'deliver_by' }
+  if (status === 'delivered') return { step: 'unanswered', deadline: 'accept_by' }
+  return undefined
+}
+
+export interface NextTransition {
+  /** null where more than one is possible. */
+  to: OrderStatus | null
+  /** Unix seconds; null where a person or the chain decides when. */
+  at: number | null
+  actor: OrderActor
+}
+
+/** What comes next if neither side does anything; undefined in a final state. */
+export function nextTransition(
+  order: OrderState & { isPaymentUnderWay: boolean; paysOut: 'service' | 'operator' },
+): NextTransition | undefined {
+  switch (order.status) {
+    case 'awaiting_payment':
+      if (order.isPaymentUnderWay) return { to: null, at: null, actor: 'chain' }
+      return { to: 'expired', at: order.pay_by ?? null, actor: 'service' }
+    case 'paid':
+      return { to: 'refunded', at: order.deliver_by ?? null, actor: 'service' }
+    case 'delivered':
+      return { to: 'released', at: order.accept_by ?? null, actor: 'service' }
+    case 'disputed':
+      return { to: null, at: null, actor: 'operator' }
+    case 'released':
+      return { to: 'paid_out', at: null, actor: order.paysOut }
+    default:
+      return undefined
+  }
+}
+
+/** The venue's part of an order's amount: floor(amount × 20 / 100), in the coin's smallest unit. */
+export function feeOf(amountRaw: bigint, feePercent: number): bigint {
+  return (amountRaw * BigInt(feePercent)) / 100n
+}

@@ -1,0 +1,236 @@
+import { z } from 'zod'
+import { COINS, formatAmount, formatPrice, type Coin } from '../payments/coin.ts'
+import { invoiceView, viewInvoice, type InvoiceRecord } from '../payments/invoice.ts'
+import { PAYOUT_STATES, type PayoutRecord } from '../payments/payout.ts'
+import { usdFromCents } from '../passes/pass.ts'
+import { countView, hex, idField, idView, text, textOfBytes, unixTime } from '../schema.ts'
+import { MAX_ADDRESS_LENGTH, MAX_DELIVERY_BYTES, MAX_ORDERS_SHOWN, MAX_REASON_LENGTH } from './market-terms.ts'
+import { DEADLINES, nextTransition, ORDER_ACTORS, ORDER_STATUSES, type Deadline } from './order-states.ts'
+import type { OrderRecord } from './order.ts'
+
+export const orderBody = z.object({
+  offer_id: idField('offer'),
+  currency: z
+    .enum(COINS, `expected one of ${COINS.join(', ')}`)
+    .optional()
+    .describe("one of the offer's currencies; the first that is ready where absent"),
+  refund_address: text({ min: 1, max: MAX_ADDRESS_LENGTH })
+    .optional()
+    .describe("where the buyer is paid what it is owed, an address of the order's coin; it can be named later"),
+})
+
+export const refundAddressBody = z.object({
+  order_id: idField('order'),
+  address: text({ min: 1, max: MAX_ADDRESS_LENGTH }).describe("an address of the order's coin"),
+})
+
+export const deliverBody = z.object({
+  order_id: idField('order'),
+  delivery: textOfBytes({ maxBytes: MAX_DELIVERY_BYTES, opaque: true }).describe(
+    "given to the buyer byte for byte; best sealed to the dm_key on the buyer's card, so that it alone can read it",
+  ),
+})
+
+export const acceptBody = z.object({ order_id: idField('order') })
+
+export const disputeBody = z.object({
+  order_id: idField('order'),
+  reason: text({ min: 1, max: MAX_REASON_LENGTH }).describe('what is wrong with the delivery; the seller and the operator read it'),
+})
+
+const statusField = z.enum(ORDER_STATUSES)
+const nextView = z.object({
+  to: statusField.nullable().describe('null where more than one is possible'),
+  at: unixTime().nullable().describe('null where a person or the chain decides when'),
+  actor: z.enum(ORDER_ACTORS),
+})
+
+export const orderSummaryView = z
+  .object({
+    order_id: idView('order'),
+    offer_id: idView('offer'),
+    buyer_id: idView('agent'),
+    seller_id: idView('agent'),
+    role: z.enum(['buyer', 'seller']).describe('your own side of it'),
+    title: z.string().describe('what the offer calls it; text of the seller'),
+    status: statusField,
+    next_transition: nextView.nullable().describe('what comes next if neither side does anything; null in a final state'),
+    currency: z.enum(COINS),
+    price_usd: z.number(),
+    amount: z.string().describe('the price in the coin, as decimal text'),
+    amount_raw: z.string(),
+    fee_raw: z.string().describe('what the venue keeps of it when the order is released'),
+    at: unixTime(),
+    pay_by: unixTime(),
+    payment_seen_at: unixTime().nullable().describe('a payment was seen that is not confirmed yet'),
+    paid_at: unixTime().nullable(),
+    deliver_by: unixTime().nullable(),
+    delivered_at: unixTime().nullable(),
+    accept_by: unixTime().nullable(),
+    disputed_at: unixTime().nullable(),
+    disputed_by: z.enum(['buyer', 'chain']).nullable().describe('chain: a settled payment was taken back by a reorganisation'),
+    closed_at: unixTime().nullable().describe('when it was last released, refunded or expired'),
+    undelivered: z.boolean().describe('refunded because no delivery came in time'),
+    paid_out_at: unixTime().nullable(),
+    extensions: z
+      .array(z.object({ deadline: z.enum(DEADLINES), was: unixTime(), until: unixTime(), outage_from: unixTime(), outage_to: unixTime() }))
+      .describe('deadlines that fell into an outage of the API'),
+  })
+  .meta({ id: 'OrderSummary' })
+
+export const payoutView = z.object({
+  payout_id: idView('payout'),
+  currency: z.enum(COINS),
+  amount: z.string(),
+  amount_raw: z.string(),
+  state: z.enum(PAYOUT_STATES),
+  frozen: z.boolean(),
+  address: z.string().nullable().describe('null: nothing is sent until you name one with POST /market/refund-address'),
+  tx_hash: z.string().nullable(),
+  at: unixTime(),
+  changed_at: unixTime(),
+  salt: hex(64).describe('opens `tx_hash` of its ledger entries'),
+})
+
+const saltView = () => hex(64).nullable()
+
+export const orderView = orderSummaryView
+  .extend({
+    delivery: z.string().nullable().describe('what the seller delivered, byte for byte; text of a stranger, unless it is sealed'),
+    dispute_reason: z.string().nullable(),
+    payout_address: z.string().nullable().describe('for the seller alone'),
+    refund_address: z.string().nullable().describe('for the buyer alone'),
+    invoice: invoiceView.nullable().describe('for the buyer alone'),
+    payouts: z.array(payoutView).describe('what you are owed for this order, or were paid'),
+    salts: z
+      .object({ payout_address: saltView(), refund_address: saltView(), delivery: saltView(), dispute: saltView() })
+      .describe('open the commitments in the ledger, for whoever sees the content'),
+  })
+  .meta({ id: 'Order' })
+
+export const madeOrderView = z.object({ order_id: idView('order'), status: statusField, invoice: invoiceView, order: orderView })
+export const oneOrderView = z.object({ order_id: idView('order'), status: statusField, order: orderView })
+export const orderListView = z.object({ orders: z.array(orderSummaryView), ...countView })
+
+/** What waits for the caller, in `GET /me`. */
+export const waitingOrdersView = {
+  orders_to_deliver: z
+    .array(z.object({ order_id: idView('order'), deliver_by: unixTime() }))
+    .describe(`paid orders that wait for your delivery, the soonest first; at most ${MAX_ORDERS_SHOWN}`),
+  deliveries_to_accept: z
+    .array(z.object({ order_id: idView('order'), accept_by: unixTime() }))
+    .describe(`deliveries that wait for your yes or no, the soonest first; at most ${MAX_ORDERS_SHOWN}`),
+  owed: z
+    .array(
+      z.object({
+        currency: z.enum(COINS),
+        amount: z.string(),
+        amount_raw: z.string(),
+        without_address_raw: z.string().describe('of that: cannot be sent until you name a refund address'),
+      }),
+    )
+    .describe('what the venue owes you and has not paid yet'),
+}
+
+export function viewWaiting(waiting: {
+  toDeliver: readonly OrderRecord[]
+  toAccept: readonly OrderRecord[]
+  owed: { all: Record<Coin, bigint>; withoutAddress: Record<Coin, bigint> }
+}) {
+  const { toDeliver, toAccept, owed } = waiting
+  return {
+    orders_to_deliver: toDeliver.map(({ _id, deliver_by: deliverBy }) => ({ order_id: _id, deliver_by: deliverBy ?? 0 })),
+    deliveries_to_accept: toAccept.map(({ _id, accept_by: acceptBy }) => ({ order_id: _id, accept_by: acceptBy ?? 0 })),
+    owed: COINS.filter((coin) => owed.all[coin] > 0n).map((currency) => ({
+      currency,
+      amount: formatAmount(owed.all[currency], currency),
+      amount_raw: String(owed.all[currency]),
+      without_address_raw: String(owed.withoutAddress[currency]),
+    })),
+  }
+}
+
+/** Who pays out what is owed: the workers, or the operator by hand. */
+export type PaysOut = 'service' | 'operator'
+
+export function viewOrderSummary(order: OrderRecord, agentId: string, paysOut: PaysOut): z.input<typeof orderSummaryView> {
+  const { coin } = order
+  return {
+    order_id: order._id,
+    offer_id: order.offer_id,
+    buyer_id: order.buyer_id,
+    seller_id: order.seller_id,
+    role: agentId === order.buyer_id ? 'buyer' : 'seller',
+    title: order.title,
+    status: order.status,
+    next_transition: nextTransition({ ...order, isPaymentUnderWay: order.payment_seen_at !== undefined, paysOut }) ?? null,
+    currency: coin,
+    price_usd: usdFromCents(order.price_usd_cents),
+    amount: formatPrice(BigInt(order.amount_raw), coin),
+    amount_raw: order.amount_raw,
+    fee_raw: order.fee_raw,
+    at: order.at,
+    pay_by: order.pay_by,
+    payment_seen_at: order.payment_seen_at ?? null,
+    paid_at: order.paid_at ?? null,
+    deliver_by: order.deliver_by ?? null,
+    delivered_at: order.delivered_at ?? null,
+    accept_by: order.accept_by ?? null,
+    disputed_at: order.disputed_at ?? null,
+    disputed_by: order.disputed_by ?? null,
+    closed_at: order.closed_at ?? null,
+    undelivered: order.undelivered === true,
+    paid_out_at: order.paid_out_at ?? null,
+    extensions: (order.extensions ?? []).map(({ deadline, was, until, outage_from, outage_to }) => ({
+      deadline: deadline satisfies Deadline,
+      was,
+      until,
+      outage_from,
+      outage_to,
+    })),
+  }
+}
+
+/** What belongs to an order beside its own record. */
+export interface OrderBelongings {
+  /** Absent for the seller. */
+  invoice: InvoiceRecord | undefined
+  /** Of either side. */
+  payouts: readonly PayoutRecord[]
+  paysOut: PaysOut
+}
+
+export function viewOrder(order: OrderRecord, agentId: string, { invoice, payouts, paysOut }: OrderBelongings): z.input<typeof orderView> {
+  const isBuyer = agentId === order.buyer_id
+  return {
+    ...viewOrderSummary(order, agentId, paysOut),
+    delivery: order.delivery ?? null,
+    dispute_reason: order.dispute_reason ?? null,
+    payout_address: isBuyer ? null : order.payout_address,
+    refund_address: isBuyer ? (order.refund_address ?? null) : null,
+    invoice: isBuyer && invoice !== undefined ? viewInvoice(invoice, order.payment_seen_at !== undefined) : null,
+    payouts: payouts.filter((payout) => payout.agent_id === agentId).map(viewPayout),
+    salts: {
+      payout_address: isBuyer ? null : order.payout_salt,
+      refund_address: isBuyer ? (order.refund_salt ?? null) : null,
+      delivery: order.delivery_salt ?? null,
+      dispute: order.dispute_salt ?? null,
+    },
+  }
+}
+
+function viewPayout(payout: PayoutRecord): z.input<typeof payoutView> {
+  return {
+    payout_id: payout._id,
+    currency: payout.coin,
+    amount: formatAmount(BigInt(payout.amount_raw), payout.coin),
+    amount_raw: payout.amount_raw,
+    state: payout.state,
+    frozen: payout.frozen === true,
+    address: payout.address ?? null,
+    tx_hash: payout.tx ?? null,
+    at: payout.at,
+    changed_at: payout.changed_at,
+    salt: payout.salt,
+  }
+}

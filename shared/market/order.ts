@@ -1,0 +1,146 @@
+import type { Ledgered, PendingEntry } from '../ledger/pending.ts'
+import type { Coin } from '../payments/coin.ts'
+import { stepRule, type OrderStatus, type OrderStep } from './order-states.ts'
+
+/**
+ * A market order. Money is decimal text in the coin's smallest unit, times are Unix seconds.
+ *
+ * What was received and is owed: while it awaits payment or is disputed, everything that came is held. From `paid` on the
+ * price is held and everything over it is owed to the buyer at once. `released` owes the price to the seller and the
+ * fee; `refunded` and `expired` owe everything to the buyer.
+ */
+export interface OrderRecord extends Ledgered {
+  _id: string
+  offer_id: string
+  buyer_id: string
+  seller_id: string
+  at: number
+  /** Of the offer, which never changes. */
+  title: string
+  coin: Coin
+  price_usd_cents: number
+  amount_raw: string
+  fee_raw: string
+  invoice_id: string
+  delivery_seconds: number
+  accept_seconds: number
+  /** The seller's, as it was when the order was made. */
+  payout_address: string
+  /** The buyer's, once it named one. */
+  refund_address?: string
+  /** Opens the commitment to the seller's address. */
+  payout_salt: string
+  refund_salt?: string
+
+  status: OrderStatus
+  /** Counts the changes: an update names the one that it read. */
+  version: number
+  /** 0 to 19 while it waits for its payment, each once for a buyer: so that no agent has more of them. */
+  unpaid_slot?: number
+  pay_by: number
+  /** A payment was seen and none has been confirmed since. */
+  payment_seen_at?: number
+  paid_at?: number
+  deliver_by?: number
+  delivered_at?: number
+  delivery?: string
+  delivery_salt?: string
+  accept_by?: number
+  disputed_at?: number
+  /** `chain`: a settled payment was taken back. */
+  disputed_by?: 'buyer' | 'chain'
+  dispute_reason?: string
+  dispute_salt?: string
+  /** Of the last release, refund or expiry. */
+  closed_at?: number
+  undelivered?: true
+  paid_out_at?: number
+  /** The deadline that the service acts on, while there is one. */
+  due_at?: number
+  extensions?: Extension[]
+  /** How long after its deadline the service acted, in milliseconds. */
+  late_ms?: number
+  /** Present while the fee is taken. */
+  fee_taken?: true
+  /** Taken back by the chain and given up by a decision: no longer counted as received. */
+  written_off_raw: string
+}
+
+/** A deadline that fell into an outage of the API. */
+export interface Extension {
+  deadline: 'deliver_by' | 'accept_by'
+  was: number
+  until: number
+  outage_from: number
+  outage_to: number
+}
+
+/** One change of an order: a step of the table, or one that leaves the state as it is. */
+export interface OrderChange {
+  step: OrderStep | 'extended' | 'payment' | 'payment_returned' | 'refund_address'
+  /** Unix seconds. */
+  at: number
+  set: Partial<Omit<OrderRecord, '_id' | 'version' | 'pending'>>
+  unset?: readonly (keyof OrderRecord)[]
+  entries: readonly PendingEntry[]
+}
+
+/** The order as it stands after a change. */
+export function changeOrder(order: OrderRecord, change: OrderChange): OrderRecord {
+  const changed = { ...order, ...change.set, version: order.version + 1 }
+  return Object.fromEntries(
+    Object.entries(changed).filter(([name]) => !change.unset?.includes(name as keyof OrderRecord)),
+  ) as unknown as OrderRecord
+}
+
+/**
+ * A step's ledger entry. Its source carries the number of the change, because an order may take a step twice: a payment
+ * can be taken back by the chain more than once.
+ */
+export function orderEntry(
+  order: Pick<OrderRecord, '_id' | 'version'>,
+  step: OrderChange['step'] | 'ordered',
+  at: number,
+  data: PendingEntry['data'] = {},
+  kind: PendingEntry['kind'] = 'order',
+): PendingEntry {
+  return { source: `${order._id}/${kind}/${order.version + 1}`, at, kind, data: { order_id: order._id, step, ...data } }
+}
+
+/** A change by a step of the table, with its entry; `set` need not name the state. */
+export function stepChange(
+  order: OrderRecord,
+  step: OrderStep,
+  at: number,
+  change: {
+    set?: OrderChange['set']
+    unset?: OrderChange['unset']
+    data?: PendingEntry['data']
+    kind?: PendingEntry['kind']
+    entries?: PendingEntry[]
+  } = {},
+): OrderChange {
+  const { to } = stepRule(step)
+  return {
+    step,
+    at,
+    set: { status: to, ...change.set },
+    ...(change.unset === undefined ? {} : { unset: change.unset }),
+    entries: [orderEntry(order, step, at, { status: to, ...change.data }, change.kind), ...(change.entries ?? [])],
+  }
+}
+
+/** The price without the fee. */
+export function sellerShare(order: Pick<OrderRecord, 'amount_raw' | 'fee_raw'>): bigint {
+  return BigInt(order.amount_raw) - BigInt(order.fee_raw)
+}
+
+/** `returned`: a fee that was taken is given back, because the order is refunded after all. */
+export function feeEntry(order: OrderRecord, at: number, step: 'taken' | 'returned'): PendingEntry {
+  return {
+    source: `${order._id}/fee/${order.version + 1}`,
+    at,
+    kind: 'fee',
+    data: { order_id: order._id, step, coin: order.coin, amount_raw: order.fee_raw },
+  }
+}

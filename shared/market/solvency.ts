@@ -1,0 +1,157 @@
+import { z } from 'zod'
+import type { Context } from '../context.ts'
+import { createSharedReads } from '../group-commit.ts'
+import { addToOwed, NOTHING_OWED, readOwed, type Owed } from '../ledger/solvency.ts'
+import { closingSource } from '../ledger/seal.ts'
+import { COINS, formatAmount, type Coin } from '../payments/coin.ts'
+import type { PaymentRecord } from '../payments/invoice.ts'
+import { unixTime } from '../schema.ts'
+import { SECOND_MS, unixSeconds } from '../time.ts'
+import { MAX_ACCOUNTS_SHOWN } from './market-terms.ts'
+
+/** What is summed over every order is summed at most this often. */
+const HELD_FOR_MS = 10 * SECOND_MS
+const PAGE_ENTRIES = 2_000
+
+const amountView = z.string().describe('decimal text of the smallest unit')
+
+export const solvencyView = z.object({
+  at: unixTime(),
+  owed: z.array(
+    z.object({
+      currency: z.enum(COINS),
+      at_last_seal_raw: amountView.nullable().describe('as the last entry of the last seal states it'),
+      now_raw: amountView.describe('by the entries numbered since'),
+      now: z.string(),
+    }),
+  ),
+  last_seal: z.object({ seq: z.int(), at: unixTime(), entry_id: z.int() }).nullable(),
+  held: z.array(
+    z.object({
+      currency: z.enum(COINS),
+      received_raw: amountView.describe('confirmed payments of market orders, but for what was given up after the chain took it back'),
+      paid_out_raw: amountView,
+      fees_raw: amountView,
+      held_raw: amountView.describe('received less paid out and fees'),
+      held: z.string(),
+    }),
+  ),
+  held_at: unixTime().describe('when held was summed'),
+  nano_accounts: z
+    .array(
+      z.object({
+        address: z.string(),
+        kind: z.enum(['treasury', 'invoice']),
+        expected_raw: amountView
+          .nullable()
+          .describe('of an invoice: payments confirmed there and not yet sent on; of the treasury: as last looked at'),
+      }),
+    )
+    .describe('the accounts that hold it; a pass is paid into accounts of the same kind, so they hold more'),
+  nano_accounts_truncated: z.boolean().describe(`true where there are more than ${MAX_ACCOUNTS_SHOWN}`),
+  how_to_check: z.array(z.string()),
+  honest_limits: z.array(z.string()),
+})
+
+type Held = { atMs: number; sums: Record<Coin, { received: bigint; paidOut: bigint; fees: bigint }> }
+
+/** Reads what the venue owes and holds; what was read before is kept, since entries never change. */
+export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof solvencyView>> {
+  const shareReads = createSharedReads<z.input<typeof solvencyView>>()
+  let known: { upTo: number; owed: Owed } | undefined
+  let held: Held | undefined
+
+  async function readNow(sealed: { upTo: number; owed: Owed }): Promise<Owed> {
+    let { upTo, owed } = known === undefined || known.upTo < sealed.upTo ? sealed : known
+    for (;;) {
+      const page = await ctx.entries.list(upTo + 1, PAGE_ENTRIES)
+      for (const entry of page) owed = addToOwed(owed, entry)
+      upTo = page.at(-1)?._id ?? upTo
+      if (page.length < PAGE_ENTRIES) break
+    }
+    known = { upTo, owed }
+    return owed
+  }
+
+  return () =>
+    shareReads('', async () => {
+      const sealed = await readSealed(ctx)
+      const nowMs = ctx.now()
+      if (held === undefined || Math.abs(nowMs - held.atMs) >= HELD_FOR_MS) held = await sumHeld(ctx, nowMs)
+      const [owed, accounts] = await Promise.all([readNow(sealed), listAccounts(ctx)])
+      const { sums } = held
+      return {
+        at: unixSeconds(nowMs),
+        owed: COINS.map((currency) => ({
+          currency,
+          at_last_seal_raw: sealed.seal === undefined ? null : String(sealed.owed[currency]),
+          now_raw: String(owed[currency]),
+          now: show(owed[currency], currency),
+        })),
+        last_seal: sealed.seal ?? null,
+        held: COINS.map((currency) => {
+          const { received, paidOut, fees } = sums[currency]
+          const heldRaw = received - paidOut - fees
+          return {
+            currency,
+            received_raw: String(received),
+            paid_out_raw: String(paidOut),
+            fees_raw: String(fees),
+            held_raw: String(heldRaw),
+            held: show(heldRaw, currency),
+          }
+        }),
+        held_at: unixSeconds(held.atMs),
+        nano_accounts: accounts.slice(0, MAX_ACCOUNTS_SHOWN),
+        nano_accounts_truncated: accounts.length > MAX_ACCOUNTS_SHOWN,
+        how_to_check: [...HOW_TO_CHECK],
+        honest_limits: [...HONEST_LIMITS],
+      }
+    })
+}
+
+const HOW_TO_CHECK = [
+  'Walk GET /ledger: add every payment that names an order; subtract every fee taken, every payout with step confirmed or manual, and written_off_raw of every dispute outcome; add every fee with step returned. The sums are those of the solvency entry that ends each seal.',
+  'Compare owed with held: they were computed apart, one from the ledger and one from the records of payments, payouts and orders. An entry gets its number about a second after its record is written, so the two may differ for that long.',
+  'Ask any Nano node for the balances of nano_accounts, and compare their sum with what is owed in xno.',
+] as const
+
+const HONEST_LIMITS = [
+  "Nobody can see a Monero wallet's balance from outside: for xmr there is the venue's word alone.",
+  'Holding the coins today says nothing of tomorrow: no code forces a payout.',
+] as const
+
+function show(raw: bigint, coin: Coin): string {
+  return raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin)
+}
+
+async function readSealed(ctx: Context): Promise<{ upTo: number; owed: Owed; seal?: { seq: number; at: number; entry_id: number } }> {
+  const last = await ctx.seals.last()
+  const closing = last === undefined ? undefined : await ctx.entries.findBySource(closingSource(last._id))
+  if (last === undefined || closing === undefined) return { upTo: 0, owed: NOTHING_OWED }
+  return { upTo: closing._id, owed: readOwed(closing), seal: { seq: last._id, at: last.at, entry_id: closing._id } }
+}
+
+async function sumHeld(ctx: Context, nowMs: number): Promise<Held> {
+  const [received, paidOut, orders] = await Promise.all([ctx.invoices.sumOrderPayments(), ctx.payouts.sumPaid(), ctx.orders.sumTaken()])
+  const sums = Object.fromEntries(
+    COINS.map((coin) => [coin, { received: received[coin] - orders.writtenOff[coin], paidOut: paidOut[coin], fees: orders.fees[coin] }]),
+  ) as Held['sums']
+  return { atMs: nowMs, sums }
+}
+
+async function listAccounts(ctx: Context): Promise<z.input<typeof solvencyView>['nano_accounts']> {
+  const [coin, unswept] = await Promise.all([ctx.coins.findCoin('xno'), ctx.invoices.listUnswept('xno', '', MAX_ACCOUNTS_SHOWN)])
+  const there = unswept.filter(({ reversed_at: at }) => at === undefined)
+  const byIndex = Map.groupBy(there, ({ address_index: index }: PaymentRecord) => index)
+  const invoices = await ctx.invoices.findByAddresses('xno', [...byIndex.keys()])
+  const treasury = coin?.treasury_address
+  return [
+    ...(treasury === undefined ? [] : [{ address: treasury, kind: 'treasury' as const, expected_raw: coin?.treasury_raw ?? null }]),
+    ...invoices.map(({ address, address_index: index }) => ({
+      address,
+      kind: 'invoice' as const,
+      expected_raw: String((byIndex.get(index) ?? []).reduce((sum, { amount_raw: amount }) => sum + BigInt(amount), 0n)),
+    })),
+  ]
+}
