@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest'
+import {
+  deadlineStep,
+  feeOf,
+  nextTransition,
+  ORDER_STATUSES,
+  ORDER_STEP_NAMES,
+  stepObstacle,
+  stepRule,
+  type OrderStatus,
+} from '../../shared/market/order-states.ts'
+
+const FINAL: readonly OrderStatus[] = ['paid_out', 'refunded', 'expired']
+const times = { pay_by: 100, deliver_by: 100, accept_by: 100 }
+
+describe('the table of an order', () => {
+  it('names only states that there are, and leads from the first to every other', () => {
+    const reached = new Set<OrderStatus>(['awaiting_payment'])
+    for (let before = 0; before !== reached.size;) {
+      before = reached.size
+      for (const step of ORDER_STEP_NAMES) if (stepRule(step).from.some((from) => reached.has(from))) reached.add(stepRule(step).to)
+    }
+    expect([...reached].sort()).toEqual([...ORDER_STATUSES].sort())
+  })
+
+  it('lets nothing but a lost payment lead out of a final state', () => {
+    for (const status of FINAL) expect(ORDER_STEP_NAMES.filter((step) => stepRule(step).from.includes(status))).toEqual(['payment_lost'])
+  })
+
+  it('gives a deadline to one of two steps at any second, and never to both', () => {
+    for (const [status, sides, service] of [
+      ['paid', ['delivered'], 'undelivered'],
+      ['delivered', ['accepted', 'disputed'], 'unanswered'],
+    ] as const) {
+      for (const now of [98, 99, 100, 101]) {
+        const may = (step: Parameters<typeof stepObstacle>[1]) => stepObstacle({ status, ...times }, step, now) === undefined
+        for (const step of sides) expect([step, now, may(step)]).toEqual([step, now, now < 100])
+        expect([service, now, may(service)]).toEqual([service, now, now >= 100])
+      }
+    }
+  })
+
+  it('tells a wrong state from a passed deadline', () => {
+    expect(stepObstacle({ status: 'paid', ...times }, 'accepted', 1)).toBe('status')
+    expect(stepObstacle({ status: 'delivered', ...times }, 'accepted', 100)).toBe('deadline')
+    expect(() => stepObstacle({ status: 'delivered' }, 'accepted', 1)).toThrow('an order that is delivered has no accept_by')
+  })
+
+  it('has a step of the service for each state that ends by itself, but for the unpaid one', () => {
+    for (const status of ORDER_STATUSES) {
+      const byService = ORDER_STEP_NAMES.filter(
+        (step) => stepRule(step).actor === 'service' && stepRule(step).deadline !== undefined && stepRule(step).from.includes(status),
+      )
+      if (status !== 'awaiting_payment')
+        expect([status, byService]).toEqual([status, deadlineStep(status) === undefined ? [] : [deadlineStep(status)?.step]])
+    }
+  })
+})
+
+describe('what comes next', () => {
+  const next = (status: OrderStatus, more: Partial<Parameters<typeof nextTransition>[0]> = {}) =>
+    nextTransition({ status, ...times, isPaymentUnderWay: false, paysOut: 'operator', ...more })
+
+  it('is told for every state that is not final', () => {
+    expect(ORDER_STATUSES.filter((status) => next(status) === undefined)).toEqual(['paid_out', 'refunded', 'expired'])
+  })
+
+  it('has a time where the clock decides, and none where a person or the chain does', () => {
+    expect(next('awaiting_payment')).toEqual({ to: 'expired', at: 100, actor: 'service' })
+    expect(next('awaiting_payment', { isPaymentUnderWay: true })).toEqual({ to: null, at: null, actor: 'chain' })
+    expect(next('paid')).toEqual({ to: 'refunded', at: 100, actor: 'service' })
+    expect(next('delivered')).toEqual({ to: 'released', at: 100, actor: 'service' })
+    expect(next('disputed')).toEqual({ to: null, at: null, actor: 'operator' })
+    expect(next('released')).toEqual({ to: 'paid_out', at: null, actor: 'operator' })
+    expect(next('released', { paysOut: 'service' })).toEqual({ to: 'paid_out', at: null, actor: 'service' })
+  })
+
+  it('is a step that the table has', () => {
+    for (const status of ORDER_STATUSES) {
+      const { to } = next(status) ?? { to: null }
+      if (to !== null) expect(ORDER_STEP_NAMES.some((step) => stepRule(step).from.includes(status) && stepRule(step).to === to)).toBe(true)
+    }
+  })
+})
+
+describe('the fee', () => {
+  it('is rounded down, so that the seller never has less than its share', () => {
+    expect([feeOf(0n, 20), feeOf(4n, 20), feeOf(5n, 20), feeOf(9n, 20), feeOf(10n ** 38n + 4n, 20)]).toEqual([
+      0n,
+      0n,
+      1n,
+      1n,
+      2n * 10n ** 37n,
+    ])
+  })
+})

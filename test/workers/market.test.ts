@@ -1,0 +1,406 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { decideDispute } from '../../shared/market/dispute-service.ts'
+import { passDeadline } from '../../shared/market/order-deadlines.ts'
+import { OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
+import { newId } from '../../shared/ids.ts'
+import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+import { markPaidByHand, moveTransfer, storeTransfer } from '../../shared/payments/payout-service.ts'
+import { sweep } from '../../workers/jobs/sweep.ts'
+import { newTx } from '../support/coins.ts'
+import { ADDRESSES, checkMarket, confirm, expectStatus, startMarket, vouch, type PlacedOrder, type TestMarket } from '../support/market.ts'
+
+const HOUR_MS = 3_600_000
+let market: TestMarket
+
+/** No worker serves the deadlines: the tests call what its job calls. */
+beforeAll(async () => {
+  market = await startMarket({ queues: [] })
+})
+afterAll(async () => {
+  await checkMarket(market.ctx)
+  await market.stop()
+})
+
+const stored = async (order: PlacedOrder) => {
+  const found = await market.ctx.orders.find(order.id)
+  if (found === undefined) throw new Error(`there is no order ${order.id}`)
+  return found
+}
+const statusOf = async (order: PlacedOrder) => (await stored(order)).status
+const payoutsOf = (order: PlacedOrder) => market.ctx.payouts.listByOrder(order.id)
+const dueAt = async (order: PlacedOrder) => (await stored(order)).due_at ?? 0
+const pass = async (order: PlacedOrder) => passDeadline(market.ctx, await dueAt(order))
+/** Sums by side and state, without those of 0. */
+const sumsOf = async (order: PlacedOrder) => {
+  const { seller_id: sellerId } = await stored(order)
+  const sums: Record<string, bigint> = {}
+  for (const { agent_id: id, state, frozen, amount_raw: amount } of await payoutsOf(order)) {
+    const key = `${id === sellerId ? 'seller' : 'buyer'} ${frozen ? 'frozen ' : ''}${state}`
+    sums[key] = (sums[key] ?? 0n) + BigInt(amount)
+  }
+  return sums
+}
+const percent = (order: PlacedOrder, part: number) => (order.amountRaw * BigInt(part)) / 100n
+
+describe('a deadline', () => {
+  it('is not acted on before its second, and in it is', async () => {
+    const order = await market.delivered()
+    const due = await dueAt(order)
+    const { ctx } = market
+    await vouch(ctx, due * 1_000)
+    await passDeadline({ ...ctx, now: () => due * 1_000 - 1 }, due)
+    expect(await statusOf(order)).toBe('delivered')
+    await passDeadline({ ...ctx, now: () => due * 1_000 }, due)
+    expect(await stored(order)).toMatchObject({ status: 'released', late_ms: 0, closed_at: due, fee_taken: true })
+  })
+
+  it('is acted on once, by ten workers at once, with one payout and one fee each', async () => {
+    const orders = await Promise.all(Array.from({ length: 12 }, () => market.delivered()))
+    await market.letPass(73 * HOUR_MS)
+    const times = [...new Set(await Promise.all(orders.map(dueAt)))]
+    await Promise.all(Array.from({ length: 10 }, () => Promise.all(times.map((due) => passDeadline(market.ctx, due)))))
+    for (const order of orders) expect(await sumsOf(order)).toEqual({ 'seller owed': percent(order, 80) })
+    await checkMarket(market.ctx)
+  })
+
+  it('meets acceptance, dispute and itself in the same moment: one wins', async () => {
+    const orders = await Promise.all(Array.from({ length: 8 }, () => market.delivered()))
+    const times = new Set(await Promise.all(orders.map(dueAt)))
+    await market.letPass(72 * HOUR_MS - 1_500)
+    const until = Math.max(...times) * 1_000
+    await Promise.all(
+      orders.map(async (order, place) => {
+        // The clock is about to strike: who comes before and who after it is left to chance.
+        await new Promise((resolve) => setTimeout(resolve, Math.max(0, until - market.ctx.now() - 20 + 5 * place)))
+        const answers = await Promise.all([
+          market.step('accept', order),
+          market.step('dispute', order),
+          vouch(market.ctx, market.ctx.now()).then(() => pass(order)),
+        ])
+        const status = await statusOf(order)
+        for (const answer of answers.slice(0, 2))
+          if (answer !== undefined)
+            expect([answer.status, answer.json.error]).toEqual(answer.status === 200 ? [200, undefined] : [409, 'wrong_state'])
+        expect(['released', 'disputed', 'delivered']).toContain(status)
+      }),
+    )
+    await checkMarket(market.ctx)
+  })
+
+  it('of one order that fails keeps no other from its own', async () => {
+    const [first, broken, last] = [await market.delivered(), await market.delivered(), await market.delivered()]
+    await market.letPass(73 * HOUR_MS)
+    const due = await dueAt(first)
+    const { orders } = market.ctx.orders.models
+    for (const order of [broken, last]) await orders.updateOne({ _id: order.id }, { $set: { due_at: due, accept_by: due } })
+    // Its payout's place is taken, as after a defect.
+    const { version } = await stored(broken)
+    const source = `${broken.id}/unanswered/${version + 1}`
+    await market.ctx.payouts.models.payouts.collection.insertOne({
+      _id: newId('payout'),
+      source,
+      coin: 'xno',
+      agent_id: 'agt_x',
+      amount_raw: '1',
+      state: 'confirmed',
+    } as never)
+    await expect(passDeadline(market.ctx, due)).rejects.toThrow('duplicate key')
+    expect([await statusOf(first), await statusOf(broken), await statusOf(last)]).toEqual(['released', 'delivered', 'released'])
+    await market.ctx.payouts.models.payouts.deleteOne({ source })
+    await passDeadline(market.ctx, due)
+    expect(await statusOf(broken)).toBe('released')
+  })
+
+  it('whose job was lost is found by the sweep, and its lateness stands on the order', async () => {
+    const order = await market.paidOrder()
+    await market.letPass(24 * HOUR_MS + 90_000)
+    const enqueued: number[] = []
+    const queues = {
+      ...market.ctx.queues,
+      enqueue: ((name: string, payload: { due_at: number }) =>
+        Promise.resolve(name === 'order-deadlines' && enqueued.push(payload.due_at) > 0)) as never,
+    }
+    await sweep({ ...market.ctx, queues })
+    expect(enqueued).toContain(await dueAt(order))
+    for (const due of enqueued) await passDeadline(market.ctx, due)
+    const { late_ms: lateMs = 0, status } = await stored(order)
+    expect([status, lateMs >= 89_000, lateMs < 150_000]).toEqual(['refunded', true, true])
+  })
+})
+
+describe('an outage of the API', () => {
+  /** Of another service, whose mark no test before it has moved. */
+  let quiet: TestMarket
+  beforeAll(async () => {
+    quiet = await startMarket({ queues: [] })
+  })
+  afterAll(async () => {
+    await checkMarket(quiet.ctx)
+    await quiet.stop()
+  })
+  /** Each begins with an API that has just served, and no outage before. */
+  beforeEach(async () => {
+    const { marks, outages } = quiet.ctx.serving.models
+    await outages.deleteMany({})
+    await marks.updateOne({ _id: 'api' }, { $set: { until_ms: quiet.ctx.now() } })
+  })
+  const orderOf = async (order: PlacedOrder) => (await quiet.ctx.orders.find(order.id)) ?? expect.fail('the order is gone')
+  const passQuietly = async (order: PlacedOrder) => passDeadline(quiet.ctx, (await orderOf(order)).due_at ?? 0)
+  const seconds = () => Math.floor(quiet.ctx.now() / 1_000)
+
+  it('holds a deadline that fell into it while it lasts, however long', async () => {
+    const order = await quiet.delivered()
+    await quiet.letPassInOutage(73 * HOUR_MS)
+    await passQuietly(order)
+    await quiet.letPassInOutage(500 * HOUR_MS)
+    await passQuietly(order)
+    expect((await orderOf(order)).status).toBe('delivered')
+  })
+
+  it('gives the buyer an hour from the first request that is served, and the order says so', async () => {
+    const [order, undelivered] = [await quiet.delivered(), await quiet.paidOrder()]
+    const { accept_by: was = 0 } = await orderOf(order)
+    await quiet.letPassInOutage(80 * HOUR_MS)
+    const first = seconds()
+    const view = await quiet.read(order)
+    const until = Number(view['accept_by'])
+    expect([until - first >= 3_600, until - first < 3_660]).toEqual([true, true])
+    expect(view).toMatchObject({
+      status: 'delivered',
+      next_transition: { to: 'released', at: until, actor: 'service' },
+      extensions: [{ deadline: 'accept_by', was, until, outage_to: expect.any(Number), outage_from: expect.any(Number) }],
+    })
+    expect(view.extensions[0]?.outage_from).toBeLessThan(was)
+    expect((await quiet.call('GET', '/market/orders', { token: quiet.seller.token })).json['orders']).toContainEqual(
+      expect.objectContaining({
+        order_id: undelivered.id,
+        status: 'paid',
+        extensions: [expect.objectContaining({ deadline: 'deliver_by' })],
+      }),
+    )
+    expectStatus(await quiet.step('deliver', undelivered), 200)
+    await quiet.letPass(HOUR_MS - 60_000)
+    expectStatus(await quiet.step('dispute', order), 200)
+  })
+
+  it('counts no deadline before it or after it', async () => {
+    const order = await quiet.delivered()
+    const { accept_by: acceptBy = 0 } = await orderOf(order)
+    await vouch(quiet.ctx, acceptBy * 1_000)
+    await quiet.letPassInOutage(100 * HOUR_MS)
+    await quiet.read(order)
+    expect((await orderOf(order)).extensions).toBeUndefined()
+    await passQuietly(order)
+    expect((await orderOf(order)).status).toBe('released')
+  })
+
+  it('is put off by the worker too, and again where a second one follows, and then ends', async () => {
+    const order = await quiet.delivered()
+    for (const times of [1, 2]) {
+      await quiet.letPassInOutage(80 * HOUR_MS)
+      await quiet.ctx.serving.serve(quiet.ctx.now())
+      await passQuietly(order)
+      expect((await orderOf(order)).extensions).toHaveLength(times)
+    }
+    await quiet.letPass(HOUR_MS + 2_000)
+    await passQuietly(order)
+    expect((await orderOf(order)).status).toBe('released')
+    const { pending = [] } = await orderOf(order)
+    expect(pending.map(({ data }) => data['step'])).toEqual(['ordered', 'paid', 'delivered', 'extended', 'extended', 'unanswered', 'taken'])
+  })
+
+  it('is none where another process serves, or where the pause was short', async () => {
+    const { serving } = quiet.ctx
+    const start = quiet.ctx.now()
+    await vouch(quiet.ctx, start)
+    expect(await serving.beat(start + OUTAGE_GAP_MS)).toBe(true)
+    expect(await serving.beat(start + 2 * OUTAGE_GAP_MS + 1)).toBe(false)
+    await serving.serve(start + 2 * OUTAGE_GAP_MS)
+    expect(await serving.findOutage(start + 1.5 * OUTAGE_GAP_MS)).toBeUndefined()
+    await Promise.all([1, 2, 3].map((ms) => serving.serve(start + 4 * OUTAGE_GAP_MS + ms)))
+    const outage = await serving.findOutage(start + 3 * OUTAGE_GAP_MS)
+    expect([outage?._id, [1, 2, 3].map((ms) => start + 4 * OUTAGE_GAP_MS + ms).includes(outage?.to_ms ?? 0)]).toEqual([
+      start + 2 * OUTAGE_GAP_MS,
+      true,
+    ])
+    expect(await serving.models.outages.countDocuments()).toBe(1)
+    expect(await serving.findOutage(start + 5 * OUTAGE_GAP_MS)).toBeUndefined()
+  })
+
+  it('is written down again by a process that died between the outage and the mark', async () => {
+    const { serving } = quiet.ctx
+    const start = quiet.ctx.now()
+    await vouch(quiet.ctx, start)
+    await serving.models.outages.insertMany([{ _id: start, to_ms: start + 60_000 }])
+    await serving.serve(start + 61_000)
+    expect([await serving.servedUntil(), (await serving.findOutage(start + 1))?.to_ms]).toEqual([start + 61_000, start + 60_000])
+  })
+})
+
+describe('a payout', () => {
+  const transfer = (payouts: readonly PayoutRecord[]): TransferRecord => ({
+    _id: newId('transfer'),
+    coin: 'xno',
+    kind: 'payout',
+    account_index: 0,
+    previous: newTx(),
+    tx: newTx(),
+    signed: '{}',
+    amount_raw: '1',
+    payment_ids: [],
+    payout_ids: payouts.map(({ _id }) => _id),
+    state: 'signed',
+    at: 0,
+    changed_at: 0,
+  })
+  const released = async () => {
+    const order = await market.delivered()
+    expectStatus(await market.step('accept', order), 200)
+    return order
+  }
+
+  it('of the seller ends its order when it is confirmed, and one of the buyer does not', async () => {
+    const order = await released()
+    await market.payPercent(order, 10)
+    const payouts = await payoutsOf(order)
+    const sellers = payouts.filter(({ agent_id: id }) => id === market.seller.id)
+    const buyers = payouts.filter(({ agent_id: id }) => id === market.buyer.id)
+    for (const [own, status] of [
+      [buyers, 'released'],
+      [sellers, 'paid_out'],
+    ] as const) {
+      const sent = transfer(own)
+      await storeTransfer(market.ctx, sent)
+      expect(await statusOf(order)).toBe('released')
+      await moveTransfer(market.ctx, sent, ['signed'], 'sent')
+      await moveTransfer(market.ctx, sent, ['sent'], 'confirmed')
+      expect(await statusOf(order)).toBe(status)
+    }
+    await checkMarket(market.ctx)
+  })
+
+  it('by hand is refused while it is frozen or under way', async () => {
+    const order = await released()
+    const [payout] = await payoutsOf(order)
+    const paymentTx = (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+    await market.lose(paymentTx)
+    expect(await markPaidByHand(market.ctx, payout?._id ?? '', newTx())).toBe(false)
+    await expect(storeTransfer(market.ctx, transfer([...(await payoutsOf(order))]))).rejects.toThrow('frozen')
+    await confirm(market.ctx, order, paymentTx)
+    await decideDispute(market.ctx, order.id, 'release')
+    expect(await markPaidByHand(market.ctx, payout?._id ?? '', newTx())).toBe(true)
+    expect(await markPaidByHand(market.ctx, payout?._id ?? '', newTx())).toBe(false)
+    expect(await statusOf(order)).toBe('paid_out')
+  })
+
+  it('that comes back because its transfer was replaced stays frozen while its order is disputed', async () => {
+    const order = await released()
+    const sent = transfer(await payoutsOf(order))
+    await storeTransfer(market.ctx, sent)
+    await market.lose((await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? '')
+    expect(await sumsOf(order)).toEqual({ 'seller signed': percent(order, 80) })
+    await moveTransfer(market.ctx, sent, ['signed'], 'replaced')
+    expect(await sumsOf(order)).toEqual({ 'seller frozen owed': percent(order, 80) })
+    await decideDispute(market.ctx, order.id, 'refund')
+  })
+})
+
+describe('the operator decides', () => {
+  const disputed = async () => {
+    const order = await market.delivered()
+    expectStatus(await market.step('dispute', order), 200)
+    return order
+  }
+  const firstTx = async (order: PlacedOrder) => (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+
+  it('a dispute for the seller or for the buyer, once, and in no other state', async () => {
+    const [forSeller, forBuyer, undisputed] = [await disputed(), await disputed(), await market.delivered()]
+    await market.payPercent(forBuyer, 5)
+    await decideDispute(market.ctx, forSeller.id, 'release')
+    await decideDispute(market.ctx, forBuyer.id, 'refund')
+    expect([await statusOf(forSeller), await sumsOf(forSeller)]).toEqual(['released', { 'seller owed': percent(forSeller, 80) }])
+    expect([await statusOf(forBuyer), await sumsOf(forBuyer)]).toEqual(['refunded', { 'buyer owed': percent(forBuyer, 105) }])
+    expect((await stored(forBuyer)).undelivered).toBeUndefined()
+    for (const outcome of ['release', 'refund'] as const) {
+      await expect(decideDispute(market.ctx, forBuyer.id, outcome)).rejects.toThrow('refunded, not disputed')
+      await expect(decideDispute(market.ctx, undisputed.id, outcome)).rejects.toThrow('delivered, not disputed')
+      await expect(decideDispute(market.ctx, 'mkt_none', outcome)).rejects.toThrow('no market order')
+    }
+    await checkMarket(market.ctx)
+  })
+
+  it('what becomes of an order whose payment the chain took back: it is disputed, and nothing goes out', async () => {
+    for (const make of [() => market.paidOrder(), () => market.delivered(), disputed]) {
+      const order = await make()
+      await market.payPercent(order, 20)
+      await market.lose(await firstTx(order))
+      expect(await stored(order)).toMatchObject({ status: 'disputed', disputed_by: 'chain' })
+      expect((await stored(order)).due_at).toBeUndefined()
+      for (const name of ['deliver', 'accept', 'dispute'] as const) expect((await market.step(name, order)).json.error).toBe('wrong_state')
+      await decideDispute(market.ctx, order.id, 'refund')
+      expect([await statusOf(order), await sumsOf(order)]).toEqual(['refunded', { 'buyer owed': percent(order, 20) }])
+      // The lost payment is mined again after all.
+      await confirm(market.ctx, order, await firstTx(order))
+      expect(await sumsOf(order)).toEqual({ 'buyer owed': percent(order, 120) })
+      await checkMarket(market.ctx)
+    }
+  })
+
+  it('a lost payment for the seller, at the cost of the venue or of what else was received', async () => {
+    const [bare, covered] = [await market.delivered(), await market.delivered()]
+    await market.payPercent(covered, 100)
+    for (const order of [bare, covered]) {
+      await market.lose(await firstTx(order))
+      await decideDispute(market.ctx, order.id, 'release')
+    }
+    expect(await sumsOf(bare)).toEqual({ 'seller owed': percent(bare, 80) })
+    expect((await stored(bare)).written_off_raw).toBe('0')
+    // The second payment stands in for the first, so the buyer is not owed it any more.
+    expect(await sumsOf(covered)).toEqual({ 'seller owed': percent(covered, 80), 'buyer withdrawn': percent(covered, 100) })
+    expect((await stored(covered)).written_off_raw).toBe(String(covered.amountRaw))
+    await checkMarket(market.ctx)
+  })
+
+  it('against a side only while the other side has not been paid', async () => {
+    const [released, refunded] = [await market.delivered(), await market.paidOrder()]
+    expectStatus(await market.step('accept', released), 200)
+    await market.letPass(25 * HOUR_MS)
+    await pass(refunded)
+    for (const [order, side, possible, impossible] of [
+      [released, 'seller', 'release', 'refund'],
+      [refunded, 'buyer', 'refund', 'release'],
+    ] as const) {
+      const [payout] = await payoutsOf(order)
+      await markPaidByHand(market.ctx, payout?._id ?? '', newTx())
+      await market.lose(await firstTx(order))
+      await expect(decideDispute(market.ctx, order.id, impossible)).rejects.toThrow(`The ${side}'s payout`)
+      await decideDispute(market.ctx, order.id, possible)
+    }
+    expect([await statusOf(released), await statusOf(refunded)]).toEqual(['paid_out', 'refunded'])
+    await checkMarket(market.ctx)
+  })
+
+  it('a part payment that was lost: the order can only be refunded, with what is left', async () => {
+    const order = await market.order()
+    const [lost] = [await market.payPercent(order, 40), await market.payPercent(order, 30)]
+    await market.lose(lost)
+    await expect(decideDispute(market.ctx, order.id, 'release')).rejects.toThrow('never paid in full')
+    await decideDispute(market.ctx, order.id, 'refund')
+    expect(await sumsOf(order)).toEqual({ 'buyer owed': percent(order, 30) })
+    await checkMarket(market.ctx)
+  })
+
+  it('for the buyer after a release: the fee is returned and the payout withdrawn', async () => {
+    const order = await market.delivered()
+    expectStatus(await market.step('accept', order), 200)
+    const tx = await firstTx(order)
+    await market.lose(tx)
+    expect(await sumsOf(order)).toEqual({ 'seller frozen owed': percent(order, 80) })
+    await confirm(market.ctx, order, tx)
+    await decideDispute(market.ctx, order.id, 'refund')
+    expect(await sumsOf(order)).toEqual({ 'seller withdrawn': percent(order, 80), 'buyer owed': percent(order, 100) })
+    expect((await stored(order)).fee_taken).toBeUndefined()
+    expect((await payoutsOf(order)).find(({ state }) => state === 'owed')?.address).toBe(ADDRESSES.xno)
+    await checkMarket(market.ctx)
+  })
+})
