@@ -17,9 +17,17 @@ const announcementSchema = new Schema<AnnouncementRecord>(
   },
   { collection: 'announcements', strict: 'throw', versionKey: false },
 )
+// Finds what waits for the key without a walk over what has been signed, in years of announcements.
+announcementSchema.index({ signature: 1, _id: 1 })
 announcementSchema.index(...PENDING_INDEX)
 
 export interface AnnouncementStore {
+  insert(announcement: AnnouncementRecord): Promise<void>
+  find(id: string): Promise<AnnouncementRecord | undefined>
+  /** Ids of those that wait for the key, oldest first. */
+  listUnsigned(limit: number): Promise<string[]>
+  /** Stores a signature where there is none. @returns false where there was one, or there is no such announcement */
+  sign(id: string, signature: { signature: string; pubkey: string }): Promise<boolean>
   /** Signed ones, newest first. Those that still wait for the key are few, so the walk along `_id` passes over next to none. */
   listSigned(limit: number): Promise<SignedAnnouncement[]>
   readonly models: { announcements: Model<AnnouncementRecord> }
@@ -29,6 +37,23 @@ export function createAnnouncementStore(connection: Connection): AnnouncementSto
   const announcements = connection.model<AnnouncementRecord>('Announcement', announcementSchema)
   return {
     models: { announcements },
+    async insert(announcement) {
+      await announcements.insertMany([announcement], { lean: true })
+    },
+    async find(id) {
+      return (await announcements.findOne({ _id: id }).lean<AnnouncementRecord>()) ?? undefined
+    },
+    async listUnsigned(limit) {
+      const found = await announcements
+        .find({ signature: { $exists: false } }, { _id: 1 })
+        .sort({ _id: 1 })
+        .limit(limit)
+        .lean<{ _id: string }[]>()
+      return found.map(({ _id }) => _id)
+    },
+    async sign(id, signature) {
+      return (await announcements.updateOne({ _id: id, signature: { $exists: false } }, { $set: signature })).matchedCount === 1
+    },
     async listSigned(limit) {
       return announcements
         .find({ signature: { $exists: true } }, { pending: 0 })

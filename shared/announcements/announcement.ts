@@ -36,6 +36,11 @@ export function announcementPayload(announcement: Pick<AnnouncementRecord, '_id'
   return Buffer.from(canonicalJson({ at: announcement.at, id: announcement._id, kind: announcement.kind, text: announcement.text }), 'utf8')
 }
 
+/** What the ledger commits to for an announcement. */
+export function announcementContent(announcement: Pick<AnnouncementRecord, 'kind' | 'text'>) {
+  return { kind: announcement.kind, text: announcement.text }
+}
+
 export function viewAnnouncement(announcement: SignedAnnouncement): z.input<typeof announcementView> {
   return {
     id: announcement._id,

@@ -1,12 +1,16 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer } from 'node:http'
 import { createBullBoard } from '@bull-board/api'
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
 import { ExpressAdapter } from '@bull-board/express'
 import express, { type RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
+import type { Health } from '../../shared/health.ts'
+import { countProcess } from '../../shared/metrics.ts'
+import { openNetworkMetrics } from '../../shared/network-metrics.ts'
+import { isOperator, readAuthorization } from '../../shared/operator-token.ts'
 import { StartError } from '../../shared/process.ts'
 import { QUEUE_NAMES } from '../../shared/queues.ts'
+import { watchQueues } from './alarm.ts'
 
 export interface OperatorServer {
   port: number
@@ -14,34 +18,17 @@ export interface OperatorServer {
 }
 
 /**
- * The operator's port: Bull Board at `/queues`, behind the token. Only `/healthz` answers without it.
+ * The operator's port: Bull Board at `/queues`, `/metrics` of this process and of the whole network, `/readyz`; all
+ * behind the token. Only `/healthz` answers without it.
  */
-export async function startOperatorServer(ctx: Context): Promise<OperatorServer> {
+export async function startOperatorServer(ctx: Context, health: Health): Promise<OperatorServer> {
   const { operatorPort, operatorHost, secrets } = ctx.config
   if (secrets.operatorToken === undefined) {
     throw new StartError(
       'OPERATOR_TOKEN is not set, and the operator port must not be open without it; set it, or OPERATOR_PORT=0 for no operator port',
     )
   }
-  const app = express()
-  app.disable('x-powered-by')
-  app.get('/healthz', (_req, res) => {
-    res.json({ ok: true })
-  })
-  app.use(requireToken(secrets.operatorToken))
-  let board: RequestHandler = (_req, res) => {
-    res.status(503).setHeader('Retry-After', '2')
-    res.json({ ok: false, error: 'unavailable', message: 'Redis has not been reached yet; try again in a moment.' })
-  }
-  void ctx.queues.whenReady().then(() => {
-    board = bullBoard(ctx)
-  })
-  app.use('/queues', (req, res, next) => board(req, res, next))
-  app.get('/', (_req, res) => res.redirect('/queues'))
-  app.use((_req, res) => {
-    res.status(404).json({ ok: false, error: 'no_such_route', message: 'The operator port has /queues and /healthz.' })
-  })
-  const server = createServer(app)
+  const server = createServer(createOperatorApp(ctx, health, secrets.operatorToken))
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
       reject(
@@ -52,15 +39,53 @@ export async function startOperatorServer(ctx: Context): Promise<OperatorServer>
     })
     server.listen(operatorPort, operatorHost, resolve)
   })
+  const alarm = watchQueues(ctx)
   const address = server.address()
   return {
     port: typeof address === 'object' && address !== null ? address.port : operatorPort,
     async close() {
+      alarm.close()
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
       server.closeAllConnections()
       await closed
     },
   }
+}
+
+function createOperatorApp(ctx: Context, health: Health, token: string): express.Express {
+  const app = express()
+  app.disable('x-powered-by')
+  app.use(secureHeaders)
+  app.get('/healthz', (_req, res) => {
+    res.json({ ok: true })
+  })
+  app.use(requireToken(token))
+  app.use(refuseOtherSites)
+  let board: RequestHandler = (_req, res) => {
+    res.status(503).setHeader('Retry-After', '2')
+    res.json({ ok: false, error: 'unavailable', message: 'Redis has not been reached yet; try again in a moment.' })
+  }
+  void ctx.queues.whenReady().then(() => {
+    board = bullBoard(ctx)
+  })
+  app.use('/queues', (req, res, next) => board(req, res, next))
+  countProcess(ctx.metrics)
+  const readNetwork = openNetworkMetrics(ctx)
+  app.get('/metrics', async (_req, res) => {
+    const { registry } = ctx.metrics
+    const [own, network] = await Promise.all([registry.metrics(), readNetwork()])
+    res.setHeader('Content-Type', registry.contentType)
+    res.end(`${own}\n${network}`)
+  })
+  app.get('/readyz', async (_req, res) => {
+    const { ready, ...rest } = await health.readiness()
+    res.status(ready ? 200 : 503).json({ ok: ready, ...rest })
+  })
+  app.get('/', (_req, res) => res.redirect('/queues'))
+  app.use((_req, res) => {
+    res.status(404).json({ ok: false, error: 'no_such_route', message: 'The operator port has /queues, /metrics, /readyz and /healthz.' })
+  })
+  return app
 }
 
 function bullBoard(ctx: Context): RequestHandler {
@@ -74,21 +99,33 @@ function bullBoard(ctx: Context): RequestHandler {
   return adapter.getRouter() as RequestHandler
 }
 
-/** Bearer for programs; Basic with any user name for a browser, which asks for it by itself. Compared in constant time. */
-function requireToken(expected: string): RequestHandler {
-  const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
-  const wanted = digest(expected)
+/** The board needs its own scripts and styles and nothing from elsewhere: no other site learns that an operator has it open, or can frame it. */
+const CONTENT_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "manifest-src 'self'",
+  "base-uri 'self'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+const secureHeaders: RequestHandler = (_req, res, next) => {
+  res.setHeader('Content-Security-Policy', CONTENT_POLICY)
+  res.setHeader('X-Content-Type-Options', 'nosniff')
+  res.setHeader('X-Frame-Options', 'DENY')
+  res.setHeader('Referrer-Policy', 'no-referrer')
+  res.setHeader('Cache-Control', 'no-store')
+  res.setHeader('Cross-Origin-Resource-Policy', 'same-origin')
+  next()
+}
+
+function requireToken(token: string): RequestHandler {
   return (req, res, next) => {
-    const [scheme = '', credentials = ''] = (req.headers.authorization ?? '').split(' ', 2)
-    const given =
-      scheme.toLowerCase() === 'basic'
-        ? Buffer.from(credentials, 'base64')
-            .toString('utf8')
-            .replace(/^[^:]*:/, '')
-        : scheme.toLowerCase() === 'bearer'
-          ? credentials
-          : ''
-    if (timingSafeEqual(digest(given), wanted)) return next()
+    if (isOperator(req.headers.authorization, token)) return next()
     res.status(401).setHeader('WWW-Authenticate', 'Basic realm="operator", charset="UTF-8"')
     res.json({
       ok: false,
@@ -96,4 +133,31 @@ function requireToken(expected: string): RequestHandler {
       message: "The operator port needs the operator's token, as Bearer or as the password of Basic.",
     })
   }
+}
+
+/**
+ * A browser that knows Basic credentials sends them with any request to this port, also with one that another site's
+ * page makes. What changes something is taken from a page of this port, by what browsers themselves say of where a
+ * request comes from and no page can forge, or from a program, which sends Bearer and no origin.
+ */
+const refuseOtherSites: RequestHandler = (req, res, next) => {
+  if (req.method === 'GET' || req.method === 'HEAD' || isOwnPage(req.headers) || isProgram(req.headers)) return next()
+  res.status(403).json({
+    ok: false,
+    error: 'other_site',
+    message:
+      'This changes something, and it was not asked for by a page of this port; a program sends the token as Bearer, without Origin.',
+  })
+}
+
+type Headers = Parameters<RequestHandler>[0]['headers']
+
+function isOwnPage({ origin, host, 'sec-fetch-site': site }: Headers): boolean {
+  if (site !== undefined && site !== 'same-origin') return false
+  if (origin === undefined) return site === 'same-origin'
+  return host !== undefined && (origin === `http://${host}` || origin === `https://${host}`)
+}
+
+function isProgram({ authorization, origin, 'sec-fetch-site': site }: Headers): boolean {
+  return origin === undefined && site === undefined && readAuthorization(authorization).scheme === 'bearer'
 }

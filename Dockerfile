@@ -1,0 +1,26 @@
+# One image for every part of the network; the command says which part a container is. To pin what a tag names today,
+# write its digest behind it: docker buildx imagetools inspect node:24.21.0-bookworm-slim
+FROM node:24.21.0-bookworm-slim AS packages
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+# The image brings the runtime, so the package that fetches one has nothing to do.
+RUN npm ci --omit=dev --ignore-scripts && npm cache clean --force
+
+FROM node:24.21.0-bookworm-slim
+ENV NODE_ENV=production
+# Secrets and volumes belong to this user by its number; docker-compose.yml names the same.
+RUN groupadd --system --gid 10001 agents \
+  && useradd --system --uid 10001 --gid 10001 --home-dir /nonexistent --no-create-home --shell /usr/sbin/nologin agents \
+  && install --directory --owner=10001 --group=10001 --mode=700 /var/lib/agent-network/seal /var/lib/agent-network/wallet
+WORKDIR /app
+COPY --from=packages /app/node_modules node_modules
+COPY package.json ./
+COPY shared shared
+COPY client client
+COPY api api
+COPY workers workers
+COPY scripts scripts
+# Served at GET /vectors.
+COPY test/vectors test/vectors
+USER 10001:10001
+CMD ["node", "api/main.ts"]

@@ -1,0 +1,76 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { CommandError, usageError } from '../agent/command-error.ts'
+import type { Context } from '../../shared/context.ts'
+import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
+import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
+import { Refusal } from '../../shared/errors.ts'
+import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
+import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
+import { readNextSeal } from '../../shared/ledger/seal-service.ts'
+import { sealFields } from '../../shared/ledger/seal.ts'
+import { enqueueJob } from './job.ts'
+import { showDone } from './shown.ts'
+import { defineLocalVerb, defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+
+export const ledgerVerbs: readonly OperatorVerb[] = [
+  defineOperatorVerb({
+    name: 'seal',
+    words: ['[SEQ]', '[HASH]'],
+    options: {
+      adopt: { kind: 'flag', help: 'go on from the last signed seal of a restored database: its SEQ, and the SHA-256 of its payload' },
+    },
+    help: 'Seal what is new, now',
+    changes: true,
+    async run({ ctx, words: [seq, hash], options: { adopt }, dryRun }) {
+      if (adopt) return adoptSeal(ctx, seq, hash, dryRun)
+      if (seq !== undefined) throw usageError('"seal" takes no words, or --adopt SEQ HASH.')
+      const { isNeeded } = await readNextSeal(ctx)
+      const pending = (await Promise.all(ctx.entries.pendingCollections().map((collection) => collection.list('', 1)))).flat()
+      if (!dryRun) await enqueueJob(ctx, 'make-seal', {})
+      return showDone(
+        {
+          enqueued: 'make-seal',
+          new_entries: isNeeded || pending.length > 0,
+          ledger_entry: isNeeded || pending.length > 0 ? 'solvency' : null,
+        },
+        dryRun,
+      )
+    },
+  }),
+  defineLocalVerb({
+    name: 'keygen',
+    words: ['FILE'],
+    options: {},
+    help: 'Make a seal key, mode 600, for SEAL_KEY_FILE; an existing file is never replaced',
+    changes: true,
+    runHere({ words: [name], dryRun }) {
+      const file = path.resolve(name)
+      if (fs.existsSync(file))
+        throw new CommandError('exists', `There is a file ${file} already, and a key is never replaced; choose another name.`)
+      const folder = path.dirname(file)
+      if (!fs.existsSync(folder)) throw new CommandError('no_folder', `There is no folder ${folder}; make it first, mode 700.`)
+      if (dryRun) return showDone({ seal_key_file: file, mode: '600' }, true)
+      ensureSealKey(file)
+      const key = readSealKey(file)
+      if (key === undefined) throw new CommandError('not_made', `The key in ${file} was removed while it was being made.`)
+      return showDone(
+        { seal_key_file: file, mode: '600', pubkey: keyToHex(ed25519PublicKey(key)) },
+        false,
+        'Keep a copy where only you can read it. The key is used from the start of the worker that has it in SEAL_KEY_FILE.',
+      )
+    },
+  }),
+]
+
+/** The worker that has the key checks it all again; here a slip is said before anything is enqueued. */
+async function adoptSeal(ctx: Context, seq: string | undefined, hash: string | undefined, dryRun: boolean): Promise<Shown> {
+  if (seq === undefined || hash === undefined || !/^\d{1,9}$/.test(seq) || !/^[0-9a-f]{64}$/.test(hash))
+    throw usageError('"seal --adopt" needs the SEQ of the last signed seal and the HASH of its payload, 64 lower-case hex characters.')
+  const last = await ctx.seals.lastSigned()
+  const [lastSeq, lastHash] = last === undefined ? [0, NO_PAYLOAD_HASH] : [last._id, sealPayloadHash(sealFields(last))]
+  if (lastSeq !== Number(seq) || lastHash !== hash)
+    throw new Refusal('wrong_state', `The last signed seal of the database is ${lastSeq}, and the SHA-256 of its payload ${lastHash}.`)
+  if (!dryRun) await enqueueJob(ctx, 'adopt-seal', { seq: Number(seq), payload_hash: hash })
+  return showDone({ enqueued: 'adopt-seal', seq: Number(seq), payload_hash: hash, ledger_entry: 'seal_adoption' }, dryRun)
+}

@@ -1,0 +1,58 @@
+import { announce, checkAnnouncement } from '../../shared/announcements/announcement-service.ts'
+import { acceptProposal } from '../../shared/claims/claim-service.ts'
+import { waitFor, TimeoutError } from '../embedded/wait.ts'
+import { usageError } from '../agent/command-error.ts'
+import { MAX_PASS_DAYS, MIN_PASS_DAYS } from '../../shared/limits.ts'
+import { SECOND_MS } from '../../shared/time.ts'
+import { rehearse } from './rehearse.ts'
+import { showDone } from './shown.ts'
+import { defineOperatorVerb, type OperatorVerb } from './verb.ts'
+
+/** A worker signs within a second; where none has the key, the operator should not wait for long. */
+const SIGNATURE_WAIT_MS = 10 * SECOND_MS
+
+export const networkVerbs: readonly OperatorVerb[] = [
+  defineOperatorVerb({
+    name: 'accept-proposal',
+    words: ['CLAIM_ID', 'DAYS'],
+    options: {},
+    help: "Take a proposal up and credit its author's pass with so many days",
+    changes: true,
+    async run({ ctx, words: [claimId, days], dryRun }) {
+      if (!/^\d{1,3}$/.test(days))
+        throw usageError(`DAYS expected a whole number from ${MIN_PASS_DAYS} to ${MAX_PASS_DAYS}, got ${JSON.stringify(days)}.`)
+      const claim = await acceptProposal(dryRun ? rehearse(ctx) : ctx, claimId, Number(days))
+      return showDone(
+        { claim_id: claim._id, agent_id: claim.agent_id, status: claim.status, days: Number(days), ledger_entry: 'proposal_accepted' },
+        dryRun,
+      )
+    },
+  }),
+  defineOperatorVerb({
+    name: 'announce',
+    words: ['TEXT'],
+    options: { kind: { kind: 'text', value: 'KIND', help: 'a-z, 0-9, - and _; "protocol" where absent' } },
+    help: 'Announce a change; the worker with the seal key signs it, and GET /verify lists it from then on',
+    changes: true,
+    async run({ ctx, words: [text], options: { kind = 'protocol' }, dryRun }) {
+      const fields = checkAnnouncement({ kind, text })
+      if (dryRun) return showDone({ ...fields, ledger_entry: 'announcement' }, true)
+      const { _id: id, at } = await announce(ctx, fields)
+      const signed = await waitFor(
+        'the signature',
+        async () => ((await ctx.announcements.find(id))?.signature === undefined ? undefined : true),
+        {
+          limitMs: SIGNATURE_WAIT_MS,
+        },
+      ).catch((error: unknown) => {
+        if (error instanceof TimeoutError) return false
+        throw error
+      })
+      return showDone(
+        { announcement_id: id, at, ...fields, signed, ledger_entry: 'announcement' },
+        false,
+        signed ? undefined : 'It is stored and waits for the worker that has SEAL_KEY_FILE; GET /verify lists it once it is signed.',
+      )
+    },
+  }),
+]

@@ -1,0 +1,99 @@
+import { formatTime } from '../agent/format.ts'
+import { usageError } from '../agent/command-error.ts'
+import { TimeoutError, waitFor } from '../embedded/wait.ts'
+import type { Context } from '../../shared/context.ts'
+import { Refusal } from '../../shared/errors.ts'
+import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
+import type { ReconciliationRecord } from '../../shared/payments/reconciliation-store.ts'
+import { oweAgain } from '../../shared/payments/payout-service.ts'
+import { SECOND_MS } from '../../shared/time.ts'
+import { enqueueJob } from './job.ts'
+import { rehearse } from './rehearse.ts'
+import { showDone } from './shown.ts'
+import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+
+/** Long chains take longer; the operator then looks again. */
+const RESULT_WAIT_MS = 45 * SECOND_MS
+
+export const reconcileVerbs: readonly OperatorVerb[] = [
+  defineOperatorVerb({
+    name: 'reconcile',
+    words: ['COIN'],
+    options: {
+      explained: { kind: 'text', value: 'TX', help: 'a transaction that was found is accounted for: payouts to its payee go out again' },
+      owed: { kind: 'text', value: 'PAYOUT_ID', help: 'a payout that was held because of one was not paid by it: it is owed again' },
+    },
+    help: "Accept a wallet's chain that the database does not know, after a restore or a send by hand, and go on",
+    changes: true,
+    async run({ ctx, words: [name], options: { explained, owed }, dryRun }) {
+      const coin = COINS.find((known) => known === name)
+      if (coin === undefined) throw usageError(`COIN expected ${COINS.join(' or ')}, got ${JSON.stringify(name)}.`)
+      if (explained !== undefined && owed !== undefined) throw usageError('"reconcile" takes --explained or --owed, not both.')
+      if (explained !== undefined) return explain(ctx, coin, explained, dryRun)
+      if (owed !== undefined) return oweHeld(ctx, owed, dryRun)
+      return reconcile(ctx, coin, dryRun)
+    },
+  }),
+]
+
+async function reconcile(ctx: Context, coin: Coin, dryRun: boolean): Promise<Shown> {
+  const record = await ctx.coins.findCoin(coin)
+  if (record?.configured !== true) throw new Refusal('wrong_state', `No worker has set ${coin} up.`)
+  const halted = record.halted === undefined ? null : `since ${formatTime(record.halted.at)}: ${record.halted.reason}`
+  const before = await ctx.reconciliations.last(coin)
+  if (dryRun) return showDone({ coin, halted, ledger_entry: 'reconcile' }, true, await listOpen(ctx, coin))
+  await enqueueJob(ctx, coin === 'xno' ? 'reconcile-nano' : 'reconcile-monero', {})
+  const done = await waitFor(
+    'the reconciliation',
+    async () => {
+      const last = await ctx.reconciliations.last(coin)
+      return last === undefined || last._id === before?._id ? undefined : last
+    },
+    { limitMs: RESULT_WAIT_MS, everyMs: 250 },
+  ).catch((error: unknown) => {
+    if (error instanceof TimeoutError) return undefined
+    throw error
+  })
+  if (done === undefined)
+    throw new Refusal(
+      'unavailable',
+      `No worker has finished it yet, and ${coin} stays halted until one has. Either none with the wallet runs, or its node gives no news (see the workers' log), or it needs longer: "reconcile ${coin} --dry-run" shows where it stands.`,
+    )
+  return showReconciliation(ctx, done)
+}
+
+async function showReconciliation(ctx: Context, done: ReconciliationRecord): Promise<Shown> {
+  const { _id, coin, reason, transactions, payments, sends, stray, held_payout_ids: held } = done
+  const fields = { reconciliation_id: _id, coin, halted_because: reason, transactions_found: transactions, payments_counted: payments, payouts_held: held.length }
+  const shown = showDone({ ...fields, ledger_entry: 'reconcile' }, false, [
+    ...stray.map(({ address, amount_raw: raw }) => `money of an invoice that is forgotten: ${formatAmount(BigInt(raw), coin)} ${coin} at ${address}`),
+    await listOpen(ctx, coin),
+  ].join('\n'))
+  return { ...shown, answer: { ...(shown.answer as object), sends, stray, held_payout_ids: held } }
+}
+
+/** What waits for the operator: transactions that nobody has accounted for, and payouts held without one of their own. */
+async function listOpen(ctx: Context, coin: Coin): Promise<string> {
+  const [sends, held] = await Promise.all([ctx.payouts.listUnexplained(coin), ctx.payouts.listByState(coin, ['held'], 200)])
+  const amount = (raw: string): string => `${formatAmount(BigInt(raw), coin)} ${coin}`
+  return [
+    ...sends.map(({ tx, amount_raw: raw, unexplained_to: to = [] }) => `not accounted for: ${tx} sent ${amount(raw)} to ${to.join(', ')}`),
+    ...held.map(({ _id, amount_raw: raw, address = 'no address', transfer_id: own }) => `held: ${_id}, ${amount(raw)} to ${address}${own === undefined ? '' : ', with a transaction of its own'}`),
+    ...(sends.length === 0 && held.length === 0
+      ? ['nothing waits for you']
+      : ['For each held payout: payout-paid if one of these paid it, else reconcile --owed. Then reconcile --explained for each transaction.']),
+  ].join('\n')
+}
+
+async function explain(ctx: Context, coin: Coin, tx: string, dryRun: boolean): Promise<Shown> {
+  const known = (await ctx.payouts.listUnexplained(coin)).some((transfer) => transfer.tx === tx.toLowerCase())
+  if (!known) throw new Refusal('wrong_state', `${tx} is no transaction in ${coin} that waits to be accounted for; reconcile ${coin} --dry-run lists them.`)
+  if (!dryRun) await ctx.payouts.setExplained(coin, tx.toLowerCase())
+  return showDone({ tx: tx.toLowerCase(), explained: true, ledger_entry: null }, dryRun, await listOpen(ctx, coin))
+}
+
+async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise<Shown> {
+  if (!(await oweAgain(dryRun ? rehearse(ctx) : ctx, payoutId)))
+    throw new Refusal('wrong_state', `${payoutId} is no payout that is held without a transaction of its own.`)
+  return showDone({ payout_id: payoutId, state: 'owed', ledger_entry: 'payout' }, dryRun)
+}

@@ -1,0 +1,121 @@
+import { COMMON_OPTIONS, parseCommandLine, wantsJson } from '../agent/arguments.ts'
+import { CommandError } from '../agent/command-error.ts'
+import { escapeControls } from '../agent/format.ts'
+import { showHelp, type HelpFrame } from '../agent/help.ts'
+import { ConfigError, readConfig, readFiles } from '../../shared/config.ts'
+import { openContext, type Context } from '../../shared/context.ts'
+import { isOutage } from '../../shared/database.ts'
+import { withDeadline } from '../../shared/deadline.ts'
+import { Refusal } from '../../shared/errors.ts'
+import { createLog } from '../../shared/log.ts'
+import { StartError } from '../../shared/process.ts'
+import { SECOND_MS } from '../../shared/time.ts'
+import { readRunning } from '../embedded/running.ts'
+import { defineLocalVerb, type OperatorVerb, type OperatorVerbGroup, type Shown } from './verb.ts'
+import { OPERATOR_VERB_GROUPS } from './verbs.ts'
+
+export interface OperatorWorld {
+  argv: readonly string[]
+  env: NodeJS.ProcessEnv
+  stdout: { write(text: string): unknown }
+  stderr: { write(text: string): unknown }
+}
+
+const PATIENCE_MS = 10 * SECOND_MS
+/** A verb may wait for a worker; no longer than this. */
+const VERB_LIMIT_MS = 60 * SECOND_MS
+
+const { json, help } = COMMON_OPTIONS
+const FRAME: HelpFrame = {
+  usage: 'npm run --silent operator -- VERB [words] [--json] [--dry-run]',
+  common: { json: { ...json, help: 'print what was done as one JSON object, and nothing else' }, help },
+  notes: [
+    'VERB --help says what a verb takes. It works on the network that runs from DATA_DIR, or on MONGODB_URL and REDIS_URL.',
+    'Whatever changes a record takes --dry-run, and leaves an entry in the ledger. What needs a key is done by the worker that has it.',
+    'Exit codes: 0 done, 1 refused or not reached, 2 not understood.',
+  ],
+}
+
+/** Runs one command of the operator and resolves with its exit code. With `--json` stdout gets exactly one JSON object. */
+export async function runOperator(world: OperatorWorld): Promise<number> {
+  const { argv, stdout, stderr } = world
+  const asJson = wantsJson(argv)
+  try {
+    const shown = await runVerb(world)
+    stdout.write(`${asJson ? JSON.stringify(shown.answer) : escapeControls(shown.text)}\n`)
+    return 0
+  } catch (error) {
+    const { code, message, exitCode, stack } = describeFailure(error)
+    if (asJson) stdout.write(`${JSON.stringify({ ok: false, error: code, message })}\n`)
+    else stderr.write(`${escapeControls(message)}\n`)
+    if (stack !== undefined) stderr.write(`${stack}\n`)
+    return exitCode
+  }
+}
+
+async function runVerb({ argv, env, stderr }: OperatorWorld): Promise<Shown> {
+  const groups = withHelp(OPERATOR_VERB_GROUPS)
+  const verbs = groups.flatMap((group) => group.verbs)
+  const line = parseCommandLine(argv, verbs, FRAME.common, 'operator')
+  const { verb, words, options } = line
+  if (verb === undefined || line.help) return showHelp(groups, verb?.name, FRAME)
+  const call = { words, options, dryRun: options['dry-run'] === true }
+  if ('runHere' in verb) return verb.runHere({ ...call, env })
+  const ctx = openOperatorContext(env, stderr)
+  try {
+    if (verb.needsDatabase !== false) await withinPatience(ctx.database.whenReady(), PATIENCE_MS)
+    return await withinPatience(verb.run({ ...call, ctx }), VERB_LIMIT_MS)
+  } finally {
+    await ctx.close()
+  }
+}
+
+function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
+  const all = [...groups]
+  const verb: OperatorVerb = defineLocalVerb({
+    name: 'help',
+    words: ['[VERB]'],
+    options: {},
+    help: 'List the verbs, or say what one does',
+    changes: false,
+    runHere: ({ words: [name] }) => showHelp(all, name, FRAME),
+  })
+  all.push({ title: 'Help', verbs: [verb] })
+  return all
+}
+
+/** The servers of the environment; without them, those of the network that runs from DATA_DIR. */
+function openOperatorContext(given: NodeJS.ProcessEnv, stderr: OperatorWorld['stderr']): Context {
+  const running = readRunning(readConfig(given, 'start').dataDir)
+  const { env } = readFiles(given, 'operator')
+  const complete = running === undefined ? env : { MONGODB_URL: running.mongodbUrl, REDIS_URL: running.redisUrl, ...env }
+  const config = readConfig(complete, 'operator')
+  const log = createLog('operator', 'error', { write: (line: string) => void stderr.write(line) })
+  return openContext(config, log, { databaseTimeoutMs: PATIENCE_MS })
+}
+
+/** A server that is not there would be waited for without end. */
+const withinPatience = <T>(work: Promise<T>, limitMs: number): Promise<T> =>
+  withDeadline(
+    work,
+    limitMs,
+    () => new Refusal('unavailable', `MongoDB or Redis did not answer within ${limitMs / SECOND_MS} s; is the network running?`),
+  )
+
+function describeFailure(error: unknown): { code: string; message: string; exitCode: number; stack?: string | undefined } {
+  if (error instanceof Refusal) return { code: error.code, message: error.message, exitCode: 1 }
+  if (error instanceof CommandError) return { code: error.code, message: error.message, exitCode: error.exitCode }
+  if (error instanceof ConfigError || error instanceof StartError) return { code: 'settings', message: error.message, exitCode: 1 }
+  if (isOutage(error))
+    return {
+      code: 'unavailable',
+      message: 'MongoDB did not answer; a change may have been stored: look before you do it again.',
+      exitCode: 1,
+    }
+  return {
+    code: 'failed',
+    message: error instanceof Error ? error.message : String(error),
+    exitCode: 1,
+    stack: error instanceof Error ? error.stack : undefined,
+  }
+}

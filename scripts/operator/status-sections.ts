@@ -1,0 +1,198 @@
+import { formatDuration, formatTime } from '../agent/format.ts'
+import type { EntryKind } from '../../shared/ledger/pending.ts'
+import { closingSource } from '../../shared/ledger/seal.ts'
+import { NOTHING_OWED, readOwed } from '../../shared/ledger/solvency.ts'
+import { readNextSeal } from '../../shared/ledger/seal-service.ts'
+import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
+import type { CoinRecord } from '../../shared/payments/coin-store.ts'
+import type { PayoutState } from '../../shared/payments/payout.ts'
+import { sumByCoin } from '../../shared/payments/sum-raw.ts'
+import { hasNoWorker, readQueueStates } from '../../shared/queue-state.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/time.ts'
+import { formatTable, type StatusSection } from './status-section.ts'
+
+const queues: StatusSection = {
+  name: 'queues',
+  title: 'Queues',
+  async read(ctx) {
+    const states = await readQueueStates(ctx.queues, ctx.now())
+    const starved = states.filter(hasNoWorker).map(({ name }) => name)
+    return {
+      answer: states.map(({ oldestSeconds, ...state }) => ({
+        ...state,
+        oldest_seconds: Math.round(oldestSeconds),
+        no_worker: starved.includes(state.name),
+      })),
+      lines: [
+        ...formatTable([
+          ['', 'waiting', 'active', 'delayed', 'failed', 'oldest', 'workers'],
+          ...states.map(({ name, waiting, active, delayed, failed, oldestSeconds, workers }) => [
+            name,
+            ...[waiting, active, delayed, failed].map(String),
+            waiting === 0 ? '-' : formatDuration(oldestSeconds),
+            String(workers),
+          ]),
+        ]),
+        ...(starved.length === 0 ? [] : [`NO WORKER for work that waits: ${starved.join(', ')}`]),
+      ],
+    }
+  },
+}
+
+/** What counts as a settlement: a pass was credited, or money was taken to an order or an invoice. */
+const SETTLEMENT_KINDS: EntryKind[] = ['pass_credit', 'payment']
+/** Entries looked through for the last settlement, newest first. */
+const SETTLEMENT_LOOK_BACK = 20_000
+
+/** Making and signing a seal takes seconds; a worker that died is replaced within a minute. */
+const SEAL_SLACK_SECONDS = 120
+
+const ledger: StatusSection = {
+  name: 'ledger',
+  title: 'Ledger',
+  async read(ctx) {
+    await ctx.database.whenReady()
+    const [highest, last, lastSigned, unsigned, chain, next] = await Promise.all([
+      ctx.entries.highestId(),
+      ctx.seals.last(),
+      ctx.seals.lastSigned(),
+      ctx.seals.listUnsigned(1_000),
+      ctx.seals.readStatus(),
+      readNextSeal(ctx),
+    ])
+    const settlement = await ctx.entries.models.entries
+      .findOne({ _id: { $gt: highest - SETTLEMENT_LOOK_BACK }, kind: { $in: SETTLEMENT_KINDS } })
+      .sort({ _id: -1 })
+      .lean<{ _id: number; at: number; kind: string } | null>()
+    const closing = last === undefined ? undefined : await ctx.entries.findBySource(closingSource(last._id))
+    const owed = closing === undefined ? NOTHING_OWED : readOwed(closing)
+    const now = unixSeconds(ctx.now())
+    const [waiting] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1)
+    const waitingSeconds = waiting === undefined ? 0 : now - waiting.at
+    const overdueSeconds = ctx.config.sealIntervalMs / SECOND_MS + SEAL_SLACK_SECONDS
+    const age = (at: number): string => `${formatDuration(Math.max(0, now - at))} ago`
+    return {
+      answer: {
+        entries: highest,
+        last_seal: last === undefined ? null : { seq: last._id, at: last.at, signed: last.signed },
+        last_signed_seq: lastSigned?._id ?? null,
+        unsigned_seals: unsigned.length,
+        next_seal_at: next.isNeeded ? next.at : null,
+        chain_intact: chain.intact,
+        last_settlement: settlement === null ? null : { entry_id: settlement._id, kind: settlement.kind, at: settlement.at },
+        owed_at_last_seal: { xno_raw: String(owed.xno), xmr_piconero: String(owed.xmr) },
+      },
+      lines: [
+        `entries ${highest}; last seal ${last === undefined ? 'none yet' : `${last._id}, ${formatTime(last.at)} (${age(last.at)})${last.signed ? '' : ', unsigned'}`}`,
+        ...(unsigned.length === 0
+          ? []
+          : [`${unsigned.length} without a signature, from ${unsigned[0]} on: is the worker with SEAL_KEY_FILE running?`]),
+        ...(waitingSeconds > overdueSeconds ? [`NO SEAL over entries that have waited ${formatDuration(waitingSeconds)}`] : []),
+        chain.intact ? 'the chain of seals holds' : `THE CHAIN OF SEALS DOES NOT HOLD: ${chain.fault ?? 'no reason is stored'}`,
+        `last settlement ${settlement === null ? 'none' : `${formatTime(settlement.at)} (${age(settlement.at)}), entry ${settlement._id}`}`,
+        `owed at the last seal: ${COINS.map((coin) => formatOwed(owed[coin], coin)).join(', ')}`,
+      ],
+    }
+  },
+}
+
+/** A count that would take longer than this is not worth a screen. */
+const COUNT_LIMIT_MS = 5_000
+
+const passes: StatusSection = {
+  name: 'passes',
+  title: 'Agents and passes',
+  async read(ctx) {
+    await ctx.database.whenReady()
+    const { agents } = ctx.agents.models
+    const [registered, active, banned] = await Promise.all([
+      agents.estimatedDocumentCount(),
+      agents.countDocuments({ pass_until_ms: { $gt: ctx.now() } }).maxTimeMS(COUNT_LIMIT_MS),
+      agents.countDocuments({ banned_at: { $exists: true } }).maxTimeMS(COUNT_LIMIT_MS),
+    ])
+    return {
+      answer: { registered, with_active_pass: active, banned },
+      lines: [`registered ${registered}; with a pass ${active}; banned ${banned}`],
+    }
+  },
+}
+
+const coins: StatusSection = {
+  name: 'coins',
+  title: 'Coins',
+  async read(ctx) {
+    await ctx.database.whenReady()
+    const found = (await ctx.coins.listCoins()).filter(({ configured }) => configured)
+    const now = unixSeconds(ctx.now())
+    return {
+      answer: found.map(({ _id, reachable, checked_at, height, halted }) => ({
+        currency: _id,
+        reachable,
+        checked_at: checked_at ?? null,
+        height: height ?? null,
+        halted: halted?.reason ?? null,
+      })),
+      lines: found.length === 0 ? ['none is configured'] : found.map((coin) => formatCoin(coin, now)),
+    }
+  },
+}
+
+function formatCoin(coin: CoinRecord, now: number): string {
+  const { _id, reachable, height, checked_at: checkedAt, halted } = coin
+  return [
+    `${_id}: ${reachable ? 'reachable' : 'OUT OF REACH'}`,
+    ...(height === undefined ? [] : [`height ${height}`]),
+    checkedAt === undefined ? 'never looked at' : `looked at ${formatDuration(Math.max(0, now - checkedAt))} ago`,
+    ...(halted === undefined ? [] : [`HALTED, see "reconcile": ${halted.reason}`]),
+  ].join(', ')
+}
+
+const payouts: StatusSection = {
+  name: 'payouts',
+  title: 'Payouts',
+  async read(ctx) {
+    await ctx.database.whenReady()
+    const { payouts: model } = ctx.payouts.models
+    const [counted, unpaid] = await Promise.all([
+      model.aggregate<{ _id: { coin: Coin; state: PayoutState }; count: number }>([
+        { $group: { _id: { coin: '$coin', state: '$state' }, count: { $sum: 1 } } },
+        { $sort: { '_id.coin': 1, '_id.state': 1 } },
+      ]),
+      sumByCoin(model, { state: { $in: UNPAID } }, 'amount_raw'),
+    ])
+    return {
+      answer: {
+        counts: counted.map(({ _id, count }) => ({ currency: _id.coin, state: _id.state, count })),
+        unpaid_raw: Object.fromEntries(COINS.map((coin) => [coin, String(unpaid[coin])])),
+      },
+      lines: [
+        counted.length === 0 ? 'none' : counted.map(({ _id, count }) => `${_id.coin} ${_id.state} ${count}`).join('; '),
+        ...(counted.length === 0 ? [] : [`not paid yet: ${COINS.map((coin) => formatOwed(unpaid[coin], coin)).join(', ')}`]),
+      ],
+    }
+  },
+}
+
+/** Owed, and not known to have arrived. */
+const UNPAID: PayoutState[] = ['owed', 'signed', 'sent', 'held']
+
+const market: StatusSection = {
+  name: 'market',
+  title: 'Market',
+  async read(ctx) {
+    await ctx.database.whenReady()
+    const { overdue, oldestSeconds, disputed } = await ctx.orders.readBacklog(unixSeconds(ctx.now()))
+    return {
+      answer: { orders_overdue: overdue, oldest_overdue_seconds: oldestSeconds, orders_disputed: disputed },
+      lines: [
+        `waiting for your decision ${disputed}`,
+        overdue === 0 ? 'no deadline is overdue' : `OVERDUE DEADLINES ${overdue}, the oldest since ${formatDuration(oldestSeconds)}`,
+      ],
+    }
+  },
+}
+
+/** What `status` shows, from top to bottom. A part that has more to tell adds its section here. */
+export const STATUS_SECTIONS: readonly StatusSection[] = [queues, ledger, passes, coins, payouts, market]
+
+const formatOwed = (units: bigint, coin: Coin): string => `${formatAmount(units, coin)} ${coin.toUpperCase()}`

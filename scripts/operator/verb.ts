@@ -1,0 +1,62 @@
+import type { DescribedVerb, OptionSpecs, OptionValue, Shown, VerbGroup, WordValues } from '../agent/verb.ts'
+import type { Context } from '../../shared/context.ts'
+
+export type { OptionSpecs, Shown }
+
+interface SpecBase<W extends readonly string[], O extends OptionSpecs> {
+  name: string
+  /** Names of the words after the verb; `[NAME]` may be left out. */
+  words: W
+  options: O
+  /** One line. */
+  help: string
+  /** True where it changes something: then it takes `--dry-run`, which says what would change and changes nothing. */
+  changes: boolean
+}
+
+interface Given<W extends readonly string[], O extends OptionSpecs> {
+  words: WordValues<W>
+  options: { readonly [N in keyof O]: OptionValue<O[N]> }
+  dryRun: boolean
+}
+
+export interface OperatorVerbSpec<W extends readonly string[], O extends OptionSpecs> extends SpecBase<W, O> {
+  /** False: it is told of servers that are away, in place of a refusal. */
+  needsDatabase?: false
+  /** @throws Refusal with a sentence for the operator */
+  run(call: Given<W, O> & { ctx: Context }): Promise<Shown>
+}
+
+/** A verb that needs no network at all. */
+export interface LocalVerbSpec<W extends readonly string[], O extends OptionSpecs> extends SpecBase<W, O> {
+  /** @throws CommandError with a sentence for the operator */
+  runHere(call: Given<W, O> & { env: NodeJS.ProcessEnv }): Shown
+}
+
+interface Folded {
+  words: readonly (string | undefined)[]
+  options: Readonly<Record<string, unknown>>
+  dryRun: boolean
+}
+
+/** A verb with its types folded away, as the parser, the help and the runner see it. */
+export type OperatorVerb = DescribedVerb & { changes: boolean } & (
+    | { needsDatabase?: false; run(call: Folded & { ctx: Context }): Promise<Shown> }
+    | { runHere(call: Folded & { env: NodeJS.ProcessEnv }): Shown }
+  )
+
+export type OperatorVerbGroup = VerbGroup<OperatorVerb>
+
+const DRY_RUN = { 'dry-run': { kind: 'flag', help: 'say what would change, and change nothing' } } as const
+
+/** Declares a verb on the network's records; the table in verbs.ts lists it. */
+export function defineOperatorVerb<const W extends readonly string[], const O extends OptionSpecs>(
+  spec: OperatorVerbSpec<W, O>,
+): OperatorVerb {
+  return { ...spec, options: { ...spec.options, ...(spec.changes ? DRY_RUN : {}) } } as unknown as OperatorVerb
+}
+
+/** Declares a verb that does its work on this machine alone. */
+export function defineLocalVerb<const W extends readonly string[], const O extends OptionSpecs>(spec: LocalVerbSpec<W, O>): OperatorVerb {
+  return { ...spec, options: { ...spec.options, ...(spec.changes ? DRY_RUN : {}) } } as unknown as OperatorVerb
+}

@@ -1,0 +1,347 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runOperator } from '../../scripts/operator/run.ts'
+import { OPERATOR_VERBS } from '../../scripts/operator/verbs.ts'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { startPool } from '../../workers/pool.ts'
+import { readConfig } from '../../shared/config.ts'
+import { openContext } from '../../shared/context.ts'
+import { commit } from '../../shared/crypto/commitment.ts'
+import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
+import { ed25519PublicKey, ed25519Verify, keyFromHex, keyToHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
+import { readSealKey } from '../../shared/ledger/seal-key.ts'
+import type { Receipt } from '../../shared/crypto/receipt.ts'
+import { makeCoinReady } from '../support/coins.ts'
+import { openMarket, type TestMarket } from '../support/market.ts'
+import { startService, type TestService } from '../support/service.ts'
+import { dumpStored, listPending } from '../support/stored.ts'
+
+interface Ran {
+  exitCode: number
+  stdout: string
+  stderr: string
+}
+
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'operator-verbs-'))
+const keyFile = path.join(folder, 'seal-key')
+let service: TestService
+/** Workers with the seal key, started where a test wants them to be there. */
+let stopSigner: () => Promise<void> = () => Promise.resolve()
+
+beforeAll(async () => {
+  // Nothing is numbered or signed behind a test's back: the ledger's queues are served by the signer alone.
+  service = await startService({ queues: ['verify-shares'] })
+})
+
+afterAll(async () => {
+  await stopSigner()
+  await service.stop()
+  fs.rmSync(folder, { recursive: true })
+})
+
+async function operator(...argv: string[]): Promise<Ran> {
+  const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
+  let stdout = ''
+  let stderr = ''
+  const exitCode = await runOperator({
+    argv,
+    env: { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, DATA_DIR: path.join(folder, 'none') },
+    stdout: { write: (text) => (stdout += text) },
+    stderr: { write: (text) => (stderr += text) },
+  })
+  return { exitCode, stdout, stderr }
+}
+
+/** A process's worth of workers on the same servers, which has the seal key. */
+async function startSigner(): Promise<() => Promise<void>> {
+  const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
+  const env = {
+    MONGODB_URL: mongodbUrl,
+    REDIS_URL: redisUrl,
+    QUEUE_PREFIX: queuePrefix,
+    SEAL_KEY_FILE: keyFile,
+    SEAL_MEMORY_FILE: path.join(folder, 'memory'),
+    SWEEP_SECONDS: '1',
+  }
+  const ctx = openContext(readConfig(env, 'workers'), service.ctx.log)
+  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
+  const pool = startPool(ctx, ['sequence', 'make-seal', 'sign-seals', 'sign-announcement', 'sweep'])
+  return async () => {
+    await pool.close()
+    await ctx.close()
+  }
+}
+
+async function done(...argv: string[]): Promise<Record<string, unknown>> {
+  const { exitCode, stdout, stderr } = await operator(...argv, '--json')
+  expect([exitCode, stderr], stdout).toEqual([0, ''])
+  return JSON.parse(stdout) as Record<string, unknown>
+}
+
+async function post(body: string): Promise<{ id: string; author: string }> {
+  const agent = await service.registerWithPass()
+  const { json } = await service.call('POST', '/post', { token: agent.token, body: { body, topic: 'news' } })
+  return { id: String(json['id']), author: agent.id }
+}
+
+async function propose(): Promise<{ id: string; author: string }> {
+  const agent = await service.register()
+  const { json } = await service.call('POST', '/claim', { token: agent.token, body: { statement: 'Be faster.', kind: 'proposal' } })
+  return { id: String(json['id']), author: agent.id }
+}
+
+async function invoice(): Promise<string> {
+  await makeCoinReady(service.ctx, 'xno')
+  const { token } = await service.register()
+  return String((await service.call('POST', '/invoice', { token, body: { currency: 'xno' } })).json['invoice_id'])
+}
+
+let trading: Promise<TestMarket> | undefined
+const market = () => (trading ??= openMarket(service))
+
+async function owedPayout(): Promise<string> {
+  const order = await (await market()).delivered()
+  await (await market()).step('accept', order)
+  const [payout] = await service.ctx.payouts.listByOrder(order.id)
+  return String(payout?._id)
+}
+
+async function disputedOrder(): Promise<string> {
+  const order = await (await market()).delivered()
+  await (await market()).step('dispute', order)
+  return order.id
+}
+
+/** Everything stored, but for the API's own note that it serves, which goes on by itself. */
+const dumpRecords = async () =>
+  (await dumpStored(service.ctx.database.connection))
+    .split('\n')
+    .filter((line) => !line.startsWith('serving '))
+    .join('\n')
+
+const kindsPending = async (collection: string, id: string) =>
+  (await listPending(service.ctx.database.connection, collection, id)).map(({ kind }) => kind)
+
+describe('npm run operator', () => {
+  it('lists every verb, and each verb says what it takes', async () => {
+    const { exitCode, stdout } = await operator('help')
+    expect(exitCode).toBe(0)
+    for (const { name } of OPERATOR_VERBS) expect(stdout).toContain(`  ${name} `)
+    for (const verb of OPERATOR_VERBS) {
+      const own = await operator(verb.name, '--help')
+      expect([own.exitCode, own.stderr]).toEqual([0, ''])
+      expect(own.stdout.startsWith(verb.name)).toBe(true)
+      expect(own.stdout.includes('--dry-run')).toBe(verb.changes)
+      expect(own.stdout).toContain('--json')
+    }
+  })
+
+  it.each([
+    [['frobnicate'], 'There is no verb "frobnicate"'],
+    [[], 'No verb was given'],
+    [['ban'], '"ban" needs AGENT_ID'],
+    [['ban', 'one', 'two'], 'one too many'],
+    [['reports', '--dry-run'], 'takes no --dry-run'],
+    [['accept-proposal', 'clm_x', 'many'], 'DAYS expected a whole number'],
+    [['seal', '7'], '--adopt SEQ HASH'],
+    [['dispute', 'mkt_x', 'split'], 'OUTCOME expected release or refund'],
+    [['payout-paid', 'out_x', 'beef'], '64 hex characters'],
+    [['seal', '--adopt', '7', 'beef'], '64 lower-case hex'],
+  ])('refuses %j as not understood, with exit code 2 and nothing on stdout', async (argv, sentence) => {
+    const { exitCode, stdout, stderr } = await operator(...argv)
+    expect([exitCode, stdout]).toEqual([2, ''])
+    expect(stderr).toContain(sentence)
+    const asJson = await operator(...argv, '--json')
+    expect(asJson.exitCode).toBe(2)
+    expect(JSON.parse(asJson.stdout)).toMatchObject({ ok: false, error: 'usage', message: expect.stringContaining(sentence) })
+  })
+
+  it.each([
+    [['ban', 'agt_none'], 'no_such_agent'],
+    [['hide', 'pst_none'], 'no_such_post'],
+    [['accept-proposal', 'clm_none', '3'], 'no_such_claim'],
+    [['announce', 'x', '--kind', 'Not A Kind'], 'invalid_field'],
+    [['announce', ''], 'invalid_field'],
+    [['seal', '--adopt', '7', 'ab'.repeat(32)], 'wrong_state'],
+  ])('refuses %j, with and without a dry run', async (argv, code) => {
+    for (const dry of [[], ['--dry-run']]) {
+      const { exitCode, stdout } = await operator(...argv, ...dry, '--json')
+      expect([exitCode, JSON.parse(stdout)]).toEqual([1, { ok: false, error: code, message: expect.any(String) as string }])
+    }
+  })
+
+  it('says in a dry run of each changing verb what would change, and changes nothing', async () => {
+    const written = await post('to hide')
+    const proposal = await propose()
+    const newKey = path.join(folder, 'dry-key')
+    const runs: string[][] = [
+      ['ban', written.author],
+      ['unban', written.author],
+      ['hide', written.id],
+      ['unhide', written.id],
+      ['accept-proposal', proposal.id, '7'],
+      ['announce', 'Something changes.'],
+      ['seal'],
+      ['seal', '--adopt', '0', '00'.repeat(32)],
+      ['keygen', newKey],
+      ['settle-invoice', await invoice(), '1', 'ab'.repeat(32)],
+      ['payout-paid', await owedPayout(), 'ab'.repeat(32)],
+      ['dispute', await disputedOrder(), 'release'],
+      ['reconcile', 'xno'],
+    ]
+    expect(new Set(runs.map(([name]) => name))).toEqual(new Set(OPERATOR_VERBS.filter(({ changes }) => changes).map(({ name }) => name)))
+    const before = await dumpRecords()
+    const jobs = async () => (await service.ctx.queues.get('make-seal').getJobCounts('waiting'))['waiting']
+    const jobsBefore = await jobs()
+    for (const argv of runs) expect(await done(...argv, '--dry-run')).toMatchObject({ ok: true, dry_run: true })
+    expect(await done('ban', written.author, '--dry-run')).toMatchObject({ changed: true, ledger_entry: 'ban' })
+    expect(await done('unban', written.author, '--dry-run')).toMatchObject({ changed: false, ledger_entry: null })
+    expect(await done('accept-proposal', proposal.id, '7', '--dry-run')).toMatchObject({ status: 'accepted', days: 7 })
+    expect((await operator('hide', written.id, '--dry-run')).stdout).toMatch(/^Dry run: nothing was changed\./)
+    expect(await dumpRecords()).toBe(before)
+    expect(await jobs()).toBe(jobsBefore)
+    expect(fs.existsSync(newKey)).toBe(false)
+  })
+
+  it('bans and unbans an agent, each once and with its ledger entry', async () => {
+    const agent = await service.register()
+    expect(await done('ban', agent.id)).toEqual({ ok: true, agent_id: agent.id, banned: true, changed: true, ledger_entry: 'ban' })
+    expect((await service.call('GET', '/me', { token: agent.token })).json.error).toBe('banned')
+    expect(await done('ban', agent.id)).toMatchObject({ changed: false, ledger_entry: null })
+    expect(await done('unban', agent.id)).toMatchObject({ banned: false, changed: true, ledger_entry: 'unban' })
+    expect((await service.call('GET', '/me', { token: agent.token })).status).toBe(200)
+    expect(await kindsPending('agents', agent.id)).toEqual(['registration', 'ban', 'unban'])
+  })
+
+  it('hides a post and shows it again, each with its ledger entry', async () => {
+    const { id } = await post('seen, hidden, seen')
+    const isInFeed = async () =>
+      ((await service.call('GET', '/feed?limit=200')).json['posts'] as { id: string }[]).some((one) => one.id === id)
+    await done('hide', id)
+    expect(await isInFeed()).toBe(false)
+    await done('unhide', id)
+    expect(await isInFeed()).toBe(true)
+    expect(await kindsPending('posts', id)).toEqual(['post', 'hide', 'unhide'])
+  })
+
+  it('lists reports newest first with the posts, and lets nothing in them reach the terminal as a command', async () => {
+    const reporter = await service.registerWithPass()
+    const first = await post('an \u001b[31mugly\u001b[0m post')
+    const second = await post('x'.repeat(1_000))
+    for (const { id } of [first, second])
+      await service.call('POST', '/report', { token: reporter.token, body: { post_id: id, rule: 'spam' } })
+    await done('hide', first.id)
+    const { reports, count } = (await done('reports', '--limit', '2')) as { reports: { post_id: string; post: object }[]; count: number }
+    expect([count, ...reports.map(({ post_id }) => post_id)]).toEqual([2, second.id, first.id])
+    expect(reports[1]).toMatchObject({ rule: 'spam', agent_id: reporter.id, post: { agent_id: first.author, hidden: true, topic: 'news' } })
+    const { stdout } = await operator('reports')
+    expect(stdout).toContain('an \\u{1b}[31mugly')
+    expect(stdout).not.toContain('\u001b')
+    expect(stdout).toContain('1000 characters')
+  })
+
+  it('accepts a proposal once, credits its author and leaves two entries', async () => {
+    const { id, author } = await propose()
+    expect(await done('accept-proposal', id, '7')).toMatchObject({ claim_id: id, agent_id: author, status: 'accepted', days: 7 })
+    expect(await kindsPending('claims', id)).toEqual(['claim', 'proposal_accepted', 'pass_credit'])
+    const again = await operator('accept-proposal', id, '7', '--json')
+    expect([again.exitCode, (JSON.parse(again.stdout) as { error: string }).error]).toEqual([1, 'wrong_state'])
+  })
+
+  it('makes a seal key that only its owner can read, and never replaces one', async () => {
+    const made = await done('keygen', keyFile)
+    const key = readSealKey(keyFile)
+    expect(key).toBeDefined()
+    expect(made).toEqual({ ok: true, seal_key_file: keyFile, mode: '600', pubkey: keyToHex(ed25519PublicKey(key ?? new Uint8Array())) })
+    expect(fs.statSync(keyFile).mode & 0o777).toBe(0o600)
+    const before = fs.readFileSync(keyFile, 'utf8')
+    expect(JSON.stringify(made)).not.toContain(before.trim())
+    const again = await operator('keygen', keyFile, '--json')
+    expect([again.exitCode, (JSON.parse(again.stdout) as { error: string }).error]).toEqual([1, 'exists'])
+    expect(fs.readFileSync(keyFile, 'utf8')).toBe(before)
+    expect((await operator('keygen', path.join(folder, 'none', 'key'))).exitCode).toBe(1)
+  })
+
+  it('announces with a signature of the seal key: listed once signed, in the ledger, and opened by its receipt', async () => {
+    const text = 'From May on, a post may be 16 KiB. Grüße.'
+    const waiting = operator('announce', text, '--kind', 'limits', '--json')
+    const { announcements } = service.ctx
+    const [id = ''] = await waitFor(
+      'the announcement',
+      async () => {
+        const ids = await announcements.listUnsigned(1)
+        return ids.length === 0 ? undefined : ids
+      },
+      { limitMs: 10_000 },
+    )
+    expect((await service.call('GET', '/verify')).json['announcements']).toEqual([])
+    stopSigner = await startSigner()
+    const { exitCode, stdout } = await waiting
+    expect([exitCode, JSON.parse(stdout)]).toEqual([
+      0,
+      expect.objectContaining({ ok: true, announcement_id: id, kind: 'limits', text, signed: true, ledger_entry: 'announcement' }),
+    ])
+
+    const { announcements: listed } = (await service.call('GET', '/verify')).json as unknown as { announcements: Record<string, string>[] }
+    const { at, signature = '', pubkey = '' } = listed[0] ?? {}
+    expect(pubkey).toBe(keyToHex(ed25519PublicKey(readSealKey(keyFile) ?? new Uint8Array())))
+    const payload = Buffer.from(canonicalJson({ at: Number(at), id, kind: 'limits', text }))
+    expect(ed25519Verify(signatureFromBase64(signature), payload, keyFromHex(pubkey))).toBe(true)
+
+    const receipt = (await service.call('GET', `/receipt/${id}`)).json as unknown as Receipt
+    const [opening] = receipt.openings ?? []
+    expect(receipt.entries.map(({ entry }) => entry.kind)).toEqual(['announcement'])
+    expect(opening?.content).toEqual({ kind: 'limits', text })
+    expect(commit(Buffer.from(opening?.salt ?? '', 'hex'), opening?.content ?? null)).toBe(receipt.entries[0]?.entry.data['content_hash'])
+    expect(JSON.stringify(receipt.entries)).not.toContain('Grüße')
+  })
+
+  it('seals now, and shows on one screen what an operator asks first', async () => {
+    expect(await done('seal')).toMatchObject({ enqueued: 'make-seal', new_entries: true, ledger_entry: 'solvency' })
+    const sealed = await waitFor('a signed seal', () => service.ctx.seals.lastSigned(), { limitMs: 15_000 })
+    const status = (await done('status')) as {
+      queues: { name: string; workers: number; waiting: number; no_worker: boolean }[]
+      ledger: { last_seal: object; chain_intact: boolean; last_settlement: { kind: string } }
+      passes: { with_active_pass: number; registered: number }
+      coins: unknown[]
+      payouts: object
+    }
+    expect(status.queues.find(({ name }) => name === 'make-seal')).toMatchObject({ workers: 1, no_worker: false })
+    expect(status.ledger).toMatchObject({ last_seal: { seq: sealed._id, signed: true }, chain_intact: true })
+    expect(status.ledger.last_settlement.kind).toBe('pass_credit')
+    expect(status.passes.with_active_pass).toBeGreaterThanOrEqual(4)
+    expect(status.passes.registered).toBeGreaterThan(status.passes.with_active_pass)
+    const { stdout } = await operator('status')
+    for (const title of ['Queues', 'Ledger', 'Agents and passes', 'Coins', 'Payouts']) expect(stdout).toContain(`${title}\n`)
+    expect(stdout.split('\n').length).toBeLessThan(50)
+    expect(stdout).not.toContain('cannot be read')
+  })
+
+  it('shows the rest where Redis is away, and refuses what needs it in good time', async () => {
+    const { mongodbUrl } = service.ctx.config
+    let stdout = ''
+    const world = {
+      env: { MONGODB_URL: mongodbUrl, REDIS_URL: 'redis://127.0.0.1:1', DATA_DIR: path.join(folder, 'none') },
+      stdout: { write: (text: string) => (stdout += text) },
+      stderr: { write: () => true },
+    }
+    expect(await runOperator({ ...world, argv: ['status'] })).toBe(0)
+    expect(stdout).toContain('cannot be read: Redis did not answer')
+    expect(stdout).toContain('registered ')
+  })
+
+  it('lists every wrong setting in one sentence each, with exit code 1', async () => {
+    let stderr = ''
+    const exitCode = await runOperator({
+      argv: ['status'],
+      env: { MONGODB_URL: 'http://nowhere', REDIS_URL: 'nowhere', DATA_DIR: path.join(folder, 'none') },
+      stdout: { write: () => true },
+      stderr: { write: (text) => (stderr += text) },
+    })
+    expect(exitCode).toBe(1)
+    expect(stderr).toContain('MONGODB_URL')
+    expect(stderr).toContain('REDIS_URL')
+  })
+})

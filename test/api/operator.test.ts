@@ -1,0 +1,370 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { readConfig } from '../../shared/config.ts'
+import { openContext, type Context } from '../../shared/context.ts'
+import { startMetricsServer, watchHealth, type MetricsServer } from '../../shared/health.ts'
+import { createLog } from '../../shared/log.ts'
+import { QUEUE_NAMES } from '../../shared/queues.ts'
+import { REQUEST_ID_FORM, runInScope } from '../../shared/scope.ts'
+import { watchQueues } from '../../workers/operator/alarm.ts'
+import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
+import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
+
+const TOKEN = 'operator-token-of-this-test'
+const LIMIT = { limitMs: 10_000 }
+const basic = (password: string, user = 'anyone') => `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
+
+let service: TestService
+let ctx: Context
+let operator: OperatorServer
+const logged: string[] = []
+
+beforeAll(async () => {
+  // Nobody serves make-seal and what follows it, so that there is a queue without a worker.
+  service = await startService({ queues: ['verify-shares', 'sweep'] })
+  const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
+  const config = readConfig(
+    { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, OPERATOR_PORT: '0', OPERATOR_TOKEN: TOKEN },
+    'workers',
+  )
+  ctx = openContext(config, createLog('operator', 'info', { write: (line: string) => void logged.push(line) }))
+  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
+  operator = await startOperatorServer(ctx, watchHealth(ctx, new Promise(() => {}), true))
+})
+
+afterAll(async () => {
+  await operator.close()
+  await ctx.close()
+  await service.stop()
+})
+
+function ask(path: string, options: { method?: string; authorization?: string; headers?: Record<string, string> } = {}): Promise<Response> {
+  const { method = 'GET', authorization = `Bearer ${TOKEN}`, headers = {} } = options
+  return fetch(`http://127.0.0.1:${operator.port}${path}`, {
+    method,
+    redirect: 'manual',
+    headers: { ...(authorization === '' ? {} : { Authorization: authorization }), ...headers },
+  })
+}
+
+/** A series with its value, for each line of a scrape that is not a comment. */
+function readSeries(text: string): Map<string, number> {
+  return new Map(
+    text
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith('#'))
+      .map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
+  )
+}
+
+const scrape = async () => readSeries(await (await ask('/metrics')).text())
+
+describe("the operator's port", () => {
+  it.each(['/', '/queues', '/queues/api/queues', '/queues/static/js/main.js', '/metrics', '/readyz', '/nowhere', '/HEALTHZ/x'])(
+    'answers nothing at %s without the token',
+    async (path) => {
+      for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+        for (const authorization of [
+          '',
+          'Bearer',
+          'Bearer wrong',
+          basic('wrong'),
+          basic(''),
+          `Bearer ${TOKEN.slice(0, -1)}`,
+          `Digest ${TOKEN}`,
+        ]) {
+          const answer = await ask(path, { method, authorization })
+          expect([answer.status, answer.headers.get('www-authenticate')], `${method} ${authorization}`).toEqual([
+            401,
+            'Basic realm="operator", charset="UTF-8"',
+          ])
+          await answer.body?.cancel()
+        }
+      }
+    },
+  )
+
+  it('says to anyone that it is alive, and to the operator whether it is ready', async () => {
+    expect(await (await ask('/healthz', { authorization: '' })).json()).toEqual({ ok: true })
+    expect(await (await ask('/readyz')).json()).toEqual({ ok: true, mongodb: true, redis: true, stopping: false })
+  })
+
+  it('takes the token as Bearer, and as the password of Basic with any user name', async () => {
+    for (const authorization of [`Bearer ${TOKEN}`, `bearer ${TOKEN}`, basic(TOKEN), basic(TOKEN, '')])
+      expect((await ask('/queues', { authorization })).status).toBe(200)
+  })
+
+  it('has nothing on the port of the API', async () => {
+    for (const path of ['//queues', '//metrics', '//healthz', '//readyz', '/queues', '/metrics', '/healthz']) {
+      const { status, json } = await service.call('GET', path, { headers: { Authorization: `Bearer ${TOKEN}` } })
+      expect([status, json.error], path).toEqual([404, 'no_such_route'])
+    }
+  })
+
+  it('shows every queue, with the names and payloads of its jobs', async () => {
+    await ctx.queues.enqueue('make-seal', {})
+    const { queues } = (await (await ask('/queues/api/queues?activeQueue=make-seal&status=waiting&page=1&jobsPerPage=10')).json()) as {
+      queues: { name: string; jobs: { name: string; data: unknown }[] }[]
+    }
+    expect(queues.map(({ name }) => name).sort()).toEqual([...QUEUE_NAMES].sort())
+    expect(queues.find(({ name }) => name === 'make-seal')?.jobs[0]).toMatchObject({ name: 'make-seal', data: {} })
+  })
+
+  it("takes a change from a page of its own and from a program, and from no other site's page, which cannot read anything either", async () => {
+    const change = (authorization: string, headers: Record<string, string>) =>
+      ask('/queues/api/queues/check-chain/clean/completed', { method: 'PUT', authorization, headers }).then(async (answer) => {
+        await answer.body?.cancel()
+        expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([])
+        return answer.status
+      })
+    const own = `http://127.0.0.1:${operator.port}`
+    expect(await change(basic(TOKEN), { Origin: own })).toBe(200)
+    expect(await change(basic(TOKEN), { Origin: own, 'Sec-Fetch-Site': 'same-origin' })).toBe(200)
+    expect(await change(`Bearer ${TOKEN}`, {})).toBe(200)
+    expect(await change(basic(TOKEN), {})).toBe(403)
+    expect(await change(basic(TOKEN), { Origin: 'https://elsewhere.example' })).toBe(403)
+    expect(await change(basic(TOKEN), { Origin: 'null' })).toBe(403)
+    expect(await change(basic(TOKEN), { Origin: own, 'Sec-Fetch-Site': 'cross-site' })).toBe(403)
+    expect(await change(basic(TOKEN), { Origin: `http://127.0.0.1:${operator.port + 1}`, 'Sec-Fetch-Site': 'same-site' })).toBe(403)
+    expect(await change(`Bearer ${TOKEN}`, { Origin: 'https://elsewhere.example' })).toBe(403)
+    const page = await ask('/queues', { headers: { Origin: 'https://elsewhere.example' } })
+    expect(page.headers.get('access-control-allow-origin')).toBeNull()
+    expect(page.headers.get('content-security-policy')).toContain("frame-ancestors 'none'")
+  })
+})
+
+describe('the metrics', () => {
+  it('tell of every queue, and raise an alarm for one that has work and no worker', async () => {
+    await ctx.queues.enqueue('make-seal', {})
+    const series = await scrape()
+    for (const queue of QUEUE_NAMES) {
+      for (const state of ['waiting', 'active', 'delayed', 'failed'])
+        expect(series.has(`agent_network_queue_jobs{queue="${queue}",state="${state}"}`)).toBe(true)
+      for (const name of ['oldest_seconds', 'workers', 'without_worker'])
+        expect(series.has(`agent_network_queue_${name}{queue="${queue}"}`)).toBe(true)
+    }
+    expect(series.get('agent_network_queue_without_worker{queue="make-seal"}')).toBe(1)
+    expect(series.get('agent_network_queue_oldest_seconds{queue="make-seal"}')).toBeGreaterThan(0)
+    expect(series.get('agent_network_queue_workers{queue="verify-shares"}')).toBe(1)
+    expect(series.get('agent_network_queue_without_worker{queue="verify-shares"}')).toBe(0)
+    const alarm = watchQueues(ctx, 50)
+    const isAlarm = (text: string) => text.includes('a queue has work and no worker') && text.includes('"queue":"make-seal"')
+    const line = await waitFor('the alarm in the log', () => logged.find(isAlarm), LIMIT)
+    alarm.close()
+    expect(JSON.parse(line)).toMatchObject({ level: 50, queue: 'make-seal' })
+  })
+
+  it('are those that the dashboard and the alerts ask for', async () => {
+    const place = path.resolve(import.meta.dirname, '../../workers/operator')
+    const text = await (await ask('/metrics')).text()
+    const known = new Set(
+      [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].flatMap(([, name = '', type]) =>
+        type === 'histogram' ? [`${name}_count`, `${name}_bucket`, `${name}_sum`] : [name],
+      ),
+    )
+    const dashboard = JSON.parse(fs.readFileSync(path.join(place, 'grafana-dashboard.json'), 'utf8')) as {
+      panels: { id: number; targets: { expr: string }[] }[]
+    }
+    const alerts = parse(fs.readFileSync(path.join(place, 'alerts.yml'), 'utf8')) as {
+      groups: { rules: { alert: string; expr: string; annotations: { summary: string } }[] }[]
+    }
+    const rules = alerts.groups.flatMap((group) => group.rules)
+    const asked = [...dashboard.panels.flatMap(({ targets }) => targets), ...rules].flatMap(
+      ({ expr }) => expr.match(/\b(?:agent_network|nodejs|process)_\w+/g) ?? [],
+    )
+    expect(asked.length).toBeGreaterThan(30)
+    expect(asked.filter((name) => !known.has(name))).toEqual([])
+    expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length)
+    expect(rules.map(({ alert }) => alert)).toContain('QueueWithoutWorker')
+    for (const { annotations } of rules) expect(annotations.summary).toMatch(/\w/)
+  })
+
+  it('tell of the ledger, of coins and payouts, of this process, and of what could not be read', async () => {
+    await ctx.coins.report('xno', { configured: true, reachable: true, checked_at: Math.floor(Date.now() / 1000) - 100, height: 7 }, 1)
+    await ctx.payouts.models.payouts.insertMany(
+      ['owed', 'owed', 'confirmed'].map((state, index) => ({
+        _id: `out_${index}`,
+        source: `mkt_${index}/release`,
+        coin: 'xno',
+        agent_id: 'agt_payee',
+        amount_raw: `1${'0'.repeat(30)}`,
+        state,
+        at: 1,
+        changed_at: 1,
+        salt: '00',
+      })),
+    )
+    const series = await scrape()
+    expect(series.get('agent_network_coin_reachable{coin="xno"}')).toBe(1)
+    expect(series.get('agent_network_chain_lag_seconds{coin="xno"}')).toBeGreaterThan(99)
+    expect(series.has('agent_network_coin_reachable{coin="xmr"}')).toBe(false)
+    expect(series.get('agent_network_payouts{coin="xno",state="owed"}')).toBe(2)
+    expect(series.get('agent_network_unpaid_coins{coin="xno"}')).toBe(2)
+    expect(series.get('agent_network_chain_intact')).toBe(1)
+    expect(series.get('agent_network_unsigned_seals')).toBe(0)
+    expect(series.get('agent_network_collector_up{collector="ledger"}')).toBe(1)
+    expect(series.get('process_resident_memory_bytes')).toBeGreaterThan(10_000_000)
+    expect(series.has('nodejs_eventloop_lag_p99_seconds')).toBe(true)
+  })
+})
+
+describe('the metrics of an API process', () => {
+  let metrics: MetricsServer
+  let stop: () => void = () => {}
+
+  beforeAll(async () => {
+    const { config } = service.ctx
+    const own: Context = { ...service.ctx, config: { ...config, metricsPort: 0, secrets: { ...config.secrets, operatorToken: TOKEN } } }
+    metrics = await startMetricsServer(own, watchHealth(own, new Promise((resolve) => (stop = resolve)), false))
+  })
+  afterAll(() => metrics.close())
+
+  const look = (path: string, authorization = `Bearer ${TOKEN}`) =>
+    fetch(`http://127.0.0.1:${metrics.port}${path}`, { headers: authorization === '' ? {} : { Authorization: authorization } })
+
+  it('stand behind the token, and health does not', async () => {
+    for (const authorization of ['', 'Bearer wrong', basic('wrong')]) {
+      const answer = await look('/metrics', authorization)
+      expect([answer.status, await answer.json()]).toEqual([401, expect.objectContaining({ error: 'invalid_token' })])
+    }
+    expect((await look('/metrics', basic(TOKEN))).status).toBe(200)
+    expect(await (await look('/healthz', '')).json()).toEqual({ ok: true })
+    expect([(await look('/nowhere')).status, (await look('/queues')).status]).toEqual([404, 404])
+  })
+
+  it('count requests by route template, method and status, and name no agent, token, address or text', async () => {
+    const agent = await service.registerWithPass({ handle: 'handle-of-mine' })
+    await service.call('GET', `/agent/${agent.id}`)
+    await service.call('POST', '/post', { token: agent.token, body: { body: 'words of mine' } })
+    await service.call('GET', `/agent/${agent.id}?text=of-mine`, { headers: { 'X-Forwarded-For': '192.0.2.7' } })
+    await service.call('GET', '/feed?topic=of-mine')
+    await service.call('PUT', '/feed')
+    await service.call('GET', '/made-up-path-of-mine')
+    await fetch(`${service.url}/api/v1/feed`, { method: 'PROPFIND' }).then((answer) => answer.body?.cancel())
+    const text = await waitFor(
+      'all of it to be counted',
+      async () => {
+        const found = await (await look('/metrics')).text()
+        return found.includes('method="other"') ? found : undefined
+      },
+      LIMIT,
+    )
+    const series = readSeries(text)
+    const count = (method: string, route: string, status: number) =>
+      series.get(`agent_network_request_seconds_count{method="${method}",route="${route}",status="${status}"}`)
+    expect(count('GET', '/api/v1/agent/{agent_id}', 200)).toBe(2)
+    expect(count('POST', '/api/v1/post', 201)).toBe(1)
+    expect(count('PUT', '/api/v1/feed', 405)).toBe(1)
+    expect(count('other', '/api/v1/feed', 405)).toBe(1)
+    expect(count('GET', 'unknown', 404)).toBeGreaterThanOrEqual(1)
+    for (const secret of [agent.id, agent.token, agent.token.slice(3, 19), 'of-mine', 'words', '127.0.0.1', '192.0.2.7', TOKEN])
+      expect(text).not.toContain(secret)
+  })
+
+  it('are on a port that says "not ready" once the process is told to stop, and is alive all the same', async () => {
+    expect([(await look('/readyz', '')).status, await (await look('/readyz', '')).json()]).toEqual([
+      200,
+      { ok: true, mongodb: true, redis: true, stopping: false },
+    ])
+    stop()
+    await Promise.resolve()
+    const answer = await look('/readyz', '')
+    expect([answer.status, await answer.json()]).toEqual([503, { ok: false, mongodb: true, redis: true, stopping: true }])
+    expect((await look('/healthz', '')).status).toBe(200)
+  })
+})
+
+describe('what is not ready', () => {
+  it('is a process without MongoDB, and one that needs Redis without Redis', async () => {
+    const { mongodbUrl, redisUrl } = service.ctx.config
+    const log = createLog('test', 'silent')
+    const base = { MONGODB_URL: mongodbUrl ?? '', REDIS_URL: redisUrl ?? '', CHALLENGE_SECRET }
+    const never = new Promise<void>(() => {})
+    const noRedis = openContext(readConfig({ ...base, REDIS_URL: 'redis://127.0.0.1:1' }, 'api'), log)
+    const noMongo = openContext(readConfig({ ...base, MONGODB_URL: 'mongodb://127.0.0.1:1/x' }, 'api'), log)
+    await Promise.all([noRedis.database.whenReady(), noMongo.queues.whenReady()])
+    expect(await watchHealth(noRedis, never, true).readiness()).toMatchObject({ ready: false, mongodb: true, redis: false })
+    expect(await watchHealth(noRedis, never, false).readiness()).toMatchObject({ ready: true, mongodb: true, redis: false })
+    expect(await watchHealth(noMongo, never, false).readiness()).toMatchObject({ ready: false, mongodb: false, redis: true })
+    const failing = await startOperatorServer(
+      { ...noRedis, config: { ...noRedis.config, operatorPort: 0, secrets: { ...noRedis.config.secrets, operatorToken: TOKEN } } },
+      watchHealth(noRedis, never, true),
+    )
+    const text = await (await fetch(`http://127.0.0.1:${failing.port}/metrics`, { headers: { Authorization: `Bearer ${TOKEN}` } })).text()
+    const series = readSeries(text)
+    expect(series.get('agent_network_collector_up{collector="queues"}')).toBe(0)
+    expect(series.get('agent_network_collector_up{collector="ledger"}')).toBe(1)
+    expect([...series.keys()].filter((name) => name.startsWith('agent_network_queue_'))).toEqual([])
+    await failing.close()
+    await Promise.all([noRedis.close(), noMongo.close()])
+  })
+})
+
+describe('the id of a request', () => {
+  it('goes with the jobs that the request enqueues, and stands in the lines that a job logs', async () => {
+    const agent = await service.register()
+    const order = (await service.call('POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as {
+      order_id: string
+      prefix: string
+    }
+    const answer = await service.call('POST', '/work/submit', {
+      token: agent.token,
+      body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 2) },
+    })
+    const requestId = answer.headers.get('x-request-id') ?? ''
+    expect(requestId).toMatch(REQUEST_ID_FORM)
+    const jobs = await service.ctx.queues.get('verify-shares').getJobs()
+    expect(jobs.map((job) => (job.data as { request_id?: string }).request_id)).toContain(requestId)
+
+    const given = '01234567-89ab-cdef-0123-456789abcdef'
+    // A payload that the handler refuses at once, so that there is a line to read.
+    await runInScope({ request_id: given }, () => service.ctx.queues.get('verify-shares').add('verify-shares', { request_id: given }))
+    const line = await waitFor(
+      'the line of the failed job',
+      () =>
+        service
+          .logged()
+          .split('\n')
+          .find((text) => text.includes('a job failed') && text.includes(given)),
+      LIMIT,
+    )
+    expect(JSON.parse(line)).toMatchObject({ queue: 'verify-shares', request_id: given, job_id: expect.any(String) as string })
+    const stored = await service.ctx.queues.get('verify-shares').getFailed()
+    expect(stored[0]?.failedReason).toContain('the payload of job')
+  })
+
+  it('is taken from a job only where it has the form of one', async () => {
+    await service.ctx.queues.get('verify-shares').add('verify-shares', { request_id: 'sk_of-somebody' })
+    await waitFor(
+      'two failed jobs',
+      async () => ((await service.ctx.queues.get('verify-shares').getFailedCount()) === 2 ? true : undefined),
+      LIMIT,
+    )
+    const lines = await waitFor(
+      'the line',
+      () => {
+        const found = service
+          .logged()
+          .split('\n')
+          .filter((text) => text.includes('a job failed'))
+        return found.length >= 2 ? found : undefined
+      },
+      LIMIT,
+    )
+    expect(lines.join('\n')).not.toContain('sk_of-somebody')
+  })
+
+  it('stands with every line, each one JSON object, in which there is no token and no address', async () => {
+    const lines = service.logged().trim().split('\n')
+    expect(lines.length).toBeGreaterThan(10)
+    for (const line of lines)
+      expect(JSON.parse(line)).toMatchObject({ level: expect.any(Number) as number, msg: expect.any(String) as string })
+    expect(lines.join('\n')).not.toMatch(/sk_[0-9a-f]{48}|127\.0\.0\.1|::1|Bearer/)
+    const answered = lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ msg }) => msg === 'a request was answered')
+    expect(answered.length).toBeGreaterThan(5)
+    for (const { request_id: id } of answered) expect(id).toMatch(REQUEST_ID_FORM)
+  })
+})

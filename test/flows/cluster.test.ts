@@ -1,0 +1,210 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { createLog } from '../../shared/log.ts'
+import { openQueues } from '../../shared/queues.ts'
+import { readQueueStates } from '../../shared/queue-state.ts'
+import { openFarm, type Farm, type RedisNodes, type ReplicaSet } from '../support/cluster.ts'
+import { NODE_VERIFIER, reportOf } from '../support/run-verifier.ts'
+import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
+
+const LIMIT = { limitMs: 60_000 }
+const DAYS = 40
+const SHARES_PER_DAY = 5
+
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cluster-'))
+let farm: Farm
+let mongo: ReplicaSet
+let redis: RedisNodes
+let service: TestService
+let ada: TestAgent
+let bob: TestAgent
+
+beforeAll(async () => {
+  farm = openFarm()
+  ;[mongo, redis] = await Promise.all([farm.startReplicaSet(), farm.startRedisCluster()])
+  const keyFile = path.join(folder, 'seal-key')
+  ensureSealKey(keyFile)
+  service = await startService({
+    env: {
+      MONGODB_URL: mongo.url,
+      REDIS_URL: redis.url,
+      SEAL_KEY_FILE: keyFile,
+      SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
+      SEAL_INTERVAL_SECONDS: '1',
+      SHARES_PER_DAY: String(SHARES_PER_DAY),
+    },
+  })
+}, 180_000)
+
+afterAll(async () => {
+  await service?.stop()
+  await farm?.stop()
+  fs.rmSync(folder, { recursive: true })
+})
+
+const call = async (method: string, pathname: string, agent?: TestAgent, body?: unknown) =>
+  service.call(method, pathname, { ...(agent === undefined ? {} : { token: agent.token }), ...(body === undefined ? {} : { body }) })
+
+async function good(method: string, pathname: string, agent?: TestAgent, body?: unknown): Promise<Record<string, unknown>> {
+  const { status, json } = await call(method, pathname, agent, body)
+  expect([200, 201], `${method} ${pathname}: ${JSON.stringify(json)}`).toContain(status)
+  return json
+}
+
+/** The whole chain, by the verifier that agents use. */
+async function verifySeals(minEntries: number): Promise<void> {
+  await waitFor(
+    'seals over every entry, all of them signed',
+    async () => {
+      const [last, unsigned, highest] = await Promise.all([
+        service.ctx.seals.last(),
+        service.ctx.seals.listUnsigned(1),
+        service.ctx.entries.highestId(),
+      ])
+      return last !== undefined && last.to_id === highest && highest >= minEntries && unsigned.length === 0 ? true : undefined
+    },
+    LIMIT,
+  )
+  const report = await reportOf(NODE_VERIFIER, [service.url], folder)
+  expect(report).toMatchObject({ ok: true, findings: [] })
+}
+
+describe('a replica set of three members and a Redis Cluster of three nodes', () => {
+  it('take registrations, work for a pass, posts, claims and verdicts', async () => {
+    ada = await service.register({ handle: 'ada' })
+    bob = await service.register({ handle: 'bob', ref: ada.id })
+    for (const agent of [ada, bob]) {
+      const order = await good('POST', '/invoice', agent, { currency: 'pow', days: DAYS })
+      const nonces = findNonces(String(order['prefix']), 8, 2 * SHARES_PER_DAY)
+      const { status, json } = await call('POST', '/work/submit', agent, { order_id: order['order_id'], nonces })
+      expect([status, json['credited_days']]).toEqual([200, 2])
+    }
+    const { id } = await good('POST', '/post', ada, { body: 'from three machines', topic: 'cluster' })
+    expect((await good('GET', '/feed?topic=cluster'))['posts']).toMatchObject([{ id, agent_id: ada.id }])
+    const claim = await good('POST', '/claim', ada, { statement: 'Two of three are a majority.' })
+    await good('POST', '/claim/resolve', bob, { claim_id: claim['id'], outcome: 'true' })
+    expect((await good('GET', `/claim/${String(claim['id'])}`))['claim']).toMatchObject({ status: 'judged' })
+    await good('POST', '/dm', bob, { to: ada.id, box: 'ciphertext' })
+    expect((await good('GET', '/dm', ada))['messages']).toMatchObject([{ box: 'ciphertext' }])
+  })
+
+  it('credit a free pass', async () => {
+    const free = await startService({
+      env: {
+        MONGODB_URL: mongo.url.replace('/farm?', '/free?'),
+        REDIS_URL: redis.url,
+        FREE_UNTIL: '2099-01-01T00:00:00Z',
+        QUEUE_PREFIX: 'free',
+      },
+      queues: [],
+    })
+    const agent = await free.register()
+    const { json } = await free.call('POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: 3 } })
+    expect(json).toMatchObject({ free: true, credited_days: 3 })
+    await free.stop()
+  })
+
+  it('spread the queues over the nodes, and show their workers', async () => {
+    const states = await readQueueStates(service.ctx.queues, Date.now())
+    expect(states.find(({ name }) => name === 'verify-shares')).toMatchObject({ workers: 1, waiting: 0 })
+    expect(states.find(({ name }) => name === 'sequence')).toMatchObject({ workers: 1 })
+  })
+
+  it('have a chain of seals that a stranger can verify', async () => {
+    await verifySeals(8)
+  })
+
+  it('keep everything that was acknowledged while a primary steps down and the next one is killed', async () => {
+    const posts: string[] = []
+    const claims: string[] = []
+    const refused = new Set<number>()
+    let isWriting = true
+    const writers = Array.from({ length: 4 }, async (_, writer) => {
+      for (let turn = 0; isWriting; turn++) {
+        const { status, json } =
+          writer % 2 === 0
+            ? await call('POST', '/post', ada, { body: `post ${writer} ${turn}` })
+            : await call('POST', '/claim', bob, { statement: `claim ${writer} ${turn}` })
+        if (status === 201) (writer % 2 === 0 ? posts : claims).push(String(json['id']))
+        else refused.add(status)
+      }
+    })
+    const soMuchMore = async () => {
+      const goals = [posts.length + 20, claims.length + 20]
+      await waitFor('more writes', () => (posts.length >= (goals[0] ?? 0) && claims.length >= (goals[1] ?? 0) ? true : undefined), LIMIT)
+    }
+    await soMuchMore()
+    const first = await mongo.primary()
+    const second = await mongo.stepDown()
+    expect(second).not.toBe(first)
+    await soMuchMore()
+    const killed = mongo.members.find(({ port }) => port === second)
+    await killed?.kill()
+    await soMuchMore()
+    expect(await mongo.primary()).not.toBe(second)
+    isWriting = false
+    await Promise.all(writers)
+
+    // Unknown is what was refused; what was acknowledged is there.
+    for (const status of refused) expect(status).toBe(503)
+    for (const id of posts) expect(await service.ctx.posts.find(id), id).toBeDefined()
+    for (const id of claims) expect(await service.ctx.claims.find(id), id).toBeDefined()
+    await verifySeals(posts.length + claims.length)
+    const entries = service.ctx.entries.models.entries
+    for (const [kind, ids] of [
+      ['post', posts],
+      ['claim', claims],
+    ] as const)
+      expect(await entries.countDocuments({ kind, record: { $in: ids } })).toBe(ids.length)
+    expect(await entries.countDocuments({})).toBe(await service.ctx.entries.highestId())
+    await killed?.restart()
+  }, 180_000)
+
+  it('judge every share once though each node of the cluster is killed in turn', async () => {
+    const order = await good('POST', '/invoice', ada, { currency: 'pow', days: DAYS })
+    const orderId = String(order['order_id'])
+    const nonces = findNonces(String(order['prefix']), 8, 90)
+    let sent = 0
+    const submit = async (count: number) => {
+      for (const end = sent + count; sent < end; sent += 3) {
+        const { status, json } = await call('POST', '/work/submit', ada, { order_id: orderId, nonces: nonces.slice(sent, sent + 3) })
+        expect([200, 202], JSON.stringify(json)).toContain(status)
+      }
+    }
+    for (const node of redis.nodes) {
+      await submit(9)
+      await node.kill()
+      await submit(3)
+      await node.restart()
+      await submit(9)
+    }
+    await waitFor(
+      'the verdict on every share',
+      async () => ((await service.ctx.work.findOrder(orderId))?.shares_accepted === sent ? true : undefined),
+      LIMIT,
+    )
+    expect(sent).toBe(63)
+  }, 180_000)
+})
+
+describe('Redis behind a sentinel', () => {
+  it('takes jobs before and after the primary is replaced', async () => {
+    const sentinel = await farm.startSentinel()
+    const queues = openQueues(sentinel.url, 'behind-sentinel', createLog('test', 'silent'))
+    await queues.whenReady()
+    expect(await queues.enqueue('verify-shares', { batch_id: 'bat_one' })).toBe(true)
+    await sentinel.nodes[0]?.kill()
+    await waitFor(
+      'a job on the next primary',
+      async () => ((await queues.enqueue('verify-shares', { batch_id: 'bat_two' })) ? true : undefined),
+      LIMIT,
+    )
+    const waiting = await queues.get('verify-shares').getWaiting()
+    expect(waiting.map(({ data }) => (data as { batch_id: string }).batch_id)).toContain('bat_two')
+    await queues.close()
+  }, 60_000)
+})

@@ -1,0 +1,82 @@
+import type { VariableName } from '../../shared/config.ts'
+
+export const SECRET = 'ab'.repeat(32)
+export const REQUIRED = { MONGODB_URL: 'mongodb://127.0.0.1:1/x', REDIS_URL: 'redis://127.0.0.1:2', CHALLENGE_SECRET: SECRET }
+export const ADDRESS = `nano_3${'1'.repeat(59)}`
+
+/** Each variable with values that it takes and values that it refuses; free text and paths refuse nothing. */
+export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> = {
+  PORT: { right: ['0', '3000', '65535'], wrong: ['65536', '-1', '3e3', '80.5', 'http', ' 80', '0x50'] },
+  HOST: { right: ['127.0.0.1'], wrong: [] },
+  BASE_URL: { right: ['https://agents.example/'], wrong: ['agents.example', 'ftp://agents.example', 'https://', 'https://a b'] },
+  OPERATOR_PORT: { right: ['0', '3001'], wrong: ['70000', 'none'] },
+  OPERATOR_HOST: { right: ['127.0.0.1'], wrong: [] },
+  OPERATOR_TOKEN: { right: ['0123456789abcdef'], wrong: ['short'] },
+  METRICS_PORT: { right: ['0', '9100'], wrong: ['65536', 'on'] },
+  METRICS_HOST: { right: ['127.0.0.1'], wrong: [] },
+  DRAIN_SECONDS: { right: ['0', '2.5', '30'], wrong: ['31', '-1', '5s'] },
+  DATA_DIR: { right: ['data'], wrong: [] },
+  MONGODB_URL: { right: ['mongodb://a/b', 'mongodb+srv://a/b'], wrong: ['http://a', 'localhost:27017'] },
+  REDIS_URL: {
+    right: [
+      'redis://a',
+      'rediss://user:word@a:6380/2',
+      'redis://[::1]:6379/0',
+      'redis+cluster://:word@a:1,b:2,c',
+      'rediss+cluster://a',
+      'redis+sentinel://a:26379,b/primary',
+      'redis+sentinel://a/primary/3',
+    ],
+    wrong: [
+      'http://a',
+      '127.0.0.1:6379',
+      'redis://',
+      'redis://a,b',
+      'redis://a:99999',
+      'redis://a/x',
+      'redis://a/1/2',
+      'redis+cluster://a/1',
+      'redis+sentinel://a',
+      'redis+other://a',
+      'redis://%zz@a',
+    ],
+  },
+  QUEUE_PREFIX: { right: ['agents-1'], wrong: ['a:b', '{a}', 'A', 'a'.repeat(41)] },
+  SEAL_KEY_FILE: { right: ['seal.key'], wrong: [] },
+  SEAL_MEMORY_FILE: { right: ['seal.memory'], wrong: [] },
+  SEAL_INTERVAL_SECONDS: { right: ['600', '0.5'], wrong: ['0', '-600', '86401', '10m'] },
+  SWEEP_SECONDS: { right: ['15'], wrong: ['0', '3601', 'often'] },
+  CHALLENGE_SECRET: { right: [SECRET, 'ab'.repeat(40)], wrong: ['ab'.repeat(31), 'AB'.repeat(32), 'zz'.repeat(32)] },
+  SIGNUPS: { right: ['open', 'closed'], wrong: ['Open', 'true', 'no'] },
+  FREE_UNTIL: {
+    right: ['none', '2030-01-31T00:00:00+00:00', '2030-01-31T00:00:00Z', '2030-01-31T12:30:00.5-05:00'],
+    wrong: ['2031-12-31', '2031-12-31T00:00:00', '2030-02-30T00:00:00Z', '1900000000', 'never'],
+  },
+  REGISTER_BITS: { right: ['0', '20', '64'], wrong: ['65', '-1', '20.5', 'twenty'] },
+  SHARE_BITS: { right: ['26'], wrong: ['65', '2.6e1'] },
+  SHARES_PER_DAY: { right: ['1', '500'], wrong: ['0', '100001', '1.5'] },
+  INVOICE_MINUTES: { right: ['60', '0.05'], wrong: ['0', '-1', '525601'] },
+  PAY_BY_MINUTES: { right: ['60'], wrong: ['0', 'hour'] },
+  ACCEPT_HOURS: { right: ['72', '0.001'], wrong: ['0', '8761'] },
+  XNO_USD: { right: ['0.95', '12'], wrong: ['0', '0.00', '-1', '1e3', '$1', '1,5'] },
+  XMR_USD: { right: ['160.5'], wrong: ['0', 'free'] },
+  RATE_SOURCES: {
+    right: ['xno=https://a.example/x#data.price', 'xno=http://a/x#p, xmr=http://b/y#q[0].r'],
+    wrong: ['btc=https://a/x#p', 'xno=https://a/x', 'https://a/x#p'],
+  },
+  NANO_RPC_URL: { right: ['http://127.0.0.1:7076'], wrong: ['ws://127.0.0.1:7076', '127.0.0.1:7076'] },
+  NANO_WS_URL: { right: ['ws://127.0.0.1:7078', 'wss://a'], wrong: ['http://127.0.0.1:7078'] },
+  NANO_WORK_URL: { right: ['http://127.0.0.1:7000'], wrong: ['tcp://a'] },
+  NANO_SEED_FILE: { right: ['seed'], wrong: [] },
+  NANO_REPRESENTATIVE: {
+    right: [ADDRESS],
+    wrong: [`xrb_3${'1'.repeat(59)}`, ADDRESS.slice(0, -1), ADDRESS.replace('_3', '_2'), `nano_3${'l'.repeat(59)}`],
+  },
+  MONERO_WALLET_RPC_URL: { right: ['http://user:word@127.0.0.1:18083'], wrong: ['127.0.0.1:18083'] },
+  MONERO_CONFIRMATIONS: { right: ['1', '10'], wrong: ['0', '1001', '1.5'] },
+  PAYMENT_POLL_SECONDS: { right: ['10', '0.2'], wrong: ['0', 'fast'] },
+  PAYOUTS: { right: ['manual', 'automatic'], wrong: ['auto', 'true'] },
+  MIN_PAYOUT_XNO: { right: ['0.01', '0'], wrong: ['-1', '.5', '1 XNO'] },
+  MIN_PAYOUT_XMR: { right: ['0.001'], wrong: ['1e-3'] },
+  LOG_LEVEL: { right: ['trace', 'silent'], wrong: ['verbose'] },
+}

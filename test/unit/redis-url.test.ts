@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest'
+import { parseRedisUrl } from '../../shared/redis-url.ts'
+
+describe('parseRedisUrl', () => {
+  it('reads one server with its login, its database and TLS', () => {
+    expect(parseRedisUrl('rediss://u%40x:p%2Fw:d@cache.example:6380/3')).toEqual({
+      kind: 'single',
+      nodes: [{ host: 'cache.example', port: 6_380 }],
+      username: 'u@x',
+      password: 'p/w:d',
+      tls: true,
+      db: 3,
+    })
+    expect(parseRedisUrl('redis://[::1]')).toEqual({ kind: 'single', nodes: [{ host: '::1', port: 6_379 }], tls: false, db: 0 })
+    expect(parseRedisUrl('redis://:word@127.0.0.1:1/')).toMatchObject({ password: 'word', db: 0 })
+  })
+
+  it('reads the nodes of a cluster, which has no databases', () => {
+    expect(parseRedisUrl('redis+cluster://:word@a:7000,b:7001,c')).toEqual({
+      kind: 'cluster',
+      nodes: [
+        { host: 'a', port: 7_000 },
+        { host: 'b', port: 7_001 },
+        { host: 'c', port: 6_379 },
+      ],
+      password: 'word',
+      tls: false,
+    })
+    expect(parseRedisUrl('redis+cluster://a/0')).toBeUndefined()
+  })
+
+  it("reads sentinels, with the name of what they watch and the sentinels' own port", () => {
+    expect(parseRedisUrl('redis+sentinel://user:word@a,b:5000/primary/2')).toEqual({
+      kind: 'sentinel',
+      nodes: [
+        { host: 'a', port: 26_379 },
+        { host: 'b', port: 5_000 },
+      ],
+      username: 'user',
+      password: 'word',
+      tls: false,
+      name: 'primary',
+      db: 2,
+    })
+    expect(parseRedisUrl('redis+sentinel://a')).toBeUndefined()
+  })
+})

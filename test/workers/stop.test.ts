@@ -1,0 +1,173 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { readConfig } from '../../shared/config.ts'
+import { openContext, type Context } from '../../shared/context.ts'
+import type { Lease } from '../../shared/ledger/lease-store.ts'
+import { createLog } from '../../shared/log.ts'
+import { callService, CHALLENGE_SECRET, findNonces, solveChallenge, type TestService } from '../support/service.ts'
+import { startApiProcess, startProcess, startWorkersProcess, type RunningProcess } from '../support/processes.ts'
+import { isolate } from '../support/servers.ts'
+
+const LIMIT = { limitMs: 30_000 }
+let settings: Record<string, string>
+let ctx: Context
+const running: RunningProcess[] = []
+
+beforeAll(async () => {
+  const { mongodbUrl, redisUrl, queuePrefix } = isolate()
+  settings = {
+    MONGODB_URL: mongodbUrl,
+    REDIS_URL: redisUrl,
+    QUEUE_PREFIX: queuePrefix,
+    CHALLENGE_SECRET,
+    REGISTER_BITS: '4',
+    SHARE_BITS: '8',
+    FREE_UNTIL: 'none',
+  }
+  ctx = openContext(readConfig(settings, 'api'), createLog('test', 'silent'))
+  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
+})
+
+afterAll(async () => {
+  for (const one of running) one.kill('SIGKILL')
+  await ctx.database.connection.dropDatabase()
+  await ctx.close()
+})
+
+const track = <P extends RunningProcess>(one: P): P => {
+  running.push(one)
+  return one
+}
+
+/** A lease that the job make-seal waits for, so that the job is under way for as long as the test likes. */
+async function holdLease(): Promise<{ release(): Promise<void> }> {
+  const lease = await waitFor('the lease', () => ctx.leases.take('sequencer'), LIMIT)
+  const renewing = setInterval(() => void (lease as Lease).renew(), 500)
+  return {
+    async release() {
+      clearInterval(renewing)
+      await lease.release()
+    },
+  }
+}
+
+const jobs = {
+  active: () => ctx.queues.get('make-seal').getActiveCount(),
+  done: () => ctx.queues.get('make-seal').getCompletedCount(),
+}
+
+describe('workers that are told to stop', () => {
+  it('take no new job, finish the one that is under way, and exit with 0', async () => {
+    const lease = await holdLease()
+    const workers = track(await startWorkersProcess(settings, ['--queues', 'make-seal']))
+    await ctx.queues.enqueue('make-seal', {})
+    await waitFor('the job to be under way', async () => ((await jobs.active()) === 1 ? true : undefined), LIMIT)
+    workers.kill('SIGTERM')
+    await workers.waitForLine('the workers stop')
+    await ctx.queues.enqueue('make-seal', {})
+    expect([await jobs.active(), await jobs.done()]).toEqual([1, 0])
+    await lease.release()
+    expect(await workers.ended).toBe(0)
+    const queue = ctx.queues.get('make-seal')
+    expect([await jobs.active(), await jobs.done(), await queue.getWaitingCount(), await queue.getFailedCount()]).toEqual([0, 1, 1, 0])
+    await queue.drain()
+  })
+
+  it('end at once at a second signal, and their job is done by others', async () => {
+    const lease = await holdLease()
+    const workers = track(await startWorkersProcess(settings, ['--queues', 'make-seal']))
+    const before = await jobs.done()
+    await ctx.queues.enqueue('make-seal', {})
+    await waitFor('the job to be under way', async () => ((await jobs.active()) === 1 ? true : undefined), LIMIT)
+    workers.kill('SIGTERM')
+    await workers.waitForLine('the workers stop')
+    workers.kill('SIGTERM')
+    expect(await workers.ended).toBe(1)
+    expect([await jobs.active(), await jobs.done()]).toEqual([1, before])
+    const others = track(await startWorkersProcess(settings, ['--queues', 'make-seal']))
+    await lease.release()
+    await waitFor('the job to be done', async () => ((await jobs.done()) === before + 1 ? true : undefined), LIMIT)
+    await others.stop()
+  })
+})
+
+describe('workers whose servers cannot be reached', () => {
+  it('stop all the same, without waiting for a connection', async () => {
+    const workers = track(
+      startProcess('workers/main.ts', {
+        ...settings,
+        MONGODB_URL: 'mongodb://127.0.0.1:1/x',
+        REDIS_URL: 'redis://127.0.0.1:1',
+        OPERATOR_PORT: '0',
+      }),
+    )
+    await workers.waitForLine('Redis is out of reach')
+    workers.kill('SIGTERM')
+    expect(await workers.ended).toBe(0)
+  })
+})
+
+describe('an API that is told to stop', () => {
+  /** A request that waits for a verdict, which no worker gives. */
+  async function startSlowRequest(api: { url: string }): Promise<{ settled: Promise<number | string> }> {
+    const call: TestService['call'] = (method, path, options) => callService(api.url, method, path, options)
+    const { json } = await call('POST', '/register', { body: await solveChallenge(call) })
+    const token = String(json['token'])
+    const order = (await call('POST', '/invoice', { token, body: { currency: 'pow' } })).json as unknown as {
+      order_id: string
+      prefix: string
+    }
+    const settled = call('POST', '/work/submit', {
+      token,
+      body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 1) },
+    }).then(
+      ({ status }) => status,
+      (error: Error) => error.message,
+    )
+    const { batches } = ctx.work.models
+    await waitFor('the batch', async () => ((await batches.countDocuments({ order_id: order.order_id })) === 1 ? true : undefined), LIMIT)
+    return { settled }
+  }
+
+  async function startReadyApi(env: Record<string, string> = {}) {
+    const api = track(await startApiProcess({ ...settings, ...env }))
+    await waitFor('an API that serves', async () => ((await fetch(`${api.url}/api/v1/feed`)).ok ? true : undefined), LIMIT)
+    return api
+  }
+
+  it('refuses new connections, tells those that it has to close, answers what is under way, and exits with 0', async () => {
+    const api = await startReadyApi()
+    const { settled } = await startSlowRequest(api)
+    // A connection that is there from before.
+    const kept = await fetch(`${api.url}/api/v1/feed`)
+    expect(kept.headers.get('connection')).toBe('keep-alive')
+    await kept.arrayBuffer()
+    api.kill('SIGTERM')
+    await api.waitForLine('the API stops')
+    const onKept = await fetch(`${api.url}/api/v1/feed`)
+    expect([onKept.status, onKept.headers.get('connection')]).toEqual([200, 'close'])
+    await onKept.arrayBuffer()
+    await expect(fetch(`${api.url}/api/v1/feed`)).rejects.toThrow('fetch failed')
+    expect(await settled).toBe(202)
+    expect(await api.ended).toBe(0)
+  })
+
+  it('goes on serving while it is taken out, where it was told to', async () => {
+    const api = await startReadyApi({ DRAIN_SECONDS: '1' })
+    api.kill('SIGTERM')
+    await api.waitForLine('the API is taken out')
+    const answer = await fetch(`${api.url}/api/v1/feed`, { headers: { Connection: 'close' } })
+    expect(answer.status).toBe(200)
+    expect(await api.ended).toBe(0)
+  })
+
+  it('ends at once at a second signal', async () => {
+    const api = await startReadyApi()
+    const { settled } = await startSlowRequest(api)
+    api.kill('SIGTERM')
+    await api.waitForLine('the API stops')
+    api.kill('SIGTERM')
+    expect(await api.ended).toBe(1)
+    expect(await settled).toBe('fetch failed')
+  })
+})
