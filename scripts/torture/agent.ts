@@ -1,0 +1,143 @@
+import { hash } from 'node:crypto'
+import { solvePuzzle } from '../../client/puzzle-solver.ts'
+import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
+import type { Answered, Client } from './client.ts'
+import type { KnownInvoice, KnownOrder } from './coin-actions.ts'
+import type { Coins } from './coins.ts'
+import { fateOf, type History } from './history.ts'
+
+export interface Order {
+  id: string
+  prefix: string
+  bits: number
+  days: number
+  shares: string[]
+}
+
+/** An agent of the workload, and what it knows of itself. */
+export interface Agent {
+  /** `a7`; what it writes begins with it. */
+  readonly name: string
+  readonly numbers: SeededNumbers
+  id: string | undefined
+  token: string
+  /** A token that may have replaced the other, because the answer to a rotation was lost. */
+  otherToken: string | undefined
+  readonly orders: Order[]
+  /** Messages that it was handed, by id. */
+  readonly received: Map<string, string>
+  /** Marks of its own writes, so that none comes twice. */
+  count: number
+  posts: number
+}
+
+/** What all agents know of each other. */
+export interface World {
+  readonly client: Client
+  readonly history: History
+  readonly apis: number
+  readonly agents: Agent[]
+  readonly posts: { id: string; by: string }[]
+  readonly claims: { id: string; by: string; kind: string }[]
+  /** The coin's network, where there is one. */
+  readonly coins: Coins | undefined
+  readonly invoices: KnownInvoice[]
+  readonly offers: { id: string; by: string }[]
+  readonly orders: KnownOrder[]
+  /** What was answered and must not have been. */
+  readonly wrong: { what: string; words: string[] }[]
+}
+
+export function newAgent(name: string, numbers: SeededNumbers): Agent {
+  return { name, numbers, id: undefined, token: '', otherToken: undefined, orders: [], received: new Map(), count: 0, posts: 0 }
+}
+
+export const nextMarker = (agent: Agent): string => `${agent.name}-${++agent.count}.`
+
+/** A request of an agent; what it did not get an answer to is not repeated. */
+export async function ask(
+  world: World,
+  agent: Agent,
+  did: string,
+  method: 'GET' | 'POST',
+  path: string,
+  options: { body?: unknown; marker?: string; api?: number; keepsAnswer?: boolean } = {},
+): Promise<Answered> {
+  const { api = agent.numbers.below(world.apis), ...rest } = options
+  const answered = await world.client(method, path, { who: agent.name, did, api, token: agent.token, ...rest })
+  // A token that may have been replaced: the other one is it, from the first refusal on.
+  if (answered.error === 'invalid_token' && agent.otherToken !== undefined)
+    [agent.token, agent.otherToken] = [agent.otherToken, agent.token]
+  return answered
+}
+
+interface ChallengeAnswer {
+  challenge_id: string
+  puzzle: { kind: string; question: string; answer_format: string }
+  pow: { prefix: string; difficulty_bits: number }
+}
+
+/** Registers, twice at once where the dice say so: one challenge makes one agent. */
+export async function register(world: World, agent: Agent, ref: string | undefined, dice: number): Promise<void> {
+  const { client } = world
+  const given = await client('GET', '/challenge', { who: agent.name, did: 'challenge', api: dice })
+  if (given.status !== 200) return
+  const challenge = given.json as unknown as ChallengeAnswer
+  const marker = nextMarker(agent)
+  const body = {
+    challenge_id: challenge.challenge_id,
+    answer: solvePuzzle(challenge.puzzle),
+    pow: findShares(challenge.pow.prefix, challenge.pow.difficulty_bits, 1)[0],
+    handle: marker,
+    ...(ref === undefined ? {} : { ref }),
+  }
+  const answers = await Promise.all(
+    (dice % 4 === 0 ? [dice, dice + 1] : [dice]).map((api) => client('POST', '/register', { who: agent.name, did: 'register', api, body, marker })),
+  )
+  const [registered, ...more] = answers.filter(({ status }) => status === 201)
+  if (more.length > 0) world.wrong.push({ what: 'one challenge registered two agents', words: [marker] })
+  if (registered === undefined) return
+  agent.id = String(registered.json['agent_id'])
+  agent.token = String(registered.json['token'])
+}
+
+/** Shares as decimal nonces. Independent of the code under test. */
+export function findShares(prefix: string, bits: number, count: number): string[] {
+  const shares: string[] = []
+  for (let nonce = 0; shares.length < count; nonce++) if (isShare(prefix, String(nonce), bits)) shares.push(String(nonce))
+  return shares
+}
+
+export function isShare(prefix: string, nonce: string, bits: number): boolean {
+  return BigInt(`0x${hash('sha256', `${prefix}:${nonce}`, 'hex')}`) >> BigInt(256 - bits) === 0n
+}
+
+/** Asks for a work order and finds its shares. */
+export async function orderWork(world: World, agent: Agent, days: number): Promise<void> {
+  const { status, json } = await ask(world, agent, 'order-work', 'POST', '/invoice', { body: { currency: 'pow', days } })
+  if (status !== 201) return
+  const order = json as unknown as { order_id: string; prefix: string; difficulty_bits: number; shares_required: number }
+  const { order_id: id, prefix, difficulty_bits: bits } = order
+  agent.orders.push({ id, prefix, bits, days, shares: findShares(prefix, bits, order.shares_required) })
+}
+
+/** Hands in nonces, now and then twice at once. @returns true where all of them were taken */
+export async function submitWork(world: World, agent: Agent, order: Order, nonces: readonly string[], twice: boolean): Promise<boolean> {
+  const api = agent.numbers.below(world.apis)
+  const answers = await Promise.all(
+    (twice ? [api, api + 1] : [api]).map((one) =>
+      ask(world, agent, 'submit-work', 'POST', '/work/submit', { api: one, body: { order_id: order.id, nonces } }),
+    ),
+  )
+  return answers.some((answer) => fateOf(answer) === 'yes')
+}
+
+/** Registers and buys a first pass, before anything is broken. @throws Error where that does not work */
+export async function settleIn(world: World, agent: Agent, ref: string | undefined, days: number): Promise<void> {
+  await register(world, agent, ref, 1)
+  if (agent.id === undefined) throw new Error(`${agent.name} could not be registered before any fault`)
+  await orderWork(world, agent, days)
+  const [order] = agent.orders
+  if (order === undefined || !(await submitWork(world, agent, order, order.shares, false)))
+    throw new Error(`${agent.name} could not work for a pass before any fault`)
+}

@@ -1,0 +1,135 @@
+import { execFile, spawnSync } from 'node:child_process'
+import fs from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { cacheDir } from '../prepare.mjs'
+import { foldPath, leafHash } from '../../shared/crypto/merkle.ts'
+import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
+import type { Finding } from './check-records.ts'
+import type { Stored } from './stored.ts'
+
+const ENTRIES_PER_PAGE = 10_000
+/** Receipts that are asked for and folded; a few of them are given to the verifiers as well. */
+const RECEIPTS = 150
+const RECEIPTS_VERIFIED = 2
+
+interface Json {
+  [name: string]: unknown
+}
+
+/** The whole ledger, as anyone can read it. */
+export async function readLedger(url: string): Promise<LedgerEntry[]> {
+  const entries: LedgerEntry[] = []
+  for (;;) {
+    const page = (await getJson(`${url}/api/v1/ledger?from_id=${entries.length + 1}&limit=${ENTRIES_PER_PAGE}`))['entries'] as LedgerEntry[]
+    entries.push(...page)
+    if (page.length < ENTRIES_PER_PAGE) return entries
+  }
+}
+
+async function getJson(url: string): Promise<Json> {
+  const response = await fetch(url)
+  const json = (await response.json()) as Json
+  if (response.status !== 200) throw new Error(`${url} answered ${response.status}: ${JSON.stringify(json)}`)
+  return json
+}
+
+/** One entry for each record's step, none without its record, numbers without a gap, and what is published is what is stored. */
+export function checkEntries(published: readonly LedgerEntry[], stored: Stored): Finding[] {
+  const findings: Finding[] = []
+  for (const [index, entry] of published.entries()) {
+    if (entry.id !== index + 1) return [{ what: `the ledger has entry ${entry.id} where ${index + 1} should be`, words: [] }]
+    const { source: _, ...own } = stored.entries[index] ?? { source: '' }
+    if (leafHash(own) !== leafHash(entry)) findings.push({ what: `entry ${entry.id} is published in another form than it is stored`, words: [] })
+  }
+  if (published.length !== stored.entries.length) findings.push({ what: `${published.length} entries are published, and ${stored.entries.length} are stored`, words: [] })
+  const sources = Map.groupBy(stored.entries, ({ source }) => source)
+  for (const [source, entries] of sources) if (entries.length > 1) findings.push({ what: `${source} has ${entries.length} entries`, words: source.split('/') })
+  const records: [string, readonly { _id: string }[]][] = [
+    ['registration', stored.agents],
+    ['post', stored.posts],
+    ['claim', stored.claims],
+    ['verdict', stored.verdicts],
+  ]
+  for (const [step, documents] of records) {
+    const ids = new Set(documents.map(({ _id }) => _id))
+    for (const id of ids) if (!sources.has(`${id}/${step}`)) findings.push({ what: `${id} is stored and has no entry in the ledger`, words: [id] })
+    for (const { kind, source } of stored.entries)
+      if (kind === step && !ids.has(source.split('/')[0] ?? '')) findings.push({ what: `the ledger has ${source}, and no such record is stored`, words: [source.split('/')[0] ?? source] })
+  }
+  return findings
+}
+
+/** Receipts of records, spread over the run: each entry folds up to a seal of the chain. */
+export async function checkReceipts(url: string, stored: Stored, folder: string): Promise<Finding[]> {
+  const ids = [...stored.agents, ...stored.posts, ...stored.claims, ...stored.verdicts, ...stored.orders.filter(({ credited_days: days }) => days > 0)].map(({ _id }) => _id)
+  const step = Math.max(1, Math.floor(ids.length / RECEIPTS))
+  const findings: Finding[] = []
+  let verified = 0
+  for (const id of ids.filter((_, index) => index % step === 0)) {
+    const answer = await fetch(`${url}/api/v1/receipt/${id}`)
+    const receipt = (await answer.json()) as Receipt
+    if (answer.status !== 200) {
+      findings.push({ what: `there is no receipt of ${id}: ${answer.status} ${JSON.stringify(receipt)}`, words: [id] })
+      continue
+    }
+    for (const item of receipt.entries) {
+      if (!item.sealed) findings.push({ what: `entry ${item.entry.id} of ${id} stands under no seal`, words: [id] })
+      else if (leafHash(item.entry) !== item.leaf || foldPath(item.leaf, item.path) !== item.seal.root)
+        findings.push({ what: `entry ${item.entry.id} of ${id} does not fold up to the root of seal ${item.seq}`, words: [id] })
+    }
+    if (verified++ >= RECEIPTS_VERIFIED) continue
+    const file = path.join(folder, 'receipt.json')
+    fs.writeFileSync(file, JSON.stringify(receipt))
+    findings.push(...(await runVerifiers(file, folder)).map((what) => ({ what: `receipt of ${id}: ${what}`, words: [id] })))
+  }
+  return findings
+}
+
+/** The chain as both verifiers see it. */
+export async function checkChain(url: string, stored: Stored, folder: string): Promise<Finding[]> {
+  const listed = await getJson(`${url}/seal?limit=1`)
+  const findings = await runVerifiers(url, folder)
+  if (listed['chain_intact'] !== true) findings.push('the service itself says that the chain is not intact')
+  const unsigned = stored.seals.filter(({ signed }) => !signed).map(({ seq }) => seq)
+  if (unsigned.length > 0) findings.push(`seals ${unsigned.join(', ')} have no signature`)
+  const last = stored.seals.at(-1)?.to_id ?? 0
+  if (last !== stored.entries.length) findings.push(`the last seal ends at entry ${last}, and the ledger at ${stored.entries.length}`)
+  return findings.map((what) => ({ what, words: [] }))
+}
+
+const NODE_VERIFIER = fileURLToPath(new URL('../../client/seal-verify.mjs', import.meta.url))
+const PYTHON_VERIFIER = fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url))
+
+/** A Python that has the verifier's one package: the one that the tests made for themselves, or the machine's. */
+export function findPython(): string | undefined {
+  const cache = cacheDir(process.env)
+  const own = fs.existsSync(cache)
+    ? fs
+        .readdirSync(cache)
+        .filter((name) => name.startsWith('python-cryptography-'))
+        .map((name) => path.join(cache, name, 'bin', 'python'))
+    : []
+  return [...own, 'python3'].find((program) => spawnSync(program, ['-c', 'import cryptography'], { stdio: 'ignore' }).status === 0)
+}
+
+/** What the verifiers have against it, each in a sentence. Not while this process waits: the network's gates are in it. */
+async function runVerifiers(target: string, folder: string): Promise<string[]> {
+  const python = findPython()
+  const commands: [string, string][] = [[process.execPath, NODE_VERIFIER], ...(python === undefined ? [] : [[python, PYTHON_VERIFIER] as [string, string]])]
+  const said: string[] = []
+  for (const [program, script] of commands) {
+    const state = path.join(folder, `${path.basename(script)}.state`)
+    const { code, output } = await run(program, [script, target, '--state', state], folder)
+    if (code !== 0) said.push(`${path.basename(script)} says (exit ${code}): ${output.trim().slice(-500)}`)
+  }
+  return said
+}
+
+function run(program: string, args: readonly string[], cwd: string): Promise<{ code: number; output: string }> {
+  return new Promise((resolve) => {
+    execFile(program, [...args], { cwd, maxBuffer: 2 ** 26 }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : typeof error.code === 'number' ? error.code : -1, output: `${stdout}${stderr}` })
+    })
+  })
+}

@@ -1,0 +1,172 @@
+import { commit } from '../../shared/crypto/commitment.ts'
+import type { Agent } from './agent.ts'
+import { fateOf, type Call, type Fate } from './history.ts'
+import type { Stored, StoredVerdict } from './stored.ts'
+
+/** Something that doesn't hold, and the words by which the requests concerned are found in the history. */
+export interface Finding {
+  what: string
+  words: string[]
+}
+
+/** All calls for one write: acknowledged by one of them, refused by all, or open. */
+interface Written {
+  calls: Call[]
+  fate: Fate
+  /** What the service said the record's id is. */
+  id: string | undefined
+}
+
+/** The marks of writes of one kind, with what was said of each. */
+function collect(calls: readonly Call[], did: string, idField: string): Map<string, Written> {
+  const written = new Map<string, Written>()
+  for (const call of calls) {
+    if (call.did !== did || call.marker === undefined) continue
+    const known = written.get(call.marker) ?? { calls: [], fate: 'no' as Fate, id: undefined }
+    const fate = fateOf(call)
+    known.calls.push(call)
+    if (fate === 'yes') {
+      known.fate = 'yes'
+      known.id = String((call.answer?.[idField] as string | undefined) ?? known.id)
+    } else if (fate === 'unknown' && known.fate === 'no') known.fate = 'unknown'
+    written.set(call.marker, known)
+  }
+  return written
+}
+
+/** Each write is stored once if it was acknowledged, not at all if it was refused, and once or not at all otherwise. */
+function compare(what: string, written: Map<string, Written>, stored: readonly { marker: string; id: string }[]): Finding[] {
+  const findings: Finding[] = []
+  const byMarker = Map.groupBy(stored, ({ marker }) => marker)
+  for (const [marker, { fate, id }] of written) {
+    const found = byMarker.get(marker) ?? []
+    const words = [marker, ...found.map((one) => one.id)]
+    if (found.length > 1) findings.push({ what: `${what} ${marker} is stored ${found.length} times`, words })
+    else if (fate === 'yes' && found.length === 0) findings.push({ what: `${what} ${marker} was acknowledged and is lost`, words })
+    else if (fate === 'no' && found.length > 0) findings.push({ what: `${what} ${marker} was refused and is stored`, words })
+    else if (id !== undefined && found[0] !== undefined && found[0].id !== id)
+      findings.push({ what: `${what} ${marker} was acknowledged as ${id} and is stored as ${found[0].id}`, words })
+  }
+  for (const { marker, id } of stored) if (!written.has(marker)) findings.push({ what: `${what} ${id} is stored and nobody wrote it`, words: [id] })
+  return findings
+}
+
+const markerOf = (text: string | undefined): string => (text ?? '').split(' ', 1)[0] ?? ''
+
+/** Every write of the history against the store, and the records against each other. */
+export function checkRecords(calls: readonly Call[], agents: readonly Agent[], stored: Stored): Finding[] {
+  const ids = new Map(agents.flatMap(({ name, id }) => (id === undefined ? [] : [[id, name] as const])))
+  return [
+    ...compare('registration', collect(calls, 'register', 'agent_id'), stored.agents.map(({ _id, handle }) => ({ marker: handle ?? '', id: _id }))),
+    ...compare('post', collect(calls, 'post', 'id'), stored.posts.map(({ _id, body }) => ({ marker: markerOf(body), id: _id }))),
+    ...compare('claim', collect(calls, 'claim', 'id'), stored.claims.map(({ _id, statement }) => ({ marker: statement, id: _id }))),
+    ...compare('message', collect(calls, 'dm', 'id'), stored.messages.map(({ _id, box }) => ({ marker: markerOf(box), id: _id }))),
+    // A verdict's id stands below its name, so its mark alone is compared.
+    ...compare('verdict', collect(calls, 'verdict', 'none'), stored.verdicts.map(({ _id, evidence }) => ({ marker: evidence ?? '', id: _id }))).filter(
+      ({ what }) => !what.includes('acknowledged as'),
+    ),
+    ...compare(
+      'report',
+      collect(calls, 'report', 'none'),
+      stored.reports.map(({ _id, agent_id: by, post_id: post, rule }) => ({ marker: `${ids.get(by) ?? by} ${post} ${rule}`, id: _id })),
+    ).filter(({ what }) => !what.includes('acknowledged as')),
+    ...checkContents(calls, stored),
+    ...checkClaims(stored),
+    ...checkProfiles(calls, agents, stored),
+  ]
+}
+
+/** What was sent is what is stored, byte for byte. */
+function checkContents(calls: readonly Call[], stored: Stored): Finding[] {
+  const sent = new Set(calls.filter(({ did }) => did === 'dm').map(({ body }) => (body as { box: string }).box))
+  const bodies = new Set(calls.filter(({ did }) => did === 'post').map(({ body }) => (body as { body: string }).body))
+  const challenges = Map.groupBy(stored.agents, ({ challenge }) => challenge)
+  return [
+    ...stored.messages.filter(({ box }) => !sent.has(box)).map(({ _id }) => ({ what: `message ${_id} is not what was sent`, words: [_id] })),
+    ...stored.posts.filter(({ body }) => !bodies.has(body)).map(({ _id }) => ({ what: `post ${_id} is not what was sent`, words: [_id] })),
+    ...[...challenges.values()]
+      .filter((agents) => agents.length > 1)
+      .map((agents) => ({ what: 'one challenge registered two agents', words: agents.map(({ _id }) => _id) })),
+  ]
+}
+
+const OUTCOMES = ['true', 'false', 'void'] as const
+
+function statusFrom(verdicts: readonly StoredVerdict[], present: string): string[] {
+  if (present === 'accepted') return ['accepted']
+  const outcomes = new Set(verdicts.map(({ outcome }) => outcome))
+  if (outcomes.size === 0) return ['open', 'overdue']
+  return [outcomes.size === 1 ? 'judged' : 'contested']
+}
+
+/** Counts and statuses are those that the verdicts give, one verdict of an agent on a claim stands, and deadlines were acted on. */
+function checkClaims(stored: Stored): Finding[] {
+  const findings: Finding[] = []
+  const nowSeconds = Date.now() / 1_000
+  const byClaim = Map.groupBy(stored.verdicts, ({ claim_id: claim }) => claim)
+  for (const claim of stored.claims) {
+    const own = byClaim.get(claim._id) ?? []
+    const standing = own.filter(({ superseded }) => !superseded)
+    const counting = standing.filter(({ by_author: byAuthor }) => !byAuthor)
+    const words = [claim._id, claim.statement]
+    for (const outcome of OUTCOMES) {
+      const count = counting.filter((one) => one.outcome === outcome).length
+      if (claim.standing[outcome] !== count)
+        findings.push({ what: `claim ${claim._id} counts ${claim.standing[outcome]} standing verdicts "${outcome}", and ${count} stand`, words })
+    }
+    const expected = statusFrom(counting, claim.status)
+    if (!expected.includes(claim.status)) findings.push({ what: `claim ${claim._id} is ${claim.status}, and its verdicts make it ${expected.join(' or ')}`, words })
+    if (claim.status === 'open' && claim.resolve_by !== undefined && claim.resolve_by < nowSeconds - 20)
+      findings.push({ what: `claim ${claim._id} was due at ${claim.resolve_by} and is still open`, words })
+    for (const [agent, verdicts] of Map.groupBy(own, ({ agent_id: by }) => by)) {
+      const left = verdicts.filter(({ superseded }) => !superseded).length
+      if (left !== 1) findings.push({ what: `${left} verdicts of ${agent} stand on claim ${claim._id}`, words: [...words, agent] })
+    }
+  }
+  for (const agent of stored.agents) {
+    const own = stored.claims.filter(({ agent_id: by }) => by === agent._id)
+    for (const [status, count] of Object.entries(agent.record.claims)) {
+      const real = own.filter((claim) => claim.status === status).length
+      if (real !== count) findings.push({ what: `agent ${agent._id} has ${real} claims that are ${status}, and its record says ${count}`, words: [agent._id] })
+    }
+    for (const outcome of OUTCOMES) {
+      const real = own.reduce((sum, { standing }) => sum + standing[outcome], 0)
+      const count = agent.record.verdicts[outcome]
+      if (real !== count) findings.push({ what: `agent ${agent._id} received ${real} verdicts "${outcome}", and its record says ${count}`, words: [agent._id] })
+    }
+  }
+  return findings
+}
+
+/** The name of a profile is the last one that was acknowledged, or one that was sent after it and whose answer was lost. */
+function checkProfiles(calls: readonly Call[], agents: readonly Agent[], stored: Stored): Finding[] {
+  return agents.flatMap(({ name, id }) => {
+    const own = calls.filter(({ who, did }) => who === name && did === 'profile')
+    const last = own.findLastIndex((call) => fateOf(call) === 'yes')
+    if (last === -1) return []
+    const unknown = own.filter((call) => fateOf(call) === 'unknown')
+    const possible = [own[last], ...unknown].map((call) => (call?.body as { name: string }).name)
+    const present = stored.agents.find(({ _id }) => _id === id)?.profile?.name
+    return present !== undefined && possible.includes(present)
+      ? []
+      : [{ what: `the profile of ${id} says ${present}, and the last that was acknowledged is ${possible[0]}`, words: possible }]
+  })
+}
+
+/** Commitments of entries open with the content that is stored. */
+export function checkCommitments(stored: Stored): Finding[] {
+  const hashes = new Map(
+    stored.entries.flatMap(({ kind, data }) =>
+      ['registration', 'post', 'claim'].includes(kind) ? [[`${kind} ${String(data[`${kind === 'registration' ? 'agent' : kind}_id`])}`, data] as const] : [],
+    ),
+  )
+  const findings: Finding[] = []
+  const expect = (kind: string, id: string, field: string, hash: string): void => {
+    const data = hashes.get(`${kind} ${id}`)
+    if (data !== undefined && data[field] !== hash) findings.push({ what: `the ${kind} entry of ${id} commits to something else than what is stored`, words: [id] })
+  }
+  for (const { _id, salt, handle } of stored.agents) expect('registration', _id, 'handle_hash', commit(Buffer.from(salt, 'hex'), { handle: handle ?? null }))
+  for (const { _id, salt, body, topic } of stored.posts) expect('post', _id, 'content_hash', commit(Buffer.from(salt, 'hex'), { body, topic: topic ?? null }))
+  for (const { _id, salt, kind, statement } of stored.claims) expect('claim', _id, 'content_hash', commit(Buffer.from(salt, 'hex'), { kind, statement }))
+  return findings
+}

@@ -1,0 +1,119 @@
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts'
+import { QUEUE_NAMES, type Queues } from '../../shared/queues.ts'
+import { isOutageText } from './outage-text.ts'
+import { ask, type World } from './agent.ts'
+import { accountFor } from './check-passes.ts'
+import type { Finding } from './check-records.ts'
+import type { Call, FaultRecord } from './history.ts'
+import type { Stack } from './stack.ts'
+import type { Stored } from './stored.ts'
+import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
+
+/** Every request is answered within this time. */
+const ANSWER_LIMIT_MS = 5_000
+/** A submission waits 5 s for the workers' verdict, and a request for its invoice's address as long; then it is answered. */
+const PATIENT_LIMIT_MS = 8_000
+/** A killed process takes its connections with it a moment before and after. */
+const KILL_MARGIN_MS = 1_500
+
+/** Requests answered late, with what is in no table, or not at all although their API process lived. */
+export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecord[]): Finding[] {
+  const findings: Finding[] = []
+  const kills = faults.filter(({ kind }) => kind === 'kill-api')
+  for (const call of calls) {
+    if (call.api === undefined) continue
+    const endMs = call.atMs + call.tookMs
+    const isHit = kills.some(({ target, fromMs, toMs }) => target === `api-${call.api}` && fromMs - KILL_MARGIN_MS <= endMs && call.atMs <= toMs + KILL_MARGIN_MS)
+    const what = `${call.method} ${call.path} at ${(call.atMs / 1_000).toFixed(1)} s`
+    const words = [call.marker ?? `${call.who} api-${call.api} ${call.did}: ${call.method} ${call.path}`]
+    if (call.lost !== undefined) {
+      if (!isHit) findings.push({ what: `${what} got no answer (${call.lost}), though api-${call.api} was not killed`, words })
+      continue
+    }
+    const limitMs = call.path === '/work/submit' || call.path === '/invoice' ? PATIENT_LIMIT_MS : ANSWER_LIMIT_MS
+    if (call.tookMs > limitMs) findings.push({ what: `${what} was answered after ${(call.tookMs / 1_000).toFixed(1)} s`, words })
+    if (call.status === undefined || call.status < 300) continue
+    if (call.error === undefined || !(call.error in ERRORS) || statusOf(call.error as ErrorCode) !== call.status)
+      findings.push({ what: `${what} was answered ${call.status} ${call.error}, which is not in the table`, words })
+    else if (call.error === 'internal') findings.push({ what: `${what} was answered 500: a defect`, words })
+  }
+  return findings
+}
+
+/** What processes logged as errors, but for jobs that failed because a server was away. */
+export function checkLogs(stack: Stack): Finding[] {
+  return [...stack.apis, ...stack.workers].flatMap(({ name, errors }) =>
+    errors.filter((line) => !isOutageText(line)).map((line) => ({ what: `${name} logged: ${line.slice(0, 600)}`, words: [] })),
+  )
+}
+
+/** Queues hold nothing to do, and nothing was given up but what the sweep does again. */
+export async function checkQueues(queues: Queues): Promise<Finding[]> {
+  await queues.whenReady()
+  const findings: Finding[] = []
+  for (const name of QUEUE_NAMES) {
+    const queue = queues.get(name)
+    for (const job of await queue.getFailed(0, 1_000))
+      if (!isOutageText(`${job.failedReason} ${(job.stacktrace ?? []).join(' ')}`))
+        findings.push({ what: `a job of ${name} was given up: ${job.failedReason}`, words: [] })
+  }
+  return findings
+}
+
+/** How many jobs wait or run, over all queues. */
+export async function countJobs(queues: Queues): Promise<number> {
+  await queues.whenReady()
+  const counts = await Promise.all(QUEUE_NAMES.map((name) => queues.get(name).getJobCounts('waiting', 'active', 'prioritized')))
+  return counts.flatMap((count) => Object.values(count)).reduce((sum, count) => sum + count, 0)
+}
+
+/** What each agent is told at the end: its own token works, `/me` agrees with the ledger, its mailbox holds each message once. */
+export async function checkAgents(world: World, stored: Stored, ledger: readonly LedgerEntry[]): Promise<Finding[]> {
+  const { accounts } = accountFor(ledger)
+  const findings: Finding[] = []
+  for (const agent of world.agents) {
+    if (agent.id === undefined) continue
+    const { id } = agent
+    const words = [id, agent.name]
+    const isBanned = stored.agents.find(({ _id }) => _id === id)?.banned_at !== undefined
+    const answers = [await ask(world, agent, 'last-me', 'GET', '/me')]
+    if (agent.otherToken !== undefined) {
+      const other = { ...agent, token: agent.otherToken, otherToken: undefined }
+      answers.push(await ask(world, other, 'last-me-other-token', 'GET', '/me'))
+    }
+    const good = answers.filter(({ status, error }) => status === 200 || (isBanned && error === 'banned'))
+    if (good.length !== 1) {
+      findings.push({ what: `${good.length} of ${answers.length} possible tokens of ${id} work, and one should`, words })
+      continue
+    }
+    if (isBanned) continue
+    const me = good[0]?.json as { pass_until: string | null; referrals: { registered: number; paying: number } }
+    const account = accounts.get(id)
+    if ((me.pass_until === null ? 0 : Date.parse(me.pass_until)) !== (account?.untilMs ?? 0)) findings.push({ what: `/me of ${id} says ${me.pass_until}, and the ledger ${account?.untilMs}`, words })
+    if (me.referrals.paying !== account?.paying || me.referrals.registered !== account.registered)
+      findings.push({ what: `/me of ${id} says ${JSON.stringify(me.referrals)}, and the ledger ${account?.registered} registered and ${account?.paying} paying`, words })
+    if (answers[0] !== good[0]) [agent.token, agent.otherToken] = [agent.otherToken ?? '', agent.token]
+    if (account?.untilMs === undefined) continue
+    findings.push(...(await checkMailbox(world, agent, stored)))
+  }
+  return findings
+}
+
+async function checkMailbox(world: World, agent: World['agents'][number], stored: Stored): Promise<Finding[]> {
+  const findings: Finding[] = []
+  const expected = new Map(stored.messages.filter(({ to }) => to === agent.id).map(({ _id, box }) => [_id, box]))
+  const given = new Map<string, string>()
+  for (let after = '0'; ; ) {
+    const { status, json } = await ask(world, agent, 'last-read-dm', 'GET', `/dm?after=${after}`)
+    if (status !== 200) return [{ what: `the mailbox of ${agent.id} cannot be read: ${status}`, words: [agent.name] }]
+    const messages = json['messages'] as { id: string; box: string }[]
+    for (const { id, box } of messages) given.set(id, box)
+    const last = messages.at(-1)?.id
+    if (json['more'] !== true || last === undefined) break
+    after = last
+  }
+  for (const [id, box] of expected) if (given.get(id) !== box) findings.push({ what: `message ${id} to ${agent.id} is stored and not handed out as it was sent`, words: [id] })
+  for (const id of [...given.keys(), ...agent.received.keys()]) if (!expected.has(id)) findings.push({ what: `message ${id} was handed to ${agent.id} and is not stored`, words: [id] })
+  return findings
+}
+

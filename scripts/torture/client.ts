@@ -1,0 +1,55 @@
+import type { Call, History } from './history.ts'
+
+/** Longer than the service may take for anything. */
+export const PATIENCE_MS = 12_000
+
+export interface CallOptions {
+  who: string
+  did: string
+  api: number
+  token?: string | undefined
+  body?: unknown
+  marker?: string
+  /** False: of the answer only status and error are recorded, which lists would make long. */
+  keepsAnswer?: boolean
+}
+
+export interface Answered extends Call {
+  /** The whole answer, also where it is not recorded. */
+  json: Record<string, unknown>
+}
+
+export type Client = (method: 'GET' | 'POST', path: string, options: CallOptions) => Promise<Answered>
+
+/** Sends requests and records each with what came of it. `path` is below `/api/v1`, or at the root with two slashes. */
+export function createClient(urls: readonly string[], history: History): Client {
+  return async (method, path, { who, did, api, token, body, marker, keepsAnswer = method === 'POST' }) => {
+    const index = api % urls.length
+    const target = path.startsWith('//') ? `${urls[index]}${path.slice(1)}` : `${urls[index]}/api/v1${path}`
+    const atMs = history.nowMs()
+    const sent = { atMs, who, did, api: index, method, path, ...(body === undefined ? {} : { body }), ...(marker === undefined ? {} : { marker }) }
+    try {
+      const response = await fetch(target, {
+        method,
+        signal: AbortSignal.timeout(PATIENCE_MS),
+        headers: {
+          ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+          ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+      const json = (await response.json()) as Record<string, unknown>
+      const error = json['error'] === undefined ? {} : { error: String(json['error']) }
+      const kept = keepsAnswer || response.status >= 400 ? { answer: json } : {}
+      return { ...history.record({ ...sent, tookMs: history.nowMs() - atMs, status: response.status, ...error, ...kept }), json }
+    } catch (error) {
+      return { ...history.record({ ...sent, tookMs: history.nowMs() - atMs, lost: describe(error) }), json: {} }
+    }
+  }
+}
+
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { cause } = error as { cause?: { code?: unknown } }
+  return cause?.code === undefined ? `${error.name}: ${error.message}` : String(cause.code)
+}

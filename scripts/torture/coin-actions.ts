@@ -1,0 +1,140 @@
+import { ask, nextMarker, type Agent, type World } from './agent.ts'
+import { fateOf } from './history.ts'
+import type { Action } from './actions.ts'
+
+/** An invoice that an agent was given, for days or for an order. */
+export interface KnownInvoice {
+  id: string
+  address: string
+  amountRaw: bigint
+  by: string
+}
+
+/** What all agents know of offers and orders. */
+export interface KnownOrder {
+  id: string
+  seller: string
+  buyer: string
+  invoice: KnownInvoice
+}
+
+/** What is sent of an invoice's amount, in percent: all of it, part of it, too much. */
+const SHARES = [100, 100, 100, 100, 50, 50, 130]
+
+function pick<T>(agent: Agent, items: readonly T[]): T | undefined {
+  return items.length === 0 ? undefined : items[agent.numbers.below(items.length)]
+}
+
+/** Sends coins to an invoice's address over the network, which takes no part in the service's faults. */
+function pay(world: World, agent: Agent, invoice: KnownInvoice, percent: number): void {
+  const { coins, history } = world
+  if (coins === undefined) return
+  const amountRaw = (invoice.amountRaw * BigInt(percent)) / 100n
+  const tx = coins.pay(invoice.address, amountRaw)
+  history.record({
+    ...{ atMs: history.nowMs(), tookMs: 0, who: agent.name, did: 'pay', method: 'nano', path: invoice.address, marker: tx },
+    ...{ body: { invoice_id: invoice.id, amount_raw: String(amountRaw) }, status: 200 },
+  })
+}
+
+const readInvoice = (json: Record<string, unknown>, by: string): KnownInvoice => ({
+  id: String(json['invoice_id']),
+  address: String(json['address']),
+  amountRaw: BigInt(String(json['amount_raw'])),
+  by,
+})
+
+const coinInvoice: Action = {
+  name: 'coin-invoice',
+  weight: 8,
+  async run(world, agent) {
+    const answer = await ask(world, agent, 'coin-invoice', 'POST', '/invoice', { body: { currency: 'xno', days: agent.numbers.between(1, 3) } })
+    if (fateOf(answer) !== 'yes') return
+    const invoice = readInvoice(answer.json, agent.name)
+    if (!world.invoices.some(({ id }) => id === invoice.id)) world.invoices.push(invoice)
+    if (agent.numbers.below(4) > 0) pay(world, agent, invoice, SHARES[agent.numbers.below(SHARES.length)] ?? 100)
+  },
+}
+
+const check: Action = {
+  name: 'check-invoice',
+  weight: 8,
+  async run(world, agent) {
+    const own = world.invoices.filter(({ by }) => by === agent.name)
+    const invoice = pick(agent, own.slice(-4))
+    if (invoice === undefined) return
+    if (agent.numbers.below(4) === 0) pay(world, agent, invoice, 50)
+    await ask(world, agent, 'check-invoice', 'POST', '/invoice/check', { body: { invoice_id: invoice.id } })
+  },
+}
+
+const offer: Action = {
+  name: 'offer',
+  weight: 4,
+  async run(world, agent) {
+    const { coins } = world
+    if (coins === undefined) return
+    const marker = nextMarker(agent)
+    const body = {
+      title: marker,
+      description: 'as agreed',
+      price_usd: agent.numbers.between(1, 9),
+      // A few seconds, so that deadlines pass within the run.
+      delivery_hours: agent.numbers.below(2) === 0 ? 0.003 : 1,
+      payout_addresses: { xno: coins.addressOf(agent.name) },
+    }
+    const { status, json } = await ask(world, agent, 'offer', 'POST', '/market/offer', { body, marker })
+    if (status === 201) world.offers.push({ id: String(json['offer_id']), by: agent.name })
+  },
+}
+
+const order: Action = {
+  name: 'order',
+  weight: 8,
+  async run(world, agent) {
+    const { coins, offers } = world
+    const about = pick(agent, offers.slice(-8))
+    if (coins === undefined || about === undefined) return
+    const refund = agent.numbers.below(3) === 0 ? {} : { refund_address: coins.addressOf(agent.name) }
+    const { status, json } = await ask(world, agent, 'order', 'POST', '/market/order', { body: { offer_id: about.id, currency: 'xno', ...refund } })
+    if (status !== 201) return
+    const invoice = readInvoice(json['invoice'] as Record<string, unknown>, agent.name)
+    world.orders.push({ id: String(json['order_id']), seller: about.by, buyer: agent.name, invoice })
+    world.invoices.push(invoice)
+    if (agent.numbers.below(5) > 0) pay(world, agent, invoice, SHARES[agent.numbers.below(SHARES.length)] ?? 100)
+  },
+}
+
+const step: Action = {
+  name: 'market-step',
+  weight: 16,
+  async run(world, agent) {
+    const { coins, orders } = world
+    const about = pick(agent, orders.filter(({ seller, buyer }) => seller === agent.name || buyer === agent.name).slice(-6))
+    if (coins === undefined || about === undefined) return
+    const body = { order_id: about.id }
+    const isSeller = about.seller === agent.name
+    const dice = agent.numbers.below(12)
+    const send = (name: string, fields: object, times = 1) =>
+      Promise.all(
+        Array.from({ length: times }, (_, api) => ask(world, agent, name, 'POST', `/market/${name}`, { body: { ...body, ...fields }, api })),
+      )
+    if (dice === 0) await ask(world, agent, 'read-order', 'GET', `/market/order/${about.id}`)
+    else if (dice === 1) await ask(world, agent, 'read-orders', 'GET', '/market/orders')
+    else if (isSeller) await send('deliver', { delivery: `for ${about.id}` }, dice < 4 ? 2 : 1)
+    else if (dice < 4) await send('refund-address', { address: coins.addressOf(agent.name) })
+    else if (dice < 6) await send('dispute', { reason: 'not as agreed' })
+    // Twice at once: it is accepted once.
+    else await send('accept', {}, dice < 8 ? 2 : 1)
+  },
+}
+
+const read: Action = {
+  name: 'read-market',
+  weight: 4,
+  async run(world, agent) {
+    await ask(world, agent, 'read', 'GET', agent.numbers.pick(['/market/offers', '/market', '/market/solvency', '/currencies', '//market/offers']))
+  },
+}
+
+export const COIN_ACTIONS: readonly Action[] = [coinInvoice, check, offer, order, step, read]

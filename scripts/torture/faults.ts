@@ -1,0 +1,182 @@
+import { spawnSync } from 'node:child_process'
+import fs from 'node:fs'
+import path from 'node:path'
+import { Redis } from 'ioredis'
+import type { SupervisedChild } from '../embedded/supervise.ts'
+import { waitFor } from '../embedded/wait.ts'
+import type { FaultKind, PlannedFault } from './plan.ts'
+import type { Part, Stack } from './stack.ts'
+
+export interface Injected {
+  /** What was hit. */
+  target: string
+  /** Ends it, or waits for its end where a supervisor sees to that. */
+  heal(): Promise<void> | void
+}
+
+/** How far a clock jumps, forwards or back. */
+const JUMPS_MS = [30_000, 600_000, 7_200_000]
+const RESTART_LIMIT_MS = 60_000
+const FILLER_CHUNK = Buffer.alloc(2 ** 20, 0x61)
+
+/** Breaks something. @returns undefined where this machine cannot break it, or there is nothing to hit at this moment */
+export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promise<Injected | undefined> {
+  const { mongo, redis, redisGate, apis, workers, redisDisk, coins } = stack
+  const pick = <T>(items: readonly T[]): T | undefined => items[dice % items.length]
+  const primary = async () => {
+    const index = await mongo.findPrimary()
+    return index === undefined ? undefined : { index, member: mongo.members[index] }
+  }
+  switch (kind) {
+    case 'kill-api':
+      return killPart(pick(apis))
+    case 'kill-worker':
+      return killPart(pick(workers))
+    case 'pause-worker':
+      return signalled(pick(workers)?.child, 'SIGSTOP')
+    case 'jump-clock':
+      return jumpClock(pick([...apis, ...workers]), dice)
+    case 'mongo-stepdown': {
+      const found = await primary()
+      if (found === undefined) return undefined
+      // The command's own connection may be cut by what it does.
+      await mongo.command(found.index, { replSetStepDown: 2, force: true }).catch(() => undefined)
+      return { target: `mongod-${found.index}`, heal: () => undefined }
+    }
+    case 'mongo-kill-primary':
+      return signalled((await primary())?.member?.child, 'SIGKILL')
+    case 'mongo-kill-secondary': {
+      const index = (await primary())?.index
+      return signalled(pick(mongo.members.filter((_, place) => place !== index))?.child, 'SIGKILL')
+    }
+    case 'mongo-kill-all':
+      for (const { child } of mongo.members) signalled(child, 'SIGKILL')
+      return { target: 'every mongod', heal: () => undefined }
+    case 'mongo-pause-primary':
+      return signalled((await primary())?.member?.child, 'SIGSTOP')
+    case 'mongo-cut-primary':
+    case 'mongo-hang-primary': {
+      const found = await primary()
+      const gate = found?.member?.gate
+      if (found === undefined || gate === undefined) return undefined
+      gate[kind === 'mongo-cut-primary' ? 'cut' : 'hang']()
+      return { target: `mongod-${found.index}`, heal: () => gate.heal() }
+    }
+    case 'mongo-delay':
+      for (const { gate } of mongo.members) gate.delay(20 + (dice % 130))
+      return {
+        target: 'every mongod',
+        heal() {
+          for (const { gate } of mongo.members) gate.heal()
+        },
+      }
+    case 'mongo-disk-full': {
+      const found = await primary()
+      const pid = found?.member?.child.pid()
+      // No file may grow any more: what a full disk means to a server that writes ahead. A new process has no such limit.
+      if (pid === undefined || spawnSync('prlimit', ['--pid', String(pid), '--fsize=4096:4096']).status !== 0) return undefined
+      return { target: `mongod-${found?.index}`, heal: () => undefined }
+    }
+    case 'redis-kill':
+      return signalled(redis.child, 'SIGKILL')
+    case 'redis-pause':
+      return signalled(redis.child, 'SIGSTOP')
+    case 'redis-flush':
+      await askRedis(redis.url, (client) => client.flushall())
+      return { target: 'redis', heal: () => undefined }
+    case 'redis-full':
+      await askRedis(redis.url, (client) => client.config('SET', 'maxmemory', '1'))
+      return { target: 'redis', heal: () => askRedis(redis.url, (client) => client.config('SET', 'maxmemory', '0')) }
+    case 'redis-cut':
+    case 'redis-hang':
+      redisGate[kind === 'redis-cut' ? 'cut' : 'hang']()
+      return { target: 'redis', heal: () => redisGate.heal() }
+    case 'redis-delay':
+      redisGate.delay(20 + (dice % 130))
+      return { target: 'redis', heal: () => redisGate.heal() }
+    case 'redis-disk-full':
+      return redisDisk === undefined ? undefined : fillDisk(redisDisk)
+    case 'coin-down':
+      if (coins === undefined) return undefined
+      await coins.node.setDown(true)
+      return { target: 'the node', heal: () => coins.node.setDown(false) }
+    case 'coin-hang':
+      if (coins === undefined) return undefined
+      coins.node.setHanging(true)
+      return { target: 'the node', heal: () => coins.node.setHanging(false) }
+    case 'coin-lost-answers':
+      if (coins === undefined) return undefined
+      // The block is published and nobody is told so: what a time-out after a broadcast is.
+      coins.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 0 } : undefined))
+      return { target: 'the node', heal: () => coins.node.lie(null) }
+  }
+}
+
+/** Why a kind of fault cannot be had here, for the report. */
+export function whyNot(kind: FaultKind): string {
+  if (kind === 'redis-disk-full') return 'this user may not mount a disk of its own for Redis'
+  if (kind.startsWith('coin-')) return 'no coin is configured'
+  if (kind === 'mongo-disk-full') return 'there is no prlimit here, or there was no primary'
+  return 'there was nothing to hit at that moment'
+}
+
+function signalled(child: SupervisedChild | undefined, signal: 'SIGKILL' | 'SIGSTOP'): Injected | undefined {
+  const pid = child?.pid()
+  if (child === undefined || pid === undefined) return undefined
+  send(pid, signal)
+  return { target: child.name, heal: () => (signal === 'SIGSTOP' ? send(pid, 'SIGCONT') : undefined) }
+}
+
+/** It is over when the process says that it is up again. */
+function killPart(part: Part | undefined): Injected | undefined {
+  const upAtMs = part?.upAtMs()
+  const killed = signalled(part?.child, 'SIGKILL')
+  if (part === undefined || killed === undefined) return undefined
+  const isUp = () => (part.upAtMs() === upAtMs ? undefined : true)
+  return {
+    target: part.name,
+    async heal() {
+      await waitFor(`the next start of ${part.name}`, isUp, { limitMs: RESTART_LIMIT_MS, everyMs: 20 })
+    },
+  }
+}
+
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // it has ended meanwhile
+  }
+}
+
+function jumpClock(part: Part | undefined, dice: number): Injected | undefined {
+  if (part === undefined) return undefined
+  const jumpMs = JUMPS_MS[dice % JUMPS_MS.length] ?? 0
+  const shiftMs = dice & 8 ? jumpMs : -jumpMs
+  part.shiftClock(shiftMs)
+  return { target: `${part.name} by ${shiftMs / 1_000} s`, heal: () => part.shiftClock(0) }
+}
+
+function fillDisk(folder: string): Injected {
+  const filler = path.join(folder, 'filler')
+  const handle = fs.openSync(filler, 'w')
+  try {
+    for (;;) fs.writeSync(handle, FILLER_CHUNK)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+  } finally {
+    fs.closeSync(handle)
+  }
+  return { target: "redis's disk", heal: () => fs.rmSync(filler, { force: true }) }
+}
+
+/** A command past the gate; a Redis that is down at this moment is asked again. */
+async function askRedis(url: string, ask: (client: Redis) => Promise<unknown>): Promise<void> {
+  const client = new Redis(url, { maxRetriesPerRequest: 50, retryStrategy: () => 100 })
+  client.on('error', () => undefined) // each failure is retried
+  try {
+    await ask(client)
+  } finally {
+    client.disconnect()
+  }
+}

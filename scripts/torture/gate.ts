@@ -1,0 +1,122 @@
+import net from 'node:net'
+
+/**
+ * A way to a server's port that can be cut, held up or slowed down. Whoever connects through it speaks to the real
+ * server; both ends are on this machine.
+ */
+export interface Gate {
+  readonly port: number
+  /** Resets every connection and every new one, as a host does whose service is gone. */
+  cut(): void
+  /** Takes connections and bytes and lets nothing through, as a network does that drops packets. */
+  hang(): void
+  /** Every chunk arrives so much later. */
+  delay(delayMs: number): void
+  /** As at the beginning. */
+  heal(): void
+  close(): Promise<void>
+}
+
+type State = { kind: 'open'; delayMs: number } | { kind: 'cut' } | { kind: 'hung' }
+
+export async function openGate(targetPort: number): Promise<Gate> {
+  let state: State = { kind: 'open', delayMs: 0 }
+  const pairs = new Set<Pair>()
+  const server = net.createServer((inward) => {
+    if (state.kind === 'cut') return void inward.resetAndDestroy()
+    const pair = connectPair(inward, targetPort, () => (state.kind === 'open' ? state.delayMs : 0))
+    pairs.add(pair)
+    pair.onGone(() => pairs.delete(pair))
+    if (state.kind === 'hung') pair.hold()
+  })
+  const port = await new Promise<number>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => resolve((server.address() as net.AddressInfo).port))
+  })
+  const resetAll = (): void => {
+    for (const pair of pairs) pair.reset()
+  }
+  return {
+    port,
+    cut() {
+      state = { kind: 'cut' }
+      resetAll()
+    },
+    hang() {
+      state = { kind: 'hung' }
+      for (const pair of pairs) pair.hold()
+    },
+    delay(delayMs) {
+      state = { kind: 'open', delayMs }
+    },
+    heal() {
+      state = { kind: 'open', delayMs: 0 }
+      for (const pair of pairs) pair.letGo()
+    },
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+      resetAll()
+      await closed
+    },
+  }
+}
+
+interface Pair {
+  hold(): void
+  letGo(): void
+  reset(): void
+  onGone(listener: () => void): void
+}
+
+function connectPair(inward: net.Socket, targetPort: number, delayMs: () => number): Pair {
+  const outward = net.connect(targetPort, '127.0.0.1')
+  const sockets = [inward, outward] as const
+  let isHeld = false
+  let isGone = false
+  const listeners: (() => void)[] = []
+  const reset = (): void => {
+    if (isGone) return
+    isGone = true
+    for (const socket of sockets) socket.resetAndDestroy()
+    for (const listener of listeners) listener()
+  }
+  for (const [from, to] of [sockets, sockets.toReversed()] as [net.Socket, net.Socket][]) {
+    from.setNoDelay(true)
+    from.on('error', reset)
+    from.on('close', reset)
+    let arrivesAt = 0
+    const deliver = (act: () => void): void => {
+      const now = performance.now()
+      // In the order of sending, also when the delay has just become shorter.
+      arrivesAt = Math.max(arrivesAt, now + delayMs())
+      if (arrivesAt <= now) act()
+      else setTimeout(act, arrivesAt - now)
+    }
+    from.on('data', (chunk) =>
+      deliver(() => {
+        if (isGone || to.write(chunk)) return
+        from.pause()
+        to.once('drain', () => {
+          if (!isHeld) from.resume()
+        })
+      }),
+    )
+    from.on('end', () =>
+      deliver(() => {
+        if (!isGone) to.end()
+      }),
+    )
+  }
+  return {
+    hold() {
+      isHeld = true
+      for (const socket of sockets) socket.pause()
+    },
+    letGo() {
+      isHeld = false
+      for (const socket of sockets) socket.resume()
+    },
+    reset,
+    onGone: (listener) => void listeners.push(listener),
+  }
+}

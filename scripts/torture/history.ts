@@ -1,0 +1,101 @@
+import fs from 'node:fs'
+
+/** One request and what came of it. Times are milliseconds from the beginning of the run. */
+export interface Call {
+  n: number
+  atMs: number
+  tookMs: number
+  /** Which agent, or `operator`. */
+  who: string
+  did: string
+  /** The API process that was asked; absent for the operator's command. */
+  api?: number
+  method: string
+  path: string
+  body?: unknown
+  /** What the request writes can be told by it in the store. */
+  marker?: string
+  /** Of the answer; absent where none came. */
+  status?: number
+  error?: string
+  answer?: Record<string, unknown>
+  /** Why no answer came. */
+  lost?: string
+}
+
+/** A fault as it happened. */
+export interface FaultRecord {
+  kind: string
+  target: string
+  fromMs: number
+  toMs: number
+}
+
+/** Whether a write was acknowledged, refused, or neither: then it is stored once or not at all. */
+export type Fate = 'yes' | 'no' | 'unknown'
+
+export interface History {
+  readonly calls: Call[]
+  readonly faults: FaultRecord[]
+  nowMs(): number
+  record(call: Omit<Call, 'n'>): Call
+  /** The calls that have one of these words in their body, path or answer, and the faults at that time, as text. */
+  around(words: readonly string[]): string
+  write(file: string): void
+}
+
+export function fateOf({ status }: Pick<Call, 'status'>): Fate {
+  if (status === undefined || status >= 500) return 'unknown'
+  return status < 300 ? 'yes' : 'no'
+}
+
+const SHOWN_CALLS = 40
+const SHOWN_LENGTH = 400
+
+export function startHistory(): History {
+  const startedAt = performance.now()
+  const calls: Call[] = []
+  const faults: FaultRecord[] = []
+  return {
+    calls,
+    faults,
+    nowMs: () => performance.now() - startedAt,
+    record(call) {
+      const recorded = { n: calls.length, ...call }
+      calls.push(recorded)
+      return recorded
+    },
+    around(words) {
+      const concerned = calls
+        .map((call) => ({ call, line: formatCall(call) }))
+        .filter(({ call, line }) => words.some((word) => line.includes(word) || JSON.stringify([call.body, call.answer]).includes(word)))
+      const first = concerned[0]?.call.atMs ?? 0
+      const last = Math.max(...concerned.map(({ call }) => call.atMs + call.tookMs))
+      const meanwhile = faults.filter(({ fromMs, toMs }) => toMs >= first - 2_000 && fromMs <= last + 2_000)
+      const lines = [
+        ...concerned.slice(0, SHOWN_CALLS).map(({ call, line }) => ({ atMs: call.atMs, line: line.slice(0, SHOWN_LENGTH) })),
+        ...meanwhile.map((fault) => ({ atMs: fault.fromMs, line: formatFault(fault) })),
+      ]
+      return lines
+        .sort((one, other) => one.atMs - other.atMs)
+        .map(({ line }) => `    ${line}`)
+        .join('\n')
+    },
+    write(file) {
+      const lines = [...calls.map((call) => ({ call })), ...faults.map((fault) => ({ fault }))]
+      fs.writeFileSync(file, `${lines.map((line) => JSON.stringify(line)).join('\n')}\n`, { mode: 0o600 })
+    },
+  }
+}
+
+const seconds = (ms: number): string => (ms / 1_000).toFixed(3).padStart(8)
+
+function formatCall(call: Call): string {
+  const { atMs, tookMs, who, did, api, method, path, body, status, error, lost, answer } = call
+  const came = lost === undefined ? `${status}${error === undefined ? '' : ` ${error}`}` : `lost: ${lost}`
+  const told = answer === undefined || status === undefined || status >= 300 ? '' : ` ${JSON.stringify(answer)}`
+  const where = api === undefined ? '' : ` api-${api}`
+  return `${seconds(atMs)} +${Math.round(tookMs)} ms  ${who}${where} ${did}: ${method} ${path} ${body === undefined ? '' : JSON.stringify(body)} → ${came}${told}`
+}
+
+const formatFault = ({ kind, target, fromMs, toMs }: FaultRecord): string => `${seconds(fromMs)} … ${seconds(toMs).trim()}  FAULT ${kind} (${target})`

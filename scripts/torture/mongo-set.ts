@@ -1,0 +1,121 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import mongoose from 'mongoose'
+import type { ChildTracker } from '../embedded/children.ts'
+import { findFreePort } from '../embedded/ports.ts'
+import { supervise, type SupervisedChild } from '../embedded/supervise.ts'
+import { waitFor } from '../embedded/wait.ts'
+import { openGate, type Gate } from './gate.ts'
+
+const SET_NAME = 'torture'
+const HOST = '127.0.0.1'
+const READY_LIMIT_MS = 60_000
+/** A supervisor that is quick, and as quick each time. */
+export const QUICK_RESTART = { firstDelayMs: 300, longestDelayMs: 300, steadyMs: 1 } as const
+
+export interface MongoMember {
+  readonly child: SupervisedChild
+  /** Everyone reaches the member through it, the other members too. */
+  readonly gate: Gate
+  /** The member itself, past its gate. */
+  readonly port: number
+}
+
+export interface MongoSet {
+  /** Names every member by its gate. */
+  readonly url: string
+  readonly members: readonly MongoMember[]
+  /** The index of the member that takes writes, or undefined where none says that it does. */
+  findPrimary(): Promise<number | undefined>
+  /** Runs a command on one member, past its gate. */
+  command(index: number, command: mongoose.mongo.Document): Promise<mongoose.mongo.Document>
+  whenWritable(): Promise<void>
+  /** Stops the members and closes their gates. */
+  stop(): Promise<void>
+  closeGates(): Promise<void>
+}
+
+export interface MongoSetOptions {
+  binary: string
+  folder: string
+  size: number
+  children: ChildTracker
+  report: (line: string) => void
+  /** Told of each member before the set stands, so that a stop in the meantime can reach it. */
+  onStarted?: (child: SupervisedChild) => void
+}
+
+/** A replica set of real members, journaled, each behind a gate and under supervision. */
+export async function startMongoSet({ binary, folder, size, children, report, onStarted }: MongoSetOptions): Promise<MongoSet> {
+  const members: MongoMember[] = []
+  for (let index = 0; index < size; index++) {
+    const port = await findFreePort()
+    const dbPath = path.join(folder, `mongo-${index}`)
+    fs.mkdirSync(dbPath, { recursive: true })
+    const child = supervise(
+      {
+        name: `mongod-${index}`,
+        command: binary,
+        args: [
+          ...['--dbpath', dbPath, '--port', String(port), '--bind_ip', HOST, '--nounixsocket', '--replSet', SET_NAME],
+          ...['--logpath', path.join(folder, `mongod-${index}.log`), '--logappend', '--wiredTigerCacheSizeGB', '0.25', '--oplogSize', '256'],
+          ...['--noscripting', '--networkMessageCompressors', 'disabled', '--setParameter', 'diagnosticDataCollectionEnabled=false'],
+          ...['--setParameter', 'transactionLifetimeLimitSeconds=3', '--setParameter', 'shutdownTimeoutMillisForSignaledShutdown=100'],
+        ],
+        env: { PATH: process.env.PATH, HOME: process.env.HOME },
+        stopLimitMs: 20_000,
+        backOff: QUICK_RESTART,
+      },
+      report,
+      children,
+    )
+    onStarted?.(child)
+    members.push({ child, port, gate: await openGate(port) })
+  }
+  const direct = (index: number): string => `mongodb://${HOST}:${members[index]?.port}/?directConnection=true`
+  const command = async (index: number, document: mongoose.mongo.Document): Promise<mongoose.mongo.Document> => {
+    const client = new mongoose.mongo.MongoClient(direct(index), { serverSelectionTimeoutMS: 1_000, connectTimeoutMS: 1_000, socketTimeoutMS: 3_000 })
+    try {
+      return await client.db('admin').command(document)
+    } finally {
+      await client.close()
+    }
+  }
+  const findPrimary = async (): Promise<number | undefined> => {
+    for (const index of members.keys()) {
+      const hello = await command(index, { hello: 1 }).catch(() => undefined) // down, so not the primary
+      if (hello?.['isWritablePrimary'] === true) return index
+    }
+    return undefined
+  }
+  const whenWritable = async (): Promise<void> => {
+    await waitFor('a MongoDB set that takes writes', findPrimary, { limitMs: READY_LIMIT_MS, everyMs: 100 })
+  }
+  const closeGates = async (): Promise<void> => {
+    await Promise.all(members.map(({ gate }) => gate.close()))
+  }
+  await waitFor('an answer from MongoDB', async () => ((await command(0, { hello: 1 }).catch(() => undefined)) === undefined ? undefined : true), {
+    limitMs: READY_LIMIT_MS,
+  })
+  await command(0, {
+    replSetInitiate: {
+      _id: SET_NAME,
+      members: members.map(({ gate }, _id) => ({ _id, host: `${HOST}:${gate.port}` })),
+      // Faster than the 10 s of the default, so that a short run sees many elections.
+      settings: { electionTimeoutMillis: 2_000, heartbeatIntervalMillis: 500 },
+    },
+  })
+  await whenWritable()
+  return {
+    url: `mongodb://${members.map(({ gate }) => `${HOST}:${gate.port}`).join(',')}/torture?replicaSet=${SET_NAME}`,
+    members,
+    findPrimary,
+    command,
+    whenWritable,
+    closeGates,
+    async stop() {
+      await Promise.all(members.map(({ child }) => child.stop()))
+      await closeGates()
+    },
+  }
+}

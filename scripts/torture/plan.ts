@@ -1,0 +1,67 @@
+import { seedNumbers, type SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
+
+/** What is broken, and for how long: the shortest and the longest in milliseconds. A kill is over when the process is up again. */
+export const FAULTS = {
+  'kill-api': [0, 0],
+  'kill-worker': [0, 0],
+  'pause-worker': [3_000, 9_000],
+  'jump-clock': [2_000, 6_000],
+  'mongo-stepdown': [0, 0],
+  'mongo-kill-primary': [0, 0],
+  'mongo-kill-secondary': [0, 0],
+  'mongo-kill-all': [0, 0],
+  'mongo-pause-primary': [2_000, 6_000],
+  'mongo-cut-primary': [1_000, 4_000],
+  'mongo-hang-primary': [1_000, 5_000],
+  'mongo-delay': [2_000, 5_000],
+  'mongo-disk-full': [0, 0],
+  'redis-kill': [0, 0],
+  'redis-flush': [0, 0],
+  'redis-pause': [1_000, 6_000],
+  'redis-full': [1_000, 4_000],
+  'redis-cut': [1_000, 4_000],
+  'redis-hang': [1_000, 5_000],
+  'redis-delay': [2_000, 5_000],
+  'redis-disk-full': [1_000, 4_000],
+  'coin-down': [1_000, 6_000],
+  'coin-hang': [1_000, 6_000],
+  'coin-lost-answers': [1_000, 4_000],
+} as const satisfies Record<string, readonly [number, number]>
+
+export type FaultKind = keyof typeof FAULTS
+export const FAULT_KINDS = Object.keys(FAULTS) as FaultKind[]
+
+export interface PlannedFault {
+  /** From the beginning of the run. */
+  atMs: number
+  kind: FaultKind
+  lastsMs: number
+  /** Chooses among the processes that the fault can hit. */
+  dice: number
+}
+
+/** Nothing is broken before: agents register and buy their first pass. */
+const QUIET_START_MS = 2_000
+/** Between the beginnings of two faults; shorter than the longest faults, so that some overlap. */
+const GAP_MS = [1_500, 3_500] as const
+export const DICE = 2 ** 20
+
+/** Numbers of one part of a run, the same for the same seed and part. */
+export function numbersOf(seed: number, part: string): SeededNumbers {
+  const bytes = new Uint8Array(8)
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(seed))
+  return seedNumbers(part, bytes)
+}
+
+/** The schedule of a run: every kind once before any comes again, in an order and at times that the seed gives. */
+export function planFaults(seed: number, seconds: number, kinds: readonly FaultKind[] = FAULT_KINDS): PlannedFault[] {
+  const numbers = numbersOf(seed, 'faults')
+  const planned: PlannedFault[] = []
+  let deck: FaultKind[] = []
+  for (let atMs = QUIET_START_MS; atMs < seconds * 1_000; atMs += numbers.between(...GAP_MS)) {
+    if (deck.length === 0) deck = numbers.shuffle(kinds)
+    const kind = deck.pop() as FaultKind
+    planned.push({ atMs, kind, lastsMs: numbers.between(FAULTS[kind][0], FAULTS[kind][1]), dice: numbers.below(DICE) })
+  }
+  return planned
+}

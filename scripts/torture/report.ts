@@ -1,0 +1,39 @@
+import type { Recovery } from './canary.ts'
+import type { TortureResult } from './run.ts'
+
+const MOST_FINDINGS = 30
+
+/** What a run was and what it found, as text. */
+export function describeResult(result: TortureResult): string {
+  const { seed, seconds, requests, outcomes, recoveries, skipped, findings, entries, seals } = result
+  const lines = [
+    `seed ${seed}, ${seconds} s: ${requests} requests, ${recoveries.length} faults, ${entries} ledger entries under ${seals} seals`,
+    `answers: ${Object.entries(outcomes)
+      .sort(([, one], [, other]) => other - one)
+      .map(([name, count]) => `${name} ${count}`)
+      .join(', ')}`,
+    ...describeRecoveries(recoveries),
+    ...[...new Set(skipped)].map((reason) => `not done: ${reason}`),
+  ]
+  if (findings.length === 0) return [...lines, 'nothing was found'].join('\n')
+  const told = findings.slice(0, MOST_FINDINGS).flatMap(({ what, history }) => [`  - ${what}`, ...(history === '' ? [] : [history])])
+  return [
+    ...lines,
+    `${findings.length} findings:`,
+    ...told,
+    ...(findings.length > MOST_FINDINGS ? [`  … and ${findings.length - MOST_FINDINGS} more`] : []),
+    `again: npm run torture -- --seconds ${seconds} --seed ${seed}`,
+  ].join('\n')
+}
+
+/** One line for each kind of fault: how often, and the time without service, the median and the worst. */
+function describeRecoveries(recoveries: readonly Recovery[]): string[] {
+  return [...Map.groupBy(recoveries, ({ fault }) => fault.kind)].map(([kind, own]) => {
+    const outages = own.map(({ outageMs }) => outageMs).sort((one, other) => one - other)
+    const after = own.map(({ afterMs }) => afterMs).sort((one, other) => one - other)
+    return `  ${kind.padEnd(20)} ${String(own.length).padStart(3)}  without service: median ${seconds(middle(outages))}, worst ${seconds(outages.at(-1) ?? 0)}; after its end: median ${seconds(middle(after))}, worst ${seconds(after.at(-1) ?? 0)}`
+  })
+}
+
+const middle = (sorted: readonly number[]): number => sorted[Math.floor(sorted.length / 2)] ?? 0
+const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`

@@ -1,0 +1,228 @@
+import fs from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { waitFor, TimeoutError } from '../embedded/wait.ts'
+import { createLog } from '../../shared/log.ts'
+import { openQueues } from '../../shared/queues.ts'
+import { act } from './actions.ts'
+import { newAgent, register, settleIn, type Agent, type World } from './agent.ts'
+import { measureRecoveries, runCanary, type Recovery } from './canary.ts'
+import { checkChain, checkEntries, checkReceipts, readLedger } from './check-ledger.ts'
+import { checkPasses } from './check-passes.ts'
+import { checkCommitments, checkRecords, type Finding } from './check-records.ts'
+import { checkAgents, checkAnswers, checkLogs, checkQueues, countJobs } from './check-service.ts'
+import { checkCoins, findLeftOver, readMoney } from './check-coins.ts'
+import { createClient } from './client.ts'
+import { startCoins } from './coins.ts'
+import { inject, whyNot, type Injected } from './faults.ts'
+import { startHistory, type History } from './history.ts'
+import { runOperatorActs } from './operator-acts.ts'
+import { numbersOf, planFaults, type FaultKind, type PlannedFault } from './plan.ts'
+import { startStack, type Stack } from './stack.ts'
+import { readBacklog, readStored } from './stored.ts'
+
+export interface TortureOptions {
+  seed: number
+  seconds: number
+  /** Agents at work at the same time. */
+  agents?: number
+  members?: number
+  each?: number
+  kinds?: readonly FaultKind[]
+  /** False: no coin is configured, and so no market. */
+  coins?: boolean
+  /** Where the history goes when something is found. */
+  historyFile?: string
+  say: (line: string) => void
+}
+
+export interface TortureResult {
+  seed: number
+  seconds: number
+  requests: number
+  /** Requests by what came of them: a status, or `lost`. */
+  outcomes: Record<string, number>
+  recoveries: Recovery[]
+  /** Kinds that could not be had, with the reason. */
+  skipped: string[]
+  findings: (Finding & { history: string })[]
+  entries: number
+  seals: number
+}
+
+/** Everything that was begun is done by then, counted from the last fault's end. */
+const DRAIN_LIMIT_MS = 90_000
+/** After a fault's end, writes are taken again within this time. */
+const RECOVERY_LIMIT_MS = 20_000
+/** Findings whose history is told in full. */
+const TOLD = 20
+
+/** Runs the network under faults for a while, then compares what agents were told with what is stored. */
+export async function runTorture(options: TortureOptions): Promise<TortureResult> {
+  const { seed, seconds, agents: agentCount = 12, members = 3, each = 2, say } = options
+  const history = startHistory()
+  say(`starting ${members} mongod, redis and ${each} of each process`)
+  const coins = options.coins === false ? undefined : await startCoins()
+  const stack = await startStack({ members, each, coins, report: (line) => (process.env['TORTURE_VERBOSE'] === '1' ? say(line) : undefined) })
+  try {
+    const world: World = { client: createClient(stack.urls, history), history, apis: each, agents: [], posts: [], claims: [], coins, invoices: [], offers: [], orders: [], wrong: [] }
+    const canary = newAgent('canary', numbersOf(seed, 'canary'))
+    await settleIn(world, canary, undefined, 2)
+    world.agents.push(canary)
+    for (let index = 0; index < agentCount; index++) {
+      const agent = newAgent(`a${index}`, numbersOf(seed, `agent/${index}`))
+      await settleIn(world, agent, world.agents[index % 3]?.id, 1)
+      world.agents.push(agent)
+    }
+    say(`${agentCount} agents at work for ${seconds} s`)
+    const findings: Finding[] = []
+    const skipped = await work(world, stack, canary, options)
+    say('the faults are over; waiting until everything is done')
+    findings.push(...(await drain(stack, world)))
+    findings.push(...(await check(world, stack)))
+    const recoveries = measureRecoveries(history.calls, history.faults, 'canary')
+    for (const { fault, afterMs } of recoveries)
+      if (afterMs > RECOVERY_LIMIT_MS)
+        findings.push({ what: `writes were taken again ${(afterMs / 1_000).toFixed(1)} s after the end of ${fault.kind} at ${(fault.fromMs / 1_000).toFixed(1)} s`, words: [] })
+    findings.push(...(await stack.stopParts()).map((what) => ({ what, words: [] })))
+    if (findings.length > 0 && options.historyFile !== undefined) {
+      history.write(options.historyFile)
+      for (const name of fs.readdirSync(stack.folder).filter((file) => file.endsWith('.log')))
+        fs.copyFileSync(`${stack.folder}/${name}`, `${options.historyFile}.${name}`)
+    }
+    return summarize(options, history, findings, recoveries, skipped, await readCounts(stack))
+  } finally {
+    await stack.stop()
+    await coins?.close()
+  }
+}
+
+/** The workload and the faults, until the time is over and everything is healed. @returns faults that could not be had */
+async function work(world: World, stack: Stack, canary: Agent, { seed, seconds, kinds }: TortureOptions): Promise<string[]> {
+  const startMs = world.history.nowMs()
+  const endMs = startMs + seconds * 1_000
+  const isOver = (): boolean => world.history.nowMs() >= endMs
+  let isHealed = false
+  const lives = world.agents.filter((agent) => agent !== canary).map((agent) => live(world, agent, isOver))
+  const newcomers = admitNewcomers(world, seed, isOver)
+  const watching = runCanary(world, canary, () => isHealed)
+  const operating = runOperatorActs(world, stack, numbersOf(seed, 'operator'), isOver)
+  const skipped: string[] = []
+  const underWay: Promise<void>[] = []
+  for (const fault of planFaults(seed, seconds, kinds)) {
+    const waitMs = startMs + fault.atMs - world.history.nowMs()
+    if (waitMs > 0) await sleep(waitMs)
+    const fromMs = world.history.nowMs()
+    const injected = await inject(stack, fault)
+    if (injected === undefined) skipped.push(`${fault.kind}: ${whyNot(fault.kind)}`)
+    else underWay.push(lastUntilHealed(world, fault, injected, fromMs, endMs))
+  }
+  await Promise.all([...lives, newcomers, operating, ...underWay])
+  await stack.mongo.whenWritable()
+  await stack.whenServing()
+  isHealed = true
+  await watching
+  return skipped
+}
+
+async function lastUntilHealed(world: World, fault: PlannedFault, { target, heal }: Injected, fromMs: number, endMs: number): Promise<void> {
+  const record = { kind: fault.kind, target, fromMs, toMs: fromMs }
+  world.history.faults.push(record)
+  await sleep(Math.max(0, Math.min(fault.lastsMs, endMs - fromMs)))
+  await heal()
+  record.toMs = Math.max(fromMs, world.history.nowMs())
+}
+
+/** An agent's life: one thing after the other, with short pauses. */
+async function live(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
+  while (!isOver()) {
+    await act(world, agent)
+    await sleep(agent.numbers.below(60))
+  }
+}
+
+/** New agents register all the time, in the middle of faults; each then lives beside the others. */
+async function admitNewcomers(world: World, seed: number, isOver: () => boolean): Promise<void> {
+  const numbers = numbersOf(seed, 'newcomers')
+  const lives: Promise<void>[] = []
+  for (let index = 0; !isOver(); index++) {
+    await sleep(numbers.between(300, 1_500))
+    const agent = newAgent(`n${index}`, numbersOf(seed, `newcomer/${index}`))
+    const ref = numbers.pick(world.agents).id
+    await register(world, agent, numbers.below(2) === 0 ? ref : undefined, numbers.below(1_000))
+    if (agent.id === undefined) continue
+    world.agents.push(agent)
+    if (lives.length < MOST_NEWCOMERS) lives.push(live(world, agent, isOver))
+  }
+  await Promise.all(lives)
+}
+
+const MOST_NEWCOMERS = 12
+
+/** Waits until nothing is left to do: entries numbered, sealed and signed, batches judged, queues empty. */
+async function drain(stack: Stack, world: World): Promise<Finding[]> {
+  const queues = openQueues(stack.redis.url, 'agent-network', createLog('torture', 'silent'))
+  let last = ''
+  try {
+    await waitFor(
+      'the end of all work',
+      async () => {
+        const { pending, ...rest } = await readBacklog(stack.mongo.url)
+        const jobs = await countJobs(queues)
+        const money = world.coins === undefined ? [] : findLeftOver(world, await readMoney(stack.mongo.url), Date.now() / 1_000)
+        last = JSON.stringify({ pending: pending.slice(0, 5), ...rest, jobs, money: money.slice(0, 5) })
+        return money.length + pending.length + rest.waitingBatches + rest.unsealed + rest.unsigned + rest.unsignedAnnouncements + jobs === 0 ? true : undefined
+      },
+      { limitMs: DRAIN_LIMIT_MS, everyMs: 300 },
+    )
+    return await checkQueues(queues)
+  } catch (error) {
+    if (!(error instanceof TimeoutError)) throw error
+    return [{ what: `work is left ${DRAIN_LIMIT_MS / 1_000} s after the last fault: ${last}`, words: [] }, ...(await checkQueues(queues))]
+  } finally {
+    await queues.close()
+  }
+}
+
+async function check(world: World, stack: Stack): Promise<Finding[]> {
+  const { history, agents } = world
+  const url = stack.urls[0] ?? ''
+  const stored = await readStored(stack.mongo.url)
+  const ledger = await readLedger(url)
+  return [
+    ...world.wrong,
+    ...checkRecords(history.calls, agents, stored),
+    ...checkCommitments(stored),
+    ...checkEntries(ledger, stored),
+    ...checkPasses(history.calls, agents, stored, ledger),
+    ...checkCoins(world, await readMoney(stack.mongo.url), ledger),
+    ...(await checkChain(url, stored, stack.folder)),
+    ...(await checkReceipts(url, stored, stack.folder)),
+    ...checkAnswers(history.calls, history.faults),
+    ...(await checkAgents(world, stored, ledger)),
+    ...checkLogs(stack),
+  ]
+}
+
+async function readCounts(stack: Stack): Promise<{ entries: number; seals: number }> {
+  const { entries, seals } = await readStored(stack.mongo.url)
+  return { entries: entries.length, seals: seals.length }
+}
+
+function summarize(
+  { seed, seconds }: TortureOptions,
+  history: History,
+  findings: readonly Finding[],
+  recoveries: Recovery[],
+  skipped: string[],
+  counts: { entries: number; seals: number },
+): TortureResult {
+  const outcomes: Record<string, number> = {}
+  for (const { status, error, lost } of history.calls) {
+    const name = lost === undefined ? `${status}${error === undefined ? '' : ` ${error}`}` : 'lost'
+    outcomes[name] = (outcomes[name] ?? 0) + 1
+  }
+  return {
+    ...{ seed, seconds, requests: history.calls.length, outcomes, recoveries, skipped, ...counts },
+    findings: findings.map((finding, index) => ({ ...finding, history: index < TOLD && finding.words.length > 0 ? history.around(finding.words) : '' })),
+  }
+}

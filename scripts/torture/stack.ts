@@ -1,0 +1,245 @@
+import { spawnSync } from 'node:child_process'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { trackChildren } from '../embedded/children.ts'
+import { findFreePort } from '../embedded/ports.ts'
+import { startRedis, type EmbeddedRedis } from '../embedded/redis.ts'
+import { supervise, type SupervisedChild } from '../embedded/supervise.ts'
+import { waitFor } from '../embedded/wait.ts'
+import { findMongod, findRedis } from '../prepare.mjs'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { QUEUE_NAMES, type QueueName } from '../../shared/queues.ts'
+import type { Coins } from './coins.ts'
+import { openGate, type Gate } from './gate.ts'
+import { QUICK_RESTART, startMongoSet, type MongoSet } from './mongo-set.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const CLOCK = fileURLToPath(new URL('shifted-clock.ts', import.meta.url))
+const UP_LIMIT_MS = 60_000
+/** pino's number for an error. */
+const ERROR_LEVEL = 50
+
+/** Work that is served by a pair of processes of its own; what is in no group is served by the last pair. */
+const WORKER_GROUPS: Readonly<Record<string, readonly QueueName[]>> = {
+  shares: ['verify-shares'],
+  ledger: ['sequence', 'make-seal', 'sign-seals', 'adopt-seal', 'sign-announcement', 'check-chain'],
+  sweep: ['sweep'],
+}
+
+/** One of our processes: killed, it is started again by its supervisor. */
+export interface Part {
+  readonly name: string
+  readonly child: SupervisedChild
+  /** Moves its clock. */
+  shiftClock(shiftMs: number): void
+  /** Lines that it logged as an error or worse, and lines that are no log at all. */
+  readonly errors: string[]
+  /** When it last said that it is up; undefined where it never did. */
+  upAtMs(): number | undefined
+}
+
+export interface Stack {
+  /** Whatever a process needs to be part of this network. */
+  readonly env: Readonly<Record<string, string>>
+  readonly folder: string
+  readonly mongo: MongoSet
+  readonly redis: EmbeddedRedis
+  readonly redisGate: Gate
+  /** Redis's own folder, when it is a small disk of its own that can be filled. */
+  readonly redisDisk: string | undefined
+  readonly coins: Coins | undefined
+  /** Base URLs of the API processes. */
+  readonly urls: readonly string[]
+  readonly apis: readonly Part[]
+  readonly workers: readonly Part[]
+  /** Resolves when each API answers. */
+  whenServing(): Promise<void>
+  /** Stops our processes in order. @returns what went wrong in it */
+  stopParts(): Promise<string[]>
+  /** Stops the rest and removes the folder. */
+  stop(): Promise<void>
+}
+
+export interface StackOptions {
+  /** Members of the MongoDB set. */
+  members: number
+  /** Processes of each kind. */
+  each: number
+  env?: Readonly<Record<string, string>>
+  coins?: Coins | undefined
+  report: (line: string) => void
+}
+
+/** The whole network of real processes, each server behind a gate. */
+export async function startStack({ members, each, env: extra = {}, coins, report }: StackOptions): Promise<Stack> {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-torture-'))
+  const children = trackChildren(folder, report, true)
+  const redisHome = path.join(folder, 'redis-home')
+  fs.mkdirSync(path.join(redisHome, 'logs'), { recursive: true })
+  const redisDisk = mountSmallDisk(path.join(redisHome, 'redis'))
+  const toStop: (() => Promise<unknown>)[] = []
+  const stop = async (): Promise<void> => {
+    for (const one of toStop.splice(0).reverse()) await one()
+    children.close()
+    if (redisDisk !== undefined) spawnSync('umount', [redisDisk])
+    fs.rmSync(folder, { recursive: true, force: true })
+  }
+  try {
+    const onStarted = (child: SupervisedChild): void => void toStop.push(() => child.stop())
+    const [mongo, redis] = await Promise.all([
+      startMongoSet({ binary: required('mongod', findMongod(process.env)), folder, size: members, children, report, onStarted }),
+      startRedis({ binary: required('redis-server', findRedis(process.env)), dataDir: redisHome, children, report, onStarted, backOff: QUICK_RESTART }),
+    ])
+    toStop.push(() => mongo.closeGates())
+    const redisGate = await openGate(redis.port)
+    toStop.push(() => redisGate.close())
+    const redisUrl = new URL(redis.url)
+    redisUrl.port = String(redisGate.port)
+    ensureSealKey(path.join(folder, 'seal-key'))
+    const seedFile = path.join(folder, 'nano-seed')
+    fs.writeFileSync(seedFile, `${'7a'.repeat(32)}\n`, { mode: 0o600 })
+    const env = {
+      MONGODB_URL: mongo.url,
+      REDIS_URL: redisUrl.href,
+      CHALLENGE_SECRET: 'c0'.repeat(32),
+      SEAL_KEY_FILE: path.join(folder, 'seal-key'),
+      SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
+      DATA_DIR: folder,
+      FREE_UNTIL: 'none',
+      REGISTER_BITS: '4',
+      SHARE_BITS: '6',
+      SHARES_PER_DAY: '3',
+      SWEEP_SECONDS: '1',
+      SEAL_INTERVAL_SECONDS: '3',
+      OPERATOR_PORT: '0',
+      ...(coins === undefined ? {} : { ...coins.env, NANO_SEED_FILE: seedFile }),
+      ...extra,
+    }
+    const start = (name: string, script: string, args: readonly string[], own: Record<string, string>): Part =>
+      startPart({ name, script, args, env: { ...env, ...own }, folder, children, report })
+    const ports = await findFreePorts(each)
+    const apis = ports.map((port, index) => start(`api-${index}`, 'api/main.ts', [], { PORT: String(port) }))
+    const workers = Object.entries(workerGroups()).flatMap(([group, queues]) =>
+      Array.from({ length: each }, (_, index) => start(`${group}-${index}`, 'workers/main.ts', ['--queues', queues.join(',')], {})),
+    )
+    const parts = [...apis, ...workers]
+    toStop.push(() => Promise.all(parts.map(({ child }) => child.stop())))
+    const urls = ports.map((port) => `http://127.0.0.1:${port}`)
+    const whenServing = async (): Promise<void> => {
+      for (const url of urls)
+        await waitFor(
+          `an answer from ${url}`,
+          async () => {
+            const answer = await fetch(`${url}/api/v1/feed`, { signal: AbortSignal.timeout(3_000) }).catch(() => undefined) // not up yet
+            await answer?.body?.cancel()
+            return answer?.status === 200 ? true : undefined
+          },
+          { limitMs: UP_LIMIT_MS },
+        )
+    }
+    await whenServing().catch((error: unknown) => {
+      const lastWords = parts.flatMap(({ name, errors }) => errors.slice(-3).map((line) => `${name}: ${line.slice(0, 500)}`))
+      throw new Error(`the network did not come up\n${lastWords.join('\n')}`, { cause: error })
+    })
+    return {
+      ...{ env, folder, mongo, redis, redisGate, redisDisk, coins, urls, apis, workers, whenServing, stop },
+      async stopParts() {
+        const said: string[] = []
+        await Promise.all(
+          parts.map(async ({ name, child }) => {
+            const startedAt = performance.now()
+            await child.stop()
+            if (performance.now() - startedAt > STOP_IN_TIME_MS) said.push(`${name} took more than ${STOP_IN_TIME_MS / 1_000} s to stop`)
+          }),
+        )
+        return said
+      },
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+const STOP_IN_TIME_MS = 30_000
+
+function workerGroups(): Record<string, readonly QueueName[]> {
+  const grouped = new Set(Object.values(WORKER_GROUPS).flat())
+  return { ...WORKER_GROUPS, coins: QUEUE_NAMES.filter((name) => !grouped.has(name)) }
+}
+
+function startPart(options: {
+  name: string
+  script: string
+  args: readonly string[]
+  env: Record<string, string>
+  folder: string
+  children: ReturnType<typeof trackChildren>
+  report: (line: string) => void
+}): Part {
+  const { name, script, args, env, folder, children, report } = options
+  const clockFile = path.join(folder, `${name}.clock`)
+  const log = fs.createWriteStream(path.join(folder, `${name}.log`), { flags: 'a' })
+  const errors: string[] = []
+  let upAtMs: number | undefined
+  const onLine = (line: string): void => {
+    log.write(`${line}\n`)
+    if (isError(line)) errors.push(line)
+    if (line.includes('"msg":"the API listens"') || line.includes('"msg":"the workers work"')) upAtMs = performance.now()
+  }
+  const child = supervise(
+    {
+      name,
+      command: process.execPath,
+      args: ['--import', CLOCK, path.join(ROOT, script), ...args],
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, CLOCK_FILE: clockFile, ...env },
+      onLine,
+      onErrorLine: onLine,
+      stopLimitMs: 40_000,
+      backOff: QUICK_RESTART,
+    },
+    report,
+    children,
+  )
+  return {
+    name,
+    child,
+    errors,
+    upAtMs: () => upAtMs,
+    shiftClock(shiftMs) {
+      fs.writeFileSync(clockFile, String(shiftMs))
+      const pid = child.pid()
+      if (pid !== undefined) process.kill(pid, 'SIGUSR2')
+    },
+  }
+}
+
+/** A log line of an error or worse, or no log line at all: a stack trace, a warning of Node's. */
+function isError(line: string): boolean {
+  if (!line.startsWith('{')) return line.trim() !== '' && !/ExperimentalWarning|Use `node --trace-warnings/.test(line)
+  try {
+    return (JSON.parse(line) as { level: number }).level >= ERROR_LEVEL
+  } catch {
+    return false // half a line of a process that was killed while it wrote it
+  }
+}
+
+/** Where this user may mount: a disk of its own for Redis, small enough to be filled. */
+function mountSmallDisk(place: string): string | undefined {
+  fs.mkdirSync(place, { recursive: true, mode: 0o700 })
+  const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64m,mode=700', 'tmpfs', place], { stdio: 'ignore' })
+  return status === 0 ? place : undefined
+}
+
+async function findFreePorts(count: number): Promise<number[]> {
+  const ports = new Set<number>()
+  while (ports.size < count) ports.add(await findFreePort())
+  return [...ports]
+}
+
+function required(name: string, program: string | undefined): string {
+  if (program === undefined) throw new Error(`There is no ${name} here: run "node scripts/prepare.mjs" first.`)
+  return program
+}

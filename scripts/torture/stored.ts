@@ -1,0 +1,149 @@
+import mongoose from 'mongoose'
+import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
+
+export interface StoredAgent {
+  _id: string
+  handle?: string
+  salt: string
+  ref?: string
+  challenge: string
+  profile?: { name?: string; dm_key?: string }
+  pass_until_ms?: number
+  banned_at?: number
+  referrals: { paying: number }
+  record: { claims: Record<string, number>; verdicts: Record<string, number> }
+}
+export interface StoredPost {
+  _id: string
+  agent_id: string
+  body: string
+  topic?: string
+  salt: string
+  hidden_at?: number
+}
+export interface StoredClaim {
+  _id: string
+  agent_id: string
+  statement: string
+  kind: string
+  resolve_by?: number
+  salt: string
+  status: string
+  standing: { true: number; false: number; void: number }
+}
+export interface StoredVerdict {
+  _id: string
+  claim_id: string
+  agent_id: string
+  outcome: 'true' | 'false' | 'void'
+  evidence?: string
+  by_author: boolean
+  superseded: boolean
+}
+export interface StoredMessage {
+  _id: string
+  from: string
+  to: string
+  box: string
+}
+export interface StoredReport {
+  _id: string
+  agent_id: string
+  post_id: string
+  rule: string
+}
+export interface StoredOrder {
+  _id: string
+  agent_id: string
+  days: number
+  shares_per_day: number
+  shares_required: number
+  difficulty_bits: number
+  prefix: string
+  shares_accepted: number
+  credited_days: number
+}
+
+/** Everything that a majority of the set holds, read past the service. */
+export interface Stored {
+  agents: StoredAgent[]
+  posts: StoredPost[]
+  claims: StoredClaim[]
+  verdicts: StoredVerdict[]
+  messages: StoredMessage[]
+  reports: StoredReport[]
+  orders: StoredOrder[]
+  /** Nonces that counted, by order. */
+  counted: Map<string, string[]>
+  waitingBatches: number
+  /** Entries that have no number yet, by source. */
+  pending: string[]
+  entries: (LedgerEntry & { source: string })[]
+  seals: { seq: number; to_id: number; signed: boolean }[]
+  unsignedAnnouncements: number
+}
+
+type Db = mongoose.mongo.Db
+
+/** Opens the set for reading what a majority has. */
+export async function withDatabase<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
+  const client = new mongoose.mongo.MongoClient(url, { readConcernLevel: 'majority', serverSelectionTimeoutMS: 20_000 })
+  try {
+    return await work(client.db())
+  } finally {
+    await client.close()
+  }
+}
+
+/** Where records carry entries that wait for their numbers. */
+const LEDGERED = ['agents', 'posts', 'claims', 'verdicts', 'work_orders', 'announcements', 'seal_adoptions', 'invoices', 'offers', 'orders', 'payouts'] as const
+
+/** The work that nobody has done yet; empty once everything is done. */
+export async function readBacklog(url: string): Promise<{ pending: string[]; waitingBatches: number; unsealed: number; unsigned: number; unsignedAnnouncements: number }> {
+  return withDatabase(url, async (db) => {
+    const pending = await readPending(db)
+    const [last] = await db.collection<{ _id: number }>('entries').find().sort({ _id: -1 }).limit(1).toArray()
+    const [seal] = await db.collection<{ _id: number; to_id: number }>('seals').find().sort({ _id: -1 }).limit(1).toArray()
+    return {
+      pending,
+      waitingBatches: await db.collection('work_batches').countDocuments({ state: 'waiting' }),
+      unsealed: (last?._id ?? 0) - (seal?.to_id ?? 0),
+      unsigned: await db.collection('seals').countDocuments({ signed: false }),
+      unsignedAnnouncements: await db.collection('announcements').countDocuments({ signature: { $exists: false } }),
+    }
+  })
+}
+
+async function readPending(db: Db): Promise<string[]> {
+  const found = await Promise.all(
+    LEDGERED.map((name) => db.collection<{ pending: { source: string }[] }>(name).find({ 'pending.source': { $exists: true } }).toArray()),
+  )
+  return found.flat().flatMap(({ pending }) => pending.map(({ source }) => source))
+}
+
+export async function readStored(url: string): Promise<Stored> {
+  return withDatabase(url, async (db) => {
+    const all = <T>(name: string): Promise<T[]> => db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
+    const pages = await all<{ order_id: string; nonces: string }>('share_pages')
+    const counted = new Map<string, string[]>()
+    for (const { order_id: order, nonces } of pages)
+      counted.set(order, [...(counted.get(order) ?? []), ...nonces.split(' ').filter((nonce) => nonce !== '')])
+    return {
+      agents: await all<StoredAgent>('agents'),
+      posts: await all<StoredPost>('posts'),
+      claims: await all<StoredClaim>('claims'),
+      verdicts: await all<StoredVerdict>('verdicts'),
+      messages: await all<StoredMessage>('messages'),
+      reports: await all<StoredReport>('reports'),
+      orders: await all<StoredOrder>('work_orders'),
+      counted,
+      waitingBatches: await db.collection('work_batches').countDocuments({ state: 'waiting' }),
+      pending: await readPending(db),
+      entries: (await all<{ _id: number; source: string; at: number; kind: string; data: LedgerEntry['data'] }>('entries')).map(
+        ({ _id, source, at, kind, data }) => ({ id: _id, source, at, kind, data }),
+      ),
+      seals: (await all<{ _id: number; to_id: number; signed: boolean }>('seals')).map(({ _id, to_id, signed }) => ({ seq: _id, to_id, signed })),
+      unsignedAnnouncements: await db.collection('announcements').countDocuments({ signature: { $exists: false } }),
+    }
+  })
+}

@@ -1,0 +1,166 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { countUnread, countUnreadBytes, createAdmission } from '../../api/http/admission.ts'
+import { createLimitedServer, listen, makeRoom } from '../../api/http/server.ts'
+import { Refusal } from '../../shared/errors.ts'
+import { MAX_HELD_BODY_BYTES, MAX_UNDER_WAY } from '../../shared/limits.ts'
+import { startApiProcess, type RunningProcess } from '../support/processes.ts'
+import { isolate } from '../support/servers.ts'
+import { callService, CHALLENGE_SECRET, solveChallenge, type CallOptions } from '../support/service.ts'
+import { connectMany, connectRaw, residentMb, statusesOf, type RawConnection } from '../support/torture-sockets.ts'
+
+/** Sockets, and requests at once: what one machine takes in a second by default, and what the service is made for. */
+const FULL = process.env['FAULTS'] === '1'
+const SOCKETS = FULL ? 10_000 : 1_000
+const LIMIT = { limitMs: 60_000, everyMs: 50 }
+const MB = 2 ** 20
+
+let api: RunningProcess & { url: string }
+let token: string
+
+const call = (method: string, path: string, options: CallOptions = {}) => callService(api.url, method, path, options)
+const closeAll = (connections: readonly RawConnection[]) => Promise.all(connections.map(({ socket, closed }) => (socket.destroy(), closed)))
+
+/** Reads and writes go on: what an agent would notice. */
+async function expectServed(): Promise<void> {
+  expect((await call('GET', '/claims')).status).toBe(200)
+  expect((await call('GET', '/me', { token })).status).toBe(200)
+  const registered = await call('POST', '/register', { body: await solveChallenge((method, path, options) => call(method, path, options)) })
+  expect([registered.status, registered.json.error]).toEqual([201, undefined])
+}
+
+beforeAll(async () => {
+  const { mongodbUrl, redisUrl, queuePrefix } = isolate()
+  api = await startApiProcess({
+    ...{ MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, CHALLENGE_SECRET, REGISTER_BITS: '4' },
+    FREE_UNTIL: new Date(Date.now() + 86_400_000).toISOString(),
+  })
+  await waitFor('a database', async () => ((await call('GET', '/feed')).status === 200 ? true : undefined), LIMIT)
+  const { json } = await call('POST', '/register', { body: await solveChallenge((method, path, options) => call(method, path, options)) })
+  token = String(json['token'])
+})
+afterAll(() => api.stop())
+
+describe('an API process', () => {
+  it(`serves beside ${SOCKETS} clients that send a header a byte at a time or nothing at all`, async () => {
+    const before = residentMb(api.pid)
+    const silent = await connectMany(api.url, SOCKETS / 2)
+    const slow = await connectMany(api.url, SOCKETS / 2)
+    for (const byte of 'GET /api/v1/feed HTTP/1.1\r\nX: ') for (const { socket } of slow) socket.write(byte)
+    await expectServed()
+    expect(residentMb(api.pid) - before).toBeLessThan(SOCKETS / 20 + 100)
+    await closeAll([...silent, ...slow])
+    await expectServed()
+  })
+
+  it('holds no more of unfinished bodies than it has room for, refuses the rest with Retry-After, and registers agents meanwhile', async () => {
+    const before = residentMb(api.pid)
+    const length = 512 * 1024
+    const count = FULL ? 1_000 : 60
+    const head = `POST /api/v1/register HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
+    const senders = await connectMany(api.url, count)
+    for (const { socket } of senders) socket.write(head + ' '.repeat(length - 1))
+    const room = MAX_HELD_BODY_BYTES.open / length
+    await waitFor(
+      'the refusals',
+      () => (senders.filter(({ received }) => statusesOf(received())[0] === 503).length >= count - room - 2 ? true : undefined),
+      LIMIT,
+    )
+    for (const { received } of senders.filter((sender) => sender.received() !== '')) expect(received()).toMatch(/retry-after: \d+\r\n/i)
+    await expectServed()
+    expect(residentMb(api.pid) - before).toBeLessThan(300)
+    await closeAll(senders)
+    await waitFor('room for a large body', async () => ((await call('POST', '/register', { rawBody: `{"x":"${'x'.repeat(500_000)}"}` })).status === 400 ? true : undefined), LIMIT)
+  })
+
+  it('answers every request of a flood, by its result or by 503 with Retry-After, and serves again when it is over', async () => {
+    const count = FULL ? 10_000 : 2_000
+    const connections = await connectMany(api.url, Math.min(count, 1_000))
+    const each = count / connections.length
+    const request = `GET /api/v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n\r\n`
+    for (const { socket } of connections) socket.write(request.repeat(each))
+    await waitFor(
+      'an answer to each request',
+      () => (connections.every(({ received }) => statusesOf(received()).length === each) ? true : undefined),
+      LIMIT,
+    )
+    const answers = connections.flatMap(({ received }) => statusesOf(received()))
+    expect(answers.filter((status) => status !== 200 && status !== 503)).toEqual([])
+    for (const { received } of connections) if (received().includes(' 503 ')) expect(received()).toMatch(/retry-after: \d+\r\n/i)
+    await closeAll(connections)
+    await expectServed()
+  }, 120_000)
+})
+
+describe('the room of an API process', () => {
+  it('is refused to a request once as many of its kind are under way, and given again', async () => {
+    const admission = createAdmission({ reads: 2, writes: 1 })
+    let finish = (): void => undefined
+    const lasting = () => new Promise<void>((resolve) => (finish = resolve))
+    const first = admission.work('writes', lasting)
+    await expect(admission.work('writes', () => Promise.resolve())).rejects.toThrow(Refusal)
+    // A flood of writes leaves reads served.
+    await expect(admission.work('reads', () => Promise.resolve('read'))).resolves.toBe('read')
+    finish()
+    await first
+    await expect(admission.work('writes', () => Promise.resolve('written'))).resolves.toBe('written')
+    await expect(admission.work('writes', () => Promise.reject(new Error('a defect')))).rejects.toThrow('a defect')
+    await expect(admission.work('writes', () => Promise.resolve('written'))).resolves.toBe('written')
+  })
+
+  it('for connections is taken from the client that has kept it waiting the longest, never from one that is being answered', async () => {
+    const answers: (() => void)[] = []
+    const server = createLimitedServer((_req, res) => void answers.push(() => res.end('answered')))
+    makeRoom(server.http, 3)
+    const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
+    const asking = await connectRaw(url)
+    asking.socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await waitFor('its request', () => (answers.length === 1 ? true : undefined), LIMIT)
+    const oldest = await connectRaw(url)
+    const second = await connectRaw(url)
+    const newest = await connectRaw(url)
+    await oldest.closed
+    newest.socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await waitFor('its request', () => (answers.length === 2 ? true : undefined), LIMIT)
+    for (const answer of answers) answer()
+    await waitFor('both answers', () => ([asking, newest].every(({ received }) => received().includes('answered')) ? true : undefined), LIMIT)
+    expect(second.socket.destroyed).toBe(false)
+    await closeAll([asking, second, newest])
+    await server.close()
+  })
+
+  it('for answers is taken from the caller who has left one lying the longest, never from one who reads', async () => {
+    const length = 16 * MB // more than the system's own buffers hold
+    const server = createLimitedServer((_req, res) => {
+      countUnread(res, length, 3 * length)
+      res.end(Buffer.alloc(length, 0x61))
+    })
+    const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
+    const lying = await connectMany(url, 3, false)
+    for (const { socket } of lying) socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await waitFor('three answers that nobody takes', () => (countUnreadBytes() === 3 * length ? true : undefined), LIMIT)
+    // Whoever asks now is answered in full, and again and again; the first that lies is cut for it once it has lain for a while.
+    let isCut = false
+    lying[0]?.socket.once('close', () => (isCut = true))
+    await waitFor(
+      'the end of the oldest',
+      async () => {
+        expect((await (await fetch(url)).arrayBuffer()).byteLength).toBe(length)
+        return countUnreadBytes() < 3 * length ? true : undefined
+      },
+      LIMIT,
+    )
+    lying[0]?.socket.resume()
+    await waitFor('the cut', () => (isCut ? true : undefined), LIMIT)
+    await closeAll(lying)
+    await server.close()
+    expect(countUnreadBytes()).toBe(0)
+  })
+
+  it('is stated where an operator and an agent can read it', async () => {
+    const { json } = await call('GET', '/limits')
+    const row = (json['limits'] as { limit: string; value: string }[]).find(({ limit }) => limit === 'Overload')
+    expect(row?.value).toContain('no room')
+    expect(MAX_UNDER_WAY.reads).toBeGreaterThan(MAX_UNDER_WAY.writes)
+  })
+})

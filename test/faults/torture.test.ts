@@ -1,0 +1,40 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { describeResult } from '../../scripts/torture/report.ts'
+import { FAULT_KINDS, planFaults } from '../../scripts/torture/plan.ts'
+import { runTorture } from '../../scripts/torture/run.ts'
+
+/** Seconds of faults: a short run in every run of the tests, the command's own length with FAULTS=1. */
+const SECONDS = process.env['FAULTS'] === '1' ? 60 : 20
+/** Another one each day, so that in time many are tried, and a failing run is done again by its seed. */
+const SEED = Number(process.env['TORTURE_SEED'] ?? Math.floor(Date.now() / 86_400_000))
+
+describe('the whole network under faults', () => {
+  it(
+    'keeps every write that it acknowledged, once, with its entry, and answers everything by its table',
+    async () => {
+      const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-torture-test-'))
+      try {
+        const result = await runTorture({ seed: SEED, seconds: SECONDS, agents: 8, historyFile: path.join(folder, 'history'), say: () => undefined })
+        expect(result.findings.length, describeResult(result)).toBe(0)
+        expect(result.recoveries.length, describeResult(result)).toBeGreaterThan(3)
+        expect(result.outcomes['201'], describeResult(result)).toBeGreaterThan(50)
+      } finally {
+        fs.rmSync(folder, { recursive: true, force: true })
+      }
+    },
+    (SECONDS + 300) * 1_000,
+  )
+
+  it('has the same faults at the same times for the same seed, and others for another', () => {
+    expect(planFaults(SEED, 300)).toEqual(planFaults(SEED, 300))
+    expect(planFaults(SEED, 300)).not.toEqual(planFaults(SEED + 1, 300))
+  })
+
+  it('has every kind of fault once before any comes again', () => {
+    const kinds = planFaults(SEED, 600).map(({ kind }) => kind)
+    expect(new Set(kinds.slice(0, FAULT_KINDS.length)).size).toBe(FAULT_KINDS.length)
+  })
+})
