@@ -33,10 +33,25 @@ import type { JsonValue } from '../shared/crypto/canonical-json.ts'
 import type { LedgerEntry, Receipt } from '../shared/crypto/receipt.ts'
 import type { Seal } from '../shared/crypto/seal-payload.ts'
 import type { proofView } from '../shared/ledger/proofs.ts'
+import type { closedOfferView, closeOfferBody, madeOfferView, marketView, offerBody, offerView } from '../shared/market/offer.ts'
+import type {
+  acceptBody,
+  deliverBody,
+  disputeBody,
+  madeOrderView,
+  oneOrderView,
+  orderBody,
+  orderListView,
+  orderSummaryView,
+  orderView,
+  refundAddressBody,
+} from '../shared/market/order-views.ts'
+import type { solvencyView } from '../shared/market/solvency.ts'
 import type { dmBody, messagePageView, messageView, sentMessageView } from '../shared/messages/message.ts'
 import type { currencyMenuView } from '../shared/passes/currencies.ts'
 import type { freeCreditView, invoiceBody } from '../shared/passes/pass.ts'
 import type { standingView } from '../shared/passes/standing.ts'
+import type { checkedInvoiceView, checkInvoiceBody, invoiceView, madeInvoiceView } from '../shared/payments/invoice.ts'
 import type { feedView, postBody, postView, publishedPostView } from '../shared/posts/post.ts'
 import type { reportBody, reportView } from '../shared/reports/report.ts'
 import type { madeWorkOrderView, submissionView, submitBody, workOrderView } from '../shared/work/work.ts'
@@ -52,12 +67,20 @@ export type Registering = z.input<typeof registerBody>
 export type Rotating = z.input<typeof rotateBody>
 export type ProfileChange = z.input<typeof profileBody>
 export type Invoicing = z.input<typeof invoiceBody>
+export type Checking = z.input<typeof checkInvoiceBody>
 export type Submitting = z.input<typeof submitBody>
 export type Posting = z.input<typeof postBody>
 export type Claiming = z.input<typeof claimBody>
 export type Resolving = z.input<typeof resolveBody>
 export type Sending = z.input<typeof dmBody>
 export type Reporting = z.input<typeof reportBody>
+export type Offering = z.input<typeof offerBody>
+export type ClosingOffer = z.input<typeof closeOfferBody>
+export type Ordering = z.input<typeof orderBody>
+export type Delivering = z.input<typeof deliverBody>
+export type Accepting = z.input<typeof acceptBody>
+export type Disputing = z.input<typeof disputeBody>
+export type NamingRefundAddress = z.input<typeof refundAddressBody>
 
 export type Challenge = z.output<typeof challengeView>
 export type Registration = z.output<typeof registrationView>
@@ -71,6 +94,10 @@ export type Standing = z.output<typeof standingView>
 export type CurrencyMenu = z.output<typeof currencyMenuView>
 export type FreeCredit = z.output<typeof freeCreditView>
 export type WorkOrder = z.output<typeof workOrderView>
+export type MadeWorkOrder = z.output<typeof madeWorkOrderView>
+export type Invoice = z.output<typeof invoiceView>
+export type MadeInvoice = z.output<typeof madeInvoiceView>
+export type CheckedInvoice = z.output<typeof checkedInvoiceView>
 export type Submission = z.output<typeof submissionView>
 export type Post = z.output<typeof postView>
 export type PublishedPost = z.output<typeof publishedPostView>
@@ -86,6 +113,16 @@ export type Message = z.output<typeof messageView>
 export type SentMessage = z.output<typeof sentMessageView>
 export type MessagePage = z.output<typeof messagePageView>
 export type Report = z.output<typeof reportView>
+export type Offer = z.output<typeof offerView>
+export type MadeOffer = z.output<typeof madeOfferView>
+export type ClosedOffer = z.output<typeof closedOfferView>
+export type Market = z.output<typeof marketView>
+export type OrderSummary = z.output<typeof orderSummaryView>
+export type Order = z.output<typeof orderView>
+export type MadeOrder = z.output<typeof madeOrderView>
+export type OneOrder = z.output<typeof oneOrderView>
+export type OrderList = z.output<typeof orderListView>
+export type Solvency = z.output<typeof solvencyView>
 export type Rules = z.output<typeof rulesView>
 export type Limits = z.output<typeof limitsView>
 export type Contract = z.output<typeof contractView>
@@ -169,7 +206,8 @@ function defineCalls({ open, own, documents }: { open: Calls; own: Calls; docume
     directory: (query: { capability?: string | undefined } & Limited = {}) => open.get<Directory>('/directory', query),
 
     currencies: () => own.get<CurrencyMenu>('/currencies'),
-    invoice: (body: Invoicing) => own.post<FreeCredit | z.output<typeof madeWorkOrderView>>('/invoice', body),
+    invoice: (body: Invoicing) => own.post<FreeCredit | MadeWorkOrder | MadeInvoice>('/invoice', body),
+    checkInvoice: (body: Checking) => own.post<CheckedInvoice>('/invoice/check', body),
     submitWork: (body: Submitting) => own.post<Submission>('/work/submit', body),
 
     post: (body: Posting) => own.post<PublishedPost>('/post', body),
@@ -187,6 +225,19 @@ function defineCalls({ open, own, documents }: { open: Calls; own: Calls; docume
     // It marks what it gives as read: an answer that was lost is had again with messagesAfter.
     unreadMessages: () => own.take<MessagePage>('/dm'),
     messagesAfter: (messageId: string) => own.get<MessagePage>('/dm', { after: messageId }),
+
+    market: (query: { agent?: string | undefined } & Limited = {}) => open.get<Market>('/market', query),
+    offers: (query: { agent?: string | undefined } & Limited = {}) => open.get<Market>('/market/offers', query),
+    makeOffer: (body: Offering) => own.post<MadeOffer>('/market/offer', body),
+    closeOffer: (body: ClosingOffer) => own.post<ClosedOffer>('/market/offer/close', body),
+    placeOrder: (body: Ordering) => own.post<MadeOrder>('/market/order', body),
+    orders: (query: Limited = {}) => own.get<OrderList>('/market/orders', query),
+    order: (orderId: string) => own.get<OneOrder>(`/market/order/${pathSegment(orderId)}`),
+    deliver: (body: Delivering) => own.post<OneOrder>('/market/deliver', body),
+    acceptDelivery: (body: Accepting) => own.post<OneOrder>('/market/accept', body),
+    dispute: (body: Disputing) => own.post<OneOrder>('/market/dispute', body),
+    setRefundAddress: (body: NamingRefundAddress) => own.post<OneOrder>('/market/refund-address', body),
+    solvency: () => open.get<Solvency>('/market/solvency'),
 
     seals: (query: { after_seq?: number | undefined } & Limited = {}) => open.get<SealList>('/seal', query),
     sealProof: (query: { seq: number; index: number }) => open.get<SealProof>('/seal/proof', query),

@@ -96,6 +96,24 @@ export async function sendSealed(options: {
   pinFile: string
   acceptKey?: string | undefined
 }): Promise<Answer<SentMessage>> {
+  const box = await sealFor(options)
+  return options.client.sendMessage({ to: options.to, box })
+}
+
+/**
+ * Seals a text to the key on another agent's card, without sending it: what a market delivery is sealed with. The key is
+ * pinned where none was.
+ *
+ * @returns the box; options and errors as sendSealed(), but that nothing is sent
+ */
+export async function sealFor(options: {
+  client: Client
+  identity: MessagingIdentity
+  to: string
+  plaintext: Uint8Array | string
+  pinFile: string
+  acceptKey?: string | undefined
+}): Promise<string> {
   const { client, identity, to, plaintext, pinFile, acceptKey } = options
   const { dm_key: shown } = (await client.agent(to)).profile
   if (shown === null) throw new MessageKeyError('no_key', `${to} shows no dm_key on its card, so nothing can be sealed for it.`)
@@ -116,7 +134,28 @@ export async function sendSealed(options: {
     recipientId: to,
   })
   if (shown !== pinned) addPins(pinFile, new Map([[to, shown]])) // before it is sent: the next call must know it
-  return client.sendMessage({ to, box })
+  return box
+}
+
+/**
+ * Opens one box that another agent sealed for this one. A sender seen for the first time is pinned.
+ *
+ * @param from the sender's agent_id
+ * @throws RefusalError and TransportError never: what the look at the sender's card ended with stands in `problem`
+ */
+export async function openFrom(options: {
+  client: Client
+  identity: MessagingIdentity
+  pinFile: string
+  from: string
+  box: string
+}): Promise<Opened> {
+  const { client, identity, pinFile, from, box } = options
+  const known = readPins(pinFile).get(from) ?? []
+  const sender = await lookUp(client, from, known)
+  const opened = open({ from, box }, identity, sender)
+  if (known.length === 0 && sender.shown !== undefined && 'text' in opened) addPins(pinFile, new Map([[from, sender.shown]]))
+  return opened
 }
 
 /**
@@ -186,10 +225,11 @@ async function lookUp(client: Client, agentId: string, pins: readonly string[]):
     : { pins, failure: { error: 'bad_key', message: `The card of ${agentId} shows a dm_key that is none.` } }
 }
 
-type Opened = { text: string; sender_key: 'pinned' | 'earlier' | 'changed' } | { problem: { error: string; message: string } }
+/** What came of opening a box; its parts are those of OpenedMessage. */
+export type Opened = { text: string; sender_key: 'pinned' | 'earlier' | 'changed' } | { problem: { error: string; message: string } }
 
 /** Tries the pinned key, the earlier ones, and the card's last: a message may be older than the change of a key. */
-function open(message: Message, identity: MessagingIdentity, sender: Sender | undefined): Opened {
+function open(message: Pick<Message, 'from' | 'box'>, identity: MessagingIdentity, sender: Sender | undefined): Opened {
   const { pins = [], shown, failure } = sender ?? {}
   const [pinned = shown, ...earlier] = pins.toReversed()
   const candidates = new Map<string, 'pinned' | 'earlier' | 'changed'>()

@@ -69,6 +69,8 @@ export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
   if (state === undefined) {
     const answer = await client.invoice({ currency: 'pow', ...(options.days === undefined ? {} : { days: options.days }) })
     if ('free' in answer) return { kind: 'free', answer }
+    if (answer.currency !== 'pow')
+      throw new Error(`The service was asked for a work order and answered with an invoice in ${answer.currency}.`)
     state = { order: answer, unsent: [], positions: [] }
   }
   const save = createSaver(stateFile, state)

@@ -44,8 +44,13 @@ export function solvePuzzle({ kind, question, answer_format: answerFormat }: Puz
         `The question: ${question} The answer must be ${answerFormat}.`,
     )
   }
+  // A service that gives no puzzle but a flood of text must not keep the agent searching it.
+  if (question.length > MAX_QUESTION_LENGTH)
+    throw new Error(`this client reads questions of at most ${MAX_QUESTION_LENGTH} characters, and this one has ${question.length}`)
   return solve(question)
 }
+
+const MAX_QUESTION_LENGTH = 2_000
 
 function find(text: string, pattern: RegExp): RegExpExecArray {
   const match = pattern.exec(text)

@@ -1,18 +1,30 @@
 import { parseArgs } from 'node:util'
 import { formatFigures, type Figure } from './bench/figure.ts'
 
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    json: { type: 'boolean', default: false },
+    record: { type: 'boolean', default: false },
+    /** How long `soak` lasts. */
+    minutes: { type: 'string', default: '1' },
+  },
+})
+
 /** Each benchmark by its name; loaded when it is run. */
 const BENCHES: Record<string, () => Promise<Figure[]>> = {
+  api: async () => (await import('./bench/api.ts')).benchApi(),
   miner: async () => (await import('./bench/miner.ts')).benchMiner(),
   shares: async () => (await import('./bench/shares.ts')).benchShares(),
   seal: async () => (await import('./bench/seal.ts')).benchSeal(),
+  scale: async () => (await import('./bench/scale.ts')).benchScale(),
+  growth: async () => (await import('./bench/growth.ts')).benchGrowth(),
+  soak: async () => (await import('./bench/soak.ts')).benchSoak({ minutes: Number(values.minutes) }),
   entry: async () => (await import('./bench/entry.ts')).benchEntry(),
+  market: async () => (await import('./bench/market.ts')).benchMarket(),
+  watch: async () => (await import('./bench/watch.ts')).benchWatch(),
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { json: { type: 'boolean', default: false }, record: { type: 'boolean', default: false } },
-})
 const names = positionals.length > 0 ? positionals : Object.keys(BENCHES)
 const unknown = names.filter((name) => !Object.hasOwn(BENCHES, name))
 if (unknown.length > 0) {
@@ -20,14 +32,25 @@ if (unknown.length > 0) {
   process.exit(2)
 }
 
-const figures: Figure[] = []
+const measured = new Map<string, Figure[]>()
+const failed: string[] = []
 for (const name of names) {
   const run = BENCHES[name]
   if (run === undefined) continue
-  const measured = await run()
-  if (!values.json) process.stdout.write(`${formatFigures(measured)}\n`)
-  figures.push(...measured)
+  try {
+    const figures = await run()
+    if (!values.json) process.stdout.write(`${formatFigures(figures)}\n`)
+    measured.set(name, figures)
+  } catch (error) {
+    process.stderr.write(`${name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
+    failed.push(name)
+  }
 }
 if (values.record) await (await import('./bench/record-solvers.ts')).recordSolvers()
-if (values.json) process.stdout.write(`${JSON.stringify({ figures })}\n`)
-process.exit(0)
+if (values.json) process.stdout.write(`${JSON.stringify({ figures: [...measured.values()].flat() })}\n`)
+// All of them, on one machine in one run: that is what README shows.
+if (positionals.length === 0 && failed.length === 0) {
+  const [{ benchTable }, { writeBenchmarks }] = await Promise.all([import('./bench/table.ts'), import('./write-readme.ts')])
+  writeBenchmarks(benchTable(measured))
+}
+process.exit(failed.length === 0 ? 0 : 1)

@@ -1,5 +1,8 @@
+import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
+import { MAX_DRAIN_SECONDS } from './limits.ts'
+import { parseRedisUrl, REDIS_URL_FORM } from './redis-url.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts'
 
 /** Which process is asking: each gets the secrets of its own part and of no other. */
@@ -34,9 +37,12 @@ const VARIABLES = {
   OPERATOR_PORT: port,
   OPERATOR_HOST: z.string(),
   OPERATOR_TOKEN: z.string().min(16, 'expected at least 16 characters'),
+  METRICS_PORT: port,
+  METRICS_HOST: z.string(),
+  DRAIN_SECONDS: number(`a number of seconds from 0 to ${MAX_DRAIN_SECONDS}`, { max: MAX_DRAIN_SECONDS }),
   DATA_DIR: filePath,
   MONGODB_URL: webUrl(['mongodb:', 'mongodb+srv:']),
-  REDIS_URL: webUrl(['redis:', 'rediss:']),
+  REDIS_URL: z.string().refine((text) => parseRedisUrl(text) !== undefined, REDIS_URL_FORM),
   QUEUE_PREFIX: z.string().regex(/^[a-z0-9-]{1,40}$/, 'expected 1 to 40 characters of a-z, 0-9 and -'),
   SEAL_KEY_FILE: filePath,
   SEAL_MEMORY_FILE: filePath,
@@ -72,6 +78,15 @@ export type VariableName = keyof typeof VARIABLES
 export const VARIABLE_NAMES = Object.keys(VARIABLES) as VariableName[]
 type Read = { [Name in VariableName]?: z.output<(typeof VARIABLES)[Name]> }
 
+/**
+ * Those that are a secret or may hold one. Each may be given as a file in place of a value, by its name with `_FILE`:
+ * an environment can be read by more than a file can.
+ */
+const IN_FILES = ['OPERATOR_TOKEN', 'CHALLENGE_SECRET', 'MONGODB_URL', 'REDIS_URL', 'MONERO_WALLET_RPC_URL'] as const
+const fileVariable = (name: VariableName): string => `${name}_FILE`
+/** `OPERATOR_TOKEN_FILE` and so on, and the variable that each stands for. */
+export const FILE_VARIABLES: ReadonlyMap<string, VariableName> = new Map(IN_FILES.map((name) => [fileVariable(name), name]))
+
 /** What each part cannot do without. `start` makes or embeds everything. */
 const REQUIRED: Record<Part, readonly VariableName[]> = {
   start: [],
@@ -80,7 +95,10 @@ const REQUIRED: Record<Part, readonly VariableName[]> = {
   operator: ['MONGODB_URL', 'REDIS_URL'],
 }
 
-/** The variables that are secrets or lead to one, and the parts that may read them; `start` only passes them on. */
+/**
+ * The variables that are secrets or lead to one, and the parts that may read them; `start` only passes them on. The API
+ * reads the operator's token as well where it serves metrics: see mayRead.
+ */
 export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
   OPERATOR_TOKEN: ['start', 'workers'],
   CHALLENGE_SECRET: ['start', 'api'],
@@ -94,6 +112,43 @@ export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
   MONERO_WALLET_RPC_URL: ['start', 'workers'],
 }
 
+const isGiven = (text: string | undefined): boolean => text !== undefined && text !== ''
+
+/**
+ * The environment with the content of each `…_FILE` in the place of its variable; an empty file counts as absent too. A
+ * part opens no file that is not its own to read.
+ */
+export function readFiles(
+  env: NodeJS.ProcessEnv,
+  part: Part,
+): { env: NodeJS.ProcessEnv; problems: string[]; unread: readonly VariableName[] } {
+  const problems: string[] = []
+  const unread: VariableName[] = []
+  const whole = { ...env }
+  for (const [fileName, name] of FILE_VARIABLES) {
+    const file = env[fileName]
+    delete whole[fileName]
+    if (file === undefined || file === '' || !mayRead(name, part, env['METRICS_PORT'])) continue
+    if (isGiven(env[name])) {
+      problems.push(`${name} and ${fileName} are both set; set one of them`)
+      continue
+    }
+    try {
+      whole[name] = fs.readFileSync(file, 'utf8').trim()
+    } catch (error) {
+      unread.push(name)
+      problems.push(`${fileName}: the file cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)})`)
+    }
+  }
+  return { env: whole, problems, unread }
+}
+
+/** Whether a part may read a variable. `metricsPort` is METRICS_PORT as it is set, as text or as a number. */
+export function mayRead(name: VariableName, part: Part, metricsPort: unknown): boolean {
+  const parts = SECRETS[name]
+  return parts === undefined || parts.includes(part) || (name === 'OPERATOR_TOKEN' && part === 'api' && Number(metricsPort ?? 0) > 0)
+}
+
 export type Config = ReturnType<typeof shape>
 
 /**
@@ -101,13 +156,13 @@ export type Config = ReturnType<typeof shape>
  *
  * @throws ConfigError listing every wrong or missing setting at once
  */
-export function readConfig(env: NodeJS.ProcessEnv, part: Part): Config {
-  const problems: string[] = []
+export function readConfig(given: NodeJS.ProcessEnv, part: Part): Config {
+  const { env, problems, unread } = readFiles(given, part)
   const read: Record<string, unknown> = {}
   for (const name of VARIABLE_NAMES) {
     const text = env[name]
     if (text === undefined || text === '') {
-      if (REQUIRED[part].includes(name)) problems.push(`${name} is not set, and ${part} cannot run without it`)
+      if (REQUIRED[part].includes(name) && !unread.includes(name)) problems.push(`${name} is not set, and ${part} cannot run without it`)
       continue
     }
     const result = VARIABLES[name].safeParse(text)
@@ -115,7 +170,7 @@ export function readConfig(env: NodeJS.ProcessEnv, part: Part): Config {
     else problems.push(`${name}: ${result.error.issues[0]?.message ?? 'not usable'}`)
   }
   if (problems.length > 0) throw new ConfigError(problems)
-  for (const [name, parts] of Object.entries(SECRETS)) if (!parts.includes(part)) delete read[name]
+  for (const name of VARIABLE_NAMES) if (!mayRead(name, part, read['METRICS_PORT'])) delete read[name]
   return shape(read as Read)
 }
 
@@ -129,6 +184,10 @@ function shape(read: Read) {
     baseUrl: (read.BASE_URL ?? `http://${host}:${apiPort}`).replace(/\/+$/, ''),
     operatorPort: read.OPERATOR_PORT ?? 3_001,
     operatorHost: read.OPERATOR_HOST ?? '127.0.0.1',
+    /** 0: none. */
+    metricsPort: read.METRICS_PORT ?? 0,
+    metricsHost: read.METRICS_HOST ?? '127.0.0.1',
+    drainMs: (read.DRAIN_SECONDS ?? 0) * SECOND_MS,
     dataDir,
     mongodbUrl: read.MONGODB_URL,
     redisUrl: read.REDIS_URL,
@@ -190,7 +249,10 @@ function webUrl(protocols: readonly string[]) {
 }
 
 function isRateSources(text: string): boolean {
-  return text.split(',').every((source) => /^(xno|xmr)=https?:\/\/[^\s#]+#[\w.[\]-]+$/.test(source.trim()))
+  return text.split(',').every((source) => {
+    const [, url] = /^(?:xno|xmr)=(https?:\/\/[^\s#]+)#[\w.[\]-]+$/.exec(source.trim()) ?? []
+    return url !== undefined && URL.canParse(url)
+  })
 }
 
 /** The default length of the free period under `npm start`, counted from the first start. */

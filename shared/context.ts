@@ -7,7 +7,15 @@ import { createEntryStore, type EntryStore } from './ledger/entry-store.ts'
 import { createLeaseStore, type LeaseStore } from './ledger/lease-store.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
 import type { Log } from './log.ts'
+import { createOfferStore, type OfferStore } from './market/offer-store.ts'
+import { createOrderStore, type OrderStore } from './market/order-store.ts'
+import { createServingStore, type ServingStore } from './market/serving-store.ts'
+import { createMetrics, type Metrics } from './metrics.ts'
 import { createMessageStore, type MessageStore } from './messages/message-store.ts'
+import { createCoinStore, type CoinStore } from './payments/coin-store.ts'
+import { createInvoiceStore, type InvoiceStore } from './payments/invoice-store.ts'
+import { createPayoutStore, type PayoutStore } from './payments/payout-store.ts'
+import { createReconciliationStore, type ReconciliationStore } from './payments/reconciliation-store.ts'
 import { createPostStore, type PostStore } from './posts/post-store.ts'
 import { openQueues, type Queues } from './queues.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
@@ -17,12 +25,20 @@ import { createWorkStore, type WorkStore } from './work/work-store.ts'
 export interface Context {
   readonly config: Config
   readonly log: Log
+  readonly metrics: Metrics
   readonly database: Database
   readonly queues: Queues
   readonly agents: AgentStore
   readonly posts: PostStore
   readonly claims: ClaimStore
   readonly work: WorkStore
+  readonly coins: CoinStore
+  readonly invoices: InvoiceStore
+  readonly payouts: PayoutStore
+  readonly reconciliations: ReconciliationStore
+  readonly offers: OfferStore
+  readonly orders: OrderStore
+  readonly serving: ServingStore
   readonly messages: MessageStore
   readonly reports: ReportStore
   readonly announcements: AnnouncementStore
@@ -59,12 +75,20 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   return {
     config,
     log,
+    metrics: createMetrics(),
     database,
     queues,
     agents: createAgentStore(connection),
     posts: createPostStore(connection),
     claims: createClaimStore(connection),
     work: createWorkStore(connection),
+    coins: createCoinStore(connection),
+    invoices: createInvoiceStore(connection),
+    payouts: createPayoutStore(connection),
+    reconciliations: createReconciliationStore(connection),
+    offers: createOfferStore(connection),
+    orders: createOrderStore(connection),
+    serving: createServingStore(connection),
     messages: createMessageStore(connection),
     reports: createReportStore(connection),
     announcements: createAnnouncementStore(connection),

@@ -52,7 +52,7 @@ export function openDatabase(options: DatabaseOptions): Database {
         await connection.openUri(url, {
           ...(namesDatabase(url) ? {} : { dbName: DEFAULT_DATABASE }),
           serverSelectionTimeoutMS: timeoutMs,
-          connectTimeoutMS: timeoutMs,
+          connectTimeoutMS: Math.min(timeoutMs, CONNECT_TIMEOUT_MS),
           waitQueueTimeoutMS: timeoutMs,
           socketTimeoutMS: SOCKET_TIMEOUT_MS,
           maxPoolSize: 100,
@@ -83,20 +83,27 @@ export function openDatabase(options: DatabaseOptions): Database {
     whenReady: () => becomeReady,
     transaction(work) {
       const deadlineMs = performance.now() + transactionMs
-      return connection.getClient().withSession((session) =>
-        session.withTransaction(() => {
+      return connection.getClient().withSession((session) => {
+        labelCommitErrors(session)
+        return session.withTransaction(() => {
           // Nobody waits for the answer any more: what is written now would be written behind the caller's back.
           if (performance.now() >= deadlineMs) throw unavailable()
           return work(session)
-        }, TRANSACTION),
-      )
+        }, TRANSACTION)
+      })
     },
     async close() {
       closed = true
-      await connection.close()
+      const closing = connection.close()
+      // Before the first connection there is nothing to finish, and a try that is under way would be waited for.
+      if (ready) await closing
+      else closing.catch(() => {})
     },
   }
 }
+
+/** A server that takes a connection or a heartbeat and stays silent is given up by then; a set has another primary sooner than whoever waits longer learns of it. */
+const CONNECT_TIMEOUT_MS = 3_000
 
 /** A server that took a command and fell silent is given up by then, so that its connections come back. */
 const SOCKET_TIMEOUT_MS = 30_000
@@ -143,6 +150,25 @@ const OUTAGE_ERRORS = new Set([
 
 /** Server codes of a node that is stepping down, starting, or shutting down; and of a time limit passed. */
 const OUTAGE_CODES = new Set([6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436])
+
+/**
+ * While it commits, the driver expects errors of its own, and fails over one of the socket that it lets through as Node
+ * gives it. Such an error leaves open whether the transaction was committed; labelled so, the driver asks again, and the
+ * server commits it once.
+ */
+function labelCommitErrors(session: Session): void {
+  const commit = session.commitTransaction.bind(session)
+  session.commitTransaction = async (options) => {
+    try {
+      await commit(options)
+    } catch (error) {
+      if (error instanceof mongoose.mongo.MongoError || !(error instanceof Error) || !isOutage(error)) throw error
+      const unknown = new mongoose.mongo.MongoNetworkError(error.message, { cause: error })
+      unknown.addErrorLabel('UnknownTransactionCommitResult')
+      throw unknown
+    }
+  }
+}
 
 /** What the driver lets through as Node gives it: a socket that the server ended just before a command was written to it. */
 const OUTAGE_SOCKET_CODES = new Set(['EPIPE', 'ECONNRESET'])

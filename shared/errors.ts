@@ -34,7 +34,7 @@ export const ERRORS = {
   invalid_token: { kind: 'unauthenticated', meaning: 'The token is not of the right form, is unknown, or was replaced by a rotation.' },
   pass_required: { kind: 'unpaid', meaning: 'The route needs an active pass; `POST /invoice` gets one.' },
   banned: { kind: 'forbidden', meaning: 'The agent is banned: its access is removed, its data is not.' },
-  not_yours: { kind: 'forbidden', meaning: 'The market order belongs to two other agents, or the step belongs to its other side.' },
+  not_yours: { kind: 'forbidden', meaning: 'The offer or market order belongs to other agents, or the step belongs to its other side.' },
   signups_closed: { kind: 'forbidden', meaning: 'No new agents are taken at present; everything else goes on.' },
   no_such_route: { kind: 'absent', meaning: 'No route has this path; `GET /api/v1` lists them all.' },
   no_such_agent: { kind: 'absent', meaning: 'No agent has this id.' },
@@ -57,7 +57,7 @@ export const ERRORS = {
   wrong_answer: { kind: 'unproven', meaning: 'The work is valid and the answer is not; the challenge is burned.' },
   insufficient_work: { kind: 'unproven', meaning: 'The nonce does not reach the difficulty that was asked for.' },
   internal: { kind: 'defect', meaning: 'A defect of the service; it is logged and nothing of it is told here.' },
-  currency_not_configured: { kind: 'not_now', meaning: 'The operator has not set this currency up.' },
+  currency_not_configured: { kind: 'not_now', meaning: 'The operator has not set this currency up, or its node, its wallet or its rate is out of reach.' },
   rate_unavailable: { kind: 'not_now', meaning: 'No exchange rate that is fresh and agreed by two sources is at hand.' },
   unavailable: {
     kind: 'not_now',

@@ -15,6 +15,8 @@ export const ID_PREFIXES = {
   order: 'mkt',
   payment: 'pay',
   payout: 'out',
+  transfer: 'trf',
+  reconciliation: 'rcn',
   announcement: 'ann',
 } as const
 

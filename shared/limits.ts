@@ -2,7 +2,7 @@
  * Every number that defines behaviour, with its reason. The validators, `GET /limits`, `GET /rules`, the OpenAPI
  * document and the client read them here, so none of them can drift from another.
  */
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts'
 
 export const PROTOCOL_VERSION = 1
 export const SERVICE_VERSION = 1
@@ -10,6 +10,17 @@ export const API_BASE = '/api/v1'
 
 /** A body of 512 KiB holds the largest defined one, a batch of 10,000 nonces of 20 characters, with room to spare. */
 export const MAX_BODY_BYTES = 512 * 1024
+/**
+ * Bodies that one API process holds at a time, of all requests together. Routes without a token have little of it to
+ * share, so that nobody who has shown nothing can crowd out agents: a registration needs less than 2 KiB.
+ */
+export const MAX_HELD_BODY_BYTES = { open: 4 * 1024 * 1024, token: 64 * 1024 * 1024 } as const
+/** Of each body, what does not count for that. */
+export const FREE_BODY_BYTES = 16 * 1024
+/** Requests under way in one API process: about what it answers in a second, so that whoever is let in is answered in time. */
+export const MAX_UNDER_WAY = { reads: 4_000, writes: 2_000 } as const
+/** Answers that callers leave lying in one API process: some 25 of the longest. */
+export const MAX_UNREAD_ANSWER_BYTES = 128 * 1024 * 1024
 
 /** Bounds of `limit` on a list, and what an absent one means. */
 export const LIST_LIMIT = { min: 1, max: 200, fallback: 50 } as const
@@ -59,6 +70,9 @@ export const MAX_STATEMENT_LENGTH = 2_000
 export const MAX_KIND_LENGTH = 32
 export const MAX_EVIDENCE_LENGTH = 2_000
 
+/** What the operator announces at once: a page. */
+export const MAX_ANNOUNCEMENT_LENGTH = 4_000
+
 export const MAX_BOX_BYTES = 64 * 1024
 /** Messages handed out by one `GET /dm`: at 64 KiB each, 6.4 MB at the most. */
 export const DM_PAGE = 100
@@ -81,6 +95,10 @@ export const REQUEST_TIMEOUT_MS = 1_800
 export const QUEUE_TIMEOUT_MS = 500
 /** A process that was told to stop finishes what it has within this time. */
 export const STOP_LIMIT_MS = 20 * SECOND_MS
+/** The most that it may be told to go on serving before that, while a load balancer takes it out. */
+export const MAX_DRAIN_SECONDS = 30
+/** Past this, connections that are kept alive and have asked nothing are cut at a stop; those in use were told to close. */
+export const IDLE_DRAIN_MS = 2 * SECOND_MS
 
 /** How long a used challenge is remembered: past its expiry it is refused for its age. */
 export const USED_CHALLENGE_TTL_MS = CHALLENGE_TTL_MS + HOUR_MS
@@ -91,5 +109,29 @@ export const SEQUENCE_EVERY_MS = 1 * SECOND_MS
 export const CHAIN_WALK_EVERY_MS = HOUR_MS
 /** Seals in one `GET /seal` without `limit`: 69 days of one every 10 minutes, some 5 MB. */
 export const MAX_SEALS_LISTED = WALK_LIMIT.max
-/** How long `GET /receipt/<id>` waits for an entry that was written just now to get its number. */
-export const RECEIPT_WAIT_MS = 3 * SECOND_MS
+/** How long `GET /receipt/<id>` waits for an entry that was written just now to get its number; with all else it is answered within 5 s. */
+export const RECEIPT_WAIT_MS = 2 * SECOND_MS
+
+/** How often the exchanges are asked. */
+export const REFRESH_RATES_EVERY_MS = MINUTE_MS
+/** An exchange that has not answered in full by then has not answered. */
+export const RATE_TIMEOUT_MS = 5 * SECOND_MS
+/** A ticker is a few hundred bytes. */
+export const MAX_RATE_ANSWER_BYTES = 64 * 1024
+/** A rate that is older than this prices nothing. */
+export const MAX_RATE_AGE_MS = 15 * MINUTE_MS
+/** Days that one invoice can credit, a century: what a mistake or a lie sends beyond that stays a remainder, and no date overflows. */
+export const MAX_CREDITED_DAYS = 36_500
+/** How long an invoice that lapsed is still looked at hourly; after that, when its owner asks. */
+export const LAPSED_WATCH_MS = 30 * DAY_MS
+export const LAPSED_LOOK_EVERY_MS = HOUR_MS
+/** One invoice asks the workers for a fresh look at most this often. */
+export const CHECK_EVERY_MS = 2 * SECOND_MS
+/** Addresses that lie ready for the API, per coin. */
+export const ADDRESS_POOL = 200
+/** How long an API process goes by what it read of the coins and their rates for the menu. */
+export const COIN_CACHE_MS = 1 * SECOND_MS
+/** Past this it goes by what it read before. */
+export const COIN_READ_LIMIT_MS = 500
+/** How long a request waits for an address while the pool is being filled. */
+export const ADDRESS_WAIT_MS = 5 * SECOND_MS

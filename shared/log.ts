@@ -1,10 +1,12 @@
 import pino from 'pino'
+import { currentScope } from './scope.ts'
 
 export type Log = pino.Logger
 
 /**
  * One line of JSON an event on standard output. Nothing here ever sees a request's address, a token or a key: callers
- * pass ids and codes, and the paths below are cut out should one slip into an object.
+ * pass ids and codes, and the paths below are cut out should one slip into an object. Request and job stand in every
+ * line that is written on their behalf.
  */
 export function createLog(part: string, level = 'info', destination?: pino.DestinationStream): Log {
   return pino(
@@ -16,6 +18,7 @@ export function createLog(part: string, level = 'info', destination?: pino.Desti
         remove: true,
       },
       serializers: { err: describeError },
+      mixin: () => ({ ...currentScope() }),
     },
     destination ?? pino.destination({ dest: 1, sync: false }),
   )

@@ -1,26 +1,34 @@
 import { ConfigError } from './config.ts'
-import { STOP_LIMIT_MS } from './limits.ts'
+import { IDLE_DRAIN_MS, STOP_LIMIT_MS } from './limits.ts'
 
 /** A process that cannot start for a reason its operator can mend: shown as its sentence alone. */
 export class StartError extends Error {
   override name = 'StartError'
 }
 
+/** What a stop can take: idle connections, work under way, and closing. */
+const LAST_MS = IDLE_DRAIN_MS + STOP_LIMIT_MS + 5_000
+
 /**
  * Runs a process's one story, from reading its settings to closing. `stopping` resolves at SIGTERM, SIGINT, or when the
  * process that started this one over an IPC channel is gone; a second signal ends at once. A story that throws, or one
- * that does not end in time after it was told to stop, ends the process with 1 and says why.
+ * that does not end in time after it was told to stop, ends the process with 1 and says why. A story that means to go on
+ * for a while after it was told says so by `allowMs`.
  */
-export async function runUntilStopped(name: string, story: (stopping: Promise<void>) => Promise<void>): Promise<void> {
+export async function runUntilStopped(
+  name: string,
+  story: (stopping: Promise<void>, allowMs: (milliseconds: number) => void) => Promise<void>,
+): Promise<void> {
   let told = false
+  let lastMs = LAST_MS
   const stopping = new Promise<void>((resolve) => {
     const stop = (): void => {
       if (told) process.exit(1)
       told = true
       setTimeout(() => {
-        process.stderr.write(`${name}: did not stop within ${STOP_LIMIT_MS + 5_000} ms and is ended\n`)
+        process.stderr.write(`${name}: did not stop within ${lastMs} ms and is ended\n`)
         process.exit(1)
-      }, STOP_LIMIT_MS + 5_000).unref()
+      }, lastMs).unref()
       resolve()
     }
     process.on('SIGTERM', stop)
@@ -30,7 +38,7 @@ export async function runUntilStopped(name: string, story: (stopping: Promise<vo
     })
   })
   try {
-    await story(stopping)
+    await story(stopping, (milliseconds) => (lastMs = LAST_MS + milliseconds))
     process.exit(0)
   } catch (error) {
     process.stderr.write(

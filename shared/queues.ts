@@ -1,9 +1,11 @@
 import { Queue, type JobsOptions } from 'bullmq'
-import { Redis } from 'ioredis'
 import { z } from 'zod'
 import { withDeadline } from './deadline.ts'
 import type { Log } from './log.ts'
 import { QUEUE_TIMEOUT_MS } from './limits.ts'
+import { connectFailingFast } from './redis-connection.ts'
+import { currentScope } from './scope.ts'
+import { MINUTE_MS } from './time.ts'
 
 /**
  * Every queue: the queue's name is its job's name, the payload holds ids only. MongoDB is the truth and Redis a to-do
@@ -11,7 +13,8 @@ import { QUEUE_TIMEOUT_MS } from './limits.ts'
  */
 export const QUEUES = {
   sweep: { payload: z.object({}), concurrency: 1, attempts: 1 },
-  'verify-shares': { payload: z.object({ batch_id: z.string() }), concurrency: 16, attempts: 5 },
+  // What a process holds at once is judged together.
+  'verify-shares': { payload: z.object({ batch_id: z.string() }), concurrency: 64, attempts: 5 },
   sequence: { payload: z.object({}), concurrency: 1, attempts: 1 },
   'make-seal': { payload: z.object({}), concurrency: 1, attempts: 8 },
   'sign-seals': { payload: z.object({}), concurrency: 1, attempts: 8 },
@@ -20,15 +23,30 @@ export const QUEUES = {
     concurrency: 1,
     attempts: 1,
   },
+  'sign-announcement': { payload: z.object({ announcement_id: z.string() }), concurrency: 1, attempts: 8 },
   'check-chain': { payload: z.object({}), concurrency: 1, attempts: 3 },
+  'refresh-rates': { payload: z.object({}), concurrency: 1, attempts: 1 },
+  /** A round over every open address of the coin. */
+  'watch-nano': { payload: z.object({}), concurrency: 1, attempts: 1 },
+  'watch-monero': { payload: z.object({}), concurrency: 1, attempts: 1 },
+  /** A fresh look at one invoice, because its owner asked. */
+  'check-nano': { payload: z.object({ invoice_id: z.string() }), concurrency: 8, attempts: 2 },
+  // Those that a process holds at once share one look at the wallet.
+  'check-monero': { payload: z.object({ invoice_id: z.string() }), concurrency: 64, attempts: 2 },
+  'fill-nano': { payload: z.object({}), concurrency: 1, attempts: 3 },
+  'fill-monero': { payload: z.object({}), concurrency: 1, attempts: 3 },
+  'sweep-nano': { payload: z.object({}), concurrency: 1, attempts: 1 },
+  'send-nano': { payload: z.object({}), concurrency: 1, attempts: 1 },
+  'send-monero': { payload: z.object({}), concurrency: 1, attempts: 1 },
+  'reconcile-nano': { payload: z.object({}), concurrency: 1, attempts: 1 },
+  'reconcile-monero': { payload: z.object({}), concurrency: 1, attempts: 1 },
+  /** Acts on the market orders whose deadline is this second. */
+  'order-deadlines': { payload: z.object({ due_at: z.int().min(0) }), concurrency: 4, attempts: 3 },
 } as const satisfies Record<string, { payload: z.ZodObject; concurrency: number; attempts: number }>
 
 export type QueueName = keyof typeof QUEUES
 export type Payload<Name extends QueueName> = z.output<(typeof QUEUES)[Name]['payload']>
 export const QUEUE_NAMES = Object.keys(QUEUES) as QueueName[]
-
-/** Served only where SEAL_KEY_FILE is set: what needs the key waits for the process that has it. */
-export const SEAL_KEY_QUEUES: readonly QueueName[] = ['sign-seals', 'adopt-seal']
 
 /**
  * A killed worker's job is handed on after at most lock + stalled check = 10 s. A job whose worker was killed often is
@@ -50,54 +68,45 @@ export function jobOptions(name: QueueName): JobsOptions {
   }
 }
 
-/** Retries for ever; a command that cannot be sent now fails now, so that nothing waits on a Redis that is away. */
-export function connectFailingFast(redisUrl: string, log: Log): Redis {
-  const connection = new Redis(redisUrl, {
-    maxRetriesPerRequest: 1,
-    enableOfflineQueue: false,
-    retryStrategy,
-    connectTimeout: 2_000,
-    commandTimeout: QUEUE_TIMEOUT_MS * 4,
-  })
-  return reportState(connection, log)
-}
-
-/** Retries for ever and lets commands wait: what a worker wants. */
-export function connectWaiting(redisUrl: string, log: Log): Redis {
-  return reportState(new Redis(redisUrl, { maxRetriesPerRequest: null, retryStrategy, connectTimeout: 2_000 }), log)
-}
-
-function retryStrategy(times: number): number {
-  return Math.min(100 * 2 ** Math.min(times, 5), 2_000)
-}
-
-/** Says once that Redis went away and once that it is back, not at each try. */
-function reportState(connection: Redis, log: Log): Redis {
-  let away = false
-  connection.on('error', (error: Error) => {
-    if (!away) log.warn({ err: error }, 'Redis is out of reach; work waits in MongoDB for the sweep')
-    away = true
-  })
-  connection.on('ready', () => {
-    if (away) log.info('Redis is back')
-    away = false
-  })
-  return connection
-}
-
 export interface Queues {
   /**
    * Puts one job on its queue. Never throws for a Redis that is away: the record in MongoDB is the work, and the sweep
-   * enqueues it again. `debounceId` keeps a second job with the same id from waiting beside the first.
+   * enqueues it again. `debounceId` keeps a second job with the same id from waiting beside the first. The id of the
+   * request that the job comes from goes with it.
    *
    * @returns whether the job is on the queue
    */
-  enqueue<Name extends QueueName>(name: Name, payload: Payload<Name>, options?: { debounceId?: string }): Promise<boolean>
+  enqueue<Name extends QueueName>(name: Name, payload: Payload<Name>, options?: { debounceId?: string; delayMs?: number }): Promise<boolean>
+  /**
+   * Puts a job without a payload on its queue, of all who ask for it within `everyMs` one, and none while one waits. Never
+   * throws for a Redis that is away: the next turn comes.
+   */
+  enqueueRegular(name: QueueName, everyMs: number): Promise<void>
+  /**
+   * Lets jobs run now whose next try lies further ahead than any pause: a worker whose clock was ahead has put them there,
+   * and nobody would do their work until the time has come.
+   */
+  recallStrayed(names: readonly QueueName[]): Promise<void>
   /** The queue itself. @throws where Redis has never been reached: use whenReady() first */
   get(name: QueueName): Queue
+  /** Whether Redis is reached at this moment. */
+  isConnected(): boolean
   /** Resolves once Redis has been reached for the first time. */
   whenReady(): Promise<void>
   close(): Promise<void>
+}
+
+/** Longer than any pause before another try: 8 attempts, the last of them after 64 s and half as long again. */
+const LONGEST_PAUSE_MS = 5 * MINUTE_MS
+/** Their jobs are put off to a time of their own. */
+const MAY_WAIT_LONG: ReadonlySet<QueueName> = new Set(['order-deadlines'])
+/** BullMQ's order of delayed jobs: milliseconds, shifted by 12 bits. */
+const DELAYED_SCORE = 0x1000
+
+/** A job's data is its payload and, beside it, the request that it comes from; the payload's schema takes no notice of that. */
+function withRequest(payload: object): object {
+  const { request_id } = currentScope()
+  return request_id === undefined ? payload : { ...payload, request_id }
 }
 
 /** Opens the producers' side of every queue over one connection that fails fast. */
@@ -127,15 +136,21 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
     }
     return queue
   }
+  const quietly = async (what: string, work: () => Promise<void>): Promise<void> => {
+    const late = () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`)
+    await withDeadline(work(), QUEUE_TIMEOUT_MS, late).catch((error: unknown) => log.warn({ err: error }, `${what}: not now, with the next turn`))
+  }
   return {
     get,
+    isConnected: () => connection.status === 'ready',
     whenReady: () => ready,
     async enqueue(name, payload, options = {}) {
       if (connection.status !== 'ready') return false
       try {
         await withDeadline(
-          get(name).add(name, QUEUES[name].payload.parse(payload), {
+          get(name).add(name, withRequest(QUEUES[name].payload.parse(payload)), {
             ...(options.debounceId === undefined ? {} : { deduplication: { id: options.debounceId } }),
+            ...(options.delayMs === undefined ? {} : { delay: options.delayMs }),
           }),
           QUEUE_TIMEOUT_MS,
           () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`),
@@ -145,6 +160,25 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
         log.warn({ err: error, queue: name }, 'a job was not enqueued; the sweep will find its work')
         return false
       }
+    },
+    async enqueueRegular(name, everyMs) {
+      if (connection.status !== 'ready') return
+      await quietly(`the regular job of ${name}`, async () => {
+        const { waiting = 0 } = await get(name).getJobCounts('waiting')
+        // The time to live is counted by Redis, by nobody's clock.
+        if (waiting === 0) await get(name).add(name, {}, { deduplication: { id: 'regular', ttl: Math.max(1, Math.floor(everyMs * 0.9)) } })
+      })
+    },
+    async recallStrayed(names) {
+      if (connection.status !== 'ready') return
+      await quietly('jobs that strayed', async () => {
+        for (const name of names.filter((one) => !MAY_WAIT_LONG.has(one))) {
+          const queue = get(name)
+          const from = (Date.now() + LONGEST_PAUSE_MS) * DELAYED_SCORE
+          for (const jobId of await connection.zrangebyscore(queue.toKey('delayed'), from, '+inf', 'LIMIT', 0, 100))
+            await (await queue.getJob(jobId))?.promote()
+        }
+      })
     },
     async close() {
       await Promise.allSettled([...open.values()].map((queue) => queue.close()))

@@ -3,10 +3,16 @@ import { isOutage, unavailable } from '../../shared/database.ts'
 import { Refusal, statusOf } from '../../shared/errors.ts'
 import { RETRY_AFTER_SECONDS } from '../../shared/limits.ts'
 import type { Log } from '../../shared/log.ts'
+import { countUnread } from './admission.ts'
 
 /** Writes a JSON object. Node leaves the body out for HEAD and keeps its length. */
 export function sendJson(res: ServerResponse, status: number, value: object): void {
   sendJsonText(res, status, Buffer.from(JSON.stringify(value)))
+}
+
+/** A good answer as it goes out, written once for everyone who gets it. */
+export function writeJson(view: object): Buffer {
+  return Buffer.from(JSON.stringify({ ok: true, ...view }))
 }
 
 /** Writes a JSON object that is text already. */
@@ -14,6 +20,7 @@ export function sendJsonText(res: ServerResponse, status: number, text: Buffer):
   res.statusCode = status
   res.setHeader('Content-Type', 'application/json; charset=utf-8')
   res.setHeader('Content-Length', text.length)
+  countUnread(res, text.length)
   res.end(text)
 }
 
@@ -25,6 +32,7 @@ export function sendDocumentText(res: ServerResponse, document: { type: string; 
   res.setHeader('Content-Length', text.length)
   res.setHeader('Content-Security-Policy', "default-src 'none'")
   res.setHeader('X-Content-Type-Options', 'nosniff')
+  countUnread(res, text.length)
   res.end(text)
 }
 

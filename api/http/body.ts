@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Refusal } from '../../shared/errors.ts'
 import { MAX_BODY_BYTES } from '../../shared/limits.ts'
+import { overloaded, takeBodyRoom, type BodyShare } from './admission.ts'
 import { parseJsonObject } from './parse.ts'
 
 /** How long a client may go on sending what nobody will read, before its connection is cut. */
@@ -11,17 +12,23 @@ const DISCARD_LIMIT_MS = 2_000
  * that nobody without a token makes the service hold what it sends. A body that is too large is refused by its
  * Content-Length at once, and without one as soon as it passes the limit.
  *
- * @throws Refusal `body_too_large`, `unsupported_media_type`, `invalid_json`
+ * @param share which part of the room for bodies it is held in
+ * @throws Refusal `body_too_large`, `unsupported_media_type`, `invalid_json`; `unavailable` where there is no room for it
  */
-export async function readBody(req: IncomingMessage): Promise<object> {
+export async function readBody(req: IncomingMessage, share: BodyShare): Promise<object> {
   if (Number(req.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
-  const bytes = await readBytes(req)
-  if (bytes.length === 0) return {}
-  assertJson(req)
-  return parseJsonObject(bytes)
+  const room = takeBodyRoom(share)
+  try {
+    const bytes = await readBytes(req, room.add)
+    if (bytes.length === 0) return {}
+    assertJson(req)
+    return parseJsonObject(bytes)
+  } finally {
+    room.release()
+  }
 }
 
-function readBytes(req: IncomingMessage): Promise<Buffer> {
+function readBytes(req: IncomingMessage, takeRoom: (length: number) => boolean): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0
@@ -30,9 +37,10 @@ function readBytes(req: IncomingMessage): Promise<Buffer> {
     }
     const onData = (chunk: Buffer): void => {
       length += chunk.length
-      if (length <= MAX_BODY_BYTES) return void chunks.push(chunk)
+      const fits = length <= MAX_BODY_BYTES
+      if (fits && takeRoom(chunk.length)) return void chunks.push(chunk)
       stop()
-      reject(tooLarge())
+      reject(fits ? overloaded() : tooLarge())
     }
     const onEnd = (): void => {
       stop()

@@ -5,6 +5,8 @@ import { unavailable } from '../../shared/database.ts'
 import { withDeadline } from '../../shared/deadline.ts'
 import { Refusal } from '../../shared/errors.ts'
 import { API_BASE, REQUEST_TIMEOUT_MS } from '../../shared/limits.ts'
+import { runInScope } from '../../shared/scope.ts'
+import { createAdmission, type Admission } from './admission.ts'
 import { sendDocumentText, sendJson, sendJsonText, sendRefusal, toRefusal } from './answer.ts'
 import type { Authenticator } from './authenticate.ts'
 import { discardRest, readBody } from './body.ts'
@@ -23,13 +25,14 @@ export function pathsOf(route: Route): string[] {
 
 /** Mounts the routes, and for each path what every other method on it gets. Paths without parameters come first: `/claim/resolve` is no claim's id. */
 export function mountRoutes(router: Router, ctx: Context, authenticator: Authenticator, routes: readonly Route[]): void {
+  const admission = createAdmission()
   const byPath = new Map<string, Route[]>()
   for (const route of routes) for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route])
   for (const [path, own] of [...byPath].sort(([one], [other]) => Number(one.includes('{')) - Number(other.includes('{')))) {
     const allowed = own.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
     for (const route of own) {
-      if (route.method === 'GET') router.get(expressPath(path), serve(ctx, authenticator, route))
-      else router.post(expressPath(path), serve(ctx, authenticator, route))
+      if (route.method === 'GET') router.get(expressPath(path), serve(ctx, authenticator, admission, route))
+      else router.post(expressPath(path), serve(ctx, authenticator, admission, route))
     }
     router.all(expressPath(path), refuseMethod([...allowed, 'OPTIONS']))
   }
@@ -39,7 +42,8 @@ export function mountRoutes(router: Router, ctx: Context, authenticator: Authent
  * Authenticate → read → parse → handle → view. Until the first connection and every index stand, no uniqueness holds, so
  * nothing that needs the database is served.
  */
-function serve(ctx: Context, authenticator: Authenticator, route: Route): RequestHandler {
+function serve(ctx: Context, authenticator: Authenticator, admission: Admission, route: Route): RequestHandler {
+  const kind = route.method === 'POST' ? 'writes' : 'reads'
   return async (req, res) => {
     if (route.needsDatabase !== false && !ctx.database.isReady()) throw unavailable()
     const given = await answer(req)
@@ -56,19 +60,22 @@ function serve(ctx: Context, authenticator: Authenticator, route: Route): Reques
 
   async function answer(req: Request): Promise<GivenAnswer<unknown>> {
     const startedAt = performance.now()
-    const caller = await withinTime(authenticator.authenticate(route.access, req.headers.authorization), REQUEST_TIMEOUT_MS)
+    const caller = await admission.work(kind, () =>
+      withinTime(authenticator.authenticate(route.access, req.headers.authorization), REQUEST_TIMEOUT_MS),
+    )
     const spentMs = performance.now() - startedAt
     const call = {
       ctx,
       caller,
       // The client's own time, which the server bounds, is not the service's.
-      body: route.body === undefined ? undefined : parseFields(route.body, await readBody(req)),
+      body: route.body === undefined ? undefined : parseFields(route.body, await readBody(req, route.access === 'open' ? 'open' : 'token')),
       query: route.query === undefined ? undefined : parseFields(route.query, req.query),
       params: route.params === undefined ? undefined : parseFields(route.params, req.params),
       peek: req.method === 'HEAD',
       prefers: (types: readonly string[]) => req.accepts([...types]) || undefined,
     }
-    return withinTime(Promise.resolve(route.handle(call)), Math.max(0, REQUEST_TIMEOUT_MS - spentMs) + (route.patienceMs ?? 0))
+    const leftMs = Math.max(0, REQUEST_TIMEOUT_MS - spentMs) + (route.patienceMs ?? 0)
+    return admission.work(kind, () => withinTime(Promise.resolve(route.handle(call)), leftMs))
   }
 }
 
@@ -97,13 +104,16 @@ function refuseMethod(allowed: readonly string[]): RequestHandler {
   }
 }
 
-/** An id for each request, made here: it stands in the log and in `X-Request-Id`, and says nothing about the caller. */
+/**
+ * An id for each request, made here: it stands in `X-Request-Id`, in the log, and with the jobs that the request
+ * enqueues, and says nothing about the caller.
+ */
 export const identifyRequest: RequestHandler = (req, res, next) => {
   const id = randomUUID()
   res.locals['requestId'] = id
   res.setHeader('X-Request-Id', id)
   if (req.method === 'GET' || req.method === 'HEAD' || req.method === 'OPTIONS') res.setHeader('Access-Control-Allow-Origin', '*')
-  next()
+  runInScope({ request_id: id }, next)
 }
 
 export const refuseUnknownPath: RequestHandler = (req, res) => {

@@ -46,12 +46,12 @@ const NAMES: Readonly<Record<string, string>> = {
   'POST /api/v1/market/offer/close': 'closeOffer',
   'GET /api/v1/market/orders': 'listOrders',
   'GET /api/v1/market/order/{order_id}': 'getOrder',
-  'GET /api/v1/market/order/{id}': 'getOrder',
   'POST /api/v1/market/order': 'createOrder',
   'POST /api/v1/market/refund-address': 'setRefundAddress',
   'POST /api/v1/market/deliver': 'deliverOrder',
   'POST /api/v1/market/accept': 'acceptDelivery',
   'POST /api/v1/market/dispute': 'disputeOrder',
+  'GET /api/v1/market/solvency': 'getSolvency',
 }
 
 /** The operation id of a route; one without a name in the table is called after its method and path. */

@@ -1,4 +1,5 @@
-import { createServer, type RequestListener, type Server } from 'node:http'
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { Server as NetServer, type Socket } from 'node:net'
 import { Refusal } from '../../shared/errors.ts'
 import { STOP_LIMIT_MS } from '../../shared/limits.ts'
 import { StartError } from '../../shared/process.ts'
@@ -7,18 +8,22 @@ import { sendRefusal } from './answer.ts'
 
 export interface LimitedServer {
   http: Server
-  /** Takes no new connection, finishes what is under way within the limit, then cuts what is left. */
-  close(): Promise<void>
+  /**
+   * Takes no new connection, finishes what is under way within the limit, then cuts what is left. Each answer from now
+   * on says that its connection closes. A connection that is kept alive and silent is closed after `idleMs`, at once
+   * where absent: a request may be on its way on it at this moment, and would be lost.
+   */
+  close(options?: { idleMs?: number }): Promise<void>
 }
 
-/** More than this at once is a flood; the operating system lets the rest wait. */
+/** More than this at once is a flood. */
 const MAX_CONNECTIONS = 10_000
 
 /** A server with the limits of slow, broken or silent clients set, which answers in JSON what is not HTTP, too. */
 export function createLimitedServer(listener: RequestListener): LimitedServer {
   // A request without Host is answered like any other; the check for late requests runs often enough for its limits to mean something.
   const http = createServer({ requireHostHeader: false, connectionsCheckingInterval: 5 * SECOND_MS }, listener)
-  http.maxConnections = MAX_CONNECTIONS
+  makeRoom(http, MAX_CONNECTIONS)
   http.headersTimeout = 10 * SECOND_MS
   http.requestTimeout = 30 * SECOND_MS
   http.keepAliveTimeout = MINUTE_MS
@@ -26,9 +31,11 @@ export function createLimitedServer(listener: RequestListener): LimitedServer {
   http.timeout = 30 * SECOND_MS
   http.on('checkExpectation', (_req, res) => sendRefusal(res, new Refusal('invalid_field', 'The header Expect may only be 100-continue.')))
   http.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    // While an answer is under way, another one in its middle would be taken for its text.
-    const isAnswering = (socket as { _httpMessage?: unknown })._httpMessage != null
-    if (!socket.writable || isAnswering || error.code === 'ECONNRESET') {
+    // While an answer is under way, another one would be taken for its text; while a whole request waits for its answer,
+    // for that. A request that breaks in its own body is answered like one that breaks before it.
+    const answering = (socket as { _httpMessage?: ServerResponse | null })._httpMessage
+    const isOwed = answering != null && (answering.headersSent || answering.req.complete)
+    if (!socket.writable || isOwed || error.code === 'ECONNRESET') {
       socket.destroy()
       return
     }
@@ -43,16 +50,55 @@ export function createLimitedServer(listener: RequestListener): LimitedServer {
   })
   return {
     http,
-    async close() {
-      const closed = new Promise<void>((resolve) => http.close(() => resolve()))
+    async close({ idleMs = 0 } = {}) {
+      http.prependListener('request', (_req, res: ServerResponse) => res.setHeader('Connection', 'close'))
+      // Not the close of http.Server, which cuts idle connections at once.
+      const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(http, () => resolve()))
+      const idleFrom = performance.now() + idleMs
       // A connection that is kept alive falls idle when its last answer is sent, which may be later.
-      const idle = setInterval(() => http.closeIdleConnections(), 50)
-      const cut = setTimeout(() => http.closeAllConnections(), STOP_LIMIT_MS)
+      const closeIdle = () => {
+        if (performance.now() >= idleFrom) http.closeIdleConnections()
+      }
+      closeIdle()
+      const idle = setInterval(closeIdle, 50)
+      const cut = setTimeout(() => http.closeAllConnections(), idleMs + STOP_LIMIT_MS)
       await closed
       clearInterval(idle)
       clearTimeout(cut)
+      http.close() // ends its own timers; it is closed, which would only be said to a callback
     },
   }
+}
+
+/**
+ * Where there are too many connections, the one whose client has kept the server waiting the longest is cut for the new
+ * one: a flood of slow or silent clients takes room from itself, and whoever comes and asks is served.
+ */
+export function makeRoom(http: Server, most: number): void {
+  const waitedFor = new Set<Socket>()
+  const isWaitedFor = (socket: Socket): void => {
+    if (!socket.destroyed) waitedFor.add(socket)
+  }
+  let open = 0
+  http.on('connection', (socket: Socket) => {
+    open++
+    isWaitedFor(socket)
+    socket.once('close', () => {
+      open--
+      waitedFor.delete(socket)
+    })
+    if (open <= most) return
+    const [slowest = socket] = waitedFor
+    waitedFor.delete(slowest)
+    slowest.destroy()
+  })
+  http.prependListener('request', (req, res: ServerResponse) => {
+    const { socket } = req
+    // With a body still on its way, it is the client's turn.
+    if (req.complete || req.method === 'GET' || req.method === 'HEAD') waitedFor.delete(socket)
+    else req.once('end', () => waitedFor.delete(socket))
+    res.once('finish', () => isWaitedFor(socket))
+  })
 }
 
 /** Listens, and gives back the port. A taken port is an error that says so. */

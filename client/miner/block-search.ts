@@ -3,18 +3,9 @@
  */
 import { hash } from 'node:crypto'
 import { assertDifficultyBits, assertPrefix, findShares, isShare } from '../../shared/crypto/pow.ts'
-import {
-  BLOCK_NONCES,
-  BLOCK_PASSES,
-  HEAD_LENGTH,
-  HITS,
-  LANES,
-  TAIL_LENGTH,
-  generateSearchModule,
-  writeBlock,
-  writeTables,
-} from './sha256-simd.ts'
-import { assembleModule, i32x4 } from './wasm-module.ts'
+import { LANES } from '../../shared/crypto/sha256-vector.ts'
+import { canRunSimd, instantiate } from '../../shared/crypto/wasm-module.ts'
+import { BLOCK_NONCES, BLOCK_PASSES, HEAD_LENGTH, HITS, TAIL_LENGTH, generateSearchModule, writeBlock, writeTables } from './sha256-simd.ts'
 
 /**
  * Every share among the block's nonces, in ascending order. Throws on a malformed prefix or difficulty, and on a head
@@ -22,15 +13,7 @@ import { assembleModule, i32x4 } from './wasm-module.ts'
  */
 export type SearchBlock = (prefix: string, head: string, difficultyBits: number) => string[]
 
-/** What the miner uses of the WebAssembly JavaScript interface; Node's type declarations leave it out. */
-type WebAssemblyEngine = {
-  validate(bytes: Uint8Array): boolean
-  Module: new (bytes: Uint8Array) => object
-  Instance: new (module: object) => { exports: SearchExports }
-}
 type SearchExports = { memory: { buffer: ArrayBuffer }; search: (firstPass: number, endPass: number) => number }
-
-const engine = (globalThis as { WebAssembly?: WebAssemblyEngine }).WebAssembly
 
 const HEAD_FORM = new RegExp(`^[0-9a-z]{${HEAD_LENGTH}}$`)
 const SELF_CHECK_PASSES = 64
@@ -41,17 +24,9 @@ export function createSearch(): SearchBlock {
   return canRunSimd() ? createSimdSearch() : searchBlockPlainly
 }
 
-/** Whether this runtime has WebAssembly with the vector instructions: asked with a module of two of them. */
-export function canRunSimd(): boolean {
-  if (engine === undefined) return false
-  const body = i32x4.bitmask(i32x4.zero)
-  return engine.validate(assembleModule({ name: 'probe', params: 0, i32Locals: 0, v128Locals: 0, body }, 0))
-}
-
 /** Compiles the vector code and compares it with the platform's hash. Throws where the two differ. */
 export function createSimdSearch(): SearchBlock {
-  if (engine === undefined) throw new Error('this runtime has no WebAssembly')
-  const { memory, search } = new engine.Instance(new engine.Module(generateSearchModule())).exports
+  const { memory, search } = instantiate<SearchExports>(generateSearchModule())
   const words = new Uint32Array(memory.buffer)
   writeTables(words)
   const findCandidates = (prefix: string, head: string, bits: number, endPass: number): string[] => {

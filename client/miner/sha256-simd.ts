@@ -15,105 +15,32 @@
  * 13–63 are done for every nonce. In the message schedule (step 1) a word depends on W12 or it does not:
  * `isVaried` says which. Sums of words that do not are computed once and stand in memory as one word.
  */
-import { assembleModule, getLocal, i32, i32x4, ifThen, loopWhile, setLocal, type Code } from './wasm-module.ts'
+import {
+  applyVector,
+  applyWord,
+  generateRound,
+  H,
+  K,
+  LANES,
+  ROUNDS,
+  SCHEDULE,
+  SUM_0,
+  SUM_1,
+  wordAt,
+  writeSplat,
+  type State,
+} from '../../shared/crypto/sha256-vector.ts'
+import { assembleModule, getLocal, i32, i32x4, ifThen, loopWhile, setLocal, type Code } from '../../shared/crypto/wasm-module.ts'
 
 export const HEAD_LENGTH = 15
 export const TAIL_LENGTH = 4
-export const LANES = 4
 /** Nonces with one head, and the passes that go through them. */
 export const BLOCK_NONCES = 16 ** TAIL_LENGTH
 export const BLOCK_PASSES = BLOCK_NONCES / LANES
 
-const ROUNDS = 64
 const VARIED_WORD = 12
 const MESSAGE_BITS = 52 * 8
 const HEX_DIGITS = '0123456789abcdef'
-
-/** §4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
-const K = Uint32Array.of(
-  0x428a2f98,
-  0x71374491,
-  0xb5c0fbcf,
-  0xe9b5dba5,
-  0x3956c25b,
-  0x59f111f1,
-  0x923f82a4,
-  0xab1c5ed5,
-  0xd807aa98,
-  0x12835b01,
-  0x243185be,
-  0x550c7dc3,
-  0x72be5d74,
-  0x80deb1fe,
-  0x9bdc06a7,
-  0xc19bf174,
-  0xe49b69c1,
-  0xefbe4786,
-  0x0fc19dc6,
-  0x240ca1cc,
-  0x2de92c6f,
-  0x4a7484aa,
-  0x5cb0a9dc,
-  0x76f988da,
-  0x983e5152,
-  0xa831c66d,
-  0xb00327c8,
-  0xbf597fc7,
-  0xc6e00bf3,
-  0xd5a79147,
-  0x06ca6351,
-  0x14292967,
-  0x27b70a85,
-  0x2e1b2138,
-  0x4d2c6dfc,
-  0x53380d13,
-  0x650a7354,
-  0x766a0abb,
-  0x81c2c92e,
-  0x92722c85,
-  0xa2bfe8a1,
-  0xa81a664b,
-  0xc24b8b70,
-  0xc76c51a3,
-  0xd192e819,
-  0xd6990624,
-  0xf40e3585,
-  0x106aa070,
-  0x19a4c116,
-  0x1e376c08,
-  0x2748774c,
-  0x34b0bcb5,
-  0x391c0cb3,
-  0x4ed8aa4a,
-  0x5b9cca4f,
-  0x682e6ff3,
-  0x748f82ee,
-  0x78a5636f,
-  0x84c87814,
-  0x8cc70208,
-  0x90befffa,
-  0xa4506ceb,
-  0xbef9a3f7,
-  0xc67178f2,
-)
-
-/** §5.3.3: the initial hash value. */
-const H = Uint32Array.of(0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19)
-
-/** The four functions of one word, §4.1.2 (4.4) to (4.7): rotations right, and for the small sigmas a shift right. */
-type WordFunction = { rotations: readonly number[]; shift?: number }
-const SUM_0: WordFunction = { rotations: [2, 13, 22] }
-const SUM_1: WordFunction = { rotations: [6, 11, 25] }
-const SIGMA_0: WordFunction = { rotations: [7, 18], shift: 3 }
-const SIGMA_1: WordFunction = { rotations: [17, 19], shift: 10 }
-
-/** §6.2.2 step 1: W[t] = σ1(W[t−2]) + W[t−7] + σ0(W[t−15]) + W[t−16]. */
-const SCHEDULE: readonly { back: number; apply?: WordFunction }[] = [
-  { back: 16 },
-  { back: 15, apply: SIGMA_0 },
-  { back: 7 },
-  { back: 2, apply: SIGMA_1 },
-]
 
 const isVaried: boolean[] = []
 for (let t = 0; t < ROUNDS; t++) {
@@ -141,16 +68,6 @@ const MEMORY_BYTES = HITS + BLOCK_PASSES * 4
 
 // What is done once for a block, in plain arithmetic
 
-const rotateRight = (x: number, bits: number): number => (x >>> bits) | (x << (32 - bits))
-
-function applyWord({ rotations, shift }: WordFunction, x: number): number {
-  let result = shift === undefined ? 0 : x >>> shift
-  for (const bits of rotations) result ^= rotateRight(x, bits)
-  return result
-}
-
-const wordAt = (words: Uint32Array, index: number): number => words[index] ?? 0
-
 /** Writes what never changes: the round constants and the tails. */
 export function writeTables(memory: Uint32Array): void {
   for (let t = 0; t < ROUNDS; t++) writeSplat(memory, ROUND_CONSTANTS + t * 16, wordAt(K, t))
@@ -175,10 +92,6 @@ export function writeBlock(memory: Uint32Array, prefix: string, head: string, di
   const bits = Math.min(difficultyBits, 32)
   writeSplat(memory, TARGET, wordAt(H, 0))
   writeSplat(memory, TARGET + 16, bits === 0 ? 0 : 0xffffffff << (32 - bits))
-}
-
-function writeSplat(memory: Uint32Array, address: number, word: number): void {
-  memory.fill(word, address / 4, address / 4 + LANES)
 }
 
 /** The schedule's fixed words, and for a varied word the sum of its fixed terms (0 for W12). */
@@ -219,7 +132,7 @@ const HITS_END = 2 // i32: where the next hit is written
 const LANE_HITS = 3 // i32: lanes of this pass that hit
 const FIRST_VECTOR_LOCAL = 4
 
-const { add, and, equal, or, shiftLeft, shiftRight, xor } = i32x4
+const { add, and, equal, or, xor } = i32x4
 const loadWord = (address: number): Code => i32x4.load(i32.const(0), address)
 
 /** A module exporting `memory` and `search(firstPass, endPass)`, which returns the end of the hits it wrote at HITS. */
@@ -255,12 +168,6 @@ function loadTails(): Code {
   return or(i32x4.loadSplat(high, TAIL_HIGH), i32x4.load(low, TAIL_LOW))
 }
 
-/**
- * The working variables before a round, and b xor c, which the round before has as its a xor b. Every round writes to
- * locals of its own, which the engine's register allocation makes free.
- */
-type State = Record<'a' | 'b' | 'c' | 'd' | 'e' | 'f' | 'g' | 'h' | 'bXorC', Code>
-
 /** After round 12: a and e get the word that they lack; the others are the same for all nonces of the block. */
 function startState(word: number, takeLocal: () => number, code: number[]): State {
   const variable = (index: number): Code => loadWord(STATE + index * 16)
@@ -292,46 +199,6 @@ function generateScheduleWord(t: number, schedule: readonly number[], code: numb
   if (terms.length < SCHEDULE.length) terms.unshift(loadWord(ROUND_WORDS + t * 16))
   code.push(...setLocal(local, terms.reduce(add)))
   return add(getLocal(local), loadWord(ROUND_CONSTANTS + t * 16))
-}
-
-/**
- * §6.2.2 step 3, one round, with Ch and Maj (§4.1.2) in forms of three operations:
- *   Ch(e, f, g)  = g xor (e and (f xor g))
- *   Maj(a, b, c) = b xor ((a xor b) and (b xor c))
- */
-function generateRound(state: State, word: Code, takeLocal: () => number, code: number[]): State {
-  const { a, b, c, d, e, f, g, h, bXorC } = state
-  const t1 = takeLocal()
-  const aXorB = takeLocal()
-  const nextA = takeLocal()
-  const nextE = takeLocal()
-  const ch = xor(g, and(e, xor(f, g)))
-  code.push(...setLocal(t1, add(add(add(h, word), ch), applyVector(SUM_1, e))))
-  code.push(...setLocal(nextE, add(d, getLocal(t1))))
-  code.push(...setLocal(aXorB, xor(a, b)))
-  const maj = xor(b, and(getLocal(aXorB), bXorC))
-  code.push(...setLocal(nextA, add(add(getLocal(t1), maj), applyVector(SUM_0, a))))
-  return {
-    a: getLocal(nextA),
-    b: a,
-    c: b,
-    d: c,
-    e: getLocal(nextE),
-    f: e,
-    g: f,
-    h: g,
-    bXorC: getLocal(aXorB),
-  }
-}
-
-/** A word function on four lanes: a rotation is two shifts, and all shifts are joined by xor, pair by pair. */
-function applyVector({ rotations, shift }: WordFunction, x: Code): Code {
-  let terms = rotations.flatMap((bits) => [shiftRight(x, bits), shiftLeft(x, 32 - bits)])
-  if (shift !== undefined) terms.push(shiftRight(x, shift))
-  while (terms.length > 1) {
-    terms = terms.flatMap((term, i) => (i % 2 === 1 ? [] : [i + 1 < terms.length ? xor(term, terms[i + 1] ?? []) : term]))
-  }
-  return terms[0] ?? []
 }
 
 /** Writes down the pass and its lanes where the bits of `digestWord0` under the mask are all zero. */

@@ -69,8 +69,12 @@ function formatFigure(figure: Figure): string {
   const { name, value, unit, reference, reference_value: beside, ratio, goal, better } = figure
   const line = `${name}: ${formatValue(value)} ${unit}, ${reference}: ${formatValue(beside)} ${unit}, ratio ${ratio.toFixed(2)}`
   if (goal === undefined) return line
-  const isMet = better === 'higher' ? ratio >= goal : ratio <= goal
-  return `${line} (goal ${better === 'higher' ? 'at least' : 'at most'} ${goal}: ${isMet ? 'met' : 'MISSED'})`
+  return `${line} (goal ${better === 'higher' ? 'at least' : 'at most'} ${goal}: ${isMet(figure) ? 'met' : 'MISSED'})`
 }
 
-const formatValue = (value: number): string => Number(value.toPrecision(4)).toLocaleString('en-US', { maximumFractionDigits: 4 })
+/** Whether the ratio reaches the goal; true where there is none. */
+export function isMet({ ratio, goal, better }: Figure): boolean {
+  return goal === undefined || (better === 'higher' ? ratio >= goal : ratio <= goal)
+}
+
+export const formatValue = (value: number): string => Number(value.toPrecision(4)).toLocaleString('en-US', { maximumFractionDigits: 4 })

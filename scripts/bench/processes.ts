@@ -1,64 +1,120 @@
 import { spawn, type ChildProcess } from 'node:child_process'
+import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { startServers, type TemporaryServers } from '../embedded/temporary.ts'
 
 export interface BenchStack {
   url: string
+  port: number
   mongodbUrl: string
   redisUrl: string
   servers: TemporaryServers
+  api: BenchProcess
+  workers: readonly BenchProcess[]
   stop(): Promise<void>
+}
+
+export interface BenchProcess {
+  port: number
+  /** What it holds now; only of a stack that is probed. */
+  readVitals(): Promise<Vitals>
+  stop(): Promise<void>
+}
+
+/** What a process holds, and how late its event loop ran since it was last asked. */
+export interface Vitals {
+  rssBytes: number
+  heapBytes: number
+  handles: number
+  lagP99Ms: number
 }
 
 const API = fileURLToPath(new URL('../../api/main.ts', import.meta.url))
 const WORKERS = fileURLToPath(new URL('../../workers/main.ts', import.meta.url))
+const PROBE = new URL('probe.ts', import.meta.url).href
+
+export interface StackOptions {
+  workers?: number
+  /** Whether its processes tell their vitals. */
+  isProbed?: boolean
+  database?: string
+  /** Servers that run already, which the stack then leaves running. */
+  servers?: TemporaryServers
+}
 
 /** The real service for a benchmark: its own MongoDB and Redis, one API process and `workers` worker processes. */
-export async function startStack(env: Record<string, string>, workers = 1): Promise<BenchStack> {
-  const servers = await startServers(() => undefined, 1)
+export async function startStack(env: Record<string, string>, options: StackOptions = {}): Promise<BenchStack> {
+  const { workers = 1, isProbed = false, database = 'bench' } = options
+  const servers = options.servers ?? (await startServers(() => undefined, 1))
   const mongodbUrl = new URL(servers.mongod.url)
-  mongodbUrl.pathname = '/bench'
-  const processes: ChildProcess[] = []
+  mongodbUrl.pathname = `/${database}`
+  const processes: BenchProcess[] = []
   const stop = async (): Promise<void> => {
-    await Promise.all(processes.map(end))
-    await servers.stop()
+    await Promise.all(processes.map((one) => one.stop()))
+    if (options.servers === undefined) await servers.stop()
   }
   try {
     const common = {
       ...process.env,
       MONGODB_URL: mongodbUrl.href,
       REDIS_URL: servers.redis.url,
+      QUEUE_PREFIX: database,
       CHALLENGE_SECRET: 'be'.repeat(32),
       OPERATOR_PORT: '0',
       PORT: '0',
       LOG_LEVEL: 'info',
       FREE_UNTIL: 'none',
+      ...(isProbed ? { NODE_OPTIONS: `--expose-gc --import ${PROBE}` } : {}),
       ...env,
     }
     const api = await startProcess(API, common)
-    processes.push(api.child)
-    for (let index = 0; index < workers; index++) processes.push((await startProcess(WORKERS, common)).child)
-    return { url: `http://127.0.0.1:${api.port}`, mongodbUrl: mongodbUrl.href, redisUrl: servers.redis.url, servers, stop }
+    processes.push(api)
+    for (let index = 0; index < workers; index++) processes.push(await startProcess(WORKERS, common))
+    const url = `http://127.0.0.1:${api.port}`
+    const { redis } = servers
+    return { url, port: api.port, mongodbUrl: mongodbUrl.href, redisUrl: redis.url, servers, api, workers: processes.slice(1), stop }
   } catch (error) {
     await stop()
     throw error
   }
 }
 
+const REFERENCE = fileURLToPath(new URL('reference-child.ts', import.meta.url))
+
+/** The hand-written reference for the same routes, in a process of its own, on a database of its own. */
+export async function startReference(mongodbUrl: string): Promise<{ port: number; mongodbUrl: string; stop(): Promise<void> }> {
+  const url = new URL(mongodbUrl)
+  url.pathname = '/reference'
+  const { port, stop } = await startProcess(REFERENCE, { ...process.env, MONGODB_URL: url.href })
+  return { port, mongodbUrl: url.href, stop }
+}
+
 /** Starts a part and waits for the log line that says it is up. */
-async function startProcess(script: string, env: NodeJS.ProcessEnv): Promise<{ child: ChildProcess; port: number }> {
+async function startProcess(script: string, env: NodeJS.ProcessEnv): Promise<BenchProcess> {
   const child = spawn(process.execPath, [script], { env, stdio: ['ignore', 'pipe', 'inherit'] })
-  const port = await new Promise<number>((resolve, reject) => {
-    child.once('exit', (code) => reject(new Error(`${script} ended with ${code} before it was up`)))
-    child.stdout.setEncoding('utf8')
-    let rest = ''
-    child.stdout.on('data', (chunk: string) => {
-      rest += chunk
-      const line = rest.split('\n').find((text) => /"msg":"(the API listens|the workers work)"/.test(text))
-      if (line !== undefined) resolve(Number((JSON.parse(line) as { port?: number }).port ?? 0))
+  const lines = createInterface({ input: child.stdout })
+  const waitForLine = (form: RegExp): Promise<string> =>
+    new Promise((resolve, reject) => {
+      const fail = (code: number | null): void => reject(new Error(`${script} ended with ${code} before it said ${form}`))
+      const look = (line: string): void => {
+        if (!form.test(line)) return
+        lines.off('line', look)
+        child.off('exit', fail)
+        resolve(line)
+      }
+      lines.on('line', look)
+      child.once('exit', fail)
     })
-  })
-  return { child, port }
+  const up = JSON.parse(await waitForLine(/"msg":"(the API listens|the workers work)"/)) as { port?: number }
+  return {
+    port: up.port ?? 0,
+    async readVitals() {
+      const answer = waitForLine(/"msg":"vitals"/)
+      child.kill('SIGUSR2')
+      return (JSON.parse(await answer) as { vitals: Vitals }).vitals
+    },
+    stop: () => end(child),
+  }
 }
 
 async function end(child: ChildProcess): Promise<void> {

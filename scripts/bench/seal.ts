@@ -1,13 +1,16 @@
 import { execFile } from 'node:child_process'
+import { hash } from 'node:crypto'
 import fs from 'node:fs'
 import { createServer } from 'node:http'
 import os from 'node:os'
 import path from 'node:path'
 import { parseArgs, promisify } from 'node:util'
+import { MerkleTree } from 'merkletreejs'
 import mongoose from 'mongoose'
 import { createApp } from '../../api/app.ts'
 import { readConfig } from '../../shared/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
+import { buildTree, HASH_BYTES } from '../../shared/crypto/merkle.ts'
 import { signSeal } from '../../shared/crypto/seal-payload.ts'
 import { readProof } from '../../shared/ledger/proofs.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
@@ -103,7 +106,7 @@ export async function benchSeal(options: { entries?: number; report?: (line: str
     ]
     await ctx.database.connection.dropDatabase()
     await ctx.close()
-    figures.push(...(await benchList(envOf('list'))))
+    figures.push(...(await benchList(envOf('list'))), await benchRoot(entries))
     return figures
   } finally {
     fs.rmSync(folder, { recursive: true, force: true })
@@ -170,6 +173,35 @@ async function benchProofs(ctx: Context, entries: number): Promise<Figure> {
     better: 'lower',
     goal: 2,
   })
+}
+
+/** A tree with all its levels, beside merkletreejs with the fastest form of `crypto.hash` that gives it the buffers it wants. */
+async function benchRoot(count: number): Promise<Figure> {
+  const flat = Buffer.alloc(count * HASH_BYTES)
+  for (let index = 0; index < count; index++) flat.write(hash('sha256', `leaf ${index}`, 'binary'), index * HASH_BYTES, 'latin1')
+  const leaves = Array.from({ length: count }, (_, index) => flat.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES))
+  const hashBuffer = (data: Buffer): Buffer => Buffer.from(hash('sha256', data, 'binary'), 'latin1')
+  const roots = new Set<string>()
+  const time = (makeRoot: () => Buffer | undefined) => (): number => {
+    const startedAt = performance.now()
+    const root = makeRoot()
+    const elapsedMs = performance.now() - startedAt
+    roots.add(root?.toString('hex') ?? '')
+    return elapsedMs
+  }
+  const times = await measureInTurns(
+    [
+      { name: 'ours', sample: time(() => buildTree(flat).at(-1)) },
+      { name: 'library', sample: time(() => new MerkleTree(leaves, hashBuffer).getRoot()) },
+    ],
+    5,
+  )
+  if (roots.size !== 1) throw new Error('the two trees have different roots')
+  const perSecond = (name: string): number => (count / (times.get(name) ?? Number.NaN)) * 1_000
+  return compareWith(
+    { name: 'merkletreejs with crypto.hash', value: perSecond('library') },
+    { name: `seal: the root of ${count} leaves, all levels kept`, value: perSecond('ours'), unit: 'leaves/s', better: 'higher', goal: 5 },
+  )
 }
 
 /** `GET /seal` with the longest list, beside a bare server that holds the same bytes. */

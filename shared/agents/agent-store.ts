@@ -1,7 +1,10 @@
+import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
 import type { Session } from '../database.ts'
+import type { CountChange } from '../claims/claim-book.ts'
+import { createCounts, createLookUp } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
-import type { AgentListed, AgentRecord, Profile, ResolutionCounts } from './agent.ts'
+import type { AgentListed, AgentRecord, Profile } from './agent.ts'
 import type { StoredToken } from './token.ts'
 
 const counts = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, { type: Number, required: true }]))
@@ -60,8 +63,6 @@ export type Caller = Pick<AgentRecord, '_id' | 'token_key' | 'token_salt' | 'tok
 const CALLER_FIELDS = { token_key: 1, token_salt: 1, token_hash: 1, pass_until_ms: 1, banned_at: 1 } as const
 const LISTED_FIELDS = { at: 1, handle: 1, banned_at: 1, profile: 1 } as const
 
-type CountChange<Name extends string> = Partial<Record<Name, number>>
-
 export interface AgentStore {
   insert(agent: AgentRecord, session?: Session): Promise<void>
   /** Remembers a challenge as used. @throws a duplicate-key error where it already is */
@@ -90,13 +91,8 @@ export interface AgentStore {
   countReferred(agentId: string, most: number): Promise<number>
   /** The number of the agent's next hand-out of messages: 1, 2, … */
   nextHandOut(agentId: string, session: Session): Promise<number>
-  /** Adds to an agent's counts of claims by status and of verdicts by outcome. */
-  countClaims(
-    agentId: string,
-    claims: CountChange<keyof ResolutionCounts['claims']>,
-    verdicts: CountChange<keyof ResolutionCounts['verdicts']>,
-    session: Session,
-  ): Promise<void>
+  /** Adds to agents' counts of claims by status and of verdicts by outcome. */
+  countAllClaims(changes: ReadonlyMap<string, CountChange>, session: Session): Promise<void>
   /** Marks the first payment. @returns false where there was one before */
   markPaid(agentId: string, at: number, session: Session): Promise<boolean>
   readonly models: { agents: Model<AgentRecord>; usedChallenges: Model<UsedChallenge> }
@@ -106,6 +102,35 @@ export function createAgentStore(connection: Connection): AgentStore {
   const agents = connection.model<AgentRecord>('Agent', agentSchema)
   const usedChallenges = connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema)
   const within = (session: Session | undefined) => (session === undefined ? {} : { session })
+  const raw = () => agents.collection as unknown as mongoose.mongo.Collection<AgentRecord>
+  const idOf = ({ _id }: { _id: string }): string => _id
+  const findById = createLookUp((ids: string[]) => raw().find(byIds(ids)).toArray(), idOf)
+  const findId = createLookUp(
+    (ids: string[]) =>
+      raw()
+        .find(byIds(ids), { projection: { _id: 1 } })
+        .toArray(),
+    idOf,
+  )
+  const findByTokenKey = createLookUp(
+    (keys: string[]) =>
+      raw()
+        .find<Caller>({ token_key: { $in: keys } }, { projection: CALLER_FIELDS })
+        .toArray(),
+    ({ token_key: key }) => key,
+  )
+  const countReferred = createCounts(
+    ({ agentId }: { agentId: string; most: number }) => agentId,
+    (asked, most) =>
+      raw()
+        .find<{ ref: string }>(
+          { ref: { $in: asked.map(({ agentId }) => agentId) } },
+          { projection: { _id: 0, ref: 1 }, limit: most, batchSize: most },
+        )
+        .map(({ ref }) => ref)
+        .toArray(),
+    ({ agentId, most }) => agents.countDocuments({ ref: agentId }).limit(most),
+  )
 
   return {
     models: { agents, usedChallenges },
@@ -116,14 +141,13 @@ export function createAgentStore(connection: Connection): AgentStore {
       await usedChallenges.insertMany([{ _id: key, expires: new Date(forgetAtMs) }], { lean: true })
     },
     async find(agentId, session) {
+      if (session === undefined) return findById(agentId)
       return (await agents.findOne({ _id: agentId }, null, within(session)).lean<AgentRecord>()) ?? undefined
     },
     async exists(agentId) {
-      return (await agents.exists({ _id: agentId })) !== null
+      return (await findId(agentId)) !== undefined
     },
-    async findCaller(tokenKey) {
-      return (await agents.findOne({ token_key: tokenKey }, CALLER_FIELDS).lean<Caller>()) ?? undefined
-    },
+    findCaller: findByTokenKey,
     async listByCapability(capability, limit) {
       // An empty list declares nothing.
       const filter = capability === undefined ? { 'profile.capabilities.0': { $exists: true } } : { 'profile.capabilities': capability }
@@ -154,9 +178,7 @@ export function createAgentStore(connection: Connection): AgentStore {
     async countPayingReferral(agentId, session) {
       await agents.updateOne({ _id: agentId }, { $inc: { 'referrals.paying': 1 } }, { session })
     },
-    async countReferred(agentId, most) {
-      return agents.countDocuments({ ref: agentId }).limit(most)
-    },
+    countReferred: (agentId, most) => countReferred({ agentId, most }),
     async nextHandOut(agentId, session) {
       const agent = await agents
         .findOneAndUpdate(
@@ -168,9 +190,14 @@ export function createAgentStore(connection: Connection): AgentStore {
       if (agent?.handed_out === undefined) throw new Error(`agent ${agentId} reads messages and does not exist`)
       return agent.handed_out
     },
-    async countClaims(agentId, claimChange, verdictChange, session) {
-      const change = { ...underPath('record.claims', claimChange), ...underPath('record.verdicts', verdictChange) }
-      if (Object.keys(change).length > 0) await agents.updateOne({ _id: agentId }, { $inc: change }, { session })
+    async countAllClaims(changes, session) {
+      const updates = [...changes].flatMap(([_id, { claims, verdicts }]) => {
+        const change = { ...underPath('record.claims', claims), ...underPath('record.verdicts', verdicts) }
+        return Object.keys(change).length === 0
+          ? []
+          : [{ updateOne: { filter: { _id }, update: { $inc: change as Record<string, never> } } }]
+      })
+      if (updates.length > 0) await raw().bulkWrite(updates, { session, ordered: false })
     },
     async markPaid(agentId, at, session) {
       return (
@@ -180,6 +207,8 @@ export function createAgentStore(connection: Connection): AgentStore {
     },
   }
 }
+
+const byIds = (ids: string[]) => ({ _id: { $in: ids } })
 
 function underPath(path: string, change: Partial<Record<string, number>>): Record<string, number> {
   return Object.fromEntries(Object.entries(change).flatMap(([name, by]) => (by === undefined ? [] : [[`${path}.${name}`, by]])))

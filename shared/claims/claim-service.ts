@@ -1,16 +1,15 @@
 import type { Context } from '../context.ts'
 import { commit } from '../crypto/commitment.ts'
-import type { Session } from '../database.ts'
+import { isOutage, type Session } from '../database.ts'
 import { Refusal } from '../errors.ts'
+import { createGroups, performEachAlone, WRITE_PATIENCE, type Outcomes } from '../group-commit.ts'
 import { newId } from '../ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { MAX_PASS_DAYS, MIN_PASS_DAYS } from '../limits.ts'
-import { createTurns } from '../one-at-a-time.ts'
 import { creditDays } from '../passes/pass-service.ts'
 import { unixSeconds } from '../time.ts'
+import { applyChanges, type Change, type Recorded, type RecordedVerdict } from './claim-book.ts'
 import { claimContent, PROPOSAL, statusAt, type ClaimRecord, type ClaimStatus, type Outcome, type VerdictRecord } from './claim.ts'
-
-const takeTurns = createTurns()
 
 /** Puts a claim on record, with its entry, and counts it on its author. @throws Refusal `invalid_field` for a past `resolve_by` */
 export async function makeClaim(
@@ -44,12 +43,7 @@ export async function makeClaim(
       },
     ],
   }
-  await takeTurns(agentId, () =>
-    ctx.database.transaction(async (session) => {
-      await ctx.claims.insert(claim, session)
-      await ctx.agents.countClaims(agentId, { open: 1 }, {}, session)
-    }),
-  )
+  await bookOf(ctx)({ claim })
   return claim
 }
 
@@ -63,90 +57,78 @@ export async function recordVerdict(
   ctx: Context,
   agentId: string,
   fields: { claim_id: string; outcome: Outcome; evidence?: string | undefined },
-): Promise<{ verdict: VerdictRecord; claim: ClaimRecord }> {
-  const known = await ctx.claims.find(fields.claim_id)
-  if (known === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.', { field: 'claim_id' })
-  // Every verdict on a claim of one author changes that author's counts.
-  return takeTurns(known.agent_id, () => insertVerdict(ctx, agentId, fields))
+): Promise<{ verdict: RecordedVerdict; claim: ClaimRecord }> {
+  const verdict = {
+    _id: newId('verdict'),
+    claim_id: fields.claim_id,
+    agent_id: agentId,
+    at: unixSeconds(ctx.now()),
+    outcome: fields.outcome,
+    ...(fields.evidence === undefined ? {} : { evidence: fields.evidence }),
+    salt: newSalt(),
+  }
+  const recorded = await bookOf(ctx)({ verdict })
+  if (recorded?.verdict === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.', { field: 'claim_id' })
+  return { claim: recorded.claim, verdict: recorded.verdict }
 }
 
-async function insertVerdict(
-  ctx: Context,
-  agentId: string,
-  fields: { claim_id: string; outcome: Outcome; evidence?: string | undefined },
-): Promise<{ verdict: VerdictRecord; claim: ClaimRecord }> {
-  const at = unixSeconds(ctx.now())
-  const verdictId = newId('verdict')
-  const salt = newSalt()
+const books = new WeakMap<Context, (change: Change) => Promise<Recorded>>()
+
+/** One group at a time, for claims and verdicts together: they change the counts of the same authors, and each conflict costs a pause and a try. */
+function bookOf(ctx: Context): (change: Change) => Promise<Recorded> {
+  let book = books.get(ctx)
+  if (book === undefined) {
+    book = createGroups((changes: Change[]) => recordGroup(ctx, changes), { ...WRITE_PATIENCE, atOnce: 1 })
+    books.set(ctx, book)
+  }
+  return book
+}
+
+async function recordGroup(ctx: Context, changes: Change[]): Promise<Outcomes<Recorded>> {
+  try {
+    return (await recordChanges(ctx, changes)).map((value) => ({ status: 'fulfilled', value }))
+  } catch (error) {
+    // A transaction stores all or nothing; but where the database is away, it is open which.
+    if (changes.length === 1 || isOutage(error) || error instanceof Refusal) throw error
+    return performEachAlone(changes, async (change) => (await recordChanges(ctx, [change]))[0])
+  }
+}
+
+/** Stores what a group of changes comes to, in one transaction. */
+async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<Recorded[]> {
+  const asked = changes.flatMap((change) => ('verdict' in change ? [change.verdict] : []))
   return ctx.database.transaction(async (session) => {
-    const claim = await ctx.claims.find(fields.claim_id, session)
-    if (claim === undefined) throw new Error(`claim ${fields.claim_id} was there and is gone`)
-    const earlier = await ctx.claims.findStandingVerdict(claim._id, agentId, session)
-    const byAuthor = claim.agent_id === agentId
-    const verdict: VerdictRecord = {
-      _id: verdictId,
-      claim_id: claim._id,
-      agent_id: agentId,
-      at,
-      outcome: fields.outcome,
-      ...(fields.evidence === undefined ? {} : { evidence: fields.evidence }),
-      salt,
-      by_author: byAuthor,
-      superseded: false,
-      pending: [
-        {
-          source: `${verdictId}/verdict`,
-          at,
-          kind: 'verdict',
-          data: {
-            verdict_id: verdictId,
-            claim_id: claim._id,
-            agent_id: agentId,
-            outcome: fields.outcome,
-            by_author: byAuthor,
-            supersedes: earlier?._id ?? null,
-            evidence_hash: commit(Buffer.from(salt, 'hex'), { evidence: fields.evidence ?? null }),
-          },
-        },
-      ],
-    }
-    if (earlier !== undefined) await ctx.claims.supersede(earlier._id, session)
-    await ctx.claims.insertVerdict(verdict, session)
-    return { verdict, claim: byAuthor ? claim : await countVerdict(ctx, claim, earlier?.outcome, fields.outcome, at, session) }
+    // Commands of one transaction go one after the other.
+    const claims = asked.length === 0 ? [] : await ctx.claims.findAll(asked, session)
+    const standing = claims.length === 0 ? [] : await ctx.claims.findStandingVerdicts(asked, session)
+    const { recorded, writes } = applyChanges(changes, claims, standing, unixSeconds(ctx.now()))
+    await ctx.claims.write({ ...writes, verdicts: writes.verdicts.map(withEntry) }, session)
+    await ctx.agents.countAllClaims(writes.counts, session)
+    return recorded
   })
 }
 
-async function countVerdict(
-  ctx: Context,
-  claim: ClaimRecord,
-  earlier: Outcome | undefined,
-  outcome: Outcome,
-  nowSeconds: number,
-  session: Session,
-): Promise<ClaimRecord> {
-  if (earlier === outcome) return claim
-  const change: Partial<Record<Outcome, number>> = { [outcome]: 1, ...(earlier === undefined ? {} : { [earlier]: -1 }) }
-  const standing = { ...claim.standing }
-  for (const [key, by] of Object.entries(change) as [Outcome, number][]) standing[key] += by
-  return move(ctx, claim, statusAt({ ...claim, standing }, nowSeconds), standing, change, session)
+function withEntry({ supersedes, ...verdict }: RecordedVerdict): VerdictRecord {
+  const { _id: id, claim_id, agent_id, at, outcome, by_author, salt } = verdict
+  const evidenceHash = commit(Buffer.from(salt, 'hex'), { evidence: verdict.evidence ?? null })
+  const data = { verdict_id: id, claim_id, agent_id, outcome, by_author, supersedes, evidence_hash: evidenceHash }
+  return { ...verdict, pending: [{ source: `${id}/verdict`, at, kind: 'verdict', data }] }
 }
 
-/** Moves a claim's status and counts, and its author's record with them. */
+/** Moves a claim's status, and its author's record with it. */
 async function move(
   ctx: Context,
   claim: ClaimRecord,
   status: ClaimStatus,
-  standing: ClaimRecord['standing'],
-  verdictChange: Partial<Record<Outcome, number>>,
   session: Session,
   accepted?: { at: number; entries: PendingEntry[] },
 ): Promise<ClaimRecord> {
   // Inside a transaction the snapshot's claim is the stored one or the write conflicts, and the driver runs it all again.
-  if (!(await ctx.claims.moveStatus(claim, status, standing, session, accepted)))
+  if (!(await ctx.claims.moveStatus(claim, status, session, accepted)))
     throw new Error(`claim ${claim._id} changed inside its own transaction`)
   const statusChange = status === claim.status ? {} : { [claim.status]: -1, [status]: 1 }
-  await ctx.agents.countClaims(claim.agent_id, statusChange, verdictChange, session)
-  return { ...claim, status, standing }
+  await ctx.agents.countAllClaims(new Map([[claim.agent_id, { claims: statusChange, verdicts: {} }]]), session)
+  return { ...claim, status }
 }
 
 /** Moves open claims whose time has passed to `overdue`. */
@@ -157,7 +139,7 @@ export async function moveOverdueClaims(ctx: Context, limit = 500): Promise<void
     await ctx.database.transaction(async (session) => {
       const claim = await ctx.claims.find(_id, session)
       if (claim === undefined || claim.status !== 'open' || statusAt(claim, nowSeconds) !== 'overdue') return
-      await move(ctx, claim, 'overdue', claim.standing, {}, session)
+      await move(ctx, claim, 'overdue', session)
     })
   }
 }
@@ -194,7 +176,7 @@ export async function acceptProposal(ctx: Context, claimId: string, days: number
       kind: 'proposal_accepted',
       data: { claim_id: claimId, agent_id: author._id, days },
     }
-    const accepted = await move(ctx, claim, 'accepted', claim.standing, {}, session, { at, entries: [acceptance, credit] })
+    const accepted = await move(ctx, claim, 'accepted', session, { at, entries: [acceptance, credit] })
     return { ...accepted, accepted_at: at }
   })
 }

@@ -1,6 +1,10 @@
+import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
 import type { Session } from '../database.ts'
+import { createCounts, createLookUp } from '../group-commit.ts'
+import { createLatestByAgent } from '../latest-by-agent.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
+import type { Writes } from './claim-book.ts'
 import { PROPOSAL, type ClaimRecord, type ClaimStatus, type Standing, type VerdictRecord } from './claim.ts'
 
 const standingSchema = new Schema<Standing>(
@@ -62,9 +66,17 @@ export interface ClaimFilter {
   status?: ClaimStatus | undefined
 }
 
+/** Writes of a group of claims and verdicts. */
+export type ClaimWrites = Pick<Writes, 'claims' | 'supersededIds' | 'moved'> & { verdicts: VerdictRecord[] }
+
 export interface ClaimStore {
-  insert(claim: ClaimRecord, session: Session): Promise<void>
   find(claimId: string, session?: Session): Promise<ClaimRecord | undefined>
+  /** The claims that these verdicts name, those that there are. */
+  findAll(verdicts: readonly Pick<VerdictRecord, 'claim_id'>[], session: Session): Promise<ClaimRecord[]>
+  /** The verdicts, not superseded, on the claims of these by the agents of these; some of other pairs may be among them. */
+  findStandingVerdicts(verdicts: readonly Pick<VerdictRecord, 'claim_id' | 'agent_id'>[], session: Session): Promise<VerdictRecord[]>
+  /** Stores a group of changes. @throws Error where something is not as it was read, which a transaction rules out */
+  write(changes: ClaimWrites, session: Session): Promise<void>
   /** Newest first; `status` is judged as of `nowSeconds`. */
   list(filter: ClaimFilter, nowSeconds: number, limit: number): Promise<ClaimRecord[]>
   /** Proposals by endorsements, oldest first among equals. */
@@ -73,7 +85,6 @@ export interface ClaimStore {
   moveStatus(
     before: ClaimRecord,
     status: ClaimStatus,
-    standing: Standing,
     session: Session,
     accepted?: { at: number; entries: PendingEntry[] },
   ): Promise<boolean>
@@ -81,9 +92,6 @@ export interface ClaimStore {
   listComingOverdue(nowSeconds: number, limit: number): Promise<ClaimRecord[]>
   /** Of one agent, those that the sweep has not moved on yet. */
   countComingOverdue(agentId: string, nowSeconds: number): Promise<number>
-  findStandingVerdict(claimId: string, agentId: string, session: Session): Promise<VerdictRecord | undefined>
-  supersede(verdictId: string, session: Session): Promise<void>
-  insertVerdict(verdict: VerdictRecord, session: Session): Promise<void>
   /** Newest first; with `before`, those with a smaller id. */
   listVerdicts(claimId: string, before: string | undefined, limit: number): Promise<VerdictRecord[]>
   readonly models: { claims: Model<ClaimRecord>; verdicts: Model<VerdictRecord> }
@@ -92,18 +100,73 @@ export interface ClaimStore {
 export function createClaimStore(connection: Connection): ClaimStore {
   const claims = connection.model<ClaimRecord>('Claim', claimSchema)
   const verdicts = connection.model<VerdictRecord>('Verdict', verdictSchema)
+  // What is read and written most is taken as it is stored.
+  const raw = () => claims.collection as unknown as mongoose.mongo.Collection<ClaimRecord>
+  const rawVerdicts = () => verdicts.collection as unknown as mongoose.mongo.Collection<VerdictRecord>
+  const listByAgent = createLatestByAgent<ClaimRecord>(connection, 'claims')
+  const findById = createLookUp(
+    (ids: string[]) =>
+      raw()
+        .find({ _id: { $in: ids } })
+        .toArray(),
+    ({ _id }) => _id,
+  )
+  const countComingOverdue = createCounts(
+    ({ agentId }: { agentId: string; nowSeconds: number }) => agentId,
+    (asked, most) =>
+      raw()
+        .find<{ agent_id: string }>(comingOverdue({ $in: asked.map(({ agentId }) => agentId) }, latest(asked)), {
+          projection: { _id: 0, agent_id: 1 },
+          hint: 'coming_overdue_by_agent',
+          limit: most,
+          batchSize: most,
+        })
+        .map(({ agent_id: id }) => id)
+        .toArray(),
+    ({ agentId, nowSeconds }) => claims.countDocuments(comingOverdue(agentId, nowSeconds)).hint('coming_overdue_by_agent'),
+  )
   return {
     models: { claims, verdicts },
-    async insert(claim, session) {
-      await claims.insertMany([claim], { session, lean: true })
-    },
     async find(claimId, session) {
-      return (await claims.findOne({ _id: claimId }, null, session === undefined ? {} : { session }).lean<ClaimRecord>()) ?? undefined
+      if (session === undefined) return findById(claimId)
+      return (await claims.findOne({ _id: claimId }, null, { session }).lean<ClaimRecord>()) ?? undefined
+    },
+    findAll: (asked, session) =>
+      raw()
+        .find({ _id: { $in: [...new Set(asked.map(({ claim_id: id }) => id))] } }, { session, batchSize: asked.length + 1 })
+        .toArray(),
+    findStandingVerdicts: (asked, session) =>
+      rawVerdicts()
+        .find(
+          {
+            claim_id: { $in: [...new Set(asked.map(({ claim_id: id }) => id))] },
+            agent_id: { $in: [...new Set(asked.map(({ agent_id: id }) => id))] },
+            superseded: false,
+          },
+          { session, hint: 'one_standing_verdict', projection: { claim_id: 1, agent_id: 1, outcome: 1 }, batchSize: 1_000 },
+        )
+        .toArray(),
+    async write(changes, session) {
+      if (changes.claims.length > 0) await raw().insertMany(changes.claims, { session })
+      // The earlier one gives its place up first: of one agent one verdict stands on a claim.
+      if (changes.supersededIds.length > 0) {
+        const filter = { _id: { $in: changes.supersededIds }, superseded: false }
+        const { matchedCount } = await rawVerdicts().updateMany(filter, { $set: { superseded: true } }, { session })
+        assertAll(matchedCount, changes.supersededIds)
+      }
+      if (changes.verdicts.length > 0) await rawVerdicts().insertMany(changes.verdicts, { session })
+      if (changes.moved.length > 0) {
+        const updates = changes.moved.map(({ before, after }) => ({
+          updateOne: { filter: asItStood(before), update: { $set: { status: after.status, standing: after.standing } } },
+        }))
+        assertAll((await raw().bulkWrite(updates, { session })).matchedCount, updates)
+      }
     },
     async list(filter, nowSeconds, limit) {
+      if (filter.agentId !== undefined && filter.status === undefined) return listByAgent(filter.agentId, limit)
       const byAgent = filter.agentId === undefined ? {} : { agent_id: filter.agentId }
       const query = { ...byAgent, ...statusFilter(filter.status, nowSeconds) }
-      return claims.find(query, { pending: 0 }).sort({ _id: -1 }).limit(limit).lean<ClaimRecord[]>()
+      return raw().find(query, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
     },
     async listProposals(limit) {
       return claims
@@ -113,20 +176,13 @@ export function createClaimStore(connection: Connection): ClaimStore {
         .hint('proposals_by_endorsement')
         .lean<ClaimRecord[]>()
     },
-    async moveStatus(before, status, standing, session, accepted) {
-      const filter = {
-        _id: before._id,
-        status: before.status,
-        'standing.true': before.standing.true,
-        'standing.false': before.standing.false,
-        'standing.void': before.standing.void,
-      }
+    async moveStatus(before, status, session, accepted) {
       const acceptance = accepted === undefined ? {} : { accepted_at: accepted.at }
       const update = {
-        $set: { status, standing, ...acceptance },
+        $set: { status, ...acceptance },
         ...(accepted === undefined ? {} : { $push: { pending: { $each: accepted.entries } } }),
       }
-      return (await claims.updateOne(filter, update, { session })).matchedCount === 1
+      return (await claims.updateOne(asItStood(before), update, { session })).matchedCount === 1
     },
     async listComingOverdue(nowSeconds, limit) {
       return claims
@@ -136,26 +192,32 @@ export function createClaimStore(connection: Connection): ClaimStore {
         .hint('coming_overdue')
         .lean<ClaimRecord[]>()
     },
-    async countComingOverdue(agentId, nowSeconds) {
-      return claims.countDocuments({ agent_id: agentId, status: 'open', resolve_by: { $lte: nowSeconds } }).hint('coming_overdue_by_agent')
-    },
-    async findStandingVerdict(claimId, agentId, session) {
-      return (
-        (await verdicts.findOne({ claim_id: claimId, agent_id: agentId, superseded: false }, null, { session }).lean<VerdictRecord>()) ??
-        undefined
-      )
-    },
-    async supersede(verdictId, session) {
-      await verdicts.updateOne({ _id: verdictId }, { $set: { superseded: true } }, { session })
-    },
-    async insertVerdict(verdict, session) {
-      await verdicts.insertMany([verdict], { session, lean: true })
-    },
+    countComingOverdue: (agentId, nowSeconds) => countComingOverdue({ agentId, nowSeconds }),
     async listVerdicts(claimId, before, limit) {
       const filter = { claim_id: claimId, ...(before === undefined ? {} : { _id: { $lt: before } }) }
-      return verdicts.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit).lean<VerdictRecord[]>()
+      return rawVerdicts().find(filter, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
     },
   }
+}
+
+const SHOWN = { projection: { pending: 0 } } as const
+
+const comingOverdue = (agent: string | { $in: string[] }, nowSeconds: number) => ({
+  agent_id: agent,
+  status: 'open' as const,
+  resolve_by: { $lte: nowSeconds },
+})
+
+const latest = (asked: readonly { nowSeconds: number }[]): number => Math.max(...asked.map(({ nowSeconds }) => nowSeconds))
+
+/** Finds a claim as long as nobody has moved it. */
+function asItStood(claim: ClaimRecord) {
+  const { _id, status, standing } = claim
+  return { _id, status, 'standing.true': standing.true, 'standing.false': standing.false, 'standing.void': standing.void }
+}
+
+function assertAll(matched: number, all: readonly unknown[]): void {
+  if (matched !== all.length) throw new Error(`of ${all.length} records of one transaction ${all.length - matched} changed inside it`)
 }
 
 /** `overdue` is right at read time: an open claim whose time has passed counts although the sweep has not moved it yet. */

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { canonicalJson } from './canonical-json.ts'
+import { hashPairs } from './hash-pairs.ts'
 
 /*
  * The tree over a seal's ledger entries (decisions, "Ledger and seals"; contract, endpoint rule 4):
@@ -76,7 +77,7 @@ export function buildTree(leaves: Uint8Array, count: number = leaves.length / HA
   const levels = [level]
   while (level.length > HASH_BYTES) {
     const above = Buffer.allocUnsafe(Math.ceil(level.length / (2 * HASH_BYTES)) * HASH_BYTES)
-    hashPairs(level, above)
+    hashLevel(level, above)
     levels.push(above)
     level = above
   }
@@ -87,19 +88,16 @@ export function buildTree(leaves: Uint8Array, count: number = leaves.length / HA
 export function merkleRoot(leaves: Uint8Array, count: number = leaves.length / HASH_BYTES): Buffer {
   let level = Buffer.from(flatHashes(leaves, count)) // a copy: it is overwritten level by level
   while (level.length > HASH_BYTES) {
-    hashPairs(level, level)
+    hashLevel(level, level)
     level = level.subarray(0, Math.ceil(level.length / (2 * HASH_BYTES)) * HASH_BYTES)
   }
   return Buffer.from(level)
 }
 
 /** Writes the level above `level` into `above`, which may be the same buffer: what is written has been read by then. */
-function hashPairs(level: Buffer, above: Buffer): void {
+function hashLevel(level: Buffer, above: Buffer): void {
   const pairs = Math.floor(level.length / (2 * HASH_BYTES))
-  for (let pair = 0; pair < pairs; pair++) {
-    const start = pair * 2 * HASH_BYTES
-    above.write(hash('sha256', level.subarray(start, start + 2 * HASH_BYTES), 'binary'), pair * HASH_BYTES, 'latin1')
-  }
+  hashPairs(level, above, pairs)
   if (level.length % (2 * HASH_BYTES) !== 0) level.copy(above, pairs * HASH_BYTES, level.length - HASH_BYTES)
 }
 

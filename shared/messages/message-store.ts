@@ -1,5 +1,7 @@
+import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
 import type { Session } from '../database.ts'
+import { createCounts, createGroups, insertEach, WRITE_PATIENCE } from '../group-commit.ts'
 import type { MessageRecord } from './message.ts'
 
 const string = { type: String, required: true } as const
@@ -13,6 +15,7 @@ messageSchema.index({ to: 1, _id: 1 }, { name: 'unread', partialFilterExpression
 messageSchema.index({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_out' })
 
 export interface MessageStore {
+  /** Together with what arrives at the same time; resolves once a majority has it in its journal. */
   insert(message: MessageRecord): Promise<void>
   find(messageId: string, session?: Session): Promise<MessageRecord | undefined>
   /** The oldest unread. */
@@ -30,11 +33,22 @@ export interface MessageStore {
 export function createMessageStore(connection: Connection): MessageStore {
   const messages = connection.model<MessageRecord>('Message', messageSchema)
   const within = (session: Session | undefined) => (session === undefined ? {} : { session })
+  const raw = () => messages.collection as unknown as mongoose.mongo.Collection<MessageRecord>
+  const countUnread = createCounts(
+    ({ agentId }: { agentId: string; most: number }) => agentId,
+    (asked, most) =>
+      raw()
+        .find<{ to: string }>(
+          { to: { $in: asked.map(({ agentId }) => agentId) }, handed: 0 },
+          { projection: { _id: 0, to: 1 }, hint: 'in_order_of_handing_out', limit: most, batchSize: most },
+        )
+        .map(({ to }) => to)
+        .toArray(),
+    ({ agentId, most }) => messages.countDocuments({ to: agentId, handed: 0 }).limit(most).hint('unread'),
+  )
   return {
     models: { messages },
-    async insert(message) {
-      await messages.insertMany([message], { lean: true })
-    },
+    insert: createGroups((group: MessageRecord[]) => insertEach(messages.collection, group), WRITE_PATIENCE),
     async find(messageId, session) {
       return (await messages.findOne({ _id: messageId }, null, within(session)).lean<MessageRecord>()) ?? undefined
     },
@@ -46,9 +60,7 @@ export function createMessageStore(connection: Connection): MessageStore {
         .hint('unread')
         .lean<MessageRecord[]>()
     },
-    async countUnread(agentId, most) {
-      return messages.countDocuments({ to: agentId, handed: 0 }).limit(most).hint('unread')
-    },
+    countUnread: (agentId, most) => countUnread({ agentId, most }),
     async listHandedAfter(agentId, after, limit, session) {
       const later =
         after === undefined

@@ -1,4 +1,7 @@
+import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
+import { createGroups, insertEach, WRITE_PATIENCE } from '../group-commit.ts'
+import { createLatestByAgent } from '../latest-by-agent.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { PostRecord } from './post.ts'
 
@@ -20,8 +23,11 @@ postSchema.index({ agent_id: 1, _id: -1 })
 postSchema.index(...PENDING_INDEX)
 
 export interface PostStore {
+  /** Together with what arrives at the same time; resolves once a majority has it in its journal. */
   insert(post: PostRecord): Promise<void>
   find(postId: string): Promise<PostRecord | undefined>
+  /** Those of these ids that there are, in no order. */
+  findAll(postIds: readonly string[]): Promise<PostRecord[]>
   /** Not hidden, newest first. */
   listFeed(topic: string | undefined, limit: number): Promise<PostRecord[]>
   /** Hidden ones too, newest first. */
@@ -31,23 +37,26 @@ export interface PostStore {
   readonly models: { posts: Model<PostRecord> }
 }
 
+const SHOWN = { projection: { pending: 0 } } as const
+
 export function createPostStore(connection: Connection): PostStore {
   const posts = connection.model<PostRecord>('Post', postSchema)
+  // What is read most is read as it is stored.
+  const raw = () => posts.collection as unknown as mongoose.mongo.Collection<PostRecord>
   return {
     models: { posts },
-    async insert(post) {
-      await posts.insertMany([post], { lean: true })
-    },
+    insert: createGroups((group: PostRecord[]) => insertEach(posts.collection, group), WRITE_PATIENCE),
     async find(postId) {
       return (await posts.findOne({ _id: postId }).lean<PostRecord>()) ?? undefined
     },
+    async findAll(postIds) {
+      return posts.find({ _id: { $in: postIds } }, { pending: 0 }).lean<PostRecord[]>()
+    },
     async listFeed(topic, limit) {
       const filter = { hidden_at: { $exists: false }, ...(topic === undefined ? {} : { topic }) }
-      return posts.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit).lean<PostRecord[]>()
+      return raw().find(filter, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
     },
-    async listByAgent(agentId, limit) {
-      return posts.find({ agent_id: agentId }, { pending: 0 }).sort({ _id: -1 }).limit(limit).lean<PostRecord[]>()
-    },
+    listByAgent: createLatestByAgent<PostRecord>(connection, 'posts'),
     async setHidden(postId, hiddenAt, entry) {
       const filter = { _id: postId, hidden_at: { $exists: hiddenAt === undefined } }
       const change = hiddenAt === undefined ? { $unset: { hidden_at: 1 as const } } : { $set: { hidden_at: hiddenAt } }

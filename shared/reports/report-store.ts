@@ -13,6 +13,8 @@ reportSchema.index({ post_id: 1, agent_id: 1, rule: 1 }, { unique: true })
 export interface ReportStore {
   /** @returns the report on record, and whether it is this one */
   insert(report: ReportRecord): Promise<{ report: ReportRecord; isNew: boolean }>
+  /** Newest first. */
+  listNewest(limit: number): Promise<ReportRecord[]>
   readonly models: { reports: Model<ReportRecord> }
 }
 
@@ -20,6 +22,9 @@ export function createReportStore(connection: Connection): ReportStore {
   const reports = connection.model<ReportRecord>('Report', reportSchema)
   return {
     models: { reports },
+    async listNewest(limit) {
+      return reports.find().sort({ _id: -1 }).limit(limit).lean<ReportRecord[]>()
+    },
     async insert(report) {
       try {
         await reports.insertMany([report], { lean: true })

@@ -1,7 +1,9 @@
-import mongoose, { Schema, type Connection, type Model } from 'mongoose'
-import { isDuplicateKey, type Session } from '../database.ts'
+import type mongoose from 'mongoose'
+import { Schema, type Connection, type Model } from 'mongoose'
+import type { Session } from '../database.ts'
+import { createGroups, createLookUp, insertEach, WRITE_PATIENCE } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
-import { shareId, type BatchRecord, type Rejected, type ShareRecord, type WorkOrderRecord } from './work.ts'
+import type { BatchRecord, SharePage, Verdict, WorkOrderRecord } from './work.ts'
 
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
@@ -19,6 +21,8 @@ const orderSchema = new Schema<WorkOrderRecord>(
     expires_at: number,
     shares_accepted: number,
     credited_days: number,
+    share_pages: Number,
+    last_batch: String,
     ...pendingField,
   },
   { collection: 'work_orders', strict: 'throw', versionKey: false },
@@ -26,13 +30,16 @@ const orderSchema = new Schema<WorkOrderRecord>(
 orderSchema.index({ agent_id: 1, _id: -1 })
 orderSchema.index(...PENDING_INDEX)
 
-const batchSchema = new Schema<BatchRecord>(
+/** Nonces lie in the database as one text, a space between them: a list of thousands costs ten times as much to write and to read. */
+type StoredBatch = Omit<BatchRecord, 'nonces'> & { nonces?: string }
+
+const batchSchema = new Schema<StoredBatch>(
   {
     _id: string,
     order_id: string,
     at_ms: number,
     state: string,
-    nonces: { type: [String], default: undefined },
+    nonces: String,
     rejected: { type: Schema.Types.Mixed, required: true },
     accepted: Number,
     forget_at: Date,
@@ -42,55 +49,95 @@ const batchSchema = new Schema<BatchRecord>(
 batchSchema.index({ at_ms: 1 }, { name: 'waiting', partialFilterExpression: { state: 'waiting' } })
 batchSchema.index({ forget_at: 1 }, { expireAfterSeconds: 0 })
 
-const shareSchema = new Schema<ShareRecord>({ _id: string, batch_id: string }, { collection: 'shares', strict: 'throw', versionKey: false })
+/** `_id` is `<order id>/<number>`, the number with leading zeros, so that pages sort and no number is given twice. */
+type StoredPage = Omit<SharePage, 'number' | 'nonces'> & { _id: string; nonces: string }
+
+const pageSchema = new Schema<StoredPage>(
+  { _id: string, order_id: string, batch_ids: { type: [String], required: true }, nonces: string },
+  { collection: 'share_pages', strict: 'throw', versionKey: false },
+)
+
+/** How many shares were ever counted, spread over a few documents, so that two judgements at once seldom meet in one. */
+const countSchema = new Schema<{ _id: number; shares: number }>(
+  { _id: number, shares: number },
+  { collection: 'share_counts', strict: 'throw', versionKey: false },
+)
+const COUNT_SLOTS = 64
+
+/** What one judgement of an order writes. */
+export interface Judgement {
+  before: WorkOrderRecord
+  /** Absent where nothing counted. */
+  page?: SharePage
+  completedDays: number
+  entries: PendingEntry[]
+}
 
 export interface WorkStore {
   insertOrder(order: WorkOrderRecord): Promise<void>
-  findOrder(orderId: string, session?: Session): Promise<WorkOrderRecord | undefined>
+  findOrder(orderId: string): Promise<WorkOrderRecord | undefined>
+  /** Together with what arrives at the same time; resolves once a majority has it in its journal. */
   insertBatch(batch: BatchRecord): Promise<void>
-  findBatch(batchId: string): Promise<BatchRecord | undefined>
+  /** Of the given batches, those that wait. */
+  findWaiting(batchIds: readonly string[]): Promise<BatchRecord[]>
   /** Of the given batches, those that are judged. */
   findJudged(batchIds: readonly string[]): Promise<BatchRecord[]>
   /** Ids of batches that have waited since before `beforeMs`, the oldest first. */
   listWaiting(beforeMs: number, limit: number): Promise<string[]>
-  /** Claims nonces that nobody has claimed yet, as part of a transaction. @throws a duplicate-key error where one is claimed */
-  claimFreshNonces(orderId: string, batchId: string, nonces: readonly string[], session: Session): Promise<void>
-  /**
-   * Claims nonces for a batch: of two batches that bring the same nonce the first insert wins, for ever. May be called
-   * again for the same batch and then gives the same answer.
-   *
-   * @returns the nonces that belong to this batch, in the order given
-   */
-  claimNonces(orderId: string, batchId: string, nonces: readonly string[]): Promise<string[]>
-  /** @returns false where the batch was judged before */
-  judgeBatch(batchId: string, accepted: number, rejected: Rejected[], forgetAt: Date, session: Session): Promise<boolean>
-  /** @returns false where the order no longer stands as `before` has it */
-  countShares(before: WorkOrderRecord, counted: number, completedDays: number, entries: PendingEntry[], session: Session): Promise<boolean>
-  readonly models: { orders: Model<WorkOrderRecord>; batches: Model<BatchRecord>; shares: Model<ShareRecord> }
+  /** Pages of an order by their numbers, both included, ascending; those alone that a majority has. */
+  listPages(orderId: string, from: number, to: number): Promise<SharePage[]>
+  /** @returns false where one of the batches was judged before */
+  judgeBatches(verdicts: ReadonlyMap<string, Verdict>, forgetAt: Date, session: Session): Promise<boolean>
+  /** @returns false where one of the orders no longer stands as its `before` has it */
+  countShares(judgements: readonly Judgement[], session: Session): Promise<boolean>
+  readonly models: {
+    orders: Model<WorkOrderRecord>
+    batches: Model<StoredBatch>
+    pages: Model<StoredPage>
+    counts: Model<{ _id: number; shares: number }>
+  }
 }
+
+/** Batches of 10,000 nonces that still fit one message. */
+const BATCHES_AT_ONCE = 100
 
 export function createWorkStore(connection: Connection): WorkStore {
   const orders = connection.model<WorkOrderRecord>('WorkOrder', orderSchema)
-  const batches = connection.model<BatchRecord>('WorkBatch', batchSchema)
-  const shares = connection.model<ShareRecord>('Share', shareSchema)
+  const batches = connection.model<StoredBatch>('WorkBatch', batchSchema)
+  const pages = connection.model<StoredPage>('SharePage', pageSchema)
+  const counts = connection.model<{ _id: number; shares: number }>('ShareCount', countSchema)
+  // Past the schemas: nonces come by the thousand, and the route has made each canonical.
+  const rawOrders = () => orders.collection as unknown as mongoose.mongo.Collection<WorkOrderRecord>
+  const rawBatches = () => batches.collection as unknown as mongoose.mongo.Collection<StoredBatch>
+  const rawPages = () => pages.collection as unknown as mongoose.mongo.Collection<StoredPage>
+  const listBatches = async (batchIds: readonly string[], state: BatchRecord['state']): Promise<BatchRecord[]> =>
+    (
+      await rawBatches()
+        .find({ _id: { $in: [...batchIds] }, state }, { batchSize: batchIds.length + 1 })
+        .toArray()
+    ).map(readBatch)
   return {
-    models: { orders, batches, shares },
+    models: { orders, batches, pages, counts },
     async insertOrder(order) {
       await orders.insertMany([order], { lean: true })
     },
-    async findOrder(orderId, session) {
-      return (await orders.findOne({ _id: orderId }, null, session === undefined ? {} : { session }).lean<WorkOrderRecord>()) ?? undefined
-    },
-    async insertBatch(batch) {
-      // Ten thousand nonces gain nothing from a schema: the route has made each canonical.
-      await batches.collection.insertOne(batch as never)
-    },
-    async findBatch(batchId) {
-      return (await batches.findOne({ _id: batchId }).lean<BatchRecord>()) ?? undefined
-    },
-    async findJudged(batchIds) {
-      return batches.find({ _id: { $in: [...batchIds] }, state: 'judged' }).lean<BatchRecord[]>()
-    },
+    findOrder: createLookUp(
+      (ids: string[]) =>
+        rawOrders()
+          .find({ _id: { $in: ids } }, { batchSize: ids.length + 1 })
+          .toArray(),
+      ({ _id }) => _id,
+    ),
+    insertBatch: createGroups(
+      (group: BatchRecord[]) =>
+        insertEach(
+          rawBatches(),
+          group.map(({ nonces, ...batch }) => ({ ...batch, ...(nonces === undefined ? {} : { nonces: nonces.join(' ') }) })),
+        ),
+      { ...WRITE_PATIENCE, maxItems: BATCHES_AT_ONCE },
+    ),
+    findWaiting: (batchIds) => listBatches(batchIds, 'waiting'),
+    findJudged: (batchIds) => listBatches(batchIds, 'judged'),
     async listWaiting(beforeMs, limit) {
       const found = await batches
         .find({ state: 'waiting', at_ms: { $lte: beforeMs } }, { _id: 1 })
@@ -100,48 +147,60 @@ export function createWorkStore(connection: Connection): WorkStore {
         .lean<{ _id: string }[]>()
       return found.map(({ _id }) => _id)
     },
-    async claimFreshNonces(orderId, batchId, nonces, session) {
-      if (nonces.length > 0)
-        await shares.collection.insertMany(nonces.map((nonce) => ({ _id: shareId(orderId, nonce), batch_id: batchId })) as never[], {
-          session,
-        })
+    async listPages(orderId, from, to) {
+      const found = await rawPages()
+        .find({ _id: { $gte: pageId(orderId, from), $lte: pageId(orderId, to) } }, { readConcern: { level: 'majority' }, batchSize: 1_000 })
+        .sort({ _id: 1 })
+        .toArray()
+      return found.map(({ _id, nonces, ...page }) => ({
+        ...page,
+        number: Number(_id.slice(orderId.length + 1)),
+        nonces: splitNonces(nonces),
+      }))
     },
-    async claimNonces(orderId, batchId, nonces) {
-      if (nonces.length === 0) return []
-      const taken = await insertShares(
-        shares,
-        nonces.map((nonce) => ({ _id: shareId(orderId, nonce), batch_id: batchId })),
+    async judgeBatches(verdicts, forgetAt, session) {
+      const updates = [...verdicts].map(([_id, { accepted, rejected }]) => ({
+        updateOne: {
+          filter: { _id, state: 'waiting' as const },
+          update: { $set: { state: 'judged' as const, accepted, rejected, forget_at: forgetAt }, $unset: { nonces: 1 as const } },
+        },
+      }))
+      return (await rawBatches().bulkWrite(updates, { session, ordered: false })).matchedCount === updates.length
+    },
+    async countShares(judgements, session) {
+      const added = judgements.flatMap(({ page }) => (page === undefined ? [] : [page]))
+      if (added.length === 0) return true
+      const updates = judgements.flatMap(({ before, page, completedDays, entries }) => {
+        const { _id, shares_accepted, credited_days, share_pages = { $exists: false } } = before
+        if (page === undefined) return []
+        const update = {
+          $inc: { shares_accepted: page.nonces.length, credited_days: completedDays },
+          $set: { share_pages: page.number, last_batch: page.batch_ids.at(-1) ?? '' },
+          ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }),
+        }
+        return [{ updateOne: { filter: { _id, shares_accepted, credited_days, share_pages }, update } }]
+      })
+      // The orders first: where one of them has changed, nothing else is worth sending.
+      const { matchedCount } = await rawOrders().bulkWrite(updates, { session, ordered: false })
+      if (matchedCount !== updates.length) return false
+      await rawPages().insertMany(
+        added.map(({ number: index, nonces, ...page }) => ({ ...page, _id: pageId(page.order_id, index), nonces: nonces.join(' ') })),
+        { session },
       )
-      if (taken.size === 0) return [...nonces]
-      // A retry finds its own shares among those taken.
-      const own = await shares.find({ _id: { $in: [...taken] }, batch_id: batchId }, { _id: 1 }).lean<{ _id: string }[]>()
-      for (const { _id } of own) taken.delete(_id)
-      return nonces.filter((nonce) => !taken.has(shareId(orderId, nonce)))
-    },
-    async judgeBatch(batchId, accepted, rejected, forgetAt, session) {
-      const update = { $set: { state: 'judged', accepted, rejected, forget_at: forgetAt }, $unset: { nonces: 1 as const } }
-      return (await batches.updateOne({ _id: batchId, state: 'waiting' }, update, { session })).matchedCount === 1
-    },
-    async countShares(before, counted, completedDays, entries, session) {
-      const filter = { _id: before._id, shares_accepted: before.shares_accepted, credited_days: before.credited_days }
-      const update = {
-        $inc: { shares_accepted: counted, credited_days: completedDays },
-        ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }),
-      }
-      return (await orders.updateOne(filter, update, { session })).matchedCount === 1
+      const shares = added.reduce((sum, { nonces }) => sum + nonces.length, 0)
+      await counts.collection.updateOne(
+        { _id: Math.floor(Math.random() * COUNT_SLOTS) } as never,
+        { $inc: { shares } },
+        { session, upsert: true },
+      )
+      return true
     },
   }
 }
 
-/** Inserts what is new. @returns the ids that were there already */
-async function insertShares(shares: Model<ShareRecord>, documents: ShareRecord[]): Promise<Set<string>> {
-  try {
-    await shares.collection.insertMany(documents as never[], { ordered: false })
-    return new Set()
-  } catch (error) {
-    if (!(error instanceof mongoose.mongo.MongoBulkWriteError) || !isDuplicateKey(error)) throw error
-    const failed = [error.writeErrors].flat()
-    if (failed.some((failure) => failure.code !== error.code) || error.result.getWriteConcernError() !== undefined) throw error
-    return new Set(failed.map((failure) => documents[failure.index]?._id).filter((id) => id !== undefined))
-  }
+const pageId = (orderId: string, index: number): string => `${orderId}/${String(index).padStart(9, '0')}`
+const splitNonces = (text: string): string[] => (text === '' ? [] : text.split(' '))
+
+function readBatch({ nonces, ...batch }: StoredBatch): BatchRecord {
+  return { ...batch, ...(nonces === undefined ? {} : { nonces: splitNonces(nonces) }) }
 }

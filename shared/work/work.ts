@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { MAX_BATCH_NONCES, WORK_ORDER_BASE_DAYS } from '../limits.ts'
 import type { Ledgered } from '../ledger/pending.ts'
+import type { NonceTable } from './nonce-table.ts'
 import { hex, idField, idView, isoTimeView, text, unixTime } from '../schema.ts'
 import { parseNonce } from '../crypto/pow.ts'
 
@@ -10,6 +11,8 @@ import { parseNonce } from '../crypto/pow.ts'
  * - A *work order* is an agent's offer to buy days by proof of work; its difficulty and counts never change.
  * - A *share* is a nonce that reaches the order's difficulty; it counts once for its order.
  * - A *batch* is what one `POST /work/submit` brought, stored until workers have judged it.
+ * - A *page* holds the shares of an order that one judgement counted, for ever and unchanged. Pages of an order are
+ *   numbered from 1 without a gap, and the order says how many it has; so whoever counts more has seen them all.
  */
 export const WORK_STATUSES = ['open', 'credited', 'expired'] as const
 export type WorkStatus = (typeof WORK_STATUSES)[number]
@@ -30,6 +33,10 @@ export interface WorkOrderRecord extends Ledgered {
   expires_at: number
   shares_accepted: number
   credited_days: number
+  /** Pages of counted shares; none where absent. */
+  share_pages?: number
+  /** The last batch of the last page. */
+  last_batch?: string
 }
 
 export interface Rejected {
@@ -51,13 +58,14 @@ export interface BatchRecord {
   forget_at?: Date
 }
 
-/** One counted share. The unique `_id` is the index on (order, nonce). */
-export interface ShareRecord {
-  _id: string
-  batch_id: string
+export interface SharePage {
+  order_id: string
+  /** 1, 2, 3, … */
+  number: number
+  /** The batches that they came in, as far as any of theirs counted. */
+  batch_ids: string[]
+  nonces: string[]
 }
-
-export const shareId = (orderId: string, nonce: string): string => `${orderId}:${nonce}`
 
 /** An order's lifetime in days: 30, and one for each day it buys. */
 export const workOrderTtlDays = (days: number): number => WORK_ORDER_BASE_DAYS + days
@@ -74,6 +82,49 @@ export function applyShares(
 ): { counted: number; completedDays: number } {
   const counted = Math.min(fresh, order.shares_required - order.shares_accepted)
   return { counted, completedDays: Math.floor((order.shares_accepted + counted) / order.shares_per_day) - order.credited_days }
+}
+
+/** What a batch comes to. */
+export interface Verdict {
+  accepted: number
+  rejected: Rejected[]
+}
+
+/**
+ * Judges batches of one order, one after the other: a nonce counts if it is a share, did not count before, and the order
+ * has room for it.
+ *
+ * @param shares of each batch's nonces those that reach the difficulty, in their order
+ * @param counted the nonces that counted before; those that count now are added
+ * @returns a verdict for each batch, the nonces that count now, and the days that they complete
+ */
+export function judgeBatches(
+  order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>,
+  batches: readonly Pick<BatchRecord, 'nonces' | 'rejected'>[],
+  shares: readonly (readonly string[])[],
+  counted: NonceTable,
+): { verdicts: Verdict[]; fresh: string[]; completedDays: number } {
+  const room = order.shares_required - order.shares_accepted
+  const fresh: string[] = []
+  const verdicts = batches.map(({ nonces = [], rejected }, index) => {
+    const before = fresh.length
+    const refused: Rejected[] = []
+    const good = shares[index] ?? []
+    let next = 0
+    for (const nonce of nonces) {
+      if (nonce !== good[next]) {
+        refused.push({ nonce, reason: 'insufficient_work' })
+        continue
+      }
+      next++
+      if (fresh.length >= room) refused.push({ nonce, reason: counted.has(nonce) ? 'duplicate' : 'order_full' })
+      else if (counted.add(nonce)) fresh.push(nonce)
+      else refused.push({ nonce, reason: 'duplicate' })
+    }
+    return { accepted: fresh.length - before, rejected: refused.length === 0 ? rejected : [...rejected, ...refused] }
+  })
+  const { completedDays } = applyShares(order, fresh.length)
+  return { verdicts, fresh, completedDays }
 }
 
 /** Sorts what was sent into canonical nonces, each once, and what cannot count. */

@@ -3,10 +3,10 @@ import { hash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { canRunSimd, createSearch, createSimdSearch, searchBlockPlainly } from '../../client/miner/block-search.ts'
+import { createSearch, createSimdSearch, searchBlockPlainly } from '../../client/miner/block-search.ts'
 import { mineShares, solveWork, type MiningProgress } from '../../client/miner/miner.ts'
 import { advancePosition, assertPosition, drawPosition } from '../../client/miner/position.ts'
-import { assembleModule, encodeSigned, encodeUnsigned, getLocal, i32 } from '../../client/miner/wasm-module.ts'
+import { assembleModule, canRunSimd, encodeSigned, encodeUnsigned, getLocal, i32 } from '../../shared/crypto/wasm-module.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
 
 const BLOCK_NONCES = 65_536
@@ -204,7 +204,8 @@ describe('mineShares', () => {
 test('mines by plain hashing, on threads and without, where the engine lacks vectors', { timeout: 60_000 }, async () => {
   const prefix = randomPrefix()
   const script = `
-    import { canRunSimd, createSearch, searchBlockPlainly } from ${JSON.stringify(new URL('../../client/miner/block-search.ts', import.meta.url))}
+    import { createSearch, searchBlockPlainly } from ${JSON.stringify(new URL('../../client/miner/block-search.ts', import.meta.url))}
+    import { canRunSimd } from ${JSON.stringify(new URL('../../shared/crypto/wasm-module.ts', import.meta.url))}
     import { solveWork } from ${JSON.stringify(new URL('../../client/miner/miner.ts', import.meta.url))}
     const order = { prefix: '${prefix}', difficultyBits: 12 }
     console.log(canRunSimd(), createSearch() === searchBlockPlainly, await solveWork(order), await solveWork({ ...order, threads: 1 }))`

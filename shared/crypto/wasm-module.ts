@@ -1,5 +1,5 @@
 /**
- * As much of a WebAssembly assembler as the miner needs. An expression is the bytes of the instructions that leave its
+ * As much of a WebAssembly assembler as the miner and the Merkle tree need. An expression is the bytes of the instructions that leave its
  * value on the stack, so operands come before their operator and putting code together is concatenation.
  * Sections and opcodes: WebAssembly Core Specification 2.0, chapter 5 "Binary Format".
  */
@@ -77,6 +77,26 @@ export const i32x4 = {
   load: (address: Code, offset: number): Code => [...address, ...simd(0), 4, ...encodeUnsigned(offset)],
   /** Loads 4 bytes from `address` + `offset` (a 4-byte boundary) into every lane. */
   loadSplat: (address: Code, offset: number): Code => [...address, ...simd(9), 2, ...encodeUnsigned(offset)],
+  /** Loads 4 bytes from `address` + `offset` into one lane of `vector`. */
+  loadLane: (address: Code, offset: number, lane: number, vector: Code): Code => [
+    ...address,
+    ...vector,
+    ...simd(86),
+    2,
+    ...encodeUnsigned(offset),
+    lane,
+  ],
+  /** Stores one lane of `vector` at `address` + `offset`. */
+  storeLane: (address: Code, offset: number, lane: number, vector: Code): Code => [
+    ...address,
+    ...vector,
+    ...simd(90),
+    2,
+    ...encodeUnsigned(offset),
+    lane,
+  ],
+  /** Turns the bytes of each lane around. */
+  swapBytes: (x: Code): Code => [...x, ...x, ...simd(13), 3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12],
   and: (x: Code, y: Code): Code => [...x, ...y, ...simd(78)],
   or: (x: Code, y: Code): Code => [...x, ...y, ...simd(80)],
   xor: (x: Code, y: Code): Code => [...x, ...y, ...simd(81)],
@@ -124,3 +144,29 @@ const sized = (content: Code): Code => [...encodeUnsigned(content.length), ...co
 const vector = (elements: readonly Code[]): Code => [...encodeUnsigned(elements.length), ...elements.flat()]
 /** §5.2.4: a name is its length and its UTF-8 bytes (ASCII here). */
 const name = (text: string): Code => sized(Array.from(text, (char) => char.charCodeAt(0)))
+
+/** What is used of the WebAssembly JavaScript interface; Node's type declarations leave it out. */
+interface WebAssemblyEngine {
+  validate(bytes: Uint8Array): boolean
+  Module: new (bytes: Uint8Array) => object
+  Instance: new (module: object) => { exports: object }
+}
+
+const engine = (globalThis as { WebAssembly?: WebAssemblyEngine }).WebAssembly
+
+/** Whether this runtime has WebAssembly with the vector instructions: asked with a module of two of them. */
+export function canRunSimd(): boolean {
+  if (engine === undefined) return false
+  const body = i32x4.bitmask(i32x4.zero)
+  return engine.validate(assembleModule({ name: 'probe', params: 0, i32Locals: 0, v128Locals: 0, body }, 0))
+}
+
+/**
+ * Compiles a module and gives what it exports, as the caller knows it from assembling it.
+ *
+ * @throws Error where this runtime has no WebAssembly
+ */
+export function instantiate<Exports extends { memory: { buffer: ArrayBuffer } }>(module: Uint8Array): Exports {
+  if (engine === undefined) throw new Error('this runtime has no WebAssembly')
+  return new engine.Instance(new engine.Module(module)).exports as Exports
+}

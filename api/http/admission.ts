@@ -1,0 +1,98 @@
+import type { ServerResponse } from 'node:http'
+import { Refusal } from '../../shared/errors.ts'
+import { FREE_BODY_BYTES, MAX_HELD_BODY_BYTES, MAX_UNDER_WAY, MAX_UNREAD_ANSWER_BYTES, RETRY_AFTER_SECONDS } from '../../shared/limits.ts'
+
+/*
+ * What one API process takes on at the same time. Without bounds a flood queues up in memory until everyone's time is
+ * over; with them, whoever finds no room is told at once to come back, which costs next to nothing. A client that is
+ * slow must not take the room of others, so time in which the service waits for a client is never counted as work.
+ */
+
+/** What is refused for lack of room; nothing was done for it. */
+export function overloaded(): Refusal {
+  return new Refusal(
+    'unavailable',
+    `The service has as much under way as it can hold, and did nothing with this request; try again in ${RETRY_AFTER_SECONDS} s.`,
+  )
+}
+
+export type RequestKind = keyof typeof MAX_UNDER_WAY
+
+export interface Admission {
+  /** Does a part of a request's work. @throws Refusal `unavailable` where too much of its kind is under way */
+  work<T>(kind: RequestKind, part: () => Promise<T>): Promise<T>
+}
+
+/** Reads and writes are counted apart, so that a flood of writes leaves reads served. */
+export function createAdmission(most: Record<RequestKind, number> = MAX_UNDER_WAY): Admission {
+  const underWay = { reads: 0, writes: 0 }
+  return {
+    async work(kind, part) {
+      if (underWay[kind] >= most[kind]) throw overloaded()
+      underWay[kind]++
+      try {
+        return await part()
+      } finally {
+        underWay[kind]--
+      }
+    },
+  }
+}
+
+/** Whose room a body takes: a token's, or that of everyone who has shown nothing. */
+export type BodyShare = keyof typeof MAX_HELD_BODY_BYTES
+
+const heldBytes = { open: 0, token: 0 }
+/** What a chunk costs beside its bytes: a body may come a byte at a time. */
+const CHUNK_COST = 256
+
+/** The room that one body takes. Its first few KiB are free, so that small ones get in beside large ones that don't end. */
+export function takeBodyRoom(share: BodyShare): { add(length: number): boolean; release(): void } {
+  let length = 0
+  let taken = 0
+  return {
+    add(more) {
+      length += more + CHUNK_COST
+      const owed = Math.max(0, length - FREE_BODY_BYTES) - taken
+      if (heldBytes[share] + owed > MAX_HELD_BODY_BYTES[share]) return false
+      heldBytes[share] += owed
+      taken += owed
+      return true
+    },
+    release() {
+      heldBytes[share] -= taken
+      taken = 0
+    },
+  }
+}
+
+/** Answers that their callers have not taken yet, the oldest first. */
+const unread = new Map<ServerResponse, number>()
+let unreadBytes = 0
+/** An answer on its way over a fair connection is not cut for another's sake. */
+const FAIR_MS = 2_000
+const sentAt = new WeakMap<ServerResponse, number>()
+
+/**
+ * Counts an answer until its caller has taken it. Where callers leave too much lying, those that have done so the
+ * longest are cut off.
+ */
+export function countUnread(res: ServerResponse, length: number, most = MAX_UNREAD_ANSWER_BYTES): void {
+  const nowMs = performance.now()
+  for (const [slow, bytes] of unread) {
+    if (unreadBytes + length <= most || nowMs - (sentAt.get(slow) ?? nowMs) < FAIR_MS) break
+    forget(slow, bytes)
+    slow.destroy()
+  }
+  unread.set(res, length)
+  unreadBytes += length
+  sentAt.set(res, nowMs)
+  res.once('close', () => forget(res, length))
+}
+
+function forget(res: ServerResponse, bytes: number): void {
+  if (unread.delete(res)) unreadBytes -= bytes
+}
+
+/** How many bytes of answers are left lying. */
+export const countUnreadBytes = (): number => unreadBytes

@@ -1,0 +1,31 @@
+import type { RequestHandler } from 'express'
+import type { Context } from '../../shared/context.ts'
+import { SECOND_MS } from '../../shared/time.ts'
+
+/** What callers send as a method may be anything, and a metric's labels must be few. */
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'DELETE', 'PATCH'])
+
+/** Counts each request by its route's template, once its answer is sent or its caller is gone. */
+export function measureRequests(ctx: Context): RequestHandler {
+  return (req, res, next) => {
+    const startedAt = performance.now()
+    res.once('close', () => {
+      const milliseconds = performance.now() - startedAt
+      const labels = {
+        method: METHODS.has(req.method) ? req.method : 'other',
+        route: templateOf(req.route),
+        status: res.writableFinished ? res.statusCode : 0,
+      }
+      ctx.metrics.countRequest(labels, milliseconds / SECOND_MS)
+      if (ctx.log.isLevelEnabled('debug'))
+        ctx.log.debug({ request_id: String(res.locals['requestId']), ...labels, ms: Math.round(milliseconds) }, 'a request was answered')
+    })
+    next()
+  }
+}
+
+/** Express's own `/agent/:agent_id` of the route that matched → `/agent/{agent_id}`. */
+function templateOf(route: unknown): string {
+  const path = (route as { path?: unknown } | undefined)?.path
+  return typeof path === 'string' ? path.replace(/:(\w+)/g, '{$1}') : 'unknown'
+}

@@ -1,0 +1,211 @@
+import mongoose from 'mongoose'
+import { noResolutions } from '../../shared/agents/agent.ts'
+import { newToken, storeToken } from '../../shared/agents/token.ts'
+import { newId } from '../../shared/ids.ts'
+import { compareWith, measureInTurns, type Figure } from './figure.ts'
+import { requestText, startLoad, type Load, type LoadJob } from './load.ts'
+import { startReference, startStack } from './processes.ts'
+
+const CONNECTIONS = 64
+const SAMPLE_MS = 2_500
+const ROUNDS = 3
+const AGENTS = 10_000
+const CALLERS = 64
+const POSTS_EACH = 5
+const CLAIMS_EACH = 3
+const CLAIMS_JUDGED = 1_000
+const POST_EVERY_MS = 10
+/** Below what the reference can serve of this mix. */
+const MIXED_PER_SECOND = 600
+const MIXED_MS = 6_000
+
+const BODY = 'A post of a usual length: an agent says what it can do, what it asks for it and how fast it answers. '.repeat(2)
+
+/** What an agent asks most, in its own process, beside Express and the raw driver in theirs. */
+export async function benchApi(): Promise<Figure[]> {
+  const stack = await startStack({}, { workers: 0 })
+  const reference = await startReference(stack.mongodbUrl)
+  const load = startLoad()
+  const writer = startLoad()
+  try {
+    const data = makeData()
+    for (const url of [stack.mongodbUrl, reference.mongodbUrl]) await storeData(url, data)
+    const sides = { service: stack.port, reference: reference.port }
+    const requests = makeRequests(data)
+    const figures: Figure[] = []
+    const compare = async (figure: Pick<Figure, 'name' | 'reference'> & { goal: number }, sampleOf: (port: number) => Promise<number>) => {
+      const contenders = Object.entries(sides).map(([name, port]) => ({ name, sample: () => sampleOf(port) }))
+      const values = await measureInTurns(contenders, ROUNDS)
+      const beside = { name: figure.reference, value: values.get('reference') ?? Number.NaN }
+      const value = values.get('service') ?? Number.NaN
+      figures.push(compareWith(beside, { name: figure.name, value, unit: 'requests/s', better: 'higher', goal: figure.goal }))
+    }
+    const job = (port: number, list: string[]): LoadJob => ({
+      port,
+      connections: CONNECTIONS,
+      durationMs: SAMPLE_MS,
+      lanes: [list],
+      repeat: true,
+    })
+    const rate = (list: string[]) => async (port: number) => (await load.run(job(port, list))).perSecond
+
+    await compare({ name: 'api: POST /post', reference: `${BY_HAND}: token, pass, insertOne majority`, goal: 3 }, rate(requests.post))
+    await compare(
+      { name: 'api: POST /claim/resolve', reference: `${BY_HAND}: token, one insert, one update, majority`, goal: 2 },
+      rate(requests.resolve),
+    )
+    await compare(
+      { name: 'api: GET /feed?limit=50, a post every 10 ms', reference: `${BY_HAND}: find 50, newest first`, goal: 5 },
+      (port) => besideWriter(load, writer, job(port, requests.feed), requests.post),
+    )
+    await compare(
+      { name: `api: GET /agent/<id> over ${AGENTS} agents`, reference: `${BY_HAND}: three finds`, goal: 1.5 },
+      rate(requests.card),
+    )
+    await compare({ name: 'api: GET /me', reference: `${BY_HAND}: token, then its three finds at once`, goal: 1.2 }, rate(requests.me))
+    figures.push(await benchMixed(load, sides, requests.mixed))
+    return figures
+  } finally {
+    load.stop()
+    writer.stop()
+    await reference.stop()
+    await stack.stop()
+  }
+}
+
+const BY_HAND = 'Express + raw driver'
+
+/** A feed that never rests: posts come over the same API all the while. */
+async function besideWriter(load: Load, writer: Load, job: LoadJob, posts: string[]): Promise<number> {
+  const writing = writer.run({ ...job, connections: 8, ratePerSecond: 1_000 / POST_EVERY_MS, lanes: [posts] })
+  const { perSecond } = await load.run(job)
+  await writing
+  return perSecond
+}
+
+async function benchMixed(load: Load, sides: Record<string, number>, list: string[]): Promise<Figure> {
+  const contenders = Object.entries(sides).map(([name, port]) => ({
+    name,
+    sample: async () =>
+      (
+        await load.run({
+          port,
+          connections: CONNECTIONS,
+          durationMs: MIXED_MS,
+          ratePerSecond: MIXED_PER_SECOND,
+          lanes: [list],
+          repeat: true,
+        })
+      ).p99Ms,
+  }))
+  const values = await measureInTurns(contenders, ROUNDS)
+  return compareWith(
+    { name: `${BY_HAND}, the same mix and rate`, value: values.get('reference') ?? Number.NaN },
+    {
+      name: `api: p99 of ${MIXED_PER_SECOND} requests/s, 80 % of them reads`,
+      value: values.get('service') ?? Number.NaN,
+      unit: 'ms',
+      better: 'lower',
+      goal: 1,
+    },
+  )
+}
+
+export interface BenchData {
+  agents: { _id: string }[]
+  posts: { _id: string; agent_id: string }[]
+  claims: { _id: string; agent_id: string }[]
+  messages: { _id: string }[]
+  tokens: string[]
+}
+
+/** Agents with a few posts and claims each; the first ones have known tokens, a pass and a message that waits. */
+export function makeData(): BenchData {
+  const at = Math.floor(Date.now() / 1_000)
+  const tokens = Array.from({ length: CALLERS }, newToken)
+  const agents = Array.from({ length: AGENTS }, (_, index) => ({
+    _id: newId('agent'),
+    at,
+    handle: `agent ${index}`,
+    salt: 'ab'.repeat(32),
+    challenge: `challenge ${index}`,
+    ...storeToken(tokens[index] ?? newToken()),
+    profile: { name: `Agent ${index}`, purpose: 'Translates between two of twelve languages.', capabilities: [`skill-${index % 500}`] },
+    pass_until_ms: Date.now() + 86_400_000,
+    referrals: { paying: 0 },
+    record: { ...noResolutions(), claims: { ...noResolutions().claims, open: CLAIMS_EACH } },
+  }))
+  const posts = []
+  const claims = []
+  for (let round = 0; round < Math.max(POSTS_EACH, CLAIMS_EACH); round++) {
+    for (const { _id: agent_id } of agents) {
+      if (round < POSTS_EACH) posts.push({ _id: newId('post'), agent_id, at, body: BODY, salt: 'cd'.repeat(32) })
+      if (round < CLAIMS_EACH)
+        claims.push({
+          _id: newId('claim'),
+          agent_id,
+          at,
+          statement: 'Block 30 000 000 of the chain is mined before the first of January 2031.',
+          kind: 'claim',
+          salt: 'ef'.repeat(32),
+          status: 'open',
+          standing: { true: 0, false: 0, void: 0 },
+        })
+    }
+  }
+  const messages = agents.slice(0, CALLERS).map(({ _id }) => ({ _id: newId('message'), from: _id, to: _id, at, box: 'b', handed: 0 }))
+  return { agents, posts, claims, messages, tokens }
+}
+
+/** Stores the data with the indexes that its reads need; where the service has made its own, they are these. */
+export async function storeData(url: string, data: BenchData): Promise<void> {
+  const client = await new mongoose.mongo.MongoClient(url).connect()
+  const db = client.db()
+  const present = (field: string) => ({ [field]: { $exists: true } })
+  await db.collection('agents').createIndex({ token_key: 1 }, { unique: true })
+  await db.collection('agents').createIndex({ ref: 1 }, { partialFilterExpression: present('ref') })
+  await db.collection('posts').createIndex({ agent_id: 1, _id: -1 })
+  await db.collection('claims').createIndex({ agent_id: 1, _id: -1 })
+  await db.collection('verdicts').createIndex({ claim_id: 1, _id: -1 })
+  await db.collection('messages').createIndex({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_out' })
+  for (const name of ['agents', 'posts', 'claims', 'messages'] as const)
+    await db.collection<{ _id: string }>(name).insertMany(data[name], { ordered: false })
+  await client.close()
+}
+
+/** The mix is 80 % reads: 40 % feed, 20 % cards, 20 % standings; and posts and verdicts in equal parts. */
+export function makeRequests({ agents, claims, tokens }: BenchData) {
+  const base = '/api/v1'
+  const shuffled = (index: number, count: number): number => (index * 7_919 + 13) % count
+  const token = (index: number): { token: string } => ({ token: tokens[index % tokens.length] ?? '' })
+  const each = <T>(length: number, make: (index: number) => T): T[] => Array.from({ length }, (_, index) => make(index))
+  const post = each(CALLERS, (index) => requestText('POST', `${base}/post`, { ...token(index), body: { body: BODY } }))
+  // Verdicts by 64 agents over 1,000 claims: most supersede none, and those that do are the same on both sides.
+  const resolve = each(CLAIMS_JUDGED * CALLERS, (index) =>
+    requestText('POST', `${base}/claim/resolve`, {
+      ...token(index + Math.floor(index / CLAIMS_JUDGED)),
+      body: { claim_id: claims[shuffled(index, CLAIMS_JUDGED)]?._id, outcome: index % 3 === 0 ? 'false' : 'true' },
+    }),
+  )
+  const feed = [requestText('GET', `${base}/feed?limit=50`)]
+  const card = each(AGENTS, (index) => requestText('GET', `${base}/agent/${agents[shuffled(index, AGENTS)]?._id}`))
+  const me = each(CALLERS, (index) => requestText('GET', `${base}/me`, token(index)))
+  const pick = (list: string[], index: number): string => list[index % list.length] ?? ''
+  const mixed = each(20_000, (index) => {
+    switch (index % 10) {
+      case 0:
+        return pick(post, index / 10)
+      case 5:
+        return pick(resolve, (index - 5) / 10)
+      case 2:
+      case 7:
+        return pick(card, index)
+      case 4:
+      case 9:
+        return pick(me, index)
+      default:
+        return pick(feed, 0)
+    }
+  })
+  return { post, resolve, feed, card, me, mixed }
+}

@@ -1,0 +1,258 @@
+import mongoose from 'mongoose'
+import { readConfig } from '../../shared/config.ts'
+import { openContext, type Context } from '../../shared/context.ts'
+import { newId } from '../../shared/ids.ts'
+import { createLog } from '../../shared/log.ts'
+import { MARKET_FEE_PERCENT } from '../../shared/market/market-terms.ts'
+import { enqueueDeadline } from '../../shared/market/order-schedule.ts'
+import { feeOf } from '../../shared/market/order-states.ts'
+import type { OrderRecord } from '../../shared/market/order.ts'
+import { startServers, type TemporaryServers } from '../embedded/temporary.ts'
+import { TimeoutError, waitFor } from '../embedded/wait.ts'
+import { compareWith, median, type Figure } from './figure.ts'
+import { startStack } from './processes.ts'
+
+const DEFAULT_ORDERS = 10_000
+const MINUTE_SECONDS = 60
+/** Until the first of them is due: the orders are stored by then. */
+const LEAD_SECONDS = 10
+const LIMIT_MS = 5 * 60_000
+const GOAL = 0.4
+const BATCH = 100
+/** Deadlines that the reference acts on at once, as one worker process does. */
+const LANES = 4
+const WRITE_CONCERN = { w: 'majority', journal: true } as const
+
+/**
+ * Orders whose accept deadline comes in the same minute, with 1 and with 4 worker processes: how late each is released,
+ * and how fast a minute's worth is worked off that came due while no worker was there.
+ */
+export async function benchMarket(options: { orders?: number; report?: (line: string) => void } = {}): Promise<Figure[]> {
+  const { orders = DEFAULT_ORDERS, report = () => undefined } = options
+  const servers = await startServers(() => undefined, 1)
+  try {
+    const figures: Figure[] = []
+    for (const workers of [1, 4]) {
+      const late = await measureLateness(servers, workers, orders)
+      report(
+        `${workers} worker processes, due within a minute: ${late.map((ms) => ms.toFixed(0)).join(' / ')} ms late (median / 99 % / most)`,
+      )
+      const rates: number[] = []
+      const references: number[] = []
+      // In turns, so that a slow spell of the machine hits both.
+      for (let round = 0; round < 2; round++) {
+        rates.push(await measureBacklog(servers, workers, orders, round))
+        references.push(await measureReference(servers, orders, `${workers}-${round}`))
+        report(
+          `${workers} worker processes, a minute's backlog: ${rates.at(-1)?.toFixed(0)} orders/s, raw driver ${references.at(-1)?.toFixed(0)}`,
+        )
+      }
+      const [middle = 0, , worst = 0] = late
+      const name = `market: ${workers} worker ${workers === 1 ? 'process' : 'processes'}, ${orders} orders due in one minute`
+      figures.push(
+        compareWith(
+          { name: 'the raw driver, same reads, conditional updates and inserts, 100 in a transaction', value: median(references) },
+          { name: `${name}, worked off at once`, value: median(rates), unit: 'orders/s', better: 'higher', goal: GOAL },
+        ),
+        compareWith(
+          { name: 'the latest of them', value: worst },
+          { name: `${name}, acted on after the deadline, median`, value: middle, unit: 'ms', better: 'lower' },
+        ),
+      )
+    }
+    return figures
+  } finally {
+    await servers.stop()
+  }
+}
+
+/** @returns median, 99th percentile and most of the lateness, in milliseconds */
+async function measureLateness(servers: TemporaryServers, workers: number, count: number): Promise<number[]> {
+  const stack = await startStack({}, { workers, servers, database: `market-late-${workers}` })
+  try {
+    return await withContext(stack.mongodbUrl, servers, async (ctx) => {
+      await fetch(`${stack.url}/api/v1`) // from its first answer on the API says that it serves
+      const from = Math.ceil(ctx.now() / 1_000) + LEAD_SECONDS
+      const orders = makeOrders(count, from)
+      await storeOrders(ctx, orders)
+      for (const dueAt of new Set(orders.map(({ due_at: due }) => due))) await enqueueDeadline(ctx, { due_at: dueAt ?? 0 })
+      await untilReleased(ctx, count)
+      const late = await ctx.orders.models.orders.find({}, { _id: 0, late_ms: 1 }).lean<Required<Pick<OrderRecord, 'late_ms'>>[]>()
+      const sorted = late.map(({ late_ms: ms }) => ms).sort((a, b) => a - b)
+      return [0.5, 0.99, 1].map((part) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN)
+    })
+  } finally {
+    await stack.stop()
+  }
+}
+
+/** @returns orders per second, from the first that is acted on to the last, by the records themselves */
+async function measureBacklog(servers: TemporaryServers, workers: number, count: number, round: number): Promise<number> {
+  const stack = await startStack({}, { workers, servers, database: `market-backlog-${workers}-${round}` })
+  try {
+    return await withContext(stack.mongodbUrl, servers, async (ctx) => {
+      await fetch(`${stack.url}/api/v1`)
+      const orders = makeOrders(count, Math.ceil(ctx.now() / 1_000) - MINUTE_SECONDS - LEAD_SECONDS)
+      // Out of the sweep's reach until all of them are there.
+      await storeOrders(ctx, orders, { due_at: Number.MAX_SAFE_INTEGER })
+      await ctx.database.connection.collection('orders').updateMany({}, [{ $set: { due_at: '$accept_by' } }])
+      const startedAt = performance.now()
+      for (const dueAt of new Set(orders.map(({ due_at: due }) => due))) await enqueueDeadline(ctx, { due_at: dueAt ?? 0 })
+      await untilReleased(ctx, count)
+      return (count / (performance.now() - startedAt)) * 1_000
+    })
+  } finally {
+    await stack.stop()
+  }
+}
+
+async function withContext<T>(mongodbUrl: string, servers: TemporaryServers, work: (ctx: Context) => Promise<T>): Promise<T> {
+  const env = { MONGODB_URL: mongodbUrl, REDIS_URL: servers.redis.url, QUEUE_PREFIX: queuePrefixOf(mongodbUrl) }
+  const ctx = openContext(readConfig(env, 'workers'), createLog('bench', 'silent'), { databaseTimeoutMs: 30_000 })
+  try {
+    await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
+    return await work(ctx)
+  } finally {
+    await ctx.close()
+  }
+}
+
+const queuePrefixOf = (mongodbUrl: string): string => new URL(mongodbUrl).pathname.slice(1)
+
+/** Delivered orders, their deadlines spread evenly over the minute from `from` on (Unix seconds). */
+function makeOrders(count: number, from: number): OrderRecord[] {
+  const amount = 5n * 10n ** 30n
+  const salt = 'ab'.repeat(32)
+  return Array.from({ length: count }, (_, place) => {
+    const acceptBy = from + Math.floor((place * MINUTE_SECONDS) / count)
+    return {
+      _id: newId('order'),
+      offer_id: 'ofr_bench',
+      buyer_id: `agt_buyer${place % 100}`,
+      seller_id: `agt_seller${place % 100}`,
+      at: from - 1_000,
+      title: 'A translation of 1,000 words',
+      coin: 'xno',
+      price_usd_cents: 1_000,
+      amount_raw: String(amount),
+      fee_raw: String(feeOf(amount, MARKET_FEE_PERCENT)),
+      invoice_id: newId('invoice'),
+      delivery_seconds: 3_600,
+      accept_seconds: 1_000,
+      payout_address: 'nano_3e3j5tkog48pnny9dmfzj1r16pg8t1e76dz5tmac6iq689wyjfpiij4txtdo',
+      payout_salt: salt,
+      status: 'delivered',
+      version: 2,
+      pay_by: from - 1_000,
+      paid_at: from - 1_000,
+      deliver_by: from - 1_000,
+      delivered_at: from - 1_000,
+      delivery: 'x'.repeat(1_000),
+      delivery_salt: salt,
+      accept_by: acceptBy,
+      due_at: acceptBy,
+      written_off_raw: '0',
+    }
+  })
+}
+
+async function storeOrders(ctx: Context, orders: readonly OrderRecord[], fields: Partial<OrderRecord> = {}): Promise<void> {
+  const collection = ctx.database.connection.collection<OrderRecord>('orders')
+  for (let start = 0; start < orders.length; start += 1_000)
+    await collection.insertMany(orders.slice(start, start + 1_000).map((order) => ({ ...order, ...fields })))
+}
+
+async function untilReleased(ctx: Context, count: number): Promise<void> {
+  const { orders } = ctx.orders.models
+  try {
+    await waitFor('the last order', async () => ((await orders.countDocuments({ due_at: { $exists: true } })) === 0 ? true : undefined), {
+      limitMs: LIMIT_MS,
+      everyMs: 50,
+    })
+  } catch (error) {
+    if (error instanceof TimeoutError)
+      throw new Error(`of ${count} orders some were not acted on in ${LIMIT_MS / 1_000} s`, { cause: error })
+    throw error
+  }
+  const released = await orders.countDocuments({ status: 'released' })
+  const payouts = await ctx.payouts.models.payouts.countDocuments({})
+  if (released !== count || payouts !== count) throw new Error(`of ${count} orders ${released} are released, with ${payouts} payouts`)
+}
+
+/** What one would write without queues or processes: the same documents, indexes, reads, conditional updates and inserts. */
+async function measureReference(servers: TemporaryServers, count: number, name: string): Promise<number> {
+  const url = new URL(servers.mongod.url)
+  url.pathname = `/market-reference-${name}`
+  return withContext(url.href, servers, async (ctx) => {
+    const orders = makeOrders(count, 1_000_000)
+    await storeOrders(ctx, orders)
+    const client = await new mongoose.mongo.MongoClient(url.href, { writeConcern: WRITE_CONCERN, maxPoolSize: 100 }).connect()
+    const db = client.db()
+    const [own, payouts] = [db.collection<OrderRecord>('orders'), db.collection<{ _id: string }>('payouts')]
+    const times = [...new Set(orders.map(({ due_at: due }) => due ?? 0))]
+    const startedAt = performance.now()
+    await Promise.all(
+      Array.from({ length: LANES }, async () => {
+        for (let due = times.shift(); due !== undefined; due = times.shift()) {
+          for (;;) {
+            const found = await own.find({ due_at: due }, { projection: { delivery: 0, pending: 0 }, limit: BATCH }).toArray()
+            if (found.length === 0) break
+            await client.withSession((session) =>
+              session.withTransaction(
+                async () => {
+                  const { matchedCount } = await own.bulkWrite(
+                    found.map((order) => ({ updateOne: makeUpdate(order) })),
+                    { session },
+                  )
+                  if (matchedCount !== found.length) throw new Error('an order changed')
+                  await payouts.insertMany(found.map(makePayout), { session })
+                },
+                { readConcern: { level: 'snapshot' }, writeConcern: WRITE_CONCERN },
+              ),
+            )
+          }
+        }
+      }),
+    )
+    const seconds = (performance.now() - startedAt) / 1_000
+    await client.close()
+    return count / seconds
+  })
+}
+
+const mark = (source: string, kind: string, orderId: string) => ({
+  source,
+  at: 1_000_100,
+  kind,
+  data: { order_id: orderId, step: 'unanswered', status: 'released', coin: 'xno', amount_raw: '1000000000000000000000000000000' },
+})
+
+function makeUpdate({ _id, version, accept_by: acceptBy = 0 }: OrderRecord) {
+  return {
+    filter: { _id, status: 'delivered' as const, version, accept_by: { $lte: acceptBy } },
+    update: {
+      $set: { status: 'released' as const, closed_at: 1_000_100, fee_taken: true as const, late_ms: 1 },
+      $inc: { version: 1 },
+      $unset: { due_at: 1 as const },
+      $push: { pending: { $each: [mark(`${_id}/order/3`, 'order', _id), mark(`${_id}/fee/3`, 'fee', _id)] as never[] } },
+    },
+  }
+}
+
+function makePayout({ _id, seller_id: sellerId, payout_address: address }: OrderRecord) {
+  const payoutId = newId('payout')
+  return {
+    _id: payoutId,
+    source: `${_id}/unanswered/3`,
+    coin: 'xno',
+    agent_id: sellerId,
+    order_id: _id,
+    amount_raw: '4000000000000000000000000000000',
+    address,
+    state: 'owed',
+    at: 1_000_100,
+    changed_at: 1_000_100,
+    salt: 'ab'.repeat(32),
+    pending: [mark(`${payoutId}/owed`, 'payout', _id)],
+  }
+}

@@ -1,0 +1,126 @@
+import mongoose from 'mongoose'
+import { noResolutions } from '../../shared/agents/agent.ts'
+import { newToken, storeToken } from '../../shared/agents/token.ts'
+import { findShares } from '../../shared/crypto/pow.ts'
+import { newId } from '../../shared/ids.ts'
+import { createLog } from '../../shared/log.ts'
+import { openQueues, type Queues } from '../../shared/queues.ts'
+import { startServers } from '../embedded/temporary.ts'
+import { compareWith, measureInTurns, type Figure } from './figure.ts'
+import { startStack, type BenchStack } from './processes.ts'
+
+/** The most that a batch may bring, so that what is measured is the verdict and not its way. */
+const BATCH = 10_000
+const BATCHES = 300
+const DIFFERENT_BATCHES = 10
+const SHARE_BITS = 1
+const PREFIX = '0123456789abcdef0123456789abcdef'
+const ROUNDS = 3
+const LOOK_EVERY_MS = 20
+
+/** Work that is stored and enqueued beforehand, judged by two worker processes and by one. */
+export async function benchScale(): Promise<Figure[]> {
+  const servers = await startServers(() => undefined, 1)
+  const stacks: { stack: BenchStack; queues: Queues }[] = []
+  try {
+    const texts = makeBatches()
+    const contenders = []
+    for (const workers of [1, 2]) {
+      const database = `workers${workers}`
+      const stack = await startStack({ SWEEP_SECONDS: '3600' }, { workers, database, servers })
+      const queues = openQueues(servers.redis.url, database, createLog('bench', 'silent'))
+      stacks.push({ stack, queues })
+      await queues.whenReady()
+      contenders.push({ name: database, sample: () => judgeAll(stack.mongodbUrl, queues, texts) })
+    }
+    const rates = await measureInTurns(contenders, ROUNDS)
+    return [
+      compareWith(
+        { name: 'one', value: rates.get('workers1') ?? Number.NaN },
+        {
+          name: 'scale: shares verified by two worker processes',
+          value: rates.get('workers2') ?? Number.NaN,
+          unit: 'shares/s',
+          better: 'higher',
+          goal: 1.5,
+        },
+      ),
+    ]
+  } finally {
+    for (const { stack, queues } of stacks) {
+      await queues.close()
+      await stack.stop()
+    }
+    await servers.stop()
+  }
+}
+
+/** @returns shares judged in a second, from when the queue is let go to the last verdict */
+async function judgeAll(mongodbUrl: string, queues: Queues, texts: readonly string[]): Promise<number> {
+  const client = await new mongoose.mongo.MongoClient(mongodbUrl).connect()
+  const queue = queues.get('verify-shares')
+  try {
+    const batches = client.db().collection<{ _id: string }>('work_batches')
+    await queue.pause()
+    const ids = await storeWork(client, texts)
+    await queue.addBulk(ids.map((batch_id) => ({ name: 'verify-shares', data: { batch_id } })))
+    const startedAt = performance.now()
+    await queue.resume()
+    while ((await batches.countDocuments({ _id: { $in: ids }, state: 'waiting' } as object)) > 0)
+      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
+    return ((BATCHES * BATCH) / (performance.now() - startedAt)) * 1_000
+  } finally {
+    await client.close()
+  }
+}
+
+/** One order for each batch, so that no two workers meet in one. */
+async function storeWork(client: mongoose.mongo.MongoClient, texts: readonly string[]): Promise<string[]> {
+  const store = (name: string, documents: { _id: string }[]) => client.db().collection<{ _id: string }>(name).insertMany(documents)
+  const agent = {
+    _id: newId('agent'),
+    at: 1,
+    salt: 'ab'.repeat(32),
+    challenge: newToken(),
+    ...storeToken(newToken()),
+    referrals: { paying: 0 },
+    record: noResolutions(),
+  }
+  await store('agents', [agent])
+  const orders = Array.from({ length: BATCHES }, () => ({
+    _id: newId('work_order'),
+    agent_id: agent._id,
+    at: 1,
+    days: 1,
+    shares_per_day: 10_000_000,
+    shares_required: 10_000_000,
+    difficulty_bits: SHARE_BITS,
+    prefix: PREFIX,
+    expires_at: Math.floor(Date.now() / 1_000) + 86_400,
+    shares_accepted: 0,
+    credited_days: 0,
+  }))
+  await store('work_orders', orders)
+  const batches = orders.map(({ _id: order_id }, index) => ({
+    _id: newId('work_batch'),
+    order_id,
+    at_ms: Date.now(),
+    state: 'waiting',
+    nonces: texts[index % texts.length],
+    rejected: [],
+  }))
+  await store('work_batches', batches)
+  return batches.map(({ _id }) => _id)
+}
+
+/** Batches as they are stored: their nonces as one text. */
+function makeBatches(): string[] {
+  const texts: string[] = []
+  let shares: string[] = []
+  for (let next = 0; texts.length < DIFFERENT_BATCHES;) {
+    const candidates = Array.from({ length: BATCH * 2 ** SHARE_BITS }, () => (next++).toString(36))
+    shares = shares.concat(findShares(PREFIX, candidates, SHARE_BITS))
+    if (shares.length >= BATCH) texts.push(shares.splice(0, BATCH).join(' '))
+  }
+  return texts
+}

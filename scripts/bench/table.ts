@@ -1,0 +1,36 @@
+import { execFileSync } from 'node:child_process'
+import os from 'node:os'
+import { findMongod } from '../prepare.mjs'
+import { formatValue, isMet, type Figure } from './figure.ts'
+
+/** The figures of each benchmark by its name, as README shows them, with what they were measured on. */
+export function benchTable(measured: ReadonlyMap<string, readonly Figure[]>): string {
+  const rows = [...measured].flatMap(([bench, figures]) => figures.map((figure) => row(bench, figure)))
+  return [
+    describeMachine(),
+    '',
+    '| bench | figure | measured | reference of the same run | ratio | goal |',
+    '|---|---|---|---|---|---|',
+    ...rows,
+  ].join('\n')
+}
+
+function row(bench: string, figure: Figure): string {
+  const { name, value, unit, reference, reference_value: beside, ratio, goal, better } = figure
+  const target = goal === undefined ? '' : `${better === 'higher' ? '≥' : '≤'} ${goal}${isMet(figure) ? '' : ', **missed**'}`
+  const own = name.replace(new RegExp(`^${bench}: `), '')
+  const cells = [`\`${bench}\``, own, `${formatValue(value)} ${unit}`, `${formatValue(beside)}: ${reference}`, ratio.toFixed(2), target]
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+}
+
+function describeMachine(): string {
+  const [cpu] = os.cpus()
+  const mongod = findMongod(process.env)
+  const version = mongod === undefined ? undefined : /v([\d.]+)/.exec(execFileSync(mongod, ['--version'], { encoding: 'utf8' }))?.[1]
+  const parts = [
+    `${os.cpus().length} cores (${cpu?.model.trim() ?? 'unknown'})`,
+    `Node ${process.versions.node}`,
+    `MongoDB ${version ?? 'unknown'}`,
+  ]
+  return `Measured on ${parts.join(', ')}; everything on the one machine.`
+}

@@ -1,0 +1,247 @@
+import { fork, type ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { parseArgs } from 'node:util'
+import { noResolutions } from '../../shared/agents/agent.ts'
+import { readConfig } from '../../shared/config.ts'
+import { newId } from '../../shared/ids.ts'
+import { newSalt } from '../../shared/ledger/pending.ts'
+import { createLog } from '../../shared/log.ts'
+import { dustThreshold } from '../../shared/payments/coin.ts'
+import type { InvoiceRecord } from '../../shared/payments/invoice.ts'
+import { encodeNanoAddress } from '../../shared/payments/nano/nano-address.ts'
+import { requireNano, type NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
+import { RECEIVABLE_BATCH } from '../../shared/payments/nano/nano-rpc.ts'
+import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/time.ts'
+import { startPool } from '../../workers/pool.ts'
+import { openWorkerContext } from '../../workers/worker-context.ts'
+import { startServers } from '../embedded/temporary.ts'
+import { waitFor } from '../embedded/wait.ts'
+import { compareWith, formatFigures, measureInTurns, median, type Figure } from './figure.ts'
+
+const DEFAULT_OPEN = 50_000
+/** Of them, so many are paid and counted already, and not swept: the node lists them in every round. */
+const PAID_SHARE = 0.01
+const DAY_RAW = 10n ** 30n
+/** Requests of the reference under way at once, as many as the round's own. */
+const AT_ONCE = 4
+const SETTLEMENTS = 15
+const POLL_SECONDS = 2
+const SETUP_BATCH = 10_000
+
+/** A round over every open Nano invoice, and the time from a payment's confirmation to the settled pass. */
+export async function benchWatch(options: { open?: number } = {}): Promise<Figure[]> {
+  const { open = DEFAULT_OPEN } = options
+  const servers = await startServers(() => undefined, 1)
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-bench-'))
+  const node = await startNode()
+  const seedFile = path.join(folder, 'seed')
+  fs.writeFileSync(seedFile, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600 })
+  const mongodbUrl = new URL(servers.mongod.url)
+  mongodbUrl.pathname = '/bench'
+  const env = {
+    MONGODB_URL: mongodbUrl.href,
+    REDIS_URL: servers.redis.url,
+    NANO_RPC_URL: node.rpcUrl,
+    NANO_WS_URL: node.wsUrl,
+    NANO_SEED_FILE: seedFile,
+    PAYMENT_POLL_SECONDS: String(POLL_SECONDS),
+    SWEEP_SECONDS: '1',
+    FREE_UNTIL: 'none',
+  }
+  const ctx = requireNano(openWorkerContext(readConfig(env, 'workers'), createLog('bench', 'silent'), { databaseTimeoutMs: 30_000 }))
+  try {
+    await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
+    const invoices = await writeInvoices(ctx, open)
+    await node.pay(invoices.slice(0, open * PAID_SHARE).map(({ address }) => ({ address, amountRaw: String(DAY_RAW) })))
+    const unpaid = invoices.slice(open * PAID_SHARE)
+    return [
+      await benchRound(ctx, node.rpcUrl, invoices),
+      await benchSettlement(ctx, node, unpaid.slice(0, SETTLEMENTS), 'over the websocket'),
+      await benchSettlement(
+        { ...ctx, config: { ...ctx.config, nano: { ...ctx.config.nano, wsUrl: undefined } } },
+        node,
+        unpaid.slice(SETTLEMENTS, 2 * SETTLEMENTS),
+        'by polling alone',
+      ),
+    ]
+  } finally {
+    await ctx.close()
+    node.stop()
+    fs.rmSync(folder, { recursive: true, force: true })
+    await servers.stop()
+  }
+}
+
+type Payment = { address: string; amountRaw: string }
+
+interface BenchNode {
+  rpcUrl: string
+  wsUrl: string
+  /** Resolves once they are confirmed, with the time at which the node had confirmed the last. */
+  pay(payments: Payment[]): Promise<number>
+  stop(): void
+}
+
+async function startNode(): Promise<BenchNode> {
+  const child = fork(path.join(import.meta.dirname, 'nano-node-child.ts'))
+  const { rpcUrl, wsUrl } = await nextMessage<{ rpcUrl: string; wsUrl: string }>(child)
+  return {
+    rpcUrl,
+    wsUrl,
+    async pay(payments) {
+      const answer = nextMessage<{ atMs: number }>(child)
+      child.send(payments)
+      return (await answer).atMs
+    },
+    stop: () => void child.disconnect(),
+  }
+}
+
+function nextMessage<T>(child: ChildProcess): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const fail = (code: number | null): void => reject(new Error(`the stand-in node ended with ${code}`))
+    child.once('exit', fail)
+    child.once('message', (message) => {
+      child.off('exit', fail)
+      resolve(message as T)
+    })
+  })
+}
+
+async function writeInvoices(ctx: NanoContext, count: number): Promise<InvoiceRecord[]> {
+  const agentId = newId('agent')
+  const at = unixSeconds(ctx.now())
+  await ctx.agents.insert({
+    _id: agentId,
+    at,
+    salt: newSalt(),
+    challenge: agentId,
+    token_key: agentId,
+    token_salt: newSalt(),
+    token_hash: newSalt(),
+    referrals: { paying: 0 },
+    record: noResolutions(),
+  })
+  const invoices = Array.from(
+    { length: count },
+    (_, place): InvoiceRecord => ({
+      _id: newId('invoice'),
+      agent_id: agentId,
+      at,
+      coin: 'xno',
+      days: 1,
+      price_usd_cents: 100,
+      amount_raw: String(DAY_RAW),
+      rate: '1',
+      rate_source: 'bench',
+      rate_at: at,
+      address: encodeNanoAddress(randomBytes(32).toString('hex').toUpperCase()),
+      address_index: place + 1,
+      expires_at: at + 86_400,
+      lapsed: false,
+      watch: 'round',
+      look_after: 0,
+      received_raw: '0',
+      carried_raw: '0',
+      moved_raw: '0',
+      unspent: '0',
+      credited_days: 0,
+      version: 0,
+    }),
+  )
+  for (let start = 0; start < count; start += SETUP_BATCH) {
+    const batch = invoices.slice(start, start + SETUP_BATCH)
+    await ctx.invoices.models.invoices.insertMany(batch, { lean: true, ordered: false })
+    await ctx.coins.addAddresses(
+      batch.map(({ address, address_index: index }) => ({ _id: `xno:${index}`, coin: 'xno', index, address, state: 'taken' })),
+    )
+  }
+  return invoices
+}
+
+async function benchRound(ctx: NanoContext, rpcUrl: string, invoices: readonly InvoiceRecord[]): Promise<Figure> {
+  await watchNano(ctx) // counts what is paid
+  const count = invoices.length
+  const bodies = Array.from({ length: Math.ceil(count / RECEIVABLE_BATCH) }, (_, page) =>
+    JSON.stringify({
+      action: 'accounts_receivable',
+      accounts: invoices.slice(page * RECEIVABLE_BATCH, (page + 1) * RECEIVABLE_BATCH).map(({ address }) => address),
+      count: '16',
+      threshold: String(dustThreshold('xno')),
+      include_only_confirmed: 'true',
+      include_active: 'false',
+      sorting: 'true',
+    }),
+  )
+  const askAll = async (): Promise<void> => {
+    const left = [...bodies]
+    const lane = async (): Promise<void> => {
+      for (let body = left.shift(); body !== undefined; body = left.shift()) await (await fetch(rpcUrl, { method: 'POST', body })).text()
+    }
+    await Promise.all(Array.from({ length: AT_ONCE }, lane))
+  }
+  const rates = await measureInTurns(
+    [
+      { name: 'round', sample: () => rateOf(count, () => watchNano(ctx)) },
+      { name: 'requests', sample: () => rateOf(count, askAll) },
+    ],
+    5,
+  )
+  const record = await ctx.coins.findCoin('xno')
+  if (record?.reachable !== true || record.round_at === undefined) throw new Error('a round did not succeed')
+  return compareWith(
+    { name: 'the same requests answered by the node, with nothing done about it', value: rates.get('requests') ?? Number.NaN },
+    { name: `watch: a round over ${count} open Nano invoices`, value: rates.get('round') ?? Number.NaN, unit: 'addresses/s', better: 'higher', goal: 0.5 },
+  )
+}
+
+async function rateOf(count: number, work: () => Promise<void>): Promise<number> {
+  const startedAt = performance.now()
+  await work()
+  return (count / (performance.now() - startedAt)) * SECOND_MS
+}
+
+/** The workers as they run, with all the open invoices beside; one payment at a time. */
+async function benchSettlement(ctx: NanoContext, node: BenchNode, invoices: readonly InvoiceRecord[], how: string): Promise<Figure> {
+  const heard: number[] = []
+  const socket = new WebSocket(node.wsUrl)
+  await new Promise((resolve) => socket.addEventListener('open', resolve, { once: true }))
+  const subscribed = new Promise((resolve) => socket.addEventListener('message', resolve, { once: true }))
+  socket.send(JSON.stringify({ action: 'subscribe', topic: 'confirmation', ack: true }))
+  await subscribed
+  socket.addEventListener('message', () => heard.push(Date.now()))
+  const pool = startPool(ctx, ['watch-nano'])
+  const [settledMs, heardMs]: [number[], number[]] = [[], []]
+  try {
+    await new Promise((resolve) => setTimeout(resolve, POLL_SECONDS * SECOND_MS)) // the first round and the subscription
+    for (const [place, { _id, address }] of invoices.entries()) {
+      // Spread over the poll's interval, so that polling is measured and not the phase of it.
+      await new Promise((resolve) => setTimeout(resolve, (place * 0.37 * POLL_SECONDS * SECOND_MS) % (POLL_SECONDS * SECOND_MS)))
+      const already = heard.length
+      const confirmedMs = await node.pay([{ address, amountRaw: String(DAY_RAW) }])
+      await waitFor('the settlement', async () => ((await ctx.invoices.find(_id))?.credited_days === 1 ? true : undefined), { limitMs: 60_000, everyMs: 2 })
+      settledMs.push(Date.now() - confirmedMs)
+      heardMs.push((heard[already] ?? Number.NaN) - confirmedMs)
+    }
+  } finally {
+    await pool.close()
+    socket.close()
+  }
+  const isPolling = ctx.config.nano.wsUrl === undefined
+  return compareWith(
+    isPolling
+      ? { name: 'the interval of the polls', value: POLL_SECONDS * SECOND_MS }
+      : { name: "a bare client of the node's websocket hears of it", value: Math.max(1, median(heardMs)) },
+    { name: `watch: from confirmation to the settled pass, ${how}`, value: median(settledMs), unit: 'ms', better: 'lower' },
+  )
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({ options: { open: { type: 'string', default: String(DEFAULT_OPEN) } } })
+  console.log(formatFigures(await benchWatch({ open: Number(values.open) })))
+  process.exit(0)
+}

@@ -1,0 +1,156 @@
+/**
+ * The parts of SHA-256 (FIPS 180-4) that code for vectors of four 32-bit lanes is made of: the constants, the functions
+ * of one word in plain arithmetic, and the same functions and one round as WebAssembly.
+ */
+import { getLocal, i32x4, setLocal, type Code } from './wasm-module.ts'
+
+export const LANES = 4
+export const ROUNDS = 64
+
+/** §4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
+export const K = Uint32Array.of(
+  0x428a2f98,
+  0x71374491,
+  0xb5c0fbcf,
+  0xe9b5dba5,
+  0x3956c25b,
+  0x59f111f1,
+  0x923f82a4,
+  0xab1c5ed5,
+  0xd807aa98,
+  0x12835b01,
+  0x243185be,
+  0x550c7dc3,
+  0x72be5d74,
+  0x80deb1fe,
+  0x9bdc06a7,
+  0xc19bf174,
+  0xe49b69c1,
+  0xefbe4786,
+  0x0fc19dc6,
+  0x240ca1cc,
+  0x2de92c6f,
+  0x4a7484aa,
+  0x5cb0a9dc,
+  0x76f988da,
+  0x983e5152,
+  0xa831c66d,
+  0xb00327c8,
+  0xbf597fc7,
+  0xc6e00bf3,
+  0xd5a79147,
+  0x06ca6351,
+  0x14292967,
+  0x27b70a85,
+  0x2e1b2138,
+  0x4d2c6dfc,
+  0x53380d13,
+  0x650a7354,
+  0x766a0abb,
+  0x81c2c92e,
+  0x92722c85,
+  0xa2bfe8a1,
+  0xa81a664b,
+  0xc24b8b70,
+  0xc76c51a3,
+  0xd192e819,
+  0xd6990624,
+  0xf40e3585,
+  0x106aa070,
+  0x19a4c116,
+  0x1e376c08,
+  0x2748774c,
+  0x34b0bcb5,
+  0x391c0cb3,
+  0x4ed8aa4a,
+  0x5b9cca4f,
+  0x682e6ff3,
+  0x748f82ee,
+  0x78a5636f,
+  0x84c87814,
+  0x8cc70208,
+  0x90befffa,
+  0xa4506ceb,
+  0xbef9a3f7,
+  0xc67178f2,
+)
+
+/** §5.3.3: the initial hash value. */
+export const H = Uint32Array.of(0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19)
+
+/** The four functions of one word, §4.1.2 (4.4) to (4.7): rotations right, and for the small sigmas a shift right. */
+export type WordFunction = { rotations: readonly number[]; shift?: number }
+export const SUM_0: WordFunction = { rotations: [2, 13, 22] }
+export const SUM_1: WordFunction = { rotations: [6, 11, 25] }
+export const SIGMA_0: WordFunction = { rotations: [7, 18], shift: 3 }
+export const SIGMA_1: WordFunction = { rotations: [17, 19], shift: 10 }
+
+/** §6.2.2 step 1: W[t] = σ1(W[t−2]) + W[t−7] + σ0(W[t−15]) + W[t−16]. */
+export const SCHEDULE: readonly { back: number; apply?: WordFunction }[] = [
+  { back: 16 },
+  { back: 15, apply: SIGMA_0 },
+  { back: 7 },
+  { back: 2, apply: SIGMA_1 },
+]
+
+const rotateRight = (x: number, bits: number): number => (x >>> bits) | (x << (32 - bits))
+
+export function applyWord({ rotations, shift }: WordFunction, x: number): number {
+  let result = shift === undefined ? 0 : x >>> shift
+  for (const bits of rotations) result ^= rotateRight(x, bits)
+  return result
+}
+
+export const wordAt = (words: Uint32Array, index: number): number => words[index] ?? 0
+
+export function writeSplat(memory: Uint32Array, address: number, word: number): void {
+  memory.fill(word, address / 4, address / 4 + LANES)
+}
+
+const { add, and, shiftLeft, shiftRight, xor } = i32x4
+
+/**
+ * The working variables before a round, and b xor c, which the round before has as its a xor b. Every round writes to
+ * locals of its own, which the engine's register allocation makes free.
+ */
+export type State = Record<'a' | 'b' | 'c' | 'd' | 'e' | 'f' | 'g' | 'h' | 'bXorC', Code>
+
+/**
+ * §6.2.2 step 3, one round, with Ch and Maj (§4.1.2) in forms of three operations:
+ *   Ch(e, f, g)  = g xor (e and (f xor g))
+ *   Maj(a, b, c) = b xor ((a xor b) and (b xor c))
+ */
+export function generateRound(state: State, word: Code, takeLocal: () => number, code: number[]): State {
+  const { a, b, c, d, e, f, g, h, bXorC } = state
+  const t1 = takeLocal()
+  const aXorB = takeLocal()
+  const nextA = takeLocal()
+  const nextE = takeLocal()
+  const ch = xor(g, and(e, xor(f, g)))
+  code.push(...setLocal(t1, add(add(add(h, word), ch), applyVector(SUM_1, e))))
+  code.push(...setLocal(nextE, add(d, getLocal(t1))))
+  code.push(...setLocal(aXorB, xor(a, b)))
+  const maj = xor(b, and(getLocal(aXorB), bXorC))
+  code.push(...setLocal(nextA, add(add(getLocal(t1), maj), applyVector(SUM_0, a))))
+  return {
+    a: getLocal(nextA),
+    b: a,
+    c: b,
+    d: c,
+    e: getLocal(nextE),
+    f: e,
+    g: f,
+    h: g,
+    bXorC: getLocal(aXorB),
+  }
+}
+
+/** A word function on four lanes: a rotation is two shifts, and all shifts are joined by xor, pair by pair. */
+export function applyVector({ rotations, shift }: WordFunction, x: Code): Code {
+  let terms = rotations.flatMap((bits) => [shiftRight(x, bits), shiftLeft(x, 32 - bits)])
+  if (shift !== undefined) terms.push(shiftRight(x, shift))
+  while (terms.length > 1) {
+    terms = terms.flatMap((term, i) => (i % 2 === 1 ? [] : [i + 1 < terms.length ? xor(term, terms[i + 1] ?? []) : term]))
+  }
+  return terms[0] ?? []
+}

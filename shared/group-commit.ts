@@ -1,0 +1,230 @@
+import mongoose from 'mongoose'
+import { isOutage, unavailable } from './database.ts'
+import { REQUEST_TIMEOUT_MS } from './limits.ts'
+import { runInScope } from './scope.ts'
+
+/*
+ * What arrives together goes to the database together.
+ *
+ * A *group* is what came while there was no turn for it. A turn is taken as soon as one is free, after everything that
+ * has arrived with the first item, so that nothing waits on an idle service for company that may not come; under load
+ * groups grow by themselves. What holds for an item alone holds for it in a group:
+ *
+ *   - It is answered when its own group has been performed, and the group begins after the item came. So a write is
+ *     acknowledged when the database has acknowledged it, and a read sees every write that was acknowledged before it
+ *     was asked for, by whichever process.
+ *   - It fails alone: each item has an outcome of its own. An error of the group itself (the database is away) leaves
+ *     open what was stored, for each of them, as it does for one.
+ *
+ * A database that takes a group and falls silent doesn't hold up the next one for longer than a request may take. A
+ * write that waited so long is not begun any more: its caller has been told that the service is unavailable.
+ */
+
+export interface GroupOptions {
+  /** Items of one group. */
+  maxItems?: number
+  /** Groups under way at once. */
+  atOnce?: number
+  /** What has waited this long for its turn is refused; waits without end where absent. */
+  patienceMs?: number
+}
+
+/** What became of each item, in the order of the items. */
+export type Outcomes<Result> = readonly PromiseSettledResult<Result>[]
+
+interface Waiting<Item, Result> {
+  item: Item
+  sinceMs: number
+  resolve(result: Result): void
+  reject(error: unknown): void
+}
+
+/** Large enough that a command's own cost is little beside it, small enough for one message of the largest items. */
+const MAX_ITEMS = 250
+const AT_ONCE = 2
+
+/** For writes that a request waits for. */
+export const WRITE_PATIENCE: GroupOptions = { patienceMs: REQUEST_TIMEOUT_MS }
+
+/**
+ * A function that performs items in groups.
+ *
+ * @param perform gives an outcome for each item; where it throws, its error is every item's
+ */
+export function createGroups<Item, Result>(
+  perform: (items: Item[]) => Promise<Outcomes<Result>>,
+  options: GroupOptions = {},
+): (item: Item) => Promise<Result> {
+  const { maxItems = MAX_ITEMS, atOnce = AT_ONCE, patienceMs = Number.POSITIVE_INFINITY } = options
+  let waiting: Waiting<Item, Result>[] = []
+  let underWay = 0
+  let isDue = false
+
+  function begin(): void {
+    isDue = false
+    const nowMs = performance.now()
+    while (waiting.length > 0 && underWay < atOnce) {
+      const group = takeGroup(nowMs)
+      if (group.length > 0) void take(group)
+    }
+  }
+
+  function takeGroup(nowMs: number): Waiting<Item, Result>[] {
+    const group = waiting.splice(0, maxItems)
+    if (group.every(({ sinceMs }) => nowMs - sinceMs < patienceMs)) return group
+    return group.filter((one) => {
+      const isFresh = nowMs - one.sinceMs < patienceMs
+      if (!isFresh) one.reject(unavailable())
+      return isFresh
+    })
+  }
+
+  async function take(group: readonly Waiting<Item, Result>[]): Promise<void> {
+    underWay++
+    let hasTurn = true
+    const leave = (): void => {
+      if (!hasTurn) return
+      hasTurn = false
+      underWay--
+      if (waiting.length > 0) begin()
+    }
+    const late = setTimeout(leave, REQUEST_TIMEOUT_MS)
+    try {
+      const outcomes = await perform(group.map(({ item }) => item))
+      for (const [index, one] of group.entries()) settle(one, outcomes[index])
+    } catch (error) {
+      for (const one of group) one.reject(error)
+    } finally {
+      clearTimeout(late)
+      leave()
+    }
+  }
+
+  return (item) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ item, sinceMs: performance.now(), resolve, reject })
+      if (isDue || underWay >= atOnce) return
+      isDue = true
+      // Of many requests' work none of the log belongs to one of them.
+      setImmediate(() => runInScope({}, begin))
+    })
+}
+
+function settle<Item, Result>(one: Waiting<Item, Result>, outcome: PromiseSettledResult<Result> | undefined): void {
+  if (outcome === undefined) one.reject(new Error('a group was performed without an outcome for each of its items'))
+  else if (outcome.status === 'fulfilled') one.resolve(outcome.value)
+  else one.reject(outcome.reason)
+}
+
+/**
+ * A function that looks things up by their keys, together: one query for all that wait, each key in it once.
+ *
+ * @param find gives what there is, in any order; `keyOf` tells what a result belongs to
+ */
+export function createLookUp<Key, Found>(
+  find: (keys: Key[]) => Promise<readonly Found[]>,
+  keyOf: (found: Found) => Key,
+): (key: Key) => Promise<Found | undefined> {
+  return createGroups(async (keys) => {
+    const byKey = new Map((await find([...new Set(keys)])).map((found) => [keyOf(found), found]))
+    return keys.map((key) => ({ status: 'fulfilled', value: byKey.get(key) }))
+  })
+}
+
+/** What one query of a whole group fetches, and so counts, at most. */
+const COUNTED_TOGETHER = 1_000
+
+/**
+ * A function that counts what belongs to something, together: one query for all that wait, and one of its own for each of
+ * them where they have so much that a fetched list is no way to count it.
+ *
+ * @param list gives the key of its owner for each thing that belongs to one of `asked`, `most` of them at most
+ * @param countAlone counts what belongs to one
+ */
+export function createCounts<Asked>(
+  keyOf: (asked: Asked) => string,
+  list: (asked: Asked[], most: number) => Promise<readonly string[]>,
+  countAlone: (asked: Asked) => Promise<number>,
+): (asked: Asked) => Promise<number> {
+  const countTogether = createGroups(async (asked: Asked[]) => {
+    const found = await list(asked, COUNTED_TOGETHER)
+    const isWhole = found.length < COUNTED_TOGETHER
+    const counts = new Map<string, number>()
+    if (isWhole) for (const key of found) counts.set(key, (counts.get(key) ?? 0) + 1)
+    return asked.map((one) => ({ status: 'fulfilled', value: isWhole ? (counts.get(keyOf(one)) ?? 0) : undefined }))
+  })
+  return async (asked) => (await countTogether(asked)) ?? countAlone(asked)
+}
+
+/**
+ * Answers the same question, asked by many at once, by one look that begins after the last of them has asked.
+ *
+ * @returns a function of the question, as a text that says all of it, and of how to answer it
+ */
+export function createSharedReads<Answer>(): (question: string, answer: () => Promise<Answer>) => Promise<Answer> {
+  const asked = new Map<string, { ask: (answer: () => Promise<Answer>) => Promise<Answer>; waiting: number }>()
+  return async (question, answer) => {
+    let shared = asked.get(question)
+    if (shared === undefined) {
+      const ask = createGroups<() => Promise<Answer>, Answer>(
+        async (answers) => {
+          const value = await (answers[0] as () => Promise<Answer>)()
+          return answers.map(() => ({ status: 'fulfilled', value }))
+        },
+        { maxItems: Number.POSITIVE_INFINITY, atOnce: 1 },
+      )
+      shared = { ask, waiting: 0 }
+      asked.set(question, shared)
+    }
+    shared.waiting++
+    try {
+      return await shared.ask(answer)
+    } finally {
+      if (--shared.waiting === 0) asked.delete(question)
+    }
+  }
+}
+
+/**
+ * Inserts documents in one command, each for itself: resolves once a majority has those that are stored in its journal.
+ *
+ * @throws where it is open what was stored
+ */
+export async function insertEach<Document extends { _id: unknown }>(
+  collection: { insertMany(documents: never[], options: { ordered: false }): Promise<unknown> },
+  documents: readonly Document[],
+): Promise<PromiseSettledResult<void>[]> {
+  try {
+    await collection.insertMany(documents as never[], { ordered: false })
+    return documents.map(() => DONE)
+  } catch (error) {
+    if (documents.length === 1 || isOutage(error)) throw error
+    if (error instanceof mongoose.mongo.MongoBulkWriteError) {
+      if (error.result.getWriteConcernError() !== undefined) throw error
+      const failed = new Map([error.writeErrors].flat().map((failure) => [failure.index, failure]))
+      return documents.map((_, index) => {
+        const failure = failed.get(index)
+        if (failure === undefined) return DONE
+        const { code, errmsg: message = 'the document was not inserted' } = failure
+        return { status: 'rejected', reason: new mongoose.mongo.MongoServerError({ message, code }) }
+      })
+    }
+    // An error of the server says nothing about one document; one of our own side came before anything was sent.
+    if (error instanceof mongoose.mongo.MongoServerError) throw error
+    return performEachAlone(documents, async (document) => {
+      await collection.insertMany([document] as never[], { ordered: false })
+    })
+  }
+}
+
+const DONE: PromiseSettledResult<void> = { status: 'fulfilled', value: undefined }
+
+/** Performs items one after the other, where a group of them failed as a whole and stored nothing. */
+export async function performEachAlone<Item, Result>(
+  items: readonly Item[],
+  perform: (item: Item) => Promise<Result>,
+): Promise<PromiseSettledResult<Result>[]> {
+  const outcomes: PromiseSettledResult<Result>[] = []
+  for (const item of items) outcomes.push(...(await Promise.allSettled([perform(item)])))
+  return outcomes
+}
