@@ -1,12 +1,15 @@
 import express, { type Express } from 'express'
 import type { Context } from '../shared/context.ts'
 import { createAuthenticator } from './http/authenticate.ts'
+import { measureRequests } from './http/measure.ts'
 import { answerErrors, identifyRequest, mountRoutes, refuseUnknownPath } from './http/mount.ts'
 import type { Route } from './http/route.ts'
+import { markServing } from './http/serving.ts'
 import { aboutRoutes } from './routes/about.ts'
 import { agentRoutes } from './routes/agents.ts'
 import { claimRoutes } from './routes/claims.ts'
 import { documentRoutes } from './routes/documents.ts'
+import { marketRoutes } from './routes/market.ts'
 import { messageRoutes } from './routes/messages.ts'
 import { passRoutes } from './routes/passes.ts'
 import { postRoutes } from './routes/posts.ts'
@@ -27,12 +30,13 @@ export function createApp(ctx: Context): App {
   const authenticator = createAuthenticator(ctx)
   const routes: Route[] = [
     ...agentRoutes(challengeSecret, authenticator),
-    ...passRoutes(),
+    ...passRoutes(ctx),
     ...workRoutes(ctx),
     ...claimRoutes(),
     ...postRoutes(),
     ...messageRoutes(),
     ...reportRoutes(),
+    ...marketRoutes(ctx),
     ...sealRoutes(),
   ]
   routes.unshift(...aboutRoutes(() => routes), ...documentRoutes(() => routes))
@@ -42,6 +46,8 @@ export function createApp(ctx: Context): App {
   app.disable('etag')
   app.enable('case sensitive routing')
   app.use(identifyRequest)
+  app.use(measureRequests(ctx))
+  app.use(markServing(ctx))
   mountRoutes(app, ctx, authenticator, routes)
   app.use(refuseUnknownPath)
   app.use(answerErrors(ctx))

@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { ConfigError, FREE_PERIOD_MS, readConfig, type Config } from '../shared/config.ts'
+import { ConfigError, FREE_PERIOD_MS, readConfig, readFiles, type Config } from '../shared/config.ts'
 import { stopLeftovers, trackChildren } from './embedded/children.ts'
 import { lockDataDir, readFirstStart } from './embedded/data-dir.ts'
 import { startMongod } from './embedded/mongod.ts'
@@ -9,6 +9,7 @@ import { assertPortFree, PortError } from './embedded/ports.ts'
 import { startRedis } from './embedded/redis.ts'
 import { noteRunning } from './embedded/running.ts'
 import { ensureSealKey } from '../shared/ledger/seal-key.ts'
+import { assertPrivate } from '../shared/private-file.ts'
 import { StartError } from '../shared/process.ts'
 import type { SupervisedChild } from './embedded/supervise.ts'
 import { waitFor } from './embedded/wait.ts'
@@ -46,8 +47,9 @@ export async function startNetwork(options: {
   /** Told of the network as soon as there is something to stop. */
   onStarting?: (network: Network) => void
 }): Promise<Network> {
-  const { env, report, scripts = SCRIPTS } = options
-  const config = readConfig(env, 'start')
+  const { report, scripts = SCRIPTS } = options
+  const config = readConfig(options.env, 'start')
+  const { env } = readFiles(options.env, 'start')
   if (config.port === 0) throw new PortError('PORT is 0, and agents must know the port: set PORT to a free one.')
   if (config.operatorPort !== 0 && config.operatorPort === config.port && config.operatorHost === config.host) {
     throw new PortError(`PORT and OPERATOR_PORT are both ${config.port}: set one of them to another port.`)
@@ -114,6 +116,9 @@ export async function startNetwork(options: {
     noteRunning(dataDir, { mongodbUrl, redisUrl })
     const sealKeyFile = path.join(dataDir, 'seal-key')
     if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile)
+    // Here as well as in the workers, so that it is said before anything is up.
+    assertPrivate('SEAL_KEY_FILE', config.secrets.sealKeyFile ?? sealKeyFile)
+    assertPrivate('NANO_SEED_FILE', config.nano.seedFile)
     const partEnv: NodeJS.ProcessEnv = {
       CHALLENGE_SECRET: first.challengeSecret,
       OPERATOR_TOKEN: first.operatorToken,
@@ -127,7 +132,9 @@ export async function startNetwork(options: {
     }
     const api = startPart({ part: 'api', script: scripts.api, env: partEnv, dataDir, children, report })
     started(api)
-    const workers = startPart({ part: 'workers', script: scripts.workers, env: partEnv, dataDir, children, report })
+    // One process to a port: the workers' metrics are on the operator's port.
+    const workersEnv = { ...partEnv, METRICS_PORT: '0' }
+    const workers = startPart({ part: 'workers', script: scripts.workers, env: workersEnv, dataDir, children, report })
     started(workers)
     await whenAnswering(api, `http://${toUrlHost(config.host)}:${config.port}/api/v1/challenge`, options.signal)
     if (config.operatorPort !== 0)

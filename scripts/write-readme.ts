@@ -18,4 +18,23 @@ export function renewReadme(text: string): string {
   )
 }
 
+/**
+ * README with the table of the benchmarks in place of the last one.
+ *
+ * @throws Error where README has no markers for it
+ */
+export function renewBenchmarks(text: string, table: string): string {
+  const renewed = text.replace(
+    /(<!-- bench -->\n)[\s\S]*?(<!-- \/bench -->)/,
+    (_, begin: string, end: string) => `${begin}${table}\n${end}`,
+  )
+  if (!renewed.includes(table)) throw new Error('README has no <!-- bench --> … <!-- /bench --> for the table of the benchmarks')
+  return renewed
+}
+
+/** Writes the table of the benchmarks into README. */
+export function writeBenchmarks(table: string): void {
+  writeFileSync(README, renewBenchmarks(readFileSync(README, 'utf8'), table))
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(README, renewReadme(readFileSync(README, 'utf8')))

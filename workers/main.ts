@@ -1,12 +1,14 @@
 import { parseArgs } from 'node:util'
 import { readConfig } from '../shared/config.ts'
-import { openContext } from '../shared/context.ts'
+import { startMetricsServer, watchHealth } from '../shared/health.ts'
 import { createLog } from '../shared/log.ts'
+import { assertPrivate } from '../shared/private-file.ts'
 import { runUntilStopped, StartError } from '../shared/process.ts'
 import { QUEUE_NAMES, type QueueName } from '../shared/queues.ts'
 import { SECOND_MS } from '../shared/time.ts'
 import { startOperatorServer } from './operator/server.ts'
 import { startPool } from './pool.ts'
+import { openWorkerContext } from './worker-context.ts'
 
 /** Workers can wait for a database that is electing a primary; nobody holds a connection open for them. */
 const DATABASE_PATIENCE_MS = 30 * SECOND_MS
@@ -14,16 +16,21 @@ const DATABASE_PATIENCE_MS = 30 * SECOND_MS
 await runUntilStopped('workers', async (stopping) => {
   const names = parseQueues()
   const config = readConfig(process.env, 'workers')
+  assertPrivate('SEAL_KEY_FILE', config.secrets.sealKeyFile)
+  assertPrivate('SEAL_MEMORY_FILE', config.secrets.sealMemoryFile)
+  assertPrivate('NANO_SEED_FILE', config.nano.seedFile)
   const log = createLog('workers', config.logLevel)
-  const ctx = openContext(config, log, { databaseTimeoutMs: DATABASE_PATIENCE_MS })
-  const operator = config.operatorPort === 0 ? undefined : await startOperatorServer(ctx)
+  const ctx = openWorkerContext(config, log, { databaseTimeoutMs: DATABASE_PATIENCE_MS })
+  const health = watchHealth(ctx, stopping, true)
+  const operator = config.operatorPort === 0 ? undefined : await startOperatorServer(ctx, health)
+  const metrics = config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, health)
   const stopped = stopping.then(() => 'stop' as const)
   const pool = (await Promise.race([ctx.database.whenReady(), stopped])) === 'stop' ? undefined : startPool(ctx, names)
   if (pool !== undefined) log.info({ queues: names }, 'the workers work')
   await stopped
   log.info('the workers stop: no new jobs, those under way are finished')
   await pool?.close()
-  await operator?.close()
+  await Promise.all([operator?.close(), metrics?.close()])
   await ctx.close()
 })
 

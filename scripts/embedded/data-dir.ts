@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { assertPrivate } from '../../shared/private-file.ts'
 import { StartError } from '../../shared/process.ts'
 
 /** A data folder that cannot be used. */
@@ -87,6 +88,7 @@ function readOrMake(file: string, make: () => string, form: RegExp): string {
     fs.renameSync(`${file}.new`, file)
     syncFolder(path.dirname(file))
   }
+  assertPrivate('DATA_DIR', file)
   const content = fs.readFileSync(file, 'utf8').trim()
   if (!form.test(content))
     throw new DataDirError(`${file} does not hold what was once written there: restore it, or remove it to have a new one made.`)

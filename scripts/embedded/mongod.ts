@@ -68,8 +68,8 @@ export async function startMongod(options: MongodOptions): Promise<Mongod> {
         // Nothing here runs JavaScript in the server or is far enough away to be worth compressing for.
         ...['--noscripting', '--networkMessageCompressors', 'disabled'],
         ...['--setParameter', 'diagnosticDataCollectionEnabled=false'],
-        // A transaction whose worker was killed keeps its documents to itself until then; ours take milliseconds.
-        ...['--setParameter', 'transactionLifetimeLimitSeconds=10'],
+        // A transaction whose worker was killed keeps its documents to itself until then, and half as long again at the worst; ours take milliseconds.
+        ...['--setParameter', 'transactionLifetimeLimitSeconds=3'],
         // A primary waits 15 s at SIGTERM for its clients to find another one; there is no other.
         ...['--setParameter', 'shutdownTimeoutMillisForSignaledShutdown=100'],
       ],

@@ -1,7 +1,8 @@
 import path from 'node:path'
 import { z } from 'zod'
-import { SECRETS, VARIABLE_NAMES, type VariableName } from '../../shared/config.ts'
+import { mayRead, VARIABLE_NAMES } from '../../shared/config.ts'
 import { STOP_LIMIT_MS } from '../../shared/limits.ts'
+import { SECOND_MS } from '../../shared/time.ts'
 import type { ChildTracker } from './children.ts'
 import { openLogFile } from './log-file.ts'
 import { supervise, type SupervisedChild } from './supervise.ts'
@@ -33,12 +34,8 @@ const PROXIES = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_p
 
 /** The environment of one part: its settings and the secrets that are its own, and nothing else of what we were given. */
 export function selectEnvironment(env: NodeJS.ProcessEnv, part: ChildPart): NodeJS.ProcessEnv {
-  const names: string[] = [...BASICS, ...(part === 'workers' ? PROXIES : []), ...VARIABLE_NAMES.filter((name) => mayRead(name, part))]
+  const names: string[] = [...BASICS, ...(part === 'workers' ? PROXIES : []), ...VARIABLE_NAMES.filter((name) => mayRead(name, part, env['METRICS_PORT']))]
   return Object.fromEntries(names.flatMap((name) => (env[name] === undefined || env[name] === '' ? [] : [[name, env[name]]])))
-}
-
-function mayRead(name: VariableName, part: ChildPart): boolean {
-  return SECRETS[name]?.includes(part) ?? true
 }
 
 /** Runs one part under supervision: its log goes to `logs/PART.log`, warnings and errors in short to the screen too. */
@@ -55,8 +52,9 @@ export function startPart(options: {
   return supervise(
     {
       name: part,
-      command: process.execPath,
-      args: [options.script],
+      // A core dump would put the part's secrets into a file. The shell becomes the part, by the same number.
+      command: '/bin/sh',
+      args: ['-c', 'ulimit -c 0 && exec "$@"', part, process.execPath, options.script],
       env: selectEnvironment(options.env, part),
       onLine(line) {
         log.write(line)
@@ -64,7 +62,7 @@ export function startPart(options: {
         if (shown !== undefined) report(`${part}: ${shown}`)
       },
       onErrorLine: (line) => log.write(line),
-      stopLimitMs: KILL_AFTER_MS,
+      stopLimitMs: KILL_AFTER_MS + Number(options.env['DRAIN_SECONDS'] ?? 0) * SECOND_MS,
     },
     report,
     options.children,

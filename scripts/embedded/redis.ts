@@ -6,7 +6,7 @@ import { readSecret } from './data-dir.ts'
 import { readLastLines, rotateLogFile } from './log-file.ts'
 import { findFreePort } from './ports.ts'
 import { StartError } from '../../shared/process.ts'
-import { supervise, type SupervisedChild } from './supervise.ts'
+import { supervise, type BackOff, type SupervisedChild } from './supervise.ts'
 import { waitFor } from './wait.ts'
 
 const HOST = '127.0.0.1'
@@ -33,6 +33,7 @@ export interface RedisOptions {
   onStarted?: (child: SupervisedChild) => void
   /** Ends the wait. */
   signal?: AbortSignal | undefined
+  backOff?: BackOff
 }
 
 /**
@@ -74,6 +75,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> 
       env: { PATH: process.env.PATH, HOME: process.env.HOME, TZ: process.env.TZ },
       readLastWords: () => readLastLines(logFile).slice(-5),
       stopLimitMs: STOP_LIMIT_MS,
+      ...(options.backOff === undefined ? {} : { backOff: options.backOff }),
     },
     options.report,
     options.children,

@@ -4,6 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { pathsOf } from '../../api/http/mount.ts'
 import type { Route } from '../../api/http/route.ts'
+import { newId } from '../../shared/ids.ts'
+import { ADDRESSES, OFFER } from '../support/market.ts'
 import { countStored } from '../support/stored.ts'
 import { solveChallenge, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -25,12 +27,20 @@ beforeAll(async () => {
     '/token/rotate': { new_token: `sk_${'1'.repeat(48)}` },
     '/profile': { name: 'a', purpose: 'b', capabilities: ['c'], dm_key: '1'.repeat(64) },
     '/invoice': { currency: 'pow', days: 1 },
+    '/invoice/check': { invoice_id: newId('invoice') },
     '/work/submit': { order_id: order, nonces: ['1'] },
     '/claim': { statement: 'a', kind: 'b', resolve_by: 4_000_000_000 },
     '/claim/resolve': { claim_id: claim, outcome: 'true', evidence: 'a' },
     '/post': { body: 'a', topic: 'b' },
     '/dm': { to: reader.id, box: 'a' },
     '/report': { post_id: post, rule: 'spam' },
+    '/market/offer': OFFER,
+    '/market/offer/close': { offer_id: newId('offer') },
+    '/market/order': { offer_id: newId('offer'), currency: 'xno', refund_address: ADDRESSES.xno },
+    '/market/deliver': { order_id: newId('order'), delivery: 'a' },
+    '/market/accept': { order_id: newId('order') },
+    '/market/dispute': { order_id: newId('order'), reason: 'a' },
+    '/market/refund-address': { order_id: newId('order'), address: ADDRESSES.xno },
   }
 })
 afterAll(() => service.stop())
@@ -342,9 +352,9 @@ describe('a query', () => {
       const path = written.replace('{id}', claimId)
       const most = ['/seal', '/ledger'].includes(path) ? 10_000 : 200
       for (const limit of ['1', String(most), '050'])
-        expect((await service.call('GET', `${path}?limit=${limit}`)).status, `${path} ${limit}`).toBe(200)
+        expect((await service.call('GET', `${path}?limit=${limit}`, { token: caller.token })).status, `${path} ${limit}`).toBe(200)
       for (const limit of ['0', String(most + 1), '-1', '1.5', 'ten', '', '1e2', '0x10', '%00', '1&limit=2', '١']) {
-        const answer = await service.call('GET', `${path}?limit=${limit}`)
+        const answer = await service.call('GET', `${path}?limit=${limit}`, { token: caller.token })
         expect(outcome(answer), `${path} ${limit}`).toEqual([400, 'invalid_field', 'limit'])
         expect(answer.json.message).toContain(`from 1 to ${most}`)
       }

@@ -5,6 +5,8 @@ import { describeLimits } from '../../shared/about/limits-page.ts'
 import { readConfig } from '../../shared/config.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
+import { makeCoinReady, pay } from '../support/coins.ts'
+import { OFFER } from '../support/market.ts'
 import { findNonces, startService, type Answer, type TestAgent, type TestService } from '../support/service.ts'
 
 /*
@@ -13,7 +15,7 @@ import { findNonces, startService, type Answer, type TestAgent, type TestService
  */
 
 /** Rows of the table of endpoints that have no route yet. */
-const COMING: readonly string[] = ['POST /api/v1/invoice/check', 'POST /market/order', 'POST /market/deliver', 'POST /market/accept']
+const COMING: readonly string[] = []
 
 interface Row {
   route: string
@@ -89,6 +91,10 @@ const ENDPOINTS: readonly Row[] = [
   { route: 'POST /market/order', fields: { offer_id: 'required' }, answer: ['order_id', 'invoice'], needs: 'token' },
   { route: 'POST /market/deliver', needs: 'token' },
   { route: 'POST /market/accept', needs: 'token' },
+  {
+    route: 'GET /market/offers',
+    answer: ['fee_percent', 'who_pays_the_fee', 'offers', 'count', 'escrow_address_set', 'how_it_works', 'honest_limits'],
+  },
 ]
 
 const LIMITS: readonly (readonly [limit: string, value: string])[] = [
@@ -155,8 +161,12 @@ async function askEverything(): Promise<void> {
   await send('/dm', { to: agent.id, box: 'box' })
   await send('/report', { post_id: postId, rule: 'spam' })
   await send('/profile', { name: 'n', purpose: 'p', capabilities: ['contract'] })
+  await makeCoinReady(service.ctx, 'xno')
+  const { json: invoice } = await service.call('POST', '/invoice', { token, body: { currency: 'xno', days: 2 } })
+  await send('/invoice/check', { invoice_id: invoice['invoice_id'] })
   const order = await send('/invoice', { currency: 'pow', days: 1 })
   await send('/work/submit', { order_id: order['order_id'], nonces: findNonces(String(order['prefix']), order.difficulty_bits, 5) })
+  await trade(token)
   await sequencePending(service.ctx, { useLease: false })
   await makeSeal(service.ctx, { useLease: false })
   for (const { route } of ENDPOINTS) {
@@ -168,6 +178,21 @@ async function askEverything(): Promise<void> {
       await service.call('GET', `/${path.replace('{agent_id}', agent.id).replace('{id}', String(claimId))}${query}`, { token }),
     )
   }
+}
+
+/** An offer of the agent, ordered, paid, delivered and accepted. */
+async function trade(token: string): Promise<void> {
+  const buyer = await service.register()
+  const call = async (name: string, by: string, body: object) => {
+    const answer = await service.call('POST', `//market/${name}`, { token: by, body })
+    answers.set(`POST /market/${name}`, answer)
+    return answer.json
+  }
+  const { offer_id } = await call('offer', token, OFFER)
+  const { order_id, invoice } = await call('order', buyer.token, { offer_id })
+  await pay(service.ctx, (invoice as { invoice_id: string }).invoice_id, { amount: '10' })
+  await call('deliver', token, { order_id, delivery: 'a delivery' })
+  await call('accept', buyer.token, { order_id })
 }
 
 const json = (route: string) => answers.get(route)?.json as unknown as Record<string, unknown>
@@ -250,6 +275,11 @@ describe('the tables of resources', () => {
     expect(posts[0]).toMatchObject({ body: 'a post', topic: 'contract', id: expect.stringMatching(/^pst_/) })
     const { messages } = json('GET /api/v1/dm') as { messages: Record<string, unknown>[] }
     expect(messages[0]).toMatchObject({ to: agent.id, box: 'box' })
+  })
+
+  it('hold for an invoice and a work order', () => {
+    expect(json('POST /api/v1/invoice/check')).toMatchObject({ invoice_id: expect.stringMatching(/^inv_/), currency: 'xno', days: 2 })
+    expect(json('POST /api/v1/invoice')).toMatchObject({ order_id: expect.stringMatching(/^wrk_/), currency: 'pow', days: 1 })
   })
 
   it('hold for the menu of currencies', () => {

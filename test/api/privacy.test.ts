@@ -122,6 +122,7 @@ async function readKey(redis: Redis, key: string): Promise<unknown> {
   if (type === 'set') return redis.smembers(key)
   if (type === 'zset') return redis.zrange(key, '0', '-1', 'WITHSCORES')
   if (type === 'stream') return redis.xrange(key, '-', '+')
+  if (type === 'none') return [] // gone since the keys were listed
   throw new Error(`key ${key} has the type ${type}`)
 }
 

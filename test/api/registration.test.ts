@@ -17,7 +17,8 @@ interface ChallengeAnswer {
 let service: TestService
 
 beforeAll(async () => {
-  service = await startService({ queues: WITHOUT_LEDGER })
+  // A line for each request, kept by this process, would be what the memory test measures.
+  service = await startService({ queues: WITHOUT_LEDGER, env: { LOG_LEVEL: 'info' } })
 })
 afterAll(() => service.stop())
 

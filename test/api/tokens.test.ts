@@ -237,7 +237,7 @@ describe('a ban', () => {
     for (const api of callers) expect(await me(api, agent.token)).toBe('200 ok')
     await ban(agent)
     for (const api of callers) {
-      for (const path of ['/invoice', '/work/submit', '/token/rotate'])
+      for (const path of ['/invoice', '/invoice/check', '/work/submit', '/token/rotate'])
         expect(outcome(await api.call('POST', path, { token: agent.token, body: {} })), path).toBe('403 banned')
       await waitFor('the end of access', async () => ((await me(api, agent.token)) === '403 banned' ? true : undefined), {
         limitMs: 2_000,

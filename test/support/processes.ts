@@ -25,7 +25,7 @@ const READY_LIMIT_MS = 30_000
  * ends by itself when this process is gone, because the channel between them breaks.
  */
 export function startProcess(
-  script: 'api/main.ts' | 'workers/main.ts',
+  script: 'api/main.ts' | 'workers/main.ts' | 'scripts/start.ts' | 'scripts/operator.ts',
   env: Record<string, string>,
   args: readonly string[] = [],
 ): RunningProcess {

@@ -7,6 +7,7 @@ import { readConfig } from '../../shared/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { createLog, type Log } from '../../shared/log.ts'
 import { startPool } from '../../workers/pool.ts'
+import { openWorkerContext } from '../../workers/worker-context.ts'
 import { QUEUE_NAMES, type QueueName } from '../../shared/queues.ts'
 import { createAnswerCheck, type AnswerCheck } from './check-answers.ts'
 import { isolate } from './servers.ts'
@@ -77,6 +78,8 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
     SHARE_BITS: '8',
     SHARES_PER_DAY: '5',
     SWEEP_SECONDS: '1',
+    // No test asks a real exchange.
+    RATE_SOURCES: 'xno=http://127.0.0.1:9/#price,xmr=http://127.0.0.1:9/#price',
     ...options.env,
   }
   const lines: string[] = []
@@ -86,7 +89,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
   const first = await startApi(env, log, now)
   const { url, ctx, routes, call } = first
   const apis = [first]
-  const workerCtx = openContext(readConfig(env, 'workers'), log, { now, databaseTimeoutMs: 30_000 })
+  const workerCtx = openWorkerContext(readConfig(env, 'workers'), log, { now, databaseTimeoutMs: 30_000 })
   await Promise.all([workerCtx.database.whenReady(), workerCtx.queues.whenReady()])
   const pool = startPool(workerCtx, options.queues ?? QUEUE_NAMES)
   const register = (fields: { handle?: string; ref?: string } = {}) => registerOver(call, fields)

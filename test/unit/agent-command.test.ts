@@ -304,6 +304,7 @@ describe('the agent command', () => {
           ['post', 'x'],
           ['mine'],
           ['invoice', 'pow'],
+          ['check', 'inv_1'],
           ['profile'],
           ['report', 'pst_1', 'spam'],
           ['dm', 'send', 'agt_1', 'x'],

@@ -1,63 +1,11 @@
+import fs from 'node:fs'
+import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ConfigError, readConfig, SECRETS, VARIABLE_NAMES, type Part, type VariableName } from '../../shared/config.ts'
+import { ADDRESS, REQUIRED, SECRET, VALUES } from '../support/settings.ts'
 
 const PARTS: Part[] = ['start', 'api', 'workers', 'operator']
-const SECRET = 'ab'.repeat(32)
-const REQUIRED = { MONGODB_URL: 'mongodb://127.0.0.1:1/x', REDIS_URL: 'redis://127.0.0.1:2', CHALLENGE_SECRET: SECRET }
-const ADDRESS = `nano_3${'1'.repeat(59)}`
-
-/** Each variable with values that it takes and values that it refuses; free text and paths refuse nothing. */
-const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> = {
-  PORT: { right: ['0', '3000', '65535'], wrong: ['65536', '-1', '3e3', '80.5', 'http', ' 80', '0x50'] },
-  HOST: { right: ['127.0.0.1'], wrong: [] },
-  BASE_URL: { right: ['https://agents.example/'], wrong: ['agents.example', 'ftp://agents.example', 'https://', 'https://a b'] },
-  OPERATOR_PORT: { right: ['0', '3001'], wrong: ['70000', 'none'] },
-  OPERATOR_HOST: { right: ['127.0.0.1'], wrong: [] },
-  OPERATOR_TOKEN: { right: ['0123456789abcdef'], wrong: ['short'] },
-  DATA_DIR: { right: ['data'], wrong: [] },
-  MONGODB_URL: { right: ['mongodb://a/b', 'mongodb+srv://a/b'], wrong: ['http://a', 'localhost:27017'] },
-  REDIS_URL: { right: ['redis://a', 'rediss://a'], wrong: ['http://a', '127.0.0.1:6379'] },
-  QUEUE_PREFIX: { right: ['agents-1'], wrong: ['a:b', '{a}', 'A', 'a'.repeat(41)] },
-  SEAL_KEY_FILE: { right: ['seal.key'], wrong: [] },
-  SEAL_MEMORY_FILE: { right: ['seal.memory'], wrong: [] },
-  SEAL_INTERVAL_SECONDS: { right: ['600', '0.5'], wrong: ['0', '-600', '86401', '10m'] },
-  SWEEP_SECONDS: { right: ['15'], wrong: ['0', '3601', 'often'] },
-  CHALLENGE_SECRET: { right: [SECRET, 'ab'.repeat(40)], wrong: ['ab'.repeat(31), 'AB'.repeat(32), 'zz'.repeat(32)] },
-  SIGNUPS: { right: ['open', 'closed'], wrong: ['Open', 'true', 'no'] },
-  FREE_UNTIL: {
-    right: ['none', '2030-01-31T00:00:00+00:00', '2030-01-31T00:00:00Z', '2030-01-31T12:30:00.5-05:00'],
-    wrong: ['2031-12-31', '2031-12-31T00:00:00', '2030-02-30T00:00:00Z', '1900000000', 'never'],
-  },
-  REGISTER_BITS: { right: ['0', '20', '64'], wrong: ['65', '-1', '20.5', 'twenty'] },
-  SHARE_BITS: { right: ['26'], wrong: ['65', '2.6e1'] },
-  SHARES_PER_DAY: { right: ['1', '500'], wrong: ['0', '100001', '1.5'] },
-  INVOICE_MINUTES: { right: ['60', '0.05'], wrong: ['0', '-1', '525601'] },
-  PAY_BY_MINUTES: { right: ['60'], wrong: ['0', 'hour'] },
-  ACCEPT_HOURS: { right: ['72', '0.001'], wrong: ['0', '8761'] },
-  XNO_USD: { right: ['0.95', '12'], wrong: ['0', '0.00', '-1', '1e3', '$1', '1,5'] },
-  XMR_USD: { right: ['160.5'], wrong: ['0', 'free'] },
-  RATE_SOURCES: {
-    right: ['xno=https://a.example/x#data.price', 'xno=http://a/x#p, xmr=http://b/y#q[0].r'],
-    wrong: ['btc=https://a/x#p', 'xno=https://a/x', 'https://a/x#p'],
-  },
-  NANO_RPC_URL: { right: ['http://127.0.0.1:7076'], wrong: ['ws://127.0.0.1:7076', '127.0.0.1:7076'] },
-  NANO_WS_URL: { right: ['ws://127.0.0.1:7078', 'wss://a'], wrong: ['http://127.0.0.1:7078'] },
-  NANO_WORK_URL: { right: ['http://127.0.0.1:7000'], wrong: ['tcp://a'] },
-  NANO_SEED_FILE: { right: ['seed'], wrong: [] },
-  NANO_REPRESENTATIVE: {
-    right: [ADDRESS],
-    wrong: [`xrb_3${'1'.repeat(59)}`, ADDRESS.slice(0, -1), ADDRESS.replace('_3', '_2'), `nano_3${'l'.repeat(59)}`],
-  },
-  MONERO_WALLET_RPC_URL: { right: ['http://user:word@127.0.0.1:18083'], wrong: ['127.0.0.1:18083'] },
-  MONERO_CONFIRMATIONS: { right: ['1', '10'], wrong: ['0', '1001', '1.5'] },
-  PAYMENT_POLL_SECONDS: { right: ['10', '0.2'], wrong: ['0', 'fast'] },
-  PAYOUTS: { right: ['manual', 'automatic'], wrong: ['auto', 'true'] },
-  MIN_PAYOUT_XNO: { right: ['0.01', '0'], wrong: ['-1', '.5', '1 XNO'] },
-  MIN_PAYOUT_XMR: { right: ['0.001'], wrong: ['1e-3'] },
-  LOG_LEVEL: { right: ['trace', 'silent'], wrong: ['verbose'] },
-}
-
 const problemsOf = (env: Record<string, string>, part: Part): readonly string[] => {
   try {
     readConfig(env, part)
@@ -131,6 +79,51 @@ describe('readConfig', () => {
         .filter(([, parts]) => parts.includes('api'))
         .map(([name]) => name),
     ).toEqual(['CHALLENGE_SECRET'])
+  })
+
+  it("gives the API the operator's token where it serves metrics behind it, and not otherwise", () => {
+    const tokenOf = (env: Record<string, string>) =>
+      readConfig({ ...REQUIRED, OPERATOR_TOKEN: 'operator-token-marked', ...env }, 'api').secrets.operatorToken
+    expect(tokenOf({ METRICS_PORT: '9100' })).toBe('operator-token-marked')
+    expect([tokenOf({}), tokenOf({ METRICS_PORT: '0' })]).toEqual([undefined, undefined])
+  })
+
+  it('takes a secret from a file in place of a value, for the parts that may read it, and says what is wrong with one', () => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'config-'))
+    const fileOf = (text: string) => {
+      const file = path.join(folder, `${fs.readdirSync(folder).length}`)
+      fs.writeFileSync(file, text)
+      return file
+    }
+    const files = {
+      MONGODB_URL_FILE: fileOf('mongodb://user:word@a/b\n'),
+      REDIS_URL_FILE: fileOf('redis://:word@a\n'),
+      CHALLENGE_SECRET_FILE: fileOf(`${SECRET}\n`),
+      OPERATOR_TOKEN_FILE: fileOf('operator-token-marked\n'),
+    }
+    expect(readConfig(files, 'workers')).toMatchObject({
+      mongodbUrl: 'mongodb://user:word@a/b',
+      redisUrl: 'redis://:word@a',
+      secrets: { operatorToken: 'operator-token-marked', challengeSecret: undefined },
+    })
+    expect(readConfig(files, 'api').secrets).toMatchObject({ operatorToken: undefined, challengeSecret: SECRET })
+    expect(problemsOf({ ...files, MONGODB_URL: 'mongodb://a/b' }, 'api')).toEqual([
+      'MONGODB_URL and MONGODB_URL_FILE are both set; set one of them',
+    ])
+    const wrong = {
+      ...files,
+      MONGODB_URL_FILE: path.join(folder, 'none'),
+      REDIS_URL_FILE: fileOf('\n'),
+      CHALLENGE_SECRET_FILE: fileOf('short'),
+    }
+    expect(problemsOf(wrong, 'api')).toEqual([
+      'MONGODB_URL_FILE: the file cannot be read (ENOENT)',
+      'REDIS_URL is not set, and api cannot run without it',
+      expect.stringMatching(/^CHALLENGE_SECRET: expected /),
+    ])
+    // A file that is none of its business is not opened.
+    expect(problemsOf({ ...files, CHALLENGE_SECRET_FILE: path.join(folder, 'none') }, 'workers')).toEqual([])
+    fs.rmSync(folder, { recursive: true })
   })
 
   it('has the defaults that the settings page names', () => {

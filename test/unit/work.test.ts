@@ -1,6 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { applyShares, shareId, sortNonces, workOrderTtlDays, workStatusAt } from '../../shared/work/work.ts'
+import { createCountedNonces, notePage } from '../../shared/work/counted-nonces.ts'
+import { createNonceTable } from '../../shared/work/nonce-table.ts'
+import { applyShares, judgeBatches, sortNonces, workOrderTtlDays, workStatusAt, type SharePage } from '../../shared/work/work.ts'
 
 describe('shares on an order', () => {
   it('complete each day once and never more than was ordered, in whatever batches they come', () => {
@@ -37,10 +39,174 @@ describe('shares on an order', () => {
     ]).toEqual(['open', 'expired', 'credited', 'expired'])
     expect([workOrderTtlDays(1), workOrderTtlDays(365)]).toEqual([31, 395])
   })
+})
 
-  it('have one name for each order and nonce', () => {
-    expect(shareId('wrk_a', '1')).not.toBe(shareId('wrk_a', '11'))
-    expect(shareId('wrk_a', '1')).not.toBe(shareId('wrk_b', '1'))
+describe('batches of one order, judged together', () => {
+  const order = (required: number, accepted = 0) => ({
+    shares_accepted: accepted,
+    shares_required: required,
+    shares_per_day: 2,
+    credited_days: Math.floor(accepted / 2),
+  })
+  const batch = (...nonces: string[]) => ({ nonces, rejected: [] })
+  const tableOf = (nonces: readonly string[]) => {
+    const table = createNonceTable()
+    for (const nonce of nonces) table.add(nonce)
+    return table
+  }
+
+  it('count each share once, whichever batch brings it, and never more than the order needs', () => {
+    const nonce = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'weak', 'worse')
+    const distinct = fc.uniqueArray(nonce, { maxLength: 8 })
+    fc.assert(
+      fc.property(
+        fc.array(distinct, { maxLength: 6 }),
+        fc.uniqueArray(fc.constantFrom('a', 'b', 'c')),
+        fc.nat(6),
+        (lists, counted, room) => {
+          const known = new Set<string>(counted)
+          const shares = new Set<string>(['a', 'b', 'c', 'd', 'e', 'f'])
+          const { verdicts, fresh } = judgeBatches(
+            order(counted.length + room, counted.length),
+            lists.map((list) => batch(...list)),
+            lists.map((list) => list.filter((one) => shares.has(one))),
+            tableOf(counted),
+          )
+          const good = new Set<string>(lists.flat().filter((one) => shares.has(one) && !known.has(one)))
+          expect(fresh).toHaveLength(Math.min(room, good.size))
+          expect(new Set(fresh).size).toBe(fresh.length)
+          for (const one of fresh) expect(good.has(one)).toBe(true)
+          expect(verdicts.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(fresh.length)
+          for (const [index, { accepted, rejected }] of verdicts.entries()) expect(accepted + rejected.length).toBe(lists[index]?.length)
+        },
+      ),
+    )
+  })
+
+  it('tell weak, repeated and superfluous nonces apart, after what was refused on arrival', () => {
+    const first = { nonces: ['a', 'weak', 'old'], rejected: [{ nonce: '!', reason: 'invalid_nonce' as const }] }
+    const { verdicts, fresh, completedDays } = judgeBatches(
+      order(4, 1),
+      [first, batch('a', 'b', 'c', 'd')],
+      [
+        ['a', 'old'],
+        ['a', 'b', 'c', 'd'],
+      ],
+      tableOf(['old']),
+    )
+    expect(verdicts).toEqual([
+      {
+        accepted: 1,
+        rejected: [
+          { nonce: '!', reason: 'invalid_nonce' },
+          { nonce: 'weak', reason: 'insufficient_work' },
+          { nonce: 'old', reason: 'duplicate' },
+        ],
+      },
+      {
+        accepted: 2,
+        rejected: [
+          { nonce: 'a', reason: 'duplicate' },
+          { nonce: 'd', reason: 'order_full' },
+        ],
+      },
+    ])
+    expect([fresh, completedDays]).toEqual([['a', 'b', 'c'], 2])
+  })
+})
+
+describe('a table of nonces', () => {
+  it('says of each nonce what a set says, however many there are', () => {
+    const table = createNonceTable()
+    const set = new Set<string>()
+    for (let i = 0; i < 30_000; i++) {
+      // Neighbours, as a miner counts them, and every third one twice.
+      const nonce = `k3x9${(i - (i % 3 === 0 ? 1 : 0)).toString(36)}`
+      expect(table.has(nonce)).toBe(set.has(nonce))
+      expect(table.add(nonce)).toBe(!set.has(nonce))
+      set.add(nonce)
+    }
+    expect(table.slots).toBeGreaterThanOrEqual(2 * set.size)
+    for (const nonce of set) expect(table.add(nonce)).toBe(false)
+  })
+})
+
+describe('nonces that counted', () => {
+  const ALL = ['a', 'b', 'c', 'd', 'p', 'q', 'r', 's', 'x', 'y']
+  const page = (number: number, ...nonces: string[]): SharePage => ({
+    order_id: 'wrk_a',
+    number,
+    batch_ids: [`bat_${number}${nonces[0]}`],
+    nonces,
+  })
+  const orderWith = (pages: readonly SharePage[]) => ({
+    _id: 'wrk_a',
+    ...(pages.length === 0 ? {} : { share_pages: pages.length, last_batch: pages.at(-1)?.batch_ids.at(-1) ?? '' }),
+  })
+  /** Pages as a database holds them, and how many were read each time. */
+  const open = (...pages: SharePage[]) => {
+    const reads: number[] = []
+    const counted = createCountedNonces({
+      listPages: async (_, from, to) => {
+        const found = pages.filter(({ number }) => number >= from && number <= to)
+        reads.push(found.length)
+        return found
+      },
+    })
+    /** What a judgement would go by, which stores nothing. */
+    const look = async () => {
+      const known = await counted.take(orderWith(pages))
+      if (known !== undefined) counted.giveBack('wrk_a', known)
+      return known && ALL.filter((nonce) => known.nonces.has(nonce))
+    }
+    return { pages, reads, counted, look }
+  }
+
+  it('are read once and then only what was added', async () => {
+    const { pages, reads, counted, look } = open()
+    expect(await look()).toEqual([])
+    pages.push(page(1, 'a', 'b'))
+    expect(await look()).toEqual(['a', 'b'])
+    expect(await look()).toEqual(['a', 'b'])
+    const known = await counted.take(orderWith(pages))
+    known?.nonces.add('c')
+    pages.push(page(2, 'c'))
+    if (known !== undefined) {
+      notePage(known, page(2, 'c'))
+      counted.giveBack('wrk_a', known)
+    }
+    expect(await look()).toEqual(['a', 'b', 'c'])
+    pages.push(page(3, 'd'))
+    expect(await look()).toEqual(['a', 'b', 'c', 'd'])
+    // The last page that is known is read with those that follow, because it shows whether they follow it.
+    expect(reads).toEqual([1, 2])
+  })
+
+  it('are not seen by others while a judgement that may fail has added to them', async () => {
+    const { pages, counted, look } = open(page(1, 'a'))
+    const failing = await counted.take(orderWith(pages))
+    failing?.nonces.add('b')
+    expect(await look()).toEqual(['a'])
+  })
+
+  it('of a database that was set back are read anew', async () => {
+    const { pages, look } = open(page(1, 'a'), page(2, 'b'))
+    expect(await look()).toEqual(['a', 'b'])
+    pages.pop()
+    expect(await look()).toEqual(['a'])
+    pages.push(page(2, 'x'), page(3, 'y'))
+    expect(await look()).toEqual(['a', 'x', 'y'])
+    pages.splice(0, 3, page(1, 'p'), page(2, 'q'), page(3, 'r'))
+    expect(await look()).toEqual(['p', 'q', 'r'])
+    pages.splice(0, 3, page(1, 'a'), page(2, 'b'), page(3, 'c'), page(4, 'd'))
+    expect(await look()).toEqual(['a', 'b', 'c', 'd'])
+  })
+
+  it('are none at all while pages that the order speaks of are missing', async () => {
+    const { pages, counted, look } = open(page(1, 'a'))
+    expect(await counted.take({ _id: 'wrk_a', share_pages: 2, last_batch: 'bat_2b' })).toBeUndefined()
+    pages.push(page(2, 'b'))
+    expect(await look()).toEqual(['a', 'b'])
   })
 })
 
