@@ -1,15 +1,21 @@
 /**
- * `npm run torture -- [--seconds N] [--seed S]`: the whole network in real processes under load while everything around
+ * `npm run torture -- [--minutes N | --seconds N] [--seed S]`: the whole network in real processes under load while everything around
  * it is broken, then a comparison of what agents were told with what is stored. Prints what it found with its seed, and
  * ends with 1 where it found something. The same seed gives the same workload and the same faults again.
+ *
+ * `--out FILE` adds the result to a file, and `npm run torture -- --table FILE` makes README's tables of such a file.
  */
+import fs from 'node:fs'
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { FAULT_KINDS, type FaultKind } from './torture/plan.ts'
 import { describeResult } from './torture/report.ts'
-import { runTorture } from './torture/run.ts'
+import { runTorture, type TortureResult } from './torture/run.ts'
+import { describeRuns } from './torture/table.ts'
+import { writeTorture } from './write-readme.ts'
 
-const USAGE = `usage: npm run torture -- [--seconds N] [--seed S] [--agents N] [--members N] [--only KIND,…] [--history FILE] [--json]
+const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--only KIND,…] [--history FILE] [--out FILE] [--json]
+       npm run torture -- --table FILE
 kinds of faults: ${FAULT_KINDS.join(', ')}`
 
 function readWholeNumber(name: string, text: string): number {
@@ -31,17 +37,25 @@ function readKinds(text: string): FaultKind[] {
 
 const text = { type: 'string' } as const
 const { values } = parseArgs({
-  options: { seconds: text, seed: text, agents: text, members: text, only: text, history: text, json: { type: 'boolean' } },
+  options: { minutes: text, seconds: text, out: text, table: text, seed: text, agents: text, members: text, only: text, history: text, json: { type: 'boolean' } },
 })
+if (values.table !== undefined) {
+  const results = fs.readFileSync(values.table, 'utf8').trim().split('\n')
+  writeTorture(describeRuns(results.map((line) => JSON.parse(line) as TortureResult)))
+  process.exit(0)
+}
+if (values.minutes !== undefined && values.seconds !== undefined) stop('expected --minutes or --seconds, not both')
+const seconds = values.minutes === undefined ? readWholeNumber('seconds', values.seconds ?? '60') : 60 * readWholeNumber('minutes', values.minutes)
 const seed = values.seed === undefined ? randomInt(1, 2 ** 31) : readWholeNumber('seed', values.seed)
 const result = await runTorture({
   seed,
-  seconds: readWholeNumber('seconds', values.seconds ?? '60'),
+  seconds,
   agents: readWholeNumber('agents', values.agents ?? '12'),
   members: readWholeNumber('members', values.members ?? '3'),
   ...(values.only === undefined ? {} : { kinds: readKinds(values.only) }),
   historyFile: values.history ?? `torture-${seed}.jsonl`,
   say: (line) => void process.stderr.write(`torture: ${line}\n`),
 })
+if (values.out !== undefined) fs.appendFileSync(values.out, `${JSON.stringify(result)}\n`)
 process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : `${describeResult(result)}\n`)
 process.exit(result.findings.length === 0 ? 0 : 1)

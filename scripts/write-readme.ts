@@ -18,23 +18,27 @@ export function renewReadme(text: string): string {
   )
 }
 
+/** What a program measured, and README has a place for between `<!-- name -->` and `<!-- /name -->`. */
+type Measured = 'bench' | 'torture'
+
 /**
- * README with the table of the benchmarks in place of the last one.
+ * README with a table in place of the last one of its kind.
  *
  * @throws Error where README has no markers for it
  */
-export function renewBenchmarks(text: string, table: string): string {
-  const renewed = text.replace(
-    /(<!-- bench -->\n)[\s\S]*?(<!-- \/bench -->)/,
-    (_, begin: string, end: string) => `${begin}${table}\n${end}`,
-  )
-  if (!renewed.includes(table)) throw new Error('README has no <!-- bench --> … <!-- /bench --> for the table of the benchmarks')
-  return renewed
+export function renewTable(text: string, name: Measured, table: string): string {
+  const [begin, end] = [`<!-- ${name} -->\n`, `<!-- /${name} -->`]
+  const [from, to] = [text.indexOf(begin), text.indexOf(end)]
+  if (from === -1 || to < from) throw new Error(`README has no ${begin.trim()} … ${end} for its table`)
+  return `${text.slice(0, from)}${begin}${table}\n${text.slice(to)}`
 }
 
+const writeTable = (name: Measured, table: string): void => writeFileSync(README, renewTable(readFileSync(README, 'utf8'), name, table))
+
 /** Writes the table of the benchmarks into README. */
-export function writeBenchmarks(table: string): void {
-  writeFileSync(README, renewBenchmarks(readFileSync(README, 'utf8'), table))
-}
+export const writeBenchmarks = (table: string): void => writeTable('bench', table)
+
+/** Writes the tables of torture runs into README. */
+export const writeTorture = (tables: string): void => writeTable('torture', tables)
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(README, renewReadme(readFileSync(README, 'utf8')))

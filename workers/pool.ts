@@ -19,15 +19,22 @@ export interface Pool {
   close(): Promise<void>
 }
 
-/** Serves the named queues until closed. A handler's error is the job's error: it is logged, and tried again where that can help. */
-export function startPool(ctx: WorkerContext, names: readonly QueueName[]): Pool {
+/** How often a regular job is put on its queue, in ms. */
+export type Intervals = Partial<Record<QueueName, number>>
+
+/**
+ * Serves the named queues until closed. A handler's error is the job's error: it is logged, and tried again where that can help.
+ *
+ * @param otherwise intervals other than the settings' and the limits'
+ */
+export function startPool(ctx: WorkerContext, names: readonly QueueName[], otherwise: Intervals = {}): Pool {
   const { redisUrl, queuePrefix: prefix } = ctx.config
   if (redisUrl === undefined) throw new TypeError('"ctx.config" expected a redisUrl')
   const connection = connectWaiting(redisUrl, ctx.log)
   const served = servedQueues(ctx.config, names)
   openWallets(ctx, served)
   const workers = served.map((name) => startWorker(ctx, name, connection, prefix))
-  const stopSchedule = keepScheduled(ctx, served)
+  const stopSchedule = keepScheduled(ctx, served, otherwise)
   const nanoListener = startNanoListener(ctx, served)
   return {
     async close() {
@@ -94,9 +101,9 @@ function scopeOf(queue: QueueName, job: Job): Scope {
  * goes by a clock that may jump: each process that serves a queue has a timer, and the first to come in each turn adds
  * the job.
  */
-function keepScheduled(ctx: WorkerContext, served: readonly QueueName[]): () => void {
+function keepScheduled(ctx: WorkerContext, served: readonly QueueName[], otherwise: Intervals): () => void {
   const { sweepMs, paymentPollMs } = ctx.config
-  const intervals: Partial<Record<QueueName, number>> = {
+  const intervals: Intervals = {
     sweep: sweepMs,
     sequence: SEQUENCE_EVERY_MS,
     'refresh-rates': REFRESH_RATES_EVERY_MS,
@@ -107,6 +114,7 @@ function keepScheduled(ctx: WorkerContext, served: readonly QueueName[]): () => 
     'watch-monero': paymentPollMs,
     'fill-monero': paymentPollMs,
     'send-monero': paymentPollMs,
+    ...otherwise,
   }
   const timers = served.flatMap((name) => {
     const every = intervals[name]

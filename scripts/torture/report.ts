@@ -1,4 +1,5 @@
 import type { Recovery } from './canary.ts'
+import { describe } from './recovery-times.ts'
 import type { TortureResult } from './run.ts'
 
 const MOST_FINDINGS = 30
@@ -29,11 +30,7 @@ export function describeResult(result: TortureResult): string {
 /** One line for each kind of fault: how often, and the time without service, the median and the worst. */
 function describeRecoveries(recoveries: readonly Recovery[]): string[] {
   return [...Map.groupBy(recoveries, ({ fault }) => fault.kind)].map(([kind, own]) => {
-    const outages = own.map(({ outageMs }) => outageMs).sort((one, other) => one - other)
-    const after = own.map(({ afterMs }) => afterMs).sort((one, other) => one - other)
-    return `  ${kind.padEnd(20)} ${String(own.length).padStart(3)}  without service: median ${seconds(middle(outages))}, worst ${seconds(outages.at(-1) ?? 0)}; after its end: median ${seconds(middle(after))}, worst ${seconds(after.at(-1) ?? 0)}`
+    const [outage, after] = describe(own)
+    return `  ${kind.padEnd(20)} ${String(own.length).padStart(3)}  without writes, median and worst: ${outage}; after its end: ${after}`
   })
 }
-
-const middle = (sorted: readonly number[]): number => sorted[Math.floor(sorted.length / 2)] ?? 0
-const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`

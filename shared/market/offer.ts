@@ -79,7 +79,10 @@ export const offerBody = z.object({
   payout_addresses: z
     .object({ xno: addressField('xno'), xmr: addressField('xmr') }, ADDRESSES_FORM)
     .refine((addresses) => COINS.some((coin) => addresses[coin] !== undefined), ADDRESSES_FORM)
-    .describe('where the seller is paid; an order can be paid in the coins named here. Nobody but the seller sees it.'),
+    .meta({
+      description: 'where the seller is paid; an order can be paid in the coins named here. Nobody but the seller sees it.',
+      anyOf: COINS.map((coin) => ({ type: 'object', required: [coin] })),
+    }),
 })
 
 export const closeOfferBody = z.object({ offer_id: idField('offer') })

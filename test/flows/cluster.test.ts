@@ -153,13 +153,15 @@ describe('a replica set of three members and a Redis Cluster of three nodes', ()
     for (const status of refused) expect(status).toBe(503)
     for (const id of posts) expect(await service.ctx.posts.find(id), id).toBeDefined()
     for (const id of claims) expect(await service.ctx.claims.find(id), id).toBeDefined()
-    await verifySeals(posts.length + claims.length)
     const entries = service.ctx.entries.models.entries
     for (const [kind, ids] of [
       ['post', posts],
       ['claim', claims],
-    ] as const)
-      expect(await entries.countDocuments({ kind, record: { $in: ids } })).toBe(ids.length)
+    ] as const) {
+      const has = async () => ((await entries.countDocuments({ kind, record: { $in: ids } })) === ids.length ? true : undefined)
+      await waitFor(`an entry of each ${kind}`, has, LIMIT)
+    }
+    await verifySeals(posts.length + claims.length)
     expect(await entries.countDocuments({})).toBe(await service.ctx.entries.highestId())
     await killed?.restart()
   }, 180_000)

@@ -59,7 +59,7 @@ export interface MoneroRegtest {
   height(): Promise<number>
   /** Ends monerod, or starts it again on the same port with the same chain. */
   setDown(isDown: boolean): Promise<void>
-  /** Starts a monero-wallet-rpc with a new, empty wallet. */
+  /** Starts a monero-wallet-rpc with an empty wallet. */
   openWallet(name: string): Promise<RegtestWallet>
   /** Ends every program and removes the folder. */
   close(): Promise<void>
@@ -72,8 +72,10 @@ export interface MoneroRegtest {
 const MATURE_COINS = 40
 /** A block's reward can be spent 60 blocks later. */
 const FIRST_HEIGHT = 60 + MATURE_COINS
-/** What is kept of a chain: its blocks, and the payer's wallet as it was after them. */
-const KEPT_PARTS = ['chain/fake/lmdb/data.mdb', 'wallets/payer', 'wallets/payer.keys']
+/** Empty wallets that are kept too, since a wallet takes seconds to be made: it computes 10,000 addresses ahead. */
+const EMPTY_WALLETS = ['venue', 'payee']
+/** What is kept of a chain: its blocks, and the wallets as they were after them. */
+const KEPT_PARTS = ['chain/fake/lmdb/data.mdb', ...['payer', ...EMPTY_WALLETS].flatMap((name) => [`wallets/${name}`, `wallets/${name}.keys`])]
 const HOST = '127.0.0.1'
 const READY_LIMIT_MS = 60_000
 const STOP_LIMIT_MS = 20_000
@@ -82,13 +84,13 @@ const PAYER = 'payer'
 
 /**
  * Starts monerod, and a payer with coins. Mining the first blocks takes some seconds, so they are mined once and kept
- * with the payer's wallet in the cache folder of downloaded programs; every later start copies them.
+ * with the wallets in the cache folder of downloaded programs; every later start copies them.
  *
  * @throws Error saying what to install where the programs are not there
  */
 export async function startMoneroRegtest(report: (line: string) => void = console.error): Promise<MoneroRegtest> {
   const programs = findMonero(process.env)
-  const kept = path.join(cacheDir(process.env), `monero-regtest-${FIRST_HEIGHT}-${fs.statSync(programs.monerod).size}`)
+  const kept = path.join(cacheDir(process.env), `monero-regtest-wallets-${FIRST_HEIGHT}-${fs.statSync(programs.monerod).size}`)
   if (!fs.existsSync(kept)) await keepFirstBlocks(programs, kept, report)
   const stage = createStage(programs, report)
   fs.cpSync(kept, stage.folder, { recursive: true })
@@ -102,7 +104,8 @@ async function keepFirstBlocks(programs: MoneroPrograms, kept: string, report: (
   try {
     await regtest.generate(FIRST_HEIGHT)
     await regtest.payer.call('refresh')
-    // Both write their files when they end.
+    for (const name of EMPTY_WALLETS) await (await regtest.openWallet(name)).setDown(true)
+    // All write their files when they end.
     await regtest.payer.setDown(true)
     await regtest.setDown(true)
     for (const part of KEPT_PARTS) fs.cpSync(path.join(stage.folder, part), path.join(fresh, part))

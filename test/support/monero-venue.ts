@@ -224,6 +224,8 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
         },
         async arrived(address) {
           const minor = minors.get(address)
+          // Which looks twice.
+          await payee.getHeight()
           return (await payee.listIncoming({ sinceHeight: 0 })).filter((payment) => payment.minor === minor).map(({ amountPico }) => amountPico)
         },
       }

@@ -6,7 +6,7 @@ import { solvePuzzle } from '../../client/puzzle-solver.ts'
 import { readConfig } from '../../shared/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { createLog, type Log } from '../../shared/log.ts'
-import { startPool } from '../../workers/pool.ts'
+import { startPool, type Intervals } from '../../workers/pool.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { QUEUE_NAMES, type QueueName } from '../../shared/queues.ts'
 import { createAnswerCheck, type AnswerCheck } from './check-answers.ts'
@@ -63,6 +63,8 @@ export interface ServiceOptions {
   env?: Record<string, string>
   /** Which queues are served in this process; all where absent. */
   queues?: readonly QueueName[]
+  /** How often regular jobs come, where no setting says it. */
+  intervals?: Intervals
 }
 
 /** The real API and the real workers in this process, on a database and queues of their own. */
@@ -91,7 +93,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
   const apis = [first]
   const workerCtx = openWorkerContext(readConfig(env, 'workers'), log, { now, databaseTimeoutMs: 30_000 })
   await Promise.all([workerCtx.database.whenReady(), workerCtx.queues.whenReady()])
-  const pool = startPool(workerCtx, options.queues ?? QUEUE_NAMES)
+  const pool = startPool(workerCtx, options.queues ?? QUEUE_NAMES, options.intervals)
   const register = (fields: { handle?: string; ref?: string } = {}) => registerOver(call, fields)
   return {
     url,

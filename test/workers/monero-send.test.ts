@@ -216,7 +216,7 @@ describe('a transaction under way', () => {
     const owed = await venue.owe(XMR / 25n, address)
     await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
     const before = await transferOf(owed)
-    await venue.wallet.call('sweep_all', { address: venue.wallet.address })
+    await venue.wallet.call('sweep_all', { address: venue.wallet.address, subaddr_indices_all: true })
     await send()
     const { halted } = (await coin()) ?? {}
     expect(halted?.reason).toContain('which the database does not know')

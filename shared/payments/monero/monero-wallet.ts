@@ -230,7 +230,9 @@ export function createMoneroWallet({ url, log, timeoutMs }: MoneroWalletOptions)
     hasAddress,
 
     async getHeight() {
-      await refresh()
+      const { blocks_fetched: fetched } = await refresh()
+      // 0.18.0.0 fetches nothing now and then though its daemon has more, and all of it the next time.
+      if (fetched === 0) await refresh()
       return (await query(heightAnswer, 'get_height')).height
     },
 

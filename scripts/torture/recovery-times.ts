@@ -1,0 +1,13 @@
+import type { Recovery } from './canary.ts'
+
+/** Of faults: how long writes were refused, from their beginning and from their end; median and worst of each. */
+export function describe(recoveries: readonly Recovery[]): [string, string] {
+  return [summarize(recoveries.map(({ outageMs }) => outageMs)), summarize(recoveries.map(({ afterMs }) => afterMs))]
+}
+
+function summarize(times: readonly number[]): string {
+  const sorted = times.toSorted((one, other) => one - other)
+  return `${inSeconds(sorted[Math.floor(sorted.length / 2)] ?? 0)}, ${inSeconds(sorted.at(-1) ?? 0)}`
+}
+
+const inSeconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`
