@@ -29,7 +29,7 @@ describe.skipIf(missing !== undefined)(
         const agent = await service.registerWithPass()
         const { code, output } = await fuzz(program, service, {
           agent,
-          maxExamples: seconds === undefined ? 8 : 300,
+          maxExamples: seconds === undefined ? 4 : 300,
           seed: Number(seed),
           ...length,
         })
@@ -42,7 +42,7 @@ describe.skipIf(missing !== undefined)(
       'agree in both directions for a stranger',
       async () => {
         const { code, output } = await fuzz(program, service, {
-          maxExamples: seconds === undefined ? 4 : 100,
+          maxExamples: seconds === undefined ? 2 : 100,
           seed: Number(seed),
           ...length,
         })

@@ -186,7 +186,7 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
       await setRate(ctx, 'xmr', '2')
     },
     async fund(parts) {
-      for (const amountPico of parts) await regtest.payer.pay([{ address: wallet.address, amountPico }])
+      await regtest.payer.pay(parts.map((amountPico) => ({ address: wallet.address, amountPico })))
       await regtest.generate(UNLOCK_BLOCKS)
     },
     async owe(amountPico, address) {
@@ -224,7 +224,7 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
         },
         async arrived(address) {
           const minor = minors.get(address)
-          // Which looks twice.
+          // A single look may come back without what is there (monero-wallet.ts).
           await payee.getHeight()
           return (await payee.listIncoming({ sinceHeight: 0 })).filter((payment) => payment.minor === minor).map(({ amountPico }) => amountPico)
         },

@@ -94,7 +94,9 @@ export interface MoneroPrepared {
 
 /**
  * A wallet behind monero-wallet-rpc. Everything that reads asks for a refresh first, so that an answer is as new as the
- * daemon's chain, and a daemon that is down makes it NodeUnreachable instead of "nothing has come".
+ * daemon's chain, and a daemon that is down makes it NodeUnreachable instead of "nothing has come". (Now and then 0.18.0.0
+ * fetches nothing though its daemon has more, and all of it the next time: what is decided by a look is decided by what
+ * it shows, never by what it lacks.)
  *
  * All methods throw NodeUnreachable where there is no news. NodeRefused is thrown by createSubaddresses, prepareTransfer
  * and relay alone, with monero-wallet-rpc's own number in `code` (MONERO_ERROR).
@@ -230,9 +232,7 @@ export function createMoneroWallet({ url, log, timeoutMs }: MoneroWalletOptions)
     hasAddress,
 
     async getHeight() {
-      const { blocks_fetched: fetched } = await refresh()
-      // 0.18.0.0 fetches nothing now and then though its daemon has more, and all of it the next time.
-      if (fetched === 0) await refresh()
+      await refresh()
       return (await query(heightAnswer, 'get_height')).height
     },
 
