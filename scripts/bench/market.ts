@@ -86,8 +86,8 @@ async function measureLateness(servers: TemporaryServers, workers: number, count
   }
 }
 
-/** @returns orders per second, from the first that is acted on to the last, by the records themselves */
-async function measureBacklog(servers: TemporaryServers, workers: number, count: number, round: number): Promise<number> {
+/** @returns orders per second of a minute's worth that came due while no worker was there, from the first job to the last release */
+export async function measureBacklog(servers: TemporaryServers, workers: number, count: number, round: number): Promise<number> {
   const stack = await startStack({}, { workers, servers, database: `market-backlog-${workers}-${round}` })
   try {
     return await withContext(stack.mongodbUrl, servers, async (ctx) => {

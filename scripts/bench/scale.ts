@@ -1,3 +1,4 @@
+import os from 'node:os'
 import mongoose from 'mongoose'
 import { noResolutions } from '../../shared/agents/agent.ts'
 import { newToken, storeToken } from '../../shared/agents/token.ts'
@@ -5,8 +6,9 @@ import { findShares } from '../../shared/crypto/pow.ts'
 import { newId } from '../../shared/ids.ts'
 import { createLog } from '../../shared/log.ts'
 import { openQueues, type Queues } from '../../shared/queues.ts'
-import { startServers } from '../embedded/temporary.ts'
-import { compareWith, measureInTurns, type Figure } from './figure.ts'
+import { startServers, type TemporaryServers } from '../embedded/temporary.ts'
+import { compareWith, measureInTurns, median, type Figure } from './figure.ts'
+import { measureBacklog } from './market.ts'
 import { startStack, type BenchStack } from './processes.ts'
 
 /** The most that a batch may bring, so that what is measured is the verdict and not its way. */
@@ -18,40 +20,66 @@ const PREFIX = '0123456789abcdef0123456789abcdef'
 const ROUNDS = 3
 const LOOK_EVERY_MS = 20
 
-/** Work that is stored and enqueued beforehand, judged by two worker processes and by one. */
+/** Worker processes that are compared: the first is what the others are measured by. */
+const WORKERS = [1, 2, 4] as const
+const ORDERS = 5_000
+const ORDER_ROUNDS = 2
+
+/** The same work with 1, 2 and 4 worker processes, stored beforehand; each beside one process, and beside what the cores allow. */
 export async function benchScale(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, 1)
+  try {
+    const shares = await measureShares(servers)
+    const orders = new Map<number, number>()
+    for (const workers of WORKERS) {
+      const rates = []
+      for (let round = 0; round < ORDER_ROUNDS; round++) rates.push(await measureBacklog(servers, workers, ORDERS, round))
+      orders.set(workers, median(rates))
+    }
+    return [...compareAll('shares verified', 'shares/s', shares, 1.5), ...compareAll('orders settled', 'orders/s', orders)]
+  } finally {
+    await servers.stop()
+  }
+}
+
+function compareAll(what: string, unit: string, rates: ReadonlyMap<number, number>, goalOfTwo?: number): Figure[] {
+  const one = rates.get(1) ?? Number.NaN
+  const cores = os.availableParallelism()
+  return WORKERS.slice(1).flatMap((workers) => {
+    const figure = { value: rates.get(workers) ?? Number.NaN, unit, better: 'higher' } as const
+    const name = `scale: ${what}, ${workers} worker processes`
+    const most = Math.min(workers, cores)
+    return [
+      compareWith(
+        { name: 'one worker process', value: one },
+        { ...figure, name, ...(workers === 2 && goalOfTwo !== undefined ? { goal: goalOfTwo } : {}) },
+      ),
+      compareWith({ name: `${most} cores’ worth of one process`, value: most * one }, { ...figure, name: `${name}, of what ${cores} cores allow` }),
+    ]
+  })
+}
+
+/** @returns shares judged per second, by the number of worker processes */
+async function measureShares(servers: TemporaryServers): Promise<Map<number, number>> {
   const stacks: { stack: BenchStack; queues: Queues }[] = []
   try {
     const texts = makeBatches()
     const contenders = []
-    for (const workers of [1, 2]) {
+    for (const workers of WORKERS) {
       const database = `workers${workers}`
       const stack = await startStack({ SWEEP_SECONDS: '3600' }, { workers, database, servers })
       const queues = openQueues(servers.redis.url, database, createLog('bench', 'silent'))
       stacks.push({ stack, queues })
       await queues.whenReady()
-      contenders.push({ name: database, sample: () => judgeAll(stack.mongodbUrl, queues, texts) })
+      contenders.push({ name: String(workers), sample: () => judgeAll(stack.mongodbUrl, queues, texts) })
     }
     const rates = await measureInTurns(contenders, ROUNDS)
-    return [
-      compareWith(
-        { name: 'one', value: rates.get('workers1') ?? Number.NaN },
-        {
-          name: 'scale: shares verified by two worker processes',
-          value: rates.get('workers2') ?? Number.NaN,
-          unit: 'shares/s',
-          better: 'higher',
-          goal: 1.5,
-        },
-      ),
-    ]
+    return new Map([...rates].map(([workers, rate]) => [Number(workers), rate]))
   } finally {
     for (const { stack, queues } of stacks) {
       await queues.close()
       await stack.stop()
     }
-    await servers.stop()
   }
 }
 

@@ -8,7 +8,7 @@ import type { OutageRecord } from './serving-store.ts'
 
 /**
  * Puts off an order's deadline that fell into an outage of the API, to an hour after the first request that was served
- * again. Both sides meet their deadlines over the API, so both have it; the pay-by time is met on the chain, which the
+ * again, and on where that hour fell into another one. Both sides meet their deadlines over the API, so both have it; the pay-by time is met on the chain, which the
  * workers look at whether the API serves or not.
  *
  * @returns the order as it stands now
@@ -21,9 +21,10 @@ export async function extendForOutage(ctx: Context, order: OrderRecord): Promise
     const change = outage === undefined ? undefined : extension(current, outage, unixSeconds(ctx.now()))
     if (change === undefined) return current
     if (await ctx.orders.change(current, change)) {
-      const extended = changeOrder(current, change)
-      await enqueueDeadline(ctx, extended)
-      return extended
+      // The hour may have fallen into the next outage.
+      current = changeOrder(current, change)
+      await enqueueDeadline(ctx, current)
+      continue
     }
     const found = await ctx.orders.find(current._id)
     if (found === undefined) throw new Error(`order ${current._id} was there and is gone`)

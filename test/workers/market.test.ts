@@ -209,6 +209,15 @@ describe('an outage of the API', () => {
     expect(pending.map(({ data }) => data['step'])).toEqual(['ordered', 'paid', 'delivered', 'extended', 'extended', 'unanswered', 'taken'])
   })
 
+  it('followed by another one, in which the hour fell, gives an hour after that one, though nobody looked in between', async () => {
+    const order = await quiet.delivered()
+    await quiet.letPassInOutage(80 * HOUR_MS)
+    await quiet.ctx.serving.serve(quiet.ctx.now())
+    await quiet.letPassInOutage(80 * HOUR_MS)
+    expectStatus(await quiet.step('accept', order), 200)
+    expect((await orderOf(order)).extensions).toHaveLength(2)
+  })
+
   it('is none where another process serves, or where the pause was short', async () => {
     const { serving } = quiet.ctx
     const start = quiet.ctx.now()
