@@ -11,7 +11,7 @@ import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 
 /** Every request is answered within this time. */
 const ANSWER_LIMIT_MS = 5_000
-/** A submission waits 5 s for the workers' verdict, and a request for its invoice's address as long; then it is answered. */
+/** A submission waits 5 s for the workers' verdict; then it is answered. */
 const PATIENT_LIMIT_MS = 8_000
 /** A killed process takes its connections with it a moment before and after. */
 const KILL_MARGIN_MS = 1_500
@@ -30,7 +30,7 @@ export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecor
       if (!isHit) findings.push({ what: `${what} got no answer (${call.lost}), though api-${call.api} was not killed`, words })
       continue
     }
-    const limitMs = call.path === '/work/submit' || call.path === '/invoice' ? PATIENT_LIMIT_MS : ANSWER_LIMIT_MS
+    const limitMs = call.path === '/work/submit' ? PATIENT_LIMIT_MS : ANSWER_LIMIT_MS
     if (call.tookMs > limitMs) findings.push({ what: `${what} was answered after ${(call.tookMs / 1_000).toFixed(1)} s`, words })
     if (call.status === undefined || call.status < 300) continue
     if (call.error === undefined || !(call.error in ERRORS) || statusOf(call.error as ErrorCode) !== call.status)
