@@ -26,6 +26,7 @@ const service = z.strictObject({
   image: z.string(),
   build: z.string().optional(),
   user: z.string().regex(/^\d+:\d+$/, 'expected uid:gid in numbers'),
+  entrypoint: command.optional(),
   command: command.optional(),
   environment: z.record(z.string(), scalar).default({}),
   secrets: z.array(secretUse).default([]),

@@ -136,14 +136,14 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   return [...findings, ...checkSteps(world, ledger, money)]
 }
 
-/** Each step of an order stands once on record, and none that was acknowledged is missing. */
+/** Each step of an order stands once on record (each hour that an outage gave, too), and none that was acknowledged is missing. */
 function checkSteps(world: World, ledger: readonly LedgerEntry[], { orders, invoices }: StoredMoney): Finding[] {
   const findings: Finding[] = []
   const stored = new Set(orders.map(({ _id }) => _id))
   const given = new Set(invoices.map(({ _id }) => _id))
   const steps = Map.groupBy(
     ledger.filter(({ kind, data }) => ['order', 'dispute'].includes(kind) && data['order_id'] !== undefined),
-    ({ data }) => `${String(data['order_id'])} ${String(data['step'])}`,
+    ({ data }) => [data['order_id'], data['step'], ...(data['step'] === 'extended' ? [data['until']] : [])].join(' '),
   )
   for (const [step, entries] of steps) if (entries.length > 1) findings.push({ what: `${step} stands ${entries.length} times in the ledger`, words: step.split(' ').slice(0, 1) })
   const NAMES: Readonly<Record<string, string>> = { deliver: 'delivered', accept: 'accepted', dispute: 'disputed' }
