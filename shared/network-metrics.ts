@@ -84,6 +84,7 @@ const coins: NetworkCollector = {
     const lag = gauge('chain_lag_seconds', 'How long ago the chain was last looked at with success', ['coin'])
     const height = gauge('chain_height', 'Height at the last look', ['coin'])
     const halted = gauge('coin_halted', '1 while the wallet waits for the operator to reconcile it', ['coin'])
+    const short = gauge('treasury_short_coins', 'What the treasury lacks, unlocked, for the payouts that are due, in whole coins', ['coin'])
     return async (ctx) => {
       for (const state of await ctx.coins.listCoins()) {
         if (!state.configured) continue
@@ -92,6 +93,7 @@ const coins: NetworkCollector = {
         if (state.checked_at !== undefined) lag.set({ coin }, Math.max(0, ctx.now() / SECOND_MS - state.checked_at))
         if (state.height !== undefined) height.set({ coin }, state.height)
         halted.set({ coin }, Number(state.halted !== undefined))
+        if (state.treasury_short_raw !== undefined) short.set({ coin }, inCoins(BigInt(state.treasury_short_raw), coin))
       }
     }
   },

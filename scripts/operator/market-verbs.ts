@@ -5,6 +5,7 @@ import { Refusal } from '../../shared/errors.ts'
 import { LIST_LIMIT } from '../../shared/limits.ts'
 import { decideDispute, DISPUTE_OUTCOMES, type DisputeOutcome } from '../../shared/market/dispute-service.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
+import { nameRefundAddress } from '../../shared/market/order-service.ts'
 import { COINS, formatAmount, parseAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { PayoutRecord, PayoutState } from '../../shared/payments/payout.ts'
 import { markPaidByHand } from '../../shared/payments/payout-service.ts'
@@ -12,8 +13,8 @@ import { rehearse } from './rehearse.ts'
 import { showDone } from './shown.ts'
 import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
 
-/** Owed, and not known to have arrived. */
-const UNPAID: readonly PayoutState[] = ['owed', 'signed', 'sent', 'held']
+/** Of what cannot be paid now, that which asks most for the operator comes first: a list that is cut is cut at its end. */
+const UNPAID: readonly PayoutState[] = ['held', 'sent', 'signed', 'owed']
 
 export const marketVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
@@ -21,7 +22,12 @@ export const marketVerbs: readonly OperatorVerb[] = [
     words: [],
     options: {
       all: { kind: 'flag', help: 'those that are paid or withdrawn too' },
-      limit: { kind: 'whole', value: 'N', help: `how many per coin at most, ${LIST_LIMIT.fallback} where absent`, min: 1 },
+      limit: {
+        kind: 'whole',
+        value: 'N',
+        help: `how many per coin at most of those that cannot be paid now, ${LIST_LIMIT.fallback} where absent`,
+        min: 1,
+      },
     },
     help: 'What is owed to whom, where it is to be paid, and what is due: together at least the smallest payout',
     changes: false,
@@ -30,10 +36,12 @@ export const marketVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'payout-paid',
     words: ['PAYOUT_ID', 'TX'],
-    options: {},
+    options: {
+      address: { kind: 'text', value: 'ADDRESS', help: "where you paid it, of a buyer that has named no address: it becomes the order's" },
+    },
     help: 'Record that you paid a payout by hand, with the transaction or block TX; one that is held, only after a look at the chain',
     changes: true,
-    run: ({ ctx, words: [payoutId, tx], dryRun }) => recordPaid(ctx, payoutId, tx.toLowerCase(), dryRun),
+    run: ({ ctx, words: [payoutId, tx], options, dryRun }) => recordPaid(ctx, payoutId, tx.toLowerCase(), options.address, dryRun),
   }),
   defineOperatorVerb({
     name: 'disputes',
@@ -72,21 +80,13 @@ export const marketVerbs: readonly OperatorVerb[] = [
 
 const isOutcome = (text: string): text is DisputeOutcome => (DISPUTE_OUTCOMES as readonly string[]).includes(text)
 
-async function recordPaid(ctx: Context, payoutId: string, tx: string, dryRun: boolean): Promise<Shown> {
+async function recordPaid(ctx: Context, payoutId: string, tx: string, address: string | undefined, dryRun: boolean): Promise<Shown> {
   if (!/^[0-9a-f]{64}$/.test(tx)) throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
   const payout = await ctx.payouts.find(payoutId)
   if (payout === undefined) throw new Refusal('no_such_record', 'There is no payout with this id; "payouts" lists them.')
-  if (!(await markPaidByHand(dryRun ? rehearse(ctx) : ctx, payoutId, tx))) {
-    const { state, frozen, address } = (await ctx.payouts.find(payoutId)) ?? payout
-    throw new Refusal(
-      'wrong_state',
-      frozen === true
-        ? 'The payout is frozen, because its order is disputed; decide that first.'
-        : address === undefined
-          ? 'The buyer has not named a refund address; money is sent to no other.'
-          : `The payout is ${state}; only one that is owed or held can be paid by hand.`,
-    )
-  }
+  const own = dryRun ? rehearse(ctx) : ctx
+  const named = address === undefined ? undefined : await payAt(own, payout, address, tx)
+  if (address === undefined && !(await markPaidByHand(own, payoutId, tx))) throw unpayable((await ctx.payouts.find(payoutId)) ?? payout)
   const { coin, amount_raw: amountRaw, agent_id: agentId, order_id: orderId } = payout
   return showDone(
     {
@@ -95,12 +95,44 @@ async function recordPaid(ctx: Context, payoutId: string, tx: string, dryRun: bo
       agent_id: agentId,
       currency: coin,
       amount: formatAmount(BigInt(amountRaw), coin),
-      address: payout.address ?? null,
+      address: named ?? payout.address ?? null,
       state: 'manual',
       tx_hash: tx,
       ledger_entry: 'payout',
     },
     dryRun,
+    named === undefined ? undefined : 'The address is the refund address of the order from now on.',
+  )
+}
+
+/**
+ * Names the buyer's address and records the payment, both or neither: a payout that came to have the address alone would
+ * be sent once more where the workers send.
+ *
+ * @returns the address in its usual spelling
+ */
+async function payAt(ctx: Context, payout: PayoutRecord, text: string, tx: string): Promise<string> {
+  const { _id: payoutId, order_id: orderId } = payout
+  if (payout.address !== undefined || orderId === undefined)
+    throw new Refusal('wrong_state', 'The payout has an address, and it stays as it is; leave --address out.')
+  return ctx.database.transaction(async (session) => {
+    const order = await ctx.orders.find(orderId, session)
+    const named = order && (await nameRefundAddress(ctx, order, text, session))
+    if (named?.refund_address === undefined) throw new Error(`order ${orderId} changed inside its own transaction`)
+    const joined: Context = { ...ctx, database: { ...ctx.database, transaction: (work) => work(session) } }
+    if (!(await markPaidByHand(joined, payoutId, tx))) throw unpayable((await ctx.payouts.find(payoutId, session)) ?? payout)
+    return named.refund_address
+  })
+}
+
+function unpayable({ state, frozen, address }: PayoutRecord): Refusal {
+  return new Refusal(
+    'wrong_state',
+    frozen === true
+      ? 'The payout is frozen, because its order is disputed; decide that first.'
+      : address === undefined && (state === 'owed' || state === 'held')
+        ? 'The buyer has not named a refund address; --address names one that you have from the buyer.'
+        : `The payout is ${state}; only one that is owed or held can be paid by hand.`,
   )
 }
 
@@ -116,8 +148,16 @@ interface Payee {
 async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<Shown> {
   const states: readonly PayoutState[] = all ? [...UNPAID, 'confirmed', 'manual', 'withdrawn'] : UNPAID
   const payees: Payee[] = []
+  const cut: Coin[] = []
   for (const coin of COINS) {
-    const payouts = await ctx.payouts.listByState(coin, states, limit)
+    // What can be paid is shown whole: a part of it would give a wrong sum for its payee.
+    const payouts: PayoutRecord[] = []
+    for await (const payout of ctx.payouts.walkSendable(coin)) payouts.push(payout)
+    const others: PayoutRecord[] = []
+    for (const state of states)
+      if (others.length <= limit) others.push(...(await ctx.payouts.listUnsendable(coin, state, limit + 1 - others.length)))
+    if (others.length > limit) cut.push(coin)
+    payouts.push(...others.slice(0, limit))
     const smallest = parseAmount(ctx.config.minPayout[coin], coin)
     for (const [address, own] of Map.groupBy(payouts, (payout) => payout.address ?? null)) {
       const payable = own.filter(({ state, frozen }) => state === 'owed' && frozen !== true)
@@ -131,6 +171,8 @@ async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<S
       })
     }
   }
+  // Stable: what cannot be paid stays behind what can.
+  payees.sort((left, right) => Number(right.isDue) - Number(left.isDue))
   return {
     answer: {
       ok: true,
@@ -142,10 +184,16 @@ async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<S
         payouts: payouts.map(viewPayout),
       })),
       count: payees.length,
+      truncated: cut.length > 0,
     },
-    text: payees.length === 0 ? 'Nothing is owed.' : payees.map(formatPayee).join('\n'),
+    text: payees.length === 0 ? 'Nothing is owed.' : [...payees.map(formatPayee), ...formatCut(cut)].join('\n'),
   }
 }
+
+const formatCut = (coins: readonly Coin[]): string[] =>
+  coins.length === 0
+    ? []
+    : [`There is more that cannot be paid now (${coins.join(', ')}); --limit shows up to ${LIST_LIMIT.max} of it per coin.`]
 
 function viewPayout(payout: PayoutRecord): object {
   return {

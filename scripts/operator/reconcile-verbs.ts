@@ -5,7 +5,7 @@ import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/errors.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { ReconciliationRecord } from '../../shared/payments/reconciliation-store.ts'
-import { oweAgain } from '../../shared/payments/payout-service.ts'
+import { explainTransfer, oweAgain } from '../../shared/payments/payout-service.ts'
 import { SECOND_MS } from '../../shared/time.ts'
 import { enqueueJob } from './job.ts'
 import { rehearse } from './rehearse.ts'
@@ -64,11 +64,24 @@ async function reconcile(ctx: Context, coin: Coin, dryRun: boolean): Promise<Sho
 
 async function showReconciliation(ctx: Context, done: ReconciliationRecord): Promise<Shown> {
   const { _id, coin, reason, transactions, payments, sends, stray, held_payout_ids: held } = done
-  const fields = { reconciliation_id: _id, coin, halted_because: reason, transactions_found: transactions, payments_counted: payments, payouts_held: held.length }
-  const shown = showDone({ ...fields, ledger_entry: 'reconcile' }, false, [
-    ...stray.map(({ address, amount_raw: raw }) => `money of an invoice that is forgotten: ${formatAmount(BigInt(raw), coin)} ${coin} at ${address}`),
-    await listOpen(ctx, coin),
-  ].join('\n'))
+  const fields = {
+    reconciliation_id: _id,
+    coin,
+    halted_because: reason,
+    transactions_found: transactions,
+    payments_counted: payments,
+    payouts_held: held.length,
+  }
+  const shown = showDone(
+    { ...fields, ledger_entry: 'reconcile' },
+    false,
+    [
+      ...stray.map(
+        ({ address, amount_raw: raw }) => `money of an invoice that is forgotten: ${formatAmount(BigInt(raw), coin)} ${coin} at ${address}`,
+      ),
+      await listOpen(ctx, coin),
+    ].join('\n'),
+  )
   return { ...shown, answer: { ...(shown.answer as object), sends, stray, held_payout_ids: held } }
 }
 
@@ -78,18 +91,25 @@ async function listOpen(ctx: Context, coin: Coin): Promise<string> {
   const amount = (raw: string): string => `${formatAmount(BigInt(raw), coin)} ${coin}`
   return [
     ...sends.map(({ tx, amount_raw: raw, unexplained_to: to = [] }) => `not accounted for: ${tx} sent ${amount(raw)} to ${to.join(', ')}`),
-    ...held.map(({ _id, amount_raw: raw, address = 'no address', transfer_id: own }) => `held: ${_id}, ${amount(raw)} to ${address}${own === undefined ? '' : ', with a transaction of its own'}`),
+    ...held.map(
+      ({ _id, amount_raw: raw, address = 'no address', transfer_id: own }) =>
+        `held: ${_id}, ${amount(raw)} to ${address}${own === undefined ? '' : ', with a transaction of its own'}`,
+    ),
     ...(sends.length === 0 && held.length === 0
       ? ['nothing waits for you']
-      : ['For each held payout: payout-paid if one of these paid it, else reconcile --owed. Then reconcile --explained for each transaction.']),
+      : [
+          'First payout-paid for each held payout that one of these transactions paid; then reconcile --explained for each transaction; then reconcile --owed for the other held payouts.',
+        ]),
   ].join('\n')
 }
 
 async function explain(ctx: Context, coin: Coin, tx: string, dryRun: boolean): Promise<Shown> {
-  const known = (await ctx.payouts.listUnexplained(coin)).some((transfer) => transfer.tx === tx.toLowerCase())
-  if (!known) throw new Refusal('wrong_state', `${tx} is no transaction in ${coin} that waits to be accounted for; reconcile ${coin} --dry-run lists them.`)
-  if (!dryRun) await ctx.payouts.setExplained(coin, tx.toLowerCase())
-  return showDone({ tx: tx.toLowerCase(), explained: true, ledger_entry: null }, dryRun, await listOpen(ctx, coin))
+  if (!(await explainTransfer(dryRun ? rehearse(ctx) : ctx, coin, tx.toLowerCase())))
+    throw new Refusal(
+      'wrong_state',
+      `${tx} is no transaction in ${coin} that waits to be accounted for (reconcile ${coin} --dry-run lists them), or ${coin} was never reconciled to the end.`,
+    )
+  return showDone({ tx: tx.toLowerCase(), explained: true, ledger_entry: 'reconcile' }, dryRun, await listOpen(ctx, coin))
 }
 
 async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise<Shown> {

@@ -125,12 +125,13 @@ const coins: StatusSection = {
     const found = (await ctx.coins.listCoins()).filter(({ configured }) => configured)
     const now = unixSeconds(ctx.now())
     return {
-      answer: found.map(({ _id, reachable, checked_at, height, halted }) => ({
+      answer: found.map(({ _id, reachable, checked_at, height, halted, treasury_short_raw }) => ({
         currency: _id,
         reachable,
         checked_at: checked_at ?? null,
         height: height ?? null,
         halted: halted?.reason ?? null,
+        treasury_short_raw: treasury_short_raw ?? null,
       })),
       lines: found.length === 0 ? ['none is configured'] : found.map((coin) => formatCoin(coin, now)),
     }
@@ -138,12 +139,13 @@ const coins: StatusSection = {
 }
 
 function formatCoin(coin: CoinRecord, now: number): string {
-  const { _id, reachable, height, checked_at: checkedAt, halted } = coin
+  const { _id, reachable, height, checked_at: checkedAt, halted, treasury_short_raw: shortRaw = '0' } = coin
   return [
     `${_id}: ${reachable ? 'reachable' : 'OUT OF REACH'}`,
     ...(height === undefined ? [] : [`height ${height}`]),
     checkedAt === undefined ? 'never looked at' : `looked at ${formatDuration(Math.max(0, now - checkedAt))} ago`,
     ...(halted === undefined ? [] : [`HALTED, see "reconcile": ${halted.reason}`]),
+    ...(shortRaw === '0' ? [] : [`THE TREASURY LACKS ${formatOwed(BigInt(shortRaw), _id)} for payouts that are due`]),
   ].join(', ')
 }
 

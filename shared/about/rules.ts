@@ -291,7 +291,11 @@ const ENTRIES: Record<EntryKind, Entry> = {
       { field: 'tx_hash', content: '{"tx": transaction or block hash}', salt: '`salt` of the payout in the order, for its payee' },
     ],
   },
-  reconcile: { records: "the operator accepted a wallet's chain that the database did not know", commitments: [] },
+  reconcile: {
+    records:
+      "the operator accepted a wallet's chain that the database did not know; or, where `step` is explained, accounted for a transaction of it that had sent money away, `transfer_id`",
+    commitments: [],
+  },
   solvency: { records: 'the sums owed per coin, computed from the entries below it; the last entry of every seal', commitments: [] },
   seal_adoption: { records: 'the operator told a sealer without its memory which seal is the last', commitments: [] },
 }

@@ -36,5 +36,7 @@ export const DEADLINE_OVERDUE_SECONDS = 5
 
 /** Orders that wait for the caller, in `GET /me`; the soonest first. */
 export const MAX_ORDERS_SHOWN = 50
+/** Queries for one listing of offers: each after the first is past what a banned agent flooded the market with. */
+export const MAX_OFFER_PAGES = 20
 /** Accounts that `GET /market/solvency` lists. */
 export const MAX_ACCOUNTS_SHOWN = 1_000

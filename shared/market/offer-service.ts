@@ -7,6 +7,7 @@ import { newSalt } from '../ledger/pending.ts'
 import { COINS } from '../payments/coin.ts'
 import { isCoinReady } from '../payments/invoice-service.ts'
 import { unixSeconds } from '../time.ts'
+import { MAX_OFFER_PAGES } from './market-terms.ts'
 import { deliverySeconds, offerAddresses, offerContent, type offerBody, type OfferRecord } from './offer.ts'
 
 /** Makes an offer, with its entry. */
@@ -79,12 +80,24 @@ export async function listMarket(
   agentId: string | undefined,
   limit: number,
 ): Promise<{ offers: OfferRecord[]; canBePaid: boolean }> {
-  const [listed, coins] = await Promise.all([ctx.offers.listOpen(agentId, limit), ctx.coins.listCoins()])
-  const sellers = new Map(
-    await Promise.all([...new Set(listed.map((offer) => offer.agent_id))].map(async (id) => [id, await ctx.agents.find(id)] as const)),
-  )
-  return {
-    offers: listed.filter((offer) => sellers.get(offer.agent_id)?.banned_at === undefined),
-    canBePaid: coins.some((coin) => isCoinReady(ctx, coin)),
+  const [offers, coins] = await Promise.all([listOfUnbanned(ctx, agentId, limit), ctx.coins.listCoins()])
+  return { offers, canBePaid: coins.some((coin) => isCoinReady(ctx, coin)) }
+}
+
+/** Where banned agents' offers stood among them, it looks further down, past everything of theirs: a flood hides nobody else's. */
+async function listOfUnbanned(ctx: Context, agentId: string | undefined, limit: number): Promise<OfferRecord[]> {
+  const kept: OfferRecord[] = []
+  const banned = new Set<string>()
+  let from: { below: string; notBy: string[] } | undefined
+  for (let page = 0; page < MAX_OFFER_PAGES; page++) {
+    const listed = await ctx.offers.listOpen(agentId, limit, from)
+    const sellers = await Promise.all([...new Set(listed.map((offer) => offer.agent_id))].map((id) => ctx.agents.find(id)))
+    for (const seller of sellers) if (seller?.banned_at !== undefined) banned.add(seller._id)
+    kept.push(...listed.filter((offer) => !banned.has(offer.agent_id)))
+    const last = listed.at(-1)
+    // One agent's are all banned or none.
+    if (kept.length >= limit || listed.length < limit || last === undefined || agentId !== undefined) break
+    from = { below: last._id, notBy: [...banned] }
   }
+  return kept.slice(0, limit)
 }

@@ -30,8 +30,8 @@ offerSchema.index(...PENDING_INDEX)
 export interface OfferStore {
   insert(offer: OfferRecord): Promise<void>
   find(offerId: string): Promise<OfferRecord | undefined>
-  /** Those that are open, newest first. */
-  listOpen(agentId: string | undefined, limit: number): Promise<OfferRecord[]>
+  /** Those that are open, newest first; with `from`, those below an id and of none of these agents. */
+  listOpen(agentId: string | undefined, limit: number, from?: { below: string; notBy: readonly string[] }): Promise<OfferRecord[]>
   /** @returns false where it is closed already, or of another agent */
   close(offerId: string, agentId: string, at: number, entry: PendingEntry): Promise<boolean>
   readonly models: { offers: Model<OfferRecord> }
@@ -47,8 +47,12 @@ export function createOfferStore(connection: Connection): OfferStore {
     async find(offerId) {
       return (await offers.findOne({ _id: offerId }).lean<OfferRecord>()) ?? undefined
     },
-    async listOpen(agentId, limit) {
-      const filter = { open: true as const, ...(agentId === undefined ? {} : { agent_id: agentId }) }
+    async listOpen(agentId, limit, from) {
+      const filter = {
+        open: true as const,
+        ...(from === undefined ? {} : { _id: { $lt: from.below }, agent_id: { $nin: [...from.notBy] } }),
+        ...(agentId === undefined ? {} : { agent_id: agentId }),
+      }
       return offers.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit).lean<OfferRecord[]>()
     },
     async close(offerId, agentId, at, entry) {

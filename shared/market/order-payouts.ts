@@ -13,6 +13,9 @@ export async function notePayoutStep(ctx: Context, payout: PayoutRecord, to: Pay
   const order = await ctx.orders.find(payout.order_id, session)
   if (order === undefined) throw new Error(`payout ${payout._id} is of an order that does not exist`)
   if (to === 'owed') {
+    // Writes the order too: beside a transaction that disputes it, one of the two conflicts and sees the other.
+    const touched = { step: 'payout_returned' as const, at: unixSeconds(ctx.now()), set: {}, entries: [] }
+    if (!(await ctx.orders.change(order, touched, session))) throw new Error(`order ${order._id} changed inside its own transaction`)
     if (order.status === 'disputed' && order.disputed_by === 'chain') await ctx.payouts.setFrozen(order._id, true, session)
   } else if (payout.agent_id === order.seller_id && order.status === 'released') {
     await endOrder(ctx, order, session)

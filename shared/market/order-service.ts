@@ -172,24 +172,37 @@ export async function setRefundAddress(ctx: Context, buyerId: string, orderId: s
   for (;;) {
     const before = await readOrder(ctx, buyerId, orderId)
     requireSide(before, buyerId, 'buyer')
-    if (before.refund_address !== undefined)
-      throw new Refusal('wrong_state', 'This order has a refund address, and it stays as it is.', { field: 'order_id' })
-    const address = requireAddress(before.coin, text, 'address')
-    const at = unixSeconds(ctx.now())
-    const salt = newSalt()
-    const change: OrderChange = {
-      step: 'refund_address',
-      at,
-      set: { refund_address: address, refund_salt: salt },
-      entries: [orderEntry(before, 'refund_address', at, { refund_address_hash: commitAddress(salt, address) })],
-    }
-    const isDone = await ctx.database.transaction(async (session) => {
-      if (!(await ctx.orders.change(before, change, session))) return false
-      await ctx.payouts.setAddress(orderId, buyerId, address, session)
-      return true
-    })
-    if (isDone) return changeOrder(before, change)
+    const named = await ctx.database.transaction((session) => nameRefundAddress(ctx, before, text, session))
+    if (named !== undefined) return named
   }
+}
+
+/**
+ * The same for whoever may speak for the buyer, in a transaction of its own.
+ *
+ * @returns undefined where the order has changed since it was read: nothing was written
+ * @throws Refusal `wrong_state` where one is set; `invalid_field`
+ */
+export async function nameRefundAddress(
+  ctx: Context,
+  before: OrderRecord,
+  text: string,
+  session: Session,
+): Promise<OrderRecord | undefined> {
+  if (before.refund_address !== undefined)
+    throw new Refusal('wrong_state', 'This order has a refund address, and it stays as it is.', { field: 'order_id' })
+  const address = requireAddress(before.coin, text, 'address')
+  const at = unixSeconds(ctx.now())
+  const salt = newSalt()
+  const change: OrderChange = {
+    step: 'refund_address',
+    at,
+    set: { refund_address: address, refund_salt: salt },
+    entries: [orderEntry(before, 'refund_address', at, { refund_address_hash: commitAddress(salt, address) })],
+  }
+  if (!(await ctx.orders.change(before, change, session))) return undefined
+  await ctx.payouts.setAddress(before._id, before.buyer_id, address, session)
+  return changeOrder(before, change)
 }
 
 /** What an order's view shows beside the order. */

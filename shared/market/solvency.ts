@@ -48,7 +48,9 @@ export const solvencyView = z.object({
       }),
     )
     .describe('the accounts that hold it; a pass is paid into accounts of the same kind, so they hold more'),
-  nano_accounts_truncated: z.boolean().describe(`true where there are more than ${MAX_ACCOUNTS_SHOWN}`),
+  nano_accounts_truncated: z
+    .boolean()
+    .describe(`true where there are more than ${MAX_ACCOUNTS_SHOWN}, or more payments than that in them: then some are left out`),
   how_to_check: z.array(z.string()),
   honest_limits: z.array(z.string()),
 })
@@ -78,7 +80,7 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
       const sealed = await readSealed(ctx)
       const nowMs = ctx.now()
       if (held === undefined || Math.abs(nowMs - held.atMs) >= HELD_FOR_MS) held = await sumHeld(ctx, nowMs)
-      const [owed, accounts] = await Promise.all([readNow(sealed), listAccounts(ctx)])
+      const [owed, { accounts, isCut }] = await Promise.all([readNow(sealed), listAccounts(ctx)])
       const { sums } = held
       return {
         at: unixSeconds(nowMs),
@@ -103,7 +105,7 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
         }),
         held_at: unixSeconds(held.atMs),
         nano_accounts: accounts.slice(0, MAX_ACCOUNTS_SHOWN),
-        nano_accounts_truncated: accounts.length > MAX_ACCOUNTS_SHOWN,
+        nano_accounts_truncated: isCut || accounts.length > MAX_ACCOUNTS_SHOWN,
         how_to_check: [...HOW_TO_CHECK],
         honest_limits: [...HONEST_LIMITS],
       }
@@ -140,13 +142,16 @@ async function sumHeld(ctx: Context, nowMs: number): Promise<Held> {
   return { atMs: nowMs, sums }
 }
 
-async function listAccounts(ctx: Context): Promise<z.input<typeof solvencyView>['nano_accounts']> {
-  const [coin, unswept] = await Promise.all([ctx.coins.findCoin('xno'), ctx.invoices.listUnswept('xno', '', MAX_ACCOUNTS_SHOWN)])
+type Accounts = z.input<typeof solvencyView>['nano_accounts']
+
+async function listAccounts(ctx: Context): Promise<{ accounts: Accounts; isCut: boolean }> {
+  // Payments are counted and not accounts, of which there are no more: one above the limit says that there may be others.
+  const [coin, unswept] = await Promise.all([ctx.coins.findCoin('xno'), ctx.invoices.listUnswept('xno', '', MAX_ACCOUNTS_SHOWN + 1)])
   const there = unswept.filter(({ reversed_at: at }) => at === undefined)
   const byIndex = Map.groupBy(there, ({ address_index: index }: PaymentRecord) => index)
   const invoices = await ctx.invoices.findByAddresses('xno', [...byIndex.keys()])
   const treasury = coin?.treasury_address
-  return [
+  const accounts: Accounts = [
     ...(treasury === undefined ? [] : [{ address: treasury, kind: 'treasury' as const, expected_raw: coin?.treasury_raw ?? null }]),
     ...invoices.map(({ address, address_index: index }) => ({
       address,
@@ -154,4 +159,5 @@ async function listAccounts(ctx: Context): Promise<z.input<typeof solvencyView>[
       expected_raw: String((byIndex.get(index) ?? []).reduce((sum, { amount_raw: amount }) => sum + BigInt(amount), 0n)),
     })),
   ]
+  return { accounts, isCut: unswept.length > MAX_ACCOUNTS_SHOWN }
 }

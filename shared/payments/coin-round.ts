@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import { unixSeconds } from '../time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
 import type { SeenPayment } from './invoice.ts'
-import { isNodeTrouble } from './node-errors.ts'
+import { isNodeTrouble, NodeRefused } from './node-errors.ts'
 import { recordPayment } from './settlement.ts'
 
 /** What the rounds of both coins' workers have in common. */
@@ -14,7 +14,10 @@ export async function isHalted(ctx: Context, coin: Coin): Promise<boolean> {
 /** Stops payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
 export async function haltCoin(ctx: Context, coin: Coin, reason: string): Promise<'halted'> {
   if (await ctx.coins.halt(coin, unixSeconds(ctx.now()), reason))
-    ctx.log.error({ reason }, `${COIN_UNITS[coin].name} is halted: no payouts, no sweeps, no new addresses before "operator reconcile ${coin}"`)
+    ctx.log.error(
+      { reason },
+      `${COIN_UNITS[coin].name} is halted: no payouts, no sweeps, no new addresses before "operator reconcile ${coin}"`,
+    )
   return 'halted'
 }
 
@@ -26,13 +29,13 @@ export async function noteUnreachable(ctx: Context, coin: Coin, requiredConfirma
   if (isNews) ctx.log.warn({ err: error }, `the ${COIN_UNITS[coin].name} node gives no news; nothing expires until it does`)
 }
 
-/** Runs a round until the node gives no news, which is the watcher's to say. */
+/** Runs a round until the node fails. Of one that gives no news the watcher tells; what a node refuses shows nowhere else. */
 export async function untilNodeFails(ctx: Context, coin: Coin, round: () => Promise<void>): Promise<void> {
   try {
     await round()
   } catch (error) {
     if (!isNodeTrouble(error)) throw error
-    ctx.log.debug({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)
+    ctx.log[error instanceof NodeRefused ? 'warn' : 'debug']({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)
   }
 }
 

@@ -52,6 +52,7 @@ invoiceSchema.index({ order_id: 1 }, { unique: true, partialFilterExpression: { 
 // With the address, so that a round over all of them reads the index alone.
 invoiceSchema.index({ coin: 1, watch: 1, look_after: 1, _id: 1, address: 1 })
 invoiceSchema.index({ coin: 1, expires_at: 1 }, { name: 'not_lapsed', partialFilterExpression: { lapsed: false } })
+invoiceSchema.index({ coin: 1, expires_at: 1 }, { name: 'hourly_ends', partialFilterExpression: { watch: 'hourly' } })
 invoiceSchema.index(...PENDING_INDEX)
 
 const paymentSchema = new Schema<PaymentRecord>(
@@ -158,8 +159,8 @@ export interface InvoiceStore {
   listSettledSince(coin: Coin, height: number): Promise<PaymentRecord[]>
   /** Settled payments that are still at their addresses, after the id `after`, the oldest first. */
   listUnswept(coin: Coin, after: string, limit: number): Promise<PaymentRecord[]>
-  /** Those of one address. */
-  listUnsweptAt(coin: Coin, addressIndex: number): Promise<PaymentRecord[]>
+  /** Those of one address, in the same pages. */
+  listUnsweptAt(coin: Coin, addressIndex: number, after: string, limit: number): Promise<PaymentRecord[]>
   setSwept(paymentIds: readonly string[], at: number): Promise<void>
   /** News of a payment that is not settled; a settled one keeps its state and gets the counts. */
   noteConfirmations(paymentId: string, confirmations: number, height: number | undefined): Promise<void>
@@ -334,12 +335,13 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
         .limit(limit)
         .lean<PaymentRecord[]>()
     },
-    async listUnsweptAt(coin, addressIndex) {
+    async listUnsweptAt(coin, addressIndex, after, limit) {
       const [invoice] = await invoices.find({ address_index: addressIndex, coin }, { _id: 1 }).lean<Pick<InvoiceRecord, '_id'>[]>()
       if (invoice === undefined) return []
       return payments
-        .find({ invoice_id: invoice._id, state: 'settled', swept_at: null }, { pending: 0 })
+        .find({ invoice_id: invoice._id, state: 'settled', swept_at: null, _id: { $gt: after } }, { pending: 0 })
         .sort({ _id: 1 })
+        .limit(limit)
         .lean<PaymentRecord[]>()
     },
     async setSwept(paymentIds, at) {

@@ -13,8 +13,9 @@ import { COINS, formatAmount, formatPrice, paymentUri, type Coin } from './coin.
  *   It is `seen` until the chain confirms it, then `settled`: counted, once and for all. One that vanished before that
  *   is `gone`. One that the chain took back after it was settled stays settled and has `reversed_at`. One that its payer
  *   has `locked` (Monero) is noted and counts for nothing, holds nothing open, until the lock ends.
- * - An invoice has *lapsed* once its chain was looked at successfully after `expires_at` with nothing on the way. Money
- *   first seen after that is *late*. A node that is down makes nothing lapse.
+ * - An invoice has *lapsed* once its chain was looked at successfully after `expires_at` with nothing on the way that was in
+ *   time. Money first seen after that is *late*, and so is money that a whole round after `expires_at` did not find: else
+ *   one crumb after the other would hold a price open. A node that is down makes nothing lapse, and nothing late.
  */
 export const INVOICE_STATUSES = ['awaiting_payment', 'confirming', 'underpaid', 'settled', 'expired'] as const
 export type InvoiceStatus = (typeof INVOICE_STATUSES)[number]
@@ -90,11 +91,11 @@ export interface PaymentRecord extends Ledgered {
   /** Monero: its payer locked it; a block number, or Unix seconds from FIRST_UNLOCK_SECONDS on. */
   unlock_time?: number
   first_seen_at: number
-  /** First seen after the invoice had lapsed. */
+  /** First seen after the invoice had lapsed, or would have but for another payment under way. */
   late: boolean
   /** Late money for a pass: the rate at its arrival, USD per coin. Absent while there was none that is fresh; it waits for one. */
   arrival_rate?: string
-  /** Confirmed, and waiting for that rate. */
+  /** Confirmed, and waiting for that rate, or for the invoice to lapse. */
   waits_for_rate?: true
   settled_at?: number
   /** What settling it bought, and at which price of all the invoice's days. */

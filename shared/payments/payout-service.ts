@@ -107,9 +107,13 @@ async function movePayouts(
 ): Promise<void> {
   const at = unixSeconds(ctx.now())
   for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
-    if (payout.state === 'manual') {
+    // One that was paid by hand before its transfer was stored is none of the transfer's: below it throws.
+    if (payout.state === 'manual' && to !== 'signed') {
       // The operator paid it by hand while its transfer was held; what the transfer did after that is the operator's to settle.
-      ctx.log.error({ payout_id: payout._id, transfer_id: transfer._id, transfer_state: to }, 'a payout was paid by hand, and its transfer took another step')
+      ctx.log.error(
+        { payout_id: payout._id, transfer_id: transfer._id, transfer_state: to },
+        'a payout was paid by hand, and its transfer took another step',
+      )
       continue
     }
     const isReturned = to === 'owed'
@@ -130,17 +134,20 @@ async function movePayouts(
  * Puts sums that are owed aside for the operator, because a transaction that nobody has accounted for may have paid them.
  * Those that are owed no more stay as they are.
  *
- * @param because names the occasion: a payout is held once for each
+ * @param because names the occasion in the ledger entry's source. A payout may be held again for the same one, after the
+ *   operator found it owed: each time is a step of its own
  * @returns the ids of those that are held now
  */
 export async function holdPayouts(ctx: Context, payoutIds: readonly string[], because: string): Promise<string[]> {
   const held: string[] = []
   for (const payoutId of payoutIds) {
+    // Out here, so that a transaction that is run again makes the same entry.
+    const attempt = `${because}/${newStepId()}`
     const isHeld = await ctx.database.transaction(async (session) => {
       const payout = await ctx.payouts.find(payoutId, session)
       if (payout === undefined) return false
       const at = unixSeconds(ctx.now())
-      const entry = payoutEntry(payout, 'held', at, undefined, because)
+      const entry = payoutEntry(payout, 'held', at, undefined, attempt)
       if (!(await ctx.payouts.move(payoutId, ['owed'], { state: 'held', changed_at: at }, entry, session))) return false
       await notePayoutStep(ctx, payout, 'held', session)
       return true
@@ -163,6 +170,28 @@ export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean>
     const entry = payoutEntry(payout, 'owed', at, undefined, newStepId())
     if (!(await ctx.payouts.move(payoutId, ['held'], { state: 'owed', changed_at: at }, entry, session))) return false
     await notePayoutStep(ctx, payout, 'owed', session)
+    return true
+  })
+}
+
+/**
+ * The operator has accounted for a transaction that a reconciliation found: payouts to its payee are held no more. The
+ * ledger entry is carried by the coin's last reconciliation.
+ *
+ * @returns false where it is none that waits to be accounted for, or the coin was never reconciled to the end
+ */
+export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Promise<boolean> {
+  const [transfer, reconciliation] = await Promise.all([ctx.payouts.findTransferByTx(coin, tx), ctx.reconciliations.last(coin)])
+  if (transfer === undefined || reconciliation === undefined) return false
+  const entry: PendingEntry = {
+    source: `${reconciliation._id}/explained/${transfer._id}`,
+    at: unixSeconds(ctx.now()),
+    kind: 'reconcile',
+    data: { step: 'explained', coin, transfer_id: transfer._id },
+  }
+  return ctx.database.transaction(async (session) => {
+    if (!(await ctx.payouts.setExplained(coin, tx, session))) return false
+    await ctx.reconciliations.addEntry(reconciliation._id, entry, session)
     return true
   })
 }

@@ -60,10 +60,7 @@ const transferSchema = new Schema<TransferRecord>(
 )
 transferSchema.index({ tx: 1, coin: 1 }, { unique: true })
 // Two blocks for one place in an account's chain would be a fork: the second is never stored, and so never broadcast.
-transferSchema.index(
-  { account_index: 1, previous: 1 },
-  { unique: true, partialFilterExpression: { account_index: { $exists: true } } },
-)
+transferSchema.index({ account_index: 1, previous: 1 }, { unique: true, partialFilterExpression: { account_index: { $exists: true } } })
 transferSchema.index({ coin: 1 }, { unique: true, name: 'one_in_flight', partialFilterExpression: { in_flight: true } })
 transferSchema.index({ coin: 1, state: 1, _id: 1 })
 transferSchema.index({ unexplained_to: 1, coin: 1 }, { partialFilterExpression: { unexplained_to: { $exists: true } } })
@@ -82,6 +79,8 @@ export interface PayoutStore {
   /** An agent's, the newest first. */
   listByAgent(agentId: string, states: readonly PayoutState[], limit: number): Promise<PayoutRecord[]>
   listByState(coin: Coin, states: readonly PayoutState[], limit: number): Promise<PayoutRecord[]>
+  /** Those in a state that walkSendable() does not give, the oldest first. */
+  listUnsendable(coin: Coin, state: PayoutState, limit: number): Promise<PayoutRecord[]>
   /** Owed, with an address and not frozen, in the order of their addresses. */
   listSendable(coin: Coin, limit: number): Promise<PayoutRecord[]>
   /** All of them, in that order. */
@@ -143,9 +142,12 @@ export function createPayoutStore(connection: Connection): PayoutStore {
   const countUnpaid = createCounts<string>(
     (id) => id,
     async (ids, most) =>
-      (await payouts.find({ agent_id: { $in: ids }, state: { $in: UNPAID } }, { _id: 0, agent_id: 1 }).limit(most).lean<Pick<PayoutRecord, 'agent_id'>[]>()).map(
-        ({ agent_id: id }) => id,
-      ),
+      (
+        await payouts
+          .find({ agent_id: { $in: ids }, state: { $in: UNPAID } }, { _id: 0, agent_id: 1 })
+          .limit(most)
+          .lean<Pick<PayoutRecord, 'agent_id'>[]>()
+      ).map(({ agent_id: id }) => id),
     (id) => payouts.countDocuments({ agent_id: id, state: { $in: UNPAID } }).limit(1),
   )
   const within = (session: Session | undefined) => (session === undefined ? {} : { session })
@@ -173,6 +175,14 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     async listByState(coin, states, limit) {
       return payouts
         .find({ coin, state: { $in: [...states] } }, { pending: 0 })
+        .sort({ _id: 1 })
+        .limit(limit)
+        .lean<PayoutRecord[]>()
+    },
+    async listUnsendable(coin, state, limit) {
+      const withheld = state === 'owed' ? { $or: [{ address: { $exists: false } }, { frozen: { $exists: true } }] } : {}
+      return payouts
+        .find({ coin, state, ...withheld }, { pending: 0 })
         .sort({ _id: 1 })
         .limit(limit)
         .lean<PayoutRecord[]>()

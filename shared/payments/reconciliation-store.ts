@@ -1,5 +1,6 @@
 import { Schema, type Connection, type Model } from 'mongoose'
-import { PENDING_INDEX, pendingField, type Ledgered } from '../ledger/pending.ts'
+import type { Session } from '../database.ts'
+import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
 
 /** A transaction of ours that the database did not know and that sent money away. */
@@ -62,6 +63,8 @@ export interface ReconciliationStore {
   /** Stores it with its ledger entry. */
   insert(reconciliation: ReconciliationRecord): Promise<void>
   last(coin: Coin): Promise<ReconciliationRecord | undefined>
+  /** A later step in the ledger. @throws Error where there is no such record */
+  addEntry(reconciliationId: string, entry: PendingEntry, session: Session): Promise<void>
   readonly models: { reconciliations: Model<ReconciliationRecord> }
 }
 
@@ -77,6 +80,10 @@ export function createReconciliationStore(connection: Connection): Reconciliatio
     },
     async last(coin) {
       return (await reconciliations.findOne({ coin }, { pending: 0 }).sort({ _id: -1 }).lean<ReconciliationRecord>()) ?? undefined
+    },
+    async addEntry(reconciliationId, entry, session) {
+      const { matchedCount } = await reconciliations.updateOne({ _id: reconciliationId }, { $push: { pending: entry } }, { session })
+      if (matchedCount !== 1) throw new Error(`there is no reconciliation ${reconciliationId}`)
     },
   }
 }

@@ -28,8 +28,8 @@ const takeTurns = createTurns()
  *
  * The order of writes: the payment, unique on coin, transaction and address; then, once confirmed, one transaction that
  * turns it `settled` and moves the invoice, the pass, the referral and the ledger with it. A death between the two leaves
- * a `seen` payment, which the next look settles. Confirmed late money without a fresh rate stays `seen` until there is one
- * (settleWaiting).
+ * a `seen` payment, which the next look settles. Confirmed late money stays `seen` until its invoice has lapsed and, where
+ * a rate is needed, there is a fresh one (settleWaiting).
  *
  * @returns the invoice's id; undefined where no invoice has this address, or the amount is dust
  */
@@ -59,13 +59,15 @@ async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPaym
   const { coin, tx, addressIndex, amountRaw } = found
   const known = await ctx.invoices.findPayment(coin, tx, addressIndex)
   if (known !== undefined) return known
-  const rate = await readFreshRate(ctx, coin)
+  const [rate, roundAt] = await Promise.all([readFreshRate(ctx, coin), ctx.coins.findCoin(coin).then((state) => state?.round_at ?? 0)])
   const ids = { _id: newId('payment'), salt: newSalt() }
   try {
     return await ctx.database.transaction(async (session) => {
       const current = await ctx.invoices.markPayment(invoice._id, session)
       if (current === undefined) throw new Error(`invoice ${invoice._id} was there and is gone`)
-      const isLateForPass = current.lapsed && current.days !== undefined
+      // A whole round after its time did not find it: another payment under way holds the invoice open, and not for this one.
+      const isLate = current.lapsed || (by === 'chain' && roundAt > current.expires_at)
+      const isLateForPass = isLate && current.days !== undefined
       const payment: PaymentRecord = {
         ...ids,
         coin,
@@ -80,12 +82,12 @@ async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPaym
         ...(found.height === undefined ? {} : { height: found.height }),
         ...(found.lockedUntil === undefined ? {} : { unlock_time: found.lockedUntil }),
         first_seen_at: unixSeconds(ctx.now()),
-        late: current.lapsed,
+        late: isLate,
         ...(isLateForPass && rate !== undefined ? { arrival_rate: rate.usd } : {}),
         by,
       }
       await ctx.invoices.insertPayment(payment, session)
-      if (payment.order_id !== undefined && payment.state === 'seen') await noteOrderPayment(ctx, payment, session)
+      if (payment.order_id !== undefined && holdsOpen(payment)) await noteOrderPayment(ctx, payment, session)
       return payment
     })
   } catch (error) {
@@ -117,7 +119,7 @@ async function bringBack(ctx: Context, payment: PaymentRecord, from: 'gone' | 'l
   await ctx.database.transaction(async (session) => {
     await ctx.invoices.markPayment(payment.invoice_id, session)
     if (!(await ctx.invoices.movePayment(payment._id, from, 'seen', session))) return
-    if (payment.order_id !== undefined) await noteOrderPayment(ctx, { ...payment, state: 'seen' }, session)
+    if (payment.order_id !== undefined && !payment.late) await noteOrderPayment(ctx, { ...payment, state: 'seen' }, session)
   })
 }
 
@@ -132,7 +134,7 @@ async function settlePayment(
   if (isWaiting) await ctx.invoices.setWaitsForRate(paymentId)
 }
 
-/** @returns true where it waits for a rate, and nothing was changed */
+/** @returns true where it waits for its invoice to lapse or for a rate, and nothing was changed */
 function transactSettlement(ctx: Context, paymentId: string, confirmations: number, by: PaymentRecord['by']): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const payment = await ctx.invoices.findPaymentById(paymentId, session)
@@ -140,6 +142,8 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
     if (payment.state !== 'seen') return false
     const invoice = await ctx.invoices.find(payment.invoice_id, session)
     if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
+    // What was in time buys first, at the invoice's own rate.
+    if (payment.late && !invoice.lapsed) return true
     const at = unixSeconds(ctx.now())
     const settled: SettledFields = { settled_at: at, confirmations, ...(by === 'operator' ? { by } : {}) }
     const entries: PendingEntry[] = [paymentEntry({ ...payment, ...settled }, at)]
@@ -163,7 +167,7 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
 
 const WAITING_BATCH = 500
 
-/** Settles confirmed late money that had no fresh rate to buy at, if there is one now. What fails is logged and holds up no other. */
+/** Settles confirmed late money whose invoice had not lapsed, or that had no fresh rate to buy at, if there is one now. What fails is logged and holds up no other. */
 export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
   if ((await readFreshRate(ctx, coin)) === undefined) return
   for (const { _id, agent_id, confirmations, by } of await ctx.invoices.listWaitingForRate(coin, WAITING_BATCH)) {
@@ -275,7 +279,7 @@ const LAPSE_BATCHES = 100
 
 /**
  * After a round that began at `roundAt` (Unix seconds) and looked at every open address: invoices whose time was over
- * before it lapse, unless a payment is under way. What was paid in part buys whole days now.
+ * before it lapse, unless a payment that came in time is under way. What was paid in part buys whole days now.
  *
  * @throws AggregateError at its end, where some could not be lapsed; the others are
  */
@@ -285,7 +289,7 @@ export async function lapseInvoices(
   roundAt: number,
   watchLater: (invoice: InvoiceRecord) => LapsedWatch,
 ): Promise<void> {
-  const passedOver = new Set((await ctx.invoices.listUnderWay(coin)).map(({ invoice_id }) => invoice_id))
+  const passedOver = new Set((await ctx.invoices.listUnderWay(coin)).filter(holdsOpen).map(({ invoice_id }) => invoice_id))
   const errors: unknown[] = []
   for (let batch = 0; batch < LAPSE_BATCHES; batch++) {
     const listed = await ctx.invoices.listOverdue(coin, roundAt, LAPSE_BATCH + passedOver.size)
@@ -311,6 +315,9 @@ export async function lapseInvoices(
   if (errors.length > 0) throw new AggregateError(errors, `${errors.length} invoices in ${coin} could not be lapsed`)
 }
 
+/** Whether an invoice is kept from lapsing by it, and its order from expiring. */
+const holdsOpen = ({ state, late }: PaymentRecord): boolean => state === 'seen' && !late
+
 /** Whether lapsing it may take more than a mark on the invoice alone. */
 function hasMoney({ has_payments, order_id, carried_raw }: InvoiceRecord): boolean {
   return has_payments === true || order_id !== undefined || carried_raw !== '0'
@@ -323,7 +330,7 @@ async function lapse(ctx: Context, invoice: InvoiceRecord, later: LapsedWatch): 
   await ctx.database.transaction(async (session) => {
     const current = await ctx.invoices.find(invoice._id, session)
     if (current === undefined || current.lapsed) return
-    if ((await ctx.invoices.listPayments(current._id, session)).some(({ state }) => state === 'seen')) return
+    if ((await ctx.invoices.listPayments(current._id, session)).some(holdsOpen)) return
     const { fields, entries } = current.days === undefined ? NO_MONEY : await spendOnLapse(ctx, { ...current, days: current.days }, session)
     const change = { ...fields, ...later, lapsed: true, open: false as const }
     if (!(await ctx.invoices.changeMoney(current, change, entries, session)))

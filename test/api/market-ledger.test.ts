@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
+import { MAX_ACCOUNTS_SHOWN } from '../../shared/market/market-terms.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { addToOwed, NOTHING_OWED } from '../../shared/ledger/solvency.ts'
@@ -20,6 +21,7 @@ const solvency = async () =>
     held: { currency: string; received_raw: string; paid_out_raw: string; fees_raw: string; held_raw: string }[]
     last_seal: { seq: number; entry_id: number } | null
     nano_accounts: { address: string; kind: string; expected_raw: string | null }[]
+    nano_accounts_truncated: boolean
   }
 
 beforeAll(async () => {
@@ -128,6 +130,31 @@ describe('GET /market/solvency', () => {
       unixSeconds(market.ctx.now()),
     )
     expect((await solvency()).nano_accounts.map((account) => account.address)).not.toContain(address)
+  })
+
+  it('says that accounts are left out where there are more payments than it reads', async () => {
+    const { payments } = market.ctx.invoices.models
+    const unswept = await payments.countDocuments({ coin: 'xno', state: 'settled', swept_at: null })
+    const fill = async (from: number, to: number) => {
+      const records = Array.from({ length: to - from }, (_, i) => ({
+        _id: `pay_0_${from + i}`,
+        tx: `test_${from + i}`,
+        coin: 'xno',
+        address_index: -1,
+        invoice_id: 'inv_test',
+        amount_raw: '1',
+        state: 'settled',
+      }))
+      await payments.collection.insertMany(records as never[])
+    }
+    try {
+      await fill(unswept, MAX_ACCOUNTS_SHOWN)
+      expect((await solvency()).nano_accounts_truncated).toBe(false)
+      await fill(MAX_ACCOUNTS_SHOWN, MAX_ACCOUNTS_SHOWN + 1)
+      expect((await solvency()).nano_accounts_truncated).toBe(true)
+    } finally {
+      await payments.deleteMany({ invoice_id: 'inv_test' })
+    }
   })
 
   it('sums amounts that no number of the database holds, to the last unit', async () => {

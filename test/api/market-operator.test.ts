@@ -2,8 +2,18 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
+import { setBanned } from '../../shared/agents/agent-service.ts'
+import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { newTx } from '../support/coins.ts'
-import { ADDRESSES, checkMarket, expectStatus, startMarket, type PlacedOrder, type TestMarket } from '../support/market.ts'
+import {
+  ADDRESSES,
+  checkMarket,
+  expectStatus,
+  OTHER_NANO_ADDRESS,
+  startMarket,
+  type PlacedOrder,
+  type TestMarket,
+} from '../support/market.ts'
 
 let market: TestMarket
 
@@ -75,6 +85,78 @@ describe('npm run operator', () => {
     expect(out).toContain(`${ADDRESSES.xno}  4 xno to pay\n`)
     expect(out).toContain('owed, frozen')
     await done('dispute', first.id, 'release')
+  })
+
+  it('lists first, and whole, what can be paid, and of the rest as much as the limit says', async () => {
+    const { payouts } = market.ctx.payouts.models
+    const made = (index: number, fields: Partial<PayoutRecord>) => ({
+      _id: `out_0000_${index}`,
+      source: `flood/${index}`,
+      coin: 'xmr' as const,
+      agent_id: 'agt_payee',
+      amount_raw: '1000000000',
+      state: 'owed' as const,
+      at: 1,
+      changed_at: 1,
+      salt: '00',
+      ...fields,
+    })
+    const homeless = Array.from({ length: 210 }, (_, index) => made(1_000 + index, {}))
+    const payable = ['a', 'b', 'a'].map((address, index) => made(2_000 + index, { address, amount_raw: '600000000' }))
+    const rest = [made(3_000, { address: 'a', frozen: true }), made(3_001, { address: 'c', state: 'held' })]
+    await payouts.insertMany([...homeless, ...payable, ...rest])
+    try {
+      const answer = await done('payouts', '--limit', '2')
+      const shown = (answer['payees'] as Payee[]).filter(({ currency }) => currency === 'xmr')
+      expect(shown).toMatchObject([
+        { address: 'a', payable: '0.0012', due: true, payouts: [{}, {}] },
+        { address: 'b', payable: '0.0006', due: false, payouts: [{}] },
+        { address: 'c', payable: '0', due: false, payouts: [{ state: 'held' }] },
+        { address: null, payable: '0.001', due: false, payouts: [{ state: 'owed' }] },
+      ])
+      expect(answer['truncated']).toBe(true)
+      expect((await operator('payouts')).out).toContain('There is more that cannot be paid now (xmr); --limit shows up to 200')
+      await payouts.deleteMany({ _id: { $in: homeless.slice(0, 100).map(({ _id }) => _id) } })
+      const { out } = await operator('payouts', '--limit', '200')
+      expect(out).toContain('owed, frozen')
+      expect(out).not.toContain('There is more')
+    } finally {
+      await payouts.deleteMany({ agent_id: 'agt_payee' })
+    }
+    expect((await done('payouts'))['truncated']).toBe(false)
+  })
+
+  it('names the address of a buyer that can name none any more, with the payment and not without it', async () => {
+    const order = await market.order({ refund_address: undefined })
+    await market.payPercent(order, 110)
+    await setBanned(market.ctx, market.buyer.id, true)
+    try {
+      const [payout] = await market.ctx.payouts.listByOrder(order.id)
+      const id = payout?._id ?? ''
+      const tx = newTx()
+      const pay = (address: string, ...flags: string[]) => operator('payout-paid', id, tx, '--address', address, ...flags)
+      expect((await pay(`${OTHER_NANO_ADDRESS.slice(0, -1)}4`)).err).toContain('expected a Nano address')
+      expect((await pay(ADDRESSES.xmr)).err).toContain('expected a Nano address')
+      expect((await pay(OTHER_NANO_ADDRESS, '--dry-run')).out).toContain(OTHER_NANO_ADDRESS)
+      await market.ctx.payouts.models.payouts.updateOne({ _id: id }, { $set: { frozen: true } })
+      expect((await pay(OTHER_NANO_ADDRESS)).err).toContain('The payout is frozen')
+      await market.ctx.payouts.models.payouts.updateOne({ _id: id }, { $unset: { frozen: 1 } })
+      expect((await market.ctx.orders.find(order.id))?.refund_address).toBeUndefined()
+      expect((await market.ctx.payouts.find(id))?.address).toBeUndefined()
+      expect(await done('payout-paid', id, tx, '--address', OTHER_NANO_ADDRESS)).toMatchObject({
+        address: OTHER_NANO_ADDRESS,
+        state: 'manual',
+        tx_hash: tx,
+        ledger_entry: 'payout',
+      })
+      const { refund_address: named, pending = [] } = (await market.ctx.orders.find(order.id)) ?? {}
+      expect([named, pending.at(-1)?.data['step']]).toEqual([OTHER_NANO_ADDRESS, 'refund_address'])
+      const paid = await market.ctx.payouts.find(id)
+      expect([paid?.state, paid?.address, paid?.pending?.at(-1)?.data['step']]).toEqual(['manual', OTHER_NANO_ADDRESS, 'manual'])
+      expect((await pay(OTHER_NANO_ADDRESS)).err).toBe('The payout has an address, and it stays as it is; leave --address out.\n')
+    } finally {
+      await setBanned(market.ctx, market.buyer.id, false)
+    }
   })
 
   it('records what was paid by hand, once, and only what is owed', async () => {

@@ -138,6 +138,18 @@ describe('an offer', () => {
     expect((await market.call('GET', `/market/offers?agent=${seller.id}`)).json['count']).toBe(0)
     expect(outcome(await orderFrom(offer_id))).toEqual([409, 'wrong_state', 'offer_id'])
   })
+
+  it("is listed past a banned agent's flood", async () => {
+    const [honest, flooder] = [await market.register(), await market.register()]
+    const kept = await market.offer({}, honest)
+    for (let i = 0; i < 5; i++) await market.offer({}, flooder)
+    const newest = await market.offer({}, honest)
+    await setBanned(market.ctx, flooder.id, true)
+    const list = async (limit: number) =>
+      ((await market.call('GET', `/market/offers?limit=${limit}`)).json['offers'] as { offer_id: string }[]).map(({ offer_id: id }) => id)
+    expect(await list(2)).toEqual([newest, kept])
+    expect((await list(200)).slice(0, 2)).toEqual([newest, kept])
+  })
 })
 
 describe('an order', () => {

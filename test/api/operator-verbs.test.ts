@@ -317,6 +317,18 @@ describe('npm run operator', () => {
     for (const title of ['Queues', 'Ledger', 'Agents and passes', 'Coins', 'Payouts']) expect(stdout).toContain(`${title}\n`)
     expect(stdout.split('\n').length).toBeLessThan(50)
     expect(stdout).not.toContain('cannot be read')
+    await makeCoinReady(service.ctx, 'xno', { addresses: 0 })
+    await service.ctx.coins.noteTreasury('xno', {
+      treasury_address: 'nano_1',
+      treasury_raw: '0',
+      treasury_short_raw: `25${'0'.repeat(29)}`,
+    })
+    expect((await operator('status')).stdout).toContain('THE TREASURY LACKS 2.5 XNO for payouts that are due')
+    expect((await done('status'))['coins']).toContainEqual(
+      expect.objectContaining({ currency: 'xno', treasury_short_raw: `25${'0'.repeat(29)}` }),
+    )
+    await service.ctx.coins.noteTreasury('xno', { treasury_short_raw: '0' })
+    expect((await operator('status')).stdout).not.toContain('LACKS')
   })
 
   it('shows the rest where Redis is away, and refuses what needs it in good time', async () => {

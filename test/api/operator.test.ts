@@ -178,12 +178,15 @@ describe('the metrics', () => {
     expect(asked.length).toBeGreaterThan(30)
     expect(asked.filter((name) => !known.has(name))).toEqual([])
     expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length)
-    expect(rules.map(({ alert }) => alert)).toContain('QueueWithoutWorker')
+    expect(rules.map(({ alert }) => alert)).toEqual(
+      expect.arrayContaining(['QueueWithoutWorker', 'TreasuryShort', 'OrdersOverdue', 'OrdersDisputed']),
+    )
     for (const { annotations } of rules) expect(annotations.summary).toMatch(/\w/)
   })
 
   it('tell of the ledger, of coins and payouts, of this process, and of what could not be read', async () => {
     await ctx.coins.report('xno', { configured: true, reachable: true, checked_at: Math.floor(Date.now() / 1000) - 100, height: 7 }, 1)
+    await ctx.coins.noteTreasury('xno', { treasury_address: 'nano_1', treasury_raw: '0', treasury_short_raw: `25${'0'.repeat(29)}` })
     await ctx.payouts.models.payouts.insertMany(
       ['owed', 'owed', 'confirmed'].map((state, index) => ({
         _id: `out_${index}`,
@@ -201,6 +204,7 @@ describe('the metrics', () => {
     expect(series.get('agent_network_coin_reachable{coin="xno"}')).toBe(1)
     expect(series.get('agent_network_chain_lag_seconds{coin="xno"}')).toBeGreaterThan(99)
     expect(series.has('agent_network_coin_reachable{coin="xmr"}')).toBe(false)
+    expect(series.get('agent_network_treasury_short_coins{coin="xno"}')).toBe(2.5)
     expect(series.get('agent_network_payouts{coin="xno",state="owed"}')).toBe(2)
     expect(series.get('agent_network_unpaid_coins{coin="xno"}')).toBe(2)
     expect(series.get('agent_network_chain_intact')).toBe(1)

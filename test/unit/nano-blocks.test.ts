@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { ed25519 } from '@noble/curves/ed25519.js'
 import { encodeNanoAddress } from '../../shared/payments/nano/nano-address.ts'
 import type { NanoBlock } from '../../shared/payments/nano/nano-blocks.ts'
 import {
@@ -16,6 +17,7 @@ import {
   workValue,
   ZERO_HASH,
 } from '../../shared/payments/nano/nano-blocks.ts'
+import { createNanoKeys } from '../../shared/payments/nano/nano-keys.ts'
 
 interface Recorded {
   readonly hash: string
@@ -76,6 +78,26 @@ describe('blocks recorded from a real node', () => {
     const root = '04270D7F11C4B2B472F2854C5A59F2A7E84226CE9ED799DE75744BD7D85FC9D9'
     expect(workValue(root, '701fa17dff61b26e')).toBe(0xffc5d108ea0b3e1cn)
     expect(workValue(root, '0000000000000000')).toBe(0x5b554d0a0266df05n)
+  })
+})
+
+describe('a signature', () => {
+  const keys = createNanoKeys('AB'.repeat(32))
+  const unsigned = buildChange({ ...opened, account: keys.deriveAccount(0).address }, other)
+  const { signature } = keys.signBlock(0, unsigned)
+  /** Its second half is a number of 32 bytes, little endian. */
+  const shift = (by: bigint): string => {
+    const scalar = BigInt(`0x${Buffer.from(signature.slice(64), 'hex').reverse().toString('hex')}`) + by
+    return signature.slice(0, 64) + Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex').reverse().toString('hex').toUpperCase()
+  }
+  const order = ed25519.Point.Fn.ORDER
+
+  it('whose S is not reduced holds, as the nodes have it, below 2^253 and for its block alone', () => {
+    expect(isSignedByAccount({ ...unsigned, signature: shift(0n) })).toBe(true)
+    expect(isSignedByAccount({ ...unsigned, signature: shift(order) })).toBe(true)
+    expect(isSignedByAccount({ ...unsigned, signature: shift(order + 1n) })).toBe(false)
+    expect(isSignedByAccount({ ...unsigned, balance: '11', signature: shift(order) })).toBe(false)
+    for (const times of [2n, 4n, 8n, 15n]) expect(isSignedByAccount({ ...unsigned, signature: shift(times * order) })).toBe(false)
   })
 })
 

@@ -4,7 +4,7 @@ import { passDeadline } from '../../shared/market/order-deadlines.ts'
 import { OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
 import { newId } from '../../shared/ids.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
-import { markPaidByHand, moveTransfer, storeTransfer } from '../../shared/payments/payout-service.ts'
+import { holdPayouts, markPaidByHand, moveTransfer, oweAgain, storeTransfer } from '../../shared/payments/payout-service.ts'
 import { sweep } from '../../workers/jobs/sweep.ts'
 import { newTx } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, confirm, expectStatus, startMarket, vouch, type PlacedOrder, type TestMarket } from '../support/market.ts'
@@ -310,6 +310,26 @@ describe('a payout', () => {
     expect(await sumsOf(order)).toEqual({ 'seller signed': percent(order, 80) })
     await moveTransfer(market.ctx, sent, ['signed'], 'replaced')
     expect(await sumsOf(order)).toEqual({ 'seller frozen owed': percent(order, 80) })
+    await decideDispute(market.ctx, order.id, 'refund')
+  })
+
+  it('that comes back in the moment in which a payment of its order is lost is frozen', async () => {
+    const order = await released()
+    const [payout] = await payoutsOf(order)
+    const id = payout?._id ?? ''
+    const paymentTx = (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+    expect(await holdPayouts(market.ctx, [id], 'test')).toEqual([id])
+    const { payouts } = market.ctx
+    let tries = 0
+    const move: typeof payouts.move = async (...step) => {
+      // The transaction reads as of its first look, so it does not see this.
+      if (tries++ === 0) await market.lose(paymentTx)
+      return payouts.move(...step)
+    }
+    expect(await oweAgain({ ...market.ctx, payouts: { ...payouts, move } }, id)).toBe(true)
+    expect(tries).toBe(2)
+    expect(await sumsOf(order)).toEqual({ 'seller frozen owed': percent(order, 80) })
+    await checkMarket(market.ctx)
     await decideDispute(market.ctx, order.id, 'refund')
   })
 })

@@ -11,7 +11,15 @@ import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.t
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { confirmPayouts, crashAt, expectConfirmed, type CrashPoint } from '../support/monero-crashes.ts'
-import { CONFIRMATIONS, DAY_PICO, openMoneroVenue, UNLOCK_BLOCKS, XMR, type MoneroPayee, type MoneroVenue } from '../support/monero-venue.ts'
+import {
+  CONFIRMATIONS,
+  DAY_PICO,
+  openMoneroVenue,
+  UNLOCK_BLOCKS,
+  XMR,
+  type MoneroPayee,
+  type MoneroVenue,
+} from '../support/monero-venue.ts'
 
 // Blocks are mined, and programs ended and started, by the dozen.
 vi.setConfig({ testTimeout: 120_000 })
@@ -34,7 +42,8 @@ afterAll(() => venue?.stop())
 const send = () => sendMonero(venue.ctx)
 const coin = () => venue.ctx.coins.findCoin('xmr')
 const stateOf = async ({ _id }: PayoutRecord) => (await venue.payout(_id)).state
-const transferOf = async ({ _id }: PayoutRecord) => venue.ctx.payouts.models.transfers.findOne({ payout_ids: _id }).sort({ _id: -1 }).lean<TransferRecord>()
+const transferOf = async ({ _id }: PayoutRecord) =>
+  venue.ctx.payouts.models.transfers.findOne({ payout_ids: _id }).sort({ _id: -1 }).lean<TransferRecord>()
 const openTransfers = () => venue.ctx.payouts.listTransfers('xmr', ['signed', 'sent', 'held'], 10)
 /** As another process has it. */
 const withWallet = (fields: Partial<MoneroContext['monero']['wallet']>): MoneroContext => ({
@@ -179,6 +188,58 @@ describe('a payout', () => {
     )
     expect([await stateOf(owed), await openTransfers(), await payee.arrived(address)]).toEqual(['owed', [], []])
     await payouts.deleteOne({ _id: owed._id })
+  })
+
+  it('that is paid by hand while its transaction is signed is not in it', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 10n, address)
+    const { wallet } = venue.ctx.monero
+    await sendMonero(
+      withWallet({
+        async prepareTransfer(destinations) {
+          expect(await markPaidByHand(venue.ctx, owed._id, 'ab'.repeat(32))).toBe(true)
+          return wallet.prepareTransfer(destinations)
+        },
+      }),
+    )
+    expect([await stateOf(owed), await openTransfers(), await payee.arrived(address)]).toEqual(['manual', [], []])
+  })
+
+  it('to an integrated address goes alone, whether it waits longer than the others or not', async () => {
+    const { integrated_address: integrated } = (await payee.program.call('make_integrated_address')) as { integrated_address: string }
+    // An integrated address is that of the wallet itself, with a payment id in it.
+    const arrived = async () => {
+      await payee.wallet.getHeight()
+      return (await payee.wallet.listIncoming({ sinceHeight: 0 })).filter(({ minor }) => minor === 0).map(({ amountPico }) => amountPico)
+    }
+    const [first, last] = [await payee.address(), await payee.address()]
+    const owed = [await venue.owe(XMR / 70n, first), await venue.owe(XMR / 71n, integrated), await venue.owe(XMR / 72n, last)]
+    await send()
+    expect(await Promise.all(owed.map(stateOf))).toEqual(['sent', 'owed', 'sent'])
+    const later = await venue.owe(XMR / 73n, first)
+    await confirmPayouts(venue, [...owed, later])
+    expect((await transferOf(owed[1] as PayoutRecord))?.payout_ids).toHaveLength(1)
+    for (const payout of owed) await expectConfirmed(venue, payout)
+    expect([await payee.arrived(first), await arrived(), await payee.arrived(last)]).toEqual([
+      [XMR / 70n, XMR / 73n],
+      [XMR / 71n],
+      [XMR / 72n],
+    ])
+  })
+
+  it.each([
+    ['beside others', '9yzRvjw478PXsu2Er8C4VxZP1g4kqVBJU59NVPS5SoagYbNQ59QjF88epDpKDQZeJ1TdrEBzzhAVWE5L82YoiWAnGFRirzV'],
+    ['alone', 'A9h6wYkYiPuXsu2Er8C4VxZP1g4kqVBJU59NVPS5SoagYbNQ59QjF88epDpKDQZeJ1TdrEBzzhAVWE5L82YoiWAnPaiJvZGJTfrU2DjYbu'],
+  ])('for which the wallet refuses to sign %s stops no other', async (_, otherNetworks) => {
+    const [one, other] = [await payee.address(), await payee.address()]
+    const refused = await venue.owe(XMR / 80n, otherNetworks)
+    const owed = [await venue.owe(XMR / 81n, one), await venue.owe(XMR / 82n, other)]
+    await send()
+    expect(await Promise.all([refused, ...owed].map(stateOf))).toEqual(['owed', 'sent', 'sent'])
+    expect(await openTransfers()).toHaveLength(1)
+    await confirmPayouts(venue, owed)
+    expect([await payee.arrived(one), await payee.arrived(other)]).toEqual([[XMR / 81n], [XMR / 82n]])
+    await venue.ctx.payouts.models.payouts.deleteOne({ _id: refused._id })
   })
 })
 

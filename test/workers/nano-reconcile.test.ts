@@ -96,6 +96,9 @@ describe('a database restored to before a payout', () => {
     expect(await oweAgain(venue.ctx, again._id)).toBe(true)
     await work()
     expect([arrived(payee), await state(again)]).toEqual([2n * XNO, 'confirmed'])
+    // Held twice for the same send: the ledger takes an entry for each only where their sources differ.
+    const held = (await listPending(venue.ctx.database.connection, 'payouts', again._id)).filter(({ data }) => data['step'] === 'held')
+    expect(new Set(held.map(({ source }) => source)).size).toBe(2)
   })
 
   it('holds what was paid together with sums that it has forgotten', async () => {
@@ -227,6 +230,17 @@ describe('a reconciliation', () => {
     await venue.invoice(1)
   })
 
+  it('takes the height from the node anew, so that one that was none does not stand in the way for ever', async () => {
+    venue.node.lie(({ action }) => (action === 'block_count' ? '{"count":"900000","unchecked":"0","cemented":"900000"}' : undefined))
+    await watchNano(venue.ctx)
+    venue.node.lie(null)
+    await watchNano(venue.ctx)
+    expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({ reachable: false, height: 900_000 })
+    await reconcileNano(venue.ctx)
+    await watchNano(venue.ctx)
+    expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({ reachable: true, height: venue.node.state.ledger.cementedCount })
+  })
+
   it('leaves the coin halted where the node does not tell all, and may be run again', async () => {
     await fill(XNO)
     const [payee] = [strangerAddress()]
@@ -271,13 +285,25 @@ describe('the operator', () => {
       expect(dry).toMatchObject({ exitCode: 0, answer: { dry_run: true, halted: expect.stringContaining('the treasury') as string } })
       expect(await halted()).toBeDefined()
       const done = await operator('reconcile', 'xno')
-      expect(done).toMatchObject({ exitCode: 0, answer: { ok: true, transactions_found: 1, payouts_held: 2, sends: [{ tx, to: [payee] }] } })
+      expect(done).toMatchObject({
+        exitCode: 0,
+        answer: { ok: true, transactions_found: 1, payouts_held: 2, sends: [{ tx, to: [payee] }] },
+      })
       expect(await halted()).toBeUndefined()
       expect(await operator('payout-paid', paid._id, tx)).toMatchObject({ exitCode: 0 })
+      expect(await operator('reconcile', 'xno', '--explained', tx, '--dry-run')).toMatchObject({ exitCode: 0, answer: { dry_run: true } })
+      expect(await venue.ctx.payouts.listUnexplained('xno')).toHaveLength(1)
+      expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({
+        exitCode: 0,
+        answer: { explained: true, ledger_entry: 'reconcile' },
+      })
+      const [{ _id: transferId } = { _id: '' }] = await venue.ctx.payouts.listTransfersByTx('xno', [tx])
+      const entries = await listPending(venue.ctx.database.connection, 'reconciliations', (await last())._id)
+      expect(entries.map(({ kind }) => kind)).toEqual(['reconcile', 'reconcile'])
+      expect(entries[1]?.data).toEqual({ step: 'explained', coin: 'xno', transfer_id: transferId })
       expect(await operator('reconcile', 'xno', '--owed', unpaid._id, '--dry-run')).toMatchObject({ exitCode: 0 })
       expect(await state(unpaid)).toBe('held')
       expect(await operator('reconcile', 'xno', '--owed', unpaid._id)).toMatchObject({ exitCode: 0, answer: { state: 'owed' } })
-      expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({ exitCode: 0, answer: { explained: true } })
       await work()
       expect([await state(paid), await state(unpaid), arrived(payee)]).toEqual(['manual', 'confirmed', 3n * XNO])
       expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({ exitCode: 1, answer: { error: 'wrong_state' } })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { moveTransfer } from '../../shared/payments/payout-service.ts'
+import { markPaidByHand, moveTransfer } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import type { NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
 import { sendNano } from '../../shared/payments/nano/nano-send.ts'
@@ -108,6 +108,15 @@ describe('payouts', () => {
     expect(arrived(payee)).toBe(XNO / 10n)
   })
 
+  it('that are paid by hand while their block is being made are not in it: the block is dropped, and nothing is sent', async () => {
+    await fill(XNO)
+    const payee = strangerAddress()
+    const owed = await venue.owe(XNO / 10n, payee)
+    await sendNano(beforeStoring(venue.ctx, () => markPaidByHand(venue.ctx, owed._id, 'ab'.repeat(32))))
+    await sendNano(venue.ctx)
+    expect([await states(owed), await transfers(), arrived(payee)]).toEqual([['manual'], [], 0n])
+  })
+
   it('are not signed with PAYOUTS=manual; one under way is seen to its end', async () => {
     await fill(XNO)
     const owed = await venue.owe(XNO / 10n, strangerAddress())
@@ -151,8 +160,14 @@ function beforeStoring(ctx: NanoContext, happens: () => Promise<unknown>): NanoC
 describe('an outcome that is not known', () => {
   it.each([
     ['the answer was lost', () => venue.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 5 } : undefined))],
-    ['the answer is another hash', () => venue.node.lie(({ action }) => (action === 'process' ? `{"hash": "${'AB'.repeat(32)}"}` : undefined))],
-    ['the answer is the one to a second publication', () => venue.node.lie(({ action }) => (action === 'process' ? '{"error": "Invalid block balance for given subtype"}' : undefined))],
+    [
+      'the answer is another hash',
+      () => venue.node.lie(({ action }) => (action === 'process' ? `{"hash": "${'AB'.repeat(32)}"}` : undefined)),
+    ],
+    [
+      'the answer is the one to a second publication',
+      () => venue.node.lie(({ action }) => (action === 'process' ? '{"error": "Invalid block balance for given subtype"}' : undefined)),
+    ],
     ['the node fell silent', () => venue.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 0 } : undefined))],
   ])('because %s: one transfer, and the payee has its money once', async (_, begin) => {
     await fill(XNO)

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { TransferRecord } from '../../shared/payments/payout.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
@@ -38,13 +38,18 @@ describe('sweeping', () => {
     expect(treasury()).toEqual({ balanceRaw: total, receivableRaw: 0n })
     for (const invoice of invoices) expect(venue.holds(invoice.address)).toEqual({ balanceRaw: 0n, receivableRaw: 0n })
     expect(await unswept()).toEqual([])
-    const kinds = (await transfers()).map(({ kind, account_index: index, state }) => `${index === 0 ? 'treasury' : 'invoice'} ${kind} ${state}`)
+    const kinds = (await transfers()).map(
+      ({ kind, account_index: index, state }) => `${index === 0 ? 'treasury' : 'invoice'} ${kind} ${state}`,
+    )
     expect(kinds.toSorted()).toEqual([
       ...Array.from({ length: 4 }, () => 'invoice receive confirmed'),
       ...Array.from({ length: 3 }, () => 'invoice sweep confirmed'),
       ...Array.from({ length: 3 }, () => 'treasury receive confirmed'),
     ])
-    expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({ treasury_address: venue.wallet.treasury.address, treasury_raw: String(total) })
+    expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({
+      treasury_address: venue.wallet.treasury.address,
+      treasury_raw: String(total),
+    })
     venue.node.resetCalls()
     await sweepNano(venue.ctx)
     expect([venue.node.calls('process'), await halted()]).toEqual([0, undefined])
@@ -96,12 +101,49 @@ describe('sweeping', () => {
 
   it('skips a payment that the operator recorded with a transaction that is none', async () => {
     const invoice = await venue.invoice(1)
-    const recorded = { coin: 'xno', tx: 'ab'.repeat(32), addressIndex: invoice.address_index, amountRaw: DAY_RAW, confirmations: 1, isConfirmed: true } as const
+    const recorded = {
+      coin: 'xno',
+      tx: 'ab'.repeat(32),
+      addressIndex: invoice.address_index,
+      amountRaw: DAY_RAW,
+      confirmations: 1,
+      isConfirmed: true,
+    } as const
     await recordPayment(venue.ctx, recorded, 'operator')
     await paid()
     await sweepNano(venue.ctx)
     expect((await unswept()).map(({ invoice_id }) => invoice_id)).toEqual([invoice._id])
     expect(treasury().balanceRaw).toBe(DAY_RAW)
+  })
+
+  it('finds what it can sweep behind any number of payments of the same account that it cannot', async () => {
+    const invoice = await venue.invoice(1)
+    const recorded = { coin: 'xno', addressIndex: invoice.address_index, amountRaw: DAY_RAW, confirmations: 1, isConfirmed: true } as const
+    for (let count = 0; count < 101; count++)
+      await recordPayment(venue.ctx, { ...recorded, tx: String(count).padStart(64, 'a') }, 'operator')
+    for (let count = 0; count < 2; count++) venue.pay(invoice, DAY_RAW)
+    await watchNano(venue.ctx)
+    await sweepNano(venue.ctx)
+    expect(treasury().balanceRaw).toBe(2n * DAY_RAW)
+    expect((await transfers()).map(({ kind }) => kind)).toEqual(['receive', 'receive', 'sweep', 'receive'])
+    expect(await venue.ctx.invoices.listUnsweptAt('xno', invoice.address_index, '', 200)).toHaveLength(101)
+  })
+
+  it('takes in what lies at the treasury also where the accounts of invoices use all of their time up', async () => {
+    await paid()
+    venue.pay(venue.wallet.treasury, XNO)
+    let shiftMs = 0
+    const now = performance.now.bind(performance)
+    vi.spyOn(performance, 'now').mockImplementation(() => now() + shiftMs)
+    // The accounts are listed, and a minute has gone.
+    venue.node.lie(({ action }) => void (action === 'blocks_info' && (shiftMs = 61_000)))
+    try {
+      await sweepNano(venue.ctx)
+    } finally {
+      vi.restoreAllMocks()
+    }
+    expect((await transfers()).map(({ kind, account_index: index }) => `${index} ${kind}`)).toEqual(['0 receive'])
+    expect(treasury().balanceRaw).toBe(XNO)
   })
 })
 
@@ -111,10 +153,14 @@ describe('a block of ours', () => {
     await paid()
     // A round waits for a confirmation that does not come; meanwhile it is looked at.
     const round = sweepNano(venue.ctx)
-    await expect.poll(async () => (await transfers()).map(({ kind, state }) => `${kind} ${state}`), { timeout: 5_000 }).toEqual(['receive sent'])
+    await expect
+      .poll(async () => (await transfers()).map(({ kind, state }) => `${kind} ${state}`), { timeout: 5_000 })
+      .toEqual(['receive sent'])
     const [receive] = await transfers()
     venue.node.confirm((receive?.tx ?? '').toUpperCase())
-    await expect.poll(async () => (await transfers()).map(({ kind, state }) => `${kind} ${state}`), { timeout: 5_000 }).toEqual(['receive confirmed', 'sweep sent'])
+    await expect
+      .poll(async () => (await transfers()).map(({ kind, state }) => `${kind} ${state}`), { timeout: 5_000 })
+      .toEqual(['receive confirmed', 'sweep sent'])
     venue.node.setAutoConfirm(1)
     venue.node.confirm(((await transfers()).at(-1)?.tx ?? '').toUpperCase())
     await round
@@ -179,7 +225,9 @@ describe('a block of ours', () => {
     expect(await transfers()).toMatchObject([{ state: 'signed' }])
     venue.advance(11 * MINUTE_MS)
     await sweepNano(venue.ctx)
-    expect(await transfers()).toMatchObject([{ state: 'held', reason: 'the node refuses the block: Balance and amount delta do not match' }])
+    expect(await transfers()).toMatchObject([
+      { state: 'held', reason: 'the node refuses the block: Balance and amount delta do not match' },
+    ])
     expect(venue.logged()).toContain('put aside for the operator')
     venue.node.lie(null)
     venue.node.resetCalls()
@@ -229,7 +277,7 @@ describe('a chain that the database does not know', () => {
     expect(await transfers()).toEqual([])
   })
 
-  it("that takes the place of a block of ours halts everything, and ours is not signed anew", async () => {
+  it('that takes the place of a block of ours halts everything, and ours is not signed anew', async () => {
     venue.node.setAutoConfirm(null)
     const invoice = await paid()
     const [payment] = await unswept()
@@ -285,8 +333,16 @@ describe('a node in trouble', () => {
   it.each([
     ['down', () => venue.node.setDown(true), () => venue.node.setDown(false)],
     ['hanging', () => venue.node.setHanging(true), () => venue.node.setHanging(false)],
-    ['without work', () => venue.node.lie(({ action }) => (action === 'work_generate' ? '{"error": "Local work generation is disabled"}' : undefined)), () => venue.node.lie(null)],
-    ['giving weak work', () => venue.node.lie(({ action }) => (action === 'work_generate' ? '{"work": "0000000000000001"}' : undefined)), () => venue.node.lie(null)],
+    [
+      'without work',
+      () => venue.node.lie(({ action }) => (action === 'work_generate' ? '{"error": "Local work generation is disabled"}' : undefined)),
+      () => venue.node.lie(null),
+    ],
+    [
+      'giving weak work',
+      () => venue.node.lie(({ action }) => (action === 'work_generate' ? '{"work": "0000000000000001"}' : undefined)),
+      () => venue.node.lie(null),
+    ],
   ])('that is %s loses nothing and fails nothing for good', async (_, begin, end) => {
     await paid()
     await begin()
@@ -298,9 +354,27 @@ describe('a node in trouble', () => {
     expect((await transfers()).map(({ state }) => state)).toEqual(['confirmed', 'confirmed', 'confirmed'])
   })
 
+  it("that refuses is told of, and one that is away is the watcher's to tell of", async () => {
+    const warnings = () =>
+      venue
+        .logged()
+        .split('\n')
+        .filter((line) => line.includes('ended early') && line.includes('"level":40'))
+    await paid()
+    await venue.node.setDown(true)
+    await sweepNano(venue.ctx)
+    await venue.node.setDown(false)
+    expect(warnings()).toEqual([])
+    venue.node.lie(({ action }) => (action === 'blocks_info' ? '{"error": "RPC control is disabled"}' : undefined))
+    await sweepNano(venue.ctx)
+    expect(warnings()).toHaveLength(1)
+  })
+
   it('about one account holds no other account up', async () => {
     const [bad] = [await paid(), await paid(), await paid()]
-    venue.node.lie(({ action, requestText }) => (action === 'account_info' && requestText.includes(bad.address) ? '{"frontier": 7}' : undefined))
+    venue.node.lie(({ action, requestText }) =>
+      action === 'account_info' && requestText.includes(bad.address) ? '{"frontier": 7}' : undefined,
+    )
     await sweepNano(venue.ctx)
     expect(treasury()).toEqual({ balanceRaw: 2n * DAY_RAW, receivableRaw: 0n })
     venue.node.lie(null)

@@ -167,7 +167,17 @@ describe('a node that gives no news', () => {
     ['answers with half a response', () => venue.node.lie(() => ({ cutAfterBytes: 10 }))],
     ['answers with status 500', () => venue.node.lie(() => ({ status: 500 }))],
     ['answers with rubbish', () => venue.node.lie(() => '{"blocks": {"nano_1": 7}}')],
-    ['answers with huge numbers', () => venue.node.lie(({ action }) => (action === 'block_count' ? `{"count":"1","unchecked":"0","cemented":"${'9'.repeat(400)}"}` : undefined))],
+    [
+      'answers with huge numbers',
+      () =>
+        venue.node.lie(({ action }) =>
+          action === 'block_count' ? `{"count":"1","unchecked":"0","cemented":"${'9'.repeat(400)}"}` : undefined,
+        ),
+    ],
+    [
+      'confirms more than it has',
+      () => venue.node.lie(({ action }) => (action === 'block_count' ? '{"count":"1","unchecked":"0","cemented":"900000"}' : undefined)),
+    ],
     ['refuses', () => venue.node.lie(() => '{"error": "RPC control is disabled"}')],
   ])('makes nothing expire while it %s, is told of once, and all goes on after', async (_, begin) => {
     const paid = await venue.invoice(1)
@@ -189,6 +199,17 @@ describe('a node that gives no news', () => {
     await venue.ctx.coins.report('xno', { height: 1_000_000 }, unixSeconds(venue.ctx.now()))
     await isStill()
     expect(await coin()).toMatchObject({ reachable: false, height: 1_000_000 })
+  })
+
+  it('is not reached again by a look that somebody asked for, while it catches up; what it has is counted', async () => {
+    const invoice = await venue.invoice(1)
+    venue.pay(invoice, DAY_RAW)
+    await venue.ctx.coins.report('xno', { height: 1_000_000, reachable: false }, unixSeconds(venue.ctx.now()))
+    const { checked_at: before } = await coin()
+    venue.advance(MINUTE_MS)
+    await checkNanoInvoice(venue.ctx, invoice._id)
+    expect(await coin()).toMatchObject({ reachable: false, checked_at: before })
+    expect(await venue.read(invoice)).toMatchObject({ credited_days: 1 })
   })
 
   it('makes nothing expire where one of the pages failed', async () => {
@@ -285,6 +306,18 @@ describe('a node that lies', () => {
     expect(venue.logged()).toContain('it is no send to this account')
   })
 
+  it('tells no lie about a send whose signature does not hold here: it buys nothing and keeps nothing from expiring', async () => {
+    const { lied, honest } = await payBoth()
+    await watchNano(venue.ctx)
+    const [unpaid] = [await venue.invoice(1)]
+    venue.node.fundMany([{ address: unpaid.address, amountRaw: DAY_RAW }])
+    venue.advance(2 * HOUR_MS)
+    await watchNano(venue.ctx)
+    expect(venue.logged()).toContain('its sender did not sign it')
+    expect(await venue.read(unpaid)).toMatchObject({ received_raw: '0', lapsed: true })
+    expect([(await venue.read(lied)).lapsed, (await venue.read(honest)).credited_days]).toEqual([true, 1])
+  })
+
   it('about a block that it lists and does not confirm buys nothing', async () => {
     const { lied, hash } = await payBoth()
     venue.node.lie(({ action, answerText }) =>
@@ -315,7 +348,11 @@ describe('a check', () => {
   it('may come 100 times at once beside the round: one credit', async () => {
     const invoice = await venue.invoice(1)
     venue.pay(invoice, DAY_RAW)
-    await Promise.all([...Array.from({ length: 100 }, () => checkNanoInvoice(venue.ctx, invoice._id)), watchNano(venue.ctx), watchNano(venue.ctx)])
+    await Promise.all([
+      ...Array.from({ length: 100 }, () => checkNanoInvoice(venue.ctx, invoice._id)),
+      watchNano(venue.ctx),
+      watchNano(venue.ctx),
+    ])
     expect(await venue.read(invoice)).toMatchObject({ credited_days: 1 })
     expect(await checkMoney(venue.ctx)).toMatchObject({ payments: 1, settled: 1 })
   })

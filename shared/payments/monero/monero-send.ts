@@ -99,11 +99,10 @@ async function weighRefusal(ctx: MoneroContext, transfer: TransferRecord, reason
 async function sendDue(ctx: MoneroContext, coin: CoinRecord): Promise<void> {
   const due = await listDue(ctx, 'xmr', { maxPayouts: MAX_PAYOUTS_IN_DESTINATION, maxRaw: MAX_AMOUNT_PICO })
   const { totalPico, unlockedPico, blocksToUnlock } = await ctx.monero.wallet.balance()
-  const groups = await choose(ctx, due, unlockedPico)
-  const signed = groups.length === 0 ? undefined : await sign(ctx, groups)
+  const { signed, lacksFee } = await signDue(ctx, due, unlockedPico)
   const left = sumDue(due) - (signed === undefined ? 0n : sumDue(signed.groups))
   const available = unlockedPico - (signed === undefined ? 0n : sumDue(signed.groups) + signed.prepared.feePico)
-  const isShort = left > available || (groups.length > 0 && signed === undefined)
+  const isShort = left > available || lacksFee
   if (isShort && blocksToUnlock > 0) ctx.log.debug({ blocks_to_unlock: blocksToUnlock }, 'payouts in Monero wait for money that is locked')
   await noteTreasury(ctx, 'xmr', {
     treasury_address: coin.treasury_address ?? (await ctx.monero.wallet.primaryAddress()),
@@ -116,7 +115,32 @@ async function sendDue(ctx: MoneroContext, coin: CoinRecord): Promise<void> {
   if (transfer !== undefined) await relay(ctx, transfer)
 }
 
-/** Those who wait longest first, as far as the money goes. */
+/**
+ * Signs for the first that can be signed for. Those whom the wallet refuses are left out and stay owed: one bad payee must
+ * not stop the others.
+ */
+async function signDue(
+  ctx: MoneroContext,
+  due: readonly DueGroup[],
+  unlockedPico: bigint,
+): Promise<{ signed: Signed | undefined; lacksFee: boolean }> {
+  const refused = new Set<DueGroup>()
+  // More of them than that are no payee's fault.
+  while (refused.size < MAX_DESTINATIONS) {
+    const before = refused.size
+    const left = due.filter((group) => !refused.has(group))
+    const groups = await choose(ctx, left, unlockedPico)
+    const signed = groups.length === 0 ? undefined : await sign(ctx, groups, refused)
+    if (signed !== undefined || groups.length === 0) return { signed, lacksFee: false }
+    if (refused.size === before) return { signed, lacksFee: true }
+  }
+  return { signed: undefined, lacksFee: false }
+}
+
+/**
+ * Those who wait longest first, as far as the money goes. A transaction carries one payment id, encrypted for its only
+ * payee: an integrated address goes alone, once it is the one that waits longest.
+ */
 async function choose(ctx: MoneroContext, due: readonly DueGroup[], unlockedPico: bigint): Promise<DueGroup[]> {
   const chosen: DueGroup[] = []
   const payees = new Set<string>()
@@ -124,8 +148,11 @@ async function choose(ctx: MoneroContext, due: readonly DueGroup[], unlockedPico
   for (const group of due) {
     if (chosen.length === MAX_DESTINATIONS) break
     if (group.sumRaw > left || group.sumRaw > MAX_AMOUNT_PICO || payees.has(group.address)) continue
+    const isAlone = parseMoneroAddress(group.address)?.kind === 'integrated'
+    if (isAlone && chosen.length > 0) continue
     if (!(await isPayable(ctx, 'xmr', group, (text) => parseMoneroAddress(text) !== undefined))) continue
     chosen.push(group)
+    if (isAlone) break
     payees.add(group.address)
     left -= group.sumRaw
   }
@@ -137,26 +164,68 @@ interface Signed {
   prepared: MoneroPrepared
 }
 
-const TOO_MUCH: ReadonlySet<number | undefined> = new Set([MONERO_ERROR.notEnoughMoney, MONERO_ERROR.notEnoughUnlockedMoney, MONERO_ERROR.txTooLarge])
+const TOO_MUCH: ReadonlySet<number | undefined> = new Set([
+  MONERO_ERROR.notEnoughMoney,
+  MONERO_ERROR.notEnoughUnlockedMoney,
+  MONERO_ERROR.txTooLarge,
+])
 
-/** Without the last of them, again and again, where the money does not reach for the fee or one transaction cannot hold it all. */
-async function sign(ctx: MoneroContext, chosen: readonly DueGroup[]): Promise<Signed | undefined> {
+/**
+ * Without the last of them, again and again, where the money does not reach for the fee or one transaction cannot hold it
+ * all; without those that the wallet refuses also alone, where it refuses for another reason.
+ *
+ * @param refused takes up those
+ */
+async function sign(ctx: MoneroContext, chosen: readonly DueGroup[], refused: Set<DueGroup>): Promise<Signed | undefined> {
   for (let count = chosen.length; count > 0; count--) {
     const groups = chosen.slice(0, count)
     try {
-      const destinations = groups.map(({ address, sumRaw }) => ({ address, amountPico: sumRaw }))
-      return { groups, prepared: await ctx.monero.wallet.prepareTransfer(destinations) }
+      return { groups, prepared: await prepare(ctx, groups) }
     } catch (error) {
       if (!(error instanceof NodeRefused)) throw error
       const about = { err: error, destinations: count }
       if (!TOO_MUCH.has(error.code)) {
-        ctx.log.error(about, 'the Monero wallet does not sign payouts; they stay owed')
-        return undefined
+        if (count === 1) {
+          refuse(ctx, chosen[0] as DueGroup, refused, error)
+          return undefined
+        }
+        const good = await leaveOutRefused(ctx, groups, refused)
+        // Each is taken alone, and not all together: one at a time, then.
+        return sign(ctx, good.length === count ? good.slice(0, 1) : good, refused)
       }
-      ctx.log[error.code === MONERO_ERROR.txTooLarge ? 'warn' : 'debug'](about, 'payouts in Monero do not fit into one transaction, or the money does not reach for its fee')
+      ctx.log[error.code === MONERO_ERROR.txTooLarge ? 'warn' : 'debug'](
+        about,
+        'payouts in Monero do not fit into one transaction, or the money does not reach for its fee',
+      )
     }
   }
   return undefined
+}
+
+function prepare(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<MoneroPrepared> {
+  return ctx.monero.wallet.prepareTransfer(groups.map(({ address, sumRaw }) => ({ address, amountPico: sumRaw })))
+}
+
+/** Tries each alone; nothing is sent or reserved by that. @returns the others, and those for which only money lacks */
+async function leaveOutRefused(ctx: MoneroContext, groups: readonly DueGroup[], refused: Set<DueGroup>): Promise<DueGroup[]> {
+  const good: DueGroup[] = []
+  for (const group of groups) {
+    try {
+      await prepare(ctx, [group])
+      good.push(group)
+    } catch (error) {
+      if (!(error instanceof NodeRefused)) throw error
+      if (TOO_MUCH.has(error.code)) good.push(group)
+      else refuse(ctx, group, refused, error)
+    }
+  }
+  return good
+}
+
+function refuse(ctx: MoneroContext, group: DueGroup, refused: Set<DueGroup>, error: NodeRefused): void {
+  refused.add(group)
+  const about = { err: error, payout_ids: group.payouts.map(({ _id }) => _id) }
+  ctx.log.error(about, 'the Monero wallet does not sign for a payee; the payouts stay owed')
 }
 
 /** @returns undefined where it is dropped, because another is under way or a payout has changed meanwhile */
@@ -185,7 +254,10 @@ async function store(ctx: MoneroContext, { groups, prepared }: Signed): Promise<
   } catch (error) {
     if (isDuplicateKey(error)) return undefined
     if (isOutage(error)) throw error
-    ctx.log.warn({ err: error, payout_ids: transfer.payout_ids }, 'a payout changed while its transaction was made; the transaction is dropped')
+    ctx.log.warn(
+      { err: error, payout_ids: transfer.payout_ids },
+      'a payout changed while its transaction was made; the transaction is dropped',
+    )
     return undefined
   }
 }

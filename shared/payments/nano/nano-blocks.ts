@@ -1,5 +1,6 @@
 import { eddsa } from '@noble/curves/abstract/edwards.js'
 import { ed25519 } from '@noble/curves/ed25519.js'
+import { bytesToNumberLE, numberToBytesLE } from '@noble/curves/utils.js'
 import { blake2b } from '@noble/hashes/blake2.js'
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js'
 import { parseNanoAddress } from './nano-address.ts'
@@ -136,7 +137,25 @@ export function hashNanoBlock(block: UnsignedNanoBlock): string {
 export function isSignedByAccount(block: UnsignedNanoBlock & { readonly signature: string }): boolean {
   if (!SIGNATURE.test(block.signature)) throw new TypeError('"block.signature" expected 128 upper-case hex characters')
   const publicKey = publicKeyOf('block.account', block.account)
-  return nanoEd25519.verify(hexToBytes(block.signature), hexToBytes(hashNanoBlock(block)), hexToBytes(publicKey))
+  const signature = reduceScalar(hexToBytes(block.signature))
+  return signature !== undefined && nanoEd25519.verify(signature, hexToBytes(hashNanoBlock(block)), hexToBytes(publicKey))
+}
+
+/**
+ * The signature as the network's nodes read it. RFC 8032 wants its second half, S, below the order of the group; the nodes
+ * only want it below 2^253, and reduce it. So anybody can give a send of theirs an S that the network confirms and that
+ * would be refused here for ever.
+ *
+ * Source: ed25519_sign_open in ed25519-donna's ed25519.c, which nano-node verifies with: `RS[63] & 224` is refused, and
+ * expand256_modm reduces.
+ *
+ * @returns undefined where the nodes refuse it, too
+ */
+function reduceScalar(signature: Uint8Array): Uint8Array | undefined {
+  if (((signature[63] ?? 0) & 0xe0) !== 0) return undefined
+  const reduced = Uint8Array.from(signature)
+  reduced.set(numberToBytesLE(bytesToNumberLE(signature.subarray(32)) % ed25519.Point.Fn.ORDER, 32), 32) // bytes 32 to 63
+  return reduced
 }
 
 export function isEpochBlock(block: Pick<UnsignedNanoBlock, 'link'>): boolean {

@@ -11,41 +11,57 @@ export interface ClaimedSend {
 }
 
 /**
+ * `unsigned`: the sender's signature does not hold. What the nodes take for a signature is their own rule and the sender's to
+ * play with, so it may be that the node tells the truth. `untrue`: no honest node lists such a send.
+ */
+export interface Doubt {
+  readonly kind: 'unsigned' | 'untrue'
+  /** A sentence. */
+  readonly reason: string
+}
+
+/**
  * Of the sends that a node lists as receivable, those that its blocks bear out: the block's hash and its sender's signature
  * hold, it is confirmed, it is for that account, and what it sends is the difference between its balance and the balance of
  * the block before it, which its hash covers. That it is confirmed is the node's word; nothing else of it is.
  *
- * @returns the others with a sentence each
+ * @returns the others with what speaks against each
  */
 export async function proveSends<Send extends ClaimedSend>(
   rpc: NanoRpc,
   sends: readonly Send[],
-): Promise<{ proven: Send[]; doubtful: { send: Send; reason: string }[] }> {
+): Promise<{ proven: Send[]; doubtful: { send: Send; doubt: Doubt }[] }> {
   const blocks = await rpc.blocksInfo(sends.map(({ hash }) => hash))
-  const previous = [...blocks.values()].flatMap(({ block }) => (block === undefined || block.previous === ZERO_HASH ? [] : [block.previous]))
+  const previous = [...blocks.values()].flatMap(({ block }) =>
+    block === undefined || block.previous === ZERO_HASH ? [] : [block.previous],
+  )
   const before = await rpc.blocksInfo(previous)
   const proven: Send[] = []
-  const doubtful: { send: Send; reason: string }[] = []
+  const doubtful: { send: Send; doubt: Doubt }[] = []
   for (const send of sends) {
-    const reason = doubtAbout(send, blocks.get(send.hash), before)
-    if (reason === undefined) proven.push(send)
-    else doubtful.push({ send, reason })
+    const doubt = doubtAbout(send, blocks.get(send.hash), before)
+    if (doubt === undefined) proven.push(send)
+    else doubtful.push({ send, doubt })
   }
   return { proven, doubtful }
 }
 
-function doubtAbout(send: ClaimedSend, info: NanoBlockInfo | undefined, before: ReadonlyMap<string, NanoBlockInfo>): string | undefined {
-  if (info === undefined) return 'the node does not have the block that it listed'
+function doubtAbout(send: ClaimedSend, info: NanoBlockInfo | undefined, before: ReadonlyMap<string, NanoBlockInfo>): Doubt | undefined {
+  if (info === undefined) return untrue('the node does not have the block that it listed')
   const { block } = info
   // Older kinds can't be sent any more since every account was raised to state blocks.
-  if (block === undefined) return 'it is no state block'
-  if (!info.confirmed) return 'it is not confirmed'
-  if (info.subtype !== 'send' || block.link !== send.publicKey) return 'it is no send to this account'
-  if (!isSignedByAccount(block)) return 'its sender did not sign it'
+  if (block === undefined) return untrue('it is no state block')
+  if (!info.confirmed) return untrue('it is not confirmed')
+  if (info.subtype !== 'send' || block.link !== send.publicKey) return untrue('it is no send to this account')
   const sent = sentAmount(info, before)
-  if (sent !== send.amountRaw || info.amountRaw !== send.amountRaw) return `it sends ${sent ?? 'an unknown amount of'} raw, and was listed with ${send.amountRaw}`
+  if (sent !== send.amountRaw || info.amountRaw !== send.amountRaw)
+    return untrue(`it sends ${sent ?? 'an unknown amount of'} raw, and was listed with ${send.amountRaw}`)
+  // The last, so that nothing else is wrong with what is only unsigned.
+  if (!isSignedByAccount(block)) return { kind: 'unsigned', reason: 'its sender did not sign it' }
   return undefined
 }
+
+const untrue = (reason: string): Doubt => ({ kind: 'untrue', reason })
 
 /** What a send takes out of its account, by the two blocks' own balances. */
 function sentAmount({ block, amountRaw, balanceRaw }: NanoBlockInfo, before: ReadonlyMap<string, NanoBlockInfo>): bigint | undefined {
@@ -58,6 +74,6 @@ function sentAmount({ block, amountRaw, balanceRaw }: NanoBlockInfo, before: Rea
 /** The amount of a send that is not in doubt. @throws NodeUnreachable where it is: such a node's word is no news */
 export async function requireProvenSend(rpc: NanoRpc, send: ClaimedSend): Promise<void> {
   const { doubtful } = await proveSends(rpc, [send])
-  const [doubt] = doubtful
-  if (doubt !== undefined) throw new NodeUnreachable(`the node lists the send ${send.hash}, but ${doubt.reason}`)
+  const [first] = doubtful
+  if (first !== undefined) throw new NodeUnreachable(`the node lists the send ${send.hash}, but ${first.doubt.reason}`)
 }

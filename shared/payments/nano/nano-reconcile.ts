@@ -41,6 +41,7 @@ export async function reconcileNano(ctx: NanoContext): Promise<void> {
   const wallet = ctx.nano.wallet()
   await ctx.coins.halt('xno', unixSeconds(ctx.now()), 'the operator reconciles it')
   const reason = (await ctx.coins.findCoin('xno'))?.halted?.reason ?? 'it was not halted'
+  const { cemented } = await ctx.nano.rpc.blockCount()
   const found: Findings = { transactions: 0, payments: 0, sends: [] }
   const stray: StrayMoney[] = []
   const highest = Math.max(readIndexFile(wallet.indexFile).highest, await ctx.coins.highestIndex('xno'))
@@ -52,8 +53,13 @@ export async function reconcileNano(ctx: NanoContext): Promise<void> {
   const { transactions, payments, sends } = found
   const at = unixSeconds(ctx.now())
   await ctx.reconciliations.insert({ _id, coin: 'xno', at, reason, transactions, payments, sends, stray, held_payout_ids: held })
+  // Lower than before, too: another node may stand behind the same URL, or one may have told of a height that was none.
+  await ctx.coins.report('xno', { height: cemented }, at)
   await ctx.coins.resume('xno')
-  ctx.log.warn({ reconciliation_id: _id, transactions, payments, sends: sends.length, held: held.length, stray: stray.length }, 'Nano is reconciled and goes on')
+  ctx.log.warn(
+    { reconciliation_id: _id, transactions, payments, sends: sends.length, held: held.length, stray: stray.length },
+    'Nano is reconciled and goes on',
+  )
 }
 
 /** The accounts with these indexes. @returns what lies at those that no invoice has */
@@ -109,13 +115,14 @@ async function reconcileAccount(ctx: NanoContext, wallet: NanoWallet, account: A
 /** Back from the last block to one that is on record, or to the beginning; the oldest first, and the balance before them. */
 async function readUnknown(ctx: NanoContext, account: Account): Promise<{ unknown: Unknown[]; balanceRaw: bigint }> {
   const unknown: Unknown[] = []
-  for (let hash = account.frontier; hash !== ZERO_HASH; ) {
+  for (let hash = account.frontier; hash !== ZERO_HASH;) {
     const known = await ctx.payouts.findTransferByTx('xno', hash.toLowerCase())
     if (known?.account_index === account.index) return { unknown, balanceRaw: BigInt((JSON.parse(known.signed) as NanoBlock).balance) }
     const info = await ctx.nano.rpc.blockInfo(hash)
     if (info?.block === undefined || info.account !== account.address)
       throw new NodeUnreachable(`the node does not have block ${hash} of account ${account.index} as a block of that account`)
-    if (!info.confirmed) throw new NodeUnreachable(`block ${hash} of account ${account.index} is not confirmed yet; reconcile again once it is`)
+    if (!info.confirmed)
+      throw new NodeUnreachable(`block ${hash} of account ${account.index} is not confirmed yet; reconcile again once it is`)
     unknown.unshift({ hash, block: info.block })
     hash = info.block.previous
   }
@@ -123,12 +130,24 @@ async function readUnknown(ctx: NanoContext, account: Account): Promise<{ unknow
 }
 
 /** Puts one block on record. @param change of the account's balance, in raw */
-async function adopt(ctx: NanoContext, wallet: NanoWallet, account: Account, { hash, block }: Unknown, change: bigint, found: Findings): Promise<void> {
+async function adopt(
+  ctx: NanoContext,
+  wallet: NanoWallet,
+  account: Account,
+  { hash, block }: Unknown,
+  change: bigint,
+  found: Findings,
+): Promise<void> {
   const tx = hash.toLowerCase()
   const previous = block.previous.toLowerCase()
   const rival = await ctx.payouts.findSuccessor(account.index, previous)
-  if (rival !== undefined && !(await moveTransfer(ctx, rival, ['signed', 'sent', 'held'], 'replaced', `another block stands in its place: ${tx}`)))
-    throw new Error(`transfer ${rival._id} is ${rival.state}, and the chain of account ${account.index} has another block in its place: ${tx}`)
+  if (
+    rival !== undefined &&
+    !(await moveTransfer(ctx, rival, ['signed', 'sent', 'held'], 'replaced', `another block stands in its place: ${tx}`))
+  )
+    throw new Error(
+      `transfer ${rival._id} is ${rival.state}, and the chain of account ${account.index} has another block in its place: ${tx}`,
+    )
   const kind = kindOf(wallet, account, block, change)
   const at = unixSeconds(ctx.now())
   const transfer: TransferRecord = {
@@ -140,7 +159,8 @@ async function adopt(ctx: NanoContext, wallet: NanoWallet, account: Account, { h
     tx,
     signed: JSON.stringify(block),
     amount_raw: String(change < 0n ? -change : change),
-    payment_ids: kind === 'receive' && account.index !== wallet.treasury.index ? await countPayment(ctx, account, block, change, found) : [],
+    payment_ids:
+      kind === 'receive' && account.index !== wallet.treasury.index ? await countPayment(ctx, account, block, change, found) : [],
     payout_ids: [],
     state: 'confirmed',
     at,

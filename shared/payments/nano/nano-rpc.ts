@@ -427,7 +427,11 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
         protocolVersion: answer.protocol_version,
       }
     },
-    blockCount: () => ask({ action: 'block_count' }, blockCountAnswer),
+    blockCount: async () => {
+      const answer = await ask({ action: 'block_count' }, blockCountAnswer)
+      if (answer.cemented > answer.count) throw misled('block_count', 'more confirmed blocks than blocks')
+      return answer
+    },
   }
 }
 

@@ -15,12 +15,14 @@ import { proveSends, requireProvenSend, type ClaimedSend } from './nano-proof.ts
  * receivable, where the watcher finds it, before it was counted.
  */
 
-/** A round ends after so long; the next one goes on. */
+/** The invoices' part of a round ends after so long, and so does the treasury's; the next round goes on. */
 const ROUND_MS = 60 * SECOND_MS
 const ACCOUNTS_AT_ONCE = 8
 /** Accounts that one round works on. */
 const MAX_ACCOUNTS = 500
 const PAGE = 500
+/** Of one account's payments; a step is found in the first page that has one. */
+const ACCOUNT_PAGE = 100
 /** Of what is receivable at the treasury, the largest so many are looked at for the next to take in. */
 const TREASURY_CANDIDATES = 16
 
@@ -50,7 +52,8 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
     }
   })
   await Promise.all(lanes)
-  await runLane(ctx, wallet.treasury, (standing) => nextForTreasury(ctx, wallet, standing), untilMs)
+  // With time of its own: invoices enough to use a round up would keep the treasury from taking in what they send.
+  await runLane(ctx, wallet.treasury, (standing) => nextForTreasury(ctx, wallet, standing), performance.now() + ROUND_MS)
   const [error] = errors.filter((one) => !isNodeTrouble(one)).concat(errors)
   if (error !== undefined) throw error
 }
@@ -60,7 +63,7 @@ async function listAccounts(ctx: NanoContext, { treasury }: NanoWallet): Promise
   const found = new Set<number>()
   for (const { account_index: index } of await ctx.payouts.listTransfers('xno', ['signed', 'sent'], MAX_ACCOUNTS))
     if (index !== undefined) found.add(index)
-  for (let after = ''; found.size < MAX_ACCOUNTS; ) {
+  for (let after = ''; found.size < MAX_ACCOUNTS;) {
     const page = await ctx.invoices.listUnswept('xno', after, PAGE)
     const last = page.at(-1)
     if (last === undefined) break
@@ -79,7 +82,35 @@ const namesBlock = ({ tx }: PaymentRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
 /** What comes next at an invoice's account: receive, then send all of it on, then say so. */
 async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep | undefined> {
   const { account, balanceRaw } = standing
-  const payments = (await ctx.invoices.listUnsweptAt('xno', account.index)).filter(namesBlock)
+  for (let after = ''; ;) {
+    const page = await ctx.invoices.listUnsweptAt('xno', account.index, after, ACCOUNT_PAGE)
+    const last = page.at(-1)
+    if (last === undefined) break
+    after = last._id
+    const looked = await lookAtPage(ctx, wallet, standing, page.filter(namesBlock))
+    if ('block' in looked) return looked
+    // What a later page holds is received after this.
+    if (looked.paymentIds.length > 0 && balanceRaw > 0n) return sweepStep(wallet, standing, looked.paymentIds)
+    // All that was received has been sent on.
+    if (looked.paymentIds.length > 0) await ctx.invoices.setSwept(looked.paymentIds, unixSeconds(ctx.now()))
+  }
+  return balanceRaw > 0n ? sweepStep(wallet, standing, []) : undefined
+}
+
+function sweepStep(wallet: NanoWallet, standing: Standing, paymentIds: readonly string[]): LaneStep {
+  const amountRaw = standing.balanceRaw
+  const block = buildSend(stateOf(wallet, standing), { destination: wallet.treasury.address, amountRaw })
+  return { block, kind: 'sweep', amountRaw, paymentIds }
+}
+
+/** The next of these payments to receive; or where there is none, which of them blocks of ours received. */
+async function lookAtPage(
+  ctx: NanoContext,
+  wallet: NanoWallet,
+  standing: Standing,
+  payments: readonly PaymentRecord[],
+): Promise<LaneStep | { paymentIds: string[] }> {
+  const { account } = standing
   const blocks = await ctx.nano.rpc.blocksInfo(payments.map(hashOf))
   const received: { payment: PaymentRecord; by: string }[] = []
   for (const payment of payments) {
@@ -89,18 +120,15 @@ async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: St
       const proven = { hash: send.hash, amountRaw: send.amountRaw, publicKey: account.publicKey }
       await requireProvenSend(ctx.nano.rpc, proven)
       if (BigInt(payment.amount_raw) !== proven.amountRaw)
-        ctx.log.error({ payment_id: payment._id, sent_raw: String(proven.amountRaw) }, 'a payment was counted with another amount than its block sends')
+        ctx.log.error(
+          { payment_id: payment._id, sent_raw: String(proven.amountRaw) },
+          'a payment was counted with another amount than its block sends',
+        )
       return receiveStep(wallet, standing, proven, [payment._id])
     }
     received.push({ payment, by: send.receivedBy.toLowerCase() })
   }
-  const paymentIds = await listReceivedByUs(ctx, account, received)
-  if (balanceRaw > 0n) {
-    const block = buildSend(stateOf(wallet, standing), { destination: wallet.treasury.address, amountRaw: balanceRaw })
-    return { block, kind: 'sweep', amountRaw: balanceRaw, paymentIds }
-  }
-  if (paymentIds.length > 0) await ctx.invoices.setSwept(paymentIds, unixSeconds(ctx.now()))
-  return undefined
+  return { paymentIds: await listReceivedByUs(ctx, account, received) }
 }
 
 /** Of what the node says was received, that by blocks of this account that are on record. */

@@ -43,10 +43,7 @@ interface Look {
 export async function watchNano(ctx: NanoContext): Promise<void> {
   const startedAt = unixSeconds(ctx.now())
   try {
-    const [{ cemented }, before] = await Promise.all([ctx.nano.rpc.blockCount(), ctx.coins.findCoin('xno')])
-    const seen = before?.height ?? 0
-    if (cemented + HEIGHT_SLACK < seen)
-      throw new NodeUnreachable(`the node has ${cemented} confirmed blocks, and had ${seen} before: it is still catching up`)
+    const { height, wasReachable } = await readHeight(ctx)
     const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtHourly(ctx, startedAt))]
     const isWhole = troubles.length === 0
     await ctx.coins.report(
@@ -55,13 +52,13 @@ export async function watchNano(ctx: NanoContext): Promise<void> {
         configured: true,
         reachable: true,
         checked_at: unixSeconds(ctx.now()),
-        height: Math.max(cemented, seen),
+        height,
         required_confirmations: 1,
         ...(isWhole ? { round_at: startedAt } : {}),
       },
       unixSeconds(ctx.now()),
     )
-    if (before?.reachable === false) ctx.log.info('the Nano node is reached')
+    if (!wasReachable) ctx.log.info('the Nano node is reached')
     await settleWaiting(ctx, 'xno')
     if (!isWhole) return
   } catch (error) {
@@ -71,6 +68,19 @@ export async function watchNano(ctx: NanoContext): Promise<void> {
   }
   await lapseInvoices(ctx, 'xno', startedAt, watchLapsed(ctx))
   await ctx.invoices.endHourly('xno', unixSeconds(ctx.now() - LAPSED_WATCH_MS))
+}
+
+/**
+ * The most confirmed blocks that the node has ever had, and whether it was reached the last time.
+ *
+ * @throws NodeUnreachable where it has fewer by far: one that is still catching up lacks payments
+ */
+async function readHeight(ctx: NanoContext): Promise<{ height: number; wasReachable: boolean }> {
+  const [{ cemented }, before] = await Promise.all([ctx.nano.rpc.blockCount(), ctx.coins.findCoin('xno')])
+  const seen = before?.height ?? 0
+  if (cemented + HEIGHT_SLACK < seen)
+    throw new NodeUnreachable(`the node has ${cemented} confirmed blocks, and had ${seen} before: it is still catching up`)
+  return { height: Math.max(cemented, seen), wasReachable: before?.reachable !== false }
 }
 
 /** Lapsed addresses are looked at hourly; those whose 30 days are over by then, when asked. */
@@ -103,7 +113,11 @@ async function lookAtHourly(ctx: NanoContext, now: number): Promise<string[]> {
     const look = await lookAtAddresses(ctx, page.map(addressOf))
     const later = unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS)
     // What could not be taken in is looked at in the next round.
-    if (look.troubles.length === 0) await ctx.invoices.lookLater(page.map(({ _id }) => _id), later)
+    if (look.troubles.length === 0)
+      await ctx.invoices.lookLater(
+        page.map(({ _id }) => _id),
+        later,
+      )
     return look
   })
 }
@@ -153,9 +167,13 @@ async function lookAtAddresses(ctx: NanoContext, addresses: readonly string[]): 
   const fresh = await leaveOutCounted(ctx, listed)
   if (fresh.length === 0) return { troubles: [] }
   const { proven, doubtful } = await proveSends(rpc, await nameAccounts(ctx, fresh))
-  const troubles = doubtful.map(({ send, reason }) => `${send.hash}: ${reason}`)
-  for (const { send, reason } of doubtful)
-    ctx.log.error({ block: send.hash, address_index: send.addressIndex, reason }, 'the Nano node lists a payment that its own blocks do not bear out; it is not counted')
+  // A bad signature is the sender's to make: were it a trouble, anybody could keep every invoice from lapsing.
+  const troubles = doubtful.flatMap(({ send, doubt: { kind, reason } }) => (kind === 'unsigned' ? [] : [`${send.hash}: ${reason}`]))
+  for (const { send, doubt } of doubtful)
+    ctx.log.error(
+      { block: send.hash, address_index: send.addressIndex, reason: doubt.reason },
+      'the Nano node lists a payment that its own blocks do not bear out; it is not counted',
+    )
   troubles.push(...(await recordPayments(ctx, proven.map(toSeen))))
   return { troubles }
 }
@@ -182,7 +200,8 @@ async function nameAccounts(ctx: Context, listed: readonly ListedSend[]): Promis
   return listed.map((send) => {
     const addressIndex = indexes.get(send.address)
     const publicKey = parseNanoAddress(send.address)?.publicKey
-    if (addressIndex === undefined || publicKey === undefined) throw new Error(`the invoice address ${send.address} is none that was made here`)
+    if (addressIndex === undefined || publicKey === undefined)
+      throw new Error(`the invoice address ${send.address} is none that was made here`)
     return { ...send, addressIndex, publicKey }
   })
 }
@@ -215,7 +234,9 @@ export async function checkNanoInvoice(ctx: NanoContext, invoiceId: string): Pro
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice === undefined || invoice.coin !== 'xno') return
   try {
+    // What a node that is catching up has is taken in; that it shows nothing is no news.
     await lookAtAddresses(ctx, [invoice.address])
+    await readHeight(ctx)
     const at = unixSeconds(ctx.now())
     await ctx.coins.report('xno', { configured: true, reachable: true, checked_at: at }, at)
   } catch (error) {
