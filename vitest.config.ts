@@ -9,7 +9,7 @@ export default defineConfig({
     include: ['test/{unit,api,workers,flows}/**/*.test.ts', ...faults],
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
-    maxWorkers: 4,
+    maxWorkers: 3,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     teardownTimeout: 60_000,

@@ -61,7 +61,7 @@ export function findBreaks(recorded: Shape['routes'], present: Shape['routes']):
       breaks.push(`${name} is gone`)
       continue
     }
-    if (ORDER.indexOf(now.needs) > ORDER.indexOf(before.needs)) breaks.push(`${name} asks for "${now.needs}" in place of "${before.needs}"`)
+    if (rankOf(now.needs) > rankOf(before.needs)) breaks.push(`${name} asks for "${now.needs}" in place of "${before.needs}"`)
     for (const [field, type] of Object.entries(before.request)) {
       const typeNow = now.request[field]
       if (typeNow === undefined) breaks.push(`${name} no longer takes ${field}`)
@@ -86,7 +86,7 @@ export function findBreaks(recorded: Shape['routes'], present: Shape['routes']):
 }
 
 /** How much a route asks of its caller; `fresh` asks for the same as `token`. */
-const ORDER = ['open', 'optional', 'token', 'fresh', 'pass']
+const rankOf = (needs: string): number => ['open', 'optional', 'token', 'pass'].indexOf(needs === 'fresh' ? 'token' : needs)
 
 const typesOf = (type: string): string[] => type.replace('?', '').split('|')
 
