@@ -10,14 +10,23 @@ export interface ReadyCoin {
   rate?: string
   /** Free addresses that are added; 100 where absent. */
   addresses?: number
+  /** False: no round over all addresses has come to its end. True where absent. */
+  isRound?: boolean
 }
 
 /** Tells the API what the coin's worker would: the chain in reach, a pool of addresses, a rate. May be told again, as a living worker does. */
-export async function makeCoinReady(ctx: Context, coin: Coin, { rate = '1', addresses = 100 }: ReadyCoin = {}): Promise<void> {
+export async function makeCoinReady(
+  ctx: Context,
+  coin: Coin,
+  { rate = '1', addresses = 100, isRound = true }: ReadyCoin = {},
+): Promise<void> {
   const now = unixSeconds(ctx.now())
   await ctx.coins.report(
     coin,
-    { configured: true, reachable: true, checked_at: now, round_at: now, required_confirmations: coin === 'xno' ? 1 : 10 },
+    {
+      ...{ configured: true, reachable: true, checked_at: now, required_confirmations: coin === 'xno' ? 1 : 10 },
+      ...(isRound ? { round_at: now } : {}),
+    },
     now,
   )
   await ctx.coins.notePool(coin, 1, now)

@@ -142,7 +142,7 @@ export async function openRealMarket(): Promise<RealMarket> {
     async reset() {
       for (const model of Object.values(models)) await model.collection.deleteMany({})
       await vouch(ctx, clock)
-      for (const coin of COINS) await makeCoinReady(ctx, coin, { addresses: 40 })
+      for (const coin of COINS) await makeCoinReady(ctx, coin, { addresses: 40, isRound: false })
     },
     async stop() {
       await ctx.database.connection.dropDatabase()
@@ -215,7 +215,8 @@ function placeCommand(coin: Coin, cents: number, hasAddress: boolean): Command {
     const { ctx } = real
     model.serve()
     await ctx.serving.serve(ctx.now())
-    for (const one of COINS) await makeCoinReady(ctx, one, { addresses: 0 })
+    // A round lapses what it finds unpaid: that is a command of its own.
+    for (const one of COINS) await makeCoinReady(ctx, one, { addresses: 0, isRound: false })
     const offer = await makeOffer(ctx, SELLER, { ...OFFER, price_usd: cents / 100, delivery_hours: 2 })
     const { order, invoice } = await placeOrder(ctx, BUYER, {
       offer_id: offer._id,
