@@ -81,8 +81,12 @@ export function openFarm(): Farm {
     }
   }
 
-  const startRedis = async (lines: (own: string) => readonly string[], args: readonly string[] = []): Promise<Server> => {
-    const port = await findFreePort()
+  const startRedis = async (
+    lines: (own: string) => readonly string[],
+    args: readonly string[] = [],
+    findPort: () => Promise<number> = findFreePort,
+  ): Promise<Server> => {
+    const port = await findPort()
     const program = required('redis-server', findRedis(process.env))
     const toFile = (own: string): string[] => {
       const file = path.join(own, 'redis.conf')
@@ -126,15 +130,19 @@ export function openFarm(): Farm {
       const nodes: Server[] = []
       for (const _ of NODES)
         nodes.push(
-          await startRedis(() => [
-            'requirepass farm-word',
-            'masterauth farm-word',
-            'appendonly yes',
-            'maxmemory-policy noeviction',
-            'cluster-enabled yes',
-            'cluster-node-timeout 2000',
-            'cluster-require-full-coverage no',
-          ]),
+          await startRedis(
+            () => [
+              'requirepass farm-word',
+              'masterauth farm-word',
+              'appendonly yes',
+              'maxmemory-policy noeviction',
+              'cluster-enabled yes',
+              'cluster-node-timeout 2000',
+              'cluster-require-full-coverage no',
+            ],
+            [],
+            findClusterPort,
+          ),
         )
       const share = Math.ceil(SLOTS / nodes.length)
       for (const [index, { port }] of nodes.entries()) {
@@ -180,6 +188,20 @@ export function openFarm(): Farm {
       children.close()
       fs.rmSync(folder, { recursive: true, force: true })
     },
+  }
+}
+
+/** How far above its own port a node of a cluster talks to the others. */
+const BUS_OFFSET = 10_000
+/** Ports from here on are given to outgoing connections. */
+const FIRST_OUTGOING = 32_768
+
+/** A port whose bus port is free too, and stays so. */
+async function findClusterPort(): Promise<number> {
+  for (;;) {
+    const port = await findFreePort()
+    const bus = port + BUS_OFFSET
+    if (bus < FIRST_OUTGOING && (await findFreePort(bus)) === bus) return port
   }
 }
 
