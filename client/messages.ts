@@ -76,26 +76,31 @@ export async function publishDmKey({ client, identity }: { client: Client; ident
   return true
 }
 
+/** What is sealed to whom, and where keys are pinned. */
+export interface SealOptions {
+  /** With the sender's token. */
+  client: Client
+  identity: MessagingIdentity
+  to: string
+  /** At most MAX_PLAINTEXT_BYTES of sealed-box.ts. */
+  plaintext: Uint8Array | string
+  /** One file for each service. */
+  pinFile: string
+  /**
+   * 64 hex characters: this key may take the pinned one's place. It is named, so that what is accepted is what was looked
+   * at and not whatever the card shows by now.
+   */
+  acceptKey?: string | undefined
+}
+
 /**
  * Seals a message to the key on the recipient's card and sends it, once. The key is pinned where none was.
  *
- * @param client with the sender's token
- * @param plaintext at most MAX_PLAINTEXT_BYTES of sealed-box.ts
- * @param pinFile where pins are kept, one file for each service
- * @param acceptKey 64 hex characters: this key may take the pinned one's place. It is named, so that what is accepted
- *   is what was looked at and not whatever the card shows by now.
  * @throws MessageKeyError `no_key`, `key_changed`; SealedBoxError `too_long`, `bad_key`; RefusalError and TransportError
  *   as the client does; after one with `mayHaveArrived` the message may have been sent
  * Source: sealed-box.md.
  */
-export async function sendSealed(options: {
-  client: Client
-  identity: MessagingIdentity
-  to: string
-  plaintext: Uint8Array | string
-  pinFile: string
-  acceptKey?: string | undefined
-}): Promise<Answer<SentMessage>> {
+export async function sendSealed(options: SealOptions): Promise<Answer<SentMessage>> {
   const box = await sealFor(options)
   return options.client.sendMessage({ to: options.to, box })
 }
@@ -106,14 +111,7 @@ export async function sendSealed(options: {
  *
  * @returns the box; options and errors as sendSealed(), but that nothing is sent
  */
-export async function sealFor(options: {
-  client: Client
-  identity: MessagingIdentity
-  to: string
-  plaintext: Uint8Array | string
-  pinFile: string
-  acceptKey?: string | undefined
-}): Promise<string> {
+export async function sealFor(options: SealOptions): Promise<string> {
   const { client, identity, to, plaintext, pinFile, acceptKey } = options
   const { dm_key: shown } = (await client.agent(to)).profile
   if (shown === null) throw new MessageKeyError('no_key', `${to} shows no dm_key on its card, so nothing can be sealed for it.`)

@@ -7,6 +7,9 @@ import { StartError } from './process.ts'
 /** A client session inside a transaction; absent where one write stands alone. */
 export type Session = mongoose.mongo.ClientSession
 
+/** The options of a query or write that may stand alone. */
+export const within = (session: Session | undefined): { session?: Session } => (session === undefined ? {} : { session })
+
 export interface Database {
   readonly connection: Connection
   /** Becomes true once the first connection stands and every index is there: before that no uniqueness holds. */

@@ -1,6 +1,6 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
-import type { Session } from '../database.ts'
+import { type Session, within } from '../database.ts'
 import type { CountChange } from '../claims/claim-book.ts'
 import { createCounts, createLookUp } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
@@ -101,7 +101,6 @@ export interface AgentStore {
 export function createAgentStore(connection: Connection): AgentStore {
   const agents = connection.model<AgentRecord>('Agent', agentSchema)
   const usedChallenges = connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema)
-  const within = (session: Session | undefined) => (session === undefined ? {} : { session })
   const raw = () => agents.collection as unknown as mongoose.mongo.Collection<AgentRecord>
   const idOf = ({ _id }: { _id: string }): string => _id
   const findById = createLookUp((ids: string[]) => raw().find(byIds(ids)).toArray(), idOf)

@@ -1,5 +1,5 @@
 import mongoose, { Schema, type Connection, type Model } from 'mongoose'
-import type { Session } from '../database.ts'
+import { type Session, within } from '../database.ts'
 import { createCounts } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { Coin } from '../payments/coin.ts'
@@ -136,7 +136,6 @@ export function createOrderStore(connection: Connection): OrderStore {
       (id) => orders.countDocuments({ [side.id]: id, status: side.status, due_at: { $exists: true } }).limit(1),
     )
   const waiting = { buyer: countWaiting(WAITING.buyer), seller: countWaiting(WAITING.seller) }
-  const within = (session: Session | undefined) => (session === undefined ? {} : { session })
   return {
     models: { orders },
     async insert(order, session) {

@@ -1,6 +1,6 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
-import type { Session } from '../database.ts'
+import { type Session, within } from '../database.ts'
 import { createCounts, createGroups, insertEach, WRITE_PATIENCE } from '../group-commit.ts'
 import type { MessageRecord } from './message.ts'
 
@@ -32,7 +32,6 @@ export interface MessageStore {
 
 export function createMessageStore(connection: Connection): MessageStore {
   const messages = connection.model<MessageRecord>('Message', messageSchema)
-  const within = (session: Session | undefined) => (session === undefined ? {} : { session })
   const raw = () => messages.collection as unknown as mongoose.mongo.Collection<MessageRecord>
   const countUnread = createCounts(
     ({ agentId }: { agentId: string; most: number }) => agentId,

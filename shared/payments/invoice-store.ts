@@ -1,6 +1,6 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
-import type { Session } from '../database.ts'
+import { type Session, within } from '../database.ts'
 import { createLookUp } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
@@ -186,7 +186,6 @@ export type WatchedAddress = Pick<InvoiceRecord, '_id' | 'address' | 'address_in
 export function createInvoiceStore(connection: Connection): InvoiceStore {
   const invoices = connection.model<InvoiceRecord>('Invoice', invoiceSchema)
   const payments = connection.model<PaymentRecord>('Payment', paymentSchema)
-  const within = (session: Session | undefined) => (session === undefined ? {} : { session })
   const raw = () => invoices.collection as unknown as mongoose.mongo.Collection<InvoiceRecord>
   const findById = createLookUp(
     (ids: string[]) =>

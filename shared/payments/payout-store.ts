@@ -1,5 +1,5 @@
 import { Schema, type Connection, type Model } from 'mongoose'
-import type { Session } from '../database.ts'
+import { type Session, within } from '../database.ts'
 import { createCounts } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
@@ -82,8 +82,6 @@ export interface PayoutStore {
   /** Those in a state that walkSendable() does not give, the oldest first. */
   listUnsendable(coin: Coin, state: PayoutState, limit: number): Promise<PayoutRecord[]>
   /** Owed, with an address and not frozen, in the order of their addresses. */
-  listSendable(coin: Coin, limit: number): Promise<PayoutRecord[]>
-  /** All of them, in that order. */
   walkSendable(coin: Coin): AsyncIterable<PayoutRecord>
   /** Names the address of what is owed for an order and has none. */
   setAddress(orderId: string, agentId: string, address: string, session?: Session): Promise<void>
@@ -99,8 +97,6 @@ export interface PayoutStore {
   listTransfersByTx(coin: Coin, txs: readonly string[]): Promise<TransferRecord[]>
   /** In any of these states, the oldest first. */
   listTransfers(coin: Coin, states: readonly TransferState[], limit: number): Promise<TransferRecord[]>
-  /** A Nano account's blocks on record, the oldest first. */
-  listAccountTransfers(accountIndex: number): Promise<TransferRecord[]>
   /** A Nano account's block that is not confirmed yet; a lane has one at a time. */
   findOpenTransfer(accountIndex: number): Promise<TransferRecord | undefined>
   /** The block on record that stands after this one in a Nano account's chain. */
@@ -150,7 +146,6 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       ).map(({ agent_id: id }) => id),
     (id) => payouts.countDocuments({ agent_id: id, state: { $in: UNPAID } }).limit(1),
   )
-  const within = (session: Session | undefined) => (session === undefined ? {} : { session })
   return {
     models: { payouts, transfers },
     async insert(records, session) {
@@ -184,13 +179,6 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       return payouts
         .find({ coin, state, ...withheld }, { pending: 0 })
         .sort({ _id: 1 })
-        .limit(limit)
-        .lean<PayoutRecord[]>()
-    },
-    async listSendable(coin, limit) {
-      return payouts
-        .find({ coin, state: 'owed', address: { $exists: true }, frozen: { $exists: false } })
-        .sort({ address: 1, _id: 1 })
         .limit(limit)
         .lean<PayoutRecord[]>()
     },
@@ -244,9 +232,6 @@ export function createPayoutStore(connection: Connection): PayoutStore {
         .sort({ _id: 1 })
         .limit(limit)
         .lean<TransferRecord[]>()
-    },
-    async listAccountTransfers(accountIndex) {
-      return transfers.find({ account_index: accountIndex }).sort({ _id: 1 }).lean<TransferRecord[]>()
     },
     async findOpenTransfer(accountIndex) {
       const filter = { coin: 'xno' as const, state: { $in: ['signed', 'sent', 'held'] as TransferState[] }, account_index: accountIndex }

@@ -1,7 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Context } from '../../shared/context.ts'
+import { newId } from '../../shared/ids.ts'
 import { parseAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { InvoiceRecord, SeenPayment } from '../../shared/payments/invoice.ts'
+import { newPayout } from '../../shared/payments/payout-service.ts'
+import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { recordPayment } from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/time.ts'
 
@@ -94,4 +97,26 @@ export async function pay(ctx: Context, invoiceId: string, payment: Pay): Promis
 
 export function newTx(): string {
   return randomBytes(32).toString('hex')
+}
+
+/** Stores a sum owed to nobody in particular at an address, and of no order: the market has tests of its own. */
+export async function owe(ctx: Context, coin: Coin, amountRaw: bigint, address: string): Promise<PayoutRecord> {
+  const payout = newPayout({
+    source: `${newId('order')}/release`,
+    coin,
+    agentId: newId('agent'),
+    orderId: newId('order'),
+    amountRaw,
+    address,
+    at: unixSeconds(ctx.now()),
+  })
+  delete payout.order_id
+  await ctx.database.transaction((session) => ctx.payouts.insert([payout], session))
+  return payout
+}
+
+export async function readPayout(ctx: Context, payoutId: string): Promise<PayoutRecord> {
+  const found = await ctx.payouts.find(payoutId)
+  if (found === undefined) throw new Error(`there is no payout ${payoutId}`)
+  return found
 }

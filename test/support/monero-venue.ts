@@ -3,19 +3,16 @@ import os from 'node:os'
 import path from 'node:path'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/config.ts'
-import { newId } from '../../shared/ids.ts'
 import { createLog } from '../../shared/log.ts'
 import { isCoinReady } from '../../shared/payments/invoice-service.ts'
 import { requireMonero, type MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
 import { createMoneroWallet, type MoneroWallet } from '../../shared/payments/monero/monero-wallet.ts'
 import { fillMoneroPool } from '../../shared/payments/monero/monero-pool.ts'
 import { watchMonero } from '../../shared/payments/monero/monero-watch.ts'
-import { newPayout } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import type { QueueName } from '../../shared/queues.ts'
-import { unixSeconds } from '../../shared/time.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
-import { setRate } from './coins.ts'
+import { owe, readPayout, setRate } from './coins.ts'
 import { startMoneroRegtest, type MoneroRegtest, type RegtestWallet } from './monero-regtest.ts'
 import { startService, type Answer, type TestAgent, type TestService } from './service.ts'
 
@@ -126,7 +123,12 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
   }
   const service = await startService({ env: settings, queues })
   const { config } = service.ctx
-  const env = { MONGODB_URL: config.mongodbUrl as string, REDIS_URL: config.redisUrl as string, QUEUE_PREFIX: config.queuePrefix, ...settings }
+  const env = {
+    MONGODB_URL: config.mongodbUrl as string,
+    REDIS_URL: config.redisUrl as string,
+    QUEUE_PREFIX: config.queuePrefix,
+    ...settings,
+  }
   const log = createLog('test', 'silent')
   const ctx = requireMonero(openWorkerContext(readConfig(env, 'workers'), log, { now: () => service.ctx.now(), databaseTimeoutMs: 30_000 }))
   await ctx.database.whenReady()
@@ -144,7 +146,12 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
       const owner = agent ?? (await service.register())
       const { status, json } = await call('POST', '/invoice', { token: owner.token, body: { currency: 'xmr', days } })
       if (status !== 201) throw new Error(`an invoice was answered with ${status}: ${JSON.stringify(json)}`)
-      return { agent: owner, id: String(json['invoice_id']), address: String(json['address']), amountPico: BigInt(String(json['amount_raw'])) }
+      return {
+        agent: owner,
+        id: String(json['invoice_id']),
+        address: String(json['address']),
+        amountPico: BigInt(String(json['amount_raw'])),
+      }
     },
     pay: ({ address }, amountPico, payOptions) => regtest.payer.pay([{ address, amountPico }], payOptions),
     async check({ agent, id }) {
@@ -189,26 +196,8 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
       await regtest.payer.pay(parts.map((amountPico) => ({ address: wallet.address, amountPico })))
       await regtest.generate(UNLOCK_BLOCKS)
     },
-    async owe(amountPico, address) {
-      const payout = newPayout({
-        source: `${newId('order')}/release`,
-        coin: 'xmr',
-        agentId: newId('agent'),
-        orderId: newId('order'),
-        amountRaw: amountPico,
-        address,
-        at: unixSeconds(ctx.now()),
-      })
-      // Of no order: the market has tests of its own.
-      delete payout.order_id
-      await ctx.database.transaction((session) => ctx.payouts.insert([payout], session))
-      return payout
-    },
-    async payout(payoutId) {
-      const found = await ctx.payouts.find(payoutId)
-      if (found === undefined) throw new Error(`there is no payout ${payoutId}`)
-      return found
-    },
+    owe: (amountPico, address) => owe(ctx, 'xmr', amountPico, address),
+    payout: (payoutId) => readPayout(ctx, payoutId),
     async openPayee() {
       const program = await regtest.openWallet('payee')
       const payee = createMoneroWallet({ url: program.url, log, timeoutMs: 30_000 })
@@ -226,7 +215,9 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
           const minor = minors.get(address)
           // A single look may come back without what is there (monero-wallet.ts).
           await payee.getHeight()
-          return (await payee.listIncoming({ sinceHeight: 0 })).filter((payment) => payment.minor === minor).map(({ amountPico }) => amountPico)
+          return (await payee.listIncoming({ sinceHeight: 0 }))
+            .filter((payment) => payment.minor === minor)
+            .map(({ amountPico }) => amountPico)
         },
       }
     },

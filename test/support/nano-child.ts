@@ -9,29 +9,13 @@ import { sendNano } from '../../shared/payments/nano/nano-send.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
+import { watched } from './crash-point.ts'
 
-const { CRASH_CALL, CRASH_PHASE, CRASH_COUNT = '1', ROUNDS = '1' } = process.env
-let left = Number(CRASH_COUNT)
+const { ROUNDS = '1' } = process.env
 
-async function pass(call: string, phase: 'before' | 'after'): Promise<void> {
-  if (call !== CRASH_CALL || phase !== CRASH_PHASE || --left > 0) return
-  process.kill(process.pid, 'SIGKILL')
-  await new Promise(() => {}) // the signal takes a moment
-}
-
-/** The same object, with one of its calls watched. */
-function watched<T extends object, K extends keyof T & string>(target: T, name: K): T {
-  const call = target[name] as (...args: unknown[]) => Promise<unknown>
-  const replaced = async (...args: unknown[]): Promise<unknown> => {
-    await pass(name, 'before')
-    const result = await call(...args)
-    await pass(name, 'after')
-    return result
-  }
-  return { ...target, [name]: replaced }
-}
-
-const opened = requireNano(openWorkerContext(readConfig(process.env, 'workers'), createLog('test', 'silent'), { databaseTimeoutMs: 30_000 }))
+const opened = requireNano(
+  openWorkerContext(readConfig(process.env, 'workers'), createLog('test', 'silent'), { databaseTimeoutMs: 30_000 }),
+)
 await opened.database.whenReady()
 const ctx = {
   ...opened,

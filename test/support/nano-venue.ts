@@ -15,11 +15,10 @@ import { openNanoGateway, type NanoContext, type NanoWallet } from '../../shared
 import { createNanoKeys } from '../../shared/payments/nano/nano-keys.ts'
 import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
 import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
-import { newPayout } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { unixSeconds } from '../../shared/time.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
-import { setRate } from './coins.ts'
+import { owe, readPayout, setRate } from './coins.ts'
 import { hashStateBlock, signHash, workRoot } from './nano-node/block.ts'
 import { epochLinks } from './nano-node/ledger.ts'
 import { devThresholds, findWork } from './nano-node/work.ts'
@@ -138,26 +137,8 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
       return found
     },
     holds: (address) => holdings(node, address),
-    async owe(amountRaw, address) {
-      const payout = newPayout({
-        source: `${newId('order')}/release`,
-        coin: 'xno',
-        agentId: newId('agent'),
-        orderId: newId('order'),
-        amountRaw,
-        address,
-        at: unixSeconds(ctx.now()),
-      })
-      // Of no order: the market has tests of its own.
-      delete payout.order_id
-      await ctx.database.transaction((session) => ctx.payouts.insert([payout], session))
-      return payout
-    },
-    async payout(payoutId) {
-      const found = await ctx.payouts.find(payoutId)
-      if (found === undefined) throw new Error(`there is no payout ${payoutId}`)
-      return found
-    },
+    owe: (amountRaw, address) => owe(ctx, 'xno', amountRaw, address),
+    payout: (payoutId) => readPayout(ctx, payoutId),
     async reset() {
       await Promise.all(Object.values(ctx.database.connection.models).map((model) => model.deleteMany({})))
       for (const name of fs.readdirSync(folder)) fs.rmSync(path.join(folder, name))
@@ -214,7 +195,10 @@ export async function signAndPublish(
       : buildSend(state, { destination: does.sendTo, amountRaw: does.amountRaw })
   const kind = 'receive' in does ? 'receive' : 'send'
   const work = await rpc.generateWork(workRootOf(block), (await rpc.workThresholds())[kind])
-  const hash = await rpc.process({ ...block, signature: wallet.keys.signBlock(index, block).signature, work }, kind === 'receive' && info === undefined ? 'open' : kind)
+  const hash = await rpc.process(
+    { ...block, signature: wallet.keys.signBlock(index, block).signature, work },
+    kind === 'receive' && info === undefined ? 'open' : kind,
+  )
   node.confirm(hash)
   return hash.toLowerCase()
 }
