@@ -75,9 +75,13 @@ const FIRST_HEIGHT = 60 + MATURE_COINS
 /** Empty wallets that are kept too, since a wallet takes seconds to be made: it computes 10,000 addresses ahead. */
 const EMPTY_WALLETS = ['venue', 'payee']
 /** What is kept of a chain: its blocks, and the wallets as they were after them. */
-const KEPT_PARTS = ['chain/fake/lmdb/data.mdb', ...['payer', ...EMPTY_WALLETS].flatMap((name) => [`wallets/${name}`, `wallets/${name}.keys`])]
+const KEPT_PARTS = [
+  'chain/fake/lmdb/data.mdb',
+  ...['payer', ...EMPTY_WALLETS].flatMap((name) => [`wallets/${name}`, `wallets/${name}.keys`]),
+]
 const HOST = '127.0.0.1'
 const READY_LIMIT_MS = 60_000
+const RELAY_LIMIT_MS = 20_000
 const STOP_LIMIT_MS = 20_000
 const CALL_LIMIT_MS = 60_000
 const PAYER = 'payer'
@@ -117,6 +121,15 @@ async function keepFirstBlocks(programs: MoneroPrograms, kept: string, report: (
     fs.rmSync(fresh, { recursive: true, force: true })
     await regtest.close()
   }
+}
+
+/** What monerod tells of a transaction that is in no block, as far as it is asked for here. */
+interface PooledTransaction {
+  readonly do_not_relay: boolean
+  /** It was in a block that was taken back. */
+  readonly kept_by_block: boolean
+  /** In unix seconds, 0 before the first time. */
+  readonly last_relayed_time: number
 }
 
 /** A folder, and the programs started in it. */
@@ -181,6 +194,7 @@ async function startOn(stage: Stage): Promise<MoneroRegtest> {
     const [daemon, payer] = await Promise.all([startDaemonHere, startWallet(stage, daemonPort, PAYER)])
     const wallets = [payer]
     const generate = async (blocks: number, address = payer.address): Promise<number> => {
+      await waitFor('the relaying of what is in the pool', daemon.isPoolRelayed, { limitMs: RELAY_LIMIT_MS, everyMs: 5 })
       await daemon.call('generateblocks', { amount_of_blocks: blocks, wallet_address: address })
       return daemon.height()
     }
@@ -227,6 +241,13 @@ async function startDaemon(stage: Stage, port: number) {
   const callPath = async (method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> =>
     (await connection.sendPathRequest(method, params)) as Record<string, unknown>
   const height = async () => (await call('get_block_count'))['count'] as number
+  // A transaction that was just taken is passed on by another thread, and no block of this daemon takes it in before that.
+  const isPoolRelayed = async (): Promise<true | undefined> => {
+    // Not by monero-ts: it takes the JSON apart before it parses it, and stumbles over the JSON inside this one's texts.
+    const answer = await fetch(`http://${HOST}:${port}/get_transaction_pool`)
+    const { transactions = [] } = (await answer.json()) as { transactions?: PooledTransaction[] }
+    return transactions.every((tx) => tx.do_not_relay || tx.kept_by_block || tx.last_relayed_time > 0) || undefined
+  }
   const args = [
     ...['--regtest', '--keep-fakechain', '--offline', '--fixed-difficulty', '1', '--data-dir', path.join(stage.folder, 'chain')],
     ...['--rpc-bind-port', String(port), '--p2p-bind-port', String(peerPort), '--no-zmq', '--disable-dns-checkpoints', '--no-igd'],
@@ -243,6 +264,7 @@ async function startDaemon(stage: Stage, port: number) {
     call,
     callPath,
     height,
+    isPoolRelayed,
     async setDown(isDown: boolean) {
       if (isDown) await program.end('SIGTERM')
       else if (!program.isRunning()) program = await start()
