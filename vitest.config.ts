@@ -1,5 +1,9 @@
 import { defineConfig } from 'vitest/config'
+import { compileCacheDir } from './scripts/prepare.mjs'
 import { SummaryReporter } from './test/support/summary-reporter.ts'
+
+// The tests start hundreds of processes.
+process.env.NODE_COMPILE_CACHE ??= compileCacheDir(process.env)
 
 // Tests that kill processes in the middle of their work take minutes; FAULTS=1 adds them, and makes the others' counts full.
 const faults = process.env.FAULTS === '1' ? ['test/faults/**/*.test.ts'] : ['test/faults/torture.test.ts']

@@ -53,6 +53,7 @@ export function findServer(
 ): { path: string; version: string } | undefined
 export function prepareServer(server: Server, env: NodeJS.ProcessEnv, screen: Screen, sources: Source[]): Promise<void>
 export function cacheDir(env: NodeJS.ProcessEnv): string
+export function compileCacheDir(env: NodeJS.ProcessEnv): string
 /** Why packages must be installed in the project at `root`; undefined when they need not be. */
 export function whyInstall(root: string, forTests: boolean): string | undefined
 

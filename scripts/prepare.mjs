@@ -93,6 +93,11 @@ export function cacheDir(env) {
   return path.join(env.XDG_CACHE_HOME || path.join(env.HOME || os.homedir(), '.cache'), 'agent-network', 'bin')
 }
 
+/** Where processes keep what they compiled, so that the next ones start in half the time; for NODE_COMPILE_CACHE. */
+export function compileCacheDir(env) {
+  return path.join(cacheDir(env), 'compiled')
+}
+
 export function findMongod(env) {
   const found = findServer(SERVERS.mongod, env)
   return found && found.path

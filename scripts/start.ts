@@ -13,7 +13,7 @@ import { assertPrivate } from '../shared/private-file.ts'
 import { StartError } from '../shared/process.ts'
 import type { SupervisedChild } from './embedded/supervise.ts'
 import { waitFor } from './embedded/wait.ts'
-import { findMongod, findRedis } from './prepare.mjs'
+import { compileCacheDir, findMongod, findRedis } from './prepare.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const SCRIPTS = { api: path.join(ROOT, 'api', 'main.ts'), workers: path.join(ROOT, 'workers', 'main.ts') }
@@ -120,6 +120,7 @@ export async function startNetwork(options: {
     assertPrivate('SEAL_KEY_FILE', config.secrets.sealKeyFile ?? sealKeyFile)
     assertPrivate('NANO_SEED_FILE', config.nano.seedFile)
     const partEnv: NodeJS.ProcessEnv = {
+      NODE_COMPILE_CACHE: compileCacheDir(env),
       CHALLENGE_SECRET: first.challengeSecret,
       OPERATOR_TOKEN: first.operatorToken,
       FREE_UNTIL: new Date(first.firstStartMs + FREE_PERIOD_MS).toISOString().replace('Z', '+00:00'),

@@ -8,7 +8,7 @@ import { findFreePort } from '../embedded/ports.ts'
 import { startRedis, type EmbeddedRedis } from '../embedded/redis.ts'
 import { supervise, type SupervisedChild } from '../embedded/supervise.ts'
 import { waitFor } from '../embedded/wait.ts'
-import { findMongod, findRedis } from '../prepare.mjs'
+import { compileCacheDir, findMongod, findRedis } from '../prepare.mjs'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { QUEUE_NAMES, type QueueName } from '../../shared/queues.ts'
 import type { Coins } from './coins.ts'
@@ -90,7 +90,14 @@ export async function startStack({ members, each, env: extra = {}, coins, report
     const onStarted = (child: SupervisedChild): void => void toStop.push(() => child.stop())
     const [mongo, redis] = await Promise.all([
       startMongoSet({ binary: required('mongod', findMongod(process.env)), folder, size: members, children, report, onStarted }),
-      startRedis({ binary: required('redis-server', findRedis(process.env)), dataDir: redisHome, children, report, onStarted, backOff: QUICK_RESTART }),
+      startRedis({
+        binary: required('redis-server', findRedis(process.env)),
+        dataDir: redisHome,
+        children,
+        report,
+        onStarted,
+        backOff: QUICK_RESTART,
+      }),
     ])
     toStop.push(() => mongo.closeGates())
     const redisGate = await openGate(redis.port)
@@ -194,7 +201,13 @@ function startPart(options: {
       name,
       command: process.execPath,
       args: ['--import', CLOCK, path.join(ROOT, script), ...args],
-      env: { PATH: process.env.PATH, HOME: process.env.HOME, CLOCK_FILE: clockFile, ...env },
+      env: {
+        PATH: process.env.PATH,
+        HOME: process.env.HOME,
+        NODE_COMPILE_CACHE: compileCacheDir(process.env),
+        CLOCK_FILE: clockFile,
+        ...env,
+      },
       onLine,
       onErrorLine: onLine,
       stopLimitMs: 40_000,

@@ -7,7 +7,7 @@ import { startService, type TestService } from '../support/service.ts'
 const { FUZZ_SECONDS: seconds, FUZZ_SEED: seed = '1' } = process.env
 const length =
   seconds === undefined
-    ? { limitMs: 120_000 }
+    ? { limitMs: 240_000 }
     : { maxSeconds: Number(seconds), limitMs: (Number(seconds) + 120) * 1_000, onOutput: (text: string) => void process.stdout.write(text) }
 
 const missing = whyNoPython()
@@ -29,7 +29,7 @@ describe.skipIf(missing !== undefined)(
         const agent = await service.registerWithPass()
         const { code, output } = await fuzz(program, service, {
           agent,
-          maxExamples: seconds === undefined ? 4 : 300,
+          maxExamples: seconds === undefined ? 3 : 300,
           seed: Number(seed),
           ...length,
         })
@@ -42,7 +42,7 @@ describe.skipIf(missing !== undefined)(
       'agree in both directions for a stranger',
       async () => {
         const { code, output } = await fuzz(program, service, {
-          maxExamples: seconds === undefined ? 2 : 100,
+          maxExamples: seconds === undefined ? 1 : 100,
           seed: Number(seed),
           ...length,
         })

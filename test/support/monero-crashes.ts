@@ -1,12 +1,11 @@
-import { spawn } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { sendMonero } from '../../shared/payments/monero/monero-send.ts'
 import { checkMoney } from './money.ts'
 import { CONFIRMATIONS, DAY_PICO, UNLOCK_BLOCKS, XMR, type MoneroPayee, type MoneroVenue } from './monero-venue.ts'
+import { startChild } from './processes.ts'
 
-const CHILD = fileURLToPath(new URL('./monero-child.ts', import.meta.url))
+const CHILD = new URL('./monero-child.ts', import.meta.url)
 
 /** A call at which the worker is killed; `confirmed`: the transaction that says so of the payout. */
 export interface CrashPoint {
@@ -33,14 +32,7 @@ export const CRASH_POINTS: readonly CrashPoint[] = [
 
 /** Runs a worker in a process of its own. @returns the signal that ended it, or its exit code */
 export function runMoneroChild(venue: MoneroVenue, env: Record<string, string> = {}): Promise<string | number> {
-  const child = spawn(process.execPath, [CHILD], {
-    env: { PATH: process.env['PATH'], ...venue.env, ...env },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('exit', (code, signal) => resolve(signal ?? code ?? 'unknown'))
-  })
+  return startChild(CHILD, { ...venue.env, ...env }).ended
 }
 
 /**

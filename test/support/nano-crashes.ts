@@ -1,12 +1,12 @@
-import { spawn, type ChildProcess } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
+import type { ChildProcess } from 'node:child_process'
 import { expect } from 'vitest'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { checkMoney } from './money.ts'
 import { DAY_RAW, strangerAddress, XNO, type NanoVenue } from './nano-venue.ts'
+import { startChild } from './processes.ts'
 
-const CHILD = fileURLToPath(new URL('./nano-child.ts', import.meta.url))
+const CHILD = new URL('./nano-child.ts', import.meta.url)
 
 /** A call at which the worker is killed. `answered`: while the node's answer to it is on its way. */
 export interface CrashPoint {
@@ -30,16 +30,11 @@ export const CRASH_POINTS: readonly CrashPoint[] = [
   ...points('setSwept', ['before', 'after'], 1),
 ]
 
-export function startNanoChild(venue: NanoVenue, env: Record<string, string> = {}): { child: ChildProcess; ended: Promise<string | number> } {
-  const child = spawn(process.execPath, [CHILD], {
-    env: { PATH: process.env['PATH'], ...venue.env, ...env },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
-  const ended = new Promise<string | number>((resolve, reject) => {
-    child.once('error', reject)
-    child.once('exit', (code, signal) => resolve(signal ?? code ?? 'unknown'))
-  })
-  return { child, ended }
+export function startNanoChild(
+  venue: NanoVenue,
+  env: Record<string, string> = {},
+): { child: ChildProcess; ended: Promise<string | number> } {
+  return startChild(CHILD, { ...venue.env, ...env })
 }
 
 /** What is under way before the worker dies, and what must have become of it in the end. */

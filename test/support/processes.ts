@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { waitFor } from '../../scripts/embedded/wait.ts'
@@ -17,6 +17,8 @@ export interface RunningProcess {
   stop(): Promise<void>
 }
 
+/** All that a process of a test is given of this one's environment. */
+const GIVEN_ENV = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] }
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const READY_LIMIT_MS = 30_000
 
@@ -31,7 +33,7 @@ export function startProcess(
 ): RunningProcess {
   const child = spawn(process.execPath, [script, ...args], {
     cwd: ROOT,
-    env: { PATH: process.env['PATH'], ...env },
+    env: { ...GIVEN_ENV, ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
   const { pid } = child
@@ -80,4 +82,14 @@ export async function startWorkersProcess(env: Record<string, string>, args: rea
   const workers = startProcess('workers/main.ts', { ...env, OPERATOR_PORT: '0' }, args)
   await workers.waitForLine('the workers work')
   return workers
+}
+
+/** Runs a script that is a part of a test, in a process of its own. `ended`: the signal that ended it, or its exit code. */
+export function startChild(script: URL, env: Record<string, string>): { child: ChildProcess; ended: Promise<string | number> } {
+  const child = spawn(process.execPath, [fileURLToPath(script)], { env: { ...GIVEN_ENV, ...env }, stdio: ['ignore', 'ignore', 'inherit'] })
+  const ended = new Promise<string | number>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', (code, signal) => resolve(signal ?? code ?? 'unknown'))
+  })
+  return { child, ended }
 }

@@ -1,10 +1,9 @@
-import { spawn } from 'node:child_process'
 import fs from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { extendChain } from '../../shared/ledger/chain-check.ts'
 import { openLedger, verifyLedger, verifyWholeLedger, type TestLedger } from './ledger.ts'
+import { startChild } from './processes.ts'
 
-const CHILD = fileURLToPath(new URL('./seal-child.ts', import.meta.url))
+const CHILD = new URL('./seal-child.ts', import.meta.url)
 
 /** Every write and step of the sequencer, the sealer and the signing, in their order. */
 export const STEPS = [
@@ -24,14 +23,7 @@ export const STEPS = [
 
 /** Runs a seal worker in a process of its own. @returns the signal that ended it, or its exit code */
 export function runSealChild(ledger: TestLedger, env: Record<string, string>): Promise<string | number> {
-  const child = spawn(process.execPath, [CHILD], {
-    env: { PATH: process.env['PATH'], ...ledger.env, ...env },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('exit', (code, signal) => resolve(signal ?? code ?? 'unknown'))
-  })
+  return startChild(CHILD, { ...ledger.env, ...env }).ended
 }
 
 /** A chain of one seal, and 130 posts that wait: three batches of the child's. */
