@@ -37,7 +37,18 @@ function readKinds(text: string): FaultKind[] {
 
 const text = { type: 'string' } as const
 const { values } = parseArgs({
-  options: { minutes: text, seconds: text, out: text, table: text, seed: text, agents: text, members: text, only: text, history: text, json: { type: 'boolean' } },
+  options: {
+    minutes: text,
+    seconds: text,
+    out: text,
+    table: text,
+    seed: text,
+    agents: text,
+    members: text,
+    only: text,
+    history: text,
+    json: { type: 'boolean' },
+  },
 })
 if (values.table !== undefined) {
   const results = fs.readFileSync(values.table, 'utf8').trim().split('\n')
@@ -45,7 +56,8 @@ if (values.table !== undefined) {
   process.exit(0)
 }
 if (values.minutes !== undefined && values.seconds !== undefined) stop('expected --minutes or --seconds, not both')
-const seconds = values.minutes === undefined ? readWholeNumber('seconds', values.seconds ?? '60') : 60 * readWholeNumber('minutes', values.minutes)
+const seconds =
+  values.minutes === undefined ? readWholeNumber('seconds', values.seconds ?? '60') : 60 * readWholeNumber('minutes', values.minutes)
 const seed = values.seed === undefined ? randomInt(1, 2 ** 31) : readWholeNumber('seed', values.seed)
 const result = await runTorture({
   seed,

@@ -57,7 +57,10 @@ export const ERRORS = {
   wrong_answer: { kind: 'unproven', meaning: 'The work is valid and the answer is not; the challenge is burned.' },
   insufficient_work: { kind: 'unproven', meaning: 'The nonce does not reach the difficulty that was asked for.' },
   internal: { kind: 'defect', meaning: 'A defect of the service; it is logged and nothing of it is told here.' },
-  currency_not_configured: { kind: 'not_now', meaning: 'The operator has not set this currency up, or its node, its wallet or its rate is out of reach.' },
+  currency_not_configured: {
+    kind: 'not_now',
+    meaning: 'The operator has not set this currency up, or its node, its wallet or its rate is out of reach.',
+  },
   rate_unavailable: { kind: 'not_now', meaning: 'No exchange rate that is fresh and agreed by two sources is at hand.' },
   unavailable: {
     kind: 'not_now',

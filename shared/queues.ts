@@ -138,7 +138,9 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
   }
   const quietly = async (what: string, work: () => Promise<void>): Promise<void> => {
     const late = () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`)
-    await withDeadline(work(), QUEUE_TIMEOUT_MS, late).catch((error: unknown) => log.warn({ err: error }, `${what}: not now, with the next turn`))
+    await withDeadline(work(), QUEUE_TIMEOUT_MS, late).catch((error: unknown) =>
+      log.warn({ err: error }, `${what}: not now, with the next turn`),
+    )
   }
   return {
     get,

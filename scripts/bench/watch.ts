@@ -126,33 +126,30 @@ async function writeInvoices(ctx: NanoContext, count: number): Promise<InvoiceRe
     referrals: { paying: 0 },
     record: noResolutions(),
   })
-  const invoices = Array.from(
-    { length: count },
-    (_, place): InvoiceRecord => ({
-      _id: newId('invoice'),
-      agent_id: agentId,
-      at,
-      coin: 'xno',
-      days: 1,
-      price_usd_cents: 100,
-      amount_raw: String(DAY_RAW),
-      rate: '1',
-      rate_source: 'bench',
-      rate_at: at,
-      address: encodeNanoAddress(randomBytes(32).toString('hex').toUpperCase()),
-      address_index: place + 1,
-      expires_at: at + 86_400,
-      lapsed: false,
-      watch: 'round',
-      look_after: 0,
-      received_raw: '0',
-      carried_raw: '0',
-      moved_raw: '0',
-      unspent: '0',
-      credited_days: 0,
-      version: 0,
-    }),
-  )
+  const invoices = Array.from({ length: count }, (_, place): InvoiceRecord => ({
+    _id: newId('invoice'),
+    agent_id: agentId,
+    at,
+    coin: 'xno',
+    days: 1,
+    price_usd_cents: 100,
+    amount_raw: String(DAY_RAW),
+    rate: '1',
+    rate_source: 'bench',
+    rate_at: at,
+    address: encodeNanoAddress(randomBytes(32).toString('hex').toUpperCase()),
+    address_index: place + 1,
+    expires_at: at + 86_400,
+    lapsed: false,
+    watch: 'round',
+    look_after: 0,
+    received_raw: '0',
+    carried_raw: '0',
+    moved_raw: '0',
+    unspent: '0',
+    credited_days: 0,
+    version: 0,
+  }))
   for (let start = 0; start < count; start += SETUP_BATCH) {
     const batch = invoices.slice(start, start + SETUP_BATCH)
     await ctx.invoices.models.invoices.insertMany(batch, { lean: true, ordered: false })
@@ -195,7 +192,13 @@ async function benchRound(ctx: NanoContext, rpcUrl: string, invoices: readonly I
   if (record?.reachable !== true || record.round_at === undefined) throw new Error('a round did not succeed')
   return compareWith(
     { name: 'the same requests answered by the node, with nothing done about it', value: rates.get('requests') ?? Number.NaN },
-    { name: `watch: a round over ${count} open Nano invoices`, value: rates.get('round') ?? Number.NaN, unit: 'addresses/s', better: 'higher', goal: 0.5 },
+    {
+      name: `watch: a round over ${count} open Nano invoices`,
+      value: rates.get('round') ?? Number.NaN,
+      unit: 'addresses/s',
+      better: 'higher',
+      goal: 0.5,
+    },
   )
 }
 
@@ -223,7 +226,10 @@ async function benchSettlement(ctx: NanoContext, node: BenchNode, invoices: read
       await new Promise((resolve) => setTimeout(resolve, (place * 0.37 * POLL_SECONDS * SECOND_MS) % (POLL_SECONDS * SECOND_MS)))
       const already = heard.length
       const confirmedMs = await node.pay([{ address, amountRaw: String(DAY_RAW) }])
-      await waitFor('the settlement', async () => ((await ctx.invoices.find(_id))?.credited_days === 1 ? true : undefined), { limitMs: 60_000, everyMs: 2 })
+      await waitFor('the settlement', async () => ((await ctx.invoices.find(_id))?.credited_days === 1 ? true : undefined), {
+        limitMs: 60_000,
+        everyMs: 2,
+      })
       settledMs.push(Date.now() - confirmedMs)
       heardMs.push((heard[already] ?? Number.NaN) - confirmedMs)
     }

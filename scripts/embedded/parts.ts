@@ -34,7 +34,11 @@ const PROXIES = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_p
 
 /** The environment of one part: its settings and the secrets that are its own, and nothing else of what we were given. */
 export function selectEnvironment(env: NodeJS.ProcessEnv, part: ChildPart): NodeJS.ProcessEnv {
-  const names: string[] = [...BASICS, ...(part === 'workers' ? PROXIES : []), ...VARIABLE_NAMES.filter((name) => mayRead(name, part, env['METRICS_PORT']))]
+  const names: string[] = [
+    ...BASICS,
+    ...(part === 'workers' ? PROXIES : []),
+    ...VARIABLE_NAMES.filter((name) => mayRead(name, part, env['METRICS_PORT'])),
+  ]
   return Object.fromEntries(names.flatMap((name) => (env[name] === undefined || env[name] === '' ? [] : [[name, env[name]]])))
 }
 

@@ -21,7 +21,19 @@ function pick<T>(agent: Agent, items: readonly T[]): T | undefined {
 const OUTCOMES = ['true', 'false', 'void'] as const
 const RULES = ['spam', 'fraud', 'illegal']
 const LISTS = [
-  ...['/feed', '/claims', '/directory', '/proposals', '/stats', '/rules', '/limits', '/contract', '/verify', '/currencies', '/openapi.json'],
+  ...[
+    '/feed',
+    '/claims',
+    '/directory',
+    '/proposals',
+    '/stats',
+    '/rules',
+    '/limits',
+    '/contract',
+    '/verify',
+    '/currencies',
+    '/openapi.json',
+  ],
   ...['//seal', '/ledger', '/feed?limit=5', '/claims?status=open', '/seal/proof?seq=1&index=0', '/', '/vectors'],
 ]
 
@@ -31,7 +43,10 @@ const post: Action = {
   async run(world, agent) {
     const marker = nextMarker(agent)
     const topic = agent.numbers.below(3) === 0 ? { topic: `t${agent.numbers.below(4)}` } : {}
-    const answer = await ask(world, agent, 'post', 'POST', '/post', { body: { body: `${marker} ${'x'.repeat(agent.numbers.below(300))}`, ...topic }, marker })
+    const answer = await ask(world, agent, 'post', 'POST', '/post', {
+      body: { body: `${marker} ${'x'.repeat(agent.numbers.below(300))}`, ...topic },
+      marker,
+    })
     if (answer.status !== 201) return
     const id = String(answer.json['id'])
     world.posts.push({ id, by: agent.name })
@@ -41,7 +56,8 @@ const post: Action = {
     const card = await ask(world, agent, 'read-own-card', 'GET', `/agent/${agent.id}`)
     if (card.status !== 200) return
     const recent = card.json['recent_posts'] as { id: string }[]
-    if (!recent.some((one) => one.id === id)) world.wrong.push({ what: `post ${id} was acknowledged and is not on its author's card`, words: [marker, id] })
+    if (!recent.some((one) => one.id === id))
+      world.wrong.push({ what: `post ${id} was acknowledged and is not on its author's card`, words: [marker, id] })
   },
 }
 
@@ -65,7 +81,8 @@ const readMessages: Action = {
     const { status, json } = await ask(world, agent, 'read-dm', 'GET', path)
     if (status !== 200) return
     for (const { id, box } of json['messages'] as { id: string; box: string }[]) {
-      if (agent.received.has(id) && agent.received.get(id) !== box) world.wrong.push({ what: `message ${id} was given back in two forms`, words: [id] })
+      if (agent.received.has(id) && agent.received.get(id) !== box)
+        world.wrong.push({ what: `message ${id} was given back in two forms`, words: [id] })
       agent.received.set(id, box)
     }
   },
@@ -95,7 +112,11 @@ const verdict: Action = {
       Array.from({ length: times }, (_, index) => {
         const marker = nextMarker(agent)
         const outcome = OUTCOMES[agent.numbers.below(OUTCOMES.length)]
-        return ask(world, agent, 'verdict', 'POST', '/claim/resolve', { body: { claim_id: about.id, outcome, evidence: marker }, marker, api: index })
+        return ask(world, agent, 'verdict', 'POST', '/claim/resolve', {
+          body: { claim_id: about.id, outcome, evidence: marker },
+          marker,
+          api: index,
+        })
       }),
     )
   },
@@ -118,7 +139,10 @@ const profile: Action = {
   async run(world, agent) {
     const marker = nextMarker(agent)
     const key = agent.numbers.below(3) === 0 ? { dm_key: randomBytes(31).toString('hex') + '11' } : {}
-    await ask(world, agent, 'profile', 'POST', '/profile', { body: { name: marker, capabilities: [`c${agent.numbers.below(5)}`], ...key }, marker })
+    await ask(world, agent, 'profile', 'POST', '/profile', {
+      body: { name: marker, capabilities: [`c${agent.numbers.below(5)}`], ...key },
+      marker,
+    })
   },
 }
 
@@ -148,7 +172,7 @@ const work: Action = {
     const part = numbers.take(order.shares, numbers.between(1, order.shares.length))
     // Beside good nonces weak ones and, now and then, ones that counted before: a bad nonce costs the good ones nothing.
     const beside = numbers.below(2) === 0 ? ['zz', 'zzz'] : []
-    if (await submitWork(world, agent, order, [...part, ...beside], numbers.below(4) === 0) && numbers.below(5) > 0)
+    if ((await submitWork(world, agent, order, [...part, ...beside], numbers.below(4) === 0)) && numbers.below(5) > 0)
       order.shares = order.shares.filter((nonce) => !part.includes(nonce))
   },
 }

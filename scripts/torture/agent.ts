@@ -92,7 +92,9 @@ export async function register(world: World, agent: Agent, ref: string | undefin
     ...(ref === undefined ? {} : { ref }),
   }
   const answers = await Promise.all(
-    (dice % 4 === 0 ? [dice, dice + 1] : [dice]).map((api) => client('POST', '/register', { who: agent.name, did: 'register', api, body, marker })),
+    (dice % 4 === 0 ? [dice, dice + 1] : [dice]).map((api) =>
+      client('POST', '/register', { who: agent.name, did: 'register', api, body, marker }),
+    ),
   )
   const [registered, ...more] = answers.filter(({ status }) => status === 201)
   if (more.length > 0) world.wrong.push({ what: 'one challenge registered two agents', words: [marker] })

@@ -11,7 +11,7 @@ export async function runCanary(world: World, agent: Agent, isOver: () => boolea
   await Promise.all(
     Array.from({ length: world.apis }, async (_, api) => {
       // To the end of the last outage, so that it is known how long it was.
-      for (let isServed = false; !isServed || !isOver(); ) {
+      for (let isServed = false; !isServed || !isOver();) {
         const marker = nextMarker(agent)
         const { status } = await ask(world, agent, 'post', 'POST', '/post', { body: { body: marker }, marker, api })
         isServed = status === 201

@@ -56,7 +56,11 @@ export async function readMoney(url: string): Promise<StoredMoney> {
     const all = <T>(name: string): Promise<T[]> => db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
     return {
       ...{ invoices: await all<StoredInvoice>('invoices'), payments: await all<StoredPayment>('payments') },
-      ...{ payouts: await all<StoredPayout>('payouts'), orders: await all<StoredMarketOrder>('orders'), halted: await db.collection('coin_status').findOne() },
+      ...{
+        payouts: await all<StoredPayout>('payouts'),
+        orders: await all<StoredMarketOrder>('orders'),
+        halted: await db.collection('coin_status').findOne(),
+      },
     }
   })
 }
@@ -69,9 +73,15 @@ export function findLeftOver(world: World, { invoices, payments, payouts, orders
   const known = new Set(invoices.map(({ address }) => address))
   const sent = world.history.calls.filter(({ did }) => did === 'pay')
   return [
-    ...sent.filter(({ marker = '', path }) => known.has(path) && !seen.has(marker)).map(({ marker = '', path }) => `payment ${marker} to ${path} is not settled`),
-    ...payouts.filter(({ state, address }) => (state === 'owed' && address !== undefined) || state === 'signed' || state === 'sent').map(({ _id, state }) => `payout ${_id} is ${state}`),
-    ...orders.filter(({ due_at: dueAt }) => dueAt !== undefined && dueAt < nowSeconds - 5).map(({ _id, status }) => `order ${_id} is ${status} after its deadline`),
+    ...sent
+      .filter(({ marker = '', path }) => known.has(path) && !seen.has(marker))
+      .map(({ marker = '', path }) => `payment ${marker} to ${path} is not settled`),
+    ...payouts
+      .filter(({ state, address }) => (state === 'owed' && address !== undefined) || state === 'signed' || state === 'sent')
+      .map(({ _id, state }) => `payout ${_id} is ${state}`),
+    ...orders
+      .filter(({ due_at: dueAt }) => dueAt !== undefined && dueAt < nowSeconds - 5)
+      .map(({ _id, status }) => `order ${_id} is ${status} after its deadline`),
   ]
 }
 
@@ -86,20 +96,26 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   // What came in: each payment of the chain once, to the invoice whose address it went to.
   const byTx = Map.groupBy(payments, ({ tx }) => tx)
   const byAddress = Map.groupBy(invoices, ({ address }) => address)
-  for (const [address, own] of byAddress) if (own.length > 1) say(`address ${address} stands on ${own.length} invoices`, ...own.map(({ _id }) => _id))
+  for (const [address, own] of byAddress)
+    if (own.length > 1) say(`address ${address} stands on ${own.length} invoices`, ...own.map(({ _id }) => _id))
   for (const { marker = '', path, body } of history.calls.filter(({ did }) => did === 'pay')) {
     const found = byTx.get(marker) ?? []
     const invoice = byAddress.get(path)?.[0]
     const { amount_raw: raw, invoice_id: id } = body as { amount_raw: string; invoice_id: string }
     if (invoice === undefined) say(`invoice ${id} was given out and is lost, with ${raw} raw`, id, marker)
     else if (found.length !== 1) say(`payment ${marker} is stored ${found.length} times`, marker, id)
-    else if (found[0]?.amount_raw !== raw || found[0].invoice_id !== invoice._id) say(`payment ${marker} is stored as another one`, marker, id)
+    else if (found[0]?.amount_raw !== raw || found[0].invoice_id !== invoice._id)
+      say(`payment ${marker} is stored as another one`, marker, id)
   }
   for (const invoice of invoices) {
     const settled = payments.filter(({ invoice_id: id, state }) => id === invoice._id && state === 'settled')
-    if (sum(settled) !== BigInt(invoice.received_raw)) say(`invoice ${invoice._id} received ${invoice.received_raw}, and its payments are ${sum(settled)}`, invoice._id)
+    if (sum(settled) !== BigInt(invoice.received_raw))
+      say(`invoice ${invoice._id} received ${invoice.received_raw}, and its payments are ${sum(settled)}`, invoice._id)
   }
-  const settledEntries = Map.groupBy(ledger.filter(({ kind }) => kind === 'payment'), ({ data }) => String(data['payment_id']))
+  const settledEntries = Map.groupBy(
+    ledger.filter(({ kind }) => kind === 'payment'),
+    ({ data }) => String(data['payment_id']),
+  )
   for (const { _id: id, state, invoice_id: invoiceId } of payments) {
     const entries = settledEntries.get(id)?.length ?? 0
     if (entries !== (state === 'settled' ? 1 : 0)) say(`payment ${id} is ${state} and has ${entries} entries`, id, invoiceId)
@@ -109,14 +125,20 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   for (const agent of world.agents) {
     const address = coins.addressOf(agent.name)
     const paid = payouts.filter((payout) => payout.address === address && ['sent', 'confirmed'].includes(payout.state))
-    if (coins.arrivedAt(agent.name) !== sum(paid)) say(`${coins.arrivedAt(agent.name)} raw arrived at ${agent.name}, and its payouts are ${sum(paid)}`, ...paid.map(({ _id }) => _id), agent.name)
+    if (coins.arrivedAt(agent.name) !== sum(paid))
+      say(
+        `${coins.arrivedAt(agent.name)} raw arrived at ${agent.name}, and its payouts are ${sum(paid)}`,
+        ...paid.map(({ _id }) => _id),
+        agent.name,
+      )
   }
   const sources = Map.groupBy(payouts, ({ source }) => source)
   for (const [source, own] of sources) if (own.length > 1) say(`${source} is owed ${own.length} times`, source)
 
   // Of each order everything is somebody's.
   for (const order of orders) {
-    const received = sum(payments.filter(({ order_id: id, state }) => id === order._id && state === 'settled')) - BigInt(order.written_off_raw)
+    const received =
+      sum(payments.filter(({ order_id: id, state }) => id === order._id && state === 'settled')) - BigInt(order.written_off_raw)
     const given = sum(payouts.filter(({ order_id: id, state }) => id === order._id && state !== 'withdrawn'))
     const held = received - given - (order.fee_taken === true ? BigInt(order.fee_raw) : 0n)
     const isOpen = ['awaiting_payment', 'paid', 'delivered', 'disputed'].includes(order.status)
@@ -129,8 +151,14 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   if (String(owed.xno) !== stated?.xno) say(`the last solvency entry says ${stated?.xno}, and the ledger adds up to ${owed.xno}`)
   const unpaid = sum(payouts.filter(({ state }) => !['confirmed', 'manual', 'withdrawn'].includes(state)))
   const heldNow = orders.reduce((total, order) => {
-    const received = sum(payments.filter(({ order_id: id, state }) => id === order._id && state === 'settled')) - BigInt(order.written_off_raw)
-    return total + received - sum(payouts.filter(({ order_id: id, state }) => id === order._id && state !== 'withdrawn')) - (order.fee_taken === true ? BigInt(order.fee_raw) : 0n)
+    const received =
+      sum(payments.filter(({ order_id: id, state }) => id === order._id && state === 'settled')) - BigInt(order.written_off_raw)
+    return (
+      total +
+      received -
+      sum(payouts.filter(({ order_id: id, state }) => id === order._id && state !== 'withdrawn')) -
+      (order.fee_taken === true ? BigInt(order.fee_raw) : 0n)
+    )
   }, 0n)
   if (owed.xno !== unpaid + heldNow) say(`by the ledger ${owed.xno} raw are owed, by the records ${unpaid + heldNow}`)
   return [...findings, ...checkSteps(world, ledger, money)]
@@ -145,14 +173,22 @@ function checkSteps(world: World, ledger: readonly LedgerEntry[], { orders, invo
     ledger.filter(({ kind, data }) => ['order', 'dispute'].includes(kind) && data['order_id'] !== undefined),
     ({ data }) => [data['order_id'], data['step'], ...(data['step'] === 'extended' ? [data['until']] : [])].join(' '),
   )
-  for (const [step, entries] of steps) if (entries.length > 1) findings.push({ what: `${step} stands ${entries.length} times in the ledger`, words: step.split(' ').slice(0, 1) })
+  for (const [step, entries] of steps)
+    if (entries.length > 1)
+      findings.push({ what: `${step} stands ${entries.length} times in the ledger`, words: step.split(' ').slice(0, 1) })
   const NAMES: Readonly<Record<string, string>> = { deliver: 'delivered', accept: 'accepted', dispute: 'disputed' }
   for (const call of world.history.calls) {
     if (fateOf(call) !== 'yes') continue
     if (call.did === 'order' && !stored.has(String(call.answer?.['order_id'])))
-      findings.push({ what: `order ${String(call.answer?.['order_id'])} was acknowledged and is lost`, words: [String(call.answer?.['order_id'])] })
+      findings.push({
+        what: `order ${String(call.answer?.['order_id'])} was acknowledged and is lost`,
+        words: [String(call.answer?.['order_id'])],
+      })
     if (call.did === 'coin-invoice' && !given.has(String(call.answer?.['invoice_id'])))
-      findings.push({ what: `invoice ${String(call.answer?.['invoice_id'])} was acknowledged and is lost`, words: [String(call.answer?.['invoice_id'])] })
+      findings.push({
+        what: `invoice ${String(call.answer?.['invoice_id'])} was acknowledged and is lost`,
+        words: [String(call.answer?.['invoice_id'])],
+      })
     const name = NAMES[call.did]
     const { order_id: id } = (call.body ?? {}) as { order_id?: string }
     if (name !== undefined && id !== undefined && !steps.has(`${id} ${name}`))

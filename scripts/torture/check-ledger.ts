@@ -40,11 +40,14 @@ export function checkEntries(published: readonly LedgerEntry[], stored: Stored):
   for (const [index, entry] of published.entries()) {
     if (entry.id !== index + 1) return [{ what: `the ledger has entry ${entry.id} where ${index + 1} should be`, words: [] }]
     const { source: _, ...own } = stored.entries[index] ?? { source: '' }
-    if (leafHash(own) !== leafHash(entry)) findings.push({ what: `entry ${entry.id} is published in another form than it is stored`, words: [] })
+    if (leafHash(own) !== leafHash(entry))
+      findings.push({ what: `entry ${entry.id} is published in another form than it is stored`, words: [] })
   }
-  if (published.length !== stored.entries.length) findings.push({ what: `${published.length} entries are published, and ${stored.entries.length} are stored`, words: [] })
+  if (published.length !== stored.entries.length)
+    findings.push({ what: `${published.length} entries are published, and ${stored.entries.length} are stored`, words: [] })
   const sources = Map.groupBy(stored.entries, ({ source }) => source)
-  for (const [source, entries] of sources) if (entries.length > 1) findings.push({ what: `${source} has ${entries.length} entries`, words: source.split('/') })
+  for (const [source, entries] of sources)
+    if (entries.length > 1) findings.push({ what: `${source} has ${entries.length} entries`, words: source.split('/') })
   const records: [string, readonly { _id: string }[]][] = [
     ['registration', stored.agents],
     ['post', stored.posts],
@@ -53,16 +56,24 @@ export function checkEntries(published: readonly LedgerEntry[], stored: Stored):
   ]
   for (const [step, documents] of records) {
     const ids = new Set(documents.map(({ _id }) => _id))
-    for (const id of ids) if (!sources.has(`${id}/${step}`)) findings.push({ what: `${id} is stored and has no entry in the ledger`, words: [id] })
+    for (const id of ids)
+      if (!sources.has(`${id}/${step}`)) findings.push({ what: `${id} is stored and has no entry in the ledger`, words: [id] })
     for (const { kind, source } of stored.entries)
-      if (kind === step && !ids.has(source.split('/')[0] ?? '')) findings.push({ what: `the ledger has ${source}, and no such record is stored`, words: [source.split('/')[0] ?? source] })
+      if (kind === step && !ids.has(source.split('/')[0] ?? ''))
+        findings.push({ what: `the ledger has ${source}, and no such record is stored`, words: [source.split('/')[0] ?? source] })
   }
   return findings
 }
 
 /** Receipts of records, spread over the run: each entry folds up to a seal of the chain. */
 export async function checkReceipts(url: string, stored: Stored, folder: string): Promise<Finding[]> {
-  const ids = [...stored.agents, ...stored.posts, ...stored.claims, ...stored.verdicts, ...stored.orders.filter(({ credited_days: days }) => days > 0)].map(({ _id }) => _id)
+  const ids = [
+    ...stored.agents,
+    ...stored.posts,
+    ...stored.claims,
+    ...stored.verdicts,
+    ...stored.orders.filter(({ credited_days: days }) => days > 0),
+  ].map(({ _id }) => _id)
   const step = Math.max(1, Math.floor(ids.length / RECEIPTS))
   const findings: Finding[] = []
   let verified = 0
@@ -116,7 +127,10 @@ export function findPython(): string | undefined {
 /** What the verifiers have against it, each in a sentence. Not while this process waits: the network's gates are in it. */
 async function runVerifiers(target: string, folder: string): Promise<string[]> {
   const python = findPython()
-  const commands: [string, string][] = [[process.execPath, NODE_VERIFIER], ...(python === undefined ? [] : [[python, PYTHON_VERIFIER] as [string, string]])]
+  const commands: [string, string][] = [
+    [process.execPath, NODE_VERIFIER],
+    ...(python === undefined ? [] : [[python, PYTHON_VERIFIER] as [string, string]]),
+  ]
   const said: string[] = []
   for (const [program, script] of commands) {
     const state = path.join(folder, `${path.basename(script)}.state`)

@@ -76,8 +76,13 @@ export function checkPasses(calls: readonly Call[], agents: readonly Agent[], st
   for (const { _id: id, pass_until_ms: untilMs, referrals } of stored.agents) {
     const account = accounts.get(id)
     if ((account?.untilMs ?? 0) !== (untilMs ?? 0))
-      say(`the pass of ${id} ends at ${untilMs}, and by the ledger at ${account?.untilMs}`, id, ...(account?.credits.flatMap(({ order }) => order ?? []) ?? []))
-    if (referrals.paying !== (account?.paying ?? 0)) say(`${id} is said to have ${referrals.paying} paying referrals, and by the ledger has ${account?.paying}`, id)
+      say(
+        `the pass of ${id} ends at ${untilMs}, and by the ledger at ${account?.untilMs}`,
+        id,
+        ...(account?.credits.flatMap(({ order }) => order ?? []) ?? []),
+      )
+    if (referrals.paying !== (account?.paying ?? 0))
+      say(`${id} is said to have ${referrals.paying} paying referrals, and by the ledger has ${account?.paying}`, id)
   }
   const credited = new Map<string, number>()
   for (const { credits } of accounts.values())
@@ -86,11 +91,15 @@ export function checkPasses(calls: readonly Call[], agents: readonly Agent[], st
     const counted = stored.counted.get(order._id) ?? []
     const words = [order._id]
     if (new Set(counted).size !== counted.length) say(`order ${order._id} counts a nonce twice`, ...words)
-    if (counted.some((nonce) => !isShare(order.prefix, nonce, order.difficulty_bits))) say(`order ${order._id} counts a nonce that is no share`, ...words)
-    if (counted.length !== order.shares_accepted) say(`order ${order._id} says ${order.shares_accepted} shares and has ${counted.length}`, ...words)
+    if (counted.some((nonce) => !isShare(order.prefix, nonce, order.difficulty_bits)))
+      say(`order ${order._id} counts a nonce that is no share`, ...words)
+    if (counted.length !== order.shares_accepted)
+      say(`order ${order._id} says ${order.shares_accepted} shares and has ${counted.length}`, ...words)
     if (order.shares_accepted > order.shares_required) say(`order ${order._id} has more shares than it asked for`, ...words)
-    if (order.credited_days !== Math.floor(counted.length / order.shares_per_day)) say(`order ${order._id} credited ${order.credited_days} days for ${counted.length} shares`, ...words)
-    if (order.credited_days !== (credited.get(order._id) ?? 0)) say(`order ${order._id} credited ${order.credited_days} days, and by the ledger ${credited.get(order._id) ?? 0}`, ...words)
+    if (order.credited_days !== Math.floor(counted.length / order.shares_per_day))
+      say(`order ${order._id} credited ${order.credited_days} days for ${counted.length} shares`, ...words)
+    if (order.credited_days !== (credited.get(order._id) ?? 0))
+      say(`order ${order._id} credited ${order.credited_days} days, and by the ledger ${credited.get(order._id) ?? 0}`, ...words)
   }
   return [...findings, ...checkAnswers(calls, agents, stored)]
 }
@@ -102,7 +111,10 @@ function checkAnswers(calls: readonly Call[], agents: readonly Agent[], stored: 
   const known = new Map(agents.flatMap((agent) => agent.orders.map((order) => [order.id, order] as const)))
   for (const call of calls) {
     if (call.did === 'order-work' && call.status === 201 && !orders.has(String(call.answer?.['order_id'])))
-      findings.push({ what: `order ${String(call.answer?.['order_id'])} was acknowledged and is lost`, words: [String(call.answer?.['order_id'])] })
+      findings.push({
+        what: `order ${String(call.answer?.['order_id'])} was acknowledged and is lost`,
+        words: [String(call.answer?.['order_id'])],
+      })
     if (call.did !== 'submit-work' || fateOf(call) !== 'yes') continue
     const { order_id: id, nonces } = call.body as { order_id: string; nonces: string[] }
     const order = orders.get(id)
@@ -114,9 +126,13 @@ function checkAnswers(calls: readonly Call[], agents: readonly Agent[], stored: 
     const counted = new Set(stored.counted.get(id))
     const isFull = order.shares_accepted === order.shares_required
     const lost = nonces.filter((nonce) => isShare(mine.prefix, nonce, mine.bits) && !counted.has(nonce))
-    if (lost.length > 0 && !isFull) findings.push({ what: `shares ${lost.join(', ')} of order ${id} were taken and do not count`, words: [id] })
+    if (lost.length > 0 && !isFull)
+      findings.push({ what: `shares ${lost.join(', ')} of order ${id} were taken and do not count`, words: [id] })
     if (Number(call.answer?.['credited_days']) > order.credited_days || Number(call.answer?.['shares_accepted']) > order.shares_accepted)
-      findings.push({ what: `order ${id} told of ${String(call.answer?.['credited_days'])} days and ${String(call.answer?.['shares_accepted'])} shares, and has fewer`, words: [id] })
+      findings.push({
+        what: `order ${id} told of ${String(call.answer?.['credited_days'])} days and ${String(call.answer?.['shares_accepted'])} shares, and has fewer`,
+        words: [id],
+      })
   }
   return findings
 }

@@ -47,7 +47,8 @@ function compare(what: string, written: Map<string, Written>, stored: readonly {
     else if (id !== undefined && found[0] !== undefined && found[0].id !== id)
       findings.push({ what: `${what} ${marker} was acknowledged as ${id} and is stored as ${found[0].id}`, words })
   }
-  for (const { marker, id } of stored) if (!written.has(marker)) findings.push({ what: `${what} ${id} is stored and nobody wrote it`, words: [id] })
+  for (const { marker, id } of stored)
+    if (!written.has(marker)) findings.push({ what: `${what} ${id} is stored and nobody wrote it`, words: [id] })
   return findings
 }
 
@@ -57,14 +58,32 @@ const markerOf = (text: string | undefined): string => (text ?? '').split(' ', 1
 export function checkRecords(calls: readonly Call[], agents: readonly Agent[], stored: Stored): Finding[] {
   const ids = new Map(agents.flatMap(({ name, id }) => (id === undefined ? [] : [[id, name] as const])))
   return [
-    ...compare('registration', collect(calls, 'register', 'agent_id'), stored.agents.map(({ _id, handle }) => ({ marker: handle ?? '', id: _id }))),
-    ...compare('post', collect(calls, 'post', 'id'), stored.posts.map(({ _id, body }) => ({ marker: markerOf(body), id: _id }))),
-    ...compare('claim', collect(calls, 'claim', 'id'), stored.claims.map(({ _id, statement }) => ({ marker: statement, id: _id }))),
-    ...compare('message', collect(calls, 'dm', 'id'), stored.messages.map(({ _id, box }) => ({ marker: markerOf(box), id: _id }))),
-    // A verdict's id stands below its name, so its mark alone is compared.
-    ...compare('verdict', collect(calls, 'verdict', 'none'), stored.verdicts.map(({ _id, evidence }) => ({ marker: evidence ?? '', id: _id }))).filter(
-      ({ what }) => !what.includes('acknowledged as'),
+    ...compare(
+      'registration',
+      collect(calls, 'register', 'agent_id'),
+      stored.agents.map(({ _id, handle }) => ({ marker: handle ?? '', id: _id })),
     ),
+    ...compare(
+      'post',
+      collect(calls, 'post', 'id'),
+      stored.posts.map(({ _id, body }) => ({ marker: markerOf(body), id: _id })),
+    ),
+    ...compare(
+      'claim',
+      collect(calls, 'claim', 'id'),
+      stored.claims.map(({ _id, statement }) => ({ marker: statement, id: _id })),
+    ),
+    ...compare(
+      'message',
+      collect(calls, 'dm', 'id'),
+      stored.messages.map(({ _id, box }) => ({ marker: markerOf(box), id: _id })),
+    ),
+    // A verdict's id stands below its name, so its mark alone is compared.
+    ...compare(
+      'verdict',
+      collect(calls, 'verdict', 'none'),
+      stored.verdicts.map(({ _id, evidence }) => ({ marker: evidence ?? '', id: _id })),
+    ).filter(({ what }) => !what.includes('acknowledged as')),
     ...compare(
       'report',
       collect(calls, 'report', 'none'),
@@ -82,7 +101,9 @@ function checkContents(calls: readonly Call[], stored: Stored): Finding[] {
   const bodies = new Set(calls.filter(({ did }) => did === 'post').map(({ body }) => (body as { body: string }).body))
   const challenges = Map.groupBy(stored.agents, ({ challenge }) => challenge)
   return [
-    ...stored.messages.filter(({ box }) => !sent.has(box)).map(({ _id }) => ({ what: `message ${_id} is not what was sent`, words: [_id] })),
+    ...stored.messages
+      .filter(({ box }) => !sent.has(box))
+      .map(({ _id }) => ({ what: `message ${_id} is not what was sent`, words: [_id] })),
     ...stored.posts.filter(({ body }) => !bodies.has(body)).map(({ _id }) => ({ what: `post ${_id} is not what was sent`, words: [_id] })),
     ...[...challenges.values()]
       .filter((agents) => agents.length > 1)
@@ -112,10 +133,14 @@ function checkClaims(stored: Stored): Finding[] {
     for (const outcome of OUTCOMES) {
       const count = counting.filter((one) => one.outcome === outcome).length
       if (claim.standing[outcome] !== count)
-        findings.push({ what: `claim ${claim._id} counts ${claim.standing[outcome]} standing verdicts "${outcome}", and ${count} stand`, words })
+        findings.push({
+          what: `claim ${claim._id} counts ${claim.standing[outcome]} standing verdicts "${outcome}", and ${count} stand`,
+          words,
+        })
     }
     const expected = statusFrom(counting, claim.status)
-    if (!expected.includes(claim.status)) findings.push({ what: `claim ${claim._id} is ${claim.status}, and its verdicts make it ${expected.join(' or ')}`, words })
+    if (!expected.includes(claim.status))
+      findings.push({ what: `claim ${claim._id} is ${claim.status}, and its verdicts make it ${expected.join(' or ')}`, words })
     if (claim.status === 'open' && claim.resolve_by !== undefined && claim.resolve_by < nowSeconds - 20)
       findings.push({ what: `claim ${claim._id} was due at ${claim.resolve_by} and is still open`, words })
     for (const [agent, verdicts] of Map.groupBy(own, ({ agent_id: by }) => by)) {
@@ -127,12 +152,20 @@ function checkClaims(stored: Stored): Finding[] {
     const own = stored.claims.filter(({ agent_id: by }) => by === agent._id)
     for (const [status, count] of Object.entries(agent.record.claims)) {
       const real = own.filter((claim) => claim.status === status).length
-      if (real !== count) findings.push({ what: `agent ${agent._id} has ${real} claims that are ${status}, and its record says ${count}`, words: [agent._id] })
+      if (real !== count)
+        findings.push({
+          what: `agent ${agent._id} has ${real} claims that are ${status}, and its record says ${count}`,
+          words: [agent._id],
+        })
     }
     for (const outcome of OUTCOMES) {
       const real = own.reduce((sum, { standing }) => sum + standing[outcome], 0)
       const count = agent.record.verdicts[outcome]
-      if (real !== count) findings.push({ what: `agent ${agent._id} received ${real} verdicts "${outcome}", and its record says ${count}`, words: [agent._id] })
+      if (real !== count)
+        findings.push({
+          what: `agent ${agent._id} received ${real} verdicts "${outcome}", and its record says ${count}`,
+          words: [agent._id],
+        })
     }
   }
   return findings
@@ -157,16 +190,22 @@ function checkProfiles(calls: readonly Call[], agents: readonly Agent[], stored:
 export function checkCommitments(stored: Stored): Finding[] {
   const hashes = new Map(
     stored.entries.flatMap(({ kind, data }) =>
-      ['registration', 'post', 'claim'].includes(kind) ? [[`${kind} ${String(data[`${kind === 'registration' ? 'agent' : kind}_id`])}`, data] as const] : [],
+      ['registration', 'post', 'claim'].includes(kind)
+        ? [[`${kind} ${String(data[`${kind === 'registration' ? 'agent' : kind}_id`])}`, data] as const]
+        : [],
     ),
   )
   const findings: Finding[] = []
   const expect = (kind: string, id: string, field: string, hash: string): void => {
     const data = hashes.get(`${kind} ${id}`)
-    if (data !== undefined && data[field] !== hash) findings.push({ what: `the ${kind} entry of ${id} commits to something else than what is stored`, words: [id] })
+    if (data !== undefined && data[field] !== hash)
+      findings.push({ what: `the ${kind} entry of ${id} commits to something else than what is stored`, words: [id] })
   }
-  for (const { _id, salt, handle } of stored.agents) expect('registration', _id, 'handle_hash', commit(Buffer.from(salt, 'hex'), { handle: handle ?? null }))
-  for (const { _id, salt, body, topic } of stored.posts) expect('post', _id, 'content_hash', commit(Buffer.from(salt, 'hex'), { body, topic: topic ?? null }))
-  for (const { _id, salt, kind, statement } of stored.claims) expect('claim', _id, 'content_hash', commit(Buffer.from(salt, 'hex'), { kind, statement }))
+  for (const { _id, salt, handle } of stored.agents)
+    expect('registration', _id, 'handle_hash', commit(Buffer.from(salt, 'hex'), { handle: handle ?? null }))
+  for (const { _id, salt, body, topic } of stored.posts)
+    expect('post', _id, 'content_hash', commit(Buffer.from(salt, 'hex'), { body, topic: topic ?? null }))
+  for (const { _id, salt, kind, statement } of stored.claims)
+    expect('claim', _id, 'content_hash', commit(Buffer.from(salt, 'hex'), { kind, statement }))
   return findings
 }

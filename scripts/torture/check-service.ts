@@ -23,7 +23,9 @@ export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecor
   for (const call of calls) {
     if (call.api === undefined) continue
     const endMs = call.atMs + call.tookMs
-    const isHit = kills.some(({ target, fromMs, toMs }) => target === `api-${call.api}` && fromMs - KILL_MARGIN_MS <= endMs && call.atMs <= toMs + KILL_MARGIN_MS)
+    const isHit = kills.some(
+      ({ target, fromMs, toMs }) => target === `api-${call.api}` && fromMs - KILL_MARGIN_MS <= endMs && call.atMs <= toMs + KILL_MARGIN_MS,
+    )
     const what = `${call.method} ${call.path} at ${(call.atMs / 1_000).toFixed(1)} s`
     const words = [call.marker ?? `${call.who} api-${call.api} ${call.did}: ${call.method} ${call.path}`]
     if (call.lost !== undefined) {
@@ -89,9 +91,13 @@ export async function checkAgents(world: World, stored: Stored, ledger: readonly
     if (isBanned) continue
     const me = good[0]?.json as { pass_until: string | null; referrals: { registered: number; paying: number } }
     const account = accounts.get(id)
-    if ((me.pass_until === null ? 0 : Date.parse(me.pass_until)) !== (account?.untilMs ?? 0)) findings.push({ what: `/me of ${id} says ${me.pass_until}, and the ledger ${account?.untilMs}`, words })
+    if ((me.pass_until === null ? 0 : Date.parse(me.pass_until)) !== (account?.untilMs ?? 0))
+      findings.push({ what: `/me of ${id} says ${me.pass_until}, and the ledger ${account?.untilMs}`, words })
     if (me.referrals.paying !== account?.paying || me.referrals.registered !== account.registered)
-      findings.push({ what: `/me of ${id} says ${JSON.stringify(me.referrals)}, and the ledger ${account?.registered} registered and ${account?.paying} paying`, words })
+      findings.push({
+        what: `/me of ${id} says ${JSON.stringify(me.referrals)}, and the ledger ${account?.registered} registered and ${account?.paying} paying`,
+        words,
+      })
     if (answers[0] !== good[0]) [agent.token, agent.otherToken] = [agent.otherToken ?? '', agent.token]
     if (account?.untilMs === undefined) continue
     findings.push(...(await checkMailbox(world, agent, stored)))
@@ -103,7 +109,7 @@ async function checkMailbox(world: World, agent: World['agents'][number], stored
   const findings: Finding[] = []
   const expected = new Map(stored.messages.filter(({ to }) => to === agent.id).map(({ _id, box }) => [_id, box]))
   const given = new Map<string, string>()
-  for (let after = '0'; ; ) {
+  for (let after = '0'; ;) {
     const { status, json } = await ask(world, agent, 'last-read-dm', 'GET', `/dm?after=${after}`)
     if (status !== 200) return [{ what: `the mailbox of ${agent.id} cannot be read: ${status}`, words: [agent.name] }]
     const messages = json['messages'] as { id: string; box: string }[]
@@ -112,8 +118,10 @@ async function checkMailbox(world: World, agent: World['agents'][number], stored
     if (json['more'] !== true || last === undefined) break
     after = last
   }
-  for (const [id, box] of expected) if (given.get(id) !== box) findings.push({ what: `message ${id} to ${agent.id} is stored and not handed out as it was sent`, words: [id] })
-  for (const id of [...given.keys(), ...agent.received.keys()]) if (!expected.has(id)) findings.push({ what: `message ${id} was handed to ${agent.id} and is not stored`, words: [id] })
+  for (const [id, box] of expected)
+    if (given.get(id) !== box)
+      findings.push({ what: `message ${id} to ${agent.id} is stored and not handed out as it was sent`, words: [id] })
+  for (const id of [...given.keys(), ...agent.received.keys()])
+    if (!expected.has(id)) findings.push({ what: `message ${id} was handed to ${agent.id} and is not stored`, words: [id] })
   return findings
 }
-

@@ -27,7 +27,16 @@ export function createClient(urls: readonly string[], history: History): Client 
     const index = api % urls.length
     const target = path.startsWith('//') ? `${urls[index]}${path.slice(1)}` : `${urls[index]}/api/v1${path}`
     const atMs = history.nowMs()
-    const sent = { atMs, who, did, api: index, method, path, ...(body === undefined ? {} : { body }), ...(marker === undefined ? {} : { marker }) }
+    const sent = {
+      atMs,
+      who,
+      did,
+      api: index,
+      method,
+      path,
+      ...(body === undefined ? {} : { body }),
+      ...(marker === undefined ? {} : { marker }),
+    }
     try {
       const response = await fetch(target, {
         method,

@@ -48,7 +48,9 @@ const coinInvoice: Action = {
   name: 'coin-invoice',
   weight: 8,
   async run(world, agent) {
-    const answer = await ask(world, agent, 'coin-invoice', 'POST', '/invoice', { body: { currency: 'xno', days: agent.numbers.between(1, 3) } })
+    const answer = await ask(world, agent, 'coin-invoice', 'POST', '/invoice', {
+      body: { currency: 'xno', days: agent.numbers.between(1, 3) },
+    })
     if (fateOf(answer) !== 'yes') return
     const invoice = readInvoice(answer.json, agent.name)
     if (!world.invoices.some(({ id }) => id === invoice.id)) world.invoices.push(invoice)
@@ -96,7 +98,9 @@ const order: Action = {
     const about = pick(agent, offers.slice(-8))
     if (coins === undefined || about === undefined) return
     const refund = agent.numbers.below(3) === 0 ? {} : { refund_address: coins.addressOf(agent.name) }
-    const { status, json } = await ask(world, agent, 'order', 'POST', '/market/order', { body: { offer_id: about.id, currency: 'xno', ...refund } })
+    const { status, json } = await ask(world, agent, 'order', 'POST', '/market/order', {
+      body: { offer_id: about.id, currency: 'xno', ...refund },
+    })
     if (status !== 201) return
     const invoice = readInvoice(json['invoice'] as Record<string, unknown>, agent.name)
     world.orders.push({ id: String(json['order_id']), seller: about.by, buyer: agent.name, invoice })
@@ -117,7 +121,9 @@ const step: Action = {
     const dice = agent.numbers.below(12)
     const send = (name: string, fields: object, times = 1) =>
       Promise.all(
-        Array.from({ length: times }, (_, api) => ask(world, agent, name, 'POST', `/market/${name}`, { body: { ...body, ...fields }, api })),
+        Array.from({ length: times }, (_, api) =>
+          ask(world, agent, name, 'POST', `/market/${name}`, { body: { ...body, ...fields }, api }),
+        ),
       )
     if (dice === 0) await ask(world, agent, 'read-order', 'GET', `/market/order/${about.id}`)
     else if (dice === 1) await ask(world, agent, 'read-orders', 'GET', '/market/orders')
@@ -133,7 +139,13 @@ const read: Action = {
   name: 'read-market',
   weight: 4,
   async run(world, agent) {
-    await ask(world, agent, 'read', 'GET', agent.numbers.pick(['/market/offers', '/market', '/market/solvency', '/currencies', '//market/offers']))
+    await ask(
+      world,
+      agent,
+      'read',
+      'GET',
+      agent.numbers.pick(['/market/offers', '/market', '/market/solvency', '/currencies', '//market/offers']),
+    )
   },
 }
 

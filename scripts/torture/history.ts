@@ -98,4 +98,5 @@ function formatCall(call: Call): string {
   return `${seconds(atMs)} +${Math.round(tookMs)} ms  ${who}${where} ${did}: ${method} ${path} ${body === undefined ? '' : JSON.stringify(body)} → ${came}${told}`
 }
 
-const formatFault = ({ kind, target, fromMs, toMs }: FaultRecord): string => `${seconds(fromMs)} … ${seconds(toMs).trim()}  FAULT ${kind} (${target})`
+const formatFault = ({ kind, target, fromMs, toMs }: FaultRecord): string =>
+  `${seconds(fromMs)} … ${seconds(toMs).trim()}  FAULT ${kind} (${target})`

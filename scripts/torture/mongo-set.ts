@@ -58,7 +58,15 @@ export async function startMongoSet({ binary, folder, size, children, report, on
         command: binary,
         args: [
           ...['--dbpath', dbPath, '--port', String(port), '--bind_ip', HOST, '--nounixsocket', '--replSet', SET_NAME],
-          ...['--logpath', path.join(folder, `mongod-${index}.log`), '--logappend', '--wiredTigerCacheSizeGB', '0.25', '--oplogSize', '256'],
+          ...[
+            '--logpath',
+            path.join(folder, `mongod-${index}.log`),
+            '--logappend',
+            '--wiredTigerCacheSizeGB',
+            '0.25',
+            '--oplogSize',
+            '256',
+          ],
           ...['--noscripting', '--networkMessageCompressors', 'disabled', '--setParameter', 'diagnosticDataCollectionEnabled=false'],
           ...['--setParameter', 'transactionLifetimeLimitSeconds=3', '--setParameter', 'shutdownTimeoutMillisForSignaledShutdown=100'],
         ],
@@ -74,7 +82,11 @@ export async function startMongoSet({ binary, folder, size, children, report, on
   }
   const direct = (index: number): string => `mongodb://${HOST}:${members[index]?.port}/?directConnection=true`
   const command = async (index: number, document: mongoose.mongo.Document): Promise<mongoose.mongo.Document> => {
-    const client = new mongoose.mongo.MongoClient(direct(index), { serverSelectionTimeoutMS: 1_000, connectTimeoutMS: 1_000, socketTimeoutMS: 3_000 })
+    const client = new mongoose.mongo.MongoClient(direct(index), {
+      serverSelectionTimeoutMS: 1_000,
+      connectTimeoutMS: 1_000,
+      socketTimeoutMS: 3_000,
+    })
     try {
       return await client.db('admin').command(document)
     } finally {
@@ -94,9 +106,13 @@ export async function startMongoSet({ binary, folder, size, children, report, on
   const closeGates = async (): Promise<void> => {
     await Promise.all(members.map(({ gate }) => gate.close()))
   }
-  await waitFor('an answer from MongoDB', async () => ((await command(0, { hello: 1 }).catch(() => undefined)) === undefined ? undefined : true), {
-    limitMs: READY_LIMIT_MS,
-  })
+  await waitFor(
+    'an answer from MongoDB',
+    async () => ((await command(0, { hello: 1 }).catch(() => undefined)) === undefined ? undefined : true),
+    {
+      limitMs: READY_LIMIT_MS,
+    },
+  )
   await command(0, {
     replSetInitiate: {
       _id: SET_NAME,

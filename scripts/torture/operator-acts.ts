@@ -22,7 +22,8 @@ export async function runOperatorActs(world: World, stack: Stack, numbers: Seede
     } else if (dice === 1 && postId !== undefined) {
       if ((await run(world, stack, ['hide', postId])) === 0) hidden.push(postId)
     } else if (dice === 2 && hidden.length > 0) await run(world, stack, ['unhide', numbers.pick(hidden)])
-    else if (dice === 3 && proposal.length > 0) await run(world, stack, ['accept-proposal', numbers.pick(proposal).id, String(numbers.between(1, 9))])
+    else if (dice === 3 && proposal.length > 0)
+      await run(world, stack, ['accept-proposal', numbers.pick(proposal).id, String(numbers.between(1, 9))])
     else if (dice === 4) await run(world, stack, ['announce', `change ${numbers.below(1_000)}`])
     else await run(world, stack, ['seal'])
   }
@@ -36,7 +37,15 @@ async function run(world: World, stack: Stack, words: readonly string[]): Promis
   const code = await runOperator({ argv: [...words, '--json'], env: { ...stack.env }, stdout: screen, stderr: { write: () => undefined } })
   const answer = JSON.parse(said.join('')) as Record<string, unknown>
   world.history.record({
-    ...{ atMs, tookMs: world.history.nowMs() - atMs, who: 'operator', did: words[0] ?? '', method: 'operator', path: words.join(' '), answer },
+    ...{
+      atMs,
+      tookMs: world.history.nowMs() - atMs,
+      who: 'operator',
+      did: words[0] ?? '',
+      method: 'operator',
+      path: words.join(' '),
+      answer,
+    },
     ...(code === 0 ? { status: 200 } : { status: answer['error'] === 'unavailable' ? 503 : 400, error: String(answer['error']) }),
   })
   return code

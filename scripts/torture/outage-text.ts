@@ -2,8 +2,29 @@
 const OUTAGE = new RegExp(
   [
     ...['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'Connection is closed', "Stream isn't writeable", 'Command timed out'],
-    ...['MongoNetwork', 'MongoServerSelection', 'MongooseServerSelection', 'PoolCleared', 'MongoPoolCleared', 'Server selection timed out', 'connection \\d+ to .* (closed|timed out)'],
-    ...['not primary', 'NotWritablePrimary', 'PrimarySteppedDown', 'InterruptedDueToReplStateChange', 'InterruptedAtShutdown', 'node is recovering', 'NotPrimary', 'NoSuchTransaction', 'has been aborted', 'WriteConflict', 'TransientTransactionError', 'operation was interrupted'],
+    ...[
+      'MongoNetwork',
+      'MongoServerSelection',
+      'MongooseServerSelection',
+      'PoolCleared',
+      'MongoPoolCleared',
+      'Server selection timed out',
+      'connection \\d+ to .* (closed|timed out)',
+    ],
+    ...[
+      'not primary',
+      'NotWritablePrimary',
+      'PrimarySteppedDown',
+      'InterruptedDueToReplStateChange',
+      'InterruptedAtShutdown',
+      'node is recovering',
+      'NotPrimary',
+      'NoSuchTransaction',
+      'has been aborted',
+      'WriteConflict',
+      'TransientTransactionError',
+      'operation was interrupted',
+    ],
     ...['unavailable: ', 'did not answer within', 'OOM command not allowed', 'MISCONF', 'LOADING', 'max retries per request', 'UNCERTAIN'],
     // A worker that was stopped for longer than its lock finds its job with another one.
     ...['could not renew lock', 'Missing lock for job', 'Lock mismatch', 'is not in the active state'],

@@ -62,9 +62,26 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
   const history = startHistory()
   say(`starting ${members} mongod, redis and ${each} of each process`)
   const coins = options.coins === false ? undefined : await startCoins()
-  const stack = await startStack({ members, each, coins, report: (line) => (process.env['TORTURE_VERBOSE'] === '1' ? say(line) : undefined) })
+  const stack = await startStack({
+    members,
+    each,
+    coins,
+    report: (line) => (process.env['TORTURE_VERBOSE'] === '1' ? say(line) : undefined),
+  })
   try {
-    const world: World = { client: createClient(stack.urls, history), history, apis: each, agents: [], posts: [], claims: [], coins, invoices: [], offers: [], orders: [], wrong: [] }
+    const world: World = {
+      client: createClient(stack.urls, history),
+      history,
+      apis: each,
+      agents: [],
+      posts: [],
+      claims: [],
+      coins,
+      invoices: [],
+      offers: [],
+      orders: [],
+      wrong: [],
+    }
     const canary = newAgent('canary', numbersOf(seed, 'canary'))
     await settleIn(world, canary, undefined, 2)
     world.agents.push(canary)
@@ -82,7 +99,10 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     const recoveries = measureRecoveries(history.calls, history.faults, 'canary')
     for (const { fault, afterMs } of recoveries)
       if (afterMs > RECOVERY_LIMIT_MS)
-        findings.push({ what: `writes were taken again ${(afterMs / 1_000).toFixed(1)} s after the end of ${fault.kind} at ${(fault.fromMs / 1_000).toFixed(1)} s`, words: [] })
+        findings.push({
+          what: `writes were taken again ${(afterMs / 1_000).toFixed(1)} s after the end of ${fault.kind} at ${(fault.fromMs / 1_000).toFixed(1)} s`,
+          words: [],
+        })
     findings.push(...(await stack.stopParts()).map((what) => ({ what, words: [] })))
     if (findings.length > 0 && options.historyFile !== undefined) {
       history.write(options.historyFile)
@@ -124,7 +144,13 @@ async function work(world: World, stack: Stack, canary: Agent, { seed, seconds, 
   return skipped
 }
 
-async function lastUntilHealed(world: World, fault: PlannedFault, { target, heal }: Injected, fromMs: number, endMs: number): Promise<void> {
+async function lastUntilHealed(
+  world: World,
+  fault: PlannedFault,
+  { target, heal }: Injected,
+  fromMs: number,
+  endMs: number,
+): Promise<void> {
   const record = { kind: fault.kind, target, fromMs, toMs: fromMs }
   world.history.faults.push(record)
   await sleep(Math.max(0, Math.min(fault.lastsMs, endMs - fromMs)))
@@ -170,7 +196,9 @@ async function drain(stack: Stack, world: World): Promise<Finding[]> {
         const jobs = await countJobs(queues)
         const money = world.coins === undefined ? [] : findLeftOver(world, await readMoney(stack.mongo.url), Date.now() / 1_000)
         last = JSON.stringify({ pending: pending.slice(0, 5), ...rest, jobs, money: money.slice(0, 5) })
-        return money.length + pending.length + rest.waitingBatches + rest.unsealed + rest.unsigned + rest.unsignedAnnouncements + jobs === 0 ? true : undefined
+        return money.length + pending.length + rest.waitingBatches + rest.unsealed + rest.unsigned + rest.unsignedAnnouncements + jobs === 0
+          ? true
+          : undefined
       },
       { limitMs: DRAIN_LIMIT_MS, everyMs: 300 },
     )
@@ -223,6 +251,9 @@ function summarize(
   }
   return {
     ...{ seed, seconds, requests: history.calls.length, outcomes, recoveries, skipped, ...counts },
-    findings: findings.map((finding, index) => ({ ...finding, history: index < TOLD && finding.words.length > 0 ? history.around(finding.words) : '' })),
+    findings: findings.map((finding, index) => ({
+      ...finding,
+      history: index < TOLD && finding.words.length > 0 ? history.around(finding.words) : '',
+    })),
   }
 }

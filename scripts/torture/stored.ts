@@ -96,10 +96,24 @@ export async function withDatabase<T>(url: string, work: (db: Db) => Promise<T>)
 }
 
 /** Where records carry entries that wait for their numbers. */
-const LEDGERED = ['agents', 'posts', 'claims', 'verdicts', 'work_orders', 'announcements', 'seal_adoptions', 'invoices', 'offers', 'orders', 'payouts'] as const
+const LEDGERED = [
+  'agents',
+  'posts',
+  'claims',
+  'verdicts',
+  'work_orders',
+  'announcements',
+  'seal_adoptions',
+  'invoices',
+  'offers',
+  'orders',
+  'payouts',
+] as const
 
 /** The work that nobody has done yet; empty once everything is done. */
-export async function readBacklog(url: string): Promise<{ pending: string[]; waitingBatches: number; unsealed: number; unsigned: number; unsignedAnnouncements: number }> {
+export async function readBacklog(
+  url: string,
+): Promise<{ pending: string[]; waitingBatches: number; unsealed: number; unsigned: number; unsignedAnnouncements: number }> {
   return withDatabase(url, async (db) => {
     const pending = await readPending(db)
     const [last] = await db.collection<{ _id: number }>('entries').find().sort({ _id: -1 }).limit(1).toArray()
@@ -116,7 +130,12 @@ export async function readBacklog(url: string): Promise<{ pending: string[]; wai
 
 async function readPending(db: Db): Promise<string[]> {
   const found = await Promise.all(
-    LEDGERED.map((name) => db.collection<{ pending: { source: string }[] }>(name).find({ 'pending.source': { $exists: true } }).toArray()),
+    LEDGERED.map((name) =>
+      db
+        .collection<{ pending: { source: string }[] }>(name)
+        .find({ 'pending.source': { $exists: true } })
+        .toArray(),
+    ),
   )
   return found.flat().flatMap(({ pending }) => pending.map(({ source }) => source))
 }
@@ -142,7 +161,11 @@ export async function readStored(url: string): Promise<Stored> {
       entries: (await all<{ _id: number; source: string; at: number; kind: string; data: LedgerEntry['data'] }>('entries')).map(
         ({ _id, source, at, kind, data }) => ({ id: _id, source, at, kind, data }),
       ),
-      seals: (await all<{ _id: number; to_id: number; signed: boolean }>('seals')).map(({ _id, to_id, signed }) => ({ seq: _id, to_id, signed })),
+      seals: (await all<{ _id: number; to_id: number; signed: boolean }>('seals')).map(({ _id, to_id, signed }) => ({
+        seq: _id,
+        to_id,
+        signed,
+      })),
       unsignedAnnouncements: await db.collection('announcements').countDocuments({ signature: { $exists: false } }),
     }
   })

@@ -31,7 +31,8 @@ export async function listDue(ctx: Context, coin: Coin, { maxPayouts, maxRaw }: 
   for await (const payout of ctx.payouts.walkSendable(coin)) {
     const address = payout.address ?? ''
     const amountRaw = BigInt(payout.amount_raw)
-    const isFull = group !== undefined && (group.payouts.length === maxPayouts || (maxRaw !== undefined && group.sumRaw + amountRaw > maxRaw))
+    const isFull =
+      group !== undefined && (group.payouts.length === maxPayouts || (maxRaw !== undefined && group.sumRaw + amountRaw > maxRaw))
     if (group?.address !== address || isFull) {
       close()
       group = { address, payouts: [], sumRaw: 0n }
@@ -51,7 +52,12 @@ export const sumDue = (groups: readonly DueGroup[]): bigint => groups.reduce((su
  * Whether a group may go out. Payouts to what is no address stay owed; those that a transaction may have paid which nobody
  * has accounted for (a reconciliation found it) are held for the operator.
  */
-export async function isPayable(ctx: Context, coin: Coin, { address, payouts }: DueGroup, isAddress: (text: string) => boolean): Promise<boolean> {
+export async function isPayable(
+  ctx: Context,
+  coin: Coin,
+  { address, payouts }: DueGroup,
+  isAddress: (text: string) => boolean,
+): Promise<boolean> {
   const ids = payouts.map(({ _id }) => _id)
   if (!isAddress(address)) {
     ctx.log.error({ payout_ids: ids }, `payouts name an address that is none of ${COIN_UNITS[coin].name}; they stay owed`)

@@ -12,7 +12,10 @@ interface Schema {
   $ref?: string
 }
 interface OpenApi {
-  paths: Record<string, Record<string, { requestBody?: { content: Record<string, { schema: Schema }> }; parameters?: { in: string; name: string }[] }>>
+  paths: Record<
+    string,
+    Record<string, { requestBody?: { content: Record<string, { schema: Schema }> }; parameters?: { in: string; name: string }[] }>
+  >
   components?: { schemas?: Record<string, Schema> }
 }
 
@@ -35,12 +38,48 @@ function listFields(): { path: string; field: string }[] {
 
 /** What a query would take for an operator, and what an object's prototype could be reached by. */
 const OPERATORS = [
-  ...['{"$ne":1}', '{"$gt":""}', '{"$regex":".*"}', '{"$where":"sleep(5000)"}', '{"$exists":true}', '{"$in":["a"]}', '{"$expr":{"$eq":[1,1]}}'],
-  ...['{"$function":{"body":"function(){}","args":[],"lang":"js"}}', '{"$set":{"banned_at":null}}', '[{"$ne":1}]', '[["$ne",1]]', '{"$oid":"000000000000000000000000"}'],
-  ...['{"__proto__":{"polluted":true}}', '{"constructor":{"prototype":{"polluted":true}}}', '{"toString":"x"}', '{"length":1}', '{"_bsontype":"ObjectId","id":"x"}', '{"_bsontype":"Code","code":"1"}'],
+  ...[
+    '{"$ne":1}',
+    '{"$gt":""}',
+    '{"$regex":".*"}',
+    '{"$where":"sleep(5000)"}',
+    '{"$exists":true}',
+    '{"$in":["a"]}',
+    '{"$expr":{"$eq":[1,1]}}',
+  ],
+  ...[
+    '{"$function":{"body":"function(){}","args":[],"lang":"js"}}',
+    '{"$set":{"banned_at":null}}',
+    '[{"$ne":1}]',
+    '[["$ne",1]]',
+    '{"$oid":"000000000000000000000000"}',
+  ],
+  ...[
+    '{"__proto__":{"polluted":true}}',
+    '{"constructor":{"prototype":{"polluted":true}}}',
+    '{"toString":"x"}',
+    '{"length":1}',
+    '{"_bsontype":"ObjectId","id":"x"}',
+    '{"_bsontype":"Code","code":"1"}',
+  ],
 ]
 /** Texts that mean something to some reader, and nothing to this service. */
-const TEXTS = ['$ne', '{"$ne":1}', "' || '1'=='1", '__proto__', 'constructor', '${7*7}', '{{7*7}}', '<script>alert(1)</script>', '../../etc/passwd', '%00', '\r\nX-Injected: 1', '$where', '.', 'a.b.$[]']
+const TEXTS = [
+  '$ne',
+  '{"$ne":1}',
+  "' || '1'=='1",
+  '__proto__',
+  'constructor',
+  '${7*7}',
+  '{{7*7}}',
+  '<script>alert(1)</script>',
+  '../../etc/passwd',
+  '%00',
+  '\r\nX-Injected: 1',
+  '$where',
+  '.',
+  'a.b.$[]',
+]
 
 const at = (path: string): string => (path.startsWith('/api/v1') ? path.slice('/api/v1'.length) : `/${path}`)
 
@@ -56,7 +95,10 @@ describe('every field of every POST route', () => {
     const prototype = Object.getOwnPropertyNames(Object.prototype)
     for (const { path, field } of listFields())
       for (const json of OPERATORS) {
-        const { status, json: answer } = await service.call('POST', at(path), { token: agent.token, rawBody: `{${JSON.stringify(field)}:${json}}` })
+        const { status, json: answer } = await service.call('POST', at(path), {
+          token: agent.token,
+          rawBody: `{${JSON.stringify(field)}:${json}}`,
+        })
         expect(status, `${path} ${field} ${json}: ${JSON.stringify(answer)}`).toBe(400)
         // Another field may be missed first; this one was not taken in its place.
         expect(['invalid_field', 'missing_field'], `${path} ${field} ${json}`).toContain(answer.error)

@@ -53,7 +53,10 @@ describe('a request that two readers could read as two', () => {
     ['a length that overflows', () => post('{}' + smuggled(), ['Content-Length: 18446744073709551618'])],
     ['chunks, obscured by a blank before the colon', () => post('0\r\n\r\n' + smuggled(), ['Transfer-Encoding : chunked'])],
     ['chunks, obscured by a tab', () => post('0\r\n\r\n' + smuggled(), ['Transfer-Encoding:\x0bchunked', 'Content-Length: 5'])],
-    ['chunks, obscured by another coding behind', () => post('0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked, identity', 'Content-Length: 5'])],
+    [
+      'chunks, obscured by another coding behind',
+      () => post('0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked, identity', 'Content-Length: 5']),
+    ],
     ['chunks on a folded line', () => post('0\r\n\r\n' + smuggled(), ['X: y', ' Transfer-Encoding: chunked', 'Content-Length: 5'])],
     ['a chunk whose size is no number', () => post('zz\r\n{}\r\n0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked'])],
     ['a chunk whose size overflows', () => post('fffffffffffffffff\r\n{}\r\n0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked'])],
@@ -98,11 +101,15 @@ describe('headers without end', () => {
 describe('requests sent without waiting', () => {
   it('are answered in their order, each once', async () => {
     const count = 200
-    const requests = Array.from({ length: count }, (_, index) => post(`{"body":"piped ${index}"}`, [`Content-Length: ${`{"body":"piped ${index}"}`.length}`]))
+    const requests = Array.from({ length: count }, (_, index) =>
+      post(`{"body":"piped ${index}"}`, [`Content-Length: ${`{"body":"piped ${index}"}`.length}`]),
+    )
     const received = await send(requests.join(''), (text) => statusesOf(text).length >= count)
     expect(statusesOf(received)).toEqual(Array.from({ length: count }, () => 201))
     const answered = [...received.matchAll(/"body":"piped (\d+)"/g)].map(([, index]) => Number(index))
-    expect(answered.filter((_, place) => place % (answered.length / count) === 0)).toEqual(Array.from({ length: count }, (_, index) => index))
+    expect(answered.filter((_, place) => place % (answered.length / count) === 0)).toEqual(
+      Array.from({ length: count }, (_, index) => index),
+    )
     expect(await service.ctx.posts.models.posts.countDocuments({ body: /^piped / })).toBe(count)
   })
 })
@@ -110,8 +117,34 @@ describe('requests sent without waiting', () => {
 describe('a request of which bytes were changed, left out or put in', () => {
   it(`is answered by the table or cut off, never with a defect (seed ${SEED}, ${CHANGED} requests)`, async () => {
     const numbers = seedNumbers('http', Buffer.from(String(SEED)))
-    const insertions = ['\r\n', '\n', '\0', ' ', ':', '\t', '%', '/', '..', '{', '"', '\\', '\xff', 'Content-Length: 0\r\n', 'Transfer-Encoding: chunked\r\n', 'Expect: 100-continue\r\n', 'Upgrade: h2c\r\nConnection: Upgrade\r\n', 'HTTP/1.1', '$ne']
-    const bodies = ['{"body":"changed"}', '{"to":"agt_1","box":"changed"}', '{"currency":"pow","days":1}', '{"statement":"changed"}', '{"name":"changed"}']
+    const insertions = [
+      '\r\n',
+      '\n',
+      '\0',
+      ' ',
+      ':',
+      '\t',
+      '%',
+      '/',
+      '..',
+      '{',
+      '"',
+      '\\',
+      '\xff',
+      'Content-Length: 0\r\n',
+      'Transfer-Encoding: chunked\r\n',
+      'Expect: 100-continue\r\n',
+      'Upgrade: h2c\r\nConnection: Upgrade\r\n',
+      'HTTP/1.1',
+      '$ne',
+    ]
+    const bodies = [
+      '{"body":"changed"}',
+      '{"to":"agt_1","box":"changed"}',
+      '{"currency":"pow","days":1}',
+      '{"statement":"changed"}',
+      '{"name":"changed"}',
+    ]
     const paths = ['post', 'dm', 'invoice', 'claim', 'profile', 'register', 'work/submit', 'market/offer']
     const before = await countStored(service.ctx.database.connection)
     const answered: Record<string, number> = {}
@@ -121,7 +154,11 @@ describe('a request of which bytes were changed, left out or put in', () => {
       for (let changes = numbers.between(1, 4); changes > 0; changes--) {
         const at = numbers.below(bytes.length)
         const put = numbers.below(3) === 0 ? Buffer.from([numbers.below(256)]) : Buffer.from(numbers.pick(insertions), 'latin1')
-        bytes = Buffer.concat([bytes.subarray(0, at), numbers.below(4) === 0 ? Buffer.alloc(0) : put, bytes.subarray(at + numbers.below(3))])
+        bytes = Buffer.concat([
+          bytes.subarray(0, at),
+          numbers.below(4) === 0 ? Buffer.alloc(0) : put,
+          bytes.subarray(at + numbers.below(3)),
+        ])
       }
       return bytes
     }
@@ -131,7 +168,11 @@ describe('a request of which bytes were changed, left out or put in', () => {
           const bytes = change()
           const connection = await connectRaw(service.url)
           connection.socket.end(bytes) // what lacks its end can't come any more, so every one is answered or cut
-          await waitFor(`the end of ${JSON.stringify(bytes.toString('latin1'))}`, () => (connection.socket.destroyed || statusesOf(connection.received()).length > 0 ? true : undefined), LIMIT)
+          await waitFor(
+            `the end of ${JSON.stringify(bytes.toString('latin1'))}`,
+            () => (connection.socket.destroyed || statusesOf(connection.received()).length > 0 ? true : undefined),
+            LIMIT,
+          )
           connection.socket.destroy()
           for (const status of statusesOf(connection.received())) {
             answered[status] = (answered[status] ?? 0) + 1
@@ -151,10 +192,35 @@ describe('a request of which bytes were changed, left out or put in', () => {
 
 describe('a path that leads out of what is served', () => {
   const TRICKS = [
-    ...['/seal-verify.mjs/../../package.json', '/seal-verify.mjs%2f..%2f..%2fpackage.json', '/..%2f..%2f..%2fetc%2fpasswd', '/%2e%2e/%2e%2e/etc/passwd'],
-    ...['/..\\..\\package.json', '/....//....//etc/passwd', '//etc/passwd', '/api/v1/../../package.json', '/api/v1/%2e%2e%2fmain.ts', '/.git/config', '/.env'],
-    ...['/seal-verify.mjs%00.txt', '/vectors/../../package.json', '/api/v1/vectors/..%2f..%2f..%2fpackage.json', '/;/package.json', '/%c0%ae%c0%ae/package.json'],
-    ...['/.data/seal-key', '/client/seal-verify.mjs', '/node_modules/express/package.json', '/static/../api/main.ts', '/%252e%252e%252fpackage.json'],
+    ...[
+      '/seal-verify.mjs/../../package.json',
+      '/seal-verify.mjs%2f..%2f..%2fpackage.json',
+      '/..%2f..%2f..%2fetc%2fpasswd',
+      '/%2e%2e/%2e%2e/etc/passwd',
+    ],
+    ...[
+      '/..\\..\\package.json',
+      '/....//....//etc/passwd',
+      '//etc/passwd',
+      '/api/v1/../../package.json',
+      '/api/v1/%2e%2e%2fmain.ts',
+      '/.git/config',
+      '/.env',
+    ],
+    ...[
+      '/seal-verify.mjs%00.txt',
+      '/vectors/../../package.json',
+      '/api/v1/vectors/..%2f..%2f..%2fpackage.json',
+      '/;/package.json',
+      '/%c0%ae%c0%ae/package.json',
+    ],
+    ...[
+      '/.data/seal-key',
+      '/client/seal-verify.mjs',
+      '/node_modules/express/package.json',
+      '/static/../api/main.ts',
+      '/%252e%252e%252fpackage.json',
+    ],
   ]
 
   it.each(TRICKS)('is a 404 or a 400 in JSON: %s', async (path) => {

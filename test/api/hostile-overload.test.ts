@@ -70,7 +70,11 @@ describe('an API process', () => {
     await expectServed()
     expect(residentMb(api.pid) - before).toBeLessThan(300)
     await closeAll(senders)
-    await waitFor('room for a large body', async () => ((await call('POST', '/register', { rawBody: `{"x":"${'x'.repeat(500_000)}"}` })).status === 400 ? true : undefined), LIMIT)
+    await waitFor(
+      'room for a large body',
+      async () => ((await call('POST', '/register', { rawBody: `{"x":"${'x'.repeat(500_000)}"}` })).status === 400 ? true : undefined),
+      LIMIT,
+    )
   })
 
   it('answers every request of a flood, by its result or by 503 with Retry-After, and serves again when it is over', async () => {
@@ -123,7 +127,11 @@ describe('the room of an API process', () => {
     newest.socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
     await waitFor('its request', () => (answers.length === 2 ? true : undefined), LIMIT)
     for (const answer of answers) answer()
-    await waitFor('both answers', () => ([asking, newest].every(({ received }) => received().includes('answered')) ? true : undefined), LIMIT)
+    await waitFor(
+      'both answers',
+      () => ([asking, newest].every(({ received }) => received().includes('answered')) ? true : undefined),
+      LIMIT,
+    )
     expect(second.socket.destroyed).toBe(false)
     await closeAll([asking, second, newest])
     await server.close()

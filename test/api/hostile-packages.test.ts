@@ -43,13 +43,19 @@ describe('the packages that this project brings', () => {
   })
 
   it('run no program of theirs when they are installed, but the one that brings Node', () => {
-    const scripted = locked.filter(([, { hasInstallScript }]) => hasInstallScript).map(([name]) => name.slice(name.lastIndexOf('node_modules/') + 13))
+    const scripted = locked
+      .filter(([, { hasInstallScript }]) => hasInstallScript)
+      .map(([name]) => name.slice(name.lastIndexOf('node_modules/') + 13))
     expect(scripted.filter((name) => own.allowScripts[name] !== false).sort()).toEqual(['node'])
     expect(scripted.every((name) => name in own.allowScripts)).toBe(true)
   })
 
   it('are listed by npm sbom, and README tells how many go into production', () => {
-    const { status, stdout } = spawnSync('npm', ['sbom', '--package-lock-only', '--omit=dev', '--sbom-format=cyclonedx'], { cwd: ROOT, encoding: 'utf8', maxBuffer: 2 ** 26 })
+    const { status, stdout } = spawnSync('npm', ['sbom', '--package-lock-only', '--omit=dev', '--sbom-format=cyclonedx'], {
+      cwd: ROOT,
+      encoding: 'utf8',
+      maxBuffer: 2 ** 26,
+    })
     expect(status).toBe(0)
     const { components } = JSON.parse(stdout) as { components: { name: string; version: string }[] }
     const readme = fs.readFileSync(path.join(ROOT, 'README.md'), 'utf8')
@@ -70,7 +76,10 @@ describe.runIf(FULL)('npm ci --ignore-scripts', () => {
       const imports = Object.keys(own.dependencies)
         .filter((name) => name !== 'node' && !name.startsWith('@noble/'))
         .map((name) => `await import(${JSON.stringify(name)})`)
-      const loaded = spawnSync(process.execPath, ['--input-type=module', '--eval', `${imports.join('\n')}\nprocess.exit(0)`], { cwd: folder, encoding: 'utf8' })
+      const loaded = spawnSync(process.execPath, ['--input-type=module', '--eval', `${imports.join('\n')}\nprocess.exit(0)`], {
+        cwd: folder,
+        encoding: 'utf8',
+      })
       expect(loaded.status, loaded.stderr).toBe(0)
     } finally {
       fs.rmSync(folder, { recursive: true, force: true })

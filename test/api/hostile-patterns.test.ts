@@ -40,7 +40,9 @@ describe('the patterns of the service and the client', () => {
         const againAt = performance.now()
         pattern.lastIndex = 0
         pattern.test(text)
-        expect(performance.now() - againAt, `${JSON.stringify(text.slice(0, 20))}… ${JSON.stringify(text.slice(-2))}`).toBeLessThan(LIMIT_MS)
+        expect(performance.now() - againAt, `${JSON.stringify(text.slice(0, 20))}… ${JSON.stringify(text.slice(-2))}`).toBeLessThan(
+          LIMIT_MS,
+        )
       }
     },
   )
@@ -51,6 +53,8 @@ describe('the patterns of the service and the client', () => {
     slow.test(`${'a'.repeat(27)}!`)
     expect(performance.now() - startedAt).toBeGreaterThan(LIMIT_MS)
     expect([...longTexts('^(a+)+$', 27)]).toContain(`${'a'.repeat(27)}!`)
-    expect(() => solvePuzzle({ kind: 'ordering', question: 'words '.repeat(1_000), answer_format: 'words' })).toThrow(/at most 2000 characters/)
+    expect(() => solvePuzzle({ kind: 'ordering', question: 'words '.repeat(1_000), answer_format: 'words' })).toThrow(
+      /at most 2000 characters/,
+    )
   })
 })

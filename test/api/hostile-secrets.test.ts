@@ -54,7 +54,14 @@ describe('a secret in a file that others can read', () => {
     const file = path.join(folder, 'key')
     fs.writeFileSync(file, `${'5e'.repeat(32)}\n`, { mode: 0o644 })
     fs.chmodSync(file, 0o644)
-    const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], DATA_DIR: dataDir, SEAL_KEY_FILE: file, ...settings(), PORT: '29999' }
+    const env = {
+      PATH: process.env['PATH'],
+      HOME: process.env['HOME'],
+      DATA_DIR: dataDir,
+      SEAL_KEY_FILE: file,
+      ...settings(),
+      PORT: '29999',
+    }
     const { status, stderr } = spawnSync(process.execPath, ['scripts/start.ts'], { cwd: ROOT, encoding: 'utf8', env })
     expect([status, stderr]).toEqual([1, expect.stringContaining(`SEAL_KEY_FILE: ${file} can be read`)])
   })
@@ -69,11 +76,21 @@ describe('a secret in a file that others can read', () => {
 describe('a part of the network', () => {
   it('leaves no core dump: its limit is 0, whatever the machine allows', async () => {
     const script = path.join(folder, 'tell-limits.ts')
-    fs.writeFileSync(script, `import fs from 'node:fs'\nconsole.log(fs.readFileSync('/proc/self/limits', 'utf8'))\nsetInterval(() => undefined, 1_000)\n`)
+    fs.writeFileSync(
+      script,
+      `import fs from 'node:fs'\nconsole.log(fs.readFileSync('/proc/self/limits', 'utf8'))\nsetInterval(() => undefined, 1_000)\n`,
+    )
     const children = trackChildren(folder, () => undefined)
     const said: string[] = []
     // The line is no log line of ours, so it is shown as it is.
-    const part = startPart({ part: 'workers', script, env: { PATH: process.env['PATH'] }, dataDir: folder, children, report: (line) => void said.push(line) })
+    const part = startPart({
+      part: 'workers',
+      script,
+      env: { PATH: process.env['PATH'] },
+      dataDir: folder,
+      children,
+      report: (line) => void said.push(line),
+    })
     const limits = await waitFor('its limits', () => said.find((line) => line.includes('Max core file size')), LIMIT)
     expect(limits).toMatch(/Max core file size\s+0\s+0\s/)
     const status = fs.readFileSync(`/proc/${part.pid()}/cmdline`, 'utf8').split('\0')
@@ -96,11 +113,23 @@ describe('what the network was given to keep', () => {
     ensureSealKey(keyFile)
     metricsPort = await findFreePort()
     env = {
-      ...{ MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, SHARE_BITS: '4', SHARES_PER_DAY: '2', REGISTER_BITS: '4' },
+      ...{
+        MONGODB_URL: mongodbUrl,
+        REDIS_URL: redisUrl,
+        QUEUE_PREFIX: queuePrefix,
+        SHARE_BITS: '4',
+        SHARES_PER_DAY: '2',
+        REGISTER_BITS: '4',
+      },
       ...{ LOG_LEVEL: 'trace', OPERATOR_TOKEN, SWEEP_SECONDS: '1', SEAL_INTERVAL_SECONDS: '1', FREE_UNTIL: 'none' },
     }
     api = await startApiProcess({ ...env, CHALLENGE_SECRET, METRICS_PORT: String(metricsPort) })
-    workers = startProcess('workers/main.ts', { ...env, OPERATOR_PORT: '0', SEAL_KEY_FILE: keyFile, SEAL_MEMORY_FILE: path.join(folder, 'seal-memory') })
+    workers = startProcess('workers/main.ts', {
+      ...env,
+      OPERATOR_PORT: '0',
+      SEAL_KEY_FILE: keyFile,
+      SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
+    })
     await workers.waitForLine('the workers work')
   })
   afterAll(() => Promise.all([api.stop(), workers.stop()]))
@@ -121,10 +150,24 @@ describe('what the network was given to keep', () => {
     await ask('POST', '/post', { ...own, rawBody: '{' })
     await ask('POST', '/token/rotate', { ...own, body: { new_token: own.token } })
     await ask('GET', '/me', { token: `${own.token.slice(0, -1)}x` })
-    for (const where of ['/feed', '/stats', '//seal', '/ledger', `/receipt/${String(id)}`, `/agent/${String(id)}`, '/challenge', '/limits', '/contract', '/openapi.json', '/no-such-route?token=x'])
+    for (const where of [
+      '/feed',
+      '/stats',
+      '//seal',
+      '/ledger',
+      `/receipt/${String(id)}`,
+      `/agent/${String(id)}`,
+      '/challenge',
+      '/limits',
+      '/contract',
+      '/openapi.json',
+      '/no-such-route?token=x',
+    ])
       await ask('GET', where, own)
     await workers.waitForLine('seals were signed')
-    const metrics = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`, { headers: { Authorization: `Bearer ${OPERATOR_TOKEN}` } })).text()
+    const metrics = await (
+      await fetch(`http://127.0.0.1:${metricsPort}/metrics`, { headers: { Authorization: `Bearer ${OPERATOR_TOKEN}` } })
+    ).text()
     expect(metrics).toContain('agent_network_request_seconds')
 
     const ctx = openContext(readConfig(env, 'workers'), createLog('test', 'silent'))

@@ -14,5 +14,7 @@ beforeAll(async () => {
 afterAll(() => venue?.stop())
 
 describe('a worker of the Monero wallet that is killed', () => {
-  it.each(CRASH_POINTS)('$phase call $count of $call leaves one credit, one transfer, and nothing forgotten', (point) => crashAt(venue, payee, point))
+  it.each(CRASH_POINTS)('$phase call $count of $call leaves one credit, one transfer, and nothing forgotten', (point) =>
+    crashAt(venue, payee, point),
+  )
 })

@@ -3,7 +3,15 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { expectConfirmed } from '../support/monero-crashes.ts'
 import { checkMoney } from '../support/money.ts'
-import { DAY_PICO, MONERO_QUEUES, openMoneroVenue, XMR, type Invoiced, type MoneroPayee, type MoneroVenue } from '../support/monero-venue.ts'
+import {
+  DAY_PICO,
+  MONERO_QUEUES,
+  openMoneroVenue,
+  XMR,
+  type Invoiced,
+  type MoneroPayee,
+  type MoneroVenue,
+} from '../support/monero-venue.ts'
 import { startWorkersProcess, type RunningProcess } from '../support/processes.ts'
 
 vi.setConfig({ testTimeout: 600_000 })

@@ -17,7 +17,13 @@ describe('the whole network under faults', () => {
     async () => {
       const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-torture-test-'))
       try {
-        const result = await runTorture({ seed: SEED, seconds: SECONDS, agents: 4, historyFile: path.join(folder, 'history'), say: () => undefined })
+        const result = await runTorture({
+          seed: SEED,
+          seconds: SECONDS,
+          agents: 4,
+          historyFile: path.join(folder, 'history'),
+          say: () => undefined,
+        })
         expect(result.findings.length, describeResult(result)).toBe(0)
         expect(result.recoveries.length, describeResult(result)).toBeGreaterThan(3)
         expect(result.outcomes['201'], describeResult(result)).toBeGreaterThan(50)

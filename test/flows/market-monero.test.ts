@@ -61,12 +61,23 @@ describe('the market on a Monero chain', () => {
     const { offer_id: offerId } = await post(
       '/market/offer',
       seller.token,
-      { title: 'A poem', description: 'Fourteen lines.', price_usd: PRICE_USD, delivery_hours: 1, payout_addresses: { xmr: seller.address } },
+      {
+        title: 'A poem',
+        description: 'Fourteen lines.',
+        price_usd: PRICE_USD,
+        delivery_hours: 1,
+        payout_addresses: { xmr: seller.address },
+      },
       201,
     )
     const orders: { id: string; address: string }[] = []
     for (let place = 0; place < 5; place++) {
-      const { order_id: id, invoice } = await post('/market/order', buyer.token, { offer_id: offerId, currency: 'xmr', refund_address: buyer.address }, 201)
+      const { order_id: id, invoice } = await post(
+        '/market/order',
+        buyer.token,
+        { offer_id: offerId, currency: 'xmr', refund_address: buyer.address },
+        201,
+      )
       const { address, amount_raw: amount } = invoice as { address: string; amount_raw: string }
       expect(BigInt(amount)).toBe(PRICE_PICO)
       orders.push({ id: String(id), address })

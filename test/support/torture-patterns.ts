@@ -100,9 +100,39 @@ function endOfPattern(code: string, from: number): number {
 /** Texts that make a pattern look for long: what it is made of, many times over, and something at the end that doesn't fit. */
 export function* longTexts(source: string, length: number): Generator<string> {
   const own = [...source.matchAll(/\\?([A-Za-z0-9 _:;,."'/%@#$=+*-])/g)].map(([, character]) => character ?? '')
-  const seeds = new Set(['a', 'A', '0', '1', ' ', '\t', '\n', '-', '.', ',', '/', '"', '\\', '[', '{', '%', '\u00e9', '\ud83e\udd80', 'a ', '0 ', 'a,', 'a.', 'a-', '0.', ' ,', '\r\n', ...own, ...own.map((one, index) => one + (own[index + 1] ?? 'a'))])
+  const seeds = new Set([
+    'a',
+    'A',
+    '0',
+    '1',
+    ' ',
+    '\t',
+    '\n',
+    '-',
+    '.',
+    ',',
+    '/',
+    '"',
+    '\\',
+    '[',
+    '{',
+    '%',
+    '\u00e9',
+    '\ud83e\udd80',
+    'a ',
+    '0 ',
+    'a,',
+    'a.',
+    'a-',
+    '0.',
+    ' ,',
+    '\r\n',
+    ...own,
+    ...own.map((one, index) => one + (own[index + 1] ?? 'a')),
+  ])
   for (const seed of seeds) for (const end of ['', '!', '\n', '\u0000']) yield seed.repeat(Math.ceil(length / seed.length)) + end
   // Behind the literal that it begins with.
   const head = /^\^?((?:\\[^\w]|[\w:/ .,=-])+)/.exec(source)?.[1]?.replace(/\\/g, '')
-  if (head !== undefined) for (const seed of ['a', '0', ' ', '-', '.', head]) yield head + seed.repeat(Math.ceil(length / seed.length)) + '!'
+  if (head !== undefined)
+    for (const seed of ['a', '0', ' ', '-', '.', head]) yield head + seed.repeat(Math.ceil(length / seed.length)) + '!'
 }

@@ -32,7 +32,9 @@ export function connectRaw(url: string, reads = true): Promise<RawConnection> {
 export async function connectMany(url: string, count: number, reads = true): Promise<RawConnection[]> {
   const connections: RawConnection[] = []
   while (connections.length < count)
-    connections.push(...(await Promise.all(Array.from({ length: Math.min(200, count - connections.length) }, () => connectRaw(url, reads)))))
+    connections.push(
+      ...(await Promise.all(Array.from({ length: Math.min(200, count - connections.length) }, () => connectRaw(url, reads)))),
+    )
   return connections
 }
 

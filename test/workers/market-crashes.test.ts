@@ -46,7 +46,8 @@ async function storm(): Promise<void> {
   await makeCoinReady(market.ctx, 'xno', { rate: '2', addresses: ORDERS })
   const orders: PlacedOrder[] = []
   // A buyer may have 20 that are not paid.
-  while (orders.length < ORDERS) orders.push(...(await Promise.all(Array.from({ length: 10 }, () => market.paidOrder({ currency: 'xno' })))))
+  while (orders.length < ORDERS)
+    orders.push(...(await Promise.all(Array.from({ length: 10 }, () => market.paidOrder({ currency: 'xno' })))))
   for (const order of orders) expectStatus(await market.step('deliver', order), 200)
   const dueTimes = await Promise.all(orders.map(async ({ id }) => (await market.ctx.orders.find(id))?.due_at ?? 0))
   await pause(Math.max(0, Math.min(...dueTimes) * 1_000 - Date.now()))

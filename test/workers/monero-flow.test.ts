@@ -1,7 +1,15 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { checkMoneroInvoice } from '../../shared/payments/monero/monero-watch.ts'
 import { checkMoney } from '../support/money.ts'
-import { CONFIRMATIONS, DAY_PICO, openMoneroVenue, XMR, type Invoiced, type InvoiceJson, type MoneroVenue } from '../support/monero-venue.ts'
+import {
+  CONFIRMATIONS,
+  DAY_PICO,
+  openMoneroVenue,
+  XMR,
+  type Invoiced,
+  type InvoiceJson,
+  type MoneroVenue,
+} from '../support/monero-venue.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -26,11 +34,21 @@ describe('an invoice in Monero', () => {
     expect(invoice.amountPico).toBe(DAY_PICO)
     const tx = await venue.pay(invoice, DAY_PICO)
     const seen = await venue.until(invoice, 'the payment', ({ payments }) => payments.length > 0)
-    expect(seen).toMatchObject({ status: 'confirming', chain: 'reachable', confirmations: 0, required_confirmations: CONFIRMATIONS, paid_raw: '0' })
+    expect(seen).toMatchObject({
+      status: 'confirming',
+      chain: 'reachable',
+      confirmations: 0,
+      required_confirmations: CONFIRMATIONS,
+      paid_raw: '0',
+    })
     const mined = await venue.mineUntil(invoice, 'its block', ({ confirmations }) => confirmations > 0)
     expect(mined).toMatchObject({ status: 'confirming', confirmations: 1, credited_days: 0 })
     const settled = await venue.mineUntil(invoice, 'its settlement', isSettled)
-    expect(settled).toMatchObject({ credited_days: 1, paid_raw: String(DAY_PICO), payments: [{ tx_hash: tx, state: 'settled', late: false }] })
+    expect(settled).toMatchObject({
+      credited_days: 1,
+      paid_raw: String(DAY_PICO),
+      payments: [{ tx_hash: tx, state: 'settled', late: false }],
+    })
     expect(Date.parse(String(settled.pass_until))).toBeGreaterThan(venue.ctx.now() + DAY_MS - 60_000)
   })
 
@@ -201,7 +219,10 @@ describe('a wallet or daemon that is down', () => {
     await venue.advance(2 * HOUR_MS)
     await venue.nextRound()
     expect(await venue.check(invoice)).toMatchObject({ status: 'awaiting_payment', chain: 'unreachable' })
-    const refused = await venue.service.call('POST', '/invoice', { token: (await venue.service.register()).token, body: { currency: 'xmr' } })
+    const refused = await venue.service.call('POST', '/invoice', {
+      token: (await venue.service.register()).token,
+      body: { currency: 'xmr' },
+    })
     expect(refused).toMatchObject({ status: 503, json: { error: 'currency_not_configured' } })
     await program.setDown(false)
     expect(await venue.until(invoice, 'its end', ({ status }) => status === 'expired')).toMatchObject({ chain: 'reachable' })

@@ -19,7 +19,11 @@ const SOME: readonly CrashPoint[] = [
 ]
 
 describe('a worker that is killed', () => {
-  it.each(SOME)('$phase call $count of $call leaves one credit, one transfer each, and nothing forgotten', (point) => crashAt(venue, point), 120_000)
+  it.each(SOME)(
+    '$phase call $count of $call leaves one credit, one transfer each, and nothing forgotten',
+    (point) => crashAt(venue, point),
+    120_000,
+  )
 })
 
 describe('three workers at once', () => {

@@ -31,7 +31,15 @@ interface Invoice {
   status: string
   uri: string
 }
-type Checked = Invoice & { paid_raw: string; remainder_raw: string; credited_days: number; confirmations: number; required_confirmations: number; chain: string; payments: { late: boolean }[] }
+type Checked = Invoice & {
+  paid_raw: string
+  remainder_raw: string
+  credited_days: number
+  confirmations: number
+  required_confirmations: number
+  chain: string
+  payments: { late: boolean }[]
+}
 
 beforeAll(async () => {
   fs.writeFileSync(seedFile, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600 })
@@ -50,7 +58,9 @@ beforeAll(async () => {
     'xno to be ready',
     async () => {
       const { json } = await service.call('GET', '/currencies')
-      return (json['accepted'] as { currency: string; status: string }[]).some(({ currency, status }) => currency === 'xno' && status === 'ready')
+      return (json['accepted'] as { currency: string; status: string }[]).some(
+        ({ currency, status }) => currency === 'xno' && status === 'ready',
+      )
         ? true
         : undefined
     },
@@ -96,7 +106,14 @@ describe('Nano, from an invoice to a settled pass and into the treasury', () => 
     expect(invoice).toMatchObject({ status: 'awaiting_payment', uri: `nano:${invoice.address}?amount=${invoice.amount_raw}` })
     await pay(invoice, BigInt(invoice.amount_raw))
     const settled = await until(agent, invoice, 'the settlement', ({ status }) => status === 'settled')
-    expect(settled).toMatchObject({ credited_days: 3, paid_raw: invoice.amount_raw, remainder_raw: '0', confirmations: 1, required_confirmations: 1, chain: 'reachable' })
+    expect(settled).toMatchObject({
+      credited_days: 3,
+      paid_raw: invoice.amount_raw,
+      remainder_raw: '0',
+      confirmations: 1,
+      required_confirmations: 1,
+      chain: 'reachable',
+    })
     expect((await service.call('GET', '/me', { token: agent.token })).json).toMatchObject({ pass_active: true })
   })
 
@@ -105,7 +122,10 @@ describe('Nano, from an invoice to a settled pass and into the treasury', () => 
     const invoice = await invoiceFor(agent, 2)
     const half = BigInt(invoice.amount_raw) / 2n
     await pay(invoice, half)
-    expect(await until(agent, invoice, 'the first part', ({ status }) => status === 'underpaid')).toMatchObject({ credited_days: 0, paid_raw: String(half) })
+    expect(await until(agent, invoice, 'the first part', ({ status }) => status === 'underpaid')).toMatchObject({
+      credited_days: 0,
+      paid_raw: String(half),
+    })
     await pay(invoice, BigInt(invoice.amount_raw) - half)
     expect(await until(agent, invoice, 'the settlement', ({ status }) => status === 'settled')).toMatchObject({ credited_days: 2 })
   })
@@ -116,7 +136,9 @@ describe('Nano, from an invoice to a settled pass and into the treasury', () => 
     await pay(invoice, BigInt(invoice.amount_raw))
     await until(agent, invoice, 'the first settlement', ({ credited_days: days }) => days === 2)
     await pay(invoice, BigInt(invoice.amount_raw) + 7n)
-    expect(await until(agent, invoice, 'the second settlement', ({ credited_days: days }) => days === 4)).toMatchObject({ remainder_raw: '7' })
+    expect(await until(agent, invoice, 'the second settlement', ({ credited_days: days }) => days === 4)).toMatchObject({
+      remainder_raw: '7',
+    })
   })
 
   it('is paid late: it expires only after a look at the chain, and the money buys by the rule for late money', async () => {
@@ -139,7 +161,11 @@ describe('Nano, from an invoice to a settled pass and into the treasury', () => 
       async () => ((await rpc.accountInfo(treasury.address))?.confirmedBalanceRaw === paidRaw ? true : undefined),
       LIMIT,
     )
-    await waitFor('the records of it', async () => ((await service.ctx.invoices.listUnswept('xno', '', 1)).length === 0 ? true : undefined), LIMIT)
+    await waitFor(
+      'the records of it',
+      async () => ((await service.ctx.invoices.listUnswept('xno', '', 1)).length === 0 ? true : undefined),
+      LIMIT,
+    )
     expect(await checkMoney(service.ctx)).toEqual({ invoices: 4, payments: 6, settled: 6 })
     const underWay = () => service.ctx.payouts.models.transfers.countDocuments({ state: { $ne: 'confirmed' } })
     await waitFor('the transfers to be confirmed', async () => ((await underWay()) === 0 ? true : undefined), LIMIT)

@@ -427,7 +427,9 @@ describe('a Redis that lost everything', () => {
     expect(keys.length).toBeGreaterThan(0)
     await redis.del(keys)
     // Rates are read by a timer that knows nothing of Redis.
-    await waitFor('the credit', async () => ((await own.ctx.invoices.find(id))?.credited_days === 2 ? true : undefined), { limitMs: 20_000 })
+    await waitFor('the credit', async () => ((await own.ctx.invoices.find(id))?.credited_days === 2 ? true : undefined), {
+      limitMs: 20_000,
+    })
     expect(await own.ctx.coins.findRate('xno')).toMatchObject({ usd: '0.5', source: FIXED_RATE_SOURCE })
     await checkMoney(own.ctx)
     redis.disconnect()

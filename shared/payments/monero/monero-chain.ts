@@ -31,10 +31,13 @@ export async function readHeight(ctx: MoneroContext, coin: CoinRecord | undefine
   const address = await wallet.primaryAddress()
   const known = coin?.treasury_address
   if (known !== undefined && known !== address)
-    throw new NodeUnreachable(`monero-wallet-rpc has the wallet ${address} open, and not ${known}, which this database knows; "operator reconcile xmr" takes over another one`)
+    throw new NodeUnreachable(
+      `monero-wallet-rpc has the wallet ${address} open, and not ${known}, which this database knows; "operator reconcile xmr" takes over another one`,
+    )
   const height = await wallet.getHeight()
   const seen = coin?.height ?? 0
-  if (height + REORG_BLOCKS < seen) throw new NodeUnreachable(`the wallet has ${height} blocks, and had ${seen} before: it is still catching up`)
+  if (height + REORG_BLOCKS < seen)
+    throw new NodeUnreachable(`the wallet has ${height} blocks, and had ${seen} before: it is still catching up`)
   return height
 }
 
@@ -63,6 +66,10 @@ export async function compareOutgoing(ctx: MoneroContext, coin: CoinRecord | und
   if (coin?.height === undefined) return true
   const [unknown, ...more] = await listUnknownOutgoing(ctx, firstCompared(coin, height))
   if (unknown === undefined) return true
-  await haltCoin(ctx, 'xmr', `the wallet has sent ${unknown.txHash}${more.length === 0 ? '' : ` and ${more.length} more`}, which the database does not know`)
+  await haltCoin(
+    ctx,
+    'xmr',
+    `the wallet has sent ${unknown.txHash}${more.length === 0 ? '' : ` and ${more.length} more`}, which the database does not know`,
+  )
   return false
 }

@@ -49,7 +49,11 @@ async function lacksAddresses(ctx: MoneroContext): Promise<boolean> {
   if (await wallet.hasAddress(highest)) return false
   const count = await wallet.subaddressCount()
   const wanted = Math.max(highest, readIndexFile(indexFile).highest) + 1
-  await haltCoin(ctx, 'xmr', `the wallet had ${count} addresses of ${wanted} that were made, as after it was restored from its seed; let it rescan the chain (rescan_blockchain)`)
+  await haltCoin(
+    ctx,
+    'xmr',
+    `the wallet had ${count} addresses of ${wanted} that were made, as after it was restored from its seed; let it rescan the chain (rescan_blockchain)`,
+  )
   await wallet.createSubaddresses(wanted - count)
   return true
 }

@@ -40,7 +40,8 @@ export async function reconcileMonero(ctx: MoneroContext): Promise<void> {
   const sinceHeight = firstCompared(coin, height)
   const unknown = await listUnknownOutgoing(ctx, sinceHeight)
   const unconfirmed = unknown.find(({ confirmations }) => confirmations < ctx.config.monero.confirmations)
-  if (unconfirmed !== undefined) throw new NodeUnreachable(`transaction ${unconfirmed.txHash} is not confirmed yet; reconcile again once it is`)
+  if (unconfirmed !== undefined)
+    throw new NodeUnreachable(`transaction ${unconfirmed.txHash} is not confirmed yet; reconcile again once it is`)
   const { payments, strays } = await takeInPayments(ctx, sinceHeight, height)
   const sends: FoundSend[] = []
   for (const transaction of unknown) await adopt(ctx, transaction, sends)
@@ -50,11 +51,24 @@ export async function reconcileMonero(ctx: MoneroContext): Promise<void> {
   await ctx.coins.retireFree('xmr')
   const at = unixSeconds(ctx.now())
   const stray = await nameStrays(ctx, strays)
-  await ctx.reconciliations.insert({ _id, coin: 'xmr', at, reason, transactions: unknown.length, payments, sends, stray, held_payout_ids: held })
+  await ctx.reconciliations.insert({
+    _id,
+    coin: 'xmr',
+    at,
+    reason,
+    transactions: unknown.length,
+    payments,
+    sends,
+    stray,
+    held_payout_ids: held,
+  })
   await ctx.coins.report('xmr', { height }, at)
   await ctx.coins.noteTreasury('xmr', { treasury_address: address })
   await ctx.coins.resume('xmr')
-  ctx.log.warn({ reconciliation_id: _id, transactions: unknown.length, payments, sends: sends.length, held: held.length, stray: stray.length }, 'Monero is reconciled and goes on')
+  ctx.log.warn(
+    { reconciliation_id: _id, transactions: unknown.length, payments, sends: sends.length, held: held.length, stray: stray.length },
+    'Monero is reconciled and goes on',
+  )
 }
 
 async function makeLackingAddresses(ctx: MoneroContext): Promise<void> {
@@ -103,7 +117,10 @@ async function giveBackReplaced(ctx: MoneroContext): Promise<void> {
     const { state } = await ctx.monero.wallet.findOutgoing(transfer.tx)
     if (spent.length === 0 || state === 'pool' || state === 'confirmed') continue
     if (await moveTransfer(ctx, transfer, ['signed', 'sent', 'held'], 'replaced', 'what it spends is spent by another transaction'))
-      ctx.log.warn({ transfer_id: transfer._id, tx: transfer.tx }, 'a transaction of ours can never be confirmed any more; what it was to pay is owed again')
+      ctx.log.warn(
+        { transfer_id: transfer._id, tx: transfer.tx },
+        'a transaction of ours can never be confirmed any more; what it was to pay is owed again',
+      )
   }
 }
 
@@ -112,5 +129,9 @@ async function nameStrays(ctx: MoneroContext, strays: ReadonlyMap<number, bigint
   const addresses = new Map((await ctx.coins.listAddresses('xmr', [...strays.keys()])).map(({ index, address }) => [index, address]))
   return [...strays]
     .filter(([index, amountRaw]) => index > 0 && amountRaw >= dustThreshold('xmr'))
-    .map(([index, amountRaw]) => ({ address: addresses.get(index) ?? `subaddress 0/${index}`, address_index: index, amount_raw: String(amountRaw) }))
+    .map(([index, amountRaw]) => ({
+      address: addresses.get(index) ?? `subaddress 0/${index}`,
+      address_index: index,
+      amount_raw: String(amountRaw),
+    }))
 }

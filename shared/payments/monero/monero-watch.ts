@@ -41,8 +41,13 @@ export async function watchMonero(ctx: MoneroContext): Promise<void> {
     const isHalted = (await ctx.coins.findCoin('xmr'))?.halted !== undefined
     const now = unixSeconds(ctx.now())
     const progress = isWhole ? { round_at: startedAt, ...(isHalted ? {} : { height }) } : {}
-    await ctx.coins.report('xmr', { configured: true, reachable: true, checked_at: now, required_confirmations: required, ...progress }, now)
-    if (before?.treasury_address === undefined) await ctx.coins.noteTreasury('xmr', { treasury_address: await ctx.monero.wallet.primaryAddress() })
+    await ctx.coins.report(
+      'xmr',
+      { configured: true, reachable: true, checked_at: now, required_confirmations: required, ...progress },
+      now,
+    )
+    if (before?.treasury_address === undefined)
+      await ctx.coins.noteTreasury('xmr', { treasury_address: await ctx.monero.wallet.primaryAddress() })
     if (before?.reachable === false) ctx.log.info('the Monero wallet and its daemon are reached')
     await settleWaiting(ctx, 'xmr')
     if (!isWhole) return
@@ -107,7 +112,11 @@ async function listExpected(ctx: MoneroContext, compared: number, height: number
  * @returns how many payments were not on record, and what lies at addresses that no invoice has, by minor index
  * @throws Error where something could not be taken in
  */
-export async function takeInPayments(ctx: MoneroContext, sinceHeight: number, height: number): Promise<{ payments: number; strays: Map<number, bigint> }> {
+export async function takeInPayments(
+  ctx: MoneroContext,
+  sinceHeight: number,
+  height: number,
+): Promise<{ payments: number; strays: Map<number, bigint> }> {
   const incoming = await ctx.monero.wallet.listIncoming({ sinceHeight })
   const found = await readFound(ctx, incoming, height)
   const known = await readKnown(ctx, found)
@@ -172,7 +181,8 @@ async function readKnown(ctx: MoneroContext, found: readonly SeenPayment[]): Pro
   const known = new Map<string, PaymentRecord>()
   const txs = [...new Set(found.map(({ tx }) => tx))]
   for (let start = 0; start < txs.length; start += KNOWN_BATCH)
-    for (const payment of await ctx.invoices.listPaymentsByTx('xmr', txs.slice(start, start + KNOWN_BATCH))) known.set(keyOf(payment), payment)
+    for (const payment of await ctx.invoices.listPaymentsByTx('xmr', txs.slice(start, start + KNOWN_BATCH)))
+      known.set(keyOf(payment), payment)
   return known
 }
 
@@ -190,7 +200,12 @@ function isNews(found: SeenPayment, record: PaymentRecord): boolean {
 }
 
 /** Takes note of payments that are nowhere any more: not in a block, and those that were never confirmed not in the pool either. */
-async function noteLosses(ctx: MoneroContext, expected: readonly PaymentRecord[], found: readonly SeenPayment[], height: number): Promise<void> {
+async function noteLosses(
+  ctx: MoneroContext,
+  expected: readonly PaymentRecord[],
+  found: readonly SeenPayment[],
+  height: number,
+): Promise<void> {
   const places = new Map(found.map((payment) => [keyOfFound(payment), payment]))
   const missing = new Map<string, number>()
   const lost: PaymentRecord[] = []
@@ -206,6 +221,8 @@ async function noteLosses(ctx: MoneroContext, expected: readonly PaymentRecord[]
   // An address that the wallet has not got is one that it cannot see.
   const highest = lost.reduce((most, { address_index: index }) => Math.max(most, index), 0)
   if (!(await ctx.monero.wallet.hasAddress(highest)))
-    throw new NodeUnreachable(`the wallet does not have the address ${highest}, to which a payment came; it was restored, and has to make it again`)
+    throw new NodeUnreachable(
+      `the wallet does not have the address ${highest}, to which a payment came; it was restored, and has to make it again`,
+    )
   for (const payment of lost) await recordLoss(ctx, payment)
 }

@@ -143,7 +143,11 @@ async function findOwnBlock(ctx: NanoContext, info: NanoAccountInfo): Promise<st
 }
 
 /** Publishes a block on record until it is confirmed. */
-async function finishTransfer(ctx: NanoContext, account: NanoAccount, transfer: TransferRecord): Promise<'confirmed' | 'waiting' | 'halted'> {
+async function finishTransfer(
+  ctx: NanoContext,
+  account: NanoAccount,
+  transfer: TransferRecord,
+): Promise<'confirmed' | 'waiting' | 'halted'> {
   const { rpc } = ctx.nano
   const hash = transfer.tx.toUpperCase()
   const untilMs = performance.now() + CONFIRM_WAIT_MS
@@ -207,7 +211,12 @@ async function offer(ctx: NanoContext, block: NanoBlock, subtype: NanoSubtype): 
 }
 
 /** The node does not take the block: because it is behind, because another block stands in its place, or for good. */
-async function weighRefusal(ctx: NanoContext, account: NanoAccount, transfer: TransferRecord, reason: string): Promise<'waiting' | 'halted'> {
+async function weighRefusal(
+  ctx: NanoContext,
+  account: NanoAccount,
+  transfer: TransferRecord,
+  reason: string,
+): Promise<'waiting' | 'halted'> {
   const chain = await compareChain(ctx, account)
   if (chain === 'halted') return chain
   const isItsPlace = (chain.info?.frontier ?? ZERO_HASH).toLowerCase() === transfer.previous

@@ -36,7 +36,7 @@ export async function sendNano(ctx: NanoContext): Promise<void> {
 /** Takes the next payee that can be paid out of `due`. Those whose sum the treasury does not hold stay owed. */
 async function nextPayout(ctx: NanoContext, wallet: NanoWallet, standing: Standing, due: DueGroup[]): Promise<LaneStep | undefined> {
   await noteShortage(ctx, wallet, standing, due)
-  for (let at = 0; at < due.length; ) {
+  for (let at = 0; at < due.length;) {
     const group = due[at] as DueGroup
     if (group.sumRaw > standing.balanceRaw) {
       at++
