@@ -115,10 +115,12 @@ async function disputedOrder(): Promise<string> {
 }
 
 /** Everything stored, but for the API's own note that it serves, which goes on by itself. */
+/** All that is stored, but what the running service keeps saying of itself: that it serves, and that the coins are watched. */
 const dumpRecords = async () =>
   (await dumpStored(service.ctx.database.connection))
     .split('\n')
     .filter((line) => !line.startsWith('serving '))
+    .map((line) => (line.startsWith('coins ') ? line.replace(/"alive_at":\d+,/, '') : line))
     .join('\n')
 
 const kindsPending = async (collection: string, id: string) =>
