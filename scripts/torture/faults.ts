@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { Redis } from 'ioredis'
 import type { SupervisedChild } from '../embedded/supervise.ts'
-import { waitFor } from '../embedded/wait.ts'
+import { TimeoutError, waitFor } from '../embedded/wait.ts'
 import type { FaultKind, PlannedFault } from './plan.ts'
 import type { Part, Stack } from './stack.ts'
 
@@ -136,7 +136,13 @@ function killPart(part: Part | undefined): Injected | undefined {
   return {
     target: part.name,
     async heal() {
-      await waitFor(`the next start of ${part.name}`, isUp, { limitMs: RESTART_LIMIT_MS, everyMs: 20 })
+      try {
+        await waitFor(`the next start of ${part.name}`, isUp, { limitMs: RESTART_LIMIT_MS, everyMs: 20 })
+      } catch (error) {
+        if (!(error instanceof TimeoutError)) throw error
+        const life = part.child.pid() === undefined ? 'it is dead' : `it lives, with pid ${part.child.pid()}`
+        throw new TimeoutError(`${error.message}: ${life}, and last logged\n${part.lastWords().join('\n')}`)
+      }
     },
   }
 }

@@ -154,7 +154,12 @@ async function lastUntilHealed(
   const record = { kind: fault.kind, target, fromMs, toMs: fromMs }
   world.history.faults.push(record)
   await sleep(Math.max(0, Math.min(fault.lastsMs, endMs - fromMs)))
-  await heal()
+  try {
+    await heal()
+  } catch (error) {
+    if (!(error instanceof TimeoutError)) throw error
+    world.wrong.push({ what: error.message, words: [] })
+  }
   record.toMs = Math.max(fromMs, world.history.nowMs())
 }
 

@@ -38,6 +38,8 @@ export interface Part {
   readonly errors: string[]
   /** When it last said that it is up; undefined where it never did. */
   upAtMs(): number | undefined
+  /** The last lines that it logged. */
+  lastWords(): readonly string[]
 }
 
 export interface Stack {
@@ -177,6 +179,8 @@ function workerGroups(): Record<string, readonly QueueName[]> {
   return { ...WORKER_GROUPS, coins: QUEUE_NAMES.filter((name) => !grouped.has(name)) }
 }
 
+const KEPT_LINES = 8
+
 function startPart(options: {
   name: string
   script: string
@@ -190,9 +194,12 @@ function startPart(options: {
   const clockFile = path.join(folder, `${name}.clock`)
   const log = fs.createWriteStream(path.join(folder, `${name}.log`), { flags: 'a' })
   const errors: string[] = []
+  const lastWords: string[] = []
   let upAtMs: number | undefined
   const onLine = (line: string): void => {
     log.write(`${line}\n`)
+    lastWords.push(line.slice(0, 400))
+    if (lastWords.length > KEPT_LINES) lastWords.shift()
     if (isError(line)) errors.push(line)
     if (line.includes('"msg":"the API listens"') || line.includes('"msg":"the workers work"')) upAtMs = performance.now()
   }
@@ -221,6 +228,7 @@ function startPart(options: {
     child,
     errors,
     upAtMs: () => upAtMs,
+    lastWords: () => lastWords,
     shiftClock(shiftMs) {
       fs.writeFileSync(clockFile, String(shiftMs))
       const pid = child.pid()

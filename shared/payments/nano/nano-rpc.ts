@@ -185,15 +185,16 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     if (thresholdRaw <= 0n || thresholdRaw > MAX_RAW) throw new TypeError(`"thresholdRaw" expected 1 to 2^128 - 1, got ${thresholdRaw}`)
     for (const address of addresses) assertAddress('addresses', address)
     const found = new Map<string, NanoReceivable[]>()
-    const unique = [...new Set(addresses)] // an account asked for twice is a duplicate key in the answer
+    const asked = new Set(addresses) // an account asked for twice is a duplicate key in the answer
+    const unique = [...asked]
     for (let start = 0; start < unique.length; start += RECEIVABLE_BATCH) {
-      const batch = new Set(unique.slice(start, start + RECEIVABLE_BATCH))
+      const accounts = unique.slice(start, start + RECEIVABLE_BATCH)
       const answer = await ask(
-        { action: 'accounts_receivable', accounts: [...batch], count: String(RECEIVABLES_EACH), ...receivableOptions(thresholdRaw) },
+        { action: 'accounts_receivable', accounts, count: String(RECEIVABLES_EACH), ...receivableOptions(thresholdRaw) },
         accountsReceivableAnswer,
       )
       for (const [address, entries] of answer.blocks) {
-        if (!batch.has(address)) throw misled('accounts_receivable', 'an account that was not asked for')
+        if (!asked.has(address)) throw misled('accounts_receivable', 'an account that was not asked for')
         checkReceivables('accounts_receivable', entries, RECEIVABLES_EACH, thresholdRaw)
         // With this call the node cuts by hash and sorts what is left, so a full list may lack the largest.
         const isCut = entries.size === RECEIVABLES_EACH

@@ -5,6 +5,7 @@ import { unixSeconds } from '../../time.ts'
 import { dustThreshold } from '../coin.ts'
 import { noteUnreachable, recordPayments } from '../coin-round.ts'
 import type { InvoiceRecord, PaymentRecord, SeenPayment } from '../invoice.ts'
+import type { WatchedAddress } from '../invoice-store.ts'
 import { isNodeTrouble, NodeUnreachable } from '../node-errors.ts'
 import { lapseInvoices, settleWaiting } from '../settlement.ts'
 import { parseNanoAddress } from './nano-address.ts'
@@ -93,23 +94,29 @@ function watchLapsed(ctx: Context): (invoice: InvoiceRecord) => Pick<InvoiceReco
 async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
   const halfTaken = await ctx.invoices.listUnderWay('xno')
   const left = await ctx.invoices.findByAddresses('xno', [...new Set(halfTaken.map(({ address_index }) => address_index))])
-  const pages = readPages(
-    (after) => ctx.invoices.listOpenAddresses('xno', after, OPEN_PAGE),
-    ({ last }) => last,
-  )
   return [
     ...(await lookAtAddresses(ctx, left.map(addressOf))).troubles,
-    ...(await forEachPage(pages, ({ addresses }) => lookAtAddresses(ctx, addresses))),
+    ...(await forEachPage(readOpen(ctx), (addresses) => lookAtAddresses(ctx, addresses))),
   ]
 }
 
+/** The open addresses, as many at a time as one request takes. The next page is read while these are asked about. */
+async function* readOpen(ctx: NanoContext): AsyncGenerator<string[]> {
+  const read = (after: string) => {
+    const page = ctx.invoices.listOpenAddresses('xno', after, OPEN_PAGE)
+    page.catch(() => undefined) // whoever awaits it gets the error; nobody does where another page failed before
+    return page
+  }
+  let next = read('')
+  for (let page = await next; page !== undefined; page = await next) {
+    next = read(page.last)
+    for (let start = 0; start < page.addresses.length; start += RECEIVABLE_BATCH)
+      yield page.addresses.slice(start, start + RECEIVABLE_BATCH)
+  }
+}
+
 async function lookAtHourly(ctx: NanoContext, now: number): Promise<string[]> {
-  const pages = readPages(
-    (after) => ctx.invoices.listWatched('xno', 'hourly', now, after, RECEIVABLE_BATCH),
-    (page) => page.at(-1)?._id,
-    HOURLY_PAGES,
-  )
-  return forEachPage(pages, async (page) => {
+  return forEachPage(readHourly(ctx, now), async (page) => {
     const look = await lookAtAddresses(ctx, page.map(addressOf))
     const later = unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS)
     // What could not be taken in is looked at in the next round.
@@ -124,19 +131,14 @@ async function lookAtHourly(ctx: NanoContext, now: number): Promise<string[]> {
 
 const addressOf = ({ address }: Pick<InvoiceRecord, 'address'>): string => address
 
-/** @param lastOf the id to go on after; undefined where the page is empty */
-async function* readPages<Page>(
-  read: (after: string) => Promise<Page | undefined>,
-  lastOf: (page: Page) => string | undefined,
-  mostPages = Number.POSITIVE_INFINITY,
-): AsyncGenerator<Page> {
+async function* readHourly(ctx: NanoContext, now: number): AsyncGenerator<WatchedAddress[]> {
   let after = ''
-  for (let count = 0; count < mostPages; count++) {
-    const page = await read(after)
-    const last = page === undefined ? undefined : lastOf(page)
-    if (page === undefined || last === undefined) return
+  for (let count = 0; count < HOURLY_PAGES; count++) {
+    const page = await ctx.invoices.listWatched('xno', 'hourly', now, after, RECEIVABLE_BATCH)
+    const last = page.at(-1)
+    if (last === undefined) return
     yield page
-    after = last
+    after = last._id
   }
 }
 
