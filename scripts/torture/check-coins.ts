@@ -164,14 +164,14 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   return [...findings, ...checkSteps(world, ledger, money)]
 }
 
-/** Each step of an order stands once on record (each hour that an outage gave, too), and none that was acknowledged is missing. */
+/** Each step of an order stands once on record (each hour that an outage gave to one of its deadlines, too), and none that was acknowledged is missing. */
 function checkSteps(world: World, ledger: readonly LedgerEntry[], { orders, invoices }: StoredMoney): Finding[] {
   const findings: Finding[] = []
   const stored = new Set(orders.map(({ _id }) => _id))
   const given = new Set(invoices.map(({ _id }) => _id))
   const steps = Map.groupBy(
     ledger.filter(({ kind, data }) => ['order', 'dispute'].includes(kind) && data['order_id'] !== undefined),
-    ({ data }) => [data['order_id'], data['step'], ...(data['step'] === 'extended' ? [data['until']] : [])].join(' '),
+    ({ data }) => [data['order_id'], data['step'], ...(data['step'] === 'extended' ? [data['deadline'], data['until']] : [])].join(' '),
   )
   for (const [step, entries] of steps)
     if (entries.length > 1)

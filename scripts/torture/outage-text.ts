@@ -25,7 +25,16 @@ const OUTAGE = new RegExp(
       'TransientTransactionError',
       'operation was interrupted',
     ],
-    ...['unavailable: ', 'did not answer within', 'OOM command not allowed', 'MISCONF', 'LOADING', 'max retries per request', 'UNCERTAIN'],
+    ...[
+      'unavailable: ',
+      'cannot reach its database now',
+      'did not answer within',
+      'OOM command not allowed',
+      'MISCONF',
+      'LOADING',
+      'max retries per request',
+      'UNCERTAIN',
+    ],
     // A worker that was stopped for longer than its lock finds its job with another one.
     ...['could not renew lock', 'Missing lock for job', 'Lock mismatch', 'is not in the active state'],
   ].join('|'),

@@ -8,8 +8,8 @@ import type { OutageRecord } from './serving-store.ts'
 
 /**
  * Puts off an order's deadline that fell into an outage of the API, to an hour after the first request that was served
- * again, and on where that hour fell into another one. Both sides meet their deadlines over the API, so both have it; the pay-by time is met on the chain, which the
- * workers look at whether the API serves or not.
+ * again, and on where that hour fell into another one. Both sides meet their deadlines over the API, so both have it; the
+ * pay-by time is met on the chain, which the workers look at whether the API serves or not.
  *
  * @returns the order as it stands now
  */
