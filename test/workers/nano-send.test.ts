@@ -46,6 +46,30 @@ describe('payouts', () => {
     expect(venue.node.calls('process')).toBe(0)
   })
 
+  it('go out before the treasury takes in the next that was sent to it', async () => {
+    await fill(3n * XNO)
+    const payee = strangerAddress()
+    const owed = await venue.owe(2n * XNO, payee)
+    for (let count = 0; count < 3; count++) venue.pay(venue.wallet.treasury, XNO)
+    await sweepNano(venue.ctx)
+    expect(await states(owed)).toEqual(['confirmed'])
+    const all = await venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
+    expect(all.map(({ kind }) => kind)).toEqual(['receive', 'payout', 'receive', 'receive', 'receive'])
+  })
+
+  it('go out in the same round where the node was asked just before another process had moved the treasury on', async () => {
+    await fill(3n * XNO)
+    const before = await venue.ctx.nano.rpc.accountInfo(venue.wallet.treasury.address)
+    await fill(2n * XNO)
+    const owed = await venue.owe(5n * XNO, strangerAddress())
+    const { rpc } = venue.ctx.nano
+    let asked = 0
+    const accountInfo: typeof rpc.accountInfo = (address) => (asked++ === 0 ? Promise.resolve(before) : rpc.accountInfo(address))
+    await sendNano({ ...venue.ctx, nano: { rpc: { ...rpc, accountInfo }, wallet: () => venue.wallet } })
+    expect(await states(owed)).toEqual(['confirmed'])
+    expect(venue.logged()).not.toContain('lacks blocks of ours')
+  })
+
   it('wait below the least sum, and go out together once they reach it', async () => {
     await fill(XNO)
     const payee = strangerAddress()

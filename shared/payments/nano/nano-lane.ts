@@ -7,10 +7,11 @@ import { haltCoin, isHalted } from '../coin-round.ts'
 import { NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import { moveTransfer, storeTransfer } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
-import type { NanoBlock, NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
-import { hashNanoBlock, isEpochBlock, workRootOf, ZERO_HASH } from './nano-blocks.ts'
-import type { NanoContext } from './nano-gateway.ts'
+import type { NanoAccountState, NanoBlock, NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
+import { buildReceive, hashNanoBlock, isEpochBlock, workRootOf, ZERO_HASH } from './nano-blocks.ts'
+import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
+import type { ClaimedSend } from './nano-proof.ts'
 import type { NanoAccountInfo } from './nano-rpc.ts'
 
 /**
@@ -48,6 +49,20 @@ export interface LaneStep {
   readonly payoutIds?: readonly string[]
 }
 
+/** What the next block of an account is built on. */
+export function stateOf(wallet: NanoWallet, { account, frontier, balanceRaw, representative }: Standing): NanoAccountState {
+  return {
+    account: account.address,
+    frontier,
+    balanceRaw,
+    representative: wallet.representative ?? representative ?? wallet.treasury.address,
+  }
+}
+
+export function receiveStep(wallet: NanoWallet, standing: Standing, send: ClaimedSend, paymentIds: readonly string[] = []): LaneStep {
+  return { block: buildReceive(stateOf(wallet, standing), send), kind: 'receive', amountRaw: send.amountRaw, paymentIds }
+}
+
 /** `waiting`: for the network, the node, or a later round. */
 export type LaneEnd = 'done' | 'waiting' | 'halted'
 
@@ -72,10 +87,24 @@ export function runLane(
   untilMs: number,
 ): Promise<LaneEnd> {
   return takeTurns(String(account.index), async () => {
+    let behind: Behind | undefined
+    let behindSinceMs = 0
     while (performance.now() < untilMs) {
       if (await isHalted(ctx, 'xno')) return 'halted'
       const standing = await readStanding(ctx, account)
       if (typeof standing === 'string') return standing
+      if ('frontierSeen' in standing) {
+        // Another process that works on the account moves it on by itself; a node that stays where it is lacks blocks.
+        if (behind?.frontierSeen !== standing.frontierSeen) behindSinceMs = performance.now()
+        behind = standing
+        if (performance.now() - behindSinceMs < CONFIRM_WAIT_MS) {
+          await sleep(CONFIRM_POLL_MS)
+          continue
+        }
+        if (standing.isLacking) ctx.log.warn({ account_index: account.index }, LACKING)
+        return 'waiting'
+      }
+      behind = undefined
       const step = await next(standing)
       if (step === undefined) return 'done'
       await sign(ctx, account, step)
@@ -84,8 +113,17 @@ export function runLane(
   })
 }
 
+/** An account whose last block at the node is not the last one on record, or not confirmed. */
+interface Behind {
+  readonly frontierSeen: string | undefined
+  /** A confirmed block of ours stands after it on record. */
+  readonly isLacking: boolean
+}
+
+const LACKING = 'the Nano node lacks blocks of ours that were confirmed; waiting for it to catch up'
+
 /** How an account stands, after its own block under way, if there is one, has been seen to. */
-async function readStanding(ctx: NanoContext, account: NanoAccount): Promise<Standing | 'waiting' | 'halted'> {
+async function readStanding(ctx: NanoContext, account: NanoAccount): Promise<Standing | Behind | 'waiting' | 'halted'> {
   const open = await ctx.payouts.findOpenTransfer(account.index)
   if (open !== undefined) {
     const end = await finishTransfer(ctx, account, open)
@@ -94,14 +132,11 @@ async function readStanding(ctx: NanoContext, account: NanoAccount): Promise<Sta
   const chain = await compareChain(ctx, account)
   if (chain === 'halted') return chain
   const { info, last } = chain
-  // Another process is at it, or has moved on since.
-  if (last !== undefined && last.state !== 'confirmed') return 'waiting'
   const frontier = info?.frontier
-  if ((await ctx.payouts.findSuccessor(account.index, (frontier ?? ZERO_HASH).toLowerCase())) !== undefined) {
-    ctx.log.warn({ account_index: account.index }, 'the Nano node lacks blocks of ours that were confirmed; waiting for it to catch up')
-    return 'waiting'
-  }
-  if (info?.confirmedFrontier !== frontier) return 'waiting'
+  if (last !== undefined && last.state !== 'confirmed') return { frontierSeen: frontier, isLacking: false }
+  const successor = await ctx.payouts.findSuccessor(account.index, (frontier ?? ZERO_HASH).toLowerCase())
+  if (successor !== undefined) return { frontierSeen: frontier, isLacking: successor.state === 'confirmed' }
+  if (info?.confirmedFrontier !== frontier) return { frontierSeen: frontier, isLacking: false }
   return { account, frontier, balanceRaw: info?.balanceRaw ?? 0n, representative: info?.representative }
 }
 

@@ -1,13 +1,13 @@
 import { SECOND_MS, unixSeconds } from '../../time.ts'
-import { dustThreshold } from '../coin.ts'
 import { isHalted, untilNodeFails } from '../coin-round.ts'
 import type { PaymentRecord } from '../invoice.ts'
 import { isNodeTrouble } from '../node-errors.ts'
-import { buildReceive, buildSend, type NanoAccountState } from './nano-blocks.ts'
+import { buildSend } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import type { NanoAccount } from './nano-keys.ts'
-import { runLane, type LaneStep, type Standing } from './nano-lane.ts'
-import { proveSends, requireProvenSend, type ClaimedSend } from './nano-proof.ts'
+import { receiveStep, runLane, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
+import { requireProvenSend } from './nano-proof.ts'
+import { runTreasury } from './nano-treasury.ts'
 
 /**
  * The way of the money: what was paid at an invoice's account is received there, sent on to the treasury (account 0) in one
@@ -23,8 +23,6 @@ const MAX_ACCOUNTS = 500
 const PAGE = 500
 /** Of one account's payments; a step is found in the first page that has one. */
 const ACCOUNT_PAGE = 100
-/** Of what is receivable at the treasury, the largest so many are looked at for the next to take in. */
-const TREASURY_CANDIDATES = 16
 
 /**
  * One round. It compares the treasury's chain with what is stored also where there is nothing to do. A node that is away is
@@ -53,7 +51,7 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
   })
   await Promise.all(lanes)
   // With time of its own: invoices enough to use a round up would keep the treasury from taking in what they send.
-  await runLane(ctx, wallet.treasury, (standing) => nextForTreasury(ctx, wallet, standing), performance.now() + ROUND_MS)
+  await runTreasury(ctx, wallet, { takesIn: true, untilMs: performance.now() + ROUND_MS })
   const [error] = errors.filter((one) => !isNodeTrouble(one)).concat(errors)
   if (error !== undefined) throw error
 }
@@ -143,32 +141,4 @@ async function listReceivedByUs(
   )
   const known = new Set(ours.filter(({ account_index: index }) => index === account.index).map(({ tx }) => tx))
   return received.filter(({ by }) => known.has(by)).map(({ payment }) => payment._id)
-}
-
-function receiveStep(wallet: NanoWallet, standing: Standing, send: ClaimedSend, paymentIds: readonly string[] = []): LaneStep {
-  return { block: buildReceive(stateOf(wallet, standing), send), kind: 'receive', amountRaw: send.amountRaw, paymentIds }
-}
-
-/** What the next block of an account is built on. */
-export function stateOf(wallet: NanoWallet, { account, frontier, balanceRaw, representative }: Standing): NanoAccountState {
-  return {
-    account: account.address,
-    frontier,
-    balanceRaw,
-    representative: wallet.representative ?? representative ?? wallet.treasury.address,
-  }
-}
-
-/** The treasury takes in what was sent to it: by our own sweeps, or by the operator to fill it up. */
-async function nextForTreasury(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep | undefined> {
-  const { rpc } = ctx.nano
-  const { address, publicKey } = wallet.treasury
-  await ctx.coins.noteTreasury('xno', { treasury_address: address, treasury_raw: String(standing.balanceRaw) })
-  const receivable = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
-  const { proven } = await proveSends(
-    rpc,
-    receivable.slice(0, TREASURY_CANDIDATES).map((send) => ({ ...send, publicKey })),
-  )
-  const [send] = proven
-  return send === undefined ? undefined : receiveStep(wallet, standing, send)
 }

@@ -1,0 +1,85 @@
+import { SECOND_MS } from '../../time.ts'
+import { dustThreshold } from '../coin.ts'
+import { isPayable, listDue, noteTreasury, sumDue, type DueGroup } from '../due-payouts.ts'
+import { parseNanoAddress } from './nano-address.ts'
+import { buildSend } from './nano-blocks.ts'
+import type { NanoContext, NanoWallet } from './nano-gateway.ts'
+import { receiveStep, runLane, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
+import { proveSends } from './nano-proof.ts'
+
+/**
+ * The treasury's lane. Payouts come first, whoever is at work on it: were they left to a job of their own, a stream of
+ * sales would keep the lane busy with taking in, and what is owed would wait for its end.
+ */
+
+/** Payouts that one block pays; the others of the same payee are in the next. */
+const MAX_PAYOUTS_IN_BLOCK = 100
+/** What is due is listed anew after so long. */
+const LISTED_FOR_MS = 5 * SECOND_MS
+/** Of what is receivable at the treasury, the largest so many are looked at for the next to take in. */
+const TREASURY_CANDIDATES = 16
+
+/**
+ * Pays what is due, each payee in a block of its own, and with `takesIn` receives what was sent to the treasury, until
+ * there is no more to do or the time has come.
+ *
+ * @throws NodeUnreachable, NodeRefused
+ */
+export async function runTreasury(ctx: NanoContext, wallet: NanoWallet, options: { takesIn: boolean; untilMs: number }): Promise<void> {
+  let due: DueGroup[] = []
+  let listedMs = Number.NEGATIVE_INFINITY
+  const next = async (standing: Standing): Promise<LaneStep | undefined> => {
+    if (ctx.config.payouts === 'automatic') {
+      // Listed after a payout under way was seen to.
+      if (performance.now() - listedMs > LISTED_FOR_MS) {
+        due = await listDue(ctx, 'xno', { maxPayouts: MAX_PAYOUTS_IN_BLOCK })
+        listedMs = performance.now()
+      }
+      const payout = await nextPayout(ctx, wallet, standing, due)
+      if (payout !== undefined) return payout
+    }
+    return options.takesIn ? nextToTakeIn(ctx, wallet, standing) : undefined
+  }
+  await runLane(ctx, wallet.treasury, next, options.untilMs)
+}
+
+/** Takes the next payee that can be paid out of `due`. Those whose sum the treasury does not hold stay owed. */
+async function nextPayout(ctx: NanoContext, wallet: NanoWallet, standing: Standing, due: DueGroup[]): Promise<LaneStep | undefined> {
+  await noteShortage(ctx, wallet, standing, due)
+  for (let at = 0; at < due.length;) {
+    const group = due[at] as DueGroup
+    if (group.sumRaw > standing.balanceRaw) {
+      at++
+      continue
+    }
+    due.splice(at, 1)
+    if (await isPayable(ctx, 'xno', group, (text) => parseNanoAddress(text) !== undefined)) {
+      const block = buildSend(stateOf(wallet, standing), { destination: group.address, amountRaw: group.sumRaw })
+      return { block, kind: 'payout', amountRaw: group.sumRaw, payoutIds: group.payouts.map(({ _id }) => _id) }
+    }
+  }
+  return undefined
+}
+
+async function noteShortage(ctx: NanoContext, wallet: NanoWallet, { balanceRaw }: Standing, due: readonly DueGroup[]): Promise<void> {
+  const sumRaw = sumDue(due)
+  await noteTreasury(ctx, 'xno', {
+    treasury_address: wallet.treasury.address,
+    treasury_raw: String(balanceRaw),
+    treasury_short_raw: String(sumRaw > balanceRaw ? sumRaw - balanceRaw : 0n),
+  })
+}
+
+/** The treasury takes in what was sent to it: by our own sweeps, or by the operator to fill it up. */
+async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep | undefined> {
+  const { rpc } = ctx.nano
+  const { address, publicKey } = wallet.treasury
+  await ctx.coins.noteTreasury('xno', { treasury_address: address, treasury_raw: String(standing.balanceRaw) })
+  const receivable = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
+  const { proven } = await proveSends(
+    rpc,
+    receivable.slice(0, TREASURY_CANDIDATES).map((send) => ({ ...send, publicKey })),
+  )
+  const [send] = proven
+  return send === undefined ? undefined : receiveStep(wallet, standing, send)
+}
