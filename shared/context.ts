@@ -6,6 +6,7 @@ import { openDatabase, type Database } from './database.ts'
 import { createEntryStore, type EntryStore } from './ledger/entry-store.ts'
 import { createLeaseStore, type LeaseStore } from './ledger/lease-store.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
+import { createIndexes } from './indexes.ts'
 import type { Log } from './log.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
 import { createOrderStore, type OrderStore } from './market/order-store.ts'
@@ -63,12 +64,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     url: config.mongodbUrl,
     log,
     ...(options.databaseTimeoutMs === undefined ? {} : { timeoutMs: options.databaseTimeoutMs }),
-    createIndexes: async (connection) => {
-      for (const model of Object.values(connection.models)) {
-        await model.createCollection()
-        await model.createIndexes()
-      }
-    },
+    createIndexes,
   })
   const { connection } = database
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)

@@ -155,9 +155,9 @@ const OUTAGE_ERRORS = new Set([
 const OUTAGE_CODES = new Set([6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436])
 
 /**
- * While it commits, the driver expects errors of its own, and fails over one of the socket that it lets through as Node
- * gives it. Such an error leaves open whether the transaction was committed; labelled so, the driver asks again, and the
- * server commits it once.
+ * While it commits, the driver expects errors of its own, and fails over one that it lets through as Node gives it (a
+ * socket's, a stream's). Such an error leaves open whether the transaction was committed; labelled so, the driver asks
+ * again, and the server commits it once.
  */
 function labelCommitErrors(session: Session): void {
   const commit = session.commitTransaction.bind(session)
@@ -165,7 +165,7 @@ function labelCommitErrors(session: Session): void {
     try {
       await commit(options)
     } catch (error) {
-      if (error instanceof mongoose.mongo.MongoError || !(error instanceof Error) || !isOutage(error)) throw error
+      if (error instanceof mongoose.mongo.MongoError || !(error instanceof Error)) throw error
       const unknown = new mongoose.mongo.MongoNetworkError(error.message, { cause: error })
       unknown.addErrorLabel('UnknownTransactionCommitResult')
       throw unknown
