@@ -20,13 +20,15 @@ import { runInScope } from './scope.ts'
  * write that waited so long is not begun any more: its caller has been told that the service is unavailable.
  */
 
-export interface GroupOptions {
+export interface GroupOptions<Item> {
   /** Items of one group. */
   maxItems?: number
   /** Groups under way at once. */
   atOnce?: number
   /** What has waited this long for its turn is refused; waits without end where absent. */
   patienceMs?: number
+  /** What an item is about. Of two groups under way at once, no item of the one shares a key with one of the other. */
+  keysOf?: (item: Item) => readonly string[]
 }
 
 /** What became of each item, in the order of the items. */
@@ -34,6 +36,7 @@ export type Outcomes<Result> = readonly PromiseSettledResult<Result>[]
 
 interface Waiting<Item, Result> {
   item: Item
+  keys: readonly string[]
   sinceMs: number
   resolve(result: Result): void
   reject(error: unknown): void
@@ -44,7 +47,7 @@ const MAX_ITEMS = 250
 const AT_ONCE = 2
 
 /** For writes that a request waits for. */
-export const WRITE_PATIENCE: GroupOptions = { patienceMs: REQUEST_TIMEOUT_MS }
+export const WRITE_PATIENCE: GroupOptions<unknown> = { patienceMs: REQUEST_TIMEOUT_MS }
 
 /**
  * A function that performs items in groups.
@@ -53,9 +56,10 @@ export const WRITE_PATIENCE: GroupOptions = { patienceMs: REQUEST_TIMEOUT_MS }
  */
 export function createGroups<Item, Result>(
   perform: (items: Item[]) => Promise<Outcomes<Result>>,
-  options: GroupOptions = {},
+  options: GroupOptions<Item> = {},
 ): (item: Item) => Promise<Result> {
-  const { maxItems = MAX_ITEMS, atOnce = AT_ONCE, patienceMs = Number.POSITIVE_INFINITY } = options
+  const { maxItems = MAX_ITEMS, atOnce = AT_ONCE, patienceMs = Number.POSITIVE_INFINITY, keysOf } = options
+  const keysUnderWay = new Set<string>()
   let waiting: Waiting<Item, Result>[] = []
   let underWay = 0
   let isDue = false
@@ -64,13 +68,17 @@ export function createGroups<Item, Result>(
     isDue = false
     const nowMs = performance.now()
     while (waiting.length > 0 && underWay < atOnce) {
+      const before = waiting.length
       const group = takeGroup(nowMs)
       if (group.length > 0) void take(group)
+      // Those that are left wait for a group that is under way; its end begins the next.
+      else if (waiting.length === before) return
     }
   }
 
+  /** Takes those that are first in line and share no key with what is under way; what has waited for too long is refused. */
   function takeGroup(nowMs: number): Waiting<Item, Result>[] {
-    const group = waiting.splice(0, maxItems)
+    const group = keysOf === undefined ? waiting.splice(0, maxItems) : takeFree()
     if (group.every(({ sinceMs }) => nowMs - sinceMs < patienceMs)) return group
     return group.filter((one) => {
       const isFresh = nowMs - one.sinceMs < patienceMs
@@ -79,13 +87,27 @@ export function createGroups<Item, Result>(
     })
   }
 
+  function takeFree(): Waiting<Item, Result>[] {
+    const group: Waiting<Item, Result>[] = []
+    waiting = waiting.filter((one) => {
+      const isTaken = group.length < maxItems && !one.keys.some((key) => keysUnderWay.has(key))
+      if (isTaken) group.push(one)
+      return !isTaken
+    })
+    return group
+  }
+
   async function take(group: readonly Waiting<Item, Result>[]): Promise<void> {
     underWay++
+    // A key may stand several times in one group, and in no other.
+    const keys = new Set(group.flatMap((one) => one.keys))
+    for (const key of keys) keysUnderWay.add(key)
     let hasTurn = true
     const leave = (): void => {
       if (!hasTurn) return
       hasTurn = false
       underWay--
+      for (const key of keys) keysUnderWay.delete(key)
       if (waiting.length > 0) begin()
     }
     const late = setTimeout(leave, REQUEST_TIMEOUT_MS)
@@ -102,7 +124,7 @@ export function createGroups<Item, Result>(
 
   return (item) =>
     new Promise((resolve, reject) => {
-      waiting.push({ item, sinceMs: performance.now(), resolve, reject })
+      waiting.push({ item, keys: keysOf?.(item) ?? [], sinceMs: performance.now(), resolve, reject })
       if (isDue || underWay >= atOnce) return
       isDue = true
       // Of many requests' work none of the log belongs to one of them.

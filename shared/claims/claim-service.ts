@@ -74,14 +74,43 @@ export async function recordVerdict(
 
 const books = new WeakMap<Context, (change: Change) => Promise<Recorded>>()
 
-/** One group at a time, for claims and verdicts together: they change the counts of the same authors, and each conflict costs a pause and a try. */
+/** Transactions of claims and verdicts under way at once. */
+const BOOKED_AT_ONCE = 3
+/** Claims whose author is remembered. */
+const KNOWN_CLAIMS = 10_000
+
+/**
+ * Claims and verdicts in groups. Each changes the counts of one author, and of two transactions that change the same counts
+ * one pauses and tries again: so what concerns one author is in one of them at a time. Before a claim's author is known,
+ * its verdicts go by the claim alone; the database notices what that misses, and what other processes do.
+ */
 function bookOf(ctx: Context): (change: Change) => Promise<Recorded> {
   let book = books.get(ctx)
   if (book === undefined) {
-    book = createGroups((changes: Change[]) => recordGroup(ctx, changes), { ...WRITE_PATIENCE, atOnce: 1 })
+    const authors = new Map<string, string>()
+    const aboutClaim = (claimId: string): string[] => [claimId, authors.get(claimId) ?? []].flat()
+    book = createGroups(
+      async (changes: Change[]) => {
+        const outcomes = await recordGroup(ctx, changes)
+        for (const outcome of outcomes) if (outcome.status === 'fulfilled') remember(authors, outcome.value)
+        return outcomes
+      },
+      {
+        ...WRITE_PATIENCE,
+        atOnce: BOOKED_AT_ONCE,
+        keysOf: (change) => ('claim' in change ? [change.claim.agent_id] : aboutClaim(change.verdict.claim_id)),
+      },
+    )
     books.set(ctx, book)
   }
   return book
+}
+
+/** Who made a claim never changes. */
+function remember(authors: Map<string, string>, recorded: Recorded): void {
+  if (recorded === undefined || authors.has(recorded.claim._id)) return
+  if (authors.size === KNOWN_CLAIMS) authors.delete(authors.keys().next().value as string)
+  authors.set(recorded.claim._id, recorded.claim.agent_id)
 }
 
 async function recordGroup(ctx: Context, changes: Change[]): Promise<Outcomes<Recorded>> {

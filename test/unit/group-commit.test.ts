@@ -62,6 +62,24 @@ describe('items that arrive together', () => {
     expect(await answers).toEqual(['a!', 'b!', 'c!', 'd!', 'e!'])
   })
 
+  it('that share a key are not under way in two groups, and hold up no other', async () => {
+    const { add, group, begun } = openGroups({ atOnce: 3, keysOf: (item) => (item as string).slice(0, 2).split('') })
+    const first = add('ab1')
+    await group(0)
+    const others = ['bc', 'de', 'af', 'ef'].map(add)
+    expect((await group(1)).items).toEqual(['de', 'ef'])
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(begun).toHaveLength(2)
+    begun[0]?.end()
+    await first
+    expect((await group(2)).items).toEqual(['bc'])
+    begun[1]?.end()
+    expect((await group(3)).items).toEqual(['af'])
+    begun[2]?.end()
+    begun[3]?.end()
+    expect(await Promise.all(others)).toEqual(['bc!', 'de!', 'af!', 'ef!'])
+  })
+
   it('all get the error of a group that fails as a whole, and the next group is none the worse', async () => {
     const { add, group } = openGroups({ atOnce: 1 })
     const answers = Promise.allSettled(['a', 'b'].map(add))
