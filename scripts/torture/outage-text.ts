@@ -9,6 +9,8 @@ const OUTAGE = new RegExp(
       'PoolCleared',
       'MongoPoolCleared',
       'Server selection timed out',
+      'interrupted due to server monitor timeout',
+      'Connection pool for .* was cleared',
       'connection \\d+ to .* (closed|timed out)',
     ],
     ...[
