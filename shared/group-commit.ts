@@ -44,7 +44,7 @@ interface Waiting<Item, Result> {
 
 /** Large enough that a command's own cost is little beside it, small enough for one message of the largest items. */
 const MAX_ITEMS = 250
-const AT_ONCE = 2
+const AT_ONCE = 4
 
 /** For writes that a request waits for. */
 export const WRITE_PATIENCE: GroupOptions<unknown> = { patienceMs: REQUEST_TIMEOUT_MS }
@@ -193,7 +193,7 @@ export function createSharedReads<Answer>(): (question: string, answer: () => Pr
           const value = await (answers[0] as () => Promise<Answer>)()
           return answers.map(() => ({ status: 'fulfilled', value }))
         },
-        { maxItems: Number.POSITIVE_INFINITY, atOnce: 1 },
+        { maxItems: Number.POSITIVE_INFINITY, atOnce: 2 },
       )
       shared = { ask, waiting: 0 }
       asked.set(question, shared)
