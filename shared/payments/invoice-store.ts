@@ -49,8 +49,8 @@ invoiceSchema.index({ address_index: 1, coin: 1 }, { unique: true })
 invoiceSchema.index({ agent_id: 1, coin: 1 }, { unique: true, name: 'one_open', partialFilterExpression: { open: true } })
 invoiceSchema.index({ agent_id: 1, coin: 1, _id: 1 }, { name: 'remainders', partialFilterExpression: { has_remainder: true } })
 invoiceSchema.index({ order_id: 1 }, { unique: true, partialFilterExpression: { order_id: { $exists: true } } })
-// With the address, so that a round over all of them reads the index alone.
-invoiceSchema.index({ coin: 1, watch: 1, look_after: 1, _id: 1, address: 1 })
+// With the address's index, so that a round over all of them reads this one alone.
+invoiceSchema.index({ coin: 1, watch: 1, look_after: 1, _id: 1, address_index: 1 })
 invoiceSchema.index({ coin: 1, expires_at: 1 }, { name: 'not_lapsed', partialFilterExpression: { lapsed: false } })
 invoiceSchema.index({ coin: 1, expires_at: 1 }, { name: 'hourly_ends', partialFilterExpression: { watch: 'hourly' } })
 invoiceSchema.index(...PENDING_INDEX)
@@ -119,8 +119,8 @@ export interface InvoiceStore {
   close(invoiceId: string): Promise<void>
   /** One page of what a round looks at, after the id `after`; hourly ones only where their time has come. */
   listWatched(coin: Coin, watch: Exclude<Watch, 'on_check'>, nowSeconds: number, after: string, limit: number): Promise<WatchedAddress[]>
-  /** The same for a round over very many: the addresses alone, and the id to go on after; undefined where there are no more. */
-  listOpenAddresses(coin: Coin, after: string, limit: number): Promise<{ addresses: string[]; last: string } | undefined>
+  /** The same for a round over very many: the indexes alone, and the id to go on after; undefined where there are no more. */
+  listOpenIndexes(coin: Coin, after: string, limit: number): Promise<{ indexes: number[]; last: string } | undefined>
   /** These hourly addresses were looked at. */
   lookLater(invoiceIds: readonly string[], lookAfter: number): Promise<void>
   /** Not lapsed although `expires_at` lies before this time. */
@@ -237,13 +237,13 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
       }
       return invoices.find(filter, { address: 1, address_index: 1 }).sort({ _id: 1 }).limit(limit).lean<WatchedAddress[]>()
     },
-    async listOpenAddresses(coin, after, limit) {
+    async listOpenIndexes(coin, after, limit) {
       // One document with all of them: a document each costs several times as much to send and to read.
-      const [page] = await invoices.aggregate<{ addresses: string[]; last: string }>([
+      const [page] = await invoices.aggregate<{ indexes: number[]; last: string }>([
         { $match: { coin, watch: 'round', look_after: 0, _id: { $gt: after } } },
         { $sort: { _id: 1 } },
         { $limit: limit },
-        { $group: { _id: null, addresses: { $push: '$address' }, last: { $last: '$_id' } } },
+        { $group: { _id: null, indexes: { $push: '$address_index' }, last: { $last: '$_id' } } },
       ])
       return page
     },

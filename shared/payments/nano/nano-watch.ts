@@ -103,16 +103,37 @@ async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
 /** The open addresses, as many at a time as one request takes. The next page is read while these are asked about. */
 async function* readOpen(ctx: NanoContext): AsyncGenerator<string[]> {
   const read = (after: string) => {
-    const page = ctx.invoices.listOpenAddresses('xno', after, OPEN_PAGE)
+    const page = ctx.invoices.listOpenIndexes('xno', after, OPEN_PAGE)
     page.catch(() => undefined) // whoever awaits it gets the error; nobody does where another page failed before
     return page
   }
   let next = read('')
   for (let page = await next; page !== undefined; page = await next) {
     next = read(page.last)
-    for (let start = 0; start < page.addresses.length; start += RECEIVABLE_BATCH)
-      yield page.addresses.slice(start, start + RECEIVABLE_BATCH)
+    const addresses = await addressesOf(ctx, page.indexes)
+    for (let start = 0; start < addresses.length; start += RECEIVABLE_BATCH) yield addresses.slice(start, start + RECEIVABLE_BATCH)
   }
+}
+
+/** Addresses of indexes, as far as this process has met them: which address an index has never changes. */
+const knownAddresses = new WeakMap<NanoContext, Map<number, string>>()
+const MOST_KNOWN = 200_000
+
+async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promise<string[]> {
+  const known = knownAddresses.get(ctx) ?? new Map<number, string>()
+  knownAddresses.set(ctx, known)
+  const missing = indexes.filter((index) => !known.has(index))
+  if (missing.length > 0) {
+    // Those of this page are met again below, however many there were.
+    if (known.size + missing.length > MOST_KNOWN) known.clear()
+    const asked = known.size === 0 ? indexes : missing
+    for (const { index, address } of await ctx.coins.listAddresses('xno', asked)) known.set(index, address)
+  }
+  return indexes.map((index) => {
+    const address = known.get(index)
+    if (address === undefined) throw new Error(`the invoice address ${index} is none that was made here`)
+    return address
+  })
 }
 
 async function lookAtHourly(ctx: NanoContext, now: number): Promise<string[]> {
