@@ -432,10 +432,8 @@ describe('an order that was paid out', () => {
   it('is refunded by nothing that buyer, chain and operator can do after the payout was sent', async () => {
     const [payee, refund, swapped] = [strangerAddress(), strangerAddress(), strangerAddress()]
     const [order, nameless] = [await placeOrder(payee, refund), await placeOrder(payee)]
-    for (const one of [order, nameless]) {
-      await payAndDeliver(one)
-      expectStatus(await take('accept', one), 200)
-    }
+    for (const one of [order, nameless]) await payAndDeliver(one)
+    for (const one of [order, nameless]) expectStatus(await take('accept', one), 200)
     const isOwedOnce = async (...states: string[]) => {
       for (const one of [order, nameless]) {
         const payouts = await payoutsOf(one)

@@ -4,7 +4,7 @@ import type { Route } from '../../api/http/route.ts'
 import { createLimitedServer, listen } from '../../api/http/server.ts'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
 import { readConfig } from '../../shared/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import { openContext, type Context, type ContextOptions } from '../../shared/context.ts'
 import { createLog, type Log } from '../../shared/log.ts'
 import { startPool, type Intervals } from '../../workers/pool.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
@@ -65,6 +65,8 @@ export interface ServiceOptions {
   queues?: readonly QueueName[]
   /** How often regular jobs come, where no setting says it. */
   intervals?: Intervals
+  /** How long the API waits for its database; as long as it does in service where absent. */
+  databaseTimeoutMs?: number
 }
 
 /** The real API and the real workers in this process, on a database and queues of their own. */
@@ -88,7 +90,9 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
   const log = createLog('test', env['LOG_LEVEL'] ?? 'debug', { write: (line: string) => void lines.push(line) })
   let shiftMs = 0
   const now = () => Date.now() + shiftMs
-  const first = await startApi(env, log, now)
+  const { databaseTimeoutMs } = options
+  const apiOptions = { now, ...(databaseTimeoutMs === undefined ? {} : { databaseTimeoutMs }) }
+  const first = await startApi(env, log, apiOptions)
   const { url, ctx, routes, call } = first
   const apis = [first]
   const workerCtx = openWorkerContext(readConfig(env, 'workers'), log, { now, databaseTimeoutMs: 30_000 })
@@ -103,7 +107,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
     register,
     logged: () => lines.join(''),
     async addApi() {
-      const api = await startApi(env, log, now)
+      const api = await startApi(env, log, apiOptions)
       apis.push(api)
       return api
     },
@@ -128,8 +132,8 @@ interface StartedApi extends TestApi {
   close(): Promise<void>
 }
 
-async function startApi(env: Record<string, string>, log: Log, now: () => number): Promise<StartedApi> {
-  const ctx = openContext(readConfig(env, 'api'), log, { now })
+async function startApi(env: Record<string, string>, log: Log, options: ContextOptions): Promise<StartedApi> {
+  const ctx = openContext(readConfig(env, 'api'), log, options)
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
   const { express, routes } = createApp(ctx)
   const server = createLimitedServer(express)
