@@ -56,7 +56,7 @@ export function judgeBatch(ctx: Context, batchId: string): Promise<void> {
   let judge = judges.get(ctx)
   if (judge === undefined) {
     const counted = createCountedNonces(ctx.work)
-    judge = createGroups((batchIds: string[]) => judgeGroup(ctx, counted, batchIds), { maxItems: BATCHES_TOGETHER })
+    judge = createGroups((batchIds: string[]) => judgeGroup(ctx, counted, batchIds), { maxItems: BATCHES_TOGETHER, atOnce: 2 })
     judges.set(ctx, judge)
   }
   return judge(batchId)
