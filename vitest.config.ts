@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config'
 import { compileCacheDir } from './scripts/prepare.mjs'
+import { LongestFirst } from './test/support/longest-first.ts'
 import { SummaryReporter } from './test/support/summary-reporter.ts'
 
 // The tests start hundreds of processes.
@@ -14,6 +15,7 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
     maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,
     teardownTimeout: 60_000,

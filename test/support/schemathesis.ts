@@ -49,6 +49,8 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "503"]
 export interface FuzzOptions {
   agent?: TestAgent | undefined
   maxExamples: number
+  /** Of `examples`, `coverage`, `fuzzing` and `stateful`; all where absent. */
+  phases?: readonly string[]
   /** Longest run; the program ends itself by then. */
   maxSeconds?: number
   limitMs: number
@@ -75,6 +77,7 @@ export async function fuzz(program: string, service: Pick<TestService, 'url' | '
       String(options.seed),
       '--request-timeout',
       '20',
+      ...(options.phases === undefined ? [] : ['--phases', options.phases.join(',')]),
     ]
     return await runProgram(program, [...args, ...(options.maxSeconds === undefined ? [] : ['--max-time', String(options.maxSeconds)])], {
       cwd: folder,

@@ -1,0 +1,30 @@
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
+
+/** The files that take a minute and more, in the order in which they begin. Those that wait stand beside those that compute. */
+const LONGEST = [
+  'workers/monero-send',
+  'flows/schemathesis',
+  'workers/monero-flow',
+  'faults/torture',
+  'workers/nano-crashes',
+  'workers/monero-wallet',
+  'workers/nano-sweep',
+  'workers/nano-send',
+  'flows/cluster',
+  'flows/market-monero',
+  'workers/nano-reconcile',
+  'api/outages',
+].map((name) => `/test/${name}.test.ts`)
+
+/** Begins with the longest files, so that no processor waits for one of them at the end. */
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const others = (await super.sort(files)).filter((file) => rank(file) === -1)
+    const longest = files.filter((file) => rank(file) !== -1).sort((one, other) => rank(one) - rank(other))
+    return [...longest, ...others]
+  }
+}
+
+function rank({ moduleId }: TestSpecification): number {
+  return LONGEST.findIndex((name) => moduleId.endsWith(name))
+}
