@@ -87,24 +87,22 @@ export function runLane(
   untilMs: number,
 ): Promise<LaneEnd> {
   return takeTurns(String(account.index), async () => {
-    let behind: Behind | undefined
-    let behindSinceMs = 0
+    let stuck: { at: string | undefined; sinceMs: number } | undefined
     while (performance.now() < untilMs) {
       if (await isHalted(ctx, 'xno')) return 'halted'
       const standing = await readStanding(ctx, account)
       if (typeof standing === 'string') return standing
       if ('frontierSeen' in standing) {
         // Another process that works on the account moves it on by itself; a node that stays where it is lacks blocks.
-        if (behind?.frontierSeen !== standing.frontierSeen) behindSinceMs = performance.now()
-        behind = standing
-        if (performance.now() - behindSinceMs < CONFIRM_WAIT_MS) {
+        if (stuck === undefined || stuck.at !== standing.frontierSeen) stuck = { at: standing.frontierSeen, sinceMs: performance.now() }
+        if (performance.now() - stuck.sinceMs < CONFIRM_WAIT_MS) {
           await sleep(CONFIRM_POLL_MS)
           continue
         }
         if (standing.isLacking) ctx.log.warn({ account_index: account.index }, LACKING)
         return 'waiting'
       }
-      behind = undefined
+      stuck = undefined
       const step = await next(standing)
       if (step === undefined) return 'done'
       await sign(ctx, account, step)
