@@ -134,4 +134,4 @@ export const COIN_CACHE_MS = 1 * SECOND_MS
 /** Past this it goes by what it read before. */
 export const COIN_READ_LIMIT_MS = 500
 /** How long a request waits for an address while the pool is being filled. */
-export const ADDRESS_WAIT_MS = 3 * SECOND_MS
+export const ADDRESS_WAIT_MS = 2 * SECOND_MS
