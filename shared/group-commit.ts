@@ -45,6 +45,7 @@ interface Waiting<Item, Result> {
 /** Large enough that a command's own cost is little beside it, small enough for one message of the largest items. */
 const MAX_ITEMS = 250
 const AT_ONCE = 4
+const NO_KEYS: readonly string[] = []
 
 /** For writes that a request waits for. */
 export const WRITE_PATIENCE: GroupOptions<unknown> = { patienceMs: REQUEST_TIMEOUT_MS }
@@ -124,7 +125,7 @@ export function createGroups<Item, Result>(
 
   return (item) =>
     new Promise((resolve, reject) => {
-      waiting.push({ item, keys: keysOf?.(item) ?? [], sinceMs: performance.now(), resolve, reject })
+      waiting.push({ item, keys: keysOf?.(item) ?? NO_KEYS, sinceMs: performance.now(), resolve, reject })
       if (isDue || underWay >= atOnce) return
       isDue = true
       // Of many requests' work none of the log belongs to one of them.

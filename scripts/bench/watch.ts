@@ -9,7 +9,9 @@ import { readConfig } from '../../shared/config.ts'
 import { newId } from '../../shared/ids.ts'
 import { newSalt } from '../../shared/ledger/pending.ts'
 import { createLog } from '../../shared/log.ts'
+import type { AddressRecord, RateRecord } from '../../shared/payments/coin-store.ts'
 import { dustThreshold } from '../../shared/payments/coin.ts'
+import { newInvoice } from '../../shared/payments/invoice-service.ts'
 import type { InvoiceRecord } from '../../shared/payments/invoice.ts'
 import { encodeNanoAddress } from '../../shared/payments/nano/nano-address.ts'
 import { requireNano, type NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
@@ -26,6 +28,8 @@ const DEFAULT_OPEN = 50_000
 /** Of them, so many are paid and counted already, and not swept: the node lists them in every round. */
 const PAID_SHARE = 0.01
 const DAY_RAW = 10n ** 30n
+/** Of a day, at 1 USD for 1 XNO. */
+const PRICE_CENTS = 100
 /** Requests of the reference under way at once, as many as the round's own. */
 const AT_ONCE = 4
 const SETTLEMENTS = 15
@@ -126,36 +130,18 @@ async function writeInvoices(ctx: NanoContext, count: number): Promise<InvoiceRe
     referrals: { paying: 0 },
     record: noResolutions(),
   })
-  const invoices = Array.from({ length: count }, (_, place): InvoiceRecord => ({
-    _id: newId('invoice'),
-    agent_id: agentId,
-    at,
-    coin: 'xno',
+  const rate: RateRecord = { _id: 'xno', usd: '1', source: 'bench', at }
+  const addresses = Array.from({ length: count }, (_, place): AddressRecord => {
+    const address = encodeNanoAddress(randomBytes(32).toString('hex').toUpperCase())
+    return { _id: `xno:${place + 1}`, coin: 'xno', index: place + 1, address, state: 'taken' }
+  })
+  const invoices = addresses.map((address) => ({
+    ...newInvoice({ agentId, at, cents: PRICE_CENTS, rate, address, expiresAt: at + 86_400 }),
     days: 1,
-    price_usd_cents: 100,
-    amount_raw: String(DAY_RAW),
-    rate: '1',
-    rate_source: 'bench',
-    rate_at: at,
-    address: encodeNanoAddress(randomBytes(32).toString('hex').toUpperCase()),
-    address_index: place + 1,
-    expires_at: at + 86_400,
-    lapsed: false,
-    watch: 'round',
-    look_after: 0,
-    received_raw: '0',
-    carried_raw: '0',
-    moved_raw: '0',
-    unspent: '0',
-    credited_days: 0,
-    version: 0,
   }))
   for (let start = 0; start < count; start += SETUP_BATCH) {
-    const batch = invoices.slice(start, start + SETUP_BATCH)
-    await ctx.invoices.models.invoices.insertMany(batch, { lean: true, ordered: false })
-    await ctx.coins.addAddresses(
-      batch.map(({ address, address_index: index }) => ({ _id: `xno:${index}`, coin: 'xno', index, address, state: 'taken' })),
-    )
+    await ctx.invoices.models.invoices.insertMany(invoices.slice(start, start + SETUP_BATCH), { lean: true, ordered: false })
+    await ctx.coins.addAddresses(addresses.slice(start, start + SETUP_BATCH))
   }
   return invoices
 }

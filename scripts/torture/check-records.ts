@@ -17,8 +17,8 @@ interface Written {
   id: string | undefined
 }
 
-/** The marks of writes of one kind, with what was said of each. */
-function collect(calls: readonly Call[], did: string, idField: string): Map<string, Written> {
+/** The marks of writes of one kind, with what was said of each. @param idField where an answer names the record's id; absent where it doesn't */
+function collect(calls: readonly Call[], did: string, idField?: string): Map<string, Written> {
   const written = new Map<string, Written>()
   for (const call of calls) {
     if (call.did !== did || call.marker === undefined) continue
@@ -27,7 +27,7 @@ function collect(calls: readonly Call[], did: string, idField: string): Map<stri
     known.calls.push(call)
     if (fate === 'yes') {
       known.fate = 'yes'
-      known.id = String((call.answer?.[idField] as string | undefined) ?? known.id)
+      if (idField !== undefined) known.id = String((call.answer?.[idField] as string | undefined) ?? known.id)
     } else if (fate === 'unknown' && known.fate === 'no') known.fate = 'unknown'
     written.set(call.marker, known)
   }
@@ -81,14 +81,14 @@ export function checkRecords(calls: readonly Call[], agents: readonly Agent[], s
     // A verdict's id stands below its name, so its mark alone is compared.
     ...compare(
       'verdict',
-      collect(calls, 'verdict', 'none'),
+      collect(calls, 'verdict'),
       stored.verdicts.map(({ _id, evidence }) => ({ marker: evidence ?? '', id: _id })),
-    ).filter(({ what }) => !what.includes('acknowledged as')),
+    ),
     ...compare(
       'report',
-      collect(calls, 'report', 'none'),
+      collect(calls, 'report'),
       stored.reports.map(({ _id, agent_id: by, post_id: post, rule }) => ({ marker: `${ids.get(by) ?? by} ${post} ${rule}`, id: _id })),
-    ).filter(({ what }) => !what.includes('acknowledged as')),
+    ),
     ...checkContents(calls, stored),
     ...checkClaims(stored),
     ...checkProfiles(calls, agents, stored),

@@ -88,7 +88,10 @@ function bookOf(ctx: Context): (change: Change) => Promise<Recorded> {
   let book = books.get(ctx)
   if (book === undefined) {
     const authors = new Map<string, string>()
-    const aboutClaim = (claimId: string): string[] => [claimId, authors.get(claimId) ?? []].flat()
+    const aboutClaim = (claimId: string): string[] => {
+      const author = authors.get(claimId)
+      return author === undefined ? [claimId] : [claimId, author]
+    }
     book = createGroups(
       async (changes: Change[]) => {
         const outcomes = await recordGroup(ctx, changes)

@@ -125,7 +125,8 @@ export async function prepareOrderInvoice(
   return { ...newInvoice({ agentId, at: unixSeconds(ctx.now()), cents: priceUsdCents, rate, address, expiresAt }), order_id: orderId }
 }
 
-function newInvoice(fields: {
+/** An invoice at which nothing has arrived yet. */
+export function newInvoice(fields: {
   agentId: string
   at: number
   cents: number

@@ -114,7 +114,6 @@ async function disputedOrder(): Promise<string> {
   return order.id
 }
 
-/** Everything stored, but for the API's own note that it serves, which goes on by itself. */
 /** All that is stored, but what the running service keeps saying of itself: that it serves, and that the coins are watched. */
 const dumpRecords = async () =>
   (await dumpStored(service.ctx.database.connection))

@@ -1,4 +1,3 @@
-import { SECOND_MS } from '../../time.ts'
 import { isHalted, untilNodeFails } from '../coin-round.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { runTreasury } from './nano-treasury.ts'
@@ -8,8 +7,6 @@ import { runTreasury } from './nano-treasury.ts'
  * block is stored with the payouts that it pays in one transaction (nano-lane.ts), so a payout is in one block at most.
  */
 
-const ROUND_MS = 60 * SECOND_MS
-
 /** One round. With PAYOUTS=manual nothing new is signed; a payout under way is seen to its end all the same. */
 export async function sendNano(ctx: NanoContext): Promise<void> {
   if (await isHalted(ctx, 'xno')) return
@@ -18,5 +15,5 @@ export async function sendNano(ctx: NanoContext): Promise<void> {
     const open = await ctx.payouts.findOpenTransfer(wallet.treasury.index)
     if (open?.kind !== 'payout') return
   }
-  await untilNodeFails(ctx, 'xno', () => runTreasury(ctx, wallet, { takesIn: false, untilMs: performance.now() + ROUND_MS }))
+  await untilNodeFails(ctx, 'xno', () => runTreasury(ctx, wallet, { takesIn: false }))
 }

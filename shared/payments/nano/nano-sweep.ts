@@ -15,7 +15,7 @@ import { runTreasury } from './nano-treasury.ts'
  * receivable, where the watcher finds it, before it was counted.
  */
 
-/** The invoices' part of a round ends after so long, and so does the treasury's; the next round goes on. */
+/** The invoices' part of a round ends after so long; the next round goes on. The treasury's has as long. */
 const ROUND_MS = 60 * SECOND_MS
 const ACCOUNTS_AT_ONCE = 8
 /** Accounts that one round works on. */
@@ -51,7 +51,7 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
   })
   await Promise.all(lanes)
   // With time of its own: invoices enough to use a round up would keep the treasury from taking in what they send.
-  await runTreasury(ctx, wallet, { takesIn: true, untilMs: performance.now() + ROUND_MS })
+  await runTreasury(ctx, wallet, { takesIn: true })
   const [error] = errors.filter((one) => !isNodeTrouble(one)).concat(errors)
   if (error !== undefined) throw error
 }

@@ -12,6 +12,8 @@ import { proveSends } from './nano-proof.ts'
  * sales would keep the lane busy with taking in, and what is owed would wait for its end.
  */
 
+/** The next round goes on after so long. */
+const ROUND_MS = 60 * SECOND_MS
 /** Payouts that one block pays; the others of the same payee are in the next. */
 const MAX_PAYOUTS_IN_BLOCK = 100
 /** What is due is listed anew after so long. */
@@ -21,11 +23,11 @@ const TREASURY_CANDIDATES = 16
 
 /**
  * Pays what is due, each payee in a block of its own, and with `takesIn` receives what was sent to the treasury, until
- * there is no more to do or the time has come.
+ * there is no more to do or the round's time has come.
  *
  * @throws NodeUnreachable, NodeRefused
  */
-export async function runTreasury(ctx: NanoContext, wallet: NanoWallet, options: { takesIn: boolean; untilMs: number }): Promise<void> {
+export async function runTreasury(ctx: NanoContext, wallet: NanoWallet, options: { takesIn: boolean }): Promise<void> {
   let due: DueGroup[] = []
   let listedMs = Number.NEGATIVE_INFINITY
   const next = async (standing: Standing): Promise<LaneStep | undefined> => {
@@ -35,17 +37,20 @@ export async function runTreasury(ctx: NanoContext, wallet: NanoWallet, options:
         due = await listDue(ctx, 'xno', { maxPayouts: MAX_PAYOUTS_IN_BLOCK })
         listedMs = performance.now()
       }
+      await noteShortage(ctx, wallet, standing, due)
       const payout = await nextPayout(ctx, wallet, standing, due)
       if (payout !== undefined) return payout
     }
-    return options.takesIn ? nextToTakeIn(ctx, wallet, standing) : undefined
+    if (!options.takesIn) return undefined
+    if (ctx.config.payouts !== 'automatic')
+      await ctx.coins.noteTreasury('xno', { treasury_address: wallet.treasury.address, treasury_raw: String(standing.balanceRaw) })
+    return nextToTakeIn(ctx, wallet, standing)
   }
-  await runLane(ctx, wallet.treasury, next, options.untilMs)
+  await runLane(ctx, wallet.treasury, next, performance.now() + ROUND_MS)
 }
 
 /** Takes the next payee that can be paid out of `due`. Those whose sum the treasury does not hold stay owed. */
 async function nextPayout(ctx: NanoContext, wallet: NanoWallet, standing: Standing, due: DueGroup[]): Promise<LaneStep | undefined> {
-  await noteShortage(ctx, wallet, standing, due)
   for (let at = 0; at < due.length;) {
     const group = due[at] as DueGroup
     if (group.sumRaw > standing.balanceRaw) {
@@ -74,7 +79,6 @@ async function noteShortage(ctx: NanoContext, wallet: NanoWallet, { balanceRaw }
 async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep | undefined> {
   const { rpc } = ctx.nano
   const { address, publicKey } = wallet.treasury
-  await ctx.coins.noteTreasury('xno', { treasury_address: address, treasury_raw: String(standing.balanceRaw) })
   const receivable = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
   const { proven } = await proveSends(
     rpc,

@@ -120,15 +120,12 @@ const knownAddresses = new WeakMap<NanoContext, Map<number, string>>()
 const MOST_KNOWN = 200_000
 
 async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promise<string[]> {
-  const known = knownAddresses.get(ctx) ?? new Map<number, string>()
+  const kept = knownAddresses.get(ctx)
+  // A new one, and the old one not emptied: another round may be reading it.
+  const known = kept === undefined || kept.size > MOST_KNOWN ? new Map<number, string>() : kept
   knownAddresses.set(ctx, known)
   const missing = indexes.filter((index) => !known.has(index))
-  if (missing.length > 0) {
-    // Those of this page are met again below, however many there were.
-    if (known.size + missing.length > MOST_KNOWN) known.clear()
-    const asked = known.size === 0 ? indexes : missing
-    for (const { index, address } of await ctx.coins.listAddresses('xno', asked)) known.set(index, address)
-  }
+  if (missing.length > 0) for (const { index, address } of await ctx.coins.listAddresses('xno', missing)) known.set(index, address)
   return indexes.map((index) => {
     const address = known.get(index)
     if (address === undefined) throw new Error(`the invoice address ${index} is none that was made here`)
