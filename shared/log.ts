@@ -24,11 +24,15 @@ export function createLog(part: string, level = 'info', destination?: pino.Desti
   )
 }
 
+/** Of an error that stands for several, so many are described. */
+const MAX_PARTS = 5
+
 /** Name, message and stack alone: an error's other properties may hold a request, a socket or a connection string. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { message: String(error) }
   const cause = error.cause instanceof Error ? { cause: describeError(error.cause) } : {}
-  return { name: error.name, message: hideCredentials(error.message), stack: hideCredentials(error.stack ?? ''), ...cause }
+  const parts = error instanceof AggregateError ? { errors: error.errors.slice(0, MAX_PARTS).map(describeError) } : {}
+  return { name: error.name, message: hideCredentials(error.message), stack: hideCredentials(error.stack ?? ''), ...cause, ...parts }
 }
 
 function hideCredentials(text: string): string {

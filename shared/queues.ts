@@ -2,6 +2,7 @@ import { Queue, type JobsOptions } from 'bullmq'
 import { z } from 'zod'
 import { withDeadline } from './deadline.ts'
 import type { Log } from './log.ts'
+import { newStepId } from './ids.ts'
 import { QUEUE_TIMEOUT_MS } from './limits.ts'
 import { connectFailingFast } from './redis-connection.ts'
 import { currentScope } from './scope.ts'
@@ -103,6 +104,9 @@ const MAY_WAIT_LONG: ReadonlySet<QueueName> = new Set(['order-deadlines'])
 /** BullMQ's order of delayed jobs: milliseconds, shifted by 12 bits. */
 const DELAYED_SCORE = 0x1000
 
+// A job's id is one that no other job ever has. BullMQ's own count from 1, and again from 1 once Redis was emptied: a worker
+// that is still at the job 2 from before would meet a job 2 that is another one's.
+
 /** A job's data is its payload and, beside it, the request that it comes from; the payload's schema takes no notice of that. */
 function withRequest(payload: object): object {
   const { request_id } = currentScope()
@@ -151,6 +155,7 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       try {
         await withDeadline(
           get(name).add(name, withRequest(QUEUES[name].payload.parse(payload)), {
+            jobId: newStepId(),
             ...(options.debounceId === undefined ? {} : { deduplication: { id: options.debounceId } }),
             ...(options.delayMs === undefined ? {} : { delay: options.delayMs }),
           }),
@@ -167,8 +172,10 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       if (connection.status !== 'ready') return
       await quietly(`the regular job of ${name}`, async () => {
         const { waiting = 0 } = await get(name).getJobCounts('waiting')
+        if (waiting > 0) return
         // The time to live is counted by Redis, by nobody's clock.
-        if (waiting === 0) await get(name).add(name, {}, { deduplication: { id: 'regular', ttl: Math.max(1, Math.floor(everyMs * 0.9)) } })
+        const deduplication = { id: 'regular', ttl: Math.max(1, Math.floor(everyMs * 0.9)) }
+        await get(name).add(name, {}, { jobId: newStepId(), deduplication })
       })
     },
     async recallStrayed(names) {

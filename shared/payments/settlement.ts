@@ -281,7 +281,7 @@ const LAPSE_BATCHES = 100
  * After a round that began at `roundAt` (Unix seconds) and looked at every open address: invoices whose time was over
  * before it lapse, unless a payment that came in time is under way. What was paid in part buys whole days now.
  *
- * @throws AggregateError at its end, where some could not be lapsed; the others are
+ * @throws AggregateError at its end, where some could not be lapsed; the others are. Its message ends with the first one's
  */
 export async function lapseInvoices(
   ctx: Context,
@@ -312,7 +312,8 @@ export async function lapseInvoices(
     }
     if (overdue.length < LAPSE_BATCH) break
   }
-  if (errors.length > 0) throw new AggregateError(errors, `${errors.length} invoices in ${coin} could not be lapsed`)
+  if (errors.length > 0)
+    throw new AggregateError(errors, `${errors.length} invoices in ${coin} could not be lapsed, the first because of: ${String(errors[0])}`)
 }
 
 /** Whether an invoice is kept from lapsing by it, and its order from expiring. */

@@ -86,6 +86,18 @@ describe('the sweep', () => {
     }
   })
 
+  it('gives no job an id that one from before had', async () => {
+    const { queues } = service.ctx
+    const ids = new Set<string | undefined>()
+    for (let round = 0; round < 3; round++) {
+      await queues.enqueueRegular('sweep', 1_000)
+      await queues.enqueue('verify-shares', { batch_id: newId('work_batch') })
+      for (const name of ['sweep', 'verify-shares'] as const) for (const { id } of await queues.get(name).getWaiting()) ids.add(id)
+      await emptyRedis()
+    }
+    expect(ids.size).toBe(6)
+  })
+
   it('goes on in its time while several processes keep its schedule', async () => {
     const [workers] = await Promise.all([serve(['sweep']), serve(['sweep']), serve(['sweep'])])
     const isDone = async () => (await workers.queues.get('sweep').getCompletedCount()) >= 4

@@ -16,7 +16,7 @@ import { runTreasury } from './nano-treasury.ts'
  */
 
 /** The invoices' part of a round ends after so long; the next round goes on. The treasury's has as long. */
-const ROUND_MS = 60 * SECOND_MS
+const ROUND_MS = 20 * SECOND_MS
 const ACCOUNTS_AT_ONCE = 8
 /** Accounts that one round works on. */
 const MAX_ACCOUNTS = 500

@@ -13,7 +13,7 @@ import { proveSends } from './nano-proof.ts'
  */
 
 /** The next round goes on after so long. */
-const ROUND_MS = 60 * SECOND_MS
+const ROUND_MS = 20 * SECOND_MS
 /** Payouts that one block pays; the others of the same payee are in the next. */
 const MAX_PAYOUTS_IN_BLOCK = 100
 /** What is due is listed anew after so long. */
