@@ -62,11 +62,18 @@ export async function checkQueues(queues: Queues): Promise<Finding[]> {
   return findings
 }
 
-/** How many jobs wait or run, over all queues. */
-export async function countJobs(queues: Queues): Promise<number> {
+/** Jobs that wait or run and were there before a time; regular ones come anew all the while. One line each, for an engineer who looks for what is stuck. */
+export async function listJobs(queues: Queues, beforeMs: number): Promise<string[]> {
   await queues.whenReady()
-  const counts = await Promise.all(QUEUE_NAMES.map((name) => queues.get(name).getJobCounts('waiting', 'active', 'prioritized')))
-  return counts.flatMap((count) => Object.values(count)).reduce((sum, count) => sum + count, 0)
+  const since = (at: number | undefined): string => (at === undefined ? 'never' : `${((Date.now() - at) / 1_000).toFixed(1)} s ago`)
+  const listed = await Promise.all(
+    QUEUE_NAMES.map(async (name) =>
+      (await queues.get(name).getJobs(['waiting', 'active', 'prioritized']))
+        .filter((job) => job !== undefined && job.timestamp < beforeMs)
+        .map(({ id, timestamp, processedOn }) => `job ${id} of ${name}, added ${since(timestamp)}, begun ${since(processedOn)}`),
+    ),
+  )
+  return listed.flat()
 }
 
 /** What each agent is told at the end: its own token works, `/me` agrees with the ledger, its mailbox holds each message once. */

@@ -9,7 +9,7 @@ import { measureRecoveries, runCanary, type Recovery } from './canary.ts'
 import { checkChain, checkEntries, checkReceipts, readLedger } from './check-ledger.ts'
 import { checkPasses } from './check-passes.ts'
 import { checkCommitments, checkRecords, type Finding } from './check-records.ts'
-import { checkAgents, checkAnswers, checkLogs, checkQueues, countJobs } from './check-service.ts'
+import { checkAgents, checkAnswers, checkLogs, checkQueues, listJobs } from './check-service.ts'
 import { checkCoins, findLeftOver, readMoney } from './check-coins.ts'
 import { createClient } from './client.ts'
 import { startCoins } from './coins.ts'
@@ -192,16 +192,18 @@ const MOST_NEWCOMERS = 12
 /** Waits until nothing is left to do: entries numbered, sealed and signed, batches judged, queues empty. */
 async function drain(stack: Stack, world: World): Promise<Finding[]> {
   const queues = openQueues(stack.redis.url, 'agent-network', createLog('torture', 'silent'))
+  const beganMs = Date.now()
   let last = ''
   try {
     await waitFor(
       'the end of all work',
       async () => {
-        const { pending, ...rest } = await readBacklog(stack.mongo.url)
-        const jobs = await countJobs(queues)
+        const { pending, ...counts } = await readBacklog(stack.mongo.url)
+        const jobs = await listJobs(queues, beganMs)
         const money = world.coins === undefined ? [] : findLeftOver(world, await readMoney(stack.mongo.url), Date.now() / 1_000)
-        last = JSON.stringify({ pending: pending.slice(0, 5), ...rest, jobs, money: money.slice(0, 5) })
-        return money.length + pending.length + rest.waitingBatches + rest.unsealed + rest.unsigned + rest.unsignedAnnouncements + jobs === 0
+        const [some, others, most] = [pending, jobs, money].map((left) => left.slice(0, 5))
+        last = JSON.stringify({ pending: some, ...counts, jobs: others, money: most })
+        return Object.values(counts).reduce((sum, count) => sum + count, pending.length + jobs.length + money.length) === 0
           ? true
           : undefined
       },

@@ -129,7 +129,7 @@ export interface InvoiceStore {
   endHourly(coin: Coin, expiredBeforeSeconds: number): Promise<void>
   /** Lapses those of these invoices at which nothing was ever seen; the others it leaves. */
   lapseUntouched(changes: readonly { invoiceId: string; watch: Watch; lookAfter: number }[]): Promise<void>
-  /** @returns false where a look was asked for less than `everyMs` ago */
+  /** Due in the next round as well, whatever becomes of the job. @returns false where a look was asked for less than `everyMs` ago */
   askForLook(invoiceId: string, nowMs: number, everyMs: number): Promise<boolean>
   /** The look that was asked for at that time could not be asked for after all. */
   forgetLook(invoiceId: string, askedMs: number): Promise<void>
@@ -262,7 +262,9 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
     },
     async askForLook(invoiceId, nowMs, everyMs) {
       const filter = { _id: invoiceId, $or: [{ check_asked_ms: { $exists: false } }, { check_asked_ms: { $lte: nowMs - everyMs } }] }
-      return (await invoices.updateOne(filter, { $set: { check_asked_ms: nowMs } })).matchedCount === 1
+      const watch = { $cond: [{ $eq: ['$watch', 'round'] }, 'round', 'hourly'] }
+      const update = [{ $set: { check_asked_ms: nowMs, watch, look_after: 0 } }]
+      return (await invoices.updateOne(filter, update, { updatePipeline: true })).matchedCount === 1
     },
     async lapseUntouched(changes) {
       if (changes.length === 0) return

@@ -63,9 +63,14 @@ function payoutEntry(payout: PayoutRecord, step: PayoutState, at: number, tx?: s
  * @throws Error where one of its payouts is no longer owed, or frozen: nothing is stored, and the transfer must be dropped
  */
 export async function storeTransfer(ctx: Context, transfer: TransferRecord): Promise<void> {
+  await storeTransfers(ctx, [transfer])
+}
+
+/** Several of them, or none. @throws what storeTransfer() throws */
+export async function storeTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
-    await ctx.payouts.insertTransfer(transfer, session)
-    await movePayouts(ctx, transfer, ['owed'], 'signed', session)
+    await ctx.payouts.insertTransfers(transfers, session)
+    for (const transfer of transfers) await movePayouts(ctx, transfer, ['owed'], 'signed', session)
   })
 }
 
@@ -90,11 +95,28 @@ export async function moveTransfer(
   to: TransferState,
   reason?: string,
 ): Promise<boolean> {
+  return (await moveTransfers(ctx, [transfer], from, to, reason)) === 1
+}
+
+/** Several of them, each that is in one of the states `from`, in one transaction. @returns how many that were */
+export async function moveTransfers(
+  ctx: Context,
+  transfers: readonly TransferRecord[],
+  from: readonly TransferState[],
+  to: TransferState,
+  reason?: string,
+): Promise<number> {
+  if (transfers.length === 0) return 0
+  const payoutsFrom = [...new Set(from.map((state) => PAYOUT_STATE[state]))]
   return ctx.database.transaction(async (session) => {
     const at = unixSeconds(ctx.now())
-    if (!(await ctx.payouts.moveTransfer(transfer._id, from, to, at, reason, session))) return false
-    await movePayouts(ctx, transfer, [...new Set(from.map((state) => PAYOUT_STATE[state]))], PAYOUT_STATE[to], session)
-    return true
+    let moved = 0
+    for (const transfer of transfers) {
+      if (!(await ctx.payouts.moveTransfer(transfer._id, from, to, at, reason, session))) continue
+      await movePayouts(ctx, transfer, payoutsFrom, PAYOUT_STATE[to], session)
+      moved++
+    }
+    return moved
   })
 }
 
@@ -105,6 +127,7 @@ async function movePayouts(
   to: PayoutState,
   session: Session,
 ): Promise<void> {
+  if (transfer.payout_ids.length === 0) return
   const at = unixSeconds(ctx.now())
   for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
     // One that was paid by hand before its transfer was stored is none of the transfer's: below it throws.

@@ -90,15 +90,15 @@ export interface PayoutStore {
   /** One payout's next state. @returns false where it is in none of the expected ones, or frozen where `toUnfrozen` asks for that */
   move(payoutId: string, from: readonly PayoutState[], change: PayoutChange, entry: PendingEntry, session: Session): Promise<boolean>
   /** @throws a duplicate-key error: on `account_index` where that place of the chain is taken, on `coin` where one is in flight */
-  insertTransfer(transfer: TransferRecord, session?: Session): Promise<void>
+  insertTransfers(transfers: readonly TransferRecord[], session?: Session): Promise<void>
   findTransfer(transferId: string, session?: Session): Promise<TransferRecord | undefined>
   findTransferByTx(coin: Coin, tx: string): Promise<TransferRecord | undefined>
   /** Of these transactions, those that are ours and on record. */
   listTransfersByTx(coin: Coin, txs: readonly string[]): Promise<TransferRecord[]>
   /** In any of these states, the oldest first. */
   listTransfers(coin: Coin, states: readonly TransferState[], limit: number): Promise<TransferRecord[]>
-  /** A Nano account's block that is not confirmed yet; a lane has one at a time. */
-  findOpenTransfer(accountIndex: number): Promise<TransferRecord | undefined>
+  /** A Nano account's blocks that are not confirmed yet, in the order of its chain; a lane has one run of them at a time. */
+  listOpenTransfers(accountIndex: number): Promise<TransferRecord[]>
   /** The block on record that stands after this one in a Nano account's chain. */
   findSuccessor(accountIndex: number, previous: string): Promise<TransferRecord | undefined>
   /** Whether the operator said that this transaction paid something by hand. */
@@ -214,8 +214,8 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       ])
       return { all, withoutAddress }
     },
-    async insertTransfer(transfer, session) {
-      await transfers.insertMany([transfer], { ...within(session), lean: true })
+    async insertTransfers(records, session) {
+      await transfers.insertMany([...records], { ...within(session), lean: true })
     },
     async findTransfer(transferId, session) {
       return (await transfers.findOne({ _id: transferId }, null, within(session)).lean<TransferRecord>()) ?? undefined
@@ -233,9 +233,10 @@ export function createPayoutStore(connection: Connection): PayoutStore {
         .limit(limit)
         .lean<TransferRecord[]>()
     },
-    async findOpenTransfer(accountIndex) {
+    async listOpenTransfers(accountIndex) {
       const filter = { coin: 'xno' as const, state: { $in: ['signed', 'sent', 'held'] as TransferState[] }, account_index: accountIndex }
-      return (await transfers.findOne(filter).lean<TransferRecord>()) ?? undefined
+      // The ids of a run are made in the order of its blocks.
+      return transfers.find(filter).sort({ _id: 1 }).lean<TransferRecord[]>()
     },
     async findSuccessor(accountIndex, previous) {
       return (await transfers.findOne({ account_index: accountIndex, previous }).lean<TransferRecord>()) ?? undefined

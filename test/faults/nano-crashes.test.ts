@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { crashAt, CRASH_POINTS, prepareNanoPassage, startNanoChild } from '../support/nano-crashes.ts'
+import { crashAt, crashInRun, CRASH_POINTS, prepareNanoPassage, RUN_CRASH_POINTS, startNanoChild } from '../support/nano-crashes.ts'
 import { openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
@@ -14,6 +14,14 @@ describe('a worker that is killed at any step of settling, sweeping and sending'
   it.each(CRASH_POINTS)(
     '$phase call $count of $call: one credit, one transfer each, nothing forgotten',
     (point) => crashAt(venue, point),
+    240_000,
+  )
+})
+
+describe('a worker that is killed at any block of a run', () => {
+  it.each(RUN_CRASH_POINTS)(
+    '$phase call $count of $call: one credit, one transfer each, nothing forgotten',
+    (point) => crashInRun(venue, point),
     240_000,
   )
 })

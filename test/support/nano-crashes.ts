@@ -30,6 +30,12 @@ export const CRASH_POINTS: readonly CrashPoint[] = [
   ...points('setSwept', ['before', 'after'], 1),
 ]
 
+/** Payees and invoices of a passage whose blocks go out in runs, and the blocks of it. */
+const IN_RUN = 3
+
+/** Each block of a passage with runs: to several payees, and of several invoices into the treasury. */
+export const RUN_CRASH_POINTS: readonly CrashPoint[] = points('process', ['before', 'answered', 'after'], BLOCKS * IN_RUN)
+
 export function startNanoChild(
   venue: NanoVenue,
   env: Record<string, string> = {},
@@ -77,9 +83,12 @@ export async function prepareNanoPassage(venue: NanoVenue, count = 1): Promise<P
   }
 }
 
+/** Kills a worker at that point of a passage with runs, and lets another go on. */
+export const crashInRun = (venue: NanoVenue, point: CrashPoint): Promise<void> => crashAt(venue, point, IN_RUN)
+
 /** Kills a worker at that point, and lets another go on. */
-export async function crashAt(venue: NanoVenue, { call, phase, count }: CrashPoint): Promise<void> {
-  const { verify } = await prepareNanoPassage(venue)
+export async function crashAt(venue: NanoVenue, { call, phase, count }: CrashPoint, passages = 1): Promise<void> {
+  const { verify } = await prepareNanoPassage(venue, passages)
   const isAnswer = phase === 'answered'
   const { child, ended } = startNanoChild(venue, isAnswer ? {} : { CRASH_CALL: call, CRASH_PHASE: phase, CRASH_COUNT: String(count) })
   let answers = 0

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, it } from 'vitest'
-import { crashAt, prepareNanoPassage, startNanoChild, type CrashPoint } from '../support/nano-crashes.ts'
+import { crashAt, crashInRun, prepareNanoPassage, startNanoChild, type CrashPoint } from '../support/nano-crashes.ts'
 import { openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
@@ -24,6 +24,11 @@ describe('a worker that is killed', () => {
     (point) => crashAt(venue, point),
     120_000,
   )
+
+  it.each<CrashPoint>([
+    { call: 'process', phase: 'answered', count: 2 },
+    { call: 'process', phase: 'after', count: 11 },
+  ])('$phase call $count of $call, in the middle of a run of blocks, does so too', (point) => crashInRun(venue, point), 120_000)
 })
 
 describe('three workers at once', () => {

@@ -216,6 +216,26 @@ describe('a reconciliation', () => {
     expect((await transfers()).map(({ state: now }) => now)).toContain('replaced')
   })
 
+  it('replaces with such a block the whole run that was built on it, and each sum is paid once', async () => {
+    await fill(10n * XNO)
+    const payees = [strangerAddress(), strangerAddress(), strangerAddress()]
+    const thief = strangerAddress()
+    for (const payee of payees) await venue.owe(XNO, payee)
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    const run = (await transfers()).filter(({ kind }) => kind === 'payout')
+    expect(run.map(({ state: now }) => now)).toEqual(['sent', 'sent', 'sent'])
+    venue.node.rollback((run[0]?.tx ?? '').toUpperCase())
+    venue.node.setAutoConfirm(1)
+    await signAndPublish(venue, 0, { sendTo: thief, amountRaw: 2n * XNO })
+    await work()
+    expect(await halted()).toBeDefined()
+    await reconcileNano(venue.ctx)
+    await work()
+    expect(payees.map(arrived)).toEqual([XNO, XNO, XNO])
+    expect((await transfers()).filter(({ state: now }) => now === 'replaced')).toHaveLength(3)
+  })
+
   it('goes through where nothing is the matter, and changes nothing but the pool', async () => {
     await fill(XNO)
     const invoice = await venue.invoice(1)

@@ -98,6 +98,52 @@ describe('payouts', () => {
     expect(await coin()).toMatchObject({ treasury_raw: '0', treasury_short_raw: '0' })
   })
 
+  it('that sum up to more than there is for one payee are paid as far as it goes, the oldest first', async () => {
+    await fill(2n * XNO)
+    const payee = strangerAddress()
+    const owed = [await venue.owe(XNO, payee), await venue.owe(XNO, payee), await venue.owe(XNO, payee)]
+    await sendNano(venue.ctx)
+    expect([await states(...owed), arrived(payee)]).toEqual([['confirmed', 'confirmed', 'owed'], 2n * XNO])
+    await fill(XNO)
+    await sendNano(venue.ctx)
+    expect([await states(...owed), arrived(payee)]).toEqual([['confirmed', 'confirmed', 'confirmed'], 3n * XNO])
+  })
+
+  it('to several payees go out as one run of blocks, each built on the one before, that waits for the network once', async () => {
+    await fill(10n * XNO)
+    const payees = Array.from({ length: 10 }, strangerAddress)
+    for (const payee of payees) await venue.owe(XNO, payee)
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    const run = await transfers()
+    expect(run.map(({ state }) => state)).toEqual(Array.from({ length: 8 }, () => 'sent'))
+    expect(run.slice(1).map(({ previous }) => previous)).toEqual(run.slice(0, -1).map(({ tx }) => tx))
+    // The network has all of the run but its last.
+    venue.node.confirm((run[6]?.tx ?? '').toUpperCase())
+    await sendNano(venue.ctx)
+    expect((await transfers()).map(({ state }) => state)).toEqual([...Array.from({ length: 7 }, () => 'confirmed'), 'sent'])
+    venue.node.setAutoConfirm(1)
+    venue.node.confirm((run[7]?.tx ?? '').toUpperCase())
+    await sendNano(venue.ctx)
+    expect((await transfers()).map(({ state }) => state)).toEqual(Array.from({ length: 10 }, () => 'confirmed'))
+    expect(payees.map(arrived)).toEqual(payees.map(() => XNO))
+  })
+
+  it('of a run that the network loses from its middle on are published once more, each the same block', async () => {
+    await fill(10n * XNO)
+    const payees = Array.from({ length: 4 }, strangerAddress)
+    for (const payee of payees) await venue.owe(XNO, payee)
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    const run = await transfers()
+    venue.node.confirm((run[0]?.tx ?? '').toUpperCase())
+    expect(venue.node.rollback((run[1]?.tx ?? '').toUpperCase())).toHaveLength(3)
+    venue.node.setAutoConfirm(1)
+    await sendNano(venue.ctx)
+    expect(payees.map(arrived)).toEqual(payees.map(() => XNO))
+    expect((await transfers()).map(({ tx, state }) => [tx, state])).toEqual(run.map(({ tx }) => [tx, 'confirmed']))
+  })
+
   it('to a treasury that has no block yet wait', async () => {
     const owed = await venue.owe(XNO, strangerAddress())
     await sendNano(venue.ctx)

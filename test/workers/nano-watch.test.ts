@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { PaymentRecord } from '../../shared/payments/invoice.ts'
+import { checkInvoice } from '../../shared/payments/invoice-service.ts'
 import { encodeNanoAddress } from '../../shared/payments/nano/nano-address.ts'
 import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
 import { checkNanoInvoice, createNanoHints, watchNano } from '../../shared/payments/nano/nano-watch.ts'
@@ -126,6 +127,25 @@ describe('a round over the open addresses', () => {
     await checkNanoInvoice(venue.ctx, invoice._id)
     expect(await venue.read(invoice)).toMatchObject({ credited_days: 2 })
   })
+
+  it.each(['hourly', 'on_check'] as const)(
+    'looks in the next round at one that its owner asked for while the node was away: %s',
+    async (watch) => {
+      const invoice = await venue.invoice(1)
+      venue.advance(2 * HOUR_MS)
+      await watchNano(venue.ctx)
+      await venue.ctx.invoices.models.invoices.updateOne({ _id: invoice._id }, { $set: { watch } })
+      await setRate(venue.ctx, 'xno', '1')
+      venue.pay(invoice, DAY_RAW)
+      await venue.node.setDown(true)
+      await checkInvoice(venue.ctx, invoice.agent_id, invoice._id)
+      await checkNanoInvoice(venue.ctx, invoice._id)
+      expect(await payments()).toEqual([])
+      await venue.node.setDown(false)
+      await watchNano(venue.ctx)
+      expect(await payments()).toHaveLength(1)
+    },
+  )
 
   it('finds the paid one among thousands that are not', async () => {
     const paid = await venue.invoice(1)

@@ -102,7 +102,7 @@ async function adopt(ctx: MoneroContext, found: MoneroOutgoing, sends: FoundSend
     ...(isSend ? { unexplained_to: to } : {}),
   }
   try {
-    await ctx.payouts.insertTransfer(transfer)
+    await ctx.payouts.insertTransfers([transfer])
   } catch (error) {
     // A reconciliation that runs beside this one was faster.
     if (!isDuplicateKey(error)) throw error

@@ -5,7 +5,7 @@ import { createTurns } from '../../one-at-a-time.ts'
 import { MINUTE_MS, SECOND_MS, unixSeconds } from '../../time.ts'
 import { haltCoin, isHalted } from '../coin-round.ts'
 import { NodeRefused, NodeUnreachable } from '../node-errors.ts'
-import { moveTransfer, storeTransfer } from '../payout-service.ts'
+import { moveTransfer, moveTransfers, storeTransfers } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
 import type { NanoAccountState, NanoBlock, NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
 import { buildReceive, hashNanoBlock, isEpochBlock, workRootOf, ZERO_HASH } from './nano-blocks.ts'
@@ -17,11 +17,12 @@ import type { NanoAccountInfo } from './nano-rpc.ts'
 /**
  * A *lane* is what may extend the chain of one account of ours. What holds in it:
  *
- * - One block at a time: the next is signed when the one before is confirmed. Within a process work on an account takes
- *   turns; between processes the unique place (account, previous) decides, and the slower one drops its block.
- * - The order of writes: 1 the signed block, stored; 2 the block, published; 3 that it was published; 4 that it is
- *   confirmed. A death anywhere leaves a block on record, and the same block is published until it is confirmed: one
- *   block can be in the chain once, however often it is sent.
+ * - One run at a time: a *run* is one block, or several each built on the one before, and the next is signed when all of
+ *   the one before is confirmed. Within a process work on an account takes turns; between processes the unique place
+ *   (account, previous) decides, and the slower one drops its whole run.
+ * - The order of writes: 1 the signed blocks, stored in one transaction; 2 the blocks, published in their order; 3 that
+ *   they were published; 4 that they are confirmed. A death anywhere leaves blocks on record, and the same blocks are
+ *   published until they are confirmed: one block can be in the chain once, however often it is sent.
  * - Before anything is signed the account's last block must be the last one on record. One that the database does not know
  *   (a restored backup, or the seed in use elsewhere) halts the coin until the operator reconciles it.
  * - A node that is behind, or gives no news, is waited for.
@@ -59,6 +60,11 @@ export function stateOf(wallet: NanoWallet, { account, frontier, balanceRaw, rep
   }
 }
 
+/** How the account stands once that block is confirmed. */
+export function standingAfter(standing: Standing, { block }: LaneStep): Standing {
+  return { ...standing, frontier: hashNanoBlock(block), balanceRaw: BigInt(block.balance), representative: block.representative }
+}
+
 export function receiveStep(wallet: NanoWallet, standing: Standing, send: ClaimedSend, paymentIds: readonly string[] = []): LaneStep {
   return { block: buildReceive(stateOf(wallet, standing), send), kind: 'receive', amountRaw: send.amountRaw, paymentIds }
 }
@@ -76,14 +82,14 @@ const MAX_EPOCH_BLOCKS = 4
 
 /**
  * Works on an account until `next` has no more to do, something has to be waited for, or `untilMs` (of performance.now) has
- * come. `next` is asked only where the account's chain is what the database knows.
+ * come. `next` gives a run; it is asked only where the account's chain is what the database knows.
  *
  * @throws NodeUnreachable, NodeRefused: the next round goes on where this one stopped
  */
 export function runLane(
   ctx: NanoContext,
   account: NanoAccount,
-  next: (standing: Standing) => Promise<LaneStep | undefined>,
+  next: (standing: Standing) => Promise<readonly LaneStep[]>,
   untilMs: number,
 ): Promise<LaneEnd> {
   return takeTurns(String(account.index), async () => {
@@ -103,9 +109,9 @@ export function runLane(
         return 'waiting'
       }
       stuck = undefined
-      const step = await next(standing)
-      if (step === undefined) return 'done'
-      await sign(ctx, account, step)
+      const run = await next(standing)
+      if (run.length === 0) return 'done'
+      await sign(ctx, account, run)
     }
     return 'waiting'
   })
@@ -120,11 +126,11 @@ interface Behind {
 
 const LACKING = 'the Nano node lacks blocks of ours that were confirmed; waiting for it to catch up'
 
-/** How an account stands, after its own block under way, if there is one, has been seen to. */
+/** How an account stands, after its own blocks under way, if there are any, have been seen to. */
 async function readStanding(ctx: NanoContext, account: NanoAccount): Promise<Standing | Behind | 'waiting' | 'halted'> {
-  const open = await ctx.payouts.findOpenTransfer(account.index)
-  if (open !== undefined) {
-    const end = await finishTransfer(ctx, account, open)
+  const open = await ctx.payouts.listOpenTransfers(account.index)
+  if (open.length > 0) {
+    const end = await finishRun(ctx, account, open)
     if (end !== 'confirmed') return end
   }
   const chain = await compareChain(ctx, account)
@@ -175,43 +181,46 @@ async function findOwnBlock(ctx: NanoContext, info: NanoAccountInfo): Promise<st
   return 'unknown'
 }
 
-/** Publishes a block on record until it is confirmed. */
-async function finishTransfer(
+/** Publishes blocks on record, in the order of their chain, until they are confirmed. */
+async function finishRun(
   ctx: NanoContext,
   account: NanoAccount,
-  transfer: TransferRecord,
+  run: readonly TransferRecord[],
 ): Promise<'confirmed' | 'waiting' | 'halted'> {
-  const { rpc } = ctx.nano
-  const hash = transfer.tx.toUpperCase()
   const untilMs = performance.now() + CONFIRM_WAIT_MS
-  let isPublished = false
-  let isNoted = transfer.state !== 'signed'
-  for (;;) {
-    const info = await rpc.blockInfo(hash)
-    // After a death between the two, this is where it becomes known that it was published.
-    if (info !== undefined && !isNoted) isNoted = await noteSent(ctx, transfer)
-    if (info?.confirmed === true) {
-      await moveTransfer(ctx, transfer, ['signed', 'sent', 'held'], 'confirmed')
-      return 'confirmed'
+  const published = new Set<TransferRecord>()
+  let unnoted = run.filter(({ state }) => state === 'signed')
+  let open = run
+  for (let pauseMs = CONFIRM_POLL_MS / 4; ; pauseMs = Math.min(2 * pauseMs, CONFIRM_POLL_MS)) {
+    const found = await ctx.nano.rpc.blocksInfo(open.map(hashOf))
+    const isThere = (transfer: TransferRecord): boolean => published.has(transfer) || found.has(hashOf(transfer))
+    const confirmed = open.filter((transfer) => found.get(hashOf(transfer))?.confirmed === true)
+    let refused: { transfer: TransferRecord; reason: string } | undefined
+    for (const transfer of open) {
+      if (isThere(transfer)) continue
+      // What was put aside is looked at and not sent, nor is what stands on it.
+      if (transfer.state === 'held') break
+      const reason = await publish(ctx, transfer)
+      if (reason !== undefined) {
+        refused = { transfer, reason }
+        break
+      }
+      published.add(transfer)
     }
-    // What was put aside is looked at and not sent.
-    if (transfer.state === 'held') return 'waiting'
-    if (info === undefined && !isPublished) {
-      const refused = await publish(ctx, transfer)
-      if (refused !== undefined) return weighRefusal(ctx, account, transfer, refused)
-      isPublished = true
-    }
-    if (!isNoted) isNoted = await noteSent(ctx, transfer)
-    if (performance.now() >= untilMs) return 'waiting'
-    await sleep(CONFIRM_POLL_MS)
+    // After a death between the two, this is where it becomes known that they were published.
+    const noted = unnoted.filter(isThere)
+    await moveTransfers(ctx, noted, ['signed'], 'sent')
+    unnoted = unnoted.filter((transfer) => !isThere(transfer))
+    await moveTransfers(ctx, confirmed, ['signed', 'sent', 'held'], 'confirmed')
+    open = open.filter((transfer) => !confirmed.includes(transfer))
+    if (refused !== undefined) return weighRefusal(ctx, account, refused.transfer, refused.reason)
+    if (open.length === 0) return 'confirmed'
+    if (open[0]?.state === 'held' || performance.now() >= untilMs) return 'waiting'
+    await sleep(pauseMs)
   }
 }
 
-/** The node has taken the block. */
-async function noteSent(ctx: NanoContext, transfer: TransferRecord): Promise<true> {
-  await moveTransfer(ctx, transfer, ['signed'], 'sent')
-  return true
-}
+const hashOf = ({ tx }: TransferRecord): string => tx.toUpperCase()
 
 /**
  * Publishes the block once more. Of a block that it has already a node says `Old block`, or of a send `Invalid block balance
@@ -265,37 +274,41 @@ async function weighRefusal(
   return 'waiting'
 }
 
-/** Signs and stores the block, which makes it due to be published. A place that is taken meanwhile means that it is not needed. */
-async function sign(ctx: NanoContext, account: NanoAccount, step: LaneStep): Promise<void> {
-  const { rpc } = ctx.nano
-  const threshold = (await rpc.workThresholds())[step.kind === 'receive' ? 'receive' : 'send']
-  const work = await generateWork(ctx, workRootOf(step.block), threshold)
+/** Signs and stores a run, which makes it due to be published. A place that is taken meanwhile means that it is not needed. */
+async function sign(ctx: NanoContext, account: NanoAccount, run: readonly LaneStep[]): Promise<void> {
+  const thresholds = await ctx.nano.rpc.workThresholds()
+  const works = await Promise.all(
+    run.map(({ block, kind }) => generateWork(ctx, workRootOf(block), thresholds[kind === 'receive' ? 'receive' : 'send'])),
+  )
   // Work takes minutes on a slow machine.
   if (await isHalted(ctx, 'xno')) return
-  const { hash, signature } = ctx.nano.wallet().keys.signBlock(account.index, step.block)
-  const block: NanoBlock = { ...step.block, signature, work }
   const at = unixSeconds(ctx.now())
-  const transfer: TransferRecord = {
-    _id: newId('transfer'),
-    coin: 'xno',
-    kind: step.kind,
-    account_index: account.index,
-    previous: block.previous.toLowerCase(),
-    tx: hash.toLowerCase(),
-    signed: JSON.stringify(block),
-    amount_raw: String(step.amountRaw),
-    payment_ids: [...(step.paymentIds ?? [])],
-    payout_ids: [...(step.payoutIds ?? [])],
-    state: 'signed',
-    at,
-    changed_at: at,
-  }
+  const transfers = run.map((step, place): TransferRecord => {
+    const { hash, signature } = ctx.nano.wallet().keys.signBlock(account.index, step.block)
+    const block: NanoBlock = { ...step.block, signature, work: works[place] as string }
+    return {
+      _id: newId('transfer'),
+      coin: 'xno',
+      kind: step.kind,
+      account_index: account.index,
+      previous: block.previous.toLowerCase(),
+      tx: hash.toLowerCase(),
+      signed: JSON.stringify(block),
+      amount_raw: String(step.amountRaw),
+      payment_ids: [...(step.paymentIds ?? [])],
+      payout_ids: [...(step.payoutIds ?? [])],
+      state: 'signed',
+      at,
+      changed_at: at,
+    }
+  })
   try {
-    await storeTransfer(ctx, transfer)
+    await storeTransfers(ctx, transfers)
   } catch (error) {
     if (isDuplicateKey(error)) return
-    if (isOutage(error) || step.kind !== 'payout') throw error
-    ctx.log.warn({ err: error, payout_ids: step.payoutIds }, 'a payout changed while its block was made; the block is dropped')
+    const payoutIds = transfers.flatMap(({ payout_ids: ids }) => ids)
+    if (isOutage(error) || payoutIds.length === 0) throw error
+    ctx.log.warn({ err: error, payout_ids: payoutIds }, 'a payout changed while its block was made; the block is dropped')
   }
 }
 

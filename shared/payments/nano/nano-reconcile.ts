@@ -140,14 +140,12 @@ async function adopt(
 ): Promise<void> {
   const tx = hash.toLowerCase()
   const previous = block.previous.toLowerCase()
-  const rival = await ctx.payouts.findSuccessor(account.index, previous)
-  if (
-    rival !== undefined &&
-    !(await moveTransfer(ctx, rival, ['signed', 'sent', 'held'], 'replaced', `another block stands in its place: ${tx}`))
-  )
-    throw new Error(
-      `transfer ${rival._id} is ${rival.state}, and the chain of account ${account.index} has another block in its place: ${tx}`,
-    )
+  for (const rival of await listOnPlace(ctx, account, previous)) {
+    if (!(await moveTransfer(ctx, rival, ['signed', 'sent', 'held'], 'replaced', `another block stands in its place: ${tx}`)))
+      throw new Error(
+        `transfer ${rival._id} is ${rival.state}, and the chain of account ${account.index} has another block in its place: ${tx}`,
+      )
+  }
   const kind = kindOf(wallet, account, block, change)
   const at = unixSeconds(ctx.now())
   const transfer: TransferRecord = {
@@ -170,7 +168,7 @@ async function adopt(
   const isSend = kind === 'payout' && !(await ctx.payouts.isPaidByHand('xno', tx))
   const to = isSend ? [encodeNanoAddress(block.link)] : []
   try {
-    await ctx.payouts.insertTransfer({ ...transfer, ...(isSend ? { unexplained_to: to } : {}) })
+    await ctx.payouts.insertTransfers([{ ...transfer, ...(isSend ? { unexplained_to: to } : {}) }])
   } catch (error) {
     // A reconciliation that runs beside this one was faster.
     if (!isDuplicateKey(error)) throw error
@@ -178,6 +176,17 @@ async function adopt(
   }
   found.transactions++
   if (isSend) found.sends.push({ tx, to, amount_raw: transfer.amount_raw })
+}
+
+/** What is on record at a place of an account's chain, and all that was built on it, the last first: each leaves its place before the one below it. */
+async function listOnPlace(ctx: NanoContext, { index }: Account, previous: string): Promise<TransferRecord[]> {
+  const found: TransferRecord[] = []
+  for (let place = previous; ;) {
+    const transfer = await ctx.payouts.findSuccessor(index, place)
+    if (transfer === undefined) return found
+    found.unshift(transfer)
+    place = transfer.tx
+  }
 }
 
 function kindOf({ treasury }: NanoWallet, account: Account, block: NanoBlock, change: bigint): TransferRecord['kind'] {

@@ -12,8 +12,8 @@ export async function sendNano(ctx: NanoContext): Promise<void> {
   if (await isHalted(ctx, 'xno')) return
   const wallet = ctx.nano.wallet()
   if (ctx.config.payouts !== 'automatic') {
-    const open = await ctx.payouts.findOpenTransfer(wallet.treasury.index)
-    if (open?.kind !== 'payout') return
+    const open = await ctx.payouts.listOpenTransfers(wallet.treasury.index)
+    if (!open.some(({ kind }) => kind === 'payout')) return
   }
   await untilNodeFails(ctx, 'xno', () => runTreasury(ctx, wallet, { takesIn: false }))
 }

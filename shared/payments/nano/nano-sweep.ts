@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { SECOND_MS, unixSeconds } from '../../time.ts'
 import { isHalted, untilNodeFails } from '../coin-round.ts'
 import type { PaymentRecord } from '../invoice.ts'
@@ -15,8 +16,10 @@ import { runTreasury } from './nano-treasury.ts'
  * receivable, where the watcher finds it, before it was counted.
  */
 
-/** The invoices' part of a round ends after so long; the next round goes on. The treasury's has as long. */
+/** The invoices' part of a round ends after so long; the next round goes on. */
 const ROUND_MS = 20 * SECOND_MS
+/** How often the treasury takes in what the invoices' part has sent it meanwhile. */
+const TREASURY_EVERY_MS = 500
 const ACCOUNTS_AT_ONCE = 8
 /** Accounts that one round works on. */
 const MAX_ACCOUNTS = 500
@@ -39,7 +42,7 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
   const indexes = await listAccounts(ctx, wallet)
   // One account's trouble is no other's.
   const errors: unknown[] = []
-  const lanes = Array.from({ length: ACCOUNTS_AT_ONCE }, async () => {
+  const workLane = async (): Promise<void> => {
     for (let index = indexes.shift(); index !== undefined && performance.now() < untilMs; index = indexes.shift()) {
       try {
         const account = wallet.keys.deriveAccount(index)
@@ -48,10 +51,18 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
         errors.push(error)
       }
     }
-  })
-  await Promise.all(lanes)
-  // With time of its own: invoices enough to use a round up would keep the treasury from taking in what they send.
-  await runTreasury(ctx, wallet, { takesIn: true })
+  }
+  let isSent = false
+  const sending = Promise.all(Array.from({ length: ACCOUNTS_AT_ONCE }, workLane)).finally(() => (isSent = true))
+  // Beside the invoices, and once more after them: what they have sent by then is taken in.
+  const takeIn = async (): Promise<void> => {
+    for (let isLast = false; !isLast;) {
+      isLast = isSent
+      await runTreasury(ctx, wallet, { takesIn: true })
+      if (!isLast) await Promise.race([sending, sleep(TREASURY_EVERY_MS)])
+    }
+  }
+  for (const ended of await Promise.allSettled([sending, takeIn()])) if (ended.status === 'rejected') errors.push(ended.reason)
   const [error] = errors.filter((one) => !isNodeTrouble(one)).concat(errors)
   if (error !== undefined) throw error
 }
@@ -78,7 +89,7 @@ const hashOf = ({ tx }: PaymentRecord): string => tx.toUpperCase()
 const namesBlock = ({ tx }: PaymentRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
 
 /** What comes next at an invoice's account: receive, then send all of it on, then say so. */
-async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep | undefined> {
+async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep[]> {
   const { account, balanceRaw } = standing
   for (let after = ''; ;) {
     const page = await ctx.invoices.listUnsweptAt('xno', account.index, after, ACCOUNT_PAGE)
@@ -86,13 +97,13 @@ async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: St
     if (last === undefined) break
     after = last._id
     const looked = await lookAtPage(ctx, wallet, standing, page.filter(namesBlock))
-    if ('block' in looked) return looked
+    if ('block' in looked) return [looked]
     // What a later page holds is received after this.
-    if (looked.paymentIds.length > 0 && balanceRaw > 0n) return sweepStep(wallet, standing, looked.paymentIds)
+    if (looked.paymentIds.length > 0 && balanceRaw > 0n) return [sweepStep(wallet, standing, looked.paymentIds)]
     // All that was received has been sent on.
     if (looked.paymentIds.length > 0) await ctx.invoices.setSwept(looked.paymentIds, unixSeconds(ctx.now()))
   }
-  return balanceRaw > 0n ? sweepStep(wallet, standing, []) : undefined
+  return balanceRaw > 0n ? [sweepStep(wallet, standing, [])] : []
 }
 
 function sweepStep(wallet: NanoWallet, standing: Standing, paymentIds: readonly string[]): LaneStep {

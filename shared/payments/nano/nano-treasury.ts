@@ -4,7 +4,7 @@ import { isPayable, listDue, noteTreasury, sumDue, type DueGroup } from '../due-
 import { parseNanoAddress } from './nano-address.ts'
 import { buildSend } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
-import { receiveStep, runLane, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
+import { receiveStep, runLane, standingAfter, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
 import { proveSends } from './nano-proof.ts'
 
 /**
@@ -18,8 +18,10 @@ const ROUND_MS = 20 * SECOND_MS
 const MAX_PAYOUTS_IN_BLOCK = 100
 /** What is due is listed anew after so long. */
 const LISTED_FOR_MS = 5 * SECOND_MS
-/** Of what is receivable at the treasury, the largest so many are looked at for the next to take in. */
-const TREASURY_CANDIDATES = 16
+/** Blocks of one run: the treasury waits for the network once for all of them. */
+const MAX_RUN = 8
+/** Of what is receivable at the treasury, the largest so many are looked at for the next run. */
+const TREASURY_CANDIDATES = 2 * MAX_RUN
 
 /**
  * Pays what is due, each payee in a block of its own, and with `takesIn` receives what was sent to the treasury, until
@@ -30,18 +32,19 @@ const TREASURY_CANDIDATES = 16
 export async function runTreasury(ctx: NanoContext, wallet: NanoWallet, options: { takesIn: boolean }): Promise<void> {
   let due: DueGroup[] = []
   let listedMs = Number.NEGATIVE_INFINITY
-  const next = async (standing: Standing): Promise<LaneStep | undefined> => {
+  const next = async (standing: Standing): Promise<LaneStep[]> => {
     if (ctx.config.payouts === 'automatic') {
       // Listed after a payout under way was seen to.
       if (performance.now() - listedMs > LISTED_FOR_MS) {
-        due = await listDue(ctx, 'xno', { maxPayouts: MAX_PAYOUTS_IN_BLOCK })
+        // A payee who is owed more than there is gets what there is of it.
+        due = await listDue(ctx, 'xno', { maxPayouts: MAX_PAYOUTS_IN_BLOCK, maxRaw: standing.balanceRaw })
         listedMs = performance.now()
       }
       await noteShortage(ctx, wallet, standing, due)
-      const payout = await nextPayout(ctx, wallet, standing, due)
-      if (payout !== undefined) return payout
+      const payouts = await nextPayouts(ctx, wallet, standing, due)
+      if (payouts.length > 0) return payouts
     }
-    if (!options.takesIn) return undefined
+    if (!options.takesIn) return []
     if (ctx.config.payouts !== 'automatic')
       await ctx.coins.noteTreasury('xno', { treasury_address: wallet.treasury.address, treasury_raw: String(standing.balanceRaw) })
     return nextToTakeIn(ctx, wallet, standing)
@@ -49,21 +52,24 @@ export async function runTreasury(ctx: NanoContext, wallet: NanoWallet, options:
   await runLane(ctx, wallet.treasury, next, performance.now() + ROUND_MS)
 }
 
-/** Takes the next payee that can be paid out of `due`. Those whose sum the treasury does not hold stay owed. */
-async function nextPayout(ctx: NanoContext, wallet: NanoWallet, standing: Standing, due: DueGroup[]): Promise<LaneStep | undefined> {
-  for (let at = 0; at < due.length;) {
+/** Takes the next payees that can be paid out of `due`. What the treasury does not hold stays owed. */
+async function nextPayouts(ctx: NanoContext, wallet: NanoWallet, standing: Standing, due: DueGroup[]): Promise<LaneStep[]> {
+  const run: LaneStep[] = []
+  let before = standing
+  for (let at = 0; at < due.length && run.length < MAX_RUN;) {
     const group = due[at] as DueGroup
-    if (group.sumRaw > standing.balanceRaw) {
+    if (group.sumRaw > before.balanceRaw) {
       at++
       continue
     }
     due.splice(at, 1)
-    if (await isPayable(ctx, 'xno', group, (text) => parseNanoAddress(text) !== undefined)) {
-      const block = buildSend(stateOf(wallet, standing), { destination: group.address, amountRaw: group.sumRaw })
-      return { block, kind: 'payout', amountRaw: group.sumRaw, payoutIds: group.payouts.map(({ _id }) => _id) }
-    }
+    if (!(await isPayable(ctx, 'xno', group, (text) => parseNanoAddress(text) !== undefined))) continue
+    const block = buildSend(stateOf(wallet, before), { destination: group.address, amountRaw: group.sumRaw })
+    const step: LaneStep = { block, kind: 'payout', amountRaw: group.sumRaw, payoutIds: group.payouts.map(({ _id }) => _id) }
+    run.push(step)
+    before = standingAfter(before, step)
   }
-  return undefined
+  return run
 }
 
 async function noteShortage(ctx: NanoContext, wallet: NanoWallet, { balanceRaw }: Standing, due: readonly DueGroup[]): Promise<void> {
@@ -76,7 +82,7 @@ async function noteShortage(ctx: NanoContext, wallet: NanoWallet, { balanceRaw }
 }
 
 /** The treasury takes in what was sent to it: by our own sweeps, or by the operator to fill it up. */
-async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep | undefined> {
+async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep[]> {
   const { rpc } = ctx.nano
   const { address, publicKey } = wallet.treasury
   const receivable = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
@@ -84,6 +90,12 @@ async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Stan
     rpc,
     receivable.slice(0, TREASURY_CANDIDATES).map((send) => ({ ...send, publicKey })),
   )
-  const [send] = proven
-  return send === undefined ? undefined : receiveStep(wallet, standing, send)
+  const run: LaneStep[] = []
+  let before = standing
+  for (const send of proven.slice(0, MAX_RUN)) {
+    const step = receiveStep(wallet, before, send)
+    run.push(step)
+    before = standingAfter(before, step)
+  }
+  return run
 }
