@@ -44,6 +44,25 @@ export async function listDue(ctx: Context, coin: Coin, { maxPayouts, maxRaw }: 
   return due.sort((left, right) => (oldest(left) < oldest(right) ? -1 : 1))
 }
 
+/**
+ * Takes out of a group its first payouts, as many as sum up to `mostRaw` at most: a payee who is owed more than there is gets
+ * what there is of it.
+ *
+ * @returns undefined where that is less than `leastRaw`, or nothing; the group is then as it was
+ */
+export function splitDue(group: DueGroup, mostRaw: bigint, leastRaw: bigint): DueGroup | undefined {
+  let sumRaw = 0n
+  let count = 0
+  for (const { amount_raw: raw } of group.payouts) {
+    if (sumRaw + BigInt(raw) > mostRaw) break
+    sumRaw += BigInt(raw)
+    count++
+  }
+  if (sumRaw === 0n || sumRaw < leastRaw) return undefined
+  group.sumRaw -= sumRaw
+  return { address: group.address, payouts: group.payouts.splice(0, count), sumRaw }
+}
+
 const oldest = ({ payouts }: DueGroup): string => payouts.reduce((first, { _id }) => (_id < first ? _id : first), payouts[0]?._id ?? '')
 
 export const sumDue = (groups: readonly DueGroup[]): bigint => groups.reduce((sum, { sumRaw }) => sum + sumRaw, 0n)

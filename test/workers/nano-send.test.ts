@@ -129,6 +129,19 @@ describe('payouts', () => {
     expect(payees.map(arrived)).toEqual(payees.map(() => XNO))
   })
 
+  it('of a run go out as far as there is work for them, and the others as soon as there is', async () => {
+    await fill(10n * XNO)
+    const payees = Array.from({ length: 4 }, strangerAddress)
+    for (const payee of payees) await venue.owe(XNO, payee)
+    let searches = 0
+    venue.node.lie(({ action }) => (action === 'work_generate' && ++searches > 2 ? '{"error": "Work generation failure"}' : undefined))
+    await expect(sendNano(venue.ctx)).resolves.toBeUndefined()
+    expect(payees.map(arrived).filter((raw) => raw === XNO)).toHaveLength(2)
+    venue.node.lie(null)
+    await sendNano(venue.ctx)
+    expect(payees.map(arrived)).toEqual(payees.map(() => XNO))
+  })
+
   it('of a run that the network loses from its middle on are published once more, each the same block', async () => {
     await fill(10n * XNO)
     const payees = Array.from({ length: 4 }, strangerAddress)

@@ -4,7 +4,7 @@ import { newId } from '../../ids.ts'
 import { createTurns } from '../../one-at-a-time.ts'
 import { MINUTE_MS, SECOND_MS, unixSeconds } from '../../time.ts'
 import { haltCoin, isHalted } from '../coin-round.ts'
-import { NodeRefused, NodeUnreachable } from '../node-errors.ts'
+import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import { moveTransfer, moveTransfers, storeTransfers } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
 import type { NanoAccountState, NanoBlock, NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
@@ -77,6 +77,8 @@ const CONFIRM_WAIT_MS = 5 * SECOND_MS
 const CONFIRM_POLL_MS = 200
 /** A block that the node refuses although it stands where it should is put aside for the operator after so long. */
 const HOLD_AFTER_MS = 10 * MINUTE_MS
+/** After so long no more work is looked for in a run. */
+const RUN_WORK_MS = 5 * SECOND_MS
 /** A chain of several epoch blocks in a row has not been seen; more is no such chain. */
 const MAX_EPOCH_BLOCKS = 4
 
@@ -274,18 +276,16 @@ async function weighRefusal(
   return 'waiting'
 }
 
-/** Signs and stores a run, which makes it due to be published. A place that is taken meanwhile means that it is not needed. */
+/** Signs and stores a run, or as much of its beginning as has its work by then, which makes it due to be published. A place that is taken meanwhile means that it is not needed. */
 async function sign(ctx: NanoContext, account: NanoAccount, run: readonly LaneStep[]): Promise<void> {
-  const thresholds = await ctx.nano.rpc.workThresholds()
-  const works = await Promise.all(
-    run.map(({ block, kind }) => generateWork(ctx, workRootOf(block), thresholds[kind === 'receive' ? 'receive' : 'send'])),
-  )
+  const works = await findWorks(ctx, run)
   // Work takes minutes on a slow machine.
   if (await isHalted(ctx, 'xno')) return
   const at = unixSeconds(ctx.now())
-  const transfers = run.map((step, place): TransferRecord => {
-    const { hash, signature } = ctx.nano.wallet().keys.signBlock(account.index, step.block)
-    const block: NanoBlock = { ...step.block, signature, work: works[place] as string }
+  const { keys } = ctx.nano.wallet()
+  const transfers = works.map(({ step, work }): TransferRecord => {
+    const { hash, signature } = keys.signBlock(account.index, step.block)
+    const block: NanoBlock = { ...step.block, signature, work }
     return {
       _id: newId('transfer'),
       coin: 'xno',
@@ -316,6 +316,28 @@ function readSigned({ _id, signed, tx }: TransferRecord): NanoBlock {
   const block = JSON.parse(signed) as NanoBlock
   if (hashNanoBlock(block).toLowerCase() !== tx) throw new Error(`transfer ${_id} holds another block than its hash says`)
   return block
+}
+
+/**
+ * The work of a run's first block, however long it takes, and of those after it for as long as that is quick: what stands
+ * first in a run is not to wait for minutes for what comes after it, nor to be lost with it.
+ */
+async function findWorks(ctx: NanoContext, run: readonly LaneStep[]): Promise<{ step: LaneStep; work: string }[]> {
+  const thresholds = await ctx.nano.rpc.workThresholds()
+  const untilMs = performance.now() + RUN_WORK_MS
+  const found: { step: LaneStep; work: string }[] = []
+  for (const step of run) {
+    if (found.length > 0 && performance.now() > untilMs) break
+    try {
+      const threshold = thresholds[step.kind === 'receive' ? 'receive' : 'send']
+      found.push({ step, work: await generateWork(ctx, workRootOf(step.block), threshold) })
+    } catch (error) {
+      // Whoever is first in the next run meets the same trouble and says it.
+      if (found.length > 0 && isNodeTrouble(error)) break
+      throw error
+    }
+  }
+  return found
 }
 
 /** Searches under way at once: a node works on them one after another, and a machine without a graphics card is busy with one. */

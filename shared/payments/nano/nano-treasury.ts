@@ -1,6 +1,6 @@
 import { SECOND_MS } from '../../time.ts'
-import { dustThreshold } from '../coin.ts'
-import { isPayable, listDue, noteTreasury, sumDue, type DueGroup } from '../due-payouts.ts'
+import { dustThreshold, parseAmount } from '../coin.ts'
+import { isPayable, listDue, noteTreasury, splitDue, sumDue, type DueGroup } from '../due-payouts.ts'
 import { parseNanoAddress } from './nano-address.ts'
 import { buildSend } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
@@ -36,8 +36,7 @@ export async function runTreasury(ctx: NanoContext, wallet: NanoWallet, options:
     if (ctx.config.payouts === 'automatic') {
       // Listed after a payout under way was seen to.
       if (performance.now() - listedMs > LISTED_FOR_MS) {
-        // A payee who is owed more than there is gets what there is of it.
-        due = await listDue(ctx, 'xno', { maxPayouts: MAX_PAYOUTS_IN_BLOCK, maxRaw: standing.balanceRaw })
+        due = await listDue(ctx, 'xno', { maxPayouts: MAX_PAYOUTS_IN_BLOCK })
         listedMs = performance.now()
       }
       await noteShortage(ctx, wallet, standing, due)
@@ -54,18 +53,19 @@ export async function runTreasury(ctx: NanoContext, wallet: NanoWallet, options:
 
 /** Takes the next payees that can be paid out of `due`. What the treasury does not hold stays owed. */
 async function nextPayouts(ctx: NanoContext, wallet: NanoWallet, standing: Standing, due: DueGroup[]): Promise<LaneStep[]> {
+  const least = parseAmount(ctx.config.minPayout.xno, 'xno')
   const run: LaneStep[] = []
   let before = standing
   for (let at = 0; at < due.length && run.length < MAX_RUN;) {
     const group = due[at] as DueGroup
-    if (group.sumRaw > before.balanceRaw) {
+    const part = group.sumRaw > before.balanceRaw ? splitDue(group, before.balanceRaw, least) : due.splice(at, 1)[0]
+    if (part === undefined) {
       at++
       continue
     }
-    due.splice(at, 1)
-    if (!(await isPayable(ctx, 'xno', group, (text) => parseNanoAddress(text) !== undefined))) continue
-    const block = buildSend(stateOf(wallet, before), { destination: group.address, amountRaw: group.sumRaw })
-    const step: LaneStep = { block, kind: 'payout', amountRaw: group.sumRaw, payoutIds: group.payouts.map(({ _id }) => _id) }
+    if (!(await isPayable(ctx, 'xno', part, (text) => parseNanoAddress(text) !== undefined))) continue
+    const block = buildSend(stateOf(wallet, before), { destination: part.address, amountRaw: part.sumRaw })
+    const step: LaneStep = { block, kind: 'payout', amountRaw: part.sumRaw, payoutIds: part.payouts.map(({ _id }) => _id) }
     run.push(step)
     before = standingAfter(before, step)
   }
