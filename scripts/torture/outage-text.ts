@@ -17,6 +17,7 @@ const OUTAGE = new RegExp(
       'not primary',
       'NotWritablePrimary',
       'PrimarySteppedDown',
+      'Primary stepped down',
       'InterruptedDueToReplStateChange',
       'InterruptedAtShutdown',
       'node is recovering',

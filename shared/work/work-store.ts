@@ -82,8 +82,8 @@ export interface WorkStore {
   findWaiting(batchIds: readonly string[]): Promise<BatchRecord[]>
   /** Of the given batches, those that are judged. */
   findJudged(batchIds: readonly string[]): Promise<BatchRecord[]>
-  /** Ids of batches that have waited since before `beforeMs`, the oldest first. */
-  listWaiting(beforeMs: number, limit: number): Promise<string[]>
+  /** Ids of batches that have waited since before `beforeMs`, or that are stamped later than `afterMs`; the oldest first. */
+  listWaiting(beforeMs: number, limit: number, afterMs?: number): Promise<string[]>
   /** Pages of an order by their numbers, both included, ascending; those alone that a majority has. */
   listPages(orderId: string, from: number, to: number): Promise<SharePage[]>
   /** @returns false where one of the batches was judged before */
@@ -138,9 +138,9 @@ export function createWorkStore(connection: Connection): WorkStore {
     ),
     findWaiting: (batchIds) => listBatches(batchIds, 'waiting'),
     findJudged: (batchIds) => listBatches(batchIds, 'judged'),
-    async listWaiting(beforeMs, limit) {
+    async listWaiting(beforeMs, limit, afterMs = Number.POSITIVE_INFINITY) {
       const found = await batches
-        .find({ state: 'waiting', at_ms: { $lte: beforeMs } }, { _id: 1 })
+        .find({ state: 'waiting', $or: [{ at_ms: { $lte: beforeMs } }, { at_ms: { $gt: afterMs } }] }, { _id: 1 })
         .sort({ at_ms: 1 })
         .limit(limit)
         .hint('waiting')

@@ -16,7 +16,7 @@ export interface CrashPoint {
 }
 
 /** Transactions and blocks of one whole passage: a payment, its three blocks to the treasury, and one payout. */
-const TRANSACTIONS = 14
+const TRANSACTIONS = 11
 const BLOCKS = 4
 
 const points = (call: CrashPoint['call'], phases: readonly CrashPoint['phase'][], most: number): CrashPoint[] =>

@@ -148,23 +148,32 @@ describe('sweeping', () => {
 })
 
 describe('a block of ours', () => {
-  it('is one at a time: the next is signed when the one before is confirmed', async () => {
+  it('stands in one run at a time: the next is signed when all of the one before is confirmed', async () => {
     venue.node.setAutoConfirm(null)
-    await paid()
+    const invoice = await paid()
+    venue.pay(invoice, XNO)
+    await watchNano(venue.ctx)
+    const more = venue.pay(invoice, XNO)
     // A round waits for a confirmation that does not come; meanwhile it is looked at.
     const round = sweepNano(venue.ctx)
     await expect
       .poll(async () => (await transfers()).map(({ kind, state }) => `${kind} ${state}`), { timeout: 5_000 })
-      .toEqual(['receive sent'])
+      .toEqual(['receive sent', 'receive sent', 'sweep sent'])
     const [receive] = await transfers()
+    await watchNano(venue.ctx)
+    expect(await unswept()).toMatchObject({ length: 3, 2: { tx: more } })
     venue.node.confirm((receive?.tx ?? '').toUpperCase())
     await expect
       .poll(async () => (await transfers()).map(({ kind, state }) => `${kind} ${state}`), { timeout: 5_000 })
-      .toEqual(['receive confirmed', 'sweep sent'])
+      .toEqual(['receive confirmed', 'receive sent', 'sweep sent'])
     venue.node.setAutoConfirm(1)
     venue.node.confirm(((await transfers()).at(-1)?.tx ?? '').toUpperCase())
     await round
-    expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
+    expect((await transfers()).filter(({ account_index: index }) => index !== 0).map(({ kind }) => kind)).toEqual([
+      ...['receive', 'receive', 'sweep'],
+      ...['receive', 'sweep'],
+    ])
+    expect(treasury()).toEqual({ balanceRaw: DAY_RAW + 2n * XNO, receivableRaw: 0n })
   })
 
   it('is published again, the same one, after the answer to it was lost', async () => {
@@ -198,7 +207,7 @@ describe('a block of ours', () => {
     venue.node.setAutoConfirm(null)
     await paid()
     const round = sweepNano(venue.ctx)
-    await expect.poll(async () => (await transfers()).map(({ state }) => state), { timeout: 5_000 }).toEqual(['sent'])
+    await expect.poll(async () => (await transfers()).map(({ state }) => state), { timeout: 5_000 }).toEqual(['sent', 'sent'])
     const [receive] = await transfers()
     const hash = (receive?.tx ?? '').toUpperCase()
     venue.node.rollback(hash)
@@ -222,11 +231,12 @@ describe('a block of ours', () => {
       return '{"error": "Balance and amount delta do not match"}'
     })
     await sweepNano(venue.ctx)
-    expect(await transfers()).toMatchObject([{ state: 'signed' }])
+    expect(await transfers()).toMatchObject([{ state: 'signed' }, { state: 'signed' }])
     venue.advance(11 * MINUTE_MS)
     await sweepNano(venue.ctx)
     expect(await transfers()).toMatchObject([
       { state: 'held', reason: 'the node refuses the block: Balance and amount delta do not match' },
+      { state: 'signed' },
     ])
     expect(venue.logged()).toContain('put aside for the operator')
     venue.node.lie(null)
@@ -282,7 +292,7 @@ describe('a chain that the database does not know', () => {
     const invoice = await paid()
     const [payment] = await unswept()
     const round = sweepNano(venue.ctx)
-    await expect.poll(async () => (await transfers()).map(({ state }) => state), { timeout: 5_000 }).toEqual(['sent'])
+    await expect.poll(async () => (await transfers()).map(({ state }) => state), { timeout: 5_000 }).toEqual(['sent', 'sent'])
     const [ours] = await transfers()
     venue.node.rollback((ours?.tx ?? '').toUpperCase())
     const rival = { ...venue, wallet: { ...venue.wallet, treasury: venue.wallet.keys.deriveAccount(7) } }
@@ -290,7 +300,7 @@ describe('a chain that the database does not know', () => {
     await round
     await sweepNano(venue.ctx)
     expect((await halted())?.reason).toContain(`the last block of account ${invoice.address_index}`)
-    expect(await transfers()).toHaveLength(1)
+    expect(await transfers()).toHaveLength(2)
   })
 
   it('may end in a block by which the network raised its version: that moves nothing and is not unknown', async () => {

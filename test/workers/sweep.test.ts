@@ -69,6 +69,17 @@ describe('the sweep', () => {
     expect(Math.abs(((await service.ctx.agents.find(agent.id))?.pass_until_ms ?? 0) - Date.now() - 5 * 86_400_000)).toBeLessThan(60_000)
   })
 
+  it('brings back what a clock that was ahead has stamped, without waiting for that time', async () => {
+    const agent = await service.register()
+    const { order_id: id, prefix } = await orderWork(agent)
+    service.advance(600_000)
+    await submitShares(service.ctx, agent.id, id, findNonces(prefix, 8, 5))
+    service.advance(-600_000)
+    await emptyRedis()
+    await serve(['verify-shares', 'sweep'])
+    await waitFor('the credit', async () => ((await creditedDays(id)) === 1 ? true : undefined), LIMIT)
+  })
+
   it('schedules itself again when Redis was emptied under it', async () => {
     await serve(['verify-shares', 'sweep'])
     const { token } = await service.register()

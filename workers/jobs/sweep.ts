@@ -12,8 +12,10 @@ const SWEEP_BATCHES = 1_000
  * and in several processes: everything that it starts does its one step once.
  */
 export async function sweep(ctx: Context): Promise<void> {
-  // A batch that is younger than one sweep has its own job, or its own job is being added.
-  const waiting = await ctx.work.listWaiting(ctx.now() - ctx.config.sweepMs, SWEEP_BATCHES)
+  // A batch that is younger than one sweep has its own job, or its own job is being added. One that is from the future came
+  // by a clock that was ahead, and would wait until its time has come.
+  const { sweepMs } = ctx.config
+  const waiting = await ctx.work.listWaiting(ctx.now() - sweepMs, SWEEP_BATCHES, ctx.now() + sweepMs)
   for (const batchId of waiting) await ctx.queues.enqueue('verify-shares', { batch_id: batchId }, { debounceId: batchId })
   await moveOverdueClaims(ctx)
   await enqueueUnsignedAnnouncements(ctx)

@@ -69,6 +69,9 @@ export function receiveStep(wallet: NanoWallet, standing: Standing, send: Claime
   return { block: buildReceive(stateOf(wallet, standing), send), kind: 'receive', amountRaw: send.amountRaw, paymentIds }
 }
 
+/** Blocks of one run, at most: the network is waited for once for all of them. */
+export const MAX_RUN = 8
+
 /** `waiting`: for the network, the node, or a later round. */
 export type LaneEnd = 'done' | 'waiting' | 'halted'
 

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SECOND_MS, unixSeconds } from '../../time.ts'
 import { isHalted, untilNodeFails } from '../coin-round.ts'
@@ -6,8 +7,8 @@ import { isNodeTrouble } from '../node-errors.ts'
 import { buildSend } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import type { NanoAccount } from './nano-keys.ts'
-import { receiveStep, runLane, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
-import { requireProvenSend } from './nano-proof.ts'
+import { MAX_RUN, receiveStep, runLane, standingAfter, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
+import { requireProvenSend, type ClaimedSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
 
 /**
@@ -82,13 +83,16 @@ async function listAccounts(ctx: NanoContext, { treasury }: NanoWallet): Promise
     after = last._id
   }
   found.delete(treasury.index)
-  return [...found].slice(0, MAX_ACCOUNTS)
+  const accounts = [...found].slice(0, MAX_ACCOUNTS)
+  // From a place of its own: processes that begin at the same one get into each other's way at each account.
+  const start = randomInt(accounts.length + 1)
+  return [...accounts.slice(start), ...accounts.slice(0, start)]
 }
 
 const hashOf = ({ tx }: PaymentRecord): string => tx.toUpperCase()
 const namesBlock = ({ tx }: PaymentRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
 
-/** What comes next at an invoice's account: receive, then send all of it on, then say so. */
+/** What comes next at an invoice's account: receive and send all of it on, then say so. */
 async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep[]> {
   const { account, balanceRaw } = standing
   for (let after = ''; ;) {
@@ -96,14 +100,32 @@ async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: St
     const last = page.at(-1)
     if (last === undefined) break
     after = last._id
-    const looked = await lookAtPage(ctx, wallet, standing, page.filter(namesBlock))
-    if ('block' in looked) return [looked]
+    const { receivable, receivedIds } = await lookAtPage(ctx, account, page.filter(namesBlock))
     // What a later page holds is received after this.
-    if (looked.paymentIds.length > 0 && balanceRaw > 0n) return [sweepStep(wallet, standing, looked.paymentIds)]
+    if (receivable.length > 0) return receiveAndSend(wallet, standing, receivable, receivedIds)
+    if (receivedIds.length > 0 && balanceRaw > 0n) return [sweepStep(wallet, standing, receivedIds)]
     // All that was received has been sent on.
-    if (looked.paymentIds.length > 0) await ctx.invoices.setSwept(looked.paymentIds, unixSeconds(ctx.now()))
+    if (receivedIds.length > 0) await ctx.invoices.setSwept(receivedIds, unixSeconds(ctx.now()))
   }
   return balanceRaw > 0n ? [sweepStep(wallet, standing, [])] : []
+}
+
+/** One run that receives and, where it is long enough for all of them, sends everything on. */
+function receiveAndSend(
+  wallet: NanoWallet,
+  standing: Standing,
+  receivable: readonly Receivable[],
+  receivedIds: readonly string[],
+): LaneStep[] {
+  const run: LaneStep[] = []
+  let before = standing
+  for (const { send, paymentId } of receivable.slice(0, MAX_RUN)) {
+    const step = receiveStep(wallet, before, send, [paymentId])
+    run.push(step)
+    before = standingAfter(before, step)
+  }
+  const paymentIds = [...receivedIds, ...receivable.map(({ paymentId }) => paymentId)]
+  return receivable.length < MAX_RUN ? [...run, sweepStep(wallet, before, paymentIds)] : run
 }
 
 function sweepStep(wallet: NanoWallet, standing: Standing, paymentIds: readonly string[]): LaneStep {
@@ -112,32 +134,37 @@ function sweepStep(wallet: NanoWallet, standing: Standing, paymentIds: readonly 
   return { block, kind: 'sweep', amountRaw, paymentIds }
 }
 
-/** The next of these payments to receive; or where there is none, which of them blocks of ours received. */
+/** A payment that its account has not received yet. */
+interface Receivable {
+  readonly send: ClaimedSend
+  readonly paymentId: string
+}
+
+/** Which of these payments are to be received, and which of them blocks of ours received. */
 async function lookAtPage(
   ctx: NanoContext,
-  wallet: NanoWallet,
-  standing: Standing,
+  account: NanoAccount,
   payments: readonly PaymentRecord[],
-): Promise<LaneStep | { paymentIds: string[] }> {
-  const { account } = standing
+): Promise<{ receivable: Receivable[]; receivedIds: string[] }> {
   const blocks = await ctx.nano.rpc.blocksInfo(payments.map(hashOf))
+  const receivable: Receivable[] = []
   const received: { payment: PaymentRecord; by: string }[] = []
   for (const payment of payments) {
-    const send = blocks.get(hashOf(payment))
-    if (send === undefined || send.block?.link !== account.publicKey || send.amountRaw === undefined) continue
-    if (send.receivedBy === undefined) {
-      const proven = { hash: send.hash, amountRaw: send.amountRaw, publicKey: account.publicKey }
-      await requireProvenSend(ctx.nano.rpc, proven)
-      if (BigInt(payment.amount_raw) !== proven.amountRaw)
+    const found = blocks.get(hashOf(payment))
+    if (found === undefined || found.block?.link !== account.publicKey || found.amountRaw === undefined) continue
+    if (found.receivedBy !== undefined) received.push({ payment, by: found.receivedBy.toLowerCase() })
+    else if (receivable.length < MAX_RUN) {
+      const send = { hash: found.hash, amountRaw: found.amountRaw, publicKey: account.publicKey }
+      await requireProvenSend(ctx.nano.rpc, send)
+      if (BigInt(payment.amount_raw) !== send.amountRaw)
         ctx.log.error(
-          { payment_id: payment._id, sent_raw: String(proven.amountRaw) },
+          { payment_id: payment._id, sent_raw: String(send.amountRaw) },
           'a payment was counted with another amount than its block sends',
         )
-      return receiveStep(wallet, standing, proven, [payment._id])
+      receivable.push({ send, paymentId: payment._id })
     }
-    received.push({ payment, by: send.receivedBy.toLowerCase() })
   }
-  return { paymentIds: await listReceivedByUs(ctx, account, received) }
+  return { receivable, receivedIds: await listReceivedByUs(ctx, account, received) }
 }
 
 /** Of what the node says was received, that by blocks of this account that are on record. */

@@ -4,7 +4,7 @@ import { isPayable, listDue, noteTreasury, splitDue, sumDue, type DueGroup } fro
 import { parseNanoAddress } from './nano-address.ts'
 import { buildSend } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
-import { receiveStep, runLane, standingAfter, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
+import { MAX_RUN, receiveStep, runLane, standingAfter, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
 import { proveSends } from './nano-proof.ts'
 
 /**
@@ -18,8 +18,6 @@ const ROUND_MS = 20 * SECOND_MS
 const MAX_PAYOUTS_IN_BLOCK = 100
 /** What is due is listed anew after so long. */
 const LISTED_FOR_MS = 5 * SECOND_MS
-/** Blocks of one run: the treasury waits for the network once for all of them. */
-const MAX_RUN = 8
 /** Of what is receivable at the treasury, the largest so many are looked at for the next run. */
 const TREASURY_CANDIDATES = 2 * MAX_RUN
 
