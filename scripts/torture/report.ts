@@ -6,9 +6,10 @@ const MOST_FINDINGS = 30
 
 /** What a run was and what it found, as text. */
 export function describeResult(result: TortureResult): string {
-  const { seed, seconds, requests, outcomes, recoveries, skipped, findings, entries, seals } = result
+  const { seed, seconds, requests, outcomes, recoveries, skipped, findings, entries, seals, drainedMs } = result
   const lines = [
     `seed ${seed}, ${seconds} s: ${requests} requests, ${recoveries.length} faults, ${entries} ledger entries under ${seals} seals`,
+    `all that was begun was done ${(drainedMs / 1_000).toFixed(1)} s after the last fault`,
     `answers: ${Object.entries(outcomes)
       .sort(([, one], [, other]) => other - one)
       .map(([name, count]) => `${name} ${count}`)

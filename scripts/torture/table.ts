@@ -11,10 +11,10 @@ export function describeRuns(results: readonly TortureResult[]): string {
   const recoveries = results.flatMap((result) => result.recoveries)
   const byKind = [...Map.groupBy(recoveries, ({ fault }) => fault.kind)].toSorted(([one], [other]) => one.localeCompare(other))
   return [
-    '| seed | seconds | requests | ledger entries | seals | faults | without writes: median, worst | after a fault’s end: median, worst | findings |',
-    '|---|---|---|---|---|---|---|---|---|',
-    ...bySeed.map(({ seed, seconds, requests, entries, seals, recoveries: own, findings }) =>
-      row([seed, seconds, requests, entries, seals, own.length, ...describe(own), findings.length]),
+    '| seed | seconds | requests | ledger entries | seals | faults | without writes: median, worst | after a fault’s end: median, worst | all done after the last fault | findings |',
+    '|---|---|---|---|---|---|---|---|---|---|',
+    ...bySeed.map(({ seed, seconds, requests, entries, seals, recoveries: own, drainedMs, findings }) =>
+      row([seed, seconds, requests, entries, seals, own.length, ...describe(own), `${(drainedMs / 1_000).toFixed(0)} s`, findings.length]),
     ),
     '',
     '| fault | times | without writes: median, worst | after its end: median, worst |',

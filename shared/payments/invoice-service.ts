@@ -252,7 +252,7 @@ const asking = new Map<string, Promise<boolean>>()
  */
 function askForLook(ctx: Context, invoice: InvoiceRecord, nowMs: number): Promise<boolean> {
   const { _id, coin, check_asked_ms: askedMs } = invoice
-  if (askedMs !== undefined && askedMs > nowMs - CHECK_EVERY_MS) return Promise.resolve(true)
+  if (askedMs !== undefined && Math.abs(nowMs - askedMs) < CHECK_EVERY_MS) return Promise.resolve(true)
   const ask = async (): Promise<boolean> => {
     if (!(await ctx.invoices.askForLook(_id, nowMs, CHECK_EVERY_MS))) return true
     if (await ctx.queues.enqueue(coin === 'xno' ? 'check-nano' : 'check-monero', { invoice_id: _id }, { debounceId: _id })) return true

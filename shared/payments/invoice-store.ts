@@ -261,7 +261,11 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
       await invoices.updateMany({ coin, watch: 'hourly', expires_at: { $lt: expiredBeforeSeconds } }, { $set: { watch: 'on_check' } })
     },
     async askForLook(invoiceId, nowMs, everyMs) {
-      const filter = { _id: invoiceId, $or: [{ check_asked_ms: { $exists: false } }, { check_asked_ms: { $lte: nowMs - everyMs } }] }
+      // A time that lies ahead was set by a clock that was ahead: nobody waits for it.
+      const asked = {
+        $or: [{ $exists: false }, { $lte: nowMs - everyMs }, { $gte: nowMs + everyMs }].map((is) => ({ check_asked_ms: is })),
+      }
+      const filter = { _id: invoiceId, ...asked }
       const watch = { $cond: [{ $eq: ['$watch', 'round'] }, 'round', 'hourly'] }
       const update = [{ $set: { check_asked_ms: nowMs, watch, look_after: 0 } }]
       return (await invoices.updateOne(filter, update, { updatePipeline: true })).matchedCount === 1
