@@ -106,13 +106,12 @@ export async function startMongoSet({ binary, folder, size, children, report, on
   const closeGates = async (): Promise<void> => {
     await Promise.all(members.map(({ gate }) => gate.close()))
   }
-  await waitFor(
-    'an answer from MongoDB',
-    async () => ((await command(0, { hello: 1 }).catch(() => undefined)) === undefined ? undefined : true),
-    {
-      limitMs: READY_LIMIT_MS,
-    },
-  )
+  for (const index of members.keys())
+    await waitFor(
+      `an answer from mongod-${index}`,
+      async () => ((await command(index, { hello: 1 }).catch(() => undefined)) === undefined ? undefined : true),
+      { limitMs: READY_LIMIT_MS },
+    )
   await command(0, {
     replSetInitiate: {
       _id: SET_NAME,

@@ -331,6 +331,8 @@ async function lapse(ctx: Context, invoice: InvoiceRecord, later: LapsedWatch): 
   await ctx.database.transaction(async (session) => {
     const current = await ctx.invoices.find(invoice._id, session)
     if (current === undefined || current.lapsed) return
+    // A clock that was set back since the round began says that there is time left; the next round goes by it.
+    if (current.expires_at > unixSeconds(ctx.now())) return
     if ((await ctx.invoices.listPayments(current._id, session)).some(holdsOpen)) return
     const { fields, entries } = current.days === undefined ? NO_MONEY : await spendOnLapse(ctx, { ...current, days: current.days }, session)
     const change = { ...fields, ...later, lapsed: true, open: false as const }

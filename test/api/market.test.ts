@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { markPaidByHand } from '../../shared/payments/payout-service.ts'
+import { unixSeconds } from '../../shared/time.ts'
 import { makeCoinReady, setRate } from '../support/coins.ts'
 import {
   ADDRESSES,
@@ -414,6 +415,16 @@ describe('money beside the price', () => {
     expect((await market.read(order)).status).toBe('expired')
     expect((await buyerPayouts(order)).map(([amount]) => amount)).toEqual([(order.amountRaw * 6n) / 10n, order.amountRaw])
     await checkMarket(market.ctx)
+  })
+
+  it('does not expire by a round that began while the clock was ahead', async () => {
+    const order = await market.order()
+    await market.payPercent(order, 60)
+    await market.lapse('xno', unixSeconds(market.ctx.now() + 2 * HOUR_MS))
+    expect((await market.read(order)).status).toBe('awaiting_payment')
+    await market.letPass(2 * HOUR_MS)
+    await market.lapse()
+    expect((await market.read(order)).status).toBe('expired')
   })
 
   it('seen before the time to pay is over holds the order until it is confirmed, or gone', async () => {

@@ -41,8 +41,8 @@ export interface TestMarket extends TestService {
   read(order: PlacedOrder, by?: TestAgent): Promise<OrderJson>
   /** The chain does not know this transaction any more. */
   lose(tx: string): Promise<void>
-  /** After a successful look at the chain: what was not paid in time lapses. */
-  lapse(coin?: Coin): Promise<void>
+  /** After a successful look at the chain, which began now or at `roundAt` (Unix seconds): what was not paid in time lapses. */
+  lapse(coin?: Coin, roundAt?: number): Promise<void>
 }
 
 export interface PlacedOrder {
@@ -147,7 +147,8 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
       if (payment === null) throw new Error(`there is no payment ${tx}`)
       await recordLoss(ctx, payment)
     },
-    lapse: (coin = 'xno') => lapseInvoices(ctx, coin, unixSeconds(ctx.now()), () => ({ watch: 'hourly', look_after: 0 })),
+    lapse: (coin = 'xno', roundAt = unixSeconds(ctx.now())) =>
+      lapseInvoices(ctx, coin, roundAt, () => ({ watch: 'hourly', look_after: 0 })),
   }
   return market
 }
