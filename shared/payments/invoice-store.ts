@@ -178,7 +178,7 @@ export interface InvoiceStore {
 export type UnsettledState = Exclude<PaymentState, 'settled'>
 
 /** What settling writes to a payment. */
-export type SettledFields = Required<Pick<PaymentRecord, 'settled_at' | 'confirmations'>> &
+export type SettledFields = Required<Pick<PaymentRecord, 'settled_at' | 'confirmations' | 'late'>> &
   Partial<Pick<PaymentRecord, 'by' | 'arrival_rate' | 'credited_days' | 'price_raw'>>
 
 export type WatchedAddress = Pick<InvoiceRecord, '_id' | 'address' | 'address_index'>

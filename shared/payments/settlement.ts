@@ -65,8 +65,10 @@ async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPaym
     return await ctx.database.transaction(async (session) => {
       const current = await ctx.invoices.markPayment(invoice._id, session)
       if (current === undefined) throw new Error(`invoice ${invoice._id} was there and is gone`)
-      // A whole round after its time did not find it: another payment under way holds the invoice open, and not for this one.
-      const isLate = current.lapsed || (by === 'chain' && roundAt > current.expires_at)
+      const at = unixSeconds(ctx.now())
+      // A whole round after its time did not find it: another payment under way holds the invoice open, and not for this
+      // one. A round that lies ahead of the present was made by a clock that was ahead, and says nothing.
+      const isLate = current.lapsed || (by === 'chain' && Math.min(roundAt, at) > current.expires_at)
       const isLateForPass = isLate && current.days !== undefined
       const payment: PaymentRecord = {
         ...ids,
@@ -81,7 +83,7 @@ async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPaym
         confirmations: found.confirmations,
         ...(found.height === undefined ? {} : { height: found.height }),
         ...(found.lockedUntil === undefined ? {} : { unlock_time: found.lockedUntil }),
-        first_seen_at: unixSeconds(ctx.now()),
+        first_seen_at: at,
         late: isLate,
         ...(isLateForPass && rate !== undefined ? { arrival_rate: rate.usd } : {}),
         by,
@@ -137,15 +139,17 @@ async function settlePayment(
 /** @returns true where it waits for its invoice to lapse or for a rate, and nothing was changed */
 function transactSettlement(ctx: Context, paymentId: string, confirmations: number, by: PaymentRecord['by']): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
-    const payment = await ctx.invoices.findPaymentById(paymentId, session)
-    if (payment === undefined) throw new Error(`payment ${paymentId} was there and is gone`)
-    if (payment.state !== 'seen') return false
-    const invoice = await ctx.invoices.find(payment.invoice_id, session)
+    const noted = await ctx.invoices.findPaymentById(paymentId, session)
+    if (noted === undefined) throw new Error(`payment ${paymentId} was there and is gone`)
+    if (noted.state !== 'seen') return false
+    const invoice = await ctx.invoices.find(noted.invoice_id, session)
     if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
+    const at = unixSeconds(ctx.now())
+    // Before the time is over nothing is late: a clock that was ahead has said so.
+    const payment = { ...noted, late: noted.late && (invoice.lapsed || at >= invoice.expires_at) }
     // What was in time buys first, at the invoice's own rate.
     if (payment.late && !invoice.lapsed) return true
-    const at = unixSeconds(ctx.now())
-    const settled: SettledFields = { settled_at: at, confirmations, ...(by === 'operator' ? { by } : {}) }
+    const settled: SettledFields = { settled_at: at, confirmations, late: payment.late, ...(by === 'operator' ? { by } : {}) }
     const entries: PendingEntry[] = [paymentEntry({ ...payment, ...settled }, at)]
     if (invoice.days === undefined) await receiveForOrder(ctx, invoice, payment, session)
     else {

@@ -409,6 +409,31 @@ describe('a chain that turns back', () => {
   })
 })
 
+describe('a clock that was two hours ahead', () => {
+  const AHEAD = 120 * MINUTE
+  const roundAt = (at: number) => ctx.coins.models.coins.updateOne({ _id: 'xno' }, { $set: { round_at: at } })
+
+  it('where a round was made makes no later payment late', async () => {
+    const { id } = await newInvoice(2)
+    await roundAt(now() + AHEAD / 1_000)
+    await pay(ctx, id, { amount: '2' })
+    expect(await only(id)).toMatchObject({ state: 'settled', late: false, credited_days: 2 })
+    await roundAt(now())
+  })
+
+  it('where a payment was found calls it late, and the next look at the right time settles it as in time', async () => {
+    const { id } = await newInvoice(2)
+    service.advance(AHEAD)
+    await roundAt(now())
+    await pay(ctx, id, { amount: '2' })
+    expect(await only(id)).toMatchObject({ state: 'seen', late: true })
+    service.advance(-AHEAD)
+    await roundAt(now())
+    await settleWaiting(ctx, 'xno')
+    expect(await only(id)).toMatchObject({ state: 'settled', late: false, credited_days: 2 })
+  })
+})
+
 describe('a Redis that lost everything', () => {
   it('costs no rate for long, and no late money that waits for one', async () => {
     const own = await startService({ queues: ['refresh-rates'], env: { XNO_USD: '0.5' }, intervals: { 'refresh-rates': 500 } })
