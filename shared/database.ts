@@ -21,6 +21,8 @@ export interface Database {
    * effect but its writes through the session.
    */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
+  /** How far this machine's clock is ahead of the primary's, in milliseconds; less by what the question took to get there. */
+  clockAheadMs(): Promise<number>
   close(): Promise<void>
 }
 
@@ -94,6 +96,11 @@ export function openDatabase(options: DatabaseOptions): Database {
           return work(session)
         }, TRANSACTION)
       })
+    },
+    async clockAheadMs() {
+      const askedAt = Date.now()
+      const { localTime } = await connection.getClient().db().admin().command({ hello: 1 })
+      return askedAt - (localTime as Date).getTime()
     },
     async close() {
       closed = true

@@ -13,7 +13,7 @@ import {
 } from '../market/order-payments.ts'
 import { createTurns } from '../one-at-a-time.ts'
 import { creditPaidDays, inReferrersTurn } from '../passes/pass-service.ts'
-import { unixSeconds } from '../time.ts'
+import { SECOND_MS, unixSeconds } from '../time.ts'
 import { dustThreshold, priceInCoin, type Coin } from './coin.ts'
 import { applyMoney, remainderRaw, type InvoiceRecord, type PaymentRecord, type SeenPayment } from './invoice.ts'
 import type { MoneyFields, SettledFields } from './invoice-store.ts'
@@ -281,9 +281,13 @@ async function restorePayment(ctx: Context, payment: PaymentRecord): Promise<voi
 const LAPSE_BATCH = 500
 const LAPSE_BATCHES = 100
 
+/** A machine whose clock is ahead of the database's by more than this lapses nothing. */
+const MAX_AHEAD_MS = 30 * SECOND_MS
+
 /**
  * After a round that began at `roundAt` (Unix seconds) and looked at every open address: invoices whose time was over
  * before it lapse, unless a payment that came in time is under way. What was paid in part buys whole days now.
+ * Nothing lapses by a clock that is ahead of the database's: it would take hours from whoever still has time to pay.
  *
  * @throws AggregateError at its end, where some could not be lapsed; the others are. Its message ends with the first one's
  */
@@ -293,6 +297,11 @@ export async function lapseInvoices(
   roundAt: number,
   watchLater: (invoice: InvoiceRecord) => LapsedWatch,
 ): Promise<void> {
+  const aheadMs = await ctx.database.clockAheadMs()
+  if (aheadMs > MAX_AHEAD_MS) {
+    ctx.log.error({ coin, ahead_ms: aheadMs }, "this machine's clock is ahead of the database's: no invoice lapses by it")
+    return
+  }
   const passedOver = new Set((await ctx.invoices.listUnderWay(coin)).filter(holdsOpen).map(({ invoice_id }) => invoice_id))
   const errors: unknown[] = []
   for (let batch = 0; batch < LAPSE_BATCHES; batch++) {

@@ -432,6 +432,23 @@ describe('a clock that was two hours ahead', () => {
     await settleWaiting(ctx, 'xno')
     expect(await only(id)).toMatchObject({ state: 'settled', late: false, credited_days: 2 })
   })
+
+  it('lapses nothing, and says so, until it goes as the database does', async () => {
+    const { id } = await newInvoice()
+    service.advance(61 * MINUTE)
+    await makeCoinReady(ctx, 'xno', { addresses: 0 })
+    const present = Date.now()
+    vi.useFakeTimers({ toFake: ['Date'], now: present + AHEAD })
+    try {
+      await lapse()
+    } finally {
+      vi.useRealTimers()
+    }
+    expect(await read(id)).toMatchObject({ lapsed: false })
+    expect(service.logged()).toContain("this machine's clock is ahead of the database's: no invoice lapses by it")
+    await lapse()
+    expect(await read(id)).toMatchObject({ lapsed: true })
+  })
 })
 
 describe('a Redis that lost everything', () => {
