@@ -1,4 +1,5 @@
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts'
+import { createCardStore, type CardStore } from './agents/card-store.ts'
 import { createAnnouncementStore, type AnnouncementStore } from './announcements/announcement-store.ts'
 import { createClaimStore, type ClaimStore } from './claims/claim-store.ts'
 import type { Config } from './config.ts'
@@ -15,11 +16,13 @@ import { createMetrics, type Metrics } from './metrics.ts'
 import { createMessageStore, type MessageStore } from './messages/message-store.ts'
 import { createCoinStore, type CoinStore } from './payments/coin-store.ts'
 import { createInvoiceStore, type InvoiceStore } from './payments/invoice-store.ts'
+import { createStandingStore, type StandingStore } from './passes/standing-store.ts'
 import { createPayoutStore, type PayoutStore } from './payments/payout-store.ts'
 import { createReconciliationStore, type ReconciliationStore } from './payments/reconciliation-store.ts'
 import { createPostStore, type PostStore } from './posts/post-store.ts'
 import { openQueues, type Queues } from './queues.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
+import { unixSeconds } from './time.ts'
 import { createWorkStore, type WorkStore } from './work/work-store.ts'
 
 /** Everything that a use case works with. One for each process; a test makes its own with its own clock. */
@@ -30,6 +33,7 @@ export interface Context {
   readonly database: Database
   readonly queues: Queues
   readonly agents: AgentStore
+  readonly cards: CardStore
   readonly posts: PostStore
   readonly claims: ClaimStore
   readonly work: WorkStore
@@ -41,6 +45,7 @@ export interface Context {
   readonly orders: OrderStore
   readonly serving: ServingStore
   readonly messages: MessageStore
+  readonly standings: StandingStore
   readonly reports: ReportStore
   readonly announcements: AnnouncementStore
   readonly entries: EntryStore
@@ -67,6 +72,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     createIndexes,
   })
   const { connection } = database
+  const now = options.now ?? Date.now
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
   return {
     config,
@@ -75,6 +81,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     database,
     queues,
     agents: createAgentStore(connection),
+    cards: createCardStore(connection, () => unixSeconds(now())),
     posts: createPostStore(connection),
     claims: createClaimStore(connection),
     work: createWorkStore(connection),
@@ -86,12 +93,13 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     orders: createOrderStore(connection),
     serving: createServingStore(connection),
     messages: createMessageStore(connection),
+    standings: createStandingStore(connection),
     reports: createReportStore(connection),
     announcements: createAnnouncementStore(connection),
     entries: createEntryStore(connection),
     seals: createSealStore(connection),
     leases: createLeaseStore(connection),
-    now: options.now ?? Date.now,
+    now,
     async close() {
       await Promise.all([queues.close(), database.close()])
     },

@@ -154,31 +154,6 @@ export function createLookUp<Key, Found>(
   })
 }
 
-/** What one query of a whole group fetches, and so counts, at most. */
-const COUNTED_TOGETHER = 1_000
-
-/**
- * A function that counts what belongs to something, together: one query for all that wait, and one of its own for each of
- * them where they have so much that a fetched list is no way to count it.
- *
- * @param list gives the key of its owner for each thing that belongs to one of `asked`, `most` of them at most
- * @param countAlone counts what belongs to one
- */
-export function createCounts<Asked>(
-  keyOf: (asked: Asked) => string,
-  list: (asked: Asked[], most: number) => Promise<readonly string[]>,
-  countAlone: (asked: Asked) => Promise<number>,
-): (asked: Asked) => Promise<number> {
-  const countTogether = createGroups(async (asked: Asked[]) => {
-    const found = await list(asked, COUNTED_TOGETHER)
-    const isWhole = found.length < COUNTED_TOGETHER
-    const counts = new Map<string, number>()
-    if (isWhole) for (const key of found) counts.set(key, (counts.get(key) ?? 0) + 1)
-    return asked.map((one) => ({ status: 'fulfilled', value: isWhole ? (counts.get(keyOf(one)) ?? 0) : undefined }))
-  })
-  return async (asked) => (await countTogether(asked)) ?? countAlone(asked)
-}
-
 /**
  * Answers the same question, asked by many at once, by one look that begins after the last of them has asked.
  *

@@ -15,6 +15,11 @@ export function writeJson(view: object): Buffer {
   return Buffer.from(JSON.stringify({ ok: true, ...view }))
 }
 
+/** A good answer with a list whose items are JSON already, and their count. */
+export function writeJsonList(name: string, items: readonly string[]): Buffer {
+  return Buffer.from(`{"ok":true,"${name}":[${items.join(',')}],"count":${items.length}}`)
+}
+
 /** Writes a JSON object that is text already. */
 export function sendJsonText(res: ServerResponse, status: number, text: Buffer): void {
   res.statusCode = status

@@ -1,13 +1,15 @@
 import { z } from 'zod'
 import { createSharedReads } from '../../shared/group-commit.ts'
 import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts'
+import { createFeed } from '../../shared/posts/feed.ts'
 import { publishPost } from '../../shared/posts/post-service.ts'
 import { limitQuery } from '../../shared/schema.ts'
-import { writeJson } from '../http/answer.ts'
+import { writeJsonList } from '../http/answer.ts'
 import { created, defineRoute, type Route } from '../http/route.ts'
 
 export function postRoutes(): Route[] {
   const shareFeed = createSharedReads<Buffer>()
+  const feed = createFeed()
   return [
     defineRoute({
       method: 'POST',
@@ -19,6 +21,7 @@ export function postRoutes(): Route[] {
       statuses: [201],
       async handle({ ctx, caller, body }) {
         const post = await publishPost(ctx, caller._id, body)
+        feed.remember(post)
         return created({ id: post._id, post: viewPost(post) })
       },
     }),
@@ -31,8 +34,7 @@ export function postRoutes(): Route[] {
       view: feedView,
       async handle({ ctx, query }) {
         const json = await shareFeed(`${query.limit} ${query.topic ?? ''}`, async () => {
-          const posts = await ctx.posts.listFeed(query.topic, query.limit)
-          return writeJson({ posts: posts.map(viewPost), count: posts.length })
+          return writeJsonList('posts', await feed.read(ctx.posts, query.topic, query.limit))
         })
         return { status: 200, json }
       },

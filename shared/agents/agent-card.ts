@@ -2,10 +2,8 @@ import { z } from 'zod'
 import { claimView, type ClaimRecord } from '../claims/claim.ts'
 import type { Context } from '../context.ts'
 import { Refusal } from '../errors.ts'
-import { CARD_RECENT } from '../limits.ts'
 import { postView, type PostRecord } from '../posts/post.ts'
 import { hex } from '../schema.ts'
-import { unixSeconds } from '../time.ts'
 import { agentListing, resolutionView, type AgentRecord, type ResolutionCounts } from './agent.ts'
 
 export const agentCardView = agentListing.extend({
@@ -25,18 +23,13 @@ export interface AgentCard {
 
 /** Reads what an agent's card shows. @throws Refusal `no_such_agent` */
 export async function readCard(ctx: Context, agentId: string): Promise<AgentCard> {
-  const [agent, posts, claims] = await Promise.all([
-    ctx.agents.find(agentId),
-    ctx.posts.listByAgent(agentId, CARD_RECENT),
-    ctx.claims.list({ agentId }, 0, CARD_RECENT),
-  ])
-  if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-  return { agent, record: await recordNow(ctx, agent), posts, claims }
+  const card = await ctx.cards.read(agentId)
+  if (card === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+  const { agent, posts, claims, overdue } = card
+  return { agent, record: moveOverdue(agent.record, overdue), posts, claims }
 }
 
 /** The stored counts, with the claims that came overdue since the last sweep moved over. */
-async function recordNow(ctx: Context, agent: AgentRecord): Promise<ResolutionCounts> {
-  const { claims, verdicts } = agent.record
-  const late = claims.open === 0 ? 0 : await ctx.claims.countComingOverdue(agent._id, unixSeconds(ctx.now()))
+function moveOverdue({ claims, verdicts }: ResolutionCounts, late: number): ResolutionCounts {
   return { claims: { ...claims, open: claims.open - late, overdue: claims.overdue + late }, verdicts }
 }

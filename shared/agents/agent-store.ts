@@ -2,7 +2,7 @@ import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
 import { type Session, within } from '../database.ts'
 import type { CountChange } from '../claims/claim-book.ts'
-import { createCounts, createLookUp } from '../group-commit.ts'
+import { createLookUp } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { AgentListed, AgentRecord, Profile } from './agent.ts'
 import type { StoredToken } from './token.ts'
@@ -87,8 +87,6 @@ export interface AgentStore {
   setBanned(agentId: string, bannedAt: number | undefined, entry: PendingEntry): Promise<boolean>
   /** One more of the agents that it referred has paid. */
   countPayingReferral(agentId: string, session: Session): Promise<void>
-  /** Agents that name it as their referrer, counted up to `most`. */
-  countReferred(agentId: string, most: number): Promise<number>
   /** The number of the agent's next hand-out of messages: 1, 2, … */
   nextHandOut(agentId: string, session: Session): Promise<number>
   /** Adds to agents' counts of claims by status and of verdicts by outcome. */
@@ -117,18 +115,6 @@ export function createAgentStore(connection: Connection): AgentStore {
         .find<Caller>({ token_key: { $in: keys } }, { projection: CALLER_FIELDS })
         .toArray(),
     ({ token_key: key }) => key,
-  )
-  const countReferred = createCounts(
-    ({ agentId }: { agentId: string; most: number }) => agentId,
-    (asked, most) =>
-      raw()
-        .find<{ ref: string }>(
-          { ref: { $in: asked.map(({ agentId }) => agentId) } },
-          { projection: { _id: 0, ref: 1 }, limit: most, batchSize: most },
-        )
-        .map(({ ref }) => ref)
-        .toArray(),
-    ({ agentId, most }) => agents.countDocuments({ ref: agentId }).limit(most),
   )
 
   return {
@@ -177,7 +163,6 @@ export function createAgentStore(connection: Connection): AgentStore {
     async countPayingReferral(agentId, session) {
       await agents.updateOne({ _id: agentId }, { $inc: { 'referrals.paying': 1 } }, { session })
     },
-    countReferred: (agentId, most) => countReferred({ agentId, most }),
     async nextHandOut(agentId, session) {
       const agent = await agents
         .findOneAndUpdate(

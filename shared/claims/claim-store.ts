@@ -1,8 +1,7 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
 import type { Session } from '../database.ts'
-import { createCounts, createLookUp } from '../group-commit.ts'
-import { createLatestByAgent } from '../latest-by-agent.ts'
+import { createLookUp } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Writes } from './claim-book.ts'
 import { PROPOSAL, type ClaimRecord, type ClaimStatus, type Standing, type VerdictRecord } from './claim.ts'
@@ -90,8 +89,6 @@ export interface ClaimStore {
   ): Promise<boolean>
   /** Open claims whose time passed, the longest overdue first. */
   listComingOverdue(nowSeconds: number, limit: number): Promise<ClaimRecord[]>
-  /** Of one agent, those that the sweep has not moved on yet. */
-  countComingOverdue(agentId: string, nowSeconds: number): Promise<number>
   /** Newest first; with `before`, those with a smaller id. */
   listVerdicts(claimId: string, before: string | undefined, limit: number): Promise<VerdictRecord[]>
   readonly models: { claims: Model<ClaimRecord>; verdicts: Model<VerdictRecord> }
@@ -103,27 +100,12 @@ export function createClaimStore(connection: Connection): ClaimStore {
   // What is read and written most is taken as it is stored.
   const raw = () => claims.collection as unknown as mongoose.mongo.Collection<ClaimRecord>
   const rawVerdicts = () => verdicts.collection as unknown as mongoose.mongo.Collection<VerdictRecord>
-  const listByAgent = createLatestByAgent<ClaimRecord>(connection, 'claims')
   const findById = createLookUp(
     (ids: string[]) =>
       raw()
         .find({ _id: { $in: ids } })
         .toArray(),
     ({ _id }) => _id,
-  )
-  const countComingOverdue = createCounts(
-    ({ agentId }: { agentId: string; nowSeconds: number }) => agentId,
-    (asked, most) =>
-      raw()
-        .find<{ agent_id: string }>(comingOverdue({ $in: asked.map(({ agentId }) => agentId) }, latest(asked)), {
-          projection: { _id: 0, agent_id: 1 },
-          hint: 'coming_overdue_by_agent',
-          limit: most,
-          batchSize: most,
-        })
-        .map(({ agent_id: id }) => id)
-        .toArray(),
-    ({ agentId, nowSeconds }) => claims.countDocuments(comingOverdue(agentId, nowSeconds)).hint('coming_overdue_by_agent'),
   )
   return {
     models: { claims, verdicts },
@@ -163,7 +145,6 @@ export function createClaimStore(connection: Connection): ClaimStore {
       }
     },
     async list(filter, nowSeconds, limit) {
-      if (filter.agentId !== undefined && filter.status === undefined) return listByAgent(filter.agentId, limit)
       const byAgent = filter.agentId === undefined ? {} : { agent_id: filter.agentId }
       const query = { ...byAgent, ...statusFilter(filter.status, nowSeconds) }
       return raw().find(query, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
@@ -192,7 +173,6 @@ export function createClaimStore(connection: Connection): ClaimStore {
         .hint('coming_overdue')
         .lean<ClaimRecord[]>()
     },
-    countComingOverdue: (agentId, nowSeconds) => countComingOverdue({ agentId, nowSeconds }),
     async listVerdicts(claimId, before, limit) {
       const filter = { claim_id: claimId, ...(before === undefined ? {} : { _id: { $lt: before } }) }
       return rawVerdicts().find(filter, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
@@ -201,14 +181,6 @@ export function createClaimStore(connection: Connection): ClaimStore {
 }
 
 const SHOWN = { projection: { pending: 0 } } as const
-
-const comingOverdue = (agent: string | { $in: string[] }, nowSeconds: number) => ({
-  agent_id: agent,
-  status: 'open' as const,
-  resolve_by: { $lte: nowSeconds },
-})
-
-const latest = (asked: readonly { nowSeconds: number }[]): number => Math.max(...asked.map(({ nowSeconds }) => nowSeconds))
 
 /** Finds a claim as long as nobody has moved it. */
 function asItStood(claim: ClaimRecord) {

@@ -1,6 +1,5 @@
 import mongoose, { Schema, type Connection, type Model } from 'mongoose'
 import { type Session, within } from '../database.ts'
-import { createCounts } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { Coin } from '../payments/coin.ts'
 import { sumByCoin } from '../payments/sum-raw.ts'
@@ -81,9 +80,9 @@ orderSchema.index(...PENDING_INDEX)
 const LISTED = { pending: 0, delivery: 0 } as const
 
 /** What waits for each side. */
-const WAITING = {
-  buyer: { id: 'buyer_id', status: 'delivered' },
-  seller: { id: 'seller_id', status: 'paid' },
+export const WAITING = {
+  buyer: { id: 'buyer_id', filter: { status: 'delivered', due_at: { $exists: true } } },
+  seller: { id: 'seller_id', filter: { status: 'paid', due_at: { $exists: true } } },
 } as const
 
 export interface OrderStore {
@@ -121,21 +120,6 @@ export function createOrderStore(connection: Connection): OrderStore {
   const orders = connection.model<OrderRecord>('Order', orderSchema)
   // Deadlines come by the thousand, and what they write is made by changeOf() alone.
   const raw = () => orders.collection as unknown as mongoose.mongo.Collection<OrderRecord>
-  // Most agents have none, and those that ask at once are told so by one query.
-  const countWaiting = (side: (typeof WAITING)[keyof typeof WAITING]) =>
-    createCounts<string>(
-      (id) => id,
-      (ids, most) =>
-        raw()
-          .find<Pick<OrderRecord, 'buyer_id' | 'seller_id'>>(
-            { [side.id]: { $in: ids }, status: side.status, due_at: { $exists: true } },
-            { projection: { _id: 0, [side.id]: 1 }, limit: most, batchSize: most },
-          )
-          .map((order) => order[side.id])
-          .toArray(),
-      (id) => orders.countDocuments({ [side.id]: id, status: side.status, due_at: { $exists: true } }).limit(1),
-    )
-  const waiting = { buyer: countWaiting(WAITING.buyer), seller: countWaiting(WAITING.seller) }
   return {
     models: { orders },
     async insert(order, session) {
@@ -160,10 +144,9 @@ export function createOrderStore(connection: Connection): OrderStore {
       return found.map(({ unpaid_slot: slot }) => slot)
     },
     async listWaiting(side, agentId, limit) {
-      if ((await waiting[side](agentId)) === 0) return []
-      const { id, status } = WAITING[side]
+      const { id, filter } = WAITING[side]
       return orders
-        .find({ [id]: agentId, status, due_at: { $exists: true } }, LISTED)
+        .find({ [id]: agentId, ...filter }, LISTED)
         .sort({ due_at: 1 })
         .limit(limit)
         .lean<OrderRecord[]>()

@@ -1,17 +1,19 @@
-import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
 import { type Session, within } from '../database.ts'
-import { createCounts, createGroups, insertEach, WRITE_PATIENCE } from '../group-commit.ts'
+import { createGroups, insertEach, WRITE_PATIENCE } from '../group-commit.ts'
 import type { MessageRecord } from './message.ts'
 
 const string = { type: String, required: true } as const
 const number = { type: Number, required: true } as const
 
+/** Not handed out yet. */
+export const UNREAD = { handed: 0 }
+
 const messageSchema = new Schema<MessageRecord>(
   { _id: string, from: string, to: string, at: number, box: { type: String, default: '' }, handed: number },
   { collection: 'messages', strict: 'throw', versionKey: false },
 )
-messageSchema.index({ to: 1, _id: 1 }, { name: 'unread', partialFilterExpression: { handed: 0 } })
+messageSchema.index({ to: 1, _id: 1 }, { name: 'unread', partialFilterExpression: UNREAD })
 messageSchema.index({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_out' })
 
 export interface MessageStore {
@@ -20,8 +22,6 @@ export interface MessageStore {
   find(messageId: string, session?: Session): Promise<MessageRecord | undefined>
   /** The oldest unread. */
   listUnread(agentId: string, limit: number, session?: Session): Promise<MessageRecord[]>
-  /** Counts at most `most`. */
-  countUnread(agentId: string, most: number): Promise<number>
   /** Messages handed out before, in the order of their handing out; with `after`, those that came later in it. */
   listHandedAfter(agentId: string, after: MessageRecord | undefined, limit: number, session?: Session): Promise<MessageRecord[]>
   /** Messages whose id is greater than a message's although they were handed out before it, in the order of their handing out. */
@@ -32,19 +32,6 @@ export interface MessageStore {
 
 export function createMessageStore(connection: Connection): MessageStore {
   const messages = connection.model<MessageRecord>('Message', messageSchema)
-  const raw = () => messages.collection as unknown as mongoose.mongo.Collection<MessageRecord>
-  const countUnread = createCounts(
-    ({ agentId }: { agentId: string; most: number }) => agentId,
-    (asked, most) =>
-      raw()
-        .find<{ to: string }>(
-          { to: { $in: asked.map(({ agentId }) => agentId) }, handed: 0 },
-          { projection: { _id: 0, to: 1 }, hint: 'in_order_of_handing_out', limit: most, batchSize: most },
-        )
-        .map(({ to }) => to)
-        .toArray(),
-    ({ agentId, most }) => messages.countDocuments({ to: agentId, handed: 0 }).limit(most).hint('unread'),
-  )
   return {
     models: { messages },
     insert: createGroups((group: MessageRecord[]) => insertEach(messages.collection, group), WRITE_PATIENCE),
@@ -53,13 +40,12 @@ export function createMessageStore(connection: Connection): MessageStore {
     },
     async listUnread(agentId, limit, session) {
       return messages
-        .find({ to: agentId, handed: 0 }, null, within(session))
+        .find({ to: agentId, ...UNREAD }, null, within(session))
         .sort({ _id: 1 })
         .limit(limit)
         .hint('unread')
         .lean<MessageRecord[]>()
     },
-    countUnread: (agentId, most) => countUnread({ agentId, most }),
     async listHandedAfter(agentId, after, limit, session) {
       const later =
         after === undefined
@@ -81,7 +67,7 @@ export function createMessageStore(connection: Connection): MessageStore {
         .lean<MessageRecord[]>()
     },
     async markHanded(messageIds, handed, session) {
-      await messages.updateMany({ _id: { $in: [...messageIds] }, handed: 0 }, { $set: { handed } }, { session })
+      await messages.updateMany({ _id: { $in: [...messageIds] }, ...UNREAD }, { $set: { handed } }, { session })
     },
   }
 }

@@ -32,25 +32,27 @@ export const standingView = z.object({
   ...waitingOrdersView,
 })
 
+const NOTHING_OWED: Standing['owed'] = { all: { xno: 0n, xmr: 0n }, withoutAddress: { xno: 0n, xmr: 0n } }
+
 /** What `GET /me` tells an agent about itself. */
 export async function readStanding(ctx: Context, agentId: string): Promise<Standing> {
-  const [agent, registered, unreadMessages, toDeliver, toAccept, owed] = await Promise.all([
-    ctx.agents.find(agentId),
-    ctx.agents.countReferred(agentId, MAX_REFERRALS_COUNTED),
-    ctx.messages.countUnread(agentId, MAX_UNREAD_COUNTED),
-    ctx.orders.listWaiting('seller', agentId, MAX_ORDERS_SHOWN),
-    ctx.orders.listWaiting('buyer', agentId, MAX_ORDERS_SHOWN),
-    ctx.payouts.sumOwed(agentId),
-  ])
+  const { agent, belongings } = await ctx.standings.read(agentId)
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+  const { referred, unread, selling, buying, unpaid } = belongings
+  // Most agents have nothing that waits, and nobody asks for it.
+  const [toDeliver, toAccept, owed] = await Promise.all([
+    selling === 0 ? [] : ctx.orders.listWaiting('seller', agentId, MAX_ORDERS_SHOWN),
+    buying === 0 ? [] : ctx.orders.listWaiting('buyer', agentId, MAX_ORDERS_SHOWN),
+    unpaid === 0 ? NOTHING_OWED : ctx.payouts.sumOwed(agentId),
+  ])
   const nowMs = ctx.now()
   return {
     handle: agent.handle,
     passUntilMs: agent.pass_until_ms,
     passActive: isPassActive(agent.pass_until_ms, nowMs),
     priceCentsPerDay: priceCentsPerDay(agent.referrals.paying, isFreePeriod(ctx.config.freeUntilMs, nowMs)),
-    unreadMessages,
-    referrals: { registered, ...agent.referrals, threshold: REFERRAL_THRESHOLD },
+    unreadMessages: unread,
+    referrals: { registered: referred, ...agent.referrals, threshold: REFERRAL_THRESHOLD },
     toDeliver,
     toAccept,
     owed,

@@ -1,6 +1,5 @@
 import { Schema, type Connection, type Model } from 'mongoose'
 import { type Session, within } from '../database.ts'
-import { createCounts } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
 import type { PayoutRecord, PayoutState, TransferRecord, TransferState } from './payout.ts'
@@ -66,9 +65,7 @@ transferSchema.index({ coin: 1, state: 1, _id: 1 })
 transferSchema.index({ unexplained_to: 1, coin: 1 }, { partialFilterExpression: { unexplained_to: { $exists: true } } })
 
 /** Owed, and not known to have arrived. */
-const UNPAID: PayoutState[] = ['owed', 'signed', 'sent', 'held']
-
-const noneOwed = (): Record<Coin, bigint> => ({ xno: 0n, xmr: 0n })
+export const UNPAID: { state: { $in: PayoutState[] } } = { state: { $in: ['owed', 'signed', 'sent', 'held'] } }
 
 export interface PayoutStore {
   /** @throws a duplicate-key error on `source` where that sum is on record */
@@ -134,18 +131,6 @@ export interface PayoutChange {
 export function createPayoutStore(connection: Connection): PayoutStore {
   const payouts = connection.model<PayoutRecord>('Payout', payoutSchema)
   const transfers = connection.model<TransferRecord>('Transfer', transferSchema)
-  // Most agents are owed nothing, and those that ask at once are told so by one query.
-  const countUnpaid = createCounts<string>(
-    (id) => id,
-    async (ids, most) =>
-      (
-        await payouts
-          .find({ agent_id: { $in: ids }, state: { $in: UNPAID } }, { _id: 0, agent_id: 1 })
-          .limit(most)
-          .lean<Pick<PayoutRecord, 'agent_id'>[]>()
-      ).map(({ agent_id: id }) => id),
-    (id) => payouts.countDocuments({ agent_id: id, state: { $in: UNPAID } }).limit(1),
-  )
   return {
     models: { payouts, transfers },
     async insert(records, session) {
@@ -206,8 +191,7 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     },
     sumPaid: () => sumByCoin(payouts, { state: { $in: ['confirmed', 'manual'] } }, 'amount_raw'),
     async sumOwed(agentId) {
-      if ((await countUnpaid(agentId)) === 0) return { all: noneOwed(), withoutAddress: noneOwed() }
-      const unpaid = { agent_id: agentId, state: { $in: UNPAID } }
+      const unpaid = { agent_id: agentId, ...UNPAID }
       const [all, withoutAddress] = await Promise.all([
         sumByCoin(payouts, unpaid, 'amount_raw'),
         sumByCoin(payouts, { ...unpaid, address: { $exists: false } }, 'amount_raw'),

@@ -1,7 +1,6 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
 import { createGroups, insertEach, WRITE_PATIENCE } from '../group-commit.ts'
-import { createLatestByAgent } from '../latest-by-agent.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { PostRecord } from './post.ts'
 
@@ -28,16 +27,12 @@ export interface PostStore {
   find(postId: string): Promise<PostRecord | undefined>
   /** Those of these ids that there are, in no order. */
   findAll(postIds: readonly string[]): Promise<PostRecord[]>
-  /** Not hidden, newest first. */
-  listFeed(topic: string | undefined, limit: number): Promise<PostRecord[]>
-  /** Hidden ones too, newest first. */
-  listByAgent(agentId: string, limit: number): Promise<PostRecord[]>
+  /** The ids of posts that are not hidden, newest first. */
+  listFeed(topic: string | undefined, limit: number): Promise<string[]>
   /** @returns false where the post was in that state already, or does not exist */
   setHidden(postId: string, hiddenAt: number | undefined, entry: PendingEntry): Promise<boolean>
   readonly models: { posts: Model<PostRecord> }
 }
-
-const SHOWN = { projection: { pending: 0 } } as const
 
 export function createPostStore(connection: Connection): PostStore {
   const posts = connection.model<PostRecord>('Post', postSchema)
@@ -50,13 +45,19 @@ export function createPostStore(connection: Connection): PostStore {
       return (await posts.findOne({ _id: postId }).lean<PostRecord>()) ?? undefined
     },
     async findAll(postIds) {
-      return posts.find({ _id: { $in: postIds } }, { pending: 0 }).lean<PostRecord[]>()
+      return raw()
+        .find({ _id: { $in: [...postIds] } }, { projection: { pending: 0 }, batchSize: postIds.length + 1 })
+        .toArray()
     },
     async listFeed(topic, limit) {
       const filter = { hidden_at: { $exists: false }, ...(topic === undefined ? {} : { topic }) }
-      return raw().find(filter, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
+      const found = await raw()
+        .find(filter, { projection: { _id: 1 }, batchSize: limit + 1 })
+        .sort({ _id: -1 })
+        .limit(limit)
+        .toArray()
+      return found.map(({ _id }) => _id)
     },
-    listByAgent: createLatestByAgent<PostRecord>(connection, 'posts'),
     async setHidden(postId, hiddenAt, entry) {
       const filter = { _id: postId, hidden_at: { $exists: hiddenAt === undefined } }
       const change = hiddenAt === undefined ? { $unset: { hidden_at: 1 as const } } : { $set: { hidden_at: hiddenAt } }

@@ -3,6 +3,7 @@ import net from 'node:net'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { newDmKeyPair } from '../../client/sealed-box.ts'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
+import { newId } from '../../shared/ids.ts'
 import type { MessageRecord } from '../../shared/messages/message.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -23,6 +24,17 @@ describe('a crowd around one record', () => {
   it('registers by one referrer at once, and everyone gets a token', async () => {
     crowd = await Promise.all(Array.from({ length: CROWD }, () => service.register({ ref: author.id })))
     expect((await service.call('GET', '/me', { token: author.token })).json['referrals']).toMatchObject({ registered: CROWD })
+  })
+
+  it('asks for its standing at once, one of them with more messages than are fetched to be counted', async () => {
+    const [hoarder, other] = crowd.slice(0, 2) as [TestAgent, TestAgent]
+    const unread = (to: string, count: number): MessageRecord[] =>
+      Array.from({ length: count }, () => ({ _id: newId('message'), from: author.id, to, at: 1, box: 'b', handed: 0 }))
+    await service.ctx.messages.models.messages.insertMany([...unread(hoarder.id, 1_100), ...unread(other.id, 3)])
+    const standings = await Promise.all(crowd.map(({ token }) => service.call('GET', '/me', { token })))
+    expect(standings.map(({ json }) => json['agent_id'])).toEqual(crowd.map(({ id }) => id))
+    expect(standings.map(({ json }) => json['unread_messages'])).toEqual([1_100, 3, ...Array.from({ length: CROWD - 2 }, () => 0)])
+    await service.ctx.messages.models.messages.deleteMany({})
   })
 
   it('endorses one proposal at once, and every verdict is answered and counts', async () => {

@@ -129,8 +129,15 @@ describe('a hidden post', () => {
     expect(await setHidden(service.ctx, id, true)).toBe(false)
     expect(await setHidden(service.ctx, id, false)).toBe(true)
     expect((await readFeed('?topic=hiding')).posts).toEqual([post])
-    expect((await entriesOf(id)).map(({ kind }) => kind)).toEqual(['post', 'hide', 'unhide'])
-    expect(new Set((await entriesOf(id)).map(({ source }) => source)).size).toBe(3)
+    // Nor does another API, which has not read it before, show it otherwise.
+    const other = await service.addApi()
+    expect((await other.call('GET', '/feed?topic=hiding')).json).toEqual({ ok: true, posts: [post], count: 1 })
+    await setHidden(service.ctx, id, true)
+    for (const api of [service, other])
+      expect((await api.call('GET', '/feed?topic=hiding')).json).toEqual({ ok: true, posts: [], count: 0 })
+    await setHidden(service.ctx, id, false)
+    expect((await entriesOf(id)).map(({ kind }) => kind)).toEqual(['post', 'hide', 'unhide', 'hide', 'unhide'])
+    expect(new Set((await entriesOf(id)).map(({ source }) => source)).size).toBe(5)
   })
 
   it('is hidden once by ten at once, and none that does not exist is hidden', async () => {

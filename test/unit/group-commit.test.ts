@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { createCounts, createGroups, createLookUp, createSharedReads, performEachAlone, type Outcomes } from '../../shared/group-commit.ts'
+import { createGroups, createLookUp, createSharedReads, performEachAlone, type Outcomes } from '../../shared/group-commit.ts'
 import { REQUEST_TIMEOUT_MS } from '../../shared/limits.ts'
 
 const done = <T>(value: T): PromiseSettledResult<T> => ({ status: 'fulfilled', value })
@@ -161,16 +161,5 @@ describe('things looked up by key', () => {
     )
     expect(await Promise.all(['a', 'b', 'a', 'none'].map(find))).toEqual([{ id: 'a' }, { id: 'b' }, { id: 'a' }, undefined])
     expect(asked).toEqual([['a', 'b', 'none']])
-  })
-
-  it('are counted together while they are few, and each for itself where one has very many', async () => {
-    const owned: Record<string, number> = { few: 3, none: 0, many: 5_000 }
-    const count = createCounts(
-      (name: string) => name,
-      async (names, most) => names.flatMap((name) => Array.from({ length: owned[name] ?? 0 }, () => name)).slice(0, most),
-      async (name) => -(owned[name] ?? 0),
-    )
-    expect(await Promise.all([count('few'), count('none')])).toEqual([3, 0])
-    expect(await Promise.all([count('few'), count('many')])).toEqual([-3, -5_000])
   })
 })
