@@ -1,5 +1,5 @@
 import mongoose, { Schema, type Connection, type Model } from 'mongoose'
-import { isDuplicateKey } from '../database.ts'
+import { isDuplicateKey, type Session } from '../database.ts'
 import type { Tile } from '../crypto/merkle.ts'
 import type { SealSignature } from '../crypto/seal-payload.ts'
 import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from './pending.ts'
@@ -84,9 +84,21 @@ const adoptionSchema = new Schema<AdoptionRecord>(
 )
 adoptionSchema.index(...PENDING_INDEX)
 
+/** Where signing stands. */
+export interface SigningFront {
+  /** The newest that has a signature. */
+  last: SealRecord | undefined
+  /** The seq of the oldest that has none. */
+  firstUnsigned: number | undefined
+  /** The one after `last`. */
+  next: SealRecord | undefined
+}
+
 export interface SealStore {
   last(): Promise<SealRecord | undefined>
   lastSigned(): Promise<SealRecord | undefined>
+  /** Where signing stands, as of the transaction's one moment. */
+  readFront(session: Session): Promise<SigningFront>
   find(seq: number): Promise<SealRecord | undefined>
   /** The seal that covers an entry. */
   findCovering(entryId: number): Promise<SealRecord | undefined>
@@ -133,6 +145,16 @@ export function createSealStore(connection: Connection): SealStore {
     models: { seals, tiles, status, adoptions },
     async last() {
       return (await newest({})) ?? undefined
+    },
+    async readFront(session) {
+      const last = (await raw().find({ signed: true }, { session }).sort({ _id: -1 }).limit(1).next()) ?? undefined
+      const unsigned = await raw()
+        .find({ signed: false }, { session, projection: { _id: 1 } })
+        .sort({ _id: 1 })
+        .limit(1)
+        .next()
+      const next = (await raw().findOne({ _id: (last?._id ?? 0) + 1 }, { session })) ?? undefined
+      return { last, firstUnsigned: unsigned?._id, next }
     },
     async lastSigned() {
       return (await newest({ signed: true })) ?? undefined

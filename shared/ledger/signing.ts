@@ -34,7 +34,7 @@ export interface SigningOptions {
   watch?: WatchStep
 }
 
-type SigningContext = Pick<Context, 'entries' | 'seals' | 'config' | 'now'>
+type SigningContext = Pick<Context, 'database' | 'entries' | 'seals' | 'config' | 'now'>
 
 /** Of many seals that waited for a key, the signatures are verified once more and noted so many at a time. */
 const NOTE_EVERY = 100
@@ -56,17 +56,16 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
   try {
     let signed = 0
     for (;;) {
-      const last = await ctx.seals.lastSigned()
-      const [firstUnsigned] = await ctx.seals.listUnsigned(1)
+      // Reads that come one after the other may come from one primary and from its successor, which knows less at first.
+      const { last, firstUnsigned, next } = await ctx.database.transaction((session) => ctx.seals.readFront(session))
       if (signed > 0 && (signed % NOTE_EVERY === 0 || firstUnsigned === undefined))
         await performStep(options.watch, 'status', () => extendChain(ctx))
       if (firstUnsigned === undefined) return signed
       if (last !== undefined && firstUnsigned < last._id)
         throw new SealError(`seal ${firstUnsigned} has no signature and seal ${last._id} after it has one. ${REMEDY}`)
-      const seal = await ctx.seals.find((last?._id ?? 0) + 1)
-      if (seal === undefined)
+      if (next === undefined)
         throw new SealError(`seal ${(last?._id ?? 0) + 1} is missing, and seal ${firstUnsigned} comes after it. ${REMEDY}`)
-      await signOne(ctx, seal, last, key, memory, options.watch)
+      await signOne(ctx, next, last, key, memory, options.watch)
       signed++
     }
   } finally {

@@ -21,6 +21,7 @@ import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { newId } from '../../shared/ids.ts'
 import { orderWork } from '../../shared/work/work-order.ts'
 import { submitShares } from '../../shared/work/work-service.ts'
+import { makeCoinReady } from '../support/coins.ts'
 import { openWorkerContext, verifyWholeLedger, writePosts } from '../support/ledger.ts'
 import { checkMarket, openMarket } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'
@@ -75,6 +76,8 @@ describe('a write whose connection is cut and that is sent again', () => {
       const count = (name: string, filter: object) => ctx.database.connection.collection(name).countDocuments(filter)
 
       async function prepare(round: number): Promise<Once[]> {
+        // A living worker does so, and five orders and an invoice need an address each.
+        await makeCoinReady(ctx, 'xno', { rate: '2', addresses: 10 })
         const agent = await service.register()
         const order = await orderWork(ctx, agent.id, 3)
         const nonces = findNonces(order.prefix, order.difficulty_bits, 6)

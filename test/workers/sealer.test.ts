@@ -108,6 +108,30 @@ describe('the sealer', () => {
     expect(await extendChain(ctx)).toMatchObject({ seq: seals.length, open: [], intact: true })
   })
 
+  it('looks at one moment, whatever is sealed and signed meanwhile', async () => {
+    ledger = await openLedger()
+    const { ctx } = ledger
+    let isDone = false
+    let looks = 0
+    const looking = (async () => {
+      while (!isDone) {
+        const { last, firstUnsigned, next } = await ctx.database.transaction((session) => ctx.seals.readFront(session))
+        // Of two moments, the second could have a seal without a signature that the first did not yet have before it.
+        expect(firstUnsigned).toBe(next?._id)
+        expect(next?._id ?? (last?._id ?? 0) + 1).toBe((last?._id ?? 0) + 1)
+        looks++
+      }
+    })()
+    for (let round = 0; round < 20; round++) {
+      await ledger.write(1)
+      await ledger.seal()
+    }
+    isDone = true
+    await looking
+    expect(looks).toBeGreaterThan(20)
+    expect((await ctx.seals.lastSigned())?._id).toBe(20)
+  })
+
   it('seals what is written by now when it is asked to, also while another is numbering', async () => {
     ledger = await openLedger()
     const { ctx } = ledger
