@@ -14,7 +14,7 @@ export default defineConfig({
     include: ['test/{unit,api,workers,flows}/**/*.test.ts', ...faults],
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
-    maxWorkers: 4,
+    maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,

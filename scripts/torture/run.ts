@@ -18,7 +18,7 @@ import { startHistory, type History } from './history.ts'
 import { runOperatorActs } from './operator-acts.ts'
 import { numbersOf, planFaults, type FaultKind, type PlannedFault } from './plan.ts'
 import { startStack, type Stack } from './stack.ts'
-import { readBacklog, readStored } from './stored.ts'
+import { readBacklog, readStored, type Stored } from './stored.ts'
 
 export interface TortureOptions {
   seed: number
@@ -55,6 +55,9 @@ export interface TortureResult {
 const DRAIN_LIMIT_MS = 180_000
 /** After a fault's end, writes are taken again within this time. */
 const RECOVERY_LIMIT_MS = 20_000
+/** Readings of the whole ledger until one finds it at rest; what the last one lacks is a finding. */
+const MAX_READINGS = 20
+const READ_AGAIN_MS = 500
 /** Findings whose history is told in full. */
 const TOLD = 20
 
@@ -225,8 +228,7 @@ async function drain(stack: Stack, world: World): Promise<Finding[]> {
 async function check(world: World, stack: Stack): Promise<Finding[]> {
   const { history, agents } = world
   const url = stack.urls[0] ?? ''
-  const stored = await readStored(stack.mongo.url)
-  const ledger = await readLedger(url)
+  const { stored, ledger } = await readAtRest(stack, url)
   return [
     ...world.wrong,
     ...checkRecords(history.calls, agents, stored),
@@ -240,6 +242,19 @@ async function check(world: World, stack: Stack): Promise<Finding[]> {
     ...(await checkAgents(world, stored, ledger)),
     ...checkLogs(stack),
   ]
+}
+
+/** A deadline may come yet: what it writes has its number and its seal a moment later, and the ledger is compared then. */
+async function readAtRest(stack: Stack, url: string): Promise<{ stored: Stored; ledger: Awaited<ReturnType<typeof readLedger>> }> {
+  for (let tries = 1; ; tries++) {
+    const stored = await readStored(stack.mongo.url)
+    const ledger = await readLedger(url)
+    const count = stored.entries.length
+    const isSealed = stored.seals.at(-1)?.to_id === count && stored.seals.every(({ signed }) => signed)
+    const isAtRest = stored.pending.length === 0 && isSealed && ledger.length === count
+    if (isAtRest || tries === MAX_READINGS) return { stored, ledger }
+    await new Promise((resolve) => setTimeout(resolve, READ_AGAIN_MS))
+  }
 }
 
 async function readCounts(stack: Stack): Promise<{ entries: number; seals: number }> {

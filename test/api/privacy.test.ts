@@ -143,11 +143,11 @@ describe('what an agent leaves behind', () => {
   })
 
   it('stands in no error that is logged: a defect tells its own story alone', async () => {
-    const { agents } = service.ctx
-    const find = agents.find
+    const { standings } = service.ctx
+    const read = standings.read
     try {
       // A real defect under a real route: the store throws what no route expects.
-      agents.find = () => Promise.reject(new RangeError('surely a defect'))
+      standings.read = () => Promise.reject(new RangeError('surely a defect'))
       const { token } = await registerFrom()
       expect(await callFrom('GET', '/me', { token })).toMatchObject({
         ok: false,
@@ -155,7 +155,7 @@ describe('what an agent leaves behind', () => {
         message: expect.not.stringContaining('defect'),
       })
     } finally {
-      agents.find = find
+      standings.read = read
     }
     const line = service
       .logged()
