@@ -82,7 +82,13 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
     case 'redis-pause':
       return signalled(redis.child, 'SIGSTOP')
     case 'redis-flush':
-      await askRedis(redis.url, (client) => client.flushall())
+      try {
+        await askRedis(redis.url, (client) => client.flushall())
+      } catch (error) {
+        // A Redis whose disk is full refuses this write too.
+        if (error instanceof Error && error.message.startsWith('MISCONF')) return undefined
+        throw error
+      }
       return { target: 'redis', heal: () => undefined }
     case 'redis-full':
       await askRedis(redis.url, (client) => client.config('SET', 'maxmemory', '1'))
@@ -116,6 +122,7 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
 export function whyNot(kind: FaultKind): string {
   if (kind === 'redis-disk-full') return 'this user may not mount a disk of its own for Redis'
   if (kind.startsWith('coin-')) return 'no coin is configured'
+  if (kind === 'redis-flush') return 'its disk was full'
   if (kind === 'mongo-disk-full') return 'there is no prlimit here, or there was no primary'
   return 'there was nothing to hit at that moment'
 }
