@@ -3,15 +3,16 @@
  * it is broken, then a comparison of what agents were told with what is stored. Prints what it found with its seed, and
  * ends with 1 where it found something. The same seed gives the same workload and the same faults again.
  *
- * `--out FILE` adds the result to a file, and `npm run torture -- --table FILE` makes README's tables of such a file.
+ * `--out FILE` adds the result to a file, and `npm run torture -- --table FILE` makes README's tables of such a file; those
+ * that they were made of are in torture/runs.jsonl.
  */
 import fs from 'node:fs'
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { FAULT_KINDS, type FaultKind } from './torture/plan.ts'
 import { describeResult } from './torture/report.ts'
-import { runTorture, type TortureResult } from './torture/run.ts'
-import { describeRuns } from './torture/table.ts'
+import { runTorture } from './torture/run.ts'
+import { describeRuns, recordOf, type RecordedRun } from './torture/table.ts'
 import { writeTorture } from './write-readme.ts'
 
 const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--only KIND,…] [--history FILE] [--out FILE] [--json]
@@ -52,7 +53,7 @@ const { values } = parseArgs({
 })
 if (values.table !== undefined) {
   const results = fs.readFileSync(values.table, 'utf8').trim().split('\n')
-  writeTorture(describeRuns(results.map((line) => JSON.parse(line) as TortureResult)))
+  writeTorture(describeRuns(results.map((line) => JSON.parse(line) as RecordedRun)))
   process.exit(0)
 }
 if (values.minutes !== undefined && values.seconds !== undefined) stop('expected --minutes or --seconds, not both')
@@ -68,6 +69,6 @@ const result = await runTorture({
   historyFile: values.history ?? `torture-${seed}.jsonl`,
   say: (line) => void process.stderr.write(`torture: ${line}\n`),
 })
-if (values.out !== undefined) fs.appendFileSync(values.out, `${JSON.stringify(result)}\n`)
+if (values.out !== undefined) fs.appendFileSync(values.out, `${recordOf(result)}\n`)
 process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : `${describeResult(result)}\n`)
 process.exit(result.findings.length === 0 ? 0 : 1)
