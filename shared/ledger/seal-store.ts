@@ -84,22 +84,10 @@ const adoptionSchema = new Schema<AdoptionRecord>(
 )
 adoptionSchema.index(...PENDING_INDEX)
 
-/** Where signing stands. */
-export interface SigningFront {
-  /** The newest that has a signature. */
-  last: SealRecord | undefined
-  /** The seq of the oldest that has none. */
-  firstUnsigned: number | undefined
-  /** The one after `last`. */
-  next: SealRecord | undefined
-}
-
 export interface SealStore {
   last(): Promise<SealRecord | undefined>
-  lastSigned(): Promise<SealRecord | undefined>
-  /** Where signing stands, as of the transaction's one moment. */
-  readFront(session: Session): Promise<SigningFront>
-  find(seq: number): Promise<SealRecord | undefined>
+  lastSigned(session?: Session): Promise<SealRecord | undefined>
+  find(seq: number, session?: Session): Promise<SealRecord | undefined>
   /** The seal that covers an entry. */
   findCovering(entryId: number): Promise<SealRecord | undefined>
   /** The next after `seq`, ascending. */
@@ -107,7 +95,7 @@ export interface SealStore {
   /** The newest, in ascending order. */
   listNewest(limit: number): Promise<SealRecord[]>
   /** Seqs without a signature, ascending. */
-  listUnsigned(limit: number): Promise<number[]>
+  listUnsigned(limit: number, session?: Session): Promise<number[]>
   /** Those that have a signature, from one seq to another, ascending. */
   listSigned(fromSeq: number, toSeq: number, limit: number): Promise<SealRecord[]>
   /** @returns false where there is a seal of this seq, or one that ends at the same entry */
@@ -132,6 +120,9 @@ export interface SealStore {
 /** Nothing is signed or published that an election can still take back. */
 const MAJORITY = { readConcern: { level: 'majority' } } as const
 
+/** A transaction reads what a majority has anyway, and takes no other wish. */
+const majorityWithin = (session: Session | undefined) => (session === undefined ? MAJORITY : { session })
+
 export function createSealStore(connection: Connection): SealStore {
   const seals = connection.model<SealRecord>('Seal', sealSchema)
   const tiles = connection.model<TileRecord>('SealTile', tileSchema)
@@ -139,28 +130,19 @@ export function createSealStore(connection: Connection): SealStore {
   const adoptions = connection.model<AdoptionRecord>('SealAdoption', adoptionSchema)
   const raw = () => seals.collection as unknown as mongoose.mongo.Collection<SealRecord>
   const rawTiles = () => tiles.collection as unknown as mongoose.mongo.Collection<TileRecord>
-  const newest = (filter: Partial<SealRecord>) => raw().find(filter, MAJORITY).sort({ _id: -1 }).limit(1).next()
+  const newest = (filter: Partial<SealRecord>, session?: Session) =>
+    raw().find(filter, majorityWithin(session)).sort({ _id: -1 }).limit(1).next()
 
   return {
     models: { seals, tiles, status, adoptions },
     async last() {
       return (await newest({})) ?? undefined
     },
-    async readFront(session) {
-      const last = (await raw().find({ signed: true }, { session }).sort({ _id: -1 }).limit(1).next()) ?? undefined
-      const unsigned = await raw()
-        .find({ signed: false }, { session, projection: { _id: 1 } })
-        .sort({ _id: 1 })
-        .limit(1)
-        .next()
-      const next = (await raw().findOne({ _id: (last?._id ?? 0) + 1 }, { session })) ?? undefined
-      return { last, firstUnsigned: unsigned?._id, next }
+    async lastSigned(session) {
+      return (await newest({ signed: true }, session)) ?? undefined
     },
-    async lastSigned() {
-      return (await newest({ signed: true })) ?? undefined
-    },
-    async find(seq) {
-      return (await raw().findOne({ _id: seq }, MAJORITY)) ?? undefined
+    async find(seq, session) {
+      return (await raw().findOne({ _id: seq }, majorityWithin(session))) ?? undefined
     },
     async findCovering(entryId) {
       const seal = await raw()
@@ -185,9 +167,9 @@ export function createSealStore(connection: Connection): SealStore {
           .toArray()
       ).reverse()
     },
-    async listUnsigned(limit) {
+    async listUnsigned(limit, session) {
       const found = await raw()
-        .find({ signed: false }, { ...MAJORITY, projection: { _id: 1 }, batchSize: limit })
+        .find({ signed: false }, { ...majorityWithin(session), projection: { _id: 1 }, batchSize: limit })
         .sort({ _id: 1 })
         .limit(limit)
         .toArray()

@@ -56,8 +56,7 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
   try {
     let signed = 0
     for (;;) {
-      // Reads that come one after the other may come from one primary and from its successor, which knows less at first.
-      const { last, firstUnsigned, next } = await ctx.database.transaction((session) => ctx.seals.readFront(session))
+      const { last, firstUnsigned, next } = await readFront(ctx)
       if (signed > 0 && (signed % NOTE_EVERY === 0 || firstUnsigned === undefined))
         await performStep(options.watch, 'status', () => extendChain(ctx))
       if (firstUnsigned === undefined) return signed
@@ -71,6 +70,20 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
   } finally {
     memory.close()
   }
+}
+
+/**
+ * Where signing stands: the last signed seal, the seq of the first unsigned one and the seal after the last signed one, all
+ * as of one moment. Reads that come one after the other may come from one primary and from its successor, which knows less
+ * at first.
+ */
+export function readFront(ctx: Pick<Context, 'database' | 'seals'>) {
+  return ctx.database.transaction(async (session) => {
+    const last = await ctx.seals.lastSigned(session)
+    const [firstUnsigned] = await ctx.seals.listUnsigned(1, session)
+    const next = await ctx.seals.find((last?._id ?? 0) + 1, session)
+    return { last, firstUnsigned, next }
+  })
 }
 
 function openKeyAndMemory(ctx: SigningContext): { key: Uint8Array; memory: SealMemory } | undefined {

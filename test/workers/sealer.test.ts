@@ -6,7 +6,7 @@ import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
-import { adoptSeal, signSeals } from '../../shared/ledger/signing.ts'
+import { adoptSeal, readFront, signSeals } from '../../shared/ledger/signing.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { makeSealJob } from '../../workers/jobs/make-seal.ts'
 import { openLedger, takeBackup, verifyLedger, verifyWholeLedger, type TestLedger } from '../support/ledger.ts'
@@ -115,7 +115,7 @@ describe('the sealer', () => {
     let looks = 0
     const looking = (async () => {
       while (!isDone) {
-        const { last, firstUnsigned, next } = await ctx.database.transaction((session) => ctx.seals.readFront(session))
+        const { last, firstUnsigned, next } = await readFront(ctx)
         // Of two moments, the second could have a seal without a signature that the first did not yet have before it.
         expect(firstUnsigned).toBe(next?._id)
         expect(next?._id ?? (last?._id ?? 0) + 1).toBe((last?._id ?? 0) + 1)
