@@ -99,7 +99,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     },
     async clockAheadMs() {
       const askedAt = Date.now()
-      const { localTime } = await connection.getClient().db().admin().command({ hello: 1 })
+      const { localTime } = await sayHello(connection)
       return askedAt - (localTime as Date).getTime()
     },
     async close() {
@@ -125,9 +125,12 @@ function namesDatabase(url: string): boolean {
   return /^mongodb(\+srv)?:\/\/[^/]+\/[^?]+/.test(url)
 }
 
+/** What the primary says of itself. */
+const sayHello = (connection: Connection) => connection.getClient().db().admin().command({ hello: 1 })
+
 /** @throws StartError for a server alone, which has no transactions */
 async function assertReplicaSet(connection: Connection): Promise<void> {
-  const hello = await connection.getClient().db().admin().command({ hello: 1 })
+  const hello = await sayHello(connection)
   if (hello['setName'] === undefined && hello['msg'] !== 'isdbgrid') {
     throw new StartError(
       'MONGODB_URL leads to a MongoDB that is no replica set, so it has no transactions; start it with --replSet (one member is enough).',

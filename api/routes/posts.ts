@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { createSharedReads } from '../../shared/group-commit.ts'
-import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts'
 import { createFeed } from '../../shared/posts/feed.ts'
+import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts'
 import { publishPost } from '../../shared/posts/post-service.ts'
 import { limitQuery } from '../../shared/schema.ts'
 import { writeJsonList } from '../http/answer.ts'

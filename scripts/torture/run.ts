@@ -4,6 +4,7 @@ import { waitFor, TimeoutError } from '../embedded/wait.ts'
 import { createLog } from '../../shared/log.ts'
 import { openQueues } from '../../shared/queues.ts'
 import { act } from './actions.ts'
+import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import { newAgent, register, settleIn, type Agent, type World } from './agent.ts'
 import { measureRecoveries, runCanary, type Recovery } from './canary.ts'
 import { checkChain, checkEntries, checkReceipts, readLedger } from './check-ledger.ts'
@@ -245,7 +246,7 @@ async function check(world: World, stack: Stack): Promise<Finding[]> {
 }
 
 /** A deadline may come yet: what it writes has its number and its seal a moment later, and the ledger is compared then. */
-async function readAtRest(stack: Stack, url: string): Promise<{ stored: Stored; ledger: Awaited<ReturnType<typeof readLedger>> }> {
+async function readAtRest(stack: Stack, url: string): Promise<{ stored: Stored; ledger: LedgerEntry[] }> {
   for (let tries = 1; ; tries++) {
     const stored = await readStored(stack.mongo.url)
     const ledger = await readLedger(url)
@@ -253,7 +254,7 @@ async function readAtRest(stack: Stack, url: string): Promise<{ stored: Stored; 
     const isSealed = stored.seals.at(-1)?.to_id === count && stored.seals.every(({ signed }) => signed)
     const isAtRest = stored.pending.length === 0 && isSealed && ledger.length === count
     if (isAtRest || tries === MAX_READINGS) return { stored, ledger }
-    await new Promise((resolve) => setTimeout(resolve, READ_AGAIN_MS))
+    await sleep(READ_AGAIN_MS)
   }
 }
 

@@ -1,5 +1,6 @@
 import type mongoose from 'mongoose'
 import type { Connection } from 'mongoose'
+import { comingOverdue } from '../claims/claim-store.ts'
 import type { ClaimRecord } from '../claims/claim.ts'
 import { createLookUp } from '../group-commit.ts'
 import { CARD_RECENT } from '../limits.ts'
@@ -27,7 +28,7 @@ export function createCardStore(connection: Connection, nowSeconds: () => number
   const newest = [{ $sort: { _id: -1 } }, { $limit: CARD_RECENT }, { $project: { pending: 0 } }]
   const read = createLookUp(
     async (agentIds: string[]) => {
-      const overdue = [{ $match: { status: 'open', resolve_by: { $lte: nowSeconds() } } }, { $count: 'count' }]
+      const overdue = [{ $match: comingOverdue(nowSeconds()) }, { $count: 'count' }]
       const found = await agents
         .aggregate<AgentRecord & { card_posts: PostRecord[]; card_claims: ClaimRecord[]; card_overdue: { count: number }[] }>(
           [

@@ -166,12 +166,7 @@ export function createClaimStore(connection: Connection): ClaimStore {
       return (await claims.updateOne(asItStood(before), update, { session })).matchedCount === 1
     },
     async listComingOverdue(nowSeconds, limit) {
-      return claims
-        .find({ status: 'open', resolve_by: { $lte: nowSeconds } })
-        .sort({ resolve_by: 1 })
-        .limit(limit)
-        .hint('coming_overdue')
-        .lean<ClaimRecord[]>()
+      return claims.find(comingOverdue(nowSeconds)).sort({ resolve_by: 1 }).limit(limit).hint('coming_overdue').lean<ClaimRecord[]>()
     },
     async listVerdicts(claimId, before, limit) {
       const filter = { claim_id: claimId, ...(before === undefined ? {} : { _id: { $lt: before } }) }
@@ -181,6 +176,9 @@ export function createClaimStore(connection: Connection): ClaimStore {
 }
 
 const SHOWN = { projection: { pending: 0 } } as const
+
+/** Open claims whose time has passed, which the sweep has not moved on yet. */
+export const comingOverdue = (nowSeconds: number) => ({ status: 'open' as const, resolve_by: { $lte: nowSeconds } })
 
 /** Finds a claim as long as nobody has moved it. */
 function asItStood(claim: ClaimRecord) {
@@ -195,7 +193,7 @@ function assertAll(matched: number, all: readonly unknown[]): void {
 /** `overdue` is right at read time: an open claim whose time has passed counts although the sweep has not moved it yet. */
 function statusFilter(status: ClaimStatus | undefined, nowSeconds: number): Record<string, unknown> {
   if (status === undefined) return {}
-  if (status === 'overdue') return { $or: [{ status: 'overdue' }, { status: 'open', resolve_by: { $lte: nowSeconds } }] }
+  if (status === 'overdue') return { $or: [{ status: 'overdue' }, comingOverdue(nowSeconds)] }
   if (status === 'open') return { status: 'open', $or: [{ resolve_by: { $exists: false } }, { resolve_by: { $gt: nowSeconds } }] }
   return { status }
 }

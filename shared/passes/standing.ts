@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { Context } from '../context.ts'
 import { Refusal } from '../errors.ts'
+import { NOTHING_OWED } from '../ledger/solvency.ts'
 import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED, REFERRAL_THRESHOLD } from '../limits.ts'
 import { MAX_ORDERS_SHOWN } from '../market/market-terms.ts'
 import { waitingOrdersView } from '../market/order-views.ts'
@@ -32,8 +33,6 @@ export const standingView = z.object({
   ...waitingOrdersView,
 })
 
-const NOTHING_OWED: Standing['owed'] = { all: { xno: 0n, xmr: 0n }, withoutAddress: { xno: 0n, xmr: 0n } }
-
 /** What `GET /me` tells an agent about itself. */
 export async function readStanding(ctx: Context, agentId: string): Promise<Standing> {
   const { agent, belongings } = await ctx.standings.read(agentId)
@@ -43,7 +42,7 @@ export async function readStanding(ctx: Context, agentId: string): Promise<Stand
   const [toDeliver, toAccept, owed] = await Promise.all([
     selling === 0 ? [] : ctx.orders.listWaiting('seller', agentId, MAX_ORDERS_SHOWN),
     buying === 0 ? [] : ctx.orders.listWaiting('buyer', agentId, MAX_ORDERS_SHOWN),
-    unpaid === 0 ? NOTHING_OWED : ctx.payouts.sumOwed(agentId),
+    unpaid === 0 ? { all: NOTHING_OWED, withoutAddress: NOTHING_OWED } : ctx.payouts.sumOwed(agentId),
   ])
   const nowMs = ctx.now()
   return {

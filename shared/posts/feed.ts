@@ -22,8 +22,9 @@ export function createFeed(): Feed {
   let characters = 0
 
   function remember(post: PostRecord): string {
+    const known = texts.get(post._id)
+    if (known !== undefined) return known
     const text = JSON.stringify(viewPost(post))
-    if (texts.has(post._id)) return text
     texts.set(post._id, text)
     characters += text.length
     // The oldest in memory first, whatever their age in the feed.
@@ -36,7 +37,7 @@ export function createFeed(): Feed {
   }
 
   return {
-    remember: (post) => void remember(post),
+    remember,
     async read(posts, topic, limit) {
       const ids = await posts.listFeed(topic, limit)
       const found = new Map(ids.map((id) => [id, texts.get(id)]))

@@ -1,21 +1,28 @@
-import fs from 'node:fs'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/config.ts'
-import { openContext, type Context } from '../../shared/context.ts'
+import type { Context } from '../../shared/context.ts'
 import { newId, newStepId } from '../../shared/ids.ts'
-import { createLog } from '../../shared/log.ts'
 import { jobOptions, queuePrefix } from '../../shared/queues.ts'
+import { openWorkerContext } from '../support/ledger.ts'
 import { startApiProcess, startWorkersProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers } from '../support/servers.ts'
-import { callService, CHALLENGE_SECRET, findNonces, solveChallenge, type Answer, type CallOptions } from '../support/service.ts'
+import {
+  callService,
+  CHALLENGE_SECRET,
+  findNonces,
+  registerOver,
+  type Answer,
+  type CallOptions,
+  type TestAgent,
+} from '../support/service.ts'
+import { residentMb } from '../support/torture-sockets.ts'
 
 const CROWD = 1_000_000
 const LONG_MS = 3_600_000
-/** How much a process may grow under the crowd, in bytes: far less than the crowd itself. */
-const ROOM = 192 * 1024 * 1024
+/** How much a process may grow under the crowd, in MB: far less than the crowd itself. */
+const ROOM = 192
 
 const cleanUp: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -27,7 +34,7 @@ interface Network {
   env: { MONGODB_URL: string; REDIS_URL: string }
   api: RunningProcess & { url: string }
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
-  register(): Promise<string>
+  register(): Promise<TestAgent>
 }
 
 /** One API process over servers of its own, and no worker. */
@@ -38,26 +45,13 @@ async function openNetwork(): Promise<Network> {
     ...{ MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url, CHALLENGE_SECRET },
     ...{ REGISTER_BITS: '4', SHARE_BITS: '2', SHARES_PER_DAY: '1', FREE_UNTIL: 'none' },
   }
-  const ctx = openContext(readConfig(env, 'workers'), createLog('test', 'silent'), { databaseTimeoutMs: 30_000 })
+  const ctx = await openWorkerContext(env)
   cleanUp.push(() => ctx.close())
-  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
   const api = await startApiProcess(env)
   cleanUp.push(() => api.stop())
   const call: Network['call'] = (method, path, options) => callService(api.url, method, path, options)
   await waitFor('the API', async () => ((await call('GET', '/feed')).status === 200 ? true : undefined), { limitMs: 30_000 })
-  return {
-    ...{ ctx, env, api, call },
-    async register() {
-      const { status, json } = await call('POST', '/register', { body: await solveChallenge(call) })
-      expect(status).toBe(201)
-      return String(json['token'])
-    },
-  }
-}
-
-function memoryOf({ pid }: RunningProcess): number {
-  const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
-  return Number(kilobytes) * 1024
+  return { ctx, env, api, call, register: () => registerOver(call) }
 }
 
 /** Asks again and again until it is stopped. @returns how often each status was answered; a 503 must say when to come back */
@@ -87,8 +81,8 @@ describe('a queue of a million jobs', () => {
     'costs an API no memory and its readers nothing, takes what comes, and is worked off by itself',
     async () => {
       const { ctx, env, api, call, register } = await openNetwork()
-      const token = await register()
-      const before = memoryOf(api)
+      const { token } = await register()
+      const before = residentMb(api.pid)
       const stopReading = keepReading(call, token)
       // Over a connection that is patient, unlike the API's.
       const connection = new Redis(env.REDIS_URL, { maxRetriesPerRequest: null })
@@ -115,7 +109,7 @@ describe('a queue of a million jobs', () => {
 
       const workers = await Promise.all(Array.from({ length: 2 }, () => startWorkersProcess(env, ['--queues', 'verify-shares,sweep'])))
       cleanUp.push(() => Promise.all(workers.map((worker) => worker.stop())))
-      const workersBefore = workers.map(memoryOf)
+      const workersBefore = workers.map(({ pid }) => residentMb(pid))
       await waitFor(
         'the last of them',
         async () => {
@@ -128,8 +122,8 @@ describe('a queue of a million jobs', () => {
       expect(await queue.getFailedCount()).toBe(0)
       const statuses = await stopReading()
       expect(Object.keys(statuses)).toEqual(['200'])
-      expect(memoryOf(api) - before).toBeLessThan(ROOM)
-      for (const [index, worker] of workers.entries()) expect(memoryOf(worker) - (workersBefore[index] ?? 0)).toBeLessThan(ROOM)
+      expect(residentMb(api.pid) - before).toBeLessThan(ROOM)
+      for (const [index, worker] of workers.entries()) expect(residentMb(worker.pid) - (workersBefore[index] ?? 0)).toBeLessThan(ROOM)
     },
     LONG_MS,
   )
@@ -140,8 +134,7 @@ describe('a feed of a million posts', () => {
     'costs no memory, is read by its head, by a topic and by its author, and grows on',
     async () => {
       const { ctx, api, call, register } = await openNetwork()
-      const token = await register()
-      const author = String((await call('GET', '/me', { token })).json['agent_id'])
+      const { id: author, token } = await register()
       await ctx.agents.movePassEnd(author, undefined, Date.now() + 86_400_000, [])
       const posts = ctx.posts.models.posts.collection
       for (let from = 0; from < CROWD; from += 10_000) {
@@ -152,8 +145,8 @@ describe('a feed of a million posts', () => {
         }))
         await posts.insertMany(page, { ordered: false })
       }
-      const before = memoryOf(api)
-      const readings = await Promise.all(Array.from({ length: 8 }, () => keepReading(call, token)))
+      const before = residentMb(api.pid)
+      const readings = Array.from({ length: 8 }, () => keepReading(call, token))
       const rare = (await call('GET', '/feed?topic=rare')).json as unknown as { posts: { body: string }[] }
       expect(rare.posts.map(({ body }) => body)).toEqual(['post 17'])
       expect((await call('GET', '/feed?topic=none')).json['count']).toBe(0)
@@ -166,7 +159,7 @@ describe('a feed of a million posts', () => {
         expect([card.recent_posts[0]?.id, card.recent_posts.length]).toEqual([made.json['id'], 20])
       }
       for (const stop of readings) expect(Object.keys(await stop())).toEqual(['200'])
-      expect(memoryOf(api) - before).toBeLessThan(ROOM)
+      expect(residentMb(api.pid) - before).toBeLessThan(ROOM)
     },
     LONG_MS,
   )

@@ -212,7 +212,7 @@ export async function solveChallenge(call: TestService['call']): Promise<{ chall
   }
 }
 
-async function registerOver(call: TestService['call'], fields: { handle?: string; ref?: string }): Promise<TestAgent> {
+export async function registerOver(call: TestService['call'], fields: { handle?: string; ref?: string } = {}): Promise<TestAgent> {
   const { status, json } = await call('POST', '/register', { body: { ...(await solveChallenge(call)), ...fields } })
   if (status !== 201) throw new Error(`registration answered ${status}: ${JSON.stringify(json)}`)
   return { id: String(json['agent_id']), token: String(json['token']) }
