@@ -183,14 +183,7 @@ export async function confirm(ctx: Context, order: PlacedOrder, tx: string): Pro
  * @throws Error listing all that does not hold
  */
 export async function checkMarket(ctx: Context): Promise<Record<Coin, Sums>> {
-  const { connection } = ctx.database
-  const entries = await readEntries(ctx)
-  const orders = await connection.collection<OrderRecord>('orders').find().toArray()
-  const invoices = new Map(
-    (await connection.collection<InvoiceRecord>('invoices').find().toArray()).map((invoice) => [invoice._id, invoice]),
-  )
-  const payments = Map.groupBy(await connection.collection<PaymentRecord>('payments').find().toArray(), ({ order_id: id }) => id ?? '')
-  const payouts = Map.groupBy(await connection.collection<PayoutRecord>('payouts').find().toArray(), ({ order_id: id }) => id ?? '')
+  const { entries, orders, invoices, payments, payouts } = await readMarket(ctx)
   const faults: string[] = []
   const sums: Record<Coin, Sums> = { xno: noSums(), xmr: noSums() }
   for (const order of orders) {
@@ -225,12 +218,26 @@ export interface Sums {
 const noSums = (): Sums => ({ received: 0n, owed: 0n, paidOut: 0n, fees: 0n })
 const total = (of: readonly { amount_raw: string }[]): bigint => of.reduce((sum, { amount_raw: amount }) => sum + BigInt(amount), 0n)
 
-/** Entries by their record, numbered or not; each once. */
-async function readEntries(ctx: Context): Promise<Map<string, PendingEntry[]>> {
-  const pending = await listAllPending(ctx.database.connection)
-  const numbered = (await ctx.database.connection.collection('entries').find().toArray()) as unknown as PendingEntry[]
-  const bySource = new Map([...numbered, ...pending].map((entry) => [entry.source, entry]))
-  return Map.groupBy(bySource.values(), ({ source }) => source.slice(0, source.indexOf('/')))
+/** All of it as it stood at one moment: workers run beside, and a deadline may come between two reads. */
+async function readMarket(ctx: Context) {
+  const { connection } = ctx.database
+  const session = await connection.startSession({ snapshot: true })
+  try {
+    const read = <Stored extends object>(name: string) => connection.collection<Stored>(name).find({}, { session }).toArray()
+    const numbered = (await read('entries')) as unknown as PendingEntry[]
+    const bySource = new Map([...numbered, ...(await listAllPending(connection, session))].map((entry) => [entry.source, entry]))
+    const ofOrder = ({ order_id: id }: PaymentRecord | PayoutRecord): string => id ?? ''
+    return {
+      /** By their record, numbered or not; each once. */
+      entries: Map.groupBy(bySource.values(), ({ source }) => source.slice(0, source.indexOf('/'))),
+      orders: await read<OrderRecord>('orders'),
+      invoices: new Map((await read<InvoiceRecord>('invoices')).map((invoice) => [invoice._id, invoice])),
+      payments: Map.groupBy(await read<PaymentRecord>('payments'), ofOrder),
+      payouts: Map.groupBy(await read<PayoutRecord>('payouts'), ofOrder),
+    }
+  } finally {
+    await session.endSession()
+  }
 }
 
 interface Money {

@@ -1,4 +1,4 @@
-import type { Connection } from 'mongoose'
+import type { ClientSession, Connection } from 'mongoose'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
 
 /** How many documents each collection of a database holds. */
@@ -23,12 +23,13 @@ export async function listPending(connection: Connection, collection: string, id
   return document?.pending ?? []
 }
 
-/** Every pending entry of a database. */
-export async function listAllPending(connection: Connection): Promise<PendingEntry[]> {
+/** Every pending entry of a database, in a session at that session's moment. */
+export async function listAllPending(connection: Connection, session?: ClientSession): Promise<PendingEntry[]> {
   const entries: PendingEntry[] = []
+  const options = session === undefined ? {} : { session }
   for (const name of await listCollections(connection)) {
-    for await (const { pending } of connection.collection<{ pending?: PendingEntry[] }>(name).find({ pending: { $exists: true } }))
-      entries.push(...(pending ?? []))
+    const found = connection.collection<{ pending?: PendingEntry[] }>(name).find({ pending: { $exists: true } }, options)
+    for await (const { pending } of found) entries.push(...(pending ?? []))
   }
   return entries
 }
