@@ -7,6 +7,11 @@ import { StartError } from './process.ts'
 /** A client session inside a transaction; absent where one write stands alone. */
 export type Session = mongoose.mongo.ClientSession
 
+/** Ends a transaction whose writes were made from what is no longer so. */
+export class Overtaken extends Error {
+  override name = 'Overtaken'
+}
+
 /** The options of a query or write that may stand alone. */
 export const within = (session: Session | undefined): { session?: Session } => (session === undefined ? {} : { session })
 

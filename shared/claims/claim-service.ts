@@ -1,14 +1,15 @@
 import type { Context } from '../context.ts'
 import { commit } from '../crypto/commitment.ts'
-import { isOutage, type Session } from '../database.ts'
+import { isDuplicateKey, isOutage, Overtaken, type Session } from '../database.ts'
 import { Refusal } from '../errors.ts'
 import { createGroups, performEachAlone, WRITE_PATIENCE, type Outcomes } from '../group-commit.ts'
 import { newId } from '../ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
-import { MAX_PASS_DAYS, MIN_PASS_DAYS } from '../limits.ts'
+import { DATABASE_TIMEOUT_MS, MAX_PASS_DAYS, MIN_PASS_DAYS } from '../limits.ts'
 import { creditDays } from '../passes/pass-service.ts'
 import { unixSeconds } from '../time.ts'
-import { applyChanges, type Change, type Recorded, type RecordedVerdict } from './claim-book.ts'
+import { applyChanges, type Change, type Recorded, type RecordedVerdict, type Writes } from './claim-book.ts'
+import { STANDING_VERDICT_KEY } from './claim-store.ts'
 import { claimContent, PROPOSAL, statusAt, type ClaimRecord, type ClaimStatus, type Outcome, type VerdictRecord } from './claim.ts'
 
 /** Puts a claim on record, with its entry, and counts it on its author. @throws Refusal `invalid_field` for a past `resolve_by` */
@@ -126,18 +127,36 @@ async function recordGroup(ctx: Context, changes: Change[]): Promise<Outcomes<Re
   }
 }
 
-/** Stores what a group of changes comes to, in one transaction. */
+/**
+ * Stores what a group of changes comes to, in one transaction. What it is made from is read before that, all at once: each
+ * write is conditional on what was read, and where that is not so any more nothing is stored and it is made again.
+ */
 async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<Recorded[]> {
   const asked = changes.flatMap((change) => ('verdict' in change ? [change.verdict] : []))
-  return ctx.database.transaction(async (session) => {
-    // Commands of one transaction go one after the other.
-    const claims = asked.length === 0 ? [] : await ctx.claims.findAll(asked, session)
-    const standing = claims.length === 0 ? [] : await ctx.claims.findStandingVerdicts(asked, session)
+  const untilMs = performance.now() + DATABASE_TIMEOUT_MS
+  do {
+    const [claims, standing] =
+      asked.length === 0 ? [[], []] : await Promise.all([ctx.claims.findAll(asked), ctx.claims.findStandingVerdicts(asked)])
     const { recorded, writes } = applyChanges(changes, claims, standing, unixSeconds(ctx.now()))
-    await ctx.claims.write({ ...writes, verdicts: writes.verdicts.map(withEntry) }, session)
-    await ctx.agents.countAllClaims(writes.counts, session)
-    return recorded
-  })
+    if (await storeChanges(ctx, writes)) return recorded
+  } while (performance.now() < untilMs)
+  throw new Refusal('unavailable', 'Too many verdicts on these claims arrive at this moment; nothing was stored. Try again.')
+}
+
+/** @returns false where a claim or a verdict is not as it was read any more; then nothing is stored */
+async function storeChanges(ctx: Context, writes: Writes): Promise<boolean> {
+  if (writes.claims.length === 0 && writes.verdicts.length === 0) return true
+  try {
+    await ctx.database.transaction(async (session) => {
+      // Commands of one transaction go one after the other.
+      if (!(await ctx.claims.write({ ...writes, verdicts: writes.verdicts.map(withEntry) }, session))) throw new Overtaken()
+      await ctx.agents.countAllClaims(writes.counts, session)
+    })
+    return true
+  } catch (error) {
+    if (error instanceof Overtaken || isDuplicateKey(error, STANDING_VERDICT_KEY)) return false
+    throw error
+  }
 }
 
 function withEntry({ supersedes, ...verdict }: RecordedVerdict): VerdictRecord {

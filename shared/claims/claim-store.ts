@@ -53,8 +53,10 @@ const verdictSchema = new Schema<VerdictRecord>(
   },
   { collection: 'verdicts', strict: 'throw', versionKey: false },
 )
+/** The first field of the index by which of an agent one verdict stands on a claim: what a duplicate key error names. */
+export const STANDING_VERDICT_KEY = 'claim_id'
 verdictSchema.index(
-  { claim_id: 1, agent_id: 1 },
+  { [STANDING_VERDICT_KEY]: 1, agent_id: 1 },
   { unique: true, name: 'one_standing_verdict', partialFilterExpression: { superseded: false } },
 )
 verdictSchema.index({ claim_id: 1, _id: -1 })
@@ -71,11 +73,11 @@ export type ClaimWrites = Pick<Writes, 'claims' | 'supersededIds' | 'moved'> & {
 export interface ClaimStore {
   find(claimId: string, session?: Session): Promise<ClaimRecord | undefined>
   /** The claims that these verdicts name, those that there are. */
-  findAll(verdicts: readonly Pick<VerdictRecord, 'claim_id'>[], session: Session): Promise<ClaimRecord[]>
+  findAll(verdicts: readonly Pick<VerdictRecord, 'claim_id'>[]): Promise<ClaimRecord[]>
   /** The verdicts, not superseded, on the claims of these by the agents of these; some of other pairs may be among them. */
-  findStandingVerdicts(verdicts: readonly Pick<VerdictRecord, 'claim_id' | 'agent_id'>[], session: Session): Promise<VerdictRecord[]>
-  /** Stores a group of changes. @throws Error where something is not as it was read, which a transaction rules out */
-  write(changes: ClaimWrites, session: Session): Promise<void>
+  findStandingVerdicts(verdicts: readonly Pick<VerdictRecord, 'claim_id' | 'agent_id'>[]): Promise<VerdictRecord[]>
+  /** Stores a group of changes. @returns false where something is not as it was read: the transaction must not be committed */
+  write(changes: ClaimWrites, session: Session): Promise<boolean>
   /** Newest first; `status` is judged as of `nowSeconds`. */
   list(filter: ClaimFilter, nowSeconds: number, limit: number): Promise<ClaimRecord[]>
   /** Proposals by endorsements, oldest first among equals. */
@@ -113,11 +115,11 @@ export function createClaimStore(connection: Connection): ClaimStore {
       if (session === undefined) return findById(claimId)
       return (await claims.findOne({ _id: claimId }, null, { session }).lean<ClaimRecord>()) ?? undefined
     },
-    findAll: (asked, session) =>
+    findAll: (asked) =>
       raw()
-        .find({ _id: { $in: [...new Set(asked.map(({ claim_id: id }) => id))] } }, { session, batchSize: asked.length + 1 })
+        .find({ _id: { $in: [...new Set(asked.map(({ claim_id: id }) => id))] } }, { batchSize: asked.length + 1 })
         .toArray(),
-    findStandingVerdicts: (asked, session) =>
+    findStandingVerdicts: (asked) =>
       rawVerdicts()
         .find(
           {
@@ -125,7 +127,7 @@ export function createClaimStore(connection: Connection): ClaimStore {
             agent_id: { $in: [...new Set(asked.map(({ agent_id: id }) => id))] },
             superseded: false,
           },
-          { session, hint: 'one_standing_verdict', projection: { claim_id: 1, agent_id: 1, outcome: 1 }, batchSize: 1_000 },
+          { hint: 'one_standing_verdict', projection: { claim_id: 1, agent_id: 1, outcome: 1 }, batchSize: 1_000 },
         )
         .toArray(),
     async write(changes, session) {
@@ -134,15 +136,16 @@ export function createClaimStore(connection: Connection): ClaimStore {
       if (changes.supersededIds.length > 0) {
         const filter = { _id: { $in: changes.supersededIds }, superseded: false }
         const { matchedCount } = await rawVerdicts().updateMany(filter, { $set: { superseded: true } }, { session })
-        assertAll(matchedCount, changes.supersededIds)
+        if (matchedCount !== changes.supersededIds.length) return false
       }
       if (changes.verdicts.length > 0) await rawVerdicts().insertMany(changes.verdicts, { session })
       if (changes.moved.length > 0) {
         const updates = changes.moved.map(({ before, after }) => ({
           updateOne: { filter: asItStood(before), update: { $set: { status: after.status, standing: after.standing } } },
         }))
-        assertAll((await raw().bulkWrite(updates, { session })).matchedCount, updates)
+        if ((await raw().bulkWrite(updates, { session })).matchedCount !== updates.length) return false
       }
+      return true
     },
     async list(filter, nowSeconds, limit) {
       const byAgent = filter.agentId === undefined ? {} : { agent_id: filter.agentId }
@@ -184,10 +187,6 @@ export const comingOverdue = (nowSeconds: number) => ({ status: 'open' as const,
 function asItStood(claim: ClaimRecord) {
   const { _id, status, standing } = claim
   return { _id, status, 'standing.true': standing.true, 'standing.false': standing.false, 'standing.void': standing.void }
-}
-
-function assertAll(matched: number, all: readonly unknown[]): void {
-  if (matched !== all.length) throw new Error(`of ${all.length} records of one transaction ${all.length - matched} changed inside it`)
 }
 
 /** `overdue` is right at read time: an open claim whose time has passed counts although the sweep has not moved it yet. */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { findShares } from '../crypto/pow.ts'
-import { isDuplicateKey, isOutage } from '../database.ts'
+import { isDuplicateKey, isOutage, Overtaken } from '../database.ts'
 import { Refusal } from '../errors.ts'
 import { createGroups, performEachAlone, type Outcomes } from '../group-commit.ts'
 import { newId } from '../ids.ts'
@@ -146,11 +146,6 @@ async function storeJudgements(ctx: Context, { judgements, verdicts }: Judgement
     if (error instanceof Overtaken || isDuplicateKey(error)) return false
     throw error
   }
-}
-
-/** Ends a transaction that was made from what is no longer so. */
-class Overtaken extends Error {
-  override name = 'Overtaken'
 }
 
 export interface Submission {
