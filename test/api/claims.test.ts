@@ -169,6 +169,33 @@ describe('verdicts', () => {
     expect(await recordOf(judge(4))).toMatchObject({ claims: { open: 0, contested: 1 }, verdicts: standing })
   })
 
+  it('count exactly when they come by three processes at once, each the next of one earlier', async () => {
+    const apis = [service, await service.addApi(), await service.addApi()]
+    const claimant = await service.register()
+    const { id } = await claim({}, claimant)
+    const five = [0, 1, 2, 3, 4].map(judge)
+    const answers = await Promise.all(
+      apis.flatMap((api, place) =>
+        five.map(({ token }, index) =>
+          api.call('POST', '/claim/resolve', { token, body: { claim_id: id, outcome: ['true', 'false', 'void'][(place + index) % 3] } }),
+        ),
+      ),
+    )
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
+    const { standing, verdicts } = await read(id)
+    expect(verdicts).toHaveLength(15)
+    const stand = verdicts.filter(({ superseded }) => !superseded)
+    expect(stand.map(({ agent_id: agentId }) => agentId).sort()).toEqual(five.map((agent) => agent.id).sort())
+    const counted = { true: 0, false: 0, void: 0 }
+    for (const { outcome } of stand) counted[outcome as keyof typeof counted]++
+    expect(standing).toEqual(counted)
+    expect(await recordOf(claimant)).toMatchObject({ verdicts: standing })
+    const superseded = (await Promise.all(verdicts.map((verdict) => pendingOf('verdicts', verdict.id))))
+      .flat()
+      .flatMap(({ data }) => (data['supersedes'] === null ? [] : [data['supersedes']]))
+    expect(superseded.sort()).toEqual(verdicts.flatMap((verdict) => (verdict.superseded ? [verdict.id] : [])).sort())
+  })
+
   it('are refused for a claim that does not exist', async () => {
     const answer = await service.call('POST', '/claim/resolve', { token: author.token, body: { claim_id: 'clm_none', outcome: 'true' } })
     expect([answer.status, answer.json.error, answer.json.field]).toEqual([404, 'no_such_claim', 'claim_id'])
