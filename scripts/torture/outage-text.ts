@@ -18,6 +18,7 @@ const OUTAGE = new RegExp(
       'NotWritablePrimary',
       'PrimarySteppedDown',
       'Primary stepped down',
+      'stepdown request',
       'InterruptedDueToReplStateChange',
       'InterruptedAtShutdown',
       'node is recovering',

@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { waitFor, TimeoutError } from '../embedded/wait.ts'
+import { TimeoutError } from '../embedded/wait.ts'
 import { createLog } from '../../shared/log.ts'
-import { openQueues } from '../../shared/queues.ts'
+import { openQueues, type Queues } from '../../shared/queues.ts'
 import { act } from './actions.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import { newAgent, register, settleIn, type Agent, type World } from './agent.ts'
@@ -52,8 +52,15 @@ export interface TortureResult {
   drainedMs: number
 }
 
-/** Everything that was begun is done by then, counted from the last fault's end; the last of it is the coin's own network: each payment is two blocks on its way to the treasury, and one there. */
-const DRAIN_LIMIT_MS = 180_000
+/**
+ * Work that is left over grows less and less until nothing is left: this long without a step means that it is stuck. How
+ * long all of it takes is the machine's affair, and told in the result; the last of it is the coin's own network, where each
+ * payment is two blocks on its way to the treasury.
+ */
+const STUCK_AFTER_MS = 120_000
+/** Each look reads all the money there is, beside those who are at work on it. */
+const LOOK_EVERY_MS = 2_000
+const LOOKS_EACH_TOLD = 5
 /** After a fault's end, writes are taken again within this time. */
 const RECOVERY_LIMIT_MS = 20_000
 /** Readings of the whole ledger until one finds it at rest; what the last one lacks is a finding. */
@@ -101,7 +108,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     const skipped = await work(world, stack, canary, options)
     say('the faults are over; waiting until everything is done')
     const healedMs = history.nowMs()
-    findings.push(...(await drain(stack, world)))
+    findings.push(...(await drain(stack, world, say)))
     const drainedMs = Math.round(history.nowMs() - healedMs)
     findings.push(...(await check(world, stack)))
     const recoveries = measureRecoveries(history.calls, history.faults, 'canary')
@@ -197,33 +204,38 @@ async function admitNewcomers(world: World, seed: number, isOver: () => boolean)
 
 const MOST_NEWCOMERS = 12
 
-/** Waits until nothing is left to do: entries numbered, sealed and signed, batches judged, queues empty. */
-async function drain(stack: Stack, world: World): Promise<Finding[]> {
+/** Waits until nothing is left to do: entries numbered, sealed and signed, batches judged, queues empty, money swept and paid. */
+async function drain(stack: Stack, world: World, say: TortureOptions['say']): Promise<Finding[]> {
   const queues = openQueues(stack.redis.url, 'agent-network', createLog('torture', 'silent'))
   const beganMs = Date.now()
-  let last = ''
+  let least = Number.POSITIVE_INFINITY
+  let lessAtMs = beganMs
   try {
-    await waitFor(
-      'the end of all work',
-      async () => {
-        const { pending, ...counts } = await readBacklog(stack.mongo.url)
-        const jobs = await listJobs(queues, beganMs)
-        const money = world.coins === undefined ? [] : findLeftOver(world, await readMoney(stack.mongo.url), Date.now() / 1_000)
-        const [some, others, most] = [pending, jobs, money].map((left) => left.slice(0, 5))
-        last = JSON.stringify({ pending: some, ...counts, jobs: others, money: most })
-        return Object.values(counts).reduce((sum, count) => sum + count, pending.length + jobs.length + money.length) === 0
-          ? true
-          : undefined
-      },
-      { limitMs: DRAIN_LIMIT_MS, everyMs: 300 },
-    )
-    return await checkQueues(queues)
-  } catch (error) {
-    if (!(error instanceof TimeoutError)) throw error
-    return [{ what: `work is left ${DRAIN_LIMIT_MS / 1_000} s after the last fault: ${last}`, words: [] }, ...(await checkQueues(queues))]
+    for (let looks = 0; ; looks++) {
+      const left = await listLeft(stack, world, queues, beganMs)
+      if (left.length === 0) return await checkQueues(queues)
+      if (left.length < least) [least, lessAtMs] = [left.length, Date.now()]
+      if (Date.now() - lessAtMs > STUCK_AFTER_MS) {
+        const what = `work is left, and for ${STUCK_AFTER_MS / 1_000} s none of it was done: ${left.length} things, among them ${left.slice(0, 10).join('; ')}`
+        return [{ what, words: [] }, ...(await checkQueues(queues))]
+      }
+      if (looks % LOOKS_EACH_TOLD === 0) say(`${left.length} things are left to do, the first: ${left[0]}`)
+      await sleep(LOOK_EVERY_MS)
+    }
   } finally {
     await queues.close()
   }
+}
+
+/** All that was begun and is not done, a sentence each. */
+async function listLeft(stack: Stack, world: World, queues: Queues, beganMs: number): Promise<string[]> {
+  const { pending, ...counts } = await readBacklog(stack.mongo.url)
+  return [
+    ...pending.map((source) => `entry ${source} has no number`),
+    ...Object.entries(counts).flatMap(([name, count]) => Array.from({ length: count }, () => name)),
+    ...(await listJobs(queues, beganMs)),
+    ...(world.coins === undefined ? [] : findLeftOver(world, await readMoney(stack.mongo.url), Date.now() / 1_000)),
+  ]
 }
 
 async function check(world: World, stack: Stack): Promise<Finding[]> {

@@ -1,0 +1,77 @@
+import { Worker } from 'bullmq'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { readConfig } from '../../shared/config.ts'
+import { createLog } from '../../shared/log.ts'
+import { connectWaiting, type RedisClient } from '../../shared/redis-connection.ts'
+import { startQueueWorker, type QueueWorker } from '../../workers/queue-worker.ts'
+import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
+import { isolate } from '../support/servers.ts'
+
+const QUICK = { everyMs: 50, parkedAfterMs: 300 }
+const REPLACED = 'it is replaced by a new one'
+const LIMIT = { limitMs: 20_000 }
+
+let ctx: WorkerContext
+let connection: RedisClient
+let worker: QueueWorker
+let logged = ''
+
+beforeAll(async () => {
+  const { mongodbUrl, redisUrl, queuePrefix } = isolate()
+  const log = createLog('test', 'info', { write: (line: string) => void (logged += line) })
+  const env = { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, FREE_UNTIL: 'none' }
+  ctx = openWorkerContext(readConfig(env, 'workers'), log)
+  connection = connectWaiting(redisUrl, log)
+  await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
+})
+afterEach(async () => {
+  vi.restoreAllMocks()
+  await worker.close()
+  logged = ''
+})
+afterAll(async () => {
+  connection.disconnect()
+  await ctx.database.connection.dropDatabase()
+  await ctx.close()
+})
+
+const start = (): void => void (worker = startQueueWorker(ctx, 'verify-shares', connection, QUICK))
+/** There is no such batch, so there is nothing to do. */
+const add = () => ctx.queues.enqueue('verify-shares', { batch_id: 'wba_none' })
+const untilCompleted = (jobs: number) =>
+  waitFor(
+    `${jobs} jobs done`,
+    async () => ((await ctx.queues.get('verify-shares').getJobCountByTypes('completed')) === jobs ? true : undefined),
+    LIMIT,
+  )
+/** Several times as long as a worker may take nothing. */
+const rest = () => new Promise((resolve) => setTimeout(resolve, 4 * QUICK.parkedAfterMs))
+
+describe('a worker of a queue', () => {
+  it('whose loop waits for an answer that never comes is replaced, and the jobs are done', async () => {
+    // As BullMQ's loop was found: in its wait for a job, with nothing under way on any connection.
+    const waits = vi.spyOn(Worker.prototype as unknown as { waitForJob(): Promise<number> }, 'waitForJob')
+    waits.mockImplementationOnce(() => new Promise(() => {}))
+    start()
+    await waitFor('the wait for a job', () => (waits.mock.calls.length > 0 ? true : undefined), LIMIT)
+    await add()
+    await untilCompleted(1)
+    expect(logged).toContain(REPLACED)
+    await add()
+    await untilCompleted(2)
+    expect(logged.split(REPLACED)).toHaveLength(2)
+  })
+
+  it('that is paused or has nothing to do is left alone', async () => {
+    start()
+    const queue = ctx.queues.get('verify-shares')
+    await queue.pause()
+    await add()
+    await rest()
+    await queue.resume()
+    await untilCompleted(3)
+    await rest()
+    expect(logged).not.toContain(REPLACED)
+  })
+})

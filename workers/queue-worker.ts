@@ -1,0 +1,140 @@
+import { UnrecoverableError, Worker, type Job } from 'bullmq'
+import { withDeadline } from '../shared/deadline.ts'
+import { isWorthRetrying, Refusal } from '../shared/errors.ts'
+import { QUEUE_TIMEOUT_MS } from '../shared/limits.ts'
+import type { JobOutcome } from '../shared/metrics.ts'
+import { QUEUES, queuePrefix, WORKER_TIMING, type Payload, type QueueName } from '../shared/queues.ts'
+import type { RedisClient } from '../shared/redis-connection.ts'
+import { REQUEST_ID_FORM, runInScope, type Scope } from '../shared/scope.ts'
+import { SECOND_MS } from '../shared/time.ts'
+import { HANDLERS } from './handlers.ts'
+import type { WorkerContext } from './worker-context.ts'
+
+export interface QueueWorker {
+  /** Takes no new job and finishes those under way. */
+  close(): Promise<void>
+}
+
+/** When a worker counts as parked, in ms. */
+interface Watch {
+  /** How often it is seen to that the worker still takes jobs. */
+  everyMs: number
+  /** A worker with room that shows no sign of life for so long although jobs wait is none any more. */
+  parkedAfterMs: number
+}
+/** Longer than BullMQ's own longest wait for a job, which is 10 s and then 1 s until it gives the connection up. */
+const WATCH: Watch = { everyMs: 2 * SECOND_MS, parkedAfterMs: 12 * SECOND_MS }
+
+/**
+ * Serves one queue until closed. A handler's error is the job's error: it is logged, and tried again where that can help.
+ *
+ * BullMQ fetches jobs in one loop, and every way out of a wait in that loop is an answer or an event of the connection. Where
+ * one never comes, the loop is parked for ever while the process is well: seen with Redis Cluster, where a node died while
+ * this process was held up for seconds, and the client was told to end, connected again and never said that it had ended. So
+ * what counts is looked at from outside: a worker that takes nothing although jobs wait is replaced by a new one. A job that
+ * the old one still works on may be handed on beside it, as with a killed worker.
+ */
+export function startQueueWorker(ctx: WorkerContext, name: QueueName, connection: RedisClient, watch: Watch = WATCH): QueueWorker {
+  const load: Load = { running: 0, signs: 0 }
+  let worker = startWorker(ctx, name, connection, load)
+  let isClosed = false
+  let signsBefore = 0
+  let idleSinceMs: number | undefined
+  const isIdle = async (): Promise<boolean> => {
+    const signs = signsBefore
+    signsBefore = load.signs
+    if (connection.status !== 'ready' || load.signs !== signs || load.running === QUEUES[name].concurrency) return false
+    return (await hasWaiting(ctx, name)) && load.signs === signs
+  }
+  const look = async (): Promise<void> => {
+    idleSinceMs = (await isIdle()) ? (idleSinceMs ?? performance.now()) : undefined
+    if (isClosed || idleSinceMs === undefined || performance.now() - idleSinceMs < watch.parkedAfterMs) return
+    idleSinceMs = undefined
+    ctx.log.error({ queue: name, running: load.running }, 'a worker takes no jobs although some wait; it is replaced by a new one')
+    // Its loop may never end, so nothing waits for it.
+    worker.close(true).catch((error: unknown) => ctx.log.warn({ queue: name, err: error }, 'a worker that was replaced cannot be closed'))
+    worker = startWorker(ctx, name, connection, load)
+  }
+  let looking = Promise.resolve()
+  const timer = setInterval(() => (looking = looking.then(look)), watch.everyMs)
+  return {
+    async close() {
+      isClosed = true
+      clearInterval(timer)
+      await worker.close()
+    },
+  }
+}
+
+/** False also where Redis does not say so now. */
+async function hasWaiting(ctx: WorkerContext, name: QueueName): Promise<boolean> {
+  if (!ctx.queues.isConnected()) return false
+  const queue = ctx.queues.get(name)
+  const late = () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`)
+  try {
+    const [counts, isPaused] = await withDeadline(Promise.all([queue.getJobCounts('waiting'), queue.isPaused()]), QUEUE_TIMEOUT_MS, late)
+    return (counts['waiting'] ?? 0) > 0 && !isPaused
+  } catch {
+    return false // the connection's own listener says that Redis is away, and the next look asks again
+  }
+}
+
+/** What the workers of one queue in this process do. */
+interface Load {
+  /** Jobs under way. */
+  running: number
+  /** Signs of life, counted: jobs taken, and errors met. */
+  signs: number
+}
+
+function startWorker<Name extends QueueName>(ctx: WorkerContext, name: Name, connection: RedisClient, load: Load): Worker {
+  const { payload, concurrency } = QUEUES[name]
+  const handle = HANDLERS[name] as (ctx: WorkerContext, payload: Payload<Name>) => Promise<void>
+  const worker = new Worker(
+    name,
+    (job: Job) =>
+      runInScope(scopeOf(name, job), async () => {
+        const startedAt = performance.now()
+        let outcome: JobOutcome = 'completed'
+        load.signs++
+        load.running++
+        try {
+          const checked = payload.safeParse(job.data)
+          if (!checked.success) throw new UnrecoverableError(`the payload of job ${job.id} is not one of ${name}: ${checked.error.message}`)
+          await handle(ctx, checked.data as Payload<Name>)
+        } catch (error) {
+          const final =
+            error instanceof Refusal && !isWorthRetrying(error.code) ? new UnrecoverableError(`${error.code}: ${error.message}`) : error
+          outcome = final instanceof UnrecoverableError || job.attemptsMade + 1 >= (job.opts.attempts ?? 1) ? 'failed' : 'retried'
+          throw final
+        } finally {
+          load.running--
+          ctx.metrics.countJob(name, outcome, (performance.now() - startedAt) / SECOND_MS)
+        }
+      }),
+    { connection, prefix: queuePrefix(ctx.config.queuePrefix, name), concurrency, ...WORKER_TIMING },
+  )
+  worker.on('failed', (job, error) =>
+    ctx.log.error(
+      { ...(job === undefined ? { queue: name } : scopeOf(name, job)), attempts: job?.attemptsMade, err: error },
+      'a job failed',
+    ),
+  )
+  worker.on('stalled', () => ctx.metrics.countStalled(name))
+  worker.on('error', (error) => {
+    load.signs++
+    // That Redis is away is said once, by the connection, and not by each worker at each try.
+    if (connection.status === 'ready') ctx.log.warn({ queue: name, err: error }, 'a worker has trouble with Redis')
+  })
+  return worker
+}
+
+/** A job may have been put on its queue by anything, so its request is taken for one only if it has that form. */
+function scopeOf(queue: QueueName, job: Job): Scope {
+  const requestId = (job.data as { request_id?: unknown } | null)?.request_id
+  return {
+    queue,
+    ...(job.id === undefined ? {} : { job_id: job.id }),
+    ...(typeof requestId === 'string' && REQUEST_ID_FORM.test(requestId) ? { request_id: requestId } : {}),
+  }
+}
