@@ -41,6 +41,8 @@ const OUTAGE = new RegExp(
     ],
     // A worker that was stopped for longer than its lock finds its job with another one.
     ...['could not renew lock', 'Missing lock for job', 'Lock mismatch', 'is not in the active state'],
+    // A worker whose job was erased with all of Redis cannot say that it is done.
+    'Missing key for job',
   ].join('|'),
   'i',
 )

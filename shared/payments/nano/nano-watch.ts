@@ -96,7 +96,11 @@ async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
   const left = await ctx.invoices.findByAddresses('xno', [...new Set(halfTaken.map(({ address_index }) => address_index))])
   return [
     ...(await lookAtAddresses(ctx, left.map(addressOf))).troubles,
-    ...(await forEachPage(readOpen(ctx), (addresses) => lookAtAddresses(ctx, addresses))),
+    ...(await forEachPage(
+      readOpen(ctx),
+      (addresses) => askAbout(ctx, addresses),
+      (_, listed) => takeIn(ctx, listed),
+    )),
   ]
 }
 
@@ -134,17 +138,21 @@ async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promis
 }
 
 async function lookAtHourly(ctx: NanoContext, now: number): Promise<string[]> {
-  return forEachPage(readHourly(ctx, now), async (page) => {
-    const look = await lookAtAddresses(ctx, page.map(addressOf))
-    const later = unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS)
-    // What could not be taken in is looked at in the next round.
-    if (look.troubles.length === 0)
-      await ctx.invoices.lookLater(
-        page.map(({ _id }) => _id),
-        later,
-      )
-    return look
-  })
+  return forEachPage(
+    readHourly(ctx, now),
+    (page) => askAbout(ctx, page.map(addressOf)),
+    async (page, listed) => {
+      const look = await takeIn(ctx, listed)
+      const later = unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS)
+      // What could not be taken in is looked at in the next round.
+      if (look.troubles.length === 0)
+        await ctx.invoices.lookLater(
+          page.map(({ _id }) => _id),
+          later,
+        )
+      return look
+    },
+  )
 }
 
 const addressOf = ({ address }: Pick<InvoiceRecord, 'address'>): string => address
@@ -160,12 +168,30 @@ async function* readHourly(ctx: NanoContext, now: number): AsyncGenerator<Watche
   }
 }
 
-/** Looks at pages, some at once. @throws what the first that failed threw, once none is under way any more */
-async function forEachPage<Page>(pages: AsyncGenerator<Page>, look: (page: Page) => Promise<Look>): Promise<string[]> {
+/**
+ * Asks the node about pages, some at once, and takes in what it says of one while it is asked about the next.
+ *
+ * @throws what the first that failed threw, once none is under way any more
+ */
+async function forEachPage<Page>(
+  pages: AsyncGenerator<Page>,
+  ask: (page: Page) => Promise<ListedSend[]>,
+  take: (page: Page, listed: ListedSend[]) => Promise<Look>,
+): Promise<string[]> {
   const troubles: string[] = []
   // A generator queues the calls of next(), so that each lane gets a page of its own.
   const lanes = Array.from({ length: AT_ONCE }, async () => {
-    for await (const page of { [Symbol.asyncIterator]: () => ({ next: () => pages.next() }) }) troubles.push(...(await look(page)).troubles)
+    let taking = Promise.resolve()
+    try {
+      for await (const page of { [Symbol.asyncIterator]: () => ({ next: () => pages.next() }) }) {
+        const listed = await ask(page)
+        await taking
+        taking = take(page, listed).then((look) => void troubles.push(...look.troubles))
+        taking.catch(() => undefined) // it is awaited below
+      }
+    } finally {
+      await taking
+    }
   })
   const ended = await Promise.allSettled(lanes)
   const failed = ended.find((lane) => lane.status === 'rejected')
@@ -180,13 +206,20 @@ async function forEachPage<Page>(pages: AsyncGenerator<Page>, look: (page: Page)
  * @throws NodeUnreachable, NodeRefused
  */
 async function lookAtAddresses(ctx: NanoContext, addresses: readonly string[]): Promise<Look> {
-  if (addresses.length === 0) return { troubles: [] }
-  const { rpc } = ctx.nano
-  const receivable = await rpc.receivable(addresses, dustThreshold('xno'))
-  const listed = [...receivable].flatMap(([address, sends]) => sends.map(({ hash, amountRaw }) => ({ address, hash, amountRaw })))
+  return addresses.length === 0 ? { troubles: [] } : takeIn(ctx, await askAbout(ctx, addresses))
+}
+
+/** What the node lists as receivable there. */
+async function askAbout(ctx: NanoContext, addresses: readonly string[]): Promise<ListedSend[]> {
+  const receivable = await ctx.nano.rpc.receivable(addresses, dustThreshold('xno'))
+  return [...receivable].flatMap(([address, sends]) => sends.map(({ hash, amountRaw }) => ({ address, hash, amountRaw })))
+}
+
+/** Counts what is listed and not counted yet. What the node lists is its word: only what its blocks bear out is counted. */
+async function takeIn(ctx: NanoContext, listed: readonly ListedSend[]): Promise<Look> {
   const fresh = await leaveOutCounted(ctx, listed)
   if (fresh.length === 0) return { troubles: [] }
-  const { proven, doubtful } = await proveSends(rpc, await nameAccounts(ctx, fresh))
+  const { proven, doubtful } = await proveSends(ctx.nano.rpc, await nameAccounts(ctx, fresh))
   // A bad signature is the sender's to make: were it a trouble, anybody could keep every invoice from lapsing.
   const troubles = doubtful.flatMap(({ send, doubt: { kind, reason } }) => (kind === 'unsigned' ? [] : [`${send.hash}: ${reason}`]))
   for (const { send, doubt } of doubtful)
