@@ -103,6 +103,9 @@ export type MoneyFields = Partial<
   Pick<InvoiceRecord, 'received_raw' | 'carried_raw' | 'moved_raw' | 'unspent' | 'credited_days' | 'lapsed' | 'watch' | 'look_after'>
 > & { has_remainder?: boolean; open?: false }
 
+const PAYMENT_PROGRESS = { _id: 0, tx: 1, amount_raw: 1, state: 1, waits_for_rate: 1, reversed_at: 1 } as const
+export type PaymentProgress = Pick<PaymentRecord, Exclude<keyof typeof PAYMENT_PROGRESS, '_id'>>
+
 export interface InvoiceStore {
   /** @throws a duplicate-key error where the agent has an open one in this coin, or the address is taken */
   insert(invoice: InvoiceRecord, session?: Session): Promise<void>
@@ -152,6 +155,8 @@ export interface InvoiceStore {
   correctAmount(paymentId: string, fromRaw: string, toRaw: string): Promise<boolean>
   /** Of these transactions, the payments that are on record. */
   listPaymentsByTx(coin: Coin, txs: readonly string[]): Promise<PaymentRecord[]>
+  /** How far the payments with these transactions are, for a round that meets the same ones over and over. */
+  listPaymentProgress(coin: Coin, txs: readonly string[]): Promise<PaymentProgress[]>
   listUnderWay(coin: Coin): Promise<PaymentRecord[]>
   /** Locked ones whose lock has ended, at this height of the chain and this time (Unix seconds). */
   listUnlocked(coin: Coin, height: number, nowSeconds: number, limit: number): Promise<PaymentRecord[]>
@@ -187,6 +192,7 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
   const invoices = connection.model<InvoiceRecord>('Invoice', invoiceSchema)
   const payments = connection.model<PaymentRecord>('Payment', paymentSchema)
   const raw = () => invoices.collection as unknown as mongoose.mongo.Collection<InvoiceRecord>
+  const rawPayments = () => payments.collection as unknown as mongoose.mongo.Collection<PaymentRecord>
   const findById = createLookUp(
     (ids: string[]) =>
       raw()
@@ -319,6 +325,10 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
     async listPaymentsByTx(coin, txs) {
       return payments.find({ tx: { $in: [...txs] }, coin }).lean<PaymentRecord[]>()
     },
+    listPaymentProgress: (coin, txs) =>
+      rawPayments()
+        .find({ tx: { $in: [...txs] }, coin }, { projection: PAYMENT_PROGRESS, batchSize: txs.length + 1 })
+        .toArray(),
     async listUnderWay(coin) {
       return payments.find({ coin, state: 'seen' }).lean<PaymentRecord[]>()
     },

@@ -4,8 +4,8 @@ import { LAPSED_LOOK_EVERY_MS, LAPSED_WATCH_MS } from '../../limits.ts'
 import { unixSeconds } from '../../time.ts'
 import { dustThreshold } from '../coin.ts'
 import { noteUnreachable, recordPayments } from '../coin-round.ts'
-import type { InvoiceRecord, PaymentRecord, SeenPayment } from '../invoice.ts'
-import type { WatchedAddress } from '../invoice-store.ts'
+import type { InvoiceRecord, SeenPayment } from '../invoice.ts'
+import type { PaymentProgress, WatchedAddress } from '../invoice-store.ts'
 import { isNodeTrouble, NodeUnreachable } from '../node-errors.ts'
 import { lapseInvoices, settleWaiting } from '../settlement.ts'
 import { parseNanoAddress } from './nano-address.ts'
@@ -24,8 +24,9 @@ import { RECEIVABLE_BATCH } from './nano-rpc.ts'
 
 /** Requests under way in one round. */
 const AT_ONCE = 4
-/** Open addresses read from the database at once. */
-const OPEN_PAGE = 4 * RECEIVABLE_BATCH
+/** Open addresses read from the database at once: few at first, so that the node is soon asked, then twice as many each time. */
+const FIRST_OPEN_PAGE = AT_ONCE * RECEIVABLE_BATCH
+const MAX_OPEN_PAGE = 16 * RECEIVABLE_BATCH
 /** Pages of hourly addresses that one round looks at; the next one goes on. */
 const HOURLY_PAGES = 100
 /** A node that has fewer confirmed blocks than were seen before, by more than this, is still catching up: no news. */
@@ -106,8 +107,10 @@ async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
 
 /** The open addresses, as many at a time as one request takes. The next page is read while these are asked about. */
 async function* readOpen(ctx: NanoContext): AsyncGenerator<string[]> {
+  let limit = FIRST_OPEN_PAGE
   const read = (after: string) => {
-    const page = ctx.invoices.listOpenIndexes('xno', after, OPEN_PAGE)
+    const page = ctx.invoices.listOpenIndexes('xno', after, limit)
+    limit = Math.min(2 * limit, MAX_OPEN_PAGE)
     page.catch(() => undefined) // whoever awaits it gets the error; nobody does where another page failed before
     return page
   }
@@ -270,13 +273,13 @@ async function leaveOutCounted(ctx: Context, listed: readonly ListedSend[]): Pro
   const counted = new Set<string>()
   for (let start = 0; start < listed.length; start += KNOWN_BATCH) {
     const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => hash.toLowerCase())
-    for (const payment of await ctx.invoices.listPaymentsByTx('xno', txs))
+    for (const payment of await ctx.invoices.listPaymentProgress('xno', txs))
       if (isCounted(payment)) counted.add(`${payment.tx}:${payment.amount_raw}`)
   }
   return listed.filter(({ hash, amountRaw }) => !counted.has(`${hash.toLowerCase()}:${amountRaw}`))
 }
 
-function isCounted({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentRecord): boolean {
+function isCounted({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentProgress): boolean {
   return (state === 'settled' && reversedAt === undefined) || waits === true
 }
 
