@@ -15,15 +15,18 @@ export interface QueueWorker {
   close(): Promise<void>
 }
 
-/** When a worker counts as parked, in ms. */
+/** When a worker counts as parked. */
 interface Watch {
-  /** How often it is seen to that the worker still takes jobs. */
+  /** How often it is seen to that the worker still takes jobs, in ms. */
   everyMs: number
-  /** A worker with room that shows no sign of life for so long although jobs wait is none any more. */
-  parkedAfterMs: number
+  /** So many looks in a row must find a worker that has room, jobs that wait, and no sign of life since the look before. */
+  looks: number
 }
-/** Longer than BullMQ's own longest wait for a job, which is 10 s and then 1 s until it gives the connection up. */
-const WATCH: Watch = { everyMs: 2 * SECOND_MS, parkedAfterMs: 12 * SECOND_MS }
+/**
+ * Longer than BullMQ's own longest wait for a job, which is 10 s and then 1 s until it gives the connection up. By looks and
+ * not by time: a process that was held up all the while has looked once.
+ */
+const WATCH: Watch = { everyMs: 2 * SECOND_MS, looks: 7 }
 
 /**
  * Serves one queue until closed. A handler's error is the job's error: it is logged, and tried again where that can help.
@@ -39,7 +42,7 @@ export function startQueueWorker(ctx: WorkerContext, name: QueueName, connection
   let worker = startWorker(ctx, name, connection, load)
   let isClosed = false
   let signsBefore = 0
-  let idleSinceMs: number | undefined
+  let idleLooks = 0
   const isIdle = async (): Promise<boolean> => {
     const signs = signsBefore
     signsBefore = load.signs
@@ -47,9 +50,9 @@ export function startQueueWorker(ctx: WorkerContext, name: QueueName, connection
     return (await hasWaiting(ctx, name)) && load.signs === signs
   }
   const look = async (): Promise<void> => {
-    idleSinceMs = (await isIdle()) ? (idleSinceMs ?? performance.now()) : undefined
-    if (isClosed || idleSinceMs === undefined || performance.now() - idleSinceMs < watch.parkedAfterMs) return
-    idleSinceMs = undefined
+    idleLooks = (await isIdle()) ? idleLooks + 1 : 0
+    if (isClosed || idleLooks < watch.looks) return
+    idleLooks = 0
     ctx.log.error({ queue: name, running: load.running }, 'a worker takes no jobs although some wait; it is replaced by a new one')
     // Its loop may never end, so nothing waits for it.
     worker.close(true).catch((error: unknown) => ctx.log.warn({ queue: name, err: error }, 'a worker that was replaced cannot be closed'))

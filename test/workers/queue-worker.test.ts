@@ -8,7 +8,7 @@ import { startQueueWorker, type QueueWorker } from '../../workers/queue-worker.t
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
 import { isolate } from '../support/servers.ts'
 
-const QUICK = { everyMs: 50, parkedAfterMs: 300 }
+const QUICK = { everyMs: 50, looks: 6 }
 const REPLACED = 'it is replaced by a new one'
 const LIMIT = { limitMs: 20_000 }
 
@@ -46,7 +46,7 @@ const untilCompleted = (jobs: number) =>
     LIMIT,
   )
 /** Several times as long as a worker may take nothing. */
-const rest = () => new Promise((resolve) => setTimeout(resolve, 4 * QUICK.parkedAfterMs))
+const rest = () => new Promise((resolve) => setTimeout(resolve, 4 * QUICK.looks * QUICK.everyMs))
 
 describe('a worker of a queue', () => {
   it('whose loop waits for an answer that never comes is replaced, and the jobs are done', async () => {
