@@ -26,6 +26,11 @@ export interface Database {
    * effect but its writes through the session.
    */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
+  /**
+   * Runs reads each of which knows all that those before it knew, given its session: without, one primary answers the first
+   * and its successor, which knows less at first, the next.
+   */
+  inOrder<T>(work: (session: Session) => Promise<T>): Promise<T>
   /** How far this machine's clock is ahead of the primary's, in milliseconds; less by what the question took to get there. */
   clockAheadMs(): Promise<number>
   close(): Promise<void>
@@ -102,6 +107,7 @@ export function openDatabase(options: DatabaseOptions): Database {
         }, TRANSACTION)
       })
     },
+    inOrder: (work) => connection.getClient().withSession({ causalConsistency: true }, work),
     async clockAheadMs() {
       const askedAt = Date.now()
       const { localTime } = await sayHello(connection)

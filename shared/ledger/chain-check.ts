@@ -1,4 +1,5 @@
 import type { Context } from '../context.ts'
+import type { Session } from '../database.ts'
 import { verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
 import { unixSeconds } from '../time.ts'
 import { viewEntry } from './entry.ts'
@@ -6,7 +7,7 @@ import { createEntryTree } from './entry-tree.ts'
 import { sealFields, sealSignature, type SealRecord } from './seal.ts'
 import type { ChainStatus } from './seal-store.ts'
 
-type ChainContext = Pick<Context, 'entries' | 'seals'>
+type ChainContext = Pick<Context, 'database' | 'entries' | 'seals'>
 
 /** Seals read at once. */
 const PAGE_SEALS = 500
@@ -19,16 +20,18 @@ const PAGE_SEALS = 500
  */
 export async function extendChain(ctx: ChainContext, known?: { seq: number; root: string }): Promise<ChainStatus> {
   for (;;) {
-    const before = await ctx.seals.readStatus()
-    if (!before.intact) return before
-    const after = await verifyOn(ctx, before, known)
+    const { before, after } = await ctx.database.inOrder(async (session) => {
+      const before = await ctx.seals.readStatus(session)
+      return { before, after: before.intact ? await verifyOn(ctx, before, known, session) : before }
+    })
     if (after === before || (await ctx.seals.writeStatus(after))) return after
   }
 }
 
 /** Verifies every seal from the first on, with all entries read again, and stores what it found. */
 export async function walkChain(ctx: ChainContext & Pick<Context, 'now'>): Promise<ChainStatus> {
-  const walked = await verifyOn(ctx, { revision: 0, seq: 0, open: [], intact: true }, undefined)
+  const start = { revision: 0, seq: 0, open: [], intact: true }
+  const walked = await ctx.database.inOrder((session) => verifyOn(ctx, start, undefined, session))
   for (;;) {
     // Seals may have come meanwhile, and another process may have stored its part of them: ours counts, since it began at the first.
     const { revision } = await ctx.seals.readStatus()
@@ -38,9 +41,13 @@ export async function walkChain(ctx: ChainContext & Pick<Context, 'now'>): Promi
 }
 
 /** What doesn't hold of links and signatures of the first seals after `seq`; their roots are not looked at. */
-export async function findTailFault(ctx: Pick<Context, 'seals'>, seq: number, limit: number): Promise<string | undefined> {
-  let previous = seq === 0 ? undefined : await ctx.seals.find(seq)
-  for (const seal of await ctx.seals.listAfter(seq, limit)) {
+export async function findTailFault(ctx: Pick<Context, 'database' | 'seals'>, seq: number, limit: number): Promise<string | undefined> {
+  const { last, tail } = await ctx.database.inOrder(async (session) => ({
+    last: seq === 0 ? undefined : await ctx.seals.find(seq, session),
+    tail: await ctx.seals.listAfter(seq, limit, session),
+  }))
+  let previous = last
+  for (const seal of tail) {
     const fault = findLinkFault(previous, seal) ?? findSignatureFault(seal)
     if (fault !== undefined) return fault
     previous = seal
@@ -49,20 +56,25 @@ export async function findTailFault(ctx: Pick<Context, 'seals'>, seq: number, li
 }
 
 /** @returns `status` itself where there is nothing new */
-async function verifyOn(ctx: ChainContext, status: ChainStatus, known: { seq: number; root: string } | undefined): Promise<ChainStatus> {
-  const signatures = await verifyLateSignatures(ctx, status.open)
+async function verifyOn(
+  ctx: ChainContext,
+  status: ChainStatus,
+  known: { seq: number; root: string } | undefined,
+  session: Session,
+): Promise<ChainStatus> {
+  const signatures = await verifyLateSignatures(ctx, status.open, session)
   const { open } = signatures
   let { fault } = signatures
   let { seq } = status
-  let previous = seq === 0 ? undefined : await ctx.seals.find(seq)
+  let previous = seq === 0 ? undefined : await ctx.seals.find(seq, session)
   if (seq > 0 && previous === undefined) fault ??= `seal ${seq} is gone`
   for (
-    let page = await ctx.seals.listAfter(seq, PAGE_SEALS);
+    let page = await ctx.seals.listAfter(seq, PAGE_SEALS, session);
     page.length > 0 && fault === undefined;
-    page = await ctx.seals.listAfter(seq, PAGE_SEALS)
+    page = await ctx.seals.listAfter(seq, PAGE_SEALS, session)
   ) {
     for (const seal of page) {
-      fault = findLinkFault(previous, seal) ?? findSignatureFault(seal) ?? (await findRootFault(ctx, seal, known))
+      fault = findLinkFault(previous, seal) ?? findSignatureFault(seal) ?? (await findRootFault(ctx, seal, known, session))
       if (fault !== undefined) break
       if (!seal.signed) open.push(seal._id)
       previous = seal
@@ -74,12 +86,16 @@ async function verifyOn(ctx: ChainContext, status: ChainStatus, known: { seq: nu
 }
 
 /** Signatures that came since their seals were verified without one. A seal that is gone is found by the walk. */
-async function verifyLateSignatures(ctx: ChainContext, open: readonly number[]): Promise<{ open: number[]; fault: string | undefined }> {
+async function verifyLateSignatures(
+  ctx: ChainContext,
+  open: readonly number[],
+  session: Session,
+): Promise<{ open: number[]; fault: string | undefined }> {
   const last = open.at(-1)
   const late = new Set<number>()
   let from = open[0]
   while (from !== undefined && last !== undefined) {
-    const page = await ctx.seals.listSigned(from, last, PAGE_SEALS)
+    const page = await ctx.seals.listSigned(from, last, PAGE_SEALS, session)
     for (const seal of page) {
       const fault = findSignatureFault(seal)
       if (fault !== undefined) return { open: [...open], fault }
@@ -111,12 +127,13 @@ async function findRootFault(
   ctx: ChainContext,
   seal: SealRecord,
   known: { seq: number; root: string } | undefined,
+  session: Session,
 ): Promise<string | undefined> {
   const wrong = (root: string) => `seal ${seal._id}: the root of its stored entries is ${root}, not ${seal.root}`
   if (known?.seq === seal._id) return known.root === seal.root ? undefined : wrong(known.root)
   const tree = createEntryTree()
   let due = seal.from_id
-  for await (const page of ctx.entries.pages(seal.from_id, seal.to_id)) {
+  for await (const page of ctx.entries.pages(seal.from_id, seal.to_id, session)) {
     for (const entry of page) if (entry._id !== due++) return `entry ${due - 1} is missing from the ledger`
     tree.add(page.map(viewEntry))
   }

@@ -1,5 +1,5 @@
 import mongoose, { Schema, type Connection, type Model } from 'mongoose'
-import { isDuplicateKey } from '../database.ts'
+import { isDuplicateKey, within, type Session } from '../database.ts'
 import type { EntryRecord } from './entry.ts'
 import { isLedgered, type PendingEntry } from './pending.ts'
 
@@ -56,7 +56,7 @@ export interface EntryStore {
   /** Every entry of one record, ascending. */
   listByRecord(record: string): Promise<EntryRecord[]>
   /** Every entry from `fromId` to `toId` (which may lie ahead of the ledger), ascending, in pages of which the next is fetched while one is used. */
-  pages(fromId: number, toId?: number): AsyncGenerator<EntryRecord[]>
+  pages(fromId: number, toId?: number, session?: Session): AsyncGenerator<EntryRecord[]>
   /** Every collection of this connection whose records carry pending entries, whoever added it. */
   pendingCollections(): PendingCollection[]
   readonly models: { entries: Model<EntryDocument> }
@@ -75,9 +75,9 @@ export function createEntryStore(connection: Connection): EntryStore {
   const entries = connection.model<EntryDocument>('Entry', entrySchema)
   // Entries come by the thousand and are already in their stored form: the driver takes them as they are.
   const raw = () => entries.collection as unknown as mongoose.mongo.Collection<EntryRecord>
-  const list = (fromId: number, limit: number, toId?: number) =>
+  const list = (fromId: number, limit: number, toId?: number, session?: Session) =>
     raw()
-      .find({ _id: { $gte: fromId, ...(toId === undefined ? {} : { $lte: toId }) } }, { ...MAJORITY, batchSize: limit })
+      .find({ _id: { $gte: fromId, ...(toId === undefined ? {} : { $lte: toId }) } }, { ...MAJORITY, ...within(session), batchSize: limit })
       .sort({ _id: 1 })
       .limit(limit)
       .toArray()
@@ -115,8 +115,8 @@ export function createEntryStore(connection: Connection): EntryStore {
     },
     list: (fromId, limit) => list(fromId, limit),
     listByRecord: (record) => raw().find({ record }, MAJORITY).sort({ _id: 1 }).toArray(),
-    async *pages(fromId, toId) {
-      let next = list(fromId, PAGE_ENTRIES, toId)
+    async *pages(fromId, toId, session) {
+      let next = list(fromId, PAGE_ENTRIES, toId, session)
       for (;;) {
         const page = await next
         const last = page.at(-1)
@@ -125,7 +125,7 @@ export function createEntryStore(connection: Connection): EntryStore {
           yield page
           return
         }
-        next = list(last._id + 1, PAGE_ENTRIES, toId)
+        next = list(last._id + 1, PAGE_ENTRIES, toId, session)
         next.catch(() => {}) // it is awaited, and fails, in the next round; unless the reader stops before
         yield page
       }

@@ -65,7 +65,7 @@ export async function readChainState(ctx: Pick<Context, 'seals'>) {
  * came a moment ago is verified here, but for its root, which was computed from the stored entries when it was made.
  */
 export async function listSeals(
-  ctx: Pick<Context, 'seals'>,
+  ctx: Pick<Context, 'database' | 'seals'>,
   state: Awaited<ReturnType<typeof readChainState>>,
   afterSeq: number | undefined,
   limit: number,

@@ -91,13 +91,13 @@ export interface SealStore {
   /** The seal that covers an entry. */
   findCovering(entryId: number): Promise<SealRecord | undefined>
   /** The next after `seq`, ascending. */
-  listAfter(seq: number, limit: number): Promise<SealRecord[]>
+  listAfter(seq: number, limit: number, session?: Session): Promise<SealRecord[]>
   /** The newest, in ascending order. */
   listNewest(limit: number): Promise<SealRecord[]>
   /** Seqs without a signature, ascending. */
   listUnsigned(limit: number, session?: Session): Promise<number[]>
   /** Those that have a signature, from one seq to another, ascending. */
-  listSigned(fromSeq: number, toSeq: number, limit: number): Promise<SealRecord[]>
+  listSigned(fromSeq: number, toSeq: number, limit: number, session?: Session): Promise<SealRecord[]>
   /** @returns false where there is a seal of this seq, or one that ends at the same entry */
   insert(seal: SealRecord): Promise<boolean>
   /** Stores a signature where there is none. @returns false where there is no unsigned seal exactly as `seal` */
@@ -105,7 +105,7 @@ export interface SealStore {
   putTiles(seq: number, tiles: readonly Tile[]): Promise<void>
   /** Hashes side by side, by the same index as the addresses; undefined where there is no such tile. */
   findTiles(seq: number, addresses: readonly Pick<Tile, 'level' | 'index'>[]): Promise<(Buffer | undefined)[]>
-  readStatus(): Promise<ChainStatus>
+  readStatus(session?: Session): Promise<ChainStatus>
   /** Puts the status in place of the one that it was made from. @returns false where another came first */
   writeStatus(status: ChainStatus): Promise<boolean>
   insertAdoption(adoption: { id: string; seq: number; payloadHash: string; at: number; entry: PendingEntry }): Promise<void>
@@ -121,7 +121,8 @@ export interface SealStore {
 const MAJORITY = { readConcern: { level: 'majority' } } as const
 
 /** A transaction reads what a majority has anyway, and takes no other wish. */
-const majorityWithin = (session: Session | undefined) => (session === undefined ? MAJORITY : { session })
+const majorityWithin = (session: Session | undefined) =>
+  session === undefined ? MAJORITY : session.inTransaction() ? { session } : { ...MAJORITY, session }
 
 export function createSealStore(connection: Connection): SealStore {
   const seals = connection.model<SealRecord>('Seal', sealSchema)
@@ -152,9 +153,9 @@ export function createSealStore(connection: Connection): SealStore {
         .next()
       return seal !== null && seal.from_id <= entryId ? seal : undefined
     },
-    listAfter: (seq, limit) =>
+    listAfter: (seq, limit, session) =>
       raw()
-        .find({ _id: { $gt: seq } }, { ...MAJORITY, batchSize: limit })
+        .find({ _id: { $gt: seq } }, { ...majorityWithin(session), batchSize: limit })
         .sort({ _id: 1 })
         .limit(limit)
         .toArray(),
@@ -175,9 +176,9 @@ export function createSealStore(connection: Connection): SealStore {
         .toArray()
       return found.map(({ _id }) => _id)
     },
-    listSigned: (fromSeq, toSeq, limit) =>
+    listSigned: (fromSeq, toSeq, limit, session) =>
       raw()
-        .find({ signed: true, _id: { $gte: fromSeq, $lte: toSeq } }, { ...MAJORITY, batchSize: limit })
+        .find({ signed: true, _id: { $gte: fromSeq, $lte: toSeq } }, { ...majorityWithin(session), batchSize: limit })
         .sort({ _id: 1 })
         .limit(limit)
         .toArray(),
@@ -213,8 +214,9 @@ export function createSealStore(connection: Connection): SealStore {
       const byId = new Map(found.map(({ _id, hashes }) => [_id, hashes]))
       return ids.map((id) => byId.get(id))
     },
-    async readStatus() {
-      const found = await status.findOne({ _id: CHAIN }, { _id: 0 }).read('primary').readConcern('majority').lean<ChainStatus>()
+    async readStatus(session) {
+      const query = status.findOne({ _id: CHAIN }, { _id: 0 }).read('primary').readConcern('majority').lean<ChainStatus>()
+      const found = await (session === undefined ? query : query.session(session))
       return found ?? { revision: 0, seq: 0, open: [], intact: true }
     },
     async writeStatus(next) {

@@ -42,7 +42,7 @@ export interface SealerOptions {
   watch?: WatchStep
 }
 
-type SealerContext = Pick<Context, 'entries' | 'seals' | 'leases' | 'now'>
+type SealerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'leases' | 'now'>
 
 /** Between two tries to close a seal while others number entries: a majority needs that long to have theirs. */
 const RACE_PAUSE_MS = 5

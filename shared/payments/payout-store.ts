@@ -3,6 +3,7 @@ import { type Session, within } from '../database.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
 import type { PayoutRecord, PayoutState, TransferRecord, TransferState } from './payout.ts'
+import { SECOND_MS } from '../time.ts'
 import { sumByCoin } from './sum-raw.ts'
 
 const number = { type: Number, required: true } as const
@@ -67,6 +68,9 @@ transferSchema.index({ unexplained_to: 1, coin: 1 }, { partialFilterExpression: 
 /** Owed, and not known to have arrived. */
 export const UNPAID: { state: { $in: PayoutState[] } } = { state: { $in: ['owed', 'signed', 'sent', 'held'] } }
 
+/** A primary that is cut off from the others steps down by then. */
+const SURELY_WITHIN_MS = 15 * SECOND_MS
+
 export interface PayoutStore {
   /** @throws a duplicate-key error on `source` where that sum is on record */
   insert(payouts: readonly PayoutRecord[], session: Session): Promise<void>
@@ -89,12 +93,19 @@ export interface PayoutStore {
   /** @throws a duplicate-key error: on `account_index` where that place of the chain is taken, on `coin` where one is in flight */
   insertTransfers(transfers: readonly TransferRecord[], session?: Session): Promise<void>
   findTransfer(transferId: string, session?: Session): Promise<TransferRecord | undefined>
-  findTransferByTx(coin: Coin, tx: string): Promise<TransferRecord | undefined>
+  /**
+   * With `surely`, from a primary that made sure that it still is one: a primary that was cut off lacks what its successor
+   * has, and an undefined from it says nothing. @throws an outage where that cannot be had
+   */
+  findTransferByTx(coin: Coin, tx: string, options?: { surely?: boolean }): Promise<TransferRecord | undefined>
   /** Of these transactions, those that are ours and on record. */
   listTransfersByTx(coin: Coin, txs: readonly string[]): Promise<TransferRecord[]>
-  /** In any of these states, the oldest first. */
+  /** In any of these states, the oldest first; those that no election can take back, so that they can be published. */
   listTransfers(coin: Coin, states: readonly TransferState[], limit: number): Promise<TransferRecord[]>
-  /** A Nano account's blocks that are not confirmed yet, in the order of its chain; a lane has one run of them at a time. */
+  /**
+   * A Nano account's blocks that are not confirmed yet, in the order of its chain; a lane has one run of them at a time. Those
+   * that no election can take back, so that they can be published.
+   */
   listOpenTransfers(accountIndex: number): Promise<TransferRecord[]>
   /** The block on record that stands after this one in a Nano account's chain. */
   findSuccessor(accountIndex: number, previous: string): Promise<TransferRecord | undefined>
@@ -204,8 +215,10 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     async findTransfer(transferId, session) {
       return (await transfers.findOne({ _id: transferId }, null, within(session)).lean<TransferRecord>()) ?? undefined
     },
-    async findTransferByTx(coin, tx) {
-      return (await transfers.findOne({ tx, coin }).lean<TransferRecord>()) ?? undefined
+    async findTransferByTx(coin, tx, { surely = false } = {}) {
+      const query = transfers.findOne({ tx, coin }).lean<TransferRecord>()
+      if (surely) query.read('primary').readConcern('linearizable').maxTimeMS(SURELY_WITHIN_MS)
+      return (await query) ?? undefined
     },
     async listTransfersByTx(coin, txs) {
       return transfers.find({ tx: { $in: [...txs] }, coin }).lean<TransferRecord[]>()
@@ -213,6 +226,8 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     async listTransfers(coin, states, limit) {
       return transfers
         .find({ coin, state: { $in: [...states] } })
+        .read('primary')
+        .readConcern('majority')
         .sort({ _id: 1 })
         .limit(limit)
         .lean<TransferRecord[]>()
@@ -220,7 +235,7 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     async listOpenTransfers(accountIndex) {
       const filter = { coin: 'xno' as const, state: { $in: ['signed', 'sent', 'held'] as TransferState[] }, account_index: accountIndex }
       // The ids of a run are made in the order of its blocks.
-      return transfers.find(filter).sort({ _id: 1 }).lean<TransferRecord[]>()
+      return transfers.find(filter).read('primary').readConcern('majority').sort({ _id: 1 }).lean<TransferRecord[]>()
     },
     async findSuccessor(accountIndex, previous) {
       return (await transfers.findOne({ account_index: accountIndex, previous }).lean<TransferRecord>()) ?? undefined

@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { commit } from '../crypto/commitment.ts'
-import { isDuplicateKey, type Session } from '../database.ts'
+import { isDuplicateKey, unavailable, type Session } from '../database.ts'
 import { newId } from '../ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import {
@@ -95,7 +95,8 @@ async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPaym
   } catch (error) {
     if (!isDuplicateKey(error)) throw error
     const other = await ctx.invoices.findPayment(coin, tx, addressIndex)
-    if (other === undefined) throw error
+    // What stood there was taken back by an election.
+    if (other === undefined) throw unavailable(error)
     return other
   }
 }

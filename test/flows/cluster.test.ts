@@ -4,6 +4,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { isOutage } from '../../shared/database.ts'
 import { createLog } from '../../shared/log.ts'
 import { openQueues } from '../../shared/queues.ts'
 import { readQueueStates } from '../../shared/queue-state.ts'
@@ -191,6 +192,39 @@ describe('a replica set of three members and a Redis Cluster of three nodes', ()
     )
     expect(sent).toBe(63)
   }, 180_000)
+})
+
+describe('a primary that has lost the others', () => {
+  it('shows no block for publishing that an election can take back, and is not believed that one is not on record', async () => {
+    const { payouts } = service.ctx
+    const lasting = await mongo.primary()
+    const others = mongo.members.filter(({ port }) => port !== lasting)
+    await Promise.all(others.map((member) => member.kill()))
+    const at = Math.floor(Date.now() / 1_000)
+    const [tx, unknown] = ['ab'.repeat(32), 'cd'.repeat(32)]
+    const block = { _id: 'trf_alone', coin: 'xno', kind: 'sweep', account_index: 7, previous: '0'.repeat(64), tx, signed: '{}' }
+    const rest = { amount_raw: '1', payment_ids: [], payout_ids: [], state: 'signed', at, changed_at: at }
+    await payouts.models.transfers.collection.insertOne({ ...block, ...rest } as never, { writeConcern: { w: 1 } })
+    expect(await payouts.findTransferByTx('xno', tx)).toMatchObject({ tx })
+    expect(await payouts.listOpenTransfers(7)).toEqual([])
+    expect(await payouts.listTransfers('xno', ['signed'], 10)).toEqual([])
+    expect(await payouts.findTransferByTx('xno', unknown)).toBeUndefined()
+    await expect(payouts.findTransferByTx('xno', unknown, { surely: true })).rejects.toSatisfy(isOutage)
+    await Promise.all(others.map((member) => member.restart()))
+    await mongo.primary()
+    await waitFor(
+      'a primary that is believed',
+      async () => {
+        try {
+          return (await payouts.findTransferByTx('xno', unknown, { surely: true })) === undefined ? true : undefined
+        } catch (error) {
+          if (!isOutage(error)) throw error
+          return undefined
+        }
+      },
+      LIMIT,
+    )
+  }, 120_000)
 })
 
 describe('Redis behind a sentinel', () => {

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { extendChain, walkChain } from '../../shared/ledger/chain-check.ts'
+import { extendChain, findTailFault, walkChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
@@ -130,6 +130,39 @@ describe('the sealer', () => {
     await looking
     expect(looks).toBeGreaterThan(20)
     expect((await ctx.seals.lastSigned())?._id).toBe(20)
+  })
+
+  it('takes nothing for gone because a later read knew less: all that it reads of the chain is in one session', async () => {
+    ledger = await openLedger()
+    const { ctx } = ledger
+    await ledger.write(3)
+    await ledger.seal()
+    await ledger.write(3)
+    await ledger.seal()
+    const { seals, entries } = ctx
+    const reads = [
+      ...[vi.spyOn(seals, 'readStatus'), vi.spyOn(seals, 'find'), vi.spyOn(seals, 'listAfter')],
+      ...[vi.spyOn(seals, 'listSigned'), vi.spyOn(entries, 'pages')],
+    ]
+    const sessionsOf = (): Set<unknown> => {
+      const given = new Set(reads.flatMap(({ mock }) => mock.calls.map((args: unknown[]) => args.at(-1))))
+      for (const read of reads) read.mockClear()
+      return given
+    }
+    await extendChain(ctx)
+    const [extending, ...others] = sessionsOf()
+    expect(others).toEqual([])
+    expect(extending).toMatchObject({ supports: { causalConsistency: true } })
+    await ctx.seals.models.status.updateOne({}, { $set: { seq: 1, open: [1] } })
+    sessionsOf()
+    await extendChain(ctx)
+    expect(sessionsOf().size).toBe(1)
+    expect(await findTailFault(ctx, 1, 10)).toBeUndefined()
+    expect(sessionsOf().size).toBe(1)
+    // The walk begins without the status, and stores what it found beside it.
+    await walkChain(ctx)
+    expect(reads[1]?.mock.calls.concat(reads[2]?.mock.calls ?? []).every((args: unknown[]) => args.at(-1) instanceof Object)).toBe(true)
+    vi.restoreAllMocks()
   })
 
   it('seals what is written by now when it is asked to, also while another is numbering', async () => {

@@ -52,7 +52,10 @@ export async function listUnknownOutgoing(ctx: MoneroContext, sinceHeight: numbe
     outgoing.map(({ txHash }) => txHash),
   )
   const known = new Set(stored.map(({ tx }) => tx))
-  return outgoing.filter(({ txHash }) => !known.has(txHash))
+  const unknown: MoneroOutgoing[] = []
+  for (const one of outgoing.filter(({ txHash }) => !known.has(txHash)))
+    if ((await ctx.payouts.findTransferByTx('xmr', one.txHash, { surely: true })) === undefined) unknown.push(one)
+  return unknown
 }
 
 /**

@@ -20,8 +20,8 @@ import type { NanoAccountInfo } from './nano-rpc.ts'
  * - One run at a time: a *run* is one block, or several each built on the one before, and the next is signed when all of
  *   the one before is confirmed. Within a process work on an account takes turns; between processes the unique place
  *   (account, previous) decides, and the slower one drops its whole run.
- * - The order of writes: 1 the signed blocks, stored in one transaction; 2 the blocks, published in their order; 3 that
- *   they were published; 4 that they are confirmed. A death anywhere leaves blocks on record, and the same blocks are
+ * - The order of writes: 1 the signed blocks, stored in one transaction; 2 the blocks, published in their order once a
+ *   majority of the database has them; 3 that they were published; 4 that they are confirmed. A death anywhere leaves blocks on record, and the same blocks are
  *   published until they are confirmed: one block can be in the chain once, however often it is sent.
  * - Before anything is signed the account's last block must be the last one on record. One that the database does not know
  *   (a restored backup, or the seed in use elsewhere) halts the coin until the operator reconciles it.
@@ -161,10 +161,15 @@ export async function compareChain(
   const info = await ctx.nano.rpc.accountInfo(account.address)
   const own = info === undefined ? undefined : await findOwnBlock(ctx, info)
   if (own === undefined) return { info, last: undefined }
-  const last = own === 'unknown' ? undefined : await ctx.payouts.findTransferByTx('xno', own.toLowerCase())
+  const last = own === 'unknown' ? undefined : await findOnRecord(ctx, own.toLowerCase())
   if (last !== undefined && last.account_index === account.index) return { info, last }
   const which = account.index === TREASURY_INDEX ? 'the treasury' : `account ${account.index}`
   return haltCoin(ctx, 'xno', `the last block of ${which} (${account.address}) is ${info?.frontier}, which the database does not know`)
+}
+
+/** A block that is not on record halts the coin, so that is made sure of. */
+async function findOnRecord(ctx: NanoContext, tx: string): Promise<TransferRecord | undefined> {
+  return (await ctx.payouts.findTransferByTx('xno', tx)) ?? ctx.payouts.findTransferByTx('xno', tx, { surely: true })
 }
 
 /**
