@@ -1,7 +1,16 @@
 /** What errors say where a server was away, slow, full or just taking over: the job comes back, by its retries or the sweep. */
 const OUTAGE = new RegExp(
   [
-    ...['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'Connection is closed', "Stream isn't writeable", 'Command timed out'],
+    ...[
+      'ECONNREFUSED',
+      'ECONNRESET',
+      'EPIPE',
+      'ETIMEDOUT',
+      'Connection is closed',
+      "Stream isn't writeable",
+      'This socket has been ended by the other party',
+      'Command timed out',
+    ],
     ...[
       'MongoNetwork',
       'MongoServerSelection',
