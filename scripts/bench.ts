@@ -6,6 +6,8 @@ const { values, positionals } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
     record: { type: 'boolean', default: false },
+    /** Puts what the named benchmarks measured into README's table; a run of all of them does so anyway. */
+    write: { type: 'boolean', default: false },
     /** How long `soak` lasts. */
     minutes: { type: 'string', default: '1' },
   },
@@ -48,9 +50,9 @@ for (const name of names) {
 }
 if (values.record) await (await import('./bench/record-solvers.ts')).recordSolvers()
 if (values.json) process.stdout.write(`${JSON.stringify({ figures: [...measured.values()].flat() })}\n`)
-// All of them, on one machine in one run: that is what README shows.
-if (positionals.length === 0 && failed.length === 0) {
-  const [{ benchTable }, { writeBenchmarks }] = await Promise.all([import('./bench/table.ts'), import('./write-readme.ts')])
-  writeBenchmarks(benchTable(measured))
+const isWhole = positionals.length === 0
+if ((isWhole || values.write) && failed.length === 0) {
+  const [{ benchTable, replaceRows }, { writeBenchmarks }] = await Promise.all([import('./bench/table.ts'), import('./write-readme.ts')])
+  writeBenchmarks((table) => (isWhole ? benchTable(measured) : replaceRows(table, measured)))
 }
 process.exit(failed.length === 0 ? 0 : 1)

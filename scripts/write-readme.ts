@@ -27,16 +27,22 @@ type Measured = 'bench' | 'torture'
  * @throws Error where README has no markers for it
  */
 export function renewTable(text: string, name: Measured, table: string): string {
+  return changeTable(text, name, () => table)
+}
+
+function changeTable(text: string, name: Measured, change: (table: string) => string): string {
   const [begin, end] = [`<!-- ${name} -->\n`, `<!-- /${name} -->`]
   const [from, to] = [text.indexOf(begin), text.indexOf(end)]
   if (from === -1 || to < from) throw new Error(`README has no ${begin.trim()} … ${end} for its table`)
-  return `${text.slice(0, from)}${begin}${table}\n${text.slice(to)}`
+  const table = text.slice(from + begin.length, to).trimEnd()
+  return `${text.slice(0, from)}${begin}${change(table)}\n${text.slice(to)}`
 }
 
 const writeTable = (name: Measured, table: string): void => writeFileSync(README, renewTable(readFileSync(README, 'utf8'), name, table))
 
-/** Writes the table of the benchmarks into README. */
-export const writeBenchmarks = (table: string): void => writeTable('bench', table)
+/** Changes the table of the benchmarks in README. */
+export const writeBenchmarks = (change: (table: string) => string): void =>
+  writeFileSync(README, changeTable(readFileSync(README, 'utf8'), 'bench', change))
 
 /** Writes the tables of torture runs into README. */
 export const writeTorture = (tables: string): void => writeTable('torture', tables)

@@ -15,6 +15,24 @@ export function benchTable(measured: ReadonlyMap<string, readonly Figure[]>): st
   ].join('\n')
 }
 
+/**
+ * A table with these benchmarks' rows in place of the ones that it has for them: each stands beside references of its own
+ * run, so one can be measured anew alone.
+ *
+ * @throws Error where the table has no row of one of them
+ */
+export function replaceRows(table: string, measured: ReadonlyMap<string, readonly Figure[]>): string {
+  let lines = table.split('\n')
+  for (const [bench, figures] of measured) {
+    const isOwn = (line: string): boolean => line.startsWith(`| \`${bench}\` |`)
+    const at = lines.findIndex(isOwn)
+    if (at === -1) throw new Error(`the table has no row of ${bench}; run all of them`)
+    lines = lines.filter((line) => !isOwn(line))
+    lines.splice(at, 0, ...figures.map((figure) => row(bench, figure)))
+  }
+  return lines.join('\n')
+}
+
 function row(bench: string, figure: Figure): string {
   const { name, value, unit, reference, reference_value: beside, ratio, goal, better } = figure
   const target = goal === undefined ? '' : `${better === 'higher' ? '≥' : '≤'} ${goal}${isMet(figure) ? '' : ', **missed**'}`
