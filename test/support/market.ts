@@ -11,7 +11,7 @@ import { unixSeconds } from '../../shared/time.ts'
 import type { QueueName } from '../../shared/queues.ts'
 import { foundAt, makeCoinReady, newTx, pay } from './coins.ts'
 import { startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from './service.ts'
-import { listAllPending } from './stored.ts'
+import { atOneMoment, listAllEntries } from './stored.ts'
 
 /** Valid addresses of the main networks that belong to nobody here. */
 export const ADDRESSES: Readonly<Record<Coin, string>> = {
@@ -218,26 +218,19 @@ export interface Sums {
 const noSums = (): Sums => ({ received: 0n, owed: 0n, paidOut: 0n, fees: 0n })
 const total = (of: readonly { amount_raw: string }[]): bigint => of.reduce((sum, { amount_raw: amount }) => sum + BigInt(amount), 0n)
 
-/** All of it as it stood at one moment: workers run beside, and a deadline may come between two reads. */
-async function readMarket(ctx: Context) {
-  const { connection } = ctx.database
-  const session = await connection.startSession({ snapshot: true })
-  try {
+function readMarket({ database: { connection } }: Context) {
+  return atOneMoment(connection, async (session) => {
     const read = <Stored extends object>(name: string) => connection.collection<Stored>(name).find({}, { session }).toArray()
-    const numbered = (await read('entries')) as unknown as PendingEntry[]
-    const bySource = new Map([...numbered, ...(await listAllPending(connection, session))].map((entry) => [entry.source, entry]))
     const ofOrder = ({ order_id: id }: PaymentRecord | PayoutRecord): string => id ?? ''
     return {
-      /** By their record, numbered or not; each once. */
-      entries: Map.groupBy(bySource.values(), ({ source }) => source.slice(0, source.indexOf('/'))),
+      /** By their record. */
+      entries: Map.groupBy(await listAllEntries(connection, session), ({ source }) => source.slice(0, source.indexOf('/'))),
       orders: await read<OrderRecord>('orders'),
       invoices: new Map((await read<InvoiceRecord>('invoices')).map((invoice) => [invoice._id, invoice])),
       payments: Map.groupBy(await read<PaymentRecord>('payments'), ofOrder),
       payouts: Map.groupBy(await read<PayoutRecord>('payouts'), ofOrder),
     }
-  } finally {
-    await session.endSession()
-  }
+  })
 }
 
 interface Money {

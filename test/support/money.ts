@@ -1,7 +1,7 @@
 import type { Context } from '../../shared/context.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
-import { listAllPending } from './stored.ts'
+import { atOneMoment, listAllEntries } from './stored.ts'
 
 /**
  * Checks, past the code under test, that every raw and piconero that arrived is accounted for, and once:
@@ -19,12 +19,11 @@ import { listAllPending } from './stored.ts'
  */
 export async function checkMoney(ctx: Context): Promise<{ invoices: number; payments: number; settled: number }> {
   const { connection } = ctx.database
-  const invoices = await connection.collection<InvoiceRecord>('invoices').find().toArray()
-  const payments = await connection.collection<PaymentRecord>('payments').find().toArray()
-  const entries = [
-    ...((await connection.collection('entries').find().toArray()) as unknown as PendingEntry[]),
-    ...(await listAllPending(connection)),
-  ]
+  const { invoices, payments, entries } = await atOneMoment(connection, async (session) => ({
+    invoices: await connection.collection<InvoiceRecord>('invoices').find({}, { session }).toArray(),
+    payments: await connection.collection<PaymentRecord>('payments').find({}, { session }).toArray(),
+    entries: await listAllEntries(connection, session),
+  }))
   const faults = [
     ...invoices.flatMap((invoice) =>
       checkInvoice(

@@ -23,6 +23,23 @@ export async function listPending(connection: Connection, collection: string, id
   return document?.pending ?? []
 }
 
+/** Reads that all see the database as it stood at one moment, given their session: workers that run beside change nothing between them. */
+export async function atOneMoment<T>(connection: Connection, read: (session: ClientSession) => Promise<T>): Promise<T> {
+  const session = await connection.startSession({ snapshot: true })
+  try {
+    return await read(session)
+  } finally {
+    await session.endSession()
+  }
+}
+
+/** Every entry of a database, numbered or not; each once. */
+export async function listAllEntries(connection: Connection, session: ClientSession): Promise<PendingEntry[]> {
+  const numbered = (await connection.collection('entries').find({}, { session }).toArray()) as unknown as PendingEntry[]
+  const pending = await listAllPending(connection, session)
+  return [...new Map([...numbered, ...pending].map((entry) => [entry.source, entry])).values()]
+}
+
 /** Every pending entry of a database, in a session at that session's moment. */
 export async function listAllPending(connection: Connection, session?: ClientSession): Promise<PendingEntry[]> {
   const entries: PendingEntry[] = []
