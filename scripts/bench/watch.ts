@@ -32,6 +32,8 @@ const DAY_RAW = 10n ** 30n
 const PRICE_CENTS = 100
 /** Requests of the reference under way at once, as many as the round's own. */
 const AT_ONCE = 4
+/** Of each side: a round takes a quarter of a second, and single ones differ by half. */
+const ROUNDS = 9
 const SETTLEMENTS = 15
 const POLL_SECONDS = 2
 const SETUP_BATCH = 10_000
@@ -172,7 +174,7 @@ async function benchRound(ctx: NanoContext, rpcUrl: string, invoices: readonly I
       { name: 'round', sample: () => rateOf(count, () => watchNano(ctx)) },
       { name: 'requests', sample: () => rateOf(count, askAll) },
     ],
-    5,
+    ROUNDS,
   )
   const record = await ctx.coins.findCoin('xno')
   if (record?.reachable !== true || record.round_at === undefined) throw new Error('a round did not succeed')

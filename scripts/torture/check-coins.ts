@@ -52,7 +52,8 @@ export interface StoredMoney {
   payments: StoredPayment[]
   payouts: StoredPayout[]
   orders: StoredMarketOrder[]
-  halted: unknown
+  /** Coins that were halted, and why. */
+  halted: string[]
 }
 
 export async function readMoney(url: string): Promise<StoredMoney> {
@@ -63,9 +64,21 @@ export async function readMoney(url: string): Promise<StoredMoney> {
       ...{
         payouts: await all<StoredPayout>('payouts'),
         orders: await all<StoredMarketOrder>('orders'),
-        halted: await db.collection('coin_status').findOne(),
+        halted: (await all<{ _id: string; halted?: { reason: string } }>('coins')).flatMap(({ _id, halted }) =>
+          halted === undefined ? [] : [`${_id}: ${halted.reason}`],
+        ),
       },
     }
+  })
+}
+
+/** All that the database knows of coins, a record a line. */
+export async function dumpMoney(url: string): Promise<string> {
+  return withDatabase(url, async (db) => {
+    const lines: string[] = []
+    for (const name of ['coins', 'invoices', 'payments', 'transfers', 'payouts', 'orders'])
+      for await (const record of db.collection(name).find().sort({ _id: 1 })) lines.push(`${name} ${JSON.stringify(record)}`)
+    return `${lines.join('\n')}\n`
   })
 }
 
@@ -111,6 +124,7 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   const findings: Finding[] = []
   const say = (what: string, ...words: string[]): void => void findings.push({ what, words })
   const { invoices, payments, payouts, orders } = money
+  for (const reason of money.halted) say(`a coin is halted, ${reason}`)
 
   // What came in: each payment of the chain once, to the invoice whose address it went to.
   const byTx = Map.groupBy(payments, ({ tx }) => tx)

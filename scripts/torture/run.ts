@@ -11,7 +11,7 @@ import { checkChain, checkEntries, checkReceipts, readLedger } from './check-led
 import { checkPasses } from './check-passes.ts'
 import { checkCommitments, checkRecords, type Finding } from './check-records.ts'
 import { checkAgents, checkAnswers, checkLogs, checkQueues, listJobs } from './check-service.ts'
-import { checkCoins, findLeftOver, readMoney } from './check-coins.ts'
+import { checkCoins, dumpMoney, findLeftOver, readMoney } from './check-coins.ts'
 import { createClient } from './client.ts'
 import { startCoins } from './coins.ts'
 import { inject, whyNot, type Injected } from './faults.ts'
@@ -121,6 +121,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     findings.push(...(await stack.stopParts()).map((what) => ({ what, words: [] })))
     if (findings.length > 0 && options.historyFile !== undefined) {
       history.write(options.historyFile)
+      fs.writeFileSync(`${options.historyFile}.money`, await dumpMoney(stack.mongo.url))
       for (const name of fs.readdirSync(stack.folder).filter((file) => file.endsWith('.log')))
         fs.copyFileSync(`${stack.folder}/${name}`, `${options.historyFile}.${name}`)
     }

@@ -13,11 +13,13 @@ export async function isHalted(ctx: Context, coin: Coin): Promise<boolean> {
 
 /** Stops payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
 export async function haltCoin(ctx: Context, coin: Coin, reason: string): Promise<'halted'> {
-  if (await ctx.coins.halt(coin, unixSeconds(ctx.now()), reason))
-    ctx.log.error(
-      { reason },
-      `${COIN_UNITS[coin].name} is halted: no payouts, no sweeps, no new addresses before "operator reconcile ${coin}"`,
-    )
+  if (await isHalted(ctx, coin)) return 'halted'
+  // Said before it is stored: where the answer to the write is lost, it may be stored all the same, and nobody would say why.
+  ctx.log.error(
+    { reason },
+    `${COIN_UNITS[coin].name} is halted: no payouts, no sweeps, no new addresses before "operator reconcile ${coin}"`,
+  )
+  await ctx.coins.halt(coin, unixSeconds(ctx.now()), reason)
   return 'halted'
 }
 
