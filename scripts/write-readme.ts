@@ -22,29 +22,23 @@ export function renewReadme(text: string): string {
 type Measured = 'bench' | 'torture'
 
 /**
- * README with a table in place of the last one of its kind.
+ * Changes a table of README.
  *
  * @throws Error where README has no markers for it
  */
-export function renewTable(text: string, name: Measured, table: string): string {
-  return changeTable(text, name, () => table)
-}
-
-function changeTable(text: string, name: Measured, change: (table: string) => string): string {
+function changeTable(name: Measured, change: (table: string) => string): void {
+  const text = readFileSync(README, 'utf8')
   const [begin, end] = [`<!-- ${name} -->\n`, `<!-- /${name} -->`]
   const [from, to] = [text.indexOf(begin), text.indexOf(end)]
   if (from === -1 || to < from) throw new Error(`README has no ${begin.trim()} … ${end} for its table`)
   const table = text.slice(from + begin.length, to).trimEnd()
-  return `${text.slice(0, from)}${begin}${change(table)}\n${text.slice(to)}`
+  writeFileSync(README, `${text.slice(0, from)}${begin}${change(table)}\n${text.slice(to)}`)
 }
 
-const writeTable = (name: Measured, table: string): void => writeFileSync(README, renewTable(readFileSync(README, 'utf8'), name, table))
-
 /** Changes the table of the benchmarks in README. */
-export const writeBenchmarks = (change: (table: string) => string): void =>
-  writeFileSync(README, changeTable(readFileSync(README, 'utf8'), 'bench', change))
+export const writeBenchmarks = (change: (table: string) => string): void => changeTable('bench', change)
 
 /** Writes the tables of torture runs into README. */
-export const writeTorture = (tables: string): void => writeTable('torture', tables)
+export const writeTorture = (tables: string): void => changeTable('torture', () => tables)
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(README, renewReadme(readFileSync(README, 'utf8')))

@@ -12,6 +12,20 @@ export class Overtaken extends Error {
   override name = 'Overtaken'
 }
 
+/**
+ * Whether a transaction was stored: false where it was overtaken, by what it said itself or by a unique index (with `field`,
+ * the one that begins with it). Then nothing of it is stored, and it can be made again from what is so now.
+ */
+export async function unlessOvertaken(storing: Promise<void>, field?: string): Promise<boolean> {
+  try {
+    await storing
+    return true
+  } catch (error) {
+    if (error instanceof Overtaken || isDuplicateKey(error, field)) return false
+    throw error
+  }
+}
+
 /** The options of a query or write that may stand alone. */
 export const within = (session: Session | undefined): { session?: Session } => (session === undefined ? {} : { session })
 

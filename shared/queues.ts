@@ -88,6 +88,8 @@ export interface Queues {
    * and nobody would do their work until the time has come.
    */
   recallStrayed(names: readonly QueueName[]): Promise<void>
+  /** Whether jobs wait that a worker could take now; false also where Redis does not say so within its deadline. */
+  hasWaiting(name: QueueName): Promise<boolean>
   /** The queue itself. @throws where Redis has never been reached: use whenReady() first */
   get(name: QueueName): Queue
   /** Whether Redis is reached at this moment. */
@@ -140,11 +142,10 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
     }
     return queue
   }
+  const inTime = <T>(work: Promise<T>): Promise<T> =>
+    withDeadline(work, QUEUE_TIMEOUT_MS, () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`))
   const quietly = async (what: string, work: () => Promise<void>): Promise<void> => {
-    const late = () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`)
-    await withDeadline(work(), QUEUE_TIMEOUT_MS, late).catch((error: unknown) =>
-      log.warn({ err: error }, `${what}: not now, with the next turn`),
-    )
+    await inTime(work()).catch((error: unknown) => log.warn({ err: error }, `${what}: not now, with the next turn`))
   }
   return {
     get,
@@ -153,14 +154,12 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
     async enqueue(name, payload, options = {}) {
       if (connection.status !== 'ready') return false
       try {
-        await withDeadline(
+        await inTime(
           get(name).add(name, withRequest(QUEUES[name].payload.parse(payload)), {
             jobId: newStepId(),
             ...(options.debounceId === undefined ? {} : { deduplication: { id: options.debounceId } }),
             ...(options.delayMs === undefined ? {} : { delay: options.delayMs }),
           }),
-          QUEUE_TIMEOUT_MS,
-          () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`),
         )
         return true
       } catch (error) {
@@ -188,6 +187,16 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
             await (await queue.getJob(jobId))?.promote()
         }
       })
+    },
+    async hasWaiting(name) {
+      if (connection.status !== 'ready') return false
+      try {
+        const queue = get(name)
+        const [{ waiting = 0 }, isPaused] = await inTime(Promise.all([queue.getJobCounts('waiting'), queue.isPaused()]))
+        return waiting > 0 && !isPaused
+      } catch {
+        return false // the connection's own listener says that Redis is away
+      }
     },
     async close() {
       await Promise.allSettled([...open.values()].map((queue) => queue.close()))

@@ -1,7 +1,5 @@
 import { UnrecoverableError, Worker, type Job } from 'bullmq'
-import { withDeadline } from '../shared/deadline.ts'
 import { isWorthRetrying, Refusal } from '../shared/errors.ts'
-import { QUEUE_TIMEOUT_MS } from '../shared/limits.ts'
 import type { JobOutcome } from '../shared/metrics.ts'
 import { QUEUES, queuePrefix, WORKER_TIMING, type Payload, type QueueName } from '../shared/queues.ts'
 import type { RedisClient } from '../shared/redis-connection.ts'
@@ -47,7 +45,7 @@ export function startQueueWorker(ctx: WorkerContext, name: QueueName, connection
     const signs = signsBefore
     signsBefore = load.signs
     if (connection.status !== 'ready' || load.signs !== signs || load.running === QUEUES[name].concurrency) return false
-    return (await hasWaiting(ctx, name)) && load.signs === signs
+    return (await ctx.queues.hasWaiting(name)) && load.signs === signs
   }
   const look = async (): Promise<void> => {
     idleLooks = (await isIdle()) ? idleLooks + 1 : 0
@@ -66,19 +64,6 @@ export function startQueueWorker(ctx: WorkerContext, name: QueueName, connection
       clearInterval(timer)
       await worker.close()
     },
-  }
-}
-
-/** False also where Redis does not say so now. */
-async function hasWaiting(ctx: WorkerContext, name: QueueName): Promise<boolean> {
-  if (!ctx.queues.isConnected()) return false
-  const queue = ctx.queues.get(name)
-  const late = () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`)
-  try {
-    const [counts, isPaused] = await withDeadline(Promise.all([queue.getJobCounts('waiting'), queue.isPaused()]), QUEUE_TIMEOUT_MS, late)
-    return (counts['waiting'] ?? 0) > 0 && !isPaused
-  } catch {
-    return false // the connection's own listener says that Redis is away, and the next look asks again
   }
 }
 

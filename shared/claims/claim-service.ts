@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { commit } from '../crypto/commitment.ts'
-import { isDuplicateKey, isOutage, Overtaken, type Session } from '../database.ts'
+import { isOutage, Overtaken, unlessOvertaken, type Session } from '../database.ts'
 import { Refusal } from '../errors.ts'
 import { createGroups, performEachAlone, WRITE_PATIENCE, type Outcomes } from '../group-commit.ts'
 import { newId } from '../ids.ts'
@@ -146,17 +146,12 @@ async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<
 /** @returns false where a claim or a verdict is not as it was read any more; then nothing is stored */
 async function storeChanges(ctx: Context, writes: Writes): Promise<boolean> {
   if (writes.claims.length === 0 && writes.verdicts.length === 0) return true
-  try {
-    await ctx.database.transaction(async (session) => {
-      // Commands of one transaction go one after the other.
-      if (!(await ctx.claims.write({ ...writes, verdicts: writes.verdicts.map(withEntry) }, session))) throw new Overtaken()
-      await ctx.agents.countAllClaims(writes.counts, session)
-    })
-    return true
-  } catch (error) {
-    if (error instanceof Overtaken || isDuplicateKey(error, STANDING_VERDICT_KEY)) return false
-    throw error
-  }
+  const storing = ctx.database.transaction(async (session) => {
+    // Commands of one transaction go one after the other.
+    if (!(await ctx.claims.write({ ...writes, verdicts: writes.verdicts.map(withEntry) }, session))) throw new Overtaken()
+    await ctx.agents.countAllClaims(writes.counts, session)
+  })
+  return unlessOvertaken(storing, STANDING_VERDICT_KEY)
 }
 
 function withEntry({ supersedes, ...verdict }: RecordedVerdict): VerdictRecord {

@@ -105,8 +105,8 @@ export interface CoinStore {
   notePool(coin: Coin, epoch: number, at: number): Promise<void>
   /** What is known of the treasury; says nothing about the watcher. */
   noteTreasury(coin: Coin, fields: TreasuryFields): Promise<void>
-  /** @returns false where it is halted already */
-  halt(coin: Coin, at: number, reason: string): Promise<boolean>
+  /** One that is halted already keeps its reason. */
+  halt(coin: Coin, at: number, reason: string): Promise<void>
   resume(coin: Coin): Promise<boolean>
   findRate(coin: Coin): Promise<RateRecord | undefined>
   listRates(): Promise<RateRecord[]>
@@ -153,7 +153,7 @@ export function createCoinStore(connection: Connection): CoinStore {
       await coins.updateOne({ _id: coin }, { $set: fields })
     },
     async halt(coin, at, reason) {
-      return (await coins.updateOne({ _id: coin, halted: { $exists: false } }, { $set: { halted: { at, reason } } })).matchedCount === 1
+      await coins.updateOne({ _id: coin, halted: { $exists: false } }, { $set: { halted: { at, reason } } })
     },
     async resume(coin) {
       return (await coins.updateOne({ _id: coin, halted: { $exists: true } }, { $unset: { halted: 1 } })).matchedCount === 1

@@ -1,9 +1,9 @@
 import { Schema, type Connection, type Model } from 'mongoose'
 import { type Session, within } from '../database.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
+import { SECOND_MS } from '../time.ts'
 import type { Coin } from './coin.ts'
 import type { PayoutRecord, PayoutState, TransferRecord, TransferState } from './payout.ts'
-import { SECOND_MS } from '../time.ts'
 import { sumByCoin } from './sum-raw.ts'
 
 const number = { type: Number, required: true } as const

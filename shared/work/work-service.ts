@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { findShares } from '../crypto/pow.ts'
-import { isDuplicateKey, isOutage, Overtaken } from '../database.ts'
+import { isOutage, Overtaken, unlessOvertaken } from '../database.ts'
 import { Refusal } from '../errors.ts'
 import { createGroups, performEachAlone, type Outcomes } from '../group-commit.ts'
 import { newId } from '../ids.ts'
@@ -125,27 +125,22 @@ async function makeJudgements(ctx: Context, counted: CountedNonces, batches: rea
 
 /** @returns false where a batch or an order was not as it was read any more; then nothing is stored */
 async function storeJudgements(ctx: Context, { judgements, verdicts }: Judgements): Promise<boolean> {
-  try {
-    await ctx.database.transaction(async (session) => {
-      if (!(await ctx.work.judgeBatches(verdicts, new Date(ctx.now() + JUDGED_TTL_MS), session))) throw new Overtaken()
-      const credited: Judgement[] = []
-      for (const judgement of judgements) {
-        const { before, completedDays } = judgement
-        if (completedDays === 0) {
-          credited.push(judgement)
-          continue
-        }
-        const source = `${before._id}/credit/${before.credited_days + completedDays}`
-        const credit = { source, means: 'work' as const, record: { order_id: before._id } }
-        credited.push({ ...judgement, entries: [await creditPaidDays(ctx, before.agent_id, completedDays, credit, session)] })
+  const storing = ctx.database.transaction(async (session) => {
+    if (!(await ctx.work.judgeBatches(verdicts, new Date(ctx.now() + JUDGED_TTL_MS), session))) throw new Overtaken()
+    const credited: Judgement[] = []
+    for (const judgement of judgements) {
+      const { before, completedDays } = judgement
+      if (completedDays === 0) {
+        credited.push(judgement)
+        continue
       }
-      if (!(await ctx.work.countShares(credited, session))) throw new Overtaken()
-    })
-    return true
-  } catch (error) {
-    if (error instanceof Overtaken || isDuplicateKey(error)) return false
-    throw error
-  }
+      const source = `${before._id}/credit/${before.credited_days + completedDays}`
+      const credit = { source, means: 'work' as const, record: { order_id: before._id } }
+      credited.push({ ...judgement, entries: [await creditPaidDays(ctx, before.agent_id, completedDays, credit, session)] })
+    }
+    if (!(await ctx.work.countShares(credited, session))) throw new Overtaken()
+  })
+  return unlessOvertaken(storing)
 }
 
 export interface Submission {
