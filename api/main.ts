@@ -24,7 +24,9 @@ await runUntilStopped('api', async (stopping, allowMs) => {
     await sleep(config.drainMs)
   }
   log.info('the API stops: no new connections, requests under way are finished')
-  await server.close({ idleMs: IDLE_DRAIN_MS })
+  const connections = await server.close({ idleMs: IDLE_DRAIN_MS })
+  if (connections > 0)
+    log.warn({ connections }, 'connections were cut: their requests, or what their clients were to read, did not end in time')
   await metrics?.close()
   await ctx.close()
 })

@@ -11,9 +11,9 @@ export interface LimitedServer {
   /**
    * Takes no new connection, finishes what is under way within the limit, then cuts what is left. Each answer from now
    * on says that its connection closes. A connection that is kept alive and silent is closed after `idleMs`, at once
-   * where absent: a request may be on its way on it at this moment, and would be lost.
+   * where absent: a request may be on its way on it at this moment, and would be lost. Resolves with how many were cut.
    */
-  close(options?: { idleMs?: number }): Promise<void>
+  close(options?: { idleMs?: number }): Promise<number>
 }
 
 /** More than this at once is a flood. */
@@ -61,11 +61,18 @@ export function createLimitedServer(listener: RequestListener): LimitedServer {
       }
       closeIdle()
       const idle = setInterval(closeIdle, 50)
-      const cut = setTimeout(() => http.closeAllConnections(), idleMs + STOP_LIMIT_MS)
+      let left = 0
+      const cut = setTimeout(() => {
+        http.getConnections((_error, open) => {
+          left = open
+          http.closeAllConnections()
+        })
+      }, idleMs + STOP_LIMIT_MS)
       await closed
       clearInterval(idle)
       clearTimeout(cut)
       http.close() // ends its own timers; it is closed, which would only be said to a callback
+      return left
     },
   }
 }

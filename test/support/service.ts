@@ -144,7 +144,7 @@ async function startApi(env: Record<string, string>, log: Log, options: ContextO
     ctx,
     routes,
     call: (method, path, options = {}) => callService(url, method, path, options, check),
-    close: () => server.close(),
+    close: async () => void (await server.close()),
   }
 }
 
