@@ -47,7 +47,10 @@ async function reconcile(ctx: Context, coin: Coin, dryRun: boolean): Promise<Sho
     'the reconciliation',
     async () => {
       const last = await ctx.reconciliations.last(coin)
-      return last === undefined || last._id === before?._id ? undefined : last
+      if (last === undefined || last._id === before?._id) return undefined
+      // It is put on record before the coin goes on; a later halt is another one.
+      const still = (await ctx.coins.findCoin(coin))?.halted
+      return still === undefined || still.at > last.at ? last : undefined
     },
     { limitMs: RESULT_WAIT_MS, everyMs: 250 },
   ).catch((error: unknown) => {

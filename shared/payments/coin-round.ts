@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import { unixSeconds } from '../time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
 import type { SeenPayment } from './invoice.ts'
-import { isNodeTrouble, NodeRefused } from './node-errors.ts'
+import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
 import { recordPayment } from './settlement.ts'
 
 /** What the rounds of both coins' workers have in common. */
@@ -31,14 +31,25 @@ export async function noteUnreachable(ctx: Context, coin: Coin, requiredConfirma
   if (isNews) ctx.log.warn({ err: error }, `the ${COIN_UNITS[coin].name} node gives no news; nothing expires until it does`)
 }
 
-/** Runs a round until the node fails. Of one that gives no news the watcher tells; what a node refuses shows nowhere else. */
+/**
+ * Runs a round until the node fails. Of a node that gives no news the watcher tells; what it refuses, and what it keeps from
+ * this round alone while the watcher has its news, shows nowhere else.
+ */
 export async function untilNodeFails(ctx: Context, coin: Coin, round: () => Promise<void>): Promise<void> {
   try {
     await round()
   } catch (error) {
     if (!isNodeTrouble(error)) throw error
-    ctx.log[error instanceof NodeRefused ? 'warn' : 'debug']({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)
+    const isTold = error instanceof NodeUnreachable && (await ctx.coins.findCoin(coin))?.reachable === false
+    ctx.log[isTold ? 'debug' : 'warn']({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)
   }
+}
+
+/** The operator's reconciliation of a coin begins: it is halted until that is done. @returns why it was halted before */
+export async function haltToReconcile(ctx: Context, coin: Coin): Promise<string> {
+  ctx.log.warn(`${COIN_UNITS[coin].name} is being reconciled, and halted until that is done`)
+  await ctx.coins.halt(coin, unixSeconds(ctx.now()), 'the operator reconciles it')
+  return (await ctx.coins.findCoin(coin))?.halted?.reason ?? 'it was not halted'
 }
 
 /** Payments taken in at once. */

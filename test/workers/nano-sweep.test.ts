@@ -364,7 +364,7 @@ describe('a node in trouble', () => {
     expect((await transfers()).map(({ state }) => state)).toEqual(['confirmed', 'confirmed', 'confirmed'])
   })
 
-  it("that refuses is told of, and one that is away is the watcher's to tell of", async () => {
+  it("that refuses or misleads is told of, and one that is away is the watcher's to tell of", async () => {
     const warnings = () =>
       venue
         .logged()
@@ -372,12 +372,18 @@ describe('a node in trouble', () => {
         .filter((line) => line.includes('ended early') && line.includes('"level":40'))
     await paid()
     await venue.node.setDown(true)
+    await watchNano(venue.ctx)
     await sweepNano(venue.ctx)
     await venue.node.setDown(false)
+    await watchNano(venue.ctx)
     expect(warnings()).toEqual([])
     venue.node.lie(({ action }) => (action === 'blocks_info' ? '{"error": "RPC control is disabled"}' : undefined))
     await sweepNano(venue.ctx)
     expect(warnings()).toHaveLength(1)
+    // The watcher has its news, so nobody else tells of what a sweep alone is not told.
+    venue.node.lie(({ action }) => (action === 'account_info' ? '{"frontier": 7}' : undefined))
+    await sweepNano(venue.ctx)
+    expect(warnings()).toHaveLength(2)
   })
 
   it('about one account holds no other account up', async () => {

@@ -2,6 +2,7 @@ import { isDuplicateKey } from '../../database.ts'
 import { newId } from '../../ids.ts'
 import { unixSeconds } from '../../time.ts'
 import { readIndexFile } from '../address-pool.ts'
+import { haltToReconcile } from '../coin-round.ts'
 import { dustThreshold } from '../coin.ts'
 import { ANYWHERE, holdSuspects } from '../due-payouts.ts'
 import { NodeUnreachable } from '../node-errors.ts'
@@ -31,13 +32,11 @@ import type { MoneroOutgoing } from './monero-wallet.ts'
 /** @throws NodeUnreachable: the coin stays halted, and what was put on record stays; it may be run again */
 export async function reconcileMonero(ctx: MoneroContext): Promise<void> {
   const { wallet } = ctx.monero
-  await ctx.coins.halt('xmr', unixSeconds(ctx.now()), 'the operator reconciles it')
-  const coin = await ctx.coins.findCoin('xmr')
-  const reason = coin?.halted?.reason ?? 'it was not halted'
+  const reason = await haltToReconcile(ctx, 'xmr')
   const address = await wallet.primaryAddress()
   const height = await wallet.getHeight()
   await makeLackingAddresses(ctx)
-  const sinceHeight = firstCompared(coin, height)
+  const sinceHeight = firstCompared(await ctx.coins.findCoin('xmr'), height)
   const unknown = await listUnknownOutgoing(ctx, sinceHeight)
   const unconfirmed = unknown.find(({ confirmations }) => confirmations < ctx.config.monero.confirmations)
   if (unconfirmed !== undefined)

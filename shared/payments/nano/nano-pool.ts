@@ -1,5 +1,5 @@
 import { fillPool, type AddressSource } from '../address-pool.ts'
-import { isNodeTrouble } from '../node-errors.ts'
+import { untilNodeFails } from '../coin-round.ts'
 import type { WatchStep } from '../../ledger/step.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import { compareChain } from './nano-lane.ts'
@@ -27,12 +27,7 @@ export function nanoAddresses({ keys, indexFile }: Pick<NanoWallet, 'keys' | 'in
  */
 export async function fillNanoPool(ctx: NanoContext, watch?: WatchStep): Promise<void> {
   const wallet = ctx.nano.wallet()
-  try {
-    if ((await compareChain(ctx, wallet.treasury)) === 'halted') return
-  } catch (error) {
-    if (!isNodeTrouble(error)) throw error
-    ctx.log.debug({ err: error }, 'the Nano address pool was not filled')
-    return
-  }
-  await fillPool(ctx, nanoAddresses(wallet), watch)
+  await untilNodeFails(ctx, 'xno', async () => {
+    if ((await compareChain(ctx, wallet.treasury)) !== 'halted') await fillPool(ctx, nanoAddresses(wallet), watch)
+  })
 }

@@ -2,6 +2,7 @@ import { isDuplicateKey } from '../../database.ts'
 import { newId } from '../../ids.ts'
 import { unixSeconds } from '../../time.ts'
 import { readIndexFile } from '../address-pool.ts'
+import { haltToReconcile } from '../coin-round.ts'
 import { dustThreshold } from '../coin.ts'
 import { holdSuspects } from '../due-payouts.ts'
 import { NodeUnreachable } from '../node-errors.ts'
@@ -39,8 +40,7 @@ const PAGE = 1_000
 /** @throws NodeUnreachable: the coin stays halted, and what was put on record stays; it may be run again */
 export async function reconcileNano(ctx: NanoContext): Promise<void> {
   const wallet = ctx.nano.wallet()
-  await ctx.coins.halt('xno', unixSeconds(ctx.now()), 'the operator reconciles it')
-  const reason = (await ctx.coins.findCoin('xno'))?.halted?.reason ?? 'it was not halted'
+  const reason = await haltToReconcile(ctx, 'xno')
   const { cemented } = await ctx.nano.rpc.blockCount()
   const found: Findings = { transactions: 0, payments: 0, sends: [] }
   const stray: StrayMoney[] = []
