@@ -14,6 +14,8 @@ export default defineConfig({
     include: ['test/{unit,api,workers,flows}/**/*.test.ts', ...faults],
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
+    // A file's modules serve the next file too: loading them anew for each takes an eighth of the whole run's work.
+    isolate: false,
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,

@@ -3,6 +3,7 @@ import { createApp } from '../../api/app.ts'
 import type { Route } from '../../api/http/route.ts'
 import { createLimitedServer, listen } from '../../api/http/server.ts'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
+import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/config.ts'
 import { openContext, type Context, type ContextOptions } from '../../shared/context.ts'
 import { createLog, type Log } from '../../shared/log.ts'
@@ -13,6 +14,7 @@ import { createAnswerCheck, type AnswerCheck } from './check-answers.ts'
 import { isolate } from './servers.ts'
 
 export const CHALLENGE_SECRET = 'c0'.repeat(32)
+const REGISTRATION_LIMIT = { limitMs: 20_000 }
 
 /** The queues without the ledger's: pending entries stay where they were written, and nothing is written but what is asked for. */
 export const WITHOUT_LEDGER: readonly QueueName[] = ['verify-shares', 'sweep']
@@ -212,8 +214,16 @@ export async function solveChallenge(call: TestService['call']): Promise<{ chall
   }
 }
 
+/** A new agent. A service that says that it is not available is asked again: tests run beside tests that burden their servers. */
 export async function registerOver(call: TestService['call'], fields: { handle?: string; ref?: string } = {}): Promise<TestAgent> {
-  const { status, json } = await call('POST', '/register', { body: { ...(await solveChallenge(call)), ...fields } })
-  if (status !== 201) throw new Error(`registration answered ${status}: ${JSON.stringify(json)}`)
-  return { id: String(json['agent_id']), token: String(json['token']) }
+  return waitFor(
+    'a registration',
+    async () => {
+      const { status, json } = await call('POST', '/register', { body: { ...(await solveChallenge(call)), ...fields } })
+      if (status === 503) return undefined
+      if (status !== 201) throw new Error(`registration answered ${status}: ${JSON.stringify(json)}`)
+      return { id: String(json['agent_id']), token: String(json['token']) }
+    },
+    REGISTRATION_LIMIT,
+  )
 }
