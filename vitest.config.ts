@@ -7,7 +7,8 @@ import { SummaryReporter } from './test/support/summary-reporter.ts'
 process.env.NODE_COMPILE_CACHE ??= compileCacheDir(process.env)
 
 // Tests that kill processes in the middle of their work take minutes; FAULTS=1 adds them, and makes the others' counts full.
-const faults = process.env.FAULTS === '1' ? ['test/faults/**/*.test.ts'] : ['test/faults/torture.test.ts']
+const isFull = process.env.FAULTS === '1'
+const faults = isFull ? ['test/faults/**/*.test.ts'] : ['test/faults/torture.test.ts']
 
 export default defineConfig({
   test: {
@@ -16,7 +17,8 @@ export default defineConfig({
     pool: 'forks',
     // A file's modules serve the next file too: loading them anew for each takes an eighth of the whole run's work.
     isolate: false,
-    maxWorkers: 3,
+    // Full counts load the machine by themselves, and some of them have to be through within seconds.
+    maxWorkers: isFull ? 2 : 3,
     sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,
