@@ -61,7 +61,10 @@ async function fillLocked(ctx: Context, source: AddressSource, watch: WatchStep 
   const isContinuous = known.epoch === (record?.pool_epoch ?? 0) && known.highest >= highestStored
   if (!isContinuous) {
     const retired = await ctx.coins.retireFree(coin)
-    ctx.log.warn({ coin, retired }, 'the address pool and its index file disagree, as after a restore; free addresses were retired')
+    ctx.log.warn(
+      { coin, retired },
+      'the address pool and its index file disagree, as after a restore or a death in the middle of filling; free addresses were retired',
+    )
   }
   const missing = Math.max(0, ADDRESS_POOL - (await ctx.coins.countFree(coin)))
   const made = missing === 0 ? [] : await source.derive(Math.max(known.highest + 1, highestStored + 1, source.firstIndex), missing)
