@@ -1,9 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts'
 import { QUEUE_NAMES, type Queues } from '../../shared/queues.ts'
 import { isOutageText } from './outage-text.ts'
-import { ask, type World } from './agent.ts'
+import { SECOND_MS } from '../../shared/time.ts'
+import { ask, type Agent, type World } from './agent.ts'
 import { accountFor } from './check-passes.ts'
 import type { Finding } from './check-records.ts'
+import type { Answered } from './client.ts'
 import type { Call, FaultRecord } from './history.ts'
 import type { Stack } from './stack.ts'
 import type { Stored } from './stored.ts'
@@ -15,6 +18,8 @@ const ANSWER_LIMIT_MS = 5_000
 const PATIENT_LIMIT_MS = 8_000
 /** A killed process takes its connections with it a moment before and after. */
 const KILL_MARGIN_MS = 1_500
+/** Times that a question is asked when all faults are over, a second apart. */
+const MAX_ASKED = 20
 
 /** Requests answered late, with what is in no table, or not at all although their API process lived. */
 export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecord[]): Finding[] {
@@ -85,14 +90,14 @@ export async function checkAgents(world: World, stored: Stored, ledger: readonly
     const { id } = agent
     const words = [id, agent.name]
     const isBanned = stored.agents.find(({ _id }) => _id === id)?.banned_at !== undefined
-    const answers = [await ask(world, agent, 'last-me', 'GET', '/me')]
-    if (agent.otherToken !== undefined) {
-      const other = { ...agent, token: agent.otherToken, otherToken: undefined }
-      answers.push(await ask(world, other, 'last-me-other-token', 'GET', '/me'))
-    }
+    // Of a rotation whose answer was lost one of two tokens is good; which, is for this to find out and not for the agent.
+    const tokens = agent.otherToken === undefined ? [agent.token] : [agent.token, agent.otherToken]
+    const answers: Answered[] = []
+    for (const token of tokens) answers.push(await askAtRest(world, { ...agent, token, otherToken: undefined }))
     const good = answers.filter(({ status, error }) => status === 200 || (isBanned && error === 'banned'))
     if (good.length !== 1) {
-      findings.push({ what: `${good.length} of ${answers.length} possible tokens of ${id} work, and one should`, words })
+      const said = answers.map(({ status, error }) => `${status} ${error ?? ''}`.trim()).join(' and ')
+      findings.push({ what: `${good.length} of ${answers.length} possible tokens of ${id} work, and one should: ${said}`, words })
       continue
     }
     if (isBanned) continue
@@ -105,11 +110,21 @@ export async function checkAgents(world: World, stored: Stored, ledger: readonly
         what: `/me of ${id} says ${JSON.stringify(me.referrals)}, and the ledger ${account?.registered} registered and ${account?.paying} paying`,
         words,
       })
-    if (answers[0] !== good[0]) [agent.token, agent.otherToken] = [agent.otherToken ?? '', agent.token]
+    agent.token = tokens[answers.indexOf(good[0] as Answered)] ?? ''
+    agent.otherToken = undefined
     if (account?.untilMs === undefined) continue
     findings.push(...(await checkMailbox(world, agent, stored)))
   }
   return findings
+}
+
+/** `/me`, asked again while a busy machine's service says that it is not available. */
+async function askAtRest(world: World, agent: Agent): Promise<Answered> {
+  for (let tries = 1; ; tries++) {
+    const answered = await ask(world, agent, 'last-me', 'GET', '/me')
+    if (answered.status !== 503 || tries === MAX_ASKED) return answered
+    await sleep(SECOND_MS)
+  }
 }
 
 async function checkMailbox(world: World, agent: World['agents'][number], stored: Stored): Promise<Finding[]> {

@@ -49,8 +49,12 @@ export function fateOf({ status }: Pick<Call, 'status'>): Fate {
   return status < 300 ? 'yes' : 'no'
 }
 
-const SHOWN_CALLS = 40
+/** From the beginning, and as many from the end. */
+const SHOWN_CALLS = 20
 const SHOWN_LENGTH = 400
+
+const withoutMiddle = <T>(items: readonly T[]): readonly T[] =>
+  items.length <= 2 * SHOWN_CALLS ? items : [...items.slice(0, SHOWN_CALLS), ...items.slice(-SHOWN_CALLS)]
 
 export function startHistory(): History {
   const startedAt = performance.now()
@@ -73,7 +77,7 @@ export function startHistory(): History {
       const last = Math.max(...concerned.map(({ call }) => call.atMs + call.tookMs))
       const meanwhile = faults.filter(({ fromMs, toMs }) => toMs >= first - 2_000 && fromMs <= last + 2_000)
       const lines = [
-        ...concerned.slice(0, SHOWN_CALLS).map(({ call, line }) => ({ atMs: call.atMs, line: line.slice(0, SHOWN_LENGTH) })),
+        ...withoutMiddle(concerned).map(({ call, line }) => ({ atMs: call.atMs, line: line.slice(0, SHOWN_LENGTH) })),
         ...meanwhile.map((fault) => ({ atMs: fault.fromMs, line: formatFault(fault) })),
       ]
       return lines
