@@ -126,8 +126,14 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       resolve()
     })
   })
+  // A Queue asks Redis once who it is, and remembers for ever that it got no answer.
+  const forgetUnlessReady = (name: QueueName, queue: Queue): void => {
+    queue.waitUntilReady().catch(() => {
+      if (open.get(name) === queue) open.delete(name)
+      queue.close().catch(() => undefined) // gives up its listeners; the connection is everyone's
+    })
+  }
   const get = (name: QueueName): Queue => {
-    // A Queue made before the connection stands remembers the failure for ever.
     if (!wasReady) throw new Error('Redis has not been reached yet')
     let queue = open.get(name)
     if (queue === undefined) {
@@ -139,6 +145,7 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       })
       queue.on('error', () => {}) // the connection's own listener has said it
       open.set(name, queue)
+      forgetUnlessReady(name, queue)
     }
     return queue
   }

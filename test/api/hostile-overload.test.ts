@@ -18,7 +18,9 @@ const MB = 2 ** 20
 let api: RunningProcess & { url: string }
 let token: string
 
-const call = (method: string, path: string, options: CallOptions = {}) => callService(api.url, method, path, options)
+/** Over a connection of its own: one that is kept and silent is the first to be cut when there are too many. */
+const call = (method: string, path: string, options: CallOptions = {}) =>
+  callService(api.url, method, path, { ...options, headers: { Connection: 'close', ...options.headers } })
 const closeAll = (connections: readonly RawConnection[]) => Promise.all(connections.map(({ socket, closed }) => (socket.destroy(), closed)))
 
 /** Reads and writes go on: what an agent would notice. */

@@ -145,7 +145,7 @@ describe('an API that was started before its servers', () => {
     expect([answer.status, answer.json['status']]).toEqual([202, 'verifying'])
   })
 
-  it('enqueues by itself once Redis is there, and the sweep finds what came before', async () => {
+  it('enqueues by itself once Redis is there, and the sweep finds what came before', { timeout: 3 * LIMIT.limitMs }, async () => {
     await redis.open()
     const stopWorkers = await serve(['verify-shares'])
     const later = (await call(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as Order
