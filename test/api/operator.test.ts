@@ -3,6 +3,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { openGate } from '../../scripts/torture/gate.ts'
 import { readConfig } from '../../shared/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { startMetricsServer, watchHealth, type MetricsServer } from '../../shared/health.ts'
@@ -370,5 +371,31 @@ describe('the id of a request', () => {
     const answered = lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ msg }) => msg === 'a request was answered')
     expect(answered.length).toBeGreaterThan(5)
     for (const { request_id: id } of answered) expect(id).toMatch(REQUEST_ID_FORM)
+  })
+})
+
+describe('Bull Board that was first looked at in the middle of an outage of Redis', () => {
+  it('shows the queues once it is over', async () => {
+    const { mongodbUrl, redisUrl = '', queuePrefix } = service.ctx.config
+    const url = new URL(redisUrl)
+    const gate = await openGate(Number(url.port))
+    url.port = String(gate.port)
+    const env = { MONGODB_URL: mongodbUrl, REDIS_URL: url.href, QUEUE_PREFIX: queuePrefix, OPERATOR_PORT: '0', OPERATOR_TOKEN: TOKEN }
+    const cutOff = openContext(readConfig(env, 'workers'), createLog('operator', 'silent'))
+    await Promise.all([cutOff.database.whenReady(), cutOff.queues.whenReady()])
+    gate.hang()
+    const second = await startOperatorServer(cutOff, watchHealth(cutOff, new Promise(() => {}), true))
+    const look = () => fetch(`http://127.0.0.1:${second.port}/queues/api/queues`, { headers: { Authorization: `Bearer ${TOKEN}` } })
+    try {
+      const first = look()
+      gate.cut()
+      expect((await first).status).toBe(500)
+      gate.heal()
+      await waitFor('the board', async () => ((await look()).status === 200 ? true : undefined), LIMIT)
+    } finally {
+      await second.close()
+      await cutOff.close()
+      await gate.close()
+    }
   })
 })

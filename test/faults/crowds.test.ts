@@ -78,7 +78,7 @@ function keepReading(call: Network['call'], token: string): () => Promise<Record
   }
 }
 
-/** What the API takes up when it has answered for a while, in MB: what it takes up at its start grows with any work. */
+/** What the API takes up when it has answered for a while, in MB: what a process takes up at its start grows with any work. */
 async function residentWhenWarm(api: RunningProcess, call: Network['call'], token: string): Promise<number> {
   const stopReading = keepReading(call, token)
   await sleep(WARM_MS)
@@ -119,6 +119,7 @@ describe('a queue of a million jobs', () => {
 
       const workers = await Promise.all(Array.from({ length: 2 }, () => startWorkersProcess(env, ['--queues', 'verify-shares,sweep'])))
       cleanUp.push(() => Promise.all(workers.map((worker) => worker.stop())))
+      await waitFor('a tenth of them', async () => (await queue.getWaitingCount()) <= 0.9 * CROWD || undefined, { limitMs: LONG_MS })
       const workersBefore = workers.map(({ pid }) => residentMb(pid))
       await waitFor(
         'the last of them',

@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import { createBullBoard } from '@bull-board/api'
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
 import { ExpressAdapter } from '@bull-board/express'
+import type { Queue } from 'bullmq'
 import express, { type RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
 import type { Health } from '../../shared/health.ts'
@@ -61,14 +62,7 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
   })
   app.use(requireToken(token))
   app.use(refuseOtherSites)
-  let board: RequestHandler = (_req, res) => {
-    res.status(503).setHeader('Retry-After', '2')
-    res.json({ ok: false, error: 'unavailable', message: 'Redis has not been reached yet; try again in a moment.' })
-  }
-  void ctx.queues.whenReady().then(() => {
-    board = bullBoard(ctx)
-  })
-  app.use('/queues', (req, res, next) => board(req, res, next))
+  app.use('/queues', showQueues(ctx))
   countProcess(ctx.metrics)
   const readNetwork = openNetworkMetrics(ctx)
   app.get('/metrics', async (_req, res) => {
@@ -88,11 +82,32 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
   return app
 }
 
-function bullBoard(ctx: Context): RequestHandler {
+/** Bull Board over the queues that are in use: one that an outage broke at its first use is made anew, and so is the board then. */
+function showQueues(ctx: Context): RequestHandler {
+  let isReached = false
+  void ctx.queues.whenReady().then(() => (isReached = true))
+  let shown: readonly Queue[] = []
+  let board: RequestHandler | undefined
+  return (req, res, next) => {
+    if (!isReached) {
+      res.status(503).setHeader('Retry-After', '2')
+      res.json({ ok: false, error: 'unavailable', message: 'Redis has not been reached yet; try again in a moment.' })
+      return
+    }
+    const queues = QUEUE_NAMES.map((name) => ctx.queues.get(name))
+    if (board === undefined || queues.some((queue, index) => queue !== shown[index])) {
+      shown = queues
+      board = bullBoard(queues)
+    }
+    board(req, res, next)
+  }
+}
+
+function bullBoard(queues: readonly Queue[]): RequestHandler {
   const adapter = new ExpressAdapter()
   adapter.setBasePath('/queues')
   createBullBoard({
-    queues: QUEUE_NAMES.map((name) => new BullMQAdapter(ctx.queues.get(name))),
+    queues: queues.map((queue) => new BullMQAdapter(queue)),
     serverAdapter: adapter,
     options: { uiConfig: { boardTitle: 'Agent network' } },
   })
