@@ -14,7 +14,7 @@ import type { QueueName } from '../../shared/queues.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { owe, readPayout, setRate } from './coins.ts'
 import { startMoneroRegtest, type MoneroRegtest, type RegtestWallet } from './monero-regtest.ts'
-import { startService, type Answer, type TestAgent, type TestService } from './service.ts'
+import { startService, whenServed, type Answer, type TestAgent, type TestService } from './service.ts'
 
 export const XMR = 10n ** 12n
 /** A day costs 1 USD, and a coin is worth 2 USD here. */
@@ -155,12 +155,7 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
     },
     pay: ({ address }, amountPico, payOptions) => regtest.payer.pay([{ address, amountPico }], payOptions),
     async check({ agent, id }) {
-      for (let tries = 1; ; tries++) {
-        const answer = await call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: id } })
-        // Of very many at once some may be told to come again, on a machine that is busy with other tests.
-        if (answer.status !== 503 || tries === MAX_TRIES) return ok(answer)
-        await new Promise((resolve) => setTimeout(resolve, 500))
-      }
+      return ok(await whenServed(() => call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: id } })))
     },
     async until(of, what, holds) {
       let last: InvoiceJson | undefined
@@ -248,8 +243,6 @@ async function beReady(ctx: MoneroContext): Promise<void> {
 async function untilReady({ ctx }: MoneroVenue): Promise<void> {
   await waitFor('Monero to be ready', async () => (isCoinReady(ctx, await ctx.coins.findCoin('xmr')) ? true : undefined), WAIT)
 }
-
-const MAX_TRIES = 10
 
 /** 202 says that the fresh look could not be asked for, as where no queue is served. */
 function ok({ status, json }: Answer): InvoiceJson {

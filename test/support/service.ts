@@ -14,7 +14,7 @@ import { createAnswerCheck, type AnswerCheck } from './check-answers.ts'
 import { isolate } from './servers.ts'
 
 export const CHALLENGE_SECRET = 'c0'.repeat(32)
-const REGISTRATION_LIMIT = { limitMs: 20_000 }
+const SERVED_LIMIT = { limitMs: 20_000, everyMs: 250 }
 
 /** The queues without the ledger's: pending entries stay where they were written, and nothing is written but what is asked for. */
 export const WITHOUT_LEDGER: readonly QueueName[] = ['verify-shares', 'sweep']
@@ -214,16 +214,16 @@ export async function solveChallenge(call: TestService['call']): Promise<{ chall
   }
 }
 
-/** A new agent. A service that says that it is not available is asked again: tests run beside tests that burden their servers. */
+/**
+ * The answer to what is asked again while the service says that it is not available: tests run beside tests that burden
+ * their servers. What is asked may have been done by then, and is done once more.
+ */
+export function whenServed(ask: () => Promise<Answer>): Promise<Answer> {
+  return waitFor('an answer other than 503', async () => ask().then((answer) => (answer.status === 503 ? undefined : answer)), SERVED_LIMIT)
+}
+
 export async function registerOver(call: TestService['call'], fields: { handle?: string; ref?: string } = {}): Promise<TestAgent> {
-  return waitFor(
-    'a registration',
-    async () => {
-      const { status, json } = await call('POST', '/register', { body: { ...(await solveChallenge(call)), ...fields } })
-      if (status === 503) return undefined
-      if (status !== 201) throw new Error(`registration answered ${status}: ${JSON.stringify(json)}`)
-      return { id: String(json['agent_id']), token: String(json['token']) }
-    },
-    REGISTRATION_LIMIT,
-  )
+  const { status, json } = await whenServed(async () => call('POST', '/register', { body: { ...(await solveChallenge(call)), ...fields } }))
+  if (status !== 201) throw new Error(`registration answered ${status}: ${JSON.stringify(json)}`)
+  return { id: String(json['agent_id']), token: String(json['token']) }
 }

@@ -4,7 +4,7 @@ import { readConfig } from '../../shared/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import type { Lease } from '../../shared/ledger/lease-store.ts'
 import { createLog } from '../../shared/log.ts'
-import { callService, CHALLENGE_SECRET, findNonces, solveChallenge, type Answer, type TestService } from '../support/service.ts'
+import { callService, CHALLENGE_SECRET, findNonces, registerOver, whenServed, type TestService } from '../support/service.ts'
 import { startApiProcess, startProcess, startWorkersProcess, type RunningProcess } from '../support/processes.ts'
 import { isolate } from '../support/servers.ts'
 
@@ -110,18 +110,10 @@ describe('workers whose servers cannot be reached', () => {
 })
 
 describe('an API that is told to stop', () => {
-  /** The good answer to what is asked again while the service says that it is not available. */
-  async function whenServed(ask: () => Promise<Answer>): Promise<Answer> {
-    const answer = await waitFor('an answer other than 503', async () => ask().then((got) => (got.status === 503 ? undefined : got)), LIMIT)
-    if (answer.status >= 300) throw new Error(`answered ${answer.status}: ${JSON.stringify(answer.json)}`)
-    return answer
-  }
-
   /** A request that waits for a verdict, which no worker gives. */
   async function startSlowRequest(api: { url: string }): Promise<{ settled: Promise<number | string> }> {
     const call: TestService['call'] = (method, path, options) => callService(api.url, method, path, options)
-    const registered = await whenServed(async () => call('POST', '/register', { body: await solveChallenge(call) }))
-    const token = String(registered.json['token'])
+    const { token } = await registerOver(call)
     const invoice = await whenServed(() => call('POST', '/invoice', { token, body: { currency: 'pow' } }))
     const order = invoice.json as unknown as { order_id: string; prefix: string }
     const body = { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 1) }
