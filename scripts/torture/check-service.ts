@@ -18,6 +18,8 @@ const ANSWER_LIMIT_MS = 5_000
 const PATIENT_LIMIT_MS = 8_000
 /** A killed process takes its connections with it a moment before and after. */
 const KILL_MARGIN_MS = 1_500
+/** What a process says of itself whose clock was put ahead. */
+const CLOCK_AHEAD = "this machine's clock is ahead of the database's"
 /** Times that a question is asked when all faults are over, a second apart. */
 const MAX_ASKED = 20
 
@@ -47,11 +49,17 @@ export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecor
   return findings
 }
 
-/** What processes logged as errors, but for jobs that failed because a server was away. */
-export function checkLogs(stack: Stack): Finding[] {
-  return [...stack.apis, ...stack.workers].flatMap(({ name, errors }) =>
-    errors.filter((line) => !isOutageText(line)).map((line) => ({ what: `${name} logged: ${line.slice(0, 600)}`, words: [] })),
-  )
+/** What processes logged as errors, but for jobs that failed because a server was away, and for a clock that was put ahead. */
+export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding[] {
+  return [...stack.apis, ...stack.workers].flatMap(({ name, errors }) => {
+    const wasAhead = faults.some(
+      ({ kind, target }) => kind === 'jump-clock' && /^ by \d/.test(target.slice(name.length)) && target.startsWith(name),
+    )
+    const isTrue = (line: string): boolean => wasAhead && line.includes(CLOCK_AHEAD)
+    return errors
+      .filter((line) => !isOutageText(line) && !isTrue(line))
+      .map((line) => ({ what: `${name} logged: ${line.slice(0, 600)}`, words: [] }))
+  })
 }
 
 /** Queues hold nothing to do, and nothing was given up but what the sweep does again. */

@@ -254,7 +254,7 @@ async function check(world: World, stack: Stack): Promise<Finding[]> {
     ...(await checkReceipts(url, stored, stack.folder)),
     ...checkAnswers(history.calls, history.faults),
     ...(await checkAgents(world, stored, ledger)),
-    ...checkLogs(stack),
+    ...checkLogs(stack, history.faults),
   ]
 }
 
