@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts'
 import { QUEUE_NAMES, type Queues } from '../../shared/queues.ts'
-import { isOutageText } from './outage-text.ts'
 import { SECOND_MS } from '../../shared/time.ts'
+import { isOutageText } from './outage-text.ts'
 import { ask, type Agent, type World } from './agent.ts'
 import { accountFor } from './check-passes.ts'
 import type { Finding } from './check-records.ts'
@@ -53,7 +53,7 @@ export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecor
 export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding[] {
   return [...stack.apis, ...stack.workers].flatMap(({ name, errors }) => {
     const wasAhead = faults.some(
-      ({ kind, target }) => kind === 'jump-clock' && /^ by \d/.test(target.slice(name.length)) && target.startsWith(name),
+      ({ kind, target }) => kind === 'jump-clock' && target.startsWith(`${name} by `) && !target.startsWith(`${name} by -`),
     )
     const isTrue = (line: string): boolean => wasAhead && line.includes(CLOCK_AHEAD)
     return errors

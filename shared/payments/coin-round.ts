@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts'
 import { unixSeconds } from '../time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
+import type { CoinRecord } from './coin-store.ts'
 import type { SeenPayment } from './invoice.ts'
 import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
 import { recordPayment } from './settlement.ts'
@@ -45,11 +46,12 @@ export async function untilNodeFails(ctx: Context, coin: Coin, round: () => Prom
   }
 }
 
-/** The operator's reconciliation of a coin begins: it is halted until that is done. @returns why it was halted before */
-export async function haltToReconcile(ctx: Context, coin: Coin): Promise<string> {
+/** The operator's reconciliation of a coin begins: it is halted until that is done. @returns the coin as it is then, and why it was halted */
+export async function haltToReconcile(ctx: Context, coin: Coin): Promise<{ record: CoinRecord | undefined; reason: string }> {
   ctx.log.warn(`${COIN_UNITS[coin].name} is being reconciled, and halted until that is done`)
   await ctx.coins.halt(coin, unixSeconds(ctx.now()), 'the operator reconciles it')
-  return (await ctx.coins.findCoin(coin))?.halted?.reason ?? 'it was not halted'
+  const record = await ctx.coins.findCoin(coin)
+  return { record, reason: record?.halted?.reason ?? 'it was not halted' }
 }
 
 /** Payments taken in at once. */

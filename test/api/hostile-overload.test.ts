@@ -6,7 +6,7 @@ import { Refusal } from '../../shared/errors.ts'
 import { MAX_HELD_BODY_BYTES, MAX_UNDER_WAY } from '../../shared/limits.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { isolate } from '../support/servers.ts'
-import { callService, CHALLENGE_SECRET, solveChallenge, type CallOptions } from '../support/service.ts'
+import { callService, CHALLENGE_SECRET, registerOver, solveChallenge, type CallOptions } from '../support/service.ts'
 import { connectMany, connectRaw, residentMb, statusesOf, type RawConnection } from '../support/torture-sockets.ts'
 
 /** Sockets, and requests at once: what one machine takes in a second by default, and what the service is made for. */
@@ -38,8 +38,7 @@ beforeAll(async () => {
     FREE_UNTIL: new Date(Date.now() + 86_400_000).toISOString(),
   })
   await waitFor('a database', async () => ((await call('GET', '/feed')).status === 200 ? true : undefined), LIMIT)
-  const { json } = await call('POST', '/register', { body: await solveChallenge((method, path, options) => call(method, path, options)) })
-  token = String(json['token'])
+  token = (await registerOver(call)).token
 })
 afterAll(() => api.stop())
 

@@ -5,7 +5,7 @@ import { newDmKeyPair } from '../../client/sealed-box.ts'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
 import { newId } from '../../shared/ids.ts'
 import type { MessageRecord } from '../../shared/messages/message.ts'
-import { startService, whenServed, type TestAgent, type TestService } from '../support/service.ts'
+import { registerOver, startService, whenServed, type TestAgent, type TestService } from '../support/service.ts'
 
 const CROWD = 60
 
@@ -18,14 +18,24 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => service.stop())
 
+/** Calls of the service that count what is asked to be written. */
+const countPosts =
+  (asked: { times: number }): TestService['call'] =>
+  (method, path, options) => {
+    if (method === 'POST') asked.times++
+    return service.call(method, path, options)
+  }
+
 describe('a crowd around one record', () => {
   let crowd: TestAgent[]
 
   it('registers by one referrer at once, and everyone gets a token', async () => {
-    crowd = await Promise.all(Array.from({ length: CROWD }, () => service.register({ ref: author.id })))
+    const asked = { times: 0 }
+    crowd = await Promise.all(Array.from({ length: CROWD }, () => registerOver(countPosts(asked), { ref: author.id })))
     // Who was told to come again may have been registered all the same, and is twice.
     const registered = await service.ctx.agents.models.agents.countDocuments({ ref: author.id })
     expect(registered).toBeGreaterThanOrEqual(CROWD)
+    expect(registered).toBeLessThanOrEqual(asked.times)
     expect((await service.call('GET', '/me', { token: author.token })).json['referrals']).toMatchObject({ registered })
   })
 
@@ -43,10 +53,10 @@ describe('a crowd around one record', () => {
   it('endorses one proposal at once, and every verdict is answered and counts', async () => {
     const made = await service.call('POST', '/claim', { token: author.token, body: { statement: 'more of it', kind: 'proposal' } })
     const id = String(made.json['id'])
+    const asked = { times: 0 }
+    const call = countPosts(asked)
     const answers = await Promise.all(
-      crowd.map(({ token }) =>
-        whenServed(() => service.call('POST', '/claim/resolve', { token, body: { claim_id: id, outcome: 'true' } })),
-      ),
+      crowd.map(({ token }) => whenServed(() => call('POST', '/claim/resolve', { token, body: { claim_id: id, outcome: 'true' } }))),
     )
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
     const { claim, more } = (await service.call('GET', `/claim/${id}?limit=10`)).json as unknown as {
@@ -65,6 +75,7 @@ describe('a crowd around one record', () => {
       before = `&before=${page.claim.verdicts.at(-1)?.id}`
     }
     expect(seen.size).toBeGreaterThanOrEqual(CROWD)
+    expect(seen.size).toBeLessThanOrEqual(asked.times)
     expect(seen.size).toBe(await service.ctx.claims.models.verdicts.countDocuments({ claim_id: id }))
   })
 

@@ -8,7 +8,7 @@ import { startPool } from '../../workers/pool.ts'
 import { startGate, type Gate } from '../support/gate.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers } from '../support/servers.ts'
-import { callService, CHALLENGE_SECRET, findNonces, solveChallenge, type CallOptions } from '../support/service.ts'
+import { callService, CHALLENGE_SECRET, findNonces, registerOver, type CallOptions } from '../support/service.ts'
 
 type Api = RunningProcess & { url: string }
 interface Order {
@@ -29,12 +29,7 @@ let paid: Api
 let settings: Record<string, string>
 
 const call = (api: Api, method: string, path: string, options: CallOptions = {}) => callService(api.url, method, path, options)
-const registerAt = async (api: Api) => {
-  const { json } = await call(api, 'POST', '/register', {
-    body: await solveChallenge((method, path, options) => call(api, method, path, options)),
-  })
-  return { id: String(json['agent_id']), token: String(json['token']) }
-}
+const registerAt = (api: Api) => registerOver((method, path, options) => call(api, method, path, options))
 const isServing = (api: Api) =>
   waitFor('an answer from the database', async () => ((await call(api, 'GET', '/feed')).status === 200 ? true : undefined), LIMIT)
 

@@ -32,11 +32,11 @@ import type { MoneroOutgoing } from './monero-wallet.ts'
 /** @throws NodeUnreachable: the coin stays halted, and what was put on record stays; it may be run again */
 export async function reconcileMonero(ctx: MoneroContext): Promise<void> {
   const { wallet } = ctx.monero
-  const reason = await haltToReconcile(ctx, 'xmr')
+  const { record, reason } = await haltToReconcile(ctx, 'xmr')
   const address = await wallet.primaryAddress()
   const height = await wallet.getHeight()
   await makeLackingAddresses(ctx)
-  const sinceHeight = firstCompared(await ctx.coins.findCoin('xmr'), height)
+  const sinceHeight = firstCompared(record, height)
   const unknown = await listUnknownOutgoing(ctx, sinceHeight)
   const unconfirmed = unknown.find(({ confirmations }) => confirmations < ctx.config.monero.confirmations)
   if (unconfirmed !== undefined)

@@ -40,7 +40,7 @@ const PAGE = 1_000
 /** @throws NodeUnreachable: the coin stays halted, and what was put on record stays; it may be run again */
 export async function reconcileNano(ctx: NanoContext): Promise<void> {
   const wallet = ctx.nano.wallet()
-  const reason = await haltToReconcile(ctx, 'xno')
+  const { reason } = await haltToReconcile(ctx, 'xno')
   const { cemented } = await ctx.nano.rpc.blockCount()
   const found: Findings = { transactions: 0, payments: 0, sends: [] }
   const stray: StrayMoney[] = []
