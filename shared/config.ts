@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
-import { MAX_DRAIN_SECONDS } from './limits.ts'
+import { MAX_DRAIN_SECONDS, REQUEST_TIMEOUT_MS, TIME_TO_ANSWER_MS } from './limits.ts'
 import { parseRedisUrl, REDIS_URL_FORM } from './redis-url.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts'
 
@@ -39,6 +39,7 @@ const VARIABLES = {
   OPERATOR_TOKEN: z.string().min(16, 'expected at least 16 characters'),
   METRICS_PORT: port,
   METRICS_HOST: z.string(),
+  REQUEST_SECONDS: number('a number of seconds from 1 to 15', { min: 1, max: 15 }),
   DRAIN_SECONDS: number(`a number of seconds from 0 to ${MAX_DRAIN_SECONDS}`, { max: MAX_DRAIN_SECONDS }),
   DATA_DIR: filePath,
   MONGODB_URL: webUrl(['mongodb:', 'mongodb+srv:']),
@@ -178,6 +179,7 @@ function shape(read: Read) {
   const host = read.HOST ?? '127.0.0.1'
   const apiPort = read.PORT ?? 3_000
   const dataDir = path.resolve(read.DATA_DIR ?? '.data')
+  const requestMs = read.REQUEST_SECONDS === undefined ? REQUEST_TIMEOUT_MS : read.REQUEST_SECONDS * SECOND_MS
   return {
     port: apiPort,
     host,
@@ -187,6 +189,9 @@ function shape(read: Read) {
     /** 0: none. */
     metricsPort: read.METRICS_PORT ?? 0,
     metricsHost: read.METRICS_HOST ?? '127.0.0.1',
+    /** How long the work on a request may take, and how long it may look for the database within that. */
+    requestMs,
+    databaseMs: requestMs - TIME_TO_ANSWER_MS,
     drainMs: (read.DRAIN_SECONDS ?? 0) * SECOND_MS,
     dataDir,
     mongodbUrl: read.MONGODB_URL,

@@ -58,7 +58,7 @@ export interface Context {
 
 export interface ContextOptions {
   now?: () => number
-  /** Longest wait for MongoDB; the API answers 503 past it. */
+  /** Longest wait for MongoDB; as long as a request may wait where absent. */
   databaseTimeoutMs?: number
 }
 
@@ -68,7 +68,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   const database = openDatabase({
     url: config.mongodbUrl,
     log,
-    ...(options.databaseTimeoutMs === undefined ? {} : { timeoutMs: options.databaseTimeoutMs }),
+    timeoutMs: options.databaseTimeoutMs ?? config.databaseMs,
     createIndexes,
   })
   const { connection } = database
@@ -82,9 +82,9 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     queues,
     agents: createAgentStore(connection),
     cards: createCardStore(connection, () => unixSeconds(now())),
-    posts: createPostStore(connection),
+    posts: createPostStore(connection, config.requestMs),
     claims: createClaimStore(connection),
-    work: createWorkStore(connection),
+    work: createWorkStore(connection, config.requestMs),
     coins: createCoinStore(connection),
     invoices: createInvoiceStore(connection),
     payouts: createPayoutStore(connection),
@@ -92,7 +92,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     offers: createOfferStore(connection),
     orders: createOrderStore(connection),
     serving: createServingStore(connection),
-    messages: createMessageStore(connection),
+    messages: createMessageStore(connection, config.requestMs),
     standings: createStandingStore(connection),
     reports: createReportStore(connection),
     announcements: createAnnouncementStore(connection),

@@ -1,5 +1,4 @@
 import mongoose, { type Connection } from 'mongoose'
-import { DATABASE_TIMEOUT_MS } from './limits.ts'
 import type { Log } from './log.ts'
 import { Refusal } from './errors.ts'
 import { StartError } from './process.ts'
@@ -56,7 +55,7 @@ export interface DatabaseOptions {
   /** Creates every index; called once after the first connection. */
   createIndexes(connection: Connection): Promise<void>
   /** Longest wait for a server and for a connection to it; workers wait longer than the API. */
-  timeoutMs?: number
+  timeoutMs: number
   /** How long a transaction that conflicts with others is tried again; as long as `timeoutMs` where absent. */
   transactionMs?: number
 }
@@ -66,7 +65,7 @@ export interface DatabaseOptions {
  * by a majority with its journal: with less, a killed primary loses acknowledged writes.
  */
 export function openDatabase(options: DatabaseOptions): Database {
-  const { url, log, timeoutMs = DATABASE_TIMEOUT_MS, transactionMs = timeoutMs } = options
+  const { url, log, timeoutMs, transactionMs = timeoutMs } = options
   const connection = mongoose.createConnection()
   connection.set('bufferCommands', false)
   connection.set('autoIndex', false)

@@ -47,9 +47,6 @@ const MAX_ITEMS = 250
 const AT_ONCE = 4
 const NO_KEYS: readonly string[] = []
 
-/** For writes that a request waits for. */
-export const WRITE_PATIENCE: GroupOptions<unknown> = { patienceMs: REQUEST_TIMEOUT_MS }
-
 /**
  * A function that performs items in groups.
  *

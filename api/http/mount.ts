@@ -4,7 +4,7 @@ import type { Context } from '../../shared/context.ts'
 import { unavailable } from '../../shared/database.ts'
 import { withDeadline } from '../../shared/deadline.ts'
 import { Refusal } from '../../shared/errors.ts'
-import { API_BASE, REQUEST_TIMEOUT_MS } from '../../shared/limits.ts'
+import { API_BASE } from '../../shared/limits.ts'
 import { runInScope } from '../../shared/scope.ts'
 import { createAdmission, type Admission } from './admission.ts'
 import { sendDocumentText, sendJson, sendJsonText, sendRefusal, toRefusal } from './answer.ts'
@@ -61,7 +61,7 @@ function serve(ctx: Context, authenticator: Authenticator, admission: Admission,
   async function answer(req: Request): Promise<GivenAnswer<unknown>> {
     const startedAt = performance.now()
     const caller = await admission.work(kind, () =>
-      withinTime(authenticator.authenticate(route.access, req.headers.authorization), REQUEST_TIMEOUT_MS),
+      withinTime(authenticator.authenticate(route.access, req.headers.authorization), ctx.config.requestMs),
     )
     const spentMs = performance.now() - startedAt
     const call = {
@@ -74,7 +74,7 @@ function serve(ctx: Context, authenticator: Authenticator, admission: Admission,
       peek: req.method === 'HEAD',
       prefers: (types: readonly string[]) => req.accepts([...types]) || undefined,
     }
-    const leftMs = Math.max(0, REQUEST_TIMEOUT_MS - spentMs) + (route.patienceMs ?? 0)
+    const leftMs = Math.max(0, ctx.config.requestMs - spentMs) + (route.patienceMs ?? 0)
     return admission.work(kind, () => withinTime(Promise.resolve(route.handle(call)), leftMs))
   }
 }

@@ -30,7 +30,6 @@ import {
   PRICE_USD_CENTS_PER_DAY,
   REFERRAL_PRICE_USD_CENTS_PER_DAY,
   REFERRAL_THRESHOLD,
-  REQUEST_TIMEOUT_MS,
   RETRY_AFTER_SECONDS,
   TOKEN_CACHE_MS,
   VERDICT_WAIT_MS,
@@ -133,7 +132,7 @@ function honestRows(config: Config): Row[] {
   return [
     {
       limit: 'Overload',
-      value: `a request that cannot be served within ${REQUEST_TIMEOUT_MS / SECOND_MS} s is answered 503 unavailable with Retry-After (${RETRY_AFTER_SECONDS} s), and so is one for which an API process has no room left`,
+      value: `a request that cannot be served within ${config.requestMs / SECOND_MS} s is answered 503 unavailable with Retry-After (${RETRY_AFTER_SECONDS} s), and so is one for which an API process has no room left`,
       detail:
         'A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first, POST /invoice for an address.',
     },

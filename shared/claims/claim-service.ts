@@ -2,10 +2,10 @@ import type { Context } from '../context.ts'
 import { commit } from '../crypto/commitment.ts'
 import { isOutage, Overtaken, unlessOvertaken, type Session } from '../database.ts'
 import { Refusal } from '../errors.ts'
-import { createGroups, performEachAlone, WRITE_PATIENCE, type Outcomes } from '../group-commit.ts'
+import { createGroups, performEachAlone, type Outcomes } from '../group-commit.ts'
 import { newId } from '../ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
-import { DATABASE_TIMEOUT_MS, MAX_PASS_DAYS, MIN_PASS_DAYS } from '../limits.ts'
+import { MAX_PASS_DAYS, MIN_PASS_DAYS } from '../limits.ts'
 import { creditDays } from '../passes/pass-service.ts'
 import { unixSeconds } from '../time.ts'
 import { applyChanges, type Change, type Recorded, type RecordedVerdict, type Writes } from './claim-book.ts'
@@ -100,7 +100,7 @@ function bookOf(ctx: Context): (change: Change) => Promise<Recorded> {
         return outcomes
       },
       {
-        ...WRITE_PATIENCE,
+        patienceMs: ctx.config.requestMs,
         atOnce: BOOKED_AT_ONCE,
         keysOf: (change) => ('claim' in change ? [change.claim.agent_id] : aboutClaim(change.verdict.claim_id)),
       },
@@ -133,7 +133,7 @@ async function recordGroup(ctx: Context, changes: Change[]): Promise<Outcomes<Re
  */
 async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<Recorded[]> {
   const asked = changes.flatMap((change) => ('verdict' in change ? [change.verdict] : []))
-  const untilMs = performance.now() + DATABASE_TIMEOUT_MS
+  const untilMs = performance.now() + ctx.config.databaseMs
   do {
     const [claims, standing] =
       asked.length === 0 ? [[], []] : await Promise.all([ctx.claims.findAll(asked), ctx.claims.findStandingVerdicts(asked)])

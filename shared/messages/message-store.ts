@@ -1,6 +1,6 @@
 import { Schema, type Connection, type Model } from 'mongoose'
 import { type Session, within } from '../database.ts'
-import { createGroups, insertEach, WRITE_PATIENCE } from '../group-commit.ts'
+import { createGroups, insertEach } from '../group-commit.ts'
 import type { MessageRecord } from './message.ts'
 
 const string = { type: String, required: true } as const
@@ -30,11 +30,12 @@ export interface MessageStore {
   readonly models: { messages: Model<MessageRecord> }
 }
 
-export function createMessageStore(connection: Connection): MessageStore {
+/** @param patienceMs how long a message may wait for its turn to be stored */
+export function createMessageStore(connection: Connection, patienceMs: number): MessageStore {
   const messages = connection.model<MessageRecord>('Message', messageSchema)
   return {
     models: { messages },
-    insert: createGroups((group: MessageRecord[]) => insertEach(messages.collection, group), WRITE_PATIENCE),
+    insert: createGroups((group: MessageRecord[]) => insertEach(messages.collection, group), { patienceMs }),
     async find(messageId, session) {
       return (await messages.findOne({ _id: messageId }, null, within(session)).lean<MessageRecord>()) ?? undefined
     },

@@ -1,6 +1,6 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
-import { createGroups, insertEach, WRITE_PATIENCE } from '../group-commit.ts'
+import { createGroups, insertEach } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { PostRecord } from './post.ts'
 
@@ -34,13 +34,14 @@ export interface PostStore {
   readonly models: { posts: Model<PostRecord> }
 }
 
-export function createPostStore(connection: Connection): PostStore {
+/** @param patienceMs how long a post may wait for its turn to be stored */
+export function createPostStore(connection: Connection, patienceMs: number): PostStore {
   const posts = connection.model<PostRecord>('Post', postSchema)
   // What is read most is read as it is stored.
   const raw = () => posts.collection as unknown as mongoose.mongo.Collection<PostRecord>
   return {
     models: { posts },
-    insert: createGroups((group: PostRecord[]) => insertEach(posts.collection, group), WRITE_PATIENCE),
+    insert: createGroups((group: PostRecord[]) => insertEach(posts.collection, group), { patienceMs }),
     async find(postId) {
       return (await posts.findOne({ _id: postId }).lean<PostRecord>()) ?? undefined
     },

@@ -1,7 +1,7 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
 import type { Session } from '../database.ts'
-import { createGroups, createLookUp, insertEach, WRITE_PATIENCE } from '../group-commit.ts'
+import { createGroups, createLookUp, insertEach } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { BatchRecord, SharePage, Verdict, WorkOrderRecord } from './work.ts'
 
@@ -101,7 +101,8 @@ export interface WorkStore {
 /** Batches of 10,000 nonces that still fit one message. */
 const BATCHES_AT_ONCE = 100
 
-export function createWorkStore(connection: Connection): WorkStore {
+/** @param patienceMs how long a batch may wait for its turn to be stored */
+export function createWorkStore(connection: Connection, patienceMs: number): WorkStore {
   const orders = connection.model<WorkOrderRecord>('WorkOrder', orderSchema)
   const batches = connection.model<StoredBatch>('WorkBatch', batchSchema)
   const pages = connection.model<StoredPage>('SharePage', pageSchema)
@@ -134,7 +135,7 @@ export function createWorkStore(connection: Connection): WorkStore {
           rawBatches(),
           group.map(({ nonces, ...batch }) => ({ ...batch, ...(nonces === undefined ? {} : { nonces: nonces.join(' ') }) })),
         ),
-      { ...WRITE_PATIENCE, maxItems: BATCHES_AT_ONCE },
+      { patienceMs, maxItems: BATCHES_AT_ONCE },
     ),
     findWaiting: (batchIds) => listBatches(batchIds, 'waiting'),
     findJudged: (batchIds) => listBatches(batchIds, 'judged'),

@@ -6,6 +6,7 @@ import { createLog } from '../../shared/log.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers } from '../support/servers.ts'
 import {
+  PATIENT,
   callService,
   CHALLENGE_SECRET,
   solveChallenge,
@@ -146,6 +147,7 @@ describe('a group under way when its process is killed', () => {
     settings = {
       MONGODB_URL: servers.mongod.url,
       REDIS_URL: servers.redis.url,
+      ...PATIENT,
       CHALLENGE_SECRET,
       REGISTER_BITS: '4',
       FREE_UNTIL: new Date(Date.now() + 30 * 86_400_000).toISOString(),

@@ -4,6 +4,7 @@ import { readConfig } from '../../shared/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/log.ts'
 import { isolate } from '../support/servers.ts'
+import { PATIENT } from '../support/service.ts'
 
 let ctx: Context
 const { commitTransaction } = mongoose.mongo.ClientSession.prototype
@@ -20,7 +21,7 @@ describe('a connection that the server ends just as a transaction commits', () =
     ['after it was done', true],
   ])('leaves it committed, once: %s', async (_, isDone) => {
     const { mongodbUrl, redisUrl } = isolate()
-    ctx = openContext(readConfig({ MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl }, 'workers'), createLog('test', 'silent'))
+    ctx = openContext(readConfig({ ...PATIENT, MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl }, 'workers'), createLog('test', 'silent'))
     await ctx.database.whenReady()
     let commits = 0
     // What Node gives for a socket that is gone, which the driver lets through as it is.

@@ -16,7 +16,7 @@ import { createLog } from '../../shared/log.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { startApiProcess, startProcess, type RunningProcess } from '../support/processes.ts'
 import { isolate } from '../support/servers.ts'
-import { callService, CHALLENGE_SECRET, findNonces, solveChallenge, type CallOptions } from '../support/service.ts'
+import { PATIENT, callService, CHALLENGE_SECRET, findNonces, solveChallenge, type CallOptions } from '../support/service.ts'
 import { dumpStored } from '../support/stored.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -121,7 +121,7 @@ describe('what the network was given to keep', () => {
         SHARES_PER_DAY: '2',
         REGISTER_BITS: '4',
       },
-      ...{ LOG_LEVEL: 'trace', OPERATOR_TOKEN, SWEEP_SECONDS: '1', SEAL_INTERVAL_SECONDS: '1', FREE_UNTIL: 'none' },
+      ...{ ...PATIENT, LOG_LEVEL: 'trace', OPERATOR_TOKEN, SWEEP_SECONDS: '1', SEAL_INTERVAL_SECONDS: '1', FREE_UNTIL: 'none' },
     }
     api = await startApiProcess({ ...env, CHALLENGE_SECRET, METRICS_PORT: String(metricsPort) })
     workers = startProcess('workers/main.ts', {

@@ -15,7 +15,7 @@ import { readSealKey } from '../../shared/ledger/seal-key.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { makeCoinReady } from '../support/coins.ts'
 import { openMarket, type TestMarket } from '../support/market.ts'
-import { startService, type TestService } from '../support/service.ts'
+import { PATIENT, startService, type TestService } from '../support/service.ts'
 import { dumpStored, listPending } from '../support/stored.ts'
 
 interface Ran {
@@ -58,6 +58,7 @@ async function operator(...argv: string[]): Promise<Ran> {
 async function startSigner(): Promise<() => Promise<void>> {
   const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
   const env = {
+    ...PATIENT,
     MONGODB_URL: mongodbUrl,
     REDIS_URL: redisUrl,
     QUEUE_PREFIX: queuePrefix,

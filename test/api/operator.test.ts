@@ -12,7 +12,7 @@ import { QUEUE_NAMES } from '../../shared/queues.ts'
 import { REQUEST_ID_FORM, runInScope } from '../../shared/scope.ts'
 import { watchQueues } from '../../workers/operator/alarm.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
-import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
+import { CHALLENGE_SECRET, PATIENT, findNonces, startService, type TestService } from '../support/service.ts'
 
 const TOKEN = 'operator-token-of-this-test'
 const LIMIT = { limitMs: 10_000 }
@@ -28,7 +28,7 @@ beforeAll(async () => {
   service = await startService({ queues: ['verify-shares', 'sweep'] })
   const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
   const config = readConfig(
-    { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, OPERATOR_PORT: '0', OPERATOR_TOKEN: TOKEN },
+    { ...PATIENT, MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, OPERATOR_PORT: '0', OPERATOR_TOKEN: TOKEN },
     'workers',
   )
   ctx = openContext(config, createLog('operator', 'info', { write: (line: string) => void logged.push(line) }))

@@ -1,14 +1,16 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/config.ts'
 import { openContext } from '../../shared/context.ts'
+import { REQUEST_TIMEOUT_MS } from '../../shared/limits.ts'
 import { createLog } from '../../shared/log.ts'
 import type { QueueName } from '../../shared/queues.ts'
 import { startPool } from '../../workers/pool.ts'
 import { startGate, type Gate } from '../support/gate.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers } from '../support/servers.ts'
-import { callService, CHALLENGE_SECRET, findNonces, registerOver, type CallOptions } from '../support/service.ts'
+import { callService, CHALLENGE_SECRET, findNonces, PATIENT, registerOver, type CallOptions } from '../support/service.ts'
 
 type Api = RunningProcess & { url: string }
 interface Order {
@@ -210,6 +212,24 @@ describe('while MongoDB is away', () => {
     }
     await isServing(free)
     expect((await call(free, 'POST', '/post', post(token))).status).toBe(201)
+  })
+
+  it('because it is frozen for a moment, an API that may wait longer for it does, and says in /limits how long', async () => {
+    const patient = await startApiProcess({ ...settings, ...PATIENT })
+    await isServing(patient)
+    const { token } = await registerAt(patient)
+    const pid = servers.mongod.child.pid()
+    if (pid === undefined) throw new Error('MongoDB does not run')
+    process.kill(pid, 'SIGSTOP')
+    const renamed = call(patient, 'POST', '/profile', { token, body: { name: 'patient' } })
+    // Longer than a request waits where nothing else is set.
+    await sleep(REQUEST_TIMEOUT_MS + 1_000)
+    process.kill(pid, 'SIGCONT')
+    expect((await renamed).status).toBe(200)
+    const { limits } = (await call(patient, 'GET', '/limits')).json as unknown as { limits: { limit: string; value: string }[] }
+    expect(limits.find(({ limit }) => limit === 'Overload')?.value).toContain(` ${PATIENT.REQUEST_SECONDS} s `)
+    patient.kill('SIGTERM')
+    expect(await patient.ended).toBe(0)
   })
 
   it('because it was killed, it is 503 until it is up again, and nothing acknowledged is lost', async () => {

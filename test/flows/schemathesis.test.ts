@@ -19,11 +19,7 @@ describe.skipIf(missing !== undefined)(
     let service: TestService
     let program: string
     beforeAll(async () => {
-      ;[service, program] = await Promise.all([
-        // Schemathesis takes a 503 for a defect, and a machine that runs everything at once is slow now and then.
-        startService({ databaseTimeoutMs: 10_000 }),
-        prepareSchemathesis(),
-      ])
+      ;[service, program] = await Promise.all([startService(), prepareSchemathesis()])
     }, 400_000)
     afterAll(() => service?.stop())
 

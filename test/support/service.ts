@@ -13,6 +13,8 @@ import { QUEUE_NAMES, type QueueName } from '../../shared/queues.ts'
 import { createAnswerCheck, type AnswerCheck } from './check-answers.ts'
 import { isolate } from './servers.ts'
 
+/** The tests burden a machine beyond what a service would bear, and few of them are about a slow database. */
+export const PATIENT = { REQUEST_SECONDS: '10' }
 export const CHALLENGE_SECRET = 'c0'.repeat(32)
 const SERVED_LIMIT = { limitMs: 20_000, everyMs: 250 }
 
@@ -67,8 +69,6 @@ export interface ServiceOptions {
   queues?: readonly QueueName[]
   /** How often regular jobs come, where no setting says it. */
   intervals?: Intervals
-  /** How long the API waits for its database; as long as it does in service where absent. */
-  databaseTimeoutMs?: number
 }
 
 /** The real API and the real workers in this process, on a database and queues of their own. */
@@ -78,6 +78,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
     MONGODB_URL: mongodbUrl,
     REDIS_URL: redisUrl,
     QUEUE_PREFIX: queuePrefix,
+    ...PATIENT,
     CHALLENGE_SECRET,
     FREE_UNTIL: 'none',
     REGISTER_BITS: '4',
@@ -92,9 +93,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
   const log = createLog('test', env['LOG_LEVEL'] ?? 'debug', { write: (line: string) => void lines.push(line) })
   let shiftMs = 0
   const now = () => Date.now() + shiftMs
-  const { databaseTimeoutMs } = options
-  const apiOptions = { now, ...(databaseTimeoutMs === undefined ? {} : { databaseTimeoutMs }) }
-  const first = await startApi(env, log, apiOptions)
+  const first = await startApi(env, log, { now })
   const { url, ctx, routes, call } = first
   const apis = [first]
   const workerCtx = openWorkerContext(readConfig(env, 'workers'), log, { now, databaseTimeoutMs: 30_000 })
@@ -109,7 +108,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
     register,
     logged: () => lines.join(''),
     async addApi() {
-      const api = await startApi(env, log, apiOptions)
+      const api = await startApi(env, log, { now })
       apis.push(api)
       return api
     },

@@ -4,7 +4,7 @@ import { readConfig } from '../../shared/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import type { Lease } from '../../shared/ledger/lease-store.ts'
 import { createLog } from '../../shared/log.ts'
-import { callService, CHALLENGE_SECRET, findNonces, registerOver, whenServed, type TestService } from '../support/service.ts'
+import { PATIENT, callService, CHALLENGE_SECRET, findNonces, registerOver, whenServed, type TestService } from '../support/service.ts'
 import { startApiProcess, startProcess, startWorkersProcess, type RunningProcess } from '../support/processes.ts'
 import { isolate } from '../support/servers.ts'
 
@@ -21,6 +21,7 @@ beforeAll(async () => {
     MONGODB_URL: mongodbUrl,
     REDIS_URL: redisUrl,
     QUEUE_PREFIX: queuePrefix,
+    ...PATIENT,
     CHALLENGE_SECRET,
     REGISTER_BITS: '4',
     SHARE_BITS: '8',
