@@ -16,6 +16,14 @@ const BOUNDED: Readonly<Record<string, { length: number; because: string }>> = {
 /** A pattern in time that grows with the length takes less than a millisecond; one that grows with its square, seconds. */
 const LIMIT_MS = 300
 
+/** What work takes of a processor, so that a machine that does something else meanwhile does not count. */
+function measureMs(work: () => void): number {
+  const before = process.threadCpuUsage()
+  work()
+  const { user, system } = process.threadCpuUsage(before)
+  return (user + system) / 1_000
+}
+
 /** Of the programs that read what others send. */
 const patterns = findPatterns(ROOT, ['api', 'shared', 'workers', 'client'])
 
@@ -32,26 +40,20 @@ describe('the patterns of the service and the client', () => {
     (_, { source, flags }) => {
       const pattern = new RegExp(source, flags)
       for (const text of longTexts(source, BOUNDED[source]?.length ?? LENGTH)) {
-        const startedAt = performance.now()
-        pattern.lastIndex = 0
-        pattern.test(text)
-        // Measured again before it counts: the machine may have done something else.
-        if (performance.now() - startedAt < LIMIT_MS) continue
-        const againAt = performance.now()
-        pattern.lastIndex = 0
-        pattern.test(text)
-        expect(performance.now() - againAt, `${JSON.stringify(text.slice(0, 20))}… ${JSON.stringify(text.slice(-2))}`).toBeLessThan(
-          LIMIT_MS,
-        )
+        const test = (): void => {
+          pattern.lastIndex = 0
+          pattern.test(text)
+        }
+        // Measured again before it counts: a guest's processor may have done something else, too.
+        if (measureMs(test) < LIMIT_MS) continue
+        expect(measureMs(test), `${JSON.stringify(text.slice(0, 20))}… ${JSON.stringify(text.slice(-2))}`).toBeLessThan(LIMIT_MS)
       }
     },
   )
 
   it('would be caught if one did not', () => {
     const slow = /^(a+)+$/
-    const startedAt = performance.now()
-    slow.test(`${'a'.repeat(27)}!`)
-    expect(performance.now() - startedAt).toBeGreaterThan(LIMIT_MS)
+    expect(measureMs(() => void slow.test(`${'a'.repeat(25)}!`))).toBeGreaterThan(LIMIT_MS)
     expect([...longTexts('^(a+)+$', 27)]).toContain(`${'a'.repeat(27)}!`)
     expect(() => solvePuzzle({ kind: 'ordering', question: 'words '.repeat(1_000), answer_format: 'words' })).toThrow(
       /at most 2000 characters/,

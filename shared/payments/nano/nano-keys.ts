@@ -1,6 +1,11 @@
+import { eddsa } from '@noble/curves/abstract/edwards.js'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { blake2b } from '@noble/hashes/blake2.js'
+import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
 import fs from 'node:fs'
-import { block as signer, wallet } from 'nanocurrency-web'
+import { block as signer } from 'nanocurrency-web'
 import { StartError } from '../../process.ts'
+import { encodeNanoAddress } from './nano-address.ts'
 import type { UnsignedNanoBlock } from './nano-blocks.ts'
 import { hashNanoBlock, isSignedByAccount } from './nano-blocks.ts'
 
@@ -11,6 +16,9 @@ const SEED = /^[0-9a-fA-F]{64}$/
 const MAX_INDEX = 2 ** 32 - 1
 /** A seed file holds 64 characters and a line feed; whatever is longer is another file. */
 const MAX_FILE_BYTES = 1_024
+
+/** Ed25519 as in RFC 8032, with Blake2b-512 in the place of SHA-512 (docs.nano.org, Signing). Here it derives and never signs. */
+const nanoEd25519 = eddsa(ed25519.Point, blake2b, { adjustScalarBytes: clampScalar })
 
 /** Where swept money comes together and payouts go out from. Invoices count from 1. */
 export const TREASURY_INDEX = 0
@@ -55,17 +63,18 @@ export function openNanoSeed(file: string): NanoKeys {
  */
 export function createNanoKeys(seed: string): NanoKeys {
   if (!SEED.test(seed)) throw new TypeError('"seed" expected 64 hex characters')
+  const seedBytes = hexToBytes(seed)
 
   function derive(index: number): { account: NanoAccount; secretKey: string } {
     if (!Number.isInteger(index) || index < 0 || index > MAX_INDEX) {
       throw new TypeError(`"index" expected a whole number from 0 to ${MAX_INDEX}, got ${index}`)
     }
-    const [derived] = wallet.legacyAccounts(seed, index, index)
-    if (derived === undefined) throw new Error(`the library derived no account for index ${index}`)
-    return {
-      account: { index, address: derived.address, publicKey: derived.publicKey.toUpperCase() },
-      secretKey: derived.privateKey,
-    }
+    const indexBytes = new Uint8Array(4)
+    new DataView(indexBytes.buffer).setUint32(0, index)
+    const secretKey = blake2b(concatBytes(seedBytes, indexBytes), { dkLen: 32 })
+    // Not by the library that signs: it takes milliseconds for each, and filling the pool would hold up the worker's other jobs.
+    const publicKey = bytesToHex(nanoEd25519.getPublicKey(secretKey)).toUpperCase()
+    return { account: { index, address: encodeNanoAddress(publicKey), publicKey }, secretKey: bytesToHex(secretKey) }
   }
 
   return {
@@ -100,6 +109,14 @@ function signStateBlock(block: UnsignedNanoBlock, secretKey: string): string {
     secretKey,
   )
   return signature.toUpperCase()
+}
+
+/** RFC 8032, section 5.1.5, step 2. */
+function clampScalar(bytes: Uint8Array): Uint8Array {
+  const scalar = Uint8Array.from(bytes)
+  scalar[0] = (scalar[0] ?? 0) & 0b1111_1000
+  scalar[31] = ((scalar[31] ?? 0) & 0b0111_1111) | 0b0100_0000
+  return scalar
 }
 
 function readSeed(file: string): string {
