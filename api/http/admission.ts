@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { Refusal } from '../../shared/errors.ts'
 import { FREE_BODY_BYTES, MAX_HELD_BODY_BYTES, MAX_UNDER_WAY, MAX_UNREAD_ANSWER_BYTES, RETRY_AFTER_SECONDS } from '../../shared/limits.ts'
 
@@ -68,6 +69,8 @@ export function takeBodyRoom(share: BodyShare): { add(length: number): boolean; 
 
 /** Answers that their callers have not taken yet, the oldest first. */
 const unread = new Map<ServerResponse, number>()
+/** The same by their connections: of an answer that waits behind another one, nothing but the connection's end is told. */
+const unreadOver = new WeakMap<Socket, Set<ServerResponse>>()
 let unreadBytes = 0
 /** An answer on its way over a fair connection is not cut for another's sake. */
 const FAIR_MS = 2_000
@@ -78,20 +81,36 @@ const sentAt = new WeakMap<ServerResponse, number>()
  * longest are cut off.
  */
 export function countUnread(res: ServerResponse, length: number, most = MAX_UNREAD_ANSWER_BYTES): void {
+  const { socket } = res.req
+  // Its caller has left: nothing is sent, and no event comes that would end the counting.
+  if (socket.destroyed) return
   const nowMs = performance.now()
-  for (const [slow, bytes] of unread) {
+  for (const slow of unread.keys()) {
     if (unreadBytes + length <= most || nowMs - (sentAt.get(slow) ?? nowMs) < FAIR_MS) break
-    forget(slow, bytes)
-    slow.destroy()
+    forget(slow)
+    slow.req.socket.destroy()
   }
   unread.set(res, length)
   unreadBytes += length
   sentAt.set(res, nowMs)
-  res.once('close', () => forget(res, length))
+  over(socket).add(res)
+  res.once('close', () => forget(res))
 }
 
-function forget(res: ServerResponse, bytes: number): void {
-  if (unread.delete(res)) unreadBytes -= bytes
+function over(socket: Socket): Set<ServerResponse> {
+  let answers = unreadOver.get(socket)
+  if (answers === undefined) {
+    answers = new Set()
+    unreadOver.set(socket, answers)
+    socket.once('close', () => unreadOver.get(socket)?.forEach(forget))
+  }
+  return answers
+}
+
+function forget(res: ServerResponse): void {
+  unreadBytes -= unread.get(res) ?? 0
+  unread.delete(res)
+  unreadOver.get(res.req.socket)?.delete(res)
 }
 
 /** How many bytes of answers are left lying. */

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { countUnread, countUnreadBytes, createAdmission } from '../../api/http/admission.ts'
@@ -76,7 +77,7 @@ describe('an API process', () => {
       async () => ((await call('POST', '/register', { rawBody: `{"x":"${'x'.repeat(500_000)}"}` })).status === 400 ? true : undefined),
       LIMIT,
     )
-  })
+  }, 180_000)
 
   it('answers every request of a flood, by its result or by 503 with Retry-After, and serves again when it is over', async () => {
     const count = FULL ? 10_000 : 2_000
@@ -136,7 +137,7 @@ describe('the room of an API process', () => {
     expect(second.socket.destroyed).toBe(false)
     await closeAll([asking, second, newest])
     await server.close()
-  })
+  }, 120_000)
 
   it('for answers is taken from the caller who has left one lying the longest, never from one who reads', async () => {
     const length = 16 * MB // more than the system's own buffers hold
@@ -164,6 +165,31 @@ describe('the room of an API process', () => {
     await closeAll(lying)
     await server.close()
     expect(countUnreadBytes()).toBe(0)
+  }, 120_000)
+
+  it('for answers is not taken by callers who have left before they were answered', async () => {
+    const asked: ServerResponse[] = []
+    const answer = (res: ServerResponse): void => {
+      countUnread(res, MB)
+      res.end(Buffer.alloc(MB, 0x61))
+    }
+    const server = createLimitedServer((_req, res) => void asked.push(res))
+    const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
+    const [early, behind] = await connectMany(url, 2)
+    early?.socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await waitFor('one request', () => (asked.length === 1 ? true : undefined), LIMIT)
+    // Of two requests over one connection, the second's answer waits for the first's, and is never sent.
+    behind?.socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(2))
+    await waitFor('three requests', () => (asked.length === 3 ? true : undefined), LIMIT)
+    const [left, , second] = asked
+    if (left === undefined || second === undefined) throw new Error('three requests, and not all of them are kept')
+    answer(second)
+    expect(countUnreadBytes()).toBe(MB)
+    await closeAll([early, behind].filter((one) => one !== undefined))
+    await waitFor('the ends of both', () => (asked.every((res) => res.req.socket.destroyed) ? true : undefined), LIMIT)
+    answer(left)
+    await waitFor('what is left lying', () => (countUnreadBytes() === 0 ? true : undefined), { limitMs: 10_000 })
+    await server.close()
   })
 
   it('is stated where an operator and an agent can read it', async () => {
