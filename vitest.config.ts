@@ -20,7 +20,7 @@ export default defineConfig({
     // Full counts load the machine by themselves, and some of them have to be through within seconds.
     maxWorkers: isFull ? 2 : 3,
     sequence: { sequencer: LongestFirst },
-    testTimeout: 30_000,
+    testTimeout: 60_000,
     hookTimeout: 60_000,
     teardownTimeout: 60_000,
     reporters: ['default', new SummaryReporter()],

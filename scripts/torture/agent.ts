@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
 import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
+import { doAtRest } from './at-rest.ts'
 import type { Answered, Client } from './client.ts'
 import type { KnownInvoice, KnownOrder } from './coin-actions.ts'
 import type { Coins } from './coins.ts'
@@ -136,10 +137,13 @@ export async function submitWork(world: World, agent: Agent, order: Order, nonce
 
 /** Registers and buys a first pass, before anything is broken. @throws Error where that does not work */
 export async function settleIn(world: World, agent: Agent, ref: string | undefined, days: number): Promise<void> {
-  await register(world, agent, ref, 1)
-  if (agent.id === undefined) throw new Error(`${agent.name} could not be registered before any fault`)
-  await orderWork(world, agent, days)
-  const [order] = agent.orders
-  if (order === undefined || !(await submitWork(world, agent, order, order.shares, false)))
-    throw new Error(`${agent.name} could not work for a pass before any fault`)
+  const enter = (): Promise<void> => register(world, agent, ref, 1)
+  if (!(await doAtRest(() => agent.id !== undefined, enter))) throw new Error(`${agent.name} could not be registered before any fault`)
+  let isTaken = false
+  const work = async (): Promise<void> => {
+    if (agent.orders.length === 0) await orderWork(world, agent, days)
+    const [order] = agent.orders
+    isTaken = order !== undefined && (await submitWork(world, agent, order, order.shares, false))
+  }
+  if (!(await doAtRest(() => isTaken, work))) throw new Error(`${agent.name} could not work for a pass before any fault`)
 }

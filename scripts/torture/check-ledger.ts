@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { cacheDir } from '../prepare.mjs'
 import { foldPath, leafHash } from '../../shared/crypto/merkle.ts'
 import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
+import { askAtRest } from './at-rest.ts'
 import type { Finding } from './check-records.ts'
 import type { Stored } from './stored.ts'
 
@@ -28,7 +29,7 @@ export async function readLedger(url: string): Promise<LedgerEntry[]> {
 }
 
 async function getJson(url: string): Promise<Json> {
-  const response = await fetch(url)
+  const response = await askAtRest(() => fetch(url))
   const json = (await response.json()) as Json
   if (response.status !== 200) throw new Error(`${url} answered ${response.status}: ${JSON.stringify(json)}`)
   return json
@@ -78,7 +79,7 @@ export async function checkReceipts(url: string, stored: Stored, folder: string)
   const findings: Finding[] = []
   let verified = 0
   for (const id of ids.filter((_, index) => index % step === 0)) {
-    const answer = await fetch(`${url}/api/v1/receipt/${id}`)
+    const answer = await askAtRest(() => fetch(`${url}/api/v1/receipt/${id}`))
     const receipt = (await answer.json()) as Receipt
     if (answer.status !== 200) {
       findings.push({ what: `there is no receipt of ${id}: ${answer.status} ${JSON.stringify(receipt)}`, words: [id] })

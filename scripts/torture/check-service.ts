@@ -1,9 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts'
 import { QUEUE_NAMES, type Queues } from '../../shared/queues.ts'
-import { SECOND_MS } from '../../shared/time.ts'
 import { isOutageText } from './outage-text.ts'
-import { ask, type Agent, type World } from './agent.ts'
+import { ask, type World } from './agent.ts'
+import { askAtRest } from './at-rest.ts'
 import { accountFor } from './check-passes.ts'
 import type { Finding } from './check-records.ts'
 import type { Answered } from './client.ts'
@@ -20,8 +19,6 @@ const PATIENT_LIMIT_MS = 8_000
 const KILL_MARGIN_MS = 1_500
 /** What a process says of itself whose clock was put ahead. */
 const CLOCK_AHEAD = "this machine's clock is ahead of the database's"
-/** Times that a question is asked when all faults are over, a second apart. */
-const MAX_ASKED = 20
 
 /** Requests answered late, with what is in no table, or not at all although their API process lived. */
 export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecord[]): Finding[] {
@@ -101,7 +98,8 @@ export async function checkAgents(world: World, stored: Stored, ledger: readonly
     // Of a rotation whose answer was lost one of two tokens is good; which, is for this to find out and not for the agent.
     const tokens = agent.otherToken === undefined ? [agent.token] : [agent.token, agent.otherToken]
     const answers: Answered[] = []
-    for (const token of tokens) answers.push(await askAtRest(world, { ...agent, token, otherToken: undefined }))
+    for (const token of tokens)
+      answers.push(await askAtRest(() => ask(world, { ...agent, token, otherToken: undefined }, 'last-me', 'GET', '/me')))
     const good = answers.filter(({ status, error }) => status === 200 || (isBanned && error === 'banned'))
     if (good.length !== 1) {
       const said = answers.map(({ status, error }) => `${status} ${error ?? ''}`.trim()).join(' and ')
@@ -126,21 +124,12 @@ export async function checkAgents(world: World, stored: Stored, ledger: readonly
   return findings
 }
 
-/** `/me`, asked again while a busy machine's service says that it is not available. */
-async function askAtRest(world: World, agent: Agent): Promise<Answered> {
-  for (let tries = 1; ; tries++) {
-    const answered = await ask(world, agent, 'last-me', 'GET', '/me')
-    if (answered.status !== 503 || tries === MAX_ASKED) return answered
-    await sleep(SECOND_MS)
-  }
-}
-
 async function checkMailbox(world: World, agent: World['agents'][number], stored: Stored): Promise<Finding[]> {
   const findings: Finding[] = []
   const expected = new Map(stored.messages.filter(({ to }) => to === agent.id).map(({ _id, box }) => [_id, box]))
   const given = new Map<string, string>()
   for (let after = '0'; ;) {
-    const { status, json } = await ask(world, agent, 'last-read-dm', 'GET', `/dm?after=${after}`)
+    const { status, json } = await askAtRest(() => ask(world, agent, 'last-read-dm', 'GET', `/dm?after=${after}`))
     if (status !== 200) return [{ what: `the mailbox of ${agent.id} cannot be read: ${status}`, words: [agent.name] }]
     const messages = json['messages'] as { id: string; box: string }[]
     for (const { id, box } of messages) given.set(id, box)

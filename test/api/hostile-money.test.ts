@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/config.ts'
@@ -36,6 +36,8 @@ const HOUR = 3_600_000
 const DAY = 86_400_000
 const SHARE_BITS = 8
 const PER_DAY = 5
+/** A node that is well answers; what was not heard of it would pass for a node that is away, and be no error. */
+const NODE_TIMEOUT_MS = 20_000
 
 /** A node and its wallet, and on the same database an API of two processes with the workers that judge shares. */
 let venue: NanoVenue
@@ -43,11 +45,13 @@ let service: TestService
 let other: TestApi
 
 beforeAll(async () => {
-  venue = await openNanoVenue({ timeoutMs: 2_000 })
+  venue = await openNanoVenue({ timeoutMs: NODE_TIMEOUT_MS })
   const { MONGODB_URL = '', REDIS_URL = '', QUEUE_PREFIX = '' } = venue.env
   service = await startService({ queues: WITHOUT_LEDGER, env: { MONGODB_URL, REDIS_URL, QUEUE_PREFIX } })
   other = await service.addApi()
 })
+// Of a coin whose workers have been silent for a minute nobody buys.
+beforeEach(() => later(0))
 afterAll(async () => {
   await checkAll()
   await service.stop()
@@ -65,8 +69,10 @@ const buy = (agent: TestAgent, days = 1, currency = 'xno', on: TestApi = service
 const check = (agent: TestAgent, invoiceId: string, on: TestApi = service) => post('/invoice/check', agent, { invoice_id: invoiceId }, on)
 const readMe = async ({ token }: TestAgent, on: TestApi = service) => (await on.call('GET', '/me', { token })).json
 const stored = async (id: string): Promise<InvoiceRecord> => (await venue.ctx.invoices.find(id)) ?? expect.fail(`there is no invoice ${id}`)
-const daysLeft = async ({ id }: TestAgent) =>
-  (((await venue.ctx.agents.find(id))?.pass_until_ms ?? venue.ctx.now()) - venue.ctx.now()) / DAY
+const daysLeft = async ({ id }: TestAgent) => {
+  const { pass_until_ms: untilMs } = (await venue.ctx.agents.find(id)) ?? {}
+  return untilMs === undefined ? 0 : (untilMs - venue.ctx.now()) / DAY
+}
 
 interface Made {
   id: string
@@ -109,7 +115,7 @@ async function openAnotherWorker() {
   const config = readConfig(venue.env, 'workers')
   const base = openWorkerContext(config, venue.ctx.log, { now: venue.ctx.now, databaseTimeoutMs: 30_000 })
   await base.database.whenReady()
-  const nano = openNanoGateway(config.nano, venue.ctx.log, 5_000) ?? expect.fail('the venue names no node')
+  const nano = openNanoGateway(config.nano, venue.ctx.log, NODE_TIMEOUT_MS) ?? expect.fail('the venue names no node')
   return { ctx: { ...base, nano }, ...watch, close: () => base.close() }
 }
 
@@ -228,7 +234,10 @@ describe('a farm of referrals', () => {
       const { json } = expectStatus(await buy(agent, 1, 'pow'), 201)
       const nonces = findNonces(String(json['prefix']), SHARE_BITS, PER_DAY)
       tried += Number(nonces.at(-1)) + 1
-      expect((await post('/work/submit', agent, { order_id: json['order_id'], nonces })).json).toMatchObject({ credited_days: 1 })
+      const { status, json: verdict } = await post('/work/submit', agent, { order_id: json['order_id'], nonces })
+      // 202 says that the verdict takes longer than a request waits for it.
+      if (status !== 202) expect(verdict).toMatchObject({ credited_days: 1 })
+      await expect.poll(async () => (await venue.ctx.work.findOrder(String(json['order_id'])))?.credited_days, { timeout: 20_000 }).toBe(1)
     }
     const farm: TestAgent[] = []
     while (farm.length < size) farm.push(...(await Promise.all(Array.from({ length: Math.min(10, size - farm.length) }, join))))
@@ -618,12 +627,12 @@ describe('the free period', () => {
           credits,
         )
       }
-      // In the last second of it a day is what is left of it, and after it costs what it costs.
-      free.advance(freeUntilMs - Date.now() - 1_000)
+      // In the last minute of it a day is what is left of it, and after it costs what it costs.
+      free.advance(freeUntilMs - Date.now() - MINUTE)
       const late = await free.register()
       expect((await ask(late, 365, 0)).json['credited_days']).toBe(0)
       expect((await free.ctx.agents.find(late.id))?.pass_until_ms).toBeLessThanOrEqual(freeUntilMs)
-      free.advance(2_000)
+      free.advance(MINUTE + 1_000)
       for (const agent of [greedy, patient, late]) expect((await readMe(agent, free))['pass_active']).toBe(false)
       expect(outcome(await ask(greedy, 1, 0))).toEqual([503, 'currency_not_configured'])
       expect((await readMe(referrer, free))['referrals']).toMatchObject({ registered: 2, paying: 0 })

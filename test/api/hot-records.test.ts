@@ -100,7 +100,7 @@ describe('a dm_key', () => {
       const entries = await service.ctx.entries.listByRecord(agent.id)
       expect(entries.filter(({ kind }) => kind === 'dm_key_change').at(-1)?.data['dm_key']).toBe(profile.dm_key)
     }
-  }, 60_000)
+  }, 150_000)
 })
 
 describe('messages that were handed out in another order than that of their ids', () => {

@@ -1,13 +1,22 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { LAPSED_LOOK_EVERY_MS } from '../../shared/limits.ts'
+import { ADDRESS_WAIT_MS, LAPSED_LOOK_EVERY_MS } from '../../shared/limits.ts'
 import { parseAmount } from '../../shared/payments/coin.ts'
 import { lapseInvoices } from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/time.ts'
 import { addAddresses, ageRate, makeCoinReady, pay, setRate } from '../support/coins.ts'
 import { startGate } from '../support/gate.ts'
+import { vouch } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'
-import { startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestApi, type TestService } from '../support/service.ts'
+import {
+  startService,
+  whenServed,
+  WITHOUT_LEDGER,
+  type Answer,
+  type TestAgent,
+  type TestApi,
+  type TestService,
+} from '../support/service.ts'
 import { countStored } from '../support/stored.ts'
 
 const MINUTE = 60_000
@@ -22,6 +31,8 @@ beforeAll(async () => {
   await makeCoinReady(service.ctx, 'xno')
   await makeCoinReady(service.ctx, 'xmr', { rate: '163.27' })
 })
+// Of a coin whose worker has been silent for a minute nobody buys.
+beforeEach(() => later(0))
 afterAll(async () => {
   const { ctx } = service
   await checkMoney(ctx)
@@ -38,8 +49,9 @@ const lapseNow = (coin: 'xno' | 'xmr' = 'xno') =>
     watch: 'hourly',
     look_after: unixSeconds(service.ctx.now() + LAPSED_LOOK_EVERY_MS),
   }))
-/** A living worker tells again and again that its coin is ready. */
+/** A living worker tells again and again that its coin is ready, and an API that serves, that it does: no outage is written down behind a test. */
 const later = async (ms: number, rate = '1') => {
+  await vouch(service.ctx, service.ctx.now() + ms)
   service.advance(ms)
   await makeCoinReady(service.ctx, 'xno', { rate, addresses: 0 })
   await makeCoinReady(service.ctx, 'xmr', { rate: '163.27', addresses: 0 })
@@ -172,10 +184,19 @@ describe('the pool of addresses', () => {
     const own = await startService({ queues: [] })
     await makeCoinReady(own.ctx, 'xno', { addresses: 0 })
     const agent = await own.register()
-    const asking = own.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno' } })
-    await waitFor('the job', async () => ((await own.ctx.queues.get('fill-nano').getWaitingCount()) === 1 ? true : undefined), LIMIT)
-    await addAddresses(own.ctx, 'xno', 1)
-    expect((await asking).status).toBe(201)
+    for (;;) {
+      const askedMs = performance.now()
+      const asking = own.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno' } })
+      await waitFor('the job', async () => ((await own.ctx.queues.get('fill-nano').getWaitingCount()) === 1 ? true : undefined), LIMIT)
+      await addAddresses(own.ctx, 'xno', 1)
+      const tookMs = performance.now() - askedMs
+      const { status } = await asking
+      if (status === 201) break
+      // It waits for 2 s: only where this process was held up for half of that it may have waited in vain.
+      expect(status).toBe(503)
+      expect(tookMs).toBeGreaterThan(ADDRESS_WAIT_MS / 2)
+      await own.ctx.coins.takeAddress('xno')
+    }
     await own.stop()
   })
 
@@ -242,7 +263,8 @@ describe('POST /invoice/check', () => {
     const { json } = await own.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno' } })
     const ask = () => own.call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: json['invoice_id'] } })
     const answers = await Promise.all(Array.from({ length: 30 }, ask))
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+    // 202 says that Redis took longer than a request waits for it.
+    for (const { status } of answers) expect([200, 202]).toContain(status)
     const queue = own.ctx.queues.get('check-nano')
     expect((await queue.getWaiting()).map(({ data }) => (data as { invoice_id: string }).invoice_id)).toEqual([json['invoice_id']])
     // While nobody takes the job, no heap of them grows.
@@ -267,8 +289,8 @@ describe('POST /invoice/check', () => {
       Promise.all(Array.from({ length: 200 }, (_, place) => check(agent, id, place % 2 === 0 ? service : other))),
       Promise.all(Array.from({ length: 10 }, (_, place) => pay((place % 2 === 0 ? service : other).ctx, id, { amount: '3', tx }))),
     ])
-    // An overloaded machine may answer some of them 503; what is answered holds together.
-    const answered = answers.filter(({ status }) => status === 200)
+    // An overloaded machine may answer some of them 503; what is answered, be it 202 for want of a fresh look, holds together.
+    const answered = answers.filter(({ status }) => status !== 503)
     expect(answered.length).toBeGreaterThan(0)
     for (const { json } of answered) {
       const payments = json['payments'] as { state: string; amount_raw: string }[]
@@ -290,7 +312,8 @@ describe('GET /currencies', () => {
     status: string
   }
   const readMenu = async (on: TestApi, token?: string) => {
-    const { json } = await on.call('GET', '/currencies', token === undefined ? {} : { token })
+    // The first look at the coins has half a second.
+    const { json } = await whenServed(() => on.call('GET', '/currencies', token === undefined ? {} : { token }))
     const [xno, xmr] = json['accepted'] as Entry[]
     return { xno, xmr, rateSource: String(json['rate_source']), price: json['price_usd_per_day'] }
   }

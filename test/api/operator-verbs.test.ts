@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
 import { OPERATOR_VERBS } from '../../scripts/operator/verbs.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { startPool } from '../../workers/pool.ts'
+import { startPool, type Pool } from '../../workers/pool.ts'
 import { readConfig } from '../../shared/config.ts'
 import { openContext } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
@@ -15,7 +15,7 @@ import { readSealKey } from '../../shared/ledger/seal-key.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { makeCoinReady } from '../support/coins.ts'
 import { openMarket, type TestMarket } from '../support/market.ts'
-import { PATIENT, startService, type TestService } from '../support/service.ts'
+import { PATIENT, startService, whenServed, type TestService } from '../support/service.ts'
 import { dumpStored, listPending } from '../support/stored.ts'
 
 interface Ran {
@@ -54,8 +54,8 @@ async function operator(...argv: string[]): Promise<Ran> {
   return { exitCode, stdout, stderr }
 }
 
-/** A process's worth of workers on the same servers, which has the seal key. */
-async function startSigner(): Promise<() => Promise<void>> {
+/** A process's worth of workers on the same servers, which has the seal key and begins to work once it is told to. */
+async function openSigner(): Promise<{ start(): void; stop(): Promise<void> }> {
   const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
   const env = {
     ...PATIENT,
@@ -68,10 +68,15 @@ async function startSigner(): Promise<() => Promise<void>> {
   }
   const ctx = openContext(readConfig(env, 'workers'), service.ctx.log)
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
-  const pool = startPool(ctx, ['sequence', 'make-seal', 'sign-seals', 'sign-announcement', 'sweep'])
-  return async () => {
-    await pool.close()
-    await ctx.close()
+  let pool: Pool | undefined
+  return {
+    start() {
+      pool = startPool(ctx, ['sequence', 'make-seal', 'sign-seals', 'sign-announcement', 'sweep'])
+    },
+    async stop() {
+      await pool?.close()
+      await ctx.close()
+    },
   }
 }
 
@@ -268,6 +273,9 @@ describe('npm run operator', () => {
 
   it('announces with a signature of the seal key: listed once signed, in the ledger, and opened by its receipt', async () => {
     const text = 'From May on, a post may be 16 KiB. Grüße.'
+    // Open before the verb is asked, which waits for 10 s.
+    const signer = await openSigner()
+    stopSigner = signer.stop
     const waiting = operator('announce', text, '--kind', 'limits', '--json')
     const { announcements } = service.ctx
     const [id = ''] = await waitFor(
@@ -279,7 +287,7 @@ describe('npm run operator', () => {
       { limitMs: 10_000 },
     )
     expect((await service.call('GET', '/verify')).json['announcements']).toEqual([])
-    stopSigner = await startSigner()
+    signer.start()
     const { exitCode, stdout } = await waiting
     expect([exitCode, JSON.parse(stdout)]).toEqual([
       0,
@@ -292,7 +300,8 @@ describe('npm run operator', () => {
     const payload = Buffer.from(canonicalJson({ at: Number(at), id, kind: 'limits', text }))
     expect(ed25519Verify(signatureFromBase64(signature), payload, keyFromHex(pubkey))).toBe(true)
 
-    const receipt = (await service.call('GET', `/receipt/${id}`)).json as unknown as Receipt
+    // Its entry may take longer to be numbered than a request waits for that.
+    const receipt = (await whenServed(() => service.call('GET', `/receipt/${id}`))).json as unknown as Receipt
     const [opening] = receipt.openings ?? []
     expect(receipt.entries.map(({ entry }) => entry.kind)).toEqual(['announcement'])
     expect(opening?.content).toEqual({ kind: 'limits', text })

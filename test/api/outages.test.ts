@@ -10,7 +10,7 @@ import { startPool } from '../../workers/pool.ts'
 import { startGate, type Gate } from '../support/gate.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers } from '../support/servers.ts'
-import { callService, CHALLENGE_SECRET, findNonces, PATIENT, registerOver, type CallOptions } from '../support/service.ts'
+import { callService, CHALLENGE_SECRET, findNonces, PATIENT, registerOver, whenServed, type CallOptions } from '../support/service.ts'
 
 type Api = RunningProcess & { url: string }
 interface Order {
@@ -18,9 +18,11 @@ interface Order {
   prefix: string
 }
 
-/** The service says 2 s; a busy machine may be slower, and what has no limit of its own waits for 30. */
-const KNOWN_WITHIN_MS = 6_000
+/** The service says 2 s; a busy machine may be slower, one that was told to be patient waits for 10, and what has no limit of its own for 30. */
+const KNOWN_WITHIN_MS = 9_000
 const LIMIT = { limitMs: 30_000, everyMs: 100 }
+/** For what waits several times. */
+const LONG = { timeout: 4 * LIMIT.limitMs }
 
 let servers: TemporaryServers
 let mongo: Gate
@@ -31,7 +33,15 @@ let paid: Api
 let settings: Record<string, string>
 
 const call = (api: Api, method: string, path: string, options: CallOptions = {}) => callService(api.url, method, path, options)
+/** Where no outage is meant to be: a busy machine may still say 503, and is asked again. */
+const ask = (api: Api, method: string, path: string, options: CallOptions = {}) => whenServed(() => call(api, method, path, options))
 const registerAt = (api: Api) => registerOver((method, path, options) => call(api, method, path, options))
+/** An agent that may post. */
+const registerWithPassAt = async (api: Api) => {
+  const agent = await registerAt(api)
+  await ask(api, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })
+  return agent
+}
 const isServing = (api: Api) =>
   waitFor('an answer from the database', async () => ((await call(api, 'GET', '/feed')).status === 200 ? true : undefined), LIMIT)
 
@@ -59,7 +69,7 @@ async function expectStaticRoutes(api: Api): Promise<void> {
 /** Workers in this process, straight on the servers. */
 async function serve(queues: readonly QueueName[]): Promise<() => Promise<void>> {
   const ctx = openContext(
-    readConfig({ ...settings, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }, 'workers'),
+    readConfig({ ...settings, ...PATIENT, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }, 'workers'),
     createLog('workers', 'silent'),
   )
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
@@ -100,7 +110,7 @@ afterAll(async () => {
 })
 
 // One story, in this order: each part begins where the one before left the servers.
-describe('an API that was started before its servers', () => {
+describe('an API that was started before its servers', LONG, () => {
   let agent: { id: string; token: string }
   let order: Order
 
@@ -122,49 +132,51 @@ describe('an API that was started before its servers', () => {
     await mongo.open()
     await Promise.all([isServing(free), isServing(paid)])
     agent = await registerAt(free)
-    expect((await call(free, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: 2 } })).json).toMatchObject({
+    expect((await ask(free, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: 2 } })).json).toMatchObject({
       free: true,
       credited_days: 2,
     })
-    expect((await call(free, 'POST', '/post', { token: agent.token, body: { body: 'without Redis' } })).status).toBe(201)
-    expect((await call(free, 'POST', '/dm', { token: agent.token, body: { to: agent.id, box: 'b' } })).status).toBe(201)
-    expect((await call(free, 'POST', '/claim', { token: agent.token, body: { statement: 's' } })).status).toBe(201)
+    expect((await ask(free, 'POST', '/post', { token: agent.token, body: { body: 'without Redis' } })).status).toBe(201)
+    expect((await ask(free, 'POST', '/dm', { token: agent.token, body: { to: agent.id, box: 'b' } })).status).toBe(201)
+    expect((await ask(free, 'POST', '/claim', { token: agent.token, body: { statement: 's' } })).status).toBe(201)
     for (const path of ['/feed', '/me', '/claims', '/currencies', '/dm'])
-      expect((await call(free, 'GET', path, { token: agent.token })).status, path).toBe(200)
+      expect((await ask(free, 'GET', path, { token: agent.token })).status, path).toBe(200)
   })
 
   it('takes work without Redis and answers 202', async () => {
-    order = (await call(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as Order
-    const answer = await call(paid, 'POST', '/work/submit', {
+    order = (await ask(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as Order
+    const answer = await ask(paid, 'POST', '/work/submit', {
       token: agent.token,
       body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 2) },
     })
     expect([answer.status, answer.json['status']]).toEqual([202, 'verifying'])
   })
 
-  it('enqueues by itself once Redis is there, and the sweep finds what came before', { timeout: 3 * LIMIT.limitMs }, async () => {
+  it('enqueues by itself once Redis is there, and the sweep finds what came before', async () => {
     await redis.open()
     const stopWorkers = await serve(['verify-shares'])
-    const later = (await call(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as Order
+    const later = (await ask(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as Order
     const nonces = findNonces(later.prefix, 8, 5)
     // No sweep runs yet, so a verdict means that the API itself has put the job on the queue.
     await waitFor(
       'a verdict',
-      async () =>
-        (await call(paid, 'POST', '/work/submit', { token: agent.token, body: { order_id: later.order_id, nonces } })).status === 202
-          ? undefined
-          : true,
+      async () => {
+        const { status } = await ask(paid, 'POST', '/work/submit', { token: agent.token, body: { order_id: later.order_id, nonces } })
+        // The order is full where the verdict came after its own submission was answered.
+        return status === 200 || status === 409 ? true : undefined
+      },
       LIMIT,
     )
     const stopSweep = await serve(['sweep'])
     const answer = await waitFor(
       'the shares of the first submission',
       async () => {
-        const { json } = await call(paid, 'POST', '/work/submit', {
+        const { status, json } = await ask(paid, 'POST', '/work/submit', {
           token: agent.token,
           body: { order_id: order.order_id, nonces: ['weak'] },
         })
-        return json['shares_accepted'] === 2 ? json : undefined
+        // A 202 is about the weak one, which has no verdict yet.
+        return status === 200 && json['shares_accepted'] === 2 ? json : undefined
       },
       LIMIT,
     )
@@ -174,12 +186,11 @@ describe('an API that was started before its servers', () => {
   })
 })
 
-describe('while MongoDB is away', () => {
+describe('while MongoDB is away', LONG, () => {
   const post = (token: string) => ({ token, body: { body: 'in an outage' } })
 
   it('because it is frozen, every route of the database answers 503 soon and the others go on; then all is as before', async () => {
-    const { token } = await registerAt(free)
-    await call(free, 'POST', '/invoice', { token, body: { currency: 'pow' } })
+    const { token } = await registerWithPassAt(free)
     const pid = servers.mongod.child.pid()
     if (pid === undefined) throw new Error('MongoDB does not run')
     process.kill(pid, 'SIGSTOP')
@@ -211,7 +222,7 @@ describe('while MongoDB is away', () => {
       process.kill(pid, 'SIGCONT')
     }
     await isServing(free)
-    expect((await call(free, 'POST', '/post', post(token))).status).toBe(201)
+    expect((await ask(free, 'POST', '/post', post(token))).status).toBe(201)
   })
 
   it('because it is frozen for a moment, an API that may wait longer for it does, and says in /limits how long', async () => {
@@ -233,27 +244,30 @@ describe('while MongoDB is away', () => {
   })
 
   it('because it was killed, it is 503 until it is up again, and nothing acknowledged is lost', async () => {
-    const { token } = await registerAt(free)
-    await call(free, 'POST', '/invoice', { token, body: { currency: 'pow' } })
+    const { token } = await registerWithPassAt(free)
     const kept: string[] = []
     const statuses = new Set<number>()
     const pid = servers.mongod.child.pid()
     if (pid === undefined) throw new Error('MongoDB does not run')
-    // Writers go on through the kill until the service has answered them again.
+    // Writers go on through the kill until the service has answered them again. A busy machine may say 503 before it, too.
+    let isKilled = false
+    let wasAway = false
     let isBack = false
     const writers = Array.from({ length: 4 }, async () => {
       while (!isBack) {
         const { status, json } = await call(free, 'POST', '/post', post(token))
         statuses.add(status)
         if (status === 201) kept.push(String(json['id']))
-        if (status === 201 && statuses.size > 1) isBack = true
+        if (isKilled && status === 503) wasAway = true
+        if (wasAway && status === 201) isBack = true
       }
     })
     await waitFor('the first posts', () => (kept.length > 20 ? true : undefined), LIMIT)
+    isKilled = true
     process.kill(pid, 'SIGKILL')
     await Promise.all(writers)
     expect([...statuses].sort(), lastDefect(free)).toEqual([201, 503])
-    const feed = (await call(free, 'GET', '/feed?limit=200')).json as unknown as { posts: { id: string }[] }
+    const feed = (await ask(free, 'GET', '/feed?limit=200')).json as unknown as { posts: { id: string }[] }
     const shown = new Set(feed.posts.map(({ id }) => id))
     expect(
       kept
@@ -264,8 +278,7 @@ describe('while MongoDB is away', () => {
   })
 
   it('because the way to it is cut, it is 503, and served again when the way is open', async () => {
-    const { token } = await registerAt(free)
-    await call(free, 'POST', '/invoice', { token, body: { currency: 'pow' } })
+    const { token } = await registerWithPassAt(free)
     await mongo.shut()
     try {
       for (let i = 0; i < 3; i++)
@@ -282,19 +295,19 @@ describe('while MongoDB is away', () => {
   })
 })
 
-describe('while Redis is away', () => {
+describe('while Redis is away', LONG, () => {
   it('in the middle of service, posts and all that needs no worker go on', async () => {
     await redis.shut()
     const { token, id } = await registerAt(free)
-    await call(free, 'POST', '/invoice', { token, body: { currency: 'xno' } })
-    const answers = await Promise.all(Array.from({ length: 20 }, () => call(free, 'POST', '/post', { token, body: { body: 'x' } })))
+    await ask(free, 'POST', '/invoice', { token, body: { currency: 'xno' } })
+    const answers = await Promise.all(Array.from({ length: 20 }, () => ask(free, 'POST', '/post', { token, body: { body: 'x' } })))
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]))
-    expect((await call(free, 'GET', `/agent/${id}`)).status).toBe(200)
+    expect((await ask(free, 'GET', `/agent/${id}`)).status).toBe(200)
     await redis.open()
   })
 })
 
-describe('an API that is told to stop', () => {
+describe('an API that is told to stop', LONG, () => {
   it('ends well though neither server can be reached', async () => {
     const api = await startApiProcess({ ...settings, MONGODB_URL: 'mongodb://127.0.0.1:1/none', REDIS_URL: 'redis://127.0.0.1:1' })
     await expectUnavailable(api, 'GET', '/feed')
@@ -307,11 +320,11 @@ describe('an API that is told to stop', () => {
     const api = await startApiProcess({ ...settings, FREE_UNTIL: 'none' })
     await isServing(api)
     const { token } = await registerAt(api)
-    const order = (await call(api, 'POST', '/invoice', { token, body: { currency: 'pow' } })).json as unknown as Order
+    const order = (await ask(api, 'POST', '/invoice', { token, body: { currency: 'pow' } })).json as unknown as Order
     // No worker runs, so this one waits for its verdict.
     const slow = call(api, 'POST', '/work/submit', { token, body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 1) } })
     const context = openContext(
-      readConfig({ ...settings, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }, 'workers'),
+      readConfig({ ...settings, ...PATIENT, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }, 'workers'),
       createLog('test', 'silent'),
     )
     await context.database.whenReady()

@@ -9,7 +9,7 @@ import { setHidden } from '../../shared/posts/post-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { writePosts } from '../support/ledger.ts'
 import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportOf } from '../support/run-verifier.ts'
-import { startService, type TestAgent, type TestService } from '../support/service.ts'
+import { startService, whenServed, type TestAgent, type TestService } from '../support/service.ts'
 
 let service: TestService
 let folder: string
@@ -38,8 +38,9 @@ interface SealListAnswer {
   verified_to_seq: number
 }
 
+/** Asked again where a 503 is the answer: an entry may take longer to be numbered than its receipt waits for that. */
 const get = async <T>(route: string, headers: Record<string, string> = {}) => {
-  const { json, status, headers: given } = await service.call('GET', route, { headers })
+  const { json, status, headers: given } = await whenServed(() => service.call('GET', route, { headers }))
   return { json: json as unknown as T & { error?: string; field?: string; message?: string }, status, headers: given }
 }
 const listSeals = async (query = '') => (await get<SealListAnswer>(`/seal${query}`)).json
@@ -103,7 +104,7 @@ describe('the ledger over the API', () => {
     const { json: ofSeal } = await get<Receipt>(`/receipt/seal_${seq}`)
     fs.writeFileSync(file, JSON.stringify(ofSeal))
     expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
-  })
+  }, 90_000)
 
   it('opens claims and verdicts, and not a hidden post', async () => {
     const claim = (await service.call('POST', '/claim', { token: alice.token, body: { statement: 'it rains' } })).json['id']
@@ -125,7 +126,7 @@ describe('the ledger over the API', () => {
       fs.writeFileSync(file, JSON.stringify((await get<Receipt>(`/receipt/${String(id)}`)).json))
       expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
     }
-  })
+  }, 90_000)
 
   it('says that a record has no entries', async () => {
     expect((await get('/receipt/pst_unknown')).json).toMatchObject({ ok: false, error: 'no_such_record', field: 'id' })
@@ -144,7 +145,7 @@ describe('the seals over the API', () => {
       )
       expect(report).toMatchObject({ ok: true, code: 0, unsigned_seqs: [], seals: (await listSeals()).count })
     }
-  })
+  }, 90_000)
 
   it('answer at the root too, walk by after_seq, and say when some are left out', async () => {
     await publish('one more')

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { chromium, type Browser, type BrowserContext, type Page, type Request } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findChromium } from '../../scripts/prepare.mjs'
 import { announce } from '../../shared/announcements/announcement-service.ts'
@@ -19,7 +19,9 @@ import { PATIENT, startService, type TestService } from '../support/service.ts'
 /** What README shows; made anew with UPDATE_SCREENSHOT=1. */
 const SCREENSHOT = path.resolve(import.meta.dirname, '../../workers/operator/board.png')
 const TOKEN = 'operator-token-of-this-test'
-const LIMIT = { limitMs: 20_000 }
+const LIMIT = { limitMs: 60_000 }
+// A page waits 30 s for each thing that it is asked to show.
+vi.setConfig({ testTimeout: 180_000 })
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'board-'))
 const keyFile = path.join(folder, 'seal-key')
@@ -138,7 +140,7 @@ describe('Bull Board in a browser', () => {
     fs.chmodSync(keyFile, 0o600)
     // Of the two buttons with this sign, the first retries all; the job's own has no words.
     await page.locator('main button:has(.lucide-refresh-cw)').last().click()
-    await page.getByRole('alertdialog').getByRole('button', { name: 'Confirm' }).click({ timeout: 3_000 })
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Confirm' }).click()
     await waitFor('the signature', async () => (await ctx.announcements.find(id))?.signature, LIMIT)
     await waitFor('the job to be done', async () => ((await queue.getCompletedCount()) === 1 ? true : undefined), LIMIT)
     expect(await queue.getFailedCount()).toBe(0)

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { isOutage } from '../../shared/database.ts'
@@ -12,7 +12,9 @@ import { openFarm, type Farm, type RedisNodes, type ReplicaSet } from '../suppor
 import { NODE_VERIFIER, reportOf } from '../support/run-verifier.ts'
 import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
 
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: 120_000 }
+// Servers are killed and waited for, some of the waits one after the other.
+vi.setConfig({ testTimeout: 400_000 })
 const DAYS = 40
 const SHARES_PER_DAY = 5
 
@@ -39,7 +41,7 @@ beforeAll(async () => {
       SHARES_PER_DAY: String(SHARES_PER_DAY),
     },
   })
-}, 180_000)
+}, 400_000)
 
 afterAll(async () => {
   await service?.stop()
@@ -81,7 +83,12 @@ describe('a replica set of three members and a Redis Cluster of three nodes', ()
     for (const agent of [ada, bob]) {
       const order = await good('POST', '/invoice', agent, { currency: 'pow', days: DAYS })
       const nonces = findNonces(String(order['prefix']), 8, 2 * SHARES_PER_DAY)
-      const { status, json } = await call('POST', '/work/submit', agent, { order_id: order['order_id'], nonces })
+      // 202 says that the verdict takes longer; what is handed in again counts once.
+      const handIn = async () => {
+        const answer = await call('POST', '/work/submit', agent, { order_id: order['order_id'], nonces })
+        return answer.status === 202 ? undefined : answer
+      }
+      const { status, json } = await waitFor('a verdict', handIn, LIMIT)
       expect([status, json['credited_days']]).toEqual([200, 2])
     }
     const { id } = await good('POST', '/post', ada, { body: 'from three machines', topic: 'cluster' })
@@ -163,9 +170,11 @@ describe('a replica set of three members and a Redis Cluster of three nodes', ()
       await waitFor(`an entry of each ${kind}`, has, LIMIT)
     }
     await verifySeals(posts.length + claims.length)
-    expect(await entries.countDocuments({})).toBe(await service.ctx.entries.highestId())
+    // What was refused may have been stored, and is numbered by and by.
+    const highest = await service.ctx.entries.highestId()
+    expect(await entries.countDocuments({ _id: { $lte: highest } })).toBe(highest)
     await killed?.restart()
-  }, 180_000)
+  })
 
   it('judge every share once though each node of the cluster is killed in turn', async () => {
     const order = await good('POST', '/invoice', ada, { currency: 'pow', days: DAYS })
@@ -191,12 +200,14 @@ describe('a replica set of three members and a Redis Cluster of three nodes', ()
       LIMIT,
     )
     expect(sent).toBe(63)
-  }, 180_000)
+  })
 })
 
 describe('a primary that has lost the others', () => {
   it('shows no block for publishing that an election can take back, and is not believed that one is not on record', async () => {
     const { payouts } = service.ctx
+    // As long as by default: one that gives up sooner is none any more by the time a slow machine asks it.
+    await mongo.setElectionTimeout(10_000)
     const lasting = await mongo.primary()
     const others = mongo.members.filter(({ port }) => port !== lasting)
     await Promise.all(others.map((member) => member.kill()))
@@ -224,7 +235,7 @@ describe('a primary that has lost the others', () => {
       },
       LIMIT,
     )
-  }, 120_000)
+  })
 })
 
 describe('Redis behind a sentinel', () => {
@@ -232,15 +243,12 @@ describe('Redis behind a sentinel', () => {
     const sentinel = await farm.startSentinel()
     const queues = openQueues(sentinel.url, 'behind-sentinel', createLog('test', 'silent'))
     await queues.whenReady()
-    expect(await queues.enqueue('verify-shares', { batch_id: 'bat_one' })).toBe(true)
+    const taken = async (batchId: string) => ((await queues.enqueue('verify-shares', { batch_id: batchId })) ? true : undefined)
+    await waitFor('a job on the first primary', () => taken('bat_one'), LIMIT)
     await sentinel.nodes[0]?.kill()
-    await waitFor(
-      'a job on the next primary',
-      async () => ((await queues.enqueue('verify-shares', { batch_id: 'bat_two' })) ? true : undefined),
-      LIMIT,
-    )
+    await waitFor('a job on the next primary', () => taken('bat_two'), LIMIT)
     const waiting = await queues.get('verify-shares').getWaiting()
     expect(waiting.map(({ data }) => (data as { batch_id: string }).batch_id)).toContain('bat_two')
     await queues.close()
-  }, 60_000)
+  })
 })

@@ -7,14 +7,14 @@ import { MONERO_QUEUES, openMoneroVenue, XMR, type MoneroPayee, type MoneroVenue
 import type { TestAgent } from '../support/service.ts'
 
 // Blocks are mined by the dozen.
-vi.setConfig({ testTimeout: 240_000 })
+vi.setConfig({ testTimeout: 480_000 })
 
 const HOUR_MS = 3_600_000
 /** 2.46 USD at 2 USD a coin: a fee that has to be rounded down. */
 const PRICE_USD = 2.46
 const PRICE_PICO = (123n * XMR) / 100n
 const FEE_PICO = (PRICE_PICO * 20n) / 100n
-const WAIT = { limitMs: 60_000, everyMs: 200 }
+const WAIT = { limitMs: 120_000, everyMs: 200 }
 
 let venue: MoneroVenue
 let payee: MoneroPayee
@@ -27,7 +27,7 @@ beforeAll(async () => {
   const enter = async () => ({ ...(await venue.service.register()), address: await payee.address(), key: newDmKeyPair() })
   ;[seller, buyer] = [await enter(), await enter()]
   for (const { token, key } of [seller, buyer]) await post('/profile', token, { dm_key: key.publicKey })
-}, 120_000)
+}, 300_000)
 afterAll(() => venue?.stop())
 
 const post = async (path: string, token: string, body: object, status = 200) =>
@@ -87,9 +87,13 @@ describe('the market on a Monero chain', () => {
     await venue.regtest.payer.pay(orders.map(({ address }) => ({ address, amountPico: PRICE_PICO })))
     for (let blocks = 0; (await read(accepted)).status !== 'paid' && blocks < 10; blocks++) {
       const invoice = await venue.ctx.invoices.findByOrder(accepted)
-      const [payment] = await venue.ctx.invoices.listPayments(invoice?._id ?? '')
-      // Twice the confirmations of a pass.
-      if (payment !== undefined) expect([payment.state, payment.confirmations < 4]).toEqual(['seen', true])
+      // Twice the confirmations of a pass; a worker that looks just now notes them before it settles payment and order.
+      const isSeenOrPaid = async () => {
+        const [payment] = await venue.ctx.invoices.listPayments(invoice?._id ?? '')
+        if (payment === undefined || (await read(accepted)).status === 'paid') return
+        expect([payment.state, payment.confirmations < 4]).toEqual(['seen', true])
+      }
+      await vi.waitFor(isSeenOrPaid, { timeout: WAIT.limitMs, interval: WAIT.everyMs })
       await venue.mine(1)
     }
     await until('paid', ...ids)
@@ -115,12 +119,22 @@ describe('the market on a Monero chain', () => {
     await waitFor('the end of the time to accept', isOver, WAIT)
 
     const states = async () => (await venue.ctx.payouts.models.payouts.find({}).lean()).map(({ state }) => state)
-    for (let blocks = 0; blocks < 60 && !(await states()).every((state) => state === 'confirmed'); blocks++) await venue.mine(1)
+    // A payout goes out in the worker's own time, and is confirmed by blocks that come after it.
+    const isAllPaid = async (): Promise<true | undefined> => {
+      if ((await states()).every((state) => state === 'confirmed')) return true
+      await venue.mine(1)
+      return undefined
+    }
+    await waitFor('the confirmation of every payout', isAllPaid, { limitMs: 180_000 })
     await until('paid_out', accepted, left, released)
     expect(await states()).toHaveLength(5)
     const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
-    expect(sum(await payee.arrived(seller.address))).toBe(3n * (PRICE_PICO - FEE_PICO))
-    expect(sum(await payee.arrived(buyer.address))).toBe(2n * PRICE_PICO)
+    // The payee has another wallet, whose look may come back without what is there.
+    const haveArrived = async () => {
+      expect(sum(await payee.arrived(seller.address))).toBe(3n * (PRICE_PICO - FEE_PICO))
+      expect(sum(await payee.arrived(buyer.address))).toBe(2n * PRICE_PICO)
+    }
+    await vi.waitFor(haveArrived, { timeout: WAIT.limitMs, interval: WAIT.everyMs })
 
     const { xmr } = await checkMarket(venue.ctx)
     expect(xmr).toEqual({ received: 5n * PRICE_PICO, owed: 0n, paidOut: 5n * PRICE_PICO - 3n * FEE_PICO, fees: 3n * FEE_PICO })

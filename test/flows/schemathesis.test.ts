@@ -7,7 +7,7 @@ import { startService, type TestService } from '../support/service.ts'
 const { FUZZ_SECONDS: seconds, FUZZ_SEED: seed = '1' } = process.env
 const length =
   seconds === undefined
-    ? { limitMs: 240_000 }
+    ? { limitMs: 600_000 }
     : { maxSeconds: Number(seconds), limitMs: (Number(seconds) + 120) * 1_000, onOutput: (text: string) => void process.stdout.write(text) }
 
 const missing = whyNoPython()

@@ -1,9 +1,9 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { findFreePort } from '../../scripts/embedded/ports.ts'
 import { cacheDir } from '../../scripts/prepare.mjs'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -34,22 +34,11 @@ export function makeClone(): Clone {
   return { folder: project, env, remove: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
-/** Ports that were free a moment ago. */
+/** Ports that were free a moment ago, and that no outgoing connection is given while nobody listens on them. */
 export async function findFreePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer()
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-      return server
-    }),
-  )
-  return Promise.all(
-    servers.map(async (server) => {
-      const { port } = server.address() as { port: number }
-      await new Promise((resolve) => server.close(resolve))
-      return port
-    }),
-  )
+  const ports = new Set<number>()
+  while (ports.size < count) ports.add(await findFreePort())
+  return [...ports]
 }
 
 export interface RunningStart {

@@ -11,6 +11,8 @@ import { findMongod, findRedis } from '../../scripts/prepare.mjs'
 
 const HOST = '127.0.0.1'
 const LIMIT = { limitMs: 60_000, everyMs: 50 }
+/** For a command that is given once: a machine that stands still for seconds must not have it refused. */
+const COMMAND_LIMIT_MS = 30_000
 const SLOTS = 16_384
 const NODES = [0, 1, 2] as const
 
@@ -29,6 +31,8 @@ export interface ReplicaSet {
   primary(): Promise<number>
   /** Tells the primary to step down, and resolves with the port of the next one. */
   stepDown(): Promise<number>
+  /** From now on a primary that has lost the others goes on for so long, and those that have lost it wait for so long. */
+  setElectionTimeout(ms: number): Promise<void>
 }
 
 export interface RedisNodes {
@@ -49,15 +53,38 @@ export function openFarm(): Farm {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'farm-'))
   const children = trackChildren(folder, (line) => console.error(line), true)
   const running = new Set<ChildProcess>()
+  /** A server listens a while after its port was found, and until then the port would be found again. */
+  const given = new Set<number>()
   let number = 0
+
+  async function findOwnPort(): Promise<number> {
+    for (;;) {
+      const port = await findFreePort()
+      if (!given.has(port)) {
+        given.add(port)
+        return port
+      }
+    }
+  }
+
+  /** A port whose bus port is free too, and stays so. */
+  async function findClusterPort(): Promise<number> {
+    for (;;) {
+      const port = await findOwnPort()
+      const bus = port + BUS_OFFSET
+      if (bus >= FIRST_OUTGOING || given.has(bus) || (await findFreePort(bus)) !== bus) continue
+      given.add(bus)
+      return port
+    }
+  }
 
   function startServer(program: string, args: (own: string, port: number) => string[], port: number): Server {
     const own = path.join(folder, String(number++))
     fs.mkdirSync(own)
-    const given = args(own, port)
+    const words = args(own, port)
     let child: ChildProcess
     const start = () => {
-      child = spawn(program, given, { stdio: 'ignore' })
+      child = spawn(program, words, { stdio: 'ignore' })
       running.add(child)
       const { pid } = child
       if (pid !== undefined) children.add(path.basename(program), pid)
@@ -84,7 +111,7 @@ export function openFarm(): Farm {
   const startRedis = async (
     lines: (own: string) => readonly string[],
     args: readonly string[] = [],
-    findPort: () => Promise<number> = findFreePort,
+    findPort: () => Promise<number> = findOwnPort,
   ): Promise<Server> => {
     const port = await findPort()
     const program = required('redis-server', findRedis(process.env))
@@ -106,7 +133,7 @@ export function openFarm(): Farm {
           ...['--wiredTigerCacheSizeGB', '0.25', '--oplogSize', '64', '--logpath', path.join(own, 'mongod.log')],
           ...['--setParameter', 'diagnosticDataCollectionEnabled=false', '--setParameter', 'transactionLifetimeLimitSeconds=10'],
         ]
-        members.push(startServer(program, args, await findFreePort()))
+        members.push(startServer(program, args, await findOwnPort()))
       }
       const ports = members.map(({ port }) => port)
       await initiate(ports)
@@ -117,11 +144,33 @@ export function openFarm(): Farm {
         primary,
         async stepDown() {
           const before = await primary()
-          // The connection breaks with the step.
-          await onAdmin(before, { replSetStepDown: 10, secondaryCatchUpPeriodSecs: 5 }).catch((error: unknown) => {
-            if (!(error instanceof mongoose.mongo.MongoError)) throw error
-          })
-          return primary()
+          return waitFor(
+            'the next primary',
+            async () => {
+              // The connection breaks with the step; and it is refused while no other has caught up.
+              await onAdmin(before, { replSetStepDown: 10, secondaryCatchUpPeriodSecs: 5 }, COMMAND_LIMIT_MS).catch((error: unknown) => {
+                if (!(error instanceof mongoose.mongo.MongoError)) throw error
+              })
+              const next = await primary()
+              return next === before ? undefined : next
+            },
+            LIMIT,
+          )
+        },
+        async setElectionTimeout(ms) {
+          const change = async (): Promise<true> => {
+            const port = await primary()
+            const { config } = (await onAdmin(port, { replSetGetConfig: 1 }, COMMAND_LIMIT_MS)) as {
+              config: { version: number; settings: object }
+            }
+            const settings = { ...config.settings, electionTimeoutMillis: ms }
+            await onAdmin(port, { replSetReconfig: { ...config, version: config.version + 1, settings } }, COMMAND_LIMIT_MS)
+            return true
+          }
+          // Refused by one that has just ceased to be the primary, and while a member that was started again catches up.
+          const changed = () =>
+            change().catch((error: unknown) => (error instanceof mongoose.mongo.MongoError ? undefined : Promise.reject(error)))
+          await waitFor('the election timeout', changed, LIMIT)
         },
       }
     },
@@ -196,15 +245,6 @@ const BUS_OFFSET = 10_000
 /** Ports from here on are given to outgoing connections. */
 const FIRST_OUTGOING = 32_768
 
-/** A port whose bus port is free too, and stays so. */
-async function findClusterPort(): Promise<number> {
-  for (;;) {
-    const port = await findFreePort()
-    const bus = port + BUS_OFFSET
-    if (bus < FIRST_OUTGOING && (await findFreePort(bus)) === bus) return port
-  }
-}
-
 function required(name: string, program: string | undefined): string {
   if (program === undefined) throw new Error(`There is no ${name} here: run "node scripts/prepare.mjs" first.`)
   return program
@@ -230,8 +270,8 @@ async function onRedis<T>(port: number, password: string | undefined, work: (red
   }
 }
 
-async function onAdmin(port: number, command: object): Promise<Record<string, unknown>> {
-  const client = new mongoose.mongo.MongoClient(`mongodb://${HOST}:${port}/?directConnection=true`, { serverSelectionTimeoutMS: 1_000 })
+async function onAdmin(port: number, command: object, limitMs = 1_000): Promise<Record<string, unknown>> {
+  const client = new mongoose.mongo.MongoClient(`mongodb://${HOST}:${port}/?directConnection=true`, { serverSelectionTimeoutMS: limitMs })
   try {
     return await client.db('admin').command({ ...command })
   } finally {
@@ -242,13 +282,12 @@ async function onAdmin(port: number, command: object): Promise<Record<string, un
 async function initiate(ports: readonly number[]): Promise<void> {
   const [first = 0] = ports
   for (const port of ports) await waitFor('a mongod', () => onAdmin(port, { ping: 1 }).catch(() => undefined), LIMIT)
-  await onAdmin(first, {
-    replSetInitiate: {
-      _id: 'farm',
-      members: ports.map((port, _id) => ({ _id, host: `${HOST}:${port}` })),
-      settings: { electionTimeoutMillis: 2_000 },
-    },
-  })
+  const config = {
+    _id: 'farm',
+    members: ports.map((port, _id) => ({ _id, host: `${HOST}:${port}` })),
+    settings: { electionTimeoutMillis: 2_000 },
+  }
+  await onAdmin(first, { replSetInitiate: config }, COMMAND_LIMIT_MS)
   await findPrimary(ports)
 }
 

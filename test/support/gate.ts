@@ -1,4 +1,5 @@
 import net from 'node:net'
+import { findFreePort } from '../../scripts/embedded/ports.ts'
 
 export interface Gate {
   port: number
@@ -8,7 +9,7 @@ export interface Gate {
   shut(): Promise<void>
 }
 
-/** A way to a server's port that can be shut: what stands behind it is the real server. Begins shut, its port reserved by number only. */
+/** A way to a server's port that can be shut: what stands behind it is the real server. Begins shut. */
 export async function startGate(targetPort: number): Promise<Gate> {
   const sockets = new Set<net.Socket>()
   const server = net.createServer((inward) => {
@@ -26,27 +27,24 @@ export async function startGate(targetPort: number): Promise<Gate> {
       socket.pipe(other)
     }
   })
-  const listen = (port: number) =>
-    new Promise<number>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(port, '127.0.0.1', () => {
-        server.off('error', reject)
-        resolve((server.address() as net.AddressInfo).port)
-      })
-    })
+  // Not one of the system's choice: while the gate is shut, that may be given to an outgoing connection.
+  const port = await findFreePort()
   const shut = async () => {
     if (!server.listening) return
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
     for (const socket of sockets) socket.destroy()
     await closed
   }
-  const port = await listen(0)
-  await shut()
   return {
     port,
-    async open() {
-      await listen(port)
-    },
+    open: () =>
+      new Promise<void>((resolve, reject) => {
+        server.once('error', reject)
+        server.listen(port, '127.0.0.1', () => {
+          server.off('error', reject)
+          resolve()
+        })
+      }),
     shut,
   }
 }

@@ -83,7 +83,8 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
   const [seller, buyer] = [await service.register(), await service.register()]
   // A coin whose worker falls silent is not ready; on a busy machine a test takes longer than that.
   const alive = setInterval(() => {
-    void ctx.coins.models.coins.updateMany({}, { $set: { alive_at: unixSeconds(ctx.now()) } }).catch(() => clearInterval(alive))
+    const now = unixSeconds(ctx.now())
+    void ctx.coins.models.coins.updateMany({}, { $set: { alive_at: now, pool_at: now } }).catch(() => clearInterval(alive))
   }, ALIVE_EVERY_MS).unref()
   const market: TestMarket = {
     ...service,

@@ -42,12 +42,12 @@ export function runMoneroChild(venue: MoneroVenue, env: Record<string, string> =
 export async function crashAt(venue: MoneroVenue, payee: MoneroPayee, { call, phase, count }: CrashPoint): Promise<void> {
   const invoice = await venue.invoice(1)
   await venue.pay(invoice, DAY_PICO)
-  await venue.regtest.generate(UNLOCK_BLOCKS)
+  await venue.generate(UNLOCK_BLOCKS)
   const address = await payee.address()
   const owed = await venue.owe(XMR / 3n, address)
   if (call === 'confirmed') {
     expect(await runMoneroChild(venue)).toBe(0)
-    await venue.regtest.generate(CONFIRMATIONS + 1)
+    await venue.generate(CONFIRMATIONS + 1)
   }
   const crash = { CRASH_CALL: call === 'confirmed' ? 'transaction' : call, CRASH_PHASE: phase, CRASH_COUNT: String(count) }
   expect(await runMoneroChild(venue, crash)).toBe('SIGKILL')
@@ -64,7 +64,7 @@ export async function confirmPayouts(venue: MoneroVenue, owed: readonly PayoutRe
   for (let blocks = 0; blocks < UNLOCK_BLOCKS + 2 * CONFIRMATIONS; blocks++) {
     const states = await Promise.all(owed.map(async ({ _id }) => (await venue.payout(_id)).state))
     if (states.every((state) => state === 'confirmed')) return
-    await venue.regtest.generate(1)
+    await venue.generate(1)
     await sendMonero(venue.ctx)
   }
 }

@@ -184,9 +184,21 @@ function createStage(programs: MoneroPrograms, report: (line: string) => void): 
   }
 }
 
+/** A program listens a while after its port was found, and until then the port would be found again. */
+const givenPorts = new Set<number>()
+
+async function findOwnPort(): Promise<number> {
+  for (;;) {
+    const port = await findFreePort()
+    if (givenPorts.has(port)) continue
+    givenPorts.add(port)
+    return port
+  }
+}
+
 async function startOn(stage: Stage): Promise<MoneroRegtest> {
   try {
-    const daemonPort = await findFreePort()
+    const daemonPort = await findOwnPort()
     const isPayerThere = fs.existsSync(path.join(stage.folder, 'wallets', `${PAYER}.keys`))
     const startDaemonHere = startDaemon(stage, daemonPort)
     // Each takes a second to come up. A wallet that is to be made asks the daemon for its height.
@@ -235,7 +247,7 @@ async function startOn(stage: Stage): Promise<MoneroRegtest> {
 }
 
 async function startDaemon(stage: Stage, port: number) {
-  const peerPort = await findFreePort()
+  const peerPort = await findOwnPort()
   const connection = new MoneroRpcConnection({ uri: `http://${HOST}:${port}`, timeoutMs: CALL_LIMIT_MS })
   const call = (method: string, params?: Record<string, unknown>) => callRpc(connection, method, params)
   const callPath = async (method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> =>
@@ -277,7 +289,7 @@ async function startWallet(stage: Stage, daemonPort: number, name: string): Prom
   fs.mkdirSync(folder, { recursive: true })
   const file = path.join(folder, name)
   const [username, password] = ['operator', randomBytes(12).toString('hex')]
-  const port = await findFreePort()
+  const port = await findOwnPort()
   const connection = new MoneroRpcConnection({ uri: `http://${HOST}:${port}`, username, password, timeoutMs: CALL_LIMIT_MS })
   const call = (method: string, params?: Record<string, unknown>) => callRpc(connection, method, params)
   const logFile = path.join(stage.folder, `${name}.log`)

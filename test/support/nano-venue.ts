@@ -30,6 +30,8 @@ export const XNO = 10n ** 30n
 export const DAY_RAW = XNO
 
 const AUTO_CONFIRM_MS = 5
+/** As the service has it. The node is in the test's own process, so that whatever holds one of the two up holds up both. */
+const PATIENCE_MS = 10_000
 
 /** A worker's context on a stand-in node and a seed of its own, with nothing served: a test calls what a job would. */
 export interface NanoVenue {
@@ -40,6 +42,8 @@ export interface NanoVenue {
   env: Record<string, string>
   logged(): string
   advance(ms: number): void
+  /** From now on a request to the node is given up after so long; after the usual time where absent. */
+  setPatience(timeoutMs?: number): void
   addAgent(): Promise<string>
   /** An agent's invoice for so many days; a new agent's where none is named. */
   invoice(days?: number, agentId?: string): Promise<InvoiceRecord>
@@ -87,9 +91,9 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
   const config = readConfig(env, 'workers')
   let shiftMs = 0
   const base = openWorkerContext(config, log, { now: () => Date.now() + shiftMs, databaseTimeoutMs: 30_000 })
-  await base.database.whenReady()
-  const openContext = (): NanoContext => {
-    const nano = openNanoGateway(config.nano, log, options.timeoutMs ?? 5_000)
+  await Promise.all([base.database.whenReady(), base.queues.whenReady()])
+  const openContext = (timeoutMs = options.timeoutMs ?? PATIENCE_MS): NanoContext => {
+    const nano = openNanoGateway(config.nano, log, timeoutMs)
     if (nano === undefined) throw new Error('the settings of this venue name no node')
     return { ...base, nano }
   }
@@ -111,6 +115,9 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
     logged: () => lines.join(''),
     advance(ms) {
       shiftMs += ms
+    },
+    setPatience(timeoutMs) {
+      ctx = openContext(timeoutMs)
     },
     async addAgent() {
       const id = newId('agent')

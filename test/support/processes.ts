@@ -11,7 +11,7 @@ export interface RunningProcess {
   waitForLine(part: string): Promise<string>
   /** Sends a signal to this process by its number. */
   kill(signal: NodeJS.Signals): void
-  /** Resolves with its exit code, or the signal that ended it. */
+  /** Resolves with its exit code, or the signal that ended it, once all that it wrote is in `logged()`. */
   readonly ended: Promise<number | NodeJS.Signals>
   /** SIGTERM, and resolves when it is gone. */
   stop(): Promise<void>
@@ -43,7 +43,8 @@ export function startProcess(
     if (stream !== null) createInterface({ input: stream }).on('line', (line) => void lines.push(line))
   let isGone = false
   const ended = new Promise<number | NodeJS.Signals>((resolve) => {
-    child.once('exit', (code, signal) => {
+    // Not `exit`, which may come before its last words have been read.
+    child.once('close', (code: number | null, signal: NodeJS.Signals | null) => {
       isGone = true
       resolve(code ?? signal ?? 0)
     })

@@ -12,6 +12,7 @@ import { promoteToken } from '../../scripts/agent/session.ts'
 import { VERB_GROUPS, VERBS } from '../../scripts/agent/verbs.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519PublicKey, ed25519Sign, keyToHex, signatureToBase64 } from '../../shared/crypto/ed25519.ts'
+import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { refuse, sendJson, startBrokenPeer, type Behaviour } from '../support/broken-peer.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -630,6 +631,8 @@ describe('the agent command on a service', () => {
       ['verify', '/verify'],
     ] as const)
       expect([verb, await ask(verb)]).toEqual([verb, (await service.call('GET', route)).json])
+    // Entries of what was done before are still being numbered, and counted.
+    await sequencePending(service.ctx, { useLease: false })
     const { counters } = (await service.call('GET', '/stats')).json as { counters?: { agents: number } }
     expect(await ask('stats')).toMatchObject({ ok: true, counters })
     expect(await tell('stats')).toMatch(new RegExp(`^agents: +${counters?.agents}$`, 'm'))

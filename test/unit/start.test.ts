@@ -10,6 +10,7 @@ import { openLogFile } from '../../scripts/embedded/log-file.ts'
 import { selectEnvironment, shorten } from '../../scripts/embedded/parts.ts'
 import { assertPortFree, findFreePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { findFreePorts } from '../support/clone.ts'
 
 const SOURCE = new URL('../../scripts/', import.meta.url).href
 let folder: string
@@ -67,8 +68,8 @@ describe('the data folder', () => {
 describe('ports', () => {
   it('says which variable to set when a port is taken, and nothing when it is free', async () => {
     const server = net.createServer()
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const { port } = server.address() as net.AddressInfo
+    const port = await findFreePort()
+    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
     await expect(assertPortFree('OPERATOR_PORT', port, '127.0.0.1')).rejects.toThrow(
       `Port ${port} on 127.0.0.1 is taken by another program: set OPERATOR_PORT to a free port.`,
     )
@@ -141,7 +142,8 @@ describe('what a part is given and what is shown of it', () => {
   })
 })
 
-describe.runIf(process.platform === 'linux')('the whole network, with stand-ins for the API and the workers', () => {
+// Each start is a database, a Redis and three processes more, and some tests start it twice.
+describe.runIf(process.platform === 'linux')('the whole network, with stand-ins for the API and the workers', { timeout: 180_000 }, () => {
   // skipped elsewhere: looks processes up in /proc
   let starts: Start[]
   let ports: { PORT: string; OPERATOR_PORT: string }
@@ -155,7 +157,8 @@ describe.runIf(process.platform === 'linux')('the whole network, with stand-ins 
 
   beforeEach(async () => {
     starts = []
-    ports = { PORT: String(await findFreePort()), OPERATOR_PORT: String(await findFreePort()) }
+    const [port, operatorPort] = await findFreePorts(2)
+    ports = { PORT: String(port), OPERATOR_PORT: String(operatorPort) }
     const serve = (port: string, url: string) => `
       import http from 'node:http';
       import fs from 'node:fs';
@@ -205,7 +208,7 @@ describe.runIf(process.platform === 'linux')('the whole network, with stand-ins 
         if (started.process.exitCode !== null) throw new Error(started.output())
         return started.output().includes('npm run --silent agent') ? true : undefined
       },
-      { limitMs: 25_000 },
+      { limitMs: 60_000 },
     )
   const childPids = () =>
     fs.existsSync(path.join(dataDir, 'children.json'))
@@ -300,7 +303,7 @@ describe.runIf(process.platform === 'linux')('the whole network, with stand-ins 
     await whenUp(first)
     const pids = childPids()
     await waitFor('the end of the start', () => (first.process.exitCode === null && first.process.kill('SIGINT') ? undefined : true), {
-      limitMs: 10_000,
+      limitMs: 30_000,
       everyMs: 200,
     })
     expect(await first.code).toBe(130)
@@ -309,8 +312,10 @@ describe.runIf(process.platform === 'linux')('the whole network, with stand-ins 
   })
 
   it('can be stopped while it is still starting', async () => {
+    // However late it is told to stop, it is still waiting for an answer.
+    fs.writeFileSync(path.join(folder, 'api.mjs'), 'setInterval(() => {}, 1_000)')
     const first = start()
-    await waitFor('the first child', () => (childPids().length > 0 ? true : undefined), { limitMs: 15_000, everyMs: 5 })
+    await waitFor('the first child', () => (childPids().length > 0 ? true : undefined), { limitMs: 60_000, everyMs: 5 })
     first.process.kill('SIGINT')
     expect(await first.code).toBe(0)
     expect(childPids()).toEqual([])

@@ -22,7 +22,7 @@ import {
 } from '../support/monero-venue.ts'
 
 // Blocks are mined, and programs ended and started, by the dozen.
-vi.setConfig({ testTimeout: 120_000 })
+vi.setConfig({ testTimeout: 240_000 })
 
 let venue: MoneroVenue
 let payee: MoneroPayee
@@ -35,7 +35,7 @@ beforeAll(async () => {
 // What the test before sent has its change back.
 beforeEach(async () => {
   const { blocksToUnlock } = await venue.ctx.monero.wallet.balance()
-  if (blocksToUnlock > 0) await venue.regtest.generate(blocksToUnlock)
+  if (blocksToUnlock > 0) await venue.generate(blocksToUnlock)
 })
 afterAll(() => venue?.stop())
 
@@ -62,7 +62,7 @@ describe('a payout', () => {
     await send()
     expect(await stateOf(owed)).toBe('sent')
     expect(await payee.arrived(address)).toEqual([amountPico])
-    await venue.regtest.generate(1)
+    await venue.generate(1)
     await send()
     expect(await stateOf(owed)).toBe('sent')
     await confirmPayouts(venue, [owed])
@@ -146,11 +146,11 @@ describe('a payout', () => {
     await confirmPayouts(venue, [small])
     // In the wallet, and not to be spent yet.
     for (let part = 0; part < 3; part++) await venue.regtest.payer.pay([{ address: venue.wallet.address, amountPico: XMR }])
-    await venue.regtest.generate(1)
+    await venue.generate(1)
     await send()
     expect(await stateOf(tooMuch)).toBe('owed')
     expect(BigInt((await coin())?.treasury_short_raw ?? '0')).toBeGreaterThan(0n)
-    await venue.regtest.generate(UNLOCK_BLOCKS)
+    await venue.generate(UNLOCK_BLOCKS)
     await confirmPayouts(venue, [tooMuch])
     await expectConfirmed(venue, tooMuch)
     expect(await payee.arrived(rich)).toEqual([totalPico + XMR])
@@ -260,7 +260,7 @@ describe('a transaction under way', () => {
     await send()
     expect(await stateOf(owed)).toBe('sent')
     await venue.regtest.flushTxpool()
-    await venue.regtest.generate(1)
+    await venue.generate(1)
     expect(await payee.arrived(address)).toEqual([])
     await confirmPayouts(venue, [owed])
     expect((await transferOf(owed))?.tx).toBe(before?.tx)
@@ -281,10 +281,10 @@ describe('a transaction under way', () => {
     await send()
     const { halted } = (await coin()) ?? {}
     expect(halted?.reason).toContain('which the database does not know')
-    await venue.regtest.generate(1)
+    await venue.generate(1)
     await expect(reconcileMonero(venue.ctx)).rejects.toThrow('is not confirmed yet; reconcile again once it is')
     expect(await stateOf(owed)).toBe('signed')
-    await venue.regtest.generate(UNLOCK_BLOCKS)
+    await venue.generate(UNLOCK_BLOCKS)
     await reconcileMonero(venue.ctx)
     expect([(await coin())?.halted, await stateOf(owed)]).toEqual([undefined, 'owed'])
     expect((await venue.ctx.payouts.findTransfer(before?._id as string))?.state).toBe('replaced')
@@ -347,7 +347,7 @@ describe('a database restored to before a payout', () => {
     expect(await venue.check(invoice)).toMatchObject({ status: 'settled' })
     expect(await payee.arrived(address)).toEqual([XMR / 30n])
     // Further than a look goes back.
-    await venue.regtest.generate(70)
+    await venue.generate(70)
     await watchMonero(venue.ctx)
 
     await restore()
@@ -407,7 +407,7 @@ describe('a database restored to before a payout', () => {
     await watchMonero(forgetful)
     await reconcileMonero(forgetful)
     const later = await venue.owe(XMR / 30n, await payee.address())
-    await venue.regtest.generate(UNLOCK_BLOCKS)
+    await venue.generate(UNLOCK_BLOCKS)
     await send()
     expect(await Promise.all([owed, later].map(stateOf))).toEqual(['held', 'held'])
     expect(await payee.arrived(address)).toEqual([XMR / 30n])

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { createLog } from '../../shared/log.ts'
 import { openNanoSeed, TREASURY_INDEX } from '../../shared/payments/nano/nano-keys.ts'
@@ -15,7 +15,10 @@ import { startService, type TestAgent, type TestService } from '../support/servi
 /**
  * The API and the workers on one network, from invoice to treasury: the stand-in, or a real dev node (test-network.ts).
  */
-const LIMIT = { limitMs: 25_000, everyMs: 100 }
+const LIMIT = { limitMs: 60_000, everyMs: 100 }
+// What is waited for comes one after the other.
+vi.setConfig({ testTimeout: 240_000 })
+
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-nano-flow-'))
 const seedFile = path.join(folder, 'seed')
 let network: TestNetwork
@@ -66,7 +69,7 @@ beforeAll(async () => {
     },
     LIMIT,
   )
-})
+}, 120_000)
 
 afterAll(async () => {
   await service.stop()

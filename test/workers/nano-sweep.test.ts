@@ -6,10 +6,14 @@ import { recordPayment } from '../../shared/payments/settlement.ts'
 import { MINUTE_MS } from '../../shared/time.ts'
 import { DAY_RAW, openNanoVenue, raiseVersion, signAndPublish, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
+// A confirmation that does not come is waited for 5 s each time.
+vi.setConfig({ testTimeout: 120_000 })
+const LIMIT = { timeout: 30_000 }
+
 let venue: NanoVenue
 
 beforeAll(async () => {
-  venue = await openNanoVenue({ timeoutMs: 1_000 })
+  venue = await openNanoVenue()
 })
 beforeEach(() => venue.reset())
 afterAll(() => venue.stop())
@@ -148,27 +152,39 @@ describe('sweeping', () => {
 })
 
 describe('a block of ours', () => {
+  /** Rounds one after the other, as in service: each waits 5 s for the network, however slow what is done meanwhile. @returns what ends them */
+  function keepSweeping(): () => Promise<void> {
+    let isEnding = false
+    const rounds = (async () => {
+      do await sweepNano(venue.ctx)
+      while (!isEnding)
+    })()
+    rounds.catch(() => undefined) // it is awaited at their end
+    return () => {
+      isEnding = true
+      return rounds
+    }
+  }
+
   it('stands in one run at a time: the next is signed when all of the one before is confirmed', async () => {
     venue.node.setAutoConfirm(null)
     const invoice = await paid()
     venue.pay(invoice, XNO)
     await watchNano(venue.ctx)
     const more = venue.pay(invoice, XNO)
-    // A round waits for a confirmation that does not come; meanwhile it is looked at.
-    const round = sweepNano(venue.ctx)
-    await expect
-      .poll(async () => (await transfers()).map(({ kind, state }) => `${kind} ${state}`), { timeout: 5_000 })
-      .toEqual(['receive sent', 'receive sent', 'sweep sent'])
+    // They wait for confirmations that do not come; meanwhile what they do is looked at.
+    const endRounds = keepSweeping()
+    const run = async () => (await transfers()).map(({ kind, state }) => `${kind} ${state}`)
+    await expect.poll(run, LIMIT).toEqual(['receive sent', 'receive sent', 'sweep sent'])
     const [receive] = await transfers()
     await watchNano(venue.ctx)
     expect(await unswept()).toMatchObject({ length: 3, 2: { tx: more } })
     venue.node.confirm((receive?.tx ?? '').toUpperCase())
-    await expect
-      .poll(async () => (await transfers()).map(({ kind, state }) => `${kind} ${state}`), { timeout: 5_000 })
-      .toEqual(['receive confirmed', 'receive sent', 'sweep sent'])
+    await expect.poll(run, LIMIT).toEqual(['receive confirmed', 'receive sent', 'sweep sent'])
     venue.node.setAutoConfirm(1)
     venue.node.confirm(((await transfers()).at(-1)?.tx ?? '').toUpperCase())
-    await round
+    await expect.poll(treasury, LIMIT).toEqual({ balanceRaw: DAY_RAW + 2n * XNO, receivableRaw: 0n })
+    await endRounds()
     expect((await transfers()).filter(({ account_index: index }) => index !== 0).map(({ kind }) => kind)).toEqual([
       ...['receive', 'receive', 'sweep'],
       ...['receive', 'sweep'],
@@ -207,11 +223,11 @@ describe('a block of ours', () => {
     venue.node.setAutoConfirm(null)
     await paid()
     const round = sweepNano(venue.ctx)
-    await expect.poll(async () => (await transfers()).map(({ state }) => state), { timeout: 5_000 }).toEqual(['sent', 'sent'])
+    await expect.poll(async () => (await transfers()).map(({ state }) => state), LIMIT).toEqual(['sent', 'sent'])
     const [receive] = await transfers()
     const hash = (receive?.tx ?? '').toUpperCase()
     venue.node.rollback(hash)
-    await expect.poll(() => venue.node.state.ledger.blocks.has(hash), { timeout: 15_000 }).toBe(false)
+    await expect.poll(() => venue.node.state.ledger.blocks.has(hash), LIMIT).toBe(false)
     await round
     venue.node.setAutoConfirm(1)
     await sweepNano(venue.ctx)
@@ -292,7 +308,7 @@ describe('a chain that the database does not know', () => {
     const invoice = await paid()
     const [payment] = await unswept()
     const round = sweepNano(venue.ctx)
-    await expect.poll(async () => (await transfers()).map(({ state }) => state), { timeout: 5_000 }).toEqual(['sent', 'sent'])
+    await expect.poll(async () => (await transfers()).map(({ state }) => state), LIMIT).toEqual(['sent', 'sent'])
     const [ours] = await transfers()
     venue.node.rollback((ours?.tx ?? '').toUpperCase())
     const rival = { ...venue, wallet: { ...venue.wallet, treasury: venue.wallet.keys.deriveAccount(7) } }
@@ -342,7 +358,17 @@ describe('a chain that the database does not know', () => {
 describe('a node in trouble', () => {
   it.each([
     ['down', () => venue.node.setDown(true), () => venue.node.setDown(false)],
-    ['hanging', () => venue.node.setHanging(true), () => venue.node.setHanging(false)],
+    [
+      'hanging',
+      () => {
+        venue.setPatience(500)
+        venue.node.setHanging(true)
+      },
+      () => {
+        venue.node.setHanging(false)
+        venue.setPatience()
+      },
+    ],
     [
       'without work',
       () => venue.node.lie(({ action }) => (action === 'work_generate' ? '{"error": "Local work generation is disabled"}' : undefined)),

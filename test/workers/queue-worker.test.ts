@@ -1,28 +1,35 @@
-import { Worker } from 'bullmq'
+import { Queue, Worker } from 'bullmq'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/config.ts'
 import { createLog } from '../../shared/log.ts'
+import { queuePrefix as prefixOf } from '../../shared/queues.ts'
 import { connectWaiting, type RedisClient } from '../../shared/redis-connection.ts'
 import { startQueueWorker, type QueueWorker } from '../../workers/queue-worker.ts'
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
 import { isolate } from '../support/servers.ts'
+import { PATIENT } from '../support/service.ts'
 
-const QUICK = { everyMs: 50, looks: 6 }
+/** Long enough for a new worker to connect and to take its first job on a busy machine. */
+const QUICK = { everyMs: 100, looks: 15 }
 const REPLACED = 'it is replaced by a new one'
-const LIMIT = { limitMs: 20_000 }
+const LIMIT = { limitMs: 60_000 }
+vi.setConfig({ testTimeout: 180_000 })
 
 let ctx: WorkerContext
 let connection: RedisClient
+/** Over a connection that is patient, unlike the producers'. */
+let queue: Queue
 let worker: QueueWorker
 let logged = ''
 
 beforeAll(async () => {
   const { mongodbUrl, redisUrl, queuePrefix } = isolate()
   const log = createLog('test', 'info', { write: (line: string) => void (logged += line) })
-  const env = { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, FREE_UNTIL: 'none' }
+  const env = { ...PATIENT, MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, FREE_UNTIL: 'none' }
   ctx = openWorkerContext(readConfig(env, 'workers'), log)
   connection = connectWaiting(redisUrl, log)
+  queue = new Queue('verify-shares', { connection, prefix: prefixOf(queuePrefix, 'verify-shares') })
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
 })
 afterEach(async () => {
@@ -31,6 +38,7 @@ afterEach(async () => {
   logged = ''
 })
 afterAll(async () => {
+  await queue.close()
   connection.disconnect()
   await ctx.database.connection.dropDatabase()
   await ctx.close()
@@ -40,13 +48,9 @@ const start = (): void => void (worker = startQueueWorker(ctx, 'verify-shares', 
 /** There is no such batch, so there is nothing to do. */
 const add = () => ctx.queues.enqueue('verify-shares', { batch_id: 'wba_none' })
 const untilCompleted = (jobs: number) =>
-  waitFor(
-    `${jobs} jobs done`,
-    async () => ((await ctx.queues.get('verify-shares').getJobCountByTypes('completed')) === jobs ? true : undefined),
-    LIMIT,
-  )
+  waitFor(`${jobs} jobs done`, async () => ((await queue.getJobCountByTypes('completed')) === jobs ? true : undefined), LIMIT)
 /** Several times as long as a worker may take nothing. */
-const rest = () => new Promise((resolve) => setTimeout(resolve, 4 * QUICK.looks * QUICK.everyMs))
+const rest = () => new Promise((resolve) => setTimeout(resolve, 3 * QUICK.looks * QUICK.everyMs))
 
 describe('a worker of a queue', () => {
   it('whose loop waits for an answer that never comes is replaced, and the jobs are done', async () => {
@@ -65,7 +69,6 @@ describe('a worker of a queue', () => {
 
   it('that is paused or has nothing to do is left alone', async () => {
     start()
-    const queue = ctx.queues.get('verify-shares')
     await queue.pause()
     await add()
     await rest()

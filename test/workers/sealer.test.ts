@@ -11,6 +11,8 @@ import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { makeSealJob } from '../../workers/jobs/make-seal.ts'
 import { openLedger, takeBackup, verifyLedger, verifyWholeLedger, type TestLedger } from '../support/ledger.ts'
 
+vi.setConfig({ testTimeout: 120_000 })
+
 let ledger: TestLedger
 afterEach(() => ledger.stop())
 
@@ -95,7 +97,7 @@ describe('the sealer', () => {
     const writers = Array.from({ length: 32 }, async () => {
       for (let round = 0; round < 5; round++) {
         written.push(...(await ledger.write(2)))
-        await waitFor('the next seal', async () => (((await ctx.seals.last())?._id ?? 0) > round ? true : undefined), { limitMs: 20_000 })
+        await waitFor('the next seal', async () => (((await ctx.seals.last())?._id ?? 0) > round ? true : undefined), { limitMs: 60_000 })
       }
     })
     await Promise.all(writers)

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/config.ts'
 import { openContext } from '../../shared/context.ts'
@@ -7,11 +7,13 @@ import { setBanned } from '../../shared/agents/agent-service.ts'
 import { judgeBatch } from '../../shared/work/work-service.ts'
 import { startPool } from '../../workers/pool.ts'
 import { countStored, listPending } from '../support/stored.ts'
-import { findNonces, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts'
+import { findNonces, PATIENT, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts'
 
 const DAY = 86_400_000
 const BITS = 8
 const PER_DAY = 5
+const LIMIT = { limitMs: 60_000 }
+vi.setConfig({ testTimeout: 180_000 })
 
 interface Order {
   order_id: string
@@ -212,6 +214,7 @@ describe('a work order', () => {
     // A worker of other settings judges by the order.
     const config = readConfig(
       {
+        ...PATIENT,
         MONGODB_URL: service.ctx.config.mongodbUrl,
         REDIS_URL: service.ctx.config.redisUrl,
         QUEUE_PREFIX: 'elsewhere',
@@ -249,13 +252,11 @@ describe('without a worker', () => {
     const workers = openContext(lonely.ctx.config, lonely.ctx.log, { now: lonely.ctx.now })
     await Promise.all([workers.database.whenReady(), workers.queues.whenReady()])
     const pool = startPool(workers, ['verify-shares'])
-    await waitFor('the verdict', async () => ((await lonely.ctx.work.findOrder(id))?.credited_days === 1 ? true : undefined), {
-      limitMs: 20_000,
-    })
+    await waitFor('the verdict', async () => ((await lonely.ctx.work.findOrder(id))?.credited_days === 1 ? true : undefined), LIMIT)
     await waitFor(
       'the end of both batches',
       async () => ((await lonely.ctx.work.listWaiting(Date.now(), 10)).length === 0 ? true : undefined),
-      { limitMs: 20_000 },
+      LIMIT,
     )
     expect((await lonely.ctx.work.findOrder(id))?.shares_accepted).toBe(PER_DAY)
     await pool.close()

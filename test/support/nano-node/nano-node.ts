@@ -1,7 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 
+import { findFreePort } from '../../../scripts/embedded/ports.ts'
 import { encodeAddress } from './encoding.ts'
 import { formatTree } from './json-tree.ts'
 import { genesisPublicKey, genesisSecretKey, NodeState } from './node-state.ts'
@@ -92,15 +93,29 @@ class Listener {
   }
 
   async open(): Promise<number> {
-    await new Promise<void>((resolve, reject) => {
+    while (this.port === 0) {
+      // Not one of the system's choice: while the node is down, that may be given to an outgoing connection.
+      const port = await findFreePort()
+      const isOurs = await this.listen(port).then(
+        () => true,
+        (error: NodeJS.ErrnoException) => (error.code === 'EADDRINUSE' ? false : Promise.reject(error)),
+      )
+      if (!isOurs) continue
+      this.port = port
+      return port
+    }
+    await this.listen(this.port)
+    return this.port
+  }
+
+  private listen(port: number): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
       this.server.once('error', reject)
-      this.server.listen(this.port, '127.0.0.1', () => {
+      this.server.listen(port, '127.0.0.1', () => {
         this.server.off('error', reject)
         resolve()
       })
     })
-    this.port = (this.server.address() as AddressInfo).port
-    return this.port
   }
 
   cut(): void {
