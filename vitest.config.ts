@@ -20,8 +20,9 @@ export default defineConfig({
     // Full counts load the machine by themselves, and some of them have to be through within seconds.
     maxWorkers: isFull ? 2 : 3,
     sequence: { sequencer: LongestFirst },
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // Beside two other files a test may stand still for seconds; what it waits for inside says sooner what did not come.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     teardownTimeout: 60_000,
     reporters: ['default', new SummaryReporter()],
   },

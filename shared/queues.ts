@@ -22,7 +22,7 @@ export const QUEUES = {
   'adopt-seal': {
     payload: z.object({ seq: z.int().min(0), payload_hash: z.string().regex(/^[0-9a-f]{64}$/) }),
     concurrency: 1,
-    attempts: 1,
+    attempts: 8,
   },
   'sign-announcement': { payload: z.object({ announcement_id: z.string() }), concurrency: 1, attempts: 8 },
   'check-chain': { payload: z.object({}), concurrency: 1, attempts: 3 },

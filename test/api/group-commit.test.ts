@@ -4,9 +4,8 @@ import { readConfig } from '../../shared/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/log.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
-import { startServers, type TemporaryServers } from '../support/servers.ts'
+import { startServers, type TemporaryServers, PATIENT } from '../support/servers.ts'
 import {
-  PATIENT,
   callService,
   CHALLENGE_SECRET,
   registerOver,

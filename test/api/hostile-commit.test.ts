@@ -4,7 +4,7 @@ import { readConfig } from '../../shared/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/log.ts'
 import { isolate } from '../support/servers.ts'
-import { PATIENT } from '../support/service.ts'
+import { PATIENT } from '../support/servers.ts'
 
 let ctx: Context
 const { commitTransaction } = mongoose.mongo.ClientSession.prototype

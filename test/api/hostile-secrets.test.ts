@@ -15,8 +15,8 @@ import { openContext } from '../../shared/context.ts'
 import { createLog } from '../../shared/log.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { startApiProcess, startProcess, type RunningProcess } from '../support/processes.ts'
-import { isolate } from '../support/servers.ts'
-import { PATIENT, callService, CHALLENGE_SECRET, findNonces, registerOver, type CallOptions } from '../support/service.ts'
+import { isolate, PATIENT } from '../support/servers.ts'
+import { callService, CHALLENGE_SECRET, findNonces, registerOver, type CallOptions } from '../support/service.ts'
 import { dumpStored } from '../support/stored.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))

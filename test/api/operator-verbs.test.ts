@@ -15,7 +15,8 @@ import { readSealKey } from '../../shared/ledger/seal-key.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { makeCoinReady } from '../support/coins.ts'
 import { openMarket, type TestMarket } from '../support/market.ts'
-import { PATIENT, startService, whenServed, type TestService } from '../support/service.ts'
+import { PATIENT } from '../support/servers.ts'
+import { startService, whenServed, type TestService } from '../support/service.ts'
 import { dumpStored, listPending } from '../support/stored.ts'
 
 interface Ran {

@@ -12,7 +12,8 @@ import { QUEUE_NAMES } from '../../shared/queues.ts'
 import { REQUEST_ID_FORM, runInScope } from '../../shared/scope.ts'
 import { watchQueues } from '../../workers/operator/alarm.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
-import { CHALLENGE_SECRET, PATIENT, findNonces, startService, type TestService } from '../support/service.ts'
+import { PATIENT } from '../support/servers.ts'
+import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
 
 const TOKEN = 'operator-token-of-this-test'
 const LIMIT = { limitMs: 10_000 }

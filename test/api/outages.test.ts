@@ -9,8 +9,8 @@ import type { QueueName } from '../../shared/queues.ts'
 import { startPool } from '../../workers/pool.ts'
 import { startGate, type Gate } from '../support/gate.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
-import { startServers, type TemporaryServers } from '../support/servers.ts'
-import { callService, CHALLENGE_SECRET, findNonces, PATIENT, registerOver, whenServed, type CallOptions } from '../support/service.ts'
+import { startServers, type TemporaryServers, PATIENT } from '../support/servers.ts'
+import { callService, CHALLENGE_SECRET, findNonces, registerOver, whenServed, type CallOptions } from '../support/service.ts'
 
 type Api = RunningProcess & { url: string }
 interface Order {

@@ -1,8 +1,6 @@
-import { afterAll, beforeAll, describe, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, it } from 'vitest'
 import { crashAt, CRASH_POINTS } from '../support/monero-crashes.ts'
 import { openMoneroVenue, XMR, type MoneroPayee, type MoneroVenue } from '../support/monero-venue.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
 
 let venue: MoneroVenue
 let payee: MoneroPayee

@@ -14,7 +14,8 @@ import { QUEUE_NAMES } from '../../shared/queues.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
 import { startPool, type Pool } from '../../workers/pool.ts'
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
-import { PATIENT, startService, type TestService } from '../support/service.ts'
+import { PATIENT } from '../support/servers.ts'
+import { startService, type TestService } from '../support/service.ts'
 
 /** What README shows; made anew with UPDATE_SCREENSHOT=1. */
 const SCREENSHOT = path.resolve(import.meta.dirname, '../../workers/operator/board.png')

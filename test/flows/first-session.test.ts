@@ -11,7 +11,7 @@ import {
   type Clone,
   type RunningStart,
 } from '../support/clone.ts'
-import { PATIENT } from '../support/service.ts'
+import { PATIENT } from '../support/servers.ts'
 
 // Every command is a process of its own, and so is each part of what it talks to.
 vi.setConfig({ testTimeout: 300_000 })

@@ -15,7 +15,7 @@ import { signSeals } from '../../shared/ledger/signing.ts'
 import type { WatchStep } from '../../shared/ledger/step.ts'
 import { newSalt } from '../../shared/ledger/pending.ts'
 import { createLog } from '../../shared/log.ts'
-import { isolate } from './servers.ts'
+import { isolate, PATIENT } from './servers.ts'
 
 /** A ledger of its own: database, seal key and seal memory, and a clock that can be moved. */
 export interface TestLedger {
@@ -46,6 +46,7 @@ export async function openLedger(options: { withKey?: boolean; mongodbUrl?: stri
     QUEUE_PREFIX: queuePrefix,
     SEAL_KEY_FILE: keyFile,
     SEAL_MEMORY_FILE: memoryFile,
+    ...PATIENT,
   }
   let shiftMs = 0
   const ctx = await openWorkerContext(env, () => Date.now() + shiftMs)

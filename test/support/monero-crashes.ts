@@ -64,7 +64,7 @@ export async function confirmPayouts(venue: MoneroVenue, owed: readonly PayoutRe
   for (let blocks = 0; blocks < UNLOCK_BLOCKS + 2 * CONFIRMATIONS; blocks++) {
     const states = await Promise.all(owed.map(async ({ _id }) => (await venue.payout(_id)).state))
     if (states.every((state) => state === 'confirmed')) return
-    await venue.generate(1)
+    await venue.regtest.generate(1)
     await sendMonero(venue.ctx)
   }
 }

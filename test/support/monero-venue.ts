@@ -183,7 +183,7 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
     nextRound: () => watchMonero(ctx),
     async mine(blocks) {
       for (let count = 0; count < blocks; count++) {
-        await venue.generate(1)
+        await regtest.generate(1)
         await venue.nextRound()
       }
     },
@@ -191,7 +191,8 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
       for (let blocks = 0; blocks < MOST_BLOCKS; blocks++) {
         const now = await venue.check(of)
         if (holds(now)) return now
-        await venue.mine(1)
+        await regtest.generate(1)
+        await venue.nextRound()
       }
       return venue.until(of, what, holds)
     },

@@ -10,6 +10,9 @@ declare module 'vitest' {
   }
 }
 
+/** Settings of an API under test: the tests burden a machine beyond what a service would bear, and few are about a slow database. */
+export const PATIENT = { REQUEST_SECONDS: '10' }
+
 /** A database and a queue prefix that no other test file uses, on the servers of this run. */
 export function isolate(): { mongodbUrl: string; redisUrl: string; queuePrefix: string } {
   const name = `test-${randomBytes(6).toString('hex')}`

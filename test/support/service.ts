@@ -11,10 +11,8 @@ import { startPool, type Intervals } from '../../workers/pool.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { QUEUE_NAMES, type QueueName } from '../../shared/queues.ts'
 import { createAnswerCheck, type AnswerCheck } from './check-answers.ts'
-import { isolate } from './servers.ts'
+import { isolate, PATIENT } from './servers.ts'
 
-/** The tests burden a machine beyond what a service would bear, and few of them are about a slow database. */
-export const PATIENT = { REQUEST_SECONDS: '10' }
 export const CHALLENGE_SECRET = 'c0'.repeat(32)
 const SERVED_LIMIT = { limitMs: 20_000, everyMs: 250 }
 

@@ -4,15 +4,12 @@ import os from 'node:os'
 import path from 'node:path'
 import { Redis } from 'ioredis'
 import mongoose from 'mongoose'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { trackChildren, type ChildTracker } from '../../scripts/embedded/children.ts'
 import { startMongod, type Mongod } from '../../scripts/embedded/mongod.ts'
 import { startRedis, type EmbeddedRedis } from '../../scripts/embedded/redis.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod, findRedis } from '../../scripts/prepare.mjs'
-
-// A database is started up to three times in a test, and so is what replays its journal.
-vi.setConfig({ testTimeout: 120_000 })
 
 let dataDir: string
 let children: ChildTracker

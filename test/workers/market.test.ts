@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { passDeadline } from '../../shared/market/order-deadlines.ts'
 import { OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
@@ -10,16 +10,12 @@ import { newTx } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, confirm, expectStatus, startMarket, vouch, type PlacedOrder, type TestMarket } from '../support/market.ts'
 
 const HOUR_MS = 3_600_000
-vi.setConfig({ testTimeout: 120_000 })
-
 let market: TestMarket
 
 /** No worker serves the deadlines: the tests call what its job calls. */
 beforeAll(async () => {
   market = await startMarket({ queues: [] })
 })
-// A coin whose worker is silent for a minute is not ready, and a busy machine takes longer than that for all of it.
-beforeEach(() => market.letPassInOutage(0))
 afterAll(async () => {
   await checkMarket(market.ctx)
   await market.stop()
@@ -144,7 +140,6 @@ describe('an outage of the API', () => {
   })
   /** Each begins with an API that has just served, and no outage before. */
   beforeEach(async () => {
-    await quiet.letPassInOutage(0)
     const { marks, outages } = quiet.ctx.serving.models
     await outages.deleteMany({})
     await marks.updateOne({ _id: 'api' }, { $set: { until_ms: quiet.ctx.now() } })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
@@ -12,9 +12,6 @@ import { takeBackup } from '../support/ledger.ts'
 import { checkMoney } from '../support/money.ts'
 import { listPending } from '../support/stored.ts'
 import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
-
-// A confirmation that does not come is waited for 5 s each time, and the operator waits for a job for 45 s.
-vi.setConfig({ testTimeout: 120_000 })
 
 let venue: NanoVenue
 

@@ -6,8 +6,6 @@ import { recordPayment } from '../../shared/payments/settlement.ts'
 import { MINUTE_MS } from '../../shared/time.ts'
 import { DAY_RAW, openNanoVenue, raiseVersion, signAndPublish, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
-// A confirmation that does not come is waited for 5 s each time.
-vi.setConfig({ testTimeout: 120_000 })
 const LIMIT = { timeout: 30_000 }
 
 let venue: NanoVenue

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { PaymentRecord } from '../../shared/payments/invoice.ts'
 import { checkInvoice } from '../../shared/payments/invoice-service.ts'
@@ -14,8 +14,6 @@ import type { RpcExchange } from '../support/nano-node/nano-node.ts'
 import { DAY_RAW, openNanoVenue, signAndPublish, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
 const LIMIT = { limitMs: 30_000 }
-vi.setConfig({ testTimeout: 120_000 })
-
 let venue: NanoVenue
 
 beforeAll(async () => {

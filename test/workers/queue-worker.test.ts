@@ -8,7 +8,7 @@ import { connectWaiting, type RedisClient } from '../../shared/redis-connection.
 import { startQueueWorker, type QueueWorker } from '../../workers/queue-worker.ts'
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
 import { isolate } from '../support/servers.ts'
-import { PATIENT } from '../support/service.ts'
+import { PATIENT } from '../support/servers.ts'
 
 /** Long enough for a new worker to connect and to take its first job on a busy machine. */
 const QUICK = { everyMs: 100, looks: 15 }

@@ -1,9 +1,6 @@
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import type { TestLedger } from '../support/ledger.ts'
 import { openWaitingLedger, recoverLedger, runSealChild } from '../support/seal-crashes.ts'
-
-// A worker is a process of its own, which takes seconds to start on a busy machine.
-vi.setConfig({ testTimeout: 120_000 })
 
 let ledger: TestLedger
 afterEach(() => ledger.stop())

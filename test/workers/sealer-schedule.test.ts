@@ -4,6 +4,7 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { verifyLedger } from '../support/ledger.ts'
 import { startService, type TestService } from '../support/service.ts'
@@ -61,23 +62,12 @@ describe('the workers, by themselves', () => {
       soon,
     )
     expect((await ctx.seals.lastSigned())?._id).toBe(1)
-    const adopt = () => ctx.queues.enqueue('adopt-seal', { seq: 1, payload_hash: sealPayloadHash({ seq: first._id, ...first }) })
-    // Beside a try to sign it finds the seal memory locked, is refused, and is asked for once more, as by an operator.
-    const countLocked = () =>
-      service
-        .logged()
-        .split('\n')
-        .filter((line) => line.includes('the seal memory is locked')).length
-    let asked = 0
-    await waitFor(
-      'signing to go on',
-      async () => {
-        if (((await ctx.seals.lastSigned())?._id ?? 0) > 1) return true
-        if (asked === countLocked()) asked += Number(await adopt())
-        return undefined
-      },
-      soon,
-    )
+    // While it is being signed with, the seal memory is another's; the decision stands, and is carried out after that.
+    const held = await waitFor('the seal memory', () => openSealMemory(memoryFile), soon)
+    await ctx.queues.enqueue('adopt-seal', { seq: 1, payload_hash: sealPayloadHash({ seq: first._id, ...first }) })
+    await waitFor('its refusal', () => (service.logged().includes('the seal memory is locked') ? true : undefined), soon)
+    held.close()
+    await waitFor('signing to go on', async () => (((await ctx.seals.lastSigned())?._id ?? 0) > 1 ? true : undefined), soon)
     const { entries } = await verifyLedger(ctx, [], true)
     expect(
       await waitFor(

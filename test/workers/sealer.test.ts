@@ -11,8 +11,6 @@ import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { makeSealJob } from '../../workers/jobs/make-seal.ts'
 import { openLedger, takeBackup, verifyLedger, verifyWholeLedger, type TestLedger } from '../support/ledger.ts'
 
-vi.setConfig({ testTimeout: 120_000 })
-
 let ledger: TestLedger
 afterEach(() => ledger.stop())
 

@@ -1,12 +1,10 @@
 import mongoose from 'mongoose'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { makeClaim } from '../../shared/claims/claim-service.ts'
 import { publishPost, setHidden } from '../../shared/posts/post-service.ts'
 import { numberEntry } from '../../shared/ledger/entry.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { openLedger, verifyLedger, type TestLedger } from '../support/ledger.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
 
 let ledger: TestLedger
 afterEach(() => ledger.stop())

@@ -18,8 +18,6 @@ import { listPending } from '../support/stored.ts'
 const { lapseInvoices, recordLoss, recordPayment, settleWaiting } = settlement
 const MINUTE = 60_000
 const DAY = 86_400_000
-vi.setConfig({ testTimeout: 120_000 })
-
 let service: TestService
 /** As the workers have it: more patient than the API. */
 let ctx: Context

@@ -8,9 +8,9 @@ import { IDLE_DRAIN_MS } from '../../shared/limits.ts'
 import { createLog } from '../../shared/log.ts'
 import { queuePrefix as prefixOf } from '../../shared/queues.ts'
 import { HOUR_MS } from '../../shared/time.ts'
-import { PATIENT, callService, CHALLENGE_SECRET, findNonces, registerOver, whenServed, type TestService } from '../support/service.ts'
+import { callService, CHALLENGE_SECRET, findNonces, registerOver, whenServed, type TestService } from '../support/service.ts'
 import { startApiProcess, startProcess, startWorkersProcess, type RunningProcess } from '../support/processes.ts'
-import { isolate } from '../support/servers.ts'
+import { isolate, PATIENT } from '../support/servers.ts'
 
 const LIMIT = { limitMs: 60_000 }
 // Starting, a share's wait for its verdict and stopping, on a machine that is busy with other tests.

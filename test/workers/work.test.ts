@@ -7,7 +7,8 @@ import { setBanned } from '../../shared/agents/agent-service.ts'
 import { judgeBatch } from '../../shared/work/work-service.ts'
 import { startPool } from '../../workers/pool.ts'
 import { countStored, listPending } from '../support/stored.ts'
-import { findNonces, PATIENT, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts'
+import { PATIENT } from '../support/servers.ts'
+import { findNonces, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts'
 
 const DAY = 86_400_000
 const BITS = 8
