@@ -7,7 +7,7 @@ const SAMPLE_MS = 3_000
 
 /** A record with its pending ledger entry: as a field of the record in one insert, beside a transaction of two inserts. */
 export async function benchEntry(): Promise<Figure[]> {
-  const servers = await startServers(() => undefined, 1)
+  const servers = await startServers(() => undefined, { cacheGb: 1 })
   const client = await new mongoose.mongo.MongoClient(servers.mongod.url, {
     writeConcern: { w: 'majority', journal: true },
     maxPoolSize: 100,

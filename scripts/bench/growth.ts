@@ -33,7 +33,7 @@ export interface GrowthOptions {
 export async function benchGrowth({ records = MANY, requests = ALL_REQUESTS, report = () => undefined }: GrowthOptions = {}): Promise<
   Figure[]
 > {
-  const servers = await startServers(() => undefined, CACHE_GB)
+  const servers = await startServers(() => undefined, { cacheGb: CACHE_GB })
   const load = startLoad()
   const stacks: BenchStack[] = []
   try {

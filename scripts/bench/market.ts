@@ -29,7 +29,7 @@ const WRITE_CONCERN = { w: 'majority', journal: true } as const
  */
 export async function benchMarket(options: { orders?: number; report?: (line: string) => void } = {}): Promise<Figure[]> {
   const { orders = DEFAULT_ORDERS, report = () => undefined } = options
-  const servers = await startServers(() => undefined, 1)
+  const servers = await startServers(() => undefined, { cacheGb: 1 })
   try {
     const figures: Figure[] = []
     for (const workers of [1, 4]) {

@@ -45,7 +45,7 @@ export interface StackOptions {
 /** The real service for a benchmark: its own MongoDB and Redis, one API process and `workers` worker processes. */
 export async function startStack(env: Record<string, string>, options: StackOptions = {}): Promise<BenchStack> {
   const { workers = 1, isProbed = false, database = 'bench' } = options
-  const servers = options.servers ?? (await startServers(() => undefined, 1))
+  const servers = options.servers ?? (await startServers(() => undefined, { cacheGb: 1 }))
   const mongodbUrl = new URL(servers.mongod.url)
   mongodbUrl.pathname = `/${database}`
   const processes: BenchProcess[] = []

@@ -27,7 +27,7 @@ const ORDER_ROUNDS = 2
 
 /** The same work with 1, 2 and 4 worker processes, stored beforehand; each beside one process, and beside what the cores allow. */
 export async function benchScale(): Promise<Figure[]> {
-  const servers = await startServers(() => undefined, 1)
+  const servers = await startServers(() => undefined, { cacheGb: 1 })
   try {
     // Four beside the others would take from what the two have: processes that wait are not free.
     const shares = new Map([...(await measureShares(servers, [1, 2])), ...(await measureShares(servers, [4]))])

@@ -33,7 +33,7 @@ const run = promisify(execFile)
 /** Numbering and sealing beside the raw driver, proofs out of a small and a large seal, and the longest list of seals. */
 export async function benchSeal(options: { entries?: number; report?: (line: string) => void } = {}): Promise<Figure[]> {
   const { entries = DEFAULT_ENTRIES, report = () => undefined } = options
-  const servers = await startServers(() => undefined, 1)
+  const servers = await startServers(() => undefined, { cacheGb: 1 })
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-bench-'))
   try {
     const keyFile = path.join(folder, 'seal-key')

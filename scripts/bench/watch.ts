@@ -41,7 +41,7 @@ const SETUP_BATCH = 10_000
 /** A round over every open Nano invoice, and the time from a payment's confirmation to the settled pass. */
 export async function benchWatch(options: { open?: number } = {}): Promise<Figure[]> {
   const { open = DEFAULT_OPEN } = options
-  const servers = await startServers(() => undefined, 1)
+  const servers = await startServers(() => undefined, { cacheGb: 1 })
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-bench-'))
   const node = await startNode()
   const seedFile = path.join(folder, 'seed')

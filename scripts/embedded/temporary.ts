@@ -18,8 +18,11 @@ export interface TemporaryServers {
  * A real MongoDB replica set and a real Redis in a fresh folder, journaled and synced as in service, for tests or a
  * benchmark. One pair serves a whole run of tests; a test that kills its servers starts a pair of its own.
  */
-export async function startServers(report: (line: string) => void = console.error, cacheGb = 0.25): Promise<TemporaryServers> {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-'))
+export async function startServers(
+  report: (line: string) => void = console.error,
+  { cacheGb = 0.25, under = os.tmpdir() }: { cacheGb?: number; under?: string } = {},
+): Promise<TemporaryServers> {
+  const folder = fs.mkdtempSync(path.join(under, 'agent-network-'))
   const children = trackChildren(folder, report, true)
   const options = { dataDir: folder, children, report }
   const running: { stop(): Promise<void> }[] = []

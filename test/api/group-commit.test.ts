@@ -136,7 +136,7 @@ describe('readers beside one another', () => {
     )
     writing = false
     await Promise.all(crowd)
-  }, 120_000)
+  })
 })
 
 describe('a group under way when its process is killed', () => {
@@ -157,7 +157,7 @@ describe('a group under way when its process is killed', () => {
     }
     ctx = openContext(readConfig(settings, 'api'), createLog('test', 'silent'), { databaseTimeoutMs: 30_000 })
     await ctx.database.whenReady()
-  }, 120_000)
+  })
   afterAll(async () => {
     for (const one of running) one.kill('SIGKILL')
     await Promise.all(running.map(({ ended }) => ended))
@@ -280,7 +280,7 @@ describe('a group under way when its process is killed', () => {
     await expectAllThere(acknowledged)
     // A transaction that the dead process left open is aborted by the server, at the latest after its lifetime.
     await expectCountsToAgree(agents)
-  }, 120_000)
+  })
 
   it('loses nothing that was acknowledged before MongoDB itself was killed', async () => {
     const { api, agents, claimIds } = await prepare()
@@ -305,5 +305,5 @@ describe('a group under way when its process is killed', () => {
     expect(child.deaths()).toBeGreaterThan(deaths)
     await expectAllThere(acknowledged)
     await expectCountsToAgree(agents)
-  }, 120_000)
+  })
 })

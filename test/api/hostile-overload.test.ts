@@ -95,7 +95,7 @@ describe('an API process', () => {
     for (const { received } of connections) if (received().includes(' 503 ')) expect(received()).toMatch(/retry-after: \d+\r\n/i)
     await closeAll(connections)
     await expectServed()
-  }, 120_000)
+  })
 })
 
 describe('the room of an API process', () => {
@@ -137,7 +137,7 @@ describe('the room of an API process', () => {
     expect(second.socket.destroyed).toBe(false)
     await closeAll([asking, second, newest])
     await server.close()
-  }, 120_000)
+  })
 
   it('for answers is taken from the caller who has left one lying the longest, never from one who reads', async () => {
     const length = 16 * MB // more than the system's own buffers hold
@@ -165,7 +165,7 @@ describe('the room of an API process', () => {
     await closeAll(lying)
     await server.close()
     expect(countUnreadBytes()).toBe(0)
-  }, 120_000)
+  })
 
   it('for answers is not taken by callers who have left before they were answered', async () => {
     const asked: ServerResponse[] = []

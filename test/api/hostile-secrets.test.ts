@@ -97,7 +97,7 @@ describe('a part of the network', () => {
     expect(status[0]).toBe(process.execPath)
     await part.stop()
     children.close()
-  }, 60_000)
+  })
 })
 
 describe('what the network was given to keep', () => {
@@ -202,7 +202,7 @@ describe('what the network was given to keep', () => {
       await ctx.database.connection.dropDatabase()
       await ctx.close()
     }
-  }, 90_000)
+  })
 })
 
 /** Every key of a network's queues with all that it holds, as text. */

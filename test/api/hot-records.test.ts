@@ -15,7 +15,7 @@ let author: TestAgent
 beforeAll(async () => {
   service = await startService()
   author = await service.registerWithPass()
-}, 60_000)
+})
 afterAll(() => service.stop())
 
 /** Calls of the service that count what is asked to be written. */

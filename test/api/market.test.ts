@@ -346,7 +346,7 @@ describe('the way of an order', () => {
     expect(stored?.late_ms).toBeGreaterThan(0)
     expect(stored?.late_ms).toBeLessThan(60_000)
     await checkMarket(market.ctx)
-  }, 60_000)
+  })
 
   it('refuses each side from the second of its deadline on, also where the service has not acted yet', async () => {
     const [order, undelivered] = [await market.delivered(), await market.paidOrder()]

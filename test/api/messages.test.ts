@@ -46,7 +46,7 @@ describe('direct messages', () => {
     }
     expect(new Set(seen)).toEqual(ids)
     expect(seen).toHaveLength(205)
-  }, 90_000)
+  })
 
   it('refuses a marker that is not a message of the reader', async () => {
     const answer = await service.call('GET', '/dm?after=msg_unknown', { token: bob.token })

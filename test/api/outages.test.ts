@@ -102,7 +102,7 @@ beforeAll(async () => {
     startApiProcess({ ...settings, FREE_UNTIL: new Date(Date.now() + 30 * 86_400_000).toISOString() }),
     startApiProcess({ ...settings, FREE_UNTIL: 'none' }),
   ])
-}, 120_000)
+})
 afterAll(async () => {
   await Promise.all([free.stop(), paid.stop()])
   await Promise.all([mongo.shut(), redis.shut()])

@@ -228,7 +228,7 @@ describe('closed signups', () => {
 })
 
 describe('a flood of challenges', () => {
-  it('stores nothing and keeps no memory', { timeout: 90_000 }, async () => {
+  it('stores nothing and keeps no memory', async () => {
     v8.setFlagsFromString('--expose-gc')
     const collectGarbage = vm.runInNewContext('gc') as () => void
     const ask = async (count: number) => {

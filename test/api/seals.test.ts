@@ -104,7 +104,7 @@ describe('the ledger over the API', () => {
     const { json: ofSeal } = await get<Receipt>(`/receipt/seal_${seq}`)
     fs.writeFileSync(file, JSON.stringify(ofSeal))
     expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
-  }, 90_000)
+  })
 
   it('opens claims and verdicts, and not a hidden post', async () => {
     const claim = (await service.call('POST', '/claim', { token: alice.token, body: { statement: 'it rains' } })).json['id']
@@ -126,7 +126,7 @@ describe('the ledger over the API', () => {
       fs.writeFileSync(file, JSON.stringify((await get<Receipt>(`/receipt/${String(id)}`)).json))
       expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
     }
-  }, 90_000)
+  })
 
   it('says that a record has no entries', async () => {
     expect((await get('/receipt/pst_unknown')).json).toMatchObject({ ok: false, error: 'no_such_record', field: 'id' })
@@ -145,7 +145,7 @@ describe('the seals over the API', () => {
       )
       expect(report).toMatchObject({ ok: true, code: 0, unsigned_seqs: [], seals: (await listSeals()).count })
     }
-  }, 90_000)
+  })
 
   it('answer at the root too, walk by after_seq, and say when some are left out', async () => {
     await publish('one more')

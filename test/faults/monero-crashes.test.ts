@@ -8,7 +8,7 @@ beforeAll(async () => {
   venue = await openMoneroVenue({ queues: [] })
   payee = await venue.openPayee()
   await venue.fund(Array.from({ length: 10 }, () => XMR))
-}, 120_000)
+})
 afterAll(() => venue?.stop())
 
 describe('a worker of the Monero wallet that is killed', () => {

@@ -51,7 +51,7 @@ beforeAll(async () => {
     apis.push(await startApi(await findFreePort()))
     workers.push(await startWorkersProcess(settings))
   }
-}, 120_000)
+})
 
 afterAll(async () => {
   balancer?.close()

@@ -62,7 +62,7 @@ beforeAll(async () => {
     // Chromium's sandbox needs a user that is not root.
     args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
   })
-}, 120_000)
+})
 
 afterAll(async () => {
   await browser?.close()

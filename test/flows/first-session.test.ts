@@ -26,12 +26,12 @@ beforeAll(async () => {
   const [port, operatorPort] = await findFreePorts(2)
   url = `http://127.0.0.1:${port}`
   env = { ...PATIENT, PORT: String(port), OPERATOR_PORT: String(operatorPort) }
-}, 120_000)
+})
 
 afterAll(async () => {
   await network?.interrupt()
   clone.remove()
-}, 60_000)
+})
 
 /** One verb of an agent's command against the service, as the object that it prints. */
 function agent(home: string, ...words: string[]): Record<string, unknown> {

@@ -34,7 +34,7 @@ describe.each(PARTS)('node %s', (script) => {
       expect(problems.map((problem) => /^ {2}- (\w+): expected /.exec(problem)?.[1])).toEqual(Object.keys(wrong))
       expect(fs.readdirSync(folder)).toEqual([])
     }
-  }, 120_000)
+  })
 })
 
 describe('a process that lacks what it cannot do without', () => {

@@ -1,6 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import fs from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
 import { Redis } from 'ioredis'
 import mongoose from 'mongoose'
@@ -8,6 +7,7 @@ import { trackChildren } from '../../scripts/embedded/children.ts'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod, findRedis } from '../../scripts/prepare.mjs'
+import { serverFolder } from './server-folder.ts'
 
 const HOST = '127.0.0.1'
 const LIMIT = { limitMs: 60_000, everyMs: 50 }
@@ -50,7 +50,7 @@ export interface Farm {
 
 /** Servers on this machine in numbers, each with its folder below one that is removed at the end. */
 export function openFarm(): Farm {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'farm-'))
+  const folder = fs.mkdtempSync(path.join(serverFolder(), 'farm-'))
   const children = trackChildren(folder, (line) => console.error(line), true)
   const running = new Set<ChildProcess>()
   /** A server listens a while after its port was found, and until then the port would be found again. */

@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { inject } from 'vitest'
+import { startServers as startTemporary, type TemporaryServers } from '../../scripts/embedded/temporary.ts'
+import { serverFolder } from './server-folder.ts'
 
-export { startServers, type TemporaryServers } from '../../scripts/embedded/temporary.ts'
+export type { TemporaryServers } from '../../scripts/embedded/temporary.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -12,6 +14,10 @@ declare module 'vitest' {
 
 /** Settings of an API under test: the tests burden a machine beyond what a service would bear, and few are about a slow database. */
 export const PATIENT = { REQUEST_SECONDS: '10' }
+
+/** A MongoDB and a Redis of a test's own. */
+export const startServers = (report?: (line: string) => void): Promise<TemporaryServers> =>
+  startTemporary(report, { under: serverFolder() })
 
 /** A database and a queue prefix that no other test file uses, on the servers of this run. */
 export function isolate(): { mongodbUrl: string; redisUrl: string; queuePrefix: string } {

@@ -59,7 +59,7 @@ function vectorsIn(kind: 'valid' | 'invalid', names: readonly string[]): { file:
 /** The behaviour that every verifier has in common; `command` is how it is started. A title that may be skipped says why. */
 export function describeVerifier(title: string, command: VerifierCommand, isAvailable = true): void {
   // Each test starts the program several times, and one waits for its retries.
-  describe.skipIf(!isAvailable)(title, { timeout: 60_000 }, () => {
+  describe.skipIf(!isAvailable)(title, () => {
     let folder: string
     const servers: LedgerServer[] = []
 

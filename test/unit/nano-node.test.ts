@@ -609,4 +609,4 @@ it('holds 50,000 accounts and answers for thousands of them at once', async () =
     height: '50004',
     confirmed: 'false',
   })
-}, 60_000)
+})

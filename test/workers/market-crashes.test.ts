@@ -26,7 +26,7 @@ beforeAll(async () => {
   market = await openMarket(await startService({ env, queues: [] }))
   start = () => startWorkersProcess({ ...env, QUEUE_PREFIX: market.ctx.config.queuePrefix }, ['--queues', 'order-deadlines,sweep'])
   workers = await Promise.all([start(), start(), start()])
-}, 120_000)
+})
 afterAll(async () => {
   await Promise.all(workers.map((worker) => worker.stop()))
   await market.stop()

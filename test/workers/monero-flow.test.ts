@@ -20,7 +20,7 @@ vi.setConfig({ testTimeout: 240_000 })
 let venue: MoneroVenue
 beforeAll(async () => {
   venue = await openMoneroVenue()
-}, 120_000)
+})
 afterAll(() => venue?.stop())
 // Every piconero that arrived is accounted for after each of them.
 afterEach(async () => void (await checkMoney(venue.ctx)))

@@ -31,7 +31,7 @@ beforeAll(async () => {
   venue = await openMoneroVenue({ queues: [] })
   payee = await venue.openPayee()
   await venue.fund(Array.from({ length: 12 }, () => 2n * XMR))
-}, 120_000)
+})
 // What the test before sent has its change back.
 beforeEach(async () => {
   const { blocksToUnlock } = await venue.ctx.monero.wallet.balance()

@@ -37,7 +37,7 @@ beforeAll(async () => {
   ;[venueProgram, payeeProgram] = await Promise.all([regtest.openWallet('venue'), regtest.openWallet('payee')])
   venue = openWallet(venueProgram.url)
   payee = openWallet(payeeProgram.url)
-}, 120_000)
+})
 
 afterAll(() => regtest?.close())
 

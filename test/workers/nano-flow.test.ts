@@ -69,7 +69,7 @@ beforeAll(async () => {
     },
     LIMIT,
   )
-}, 120_000)
+})
 
 afterAll(async () => {
   await service.stop()

@@ -8,7 +8,7 @@ let storm: ShareStorm
 
 beforeAll(async () => {
   storm = await prepareShareStorm()
-}, 120_000)
+})
 afterAll(() => storm.stop())
 
 describe('sixteen submissions at once over four worker processes', () => {
