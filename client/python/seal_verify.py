@@ -738,8 +738,8 @@ class ReceiptAudit:
             self._entries[last_id] = entry
             if not item["sealed"]:
                 self.entries_waiting += 1
-            elif self.findings.note(where, self._sealed_faults(item)):
-                self.entries_sealed += 1
+            else:
+                self._check_sealed(where, item)
         self._check_seals()
         for opening in self.receipt.get("openings", []):
             where = f"opening of entry {shown(opening.get('entry_id') if isinstance(opening, dict) else None)}"
@@ -772,19 +772,26 @@ class ReceiptAudit:
         elif not names(entry["data"], self.record):
             yield Fault("wrong_record", f"does not name {self.record}")
 
-    def _sealed_faults(self, item):
-        seal, entry = item.get("seal"), item["entry"]
-        malformed = list(seal_form_faults(seal))
-        yield from malformed
-        if malformed:
+    def _check_sealed(self, where, item):
+        """What an entry gets wrong is found at the entry, and what its seal gets wrong by itself at the seal, once."""
+        seal = item.get("seal")
+        if not self.findings.note(where, seal_form_faults(seal)):
             return
-        known = self._seals.setdefault(seal["seq"], seal)
-        if known is not seal and payload_of(known) != payload_of(seal):
-            yield Fault("conflicting_seals", f"brings another seal {seal['seq']} than an entry before it")
-            known = seal
-        if known is seal or known.get("signature") != seal.get("signature") or known.get("pubkey") != seal.get("pubkey"):
-            yield from self._seal_faults(seal)
-        index = item.get("index")
+        if self.findings.note(where, self._inclusion_faults(item)):
+            self.entries_sealed += 1
+        seq = seal["seq"]
+        known = self._seals.get(seq)
+        if known is not None:
+            if payload_of(known) != payload_of(seal):
+                self.findings.note(where, [Fault("conflicting_seals", f"brings another seal {seq} than an entry before it")])
+            elif known.get("signature") == seal.get("signature") and known.get("pubkey") == seal.get("pubkey"):
+                return
+        self._seals[seq] = seal
+        self.findings.note(f"seal {seq}", self._seal_faults(seal))
+
+    def _inclusion_faults(self, item):
+        """The first thing that keeps an entry from standing under its well-formed seal."""
+        seal, entry, index = item["seal"], item["entry"], item.get("index")
         wrong_leaf = list(leaf_faults(entry, item.get("leaf")))
         if item.get("seq") != seal["seq"]:
             yield Fault("malformed_receipt", f"stands under seal {shown(item.get('seq'))} and brings seal {seal['seq']}")
