@@ -239,7 +239,9 @@ describe('a flood of challenges', () => {
     }
     const stored = await countStored(service.ctx.database.connection)
     const warm = await ask(1_000)
-    const grown = (await ask(10_000)) - warm
+    const once = await ask(10_000)
+    // What is remembered grows each time, the collector's noise does not.
+    const grown = Math.min(once - warm, (await ask(10_000)) - once)
     expect(await countStored(service.ctx.database.connection)).toEqual(stored)
     // 10,000 remembered challenges would be several MB; what is left is noise of the garbage collector.
     expect(grown).toBeLessThan(2 * 1024 * 1024)
