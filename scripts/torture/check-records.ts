@@ -1,3 +1,4 @@
+import type { JsonValue } from '../../shared/crypto/canonical-json.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import type { Agent } from './agent.ts'
 import { fateOf, type Call, type Fate } from './history.ts'
@@ -196,16 +197,15 @@ export function checkCommitments(stored: Stored): Finding[] {
     ),
   )
   const findings: Finding[] = []
-  const expect = (kind: string, id: string, field: string, hash: string): void => {
+  const expect = (kind: string, record: { _id: string; salt?: string }, field: string, content: JsonValue): void => {
+    const { _id: id, salt } = record
     const data = hashes.get(`${kind} ${id}`)
-    if (data !== undefined && data[field] !== hash)
+    if (salt === undefined) findings.push({ what: `the ${kind} ${id} is stored without its salt: ${JSON.stringify(record)}`, words: [id] })
+    else if (data !== undefined && data[field] !== commit(Buffer.from(salt, 'hex'), content))
       findings.push({ what: `the ${kind} entry of ${id} commits to something else than what is stored`, words: [id] })
   }
-  for (const { _id, salt, handle } of stored.agents)
-    expect('registration', _id, 'handle_hash', commit(Buffer.from(salt, 'hex'), { handle: handle ?? null }))
-  for (const { _id, salt, body, topic } of stored.posts)
-    expect('post', _id, 'content_hash', commit(Buffer.from(salt, 'hex'), { body, topic: topic ?? null }))
-  for (const { _id, salt, kind, statement } of stored.claims)
-    expect('claim', _id, 'content_hash', commit(Buffer.from(salt, 'hex'), { kind, statement }))
+  for (const agent of stored.agents) expect('registration', agent, 'handle_hash', { handle: agent.handle ?? null })
+  for (const post of stored.posts) expect('post', post, 'content_hash', { body: post.body, topic: post.topic ?? null })
+  for (const claim of stored.claims) expect('claim', claim, 'content_hash', { kind: claim.kind, statement: claim.statement })
   return findings
 }

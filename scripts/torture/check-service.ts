@@ -1,3 +1,5 @@
+import fs from 'node:fs'
+import path from 'node:path'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts'
 import { QUEUE_NAMES, type Queues } from '../../shared/queues.ts'
 import { isOutageText } from './outage-text.ts'
@@ -56,6 +58,18 @@ export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding
     return errors
       .filter((line) => !isOutageText(line) && !isTrue(line))
       .map((line) => ({ what: `${name} logged: ${line.slice(0, 600)}`, words: [] }))
+  })
+}
+
+/** What a member says that has lost a document: to change it, it has to make one of the change alone. */
+const LOST_DOCUMENT = 'update needed to be converted to upsert'
+
+/** No member of the set lost what it had been sent. Where one did, what is found missing is not the service's doing. */
+export function checkMembers({ folder, mongo }: Stack): Finding[] {
+  return mongo.members.flatMap(({ child: { name } }) => {
+    const lines = fs.readFileSync(path.join(folder, `${name}.log`), 'utf8').split('\n')
+    const lost = lines.filter((line) => line.includes(LOST_DOCUMENT))
+    return lost.slice(0, 1).map((line) => ({ what: `${name} lost documents, ${lost.length} in all: ${line.slice(0, 600)}`, words: [] }))
   })
 }
 

@@ -1,4 +1,5 @@
 import net from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
  * A way to a server's port that can be cut, held up or slowed down. Whoever connects through it speaks to the real
@@ -84,13 +85,19 @@ function connectPair(inward: net.Socket, targetPort: number, delayMs: () => numb
     from.setNoDelay(true)
     from.on('error', reset)
     from.on('close', reset)
-    let arrivesAt = 0
+    let lastArrival = Promise.resolve()
+    let underWay = 0
+    // In the order of sending, also when the delay has just become shorter: no connection delivers in another.
     const deliver = (act: () => void): void => {
-      const now = performance.now()
-      // In the order of sending, also when the delay has just become shorter.
-      arrivesAt = Math.max(arrivesAt, now + delayMs())
-      if (arrivesAt <= now) act()
-      else setTimeout(act, arrivesAt - now)
+      const lateMs = delayMs()
+      if (underWay === 0 && lateMs === 0) return act()
+      const arrivesAt = performance.now() + lateMs
+      underWay++
+      lastArrival = lastArrival.then(async () => {
+        await sleep(Math.max(0, arrivesAt - performance.now()))
+        underWay--
+        act()
+      })
     }
     from.on('data', (chunk) =>
       deliver(() => {

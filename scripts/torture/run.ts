@@ -10,7 +10,7 @@ import { measureRecoveries, runCanary, type Recovery } from './canary.ts'
 import { checkChain, checkEntries, checkReceipts, readLedger } from './check-ledger.ts'
 import { checkPasses } from './check-passes.ts'
 import { checkCommitments, checkRecords, type Finding } from './check-records.ts'
-import { checkAgents, checkAnswers, checkLogs, checkQueues, listJobs } from './check-service.ts'
+import { checkAgents, checkAnswers, checkLogs, checkMembers, checkQueues, listJobs } from './check-service.ts'
 import { checkCoins, dumpMoney, findLeftOver, readMoney } from './check-coins.ts'
 import { createClient } from './client.ts'
 import { startCoins } from './coins.ts'
@@ -255,6 +255,7 @@ async function check(world: World, stack: Stack): Promise<Finding[]> {
     ...checkAnswers(history.calls, history.faults),
     ...(await checkAgents(world, stored, ledger)),
     ...checkLogs(stack, history.faults),
+    ...checkMembers(stack),
   ]
 }
 

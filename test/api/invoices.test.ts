@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { openGate } from '../../scripts/torture/gate.ts'
 import { ADDRESS_WAIT_MS, LAPSED_LOOK_EVERY_MS } from '../../shared/limits.ts'
 import { parseAmount } from '../../shared/payments/coin.ts'
 import { lapseInvoices } from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/time.ts'
 import { addAddresses, ageRate, makeCoinReady, pay, setRate } from '../support/coins.ts'
-import { startGate } from '../support/gate.ts'
 import { vouch } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'
 import {
@@ -365,13 +365,12 @@ describe('GET /currencies', () => {
 describe('while Redis is away', () => {
   it('invoices are made, and a check answers 202 with what is stored until a worker can be asked again', async () => {
     const redisUrl = new URL(inject('redisUrl'))
-    const gate = await startGate(Number(redisUrl.port))
-    await gate.open()
+    const gate = await openGate(Number(redisUrl.port))
     redisUrl.port = String(gate.port)
     const own = await startService({ queues: [], env: { REDIS_URL: redisUrl.href } })
     await makeCoinReady(own.ctx, 'xno')
     const agent = await own.register()
-    await gate.shut()
+    gate.cut()
     const made = await own.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno' } })
     expect(made.status).toBe(201)
     const ask = () => own.call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: made.json['invoice_id'] } })
@@ -379,11 +378,11 @@ describe('while Redis is away', () => {
     expect([(await ask()).status, (await ask()).status]).toEqual([202, 202])
     await pay(own.ctx, idOf(made), { amount: '1' })
     expect((await ask()).json).toMatchObject({ status: 'settled', credited_days: 1 })
-    await gate.open()
+    gate.heal()
     await waitFor('that Redis is there again', async () => ((await ask()).status === 200 ? true : undefined), LIMIT)
     expect(await own.ctx.queues.get('check-nano').getWaitingCount()).toBe(1)
     await own.stop()
-    await gate.shut()
+    await gate.close()
   })
 })
 

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { openGate, type Gate } from '../../scripts/torture/gate.ts'
 import { readConfig } from '../../shared/config.ts'
 import { openContext } from '../../shared/context.ts'
 import { REQUEST_TIMEOUT_MS } from '../../shared/limits.ts'
 import { createLog } from '../../shared/log.ts'
 import type { QueueName } from '../../shared/queues.ts'
 import { startPool } from '../../workers/pool.ts'
-import { startGate, type Gate } from '../support/gate.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers, PATIENT } from '../support/servers.ts'
 import { callService, CHALLENGE_SECRET, findNonces, registerOver, whenServed, type CallOptions } from '../support/service.ts'
@@ -82,7 +82,8 @@ async function serve(queues: readonly QueueName[]): Promise<() => Promise<void>>
 
 beforeAll(async () => {
   servers = await startServers(() => undefined)
-  ;[mongo, redis] = await Promise.all([startGate(servers.mongod.port), startGate(servers.redis.port)])
+  ;[mongo, redis] = await Promise.all([openGate(servers.mongod.port), openGate(servers.redis.port)])
+  for (const gate of [mongo, redis]) gate.cut()
   const mongodbUrl = new URL(servers.mongod.url)
   mongodbUrl.port = String(mongo.port)
   // The set names its member by the port behind the gate.
@@ -105,7 +106,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await Promise.all([free.stop(), paid.stop()])
-  await Promise.all([mongo.shut(), redis.shut()])
+  await Promise.all([mongo.close(), redis.close()])
   await servers.stop()
 })
 
@@ -129,7 +130,7 @@ describe('an API that was started before its servers', LONG, () => {
   it('serves by itself once MongoDB is there, though Redis is not: all that needs no verdict of a worker', async () => {
     // It has looked for MongoDB in vain and looks again.
     await Promise.all([free.waitForLine('MongoDB is out of reach'), paid.waitForLine('MongoDB is out of reach')])
-    await mongo.open()
+    mongo.heal()
     await Promise.all([isServing(free), isServing(paid)])
     agent = await registerAt(free)
     expect((await ask(free, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: 2 } })).json).toMatchObject({
@@ -153,7 +154,7 @@ describe('an API that was started before its servers', LONG, () => {
   })
 
   it('enqueues by itself once Redis is there, and the sweep finds what came before', async () => {
-    await redis.open()
+    redis.heal()
     const stopWorkers = await serve(['verify-shares'])
     const later = (await ask(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as Order
     const nonces = findNonces(later.prefix, 8, 5)
@@ -279,7 +280,7 @@ describe('while MongoDB is away', LONG, () => {
 
   it('because the way to it is cut, it is 503, and served again when the way is open', async () => {
     const { token } = await registerWithPassAt(free)
-    await mongo.shut()
+    mongo.cut()
     try {
       for (let i = 0; i < 3; i++)
         await Promise.all([
@@ -289,7 +290,7 @@ describe('while MongoDB is away', LONG, () => {
         ])
       await expectStaticRoutes(free)
     } finally {
-      await mongo.open()
+      mongo.heal()
     }
     await isServing(free)
   })
@@ -297,13 +298,13 @@ describe('while MongoDB is away', LONG, () => {
 
 describe('while Redis is away', LONG, () => {
   it('in the middle of service, posts and all that needs no worker go on', async () => {
-    await redis.shut()
+    redis.cut()
     const { token, id } = await registerAt(free)
     await ask(free, 'POST', '/invoice', { token, body: { currency: 'xno' } })
     const answers = await Promise.all(Array.from({ length: 20 }, () => ask(free, 'POST', '/post', { token, body: { body: 'x' } })))
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]))
     expect((await ask(free, 'GET', `/agent/${id}`)).status).toBe(200)
-    await redis.open()
+    redis.heal()
   })
 })
 

@@ -1,0 +1,78 @@
+import net from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { openGate, type Gate } from '../../scripts/torture/gate.ts'
+
+const LIMIT = { limitMs: 20_000 }
+let server: net.Server
+let gate: Gate
+/** What the server behind the gate has received. */
+let received: string
+
+beforeEach(async () => {
+  received = ''
+  server = net.createServer((socket) => {
+    socket.on('data', (chunk) => (received += chunk.toString()))
+    socket.on('error', () => undefined) // a gate that is cut
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  gate = await openGate((server.address() as net.AddressInfo).port)
+})
+afterEach(async () => {
+  await gate.close()
+  await new Promise((resolve) => server.close(resolve))
+})
+
+async function connect(): Promise<net.Socket> {
+  const socket = net.connect(gate.port, '127.0.0.1').setNoDelay(true)
+  socket.on('error', () => undefined) // told by `close`
+  await new Promise((resolve) => socket.once('connect', resolve).once('close', resolve))
+  return socket
+}
+
+const isClosed = (socket: net.Socket) => waitFor('the end of a connection', () => (socket.destroyed ? true : undefined), LIMIT)
+const isReceived = (text: string) => waitFor(text.slice(-20), () => (received === text ? true : undefined), LIMIT)
+
+describe('a gate before a server', () => {
+  it('resets what is open and what is new while it is cut, and lets new ones through again', async () => {
+    const open = await connect()
+    gate.cut()
+    await isClosed(open)
+    await isClosed(await connect())
+    gate.heal()
+    const next = await connect()
+    next.write('a')
+    await isReceived('a')
+    next.destroy()
+  })
+
+  it('holds what it is sent while it hangs, and lets it through afterwards', async () => {
+    const before = await connect()
+    gate.hang()
+    const during = await connect()
+    before.write('a')
+    await sleep(50)
+    during.write('b')
+    await sleep(50)
+    expect(received).toBe('')
+    gate.heal()
+    await waitFor('both', () => (received.length === 2 ? true : undefined), LIMIT)
+    for (const socket of [before, during]) socket.destroy()
+  })
+
+  it('delivers in the order of sending, whatever becomes of the delay in the meantime', async () => {
+    const socket = await connect()
+    let sent = ''
+    for (let number = 0; number < 300; number++) {
+      if (number % 10 === 0) gate.delay(20 + ((number * 7) % 60))
+      if (number % 10 === 5) gate.heal()
+      socket.write(`${number},`)
+      sent += `${number},`
+      // Each arrives as a chunk of its own.
+      await sleep(1)
+    }
+    await isReceived(sent)
+    socket.destroy()
+  })
+})
