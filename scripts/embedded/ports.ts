@@ -34,6 +34,21 @@ export async function findFreePort(wished?: number): Promise<number> {
   throw new PortError(`No port between ${FIRST_PORT} and ${LAST_PORT} is free on 127.0.0.1.`)
 }
 
+/** What reservePort has given out in this process. */
+const reserved = new Set<number>()
+
+/** As {@link findFreePort}, and no port twice in this process: a server listens a while after its port was found. */
+export async function reservePort(wished?: number): Promise<number> {
+  for (;;) {
+    const port = await findFreePort(wished !== undefined && reserved.has(wished) ? undefined : wished)
+    if (reserved.has(port)) continue
+    reserved.add(port)
+    return port
+  }
+}
+
+export const reservePorts = (count: number): Promise<number[]> => Promise.all(Array.from({ length: count }, () => reservePort()))
+
 /** The error's code where the port cannot be listened on. */
 function tryListen(port: number, host: string): Promise<string | undefined> {
   return new Promise((resolve) => {

@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
+import { SECOND_MS } from '../../shared/time.ts'
+import { waitFor } from '../embedded/wait.ts'
 import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
-import { doAtRest } from './at-rest.ts'
 import type { Answered, Client } from './client.ts'
 import type { KnownInvoice, KnownOrder } from './coin-actions.ts'
 import type { Coins } from './coins.ts'
@@ -135,15 +136,20 @@ export async function submitWork(world: World, agent: Agent, order: Order, nonce
   return answers.some((answer) => fateOf(answer) === 'yes')
 }
 
+/** A busy machine's service may say that it is not available. */
+const SETTLED = { limitMs: 20 * SECOND_MS, everyMs: SECOND_MS }
+
 /** Registers and buys a first pass, before anything is broken. @throws Error where that does not work */
 export async function settleIn(world: World, agent: Agent, ref: string | undefined, days: number): Promise<void> {
-  const enter = (): Promise<void> => register(world, agent, ref, 1)
-  if (!(await doAtRest(() => agent.id !== undefined, enter))) throw new Error(`${agent.name} could not be registered before any fault`)
-  let isTaken = false
-  const work = async (): Promise<void> => {
+  const enter = async (): Promise<string | undefined> => {
+    await register(world, agent, ref, 1)
+    return agent.id
+  }
+  await waitFor(`the registration of ${agent.name} before any fault`, enter, SETTLED)
+  const work = async (): Promise<true | undefined> => {
     if (agent.orders.length === 0) await orderWork(world, agent, days)
     const [order] = agent.orders
-    isTaken = order !== undefined && (await submitWork(world, agent, order, order.shares, false))
+    return (order !== undefined && (await submitWork(world, agent, order, order.shares, false))) || undefined
   }
-  if (!(await doAtRest(() => isTaken, work))) throw new Error(`${agent.name} could not work for a pass before any fault`)
+  await waitFor(`the work of ${agent.name} for a pass before any fault`, work, SETTLED)
 }

@@ -15,12 +15,3 @@ export async function askAtRest<Answer extends { readonly status?: number | unde
     await sleep(SECOND_MS)
   }
 }
-
-/** Does again, as often as {@link askAtRest} asks, what is not done yet. @returns whether it is done */
-export async function doAtRest(isDone: () => boolean, act: () => Promise<void>): Promise<boolean> {
-  for (let acted = 0; !isDone() && acted < MAX_ASKED; acted++) {
-    if (acted > 0) await sleep(SECOND_MS)
-    await act()
-  }
-  return isDone()
-}

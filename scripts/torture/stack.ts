@@ -4,7 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { trackChildren } from '../embedded/children.ts'
-import { findFreePort } from '../embedded/ports.ts'
+import { reservePorts } from '../embedded/ports.ts'
 import { startRedis, type EmbeddedRedis } from '../embedded/redis.ts'
 import { supervise, type SupervisedChild } from '../embedded/supervise.ts'
 import { waitFor } from '../embedded/wait.ts'
@@ -128,7 +128,7 @@ export async function startStack({ members, each, env: extra = {}, coins, report
     }
     const start = (name: string, script: string, args: readonly string[], own: Record<string, string>): Part =>
       startPart({ name, script, args, env: { ...env, ...own }, folder, children, report })
-    const ports = await findFreePorts(each)
+    const ports = await reservePorts(each)
     const apis = ports.map((port, index) => start(`api-${index}`, 'api/main.ts', [], { PORT: String(port) }))
     const workers = Object.entries(workerGroups()).flatMap(([group, queues]) =>
       Array.from({ length: each }, (_, index) => start(`${group}-${index}`, 'workers/main.ts', ['--queues', queues.join(',')], {})),
@@ -252,12 +252,6 @@ function mountSmallDisk(place: string): string | undefined {
   fs.mkdirSync(place, { recursive: true, mode: 0o700 })
   const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64m,mode=700', 'tmpfs', place], { stdio: 'ignore' })
   return status === 0 ? place : undefined
-}
-
-async function findFreePorts(count: number): Promise<number[]> {
-  const ports = new Set<number>()
-  while (ports.size < count) ports.add(await findFreePort())
-  return [...ports]
 }
 
 function required(name: string, program: string | undefined): string {

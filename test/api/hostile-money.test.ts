@@ -22,6 +22,7 @@ import {
   findNonce,
   findNonces,
   solveChallenge,
+  untilCredited,
   startService,
   WITHOUT_LEDGER,
   type Answer,
@@ -237,7 +238,7 @@ describe('a farm of referrals', () => {
       const { status, json: verdict } = await post('/work/submit', agent, { order_id: json['order_id'], nonces })
       // 202 says that the verdict takes longer than a request waits for it.
       if (status !== 202) expect(verdict).toMatchObject({ credited_days: 1 })
-      await expect.poll(async () => (await venue.ctx.work.findOrder(String(json['order_id'])))?.credited_days, { timeout: 20_000 }).toBe(1)
+      await untilCredited(venue.ctx, String(json['order_id']), 1)
     }
     const farm: TestAgent[] = []
     while (farm.length < size) farm.push(...(await Promise.all(Array.from({ length: Math.min(10, size - farm.length) }, join))))

@@ -1,12 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { waitFor } from '../../scripts/embedded/wait.ts'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
 import { Refusal } from '../../shared/errors.ts'
 import { creditFreeDays } from '../../shared/passes/pass-service.ts'
 import { isoTime } from '../../shared/time.ts'
 import { vouch } from '../support/market.ts'
 import { countStored, listPending } from '../support/stored.ts'
-import { findNonces, startService, whenServed, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
+import {
+  findNonces,
+  startService,
+  untilCredited,
+  whenServed,
+  WITHOUT_LEDGER,
+  type TestAgent,
+  type TestService,
+} from '../support/service.ts'
 
 const DAY = 86_400_000
 const FREE_DAYS = 10
@@ -165,11 +172,7 @@ describe('a pass that is paid for', () => {
       ...proposals.map((id) => untilAvailable(() => acceptProposal(service.ctx, id, 7))),
       ...Array.from({ length: 4 }, () => creditFreeDays(service.ctx, agent.id, 2, Date.now() + 1_000 * DAY)),
     ])
-    // Workers may take longer for a verdict than a request waits for it; the order's day and the pass move together.
-    for (const { order_id: id } of orders)
-      await waitFor('the day', async () => ((await service.ctx.work.findOrder(id))?.credited_days === 1 ? true : undefined), {
-        limitMs: 20_000,
-      })
+    for (const { order_id: id } of orders) await untilCredited(service.ctx, id, 1)
     const { pass_until: until } = await readMe(service, agent)
     // 3 by work, 21 by proposals, 8 free: none is lost, whatever order they came in.
     expect(Math.abs(Date.parse(String(until)) - Date.now() - 32 * DAY)).toBeLessThan(60_000)

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
 import { dumpStored } from '../support/stored.ts'
-import { findNonce, findNonces, startService, type TestService } from '../support/service.ts'
+import { findNonce, findNonces, startService, untilCredited, type TestService } from '../support/service.ts'
 
 /** Where the caller calls from, and what it and the proxies before it say about it. */
 const ADDRESS = '127.0.0.77'
@@ -81,7 +81,7 @@ async function liveAnAgentsLife(): Promise<void> {
   // Workers may take longer for their verdict than a request waits for it.
   if (String(work['status']) !== 'credited') {
     expect(work['status']).toBe('verifying')
-    await expect.poll(async () => (await service.ctx.work.findOrder(order.order_id))?.credited_days, { timeout: 20_000 }).toBe(1)
+    await untilCredited(service.ctx, order.order_id, 1)
   }
   await callFrom('POST', '/profile', { token, body: { name: 'n', purpose: 'p', capabilities: ['c'], dm_key: '2'.repeat(64) } })
   const post = await callFrom('POST', '/post', { token, body: { body: 'a post', topic: 't' } })

@@ -1,16 +1,8 @@
 import { statSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import {
-  findFreePorts,
-  makeClone,
-  npmStart,
-  runAgent,
-  runOperator,
-  runSealVerifier,
-  type Clone,
-  type RunningStart,
-} from '../support/clone.ts'
+import { reservePorts } from '../../scripts/embedded/ports.ts'
+import { makeClone, npmStart, runAgent, runOperator, runSealVerifier, type Clone, type RunningStart } from '../support/clone.ts'
 import { PATIENT } from '../support/servers.ts'
 
 // Every command is a process of its own, and so is each part of what it talks to.
@@ -23,7 +15,7 @@ let env: Record<string, string>
 
 beforeAll(async () => {
   clone = makeClone()
-  const [port, operatorPort] = await findFreePorts(2)
+  const [port, operatorPort] = await reservePorts(2)
   url = `http://127.0.0.1:${port}`
   env = { ...PATIENT, PORT: String(port), OPERATOR_PORT: String(operatorPort) }
 })

@@ -3,7 +3,6 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { findFreePort } from '../../scripts/embedded/ports.ts'
 import { cacheDir } from '../../scripts/prepare.mjs'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -32,13 +31,6 @@ export function makeClone(): Clone {
   const env = { PATH, LANG, HOME: path.join(folder, 'home'), AGENT_NETWORK_CACHE: cacheDir(process.env) }
   mkdirSync(env.HOME)
   return { folder: project, env, remove: () => rmSync(folder, { recursive: true, force: true }) }
-}
-
-/** Ports that were free a moment ago, and that no outgoing connection is given while nobody listens on them. */
-export async function findFreePorts(count: number): Promise<number[]> {
-  const ports = new Set<number>()
-  while (ports.size < count) ports.add(await findFreePort())
-  return [...ports]
 }
 
 export interface RunningStart {

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { Redis } from 'ioredis'
 import mongoose from 'mongoose'
 import { trackChildren } from '../../scripts/embedded/children.ts'
-import { findFreePort } from '../../scripts/embedded/ports.ts'
+import { reservePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod, findRedis } from '../../scripts/prepare.mjs'
 import { serverFolder } from './server-folder.ts'
@@ -53,38 +53,15 @@ export function openFarm(): Farm {
   const folder = fs.mkdtempSync(path.join(serverFolder(), 'farm-'))
   const children = trackChildren(folder, (line) => console.error(line), true)
   const running = new Set<ChildProcess>()
-  /** A server listens a while after its port was found, and until then the port would be found again. */
-  const given = new Set<number>()
   let number = 0
-
-  async function findOwnPort(): Promise<number> {
-    for (;;) {
-      const port = await findFreePort()
-      if (!given.has(port)) {
-        given.add(port)
-        return port
-      }
-    }
-  }
-
-  /** A port whose bus port is free too, and stays so. */
-  async function findClusterPort(): Promise<number> {
-    for (;;) {
-      const port = await findOwnPort()
-      const bus = port + BUS_OFFSET
-      if (bus >= FIRST_OUTGOING || given.has(bus) || (await findFreePort(bus)) !== bus) continue
-      given.add(bus)
-      return port
-    }
-  }
 
   function startServer(program: string, args: (own: string, port: number) => string[], port: number): Server {
     const own = path.join(folder, String(number++))
     fs.mkdirSync(own)
-    const words = args(own, port)
+    const given = args(own, port)
     let child: ChildProcess
     const start = () => {
-      child = spawn(program, words, { stdio: 'ignore' })
+      child = spawn(program, given, { stdio: 'ignore' })
       running.add(child)
       const { pid } = child
       if (pid !== undefined) children.add(path.basename(program), pid)
@@ -111,7 +88,7 @@ export function openFarm(): Farm {
   const startRedis = async (
     lines: (own: string) => readonly string[],
     args: readonly string[] = [],
-    findPort: () => Promise<number> = findOwnPort,
+    findPort: () => Promise<number> = reservePort,
   ): Promise<Server> => {
     const port = await findPort()
     const program = required('redis-server', findRedis(process.env))
@@ -133,7 +110,7 @@ export function openFarm(): Farm {
           ...['--wiredTigerCacheSizeGB', '0.25', '--oplogSize', '64', '--logpath', path.join(own, 'mongod.log')],
           ...['--setParameter', 'diagnosticDataCollectionEnabled=false', '--setParameter', 'transactionLifetimeLimitSeconds=10'],
         ]
-        members.push(startServer(program, args, await findOwnPort()))
+        members.push(startServer(program, args, await reservePort()))
       }
       const ports = members.map(({ port }) => port)
       await initiate(ports)
@@ -244,6 +221,15 @@ export function openFarm(): Farm {
 const BUS_OFFSET = 10_000
 /** Ports from here on are given to outgoing connections. */
 const FIRST_OUTGOING = 32_768
+
+/** A port whose bus port is free too, and stays so. */
+async function findClusterPort(): Promise<number> {
+  for (;;) {
+    const port = await reservePort()
+    const bus = port + BUS_OFFSET
+    if (bus < FIRST_OUTGOING && (await reservePort(bus)) === bus) return port
+  }
+}
 
 function required(name: string, program: string | undefined): string {
   if (program === undefined) throw new Error(`There is no ${name} here: run "node scripts/prepare.mjs" first.`)

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { MoneroRpcConnection } from 'monero-ts'
 import { trackChildren } from '../../scripts/embedded/children.ts'
 import { readLastLines } from '../../scripts/embedded/log-file.ts'
-import { findFreePort } from '../../scripts/embedded/ports.ts'
+import { reservePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { cacheDir, findMonero, type MoneroPrograms } from '../../scripts/prepare.mjs'
 
@@ -184,21 +184,9 @@ function createStage(programs: MoneroPrograms, report: (line: string) => void): 
   }
 }
 
-/** A program listens a while after its port was found, and until then the port would be found again. */
-const givenPorts = new Set<number>()
-
-async function findOwnPort(): Promise<number> {
-  for (;;) {
-    const port = await findFreePort()
-    if (givenPorts.has(port)) continue
-    givenPorts.add(port)
-    return port
-  }
-}
-
 async function startOn(stage: Stage): Promise<MoneroRegtest> {
   try {
-    const daemonPort = await findOwnPort()
+    const daemonPort = await reservePort()
     const isPayerThere = fs.existsSync(path.join(stage.folder, 'wallets', `${PAYER}.keys`))
     const startDaemonHere = startDaemon(stage, daemonPort)
     // Each takes a second to come up. A wallet that is to be made asks the daemon for its height.
@@ -247,7 +235,7 @@ async function startOn(stage: Stage): Promise<MoneroRegtest> {
 }
 
 async function startDaemon(stage: Stage, port: number) {
-  const peerPort = await findOwnPort()
+  const peerPort = await reservePort()
   const connection = new MoneroRpcConnection({ uri: `http://${HOST}:${port}`, timeoutMs: CALL_LIMIT_MS })
   const call = (method: string, params?: Record<string, unknown>) => callRpc(connection, method, params)
   const callPath = async (method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> =>
@@ -289,7 +277,7 @@ async function startWallet(stage: Stage, daemonPort: number, name: string): Prom
   fs.mkdirSync(folder, { recursive: true })
   const file = path.join(folder, name)
   const [username, password] = ['operator', randomBytes(12).toString('hex')]
-  const port = await findOwnPort()
+  const port = await reservePort()
   const connection = new MoneroRpcConnection({ uri: `http://${HOST}:${port}`, username, password, timeoutMs: CALL_LIMIT_MS })
   const call = (method: string, params?: Record<string, unknown>) => callRpc(connection, method, params)
   const logFile = path.join(stage.folder, `${name}.log`)

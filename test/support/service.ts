@@ -177,6 +177,10 @@ export async function callService(
   return answer
 }
 
+/** Workers may take longer for a verdict than a request waits for it; an order's days and its agent's pass move together. */
+export const untilCredited = (ctx: Context, orderId: string, days: number): Promise<true> =>
+  waitFor('the credit', async () => ((await ctx.work.findOrder(orderId))?.credited_days === days ? true : undefined), SERVED_LIMIT)
+
 /** The first decimal nonce from `from` on that is a share. Independent of the code under test. */
 export function findNonce(prefix: string, bits: number, from = 0): string {
   for (let nonce = from; ; nonce++) {

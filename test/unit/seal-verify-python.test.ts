@@ -28,10 +28,16 @@ describe.skipIf(!isAvailable)("the two verifiers and the service's own code (ski
   const folder = mkdtempSync(join(tmpdir(), 'seal-verify-'))
   afterAll(() => rmSync(folder, { recursive: true }))
 
+  /** Both verifiers' verdict on files of vectors. */
+  const bothOnFiles = (files: readonly string[]) => {
+    const words = files.flatMap((file) => ['--vector', file])
+    return Promise.all([NODE_VERIFIER, PYTHON_VERIFIER].map((command) => reportOf(command, words, folder)))
+  }
+
   /** Both verifiers' verdict on one vector, given as an object. */
-  async function bothOn(vector: object) {
+  const bothOn = (vector: object) => {
     writeFileSync(join(folder, 'vector.json'), JSON.stringify(vector))
-    return Promise.all([NODE_VERIFIER, PYTHON_VERIFIER].map((command) => reportOf(command, ['--vector', 'vector.json'], folder)))
+    return bothOnFiles(['vector.json'])
   }
 
   /** What was found in each file, and where. */
@@ -44,15 +50,7 @@ describe.skipIf(!isAvailable)("the two verifiers and the service's own code (ski
         .filter((name) => VECTOR_NAME.test(name))
         .map((name) => join(VECTORS_DIR, kind, name)),
     )
-    const [inNode, inPython] = await Promise.all(
-      [NODE_VERIFIER, PYTHON_VERIFIER].map((command) =>
-        reportOf(
-          command,
-          files.flatMap((file) => ['--vector', file]),
-          folder,
-        ),
-      ),
-    )
+    const [inNode, inPython] = await bothOnFiles(files)
     expect(outline(inNode)).toHaveLength(files.length)
     expect(outline(inPython)).toEqual(outline(inNode))
   })
@@ -113,15 +111,7 @@ describe.skipIf(!isAvailable)("the two verifiers and the service's own code (ski
       writeFileSync(join(folder, `part-${number}.json`), JSON.stringify(vector))
       return `part-${number}.json`
     })
-    const [inNode, inPython] = await Promise.all(
-      [NODE_VERIFIER, PYTHON_VERIFIER].map((command) =>
-        reportOf(
-          command,
-          files.flatMap((file) => ['--vector', file]),
-          folder,
-        ),
-      ),
-    )
+    const [inNode, inPython] = await bothOnFiles(files)
     expect(outline(inPython)).toEqual(outline(inNode))
     expect(inNode?.results?.filter(({ ok }) => !ok).length).toBeGreaterThan(RUNS / 4)
   })

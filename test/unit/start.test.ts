@@ -8,9 +8,8 @@ import { identifyProcess } from '../../scripts/embedded/children.ts'
 import { lockDataDir, readFirstStart } from '../../scripts/embedded/data-dir.ts'
 import { openLogFile } from '../../scripts/embedded/log-file.ts'
 import { selectEnvironment, shorten } from '../../scripts/embedded/parts.ts'
-import { assertPortFree, findFreePort } from '../../scripts/embedded/ports.ts'
+import { assertPortFree, findFreePort, reservePorts } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { findFreePorts } from '../support/clone.ts'
 
 const SOURCE = new URL('../../scripts/', import.meta.url).href
 let folder: string
@@ -157,7 +156,7 @@ describe.runIf(process.platform === 'linux')('the whole network, with stand-ins 
 
   beforeEach(async () => {
     starts = []
-    const [port, operatorPort] = await findFreePorts(2)
+    const [port, operatorPort] = await reservePorts(2)
     ports = { PORT: String(port), OPERATOR_PORT: String(operatorPort) }
     const serve = (port: string, url: string) => `
       import http from 'node:http';
