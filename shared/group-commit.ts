@@ -151,6 +151,20 @@ export function createLookUp<Key, Found>(
   })
 }
 
+/** As {@link createLookUp}, by `_id`: records as they are stored, all of each unless `projection` says what. */
+export function createIdLookUp<Stored extends { _id: string }>(
+  collection: () => mongoose.mongo.Collection<Stored>,
+  projection: mongoose.mongo.Document = {},
+): (id: string) => Promise<Stored | undefined> {
+  return createLookUp(
+    (ids: string[]) =>
+      collection()
+        .find<Stored>({ _id: { $in: ids } } as mongoose.mongo.Filter<Stored>, { projection, batchSize: ids.length + 1 })
+        .toArray(),
+    ({ _id }) => _id,
+  )
+}
+
 /**
  * Answers the same question, asked by many at once, by one look that begins after the last of them has asked.
  *

@@ -2,7 +2,7 @@ import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
 import { type Session, within } from '../database.ts'
 import type { CountChange } from '../claims/claim-book.ts'
-import { createLookUp } from '../group-commit.ts'
+import { createIdLookUp, createLookUp } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { AgentListed, AgentRecord, Profile } from './agent.ts'
 import type { StoredToken } from './token.ts'
@@ -100,15 +100,8 @@ export function createAgentStore(connection: Connection): AgentStore {
   const agents = connection.model<AgentRecord>('Agent', agentSchema)
   const usedChallenges = connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema)
   const raw = () => agents.collection as unknown as mongoose.mongo.Collection<AgentRecord>
-  const idOf = ({ _id }: { _id: string }): string => _id
-  const findById = createLookUp((ids: string[]) => raw().find(byIds(ids)).toArray(), idOf)
-  const findId = createLookUp(
-    (ids: string[]) =>
-      raw()
-        .find(byIds(ids), { projection: { _id: 1 } })
-        .toArray(),
-    idOf,
-  )
+  const findById = createIdLookUp(raw)
+  const findId = createIdLookUp(raw, { _id: 1 })
   const findByTokenKey = createLookUp(
     (keys: string[]) =>
       raw()
@@ -191,8 +184,6 @@ export function createAgentStore(connection: Connection): AgentStore {
     },
   }
 }
-
-const byIds = (ids: string[]) => ({ _id: { $in: ids } })
 
 function underPath(path: string, change: Partial<Record<string, number>>): Record<string, number> {
   return Object.fromEntries(Object.entries(change).flatMap(([name, by]) => (by === undefined ? [] : [[`${path}.${name}`, by]])))

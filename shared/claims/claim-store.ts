@@ -1,7 +1,7 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
 import type { Session } from '../database.ts'
-import { createLookUp } from '../group-commit.ts'
+import { createIdLookUp } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Writes } from './claim-book.ts'
 import { PROPOSAL, type ClaimRecord, type ClaimStatus, type Standing, type VerdictRecord } from './claim.ts'
@@ -102,13 +102,7 @@ export function createClaimStore(connection: Connection): ClaimStore {
   // What is read and written most is taken as it is stored.
   const raw = () => claims.collection as unknown as mongoose.mongo.Collection<ClaimRecord>
   const rawVerdicts = () => verdicts.collection as unknown as mongoose.mongo.Collection<VerdictRecord>
-  const findById = createLookUp(
-    (ids: string[]) =>
-      raw()
-        .find({ _id: { $in: ids } })
-        .toArray(),
-    ({ _id }) => _id,
-  )
+  const findById = createIdLookUp(raw)
   return {
     models: { claims, verdicts },
     async find(claimId, session) {

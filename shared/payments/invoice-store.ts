@@ -1,7 +1,7 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
 import { type Session, within } from '../database.ts'
-import { createLookUp } from '../group-commit.ts'
+import { createIdLookUp } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
 import { sumByCoin } from './sum-raw.ts'
@@ -193,13 +193,7 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
   const payments = connection.model<PaymentRecord>('Payment', paymentSchema)
   const raw = () => invoices.collection as unknown as mongoose.mongo.Collection<InvoiceRecord>
   const rawPayments = () => payments.collection as unknown as mongoose.mongo.Collection<PaymentRecord>
-  const findById = createLookUp(
-    (ids: string[]) =>
-      raw()
-        .find({ _id: { $in: ids } })
-        .toArray(),
-    ({ _id }) => _id,
-  )
+  const findById = createIdLookUp(raw)
   return {
     models: { invoices, payments },
     async insert(invoice, session) {

@@ -1,7 +1,7 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection, type Model } from 'mongoose'
 import type { Session } from '../database.ts'
-import { createGroups, createLookUp, insertEach } from '../group-commit.ts'
+import { createGroups, createIdLookUp, insertEach } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { BatchRecord, SharePage, Verdict, WorkOrderRecord } from './work.ts'
 
@@ -122,13 +122,7 @@ export function createWorkStore(connection: Connection, patienceMs: number): Wor
     async insertOrder(order) {
       await orders.insertMany([order], { lean: true })
     },
-    findOrder: createLookUp(
-      (ids: string[]) =>
-        rawOrders()
-          .find({ _id: { $in: ids } }, { batchSize: ids.length + 1 })
-          .toArray(),
-      ({ _id }) => _id,
-    ),
+    findOrder: createIdLookUp(rawOrders),
     insertBatch: createGroups(
       (group: BatchRecord[]) =>
         insertEach(
