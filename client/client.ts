@@ -242,7 +242,8 @@ function defineCalls({ open, own, documents }: { open: Calls; own: Calls; docume
     seals: (query: { after_seq?: number | undefined } & Limited = {}) => open.get<SealList>('/seal', query),
     sealProof: (query: { seq: number; index: number }) => open.get<SealProof>('/seal/proof', query),
     ledger: (query: { from_id?: number | undefined } & Limited = {}) => open.get<Ledger>('/ledger', query),
-    receipt: (recordId: string) => open.get<Omit<Receipt, 'ok'>>(`/receipt/${pathSegment(recordId)}`),
+    receipt: (recordId: string, query: { after?: number | undefined } = {}) =>
+      open.get<Omit<Receipt, 'ok'>>(`/receipt/${pathSegment(recordId)}`, query),
     vectors: () => open.get<Vectors>('/vectors'),
   }
 }

@@ -19,6 +19,10 @@ export const MAX_HELD_BODY_BYTES = { open: 4 * 1024 * 1024, token: 64 * 1024 * 1
 export const FREE_BODY_BYTES = 16 * 1024
 /** Requests under way in one API process: about what it answers in a second, so that whoever is let in is answered in time. */
 export const MAX_UNDER_WAY = { reads: 4_000, writes: 2_000 } as const
+/** Entries on one receipt; the agent of a busy operator's life has fewer. */
+export const MAX_RECEIPT_ENTRIES = 500
+/** Requests that wait for a worker's verdict in one API process; the next is told that it takes longer. */
+export const MAX_WAITING = 4_000
 /** Answers that callers leave lying in one API process: some 25 of the longest. */
 export const MAX_UNREAD_ANSWER_BYTES = 128 * 1024 * 1024
 

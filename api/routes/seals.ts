@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
+import { createSharedReads } from '../../shared/group-commit.ts'
 import { entryView, viewEntry } from '../../shared/ledger/entry.ts'
 import { proofView, readProof } from '../../shared/ledger/proofs.ts'
 import { makeReceipt, receiptView } from '../../shared/ledger/receipt-service.ts'
@@ -22,6 +23,7 @@ export function sealRoutes(): Route[] {
   const vectors = readVectors()
   const verifier = fs.readFileSync(path.join(ROOT, 'client', 'seal-verify.mjs'), 'utf8')
   const verifierTag = tagOf(verifier)
+  const shareReceipts = createSharedReads<Buffer>()
   let wholeList: { tag: string; json: Buffer } | undefined
   return [
     defineRoute({
@@ -109,11 +111,12 @@ export function sealRoutes(): Route[] {
       access: 'open',
       summary: 'Every ledger entry of a record with its proof and seal, in one file that a verifier checks offline',
       params: z.object({ id: text({ min: 1, max: 100 }).describe('id of any record that has entries') }),
+      query: z.object({ after: wholeNumber(0).optional().describe("an entry's id: the record's entries after this one") }),
       view: receiptView,
       errors: ['no_such_record'],
       patienceMs: RECEIPT_WAIT_MS,
-      async handle({ ctx, params }) {
-        const json = Buffer.from(JSON.stringify(await makeReceipt(ctx, params.id)))
+      async handle({ ctx, params: { id }, query: { after } }) {
+        const json = await shareReceipts(`${id} ${after ?? 0}`, async () => Buffer.from(JSON.stringify(await makeReceipt(ctx, id, after))))
         return { status: 200, json, cache: cacheAndAsk(tagOf(json)) }
       },
     }),

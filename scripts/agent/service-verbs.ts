@@ -85,15 +85,17 @@ export const serviceVerbs: readonly Verb[] = [
   defineVerb({
     name: 'receipt',
     words: ['ID'],
-    options: {},
+    options: { after: { kind: 'whole', value: 'ENTRY', help: "of a record with very many, the entries after this one's number", min: 0 } },
     help: 'Every ledger entry of a record with its proof; kept with --json, it can be checked offline',
-    async run({ words: [recordId], session }) {
-      const answer = await session.client.receipt(recordId)
+    async run({ words: [recordId], options: { after }, session }) {
+      const answer = await session.client.receipt(recordId, { after })
       const state = answer.sealed ? 'all under a seal' : 'not all under a seal yet'
+      const last = answer.entries.at(-1)?.entry.id
+      const more = answer.truncated === undefined ? '' : ` There are more: "receipt ${answer.id} --after ${last}" gives them.`
       return {
         answer,
         text: [
-          `${answer.id}: ${answer.entries.length === 1 ? '1 entry' : `${answer.entries.length} entries`}, ${state}.`,
+          `${answer.id}: ${answer.entries.length === 1 ? '1 entry' : `${answer.entries.length} entries`}, ${state}.${more}`,
           ...answer.entries.map(formatReceiptEntry),
         ].join('\n'),
       }

@@ -60,5 +60,7 @@ export type Receipt = {
   readonly id: string
   readonly sealed: boolean
   readonly entries: readonly (SealedReceiptEntry | WaitingReceiptEntry)[]
+  /** There where the record has more entries than one receipt takes; the others come with `after`. */
+  readonly truncated?: true
   readonly openings?: readonly Opening[]
 }

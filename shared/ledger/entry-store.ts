@@ -53,8 +53,8 @@ export interface EntryStore {
   find(id: number): Promise<EntryRecord | undefined>
   /** Ascending, from that number on. */
   list(fromId: number, limit: number): Promise<EntryRecord[]>
-  /** Every entry of one record, ascending. */
-  listByRecord(record: string): Promise<EntryRecord[]>
+  /** Entries of one record, ascending: those after `after`, all that there are unless `limit` says how many. */
+  listByRecord(record: string, after?: number, limit?: number): Promise<EntryRecord[]>
   /** Every entry from `fromId` to `toId` (which may lie ahead of the ledger), ascending, in pages of which the next is fetched while one is used. */
   pages(fromId: number, toId?: number, session?: Session): AsyncGenerator<EntryRecord[]>
   /** Every collection of this connection whose records carry pending entries, whoever added it. */
@@ -114,7 +114,12 @@ export function createEntryStore(connection: Connection): EntryStore {
       return (await raw().findOne({ _id: id }, MAJORITY)) ?? undefined
     },
     list: (fromId, limit) => list(fromId, limit),
-    listByRecord: (record) => raw().find({ record }, MAJORITY).sort({ _id: 1 }).toArray(),
+    listByRecord: (record, after = 0, limit = 0) =>
+      raw()
+        .find({ record, _id: { $gt: after } }, MAJORITY)
+        .sort({ _id: 1 })
+        .limit(limit)
+        .toArray(),
     async *pages(fromId, toId, session) {
       let next = list(fromId, PAGE_ENTRIES, toId, session)
       for (;;) {

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { inclusionPathFromTiles, leafHash, tilesForProof, verifyInclusion, type PathStep } from '../crypto/merkle.ts'
+import { inclusionPathFromTiles, leafHash, tilesForProof, verifyInclusion, type PathStep, type TileAddress } from '../crypto/merkle.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
 import { Refusal } from '../errors.ts'
 import { hex } from '../schema.ts'
-import { entryView, viewEntry } from './entry.ts'
+import { entryView, viewEntry, type EntryRecord } from './entry.ts'
 import type { SealRecord } from './seal.ts'
 
 export interface SealProof {
@@ -45,19 +45,27 @@ export async function readProof(
     throw new Refusal('no_such_index', `Seal ${seq} covers ${seal.count} entries; expected an index from 0 to ${seal.count - 1}.`, {
       field: 'index',
     })
-  return { seal, proof: await proveEntry(ctx, seal, index) }
+  const entry = await ctx.entries.find(seal.from_id + index)
+  if (entry === undefined) throw new Error(`entry ${seal.from_id + index} of seal ${seq} is missing`)
+  const [proof] = await proveEntries(ctx, seal, [entry])
+  return { seal, proof: proof as SealProof }
 }
 
-/** The proof of one entry under a seal that is at hand. */
-export async function proveEntry(ctx: Pick<Context, 'entries' | 'seals'>, seal: SealRecord, index: number): Promise<SealProof> {
+/** The proofs of entries that stand under one seal, all of them at hand. */
+export async function proveEntries(ctx: Pick<Context, 'seals'>, seal: SealRecord, stored: readonly EntryRecord[]): Promise<SealProof[]> {
   const { _id: seq, count, root, from_id: fromId } = seal
-  const addresses = tilesForProof(count, index)
-  const [stored, tiles] = await Promise.all([ctx.entries.find(fromId + index), ctx.seals.findTiles(seq, addresses)])
-  if (stored === undefined) throw new Error(`entry ${fromId + index} of seal ${seq} is missing`)
-  const entry = viewEntry(stored)
-  const leaf = leafHash(entry)
-  const path = inclusionPathFromTiles(count, index, (address) => tiles[addresses.findIndex(({ level }) => level === address.level)])
-  const verdict = verifyInclusion({ leaf, path, root, index, count })
-  if (!verdict.ok) throw new Error(`the proof of entry ${entry.id} under seal ${seq} does not hold: ${verdict.message}`)
-  return { leaf, path, root, entry, seq, index }
+  const placeOf = ({ level, index }: TileAddress): string => `${level}/${index}`
+  // Neighbours share tiles.
+  const addresses = new Map(stored.flatMap(({ _id }) => tilesForProof(count, _id - fromId)).map((address) => [placeOf(address), address]))
+  const found = await ctx.seals.findTiles(seq, [...addresses.values()])
+  const tiles = new Map([...addresses.keys()].map((place, number) => [place, found[number]]))
+  return stored.map((record) => {
+    const entry = viewEntry(record)
+    const index = record._id - fromId
+    const leaf = leafHash(entry)
+    const path = inclusionPathFromTiles(count, index, (address) => tiles.get(placeOf(address)))
+    const verdict = verifyInclusion({ leaf, path, root, index, count })
+    if (!verdict.ok) throw new Error(`the proof of entry ${entry.id} under seal ${seq} does not hold: ${verdict.message}`)
+    return { leaf, path, root, entry, seq, index }
+  })
 }

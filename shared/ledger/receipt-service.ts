@@ -4,15 +4,17 @@ import { announcementContent } from '../announcements/announcement.ts'
 import { claimContent, type VerdictRecord } from '../claims/claim.ts'
 import type { Context } from '../context.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
-import type { Opening, Receipt } from '../crypto/receipt.ts'
+import type { Opening, Receipt, SealedReceiptEntry, WaitingReceiptEntry } from '../crypto/receipt.ts'
+import { unavailable } from '../database.ts'
+import { withDeadline } from '../deadline.ts'
 import { Refusal } from '../errors.ts'
-import { RECEIPT_WAIT_MS, RETRY_AFTER_SECONDS } from '../limits.ts'
+import { MAX_RECEIPT_ENTRIES, RECEIPT_WAIT_MS, RETRY_AFTER_SECONDS } from '../limits.ts'
 import { offerContent } from '../market/offer.ts'
 import { postContent } from '../posts/post.ts'
 import { hex, unixTime } from '../schema.ts'
-import { entryView, viewEntry, type EntryRecord } from './entry.ts'
+import { entryView, recordOf, viewEntry, type EntryRecord } from './entry.ts'
 import type { EntryKind } from './pending.ts'
-import { pathView, proveEntry } from './proofs.ts'
+import { pathView, proveEntries } from './proofs.ts'
 import { sealView, viewSeal, type SealRecord } from './seal.ts'
 import { readNextSeal } from './seal-service.ts'
 
@@ -37,6 +39,12 @@ export const receiptView = z.object({
       }),
     ]),
   ),
+  truncated: z
+    .literal(true)
+    .optional()
+    .describe(
+      "there where the record has more entries: ask again with `after`, the last one's id; its first one stands on every such page",
+    ),
   openings: z
     .array(z.object({ entry_id: z.int().min(1), field: z.string(), salt: hex(64), content: z.json() }))
     .optional()
@@ -49,36 +57,56 @@ const WAIT_STEP_MS = 100
 const PROOFS_AT_ONCE = 16
 
 /**
- * Every entry of a record with its proof and its seal: one file that a verifier checks offline. A record whose entry
- * has no number yet is waited for, since that takes about a second.
+ * The entries of a record with their proofs and seals: one file that a verifier checks offline. What the record had
+ * before it was asked for is in it: a step whose entry has no number yet is waited for, since that takes about a second.
+ * Of a record with more than MAX_RECEIPT_ENTRIES they are those after `after`, and its first one, which says what it is.
  *
- * @throws Refusal `no_such_record`; `unavailable` where the number doesn't come in time
+ * @param after an entry's id; 0 for the beginning
+ * @throws Refusal `no_such_record`; `unavailable` where a number doesn't come in time, or the database doesn't answer
  */
-export async function makeReceipt(ctx: Context, id: string): Promise<Receipt> {
-  const entries = await findEntries(ctx, id)
+export async function makeReceipt(ctx: Context, id: string, after = 0): Promise<Receipt> {
+  await untilNumbered(ctx, id)
+  // Nobody waits for what takes longer.
+  const deadlineMs = performance.now() + ctx.config.requestMs
+  const [first] = await ctx.entries.listByRecord(id, 0, 1)
+  if (first === undefined) throw new Refusal('no_such_record', 'No record with this id has entries in the ledger.', { field: 'id' })
+  const rest = await ctx.entries.listByRecord(id, Math.max(after, first._id), MAX_RECEIPT_ENTRIES)
+  const entries = [first, ...rest.slice(0, MAX_RECEIPT_ENTRIES - 1)]
   const findSeal = rememberSeals(ctx)
   const items: Receipt['entries'][number][] = []
   let nextSealAt: number | undefined
   for (let start = 0; start < entries.length; start += PROOFS_AT_ONCE) {
-    const group = entries.slice(start, start + PROOFS_AT_ONCE)
-    const seals: (SealRecord | undefined)[] = []
-    for (const entry of group) seals.push(await findSeal(entry._id))
-    if (seals.includes(undefined)) nextSealAt ??= (await readNextSeal(ctx)).at
-    items.push(...(await Promise.all(group.map((entry, place) => makeItem(ctx, entry, seals[place], nextSealAt ?? 0)))))
+    if (performance.now() > deadlineMs) throw unavailable()
+    const bySeal = new Map<SealRecord | undefined, EntryRecord[]>()
+    for (const entry of entries.slice(start, start + PROOFS_AT_ONCE)) {
+      const seal = await findSeal(entry._id)
+      bySeal.set(seal, [...(bySeal.get(seal) ?? []), entry])
+    }
+    for (const [seal, own] of bySeal) {
+      if (seal === undefined) nextSealAt ??= (await readNextSeal(ctx)).at
+      items.push(...(seal === undefined ? own.map((entry) => viewWaiting(entry, nextSealAt ?? 0)) : await prove(ctx, seal, own)))
+    }
   }
   const openings = await openEntries(ctx, id, entries)
-  return { ok: true, id, sealed: items.every(({ sealed }) => sealed), entries: items, ...(openings.length === 0 ? {} : { openings }) }
+  return {
+    ok: true,
+    id,
+    sealed: items.every(({ sealed }) => sealed),
+    entries: items,
+    ...(rest.length < MAX_RECEIPT_ENTRIES ? {} : { truncated: true }),
+    ...(openings.length === 0 ? {} : { openings }),
+  }
 }
 
-async function makeItem(
-  ctx: Context,
-  entry: EntryRecord,
-  seal: SealRecord | undefined,
-  nextSealAt: number,
-): Promise<Receipt['entries'][number]> {
-  if (seal === undefined) return { sealed: false, entry: viewEntry(entry), next_seal_at: nextSealAt }
-  const { leaf, path, seq, index, entry: proven } = await proveEntry(ctx, seal, entry._id - seal.from_id)
-  return { sealed: true, entry: proven, leaf, seq, index, path, seal: viewSeal(seal) }
+const viewWaiting = (entry: EntryRecord, nextSealAt: number): WaitingReceiptEntry => ({
+  sealed: false,
+  entry: viewEntry(entry),
+  next_seal_at: nextSealAt,
+})
+
+async function prove(ctx: Context, seal: SealRecord, entries: readonly EntryRecord[]): Promise<SealedReceiptEntry[]> {
+  const proofs = await proveEntries(ctx, seal, entries)
+  return proofs.map(({ leaf, path, seq, index, entry }) => ({ sealed: true, entry, leaf, seq, index, path, seal: viewSeal(seal) }))
 }
 
 /** Neighbouring entries mostly share a seal, so the last one is kept. */
@@ -90,20 +118,20 @@ function rememberSeals(ctx: Context): (entryId: number) => Promise<SealRecord | 
   }
 }
 
-async function findEntries(ctx: Context, id: string): Promise<EntryRecord[]> {
-  const deadline = performance.now() + RECEIPT_WAIT_MS
-  for (;;) {
-    const entries = await ctx.entries.listByRecord(id)
-    if (entries.length > 0) return entries
-    const waiting = await Promise.all(ctx.entries.pendingCollections().map((collection) => collection.find(id)))
-    if (waiting.every((pending) => pending.length === 0)) {
-      // The mark may have been cleared between the two looks; then the entry is there.
-      const late = await ctx.entries.listByRecord(id)
-      if (late.length > 0) return late
-      throw new Refusal('no_such_record', 'No record with this id has entries in the ledger.', { field: 'id' })
-    }
-    if (performance.now() > deadline)
-      throw new Refusal('unavailable', 'The record is stored and its ledger entry has no number yet; ask again in a moment.', {
+/** Waits until all that a record has to say at this moment stands in the ledger. A mark is cleared after its entry is there. */
+async function untilNumbered(ctx: Context, id: string): Promise<void> {
+  const reading = Promise.all(ctx.entries.pendingCollections().map((collection) => collection.find(id)))
+  // A database that is silent is no number to wait for.
+  const marks = (await withDeadline(reading, ctx.config.requestMs, unavailable)).flat()
+  // A record may carry entries of others.
+  let waiting = marks.map(({ source }) => source).filter((source) => recordOf(source) === id)
+  const deadlineMs = performance.now() + RECEIPT_WAIT_MS
+  while (waiting.length > 0) {
+    const numbered = await ctx.entries.findSources(waiting)
+    waiting = waiting.filter((source) => !numbered.has(source))
+    if (waiting.length === 0) return
+    if (performance.now() > deadlineMs)
+      throw new Refusal('unavailable', 'The record is stored and a ledger entry of it has no number yet; ask again in a moment.', {
         retryAfterSeconds: RETRY_AFTER_SECONDS,
       })
     await sleep(WAIT_STEP_MS)

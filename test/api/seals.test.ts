@@ -1,12 +1,13 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { verifyInclusion } from '../../shared/crypto/merkle.ts'
 import { setHidden } from '../../shared/posts/post-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { MAX_RECEIPT_ENTRIES } from '../../shared/limits.ts'
 import { writePosts } from '../support/ledger.ts'
 import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportOf } from '../support/run-verifier.ts'
 import { startService, whenServed, type TestAgent, type TestService } from '../support/service.ts'
@@ -79,6 +80,50 @@ describe('the ledger over the API', () => {
     expect(second.entries.map(({ id: number }) => number)).toEqual([2])
     expect(JSON.stringify(found)).not.toContain('hello')
     expect(JSON.stringify(found)).not.toContain('"alice"')
+  })
+
+  it('has what a record says at this moment, or says that a number is still to come', async () => {
+    const id = await publish('hidden in a moment')
+    await get(`/receipt/${id}`)
+    const sequencing = service.ctx.queues.get('sequence')
+    await sequencing.pause()
+    await setHidden(service.ctx, id, true)
+    expect((await service.call('GET', `/receipt/${id}`)).json).toMatchObject({ ok: false, error: 'unavailable' })
+    await sequencing.resume()
+    expect((await get<Receipt>(`/receipt/${id}`)).json.entries.map(({ entry }) => entry.kind)).toEqual(['post', 'hide'])
+  })
+
+  it('gives a record of many entries in parts, each of which verifies, and looks once for many who ask', async () => {
+    const agent = await service.register()
+    const steps = Array.from({ length: MAX_RECEIPT_ENTRIES + 20 }, (_, step) => ({
+      source: `${agent.id}/dm_key/${step}`,
+      at: Math.floor(Date.now() / 1_000),
+      kind: 'dm_key_change' as const,
+      data: { agent_id: agent.id, dm_key: step.toString(16).padStart(64, '0') },
+    }))
+    await service.ctx.agents.models.agents.updateOne({ _id: agent.id }, { $push: { pending: { $each: steps } } })
+    await get(`/receipt/${agent.id}`)
+    await seal()
+    const { json: first } = await get<Receipt>(`/receipt/${agent.id}`)
+    expect([first.entries.length, first.truncated]).toEqual([MAX_RECEIPT_ENTRIES, true])
+    const { json: second } = await get<Receipt>(`/receipt/${agent.id}?after=${first.entries.at(-1)?.entry.id}`)
+    expect(second.truncated).toBe(undefined)
+    expect(second.entries[0]).toEqual(first.entries[0])
+    expect(first.entries[0]?.entry.kind).toBe('registration')
+    const keys = [...first.entries, ...second.entries].map(({ entry }) => entry.data['dm_key']).filter((key) => key !== undefined)
+    expect(keys).toEqual(steps.map(({ data }) => data.dm_key))
+    const files = [first, second].map((receipt, part) => {
+      const file = path.join(folder, `part-${part}.json`)
+      fs.writeFileSync(file, JSON.stringify(receipt))
+      return file
+    })
+    for (const file of files)
+      for (const verifier of verifiers()) expect(await reportOf(verifier, [file], folder)).toMatchObject({ ok: true, code: 0 })
+    const findTiles = vi.spyOn(service.ctx.seals, 'findTiles')
+    const answers = await Promise.all(Array.from({ length: 20 }, () => service.call('GET', `/receipt/${agent.id}`)))
+    expect(answers.map(({ status }) => status)).toContain(200)
+    expect(findTiles.mock.calls.length).toBeLessThan((5 * MAX_RECEIPT_ENTRIES) / 16)
+    findTiles.mockRestore()
   })
 
   it('gives a receipt that waits for its seal, and one that both verifiers take once it is sealed', async () => {

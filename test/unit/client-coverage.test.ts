@@ -62,7 +62,7 @@ const CALLS: Record<Method, (client: Client) => Promise<unknown>> = {
   seals: (client) => client.seals({ after_seq: 1, limit: 1 }),
   sealProof: (client) => client.sealProof({ seq: 1, index: 0 }),
   ledger: (client) => client.ledger({ from_id: 1, limit: 1 }),
-  receipt: (client) => client.receipt(ID),
+  receipt: (client) => client.receipt(ID, { after: 1 }),
   vectors: (client) => client.vectors(),
 }
 
