@@ -1,8 +1,9 @@
-import express, { type Express } from 'express'
+import type { RequestListener } from 'node:http'
+import express, { type Request, type RequestHandler, type Response } from 'express'
 import type { Context } from '../shared/context.ts'
 import { createAuthenticator } from './http/authenticate.ts'
 import { measureRequests } from './http/measure.ts'
-import { answerErrors, identifyRequest, mountRoutes, refuseUnknownPath } from './http/mount.ts'
+import { answerErrors, answerUnrouted, identifyRequest, mountRoutes, refuseUnknownPath } from './http/mount.ts'
 import type { Route } from './http/route.ts'
 import { markServing } from './http/serving.ts'
 import { aboutRoutes } from './routes/about.ts'
@@ -18,7 +19,7 @@ import { sealRoutes } from './routes/seals.ts'
 import { workRoutes } from './routes/work.ts'
 
 export interface App {
-  express: Express
+  listener: RequestListener
   /** What is mounted, in order: the route table and the OpenAPI document are made of it. */
   routes: readonly Route[]
 }
@@ -51,5 +52,7 @@ export function createApp(ctx: Context): App {
   mountRoutes(app, ctx, authenticator, routes)
   app.use(refuseUnknownPath)
   app.use(answerErrors(ctx))
-  return { express: app, routes }
+  const answerRest = answerUnrouted(ctx)
+  const handle: RequestHandler = app
+  return { routes, listener: (req, res) => void handle(req as Request, res as Response, answerRest(req as Request, res as Response)) }
 }

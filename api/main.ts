@@ -14,7 +14,7 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   const log = createLog('api', config.logLevel)
   const ctx = openContext(config, log)
   const metrics = config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))
-  const server = createLimitedServer(createApp(ctx).express)
+  const server = createLimitedServer(createApp(ctx).listener)
   const port = await listen(server.http, config.port, config.host)
   log.info({ port, host: config.host }, 'the API listens')
   // A database that can be reached and not used (an index that cannot be made) ends the process; one that is away does not.

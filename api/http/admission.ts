@@ -1,7 +1,14 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Refusal } from '../../shared/errors.ts'
-import { FREE_BODY_BYTES, MAX_HELD_BODY_BYTES, MAX_UNDER_WAY, MAX_UNREAD_ANSWER_BYTES, RETRY_AFTER_SECONDS } from '../../shared/limits.ts'
+import {
+  FREE_BODY_BYTES,
+  MAX_HELD_BODY_BYTES,
+  MAX_UNDER_WAY,
+  MAX_UNREAD_ANSWER_BYTES,
+  MAX_WAITING,
+  RETRY_AFTER_SECONDS,
+} from '../../shared/limits.ts'
 
 /*
  * What one API process takes on at the same time. Without bounds a flood queues up in memory until everyone's time is
@@ -22,11 +29,17 @@ export type RequestKind = keyof typeof MAX_UNDER_WAY
 export interface Admission {
   /** Does a part of a request's work. @throws Refusal `unavailable` where too much of its kind is under way */
   work<T>(kind: RequestKind, part: () => Promise<T>): Promise<T>
+  /**
+   * Within a part, waits for workers without keeping the part's room: they may be away, and whoever needs none of them is
+   * served then too. @returns undefined, at once, where too many wait
+   */
+  aside<T>(kind: RequestKind, wait: () => Promise<T>): Promise<T | undefined>
 }
 
 /** Reads and writes are counted apart, so that a flood of writes leaves reads served. */
-export function createAdmission(most: Record<RequestKind, number> = MAX_UNDER_WAY): Admission {
+export function createAdmission(most: Record<RequestKind, number> = MAX_UNDER_WAY, mostWaiting = MAX_WAITING): Admission {
   const underWay = { reads: 0, writes: 0 }
+  let waiting = 0
   return {
     async work(kind, part) {
       if (underWay[kind] >= most[kind]) throw overloaded()
@@ -35,6 +48,18 @@ export function createAdmission(most: Record<RequestKind, number> = MAX_UNDER_WA
         return await part()
       } finally {
         underWay[kind]--
+      }
+    },
+    async aside(kind, wait) {
+      if (waiting >= mostWaiting) return undefined
+      waiting++
+      underWay[kind]--
+      try {
+        return await wait()
+      } finally {
+        // What follows is the short end of a part that was let in.
+        underWay[kind]++
+        waiting--
       }
     },
   }

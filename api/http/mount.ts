@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import type { ErrorRequestHandler, Request, RequestHandler, Router } from 'express'
+import type { ErrorRequestHandler, Request, RequestHandler, Response, Router } from 'express'
+import type { Caller } from '../../shared/agents/agent-store.ts'
 import type { Context } from '../../shared/context.ts'
 import { unavailable } from '../../shared/database.ts'
 import { withDeadline } from '../../shared/deadline.ts'
@@ -10,6 +11,7 @@ import { createAdmission, type Admission } from './admission.ts'
 import { sendDocumentText, sendJson, sendJsonText, sendRefusal, toRefusal } from './answer.ts'
 import type { Authenticator } from './authenticate.ts'
 import { discardRest, readBody } from './body.ts'
+import { measureRequests } from './measure.ts'
 import { parseFields } from './parse.ts'
 import type { GivenAnswer, Route } from './route.ts'
 
@@ -59,23 +61,32 @@ function serve(ctx: Context, authenticator: Authenticator, admission: Admission,
   }
 
   async function answer(req: Request): Promise<GivenAnswer<unknown>> {
-    const startedAt = performance.now()
-    const caller = await admission.work(kind, () =>
-      withinTime(authenticator.authenticate(route.access, req.headers.authorization), ctx.config.requestMs),
-    )
-    const spentMs = performance.now() - startedAt
+    let leftMs = ctx.config.requestMs
+    const authenticate = async (): Promise<Caller | undefined> => {
+      const startedAt = performance.now()
+      const found = await admission.work(kind, () =>
+        withinTime(authenticator.authenticate(route.access, req.headers.authorization), leftMs),
+      )
+      leftMs = Math.max(0, leftMs - (performance.now() - startedAt))
+      return found
+    }
+    const early = await authenticate()
+    const isWhole = route.body === undefined || req.complete
+    // The client's own time, which the server bounds, is not the service's.
+    const body =
+      route.body === undefined ? undefined : parseFields(route.body, await readBody(req, route.access === 'open' ? 'open' : 'token'))
     const call = {
       ctx,
-      caller,
-      // The client's own time, which the server bounds, is not the service's.
-      body: route.body === undefined ? undefined : parseFields(route.body, await readBody(req, route.access === 'open' ? 'open' : 'token')),
+      // A body may take half a minute, and meanwhile a token may have been replaced, or its agent banned.
+      caller: isWhole ? early : await authenticate(),
+      body,
       query: route.query === undefined ? undefined : parseFields(route.query, req.query),
       params: route.params === undefined ? undefined : parseFields(route.params, req.params),
       peek: req.method === 'HEAD',
       prefers: (types: readonly string[]) => req.accepts([...types]) || undefined,
+      aside: <T>(wait: () => Promise<T>) => admission.aside(kind, wait),
     }
-    const leftMs = Math.max(0, ctx.config.requestMs - spentMs) + (route.patienceMs ?? 0)
-    return admission.work(kind, () => withinTime(Promise.resolve(route.handle(call)), leftMs))
+    return admission.work(kind, () => withinTime(Promise.resolve(route.handle(call)), leftMs + (route.patienceMs ?? 0)))
   }
 }
 
@@ -118,6 +129,20 @@ export const identifyRequest: RequestHandler = (req, res, next) => {
 
 export const refuseUnknownPath: RequestHandler = (req, res) => {
   sendRefusal(res, new Refusal('no_such_route', `There is no route ${req.method} at this path; GET ${API_BASE} lists them all.`))
+}
+
+/**
+ * The router's last word, in place of Express's own, which is a page. It comes to that for a target that is no URL: the
+ * router gives it up before the first middleware.
+ */
+export function answerUnrouted(ctx: Context): (req: Request, res: Response) => (error?: unknown) => void {
+  const [measure, answerError] = [measureRequests(ctx), answerErrors(ctx)]
+  return (req, res) => (error) => {
+    const ignored = (): void => undefined
+    if (error !== undefined) return void answerError(error, req, res, ignored)
+    identifyRequest(req, res, () => measure(req, res, () => refuseUnknownPath(req, res, ignored)))
+    discardRest(req)
+  }
 }
 
 export function answerErrors(ctx: Context): ErrorRequestHandler {

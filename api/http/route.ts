@@ -32,6 +32,8 @@ export interface Call<
   peek: boolean
   /** Of the given media types the one that the caller would rather have, by its `Accept`; undefined where it takes none of them. */
   prefers(types: readonly string[]): string | undefined
+  /** Waits for workers without keeping the room of a request's work. @returns undefined, at once, where too many wait */
+  aside<T>(wait: () => Promise<T>): Promise<T | undefined>
 }
 
 /** What a handler gives back: the view, without `ok`, and the status where it is not 200. */

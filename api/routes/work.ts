@@ -20,9 +20,9 @@ export function workRoutes(ctx: Context): Route[] {
       statuses: [200, 202],
       errors: ['no_such_work_order', 'wrong_state'],
       patienceMs: VERDICT_WAIT_MS,
-      async handle({ ctx, caller, body }) {
+      async handle({ ctx, caller, body, aside }) {
         const batch = await submitShares(ctx, caller._id, body.order_id, body.nonces)
-        const judged = await verdicts.wait(batch._id, VERDICT_WAIT_MS)
+        const judged = await aside(() => verdicts.wait(batch._id, VERDICT_WAIT_MS))
         const submission = await readSubmission(ctx, caller._id, judged ?? batch)
         return judged === undefined
           ? accepted(viewSubmission(submission, 'verifying'))

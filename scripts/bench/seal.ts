@@ -224,7 +224,7 @@ async function benchList(env: Record<string, string>): Promise<Figure[]> {
   })
   await ctx.seals.models.seals.insertMany(seals, { lean: true })
   await ctx.seals.writeStatus({ revision: 0, seq: LISTED_SEALS, open: [], intact: true })
-  const service = createServer(createApp(ctx).express)
+  const service = createServer(createApp(ctx).listener)
   const serviceUrl = `${await listenAt(service)}/seal`
   const startedAt = performance.now()
   const bytes = Buffer.from(await (await fetch(serviceUrl)).arrayBuffer())

@@ -242,7 +242,7 @@ describe('what the service says about itself', () => {
   it('goes on saying it while MongoDB is away, and says 503 to what needs it', async () => {
     const env = { MONGODB_URL: 'mongodb://127.0.0.1:9/none', REDIS_URL: inject('redisUrl'), CHALLENGE_SECRET }
     const ctx = openContext(readConfig(env, 'api'), createLog('test', 'silent'))
-    const server = createLimitedServer(createApp(ctx).express)
+    const server = createLimitedServer(createApp(ctx).listener)
     const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
     try {
       for (const path of ['/api/v1', '/api/v1/rules', '/api/v1/limits', '/api/v1/contract', ...DOCUMENTS])

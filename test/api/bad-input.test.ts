@@ -499,6 +499,16 @@ describe('what is not HTTP', () => {
     return Buffer.concat(received).toString()
   }
 
+  it('and looks like it, a target that is no URL, is answered with JSON like any path that is none of ours', async () => {
+    for (const target of ['http://[x/', 'http://]/', 'http://[::1/api/v1/feed']) {
+      const [head = '', body = ''] = (await exchange(`GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)).split('\r\n\r\n')
+      expect(head, target).toMatch(/^HTTP\/1\.1 404 Not Found/)
+      expect(head).toMatch(/content-type: application\/json/i)
+      expect(head).toMatch(/x-request-id: /i)
+      expect(JSON.parse(body)).toMatchObject({ ok: false, error: 'no_such_route' })
+    }
+  })
+
   it('is answered with JSON and the end of the connection', async () => {
     const requests = [
       '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n',

@@ -114,6 +114,17 @@ describe('the room of an API process', () => {
     await expect(admission.work('writes', () => Promise.resolve('written'))).resolves.toBe('written')
   })
 
+  it('is not kept by a request that waits for a worker; where too many wait, the next does not', async () => {
+    const admission = createAdmission({ reads: 1, writes: 1 }, 1)
+    let finish = (verdict: string): void => void verdict
+    const first = admission.work('writes', () => admission.aside('writes', () => new Promise<string>((resolve) => (finish = resolve))))
+    await expect(admission.work('writes', () => Promise.resolve('written'))).resolves.toBe('written')
+    await expect(admission.work('writes', () => admission.aside('writes', () => Promise.resolve('waited')))).resolves.toBe(undefined)
+    finish('waited')
+    await expect(first).resolves.toBe('waited')
+    await expect(admission.work('writes', () => admission.aside('writes', () => Promise.resolve('waited')))).resolves.toBe('waited')
+  })
+
   it('for connections is taken from the client that has kept it waiting the longest, never from one that is being answered', async () => {
     const answers: (() => void)[] = []
     const server = createLimitedServer((_req, res) => void answers.push(() => res.end('answered')))

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { createAuthenticator } from '../../api/http/authenticate.ts'
@@ -7,6 +8,7 @@ import { setBanned } from '../../shared/agents/agent-service.ts'
 import { newToken, tokenKey } from '../../shared/agents/token.ts'
 import { TOKEN_CACHE_MS } from '../../shared/limits.ts'
 import { listPending } from '../support/stored.ts'
+import { connectRaw } from '../support/torture-sockets.ts'
 import { startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestApi, type TestService } from '../support/service.ts'
 
 let service: TestService
@@ -256,6 +258,30 @@ describe('a ban', () => {
         expect(outcome(await api.call('POST', path, { token: agent.token, body: {} })), path).toBe('403 banned')
       await untilShutOut(api, agent.token, '403 banned', bannedMs)
       expect(outcome(await api.call('POST', '/post', { token: agent.token, body: { body: 'x' } }))).toBe('403 banned')
+    }
+  })
+
+  it('is felt by a request whose body was still on its way, as a rotation is', async () => {
+    for (const { path, body, shutOut, end } of [
+      { path: '/post', body: { body: 'sent slowly' }, shutOut: ban, end: 'banned' },
+      { path: '/invoice', body: { currency: 'pow' }, shutOut: ban, end: 'banned' },
+      { path: '/invoice', body: { currency: 'pow' }, shutOut: ({ token }: TestAgent) => rotate(service, token), end: 'invalid_token' },
+    ]) {
+      const agent = await service.registerWithPass()
+      const text = JSON.stringify(body)
+      const { socket, received } = await connectRaw(service.url)
+      const head = [`POST /api/v1${path} HTTP/1.1`, 'Host: a', `Authorization: Bearer ${agent.token}`, 'Content-Type: application/json']
+      socket.write([...head, `Content-Length: ${text.length}`, 'Expect: 100-continue', '', text.slice(0, -1)].join('\r\n'))
+      await waitFor('the request to be taken', () => (received().includes('100 Continue') ? true : undefined), { limitMs: 20_000 })
+      await sleep(TOKEN_CACHE_MS / 2)
+      await shutOut(agent)
+      await sleep(TOKEN_CACHE_MS)
+      const before = await service.ctx.posts.models.posts.countDocuments({})
+      socket.write(text.slice(-1))
+      await waitFor('the answer', () => (received().includes('"ok"') ? true : undefined), { limitMs: 20_000 })
+      expect(JSON.parse(received().slice(received().indexOf('{')))).toMatchObject({ ok: false, error: end })
+      expect(await service.ctx.posts.models.posts.countDocuments({})).toBe(before)
+      socket.destroy()
     }
   })
 

@@ -134,8 +134,8 @@ interface StartedApi extends TestApi {
 async function startApi(env: Record<string, string>, log: Log, options: ContextOptions): Promise<StartedApi> {
   const ctx = openContext(readConfig(env, 'api'), log, options)
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
-  const { express, routes } = createApp(ctx)
-  const server = createLimitedServer(express)
+  const { listener, routes } = createApp(ctx)
+  const server = createLimitedServer(listener)
   const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
   const check = createAnswerCheck(routes)
   return {
