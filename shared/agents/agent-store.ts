@@ -43,6 +43,8 @@ const agentSchema = new Schema<AgentRecord>(
 agentSchema.index({ token_key: 1 }, { unique: true })
 agentSchema.index({ challenge: 1 }, { unique: true })
 agentSchema.index({ 'profile.capabilities': 1, _id: -1 }, { partialFilterExpression: { 'profile.capabilities': { $exists: true } } })
+// Those that declare anything, newest first: the index of ids leads past everyone else. (One of `_id` alone may not be partial.)
+agentSchema.index({ _id: -1, at: 1 }, { partialFilterExpression: { 'profile.capabilities.0': { $exists: true } } })
 agentSchema.index({ ref: 1 }, { partialFilterExpression: { ref: { $exists: true } } })
 agentSchema.index(...PENDING_INDEX)
 

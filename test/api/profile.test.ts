@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { newId } from '../../shared/ids.ts'
 import { listPending } from '../support/stored.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -83,6 +84,30 @@ describe('the directory', () => {
     expect((await search('?capability=grain&limit=1')).agents.map(({ agent_id: id }) => id)).toEqual([agents[2]?.id])
     expect((await search('?capability=gra')).count).toBe(0)
     expect((await search('?capability=.*')).count).toBe(0)
+  })
+
+  it('does not look at those who declare nothing', async () => {
+    const { collection } = service.ctx.agents.models.agents
+    const declaring = await service.register()
+    await declare(declaring, { capabilities: ['one'] })
+    const bare = await collection.findOne({ _id: declaring.id as never })
+    await collection.insertMany(
+      Array.from({ length: 300 }, (_, place) => ({
+        ...bare,
+        _id: newId('agent') as never,
+        ...{ challenge: `bare ${place}`, token_key: `bare ${place}`, profile: { name: 'declares nothing' }, pending: [] },
+      })),
+    )
+    const listed = () => search('?limit=1')
+    expect((await listed()).agents.map(({ agent_id: id }) => id)).toEqual([declaring.id])
+    const looked: number[] = []
+    for (const filter of [{ 'profile.capabilities.0': { $exists: true } }, { 'profile.capabilities': 'one' }]) {
+      const { executionStats } = (await collection.find(filter).sort({ _id: -1 }).limit(1).explain('executionStats')) as {
+        executionStats: { totalDocsExamined: number }
+      }
+      looked.push(executionStats.totalDocsExamined)
+    }
+    expect(looked).toEqual([1, 1])
   })
 
   it('forgets a capability that is no longer declared, and lists everyone who declares any where none is named', async () => {
