@@ -15,7 +15,7 @@ const MB = 1024 * 1024
 // The same series as the wheel's, so that data made by one can be read by the other.
 const OFFICIAL_MONGOD_VERSION = '6.0.14'
 
-/** What is looked for, and where it comes from when the machine has none. Versions and hashes are pinned. */
+/** What is looked for, and where it comes from when the machine has none. Versions are pinned, and hashes but for MongoDB's archives. */
 export const SERVERS = {
   mongod: {
     title: 'MongoDB',

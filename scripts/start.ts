@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { ConfigError, FREE_PERIOD_MS, readConfig, readFiles, type Config } from '../shared/config.ts'
+import { ConfigError, FREE_PERIOD_MS, readConfig, readFiles, toUrlHost, type Config } from '../shared/config.ts'
 import { stopLeftovers, trackChildren } from './embedded/children.ts'
 import { lockDataDir, readFirstStart } from './embedded/data-dir.ts'
 import { startMongod } from './embedded/mongod.ts'
@@ -172,13 +172,6 @@ async function whenAnswering(child: SupervisedChild, url: string, signal: AbortS
     },
     { limitMs: READY_LIMIT_MS, signal },
   )
-}
-
-/** Where to reach a server that listens on `host`: every address means the loopback one here, and IPv6 goes in brackets. */
-function toUrlHost(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1'
-  if (host === '::') return '[::1]'
-  return host.includes(':') ? `[${host}]` : host
 }
 
 function describeNetwork(network: Network): string {

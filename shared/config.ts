@@ -175,6 +175,13 @@ export function readConfig(given: NodeJS.ProcessEnv, part: Part): Config {
   return shape(read as Read)
 }
 
+/** Where to reach a server that listens on `host`: every address means the loopback one here, and IPv6 goes in brackets. */
+export function toUrlHost(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1'
+  if (host === '::') return '[::1]'
+  return host.includes(':') ? `[${host}]` : host
+}
+
 function shape(read: Read) {
   const host = read.HOST ?? '127.0.0.1'
   const apiPort = read.PORT ?? 3_000
@@ -183,7 +190,7 @@ function shape(read: Read) {
   return {
     port: apiPort,
     host,
-    baseUrl: (read.BASE_URL ?? `http://${host}:${apiPort}`).replace(/\/+$/, ''),
+    baseUrl: (read.BASE_URL ?? `http://${toUrlHost(host)}:${apiPort}`).replace(/\/+$/, ''),
     operatorPort: read.OPERATOR_PORT ?? 3_001,
     operatorHost: read.OPERATOR_HOST ?? '127.0.0.1',
     /** 0: none. */

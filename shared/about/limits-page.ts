@@ -134,7 +134,7 @@ function honestRows(config: Config): Row[] {
       limit: 'Overload',
       value: `a request that cannot be served within ${config.requestMs / SECOND_MS} s is answered 503 unavailable with Retry-After (${RETRY_AFTER_SECONDS} s), and so is one for which an API process has no room left`,
       detail:
-        'A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first, POST /invoice for an address.',
+        'A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first, POST /invoice and POST /market/order for an address, GET /receipt/<id> for a number.',
     },
     {
       limit: 'Open invoices',

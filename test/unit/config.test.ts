@@ -150,6 +150,16 @@ describe('readConfig', () => {
     })
   })
 
+  it('says where it is reached by default, whatever it listens on', () => {
+    const urlOf = (host: string) => readConfig({ HOST: host }, 'start').baseUrl
+    expect(['127.0.0.1', '0.0.0.0', '::', '::1'].map(urlOf)).toEqual([
+      'http://127.0.0.1:3000',
+      'http://127.0.0.1:3000',
+      'http://[::1]:3000',
+      'http://[::1]:3000',
+    ])
+  })
+
   it('reads what is set, in the units that the service counts in', () => {
     const config = readConfig(
       {
