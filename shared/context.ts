@@ -91,7 +91,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     reconciliations: createReconciliationStore(connection),
     offers: createOfferStore(connection),
     orders: createOrderStore(connection),
-    serving: createServingStore(connection),
+    serving: createServingStore(database),
     messages: createMessageStore(connection, config.requestMs),
     standings: createStandingStore(connection),
     reports: createReportStore(connection),

@@ -18,7 +18,8 @@ export function markServing(ctx: Context): RequestHandler {
   async function begin(): Promise<void> {
     isBeginning = true
     try {
-      await ctx.serving.serve(ctx.now())
+      if (!(await ctx.serving.serve(ctx.now())))
+        ctx.log.error("this machine's clock is ahead of the database's: that the API serves is not written down by it")
       lastMs = performance.now()
       timer ??= setInterval(() => void beat(), SERVING_BEAT_MS).unref()
     } catch (error) {

@@ -19,8 +19,9 @@ const ANSWER_LIMIT_MS = 5_000
 const PATIENT_LIMIT_MS = 8_000
 /** A killed process takes its connections with it a moment before and after. */
 const KILL_MARGIN_MS = 1_500
-/** What a process says of itself whose clock was put ahead. */
+/** What a process says of itself whose clock was put ahead, or back. */
 const CLOCK_AHEAD = "this machine's clock is ahead of the database's"
+const CLOCK_BEHIND = "this machine's clock is behind the database's"
 
 /** Requests answered late, with what is in no table, or not at all although their API process lived. */
 export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecord[]): Finding[] {
@@ -48,13 +49,12 @@ export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecor
   return findings
 }
 
-/** What processes logged as errors, but for jobs that failed because a server was away, and for a clock that was put ahead. */
+/** What processes logged as errors, but for jobs that failed because a server was away, and for a clock that was put ahead or back. */
 export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding[] {
   return [...stack.apis, ...stack.workers].flatMap(({ name, errors }) => {
-    const wasAhead = faults.some(
-      ({ kind, target }) => kind === 'jump-clock' && target.startsWith(`${name} by `) && !target.startsWith(`${name} by -`),
-    )
-    const isTrue = (line: string): boolean => wasAhead && line.includes(CLOCK_AHEAD)
+    const jumps = faults.filter(({ kind, target }) => kind === 'jump-clock' && target.startsWith(`${name} by `))
+    const said = jumps.map(({ target }) => (target.startsWith(`${name} by -`) ? CLOCK_BEHIND : CLOCK_AHEAD))
+    const isTrue = (line: string): boolean => said.some((words) => line.includes(words))
     return errors
       .filter((line) => !isOutageText(line) && !isTrue(line))
       .map((line) => ({ what: `${name} logged: ${line.slice(0, 600)}`, words: [] }))

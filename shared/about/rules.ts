@@ -293,7 +293,7 @@ const ENTRIES: Record<EntryKind, Entry> = {
   },
   reconcile: {
     records:
-      "the operator accepted a wallet's chain that the database did not know; or, where `step` is explained, accounted for a transaction of it that had sent money away, `transfer_id`",
+      "the operator accepted a wallet's chain that the database did not know; or, where `step` is explained, accounted for a transaction of it that had sent money away, `transfer_id`, under `reconciliation_id`",
     commitments: [],
   },
   solvency: { records: 'the sums owed per coin, computed from the entries below it; the last entry of every seal', commitments: [] },

@@ -82,6 +82,7 @@ async function release(ctx: Context, order: OrderRecord, book: Book, session: Se
   if (writtenOff < 0n) throw new Refusal('wrong_state', "The buyer's payout is signed or paid already, so the order can only be refunded.")
   const change = stepChange(order, 'dispute_released', at, {
     set: { closed_at: at, fee_taken: true, written_off_raw: String(BigInt(order.written_off_raw) + writtenOff) },
+    unset: ['undelivered'],
     kind: 'dispute_outcome',
     data: { outcome: 'release', coin: order.coin, written_off_raw: String(writtenOff) },
     entries: order.fee_taken === true ? [] : feeEntries(order, at),
@@ -105,7 +106,7 @@ async function refund(ctx: Context, order: OrderRecord, book: Book, session: Ses
   const isFeeReturned = order.fee_taken === true && BigInt(order.fee_raw) > 0n
   const change = stepChange(order, 'dispute_refunded', at, {
     set: { closed_at: at, written_off_raw: String(BigInt(order.written_off_raw) + writtenOff) },
-    unset: ['fee_taken'],
+    unset: ['fee_taken', 'undelivered'],
     kind: 'dispute_outcome',
     data: { outcome: 'refund', coin: order.coin, written_off_raw: String(writtenOff) },
     entries: isFeeReturned ? [feeEntry(order, at, 'returned')] : [],

@@ -1,4 +1,5 @@
 import { Schema, type Connection, type Model } from 'mongoose'
+import { createSharedReads } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { OfferRecord } from './offer.ts'
 
@@ -23,7 +24,9 @@ const offerSchema = new Schema<OfferRecord>(
   },
   { collection: 'offers', strict: 'throw', versionKey: false },
 )
-offerSchema.index({ open: 1, _id: -1 }, { name: 'open_offers', partialFilterExpression: { open: true } })
+/** Carries the agent, so that a banned one's offers are passed over without a look at them, however many they are. */
+const OPEN_OFFERS = 'open_offers_and_agents'
+offerSchema.index({ open: 1, _id: -1, agent_id: 1 }, { name: OPEN_OFFERS, partialFilterExpression: { open: true } })
 offerSchema.index({ agent_id: 1, _id: -1 }, { name: 'open_offers_of_an_agent', partialFilterExpression: { open: true } })
 offerSchema.index(...PENDING_INDEX)
 
@@ -39,6 +42,7 @@ export interface OfferStore {
 
 export function createOfferStore(connection: Connection): OfferStore {
   const offers = connection.model<OfferRecord>('Offer', offerSchema)
+  const shareReads = createSharedReads<OfferRecord[]>()
   return {
     models: { offers },
     async insert(offer) {
@@ -53,7 +57,11 @@ export function createOfferStore(connection: Connection): OfferStore {
         ...(from === undefined ? {} : { _id: { $lt: from.below }, agent_id: { $nin: [...from.notBy] } }),
         ...(agentId === undefined ? {} : { agent_id: agentId }),
       }
-      return offers.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit).lean<OfferRecord[]>()
+      return shareReads(JSON.stringify([agentId, limit, from]), async () => {
+        const query = offers.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit)
+        // A database that was made before has an index without the agent too.
+        return (agentId === undefined ? query.hint(OPEN_OFFERS) : query).lean<OfferRecord[]>()
+      })
     },
     async close(offerId, agentId, at, entry) {
       const filter = { _id: offerId, agent_id: agentId, open: true as const }

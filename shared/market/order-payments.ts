@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import type { Session } from '../database.ts'
 import type { InvoiceRecord, PaymentRecord } from '../payments/invoice.ts'
 import { unixSeconds } from '../time.ts'
-import { enqueueDeadline } from './order-schedule.ts'
+import { enqueueDeadline, secondsBehind } from './order-schedule.ts'
 import { makeMove, payoutFor, type Move } from './order-service.ts'
 import { stepChange, type OrderRecord } from './order.ts'
 
@@ -30,18 +30,24 @@ export async function receiveOrderPayment(ctx: Context, invoice: InvoiceRecord, 
   const at = unixSeconds(ctx.now())
   const others = (await ctx.invoices.listPayments(invoice._id, session)).filter(({ _id }) => _id !== payment._id)
   const isMoreUnderWay = others.some(({ state }) => state === 'seen')
-  await makeOwnMove(ctx, order, receive(order, invoice, payment, at, isMoreUnderWay), session)
+  const move = receive(order, invoice, payment, { at, behind: await secondsBehind(ctx), isMoreUnderWay })
+  await makeOwnMove(ctx, order, move, session)
   // To-do list alone: where the transaction comes to nothing, the job finds nothing.
-  if (order.status === 'awaiting_payment') void enqueueDeadline(ctx, { due_at: at + order.delivery_seconds })
+  void enqueueDeadline(ctx, move.change.set)
 }
 
-function receive(order: OrderRecord, invoice: InvoiceRecord, payment: PaymentRecord, at: number, isMoreUnderWay: boolean): Move {
+function receive(
+  order: OrderRecord,
+  invoice: InvoiceRecord,
+  payment: PaymentRecord,
+  { at, behind, isMoreUnderWay }: { at: number; behind: number; isMoreUnderWay: boolean },
+): Move {
   const unset = isMoreUnderWay ? [] : (['payment_seen_at'] as const)
   const noted = { change: { step: 'payment' as const, at, set: {}, unset, entries: [] } }
   switch (order.status) {
     case 'awaiting_payment': {
       const excess = countedRaw(order, invoice) - BigInt(order.amount_raw)
-      return excess < 0n ? noted : pay(order, excess, at)
+      return excess < 0n ? noted : pay(order, excess, at, behind)
     }
     // The decision will say whose it is.
     case 'disputed':
@@ -53,8 +59,8 @@ function receive(order: OrderRecord, invoice: InvoiceRecord, payment: PaymentRec
 }
 
 /** The full price is there. */
-function pay(order: OrderRecord, excess: bigint, at: number): Move {
-  const deliverBy = at + order.delivery_seconds
+function pay(order: OrderRecord, excess: bigint, at: number, behind: number): Move {
+  const deliverBy = at + behind + order.delivery_seconds
   return {
     change: stepChange(order, 'paid', at, {
       set: { paid_at: at, deliver_by: deliverBy, due_at: deliverBy },
@@ -95,8 +101,12 @@ export async function restoreOrderPayment(ctx: Context, payment: PaymentRecord, 
   const order = await findOrder(ctx, payment, session)
   const [writtenOff, amount] = [BigInt(order.written_off_raw), BigInt(payment.amount_raw)]
   const returned = writtenOff < amount ? writtenOff : amount
-  if (returned === 0n) return
   const at = unixSeconds(ctx.now())
+  if (returned === 0n) {
+    // Writes the order all the same: beside a decision that still counts the payment as lost, one of the two conflicts.
+    await makeOwnMove(ctx, order, { change: { step: 'payment_returned', at, set: {}, entries: [] } }, session)
+    return
+  }
   const change = {
     step: 'payment_returned' as const,
     at,

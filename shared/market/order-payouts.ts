@@ -5,21 +5,27 @@ import { unixSeconds } from '../time.ts'
 import { stepChange, type OrderRecord } from './order.ts'
 
 /**
- * A payout took a step, in this transaction: a seller's that has arrived, or was paid by hand, ends its order; one that
- * came back to be sent anew must not leave while its order is disputed because of a lost payment.
+ * A payout took a step, in this transaction: a seller's that has arrived, or was paid by hand, ends its order, or will end
+ * it with the decision where it is disputed; one that came back to be sent anew must not leave while its order is disputed
+ * because of a lost payment, and may leave otherwise.
  */
 export async function notePayoutStep(ctx: Context, payout: PayoutRecord, to: PayoutState, session: Session): Promise<void> {
   if (payout.order_id === undefined || !['confirmed', 'manual', 'owed'].includes(to)) return
   const order = await ctx.orders.find(payout.order_id, session)
   if (order === undefined) throw new Error(`payout ${payout._id} is of an order that does not exist`)
   if (to === 'owed') {
-    // Writes the order too: beside a transaction that disputes it, one of the two conflicts and sees the other.
-    const touched = { step: 'payout_returned' as const, at: unixSeconds(ctx.now()), set: {}, entries: [] }
-    if (!(await ctx.orders.change(order, touched, session))) throw new Error(`order ${order._id} changed inside its own transaction`)
-    if (order.status === 'disputed' && order.disputed_by === 'chain') await ctx.payouts.setFrozen(order._id, true, session)
-  } else if (payout.agent_id === order.seller_id && order.status === 'released') {
-    await endOrder(ctx, order, session)
+    await touchOrder(ctx, order, 'payout_returned', session)
+    await ctx.payouts.setFrozen(order._id, order.status === 'disputed' && order.disputed_by === 'chain', session)
+  } else if (payout.agent_id === order.seller_id) {
+    if (order.status === 'released') await endOrder(ctx, order, session)
+    else if (order.status === 'disputed') await touchOrder(ctx, order, 'payout_arrived', session)
   }
+}
+
+/** Writes the order though nothing of it changes: beside a transaction that disputes or decides it, one of the two conflicts and sees the other. */
+async function touchOrder(ctx: Context, order: OrderRecord, step: 'payout_returned' | 'payout_arrived', session: Session): Promise<void> {
+  const touched = { step, at: unixSeconds(ctx.now()), set: {}, entries: [] }
+  if (!(await ctx.orders.change(order, touched, session))) throw new Error(`order ${order._id} changed inside its own transaction`)
 }
 
 /** Nothing more comes of it. */

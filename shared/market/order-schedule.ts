@@ -1,10 +1,21 @@
 import type { Context } from '../context.ts'
 import { SECOND_MS, unixSeconds } from '../time.ts'
-import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS } from './market-terms.ts'
+import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS, MAX_CLOCK_OFF_MS } from './market-terms.ts'
 import type { OrderRecord } from './order.ts'
 
 /** Deadlines that one sweep enqueues; the next one goes on. */
 const SWEEP_TIMES = 1_000
+
+/**
+ * How far this machine's clock is behind the database's, in seconds; 0 where it is right. A side's time begins that much
+ * later than this machine's present: otherwise it would be shorter by that, or over before it began.
+ */
+export async function secondsBehind(ctx: Context): Promise<number> {
+  const behindMs = -(await ctx.database.clockAheadMs())
+  if (behindMs <= MAX_CLOCK_OFF_MS) return 0
+  ctx.log.error({ behind_ms: behindMs }, "this machine's clock is behind the database's: deadlines run by the database's")
+  return Math.ceil(behindMs / SECOND_MS)
+}
 
 /**
  * Puts an order's deadline on the to-do list. All orders that are due in one second share one job: ten thousand of them

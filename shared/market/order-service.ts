@@ -7,7 +7,7 @@ import type { PayoutRecord } from '../payments/payout.ts'
 import { newPayout } from '../payments/payout-service.ts'
 import { SECOND_MS, unixSeconds } from '../time.ts'
 import { extendForOutage } from './order-outages.ts'
-import { enqueueDeadline } from './order-schedule.ts'
+import { enqueueDeadline, secondsBehind } from './order-schedule.ts'
 import { stepObstacle, stepRule, type OrderStep } from './order-states.ts'
 import type { OrderBelongings } from './order-views.ts'
 import { changeOrder, feeEntry, orderEntry, sellerShare, stepChange, type OrderChange, type OrderRecord } from './order.ts'
@@ -17,8 +17,9 @@ import { commitAddress, requireAddress } from './payout-address.ts'
 export async function deliverOrder(ctx: Context, sellerId: string, orderId: string, delivery: string): Promise<OrderRecord> {
   const salt = newSalt()
   const deliveryHash = commit(Buffer.from(salt, 'hex'), { delivery })
+  const behind = await secondsBehind(ctx)
   const order = await takeStep(ctx, { agentId: sellerId, side: 'seller', orderId, step: 'delivered' }, (before, at) => {
-    const acceptBy = at + before.accept_seconds
+    const acceptBy = at + behind + before.accept_seconds
     return {
       change: stepChange(before, 'delivered', at, {
         set: { delivery, delivery_salt: salt, delivered_at: at, accept_by: acceptBy, due_at: acceptBy },
@@ -159,7 +160,8 @@ export async function listOrders(ctx: Context, agentId: string, limit: number): 
 async function putOff(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
   const nowMs = ctx.now()
   if (order.due_at === undefined || order.due_at * SECOND_MS > nowMs) return order
-  await ctx.serving.serve(nowMs)
+  if (!(await ctx.serving.serve(nowMs)))
+    ctx.log.error({ order_id: order._id }, "this machine's clock is ahead of the database's: that the API serves is not written down by it")
   return extendForOutage(ctx, order)
 }
 

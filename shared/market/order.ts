@@ -77,7 +77,7 @@ export interface Extension {
 
 /** One change of an order: a step of the table, or one that leaves the state as it is. */
 export interface OrderChange {
-  step: OrderStep | 'extended' | 'payment' | 'payment_returned' | 'payout_returned' | 'refund_address'
+  step: OrderStep | 'extended' | 'payment' | 'payment_returned' | 'payout_returned' | 'payout_arrived' | 'refund_address'
   /** Unix seconds. */
   at: number
   set: Partial<Omit<OrderRecord, '_id' | 'version' | 'pending'>>

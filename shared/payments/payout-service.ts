@@ -210,7 +210,7 @@ export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Pro
     source: `${reconciliation._id}/explained/${transfer._id}`,
     at: unixSeconds(ctx.now()),
     kind: 'reconcile',
-    data: { step: 'explained', coin, transfer_id: transfer._id },
+    data: { reconciliation_id: reconciliation._id, step: 'explained', coin, transfer_id: transfer._id },
   }
   return ctx.database.transaction(async (session) => {
     if (!(await ctx.payouts.setExplained(coin, tx, session))) return false

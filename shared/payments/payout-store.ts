@@ -88,7 +88,7 @@ export interface PayoutStore {
   setAddress(orderId: string, agentId: string, address: string, session?: Session): Promise<void>
   /** Of an order's payouts that are still owed; false: no longer frozen. */
   setFrozen(orderId: string, isFrozen: boolean, session: Session): Promise<void>
-  /** One payout's next state. @returns false where it is in none of the expected ones, or frozen where `toUnfrozen` asks for that */
+  /** One payout's next state. @returns false where it is in none of the expected ones, or frozen and to be signed or held */
   move(payoutId: string, from: readonly PayoutState[], change: PayoutChange, entry: PendingEntry, session: Session): Promise<boolean>
   /** @throws a duplicate-key error: on `account_index` where that place of the chain is taken, on `coin` where one is in flight */
   insertTransfers(transfers: readonly TransferRecord[], session?: Session): Promise<void>
@@ -196,7 +196,9 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     async move(payoutId, from, change, entry, session) {
       const set = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== null))
       const unset = Object.fromEntries(Object.entries(change).flatMap(([name, value]) => (value === null ? [[name, 1]] : [])))
-      const filter = { _id: payoutId, state: { $in: [...from] }, ...(change.state === 'signed' ? { frozen: { $exists: false } } : {}) }
+      // A decision unfreezes only what is owed: what was put aside frozen would stay so.
+      const mustBeUnfrozen = change.state === 'signed' || change.state === 'held'
+      const filter = { _id: payoutId, state: { $in: [...from] }, ...(mustBeUnfrozen ? { frozen: { $exists: false } } : {}) }
       const update = { $set: set, ...(Object.keys(unset).length === 0 ? {} : { $unset: unset }), $push: { pending: entry } }
       return (await payouts.updateOne(filter, update, { session })).matchedCount === 1
     },

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
+import { newId } from '../../shared/ids.ts'
+import { listMarket } from '../../shared/market/offer-service.ts'
 import { markPaidByHand } from '../../shared/payments/payout-service.ts'
 import { unixSeconds } from '../../shared/time.ts'
 import { makeCoinReady, setRate } from '../support/coins.ts'
@@ -150,6 +152,28 @@ describe('an offer', () => {
       ((await market.call('GET', `/market/offers?limit=${limit}`)).json['offers'] as { offer_id: string }[]).map(({ offer_id: id }) => id)
     expect(await list(2)).toEqual([newest, kept])
     expect((await list(200)).slice(0, 2)).toEqual([newest, kept])
+  })
+
+  it("is listed past a banned agent's flood without a look at what is in it, and once for many who ask", async () => {
+    const [honest, flooder] = [await market.register(), await market.register()]
+    const kept = await market.offer({}, honest)
+    const { collection } = market.ctx.offers.models.offers
+    const one = await collection.findOne({ _id: (await market.offer({}, flooder)) as never })
+    const flood = Array.from({ length: 500 }, () => ({ ...one, _id: newId('offer') as never, pending: [] }))
+    await collection.insertMany(flood)
+    await setBanned(market.ctx, flooder.id, true)
+    const { db } = market.ctx.database.connection
+    await db?.command({ profile: 2 })
+    const listings = await Promise.all(Array.from({ length: 20 }, () => listMarket(market.ctx, undefined, 1)))
+    await db?.command({ profile: 0 })
+    for (const { offers } of listings) expect(offers.map(({ _id }) => _id)).toEqual([kept])
+    const looks = await db?.collection('system.profile').find({ 'command.find': 'offers' }).toArray()
+    // checkMarket() reads every collection at one moment, which this one does not take.
+    await db?.dropCollection('system.profile')
+    await collection.deleteMany({ agent_id: flooder.id })
+    expect(looks?.map(({ docsExamined }) => docsExamined as number).filter((count) => count > 1)).toEqual([])
+    expect(looks?.length).toBeLessThan(10)
+    expect(looks?.length).toBeGreaterThan(0)
   })
 })
 

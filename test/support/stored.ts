@@ -1,4 +1,5 @@
 import type { ClientSession, Connection } from 'mongoose'
+import { recordOf } from '../../shared/ledger/entry.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
 
 /** How many documents each collection of a database holds. */
@@ -33,11 +34,18 @@ export async function atOneMoment<T>(connection: Connection, read: (session: Cli
   }
 }
 
-/** Every entry of a database, numbered or not; each once. */
+/**
+ * Every entry of a database, numbered or not; each once.
+ *
+ * @throws Error for one whose data does not name the record of its source: no verifier takes that record's receipt
+ */
 export async function listAllEntries(connection: Connection, session: ClientSession): Promise<PendingEntry[]> {
   const numbered = (await connection.collection('entries').find({}, { session }).toArray()) as unknown as PendingEntry[]
   const pending = await listAllPending(connection, session)
-  return [...new Map([...numbered, ...pending].map((entry) => [entry.source, entry])).values()]
+  const entries = [...new Map([...numbered, ...pending].map((entry) => [entry.source, entry])).values()]
+  const unnamed = entries.filter(({ source, data }) => !JSON.stringify(data).includes(JSON.stringify(recordOf(source))))
+  if (unnamed.length > 0) throw new Error(`these entries do not name their records: ${unnamed.map(({ source }) => source).join(', ')}`)
+  return entries
 }
 
 /** Every pending entry of a database, in a session at that session's moment. */

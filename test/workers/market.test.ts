@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
+import { deliverOrder } from '../../shared/market/order-service.ts'
 import { passDeadline } from '../../shared/market/order-deadlines.ts'
 import { OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
 import { newId } from '../../shared/ids.ts'
@@ -39,6 +40,15 @@ const sumsOf = async (order: PlacedOrder) => {
     sums[key] = (sums[key] ?? 0n) + BigInt(amount)
   }
   return sums
+}
+/** Does something while this machine's clock is off by that much, and the database's is not. */
+const withClockOff = async (ms: number, work: () => Promise<unknown>) => {
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms })
+  try {
+    await work()
+  } finally {
+    vi.useRealTimers()
+  }
 }
 const percent = (order: PlacedOrder, part: number) => (order.amountRaw * BigInt(part)) / 100n
 
@@ -125,6 +135,22 @@ describe('a deadline', () => {
     for (const due of enqueued) await passDeadline(market.ctx, due)
     const { late_ms: lateMs = 0, status } = await stored(order)
     expect([status, lateMs >= 89_000, lateMs < 150_000]).toEqual(['refunded', true, true])
+  })
+})
+
+describe('a clock that is 80 hours behind', () => {
+  it('takes nothing from the time of either side', async () => {
+    const [delivered, paid] = [await market.paidOrder(), await market.order()]
+    await withClockOff(-80 * HOUR_MS, async () => {
+      await deliverOrder(market.ctx, market.seller.id, delivered.id, 'Saluton')
+      await market.payPercent(paid, 100)
+    })
+    for (const order of [delivered, paid]) await pass(order)
+    expect([await statusOf(delivered), await statusOf(paid)]).toEqual(['delivered', 'paid'])
+    const now = market.ctx.now() / 1_000
+    expect(Math.abs((await dueAt(delivered)) - now - 72 * 3_600)).toBeLessThan(60)
+    expect(Math.abs((await dueAt(paid)) - now - 24 * 3_600)).toBeLessThan(60)
+    expect(market.logged()).toContain("this machine's clock is behind the database's")
   })
 })
 
@@ -236,15 +262,42 @@ describe('an outage of the API', () => {
     expect(await serving.findOutage(start + 5 * OUTAGE_GAP_MS)).toBeUndefined()
   })
 
-  it('is written down again by a process that died between the outage and the mark', async () => {
+  it('goes on until the next request where the process that wrote it down died before it moved the mark', async () => {
     const { serving } = quiet.ctx
     const start = quiet.ctx.now()
     await vouch(quiet.ctx, start)
     await serving.models.outages.insertMany([{ _id: start, to_ms: start + 60_000 }])
-    await serving.serve(start + 61_000)
-    expect([await serving.servedUntil(), (await serving.findOutage(start + 1))?.to_ms]).toEqual([start + 61_000, start + 60_000])
+    // It was down until now.
+    const end = start + 5 * HOUR_MS
+    await serving.serve(end)
+    expect([await serving.servedUntil(), (await serving.findOutage(end - 1))?.to_ms]).toEqual([end, end])
+  })
+
+  it('is none that a clock tells of which is ahead of the database', async () => {
+    const order = await quiet.paidOrder()
+    const { serving } = quiet.ctx
+    await withClockOff(30 * 24 * HOUR_MS, async () => {
+      expect(await serving.serve(quiet.ctx.now())).toBe(false)
+      await serving.models.marks.deleteMany({})
+      expect(await serving.serve(quiet.ctx.now())).toBe(false)
+    })
+    expect([await serving.servedUntil(), await serving.models.outages.countDocuments()]).toEqual([undefined, 0])
+    await quiet.letPass(25 * HOUR_MS)
+    await passQuietly(order)
+    expect((await orderOf(order)).status).toBe('refunded')
   })
 })
+
+/** A context in which something else happens just before an order's first change is written, in a transaction that has read the order. */
+const beforeFirstChange = (happen: () => Promise<unknown>) => {
+  const { orders } = market.ctx
+  let tries = 0
+  const change: typeof orders.change = async (...step) => {
+    if (tries++ === 0) await happen()
+    return orders.change(...step)
+  }
+  return { ctx: { ...market.ctx, orders: { ...orders, change } }, tries: () => tries }
+}
 
 describe('a payout', () => {
   const transfer = (payouts: readonly PayoutRecord[]): TransferRecord => ({
@@ -332,6 +385,38 @@ describe('a payout', () => {
     await checkMarket(market.ctx)
     await decideDispute(market.ctx, order.id, 'refund')
   })
+
+  it('of the seller that arrives in the moment in which its order is decided ends it', async () => {
+    const order = await released()
+    const sent = transfer(await payoutsOf(order))
+    await storeTransfer(market.ctx, sent)
+    await moveTransfer(market.ctx, sent, ['signed'], 'sent')
+    await market.lose((await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? '')
+    const { ctx, tries } = beforeFirstChange(() => moveTransfer(market.ctx, sent, ['sent'], 'confirmed'))
+    await decideDispute(ctx, order.id, 'release')
+    expect(tries()).toBeGreaterThan(1)
+    expect([await statusOf(order), await sumsOf(order)]).toEqual(['paid_out', { 'seller confirmed': percent(order, 80) }])
+    await checkMarket(market.ctx)
+  })
+
+  it('that is frozen is not put aside, and one that is owed again is frozen only while its order is disputed', async () => {
+    const order = await released()
+    const [payout] = await payoutsOf(order)
+    const id = payout?._id ?? ''
+    const paymentTx = (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+    // It was sendable when the walk over them found it.
+    await market.lose(paymentTx)
+    expect(await holdPayouts(market.ctx, [id], 'test')).toEqual([])
+    await confirm(market.ctx, order, paymentTx)
+    await decideDispute(market.ctx, order.id, 'release')
+    expect(await sumsOf(order)).toEqual({ 'seller owed': percent(order, 80) })
+    expect(await holdPayouts(market.ctx, [id], 'test')).toEqual([id])
+    // As one that was put aside frozen by an earlier version.
+    await market.ctx.payouts.models.payouts.updateOne({ _id: id }, { $set: { frozen: true } })
+    expect(await oweAgain(market.ctx, id)).toBe(true)
+    expect(await markPaidByHand(market.ctx, id, newTx())).toBe(true)
+    expect(await statusOf(order)).toBe('paid_out')
+  })
 })
 
 describe('the operator decides', () => {
@@ -416,6 +501,31 @@ describe('the operator decides', () => {
     await expect(decideDispute(market.ctx, order.id, 'release')).rejects.toThrow('never paid in full')
     await decideDispute(market.ctx, order.id, 'refund')
     expect(await sumsOf(order)).toEqual({ 'buyer owed': percent(order, 30) })
+    await checkMarket(market.ctx)
+  })
+
+  it('a lost payment in the moment in which it is there again: nothing is given up', async () => {
+    const order = await market.delivered()
+    const tx = await firstTx(order)
+    await market.lose(tx)
+    const { ctx, tries } = beforeFirstChange(() => confirm(market.ctx, order, tx))
+    await decideDispute(ctx, order.id, 'refund')
+    expect(tries()).toBeGreaterThan(1)
+    expect([(await stored(order)).written_off_raw, await sumsOf(order)]).toEqual(['0', { 'buyer owed': percent(order, 100) }])
+    await checkMarket(market.ctx)
+  })
+
+  it('an order that was not delivered: it is not that any more', async () => {
+    for (const outcome of ['release', 'refund'] as const) {
+      const order = await market.paidOrder()
+      await market.letPass(25 * HOUR_MS)
+      await pass(order)
+      expect(await market.read(order)).toMatchObject({ status: 'refunded', undelivered: true })
+      await market.lose(await firstTx(order))
+      await confirm(market.ctx, order, await firstTx(order))
+      await decideDispute(market.ctx, order.id, outcome)
+      expect(await market.read(order)).toMatchObject({ status: `${outcome}${outcome === 'refund' ? 'ed' : 'd'}`, undelivered: false })
+    }
     await checkMarket(market.ctx)
   })
 
