@@ -175,7 +175,16 @@ const isWhole = (value) => Number.isSafeInteger(value) && value >= 0
 const isHexHash = (value) => typeof value === 'string' && HEX_HASH.test(value)
 const isSignature = (value) =>
   typeof value === 'string' && SIGNATURE_BASE64.test(value) && Buffer.from(value, 'base64').toString('base64') === value
-const show = (value) => JSON.stringify(value ?? null).slice(0, 80)
+
+/** For messages, in bounded length. JSON that was parsed may be nested deeper, or be longer, than can be written again. */
+function show(value) {
+  try {
+    return JSON.stringify(value ?? null).slice(0, 80)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    return 'something unprintable'
+  }
+}
 
 // ——— what both a chain and a receipt need
 
@@ -567,7 +576,13 @@ function dumpLine(value) {
   try {
     return canonicalJson(value)
   } catch (error) {
-    if (error instanceof Refused) return JSON.stringify(value) // it is refused where it is checked, and kept as evidence
+    if (!(error instanceof Refused)) throw error
+  }
+  // It is refused where it is checked, and kept as evidence, where it can be written again.
+  try {
+    return JSON.stringify(value)
+  } catch (error) {
+    if (error instanceof RangeError) return 'null'
     throw error
   }
 }
@@ -599,7 +614,7 @@ function verifyReceipt(receipt, pinned) {
     const isEntry = findings.run(where, () => {
       checkEntry(item.entry)
       if (item.entry.id <= lastId) throw new Refused('malformed_receipt', 'the entries are not in ascending order')
-      if (!names(item.entry.data, receipt.id)) throw new Refused('wrong_record', `does not name ${receipt.id}`)
+      if (!isOfRecord(item.entry, receipt.id)) throw new Refused('wrong_record', `is no entry of ${show(receipt.id)}`)
     })
     if (!isEntry) continue
     lastId = item.entry.id
@@ -607,6 +622,7 @@ function verifyReceipt(receipt, pinned) {
     if (item.sealed) checkSealedItem(item, seals, keys, findings, report)
     else report.entries_waiting++
   }
+  if (entries.size === receipt.entries.length) findings.run('receipt', () => checkMaking(receipt.id, entries))
   checkReceiptSeals(seals, findings)
   for (const opening of receipt.openings ?? []) {
     if (findings.run(`opening of entry ${show(opening?.entry_id)}`, () => checkOpening(opening, entries))) report.openings++
@@ -679,13 +695,69 @@ function checkOpening(opening, entries) {
     throw wrong(`salt and content do not give the commitment in ${show(opening.field)}`)
 }
 
+/**
+ * By the prefix of a record's id: the kind of entry that makes such a record, and, for each kind that may stand under it,
+ * the fields of `data` of which the first that is there is the record's id. The ids of other records may stand in the same
+ * data, so that one that stands anywhere says little.
+ */
+const RECORD_KINDS = new Map(
+  Object.entries({
+    agt: {
+      madeBy: 'registration',
+      registration: ['agent_id'],
+      token_rotation: ['agent_id'],
+      dm_key_change: ['agent_id'],
+      pass_credit: ['claim_id', 'payment_id', 'invoice_id', 'order_id', 'agent_id'], // else it is that record's
+      ban: ['agent_id'],
+      unban: ['agent_id'],
+    },
+    pst: { madeBy: 'post', post: ['post_id'], hide: ['post_id'], unhide: ['post_id'] },
+    clm: { madeBy: 'claim', claim: ['claim_id'], proposal_accepted: ['claim_id'], pass_credit: ['claim_id'] },
+    vrd: { madeBy: 'verdict', verdict: ['verdict_id'] },
+    ann: { madeBy: 'announcement', announcement: ['announcement_id'] },
+    ofr: { madeBy: 'offer', offer: ['offer_id'], offer_closed: ['offer_id'] },
+    mkt: {
+      madeBy: 'order',
+      order: ['order_id'],
+      fee: ['order_id'],
+      payment: ['order_id'],
+      dispute: ['order_id'],
+      dispute_outcome: ['order_id'],
+    },
+    wrk: { madeBy: 'pass_credit', pass_credit: ['order_id'] },
+    inv: { madeBy: 'pass_credit', pass_credit: ['payment_id', 'invoice_id'] }, // else the payment's
+    pay: { madeBy: 'payment', payment: ['step', 'payment_id'], pass_credit: ['payment_id'] }, // with a step it is an order's
+    out: { madeBy: 'payout', payout: ['payout_id'] },
+    rcn: { madeBy: 'reconcile', reconcile: ['reconciliation_id'] },
+    seal: { solvency: ['seal'], seal_adoption: ['seal'] },
+  }).map(([prefix, { madeBy, ...kinds }]) => [prefix, { madeBy, kinds: new Map(Object.entries(kinds)) }]),
+)
+
+const kindsOf = (id) => RECORD_KINDS.get(id.split('_', 1)[0])
+
+/** A prefix or a kind that is not in the table, since it is newer: then the id must be some string in the data. */
+function isOfRecord({ kind, data }, id) {
+  const fields = kindsOf(id)?.kinds.get(kind)
+  if (fields === undefined) return names(data, id)
+  const field = fields.find((name) => Object.hasOwn(data, name))
+  return field !== undefined && data[field] === id
+}
+
+/** A record that was never made must not be proven by what others say of it. */
+function checkMaking(id, entries) {
+  const madeBy = kindsOf(id)?.madeBy
+  if (madeBy !== undefined && ![...entries.values()].some(({ kind }) => kind === madeBy))
+    throw new Refused('wrong_record', `has no entry of kind ${madeBy}, without which there is no ${show(id)}`)
+}
+
 /** Whether some string in `value` is `id`. */
 function names(value, id) {
   const open = [value]
   while (open.length > 0) {
     const next = open.pop()
     if (next === id) return true
-    if (typeof next === 'object' && next !== null) open.push(...Object.values(next))
+    // One by one: a call takes only so many arguments.
+    if (typeof next === 'object' && next !== null) for (const part of Object.values(next)) open.push(part)
   }
   return false
 }

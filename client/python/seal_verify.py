@@ -705,7 +705,10 @@ class Recorder:
         try:
             return canonical_json(value)
         except NotCanonical:  # refused where it is checked, and kept as evidence
-            return json.dumps(value, separators=(",", ":")).encode("ascii")
+            try:
+                return json.dumps(value, separators=(",", ":")).encode("ascii")
+            except RecursionError:  # as deep as it could just be read, and too deep to be written
+                return b"null"
 
 
 # --- a receipt -------------------------------------------------------------------------------------------------------
@@ -740,6 +743,8 @@ class ReceiptAudit:
                 self.entries_waiting += 1
             else:
                 self._check_sealed(where, item)
+        if len(self._entries) == len(self.receipt["entries"]):
+            self.findings.note("receipt", self._making_faults())
         self._check_seals()
         for opening in self.receipt.get("openings", []):
             where = f"opening of entry {shown(opening.get('entry_id') if isinstance(opening, dict) else None)}"
@@ -769,8 +774,14 @@ class ReceiptAudit:
             return
         if entry["id"] <= last_id:
             yield Fault("malformed_receipt", "the entries are not in ascending order")
-        elif not names(entry["data"], self.record):
-            yield Fault("wrong_record", f"does not name {self.record}")
+        elif not is_of_record(entry, self.record):
+            yield Fault("wrong_record", f"is no entry of {shown(self.record)}")
+
+    def _making_faults(self):
+        """A record that was never made must not be proven by what others say of it."""
+        making = MADE_BY.get(prefix_of(self.record))
+        if making is not None and all(entry["kind"] != making for entry in self._entries.values()):
+            yield Fault("wrong_record", f"has no entry of kind {making}, without which there is no {shown(self.record)}")
 
     def _check_sealed(self, where, item):
         """What an entry gets wrong is found at the entry, and what its seal gets wrong by itself at the seal, once."""
@@ -849,6 +860,69 @@ class ReceiptAudit:
             "pubkeys": self.keyring.seen,
             "key_trust": self.keyring.trust,
         }
+
+
+# The kind of entry that makes a record, by the prefix of its id.
+MADE_BY = {
+    "agt": "registration",
+    "pst": "post",
+    "clm": "claim",
+    "vrd": "verdict",
+    "ann": "announcement",
+    "ofr": "offer",
+    "mkt": "order",
+    "wrk": "pass_credit",
+    "inv": "pass_credit",
+    "pay": "payment",
+    "out": "payout",
+    "rcn": "reconcile",
+}
+
+# Which member of an entry's data has the id of the record that the entry is of: the first of these that is there. The ids
+# of other records may stand beside it: a credit for a claim names the agent too, and is the claim's.
+ID_MEMBERS = {
+    ("agt", "registration"): ("agent_id",),
+    ("agt", "token_rotation"): ("agent_id",),
+    ("agt", "dm_key_change"): ("agent_id",),
+    ("agt", "pass_credit"): ("claim_id", "payment_id", "invoice_id", "order_id", "agent_id"),
+    ("agt", "ban"): ("agent_id",),
+    ("agt", "unban"): ("agent_id",),
+    ("pst", "post"): ("post_id",),
+    ("pst", "hide"): ("post_id",),
+    ("pst", "unhide"): ("post_id",),
+    ("clm", "claim"): ("claim_id",),
+    ("clm", "proposal_accepted"): ("claim_id",),
+    ("clm", "pass_credit"): ("claim_id",),
+    ("vrd", "verdict"): ("verdict_id",),
+    ("ann", "announcement"): ("announcement_id",),
+    ("ofr", "offer"): ("offer_id",),
+    ("ofr", "offer_closed"): ("offer_id",),
+    ("mkt", "order"): ("order_id",),
+    ("mkt", "fee"): ("order_id",),
+    ("mkt", "payment"): ("order_id",),
+    ("mkt", "dispute"): ("order_id",),
+    ("mkt", "dispute_outcome"): ("order_id",),
+    ("wrk", "pass_credit"): ("order_id",),
+    ("inv", "pass_credit"): ("payment_id", "invoice_id"),
+    ("pay", "payment"): ("step", "payment_id"),  # one with a step is of an order, and a step is no id
+    ("pay", "pass_credit"): ("payment_id",),
+    ("out", "payout"): ("payout_id",),
+    ("rcn", "reconcile"): ("reconciliation_id",),
+    ("seal", "solvency"): ("seal",),
+    ("seal", "seal_adoption"): ("seal",),
+}
+
+
+def prefix_of(record):
+    return record.partition("_")[0]
+
+
+def is_of_record(entry, record):
+    """A prefix or a kind that the table lacks is newer than it: then any string in the data may be the id."""
+    members = ID_MEMBERS.get((prefix_of(record), entry["kind"]))
+    if members is None:
+        return names(entry["data"], record)
+    return next((entry["data"][member] for member in members if member in entry["data"]), None) == record
 
 
 def names(value, record):

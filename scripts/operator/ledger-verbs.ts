@@ -5,6 +5,7 @@ import type { Context } from '../../shared/context.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { Refusal } from '../../shared/errors.ts'
+import { newStepId } from '../../shared/ids.ts'
 import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
 import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
 import { readNextSeal } from '../../shared/ledger/seal-service.ts'
@@ -71,6 +72,6 @@ async function adoptSeal(ctx: Context, seq: string | undefined, hash: string | u
   const [lastSeq, lastHash] = last === undefined ? [0, NO_PAYLOAD_HASH] : [last._id, sealPayloadHash(sealFields(last))]
   if (lastSeq !== Number(seq) || lastHash !== hash)
     throw new Refusal('wrong_state', `The last signed seal of the database is ${lastSeq}, and the SHA-256 of its payload ${lastHash}.`)
-  if (!dryRun) await enqueueJob(ctx, 'adopt-seal', { seq: Number(seq), payload_hash: hash })
+  if (!dryRun) await enqueueJob(ctx, 'adopt-seal', { seq: Number(seq), payload_hash: hash, adoption_id: newStepId() })
   return showDone({ enqueued: 'adopt-seal', seq: Number(seq), payload_hash: hash, ledger_entry: 'seal_adoption' }, dryRun)
 }

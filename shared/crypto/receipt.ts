@@ -51,9 +51,11 @@ export type Opening = {
 }
 
 /**
- * `entries` holds every entry of the record, ascending by id, at least one; in each, some string anywhere in
- * `entry.data` is the record's `id`, so that no other record's entry can be put in its place. `sealed` is true when all
- * of them are. `openings` is there only for those who may read the record, and never for a hidden one.
+ * `entries` holds entries of the record, ascending by id, at least one. In each, the field of `entry.data` in which its
+ * kind names its record is the record's `id`, and one of them is of the kind that makes such a record: so no receipt can
+ * be made up of other records' entries that name this one. The verifiers have the table of kinds and fields by the id's
+ * prefix; for a prefix or a kind that is not in it, the `id` is some string anywhere in `entry.data`. `sealed` is true
+ * when all of them are. `openings` is there only for those who may read the record, and never for a hidden one.
  */
 export type Receipt = {
   readonly ok: true

@@ -108,6 +108,7 @@ export interface SealStore {
   readStatus(session?: Session): Promise<ChainStatus>
   /** Puts the status in place of the one that it was made from. @returns false where another came first */
   writeStatus(status: ChainStatus): Promise<boolean>
+  hasAdoption(id: string): Promise<boolean>
   insertAdoption(adoption: { id: string; seq: number; payloadHash: string; at: number; entry: PendingEntry }): Promise<void>
   readonly models: {
     seals: Model<SealRecord>
@@ -231,6 +232,9 @@ export function createSealStore(connection: Connection): SealStore {
         if (isDuplicateKey(error)) return false
         throw error
       }
+    },
+    async hasAdoption(id) {
+      return (await adoptions.exists({ _id: id }).read('primary').readConcern('majority')) !== null
     },
     async insertAdoption({ id, seq, payloadHash, at, entry }) {
       await adoptions.insertMany([{ _id: id, seq, payload_hash: payloadHash, at, pending: [entry] }], { lean: true })

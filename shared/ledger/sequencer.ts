@@ -123,10 +123,23 @@ function walkMarks(collections: readonly PendingCollection[], batchSize: number)
         return { collection, records }
       }),
     )
-    const entries = parts.flatMap(({ records }) => records.flatMap(({ pending }) => pending))
+    const placed = parts.flatMap(({ records }) => records.flatMap(({ pending }) => placeInTime(pending)))
     // Stable, so that entries of one record stay in the order of their writing.
-    return { entries: entries.sort((a, b) => a.at - b.at), parts: parts.filter(({ records }) => records.length > 0) }
+    const entries = placed.sort((a, b) => a.place - b.place).map(({ entry }) => entry)
+    return { entries, parts: parts.filter(({ records }) => records.length > 0) }
   }
+}
+
+/**
+ * Where the entries of one record belong among those of all records: each by its time, and none before one that was
+ * written earlier. The times are by the clocks of several processes; that of a later entry may be behind.
+ */
+function placeInTime(pending: readonly PendingEntry[]): { place: number; entry: PendingEntry }[] {
+  let place = -Infinity
+  return pending.map((entry) => {
+    place = Math.max(place, entry.at)
+    return { place, entry }
+  })
 }
 
 /**

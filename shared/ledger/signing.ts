@@ -9,7 +9,7 @@ import { viewEntry, type EntryRecord } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { closingSource, sealFields, sealRecord, SealError, type SealRecord } from './seal.ts'
 import { readSealKey } from './seal-key.ts'
-import { findMemoryConflict, NO_PAYLOAD_HASH, openSealMemory, type SealHead, type SealMemory } from './seal-memory.ts'
+import { findMemoryConflict, NO_PAYLOAD_HASH, openSealMemory, type Remembered, type SealHead, type SealMemory } from './seal-memory.ts'
 import { performStep, type WatchStep } from './step.ts'
 
 /*
@@ -203,43 +203,71 @@ function findDifference(tile: Tile, stored: Buffer | undefined): { level: number
 
 /**
  * The operator's decision that the database is the one to go on from: the seal memory takes over its last signed seal.
- * It is put on record as a ledger entry first, so that a fork which this may be can't be made in silence.
+ * It is put on record as a ledger entry first, so that a fork which this may be can't be made in silence. Done again with
+ * the id of an act that is on record, it does only what that left undone: signing may have gone on from the seal since.
  *
  * @param seq the last signed seal of the database; 0 where it has none
  * @param payloadHash SHA-256 of its payload, as hex; 64 zeros for seq 0
+ * @param id names the operator's act
  * @throws SealError where the database ends otherwise, its chain doesn't hold, or there is no key here
  */
-export async function adoptSeal(ctx: SigningContext, seq: number, payloadHash: string): Promise<void> {
+export async function adoptSeal(ctx: SigningContext, seq: number, payloadHash: string, id: string = newStepId()): Promise<void> {
   const opened = openKeyAndMemory(ctx)
   if (opened === undefined)
     throw new SealError(
       'A seal can be adopted where the key is, and while nothing else is being signed: there is no key here, or the seal memory is locked.',
     )
   const { key, memory } = opened
+  const pubkey = keyToHex(ed25519PublicKey(key))
   try {
-    const last = await ctx.seals.lastSigned()
+    const isOnRecord = await ctx.seals.hasAdoption(id)
+    const { last, next } = await readFront(ctx)
+    if (isOnRecord && last !== undefined && last._id > seq) return
     const head = last === undefined ? { seq: 0, payloadHash: NO_PAYLOAD_HASH } : headOf(last)
     if (head.seq !== seq || head.payloadHash !== payloadHash) {
       throw new SealError(
         `Seal ${seq} with the payload hash ${payloadHash} is not adopted: the last signed seal of the database is ${head.seq}, with the payload hash ${head.payloadHash}.`,
       )
     }
+    if (isOnRecord && goesOnFrom(memory, last, next, pubkey)) return
     const status = await walkChain(ctx)
     if (!status.intact)
       throw new SealError(
         `Seal ${seq} is not adopted, because the chain in the database does not hold: ${status.fault ?? 'no reason is stored'}.`,
       )
-    const at = unixSeconds(ctx.now())
-    const id = newStepId()
-    const entry = {
-      source: `${sealRecord(seq)}/adoption/${id}`,
-      at,
-      kind: 'seal_adoption' as const,
-      data: { seal: sealRecord(seq), payload_hash: payloadHash },
+    if (!isOnRecord) {
+      const at = unixSeconds(ctx.now())
+      const entry = {
+        source: `${sealRecord(seq)}/adoption/${id}`,
+        at,
+        kind: 'seal_adoption' as const,
+        data: { seal: sealRecord(seq), payload_hash: payloadHash },
+      }
+      await ctx.seals.insertAdoption({ id, seq, payloadHash, at, entry })
     }
-    await ctx.seals.insertAdoption({ id, seq, payloadHash, at, entry })
-    await memory.write({ seq, payload_hash: payloadHash, pubkey: keyToHex(ed25519PublicKey(key)) })
+    await memory.write({ seq, payload_hash: payloadHash, pubkey })
   } finally {
     memory.close()
+  }
+}
+
+/** Whether signing could go on with what the memory holds: then it has taken over the seal, and perhaps a later one. */
+function goesOnFrom(memory: SealMemory, last: SealRecord | undefined, next: SealRecord | undefined, pubkey: string): boolean {
+  const remembered = readIfWhole(memory)
+  if (remembered === undefined) return false
+  const lastHead = last === undefined ? undefined : headOf(last)
+  // A seal is stored before it is remembered: where there is none after the last one, only that one may be remembered.
+  if (next === undefined && remembered.seq > (last?._id ?? 0)) return false
+  const nextHead = next === undefined ? { seq: (last?._id ?? 0) + 1, payloadHash: NO_PAYLOAD_HASH } : headOf(next)
+  return findMemoryConflict(remembered, lastHead, nextHead, pubkey) === undefined
+}
+
+/** What lies in a damaged memory is what an adoption replaces. */
+function readIfWhole(memory: SealMemory): Remembered | undefined {
+  try {
+    return memory.read()
+  } catch (error) {
+    if (error instanceof SealError) return undefined
+    throw error
   }
 }

@@ -274,6 +274,37 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
       expect(await report(waiting)).toMatchObject({ code: 0, entries_sealed: 0, entries_waiting: 1 })
     })
 
+    it('ends with a finding, or exit 2, on JSON that is too deep or too long for a call', async () => {
+      const chain = buildChain([2])
+      const deep = '['.repeat(200_000) + ']'.repeat(200_000)
+      const entry = JSON.stringify(chain.entries[1])
+      const receipt = JSON.stringify(receiptOver(chain, 'pst_2', [2]))
+      const parts = ['leaf', 'index', 'seq', 'path', 'seal'].map((part): [string, string] => [`"${part}":`, `"${part}":${deep},"_":`])
+      for (const [part, hostile] of [['"id":2,', `"id":${deep},`], ['"body":', `"body":${deep},"_":`], ...parts] as const) {
+        await writeFile(join(folder, 'deep.json'), receipt.replace(part, hostile))
+        expect(await report('deep.json')).toMatchObject({ ok: false })
+      }
+      const long = { ...makeEntry(1, { list: Array.from({ length: 300_000 }, (_, index) => index) }), kind: 'newer' }
+      const unnamed = await saveJson(receiptOver({ entries: [long], seals: [sign(sealOver([long], null))] }, 'pst_1', [1]))
+      expect(reasonsOf(await report(unnamed))).toEqual(['wrong_record'])
+
+      const server = createServer((request, response) => {
+        const isSeals = request.url?.startsWith('/seal?after_seq=0') === true
+        const isEntries = request.url?.includes('from_id=1&') === true
+        response
+          .writeHead(200)
+          .end(
+            request.url?.startsWith('/seal') === true
+              ? JSON.stringify({ seals: isSeals ? chain.seals : [] })
+              : `{"entries":[${isEntries ? entry.replace('"body":', `"body":${deep},"_":`).replace('"id":2', '"id":1') : ''}]}`,
+          )
+      })
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+      expect(await report(url, '--save', 'dump.json')).toMatchObject({ ok: false })
+      await new Promise((resolve) => server.close(resolve))
+    })
+
     it("says exit 2 when the service can't be reached or isn't one", async () => {
       const server = await serve(buildChain([1]))
       expect(await report(`${server.url}/elsewhere`)).toMatchObject({ code: 2, error: 'unreachable' })

@@ -1,13 +1,18 @@
 import fs from 'node:fs'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import type { Context } from '../../shared/context.ts'
+import { newStepId } from '../../shared/ids.ts'
 import { extendChain, findTailFault, walkChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
+import { sealFields } from '../../shared/ledger/seal.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { adoptSeal, readFront, signSeals } from '../../shared/ledger/signing.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
+import { QUEUES } from '../../shared/queues.ts'
+import { adoptSealJob } from '../../workers/jobs/adopt-seal.ts'
 import { makeSealJob } from '../../workers/jobs/make-seal.ts'
 import { openLedger, takeBackup, verifyLedger, verifyWholeLedger, type TestLedger } from '../support/ledger.ts'
 
@@ -22,6 +27,18 @@ const numberAndSeal = async () => {
 /** Changes one stored document past the service. */
 const tamper = (collection: string, filter: object, update: object) =>
   ledger.ctx.database.connection.collection(collection).updateOne(filter, update)
+
+/** The same context, in which the call number `place` and later ones of one write to the seals break, before or after they were carried out. */
+function failing(ctx: Context, write: 'sign' | 'insertAdoption', when: 'before' | 'after', place: number): Context {
+  let calls = 0
+  const carryOut = ctx.seals[write] as (...args: unknown[]) => Promise<unknown>
+  const broken = async (...args: unknown[]): Promise<unknown> => {
+    if (calls++ < place) return carryOut(...args)
+    if (when === 'after') await carryOut(...args)
+    throw new Error('the connection broke')
+  }
+  return { ...ctx, seals: { ...ctx.seals, [write]: broken } }
+}
 
 describe('the sealer', () => {
   it('seals all entries, ends each seal with what is owed, and makes none without a new entry', async () => {
@@ -277,6 +294,66 @@ describe('the seal memory', () => {
     expect(entries.filter(({ kind }) => kind === 'seal_adoption').map(({ data }) => data)).toEqual([
       { seal: 'seal_1', payload_hash: sealPayloadHash(first) },
     ])
+  })
+
+  it.each([
+    { at: 'its first signature', write: 'sign', when: 'before', place: 0, failures: 2, stands: { signed: 1, remembered: 2 } },
+    { at: 'its second signature', write: 'sign', when: 'before', place: 1, failures: 2, stands: { signed: 2, remembered: 3 } },
+    {
+      at: 'the adoption, which was stored',
+      write: 'insertAdoption',
+      when: 'after',
+      place: 0,
+      failures: 1,
+      stands: { signed: 1, remembered: 3 },
+    },
+  ] as const)('takes over a seal once where the job fails again and again at $at', async ({ write, when, place, failures, stands }) => {
+    ledger = await openLedger()
+    const { ctx } = ledger
+    const written = await ledger.write(1)
+    await ledger.seal()
+    const restore = await takeBackup(ctx)
+    for (let round = 0; round < 2; round++) {
+      await ledger.write(1)
+      await ledger.seal()
+    }
+    await restore()
+    for (let round = 0; round < 2; round++) {
+      written.push(...(await ledger.write(1)))
+      await numberAndSeal()
+    }
+    const first = await ctx.seals.find(1)
+    if (first === undefined) throw new Error('there is no seal')
+    const adopted = sealPayloadHash(sealFields(first))
+    const payload = { seq: 1, payload_hash: adopted, adoption_id: newStepId() }
+    const broken = failing(ctx, write, when, place)
+    for (let attempt = 0; attempt < failures; attempt++) await expect(adoptSealJob(broken, payload)).rejects.toThrow('the connection broke')
+    const memory = JSON.parse(fs.readFileSync(ledger.memoryFile, 'utf8')) as { seq: number }
+    expect({ signed: (await ctx.seals.lastSigned())?._id, remembered: memory.seq }).toEqual(stands)
+    for (let attempt = 0; attempt < 2; attempt++) await adoptSealJob(ctx, payload)
+    expect((await ctx.seals.lastSigned())?._id).toBe(3)
+    await ledger.seal()
+    const { entries } = await verifyWholeLedger(ctx, written)
+    expect(entries.filter(({ kind }) => kind === 'seal_adoption').map(({ data }) => data)).toEqual([
+      { seal: 'seal_1', payload_hash: adopted },
+    ])
+  })
+
+  it('takes over a seal for a job that names no act, as an older operator enqueues it', async () => {
+    ledger = await openLedger()
+    const { ctx } = ledger
+    const written = await ledger.write(1)
+    await ledger.seal()
+    fs.rmSync(ledger.memoryFile)
+    written.push(...(await ledger.write(1)))
+    await numberAndSeal()
+    const first = await ctx.seals.find(1)
+    if (first === undefined) throw new Error('there is no seal')
+    await adoptSealJob(ctx, QUEUES['adopt-seal'].payload.parse({ seq: 1, payload_hash: sealPayloadHash(sealFields(first)) }))
+    expect((await ctx.seals.lastSigned())?._id).toBe(2)
+    await ledger.seal()
+    const { entries } = await verifyWholeLedger(ctx, written)
+    expect(entries.filter(({ kind }) => kind === 'seal_adoption')).toHaveLength(1)
   })
 
   it('lets the sealer go on by itself where the restored database lacks only the last signature', async () => {

@@ -35,6 +35,27 @@ describe('the sequencer', () => {
     expect(await sequencePending(ctx)).toBe(0)
   })
 
+  it('numbers the entries of one record in the order of their writing, also where the clock of the later one is behind', async () => {
+    ledger = await openLedger()
+    const { ctx } = ledger
+    const nowSeconds = Math.floor(ctx.now() / 1_000)
+    const behind = (seconds: number) => ({ ...ctx, now: () => (nowSeconds - seconds) * 1_000 })
+    const post = await publishPost(behind(0), 'agt_a', { body: 'one' })
+    await setHidden(behind(3), post._id, true)
+    await setHidden(behind(4), post._id, false)
+    const between = await publishPost(behind(2), 'agt_a', { body: 'two' })
+    const last = await publishPost(behind(-1), 'agt_a', { body: 'three' })
+    expect(await sequencePending(ctx)).toBe(5)
+    const { entries } = await verifyLedger(ctx, [post._id, between._id, last._id])
+    expect(entries.map(({ kind, at, data }) => [kind, data['post_id'], nowSeconds - at])).toEqual([
+      ['post', between._id, 2],
+      ['post', post._id, 0],
+      ['hide', post._id, 3],
+      ['unhide', post._id, 4],
+      ['post', last._id, -1],
+    ])
+  })
+
   it('goes through more than one batch of a collection', async () => {
     ledger = await openLedger()
     const written = await ledger.write(1_050)

@@ -1,0 +1,216 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { newId, newStepId } from '../../shared/ids.ts'
+import { announce } from '../../shared/announcements/announcement-service.ts'
+import { setBanned } from '../../shared/agents/agent-service.ts'
+import { acceptProposal } from '../../shared/claims/claim-service.ts'
+import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
+import { ENTRY_KINDS } from '../../shared/ledger/pending.ts'
+import { makeReceipt } from '../../shared/ledger/receipt-service.ts'
+import { sealFields } from '../../shared/ledger/seal.ts'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { makeSeal } from '../../shared/ledger/sealer.ts'
+import { sequencePending } from '../../shared/ledger/sequencer.ts'
+import { adoptSeal, signSeals } from '../../shared/ledger/signing.ts'
+import type { Context } from '../../shared/context.ts'
+import { decideDispute } from '../../shared/market/dispute-service.ts'
+import { closeOffer } from '../../shared/market/offer-service.ts'
+import { creditFreeDays } from '../../shared/passes/pass-service.ts'
+import { explainTransfer, markPaidByHand } from '../../shared/payments/payout-service.ts'
+import { setHidden } from '../../shared/posts/post-service.ts'
+import { unixSeconds } from '../../shared/time.ts'
+import { newTx, pay, setRate } from '../support/coins.ts'
+import { confirm, expectStatus, startMarket, type TestMarket } from '../support/market.ts'
+import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportOf, type VerifierReport } from '../support/run-verifier.ts'
+import { findNonces, untilCredited, type TestAgent } from '../support/service.ts'
+
+let folder: string
+let market: TestMarket
+
+beforeAll(async () => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-receipts-'))
+  market = await startMarket({ queues: ['verify-shares'] })
+})
+afterAll(async () => {
+  await market.stop()
+  fs.rmSync(folder, { recursive: true, force: true })
+})
+
+const post = async (route: string, { token }: TestAgent, body: object) =>
+  expectStatus(await market.call('POST', route, { token, body }), route === '/claim/resolve' || route === '/work/submit' ? 200 : 201).json
+
+async function seal(): Promise<void> {
+  await sequencePending(market.ctx, { useLease: false })
+  await makeSeal(market.ctx, { useLease: false })
+  await signSeals(signing())
+}
+
+/** The context of a process that has the key, which the API's is not. */
+function signing(): Context {
+  const secrets = { sealKeyFile: path.join(folder, 'seal-key'), sealMemoryFile: path.join(folder, 'seal-memory') }
+  ensureSealKey(secrets.sealKeyFile)
+  return { ...market.ctx, config: { ...market.ctx.config, secrets: { ...market.ctx.config.secrets, ...secrets } } }
+}
+
+async function takeStepsOfAgents(): Promise<void> {
+  const { ctx } = market
+  const agent = await market.register({ handle: 'alice' })
+  await creditFreeDays(ctx, agent.id, 3, ctx.now() + 30 * 86_400_000)
+  expectStatus(await market.call('POST', '/profile', { token: agent.token, body: { dm_key: '09'.repeat(32) } }), 200)
+  await setBanned(ctx, agent.id, true)
+  await setBanned(ctx, agent.id, false)
+  const { id } = await post('/post', agent, { body: 'for the record' })
+  await setHidden(ctx, String(id), true)
+  await setHidden(ctx, String(id), false)
+  const { id: claim } = await post('/claim', agent, { statement: 'it rains' })
+  await post('/claim/resolve', agent, { claim_id: claim, outcome: 'true' })
+  const { id: proposal } = await post('/claim', agent, { statement: 'let it rain', kind: 'proposal' })
+  await acceptProposal(ctx, String(proposal), 7)
+  await announce(ctx, { kind: 'notice', text: 'It rains.' })
+  expectStatus(await market.call('POST', '/token/rotate', { token: agent.token, body: {} }), 200)
+}
+
+async function buyDays(): Promise<void> {
+  const { ctx } = market
+  await setRate(ctx, 'xno', '1')
+  const agent = await market.register()
+  const buy = async (days: number) => String((await post('/invoice', agent, { currency: 'xno', days }))['invoice_id'])
+  await pay(ctx, await buy(1), { amount: '1.6' })
+  const lapsing = await buy(3)
+  await pay(ctx, lapsing, { amount: '0.6' })
+  await market.letPass(61 * 60_000)
+  await market.lapse()
+  await setRate(ctx, 'xno', '0.1')
+  await pay(ctx, lapsing, { amount: '5' })
+  await setRate(ctx, 'xno', '1')
+  await buy(1)
+
+  const order = (await post('/invoice', agent, { currency: 'pow' })) as { order_id: string; prefix: string; difficulty_bits: number }
+  await post('/work/submit', agent, { order_id: order.order_id, nonces: findNonces(order.prefix, order.difficulty_bits, 5) })
+  await untilCredited(ctx, order.order_id, 1)
+}
+
+async function trade(): Promise<void> {
+  const { ctx } = market
+  await setRate(ctx, 'xno', '2')
+  const accepted = await market.delivered()
+  expectStatus(await market.step('accept', accepted), 200)
+  const view = await market.read(accepted, market.seller)
+  await markPaidByHand(ctx, String(view.payouts[0]?.payout_id), newTx())
+  await closeOffer(ctx, market.seller.id, String(view['offer_id']))
+  const lost = await market.order()
+  const tx = await market.payPercent(lost, 100)
+  expectStatus(await market.step('deliver', lost), 200)
+  await market.lose(tx)
+  await decideDispute(ctx, lost.id, 'refund')
+  await confirm(ctx, lost, tx)
+}
+
+async function reconcile(): Promise<void> {
+  const { ctx } = market
+  const at = unixSeconds(ctx.now())
+  const found = { coin: 'xno' as const, at, reason: 'a test', transactions: 1, payments: 0, sends: [], stray: [], held_payout_ids: [] }
+  await ctx.reconciliations.insert({ _id: newId('reconciliation'), ...found })
+  const tx = newTx()
+  const transfer = {
+    _id: newId('transfer'),
+    coin: 'xno' as const,
+    kind: 'payout' as const,
+    tx,
+    signed: '{}',
+    amount_raw: '1',
+    payment_ids: [],
+    payout_ids: [],
+    state: 'confirmed' as const,
+    at,
+    changed_at: at,
+    unexplained_to: ['somewhere'],
+  }
+  await ctx.database.transaction((session) => ctx.payouts.insertTransfers([transfer], session))
+  expect(await explainTransfer(ctx, 'xno', tx)).toBe(true)
+}
+
+describe('the receipts of everything that the service puts on record', () => {
+  it('are taken by both verifiers, and none that is made of entries that only name the record', async () => {
+    const { ctx } = market
+    await takeStepsOfAgents()
+    await buyDays()
+    await trade()
+    await reconcile()
+    await seal()
+    const last = await ctx.seals.lastSigned()
+    if (last === undefined) throw new Error('there is no seal')
+    await adoptSeal(signing(), last._id, sealPayloadHash(sealFields(last)), newStepId())
+    await seal()
+
+    const entries = await ctx.entries.list(1, 10_000)
+    expect([...new Set(entries.map(({ kind }) => kind))].sort()).toEqual([...ENTRY_KINDS].sort())
+    const met = entries.map(({ source, kind }) => {
+      const [record = '', step] = source.split('/')
+      return `${record.split('_')[0]} ${step === kind ? '' : `${step} `}${kind}`
+    })
+    // A source that is not here needs a record of its own above, and its kind a place in the verifiers' tables.
+    expect([...new Set(met)].sort()).toEqual([
+      'agt ban',
+      'agt dm-key dm_key_change',
+      'agt pass pass_credit',
+      'agt registration',
+      'agt token token_rotation',
+      'agt unban',
+      'ann announcement',
+      'clm accepted proposal_accepted',
+      'clm claim',
+      'clm credit pass_credit',
+      'inv credit pass_credit',
+      'inv lapse pass_credit',
+      'mkt dispute',
+      'mkt dispute_outcome',
+      'mkt fee',
+      'mkt order',
+      'mkt payment_returned payment',
+      'ofr closed offer_closed',
+      'ofr offer',
+      'out manual payout',
+      'out owed payout',
+      'pay credit pass_credit',
+      'pay payment',
+      'pst hide',
+      'pst post',
+      'pst unhide',
+      'rcn explained reconcile',
+      'rcn reconcile',
+      'seal adoption seal_adoption',
+      'seal solvency',
+      'vrd verdict',
+      'wrk credit pass_credit',
+    ])
+    const receipts = await Promise.all([...new Set(entries.map(({ record }) => record))].map((record) => makeReceipt(ctx, record)))
+    for (const { results } of await verify(receipts)) expect(results?.filter(({ ok }) => !ok)).toEqual([])
+
+    // No transfer has entries, and the tables don't have it.
+    const isOther = (value: unknown, own: string): boolean => /^(?!trf)[a-z]{3}_[0-9a-z]{26}$/.test(String(value)) && value !== own
+    const posing = receipts.flatMap(({ id: own, entries: items }) =>
+      items.flatMap((item) => {
+        const named = Object.values(item.entry.data).filter((value) => isOther(value, own))
+        return named.map((id) => ({ ok: true, id: String(id), sealed: item.sealed, entries: [item] }))
+      }),
+    )
+    expect(posing.length).toBeGreaterThan(30)
+    for (const { results } of await verify(posing))
+      expect(results?.filter(({ findings }) => findings[0]?.reason !== 'wrong_record')).toEqual([])
+  })
+})
+
+/** What each verifier says of them. */
+async function verify(receipts: readonly object[]): Promise<VerifierReport[]> {
+  const words = receipts.flatMap((receipt, number) => {
+    fs.writeFileSync(path.join(folder, `${number}.json`), JSON.stringify({ kind: 'receipt', receipt }))
+    return ['--vector', `${number}.json`]
+  })
+  const verifiers = canRunPythonVerifier() ? [NODE_VERIFIER, PYTHON_VERIFIER] : [NODE_VERIFIER]
+  const reports = await Promise.all(verifiers.map((verifier) => reportOf(verifier, words, folder)))
+  for (const { results } of reports) expect(results).toHaveLength(receipts.length)
+  return reports
+}
