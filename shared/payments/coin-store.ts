@@ -1,4 +1,5 @@
 import { Schema, type Connection, type Model } from 'mongoose'
+import { MINUTE_MS, SECOND_MS } from '../time.ts'
 import type { Coin } from './coin.ts'
 
 /**
@@ -56,6 +57,9 @@ export interface AddressRecord {
   state: 'free' | 'taken' | 'retired'
 }
 
+/** Clocks differ by less. A rate of a later time was written by a clock that was ahead: it prices nothing, and any other takes its place. */
+export const MAX_RATE_AHEAD_MS = MINUTE_MS
+
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
 const boolean = { type: Boolean, required: true } as const
@@ -110,7 +114,7 @@ export interface CoinStore {
   resume(coin: Coin): Promise<boolean>
   findRate(coin: Coin): Promise<RateRecord | undefined>
   listRates(): Promise<RateRecord[]>
-  /** Keeps the newer of two rates. */
+  /** Keeps the newer of two rates, by the database's clock: one that lies ahead of that gives way to any. */
   saveRate(rate: RateRecord): Promise<void>
   /** The lowest free address, now taken for good; undefined where the pool is empty. */
   takeAddress(coin: Coin): Promise<AddressRecord | undefined>
@@ -165,7 +169,8 @@ export function createCoinStore(connection: Connection): CoinStore {
       return rates.find({}).sort({ _id: 1 }).lean<RateRecord[]>()
     },
     async saveRate({ _id, ...fields }) {
-      const known = await rates.updateOne({ _id, at: { $lte: fields.at } }, { $set: fields })
+      const isAhead = { $expr: { $gt: [{ $multiply: ['$at', SECOND_MS] }, { $add: [{ $toLong: '$$NOW' }, MAX_RATE_AHEAD_MS] }] } }
+      const known = await rates.updateOne({ _id, $or: [{ at: { $lte: fields.at } }, isAhead] }, { $set: fields })
       if (known.matchedCount === 0) await rates.updateOne({ _id }, { $setOnInsert: fields }, { upsert: true })
     },
     async takeAddress(coin) {

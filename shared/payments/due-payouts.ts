@@ -20,23 +20,27 @@ export interface GroupBounds {
   maxRaw?: bigint
 }
 
-/** Payees whose sum is at least the coin's MIN_PAYOUT, those who wait longest first. */
+/** Payees whose whole sum is at least the coin's MIN_PAYOUT, in as many groups as the bounds make of it; those who wait longest first. */
 export async function listDue(ctx: Context, coin: Coin, { maxPayouts, maxRaw }: GroupBounds): Promise<DueGroup[]> {
   const least = parseAmount(ctx.config.minPayout[coin], coin)
   const due: DueGroup[] = []
-  let group: DueGroup | undefined
+  // Of the payee that the walk is at.
+  let groups: DueGroup[] = []
   const close = (): void => {
-    if (group !== undefined && group.sumRaw > 0n && group.sumRaw >= least) due.push(group)
+    if (sumDue(groups) >= least) for (const group of groups) if (group.sumRaw > 0n) due.push(group)
   }
   for await (const payout of ctx.payouts.walkSendable(coin)) {
     const address = payout.address ?? ''
     const amountRaw = BigInt(payout.amount_raw)
+    let group = groups.at(-1)
+    if (group !== undefined && group.address !== address) {
+      close()
+      groups = []
+      group = undefined
+    }
     const isFull =
       group !== undefined && (group.payouts.length === maxPayouts || (maxRaw !== undefined && group.sumRaw + amountRaw > maxRaw))
-    if (group?.address !== address || isFull) {
-      close()
-      group = { address, payouts: [], sumRaw: 0n }
-    }
+    if (group === undefined || isFull) groups.push((group = { address, payouts: [], sumRaw: 0n }))
     group.payouts.push(payout)
     group.sumRaw += amountRaw
   }

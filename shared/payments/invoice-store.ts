@@ -148,8 +148,8 @@ export interface InvoiceStore {
   findPaymentById(paymentId: string, session?: Session): Promise<PaymentRecord | undefined>
   /** An invoice's payments, the oldest first. */
   listPayments(invoiceId: string, session?: Session): Promise<PaymentRecord[]>
-  /** Confirmed late money that waits for a rate, the oldest first. */
-  listWaitingForRate(coin: Coin, limit: number): Promise<PaymentRecord[]>
+  /** Confirmed late money that waits for its invoice to lapse or for a rate, the oldest first; without a rate, that which needs none. */
+  listWaitingForRate(coin: Coin, options: { hasRate: boolean }, limit: number): Promise<PaymentRecord[]>
   setWaitsForRate(paymentId: string): Promise<void>
   /** Corrects a payment that is not settled. @returns false where it is, or has another amount than the expected one */
   correctAmount(paymentId: string, fromRaw: string, toRaw: string): Promise<boolean>
@@ -297,8 +297,13 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
     async insertPayment(payment, session) {
       await payments.insertMany([payment], { session, lean: true })
     },
-    async listWaitingForRate(coin, limit) {
-      return payments.find({ waits_for_rate: true, coin }).sort({ _id: 1 }).limit(limit).lean<PaymentRecord[]>()
+    async listWaitingForRate(coin, { hasRate }, limit) {
+      const needsNone = { $or: [{ order_id: { $exists: true } }, { arrival_rate: { $exists: true } }] }
+      return payments
+        .find({ waits_for_rate: true, coin, ...(hasRate ? {} : needsNone) })
+        .sort({ _id: 1 })
+        .limit(limit)
+        .lean<PaymentRecord[]>()
     },
     async setWaitsForRate(paymentId) {
       await payments.updateOne({ _id: paymentId, state: 'seen' }, { $set: { waits_for_rate: true } })

@@ -47,7 +47,11 @@ export interface TransferRecord {
    * a change of representative, found by a reconciliation.
    */
   kind: 'receive' | 'sweep' | 'payout' | 'other'
-  /** Nano: the account whose chain the block extends, 0 being the treasury, and the block before it (zeros for the first). */
+  /**
+   * Nano: the account whose chain the block extends, 0 being the treasury, and its place there: the block before it. For the
+   * first it is the account's public key, as the first block of another seed's account has another place; or zeros, on an
+   * older record.
+   */
   account_index?: number
   previous?: string
   /** Monero: present while it is under way; there is one at a time. */

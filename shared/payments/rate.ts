@@ -3,12 +3,13 @@ import { Refusal } from '../errors.ts'
 import { MAX_RATE_AGE_MS } from '../limits.ts'
 import { SECOND_MS, unixSeconds } from '../time.ts'
 import { COINS, normalizeRate, priceInCoin, type Coin } from './coin.ts'
-import type { RateRecord } from './coin-store.ts'
+import { MAX_RATE_AHEAD_MS, type RateRecord } from './coin-store.ts'
 import { agreeOnRate, type AgreedRate } from './rate-agreement.ts'
 import { fetchQuote, listRateSources } from './rate-sources.ts'
 
 export function isFresh(rate: RateRecord, nowMs: number): boolean {
-  return nowMs - rate.at * SECOND_MS <= MAX_RATE_AGE_MS
+  const ageMs = nowMs - rate.at * SECOND_MS
+  return ageMs <= MAX_RATE_AGE_MS && ageMs >= -MAX_RATE_AHEAD_MS
 }
 
 /** The rate of a coin; undefined where there is none, or only an old one. */

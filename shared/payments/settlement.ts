@@ -172,14 +172,18 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
 
 const WAITING_BATCH = 500
 
-/** Settles confirmed late money whose invoice had not lapsed, or that had no fresh rate to buy at, if there is one now. What fails is logged and holds up no other. */
+/**
+ * Settles confirmed late money whose invoice had not lapsed, or that had no fresh rate to buy at, if there is one now. While
+ * there is none, what needs one is passed over: however much that is, it holds up nothing else. What fails is logged and
+ * holds up no other.
+ */
 export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
-  if ((await readFreshRate(ctx, coin)) === undefined) return
-  for (const { _id, agent_id, confirmations, by } of await ctx.invoices.listWaitingForRate(coin, WAITING_BATCH)) {
+  const hasRate = (await readFreshRate(ctx, coin)) !== undefined
+  for (const { _id, agent_id, confirmations, by } of await ctx.invoices.listWaitingForRate(coin, { hasRate }, WAITING_BATCH)) {
     try {
       await takeTurns(agent_id, () => settlePayment(ctx, agent_id, _id, confirmations, by))
     } catch (error) {
-      ctx.log.error({ err: error, payment_id: _id }, 'late money that waited for a rate could not be settled; the next time tries again')
+      ctx.log.error({ err: error, payment_id: _id }, 'late money that waited could not be settled; the next time tries again')
     }
   }
 }
@@ -282,8 +286,14 @@ async function restorePayment(ctx: Context, payment: PaymentRecord): Promise<voi
 const LAPSE_BATCH = 500
 const LAPSE_BATCHES = 100
 
-/** A machine whose clock is ahead of the database's by more than this lapses nothing. */
+/** A machine whose clock is ahead of the database's by more than this ends nobody's time. */
 const MAX_AHEAD_MS = 30 * SECOND_MS
+
+/** By how much this machine's clock is ahead of the database's; undefined where that is not too much to go by it. */
+export async function findClockAheadMs(ctx: Context): Promise<number | undefined> {
+  const aheadMs = await ctx.database.clockAheadMs()
+  return aheadMs > MAX_AHEAD_MS ? aheadMs : undefined
+}
 
 /**
  * After a round that began at `roundAt` (Unix seconds) and looked at every open address: invoices whose time was over
@@ -298,8 +308,8 @@ export async function lapseInvoices(
   roundAt: number,
   watchLater: (invoice: InvoiceRecord) => LapsedWatch,
 ): Promise<void> {
-  const aheadMs = await ctx.database.clockAheadMs()
-  if (aheadMs > MAX_AHEAD_MS) {
+  const aheadMs = await findClockAheadMs(ctx)
+  if (aheadMs !== undefined) {
     ctx.log.error({ coin, ahead_ms: aheadMs }, "this machine's clock is ahead of the database's: no invoice lapses by it")
     return
   }

@@ -6,7 +6,7 @@ import { createLog } from '../../shared/log.ts'
 import { normalizeRate, parseRate } from '../../shared/payments/coin.ts'
 import { agreeOnRate, type Quote } from '../../shared/payments/rate-agreement.ts'
 import { fetchQuote, listRateSources, readQuote } from '../../shared/payments/rate-sources.ts'
-import { FIXED_RATE_SOURCE, refreshRate } from '../../shared/payments/rate.ts'
+import { FIXED_RATE_SOURCE, readFreshRate, refreshRate } from '../../shared/payments/rate.ts'
 import { refreshRates } from '../../workers/jobs/refresh-rates.ts'
 import { startBrokenPeer, type Behaviour } from '../support/broken-peer.ts'
 import { isolate } from '../support/servers.ts'
@@ -312,6 +312,27 @@ describe('three exchanges', () => {
     await ctx.coins.saveRate({ _id: 'xmr', usd: '2', source: 'b', at: 200 })
     await Promise.all([1, 2, 3].map(() => ctx.coins.saveRate({ _id: 'xmr', usd: '1', source: 'a', at: 100 })))
     expect(await rate()).toMatchObject({ usd: '2', at: 200 })
+  })
+
+  it('do not stand for two hours because they were read by a clock that was two hours ahead', async () => {
+    const fixed = (usd: string): Context => ({ ...ctx, config: { ...ctx.config, fixedRates: { xno: undefined, xmr: usd } } })
+    const AHEAD_MS = 7_200_000
+    const before = nowMs
+    try {
+      nowMs = Date.now() + AHEAD_MS
+      await refreshRate(fixed('1'), 'xmr')
+      expect(await readFreshRate(ctx, 'xmr')).toMatchObject({ usd: '1' })
+      nowMs -= AHEAD_MS
+      expect(await readFreshRate(ctx, 'xmr')).toBeUndefined()
+      await refreshRate(fixed('2'), 'xmr')
+      expect(await readFreshRate(ctx, 'xmr')).toMatchObject({ usd: '2', at: Math.floor(nowMs / 1_000) })
+      // A clock that is behind doesn't take a good rate for one of a clock that was ahead.
+      nowMs -= AHEAD_MS
+      await refreshRate(fixed('3'), 'xmr')
+      expect(await rate()).toMatchObject({ usd: '2' })
+    } finally {
+      nowMs = before
+    }
   })
 
   it('say what is wrong with an address that does not answer', async () => {

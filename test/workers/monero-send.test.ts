@@ -4,7 +4,7 @@ import { fillMoneroPool } from '../../shared/payments/monero/monero-pool.ts'
 import { reconcileMonero } from '../../shared/payments/monero/monero-reconcile.ts'
 import { sendMonero } from '../../shared/payments/monero/monero-send.ts'
 import type { MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
-import { MAX_DESTINATIONS } from '../../shared/payments/monero/monero-wallet.ts'
+import { createMoneroWallet, MAX_DESTINATIONS } from '../../shared/payments/monero/monero-wallet.ts'
 import { watchMonero } from '../../shared/payments/monero/monero-watch.ts'
 import { NodeRefused } from '../../shared/payments/node-errors.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
@@ -427,6 +427,30 @@ describe('a wallet', () => {
     await watchMonero(venue.ctx)
     expect(await coin()).toMatchObject({ reachable: true })
     expect((await coin())?.halted).toBeUndefined()
+  })
+
+  it('that is taken over in the place of another takes nothing for lost that came to that one', async () => {
+    const invoice = await venue.invoice()
+    const payments = () => venue.ctx.invoices.listPayments(invoice.id)
+    await venue.pay(invoice, invoice.amountPico)
+    for (let blocks = 0; blocks < 3 * CONFIRMATIONS && (await payments())[0]?.state !== 'settled'; blocks++) {
+      await venue.generate(1)
+      await venue.nextRound()
+    }
+    expect(await payments()).toMatchObject([{ state: 'settled' }])
+    const { url } = await venue.regtest.openWallet('next')
+    const wallet = createMoneroWallet({ url, log: venue.ctx.log, timeoutMs: 30_000 })
+    const next = withWallet(wallet)
+    await reconcileMonero(next)
+    for (let blocks = 0; blocks < 7; blocks++) {
+      await venue.generate(1)
+      await watchMonero(next)
+    }
+    expect(await coin()).toMatchObject({ reachable: true, treasury_address: await wallet.primaryAddress() })
+    expect(next.monero.missing.size).toBe(1)
+    expect((await payments())[0]).not.toHaveProperty('reversed_at')
+    await reconcileMonero(venue.ctx)
+    await fillMoneroPool(venue.ctx)
   })
 
   it('that lacks addresses which were given out, as after it was restored from its seed, is halted and makes them again', async () => {

@@ -1,5 +1,11 @@
+import { randomBytes } from 'node:crypto'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
+import { makeReceipt } from '../../shared/ledger/receipt-service.ts'
+import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
@@ -10,6 +16,7 @@ import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
 import { startPool } from '../../workers/pool.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkMoney } from '../support/money.ts'
+import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportOf } from '../support/run-verifier.ts'
 import { listPending } from '../support/stored.ts'
 import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
@@ -292,6 +299,106 @@ describe('a reconciliation', () => {
   })
 })
 
+describe('another seed', () => {
+  /** Starts the workers with a new seed: in the file of the one before, with its index file, or in a file of its own. */
+  const changeSeed = (where: 'in its place' | 'in another file') => {
+    const file = venue.env['NANO_SEED_FILE'] ?? ''
+    fs.writeFileSync(file, `${randomBytes(32).toString('hex')}\n`)
+    if (where === 'in another file') fs.rmSync(`${file}.index`)
+    venue.setPatience()
+    return venue.wallet
+  }
+  const addressesOf = async (state: 'free' | 'retired') =>
+    (await venue.ctx.coins.models.addresses.find({ coin: 'xno', state }).lean()).map(({ address }) => address)
+
+  it.each([
+    ['in its place', 'received'],
+    ['in its place', 'receivable'],
+    ['in another file', 'received'],
+    ['in another file', 'receivable'],
+  ] as const)('%s, its money %s, halts the coin until it is taken over, and then goes on', async (where, money) => {
+    await fill(XNO)
+    const before = venue.wallet
+    const paidBefore = await venue.invoice(1)
+    venue.pay(paidBefore, DAY_RAW)
+    await work()
+    const free = await addressesOf('free')
+    expect(free.length).toBeGreaterThan(0)
+    const amountRaw = 5n * XNO
+    const { treasury, keys } = changeSeed(where)
+    const source = venue.pay(treasury, amountRaw)
+    if (money === 'received') await signAndPublish(venue, 0, { receive: source, amountRaw })
+    await fillNanoPool(venue.ctx)
+    await sweepNano(venue.ctx)
+    const { reason } = (await halted()) ?? {}
+    expect(reason).toContain(`the seed is that of the treasury ${treasury.address}, and not of ${before.treasury.address}`)
+    await expect(venue.invoice(1)).rejects.toMatchObject({ code: 'currency_not_configured' })
+    await reconcileNano(venue.ctx)
+    expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({ treasury_address: treasury.address })
+    const payee = strangerAddress()
+    const owed = await venue.owe(2n * XNO, payee)
+    await work()
+    expect([await halted(), await state(owed), arrived(payee)]).toEqual([undefined, 'confirmed', 2n * XNO])
+    const invoice = await venue.invoice(1)
+    expect(invoice.address).toBe(keys.deriveAccount(invoice.address_index).address)
+    expect(free.filter((address) => address === invoice.address)).toEqual([])
+    expect(await addressesOf('retired')).toEqual(expect.arrayContaining(free))
+    venue.pay(invoice, DAY_RAW)
+    await work()
+    expect((await venue.read(invoice)).credited_days).toBe(1)
+    expect(venue.holds(treasury.address).balanceRaw).toBe(amountRaw - 2n * XNO + DAY_RAW)
+    await reconcileNano(venue.ctx)
+    expect(await last()).toMatchObject({ transactions: 0, held_payout_ids: [] })
+  })
+
+  it('pays anew what a block of the one before can pay no more, and leaves to the operator what one still may', async () => {
+    await fill(10n * XNO)
+    const before = venue.wallet
+    const [payee, other] = [strangerAddress(), strangerAddress()]
+    const owed = await venue.owe(XNO, payee)
+    const putUnderWay = async () => {
+      venue.node.setAutoConfirm(null)
+      await sendNano(venue.ctx)
+      venue.node.rollback(((await transfers()).at(-1)?.tx ?? '').toUpperCase())
+      venue.node.setAutoConfirm(1)
+    }
+    await putUnderWay()
+    const next = changeSeed('in its place')
+    // The operator moves the treasury by hand.
+    await signAndPublish({ ...venue, wallet: before }, 0, { sendTo: next.treasury.address, amountRaw: 9n * XNO })
+    await reconcileNano(venue.ctx)
+    expect((await last()).sends).toEqual([])
+    await work()
+    expect([await state(owed), arrived(payee), venue.holds(next.treasury.address).balanceRaw]).toEqual(['confirmed', XNO, 8n * XNO])
+    const unsure = await venue.owe(XNO, other)
+    await putUnderWay()
+    changeSeed('in its place')
+    await reconcileNano(venue.ctx)
+    const later = await venue.owe(XNO, strangerAddress())
+    await fill(2n * XNO)
+    await work()
+    expect([await state(unsure), arrived(other), await state(later)]).toEqual(['held', 0n, 'confirmed'])
+    expect(venue.logged()).toContain('a block of another seed is put aside for the operator')
+  })
+
+  it('may give way to the one before again', async () => {
+    await fill(XNO)
+    const file = venue.env['NANO_SEED_FILE'] ?? ''
+    const first = fs.readFileSync(file, 'utf8')
+    changeSeed('in its place')
+    await reconcileNano(venue.ctx)
+    await fill(XNO)
+    fs.writeFileSync(file, first)
+    venue.setPatience()
+    await work()
+    expect(await halted()).toBeDefined()
+    await reconcileNano(venue.ctx)
+    const owed = await venue.owe(XNO / 2n, strangerAddress())
+    await work()
+    expect([await halted(), await state(owed)]).toEqual([undefined, 'confirmed'])
+  })
+})
+
 describe('the operator', () => {
   it('reconciles, is shown what waits, decides about each, and everything goes on', async () => {
     await fill(10n * XNO)
@@ -318,9 +425,17 @@ describe('the operator', () => {
         answer: { explained: true, ledger_entry: 'reconcile' },
       })
       const [{ _id: transferId } = { _id: '' }] = await venue.ctx.payouts.listTransfersByTx('xno', [tx])
-      const entries = await listPending(venue.ctx.database.connection, 'reconciliations', (await last())._id)
+      const { _id: reconciliationId } = await last()
+      const entries = await listPending(venue.ctx.database.connection, 'reconciliations', reconciliationId)
       expect(entries.map(({ kind }) => kind)).toEqual(['reconcile', 'reconcile'])
-      expect(entries[1]?.data).toEqual({ step: 'explained', coin: 'xno', transfer_id: transferId })
+      expect(entries[1]?.data).toEqual({
+        reconciliation_id: reconciliationId,
+        step: 'explained',
+        coin: 'xno',
+        transfer_id: transferId,
+      })
+      await sequencePending(venue.ctx, { useLease: false })
+      await expectReceiptToVerify(reconciliationId)
       expect(await operator('reconcile', 'xno', '--owed', unpaid._id, '--dry-run')).toMatchObject({ exitCode: 0 })
       expect(await state(unpaid)).toBe('held')
       expect(await operator('reconcile', 'xno', '--owed', unpaid._id)).toMatchObject({ exitCode: 0, answer: { state: 'owed' } })
@@ -335,6 +450,15 @@ describe('the operator', () => {
     }
   })
 })
+
+async function expectReceiptToVerify(id: string): Promise<void> {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-receipt-'))
+  const file = path.join(folder, 'receipt.json')
+  fs.writeFileSync(file, JSON.stringify(await makeReceipt(venue.ctx, id)))
+  for (const verifier of canRunPythonVerifier() ? [NODE_VERIFIER, PYTHON_VERIFIER] : [NODE_VERIFIER])
+    expect(await reportOf(verifier, [file], folder)).toMatchObject({ ok: true, code: 0 })
+  fs.rmSync(folder, { recursive: true })
+}
 
 async function operator(...argv: string[]): Promise<{ exitCode: number; answer: Record<string, unknown> }> {
   let stdout = ''

@@ -82,6 +82,18 @@ describe('payouts', () => {
     expect(arrived(payee)).toBe(XNO / 100n)
   })
 
+  it('of one payee reach the least sum together, however many blocks they take', async () => {
+    await fill(XNO)
+    const payee = strangerAddress()
+    const amountRaw = XNO / 10_000n - 1n
+    const owed = []
+    for (let count = 0; count < 101; count++) owed.push(await venue.owe(amountRaw, payee))
+    const other = await venue.owe(XNO / 200n, strangerAddress())
+    await sendNano(venue.ctx)
+    expect(new Set(await states(...owed))).toEqual(new Set(['confirmed']))
+    expect([arrived(payee), await states(other)]).toEqual([101n * amountRaw, ['owed']])
+  })
+
   it('that the treasury cannot pay wait and say so, while others go out; then they go too', async () => {
     await fill(2n * XNO)
     const [large, small] = [strangerAddress(), strangerAddress()]

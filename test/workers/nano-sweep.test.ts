@@ -94,6 +94,16 @@ describe('sweeping', () => {
     expect(treasury()).toEqual({ balanceRaw: XNO, receivableRaw: 10n ** 24n - 1n })
   })
 
+  it('takes in what is sent to the treasury behind any number of larger sends that it cannot prove, and says those once', async () => {
+    const { address } = venue.wallet.treasury
+    // More than are looked at in one round.
+    venue.node.fundMany(Array.from({ length: 200 }, () => ({ address, amountRaw: 2n * XNO })))
+    venue.pay(venue.wallet.treasury, XNO)
+    for (let round = 0; round < 3; round++) await sweepNano(venue.ctx)
+    expect(treasury()).toEqual({ balanceRaw: XNO, receivableRaw: 400n * XNO })
+    expect(venue.logged().split('a send to the treasury that its own blocks do not bear out')).toHaveLength(201)
+  })
+
   it('votes with the representative that is set, and without one with the treasury', async () => {
     await paid()
     await sweepNano(venue.ctx)

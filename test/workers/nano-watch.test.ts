@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { PaymentRecord } from '../../shared/payments/invoice.ts'
 import { checkInvoice } from '../../shared/payments/invoice-service.ts'
@@ -126,6 +126,21 @@ describe('a round over the open addresses', () => {
     await setRate(venue.ctx, 'xno', '1')
     await checkNanoInvoice(venue.ctx, invoice._id)
     expect(await venue.read(invoice)).toMatchObject({ credited_days: 2 })
+  })
+
+  it('by a clock that is 30 days ahead of the database ends no watch and puts none off', async () => {
+    const invoice = await venue.invoice(1)
+    venue.advance(4 * HOUR_MS)
+    await watchNano(venue.ctx)
+    const { look_after: lookAfter } = await venue.read(invoice)
+    const present = Date.now()
+    vi.useFakeTimers({ toFake: ['Date'], now: present + 31 * DAY_MS })
+    try {
+      await watchNano(venue.ctx)
+    } finally {
+      vi.useRealTimers()
+    }
+    expect(await venue.read(invoice)).toMatchObject({ lapsed: true, watch: 'hourly', look_after: lookAfter })
   })
 
   it.each(['hourly', 'on_check'] as const)(

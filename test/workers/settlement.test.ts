@@ -11,6 +11,7 @@ import { queuePrefix } from '../../shared/queues.ts'
 import * as settlement from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/time.ts'
 import { addAddresses, ageRate, foundAt, makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
+import { openMarket } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { listPending } from '../support/stored.ts'
@@ -369,6 +370,28 @@ describe('late money', () => {
     expect([(await read(first.id)).credited_days, (await read(second.id)).credited_days]).toEqual([1, 0])
     expect(await only(first.id)).toMatchObject({ state: 'settled', arrival_rate: '1' })
     expect(await only(first.id)).not.toHaveProperty('waits_for_rate')
+  })
+
+  it('for an order needs no rate: it is owed to the buyer without one, however much waits for a rate', async () => {
+    const market = await openMarket(service)
+    const [order, pass] = [await market.order(), await newInvoice()]
+    service.advance(61 * MINUTE)
+    await makeCoinReady(ctx, 'xno', { addresses: 0 })
+    await ageRate(ctx, 'xno', 20 * MINUTE)
+    await pay(ctx, pass.id, { amount: '1' })
+    await market.payPercent(order, 100)
+    for (const id of [pass.id, order.invoiceId]) expect(await only(id)).toMatchObject({ state: 'seen', late: true, waits_for_rate: true })
+    const waiting = await only(pass.id)
+    const older = Array.from({ length: 500 }, (_, place) => ({ ...waiting, _id: `pay_-${place}`, tx: newTx() }))
+    await ctx.invoices.models.payments.insertMany(older)
+    await lapse()
+    await settleWaiting(ctx, 'xno')
+    await ctx.invoices.models.payments.deleteMany({ _id: { $in: older.map(({ _id }) => _id) } })
+    expect([(await only(pass.id)).state, (await only(order.invoiceId)).state]).toEqual(['seen', 'settled'])
+    expect(await ctx.payouts.listByOrder(order.id)).toMatchObject([{ agent_id: market.buyer.id, amount_raw: String(order.amountRaw) }])
+    await setRate(ctx, 'xno', '1')
+    await settleWaiting(ctx, 'xno')
+    expect((await only(pass.id)).state).toBe('settled')
   })
 
   it('after a settled invoice lapsed is late too', async () => {

@@ -19,6 +19,7 @@ const address = z.string().regex(/^[1-9A-HJ-NP-Za-km-z]{95,106}$/)
 export const refreshAnswer = z.object({ blocks_fetched: z.int().min(0) })
 export const heightAnswer = z.object({ height })
 export const addressAnswer = z.object({ address })
+export const addressesAnswer = z.object({ addresses: z.array(z.object({ address, address_index: u32 })) })
 export const createAddressAnswer = z.object({ addresses: z.array(address), address_indices: z.array(u32) })
 export const nothingAnswer = z.object({})
 

@@ -3,6 +3,7 @@ import type { Log } from '../../log.ts'
 import { NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import {
   addressAnswer,
+  addressesAnswer,
   balanceAnswer,
   createAddressAnswer,
   heightAnswer,
@@ -108,6 +109,8 @@ export interface MoneroWallet {
   primaryAddress(): Promise<string>
   /** Whether the first account has made the address with this minor index. */
   hasAddress(minor: number): Promise<boolean>
+  /** The addresses of the first account with these minor indexes, all of which it has made. */
+  listAddresses(minors: readonly number[]): Promise<Map<number, string>>
   /** How many addresses the first account has; the highest minor index is one less. */
   subaddressCount(): Promise<number>
   /** Makes the next `count` addresses of the first account; the wallet's file is written before they are returned. */
@@ -238,6 +241,14 @@ export function createMoneroWallet({ url, log, timeoutMs }: MoneroWalletOptions)
 
     async primaryAddress() {
       return (await query(addressAnswer, 'get_address', { account_index: ACCOUNT, address_index: [0] })).address
+    },
+
+    async listAddresses(minors) {
+      // Without any the wallet names all that it has.
+      if (minors.length === 0) return new Map()
+      const params = { account_index: ACCOUNT, address_index: [...new Set(minors)] }
+      const { addresses } = await query(addressesAnswer, 'get_address', params)
+      return new Map(addresses.map(({ address_index: minor, address }) => [minor, address]))
     },
 
     async subaddressCount() {

@@ -224,5 +224,14 @@ async function noteLosses(
     throw new NodeUnreachable(
       `the wallet does not have the address ${highest}, to which a payment came; it was restored, and has to make it again`,
     )
-  for (const payment of lost) await recordLoss(ctx, payment)
+  const strange = await listStrange(ctx, lost)
+  // What was not settled yet is gone all the same: it would hold its invoice open for ever.
+  for (const payment of lost) if (payment.state !== 'settled' || !strange.has(payment.address_index)) await recordLoss(ctx, payment)
+}
+
+/** The indexes of payments whose addresses are not this wallet's: what came to the wallet before it, this one cannot see. */
+async function listStrange(ctx: MoneroContext, payments: readonly PaymentRecord[]): Promise<Set<number>> {
+  const indexes = [...new Set(payments.map(({ address_index: index }) => index))]
+  const [stored, own] = await Promise.all([ctx.coins.listAddresses('xmr', indexes), ctx.monero.wallet.listAddresses(indexes)])
+  return new Set(stored.filter(({ index, address }) => own.get(index) !== address).map(({ index }) => index))
 }

@@ -24,7 +24,8 @@ import type { NanoAccountInfo } from './nano-rpc.ts'
  *   majority of the database has them; 3 that they were published; 4 that they are confirmed. A death anywhere leaves blocks on record, and the same blocks are
  *   published until they are confirmed: one block can be in the chain once, however often it is sent.
  * - Before anything is signed the account's last block must be the last one on record. One that the database does not know
- *   (a restored backup, or the seed in use elsewhere) halts the coin until the operator reconciles it.
+ *   (a restored backup, or the seed in use elsewhere) halts the coin until the operator reconciles it. So does another
+ *   seed than the one that the database knows, by its treasury.
  * - A node that is behind, or gives no news, is waited for.
  */
 
@@ -100,7 +101,7 @@ export function runLane(
   return takeTurns(String(account.index), async () => {
     let stuck: { at: string | undefined; sinceMs: number } | undefined
     while (performance.now() < untilMs) {
-      if (await isHalted(ctx, 'xno')) return 'halted'
+      if (!(await isSeedKnown(ctx))) return 'halted'
       const standing = await readStanding(ctx, account)
       if (typeof standing === 'string') return standing
       if ('frontierSeen' in standing) {
@@ -133,7 +134,7 @@ const LACKING = 'the Nano node lacks blocks of ours that were confirmed; waiting
 
 /** How an account stands, after its own blocks under way, if there are any, have been seen to. */
 async function readStanding(ctx: NanoContext, account: NanoAccount): Promise<Standing | Behind | 'waiting' | 'halted'> {
-  const open = await ctx.payouts.listOpenTransfers(account.index)
+  const open = (await ctx.payouts.listOpenTransfers(account.index)).filter((transfer) => isOfAccount(transfer, account))
   if (open.length > 0) {
     const end = await finishRun(ctx, account, open)
     if (end !== 'confirmed') return end
@@ -143,10 +144,50 @@ async function readStanding(ctx: NanoContext, account: NanoAccount): Promise<Sta
   const { info, last } = chain
   const frontier = info?.frontier
   if (last !== undefined && last.state !== 'confirmed') return { frontierSeen: frontier, isLacking: false }
-  const successor = await ctx.payouts.findSuccessor(account.index, (frontier ?? ZERO_HASH).toLowerCase())
+  const successor = await findOnPlace(ctx, account, (frontier ?? account.publicKey).toLowerCase())
   if (successor !== undefined) return { frontierSeen: frontier, isLacking: successor.state === 'confirmed' }
   if (info?.confirmedFrontier !== frontier) return { frontierSeen: frontier, isLacking: false }
   return { account, frontier, balanceRaw: info?.balanceRaw ?? 0n, representative: info?.representative }
+}
+
+/**
+ * Halts the coin where the seed is not the one that the database knows, by its treasury: nothing is signed with such a one, and
+ * none of its addresses given out, before the operator has said that it is meant.
+ *
+ * @returns false where the coin is halted, by this or before
+ */
+export async function isSeedKnown(ctx: NanoContext): Promise<boolean> {
+  const coin = await ctx.coins.findCoin('xno')
+  if (coin?.halted !== undefined) return false
+  const { address } = ctx.nano.wallet().treasury
+  const known = coin?.treasury_address
+  if (known === undefined || known === address) return true
+  await haltCoin(
+    ctx,
+    'xno',
+    `the seed is that of the treasury ${address}, and not of ${known}, which this database knows; "operator reconcile xno" takes over another seed`,
+  )
+  return false
+}
+
+/** The place of a block in its account's chain, as it is on record (TransferRecord). */
+export const placeOf = (block: Pick<NanoBlock, 'account' | 'previous'>): string => workRootOf(block).toLowerCase()
+
+/** The block on record that has this place in an account's chain. */
+export async function findOnPlace(
+  ctx: NanoContext,
+  account: Pick<NanoAccount, 'index' | 'address'>,
+  place: string,
+): Promise<TransferRecord | undefined> {
+  const found = await ctx.payouts.findSuccessor(account.index, place)
+  if (found !== undefined || place !== placeOf({ account: account.address, previous: ZERO_HASH })) return found
+  const older = await ctx.payouts.findSuccessor(account.index, ZERO_HASH)
+  return older !== undefined && isOfAccount(older, account) ? older : undefined
+}
+
+/** False for one of the same index of another seed. */
+export function isOfAccount({ signed }: TransferRecord, { address }: Pick<NanoAccount, 'address'>): boolean {
+  return (JSON.parse(signed) as NanoBlock).account === address
 }
 
 /**
@@ -271,7 +312,7 @@ async function weighRefusal(
 ): Promise<'waiting' | 'halted'> {
   const chain = await compareChain(ctx, account)
   if (chain === 'halted') return chain
-  const isItsPlace = (chain.info?.frontier ?? ZERO_HASH).toLowerCase() === transfer.previous
+  const isItsPlace = (chain.info?.frontier ?? ZERO_HASH) === readSigned(transfer).previous
   const about = { transfer_id: transfer._id, block: transfer.tx, account_index: account.index, reason }
   const isLong = ctx.now() - transfer.at * SECOND_MS > HOLD_AFTER_MS
   // A source that the node has not seen yet is a matter of time, as is an account that it is behind with.
@@ -299,7 +340,7 @@ async function sign(ctx: NanoContext, account: NanoAccount, run: readonly LaneSt
       coin: 'xno',
       kind: step.kind,
       account_index: account.index,
-      previous: block.previous.toLowerCase(),
+      previous: placeOf(block),
       tx: hash.toLowerCase(),
       signed: JSON.stringify(block),
       amount_raw: String(step.amountRaw),

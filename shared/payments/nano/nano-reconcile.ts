@@ -13,9 +13,10 @@ import { recordPayment } from '../settlement.ts'
 import { encodeNanoAddress } from './nano-address.ts'
 import { isEpochBlock, ZERO_HASH, type NanoBlock } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
+import { findOnPlace, isOfAccount, placeOf } from './nano-lane.ts'
 
 /*
- * The way on after a database was restored, or the seed was used elsewhere: the chains of our accounts are read from the
+ * The way on after a database was restored, or the seed was used elsewhere, or is another one: the chains of our accounts are read from the
  * node, and what they hold is put on record. The coin is halted all the while, and goes on at the end.
  *
  *   - Blocks that the database did not know are stored as confirmed. A block of ours under way whose place one of them has
@@ -25,6 +26,8 @@ import type { NanoContext, NanoWallet } from './nano-gateway.ts'
  *     owed to its destination is held for the operator, now and whenever it becomes owed later, until the operator has
  *     accounted for the block. So a payout that the database has forgotten is not made twice in silence.
  *   - Addresses that were made ahead are retired.
+ *   - From then on the seed is the one that this process has. A block under way of another seed's account, which no lane sees
+ *     to any more, is confirmed if it is in the chain, replaced if another has its place, and else held for the operator.
  */
 
 /** What a reconciliation has found so far. */
@@ -40,13 +43,14 @@ const PAGE = 1_000
 /** @throws NodeUnreachable: the coin stays halted, and what was put on record stays; it may be run again */
 export async function reconcileNano(ctx: NanoContext): Promise<void> {
   const wallet = ctx.nano.wallet()
-  const { reason } = await haltToReconcile(ctx, 'xno')
+  const { reason, record } = await haltToReconcile(ctx, 'xno')
   const { cemented } = await ctx.nano.rpc.blockCount()
   const found: Findings = { transactions: 0, payments: 0, sends: [] }
   const stray: StrayMoney[] = []
   const highest = Math.max(readIndexFile(wallet.indexFile).highest, await ctx.coins.highestIndex('xno'))
   for (let from = wallet.treasury.index; from <= Math.max(highest, wallet.treasury.index); from += PAGE)
     stray.push(...(await reconcilePage(ctx, wallet, from, Math.min(from + PAGE - 1, highest), found)))
+  await settleForeign(ctx, wallet, found)
   const _id = newId('reconciliation')
   const held = await holdSuspects(ctx, 'xno', _id)
   await ctx.coins.retireFree('xno')
@@ -55,6 +59,12 @@ export async function reconcileNano(ctx: NanoContext): Promise<void> {
   await ctx.reconciliations.insert({ _id, coin: 'xno', at, reason, transactions, payments, sends, stray, held_payout_ids: held })
   // Lower than before, too: another node may stand behind the same URL, or one may have told of a height that was none.
   await ctx.coins.report('xno', { height: cemented }, at)
+  const { address } = wallet.treasury
+  if (record?.treasury_address !== address) {
+    const balanceRaw = (await ctx.nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
+    await ctx.coins.noteTreasury('xno', { treasury_address: address, treasury_raw: String(balanceRaw) })
+    ctx.log.warn({ before: record?.treasury_address, treasury: address }, 'the seed of this treasury is taken over')
+  }
   await ctx.coins.resume('xno')
   ctx.log.warn(
     { reconciliation_id: _id, transactions, payments, sends: sends.length, held: held.length, stray: stray.length },
@@ -139,7 +149,7 @@ async function adopt(
   found: Findings,
 ): Promise<void> {
   const tx = hash.toLowerCase()
-  const previous = block.previous.toLowerCase()
+  const previous = placeOf(block)
   for (const rival of await listOnPlace(ctx, account, previous)) {
     if (!(await moveTransfer(ctx, rival, ['signed', 'sent', 'held'], 'replaced', `another block stands in its place: ${tx}`)))
       throw new Error(
@@ -179,10 +189,10 @@ async function adopt(
 }
 
 /** What is on record at a place of an account's chain, and all that was built on it, the last first: each leaves its place before the one below it. */
-async function listOnPlace(ctx: NanoContext, { index }: Account, previous: string): Promise<TransferRecord[]> {
+async function listOnPlace(ctx: NanoContext, account: Account, previous: string): Promise<TransferRecord[]> {
   const found: TransferRecord[] = []
   for (let place = previous; ;) {
-    const transfer = await ctx.payouts.findSuccessor(index, place)
+    const transfer = await findOnPlace(ctx, account, place)
     if (transfer === undefined) return found
     found.unshift(transfer)
     place = transfer.tx
@@ -192,7 +202,35 @@ async function listOnPlace(ctx: NanoContext, { index }: Account, previous: strin
 function kindOf({ treasury }: NanoWallet, account: Account, block: NanoBlock, change: bigint): TransferRecord['kind'] {
   if (change === 0n) return 'other'
   if (change > 0n) return 'receive'
-  return account.index !== treasury.index && block.link === treasury.publicKey ? 'sweep' : 'payout'
+  return account.address !== treasury.address && block.link === treasury.publicKey ? 'sweep' : 'payout'
+}
+
+/** Enough for every block that can be under way at once. */
+const MOST_FOREIGN = 10_000
+
+/** Blocks under way of accounts that are not this seed's. */
+async function settleForeign(ctx: NanoContext, wallet: NanoWallet, found: Findings): Promise<void> {
+  const { rpc } = ctx.nano
+  const open = await ctx.payouts.listTransfers('xno', ['signed', 'sent', 'held'], MOST_FOREIGN)
+  const foreign = open.flatMap((transfer) => {
+    const { account_index: index } = transfer
+    if (index === undefined || isOfAccount(transfer, wallet.keys.deriveAccount(index))) return []
+    return [{ transfer, index, address: (JSON.parse(transfer.signed) as NanoBlock).account }]
+  })
+  const accounts = new Map(foreign.map(({ address, index }) => [address, index]))
+  // What has the place of one of them makes it replaced.
+  for (const [address, frontier] of await rpc.frontiers([...accounts.keys()]))
+    await reconcileAccount(ctx, wallet, { index: accounts.get(address) ?? 0, address, frontier }, found)
+  const blocks = await rpc.blocksInfo(foreign.map(({ transfer: { tx } }) => tx.toUpperCase()))
+  for (const { transfer } of foreign) {
+    if (blocks.get(transfer.tx.toUpperCase())?.confirmed === true)
+      await moveTransfer(ctx, transfer, ['signed', 'sent', 'held'], 'confirmed')
+    else if (await moveTransfer(ctx, transfer, ['signed', 'sent'], 'held', 'it is of an account of another seed, and not in its chain'))
+      ctx.log.error(
+        { transfer_id: transfer._id, block: transfer.tx, payout_ids: transfer.payout_ids },
+        'a block of another seed is put aside for the operator: it is not in the chain, and may still come into it',
+      )
+  }
 }
 
 /** The payment that a block of an invoice's account received; its source is on no list any more, so nobody else will find it. */

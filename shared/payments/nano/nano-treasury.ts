@@ -5,7 +5,7 @@ import { parseNanoAddress } from './nano-address.ts'
 import { buildSend } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import { MAX_RUN, receiveStep, runLane, standingAfter, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
-import { proveSends } from './nano-proof.ts'
+import { proveSends, type ClaimedSend, type Doubt } from './nano-proof.ts'
 
 /**
  * The treasury's lane. Payouts come first, whoever is at work on it: were they left to a job of their own, a stream of
@@ -18,8 +18,10 @@ const ROUND_MS = 20 * SECOND_MS
 const MAX_PAYOUTS_IN_BLOCK = 100
 /** What is due is listed anew after so long. */
 const LISTED_FOR_MS = 5 * SECOND_MS
-/** Of what is receivable at the treasury, the largest so many are looked at for the next run. */
+/** Of what is receivable at the treasury, the largest so many are looked at for the next run, and as many again while too few of them are borne out. */
 const TREASURY_CANDIDATES = 2 * MAX_RUN
+/** Times that this happens for one run. */
+const MAX_LOOKS = 8
 
 /**
  * Pays what is due, each payee in a block of its own, and with `takesIn` receives what was sent to the treasury, until
@@ -84,10 +86,19 @@ async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Stan
   const { rpc } = ctx.nano
   const { address, publicKey } = wallet.treasury
   const receivable = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
-  const { proven } = await proveSends(
-    rpc,
-    receivable.slice(0, TREASURY_CANDIDATES).map((send) => ({ ...send, publicKey })),
-  )
+  // What was in doubt before comes last: however many of those there are, some round gets past them.
+  const candidates = [...receivable.filter(({ hash }) => !doubted.has(hash)), ...receivable.filter(({ hash }) => doubted.has(hash))]
+  const proven: ClaimedSend[] = []
+  for (let look = 0; look < MAX_LOOKS && proven.length < MAX_RUN; look++) {
+    const sends = candidates.slice(look * TREASURY_CANDIDATES, (look + 1) * TREASURY_CANDIDATES)
+    if (sends.length === 0) break
+    const looked = await proveSends(
+      rpc,
+      sends.map((send) => ({ ...send, publicKey })),
+    )
+    proven.push(...looked.proven)
+    for (const { send, doubt } of looked.doubtful) noteDoubt(ctx, send, doubt)
+  }
   const run: LaneStep[] = []
   let before = standing
   for (const send of proven.slice(0, MAX_RUN)) {
@@ -96,4 +107,19 @@ async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Stan
     before = standingAfter(before, step)
   }
   return run
+}
+
+/** Sends to the treasury that were in doubt, by their hashes. */
+const doubted = new Set<string>()
+const MOST_DOUBTED = 100_000
+
+/** Each is said once. */
+function noteDoubt(ctx: NanoContext, { hash, amountRaw }: ClaimedSend, { reason }: Doubt): void {
+  if (doubted.has(hash)) return
+  if (doubted.size >= MOST_DOUBTED) doubted.clear()
+  doubted.add(hash)
+  ctx.log.warn(
+    { block: hash, amount_raw: String(amountRaw), reason },
+    'the Nano node lists a send to the treasury that its own blocks do not bear out; it is not received',
+  )
 }

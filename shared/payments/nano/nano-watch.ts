@@ -7,7 +7,7 @@ import { noteUnreachable, recordPayments } from '../coin-round.ts'
 import type { InvoiceRecord, SeenPayment } from '../invoice.ts'
 import type { PaymentProgress, WatchedAddress } from '../invoice-store.ts'
 import { isNodeTrouble, NodeUnreachable } from '../node-errors.ts'
-import { lapseInvoices, settleWaiting } from '../settlement.ts'
+import { findClockAheadMs, lapseInvoices, settleWaiting } from '../settlement.ts'
 import { parseNanoAddress } from './nano-address.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { proveSends } from './nano-proof.ts'
@@ -44,9 +44,10 @@ interface Look {
  */
 export async function watchNano(ctx: NanoContext): Promise<void> {
   const startedAt = unixSeconds(ctx.now())
+  const isAhead = (await findClockAheadMs(ctx)) !== undefined
   try {
     const { height, wasReachable } = await readHeight(ctx)
-    const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtHourly(ctx, startedAt))]
+    const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtHourly(ctx, startedAt, isAhead))]
     const isWhole = troubles.length === 0
     await ctx.coins.report(
       'xno',
@@ -69,7 +70,7 @@ export async function watchNano(ctx: NanoContext): Promise<void> {
     return
   }
   await lapseInvoices(ctx, 'xno', startedAt, watchLapsed(ctx))
-  await ctx.invoices.endHourly('xno', unixSeconds(ctx.now() - LAPSED_WATCH_MS))
+  if (!isAhead) await ctx.invoices.endHourly('xno', unixSeconds(ctx.now() - LAPSED_WATCH_MS))
 }
 
 /**
@@ -140,7 +141,8 @@ async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promis
   })
 }
 
-async function lookAtHourly(ctx: NanoContext, now: number): Promise<string[]> {
+/** @param isAhead this machine's clock is ahead: by it nothing is put off */
+async function lookAtHourly(ctx: NanoContext, now: number, isAhead: boolean): Promise<string[]> {
   return forEachPage(
     readHourly(ctx, now),
     (page) => askAbout(ctx, page.map(addressOf)),
@@ -148,7 +150,7 @@ async function lookAtHourly(ctx: NanoContext, now: number): Promise<string[]> {
       const look = await takeIn(ctx, listed)
       const later = unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS)
       // What could not be taken in is looked at in the next round.
-      if (look.troubles.length === 0)
+      if (look.troubles.length === 0 && !isAhead)
         await ctx.invoices.lookLater(
           page.map(({ _id }) => _id),
           later,
