@@ -10,7 +10,7 @@ import { startRedis } from './embedded/redis.ts'
 import { noteRunning } from './embedded/running.ts'
 import { ensureSealKey } from '../shared/ledger/seal-key.ts'
 import { assertPrivate } from '../shared/private-file.ts'
-import { StartError } from '../shared/process.ts'
+import { SAME_SIGNAL_MS, StartError } from '../shared/process.ts'
 import type { SupervisedChild } from './embedded/supervise.ts'
 import { waitFor } from './embedded/wait.ts'
 import { compileCacheDir, findMongod, findRedis } from './prepare.mjs'
@@ -19,8 +19,6 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const SCRIPTS = { api: path.join(ROOT, 'api', 'main.ts'), workers: path.join(ROOT, 'workers', 'main.ts') }
 const READY_LIMIT_MS = 120_000
 const DEATH_LIMIT = 3
-/** npm hands on the Ctrl-C that the terminal has sent us already: two signals this close together are one. */
-const SAME_SIGNAL_MS = 750
 const PARENT_CHECK_MS = 250
 
 export interface Network {
@@ -113,7 +111,6 @@ export async function startNetwork(options: {
       })
       redisUrl = redis.url
     }
-    noteRunning(dataDir, { mongodbUrl, redisUrl })
     const sealKeyFile = path.join(dataDir, 'seal-key')
     if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile)
     // Here as well as in the workers, so that it is said before anything is up.
@@ -131,6 +128,7 @@ export async function startNetwork(options: {
       REDIS_URL: redisUrl,
       DATA_DIR: dataDir,
     }
+    noteRunning(dataDir, { mongodbUrl, redisUrl }, partEnv)
     const api = startPart({ part: 'api', script: scripts.api, env: partEnv, dataDir, children, report })
     started(api)
     // One process to a port: the workers' metrics are on the operator's port.

@@ -1,4 +1,5 @@
 import pino from 'pino'
+import { openStandardOutput } from './log-output.ts'
 import { currentScope } from './scope.ts'
 
 export type Log = pino.Logger
@@ -20,7 +21,7 @@ export function createLog(part: string, level = 'info', destination?: pino.Desti
       serializers: { err: describeError },
       mixin: () => ({ ...currentScope() }),
     },
-    destination ?? pino.destination({ dest: 1, sync: false }),
+    destination ?? openStandardOutput(),
   )
 }
 

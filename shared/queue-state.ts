@@ -17,14 +17,37 @@ export interface QueueState {
   oldestSeconds: number
   /** Connections that take jobs from it, in all processes. */
   workers: number
+  /** Work falls due on it by time alone, so that it needs a worker also where no job waits. */
+  due: boolean
 }
+
+/**
+ * Queues whose regular jobs are put on them by the processes that serve them: where those are gone, nothing waits either.
+ * Every network needs these.
+ */
+const ALWAYS_DUE: ReadonlySet<QueueName> = new Set(['sweep', 'sequence'])
+/**
+ * And these where a coin is in use. Which, only the processes know that have its node, wallet or seed: a queue of which
+ * jobs were done is one that somebody has served. Once the operator has cleared those of a coin that was given up, on the
+ * board, it is due no more.
+ */
+const DUE_ONCE_SERVED: ReadonlySet<QueueName> = new Set([
+  'refresh-rates',
+  'watch-nano',
+  'fill-nano',
+  'sweep-nano',
+  'send-nano',
+  'watch-monero',
+  'fill-monero',
+  'send-monero',
+])
 
 /** Redis answers all of it in a few milliseconds. */
 const LIMIT_MS = 5 * SECOND_MS
 
 /** True where there is work that nobody will do: what an operator must hear of at once. */
 export function hasNoWorker(state: QueueState): boolean {
-  return state.workers === 0 && state.waiting > 0
+  return state.workers === 0 && (state.waiting > 0 || state.due)
 }
 
 /**
@@ -43,11 +66,11 @@ export async function readQueueStates(queues: Queues, nowMs: number): Promise<Qu
 async function readState(queues: Queues, name: QueueName, nowMs: number): Promise<QueueState> {
   const queue = queues.get(name)
   const [counts, [oldest], workers] = await Promise.all([
-    queue.getJobCounts('waiting', 'active', 'delayed', 'failed'),
+    queue.getJobCounts('waiting', 'active', 'delayed', 'completed', 'failed'),
     queue.getJobs(['waiting'], 0, 0, true),
     queue.getWorkersCount(),
   ])
-  const { waiting = 0, active = 0, delayed = 0, failed = 0 } = counts
+  const { waiting = 0, active = 0, delayed = 0, completed = 0, failed = 0 } = counts
   return {
     name,
     waiting,
@@ -57,5 +80,6 @@ async function readState(queues: Queues, name: QueueName, nowMs: number): Promis
     // A job that was retried waits since its delay was over; its timestamp is when it was made, which is what matters here.
     oldestSeconds: oldest === undefined ? 0 : Math.max(0, (nowMs - oldest.timestamp) / SECOND_MS),
     workers,
+    due: ALWAYS_DUE.has(name) || (DUE_ONCE_SERVED.has(name) && completed + failed > 0),
   }
 }

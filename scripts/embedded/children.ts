@@ -2,6 +2,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
+import { syncFolder } from '../../shared/durable-file.ts'
 import { waitFor } from './wait.ts'
 
 /**
@@ -49,6 +50,20 @@ done
 export function trackChildren(dataDir: string, report: (line: string) => void, isThrownAway = false): ChildTracker {
   let children: Child[] = []
   let closed = false
+  let isFailing = false
+  /** Called in listeners, where an error would end this process and every child with it. */
+  const note = (): void => {
+    try {
+      writeRecord(dataDir, children)
+      isFailing = false
+    } catch (error) {
+      if (!isFailing)
+        report(
+          `the list of child processes cannot be written (${(error as Error).message}); their watch alone stops them if this is killed`,
+        )
+      isFailing = true
+    }
+  }
   const shell = spawn('/bin/sh', ['-c', WATCH], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
@@ -66,12 +81,12 @@ export function trackChildren(dataDir: string, report: (line: string) => void, i
     add(name, pid) {
       shell.stdin.write(`add ${pid}\n`)
       children = [...children, { name, pid, identity: identifyProcess(pid) ?? '' }]
-      writeRecord(dataDir, children)
+      note()
     },
     remove(pid) {
       shell.stdin.write(`remove ${pid}\n`)
       children = children.filter((child) => child.pid !== pid)
-      writeRecord(dataDir, children)
+      note()
     },
     close() {
       closed = true
@@ -82,7 +97,7 @@ export function trackChildren(dataDir: string, report: (line: string) => void, i
 
 /** Stops whatever an earlier start left running, the last started first. Only the holder of the folder's lock may call it. */
 export async function stopLeftovers(dataDir: string, report: (line: string) => void): Promise<void> {
-  for (const child of readRecord(dataDir).reverse()) {
+  for (const child of readRecord(dataDir, report).reverse()) {
     const isThere = () => identifyProcess(child.pid) === child.identity
     if (!isThere()) continue
     report(`stopping ${child.name} (process ${child.pid}), left over from an earlier start`)
@@ -122,22 +137,23 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-function readRecord(dataDir: string): Child[] {
-  let text: string
+/** A list that cannot be read counts as empty: the shell has stopped those on it, and a start must not fail for it. */
+function readRecord(dataDir: string, report: (line: string) => void): Child[] {
+  const file = path.join(dataDir, RECORD_NAME)
   try {
-    text = fs.readFileSync(path.join(dataDir, RECORD_NAME), 'utf8')
+    return recordSchema.parse(JSON.parse(fs.readFileSync(file, 'utf8')))
   } catch (error) {
-    if (isMissing(error)) return []
-    throw error
+    if (!isMissing(error)) report(`${file} cannot be read; whatever an earlier start left running is not stopped`)
+    return []
   }
-  return recordSchema.parse(JSON.parse(text))
 }
 
-/** By rename, so that a start killed in the middle leaves the old list or the new one. */
+/** By rename, and synced before it, so that a start killed or a machine cut off in the middle leaves the old list or the new one. */
 function writeRecord(dataDir: string, children: readonly Child[]): void {
   const file = path.join(dataDir, RECORD_NAME)
-  fs.writeFileSync(`${file}.new`, JSON.stringify(children), { mode: 0o600 })
+  fs.writeFileSync(`${file}.new`, JSON.stringify(children), { mode: 0o600, flush: true })
   fs.renameSync(`${file}.new`, file)
+  syncFolder(dataDir)
 }
 
 function isMissing(error: unknown): boolean {

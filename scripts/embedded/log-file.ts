@@ -9,21 +9,47 @@ export interface LogFile {
   close(): void
 }
 
-/** Appends lines; at the limit the file becomes `FILE.1` in place of the one before, so that two at most are kept. */
-export function openLogFile(file: string, limitBytes = LOG_LIMIT_BYTES): LogFile {
-  fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
-  let handle = fs.openSync(file, 'a', 0o600)
-  let sizeBytes = fs.fstatSync(handle).size
+/**
+ * Appends lines; at the limit the file becomes `FILE.1` in place of the one before, so that two at most are kept. A file
+ * that cannot be written, on a full disk for one, ends nobody: its lines are lost until it can.
+ *
+ * @param report told when the file cannot be written any more, once until it can
+ */
+export function openLogFile(file: string, report: (line: string) => void, limitBytes = LOG_LIMIT_BYTES): LogFile {
+  let handle: number | undefined
+  let sizeBytes = 0
+  let isFailing = false
+  /** The file may end with half a line. */
+  let isCut = false
+  const open = (): number => {
+    fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
+    handle = fs.openSync(file, 'a', 0o600)
+    sizeBytes = fs.fstatSync(handle).size
+    return handle
+  }
+  const close = (): void => {
+    if (handle !== undefined) fs.closeSync(handle)
+    handle = undefined
+  }
   return {
     write(line) {
-      sizeBytes += fs.writeSync(handle, `${line}\n`)
-      if (sizeBytes < limitBytes) return
-      fs.closeSync(handle)
-      fs.renameSync(file, `${file}.1`)
-      handle = fs.openSync(file, 'a', 0o600)
-      sizeBytes = 0
+      try {
+        const text = `${isCut ? '\n' : ''}${line}\n`
+        isCut = true
+        fs.writeFileSync(handle ?? open(), text)
+        isCut = false
+        sizeBytes += Buffer.byteLength(text)
+        if (sizeBytes >= limitBytes) {
+          fs.renameSync(file, `${file}.1`)
+          close()
+        }
+        isFailing = false
+      } catch (error) {
+        if (!isFailing) report(`${file} cannot be written, and lines may be lost until it can: ${(error as Error).message}`)
+        isFailing = true
+      }
     },
-    close: () => fs.closeSync(handle),
+    close,
   }
 }
 

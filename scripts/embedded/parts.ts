@@ -52,7 +52,7 @@ export function startPart(options: {
   report: (line: string) => void
 }): SupervisedChild {
   const { part, report } = options
-  const log = openLogFile(path.join(options.dataDir, 'logs', `${part}.log`))
+  const log = openLogFile(path.join(options.dataDir, 'logs', `${part}.log`), report)
   return supervise(
     {
       name: part,

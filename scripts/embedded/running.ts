@@ -1,26 +1,82 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
+import type { VariableName } from '../../shared/config.ts'
 
-const runningFile = z.object({ mongodbUrl: z.string(), redisUrl: z.string() })
-export type RunningServers = z.output<typeof runningFile>
+/**
+ * The settings that the operator's command needs to know as the network does. Not one that is a secret, leads to one, or
+ * may hold a password, as a URL may.
+ */
+const NOTED = [
+  'QUEUE_PREFIX',
+  'SEAL_INTERVAL_SECONDS',
+  'SWEEP_SECONDS',
+  'SIGNUPS',
+  'FREE_UNTIL',
+  'REGISTER_BITS',
+  'SHARE_BITS',
+  'SHARES_PER_DAY',
+  'INVOICE_MINUTES',
+  'PAY_BY_MINUTES',
+  'ACCEPT_HOURS',
+  'XNO_USD',
+  'XMR_USD',
+  'MONERO_CONFIRMATIONS',
+  'PAYMENT_POLL_SECONDS',
+  'PAYOUTS',
+  'MIN_PAYOUT_XNO',
+  'MIN_PAYOUT_XMR',
+] as const satisfies readonly VariableName[]
+
+const runningFile = z.object({
+  mongodbUrl: z.string(),
+  redisUrl: z.string(),
+  // Absent or others where another version wrote the file.
+  settings: z.partialRecord(z.enum(NOTED), z.string()).catch({}),
+})
+export type Running = z.output<typeof runningFile>
 
 const fileIn = (dataDir: string): string => path.join(dataDir, 'running.json')
 
-/** Notes where the servers of this start listen, for the operator's command; mode 600, because Redis's URL holds its password. */
-export function noteRunning(dataDir: string, servers: RunningServers): void {
+/**
+ * Notes where the servers of this start listen and what is set, for the operator's command; mode 600, because Redis's URL
+ * holds its password.
+ *
+ * @param env what the parts of the network are given
+ */
+export function noteRunning(dataDir: string, servers: { mongodbUrl: string; redisUrl: string }, env: NodeJS.ProcessEnv): void {
+  const settings: Running['settings'] = {}
+  for (const name of NOTED) {
+    const text = env[name]
+    if (isGiven(text)) settings[name] = text
+  }
   const fresh = `${fileIn(dataDir)}.new`
   fs.rmSync(fresh, { force: true })
-  fs.writeFileSync(fresh, `${JSON.stringify(servers)}\n`, { mode: 0o600 })
+  fs.writeFileSync(fresh, `${JSON.stringify({ ...servers, settings } satisfies Running)}\n`, { mode: 0o600 })
   fs.renameSync(fresh, fileIn(dataDir))
 }
 
-/** The servers of the last start in this folder, or undefined where there was none. They may have been stopped since. */
-export function readRunning(dataDir: string): RunningServers | undefined {
+/** What the last start in this folder noted, or undefined where there was none. Its servers may have been stopped since. */
+export function readRunning(dataDir: string): Running | undefined {
   try {
     return runningFile.parse(JSON.parse(fs.readFileSync(fileIn(dataDir), 'utf8')))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error
   }
+}
+
+/**
+ * An environment, and the running network's servers and settings where it has none of its own. One that names another
+ * network's servers is left as it is.
+ */
+export function completeEnvironment(env: NodeJS.ProcessEnv, running: Running): NodeJS.ProcessEnv {
+  const own = Object.fromEntries(Object.entries(env).filter(([, value]) => isGiven(value)))
+  const servers = { MONGODB_URL: running.mongodbUrl, REDIS_URL: running.redisUrl }
+  const isAnother = Object.entries(servers).some(([name, url]) => isGiven(own[name]) && own[name] !== url)
+  return { ...servers, ...(isAnother ? {} : running.settings), ...own }
+}
+
+function isGiven(text: string | undefined): text is string {
+  return text !== undefined && text !== ''
 }

@@ -10,7 +10,7 @@ import { Refusal } from '../../shared/errors.ts'
 import { createLog } from '../../shared/log.ts'
 import { StartError } from '../../shared/process.ts'
 import { SECOND_MS } from '../../shared/time.ts'
-import { readRunning } from '../embedded/running.ts'
+import { completeEnvironment, readRunning } from '../embedded/running.ts'
 import { defineLocalVerb, type OperatorVerb, type OperatorVerbGroup, type Shown } from './verb.ts'
 import { OPERATOR_VERB_GROUPS } from './verbs.ts'
 
@@ -84,11 +84,11 @@ function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
   return all
 }
 
-/** The servers of the environment; without them, those of the network that runs from DATA_DIR. */
+/** The servers and settings of the environment; where it has none, those of the network that runs from DATA_DIR. */
 function openOperatorContext(given: NodeJS.ProcessEnv, stderr: OperatorWorld['stderr']): Context {
   const running = readRunning(readConfig(given, 'start').dataDir)
   const { env } = readFiles(given, 'operator')
-  const complete = running === undefined ? env : { MONGODB_URL: running.mongodbUrl, REDIS_URL: running.redisUrl, ...env }
+  const complete = running === undefined ? env : completeEnvironment(env, running)
   const config = readConfig(complete, 'operator')
   const log = createLog('operator', 'error', { write: (line: string) => void stderr.write(line) })
   return openContext(config, log, { databaseTimeoutMs: PATIENCE_MS })

@@ -33,7 +33,7 @@ const queues: StatusSection = {
             String(workers),
           ]),
         ]),
-        ...(starved.length === 0 ? [] : [`NO WORKER for work that waits: ${starved.join(', ')}`]),
+        ...(starved.length === 0 ? [] : [`NO WORKER for work that waits or falls due: ${starved.join(', ')}`]),
       ],
     }
   },

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
 import { OPERATOR_VERBS } from '../../scripts/operator/verbs.ts'
+import { noteRunning } from '../../scripts/embedded/running.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { startPool, type Pool } from '../../workers/pool.ts'
 import { readConfig } from '../../shared/config.ts'
@@ -367,5 +368,41 @@ describe('npm run operator', () => {
     expect(exitCode).toBe(1)
     expect(stderr).toContain('MONGODB_URL')
     expect(stderr).toContain('REDIS_URL')
+  })
+
+  it('takes the servers and settings of the network that runs from the data folder, where it has none of its own', async () => {
+    const { mongodbUrl = '', redisUrl = '', queuePrefix } = service.ctx.config
+    const payout = await owedPayout()
+    const dataDir = path.join(folder, 'running')
+    fs.mkdirSync(dataDir)
+    const given = {
+      QUEUE_PREFIX: queuePrefix,
+      MIN_PAYOUT_XNO: '900000',
+      OPERATOR_TOKEN: 'not for the file: token',
+      CHALLENGE_SECRET: 'not for the file: secret',
+      NANO_SEED_FILE: '/not for the file',
+      RATE_SOURCES: 'xno=https://user:password@rates.example#usd',
+    }
+    noteRunning(dataDir, { mongodbUrl, redisUrl }, given)
+    const file = path.join(dataDir, 'running.json')
+    expect(fs.statSync(file).mode & 0o777).toBe(0o600)
+    expect(JSON.parse(fs.readFileSync(file, 'utf8'))).toEqual({
+      mongodbUrl,
+      redisUrl,
+      settings: { QUEUE_PREFIX: queuePrefix, MIN_PAYOUT_XNO: '900000' },
+    })
+    const isDue = async (env: Record<string, string>) => {
+      let stdout = ''
+      const written = { write: (text: string) => (stdout += text) }
+      expect(await runOperator({ argv: ['payouts', '--json'], env: { DATA_DIR: dataDir, ...env }, stdout: written, stderr: written })).toBe(
+        0,
+      )
+      const { payees } = JSON.parse(stdout) as { payees: { due: boolean; payouts: { payout_id: string }[] }[] }
+      return payees.find(({ payouts }) => payouts.some(({ payout_id: id }) => id === payout))?.due
+    }
+    expect(await isDue({ MIN_PAYOUT_XNO: '' })).toBe(false)
+    expect(await isDue({ MIN_PAYOUT_XNO: '0.01' })).toBe(true)
+    // Of another network, as the address of its server is another one, the settings are not known.
+    expect(await isDue({ MONGODB_URL: `${mongodbUrl}${mongodbUrl.includes('?') ? '&' : '?'}appName=other` })).toBe(true)
   })
 })

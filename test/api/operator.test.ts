@@ -12,6 +12,7 @@ import { QUEUE_NAMES } from '../../shared/queues.ts'
 import { REQUEST_ID_FORM, runInScope } from '../../shared/scope.ts'
 import { watchQueues } from '../../workers/operator/alarm.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
+import { startPool } from '../../workers/pool.ts'
 import { PATIENT } from '../support/servers.ts'
 import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
 
@@ -159,6 +160,21 @@ describe('the metrics', () => {
     const line = await waitFor('the alarm in the log', () => logged.find(isAlarm), LIMIT)
     alarm.close()
     expect(JSON.parse(line)).toMatchObject({ level: 50, queue: 'make-seal' })
+  })
+
+  it('raise it too for a queue that only its own workers fill: the ledger, and a coin once somebody has served it', async () => {
+    const isStarved = async (queue: string) => (await scrape()).get(`agent_network_queue_without_worker{queue="${queue}"}`)
+    expect(await Promise.all(['sequence', 'sweep', 'refresh-rates', 'reconcile-nano'].map(isStarved))).toEqual([1, 0, 0, 0])
+    const rates = ctx.queues.get('refresh-rates')
+    const pool = startPool(ctx, ['refresh-rates'])
+    await waitFor('a job', async () => ((await rates.getCompletedCount()) > 0 ? true : undefined), LIMIT)
+    expect(await isStarved('refresh-rates')).toBe(0)
+    await pool.close()
+    await waitFor('the alarm', async () => ((await isStarved('refresh-rates')) === 1 ? true : undefined), LIMIT)
+    expect(await rates.getWaitingCount()).toBe(0)
+    // What an operator does who has given every coin up.
+    await rates.clean(0, 0, 'completed')
+    expect(await isStarved('refresh-rates')).toBe(0)
   })
 
   it('are those that the dashboard and the alerts ask for', async () => {

@@ -1,5 +1,11 @@
+import { spawnSync } from 'node:child_process'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createLog } from '../../shared/log.ts'
+import { openLogOutput } from '../../shared/log-output.ts'
+import { waitFor } from '../../scripts/embedded/wait.ts'
 
 function logError(error: unknown): Record<string, unknown> {
   const lines: string[] = []
@@ -33,5 +39,57 @@ describe('a logged error', () => {
 
   it('may be anything that was thrown', () => {
     expect(logError('a text')).toEqual({ message: 'a text' })
+  })
+})
+
+describe.runIf(process.platform === 'linux')('an output of the log that takes no lines', () => {
+  // skipped elsewhere: opens a named pipe for both ways, and /dev/full
+  it('keeps some, drops the others, and says how many once it takes lines again', async () => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'log-test-'))
+    const pipe = path.join(folder, 'pipe')
+    spawnSync('mkfifo', [pipe])
+    const fd = fs.openSync(pipe, fs.constants.O_RDWR | fs.constants.O_NONBLOCK)
+    try {
+      const output = openLogOutput(fd, 100_000)
+      for (let turn = 0; turn < 10; turn += 1) {
+        for (let number = 0; number < 40; number += 1) output.write(`{"turn":${turn},"text":"${'x'.repeat(1_000)}"}\n`)
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+      let text = ''
+      const read = () => {
+        const part = Buffer.alloc(65_536)
+        try {
+          text += part.subarray(0, fs.readSync(fd, part)).toString()
+        } catch (error) {
+          if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
+          output.write('{"turn":"later"}\n')
+        }
+        return text.includes('later"}\n') ? text.trimEnd().split('\n') : undefined
+      }
+      const lines = (await waitFor('the lines', read, { limitMs: 10_000 })).map((line) => JSON.parse(line) as Record<string, unknown>)
+      const told = lines.findIndex(({ dropped }) => dropped !== undefined)
+      expect(told).toBeGreaterThan(100)
+      expect(told + Number(lines[told]?.['dropped'])).toBe(400)
+      expect(lines[told + 1]).toEqual({ turn: 'later' })
+    } finally {
+      fs.closeSync(fd)
+      fs.rmSync(folder, { recursive: true })
+    }
+  })
+
+  it('does not hold up the end of the process where they cannot be written', () => {
+    const source = new URL('../../shared/log.ts', import.meta.url).href
+    const script = `import { createLog } from '${source}'; const log = createLog('test'); log.info('one'); setTimeout(() => { log.info('two'); process.exit(3) }, 50)`
+    const run = (stdout: number | 'pipe') =>
+      spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+        stdio: ['ignore', stdout, 'pipe'],
+        timeout: 20_000,
+        encoding: 'utf8',
+      })
+    const full = fs.openSync('/dev/full', 'w')
+    const onFull = run(full)
+    fs.closeSync(full)
+    expect([onFull.status, onFull.stderr]).toEqual([3, ''])
+    expect(run('pipe').stdout).toMatch(/"msg":"one"}\n.*"msg":"two"}\n$/)
   })
 })

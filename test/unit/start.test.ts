@@ -4,10 +4,10 @@ import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { identifyProcess } from '../../scripts/embedded/children.ts'
+import { identifyProcess, trackChildren } from '../../scripts/embedded/children.ts'
 import { lockDataDir, readFirstStart } from '../../scripts/embedded/data-dir.ts'
 import { openLogFile } from '../../scripts/embedded/log-file.ts'
-import { selectEnvironment, shorten } from '../../scripts/embedded/parts.ts'
+import { selectEnvironment, shorten, startPart } from '../../scripts/embedded/parts.ts'
 import { assertPortFree, findFreePort, reservePorts } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 
@@ -133,11 +133,49 @@ describe('what a part is given and what is shown of it', () => {
 
   it('keeps a log file and one before it', () => {
     const file = path.join(folder, 'logs', 'api.log')
-    const log = openLogFile(file, 30)
+    const log = openLogFile(file, (said) => expect.unreachable(said), 30)
     for (let number = 1; number <= 7; number += 1) log.write(`line ${number} 89`)
     log.close()
     expect(fs.readFileSync(`${file}.1`, 'utf8')).toBe('line 4 89\nline 5 89\nline 6 89\n')
     expect(fs.readFileSync(file, 'utf8')).toBe('line 7 89\n')
+  })
+
+  it('says once that a log file cannot be written, and writes on as soon as it can', () => {
+    const said: string[] = []
+    const logs = path.join(folder, 'logs')
+    fs.writeFileSync(logs, 'in the way')
+    const log = openLogFile(path.join(logs, 'api.log'), (line) => said.push(line), 30)
+    for (const line of ['lost', 'lost too']) log.write(line)
+    expect(said).toEqual([expect.stringContaining(`${path.join(logs, 'api.log')} cannot be written, and lines may be lost until it can: `)])
+    fs.rmSync(logs)
+    log.write('kept')
+    expect(fs.readFileSync(path.join(logs, 'api.log'), 'utf8')).toBe('\nkept\n')
+    // Nothing can take the place of a folder.
+    fs.mkdirSync(path.join(logs, 'api.log.1', 'full'), { recursive: true })
+    for (const line of ['a line of more than 30 characters', 'the next']) log.write(line)
+    log.close()
+    expect(said).toHaveLength(2)
+    expect(fs.readFileSync(path.join(logs, 'api.log'), 'utf8')).toContain('30 characters\nthe next\n')
+  })
+
+  it.runIf(process.platform === 'linux')('starts a part again on a disk that is full', async () => {
+    // skipped elsewhere: /dev/full is Linux's own
+    const said: string[] = []
+    const report = (line: string) => void said.push(line)
+    fs.mkdirSync(path.join(dataDir, 'logs'), { recursive: true })
+    for (const name of ['logs/api.log', 'children.json.new']) fs.symlinkSync('/dev/full', path.join(dataDir, name))
+    const script = path.join(folder, 'part.mjs')
+    fs.writeFileSync(script, "console.log('a line'); console.error('an error'); process.exit(7)")
+    const children = trackChildren(dataDir, report)
+    const part = startPart({ part: 'api', script, env: { PATH: process.env.PATH }, dataDir, children, report })
+    try {
+      await waitFor('two deaths', () => (part.deaths() >= 2 ? true : undefined), { limitMs: 30_000 })
+    } finally {
+      await part.stop()
+      children.close()
+    }
+    expect(said.filter((line) => line.includes('cannot be written'))).toHaveLength(2)
+    expect(said.filter((line) => line.includes('starting it again'))).toHaveLength(2)
   })
 })
 

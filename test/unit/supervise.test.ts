@@ -172,4 +172,11 @@ describe('children of a process that was killed', () => {
     expect(lines).toEqual([])
     stranger.kill()
   })
+
+  it.each(['', '[{"name":"mongod"'])('are not looked for where their list was cut off with the power: %j', async (text) => {
+    fs.writeFileSync(path.join(folder, 'children.json'), text)
+    await stopLeftovers(folder, report)
+    expect(lines).toEqual([`${path.join(folder, 'children.json')} cannot be read; whatever an earlier start left running is not stopped`])
+    expect(fs.readFileSync(path.join(folder, 'children.json'), 'utf8')).toBe('[]')
+  })
 })

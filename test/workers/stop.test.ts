@@ -1,11 +1,16 @@
+import { spawn } from 'node:child_process'
+import fs from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { reservePorts } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { IDLE_DRAIN_MS } from '../../shared/limits.ts'
 import { createLog } from '../../shared/log.ts'
+import { SAME_SIGNAL_MS } from '../../shared/process.ts'
 import { queuePrefix as prefixOf } from '../../shared/queues.ts'
 import { HOUR_MS } from '../../shared/time.ts'
 import { callService, CHALLENGE_SECRET, findNonces, registerOver, whenServed, type TestService } from '../support/service.ts'
@@ -83,6 +88,21 @@ describe('workers that are told to stop', () => {
     await queue.drain()
   })
 
+  it('take a signal that comes twice, as npm and a terminal send it, for one', async () => {
+    const lease = await holdLease()
+    const workers = track(await startWorkersProcess(settings, ['--queues', 'make-seal']))
+    const before = await jobs.done()
+    await ctx.queues.enqueue('make-seal', {})
+    await waitFor('the job to be under way', async () => ((await jobs.active()) === 1 ? true : undefined), LIMIT)
+    // Two of a kind might be merged on their way.
+    workers.kill('SIGINT')
+    workers.kill('SIGTERM')
+    await workers.waitForLine('the workers stop')
+    await lease.release()
+    expect(await workers.ended).toBe(0)
+    expect([await jobs.active(), await jobs.done()]).toEqual([0, before + 1])
+  })
+
   it('end at once at a second signal, and their job is done by others', async () => {
     const lease = await holdLease()
     const workers = track(await startWorkersProcess(settings, ['--queues', 'make-seal']))
@@ -91,6 +111,7 @@ describe('workers that are told to stop', () => {
     await waitFor('the job to be under way', async () => ((await jobs.active()) === 1 ? true : undefined), LIMIT)
     workers.kill('SIGTERM')
     await workers.waitForLine('the workers stop')
+    await sleep(SAME_SIGNAL_MS)
     workers.kill('SIGTERM')
     expect(await workers.ended).toBe(1)
     expect([await jobs.active(), await jobs.done()]).toEqual([1, before])
@@ -195,8 +216,36 @@ describe('an API that is told to stop', () => {
     const { settled } = await startSlowRequest(api)
     api.kill('SIGTERM')
     await api.waitForLine('the API stops')
+    await sleep(SAME_SIGNAL_MS)
     api.kill('SIGTERM')
     expect(await api.ended).toBe(1)
     expect(await settled).toBe('fetch failed')
+  })
+
+  it.runIf(process.platform === 'linux')('serves and stops in time though its log is on a disk that is full', async () => {
+    // skipped elsewhere: /dev/full is Linux's own
+    const [port] = await reservePorts(1)
+    const full = fs.openSync('/dev/full', 'w')
+    const api = spawn(process.execPath, ['api/main.ts'], {
+      env: { PATH: process.env['PATH'], ...settings, PORT: String(port) },
+      stdio: ['ignore', full, 'inherit', 'ipc'],
+    })
+    fs.closeSync(full)
+    const ended = new Promise((resolve) => api.once('exit', (code, signal) => resolve(code ?? signal)))
+    try {
+      const ask = (path: string) => fetch(`http://127.0.0.1:${port}/api/v1${path}`, { signal: AbortSignal.timeout(5_000) })
+      const isServed = (path: string) =>
+        ask(path).then(
+          ({ status }) => (status < 500 ? true : undefined),
+          () => undefined,
+        )
+      await waitFor('an answer', () => isServed('/challenge'), LIMIT)
+      // Each answer is a line of the log.
+      for (let turn = 0; turn < 20; turn += 1) expect((await ask('/challenge')).status).toBe(200)
+      api.kill('SIGTERM')
+      expect(await Promise.race([ended, sleep(IDLE_DRAIN_MS + 10_000, 'still there')])).toBe(0)
+    } finally {
+      api.kill('SIGKILL')
+    }
   })
 })
