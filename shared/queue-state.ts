@@ -25,13 +25,13 @@ export interface QueueState {
  * Queues whose regular jobs are put on them by the processes that serve them: where those are gone, nothing waits either.
  * Every network needs these.
  */
-const ALWAYS_DUE: ReadonlySet<QueueName> = new Set(['sweep', 'sequence'])
+const ALWAYS_DUE = ['sweep', 'sequence'] as const satisfies readonly QueueName[]
 /**
  * And these where a coin is in use. Which, only the processes know that have its node, wallet or seed: a queue of which
  * jobs were done is one that somebody has served. Once the operator has cleared those of a coin that was given up, on the
  * board, it is due no more.
  */
-const DUE_ONCE_SERVED: ReadonlySet<QueueName> = new Set([
+const DUE_ONCE_SERVED = [
   'refresh-rates',
   'watch-nano',
   'fill-nano',
@@ -40,7 +40,12 @@ const DUE_ONCE_SERVED: ReadonlySet<QueueName> = new Set([
   'watch-monero',
   'fill-monero',
   'send-monero',
-])
+] as const satisfies readonly QueueName[]
+
+/** Queues with regular jobs, each of which is in one of the two lists. */
+export type RegularQueue = (typeof ALWAYS_DUE)[number] | (typeof DUE_ONCE_SERVED)[number]
+
+const isIn = (list: readonly QueueName[], name: QueueName): boolean => list.includes(name)
 
 /** Redis answers all of it in a few milliseconds. */
 const LIMIT_MS = 5 * SECOND_MS
@@ -80,6 +85,6 @@ async function readState(queues: Queues, name: QueueName, nowMs: number): Promis
     // A job that was retried waits since its delay was over; its timestamp is when it was made, which is what matters here.
     oldestSeconds: oldest === undefined ? 0 : Math.max(0, (nowMs - oldest.timestamp) / SECOND_MS),
     workers,
-    due: ALWAYS_DUE.has(name) || (DUE_ONCE_SERVED.has(name) && completed + failed > 0),
+    due: isIn(ALWAYS_DUE, name) || (isIn(DUE_ONCE_SERVED, name) && completed + failed > 0),
   }
 }

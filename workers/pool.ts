@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { REFRESH_RATES_EVERY_MS, SEQUENCE_EVERY_MS, STOP_LIMIT_MS } from '../shared/limits.ts'
+import type { RegularQueue } from '../shared/queue-state.ts'
 import type { QueueName } from '../shared/queues.ts'
 import { connectWaiting } from '../shared/redis-connection.ts'
 import { startNanoListener } from './nano-listener.ts'
@@ -50,7 +51,7 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], other
  */
 function keepScheduled(ctx: WorkerContext, served: readonly QueueName[], otherwise: Intervals): () => void {
   const { sweepMs, paymentPollMs } = ctx.config
-  const intervals: Intervals = {
+  const regular: Record<RegularQueue, number> = {
     sweep: sweepMs,
     sequence: SEQUENCE_EVERY_MS,
     'refresh-rates': REFRESH_RATES_EVERY_MS,
@@ -61,8 +62,8 @@ function keepScheduled(ctx: WorkerContext, served: readonly QueueName[], otherwi
     'watch-monero': paymentPollMs,
     'fill-monero': paymentPollMs,
     'send-monero': paymentPollMs,
-    ...otherwise,
   }
+  const intervals: Intervals = { ...regular, ...otherwise }
   const timers = served.flatMap((name) => {
     const every = intervals[name]
     if (every === undefined) return []
