@@ -29,20 +29,31 @@ export function lockFile(file: string): (() => void) | undefined {
  * The writes are called `<name>-file` and `<name>` to their watcher.
  */
 export async function writeDurably(file: string, text: string, name: string, watch?: WatchStep): Promise<void> {
-  const fresh = `${file}.new`
-  await performStep(watch, `${name}-file`, () => {
-    const handle = fs.openSync(fresh, 'w', 0o600)
-    try {
-      fs.writeSync(handle, text)
-      fs.fsyncSync(handle)
-    } finally {
-      fs.closeSync(handle)
-    }
-  })
-  await performStep(watch, name, () => {
-    fs.renameSync(fresh, file)
-    syncFolder(path.dirname(file))
-  })
+  await performStep(watch, `${name}-file`, () => writeFresh(file, text))
+  await performStep(watch, name, () => renameFresh(file))
+}
+
+/** As {@link writeDurably}, at once. */
+export function replaceFile(file: string, text: string): void {
+  writeFresh(file, text)
+  renameFresh(file)
+}
+
+const freshOf = (file: string): string => `${file}.new`
+
+function writeFresh(file: string, text: string): void {
+  const handle = fs.openSync(freshOf(file), 'w', 0o600)
+  try {
+    fs.writeFileSync(handle, text)
+    fs.fsyncSync(handle)
+  } finally {
+    fs.closeSync(handle)
+  }
+}
+
+function renameFresh(file: string): void {
+  fs.renameSync(freshOf(file), file)
+  syncFolder(path.dirname(file))
 }
 
 /** Makes a rename or a new name in a folder last. */

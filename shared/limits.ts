@@ -116,6 +116,12 @@ export const MAX_SEALS_LISTED = WALK_LIMIT.max
 /** How long `GET /receipt/<id>` waits for an entry that was written just now to get its number; with all else it is answered within 5 s. */
 export const RECEIPT_WAIT_MS = 2 * SECOND_MS
 
+/**
+ * A clock that differs from the database's by more than this is wrong. By one that is ahead nobody's time ends and no outage
+ * is written down, and nobody's time begins by one that is behind.
+ */
+export const MAX_CLOCK_OFF_MS = 30 * SECOND_MS
+
 /** How often the exchanges are asked. */
 export const REFRESH_RATES_EVERY_MS = MINUTE_MS
 /** An exchange that has not answered in full by then has not answered. */

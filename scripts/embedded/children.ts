@@ -2,7 +2,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
-import { syncFolder } from '../../shared/durable-file.ts'
+import { replaceFile } from '../../shared/durable-file.ts'
 import { waitFor } from './wait.ts'
 
 /**
@@ -148,12 +148,9 @@ function readRecord(dataDir: string, report: (line: string) => void): Child[] {
   }
 }
 
-/** By rename, and synced before it, so that a start killed or a machine cut off in the middle leaves the old list or the new one. */
+/** A start killed or a machine cut off in the middle leaves the old list or the new one. */
 function writeRecord(dataDir: string, children: readonly Child[]): void {
-  const file = path.join(dataDir, RECORD_NAME)
-  fs.writeFileSync(`${file}.new`, JSON.stringify(children), { mode: 0o600, flush: true })
-  fs.renameSync(`${file}.new`, file)
-  syncFolder(dataDir)
+  replaceFile(path.join(dataDir, RECORD_NAME), JSON.stringify(children))
 }
 
 function isMissing(error: unknown): boolean {

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { replaceFile } from '../../shared/durable-file.ts'
 import { assertPrivate } from '../../shared/private-file.ts'
 import { StartError } from '../../shared/process.ts'
 
@@ -81,22 +82,11 @@ export function readSecret(file: string): string {
 /** Written whole and synced before it has its name, so that it is there with all its content or not at all. */
 function readOrMake(file: string, make: () => string, form: RegExp): string {
   if (!fs.existsSync(file)) {
-    const handle = fs.openSync(`${file}.new`, 'w', 0o600)
-    fs.writeSync(handle, `${make()}\n`)
-    fs.fsyncSync(handle)
-    fs.closeSync(handle)
-    fs.renameSync(`${file}.new`, file)
-    syncFolder(path.dirname(file))
+    replaceFile(file, `${make()}\n`)
   }
   assertPrivate('DATA_DIR', file)
   const content = fs.readFileSync(file, 'utf8').trim()
   if (!form.test(content))
     throw new DataDirError(`${file} does not hold what was once written there: restore it, or remove it to have a new one made.`)
   return content
-}
-
-function syncFolder(folder: string): void {
-  const handle = fs.openSync(folder, 'r')
-  fs.fsyncSync(handle)
-  fs.closeSync(handle)
 }

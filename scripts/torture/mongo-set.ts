@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import mongoose from 'mongoose'
 import type { ChildTracker } from '../embedded/children.ts'
-import { findFreePort } from '../embedded/ports.ts'
+import { reservePort } from '../embedded/ports.ts'
 import { supervise, type SupervisedChild } from '../embedded/supervise.ts'
 import { waitFor } from '../embedded/wait.ts'
 import { openGate, type Gate } from './gate.ts'
@@ -49,7 +49,7 @@ export interface MongoSetOptions {
 export async function startMongoSet({ binary, folder, size, children, report, onStarted }: MongoSetOptions): Promise<MongoSet> {
   const members: MongoMember[] = []
   for (let index = 0; index < size; index++) {
-    const port = await findFreePort()
+    const port = await reservePort()
     const dbPath = path.join(folder, `mongo-${index}`)
     fs.mkdirSync(dbPath, { recursive: true })
     const child = supervise(

@@ -68,9 +68,10 @@ export async function makeReceipt(ctx: Context, id: string, after = 0): Promise<
   await untilNumbered(ctx, id)
   // Nobody waits for what takes longer.
   const deadlineMs = performance.now() + ctx.config.requestMs
-  const [first] = await ctx.entries.listByRecord(id, 0, 1)
+  const listed = await ctx.entries.listByRecord(id, after, MAX_RECEIPT_ENTRIES + 1)
+  const [first] = after === 0 ? listed : await ctx.entries.listByRecord(id, 0, 1)
   if (first === undefined) throw new Refusal('no_such_record', 'No record with this id has entries in the ledger.', { field: 'id' })
-  const rest = await ctx.entries.listByRecord(id, Math.max(after, first._id), MAX_RECEIPT_ENTRIES)
+  const rest = listed.filter(({ _id }) => _id !== first._id)
   const entries = [first, ...rest.slice(0, MAX_RECEIPT_ENTRIES - 1)]
   const findSeal = rememberSeals(ctx)
   const items: Receipt['entries'][number][] = []

@@ -29,11 +29,6 @@ export const MAX_ADDRESS_LENGTH = 110
 export const SERVING_BEAT_MS = SECOND_MS
 /** No API process wrote for longer than this: an outage. A restart, or a pause of a busy machine, is none. */
 export const OUTAGE_GAP_MS = 15 * SECOND_MS
-/**
- * A clock that differs from the database's by more than this is wrong. By one that is ahead no outage is written down, and
- * nobody's time begins by one that is behind; invoices lapse by the same bound.
- */
-export const MAX_CLOCK_OFF_MS = 30 * SECOND_MS
 /** A deadline's job comes this long after it: the beat that follows the deadline is in by then. */
 export const DEADLINE_SLACK_MS = SERVING_BEAT_MS + SECOND_MS / 2
 /** The sweep takes a deadline whose own job has not come by then. */

@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts'
+import { MAX_CLOCK_OFF_MS } from '../limits.ts'
 import { SECOND_MS, unixSeconds } from '../time.ts'
-import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS, MAX_CLOCK_OFF_MS } from './market-terms.ts'
+import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS } from './market-terms.ts'
 import type { OrderRecord } from './order.ts'
 
 /** Deadlines that one sweep enqueues; the next one goes on. */

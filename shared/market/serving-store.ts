@@ -1,6 +1,7 @@
 import { Schema, type Model } from 'mongoose'
 import { isDuplicateKey, type Database } from '../database.ts'
-import { MAX_CLOCK_OFF_MS, OUTAGE_GAP_MS } from './market-terms.ts'
+import { MAX_CLOCK_OFF_MS } from '../limits.ts'
+import { OUTAGE_GAP_MS } from './market-terms.ts'
 
 /*
  * When the API served. An API process that serves says so every second, from the first request that it answered on, in

@@ -11,9 +11,10 @@ import {
   receiveOrderPayment,
   restoreOrderPayment,
 } from '../market/order-payments.ts'
+import { MAX_CLOCK_OFF_MS } from '../limits.ts'
 import { createTurns } from '../one-at-a-time.ts'
 import { creditPaidDays, inReferrersTurn } from '../passes/pass-service.ts'
-import { SECOND_MS, unixSeconds } from '../time.ts'
+import { unixSeconds } from '../time.ts'
 import { dustThreshold, priceInCoin, type Coin } from './coin.ts'
 import { applyMoney, remainderRaw, type InvoiceRecord, type PaymentRecord, type SeenPayment } from './invoice.ts'
 import type { MoneyFields, SettledFields } from './invoice-store.ts'
@@ -286,13 +287,10 @@ async function restorePayment(ctx: Context, payment: PaymentRecord): Promise<voi
 const LAPSE_BATCH = 500
 const LAPSE_BATCHES = 100
 
-/** A machine whose clock is ahead of the database's by more than this ends nobody's time. */
-const MAX_AHEAD_MS = 30 * SECOND_MS
-
 /** By how much this machine's clock is ahead of the database's; undefined where that is not too much to go by it. */
 export async function findClockAheadMs(ctx: Context): Promise<number | undefined> {
   const aheadMs = await ctx.database.clockAheadMs()
-  return aheadMs > MAX_AHEAD_MS ? aheadMs : undefined
+  return aheadMs > MAX_CLOCK_OFF_MS ? aheadMs : undefined
 }
 
 /**

@@ -263,10 +263,11 @@ describe('before it signs, the sealer', () => {
 })
 
 describe('the seal memory', () => {
-  it('stops the sealer where an older database was restored, until the operator adopts it', async () => {
+  /** A database with one seal over `count` written entries, restored after two more were signed and remembered. */
+  async function goBackTwoSeals(count: number): Promise<{ ctx: TestLedger['ctx']; written: string[] }> {
     ledger = await openLedger()
     const { ctx } = ledger
-    const before = await ledger.write(2)
+    const written = await ledger.write(count)
     await ledger.seal()
     const restore = await takeBackup(ctx)
     for (let round = 0; round < 2; round++) {
@@ -274,6 +275,11 @@ describe('the seal memory', () => {
       await ledger.seal()
     }
     await restore()
+    return { ctx, written }
+  }
+
+  it('stops the sealer where an older database was restored, until the operator adopts it', async () => {
+    const { ctx, written: before } = await goBackTwoSeals(2)
     const after = await ledger.write(3)
     await expect(ledger.seal()).rejects.toThrow(
       'Seal 2 is not signed: seal 3 was signed before, and the database ends at signed seal 1: it looks like an older one that was restored',
@@ -308,16 +314,7 @@ describe('the seal memory', () => {
       stands: { signed: 1, remembered: 3 },
     },
   ] as const)('takes over a seal once where the job fails again and again at $at', async ({ write, when, place, failures, stands }) => {
-    ledger = await openLedger()
-    const { ctx } = ledger
-    const written = await ledger.write(1)
-    await ledger.seal()
-    const restore = await takeBackup(ctx)
-    for (let round = 0; round < 2; round++) {
-      await ledger.write(1)
-      await ledger.seal()
-    }
-    await restore()
+    const { ctx, written } = await goBackTwoSeals(1)
     for (let round = 0; round < 2; round++) {
       written.push(...(await ledger.write(1)))
       await numberAndSeal()

@@ -72,12 +72,19 @@ const jobs = {
   done: () => queue.getCompletedCount(),
 }
 
+/** Workers with a job under way for as long as the lease is held; `before` were done before it. */
+async function startJob() {
+  const lease = await holdLease()
+  const workers = track(await startWorkersProcess(settings, ['--queues', 'make-seal']))
+  const before = await jobs.done()
+  await ctx.queues.enqueue('make-seal', {})
+  await waitFor('the job to be under way', async () => ((await jobs.active()) === 1 ? true : undefined), LIMIT)
+  return { lease, workers, before }
+}
+
 describe('workers that are told to stop', () => {
   it('take no new job, finish the one that is under way, and exit with 0', async () => {
-    const lease = await holdLease()
-    const workers = track(await startWorkersProcess(settings, ['--queues', 'make-seal']))
-    await ctx.queues.enqueue('make-seal', {})
-    await waitFor('the job to be under way', async () => ((await jobs.active()) === 1 ? true : undefined), LIMIT)
+    const { lease, workers } = await startJob()
     workers.kill('SIGTERM')
     await workers.waitForLine('the workers stop')
     await ctx.queues.enqueue('make-seal', {})
@@ -89,11 +96,7 @@ describe('workers that are told to stop', () => {
   })
 
   it('take a signal that comes twice, as npm and a terminal send it, for one', async () => {
-    const lease = await holdLease()
-    const workers = track(await startWorkersProcess(settings, ['--queues', 'make-seal']))
-    const before = await jobs.done()
-    await ctx.queues.enqueue('make-seal', {})
-    await waitFor('the job to be under way', async () => ((await jobs.active()) === 1 ? true : undefined), LIMIT)
+    const { lease, workers, before } = await startJob()
     // Two of a kind might be merged on their way.
     workers.kill('SIGINT')
     workers.kill('SIGTERM')
@@ -104,11 +107,7 @@ describe('workers that are told to stop', () => {
   })
 
   it('end at once at a second signal, and their job is done by others', async () => {
-    const lease = await holdLease()
-    const workers = track(await startWorkersProcess(settings, ['--queues', 'make-seal']))
-    const before = await jobs.done()
-    await ctx.queues.enqueue('make-seal', {})
-    await waitFor('the job to be under way', async () => ((await jobs.active()) === 1 ? true : undefined), LIMIT)
+    const { lease, workers, before } = await startJob()
     workers.kill('SIGTERM')
     await workers.waitForLine('the workers stop')
     await sleep(SAME_SIGNAL_MS)

@@ -185,10 +185,11 @@ export async function findOnPlace(
   return older !== undefined && isOfAccount(older, account) ? older : undefined
 }
 
+/** The address of the account whose chain a block on record extends. */
+export const accountOf = ({ signed }: TransferRecord): string => (JSON.parse(signed) as NanoBlock).account
+
 /** False for one of the same index of another seed. */
-export function isOfAccount({ signed }: TransferRecord, { address }: Pick<NanoAccount, 'address'>): boolean {
-  return (JSON.parse(signed) as NanoBlock).account === address
-}
+export const isOfAccount = (transfer: TransferRecord, { address }: Pick<NanoAccount, 'address'>): boolean => accountOf(transfer) === address
 
 /**
  * Compares the account's last block with the blocks on record; `last` is the one that it is. Any other halts the coin.

@@ -13,7 +13,7 @@ import { recordPayment } from '../settlement.ts'
 import { encodeNanoAddress } from './nano-address.ts'
 import { isEpochBlock, ZERO_HASH, type NanoBlock } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
-import { findOnPlace, isOfAccount, placeOf } from './nano-lane.ts'
+import { accountOf, findOnPlace, isOfAccount, placeOf } from './nano-lane.ts'
 
 /*
  * The way on after a database was restored, or the seed was used elsewhere, or is another one: the chains of our accounts are read from the
@@ -215,7 +215,7 @@ async function settleForeign(ctx: NanoContext, wallet: NanoWallet, found: Findin
   const foreign = open.flatMap((transfer) => {
     const { account_index: index } = transfer
     if (index === undefined || isOfAccount(transfer, wallet.keys.deriveAccount(index))) return []
-    return [{ transfer, index, address: (JSON.parse(transfer.signed) as NanoBlock).account }]
+    return [{ transfer, index, address: accountOf(transfer) }]
   })
   const accounts = new Map(foreign.map(({ address, index }) => [address, index]))
   // What has the place of one of them makes it replaced.
