@@ -5,8 +5,6 @@ import { closingSource } from './ledger/seal.ts'
 import { readOwed } from './ledger/solvency.ts'
 import { METRIC_PREFIX } from './metrics.ts'
 import { COIN_UNITS, COINS, type Coin } from './payments/coin.ts'
-import type { PayoutState } from './payments/payout.ts'
-import { sumByCoin } from './payments/sum-raw.ts'
 import { hasNoWorker, readQueueStates } from './queue-state.ts'
 import { SECOND_MS, unixSeconds } from './time.ts'
 
@@ -105,21 +103,12 @@ const payouts: NetworkCollector = {
     const count = gauge('payouts', 'Payouts by coin and state', ['coin', 'state'])
     const unpaid = gauge('unpaid_coins', 'Owed to payees and not known to have arrived, in whole coins', ['coin'])
     return async (ctx) => {
-      const { payouts: model } = ctx.payouts.models
-      const [groups, sums] = await Promise.all([
-        model.aggregate<{ _id: { coin: Coin; state: PayoutState }; count: number }>([
-          { $group: { _id: { coin: '$coin', state: '$state' }, count: { $sum: 1 } } },
-        ]),
-        sumByCoin(model, { state: { $in: UNPAID } }, 'amount_raw'),
-      ])
-      for (const { _id, count: number } of groups) count.set({ coin: _id.coin, state: _id.state }, number)
+      const [groups, sums] = await Promise.all([ctx.payouts.countByState(), ctx.payouts.sumUnpaid()])
+      for (const { coin, state, count: number } of groups) count.set({ coin, state }, number)
       for (const coin of COINS) unpaid.set({ coin }, inCoins(sums[coin], coin))
     }
   },
 }
-
-/** Owed, and not known to have arrived. */
-const UNPAID: PayoutState[] = ['owed', 'signed', 'sent', 'held']
 
 /** Near enough for a graph. */
 const inCoins = (units: bigint, coin: Coin): number => Number(units) / 10 ** COIN_UNITS[coin].decimals

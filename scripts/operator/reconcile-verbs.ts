@@ -90,7 +90,7 @@ async function showReconciliation(ctx: Context, done: ReconciliationRecord): Pro
 
 /** What waits for the operator: transactions that nobody has accounted for, and payouts held without one of their own. */
 async function listOpen(ctx: Context, coin: Coin): Promise<string> {
-  const [sends, held] = await Promise.all([ctx.payouts.listUnexplained(coin), ctx.payouts.listByState(coin, ['held'], 200)])
+  const [sends, held] = await Promise.all([ctx.payouts.listUnexplained(coin), ctx.payouts.listUnsendable(coin, 'held', 200)])
   const amount = (raw: string): string => `${formatAmount(BigInt(raw), coin)} ${coin}`
   return [
     ...sends.map(({ tx, amount_raw: raw, unexplained_to: to = [] }) => `not accounted for: ${tx} sent ${amount(raw)} to ${to.join(', ')}`),

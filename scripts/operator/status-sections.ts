@@ -5,8 +5,6 @@ import { NOTHING_OWED, readOwed } from '../../shared/ledger/solvency.ts'
 import { readNextSeal } from '../../shared/ledger/seal-service.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { CoinRecord } from '../../shared/payments/coin-store.ts'
-import type { PayoutState } from '../../shared/payments/payout.ts'
-import { sumByCoin } from '../../shared/payments/sum-raw.ts'
 import { hasNoWorker, readQueueStates } from '../../shared/queue-state.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/time.ts'
 import { formatTable, type StatusSection } from './status-section.ts'
@@ -154,29 +152,19 @@ const payouts: StatusSection = {
   title: 'Payouts',
   async read(ctx) {
     await ctx.database.whenReady()
-    const { payouts: model } = ctx.payouts.models
-    const [counted, unpaid] = await Promise.all([
-      model.aggregate<{ _id: { coin: Coin; state: PayoutState }; count: number }>([
-        { $group: { _id: { coin: '$coin', state: '$state' }, count: { $sum: 1 } } },
-        { $sort: { '_id.coin': 1, '_id.state': 1 } },
-      ]),
-      sumByCoin(model, { state: { $in: UNPAID } }, 'amount_raw'),
-    ])
+    const [counted, unpaid] = await Promise.all([ctx.payouts.countByState(), ctx.payouts.sumUnpaid()])
     return {
       answer: {
-        counts: counted.map(({ _id, count }) => ({ currency: _id.coin, state: _id.state, count })),
+        counts: counted.map(({ coin, state, count }) => ({ currency: coin, state, count })),
         unpaid_raw: Object.fromEntries(COINS.map((coin) => [coin, String(unpaid[coin])])),
       },
       lines: [
-        counted.length === 0 ? 'none' : counted.map(({ _id, count }) => `${_id.coin} ${_id.state} ${count}`).join('; '),
+        counted.length === 0 ? 'none' : counted.map(({ coin, state, count }) => `${coin} ${state} ${count}`).join('; '),
         ...(counted.length === 0 ? [] : [`not paid yet: ${COINS.map((coin) => formatOwed(unpaid[coin], coin)).join(', ')}`]),
       ],
     }
   },
 }
-
-/** Owed, and not known to have arrived. */
-const UNPAID: PayoutState[] = ['owed', 'signed', 'sent', 'held']
 
 const market: StatusSection = {
   name: 'market',

@@ -33,6 +33,7 @@ interface StoredPayout {
   amount_raw: string
   address?: string
   state: string
+  transfer_id?: string
 }
 interface StoredMarketOrder {
   _id: string
@@ -62,7 +63,7 @@ export async function readMoney(url: string): Promise<StoredMoney> {
     return {
       ...{ invoices: await all<StoredInvoice>('invoices'), payments: await all<StoredPayment>('payments') },
       ...{
-        payouts: await all<StoredPayout>('payouts'),
+        payouts: withTransfers(await all<StoredPayout>('payouts'), await all<{ _id: string; state: string }>('transfers')),
         orders: await all<StoredMarketOrder>('orders'),
         halted: (await all<{ _id: string; halted?: { reason: string } }>('coins')).flatMap(({ _id, halted }) =>
           halted === undefined ? [] : [`${_id}: ${halted.reason}`],
@@ -70,6 +71,12 @@ export async function readMoney(url: string): Promise<StoredMoney> {
       },
     }
   })
+}
+
+/** How far a payout in a transfer is, its transfer says. */
+function withTransfers(payouts: StoredPayout[], transfers: readonly { _id: string; state: string }[]): StoredPayout[] {
+  const states = new Map(transfers.map(({ _id, state }) => [_id, state]))
+  return payouts.map((payout) => ({ ...payout, state: states.get(payout.transfer_id ?? '') ?? payout.state }))
 }
 
 /** All that the database knows of coins, a record a line. */

@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import type { Session } from '../database.ts'
-import type { PayoutRecord, PayoutState } from '../payments/payout.ts'
+import type { PayoutState, StoredPayout } from '../payments/payout.ts'
 import { unixSeconds } from '../time.ts'
 import { stepChange, type OrderRecord } from './order.ts'
 
@@ -9,7 +9,7 @@ import { stepChange, type OrderRecord } from './order.ts'
  * it with the decision where it is disputed; one that came back to be sent anew must not leave while its order is disputed
  * because of a lost payment, and may leave otherwise.
  */
-export async function notePayoutStep(ctx: Context, payout: PayoutRecord, to: PayoutState, session: Session): Promise<void> {
+export async function notePayoutStep(ctx: Context, payout: StoredPayout, to: PayoutState, session: Session): Promise<void> {
   if (payout.order_id === undefined || !['confirmed', 'manual', 'owed'].includes(to)) return
   const order = await ctx.orders.find(payout.order_id, session)
   if (order === undefined) throw new Error(`payout ${payout._id} is of an order that does not exist`)

@@ -5,7 +5,7 @@ import { createGroups } from '../group-commit.ts'
 import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED } from '../limits.ts'
 import { WAITING } from '../market/order-store.ts'
 import { UNREAD } from '../messages/message-store.ts'
-import { UNPAID } from '../payments/payout-store.ts'
+import { MAY_BE_UNPAID } from '../payments/payout-store.ts'
 
 /** How much there is that belongs to an agent, each counted up to the `most` of its kind. */
 export interface Belongings {
@@ -35,7 +35,7 @@ const KINDS = {
   unread: { collection: 'messages', owner: 'to', filter: UNREAD, most: MAX_UNREAD_COUNTED },
   selling: { collection: 'orders', owner: WAITING.seller.id, filter: WAITING.seller.filter, most: 1 },
   buying: { collection: 'orders', owner: WAITING.buyer.id, filter: WAITING.buyer.filter, most: 1 },
-  unpaid: { collection: 'payouts', owner: 'agent_id', filter: UNPAID, most: 1 },
+  unpaid: { collection: 'payouts', owner: 'agent_id', filter: MAY_BE_UNPAID, most: 1 },
 } as const satisfies Record<keyof Belongings, { collection: string; owner: string; filter: object; most: number }>
 
 const kinds = Object.keys(KINDS) as (keyof Belongings)[]

@@ -95,12 +95,15 @@ export async function isPayable(
 
 /** Holds everything owed that such a transaction may have paid. @returns the ids of what is held now */
 export async function holdSuspects(ctx: Context, coin: Coin, because: string): Promise<string[]> {
-  const destinations = new Set((await ctx.payouts.listUnexplained(coin)).flatMap(({ unexplained_to: to }) => to ?? []))
-  if (destinations.size === 0) return []
-  const suspects: string[] = []
-  for await (const { _id, address } of ctx.payouts.walkSendable(coin))
-    if (destinations.has(ANYWHERE) || destinations.has(address ?? '')) suspects.push(_id)
-  return holdPayouts(ctx, suspects, because)
+  const unexplained = await ctx.payouts.listUnexplained(coin)
+  const heldBy = new Map(unexplained.flatMap(({ _id, unexplained_to: to = [] }) => to.map((address) => [address, _id] as const)))
+  const held: string[] = []
+  if (heldBy.size === 0) return held
+  for await (const { _id, address = '' } of ctx.payouts.walkSendable(coin)) {
+    const by = heldBy.get(address) ?? heldBy.get(ANYWHERE)
+    if (by !== undefined) held.push(...(await holdPayouts(ctx, [_id], by, because)))
+  }
+  return held
 }
 
 /** A treasury that is too small says so, in the log once and in `operator status` as long as it lasts. */

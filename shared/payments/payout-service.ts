@@ -6,7 +6,9 @@ import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { notePayoutStep } from '../market/order-payouts.ts'
 import { unixSeconds } from '../time.ts'
 import type { Coin } from './coin.ts'
-import type { PayoutRecord, PayoutState, TransferRecord, TransferState } from './payout.ts'
+import type { PayoutChange, PayoutFrom } from './payout-store.ts'
+import { isRefusedForLong, refuse } from './payout.ts'
+import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
 
 /** A sum that the venue owes from now on, with its ledger entry; store it in the transaction of what it is owed for. */
 export function newPayout(fields: {
@@ -40,7 +42,7 @@ export function newPayout(fields: {
  * A payout's step in the ledger. The amount stands in the clear, since sums owed are public; address and transaction do
  * not. `attempt` tells apart a step that a payout takes twice, because its first transfer was replaced.
  */
-function payoutEntry(payout: PayoutRecord, step: PayoutState, at: number, tx?: string, attempt?: string): PendingEntry {
+function payoutEntry(payout: StoredPayout | PayoutRecord, step: PayoutState, at: number, tx?: string, attempt?: string): PendingEntry {
   return {
     source: `${payout._id}/${step}${attempt === undefined ? '' : `/${attempt}`}`,
     at,
@@ -57,48 +59,33 @@ function payoutEntry(payout: PayoutRecord, step: PayoutState, at: number, tx?: s
 }
 
 /**
- * Stores a signed transfer, and turns its payouts `signed` with it, in one transaction: only after it may be broadcast.
+ * Stores signed transfers with the payouts that they carry, in one transaction: only after it may they be broadcast.
  *
- * @throws a duplicate-key error where the account's place, or the one place in flight, is taken
- * @throws Error where one of its payouts is no longer owed, or frozen: nothing is stored, and the transfer must be dropped
+ * @throws a duplicate-key error if an account's place, or the one place in flight, is taken
+ * @throws Error if one of their payouts is no longer owed, or frozen or held: nothing is stored, and they must be dropped
  */
-export async function storeTransfer(ctx: Context, transfer: TransferRecord): Promise<void> {
-  await storeTransfers(ctx, [transfer])
-}
-
-/** Several of them, or none. @throws what storeTransfer() throws */
 export async function storeTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
     await ctx.payouts.insertTransfers(transfers, session)
-    for (const transfer of transfers) await movePayouts(ctx, transfer, ['owed'], 'signed', session)
+    for (const transfer of transfers)
+      for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) await putInto(ctx, transfer, payout, 'signed', session)
   })
 }
 
-const PAYOUT_STATE: Record<TransferState, PayoutState> = {
-  signed: 'signed',
-  sent: 'sent',
-  confirmed: 'confirmed',
-  held: 'held',
-  replaced: 'owed',
+async function putInto(ctx: Context, transfer: TransferRecord, payout: StoredPayout, step: PayoutState, session: Session): Promise<void> {
+  const at = unixSeconds(ctx.now())
+  const change = { state: 'in_transfer' as const, changed_at: at, transfer_id: transfer._id }
+  const entry = payoutEntry(payout, step, at, transfer.tx, transfer._id)
+  if (!(await ctx.payouts.move(payout._id, 'free', change, entry, session)))
+    throw new Error(`payout ${payout._id} is ${payout.state}${payout.frozen ? ' and frozen' : ''}, so it cannot go into a transfer`)
 }
 
 /**
- * A transfer's next state, and its payouts' with it. `replaced` (its inputs are proven spent by another transaction) gives
- * its payouts back to be sent anew.
+ * Transfers' next state, each that is in one of the states `from`, in one transaction, with their payouts' steps in the
+ * ledger. `replaced` (another transaction has its place in the chain for good) gives its payouts back to be sent anew.
  *
- * @returns false where it is in none of the states `from`
+ * @returns how many were moved
  */
-export async function moveTransfer(
-  ctx: Context,
-  transfer: TransferRecord,
-  from: readonly TransferState[],
-  to: TransferState,
-  reason?: string,
-): Promise<boolean> {
-  return (await moveTransfers(ctx, [transfer], from, to, reason)) === 1
-}
-
-/** Several of them, each that is in one of the states `from`, in one transaction. @returns how many that were */
 export async function moveTransfers(
   ctx: Context,
   transfers: readonly TransferRecord[],
@@ -107,95 +94,156 @@ export async function moveTransfers(
   reason?: string,
 ): Promise<number> {
   if (transfers.length === 0) return 0
-  const payoutsFrom = [...new Set(from.map((state) => PAYOUT_STATE[state]))]
   return ctx.database.transaction(async (session) => {
-    const at = unixSeconds(ctx.now())
+    const change = { state: to, changed_at: unixSeconds(ctx.now()), ...(reason === undefined ? {} : { reason }) }
     let moved = 0
     for (const transfer of transfers) {
-      if (!(await ctx.payouts.moveTransfer(transfer._id, from, to, at, reason, session))) continue
-      await movePayouts(ctx, transfer, payoutsFrom, PAYOUT_STATE[to], session)
+      if (!(await ctx.payouts.moveTransfer(transfer._id, from, change, session))) continue
+      await movePayouts(ctx, transfer, to, session)
       moved++
     }
     return moved
   })
 }
 
-async function movePayouts(
+export const moveTransfer = async (
   ctx: Context,
   transfer: TransferRecord,
-  from: readonly PayoutState[],
-  to: PayoutState,
-  session: Session,
-): Promise<void> {
+  from: readonly TransferState[],
+  to: TransferState,
+  reason?: string,
+): Promise<boolean> => (await moveTransfers(ctx, [transfer], from, to, reason)) === 1
+
+async function movePayouts(ctx: Context, transfer: TransferRecord, to: TransferState, session: Session): Promise<void> {
   if (transfer.payout_ids.length === 0) return
   const at = unixSeconds(ctx.now())
-  for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
-    // One that was paid by hand before its transfer was stored is none of the transfer's: below it throws.
-    if (payout.state === 'manual' && to !== 'signed') {
-      // The operator paid it by hand while its transfer was held; what the transfer did after that is the operator's to settle.
-      ctx.log.error(
-        { payout_id: payout._id, transfer_id: transfer._id, transfer_state: to },
-        'a payout was paid by hand, and its transfer took another step',
-      )
-      continue
+  const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
+  const own = carried.filter(({ transfer_id: id, state }) => state === 'in_transfer' && id === transfer._id)
+  if (to === 'confirmed')
+    noteTwicePaid(
+      ctx,
+      transfer,
+      carried.filter((payout) => !own.includes(payout)),
+    )
+  if (to === 'replaced')
+    for (const payout of own) {
+      const change = { state: 'owed' as const, changed_at: at, transfer_id: null }
+      const entry = payoutEntry(payout, 'owed', at, undefined, transfer._id)
+      if (!(await ctx.payouts.move(payout._id, { transferId: transfer._id }, change, entry, session))) throw ownChange(payout)
     }
-    const isReturned = to === 'owed'
-    const change = {
-      state: to,
-      changed_at: at,
-      transfer_id: isReturned ? null : transfer._id,
-      tx: isReturned ? null : transfer.tx,
-    }
-    const entry = payoutEntry(payout, to, at, isReturned ? undefined : transfer.tx, transfer._id)
-    if (!(await ctx.payouts.move(payout._id, from, change, entry, session)))
-      throw new Error(`payout ${payout._id} is ${payout.state}${payout.frozen ? ' and frozen' : ''}, so it cannot become ${to}`)
-    await notePayoutStep(ctx, payout, to, session)
+  else {
+    // A transfer may be held, and lack in the chain, more than once.
+    const attempt = to === 'held' || transfer.state === 'held' ? `${transfer._id}/${newStepId()}` : transfer._id
+    await ctx.payouts.addEntries(new Map(own.map((payout) => [payout._id, payoutEntry(payout, to, at, transfer.tx, attempt)])), session)
   }
+  for (const payout of own) await notePayoutStep(ctx, payout, to === 'replaced' ? 'owed' : to, session)
+}
+
+const ownChange = ({ _id }: StoredPayout): Error => new Error(`payout ${_id} changed inside its own transaction`)
+
+/** What a transfer carried when it was thought to be lost, and something else has paid since. */
+function noteTwicePaid(ctx: Context, transfer: TransferRecord, payouts: readonly StoredPayout[]): void {
+  for (const { _id, state, transfer_id: other, tx } of payouts)
+    ctx.log.error(
+      { payout_id: _id, transfer_id: transfer._id, paid_by: other ?? tx, payout_state: state },
+      'a payout was paid otherwise, and the transfer that carried it is in the chain after all: it may have been paid twice',
+    )
+}
+
+/** The node or daemon refuses a transfer. After long it is held: offered again all the same, and the operator is told. */
+export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason: string): Promise<void> {
+  const at = unixSeconds(ctx.now())
+  const refused = refuse(transfer, reason, at)
+  await ctx.payouts.setRefused(transfer._id, refused)
+  const about = { transfer_id: transfer._id, tx: transfer.tx, payout_ids: transfer.payout_ids, reason, refusals: refused.count }
+  if (!isRefusedForLong({ refused }, at)) ctx.log.warn(about, 'a transaction of ours is refused; it will be offered again')
+  else if ((await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', `it is refused: ${reason}`)) > 0)
+    ctx.log.error(about, 'a transaction of ours has been refused for long; it is offered again, with longer pauses')
 }
 
 /**
- * Puts sums that are owed aside for the operator, because a transaction that nobody has accounted for may have paid them.
- * Those that are owed no more stay as they are.
+ * A transfer that was thought to be replaced is in the chain after all, at this place of its account if it is of Nano;
+ * what stood there must have left it. It has its payouts again, if nothing else has them meanwhile.
  *
+ * @returns false if it was not replaced
+ */
+export async function takeBack(
+  ctx: Context,
+  transfer: TransferRecord,
+  place?: Pick<TransferRecord, 'account_index' | 'previous'>,
+): Promise<boolean> {
+  return ctx.database.transaction(async (session) => {
+    const at = unixSeconds(ctx.now())
+    const change = { state: 'confirmed' as const, changed_at: at, reason: 'it is in the chain after all', ...(place && { place }) }
+    if (!(await ctx.payouts.moveTransfer(transfer._id, ['replaced'], change, session))) return false
+    const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
+    for (const payout of carried.filter(({ state }) => state === 'owed')) {
+      const own = { state: 'in_transfer' as const, changed_at: at, transfer_id: transfer._id, held_by: null }
+      const entry = payoutEntry(payout, 'confirmed', at, transfer.tx, `${transfer._id}/${newStepId()}`)
+      if (!(await ctx.payouts.move(payout._id, 'owed', own, entry, session))) throw ownChange(payout)
+      await notePayoutStep(ctx, payout, 'confirmed', session)
+    }
+    noteTwicePaid(
+      ctx,
+      transfer,
+      carried.filter(({ state }) => state !== 'owed'),
+    )
+    return true
+  })
+}
+
+/**
+ * Holds sums that are owed, because a transaction that nobody has accounted for may have paid them. Those that are in a
+ * transfer, paid or frozen stay as they are.
+ *
+ * @param heldBy the transfer of that transaction
  * @param because names the occasion in the ledger entry's source. A payout may be held again for the same one, after the
  *   operator found it owed: each time is a step of its own
  * @returns the ids of those that are held now
  */
-export async function holdPayouts(ctx: Context, payoutIds: readonly string[], because: string): Promise<string[]> {
+export async function holdPayouts(ctx: Context, payoutIds: readonly string[], heldBy: string, because = heldBy): Promise<string[]> {
   const held: string[] = []
   for (const payoutId of payoutIds) {
     // Out here, so that a transaction that is run again makes the same entry.
     const attempt = `${because}/${newStepId()}`
-    const isHeld = await ctx.database.transaction(async (session) => {
-      const payout = await ctx.payouts.find(payoutId, session)
-      if (payout === undefined) return false
-      const at = unixSeconds(ctx.now())
-      const entry = payoutEntry(payout, 'held', at, undefined, attempt)
-      if (!(await ctx.payouts.move(payoutId, ['owed'], { state: 'held', changed_at: at }, entry, session))) return false
-      await notePayoutStep(ctx, payout, 'held', session)
-      return true
-    })
-    if (isHeld) held.push(payoutId)
+    if (await moveOne(ctx, payoutId, { from: 'free', change: { state: 'owed', held_by: heldBy }, to: 'held', attempt })) held.push(payoutId)
   }
   return held
 }
 
-/**
- * The operator has found that a sum put aside by holdPayouts() was not paid: it is owed again.
- *
- * @returns false where it is not held, or held with a transaction of its own, which may still pay it
- */
-export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean> {
+/** One payout's own step, with its entry, in a transaction. @returns false if it is not in the expected state */
+function moveOne(ctx: Context, payoutId: string, step: OwnStep): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
-    const payout = await ctx.payouts.find(payoutId, session)
-    if (payout === undefined || payout.state !== 'held' || payout.transfer_id !== undefined) return false
-    const at = unixSeconds(ctx.now())
-    const entry = payoutEntry(payout, 'owed', at, undefined, newStepId())
-    if (!(await ctx.payouts.move(payoutId, ['held'], { state: 'owed', changed_at: at }, entry, session))) return false
-    await notePayoutStep(ctx, payout, 'owed', session)
-    return true
+    const [payout] = await ctx.payouts.findMany([payoutId], session)
+    return payout !== undefined && takeOwnStep(ctx, payout, step, session)
   })
 }
+
+interface OwnStep {
+  from: PayoutFrom
+  change: Omit<PayoutChange, 'changed_at'>
+  /** As it is shown. */
+  to: PayoutState
+  tx?: string
+  attempt?: string
+}
+
+async function takeOwnStep(
+  ctx: Context,
+  payout: StoredPayout,
+  { from, change, to, tx, attempt }: OwnStep,
+  session: Session,
+): Promise<boolean> {
+  const at = unixSeconds(ctx.now())
+  const entry = payoutEntry(payout, to, at, tx, attempt)
+  if (!(await ctx.payouts.move(payout._id, from, { ...change, changed_at: at }, entry, session))) return false
+  await notePayoutStep(ctx, payout, to, session)
+  return true
+}
+
+/** The operator has found that a held sum was not paid: it is owed again. @returns false if it is not held so */
+export const oweAgain = (ctx: Context, payoutId: string): Promise<boolean> =>
+  moveOne(ctx, payoutId, { from: 'held', change: { state: 'owed', held_by: null }, to: 'owed', attempt: newStepId() })
 
 /**
  * The operator has accounted for a transaction that a reconciliation found: payouts to its payee are held no more. The
@@ -220,21 +268,27 @@ export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Pro
 }
 
 /**
- * The operator has paid by hand and says with which transaction.
+ * The operator has paid by hand and says with which transaction. One that is in a transfer may still arrive by it, so only
+ * a transfer of a seed or wallet that is in use no more, to which nobody sees, gives its payouts up for this.
  *
- * @returns false where the payout is in no state to be paid by hand: only one that is owed or held, has an address and is not frozen
+ * @returns false if the payout is in no state to be paid by hand, has no address, or is frozen
  */
 export async function markPaidByHand(ctx: Context, payoutId: string, tx: string): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
-    const payout = await ctx.payouts.find(payoutId, session)
+    const [payout] = await ctx.payouts.findMany([payoutId], session)
     if (payout?.address === undefined || payout.frozen === true) return false
-    const at = unixSeconds(ctx.now())
-    const change = { state: 'manual' as const, changed_at: at, tx }
-    if (!(await ctx.payouts.move(payoutId, ['owed', 'held'], change, payoutEntry(payout, 'manual', at, tx), session))) return false
-    await notePayoutStep(ctx, payout, 'manual', session)
-    return true
+    const transfer = payout.transfer_id === undefined ? undefined : await ctx.payouts.findTransfer(payout.transfer_id, session)
+    const isGivenUp = transfer?.foreign === true && transfer.state !== 'confirmed'
+    const from: PayoutFrom = isGivenUp ? { transferId: transfer._id } : 'owed'
+    const change = { state: 'manual' as const, tx, held_by: null, transfer_id: null }
+    // It may have been paid so before, and that taken back.
+    return takeOwnStep(ctx, payout, { from, change, to: 'manual', tx, attempt: newStepId() }, session)
   })
 }
+
+/** What was recorded as paid by hand was not: it is owed again. @returns false if it was not recorded so */
+export const undoPaidByHand = (ctx: Context, payoutId: string): Promise<boolean> =>
+  moveOne(ctx, payoutId, { from: 'manual', change: { state: 'owed', tx: null }, to: 'owed', attempt: newStepId() })
 
 /**
  * A sum is owed no more, because the operator decided its order otherwise after the chain had taken a payment back.
@@ -244,6 +298,6 @@ export async function markPaidByHand(ctx: Context, payoutId: string, tx: string)
 export async function withdrawPayout(ctx: Context, payout: PayoutRecord, session: Session): Promise<void> {
   const at = unixSeconds(ctx.now())
   const change = { state: 'withdrawn' as const, changed_at: at }
-  if (!(await ctx.payouts.move(payout._id, ['owed'], change, payoutEntry(payout, 'withdrawn', at), session)))
+  if (!(await ctx.payouts.move(payout._id, 'owed', change, payoutEntry(payout, 'withdrawn', at), session)))
     throw new Error(`payout ${payout._id} is not owed, so it cannot be withdrawn`)
 }

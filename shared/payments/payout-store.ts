@@ -3,13 +3,14 @@ import { type Session, within } from '../database.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { SECOND_MS } from '../time.ts'
 import type { Coin } from './coin.ts'
-import type { PayoutRecord, PayoutState, TransferRecord, TransferState } from './payout.ts'
-import { sumByCoin } from './sum-raw.ts'
+import { OPEN_TRANSFERS, showPayout, TRANSFER_STATES } from './payout.ts'
+import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
+import { eachCoin, sumByCoin } from './sum-raw.ts'
 
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
 
-const payoutSchema = new Schema<PayoutRecord>(
+const payoutSchema = new Schema<StoredPayout>(
   {
     _id: string,
     source: string,
@@ -20,6 +21,7 @@ const payoutSchema = new Schema<PayoutRecord>(
     address: String,
     state: string,
     frozen: Boolean,
+    held_by: String,
     transfer_id: String,
     tx: String,
     at: number,
@@ -54,6 +56,8 @@ const transferSchema = new Schema<TransferRecord>(
     at: number,
     changed_at: number,
     reason: String,
+    refused: { type: new Schema({ at: number, count: number, next_at: number, reason: string }, { _id: false }), default: undefined },
+    foreign: Boolean,
     unexplained_to: { type: [String], default: undefined },
   },
   { collection: 'transfers', strict: 'throw', versionKey: false },
@@ -65,31 +69,38 @@ transferSchema.index({ coin: 1 }, { unique: true, name: 'one_in_flight', partial
 transferSchema.index({ coin: 1, state: 1, _id: 1 })
 transferSchema.index({ unexplained_to: 1, coin: 1 }, { partialFilterExpression: { unexplained_to: { $exists: true } } })
 
-/** Owed, and not known to have arrived. */
-export const UNPAID: { state: { $in: PayoutState[] } } = { state: { $in: ['owed', 'signed', 'sent', 'held'] } }
+/** Owed, and may not have arrived: for one in a transfer that says. */
+export const MAY_BE_UNPAID: { state: { $in: StoredPayout['state'][] } } = { state: { $in: ['owed', 'in_transfer'] } }
 
 /** A primary that is cut off from the others steps down by then. */
 const SURELY_WITHIN_MS = 15 * SECOND_MS
 
 export interface PayoutStore {
-  /** @throws a duplicate-key error on `source` where that sum is on record */
+  /** @throws a duplicate-key error on `source` when that sum is on record */
   insert(payouts: readonly PayoutRecord[], session: Session): Promise<void>
   find(payoutId: string, session?: Session): Promise<PayoutRecord | undefined>
-  findMany(payoutIds: readonly string[], session?: Session): Promise<PayoutRecord[]>
+  /** As stored. */
+  findMany(payoutIds: readonly string[], session?: Session): Promise<StoredPayout[]>
   listByOrder(orderId: string, session?: Session): Promise<PayoutRecord[]>
-  /** An agent's, the newest first. */
-  listByAgent(agentId: string, states: readonly PayoutState[], limit: number): Promise<PayoutRecord[]>
-  listByState(coin: Coin, states: readonly PayoutState[], limit: number): Promise<PayoutRecord[]>
-  /** Those in a state that walkSendable() does not give, the oldest first. */
+  /** Those of a coin that are in this state, the oldest first; for `owed` those that walkSendable() does not give. */
   listUnsendable(coin: Coin, state: PayoutState, limit: number): Promise<PayoutRecord[]>
-  /** Owed, with an address and not frozen, in the order of their addresses. */
+  /** Owed, with an address, and neither frozen nor held, in the order of their addresses. */
   walkSendable(coin: Coin): AsyncIterable<PayoutRecord>
+  /** How many there are in each state, by coin. */
+  countByState(): Promise<{ coin: Coin; state: PayoutState; count: number }[]>
   /** Names the address of what is owed for an order and has none. */
   setAddress(orderId: string, agentId: string, address: string, session?: Session): Promise<void>
   /** Of an order's payouts that are still owed; false: no longer frozen. */
   setFrozen(orderId: string, isFrozen: boolean, session: Session): Promise<void>
-  /** One payout's next state. @returns false where it is in none of the expected ones, or frozen and to be signed or held */
-  move(payoutId: string, from: readonly PayoutState[], change: PayoutChange, entry: PendingEntry, session: Session): Promise<boolean>
+  /**
+   * One payout's next state. An owed one that is frozen or held can be withdrawn, and one that is held can be paid by hand;
+   * neither can go into a transfer.
+   *
+   * @returns false if it is not in the expected state
+   */
+  move(payoutId: string, from: PayoutFrom, change: PayoutChange, entry: PendingEntry, session: Session): Promise<boolean>
+  /** Steps that payouts take with their transfer. */
+  addEntries(entries: ReadonlyMap<string, PendingEntry>, session: Session): Promise<void>
   /** @throws a duplicate-key error: on `account_index` where that place of the chain is taken, on `coin` where one is in flight */
   insertTransfers(transfers: readonly TransferRecord[], session?: Session): Promise<void>
   findTransfer(transferId: string, session?: Session): Promise<TransferRecord | undefined>
@@ -100,7 +111,7 @@ export interface PayoutStore {
   findTransferByTx(coin: Coin, tx: string, options?: { surely?: boolean }): Promise<TransferRecord | undefined>
   /** Of these transactions, those that are ours and on record. */
   listTransfersByTx(coin: Coin, txs: readonly string[]): Promise<TransferRecord[]>
-  /** In any of these states, the oldest first; those that no election can take back, so that they can be published. */
+  /** In any of these states, the oldest first; those that no election can take back, so that they can be published. None of another seed or wallet. */
   listTransfers(coin: Coin, states: readonly TransferState[], limit: number): Promise<TransferRecord[]>
   /**
    * A Nano account's blocks that are not confirmed yet, in the order of its chain; a lane has one run of them at a time. Those
@@ -115,75 +126,126 @@ export interface PayoutStore {
   listUnexplained(coin: Coin, addresses?: readonly string[]): Promise<TransferRecord[]>
   /** The operator has accounted for it. @returns false where it is not one of those */
   setExplained(coin: Coin, tx: string, session?: Session): Promise<boolean>
-  /** @returns false where it is in none of the expected states */
-  moveTransfer(
-    transferId: string,
-    from: readonly TransferState[],
-    to: TransferState,
-    changedAt: number,
-    reason: string | undefined,
-    session?: Session,
-  ): Promise<boolean>
+  /** @returns false if it is in none of the expected states */
+  moveTransfer(transferId: string, from: readonly TransferState[], change: TransferChange, session?: Session): Promise<boolean>
+  /** What is known of its refusals; null: it is refused no more. */
+  setRefused(transferId: string, refused: TransferRecord['refused'] | null): Promise<void>
+  /** It is of a seed or wallet that is in use no more. */
+  setForeign(transferId: string): Promise<void>
   /** Payouts that have arrived or were paid by hand, per coin. */
   sumPaid(): Promise<Record<Coin, bigint>>
+  /** Owed to anybody, and not known to have arrived, per coin. */
+  sumUnpaid(): Promise<Record<Coin, bigint>>
   /** What an agent is owed and has not been paid, and how much of it has no address yet, per coin. */
   sumOwed(agentId: string): Promise<{ all: Record<Coin, bigint>; withoutAddress: Record<Coin, bigint> }>
-  readonly models: { payouts: Model<PayoutRecord>; transfers: Model<TransferRecord> }
+  readonly models: { payouts: Model<StoredPayout>; transfers: Model<TransferRecord> }
 }
 
+/** `free`: owed, and neither frozen nor held by an unexplained transfer. */
+export type PayoutFrom = 'free' | 'owed' | 'held' | 'manual' | { transferId: string }
+
 export interface PayoutChange {
-  state: PayoutState
+  state: StoredPayout['state']
   changed_at: number
   /** null takes it away. */
+  held_by?: string | null
   transfer_id?: string | null
   tx?: string | null
 }
 
+/** `place` of the chain of an account that it has again. */
+export interface TransferChange {
+  state: TransferState
+  changed_at: number
+  reason?: string
+  place?: Pick<TransferRecord, 'account_index' | 'previous'>
+}
+
+function filterOf(from: PayoutFrom) {
+  if (typeof from === 'object') return { state: 'in_transfer' as const, transfer_id: from.transferId }
+  if (from === 'manual') return { state: from }
+  if (from === 'held') return { state: 'owed' as const, held_by: { $exists: true } }
+  return { state: 'owed' as const, ...(from === 'free' ? { held_by: { $exists: false }, frozen: { $exists: false } } : {}) }
+}
+
 export function createPayoutStore(connection: Connection): PayoutStore {
-  const payouts = connection.model<PayoutRecord>('Payout', payoutSchema)
+  const payouts = connection.model<StoredPayout>('Payout', payoutSchema)
   const transfers = connection.model<TransferRecord>('Transfer', transferSchema)
+  const show = async (found: readonly StoredPayout[], session?: Session): Promise<PayoutRecord[]> => {
+    const ids = [...new Set(found.flatMap(({ state, transfer_id: id }) => (state === 'in_transfer' && id !== undefined ? [id] : [])))]
+    const carrying = ids.length === 0 ? [] : await transfers.find({ _id: { $in: ids } }, null, within(session)).lean<TransferRecord[]>()
+    const byId = new Map(carrying.map((transfer) => [transfer._id, transfer]))
+    return found.map((payout) => showPayout(payout, byId.get(payout.transfer_id ?? '')))
+  }
+  /** Sums of what is in transfers that are not known to be in the chain. */
+  const sumOpen = async (filter: object) => {
+    const open = await transfers.find({ state: { $in: [...OPEN_TRANSFERS] } }, { payout_ids: 1 }).lean<TransferRecord[]>()
+    const ids = open.flatMap(({ payout_ids: carried }) => carried)
+    return sumByCoin(payouts, { _id: { $in: ids }, state: 'in_transfer', ...filter }, 'amount_raw')
+  }
+  const sumUnpaid = async (filter: object) => {
+    const [owed, open] = await Promise.all([sumByCoin(payouts, { state: 'owed', ...filter }, 'amount_raw'), sumOpen(filter)])
+    return eachCoin((coin) => owed[coin] + open[coin])
+  }
   return {
     models: { payouts, transfers },
     async insert(records, session) {
-      if (records.length > 0) await payouts.insertMany([...records], { session, lean: true })
+      if (records.length > 0) await payouts.insertMany(records as StoredPayout[], { session, lean: true })
     },
     async find(payoutId, session) {
-      return (await payouts.findOne({ _id: payoutId }, null, within(session)).lean<PayoutRecord>()) ?? undefined
+      const found = await payouts.findOne({ _id: payoutId }, null, within(session)).lean<StoredPayout>()
+      return found === null ? undefined : (await show([found], session))[0]
     },
     async findMany(payoutIds, session) {
-      return payouts.find({ _id: { $in: [...payoutIds] } }, null, within(session)).lean<PayoutRecord[]>()
+      return payouts.find({ _id: { $in: [...payoutIds] } }, null, within(session)).lean<StoredPayout[]>()
     },
     async listByOrder(orderId, session) {
-      return payouts.find({ order_id: orderId }, null, within(session)).sort({ _id: 1 }).lean<PayoutRecord[]>()
-    },
-    async listByAgent(agentId, states, limit) {
-      return payouts
-        .find({ agent_id: agentId, state: { $in: [...states] } }, { pending: 0 })
-        .sort({ _id: -1 })
-        .limit(limit)
-        .lean<PayoutRecord[]>()
-    },
-    async listByState(coin, states, limit) {
-      return payouts
-        .find({ coin, state: { $in: [...states] } }, { pending: 0 })
-        .sort({ _id: 1 })
-        .limit(limit)
-        .lean<PayoutRecord[]>()
+      return show(await payouts.find({ order_id: orderId }, null, within(session)).sort({ _id: 1 }).lean<StoredPayout[]>(), session)
     },
     async listUnsendable(coin, state, limit) {
-      const withheld = state === 'owed' ? { $or: [{ address: { $exists: false } }, { frozen: { $exists: true } }] } : {}
-      return payouts
-        .find({ coin, state, ...withheld }, { pending: 0 })
-        .sort({ _id: 1 })
-        .limit(limit)
-        .lean<PayoutRecord[]>()
+      const filter =
+        state === 'owed'
+          ? { state, held_by: { $exists: false }, $or: [{ address: { $exists: false } }, { frozen: { $exists: true } }] }
+          : state === 'held'
+            ? { $or: [{ state: 'owed' as const, held_by: { $exists: true } }, await carriedBy(coin, state)] }
+            : state === 'manual' || state === 'withdrawn'
+              ? { state }
+              : await carriedBy(coin, state)
+      return show(
+        await payouts
+          .find({ coin, ...filter }, { pending: 0 })
+          .sort({ _id: 1 })
+          .limit(limit)
+          .lean<StoredPayout[]>(),
+      )
     },
     walkSendable(coin) {
       return payouts
-        .find({ coin, state: 'owed', address: { $exists: true }, frozen: { $exists: false } }, { pending: 0 })
+        .find({ coin, ...filterOf('free'), address: { $exists: true } }, { pending: 0 })
         .sort({ address: 1, _id: 1 })
         .lean<PayoutRecord[]>()
         .cursor() as unknown as AsyncIterable<PayoutRecord>
+    },
+    async countByState() {
+      const group = (count: object) => ({ $group: { _id: { coin: '$coin', state: '$state' }, count } })
+      type Group = { _id: { coin: Coin; state: string }; count: number }
+      const [own, held, carried] = await Promise.all([
+        payouts.aggregate<Group>([{ $match: { state: { $ne: 'in_transfer' }, held_by: { $exists: false } } }, group({ $sum: 1 })]),
+        payouts.aggregate<Group>([
+          { $match: { state: 'owed', held_by: { $exists: true } } },
+          { $set: { state: 'held' } },
+          group({ $sum: 1 }),
+        ]),
+        transfers.aggregate<Group>([
+          { $match: { state: { $in: TRANSFER_STATES.filter((one) => one !== 'replaced') }, 'payout_ids.0': { $exists: true } } },
+          group({ $sum: { $size: '$payout_ids' } }),
+        ]),
+      ])
+      const counts = Map.groupBy([...own, ...held, ...carried], ({ _id }) => `${_id.coin} ${_id.state}`)
+      return [...counts.values()].map((groups) => {
+        const { coin, state } = (groups[0] as Group)._id
+        return { coin, state: state as PayoutState, count: groups.reduce((sum, { count }) => sum + count, 0) }
+      })
     },
     async setAddress(orderId, agentId, address, session) {
       const filter = { order_id: orderId, agent_id: agentId, address: { $exists: false }, state: 'owed' as const }
@@ -196,20 +258,22 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     async move(payoutId, from, change, entry, session) {
       const set = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== null))
       const unset = Object.fromEntries(Object.entries(change).flatMap(([name, value]) => (value === null ? [[name, 1]] : [])))
-      // A decision unfreezes only what is owed: what was put aside frozen would stay so.
-      const mustBeUnfrozen = change.state === 'signed' || change.state === 'held'
-      const filter = { _id: payoutId, state: { $in: [...from] }, ...(mustBeUnfrozen ? { frozen: { $exists: false } } : {}) }
       const update = { $set: set, ...(Object.keys(unset).length === 0 ? {} : { $unset: unset }), $push: { pending: entry } }
-      return (await payouts.updateOne(filter, update, { session })).matchedCount === 1
+      return (await payouts.updateOne({ _id: payoutId, ...filterOf(from) }, update, { session })).matchedCount === 1
     },
-    sumPaid: () => sumByCoin(payouts, { state: { $in: ['confirmed', 'manual'] } }, 'amount_raw'),
+    async addEntries(entries, session) {
+      const writes = [...entries].map(([_id, pending]) => ({ updateOne: { filter: { _id }, update: { $push: { pending } } } }))
+      if (writes.length > 0) await payouts.bulkWrite(writes, { session })
+    },
+    async sumPaid() {
+      const [all, open] = await Promise.all([sumByCoin(payouts, { state: { $in: ['in_transfer', 'manual'] } }, 'amount_raw'), sumOpen({})])
+      return eachCoin((coin) => all[coin] - open[coin])
+    },
+    sumUnpaid: () => sumUnpaid({}),
     async sumOwed(agentId) {
-      const unpaid = { agent_id: agentId, ...UNPAID }
-      const [all, withoutAddress] = await Promise.all([
-        sumByCoin(payouts, unpaid, 'amount_raw'),
-        sumByCoin(payouts, { ...unpaid, address: { $exists: false } }, 'amount_raw'),
-      ])
-      return { all, withoutAddress }
+      const withoutAddress = { agent_id: agentId, state: 'owed' as const, address: { $exists: false } }
+      const [all, none] = await Promise.all([sumUnpaid({ agent_id: agentId }), sumByCoin(payouts, withoutAddress, 'amount_raw')])
+      return { all, withoutAddress: none }
     },
     async insertTransfers(records, session) {
       await transfers.insertMany([...records], { ...within(session), lean: true })
@@ -227,7 +291,7 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     },
     async listTransfers(coin, states, limit) {
       return transfers
-        .find({ coin, state: { $in: [...states] } })
+        .find({ coin, state: { $in: [...states] }, foreign: { $exists: false } })
         .read('primary')
         .readConcern('majority')
         .sort({ _id: 1 })
@@ -235,7 +299,7 @@ export function createPayoutStore(connection: Connection): PayoutStore {
         .lean<TransferRecord[]>()
     },
     async listOpenTransfers(accountIndex) {
-      const filter = { coin: 'xno' as const, state: { $in: ['signed', 'sent', 'held'] as TransferState[] }, account_index: accountIndex }
+      const filter = { coin: 'xno' as const, state: { $in: [...OPEN_TRANSFERS] }, account_index: accountIndex }
       // The ids of a run are made in the order of its blocks.
       return transfers.find(filter).read('primary').readConcern('majority').sort({ _id: 1 }).lean<TransferRecord[]>()
     },
@@ -253,14 +317,30 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       const filter = { coin, tx, unexplained_to: { $exists: true } }
       return (await transfers.updateOne(filter, { $unset: { unexplained_to: 1 } }, within(session))).matchedCount === 1
     },
-    async moveTransfer(transferId, from, to, changedAt, reason, session) {
+    async moveTransfer(transferId, from, { place, ...change }, session) {
+      const { state: to } = change
       const update = {
-        $set: { state: to, changed_at: changedAt, ...(reason === undefined ? {} : { reason }) },
-        // A replaced block gives its place in the account's chain to the one that stands there.
-        ...(to === 'confirmed' ? { $unset: { in_flight: 1 as const } } : {}),
-        ...(to === 'replaced' ? { $unset: { in_flight: 1 as const, account_index: 1 as const } } : {}),
+        $set: { ...change, ...place },
+        $unset: {
+          ...(to === 'held' ? {} : { refused: 1 as const }),
+          ...(to === 'confirmed' || to === 'replaced' ? { in_flight: 1 as const } : {}),
+          // A replaced block gives its place in the account's chain to the one that stands there.
+          ...(to === 'replaced' ? { account_index: 1 as const } : {}),
+        },
       }
       return (await transfers.updateOne({ _id: transferId, state: { $in: [...from] } }, update, within(session))).matchedCount === 1
     },
+    async setRefused(transferId, refused) {
+      const update = refused === null ? { $unset: { refused: 1 as const } } : { $set: { refused } }
+      await transfers.updateOne({ _id: transferId, state: { $in: [...OPEN_TRANSFERS, 'confirmed'] } }, update)
+    },
+    async setForeign(transferId) {
+      await transfers.updateOne({ _id: transferId }, { $set: { foreign: true as const }, $unset: { in_flight: 1 as const } })
+    },
+  }
+
+  async function carriedBy(coin: Coin, state: TransferState) {
+    const carrying = await transfers.find({ coin, state, 'payout_ids.0': { $exists: true } }, { payout_ids: 1 }).lean<TransferRecord[]>()
+    return { _id: { $in: carrying.flatMap(({ payout_ids: ids }) => ids) }, state: 'in_transfer' as const }
   }
 }

@@ -6,14 +6,18 @@ import type { Coin } from './coin.ts'
  *
  * - A *payout* is one sum that the venue owes to one payee, from the moment it is owed to the moment it has arrived.
  * - A *transfer* is one signed transaction of ours: a Nano block or a Monero transaction. It is stored before it is
- *   broadcast, and the same one is broadcast again after a crash. It may carry many payouts.
- * - A payout is `withdrawn` where it was never signed, the chain took the payment behind it back, and the operator
- *   decided that somebody else has the money.
+ *   broadcast, and the same one is broadcast again until the chain has it. It may carry many payouts.
+ *
+ * A payout has four states of its own: `owed`; `in_transfer`; `manual`, paid by the operator by hand; `withdrawn`, when the
+ * operator decided that somebody else has the money. How far a payout in a transfer is, the transfer says, and nobody else:
+ * what is shown of it is the transfer's state.
  */
 export const PAYOUT_STATES = ['owed', 'signed', 'sent', 'confirmed', 'held', 'manual', 'withdrawn'] as const
+/** As it is shown. */
 export type PayoutState = (typeof PAYOUT_STATES)[number]
 
-export interface PayoutRecord extends Ledgered {
+/** As it is stored. */
+export interface StoredPayout extends Ledgered {
   _id: string
   /** What it is owed for, such as `<order id>/release`: unique, so that nothing is owed twice. */
   source: string
@@ -23,11 +27,14 @@ export interface PayoutRecord extends Ledgered {
   amount_raw: string
   /** Absent until the payee names one. */
   address?: string
-  state: PayoutState
+  state: 'owed' | 'in_transfer' | 'manual' | 'withdrawn'
   /** Not to be sent while set: a payment behind it was taken back, or the operator looks at it. */
   frozen?: true
+  /** While owed: the transfer that may have paid it and that nobody has accounted for; it isn't sent before that. */
+  held_by?: string
+  /** While in a transfer. */
   transfer_id?: string
-  /** The transaction that paid it. */
+  /** The operator's transaction that paid it by hand. */
   tx?: string
   /** Unix seconds: owed since, and of the last change of state. */
   at: number
@@ -36,6 +43,23 @@ export interface PayoutRecord extends Ledgered {
   salt: string
 }
 
+/** As it is shown: the record, with its transfer's state, transaction and time of change while it is in one. */
+export type PayoutRecord = Omit<StoredPayout, 'state'> & { state: PayoutState }
+
+export function showPayout(payout: StoredPayout, transfer: TransferRecord | undefined): PayoutRecord {
+  const { state, ...rest } = payout
+  if (state !== 'in_transfer') return { ...rest, state: state === 'owed' && payout.held_by !== undefined ? 'held' : state }
+  if (transfer === undefined || transfer.state === 'replaced')
+    throw new Error(`payout ${payout._id} is in the transfer ${payout.transfer_id}, which carries it no more`)
+  return { ...rest, state: transfer.state, tx: transfer.tx, changed_at: Math.max(payout.changed_at, transfer.changed_at) }
+}
+
+/**
+ * - `signed`: stored, and not known to be published; `sent`: the node or daemon has it; `confirmed`: so has the chain.
+ * - `held`: refused for long since it was first refused. It is offered again all the same, with growing pauses, and the
+ *   operator is told; it becomes `sent` when it is taken.
+ * - `replaced`: another transaction has its place in the chain, so its payouts are owed again.
+ */
 export const TRANSFER_STATES = ['signed', 'sent', 'confirmed', 'held', 'replaced'] as const
 export type TransferState = (typeof TRANSFER_STATES)[number]
 
@@ -68,11 +92,39 @@ export interface TransferRecord {
   state: TransferState
   at: number
   changed_at: number
-  /** Why it is held. */
+  /** Why it is held, or where it comes from. */
   reason?: string
+  /** Present while the node refuses it. Unix seconds: of the first refusal, and of the next time that it is offered. */
+  refused?: { at: number; count: number; next_at: number; reason: string }
+  /** Of a seed or wallet that is in use no more: nobody here can see to it. */
+  foreign?: true
   /**
    * Where a transaction went that a reconciliation found and the database did not know: what is owed to these addresses
    * may have been paid by it, and is not sent before the operator has accounted for it.
    */
   unexplained_to?: string[]
 }
+
+/** Not known to be in the chain. */
+export const OPEN_TRANSFERS = ['signed', 'sent', 'held'] as const satisfies readonly TransferState[]
+
+/** A transfer that is refused for so long since it was first refused is held. */
+const HOLD_AFTER_SECONDS = 600
+/** Between two offers; each pause is twice the one before. */
+const FIRST_PAUSE_SECONDS = 5
+const LONGEST_PAUSE_SECONDS = 300
+
+/** What is noted when a node refuses a transfer at this time, in Unix seconds. */
+export function refuse({ refused }: Pick<TransferRecord, 'refused'>, reason: string, at: number): Required<TransferRecord>['refused'] {
+  const count = (refused?.count ?? 0) + 1
+  const pause = Math.min(FIRST_PAUSE_SECONDS * 2 ** Math.min(count - 1, 10), LONGEST_PAUSE_SECONDS)
+  return { at: refused?.at ?? at, count, next_at: at + pause, reason }
+}
+
+/** Whether it was refused for so long that the operator is told. */
+export const isRefusedForLong = ({ refused }: Pick<TransferRecord, 'refused'>, at: number): boolean =>
+  refused !== undefined && at - refused.at >= HOLD_AFTER_SECONDS
+
+/** Whether it is time to offer it again; a time that lies further ahead than any pause was set by a wrong clock. */
+export const isToBeOffered = ({ refused }: Pick<TransferRecord, 'refused'>, at: number): boolean =>
+  refused === undefined || at >= refused.next_at || refused.next_at - at > LONGEST_PAUSE_SECONDS

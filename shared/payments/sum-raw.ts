@@ -6,6 +6,11 @@ const LIMB_DIGITS = 15
 const LIMBS = 3
 const PAD = '0'.repeat(LIMB_DIGITS * LIMBS)
 
+/** A value for each coin. */
+export function eachCoin<T>(valueOf: (coin: Coin) => T): Record<Coin, T> {
+  return Object.fromEntries(COINS.map((coin) => [coin, valueOf(coin)])) as Record<Coin, T>
+}
+
 /**
  * Exact sums per coin of amounts that are stored as decimal text. They are summed in the database in parts of 15 digits,
  * because none of its numbers holds an amount of Nano.
@@ -20,7 +25,7 @@ export async function sumByCoin<T>(model: Model<T>, match: PipelineStage.Match['
   )
   const stages: PipelineStage[] = [{ $match: match }, { $group: { _id: '$coin', ...limbs } } as PipelineStage.Group]
   const found = await model.aggregate<{ _id: Coin } & Record<string, unknown>>(stages)
-  const sums = Object.fromEntries(COINS.map((coin) => [coin, 0n])) as Record<Coin, bigint>
+  const sums = eachCoin(() => 0n)
   for (const group of found) {
     for (let place = 0; place < LIMBS; place++)
       sums[group._id] += BigInt(String(group[`limb${place}`])) * 10n ** BigInt(LIMB_DIGITS * place)

@@ -5,7 +5,7 @@ import type { OrderRecord } from '../../shared/market/order.ts'
 import { ORDER_STEPS, type OrderStep } from '../../shared/market/order-states.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
-import type { PayoutRecord } from '../../shared/payments/payout.ts'
+import { showPayout, type PayoutRecord, type StoredPayout, type TransferRecord } from '../../shared/payments/payout.ts'
 import { lapseInvoices, recordLoss, recordPayment } from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/time.ts'
 import type { QueueName } from '../../shared/queues.ts'
@@ -229,9 +229,15 @@ function readMarket({ database: { connection } }: Context) {
       orders: await read<OrderRecord>('orders'),
       invoices: new Map((await read<InvoiceRecord>('invoices')).map((invoice) => [invoice._id, invoice])),
       payments: Map.groupBy(await read<PaymentRecord>('payments'), ofOrder),
-      payouts: Map.groupBy(await read<PayoutRecord>('payouts'), ofOrder),
+      payouts: Map.groupBy(await readPayouts(read), ofOrder),
     }
   })
+}
+
+/** As they are shown. */
+async function readPayouts(read: (name: string) => Promise<unknown[]>): Promise<PayoutRecord[]> {
+  const transfers = new Map(((await read('transfers')) as TransferRecord[]).map((transfer) => [transfer._id, transfer]))
+  return ((await read('payouts')) as StoredPayout[]).map((payout) => showPayout(payout, transfers.get(payout.transfer_id ?? '')))
 }
 
 interface Money {

@@ -5,7 +5,7 @@ import { passDeadline } from '../../shared/market/order-deadlines.ts'
 import { OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
 import { newId } from '../../shared/ids.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
-import { holdPayouts, markPaidByHand, moveTransfer, oweAgain, storeTransfer } from '../../shared/payments/payout-service.ts'
+import { holdPayouts, markPaidByHand, moveTransfer, oweAgain, storeTransfers } from '../../shared/payments/payout-service.ts'
 import { sweep } from '../../workers/jobs/sweep.ts'
 import { newTx } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, confirm, expectStatus, startMarket, vouch, type PlacedOrder, type TestMarket } from '../support/market.ts'
@@ -332,7 +332,7 @@ describe('a payout', () => {
       [sellers, 'paid_out'],
     ] as const) {
       const sent = transfer(own)
-      await storeTransfer(market.ctx, sent)
+      await storeTransfers(market.ctx, [sent])
       expect(await statusOf(order)).toBe('released')
       await moveTransfer(market.ctx, sent, ['signed'], 'sent')
       await moveTransfer(market.ctx, sent, ['sent'], 'confirmed')
@@ -347,7 +347,7 @@ describe('a payout', () => {
     const paymentTx = (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
     await market.lose(paymentTx)
     expect(await markPaidByHand(market.ctx, payout?._id ?? '', newTx())).toBe(false)
-    await expect(storeTransfer(market.ctx, transfer([...(await payoutsOf(order))]))).rejects.toThrow('frozen')
+    await expect(storeTransfers(market.ctx, [transfer([...(await payoutsOf(order))])])).rejects.toThrow('frozen')
     await confirm(market.ctx, order, paymentTx)
     await decideDispute(market.ctx, order.id, 'release')
     expect(await markPaidByHand(market.ctx, payout?._id ?? '', newTx())).toBe(true)
@@ -358,7 +358,7 @@ describe('a payout', () => {
   it('that comes back because its transfer was replaced stays frozen while its order is disputed', async () => {
     const order = await released()
     const sent = transfer(await payoutsOf(order))
-    await storeTransfer(market.ctx, sent)
+    await storeTransfers(market.ctx, [sent])
     await market.lose((await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? '')
     expect(await sumsOf(order)).toEqual({ 'seller signed': percent(order, 80) })
     await moveTransfer(market.ctx, sent, ['signed'], 'replaced')
@@ -389,7 +389,7 @@ describe('a payout', () => {
   it('of the seller that arrives in the moment in which its order is decided ends it', async () => {
     const order = await released()
     const sent = transfer(await payoutsOf(order))
-    await storeTransfer(market.ctx, sent)
+    await storeTransfers(market.ctx, [sent])
     await moveTransfer(market.ctx, sent, ['signed'], 'sent')
     await market.lose((await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? '')
     const { ctx, tries } = beforeFirstChange(() => moveTransfer(market.ctx, sent, ['sent'], 'confirmed'))

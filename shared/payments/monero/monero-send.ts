@@ -6,7 +6,7 @@ import type { CoinRecord } from '../coin-store.ts'
 import { isHalted, untilNodeFails } from '../coin-round.ts'
 import { isPayable, listDue, noteTreasury, sumDue, type DueGroup } from '../due-payouts.ts'
 import { NodeRefused } from '../node-errors.ts'
-import { moveTransfer, storeTransfer } from '../payout-service.ts'
+import { moveTransfer, storeTransfers } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
 import { parseMoneroAddress } from './monero-address.ts'
 import { compareOutgoing, readHeight } from './monero-chain.ts'
@@ -249,7 +249,7 @@ async function store(ctx: MoneroContext, { groups, prepared }: Signed): Promise<
     changed_at: at,
   }
   try {
-    await storeTransfer(ctx, transfer)
+    await storeTransfers(ctx, [transfer])
     return transfer
   } catch (error) {
     if (isDuplicateKey(error)) return undefined
