@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest'
+import { isRefusedForLong, isToBeOffered, refuse, showPayout } from '../../shared/payments/payout.ts'
+import type { StoredPayout, TransferRecord } from '../../shared/payments/payout.ts'
+
+const payout = (fields: Partial<StoredPayout>): StoredPayout => ({
+  ...{ _id: 'out_1', source: 'mkt_1/release', coin: 'xno', agent_id: 'agt_1', amount_raw: '5' },
+  ...{ state: 'owed', at: 100, changed_at: 100, salt: '00' },
+  ...fields,
+})
+const transfer = (fields: Partial<TransferRecord>): TransferRecord => ({
+  ...{ _id: 'trf_1', coin: 'xno', kind: 'payout', tx: 'ab', signed: '{}', amount_raw: '5', payment_ids: [], payout_ids: ['out_1'] },
+  ...{ state: 'signed', at: 200, changed_at: 200 },
+  ...fields,
+})
+
+describe('a payout', () => {
+  it('in a transfer is shown as far as that is, with its transaction and the time of its last change', () => {
+    const own = payout({ state: 'in_transfer', transfer_id: 'trf_1' })
+    for (const state of ['signed', 'sent', 'held', 'confirmed'] as const)
+      expect(showPayout(own, transfer({ state, changed_at: 300 }))).toMatchObject({ state, tx: 'ab', changed_at: 300 })
+  })
+
+  it('in a transfer that carries it no more is shown as nothing: the records disagree', () => {
+    const own = payout({ state: 'in_transfer', transfer_id: 'trf_1' })
+    expect(() => showPayout(own, transfer({ state: 'replaced' }))).toThrow('carries it no more')
+    expect(() => showPayout(own, undefined)).toThrow('carries it no more')
+  })
+
+  it('that is owed is held while an unexplained transfer may have paid it', () => {
+    expect(showPayout(payout({}), undefined).state).toBe('owed')
+    expect(showPayout(payout({ held_by: 'trf_9' }), undefined).state).toBe('held')
+  })
+})
+
+describe('a transfer that is refused', () => {
+  /** Refused at each of these times; @returns what is noted of it at last */
+  const refusedAt = (...times: number[]) =>
+    times.reduce<Pick<TransferRecord, 'refused'>>((own, at) => ({ refused: refuse(own, 'busy', at) }), {})
+
+  it('counts as refused for long from the first refusal on, however long ago it was signed', () => {
+    expect(isRefusedForLong({}, 1_000_000)).toBe(false)
+    expect(isRefusedForLong(refusedAt(5_000), 5_000)).toBe(false)
+    expect(isRefusedForLong(refusedAt(5_000, 5_100), 5_599)).toBe(false)
+    expect(isRefusedForLong(refusedAt(5_000, 5_100, 5_590), 5_600)).toBe(true)
+  })
+
+  it('is offered again without end, each pause twice the one before and none longer than five minutes', () => {
+    let own: Pick<TransferRecord, 'refused'> = {}
+    const pauses: number[] = []
+    for (let at = 0; pauses.length < 10; at = own.refused?.next_at ?? 0) {
+      own = { refused: refuse(own, 'busy', at) }
+      pauses.push((own.refused?.next_at ?? 0) - at)
+      expect([isToBeOffered(own, at), isToBeOffered(own, own.refused?.next_at ?? 0)]).toEqual([false, true])
+    }
+    expect(pauses).toEqual([5, 10, 20, 40, 80, 160, 300, 300, 300, 300])
+  })
+
+  it('is offered at once when a clock that was ahead has put that off', () => {
+    expect(isToBeOffered(refusedAt(1_000_000), 1_000)).toBe(true)
+  })
+})
