@@ -13,8 +13,8 @@ import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { refreshRate } from '../../shared/payments/rate.ts'
 import { recordLoss, recordPayment } from '../../shared/payments/settlement.ts'
 import { startBrokenPeer } from '../support/broken-peer.ts'
-import { ageRate, foundAt, newTx, setRate } from '../support/coins.ts'
-import { checkMarket, expectStatus, OFFER } from '../support/market.ts'
+import { ageRate, foundAt, makeCoinReady, newTx, setRate } from '../support/coins.ts'
+import { ADDRESSES, checkMarket, expectStatus, INTEGRATED_ADDRESS, OFFER } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'
 import { hashStateBlock, signHash } from '../support/nano-node/block.ts'
 import { DAY_RAW, openNanoVenue, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
@@ -534,6 +534,46 @@ describe('an order that was paid out', () => {
     expect([payout, winner, loser].map(arrived)).toEqual([PART_RAW, PRICE_RAW, 0n])
     expect([(await readOrder(released)).status, (await readOrder(returned)).status]).toEqual(['paid_out', 'refunded'])
     await checkAll()
+  })
+})
+
+describe("an address of the venue's own", () => {
+  const invalid = (answer: Answer) => expect([...outcome(answer), answer.json.field])
+
+  it('is refused as payout and refund address, at each door, in any state and spelling, and the treasury of any time too', async () => {
+    const order = await placeOrder(strangerAddress())
+    const [free] = await venue.ctx.coins.models.addresses.find({ coin: 'xno', state: 'free' }).limit(1).lean()
+    const retired = await venue.ctx.coins.models.addresses.findOneAndUpdate({ coin: 'xno', state: 'free' }, { state: 'retired' }).lean()
+    const [treasury, formerTreasury] = [venue.wallet.treasury.address, strangerAddress()]
+    await venue.ctx.coins.noteTreasury('xno', { treasury_address: formerTreasury })
+    await venue.ctx.coins.noteTreasury('xno', { treasury_address: treasury })
+    const own = [order.address, free?.address, retired?.address, treasury, formerTreasury]
+    for (const address of own.flatMap((text = '') => [text, text.replace('nano_', 'xrb_')])) {
+      const [seller, buyer] = [await service.register(), await service.register()]
+      const offer = { ...OFFER, payout_addresses: { xno: address } }
+      invalid(await post('/market/offer', seller, offer)).toEqual([400, 'invalid_field', 'payout_addresses'])
+      const ordered = { offer_id: order.offerId, refund_address: address }
+      invalid(await post('/market/order', buyer, ordered)).toEqual([400, 'invalid_field', 'refund_address'])
+      invalid(await take('refund-address', order, { address })).toEqual([400, 'invalid_field', 'address'])
+    }
+    venue.pay(order, 2n * PRICE_RAW)
+    await watchNano(venue.ctx)
+    const [owed] = await payoutsOf(order)
+    const paid = await operator('payout-paid', owed?._id ?? '', newTx(), '--address', order.address)
+    expect(paid).toMatchObject({ exitCode: 1, error: 'invalid_field' })
+    expect(await payoutsOf(order)).toMatchObject([{ state: 'owed' }])
+    expect((await venue.ctx.orders.find(order.orderId))?.refund_address).toBeUndefined()
+    await checkAll()
+  })
+
+  it("is refused as the integrated address that has the Monero wallet's own keys in it", async () => {
+    await makeCoinReady(venue.ctx, 'xmr')
+    await venue.ctx.coins.noteTreasury('xmr', { treasury_address: ADDRESSES.xmr })
+    for (const address of [ADDRESSES.xmr, INTEGRATED_ADDRESS]) {
+      const answer = await post('/market/offer', await service.register(), { ...OFFER, payout_addresses: { xmr: address } })
+      invalid(answer).toEqual([400, 'invalid_field', 'payout_addresses'])
+    }
+    await venue.ctx.coins.models.coins.deleteOne({ _id: 'xmr' })
   })
 })
 

@@ -20,6 +20,10 @@ export const ADDRESSES: Readonly<Record<Coin, string>> = {
 }
 export const OTHER_NANO_ADDRESS = 'nano_3pbuf8omyqie3gakcwzp5t5quzktma8m4bzncxhrmpk17gqos4hq7qwweiz3'
 
+/** ADDRESSES.xmr with a payment id in it. */
+export const INTEGRATED_ADDRESS =
+  '4Ebdx47foiBLbr1PNc6gKC4N9CixHDok7aZHfUi6AXSsQaGEJg7tkTScg3mHMQ7ArdUiSj3tWirKy6vGNVDGHFA2dTurWx54axN1uPG4e6'
+
 export const MARKET_QUEUES: readonly QueueName[] = [...WITHOUT_LEDGER, 'order-deadlines']
 
 export interface TestMarket extends TestService {
