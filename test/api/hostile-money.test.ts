@@ -537,6 +537,82 @@ describe('an order that was paid out', () => {
   })
 })
 
+describe('an amount still to be paid that would not be counted', () => {
+  const DUST = 10n ** 24n
+
+  it('is asked of nobody: an invoice that lacks less than dust is paid, buys all its days and asks for nothing more', async () => {
+    const agent = await service.register()
+    const invoice = await invoiceFor(agent, 3)
+    venue.pay(invoice, 2n * DAY_RAW)
+    venue.pay(invoice, DAY_RAW - DUST)
+    await watchNano(venue.ctx)
+    expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'underpaid', remaining: '0.000001', credited_days: 0 })
+    venue.pay(invoice, DUST)
+    await watchNano(venue.ctx)
+    expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'settled', credited_days: 3 })
+    for (const missing of [1n, DUST - 1n]) {
+      const short = await invoiceFor(agent, 3)
+      venue.pay(short, 3n * DAY_RAW - missing)
+      await watchNano(venue.ctx)
+      const { json } = await check(agent, short.id)
+      expect(json).toMatchObject({ status: 'settled', credited_days: 3, remaining: '0', remainder_raw: '0' })
+      expect(json['uri']).toBe(`nano:${short.address}?amount=0`)
+    }
+    expect(await daysLeft(agent)).toBeCloseTo(9, 2)
+    await checkAll()
+  })
+
+  it('is not asked of the next invoice either, which what was carried over pays', async () => {
+    const agent = await service.register()
+    const first = await invoiceFor(agent)
+    venue.pay(first, 2n * DAY_RAW - DUST / 2n)
+    await watchNano(venue.ctx)
+    expect((await check(agent, first.id)).json).toMatchObject({ credited_days: 1, remainder_raw: String(DAY_RAW - DUST / 2n) })
+    expect(expectStatus(await buy(agent), 201).json).toMatchObject({ status: 'settled' })
+    expect(await daysLeft(agent)).toBeCloseTo(2, 2)
+    await checkAll()
+  })
+
+  it('is not asked of a late payer: the days that were left are bought', async () => {
+    const agent = await service.register()
+    const invoice = await invoiceFor(agent, 3)
+    venue.pay(invoice, DAY_RAW)
+    await watchNano(venue.ctx)
+    await later(61 * MINUTE)
+    expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'expired', credited_days: 1 })
+    venue.pay(invoice, 2n * DAY_RAW - (DUST - 1n))
+    await checkNanoInvoice(venue.ctx, invoice.id)
+    expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'settled', credited_days: 3, remaining: '0' })
+    await checkAll()
+  })
+
+  it("keeps no order from being paid, and comes out of the venue's fee", async () => {
+    for (const missing of [1n, DUST - 1n]) {
+      const payout = strangerAddress()
+      const order = await placeOrder(payout, strangerAddress())
+      venue.pay(order, PRICE_RAW - missing)
+      await watchNano(venue.ctx)
+      expect((await readOrder(order)).status).toBe('paid')
+      expectStatus(await take('deliver', order), 200)
+      expectStatus(await take('accept', order), 200)
+      expect(await payoutsOf(order)).toMatchObject([{ amount_raw: String(PART_RAW), address: payout }])
+      const { fee_raw: fee } = (await venue.ctx.orders.find(order.orderId)) ?? {}
+      expect(fee).toBe(String(PRICE_RAW - PART_RAW - missing))
+    }
+    const [refund, unpaid] = [strangerAddress(), await placeOrder(strangerAddress(), strangerAddress())]
+    const refunded = await placeOrder(strangerAddress(), refund)
+    venue.pay(refunded, PRICE_RAW - 1n)
+    venue.pay(unpaid, PRICE_RAW - DUST)
+    await watchNano(venue.ctx)
+    expect((await readOrder(unpaid)).status).toBe('awaiting_payment')
+    expectStatus(await take('deliver', refunded), 200)
+    expectStatus(await take('dispute', refunded), 200)
+    expect(await operator('dispute', refunded.orderId, 'refund')).toMatchObject({ exitCode: 0 })
+    expect(await payoutsOf(refunded)).toMatchObject([{ amount_raw: String(PRICE_RAW - 1n), address: refund }])
+    await checkAll()
+  })
+})
+
 describe("an address of the venue's own", () => {
   const invalid = (answer: Answer) => expect([...outcome(answer), answer.json.field])
 
