@@ -166,7 +166,8 @@ export interface InvoiceStore {
   listUnswept(coin: Coin, after: string, limit: number): Promise<PaymentRecord[]>
   /** Those of one address, in the same pages. */
   listUnsweptAt(coin: Coin, addressIndex: number, after: string, limit: number): Promise<PaymentRecord[]>
-  setSwept(paymentIds: readonly string[], at: number): Promise<void>
+  /** undefined: they are at their addresses after all. */
+  setSwept(paymentIds: readonly string[], at: number | undefined): Promise<void>
   /** News of a payment that is not settled; a settled one keeps its state and gets the counts. */
   noteConfirmations(paymentId: string, confirmations: number, height: number | undefined): Promise<void>
   /** Of one that is not settled. @returns false where it was not in the expected state */
@@ -359,7 +360,9 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
         .lean<PaymentRecord[]>()
     },
     async setSwept(paymentIds, at) {
-      await payments.updateMany({ _id: { $in: [...paymentIds] }, state: 'settled', swept_at: null }, { $set: { swept_at: at } })
+      const ids = { _id: { $in: [...paymentIds] } }
+      if (at === undefined) await payments.updateMany(ids, { $unset: { swept_at: 1 } })
+      else await payments.updateMany({ ...ids, state: 'settled', swept_at: null }, { $set: { swept_at: at } })
     },
     sumOrderPayments: () => sumByCoin(payments, { order_id: { $exists: true }, state: 'settled' }, 'amount_raw'),
     async noteConfirmations(paymentId, confirmations, height) {

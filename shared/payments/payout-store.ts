@@ -118,7 +118,7 @@ export interface PayoutStore {
    * that no election can take back, so that they can be published.
    */
   listOpenTransfers(accountIndex: number): Promise<TransferRecord[]>
-  /** The block on record that stands after this one in a Nano account's chain. */
+  /** The block on record that stands after this one in a Nano account's chain; one that no election can take back, so that it can be published. */
   findSuccessor(accountIndex: number, previous: string): Promise<TransferRecord | undefined>
   /** Whether the operator said that this transaction paid something by hand. */
   isPaidByHand(coin: Coin, tx: string): Promise<boolean>
@@ -306,7 +306,8 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       return transfers.find(filter).read('primary').readConcern('majority').sort({ _id: 1 }).lean<TransferRecord[]>()
     },
     async findSuccessor(accountIndex, previous) {
-      return (await transfers.findOne({ account_index: accountIndex, previous }).lean<TransferRecord>()) ?? undefined
+      const query = transfers.findOne({ account_index: accountIndex, previous }).read('primary').readConcern('majority')
+      return (await query.lean<TransferRecord>()) ?? undefined
     },
     async isPaidByHand(coin, tx) {
       return (await payouts.exists({ coin, state: 'manual', tx })) !== null

@@ -14,6 +14,7 @@ export function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext
   return {
     coin: 'xmr',
     indexFile,
+    treasury: () => wallet.primaryAddress(),
     firstIndex: FIRST_MINOR,
     session: wallet,
     skipUsed: async (from) => Math.max(from, await wallet.subaddressCount()),

@@ -1,13 +1,13 @@
 import type { Context } from '../../context.ts'
-import { createGroups } from '../../group-commit.ts'
 import { LAPSED_LOOK_EVERY_MS, LAPSED_WATCH_MS } from '../../limits.ts'
 import { unixSeconds } from '../../time.ts'
 import { dustThreshold } from '../coin.ts'
-import { noteUnreachable, recordPayments } from '../coin-round.ts'
+import { recordPayments } from '../coin-round.ts'
 import type { InvoiceRecord, SeenPayment } from '../invoice.ts'
+import type { Look as RoundLook } from '../driver.ts'
 import type { PaymentProgress, WatchedAddress } from '../invoice-store.ts'
-import { isNodeTrouble, NodeUnreachable } from '../node-errors.ts'
-import { findClockAheadMs, lapseInvoices, settleWaiting } from '../settlement.ts'
+import { NodeUnreachable } from '../node-errors.ts'
+import type { LapsedWatch } from '../settlement.ts'
 import { parseNanoAddress } from './nano-address.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { proveSends } from './nano-proof.ts'
@@ -38,58 +38,30 @@ interface Look {
   troubles: string[]
 }
 
-/**
- * One round over every open address; then the hourly ones that are due, and what has lapsed. Nothing lapses unless each
- * address was looked at and all that was found was taken in. A node that is away is written down, and is no error.
- */
-export async function watchNano(ctx: NanoContext): Promise<void> {
-  const startedAt = unixSeconds(ctx.now())
-  const isAhead = (await findClockAheadMs(ctx)) !== undefined
-  try {
-    const { height, wasReachable } = await readHeight(ctx)
-    const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtHourly(ctx, startedAt, isAhead))]
-    const isWhole = troubles.length === 0
-    await ctx.coins.report(
-      'xno',
-      {
-        configured: true,
-        reachable: true,
-        checked_at: unixSeconds(ctx.now()),
-        height,
-        required_confirmations: 1,
-        ...(isWhole ? { round_at: startedAt } : {}),
-      },
-      unixSeconds(ctx.now()),
-    )
-    if (!wasReachable) ctx.log.info('the Nano node is reached')
-    await settleWaiting(ctx, 'xno')
-    if (!isWhole) return
-  } catch (error) {
-    if (!isNodeTrouble(error)) throw error
-    await noteUnreachable(ctx, 'xno', 1, error)
-    return
-  }
-  await lapseInvoices(ctx, 'xno', startedAt, watchLapsed(ctx))
-  if (!isAhead) await ctx.invoices.endHourly('xno', unixSeconds(ctx.now() - LAPSED_WATCH_MS))
+/** Every open address, then the hourly ones that are due. */
+export async function lookAtRound(ctx: NanoContext, { startedAt, isAhead }: { startedAt: number; isAhead: boolean }): Promise<RoundLook> {
+  const height = await readHeight(ctx)
+  const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtHourly(ctx, startedAt, isAhead))]
+  if (!isAhead && troubles.length === 0) await ctx.invoices.endHourly('xno', unixSeconds(ctx.now() - LAPSED_WATCH_MS))
+  return { troubles, seen: { height } }
 }
 
 /**
- * The most confirmed blocks that the node has ever had, and whether it was reached the last time.
+ * The most confirmed blocks that the node has ever had.
  *
  * @throws NodeUnreachable where it has fewer by far: one that is still catching up lacks payments
  */
-async function readHeight(ctx: NanoContext): Promise<{ height: number; wasReachable: boolean }> {
+async function readHeight(ctx: NanoContext): Promise<number> {
   const [{ cemented }, before] = await Promise.all([ctx.nano.rpc.blockCount(), ctx.coins.findCoin('xno')])
   const seen = before?.height ?? 0
   if (cemented + HEIGHT_SLACK < seen)
     throw new NodeUnreachable(`the node has ${cemented} confirmed blocks, and had ${seen} before: it is still catching up`)
-  return { height: Math.max(cemented, seen), wasReachable: before?.reachable !== false }
+  return Math.max(cemented, seen)
 }
 
 /** Lapsed addresses are looked at hourly; those whose 30 days are over by then, when asked. */
-function watchLapsed(ctx: Context): (invoice: InvoiceRecord) => Pick<InvoiceRecord, 'watch' | 'look_after'> {
-  const look_after = unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS)
-  return () => ({ watch: 'hourly', look_after })
+export function watchLapsed(ctx: Context): LapsedWatch {
+  return { watch: 'hourly', look_after: unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS) }
 }
 
 /** Every address in watch 'round', and those of payments that a crash left half taken in. */
@@ -210,7 +182,7 @@ async function forEachPage<Page>(
  *
  * @throws NodeUnreachable, NodeRefused
  */
-async function lookAtAddresses(ctx: NanoContext, addresses: readonly string[]): Promise<Look> {
+export async function lookAtAddresses(ctx: NanoContext, addresses: readonly string[]): Promise<Look> {
   return addresses.length === 0 ? { troubles: [] } : takeIn(ctx, await askAbout(ctx, addresses))
 }
 
@@ -285,52 +257,9 @@ function isCounted({ state, waits_for_rate: waits, reversed_at: reversedAt }: Pa
   return (state === 'settled' && reversedAt === undefined) || waits === true
 }
 
-/**
- * A look at one invoice's address, because its owner asked. A node that is away is no error: the round says so.
- */
-export async function checkNanoInvoice(ctx: NanoContext, invoiceId: string): Promise<void> {
-  const invoice = await ctx.invoices.find(invoiceId)
-  if (invoice === undefined || invoice.coin !== 'xno') return
-  try {
-    // What a node that is catching up has is taken in; that it shows nothing is no news.
-    await lookAtAddresses(ctx, [invoice.address])
-    await readHeight(ctx)
-    const at = unixSeconds(ctx.now())
-    await ctx.coins.report('xno', { configured: true, reachable: true, checked_at: at }, at)
-  } catch (error) {
-    if (!isNodeTrouble(error)) throw error
-    ctx.log.debug({ err: error, invoice_id: invoiceId }, 'an invoice could not be looked at')
-  }
-}
-
-/** Confirmations looked up in one query. */
-const HINTS_AT_ONCE = 500
-
-/**
- * A function that takes the destinations of confirmed sends, all of the network's, and looks at once at those that are an
- * invoice's, however that is watched. Hints that come while one look is under way are looked up together.
- */
-export function createNanoHints(ctx: NanoContext): (destination: string) => Promise<void> {
-  return createGroups<string, void>(
-    async (destinations) => {
-      try {
-        await lookAtHinted(ctx, [...new Set(destinations)])
-      } catch (error) {
-        // The round finds what the hint was about.
-        ctx.log[isNodeTrouble(error) ? 'debug' : 'warn']({ err: error }, 'a confirmation in Nano could not be followed')
-      }
-      return destinations.map(() => ({ status: 'fulfilled', value: undefined }))
-    },
-    { maxItems: HINTS_AT_ONCE, atOnce: 2 },
-  )
-}
-
-async function lookAtHinted(ctx: NanoContext, destinations: readonly string[]): Promise<void> {
-  const ours = await ctx.coins.findAddresses('xno', destinations)
-  if (ours.length === 0) return
-  const invoices = await ctx.invoices.findByAddresses(
-    'xno',
-    ours.map(({ index }) => index),
-  )
-  await lookAtAddresses(ctx, invoices.map(addressOf))
+/** A look at one invoice's address. */
+export async function lookAtOne(ctx: NanoContext, { address }: InvoiceRecord): Promise<void> {
+  // What a node that is catching up has is taken in; that it shows nothing is no news.
+  await lookAtAddresses(ctx, [address])
+  await readHeight(ctx)
 }
