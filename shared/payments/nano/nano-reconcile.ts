@@ -6,7 +6,7 @@ import { haltToReconcile } from '../coin-round.ts'
 import { dustThreshold } from '../coin.ts'
 import { holdSuspects } from '../due-payouts.ts'
 import { NodeUnreachable } from '../node-errors.ts'
-import { moveTransfer } from '../payout-service.ts'
+import { adoptTransfers, moveTransfer } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
 import type { FoundSend, StrayMoney } from '../reconciliation-store.ts'
 import { recordPayment } from '../settlement.ts'
@@ -178,7 +178,7 @@ async function adopt(
   const isSend = kind === 'payout' && !(await ctx.payouts.isPaidByHand('xno', tx))
   const to = isSend ? [encodeNanoAddress(block.link)] : []
   try {
-    await ctx.payouts.insertTransfers([{ ...transfer, ...(isSend ? { unexplained_to: to } : {}) }])
+    await adoptTransfers(ctx, [{ ...transfer, ...(isSend ? { unexplained_to: to } : {}) }])
   } catch (error) {
     // A reconciliation that runs beside this one was faster.
     if (!isDuplicateKey(error)) throw error
