@@ -117,7 +117,7 @@ export interface InvoiceStore {
   /** An agent's invoices in a coin that have something left over. */
   listRemainders(agentId: string, coin: Coin, session: Session): Promise<InvoiceRecord[]>
   /** @returns false where the invoice has changed since it was read */
-  changeMoney(before: InvoiceRecord, fields: MoneyFields, entries: PendingEntry[], session: Session): Promise<boolean>
+  changeMoney(before: InvoiceRecord, fields: MoneyFields, entries: readonly PendingEntry[], session: Session): Promise<boolean>
   /** It is no longer the one open invoice of its agent; nothing else changes. */
   close(invoiceId: string): Promise<void>
   /** One page of what a round looks at, after the id `after`; hourly ones only where their time has come. */
@@ -222,7 +222,7 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
         $set: { ...fields, ...(hasRemainder === true ? { has_remainder: true as const } : {}) },
         $inc: { version: 1 },
         ...(Object.keys(unset).length === 0 ? {} : { $unset: unset }),
-        ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }),
+        ...(entries.length === 0 ? {} : { $push: { pending: { $each: [...entries] } } }),
       }
       return (await invoices.updateOne({ _id: before._id, version: before.version }, update, { session })).matchedCount === 1
     },

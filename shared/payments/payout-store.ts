@@ -59,6 +59,7 @@ const transferSchema = new Schema<TransferRecord>(
     refused: { type: new Schema({ at: number, count: number, next_at: number, reason: string }, { _id: false }), default: undefined },
     foreign: Boolean,
     unexplained_to: { type: [String], default: undefined },
+    brings: String,
   },
   { collection: 'transfers', strict: 'throw', versionKey: false },
 )

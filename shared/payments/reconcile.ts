@@ -7,6 +7,7 @@ import { haltToReconcile } from './coin-round.ts'
 import type { CoinDriver } from './driver.ts'
 import { holdSuspects } from './due-payouts.ts'
 import type { SeenPayment } from './invoice.ts'
+import { adoptTransfers } from './payout-service.ts'
 import type { TransferRecord } from './payout.ts'
 import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
 import { recordPayment } from './settlement.ts'
@@ -116,7 +117,7 @@ async function adoptTransaction(
     ...(isExplained ? {} : { unexplained_to: [...to] }),
   }
   try {
-    await ctx.payouts.insertTransfers([transfer])
+    await adoptTransfers(ctx, [transfer])
     return transfer
   } catch (error) {
     if (isDuplicateKey(error)) return undefined

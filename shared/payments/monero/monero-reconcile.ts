@@ -6,7 +6,7 @@ import { haltToReconcile } from '../coin-round.ts'
 import { dustThreshold } from '../coin.ts'
 import { ANYWHERE, holdSuspects } from '../due-payouts.ts'
 import { NodeUnreachable } from '../node-errors.ts'
-import { moveTransfer } from '../payout-service.ts'
+import { adoptTransfers, moveTransfer } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
 import type { FoundSend, StrayMoney } from '../reconciliation-store.ts'
 import { firstCompared, listUnknownOutgoing } from './monero-chain.ts'
@@ -101,7 +101,7 @@ async function adopt(ctx: MoneroContext, found: MoneroOutgoing, sends: FoundSend
     ...(isSend ? { unexplained_to: to } : {}),
   }
   try {
-    await ctx.payouts.insertTransfers([transfer])
+    await adoptTransfers(ctx, [transfer])
   } catch (error) {
     // A reconciliation that runs beside this one was faster.
     if (!isDuplicateKey(error)) throw error
