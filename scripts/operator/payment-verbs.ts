@@ -2,6 +2,7 @@ import { usageError } from '../agent/command-error.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/errors.ts'
 import { COIN_UNITS, dustThreshold, formatAmount, parseAmount } from '../../shared/payments/coin.ts'
+import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import { invoiceStatus, type InvoiceRecord, type PaymentRecord } from '../../shared/payments/invoice.ts'
 import { requiredConfirmations } from '../../shared/payments/invoice-service.ts'
 import { recordPayment } from '../../shared/payments/settlement.ts'
@@ -70,7 +71,7 @@ function readAmount(text: string, { coin }: InvoiceRecord): bigint {
 async function findRecorded(ctx: Context, invoice: InvoiceRecord, tx: string): Promise<PaymentRecord | undefined> {
   const recorded = await ctx.invoices.listPaymentsByTx(invoice.coin, [tx])
   const elsewhere = recorded.find(({ invoice_id }) => invoice_id !== invoice._id)
-  if (invoice.coin === 'xno' && elsewhere !== undefined)
+  if (COIN_FACTS[invoice.coin].paysOneAddress && elsewhere !== undefined)
     throw new Refusal('wrong_state', `This block is on record as the payment ${elsewhere._id} of the invoice ${elsewhere.invoice_id}.`)
   return recorded.find(({ invoice_id }) => invoice_id === invoice._id)
 }

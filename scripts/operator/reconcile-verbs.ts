@@ -4,6 +4,7 @@ import { TimeoutError, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/errors.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
+import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import type { ReconciliationRecord } from '../../shared/payments/reconciliation-store.ts'
 import { explainTransfer, oweAgain } from '../../shared/payments/payout-service.ts'
 import { SECOND_MS } from '../../shared/time.ts'
@@ -42,7 +43,7 @@ async function reconcile(ctx: Context, coin: Coin, dryRun: boolean): Promise<Sho
   const halted = record.halted === undefined ? null : `since ${formatTime(record.halted.at)}: ${record.halted.reason}`
   const before = await ctx.reconciliations.last(coin)
   if (dryRun) return showDone({ coin, halted, ledger_entry: 'reconcile' }, true, await listOpen(ctx, coin))
-  await enqueueJob(ctx, coin === 'xno' ? 'reconcile-nano' : 'reconcile-monero', {})
+  await enqueueJob(ctx, COIN_FACTS[coin].queues.reconcile, {})
   const done = await waitFor(
     'the reconciliation',
     async () => {

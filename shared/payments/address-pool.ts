@@ -18,9 +18,14 @@ import type { AddressRecord } from './coin-store.ts'
  * - The *epoch* is a number that file and database count up together, file first. Where they differ, the database is not
  *   the one that was in use, or the last count was cut short: then every free address in it is suspect, since it may have
  *   been given out after the backup was made. Such addresses are retired; indexes cost nothing.
+ * - A database and an index file that were restored from one backup agree. So each process that opens the wallet begins
+ *   with a pool of its own: it retires the one that it finds, and leaves a range of indexes out, as the source says.
  */
 const indexFile = z.object({ highest: z.int().min(-1), epoch: z.int().min(0) })
 type IndexFile = z.output<typeof indexFile>
+
+/** The wallets whose pool this process has begun. */
+const renewed = new WeakSet<object>()
 
 const NOTHING_YET: IndexFile = { highest: -1, epoch: 0 }
 
@@ -31,6 +36,13 @@ export interface AddressSource {
   indexFile: string
   /** The lowest index that an invoice may have. */
   firstIndex: number
+  /** Lives as long as this process has the wallet open. */
+  session: object
+  /**
+   * The lowest index from `from` on of which it is certain enough that no database before this one has given it out: asked
+   * when a process begins, since a database and an index file that were restored together do not know what they lack.
+   */
+  skipUsed(from: number): Promise<number>
   /** `count` addresses with indexes of `from` or more, each higher than the one before. */
   derive(from: number, count: number): Promise<{ index: number; address: string }[]>
 }
@@ -59,26 +71,30 @@ async function fillLocked(ctx: Context, source: AddressSource, watch: WatchStep 
   const known = readIndexFile(source.indexFile)
   const highestStored = await ctx.coins.highestIndex(coin)
   const isContinuous = known.epoch === (record?.pool_epoch ?? 0) && known.highest >= highestStored
-  if (!isContinuous) {
-    const retired = await ctx.coins.retireFree(coin)
-    ctx.log.warn(
-      { coin, retired },
-      'the address pool and its index file disagree, as after a restore or a death in the middle of filling; free addresses were retired',
-    )
-  }
-  const missing = Math.max(0, ADDRESS_POOL - (await ctx.coins.countFree(coin)))
-  const made = missing === 0 ? [] : await source.derive(Math.max(known.highest + 1, highestStored + 1, source.firstIndex), missing)
+  const isRenewed = !isContinuous || !renewed.has(source.session)
+  const missing = isRenewed ? ADDRESS_POOL : Math.max(0, ADDRESS_POOL - (await ctx.coins.countFree(coin)))
+  const from = Math.max(known.highest + 1, highestStored + 1, source.firstIndex)
+  const made = missing === 0 ? [] : await source.derive(isRenewed ? await source.skipUsed(from) : from, missing)
   const next = {
     highest: Math.max(known.highest, highestStored, made.at(-1)?.index ?? -1),
     epoch: Math.max(known.epoch, record?.pool_epoch ?? 0) + 1,
   }
   await writeDurably(source.indexFile, `${JSON.stringify(next)}\n`, 'index', watch)
+  if (isRenewed) {
+    const retired = await ctx.coins.retireFree(coin)
+    if (!isContinuous)
+      ctx.log.warn(
+        { coin, retired },
+        'the address pool and its index file disagree, as after a restore or a death in the middle of filling; free addresses were retired',
+      )
+  }
   await performStep(watch, 'addresses', () =>
     ctx.coins.addAddresses(
       made.map(({ index, address }): AddressRecord => ({ _id: `${coin}:${index}`, coin, index, address, state: 'free' })),
     ),
   )
   await performStep(watch, 'epoch', () => ctx.coins.notePool(coin, next.epoch, unixSeconds(ctx.now())))
+  renewed.add(source.session)
 }
 
 /** What the index file holds; nothing yet where there is none. @throws Error where it holds something else */

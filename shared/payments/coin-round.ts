@@ -4,7 +4,8 @@ import { COIN_UNITS, type Coin } from './coin.ts'
 import type { CoinRecord } from './coin-store.ts'
 import type { SeenPayment } from './invoice.ts'
 import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
-import { recordPayment } from './settlement.ts'
+import type { CoinDriver } from './driver.ts'
+import { findClockAheadMs, lapseInvoices, recordPayment, settleWaiting } from './settlement.ts'
 
 /** What the rounds of both coins' workers have in common. */
 
@@ -22,6 +23,44 @@ export async function haltCoin(ctx: Context, coin: Coin, reason: string): Promis
   )
   await ctx.coins.halt(coin, unixSeconds(ctx.now()), reason)
   return 'halted'
+}
+
+/** One round of the watcher: a look at every open address, and what has lapsed. A node that is away is written down, and is no error. */
+export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void> {
+  const { coin, confirmations } = driver
+  const startedAt = unixSeconds(ctx.now())
+  try {
+    const before = await ctx.coins.findCoin(coin)
+    const isAhead = (await findClockAheadMs(ctx)) !== undefined
+    const { troubles, seen } = await driver.look({ startedAt, isAhead })
+    const isWhole = troubles.length === 0
+    const now = unixSeconds(ctx.now())
+    const reached = { configured: true, reachable: true, checked_at: now, required_confirmations: confirmations }
+    await ctx.coins.report(coin, { ...reached, ...seen, ...(isWhole ? { round_at: startedAt } : {}) }, now)
+    if (before?.reachable === false) ctx.log.info(`the ${COIN_UNITS[coin].name} node is reached`)
+    await settleWaiting(ctx, coin)
+    // Nothing lapses unless each address was looked at and all that was found was taken in.
+    if (!isWhole) return
+  } catch (error) {
+    if (!isNodeTrouble(error)) throw error
+    await noteUnreachable(ctx, coin, confirmations, error)
+    return
+  }
+  await lapseInvoices(ctx, coin, startedAt, () => driver.watchLapsed())
+}
+
+/** A look at one invoice's address, because its owner asked. A node that is away is no error: the round says so. */
+export async function checkCoin(ctx: Context, driver: CoinDriver, invoiceId: string): Promise<void> {
+  const invoice = await ctx.invoices.find(invoiceId)
+  if (invoice?.coin !== driver.coin) return
+  try {
+    await driver.lookAt(invoice)
+    const at = unixSeconds(ctx.now())
+    await ctx.coins.report(driver.coin, { configured: true, reachable: true, checked_at: at }, at)
+  } catch (error) {
+    if (!isNodeTrouble(error)) throw error
+    ctx.log.debug({ err: error, invoice_id: invoiceId }, 'an invoice could not be looked at')
+  }
 }
 
 /** The chain could not be looked at. One that stays away is said once. */

@@ -19,6 +19,10 @@ export interface CoinRecord {
   /** Start of the last round that looked at every open address and succeeded throughout; Unix seconds. */
   round_at?: number
   height?: number
+  /** When that was last found to have grown; Unix seconds. */
+  grown_at?: number
+  /** What keeps the coin from being ready, apart from its chain and the halt: by what it is about, a sentence. */
+  problems?: Partial<Record<CoinProblem, string>>
   required_confirmations: number
   /** Counted with the index file beside the seed (address-pool.ts). */
   pool_epoch?: number
@@ -33,6 +37,10 @@ export interface CoinRecord {
   /** What it lacks for the payouts that are due; '0' where they could all be sent. */
   treasury_short_raw?: string
 }
+
+/** `wallet`: it cannot be opened. `work`: none can be had for our blocks. `node`: it is not fit for this. */
+export const COIN_PROBLEMS = ['wallet', 'work', 'node'] as const
+export type CoinProblem = (typeof COIN_PROBLEMS)[number]
 
 export type TreasuryFields = Pick<CoinRecord, 'treasury_address' | 'treasury_raw' | 'treasury_short_raw'>
 
@@ -73,6 +81,8 @@ const coinSchema = new Schema<CoinRecord>(
     checked_at: Number,
     round_at: Number,
     height: Number,
+    grown_at: Number,
+    problems: { type: new Schema(Object.fromEntries(COIN_PROBLEMS.map((name) => [name, String])), { _id: false }), default: undefined },
     required_confirmations: number,
     pool_epoch: Number,
     pool_at: Number,
@@ -102,13 +112,15 @@ export interface CoinStore {
   /** Sets the given fields and `alive_at`. */
   report(
     coin: Coin,
-    fields: Partial<Omit<CoinRecord, '_id' | 'halted' | 'alive_at' | 'pool_epoch' | 'pool_at' | keyof TreasuryFields>>,
+    fields: Partial<Omit<CoinRecord, '_id' | 'halted' | 'problems' | 'alive_at' | 'pool_epoch' | 'pool_at' | keyof TreasuryFields>>,
     nowSeconds: number,
   ): Promise<void>
   /** The pool is the one of the index file. */
   notePool(coin: Coin, epoch: number, at: number): Promise<void>
   /** What is known of the treasury; says nothing about the watcher. */
   noteTreasury(coin: Coin, fields: TreasuryFields): Promise<void>
+  /** undefined: there is none any more. @returns whether that is news */
+  noteProblem(coin: Coin, about: CoinProblem, sentence: string | undefined): Promise<boolean>
   /** One that is halted already keeps its reason. */
   halt(coin: Coin, at: number, reason: string): Promise<void>
   resume(coin: Coin): Promise<boolean>
@@ -155,6 +167,16 @@ export function createCoinStore(connection: Connection): CoinStore {
     },
     async noteTreasury(coin, fields) {
       await coins.updateOne({ _id: coin }, { $set: fields })
+    },
+    async noteProblem(coin, about, sentence) {
+      const field = `problems.${about}`
+      const first = { configured: true, reachable: false, alive_at: 0, required_confirmations: 1 }
+      if (sentence === undefined)
+        return (await coins.updateOne({ _id: coin, [field]: { $exists: true } }, { $unset: { [field]: 1 } })).matchedCount === 1
+      const before = await coins
+        .findOneAndUpdate({ _id: coin }, { $set: { [field]: sentence }, $setOnInsert: first }, { upsert: true })
+        .lean<CoinRecord>()
+      return before?.problems?.[about] !== sentence
     },
     async halt(coin, at, reason) {
       await coins.updateOne({ _id: coin, halted: { $exists: false } }, { $set: { halted: { at, reason } } })

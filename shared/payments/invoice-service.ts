@@ -10,6 +10,7 @@ import { priceCentsPerDay } from '../passes/pass.ts'
 import { creditPaidDays } from '../passes/pass-service.ts'
 import { SECOND_MS, unixSeconds } from '../time.ts'
 import type { Coin } from './coin.ts'
+import { COIN_FACTS } from './coin-facts.ts'
 import type { AddressRecord, CoinRecord, RateRecord } from './coin-store.ts'
 import { applyMoney, remainderRaw, type CheckedInvoice, type InvoiceRecord, type PaymentRecord } from './invoice.ts'
 import { findFreshRate, priceAt } from './rate.ts'
@@ -207,7 +208,7 @@ async function takeAddress(ctx: Context, coin: Coin): Promise<AddressRecord> {
     if (performance.now() >= deadlineMs) {
       throw new Refusal('unavailable', `No address for ${coin} could be had in time; nothing was stored, try again.`)
     }
-    if (!asked) asked = await ctx.queues.enqueue(coin === 'xno' ? 'fill-nano' : 'fill-monero', {}, { debounceId: coin })
+    if (!asked) asked = await ctx.queues.enqueue(COIN_FACTS[coin].queues.fill, {}, { debounceId: coin })
     await sleep(POOL_RETRY_MS)
   }
 }
@@ -255,7 +256,7 @@ function askForLook(ctx: Context, invoice: InvoiceRecord, nowMs: number): Promis
   if (askedMs !== undefined && Math.abs(nowMs - askedMs) < CHECK_EVERY_MS) return Promise.resolve(true)
   const ask = async (): Promise<boolean> => {
     if (!(await ctx.invoices.askForLook(_id, nowMs, CHECK_EVERY_MS))) return true
-    if (await ctx.queues.enqueue(coin === 'xno' ? 'check-nano' : 'check-monero', { invoice_id: _id }, { debounceId: _id })) return true
+    if (await ctx.queues.enqueue(COIN_FACTS[coin].queues.check, { invoice_id: _id }, { debounceId: _id })) return true
     await ctx.invoices.forgetLook(_id, nowMs)
     return false
   }
@@ -288,7 +289,7 @@ async function isUnderWay(ctx: Context, invoice: InvoiceRecord): Promise<boolean
   return invoice.has_payments === true && (await ctx.invoices.listPayments(invoice._id)).some(({ state }) => state === 'seen')
 }
 
-/** A market order in Monero asks for twice the confirmations; a Nano block is confirmed or is not. */
+/** @param base what the coin asks for, by itself or by its setting */
 export function requiredConfirmations(invoice: Pick<InvoiceRecord, 'coin' | 'order_id'>, base: number): number {
-  return invoice.coin === 'xmr' && invoice.order_id !== undefined ? 2 * base : base
+  return COIN_FACTS[invoice.coin].requiredConfirmations(invoice, base)
 }

@@ -122,6 +122,8 @@ export interface PayoutStore {
   findSuccessor(accountIndex: number, previous: string): Promise<TransferRecord | undefined>
   /** Whether the operator said that this transaction paid something by hand. */
   isPaidByHand(coin: Coin, tx: string): Promise<boolean>
+  /** What the operator said that this transaction paid by hand. */
+  sumPaidByHand(coin: Coin, tx: string): Promise<bigint>
   /** Transactions that nobody has accounted for; of these addresses alone where they are named. */
   listUnexplained(coin: Coin, addresses?: readonly string[]): Promise<TransferRecord[]>
   /** The operator has accounted for it. @returns false where it is not one of those */
@@ -308,6 +310,9 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     },
     async isPaidByHand(coin, tx) {
       return (await payouts.exists({ coin, state: 'manual', tx })) !== null
+    },
+    async sumPaidByHand(coin, tx) {
+      return (await sumByCoin(payouts, { coin, state: 'manual', tx }, 'amount_raw'))[coin]
     },
     async listUnexplained(coin, addresses) {
       const to = addresses === undefined ? { $exists: true } : { $in: [...addresses] }

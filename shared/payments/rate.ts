@@ -3,6 +3,7 @@ import { Refusal } from '../errors.ts'
 import { MAX_RATE_AGE_MS } from '../limits.ts'
 import { SECOND_MS, unixSeconds } from '../time.ts'
 import { COINS, normalizeRate, priceInCoin, type Coin } from './coin.ts'
+import { COIN_FACTS } from './coin-facts.ts'
 import { MAX_RATE_AHEAD_MS, type RateRecord } from './coin-store.ts'
 import { agreeOnRate, type AgreedRate } from './rate-agreement.ts'
 import { fetchQuote, listRateSources } from './rate-sources.ts'
@@ -32,11 +33,8 @@ export function priceAt(usdCents: number, rate: RateRecord): bigint {
 
 /** Coins that somebody takes: this process is set up for it, or another one said so. */
 export async function listCoinsInUse(ctx: Context): Promise<Coin[]> {
-  const { nano, monero } = ctx.config
   const inUse = new Set((await ctx.coins.listCoins()).filter(({ configured }) => configured).map(({ _id }) => _id))
-  if (nano.rpcUrl !== undefined) inUse.add('xno')
-  if (monero.walletRpcUrl !== undefined) inUse.add('xmr')
-  return COINS.filter((coin) => inUse.has(coin))
+  return COINS.filter((coin) => inUse.has(coin) || COIN_FACTS[coin].isSetUp(ctx.config))
 }
 
 /** What stands as the source of a rate that XNO_USD or XMR_USD fixes. */

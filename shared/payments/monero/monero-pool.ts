@@ -15,6 +15,8 @@ export function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext
     coin: 'xmr',
     indexFile,
     firstIndex: FIRST_MINOR,
+    session: wallet,
+    skipUsed: async (from) => Math.max(from, await wallet.subaddressCount()),
     async derive(from, count) {
       // It gives out the next ones alone, so those below `from` are made and left.
       const behind = from - (await wallet.subaddressCount())

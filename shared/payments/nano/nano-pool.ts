@@ -11,6 +11,8 @@ export function nanoAddresses({ keys, indexFile }: Pick<NanoWallet, 'keys' | 'in
     coin: 'xno',
     indexFile,
     firstIndex: TREASURY_INDEX + 1,
+    session: keys,
+    skipUsed: (from) => Promise.resolve(from),
     derive: (from, count) =>
       Promise.resolve(
         Array.from({ length: count }, (_, step) => {

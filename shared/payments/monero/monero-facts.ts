@@ -1,0 +1,12 @@
+import type { CoinFacts } from '../coin-facts.ts'
+import { parseMoneroAddress } from './monero-address.ts'
+
+export const MONERO_FACTS: CoinFacts = {
+  isSetUp: ({ monero }) => monero.walletRpcUrl !== undefined,
+  parseAddress: (text) => (parseMoneroAddress(text)?.network === 'mainnet' ? { address: text, account: text } : undefined),
+  addressForm: 'a Monero address of the main network (standard, subaddress or integrated, with its checksum)',
+  // A market order's payment cannot be taken back from who delivers: it waits twice as long.
+  requiredConfirmations: ({ order_id: orderId }, base) => (orderId === undefined ? base : 2 * base),
+  paysOneAddress: false,
+  queues: { check: 'check-monero', fill: 'fill-monero', reconcile: 'reconcile-monero' },
+}

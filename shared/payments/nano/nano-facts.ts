@@ -1,0 +1,15 @@
+import type { CoinFacts } from '../coin-facts.ts'
+import { NANO_BURN_ADDRESS, parseNanoAddress } from './nano-address.ts'
+
+export const NANO_FACTS: CoinFacts = {
+  isSetUp: ({ nano }) => nano.rpcUrl !== undefined,
+  parseAddress(text) {
+    const address = parseNanoAddress(text)?.address
+    return address === undefined || address === NANO_BURN_ADDRESS ? undefined : { address, account: address }
+  },
+  addressForm: 'a Nano address (nano_ and 60 characters, with its checksum)',
+  // A block is confirmed or is not.
+  requiredConfirmations: () => 1,
+  paysOneAddress: true,
+  queues: { check: 'check-nano', fill: 'fill-nano', reconcile: 'reconcile-nano' },
+}

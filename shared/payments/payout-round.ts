@@ -1,0 +1,68 @@
+import type { Context } from '../context.ts'
+import { SECOND_MS } from '../time.ts'
+import { parseAmount } from './coin.ts'
+import { COIN_FACTS } from './coin-facts.ts'
+import { isHalted, untilNodeFails } from './coin-round.ts'
+import type { CoinDriver, NextDue } from './driver.ts'
+import { isPayable, listDue, noteTreasury, splitDue, sumDue, type DueGroup } from './due-payouts.ts'
+
+/** What is due is listed anew after so long. */
+const LISTED_FOR_MS = 5 * SECOND_MS
+
+/**
+ * One round: what is under way is seen to its end, and what is owed goes out, to each payee once the sum reaches MIN_PAYOUT.
+ * With PAYOUTS=manual nothing new is signed.
+ */
+export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<void> {
+  if (await isHalted(ctx, driver.coin)) return
+  if (ctx.config.payouts !== 'automatic' && !(await driver.isUnderWay())) return
+  await untilNodeFails(ctx, driver.coin, () => driver.pay(nextDue(ctx, driver)))
+}
+
+/** What a round pays next: those who wait longest first, as far as the money goes. What it does not reach stays owed. */
+export function nextDue(ctx: Context, { coin, bounds }: Pick<CoinDriver, 'coin' | 'bounds'>): NextDue {
+  let due: DueGroup[] = []
+  let listedMs = Number.NEGATIVE_INFINITY
+  return async ({ address, totalRaw, spendableRaw }) => {
+    const isManual = ctx.config.payouts !== 'automatic'
+    // Listed after a payout under way was seen to.
+    if (!isManual && performance.now() - listedMs > LISTED_FOR_MS) {
+      due = await listDue(ctx, coin, bounds)
+      listedMs = performance.now()
+    }
+    const lackingRaw = sumDue(due) - spendableRaw
+    await noteTreasury(ctx, coin, {
+      treasury_address: address,
+      treasury_raw: String(totalRaw),
+      treasury_short_raw: String(lackingRaw > 0n ? lackingRaw : 0n),
+    })
+    return choose(ctx, { coin, bounds }, due, spendableRaw)
+  }
+}
+
+/** Takes the next groups out of `due`; a payee who is owed more than there is gets what there is of it. */
+async function choose(
+  ctx: Context,
+  { coin, bounds: { maxGroups, oneTransaction } }: Pick<CoinDriver, 'coin' | 'bounds'>,
+  due: DueGroup[],
+  spendableRaw: bigint,
+): Promise<DueGroup[]> {
+  const least = parseAmount(ctx.config.minPayout[coin], coin)
+  const chosen: DueGroup[] = []
+  let leftRaw = spendableRaw
+  for (let at = 0; at < due.length && chosen.length < maxGroups;) {
+    const group = due[at] as DueGroup
+    const isAlone = oneTransaction?.goesAlone(group) === true
+    const isApart = oneTransaction !== undefined && (isAlone ? chosen.length > 0 : chosen.some(({ address }) => address === group.address))
+    const part = isApart ? undefined : group.sumRaw > leftRaw ? splitDue(group, leftRaw, least) : due.splice(at, 1)[0]
+    if (part === undefined) {
+      at++
+      continue
+    }
+    if (!(await isPayable(ctx, coin, part, (text) => COIN_FACTS[coin].parseAddress(text) !== undefined))) continue
+    chosen.push(part)
+    leftRaw -= part.sumRaw
+    if (isAlone) break
+  }
+  return chosen
+}

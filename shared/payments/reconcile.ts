@@ -1,0 +1,123 @@
+import { isDuplicateKey } from '../database.ts'
+import type { Context } from '../context.ts'
+import { newId } from '../ids.ts'
+import { unixSeconds } from '../time.ts'
+import { COIN_UNITS, type Coin } from './coin.ts'
+import { haltToReconcile } from './coin-round.ts'
+import type { CoinDriver } from './driver.ts'
+import { holdSuspects } from './due-payouts.ts'
+import type { SeenPayment } from './invoice.ts'
+import type { TransferRecord } from './payout.ts'
+import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
+import { recordPayment } from './settlement.ts'
+
+/*
+ * The way on after a database was restored, or the wallet was used elsewhere, or is another one: what the wallet's chain holds
+ * is put on record. The coin is halted all the while, and goes on at the end.
+ *
+ *   - Transactions that the database did not know are stored as confirmed. One that sent money away may have paid somebody,
+ *     and the database cannot say for what: whatever is owed to its destination is held for the operator, now and whenever
+ *     it becomes owed later, until the operator has accounted for it. So a payout that the database has forgotten is not
+ *     made twice in silence.
+ *   - Money that came to an invoice is counted, once; what came to addresses that no invoice has is told.
+ *   - Transactions under way are settled by the recovery rule (driver.ts).
+ *   - Addresses that were made ahead are retired. The wallet that is open is the venue's from now on.
+ */
+
+/** A transaction of ours that the database does not know, as the chain has it. */
+export interface FoundTransaction extends Pick<TransferRecord, 'kind' | 'account_index' | 'previous' | 'tx' | 'signed' | 'fee_raw'> {
+  readonly amountRaw: bigint
+  /** Where it sent money to outside the wallet; empty if nowhere. */
+  readonly to: readonly string[]
+  readonly paymentIds?: readonly string[]
+}
+
+/** What a driver has found so far. */
+export interface Findings {
+  adopt(found: FoundTransaction): Promise<void>
+  /** Counts a payment, once. @returns its id; undefined if no invoice has the address */
+  count(payment: SeenPayment): Promise<string | undefined>
+  stray(money: StrayMoney): void
+}
+
+/** @throws NodeUnreachable: the coin stays halted, and what was put on record stays; it may be run again */
+export async function reconcileCoin(ctx: Context, driver: CoinDriver): Promise<void> {
+  const { coin } = driver
+  const { reason, record } = await haltToReconcile(ctx, coin)
+  const found = { transactions: 0, payments: 0, sends: [] as FoundSend[], stray: [] as StrayMoney[] }
+  const { address, height, totalRaw } = await driver.reconcile(record, {
+    async adopt(transaction) {
+      const adopted = await adoptTransaction(ctx, coin, transaction, 'found by a reconciliation')
+      if (adopted === undefined) return
+      found.transactions++
+      if (adopted.unexplained_to !== undefined)
+        found.sends.push({ tx: adopted.tx, to: adopted.unexplained_to, amount_raw: adopted.amount_raw })
+    },
+    async count(payment) {
+      const before = await ctx.invoices.findPayment(coin, payment.tx, payment.addressIndex)
+      if (before?.state === 'settled') return before._id
+      await recordPayment(ctx, payment)
+      const after = await ctx.invoices.findPayment(coin, payment.tx, payment.addressIndex)
+      if (after !== undefined) found.payments++
+      return after?._id
+    },
+    stray: (money) => void found.stray.push(money),
+  })
+  const _id = newId('reconciliation')
+  const held = await holdSuspects(ctx, coin, _id)
+  await ctx.coins.retireFree(coin)
+  const at = unixSeconds(ctx.now())
+  await ctx.reconciliations.insert({ _id, coin, at, reason, ...found, held_payout_ids: held })
+  // Lower than before, too: another node may stand behind the same URL, or one may have told of a height that was none.
+  await ctx.coins.report(coin, { height, grown_at: at }, at)
+  if (record?.treasury_address !== address)
+    ctx.log.warn({ coin, before: record?.treasury_address, treasury: address }, 'this wallet is taken over')
+  await ctx.coins.noteTreasury(coin, { treasury_address: address, ...(totalRaw === undefined ? {} : { treasury_raw: String(totalRaw) }) })
+  await ctx.coins.resume(coin)
+  const { transactions, payments, sends, stray } = found
+  ctx.log.warn(
+    { reconciliation_id: _id, transactions, payments, sends: sends.length, held: held.length, stray: stray.length },
+    `${COIN_UNITS[coin].name} is reconciled and goes on`,
+  )
+}
+
+/**
+ * Puts a transaction that is in the chain on record. One that sent money away, and not as the operator has recorded it, waits
+ * for the operator's account of it.
+ *
+ * @returns undefined if another process was faster
+ */
+export async function adoptTransaction(
+  ctx: Context,
+  coin: Coin,
+  { amountRaw, to, paymentIds = [], ...transaction }: FoundTransaction,
+  reason: string,
+): Promise<TransferRecord | undefined> {
+  const isExplained = to.length === 0 || (await isPaidByHand(ctx, coin, transaction.tx, amountRaw))
+  const at = unixSeconds(ctx.now())
+  const transfer: TransferRecord = {
+    _id: newId('transfer'),
+    coin,
+    ...transaction,
+    amount_raw: String(amountRaw),
+    payment_ids: [...paymentIds],
+    payout_ids: [],
+    state: 'confirmed',
+    at,
+    changed_at: at,
+    reason,
+    ...(isExplained ? {} : { unexplained_to: [...to] }),
+  }
+  try {
+    await ctx.payouts.insertTransfers([transfer])
+    return transfer
+  } catch (error) {
+    if (isDuplicateKey(error)) return undefined
+    throw error
+  }
+}
+
+/** Whether the operator has said of payouts that this transaction paid them, and they sum up to what it sent. */
+export async function isPaidByHand(ctx: Context, coin: Coin, tx: string, amountRaw: bigint): Promise<boolean> {
+  return (await ctx.payouts.sumPaidByHand(coin, tx)) === amountRaw
+}
