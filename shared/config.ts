@@ -60,7 +60,10 @@ const VARIABLES = {
   ACCEPT_HOURS: positive('hours', 8_760),
   XNO_USD: usd,
   XMR_USD: usd,
-  RATE_SOURCES: z.string().refine(isRateSources, 'expected comma-separated coin=URL#json.path'),
+  RATE_SOURCES: z
+    .string()
+    .refine(isRateSources, { error: 'expected comma-separated coin=URL#json.path', abort: true })
+    .refine(namesTwoHosts, 'expected sources on at least two different hosts for each coin that is named: one source agrees with nobody'),
   NANO_RPC_URL: webUrl(['http:', 'https:']),
   NANO_WS_URL: webUrl(['ws:', 'wss:']),
   NANO_WORK_URL: webUrl(['http:', 'https:']),
@@ -264,6 +267,15 @@ function isRateSources(text: string): boolean {
   return text.split(',').every((source) => {
     const [, url] = /^(?:xno|xmr)=(https?:\/\/[^\s#]+)#[\w.[\]-]+$/.exec(source.trim()) ?? []
     return url !== undefined && URL.canParse(url)
+  })
+}
+
+/** Of each coin that is named, no host twice and at least two. */
+function namesTwoHosts(text: string): boolean {
+  const sources = text.split(',').map((source) => /^(\w+)=([^#]+)/.exec(source.trim()) ?? [])
+  return [...Map.groupBy(sources, ([, coin]) => coin).values()].every((own) => {
+    const hosts = new Set(own.map(([, , url = '']) => new URL(url).host))
+    return hosts.size >= 2 && hosts.size === own.length
   })
 }
 

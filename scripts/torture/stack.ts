@@ -181,7 +181,7 @@ function workerGroups(): Record<string, readonly QueueName[]> {
 
 const KEPT_LINES = 8
 
-function startPart(options: {
+export function startPart(options: {
   name: string
   script: string
   args: readonly string[]
@@ -254,7 +254,7 @@ function mountSmallDisk(place: string): string | undefined {
   return status === 0 ? place : undefined
 }
 
-function required(name: string, program: string | undefined): string {
+export function required(name: string, program: string | undefined): string {
   if (program === undefined) throw new Error(`There is no ${name} here: run "node scripts/prepare.mjs" first.`)
   return program
 }

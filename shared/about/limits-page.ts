@@ -207,7 +207,7 @@ function honestRows(config: Config): Row[] {
     {
       limit: 'Dust',
       value: 'what lies below the decimals that an amount is shown with (6 for xno, 8 for xmr) is not counted as money received',
-      detail: `A payment is what one transaction sent to one address. One of less than ${COINS.map((coin) => `${formatAmount(dustThreshold(coin), coin)} ${coin}`).join(' or ')} is taken no notice of; of a larger one everything counts.`,
+      detail: `A payment is what one transaction sent to one address. One of less than ${COINS.map((coin) => `${formatAmount(dustThreshold(coin), coin)} ${coin}`).join(' or ')} is taken no notice of; of a larger one everything counts. What is still to be paid below that is nothing: the venue bears it, and the invoice or order is paid.`,
     },
     {
       limit: 'Cost of work',

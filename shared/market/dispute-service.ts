@@ -7,7 +7,7 @@ import { unixSeconds } from '../time.ts'
 import { countedRaw } from './order-payments.ts'
 import { endOrder } from './order-payouts.ts'
 import { feeEntries, makeMove, payoutFor } from './order-service.ts'
-import { changeOrder, feeEntry, sellerShare, stepChange, type OrderRecord } from './order.ts'
+import { atReceived, changeOrder, feeEntry, priceOf, sellerShare, stepChange, type OrderRecord } from './order.ts'
 
 export const DISPUTE_OUTCOMES = ['release', 'refund'] as const
 export type DisputeOutcome = (typeof DISPUTE_OUTCOMES)[number]
@@ -72,16 +72,17 @@ async function readBook(ctx: Context, order: OrderRecord, session: Session): Pro
 const sum = (of: readonly { amount_raw: string }[]): bigint => of.reduce((total, { amount_raw: amount }) => total + BigInt(amount), 0n)
 const largest = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
-async function release(ctx: Context, order: OrderRecord, book: Book, session: Session): Promise<Decision> {
-  const price = BigInt(order.amount_raw)
-  if (book.received < price)
+async function release(ctx: Context, found: OrderRecord, book: Book, session: Session): Promise<Decision> {
+  const order = atReceived(found, book.received)
+  if (order === undefined)
     throw new Refusal('wrong_state', 'The order was never paid in full, so there is nothing to release; it can only be refunded.')
   const at = unixSeconds(ctx.now())
+  const price = BigInt(order.amount_raw)
   const buyer = largest(book.received - book.lost - price, book.gone.buyer)
   const writtenOff = book.received - price - buyer
   if (writtenOff < 0n) throw new Refusal('wrong_state', "The buyer's payout is signed or paid already, so the order can only be refunded.")
   const change = stepChange(order, 'dispute_released', at, {
-    set: { closed_at: at, fee_taken: true, written_off_raw: String(BigInt(order.written_off_raw) + writtenOff) },
+    set: { ...priceOf(order), closed_at: at, fee_taken: true, written_off_raw: String(BigInt(order.written_off_raw) + writtenOff) },
     unset: ['undelivered'],
     kind: 'dispute_outcome',
     data: { outcome: 'release', coin: order.coin, written_off_raw: String(writtenOff) },

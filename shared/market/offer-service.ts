@@ -4,19 +4,21 @@ import { commit } from '../crypto/commitment.ts'
 import { Refusal } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { newSalt } from '../ledger/pending.ts'
-import { COINS } from '../payments/coin.ts'
+import { COINS, type Coin } from '../payments/coin.ts'
 import { isCoinReady } from '../payments/invoice-service.ts'
+import { requireAddress } from '../payments/payout-address.ts'
 import { unixSeconds } from '../time.ts'
 import { MAX_OFFER_PAGES } from './market-terms.ts'
 import { deliverySeconds, offerAddresses, offerContent, type offerBody, type OfferRecord } from './offer.ts'
 
-/** Makes an offer, with its entry. */
+/** Makes an offer, with its entry. @throws Refusal `invalid_field` for a payout address that is the venue's own */
 export async function makeOffer(ctx: Context, agentId: string, fields: z.output<typeof offerBody>): Promise<OfferRecord> {
   const id = newId('offer')
   const at = unixSeconds(ctx.now())
   const { title, description, delivery_hours } = fields
   const { xno, xmr } = fields.payout_addresses
   const payout_addresses = { ...(xno === undefined ? {} : { xno }), ...(xmr === undefined ? {} : { xmr }) }
+  for (const [coin, address] of Object.entries(payout_addresses)) await requireAddress(ctx, coin as Coin, address, 'payout_addresses')
   const [salt, addressesSalt] = [newSalt(), newSalt()]
   const price_usd_cents = Math.round(fields.price_usd * 100)
   const offer: OfferRecord = {

@@ -14,7 +14,7 @@ import {
   MIN_DELIVERY_HOURS,
   MIN_ORDER_USD_CENTS,
 } from './market-terms.ts'
-import { ADDRESS_FORMS, parsePayoutAddress } from './payout-address.ts'
+import { ADDRESS_FORMS, parsePayoutAddress } from '../payments/payout-address.ts'
 
 export type PayoutAddresses = { [C in Coin]?: string }
 

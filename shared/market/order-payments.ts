@@ -4,7 +4,7 @@ import type { InvoiceRecord, PaymentRecord } from '../payments/invoice.ts'
 import { unixSeconds } from '../time.ts'
 import { enqueueDeadline, secondsBehind } from './order-schedule.ts'
 import { makeMove, payoutFor, type Move } from './order-service.ts'
-import { stepChange, type OrderRecord } from './order.ts'
+import { atReceived, priceOf, stepChange, type OrderRecord } from './order.ts'
 
 /*
  * What settlement tells the market, inside its own transactions. Everything that arrives is held for the order, or owed
@@ -46,8 +46,9 @@ function receive(
   const noted = { change: { step: 'payment' as const, at, set: {}, unset, entries: [] } }
   switch (order.status) {
     case 'awaiting_payment': {
-      const excess = countedRaw(order, invoice) - BigInt(order.amount_raw)
-      return excess < 0n ? noted : pay(order, excess, at, behind)
+      const received = countedRaw(order, invoice)
+      const priced = atReceived(order, received)
+      return priced === undefined ? noted : pay(order, priced, received - BigInt(priced.amount_raw), { at, behind })
     }
     // The decision will say whose it is.
     case 'disputed':
@@ -59,13 +60,13 @@ function receive(
 }
 
 /** The full price is there. */
-function pay(order: OrderRecord, excess: bigint, at: number, behind: number): Move {
+function pay(order: OrderRecord, priced: OrderRecord, excess: bigint, { at, behind }: { at: number; behind: number }): Move {
   const deliverBy = at + behind + order.delivery_seconds
   return {
     change: stepChange(order, 'paid', at, {
-      set: { paid_at: at, deliver_by: deliverBy, due_at: deliverBy },
+      set: { paid_at: at, deliver_by: deliverBy, due_at: deliverBy, ...priceOf(priced) },
       unset: ['unpaid_slot', 'payment_seen_at'],
-      data: { deliver_by: deliverBy },
+      data: { deliver_by: deliverBy, ...(priced === order ? {} : priceOf(priced)) },
     }),
     payouts: excess === 0n ? [] : [payoutFor(order, 'buyer', 'excess', excess, at)],
   }

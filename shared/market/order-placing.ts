@@ -15,7 +15,7 @@ import { findOffer } from './offer-service.ts'
 import { feeOf } from './order-states.ts'
 import type { orderBody } from './order-views.ts'
 import { orderEntry, type OrderRecord } from './order.ts'
-import { commitAddress, requireAddress } from './payout-address.ts'
+import { commitAddress, requireAddress } from '../payments/payout-address.ts'
 
 /** A buyer's orders take turns within this process; across processes the unique index on their slots decides. */
 const takeTurns = createTurns()
@@ -38,7 +38,8 @@ export async function placeOrder(
   if (offer.open !== true || seller?.banned_at !== undefined)
     throw new Refusal('wrong_state', 'This offer is closed; GET /market/offers lists those that are open.', { field: 'offer_id' })
   const coin = await chooseCoin(ctx, offer, fields.currency)
-  const refundAddress = fields.refund_address === undefined ? undefined : requireAddress(coin, fields.refund_address, 'refund_address')
+  const refundAddress =
+    fields.refund_address === undefined ? undefined : await requireAddress(ctx, coin, fields.refund_address, 'refund_address')
   return takeTurns(buyerId, async () => {
     await requireSlot(ctx, buyerId)
     const orderId = newId('order')

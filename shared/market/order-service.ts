@@ -11,7 +11,7 @@ import { enqueueDeadline, secondsBehind } from './order-schedule.ts'
 import { stepObstacle, stepRule, type OrderStep } from './order-states.ts'
 import type { OrderBelongings } from './order-views.ts'
 import { changeOrder, feeEntry, orderEntry, sellerShare, stepChange, type OrderChange, type OrderRecord } from './order.ts'
-import { commitAddress, requireAddress } from './payout-address.ts'
+import { commitAddress, requireAddress } from '../payments/payout-address.ts'
 
 /** The seller delivers. @throws Refusal as takeStep() */
 export async function deliverOrder(ctx: Context, sellerId: string, orderId: string, delivery: string): Promise<OrderRecord> {
@@ -193,7 +193,7 @@ export async function nameRefundAddress(
 ): Promise<OrderRecord | undefined> {
   if (before.refund_address !== undefined)
     throw new Refusal('wrong_state', 'This order has a refund address, and it stays as it is.', { field: 'order_id' })
-  const address = requireAddress(before.coin, text, 'address')
+  const address = await requireAddress(ctx, before.coin, text, 'address')
   const at = unixSeconds(ctx.now())
   const salt = newSalt()
   const change: OrderChange = {

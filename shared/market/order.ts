@@ -1,5 +1,6 @@
 import type { Ledgered, PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from '../payments/coin.ts'
+import { missingRaw } from '../payments/invoice.ts'
 import { stepRule, type OrderStatus, type OrderStep } from './order-states.ts'
 
 /**
@@ -129,6 +130,20 @@ export function stepChange(
     entries: [orderEntry(order, step, at, { status: to, ...change.data }, change.kind), ...(change.entries ?? [])],
   }
 }
+
+/**
+ * The order with the price that was received. Below dust the venue bears what is missing, out of its fee, so that the seller's
+ * part is what was agreed. @returns undefined if more is missing
+ */
+export function atReceived(order: OrderRecord, receivedRaw: bigint): OrderRecord | undefined {
+  const amount = BigInt(order.amount_raw)
+  if (receivedRaw >= amount) return order
+  if (missingRaw(order.coin, amount, receivedRaw) > 0n) return undefined
+  const fee = BigInt(order.fee_raw) - (amount - receivedRaw)
+  return { ...order, amount_raw: String(receivedRaw), fee_raw: String(fee > 0n ? fee : 0n) }
+}
+
+export const priceOf = ({ amount_raw, fee_raw }: OrderRecord) => ({ amount_raw, fee_raw })
 
 /** The price without the fee. */
 export function sellerShare(order: Pick<OrderRecord, 'amount_raw' | 'fee_raw'>): bigint {

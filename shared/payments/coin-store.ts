@@ -32,6 +32,8 @@ export interface CoinRecord {
   halted?: { at: number; reason: string }
   /** Where swept money comes together and payouts go out from; Nano: account 0 of the seed. */
   treasury_address?: string
+  /** Every treasury there ever was. */
+  treasuries?: string[]
   /** What is confirmed there, in the smallest unit, as of the last look at it. */
   treasury_raw?: string
   /** What it lacks for the payouts that are due; '0' where they could all be sent. */
@@ -88,6 +90,7 @@ const coinSchema = new Schema<CoinRecord>(
     pool_at: Number,
     halted: { type: new Schema({ at: number, reason: string }, { _id: false }) },
     treasury_address: String,
+    treasuries: { type: [String], default: undefined },
     treasury_raw: String,
     treasury_short_raw: String,
   },
@@ -166,7 +169,8 @@ export function createCoinStore(connection: Connection): CoinStore {
       await coins.updateOne({ _id: coin }, { $set: { pool_epoch: epoch, pool_at: at }, $setOnInsert: first }, { upsert: true })
     },
     async noteTreasury(coin, fields) {
-      await coins.updateOne({ _id: coin }, { $set: fields })
+      const { treasury_address: address } = fields
+      await coins.updateOne({ _id: coin }, { $set: fields, ...(address === undefined ? {} : { $addToSet: { treasuries: address } }) })
     },
     async noteProblem(coin, about, sentence) {
       const field = `problems.${about}`

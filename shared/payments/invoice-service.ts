@@ -12,7 +12,7 @@ import { SECOND_MS, unixSeconds } from '../time.ts'
 import type { Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import type { AddressRecord, CoinRecord, RateRecord } from './coin-store.ts'
-import { applyMoney, remainderRaw, type CheckedInvoice, type InvoiceRecord, type PaymentRecord } from './invoice.ts'
+import { buyDays, remainderRaw, type CheckedInvoice, type InvoiceRecord, type PaymentRecord } from './invoice.ts'
 import { findFreshRate, priceAt } from './rate.ts'
 
 /** An agent's requests for the same invoice take turns within this process; across processes the unique index decides. */
@@ -166,7 +166,7 @@ async function insertWithRemainders(ctx: Context, fresh: InvoiceRecord & { days:
   return ctx.database.transaction(async (session) => {
     const carried = await moveRemainders(ctx, fresh, session)
     const invoice = { ...fresh, carried_raw: String(carried), unspent: String(carried * BigInt(fresh.days)) }
-    const { unspent, credited_days, addedDays, isSettled } = applyMoney(invoice, 0n)
+    const { unspent, credited_days, addedDays, isSettled, priceRaw } = buyDays(invoice, 0n)
     if (!isSettled) {
       await ctx.invoices.insert(invoice, session)
       return invoice
@@ -175,7 +175,7 @@ async function insertWithRemainders(ctx: Context, fresh: InvoiceRecord & { days:
     const pending: PendingEntry[] = [await creditPaidDays(ctx, invoice.agent_id, addedDays, credit, session)]
     const { open: _open, ...closed } = invoice
     const left = remainderRaw({ unspent, days: invoice.days }) > 0n ? { has_remainder: true as const } : {}
-    const settled: InvoiceRecord = { ...closed, unspent, credited_days, ...left, pending }
+    const settled: InvoiceRecord = { ...closed, amount_raw: String(priceRaw), unspent, credited_days, ...left, pending }
     await ctx.invoices.insert(settled, session)
     return settled
   })

@@ -3,7 +3,7 @@ import type { Ledgered } from '../ledger/pending.ts'
 import { MAX_CREDITED_DAYS } from '../limits.ts'
 import { hex, idField, idView, isoTimeView, unixTime } from '../schema.ts'
 import { isoTime } from '../time.ts'
-import { COINS, formatAmount, formatPrice, paymentUri, type Coin } from './coin.ts'
+import { COINS, dustThreshold, formatAmount, formatPrice, paymentUri, type Coin } from './coin.ts'
 
 /**
  * Terms.
@@ -165,14 +165,44 @@ export function applyMoney(invoice: Money, amountRaw: bigint, priceRaw: bigint =
   }
 }
 
+/**
+ * What is still to be paid of a price. Below dust that is nothing: such an amount would never be counted, so the venue bears it.
+ * Whether something is paid is asked here and nowhere else.
+ */
+export function missingRaw(coin: Coin, priceRaw: bigint, receivedRaw: bigint): bigint {
+  const missing = priceRaw - receivedRaw
+  return missing < dustThreshold(coin) ? 0n : missing
+}
+
+/**
+ * applyMoney() for money that may lack less than dust of the price: all of the invoice's days are then bought with what there
+ * is. `priceRaw` in the answer is the price at which it bought.
+ */
+export function buyDays(
+  invoice: Money & Pick<InvoiceRecord, 'coin'>,
+  amountRaw: bigint,
+  priceRaw: bigint = BigInt(invoice.amount_raw),
+): MoneyChange & { priceRaw: bigint } {
+  const amount = BigInt(invoice.amount_raw)
+  const received = BigInt(invoice.received_raw) + BigInt(invoice.carried_raw) + amountRaw
+  const daysLeft = BigInt(invoice.days - invoice.credited_days)
+  const isShort = received < amount && missingRaw(invoice.coin, amount, received) === 0n
+  if (!isShort || priceRaw > amount || daysLeft <= 0n) return { ...applyMoney(invoice, amountRaw, priceRaw), priceRaw }
+  const lowered = (BigInt(invoice.unspent) + amountRaw * BigInt(invoice.days)) / daysLeft
+  return { ...applyMoney({ ...invoice, amount_raw: String(lowered) }, amountRaw, lowered), priceRaw: lowered }
+}
+
 /** What is left below a day, in whole smallest units; the fraction of one stays in `unspent`. */
 export function remainderRaw(invoice: Pick<InvoiceRecord, 'unspent' | 'days'>): bigint {
   return invoice.days === undefined ? 0n : BigInt(invoice.unspent) / BigInt(invoice.days)
 }
 
-export function isPaid(invoice: Pick<InvoiceRecord, 'amount_raw' | 'received_raw' | 'carried_raw'>): boolean {
-  return BigInt(invoice.received_raw) + BigInt(invoice.carried_raw) >= BigInt(invoice.amount_raw)
+/** What is still to be paid for the full price. */
+export function remainingRaw(invoice: Pick<InvoiceRecord, 'coin' | 'amount_raw' | 'received_raw' | 'carried_raw'>): bigint {
+  return missingRaw(invoice.coin, BigInt(invoice.amount_raw), BigInt(invoice.received_raw) + BigInt(invoice.carried_raw))
 }
+
+export const isPaid = (invoice: Parameters<typeof remainingRaw>[0]): boolean => remainingRaw(invoice) === 0n
 
 /** `isUnderWay`: a payment is seen and not yet confirmed. */
 export function invoiceStatus(invoice: InvoiceRecord, isUnderWay: boolean): InvoiceStatus {
@@ -318,9 +348,4 @@ export function viewCheckedInvoice(checked: CheckedInvoice): z.input<typeof chec
       ? { pass_until: isoTime(checked.passUntilMs) }
       : {}),
   }
-}
-
-function remainingRaw(invoice: InvoiceRecord): bigint {
-  const remaining = BigInt(invoice.amount_raw) - BigInt(invoice.received_raw) - BigInt(invoice.carried_raw)
-  return remaining > 0n ? remaining : 0n
 }

@@ -5,6 +5,8 @@ export interface Quote {
   source: string
   /** USD per coin, decimal text as normalizeRate() gives it. */
   usd: string
+  /** In a dollar token, whose worth is somebody's promise. */
+  inToken?: true
 }
 
 export interface AgreedRate {
@@ -22,7 +24,7 @@ export const LEAST_SOURCES = 2
  * The rate that sources agree on. Of all groups whose quotes lie within 5 percent of each other the largest counts, among
  * equally large ones that which lies closest together, and of that group the median, the lower of two. So the rate is
  * always what a source quoted, and a single source that lies can neither set it nor move it past the quotes of two that
- * agree by more than those 5 percent.
+ * agree by more than those 5 percent. Quotes in a dollar token count beside one in USD alone.
  *
  * @returns undefined where no two agree
  */
@@ -33,6 +35,7 @@ export function agreeOnRate(quotes: readonly Quote[]): AgreedRate | undefined {
   let best: typeof sorted = []
   for (const [from, lowest] of sorted.entries()) {
     const group = sorted.slice(from).filter(({ value }) => value * 100n <= lowest.value * (100n + AGREEMENT_PERCENT))
+    if (group.every(({ inToken }) => inToken === true)) continue
     if (group.length > best.length || (group.length === best.length && isCloser(group, best))) best = group
   }
   const middle = best[Math.floor((best.length - 1) / 2)]

@@ -6,26 +6,38 @@ import type { Quote } from './rate-agreement.ts'
 export interface RateSource {
   name: string
   url: string
+  /** Present if it quotes a dollar token in place of USD, as most exchanges do. */
+  inToken?: true
   /** Where the price stands in the JSON: names and places in turn. */
   path: readonly (string | number)[]
 }
 
 /**
- * The public tickers of exchanges, each with what its answer looks like: last trades, in USD or in USDT, which the
- * agreement of two sources keeps within 5 percent of a dollar. An exchange that does not list a coin is replaced.
+ * Public tickers, each with what its answer looks like. Two of each coin's three quote USD, and none is agreed on without one of
+ * them: USDT that loses its dollar moves no price. An exchange that does not list a coin is replaced.
  */
 const BUILT_IN: Readonly<Record<Coin, readonly RateSource[]>> = {
   xno: [
     // {"error":[],"result":{"NANOUSD":{"c":["0.95000000","12.3"],…}}}: c is the last trade, its price and its volume.
     { name: 'Kraken', url: 'https://api.kraken.com/0/public/Ticker?pair=NANOUSD', path: ['result', 'NANOUSD', 'c', 0] },
     // {"code":"200000","data":{"price":"0.95",…}}
-    { name: 'KuCoin', url: 'https://api.kucoin.com/api/v1/market/orderbook/level1?symbol=XNO-USDT', path: ['data', 'price'] },
-    // {"symbol":"XNOUSDT","price":"0.95000000"}
-    { name: 'Binance', url: 'https://data-api.binance.vision/api/v3/ticker/price?symbol=XNOUSDT', path: ['price'] },
+    {
+      name: 'KuCoin',
+      url: 'https://api.kucoin.com/api/v1/market/orderbook/level1?symbol=XNO-USDT',
+      path: ['data', 'price'],
+      inToken: true,
+    },
+    // {"nano":{"usd":0.95}}: over the exchanges that it knows, in USD.
+    { name: 'CoinGecko', url: 'https://api.coingecko.com/api/v3/simple/price?ids=nano&vs_currencies=usd', path: ['nano', 'usd'] },
   ],
   xmr: [
     { name: 'Kraken', url: 'https://api.kraken.com/0/public/Ticker?pair=XMRUSD', path: ['result', 'XXMRZUSD', 'c', 0] },
-    { name: 'KuCoin', url: 'https://api.kucoin.com/api/v1/market/orderbook/level1?symbol=XMR-USDT', path: ['data', 'price'] },
+    {
+      name: 'KuCoin',
+      url: 'https://api.kucoin.com/api/v1/market/orderbook/level1?symbol=XMR-USDT',
+      path: ['data', 'price'],
+      inToken: true,
+    },
     // [BID, BID_SIZE, ASK, ASK_SIZE, DAILY_CHANGE, DAILY_CHANGE_RELATIVE, LAST_PRICE, VOLUME, HIGH, LOW], all numbers.
     { name: 'Bitfinex', url: 'https://api-pub.bitfinex.com/v2/ticker/tXMRUSD', path: [6] },
   ],
@@ -58,7 +70,7 @@ export async function fetchQuote(source: RateSource): Promise<Quote> {
   })
   const text = await readBounded(response)
   if (response.status !== 200) throw new Error(`${source.name} answered with HTTP status ${response.status}`)
-  return { source: source.name, usd: readQuote(text, source) }
+  return { source: source.name, usd: readQuote(text, source), ...(source.inToken === true ? { inToken: true } : {}) }
 }
 
 async function readBounded(response: Response): Promise<string> {

@@ -61,7 +61,10 @@ async function findRateNow(ctx: Context, coin: Coin): Promise<AgreedRate | undef
   const failures = asked.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []))
   const agreed = agreeOnRate(quotes)
   if (agreed === undefined)
-    ctx.log.warn({ coin, quotes, failures }, 'no two sources agree on a rate; the one before stands until it is too old')
+    ctx.log.warn(
+      { coin, quotes, failures },
+      'no two sources, one of them in USD, agree on a rate; the one before stands until it is too old',
+    )
   else if (agreed.sources.length < asked.length) ctx.log.info({ coin, agreed, quotes, failures }, 'not every source agrees on the rate')
   return agreed
 }

@@ -16,7 +16,7 @@ import { createTurns } from '../one-at-a-time.ts'
 import { creditPaidDays, inReferrersTurn } from '../passes/pass-service.ts'
 import { unixSeconds } from '../time.ts'
 import { dustThreshold, priceInCoin, type Coin } from './coin.ts'
-import { applyMoney, remainderRaw, type InvoiceRecord, type PaymentRecord, type SeenPayment } from './invoice.ts'
+import { buyDays, remainderRaw, type InvoiceRecord, type PaymentRecord, type SeenPayment } from './invoice.ts'
 import type { MoneyFields, SettledFields } from './invoice-store.ts'
 import { readFreshRate } from './rate.ts'
 
@@ -160,7 +160,7 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
       const bought = await receiveForPass(ctx, { ...invoice, days: invoice.days }, payment, price.raw, session)
       Object.assign(
         settled,
-        { credited_days: bought.days, price_raw: String(price.raw) },
+        { credited_days: bought.days, price_raw: String(bought.priceRaw) },
         price.rate === undefined ? {} : { arrival_rate: price.rate },
       )
       entries.push(...bought.entries)
@@ -214,16 +214,16 @@ async function receiveForPass(
   payment: PaymentRecord,
   priceRaw: bigint,
   session: Session,
-): Promise<{ days: number; entries: PendingEntry[] }> {
-  const { addedDays, isSettled, ...money } = applyMoney(invoice, BigInt(payment.amount_raw), priceRaw)
+): Promise<{ days: number; priceRaw: bigint; entries: PendingEntry[] }> {
+  const { addedDays, isSettled, priceRaw: paidRaw, ...money } = buyDays(invoice, BigInt(payment.amount_raw), priceRaw)
   const hasRemainder = (isSettled || invoice.lapsed) && remainderRaw({ ...money, days: invoice.days }) > 0n
   const fields = { ...money, has_remainder: hasRemainder, ...(isSettled ? { open: false as const } : {}) }
   if (!(await ctx.invoices.changeMoney(invoice, fields, [], session)))
     throw new Error(`invoice ${invoice._id} changed inside its own transaction`)
-  if (addedDays === 0) return { days: 0, entries: [] }
+  if (addedDays === 0) return { days: 0, priceRaw: paidRaw, entries: [] }
   const record = { payment_id: payment._id, invoice_id: invoice._id }
   const credit = { source: `${payment._id}/credit`, means: 'coin' as const, record }
-  return { days: addedDays, entries: [await creditPaidDays(ctx, invoice.agent_id, addedDays, credit, session)] }
+  return { days: addedDays, priceRaw: paidRaw, entries: [await creditPaidDays(ctx, invoice.agent_id, addedDays, credit, session)] }
 }
 
 /**
@@ -367,7 +367,7 @@ async function lapse(ctx: Context, invoice: InvoiceRecord, later: LapsedWatch): 
 const NO_MONEY: { fields: MoneyFields; entries: PendingEntry[] } = { fields: {}, entries: [] }
 
 async function spendOnLapse(ctx: Context, invoice: PassInvoice, session: Session): Promise<typeof NO_MONEY> {
-  const { addedDays, isSettled: _isSettled, ...money } = applyMoney({ ...invoice, lapsed: true }, 0n)
+  const { addedDays, isSettled: _isSettled, priceRaw: _priceRaw, ...money } = buyDays({ ...invoice, lapsed: true }, 0n)
   const fields = { ...money, has_remainder: remainderRaw({ ...money, days: invoice.days }) > 0n }
   if (addedDays === 0) return { fields, entries: [] }
   const credit = { source: `${invoice._id}/lapse`, means: 'coin' as const, record: { invoice_id: invoice._id } }

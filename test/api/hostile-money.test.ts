@@ -13,8 +13,8 @@ import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { refreshRate } from '../../shared/payments/rate.ts'
 import { recordLoss, recordPayment } from '../../shared/payments/settlement.ts'
 import { startBrokenPeer } from '../support/broken-peer.ts'
-import { ageRate, foundAt, newTx, setRate } from '../support/coins.ts'
-import { checkMarket, expectStatus, OFFER } from '../support/market.ts'
+import { ageRate, foundAt, makeCoinReady, newTx, setRate } from '../support/coins.ts'
+import { ADDRESSES, checkMarket, expectStatus, INTEGRATED_ADDRESS, OFFER } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'
 import { hashStateBlock, signHash } from '../support/nano-node/block.ts'
 import { DAY_RAW, openNanoVenue, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
@@ -534,6 +534,122 @@ describe('an order that was paid out', () => {
     expect([payout, winner, loser].map(arrived)).toEqual([PART_RAW, PRICE_RAW, 0n])
     expect([(await readOrder(released)).status, (await readOrder(returned)).status]).toEqual(['paid_out', 'refunded'])
     await checkAll()
+  })
+})
+
+describe('an amount still to be paid that would not be counted', () => {
+  const DUST = 10n ** 24n
+
+  it('is asked of nobody: an invoice that lacks less than dust is paid, buys all its days and asks for nothing more', async () => {
+    const agent = await service.register()
+    const invoice = await invoiceFor(agent, 3)
+    venue.pay(invoice, 2n * DAY_RAW)
+    venue.pay(invoice, DAY_RAW - DUST)
+    await watchNano(venue.ctx)
+    expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'underpaid', remaining: '0.000001', credited_days: 0 })
+    venue.pay(invoice, DUST)
+    await watchNano(venue.ctx)
+    expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'settled', credited_days: 3 })
+    for (const missing of [1n, DUST - 1n]) {
+      const short = await invoiceFor(agent, 3)
+      venue.pay(short, 3n * DAY_RAW - missing)
+      await watchNano(venue.ctx)
+      const { json } = await check(agent, short.id)
+      expect(json).toMatchObject({ status: 'settled', credited_days: 3, remaining: '0', remainder_raw: '0' })
+      expect(json['uri']).toBe(`nano:${short.address}?amount=0`)
+    }
+    expect(await daysLeft(agent)).toBeCloseTo(9, 2)
+    await checkAll()
+  })
+
+  it('is not asked of the next invoice either, which what was carried over pays', async () => {
+    const agent = await service.register()
+    const first = await invoiceFor(agent)
+    venue.pay(first, 2n * DAY_RAW - DUST / 2n)
+    await watchNano(venue.ctx)
+    expect((await check(agent, first.id)).json).toMatchObject({ credited_days: 1, remainder_raw: String(DAY_RAW - DUST / 2n) })
+    expect(expectStatus(await buy(agent), 201).json).toMatchObject({ status: 'settled' })
+    expect(await daysLeft(agent)).toBeCloseTo(2, 2)
+    await checkAll()
+  })
+
+  it('is not asked of a late payer: the days that were left are bought', async () => {
+    const agent = await service.register()
+    const invoice = await invoiceFor(agent, 3)
+    venue.pay(invoice, DAY_RAW)
+    await watchNano(venue.ctx)
+    await later(61 * MINUTE)
+    expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'expired', credited_days: 1 })
+    venue.pay(invoice, 2n * DAY_RAW - (DUST - 1n))
+    await checkNanoInvoice(venue.ctx, invoice.id)
+    expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'settled', credited_days: 3, remaining: '0' })
+    await checkAll()
+  })
+
+  it("keeps no order from being paid, and comes out of the venue's fee", async () => {
+    for (const missing of [1n, DUST - 1n]) {
+      const payout = strangerAddress()
+      const order = await placeOrder(payout, strangerAddress())
+      venue.pay(order, PRICE_RAW - missing)
+      await watchNano(venue.ctx)
+      expect((await readOrder(order)).status).toBe('paid')
+      expectStatus(await take('deliver', order), 200)
+      expectStatus(await take('accept', order), 200)
+      expect(await payoutsOf(order)).toMatchObject([{ amount_raw: String(PART_RAW), address: payout }])
+      const { fee_raw: fee } = (await venue.ctx.orders.find(order.orderId)) ?? {}
+      expect(fee).toBe(String(PRICE_RAW - PART_RAW - missing))
+    }
+    const [refund, unpaid] = [strangerAddress(), await placeOrder(strangerAddress(), strangerAddress())]
+    const refunded = await placeOrder(strangerAddress(), refund)
+    venue.pay(refunded, PRICE_RAW - 1n)
+    venue.pay(unpaid, PRICE_RAW - DUST)
+    await watchNano(venue.ctx)
+    expect((await readOrder(unpaid)).status).toBe('awaiting_payment')
+    expectStatus(await take('deliver', refunded), 200)
+    expectStatus(await take('dispute', refunded), 200)
+    expect(await operator('dispute', refunded.orderId, 'refund')).toMatchObject({ exitCode: 0 })
+    expect(await payoutsOf(refunded)).toMatchObject([{ amount_raw: String(PRICE_RAW - 1n), address: refund }])
+    await checkAll()
+  })
+})
+
+describe("an address of the venue's own", () => {
+  const invalid = (answer: Answer) => expect([...outcome(answer), answer.json.field])
+
+  it('is refused as payout and refund address, at each door, in any state and spelling, and the treasury of any time too', async () => {
+    const order = await placeOrder(strangerAddress())
+    const [free] = await venue.ctx.coins.models.addresses.find({ coin: 'xno', state: 'free' }).limit(1).lean()
+    const retired = await venue.ctx.coins.models.addresses.findOneAndUpdate({ coin: 'xno', state: 'free' }, { state: 'retired' }).lean()
+    const [treasury, formerTreasury] = [venue.wallet.treasury.address, strangerAddress()]
+    await venue.ctx.coins.noteTreasury('xno', { treasury_address: formerTreasury })
+    await venue.ctx.coins.noteTreasury('xno', { treasury_address: treasury })
+    const own = [order.address, free?.address, retired?.address, treasury, formerTreasury]
+    for (const address of own.flatMap((text = '') => [text, text.replace('nano_', 'xrb_')])) {
+      const [seller, buyer] = [await service.register(), await service.register()]
+      const offer = { ...OFFER, payout_addresses: { xno: address } }
+      invalid(await post('/market/offer', seller, offer)).toEqual([400, 'invalid_field', 'payout_addresses'])
+      const ordered = { offer_id: order.offerId, refund_address: address }
+      invalid(await post('/market/order', buyer, ordered)).toEqual([400, 'invalid_field', 'refund_address'])
+      invalid(await take('refund-address', order, { address })).toEqual([400, 'invalid_field', 'address'])
+    }
+    venue.pay(order, 2n * PRICE_RAW)
+    await watchNano(venue.ctx)
+    const [owed] = await payoutsOf(order)
+    const paid = await operator('payout-paid', owed?._id ?? '', newTx(), '--address', order.address)
+    expect(paid).toMatchObject({ exitCode: 1, error: 'invalid_field' })
+    expect(await payoutsOf(order)).toMatchObject([{ state: 'owed' }])
+    expect((await venue.ctx.orders.find(order.orderId))?.refund_address).toBeUndefined()
+    await checkAll()
+  })
+
+  it("is refused as the integrated address that has the Monero wallet's own keys in it", async () => {
+    await makeCoinReady(venue.ctx, 'xmr')
+    await venue.ctx.coins.noteTreasury('xmr', { treasury_address: ADDRESSES.xmr })
+    for (const address of [ADDRESSES.xmr, INTEGRATED_ADDRESS]) {
+      const answer = await post('/market/offer', await service.register(), { ...OFFER, payout_addresses: { xmr: address } })
+      invalid(answer).toEqual([400, 'invalid_field', 'payout_addresses'])
+    }
+    await venue.ctx.coins.models.coins.deleteOne({ _id: 'xmr' })
   })
 })
 

@@ -9,7 +9,15 @@ import { sumByCoin } from '../../shared/payments/sum-raw.ts'
 import { markPaidByHand } from '../../shared/payments/payout-service.ts'
 import { unixSeconds } from '../../shared/time.ts'
 import { newTx } from '../support/coins.ts'
-import { ADDRESSES, checkMarket, expectStatus, startMarket, type PlacedOrder, type TestMarket } from '../support/market.ts'
+import {
+  ADDRESSES,
+  checkMarket,
+  expectStatus,
+  OTHER_NANO_ADDRESS,
+  startMarket,
+  type PlacedOrder,
+  type TestMarket,
+} from '../support/market.ts'
 
 let market: TestMarket
 let paidOut: PlacedOrder
@@ -120,9 +128,9 @@ describe('GET /market/solvency', () => {
   it('names the accounts that hold it: the treasury, and invoices until they are swept', async () => {
     const order = await market.paidOrder()
     const { address } = (await market.ctx.invoices.find(order.invoiceId)) ?? {}
-    await market.ctx.coins.models.coins.updateOne({ _id: 'xno' }, { $set: { treasury_address: ADDRESSES.xno, treasury_raw: '7' } })
+    await market.ctx.coins.models.coins.updateOne({ _id: 'xno' }, { $set: { treasury_address: OTHER_NANO_ADDRESS, treasury_raw: '7' } })
     const { nano_accounts: accounts } = await solvency()
-    expect(accounts[0]).toEqual({ address: ADDRESSES.xno, kind: 'treasury', expected_raw: '7' })
+    expect(accounts[0]).toEqual({ address: OTHER_NANO_ADDRESS, kind: 'treasury', expected_raw: '7' })
     expect(accounts).toContainEqual({ address, kind: 'invoice', expected_raw: String(order.amountRaw) })
     const payments = await market.ctx.invoices.listPayments(order.invoiceId)
     await market.ctx.invoices.setSwept(

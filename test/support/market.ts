@@ -3,7 +3,7 @@ import { addToOwed, NOTHING_OWED, type Owed } from '../../shared/ledger/solvency
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import { ORDER_STEPS, type OrderStep } from '../../shared/market/order-states.ts'
-import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
+import { COINS, dustThreshold, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
 import { showPayout, type PayoutRecord, type StoredPayout, type TransferRecord } from '../../shared/payments/payout.ts'
 import { lapseInvoices, recordLoss, recordPayment } from '../../shared/payments/settlement.ts'
@@ -19,6 +19,10 @@ export const ADDRESSES: Readonly<Record<Coin, string>> = {
   xmr: '44txwFJBCSfLbr1PNc6gKC4N9CixHDok7aZHfUi6AXSsQaGEJg7tkTScg3mHMQ7ArdUiSj3tWirKy6vGNVDGHFA2RgYCBkQ',
 }
 export const OTHER_NANO_ADDRESS = 'nano_3pbuf8omyqie3gakcwzp5t5quzktma8m4bzncxhrmpk17gqos4hq7qwweiz3'
+
+/** ADDRESSES.xmr with a payment id in it. */
+export const INTEGRATED_ADDRESS =
+  '4Ebdx47foiBLbr1PNc6gKC4N9CixHDok7aZHfUi6AXSsQaGEJg7tkTScg3mHMQ7ArdUiSj3tWirKy6vGNVDGHFA2dTurWx54axN1uPG4e6'
 
 export const MARKET_QUEUES: readonly QueueName[] = [...WITHOUT_LEDGER, 'order-deadlines']
 
@@ -275,7 +279,10 @@ function checkOrder(order: OrderRecord, money: Money, invoice: InvoiceRecord | u
   }
   const { received, seller, buyer, fee, held } = money
   const [amount, share] = [BigInt(order.amount_raw), BigInt(order.amount_raw) - BigInt(order.fee_raw)]
-  expect(BigInt(order.fee_raw) === (amount * 20n) / 100n, `the fee is ${order.fee_raw} of ${amount}`)
+  // What is missing of the price below dust comes out of the fee.
+  const asked = BigInt(invoice?.amount_raw ?? 0)
+  expect(BigInt(order.fee_raw) === (asked * 20n) / 100n - (asked - amount), `the fee is ${order.fee_raw} of ${amount}`)
+  expect(asked - amount < dustThreshold(order.coin), `the venue bears ${asked - amount}`)
   expect(
     invoice !== undefined && BigInt(invoice.received_raw) - BigInt(order.written_off_raw) === received,
     'the invoice received something else',

@@ -84,7 +84,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
     SHARES_PER_DAY: '5',
     SWEEP_SECONDS: '1',
     // No test asks a real exchange.
-    RATE_SOURCES: 'xno=http://127.0.0.1:9/#price,xmr=http://127.0.0.1:9/#price',
+    RATE_SOURCES: ['xno', 'xmr'].flatMap((coin) => [9, 10].map((port) => `${coin}=http://127.0.0.1:${port}/#price`)).join(','),
     ...options.env,
   }
   const lines: string[] = []

@@ -62,8 +62,24 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
   XNO_USD: { right: ['0.95', '12'], wrong: ['0', '0.00', '-1', '1e3', '$1', '1,5'] },
   XMR_USD: { right: ['160.5'], wrong: ['0', 'free'] },
   RATE_SOURCES: {
-    right: ['xno=https://a.example/x#data.price', 'xno=http://a/x#p, xmr=http://b/y#q[0].r'],
-    wrong: ['btc=https://a/x#p', 'xno=https://a/x', 'https://a/x#p'],
+    right: [
+      'xno=https://a.example/x#data.price,xno=https://b.example/x#p',
+      'xno=http://a/x#p, xmr=http://b/y#q[0].r, xmr=http://c/#p, xno=http://b/#p',
+    ],
+    wrong: [
+      ...[
+        'btc=https://a/x#p,btc=https://b/x#p',
+        'xno=https://a/x',
+        'https://a/x#p',
+        'xno=https://a/x#p',
+        'xno=https://a/x#p,xmr=https://b/#p',
+      ],
+      ...[
+        'xno=https://a/x#p,xno=https://a/x#p',
+        'xno=https://a/x#p,xno=https://a:443/y#q',
+        'xno=https://a/#p,xno=https://b/#p,xno=https://b/#q',
+      ],
+    ],
   },
   NANO_RPC_URL: { right: ['http://127.0.0.1:7076'], wrong: ['ws://127.0.0.1:7076', '127.0.0.1:7076'] },
   NANO_WS_URL: { right: ['ws://127.0.0.1:7078', 'wss://a'], wrong: ['http://127.0.0.1:7078'] },

@@ -112,8 +112,32 @@ const KRAKEN_ERROR = '{"error":["EQuery:Unknown asset pair"]}'
 const KUCOIN =
   '{"code":"200000","data":{"time":1700000000000,"sequence":"1","price":"163.3","size":"0.1","bestBid":"163.2","bestAsk":"163.31"}}'
 const KUCOIN_NONE = '{"code":"200000","data":null}'
-const BINANCE = '{"symbol":"XNOUSDT","price":"0.95200000"}'
+const COINGECKO = '{"nano":{"usd":0.952}}'
 const BITFINEX = '[163.2,51.3,163.28,44.1,-1.02,-0.0062,163.25,1523.9,166.01,158.9]'
+
+describe('a dollar token that is not worth a dollar', () => {
+  const quote = (source: string, usd: string, inToken?: true) => ({ source, usd, ...(inToken === undefined ? {} : { inToken }) })
+
+  it('moves no price: without a quote in USD among those that agree there is no rate', () => {
+    expect(agreeOnRate([quote('a', '1.00'), quote('b', '1.25', true), quote('c', '1.26', true)])).toBeUndefined()
+    expect(agreeOnRate([quote('b', '1.25', true), quote('c', '1.26', true)])).toBeUndefined()
+    expect(
+      agreeOnRate([quote('a', '1.00'), quote('d', '1.01'), quote('b', '1.25', true), quote('c', '1.26', true), quote('e', '1.26', true)]),
+    ).toEqual({
+      usd: '1.00',
+      sources: ['a', 'd'],
+    })
+    expect(agreeOnRate([quote('a', '1.00'), quote('b', '1.02', true)])).toEqual({ usd: '1.00', sources: ['a', 'b'] })
+  })
+
+  it('cannot price a coin by the built-in sources, of which two quote USD', () => {
+    for (const coin of ['xno', 'xmr'] as const) {
+      const sources = listRateSources(undefined, coin)
+      expect(sources.filter(({ inToken }) => inToken !== true).length).toBeGreaterThanOrEqual(2)
+      for (const { url, inToken } of sources) expect(/USDT/.test(url)).toBe(inToken === true)
+    }
+  })
+})
 
 describe('the text of an exchange', () => {
   const sources = [...listRateSources(undefined, 'xno'), ...listRateSources(undefined, 'xmr')]
@@ -127,7 +151,7 @@ describe('the text of an exchange', () => {
     expect(readQuote(KRAKEN_XMR, source('Kraken', 'XMRUSD'))).toBe('163.27')
     expect(readQuote(KRAKEN_XNO, source('Kraken', 'NANOUSD'))).toBe('0.951')
     expect(readQuote(KUCOIN, source('KuCoin', 'XMR'))).toBe('163.3')
-    expect(readQuote(BINANCE, source('Binance', 'XNO'))).toBe('0.952')
+    expect(readQuote(COINGECKO, source('CoinGecko', 'nano'))).toBe('0.952')
     expect(readQuote(BITFINEX, source('Bitfinex', 'XMR'))).toBe('163.25')
     const number = { name: 'x', path: ['p'] }
     expect(readQuote('{"p":0.1000000000000000055}', number)).toBe('0.1')
@@ -282,7 +306,7 @@ describe('three exchanges', () => {
     const other = say('{"data":{"price":"180"}}')
     expect(await refreshRate(await askThree(say(KRAKEN_XMR), other, say('<html>')), 'xmr')).toBe(false)
     expect(await rate()).toEqual({ _id: 'xmr', usd: '150', source: 'before', at: nowMs / 1_000 - 60 })
-    expect(logged.join('')).toContain('no two sources agree')
+    expect(logged.join('')).toContain('no two sources, one of them in USD, agree')
   })
 
   it('are not asked where the operator fixed the rate, and the rate says so', async () => {

@@ -78,9 +78,10 @@ describe('addresses', () => {
     const { address } = await makeAddress()
     const { integrated_address: integrated } = (await payeeProgram.call('make_integrated_address')) as { integrated_address: string }
     const primary = await venue.primaryAddress()
-    expect(parseMoneroAddress(primary)).toEqual({ address: primary, network: 'mainnet', kind: 'standard' })
-    expect(parseMoneroAddress(address)).toEqual({ address, network: 'mainnet', kind: 'subaddress' })
-    expect(parseMoneroAddress(integrated)).toEqual({ address: integrated, network: 'mainnet', kind: 'integrated' })
+    const { keys, ...standard } = parseMoneroAddress(primary) ?? expect.fail('not an address')
+    expect(standard).toEqual({ address: primary, network: 'mainnet', kind: 'standard' })
+    expect(parseMoneroAddress(address)).toMatchObject({ address, network: 'mainnet', kind: 'subaddress' })
+    expect(parseMoneroAddress(integrated)).toEqual({ address: integrated, network: 'mainnet', kind: 'integrated', keys })
     for (const text of [address, `${address}1`, address.slice(1), swapDigits(address), address.toLowerCase(), integrated.slice(0, 95)]) {
       const { valid } = await venueProgram.call('validate_address', { address: text })
       expect([text, parseMoneroAddress(text) !== undefined]).toEqual([text, valid])

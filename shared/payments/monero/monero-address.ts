@@ -12,6 +12,8 @@ export interface MoneroAddress {
   /** A private chain in regression testing mode has the addresses of mainnet. */
   readonly network: MoneroNetwork
   readonly kind: MoneroAddressKind
+  /** Its two public keys, in hex: an integrated address has those of the standard one in it. */
+  readonly keys: string
 }
 
 /** The first byte; CRYPTONOTE_PUBLIC_*_BASE58_PREFIX in Monero's cryptonote_config.h. */
@@ -59,7 +61,8 @@ export function parseMoneroAddress(text: string): MoneroAddress | undefined {
   const checksum = keccak_256(content).subarray(0, CHECKSUM_BYTES)
   if (!checksum.every((byte, index) => byte === bytes[content.length + index])) return undefined
   if (!isPoint(bytes.subarray(1, 1 + KEY_BYTES)) || !isPoint(bytes.subarray(1 + KEY_BYTES, 1 + 2 * KEY_BYTES))) return undefined
-  return { address: text, network, kind }
+  const keys = Buffer.from(bytes.subarray(1, 1 + 2 * KEY_BYTES)).toString('hex')
+  return { address: text, network, kind, keys }
 }
 
 /** Monero's base 58: blocks of 8 bytes, each a number of 11 digits, the last block shorter. */

@@ -1,0 +1,46 @@
+/**
+ * `npm run money-model -- SECONDS SEED [--no-faults KIND,…]`: a market on a whole network of its own, paid exactly, wrongly,
+ * late and twice, while everything around it is broken; then every raw of the coin's chain is accounted for, by that chain
+ * and the service's answers alone. What must hold at all times is looked at while it runs, and the first finding ends the
+ * run; `--keep-going` collects them. Ends with 1 where something was found. A seed fixes what is chosen, not when it happens.
+ */
+import { parseArgs } from 'node:util'
+import { FAULT_NAMES, TRICKS } from './money-model/faults.ts'
+import { describeModel } from './money-model/report.ts'
+import { runModel } from './money-model/run.ts'
+
+const KINDS: readonly string[] = [...FAULT_NAMES, ...TRICKS]
+const USAGE = `usage: npm run money-model -- SECONDS SEED [--no-faults [KIND,…]] [--allow-own-addresses] [--keep-going] [--history FILE]
+kinds: ${KINDS.join(', ')}; all of them if --no-faults names "all"`
+
+function stop(message: string): never {
+  process.stderr.write(`${message}\n${USAGE}\n`)
+  process.exit(2)
+}
+
+function readWhole(name: string, text: string | undefined): number {
+  if (text === undefined || !/^[1-9]\d{0,8}$/.test(text)) stop(`${name} expected a whole number above 0, got ${JSON.stringify(text)}`)
+  return Number(text)
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    'no-faults': { type: 'string' },
+    'allow-own-addresses': { type: 'boolean' },
+    'keep-going': { type: 'boolean' },
+    history: { type: 'string' },
+  },
+})
+const without = values['no-faults'] === 'all' ? KINDS : (values['no-faults']?.split(',') ?? [])
+const unknown = without.filter((kind) => !KINDS.includes(kind))
+if (unknown.length > 0) stop(`--no-faults names ${unknown.join(', ')}`)
+const [seconds, seed] = [readWhole('SECONDS', positionals[0]), readWhole('SEED', positionals[1])]
+const result = await runModel({
+  ...{ seconds, seed, without, allowsOwnAddresses: values['allow-own-addresses'] === true },
+  keepsGoing: values['keep-going'] === true,
+  historyFile: values.history ?? `money-model-${seed}.jsonl`,
+  say: (line) => void process.stderr.write(`money-model: ${line}\n`),
+})
+process.stdout.write(`${describeModel(result)}\n`)
+process.exit(result.findings.length === 0 ? 0 : 1)

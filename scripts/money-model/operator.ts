@@ -1,0 +1,171 @@
+/* The operator: decides disputes, reconciles what is halted, and now and then mistypes. */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { runOperator } from '../operator/run.ts'
+import { numbersOf } from '../torture/plan.ts'
+import { sendsOf } from './watch.ts'
+import { check, count, type World } from './world.ts'
+
+interface Operated {
+  code: number
+  answer: Record<string, unknown>
+}
+
+/** One command of the operator, on record. */
+export async function operate(world: World, ...words: string[]): Promise<Operated> {
+  const { history, network } = world
+  const atMs = history.nowMs()
+  const said: string[] = []
+  const code = await runOperator({
+    ...{ argv: [...words, '--json'], env: network.env() },
+    ...{ stdout: { write: (text: string) => void said.push(text) }, stderr: { write: () => undefined } },
+  })
+  const answer = JSON.parse(said.join('') || '{}') as Record<string, unknown>
+  history.record({
+    ...{ atMs, tookMs: history.nowMs() - atMs, who: 'operator', did: words[0] ?? '', method: 'operator', path: words.join(' '), answer },
+    ...(code === 0 ? { status: 200 } : { status: 400, error: String(answer['error']) }),
+  })
+  return { code, answer }
+}
+
+/** A send that a reconciliation found, as its answer lists it. */
+interface FoundSend {
+  tx: string
+  to: string[]
+  amount_raw: string
+}
+
+interface ListedPayout {
+  payout_id: string
+  order_id: string | null
+  amount_raw: string
+  state: string
+  address: string | null
+}
+
+export interface Operator {
+  /** Decides what waits for a decision. */
+  decide(): Promise<void>
+  /** Reconciles if the coin is halted. @returns whether it had to */
+  tend(): Promise<boolean>
+  /** After a restore: says of each send that was found which payout it paid. `isEnd`: no more payouts will come. */
+  settleFound(isEnd: boolean): Promise<void>
+}
+
+export function hireOperator(world: World): Operator {
+  const found = new Map<string, FoundSend>()
+
+  async function decide(): Promise<void> {
+    const { code, answer } = await operate(world, 'disputes')
+    if (code !== 0) return
+    const arrived = Map.groupBy(sendsOf(world), ({ to }) => to)
+    for (const { order_id: id } of answer['orders'] as { order_id: string }[]) {
+      const sale = world.sales.find((one) => one.id === id)
+      const has = (address: string | undefined): boolean =>
+        address !== undefined && sale?.sharesAddresses !== true && (arrived.get(address)?.length ?? 0) > 0
+      const byChance = numbersOf(world.mode.seed, `dispute/${sale === undefined ? id : world.sales.indexOf(sale)}`).below(2) === 0
+      const wish = has(sale?.payoutAddress) || (byChance && !has(sale?.refundAddress)) ? 'release' : 'refund'
+      if ((await operate(world, 'dispute', id, wish)).code === 0) count(world, `disputes decided: ${wish}`)
+      else await operate(world, 'dispute', id, wish === 'release' ? 'refund' : 'release')
+    }
+  }
+
+  async function tend(): Promise<boolean> {
+    const [agent] = world.agents
+    if (agent === undefined) return false
+    const { status, json } = await world.ask(agent, 'currencies', 'GET', '/currencies')
+    if (status !== 200) return false
+    const menu = json['accepted'] as { currency: string; status: string }[]
+    if (menu.some((one) => one.currency === 'xno' && one.status === 'ready')) return false
+    const { code, answer } = await operate(world, 'reconcile', 'xno')
+    if (code !== 0) return true
+    count(world, 'reconciliations')
+    for (const send of (answer['sends'] ?? []) as FoundSend[]) found.set(send.tx, send)
+    return true
+  }
+
+  async function settleFound(isEnd: boolean): Promise<void> {
+    if (found.size === 0) return
+    const { code, answer } = await operate(world, 'payouts')
+    if (code !== 0) return
+    const listed = (answer['payees'] as { address: string | null; payouts: ListedPayout[] }[]).flatMap(({ address, payouts }) =>
+      payouts.map((payout) => ({ ...payout, address })),
+    )
+    const held = new Map(listed.filter(({ state }) => state === 'held').map((payout) => [payout.payout_id, payout]))
+    for (const { tx, to, amount_raw: raw } of [...found.values()]) {
+      const own = [...held.values()].filter(({ address }) => to.includes(address ?? ''))
+      const group = own.find(({ amount_raw: one }) => one === raw) ? own.filter(({ amount_raw: one }) => one === raw).slice(0, 1) : own
+      const isItsSum = group.length > 0 && group.reduce((total, one) => total + BigInt(one.amount_raw), 0n) === BigInt(raw)
+      if (isItsSum)
+        for (const { payout_id: id } of group)
+          if ((await operate(world, 'payout-paid', id, tx)).code === 0) {
+            held.delete(id)
+            count(world, 'payouts recorded as paid by a found send')
+          }
+      const orders = world.sales.filter(
+        ({ payoutAddress, refundAddress }) => to.includes(payoutAddress) || to.includes(refundAddress ?? ''),
+      )
+      const isForgotten = orders.every((sale) => sale.isForgotten)
+      if ((isItsSum || isForgotten || isEnd) && (await operate(world, 'reconcile', 'xno', '--explained', tx)).code === 0) found.delete(tx)
+    }
+    if (isEnd && found.size === 0) for (const { payout_id: id } of held.values()) await operate(world, 'reconcile', 'xno', '--owed', id)
+  }
+
+  return { decide, tend, settleFound }
+}
+
+/** What the operator does from one second to the next, while agents are at work. */
+export async function keepHouse(world: World, operator: Operator, isOver: () => boolean): Promise<void> {
+  let wasAway = false
+  while (!isOver() && !world.ended.signal.aborted) {
+    await sleep(3_000)
+    if (world.faults > 0) continue
+    await operator.decide()
+    const settledMs = world.history.nowMs() - world.disturbedMs
+    // A coin that is away for a moment after a fault is not halted.
+    if (settledMs > 4_000 || wasAway) wasAway = await operator.tend()
+    await operator.settleFound(false)
+  }
+}
+
+const wrongTx = (): string => randomBytes(32).toString('hex')
+
+/** A payment recorded by hand with too much money and with a transaction that does not exist; then the way back. */
+export async function mistypeSettle(world: World): Promise<string | undefined> {
+  const invoice = world.invoices.findLast(({ isForgotten, days }) => !isForgotten && days === undefined)
+  if (invoice === undefined) return undefined
+  const amount = Number(invoice.amountRaw / 10n ** 24n) / 1e6
+  const tooMuch = wrongTx()
+  const over = await operate(world, 'settle-invoice', invoice.id, String(amount + 50), tooMuch)
+  check(world, over.code !== 0, `settle-invoice counts more than is to be paid of ${invoice.id}`, invoice.id)
+  if (over.code === 0) await undo(world, 'settle-invoice', invoice.id, String(amount + 50), tooMuch)
+  const tx = wrongTx()
+  const wrong = await operate(world, 'settle-invoice', invoice.id, String(amount), tx)
+  if (wrong.code === 0) await undo(world, 'settle-invoice', invoice.id, String(amount), tx)
+  return invoice.id
+}
+
+/** A payout recorded as paid by somebody's payment, and by a transaction that does not exist; then the way back. */
+export async function mistypePaid(world: World): Promise<string | undefined> {
+  const { code, answer } = await operate(world, 'payouts')
+  if (code !== 0) return undefined
+  const payees = answer['payees'] as { address: string | null; payouts: ListedPayout[] }[]
+  const payout = payees
+    .filter(({ address }) => address === null)
+    .flatMap(({ payouts }) => payouts.filter(({ state }) => state === 'owed'))[0]
+  const payment = world.chain.dump().findLast(({ kind, account }) => kind === 'send' && account === world.chain.payer)
+  if (payout === undefined || payment === undefined) return undefined
+  const { payout_id: id } = payout
+  const at = ['--address', world.chain.coins.addressOf(`named by the operator for ${id}`)]
+  const taken = await operate(world, 'payout-paid', id, payment.hash, ...at)
+  check(world, taken.code !== 0, `payout-paid takes a buyer's payment as the transaction of ${id}`, id, payment.hash)
+  if (taken.code === 0) return (await undo(world, 'payout-paid', id, payment.hash), id)
+  const tx = wrongTx()
+  if ((await operate(world, 'payout-paid', id, tx, ...at)).code === 0) await undo(world, 'payout-paid', id, tx)
+  return id
+}
+
+async function undo(world: World, ...words: string[]): Promise<void> {
+  const { code, answer } = await operate(world, ...words, '--undo')
+  check(world, code === 0, `there is no way back from ${words[0]}: ${String(answer['message'])}`, words[1] ?? '')
+}

@@ -1,0 +1,21 @@
+import type { ModelResult } from './run.ts'
+
+/** Findings whose records are shown. */
+const TOLD = 10
+
+/** A run's figures, what it found with its records, and how to do it again. */
+export function describeModel({ seed, seconds, counts, findings }: ModelResult): string {
+  const { checks = 0, ...figures } = counts
+  return [
+    `seed ${seed}, ${seconds} s`,
+    ...Object.entries(figures)
+      .sort(([one], [other]) => one.localeCompare(other))
+      .map(([name, number]) => `  ${name}: ${number}`),
+    ...findings.flatMap(({ what, atMs, history }, index) => [
+      `- at ${(atMs / 1_000).toFixed(1)} s: ${what}`,
+      ...(index < TOLD && history !== '' ? [history] : []),
+    ]),
+    `${checks} checks, ${findings.length} findings`,
+    ...(findings.length === 0 ? [] : [`again: npm run money-model -- ${seconds} ${seed}`]),
+  ].join('\n')
+}
