@@ -8,6 +8,9 @@ export class NodeUnreachable extends Error {
   override name = 'NodeUnreachable'
 }
 
+/** The answer has more bytes than are read: a narrower question may have one. */
+export class AnswerTooLong extends NodeUnreachable {}
+
 /** The node answered in its own form and said no. */
 export class NodeRefused extends Error {
   override name = 'NodeRefused'

@@ -125,6 +125,7 @@ export interface PayoutStore {
   isPaidByHand(coin: Coin, tx: string): Promise<boolean>
   /** What the operator said that this transaction paid by hand. */
   sumPaidByHand(coin: Coin, tx: string): Promise<bigint>
+  listPaidByHand(coin: Coin, tx: string): Promise<StoredPayout[]>
   /** Transactions that nobody has accounted for; of these addresses alone where they are named. */
   listUnexplained(coin: Coin, addresses?: readonly string[]): Promise<TransferRecord[]>
   /** The operator has accounted for it. @returns false where it is not one of those */
@@ -133,8 +134,12 @@ export interface PayoutStore {
   moveTransfer(transferId: string, from: readonly TransferState[], change: TransferChange, session?: Session): Promise<boolean>
   /** What is known of its refusals; null: it is refused no more. */
   setRefused(transferId: string, refused: TransferRecord['refused'] | null): Promise<void>
-  /** It is of a seed or wallet that is in use no more. */
-  setForeign(transferId: string): Promise<void>
+  /** In the chain, as of this time or later, in Unix seconds; none of another seed or wallet. */
+  listConfirmedSince(coin: Coin, changedAt: number): Promise<TransferRecord[]>
+  /** Of seeds or wallets that are in use no more. */
+  listForeign(coin: Coin): Promise<TransferRecord[]>
+  /** It is of a seed or wallet that is in use no more, or again. */
+  setForeign(transferId: string, isForeign?: boolean): Promise<void>
   /** Payouts that have arrived or were paid by hand, per coin. */
   sumPaid(): Promise<Record<Coin, bigint>>
   /** Owed to anybody, and not known to have arrived, per coin. */
@@ -316,6 +321,9 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     async sumPaidByHand(coin, tx) {
       return (await sumByCoin(payouts, { coin, state: 'manual', tx }, 'amount_raw'))[coin]
     },
+    async listPaidByHand(coin, tx) {
+      return payouts.find({ coin, state: 'manual', tx }, { pending: 0 }).lean<StoredPayout[]>()
+    },
     async listUnexplained(coin, addresses) {
       const to = addresses === undefined ? { $exists: true } : { $in: [...addresses] }
       return transfers.find({ coin, unexplained_to: to }).sort({ _id: 1 }).lean<TransferRecord[]>()
@@ -330,7 +338,8 @@ export function createPayoutStore(connection: Connection): PayoutStore {
         $set: { ...change, ...place },
         $unset: {
           ...(to === 'held' ? {} : { refused: 1 as const }),
-          ...(to === 'confirmed' || to === 'replaced' ? { in_flight: 1 as const } : {}),
+          // What is held stands in nobody's way: nothing is lost if another one spends its inputs.
+          ...(to === 'confirmed' || to === 'replaced' || to === 'held' ? { in_flight: 1 as const } : {}),
           // A replaced block gives its place in the account's chain to the one that stands there.
           ...(to === 'replaced' ? { account_index: 1 as const } : {}),
         },
@@ -341,8 +350,18 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       const update = refused === null ? { $unset: { refused: 1 as const } } : { $set: { refused } }
       await transfers.updateOne({ _id: transferId, state: { $in: [...OPEN_TRANSFERS, 'confirmed'] } }, update)
     },
-    async setForeign(transferId) {
-      await transfers.updateOne({ _id: transferId }, { $set: { foreign: true as const }, $unset: { in_flight: 1 as const } })
+    async listConfirmedSince(coin, changedAt) {
+      const filter = { coin, state: 'confirmed' as const, changed_at: { $gte: changedAt }, foreign: { $exists: false } }
+      return transfers.find(filter).read('primary').readConcern('majority').sort({ _id: 1 }).lean<TransferRecord[]>()
+    },
+    async listForeign(coin) {
+      return transfers.find({ coin, foreign: true }).sort({ _id: 1 }).lean<TransferRecord[]>()
+    },
+    async setForeign(transferId, isForeign = true) {
+      const change = isForeign
+        ? { $set: { foreign: true as const }, $unset: { in_flight: 1 as const } }
+        : { $unset: { foreign: 1 as const } }
+      await transfers.updateOne({ _id: transferId }, change)
     },
   }
 

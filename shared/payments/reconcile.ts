@@ -30,6 +30,8 @@ export interface FoundTransaction extends Pick<TransferRecord, 'kind' | 'account
   readonly amountRaw: bigint
   /** Where it sent money to outside the wallet; empty if nowhere. */
   readonly to: readonly string[]
+  /** How much to each, if the wallet knows. */
+  readonly sent?: readonly { readonly address: string; readonly amountRaw: bigint }[]
   readonly paymentIds?: readonly string[]
 }
 
@@ -98,10 +100,11 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver): Promise<v
 async function adoptTransaction(
   ctx: Context,
   coin: Coin,
-  { amountRaw, to, paymentIds = [], ...transaction }: FoundTransaction,
+  found: FoundTransaction,
   reason: string,
 ): Promise<TransferRecord | undefined> {
-  const isExplained = to.length === 0 || (await isPaidByHand(ctx, coin, transaction.tx, amountRaw))
+  const { amountRaw, to, sent, paymentIds = [], ...transaction } = found
+  const unexplained = await listUnexplained(ctx, coin, found)
   const at = unixSeconds(ctx.now())
   const transfer: TransferRecord = {
     _id: newId('transfer'),
@@ -114,7 +117,7 @@ async function adoptTransaction(
     at,
     changed_at: at,
     reason,
-    ...(isExplained ? {} : { unexplained_to: [...to] }),
+    ...(unexplained.length === 0 ? {} : { unexplained_to: unexplained }),
   }
   try {
     await adoptTransfers(ctx, [transfer])
@@ -124,6 +127,20 @@ async function adoptTransaction(
     throw error
   }
 }
+
+/** Where it sent what the operator has not recorded as paid by hand with it: all of it to each address, if the wallet knows how much that is. */
+export async function listUnexplained(ctx: Context, coin: Coin, { tx, amountRaw, to, sent }: Sending): Promise<string[]> {
+  const paid = await ctx.payouts.listPaidByHand(coin, tx)
+  const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
+  const paidTo = (is: (address: string | undefined) => boolean): bigint =>
+    sum(paid.flatMap(({ address, amount_raw: raw }) => (is(address) ? [BigInt(raw)] : [])))
+  if (sent === undefined) return paidTo(() => true) === amountRaw ? [] : [...to]
+  return to.filter(
+    (one) => sum(sent.flatMap(({ address, amountRaw: raw }) => (address === one ? [raw] : []))) !== paidTo((address) => address === one),
+  )
+}
+
+type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
 
 /** Whether the operator has said of payouts that this transaction paid them, and they sum up to what it sent. */
 export async function isPaidByHand(ctx: Context, coin: Coin, tx: string, amountRaw: bigint): Promise<boolean> {

@@ -5,8 +5,8 @@
 import { readConfig } from '../../shared/config.ts'
 import { createLog } from '../../shared/log.ts'
 import { requireMonero } from '../../shared/payments/monero/monero-gateway.ts'
-import { sendMonero } from '../../shared/payments/monero/monero-send.ts'
-import { watchMonero } from '../../shared/payments/monero/monero-watch.ts'
+import { sendMonero } from '../../workers/jobs/send-monero.ts'
+import { watchMonero } from '../../workers/jobs/watch-monero.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { watched } from './crash-point.ts'
 

@@ -7,8 +7,8 @@ import { createLog } from '../../shared/log.ts'
 import { isCoinReady } from '../../shared/payments/invoice-service.ts'
 import { requireMonero, type MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
 import { createMoneroWallet, type MoneroWallet } from '../../shared/payments/monero/monero-wallet.ts'
-import { fillMoneroPool } from '../../shared/payments/monero/monero-pool.ts'
-import { watchMonero } from '../../shared/payments/monero/monero-watch.ts'
+import { fillMonero } from '../../workers/jobs/fill-monero.ts'
+import { watchMonero } from '../../workers/jobs/watch-monero.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import type { QueueName } from '../../shared/queues.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
@@ -244,7 +244,7 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
 async function beReady(ctx: MoneroContext): Promise<void> {
   await setRate(ctx, 'xmr', '2')
   await watchMonero(ctx)
-  await fillMoneroPool(ctx)
+  await fillMonero(ctx)
 }
 
 /** As after a start, or after the clock was put forward. */

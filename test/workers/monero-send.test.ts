@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { readIndexFile } from '../../shared/payments/address-pool.ts'
-import { fillMoneroPool } from '../../shared/payments/monero/monero-pool.ts'
-import { reconcileMonero } from '../../shared/payments/monero/monero-reconcile.ts'
-import { sendMonero } from '../../shared/payments/monero/monero-send.ts'
+import { fillMonero } from '../../workers/jobs/fill-monero.ts'
+import { reconcileMonero } from '../../workers/jobs/reconcile-monero.ts'
+import { sendMonero } from '../../workers/jobs/send-monero.ts'
 import type { MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
 import { createMoneroWallet, MAX_DESTINATIONS } from '../../shared/payments/monero/monero-wallet.ts'
-import { watchMonero } from '../../shared/payments/monero/monero-watch.ts'
+import { watchMonero } from '../../workers/jobs/watch-monero.ts'
 import { NodeRefused } from '../../shared/payments/node-errors.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
@@ -354,7 +354,7 @@ describe('a database restored to before a payout', () => {
     expect(await stateOf(owed)).toBe('owed')
     const work = async () => {
       await watchMonero(venue.ctx)
-      await fillMoneroPool(venue.ctx)
+      await fillMonero(venue.ctx)
       await send()
     }
     await work()
@@ -422,7 +422,7 @@ describe('a wallet', () => {
     const stranger = withWallet({ primaryAddress: () => payee.wallet.primaryAddress() })
     await watchMonero(stranger)
     expect(await coin()).toMatchObject({ reachable: false })
-    await fillMoneroPool(stranger)
+    await fillMonero(stranger)
     expect((await coin())?.pool_epoch).toBe(before?.pool_epoch)
     await watchMonero(venue.ctx)
     expect(await coin()).toMatchObject({ reachable: true })
@@ -450,7 +450,7 @@ describe('a wallet', () => {
     expect(next.monero.missing.size).toBe(1)
     expect((await payments())[0]).not.toHaveProperty('reversed_at')
     await reconcileMonero(venue.ctx)
-    await fillMoneroPool(venue.ctx)
+    await fillMonero(venue.ctx)
   })
 
   it('that lacks addresses which were given out, as after it was restored from its seed, is halted and makes them again', async () => {
@@ -462,13 +462,13 @@ describe('a wallet', () => {
       createSubaddresses: (count) => (made.push(count), Promise.resolve([])),
     })
     const { highest } = readIndexFile(venue.ctx.monero.indexFile)
-    await fillMoneroPool(restored)
+    await fillMonero(restored)
     expect((await coin())?.halted?.reason).toContain('rescan')
     expect(made).toEqual([highest])
     expect(await wallet.hasAddress(highest)).toBe(true)
     await reconcileMonero(venue.ctx)
     expect((await coin())?.halted).toBeUndefined()
-    await fillMoneroPool(venue.ctx)
+    await fillMonero(venue.ctx)
     expect(await venue.ctx.coins.countFree('xmr')).toBeGreaterThan(0)
   })
 

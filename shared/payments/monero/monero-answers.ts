@@ -34,6 +34,8 @@ const transfer = z.object({
   unlock_time: u64,
   double_spend_seen: z.boolean(),
   subaddr_index: z.object({ major: u32, minor: u32 }),
+  /** Of ours: what was paid, or what paid. */
+  address,
   destinations: z.array(z.object({ address, amount: u64 })).default([]),
 })
 export type TransferAnswer = z.output<typeof transfer>

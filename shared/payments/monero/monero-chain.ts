@@ -1,6 +1,10 @@
+import { DAY_MS, MINUTE_MS } from '../../time.ts'
 import { haltCoin } from '../coin-round.ts'
 import type { CoinRecord } from '../coin-store.ts'
+import { ANYWHERE } from '../due-payouts.ts'
 import { NodeUnreachable } from '../node-errors.ts'
+import type { TransferRecord } from '../payout.ts'
+import { adoptTransaction, listUnexplained, type FoundTransaction } from '../reconcile.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroOutgoing } from './monero-wallet.ts'
 
@@ -15,6 +19,9 @@ import type { MoneroOutgoing } from './monero-wallet.ts'
 
 /** A chain that turns back by more than this is not noticed; a wallet that lacks more blocks than this is catching up. */
 export const REORG_BLOCKS = 60
+/** Transactions that were confirmed so long ago are in the chain for good. */
+export const FINAL_AFTER_MS = DAY_MS
+const BLOCK_MS = 2 * MINUTE_MS
 
 /** From which block on the two are compared; `height` is the chain's. */
 export function firstCompared(coin: Pick<CoinRecord, 'height'> | undefined, height: number): number {
@@ -24,7 +31,7 @@ export function firstCompared(coin: Pick<CoinRecord, 'height'> | undefined, heig
 /**
  * The chain's height, of the wallet that this database knows.
  *
- * @throws NodeUnreachable where another wallet is open, or it is catching up: both are no news
+ * @throws NodeUnreachable if another wallet is open, or it is catching up: both are no news
  */
 export async function readHeight(ctx: MoneroContext, coin: CoinRecord | undefined): Promise<number> {
   const { wallet } = ctx.monero
@@ -41,38 +48,74 @@ export async function readHeight(ctx: MoneroContext, coin: CoinRecord | undefine
   return height
 }
 
-/**
- * The wallet's transactions that the database does not know, from a block on; what the wallet gave up is none. The wallet is
- * asked first: whatever it has of ours was stored before it was relayed.
- */
-export async function listUnknownOutgoing(ctx: MoneroContext, sinceHeight: number): Promise<MoneroOutgoing[]> {
-  const outgoing = (await ctx.monero.wallet.listOutgoing({ sinceHeight })).filter(({ state }) => state !== 'failed')
+/** What the wallet has sent and has not given up. */
+export interface Sent {
+  readonly outgoing: readonly MoneroOutgoing[]
+  /** What of it is on record. */
+  readonly stored: readonly TransferRecord[]
+  /** The rest, from the compared height on. */
+  readonly unknown: readonly MoneroOutgoing[]
+}
+
+/** The wallet is asked first: whatever it has of ours was stored before it was relayed. */
+export async function readSent(ctx: MoneroContext, sinceHeight: number): Promise<Sent> {
+  const earlier = Math.max(0, sinceHeight - FINAL_AFTER_MS / BLOCK_MS)
+  const outgoing = (await ctx.monero.wallet.listOutgoing({ sinceHeight: earlier })).filter(({ state }) => state !== 'failed')
   const stored = await ctx.payouts.listTransfersByTx(
     'xmr',
     outgoing.map(({ txHash }) => txHash),
   )
   const known = new Set(stored.map(({ tx }) => tx))
   const unknown: MoneroOutgoing[] = []
-  for (const one of outgoing.filter(({ txHash }) => !known.has(txHash)))
+  for (const one of outgoing.filter(({ txHash, height = sinceHeight }) => height >= sinceHeight && !known.has(txHash)))
     if ((await ctx.payouts.findTransferByTx('xmr', one.txHash, { surely: true })) === undefined) unknown.push(one)
-  return unknown
+  return { outgoing, stored, unknown }
 }
 
 /**
- * Halts the coin where the wallet has sent something that is not on record.
+ * Compares them. The coin is halted if the wallet has sent something that is not on record and that the operator has not
+ * recorded as paid by hand.
  *
- * @returns false where the coin is halted, by this or before
+ * @returns undefined if the coin is halted, by this or before
  */
-export async function compareOutgoing(ctx: MoneroContext, coin: CoinRecord | undefined, height: number): Promise<boolean> {
-  if (coin?.halted !== undefined) return false
+export async function compareOutgoing(ctx: MoneroContext, coin: CoinRecord | undefined, height: number): Promise<Sent | undefined> {
+  if (coin?.halted !== undefined) return undefined
   // Nothing was sent, and no invoice made, before the first whole round.
-  if (coin?.height === undefined) return true
-  const [unknown, ...more] = await listUnknownOutgoing(ctx, firstCompared(coin, height))
-  if (unknown === undefined) return true
+  if (coin?.height === undefined) return { outgoing: [], stored: [], unknown: [] }
+  const sent = await readSent(ctx, firstCompared(coin, height))
+  const strange: MoneroOutgoing[] = []
+  for (const one of sent.unknown) {
+    if (!(await isByHand(ctx, one))) strange.push(one)
+    else if (isDeep(ctx, one)) await adoptTransaction(ctx, 'xmr', toFound(one), 'the operator has recorded it')
+  }
+  const [first, ...more] = strange
+  if (first === undefined) return sent
   await haltCoin(
     ctx,
     'xmr',
-    `the wallet has sent ${unknown.txHash}${more.length === 0 ? '' : ` and ${more.length} more`}, which the database does not know`,
+    `the wallet has sent ${first.txHash}${more.length === 0 ? '' : ` and ${more.length} more`}, which the database does not know`,
   )
-  return false
+  return undefined
+}
+
+export const isDeep = (ctx: MoneroContext, { confirmations }: Pick<MoneroOutgoing, 'confirmations'>): boolean =>
+  confirmations >= ctx.config.monero.confirmations
+
+/** Whether the operator has recorded it, and all that it sent away, as paid by hand. */
+export const isByHand = async (ctx: MoneroContext, one: MoneroOutgoing): Promise<boolean> =>
+  one.amountPico > 0n && (await listUnexplained(ctx, 'xmr', toFound(one))).length === 0
+
+/** What pays the wallet itself alone has no amount. */
+export function toFound({ txHash, height, amountPico, feePico, destinations }: MoneroOutgoing): FoundTransaction {
+  const sent = destinations.map(({ address, amountPico: amountRaw }) => ({ address, amountRaw }))
+  const isSend = amountPico > 0n
+  return {
+    kind: isSend ? 'payout' : 'other',
+    tx: txHash,
+    signed: JSON.stringify({ height }),
+    fee_raw: String(feePico),
+    amountRaw: amountPico,
+    to: !isSend ? [] : sent.length === 0 ? [ANYWHERE] : [...new Set(sent.map(({ address }) => address))],
+    ...(sent.length === 0 ? {} : { sent }),
+  }
 }

@@ -4,7 +4,7 @@ import https from 'node:https'
 import type { Socket } from 'node:net'
 import type { MoneroRpcConnection } from 'monero-ts'
 import { createTurns } from '../../one-at-a-time.ts'
-import { NodeRefused, NodeUnreachable } from '../node-errors.ts'
+import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 
 /** One monero-wallet-rpc, asked one thing at a time: it works on one at a time itself. */
 export interface MoneroConnection {
@@ -13,70 +13,75 @@ export interface MoneroConnection {
   /**
    * The `result` of a call, unchecked; whole numbers of 16 digits and more are strings, so that none loses a digit.
    *
-   * @throws NodeUnreachable where no whole answer came within the time
+   * @throws AnswerTooLong if it is longer than the bound
+   * @throws NodeUnreachable if no whole answer came within the time
    * @throws NodeRefused with the JSON-RPC error's message and number
    */
   call(method: string, params: Record<string, unknown>): Promise<unknown>
 }
 
-/** About 40,000 transfers in one answer. */
-const MAX_ANSWER_BYTES = 25 * 1024 * 1024
-
-// monero-ts keeps one queue of requests for each host, so this does too.
-const takeTurn = createTurns()
-
-/** The sockets to one host, which its connections share, and whether the call that is on has run out of time. */
-interface Sockets {
-  readonly open: Set<Socket>
-  isLate: boolean
+export interface CallLimits {
+  /** For each call, from its turn to the last byte. */
+  readonly timeoutMs: number
+  readonly maxAnswerBytes: number
 }
 
-const socketsOfHosts = new Map<string, Set<Socket>>()
+/** Of one host: its open sockets, and the call that it is at. */
+interface Host {
+  readonly sockets: Set<Socket>
+  bytesLeft: number
+  /** What ended the call before its answer was whole. */
+  ended?: 'late' | 'long'
+}
 
+const hosts = new Map<string, Host>()
+// monero-ts keeps one queue of requests for each host, so this does too.
+const takeTurn = createTurns()
 /** Says for whom a socket is opened, deep in the library. */
-const caller = new AsyncLocalStorage<Sockets>()
+const caller = new AsyncLocalStorage<Host>()
+
+/** The library would wait on, and whatever is asked later would wait behind it. */
+function end(host: Host, how: 'late' | 'long'): void {
+  host.ended = how
+  for (const socket of host.sockets) socket.destroy(new Error(how))
+}
 
 /**
  * @param url user and password in it are for monero-wallet-rpc's digest login (`--rpc-login`)
- * @param timeoutMs for each call, from its turn to the last byte
- * @throws TypeError for text that is no such URL; the text isn't repeated, it may hold a password
+ * @throws TypeError if the text isn't such a URL; the text isn't repeated, it may hold a password
  */
-export function openMoneroConnection(url: string, timeoutMs: number): MoneroConnection {
+export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }: CallLimits): MoneroConnection {
   const parsed = URL.parse(url)
   if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) {
     throw new TypeError('"url" expected a URL that begins with http:// or https://')
   }
   const [username, password] = [decode(parsed.username), decode(parsed.password)]
   if ((username === '') !== (password === '')) throw new TypeError('"url" expected a user and a password, or neither')
-  const { host } = parsed
-  const origin = `${parsed.protocol}//${host}`
+  const origin = `${parsed.protocol}//${parsed.host}`
   const uri = `${origin}${parsed.pathname.replace(/\/+$/, '')}`
-  const open = socketsOfHosts.get(host) ?? new Set<Socket>()
-  socketsOfHosts.set(host, open)
+  const host = hosts.get(parsed.host) ?? { sockets: new Set(), bytesLeft: 0 }
+  hosts.set(parsed.host, host)
   let connection: MoneroRpcConnection | undefined
 
   async function ask(method: string, params: Record<string, unknown>): Promise<unknown> {
     const asked = `${method} at ${origin}`
     const { MoneroRpcConnection } = await loadLibrary()
-    connection ??= new MoneroRpcConnection({ uri, username, password })
-    const sockets: Sockets = { open, isLate: false }
-    const limit = setTimeout(() => {
-      sockets.isLate = true
-      // The library would wait on, and whatever is asked later would wait behind it.
-      for (const socket of open) socket.destroy(new Error('late'))
-    }, timeoutMs)
-    const rpc = connection
+    const rpc = (connection ??= new MoneroRpcConnection({ uri, username, password }))
+    host.bytesLeft = maxAnswerBytes
+    delete host.ended
+    const limit = setTimeout(() => end(host, 'late'), timeoutMs)
     try {
-      const answer = (await caller.run(sockets, () => rpc.sendJsonRequest(method, params))) as { result?: unknown }
-      return answer.result
+      return ((await caller.run(host, () => rpc.sendJsonRequest(method, params))) as { result?: unknown }).result
     } catch (error) {
-      throw sockets.isLate ? new NodeUnreachable(`${asked} was not answered within ${timeoutMs} ms`) : readFailure(asked, error)
+      if (host.ended === 'late') throw new NodeUnreachable(`${asked} was not answered within ${timeoutMs} ms`)
+      if (host.ended === 'long') throw new AnswerTooLong(`${asked} was answered with more than ${maxAnswerBytes} bytes`)
+      throw readFailure(asked, error)
     } finally {
       clearTimeout(limit)
     }
   }
 
-  return { origin, call: (method, params) => takeTurn(host, () => ask(method, params)) }
+  return { origin, call: (method, params) => takeTurn(parsed.host, () => ask(method, params)) }
 }
 
 /** A part of a URL as it was meant; a stray percent sign stands for itself. */
@@ -116,32 +121,30 @@ let library: Promise<typeof import('monero-ts')> | undefined
 function loadLibrary(): Promise<typeof import('monero-ts')> {
   library ??= import('monero-ts').then((loaded) => {
     class Bounded extends loaded.HttpClient {
-      static useAgents(plain: http.Agent, overTls: http.Agent): void {
-        loaded.HttpClient.HTTP_AGENT = plain
-        loaded.HttpClient.HTTPS_AGENT = overTls
+      static {
+        // A login holds for its connection alone, so connections are kept.
+        loaded.HttpClient.HTTP_AGENT = boundSockets(new http.Agent({ keepAlive: true }))
+        loaded.HttpClient.HTTPS_AGENT = boundSockets(new https.Agent({ keepAlive: true }))
       }
     }
-    // A login holds for its connection alone, so connections are kept.
-    Bounded.useAgents(boundSockets(new http.Agent({ keepAlive: true })), boundSockets(new https.Agent({ keepAlive: true })))
+    void Bounded
     return loaded
   })
   return library
 }
 
 function boundSockets(agent: http.Agent): http.Agent {
-  const bytesBefore = new WeakMap<object, number>()
-  agent.on('free', (socket: Socket) => bytesBefore.set(socket, socket.bytesRead))
   const create = agent.createConnection.bind(agent)
   agent.createConnection = (options, callback) => {
     const socket = create(options, callback) as Socket
-    const sockets = caller.getStore()
-    if (sockets === undefined) return socket
-    if (sockets.isLate) socket.destroy(new Error('late'))
-    sockets.open.add(socket)
-    socket.once('close', () => sockets.open.delete(socket))
-    socket.on('data', () => {
-      if (socket.bytesRead - (bytesBefore.get(socket) ?? 0) > MAX_ANSWER_BYTES)
-        socket.destroy(new Error(`the answer has more than ${MAX_ANSWER_BYTES} bytes`))
+    const host = caller.getStore()
+    if (host === undefined) return socket
+    if (host.ended !== undefined) socket.destroy(new Error(host.ended))
+    host.sockets.add(socket)
+    socket.once('close', () => host.sockets.delete(socket))
+    socket.on('data', ({ length }: Buffer) => {
+      host.bytesLeft -= length
+      if (host.bytesLeft < 0) end(host, 'long')
     })
     return socket
   }

@@ -3,7 +3,10 @@ import { parseMoneroAddress } from './monero-address.ts'
 
 export const MONERO_FACTS: CoinFacts = {
   isSetUp: ({ monero }) => monero.walletRpcUrl !== undefined,
-  parseAddress: (text) => (parseMoneroAddress(text)?.network === 'mainnet' ? { address: text, account: text } : undefined),
+  parseAddress(text) {
+    const { network, keys: account } = parseMoneroAddress(text) ?? {}
+    return network === 'mainnet' && account !== undefined ? { address: text, account } : undefined
+  },
   addressForm: 'a Monero address of the main network (standard, subaddress or integrated, with its checksum)',
   // A market order's payment cannot be taken back from who delivers: it waits twice as long.
   requiredConfirmations: ({ order_id: orderId }, base) => (orderId === undefined ? base : 2 * base),

@@ -5,6 +5,7 @@ import { createSharedReads } from '../../group-commit.ts'
 import type { Log } from '../../log.ts'
 import { StartError } from '../../process.ts'
 import { SECOND_MS } from '../../time.ts'
+import type { Look } from '../driver.ts'
 import { createMoneroWallet, type MoneroWallet } from './monero-wallet.ts'
 
 /** The venue's wallet. Its keys are in monero-wallet-rpc alone. */
@@ -13,17 +14,11 @@ export interface MoneroGateway {
   /** Holds the highest minor index that may have been given out. */
   readonly indexFile: string
   /** One look at the wallet answers everybody who asked before it began. */
-  readonly shareLook: ReturnType<typeof createSharedReads<MoneroLook>>
+  readonly shareLook: ReturnType<typeof createSharedReads<Look>>
   /** Payments that the last looks of this process did not find, by id, and the chain's height at the first of them. */
   missing: ReadonlyMap<string, number>
-}
-
-/** What came of a look. */
-export interface MoneroLook {
-  /** How many blocks the chain has. */
-  readonly height: number
-  /** Sentences about what was found and could not be taken in. */
-  readonly troubles: readonly string[]
+  /** Of what can be spent, what this process gives to nobody: it was all that there was, without a fee. */
+  keptForFees: bigint
 }
 
 export interface MoneroContext extends Context {
@@ -43,8 +38,9 @@ export function openMoneroGateway(config: Config, log: Log, timeoutMs = RPC_TIME
   return {
     wallet: createMoneroWallet({ url, log, timeoutMs }),
     indexFile: path.join(config.dataDir, 'monero-address-index'),
-    shareLook: createSharedReads<MoneroLook>(),
+    shareLook: createSharedReads<Look>(),
     missing: new Map(),
+    keptForFees: 0n,
   }
 }
 

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { Log } from '../../log.ts'
-import { NodeRefused, NodeUnreachable } from '../node-errors.ts'
+import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import {
   addressAnswer,
   addressesAnswer,
@@ -20,8 +20,10 @@ import { openMoneroConnection } from './monero-connection.ts'
 
 /** Outputs of one transaction are 16 at most, and one of them is the change. */
 export const MAX_DESTINATIONS = 15
-/** Beyond it a JSON number loses digits: 9,007 XMR. */
-const MAX_AMOUNT_PICO = BigInt(Number.MAX_SAFE_INTEGER)
+/** Of one destination. Beyond it a JSON number loses digits: 9,007 XMR. */
+export const MAX_AMOUNT_PICO = BigInt(Number.MAX_SAFE_INTEGER)
+/** About 40,000 transfers in one answer. */
+const MAX_ANSWER_BYTES = 25 * 1024 * 1024
 /** monero-wallet-rpc makes no more addresses in one call. */
 const ADDRESSES_A_CALL = 64
 /** A wallet may have several accounts; everything here is in the first. */
@@ -55,6 +57,8 @@ export interface MoneroIncoming {
   readonly txHash: string
   readonly major: number
   readonly minor: number
+  /** It says whose money it is: another wallet has other addresses with the same indexes. */
+  readonly address: string
   readonly amountPico: bigint
   /** The number of its block; absent while it is in the pool. */
   readonly height?: number
@@ -116,10 +120,17 @@ export interface MoneroWallet {
   /** Makes the next `count` addresses of the first account; the wallet's file is written before they are returned. */
   createSubaddresses(count: number): Promise<MoneroSubaddress[]>
   /**
-   * Every payment to the wallet that is in the pool or in a block numbered `sinceHeight` or higher, oldest first, the pool
-   * last. A payment of the wallet to itself is not among them.
+   * Every payment to the wallet that is in the pool or in a block numbered `sinceHeight` or higher, or in one of `blocks`,
+   * oldest first, the pool last. A payment of the wallet to itself is not among them. Blocks with many payments are asked
+   * for in parts.
+   *
+   * @throws AnswerTooLong if the pool alone has too many, which `withoutPool` leaves out
    */
-  listIncoming(options: { readonly sinceHeight: number }): Promise<MoneroIncoming[]>
+  listIncoming(options: {
+    readonly sinceHeight: number
+    readonly blocks?: readonly number[]
+    readonly withoutPool?: boolean
+  }): Promise<MoneroIncoming[]>
   /**
    * Signs one transaction from the first account, and sends and reserves nothing: the next one may use the same inputs.
    *
@@ -143,6 +154,13 @@ export interface MoneroWallet {
   /** Those of the given key images whose money is spent, in a block or by what this wallet has sent. */
   spentKeyImages(keyImages: readonly string[]): Promise<string[]>
   /**
+   * Asks the daemon what is spent, in a block or in its pool: the wallet takes for spent what it has sent, taken by the
+   * network or not.
+   *
+   * @returns false if it doesn't trust its daemon (--trusted-daemon), and so asks it nothing of the kind
+   */
+  rescanSpent(): Promise<boolean>
+  /**
    * Of the first account. `blocksToUnlock`: until all of it is unlocked, 0 where it is, 2^53 - 1 at the most; whoever sends
    * a piconero with a lock decides it.
    */
@@ -155,11 +173,12 @@ export interface MoneroWalletOptions {
   readonly log: Log
   /** For each call. A wallet far behind its daemon is busy for longer, and unreachable meanwhile. */
   readonly timeoutMs: number
+  readonly maxAnswerBytes?: number
 }
 
 /** @throws TypeError where the URL is none; nothing is asked of it yet */
-export function createMoneroWallet({ url, log, timeoutMs }: MoneroWalletOptions): MoneroWallet {
-  const connection = openMoneroConnection(url, timeoutMs)
+export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_ANSWER_BYTES }: MoneroWalletOptions): MoneroWallet {
+  const connection = openMoneroConnection(url, { timeoutMs, maxAnswerBytes })
 
   /** @throws NodeUnreachable, and NodeRefused as it comes */
   async function call<Schema extends z.ZodType>(
@@ -227,6 +246,18 @@ export function createMoneroWallet({ url, log, timeoutMs }: MoneroWalletOptions)
     return { state: rows.some((row) => row.type === 'failed') ? 'failed' : 'unknown', confirmations: 0 }
   }
 
+  /** In halves, if there are too many for one answer. */
+  async function listInBlocks(from: number, to?: number): Promise<TransferAnswer[]> {
+    try {
+      return (await query(transfersAnswer, 'get_transfers', { in: true, all_accounts: true, ...between(from, to) })).in
+    } catch (error) {
+      const last = to ?? (await query(heightAnswer, 'get_height')).height
+      if (!(error instanceof AnswerTooLong) || from >= last) throw error
+      const middle = Math.floor((from + last) / 2)
+      return [...(await listInBlocks(from, middle)), ...(await listInBlocks(middle + 1, to))]
+    }
+  }
+
   /** What was created or sent is in the wallet's memory alone until it is written. */
   const store = () => query(nothingAnswer, 'store')
 
@@ -278,20 +309,22 @@ export function createMoneroWallet({ url, log, timeoutMs }: MoneroWalletOptions)
       return made
     },
 
-    async listIncoming({ sinceHeight }) {
+    async listIncoming({ sinceHeight, blocks = [], withoutPool = false }) {
       await refresh()
-      const answer = await query(transfersAnswer, 'get_transfers', { in: true, pool: true, all_accounts: true, ...from(sinceHeight) })
+      // The pool first: what is taken into a block meanwhile is in both, and not in neither.
+      const pool = withoutPool ? [] : (await query(transfersAnswer, 'get_transfers', { pool: true, all_accounts: true })).pool
+      const rows = await listInBlocks(sinceHeight)
+      for (const block of new Set(blocks)) if (block < sinceHeight) rows.push(...(await listInBlocks(block, block)))
       const payments = new Map<string, MoneroIncoming>()
-      for (const row of answer.in) addPayment(payments, row, false)
+      for (const row of rows) addPayment(payments, row, false)
       const inBlocks = new Set(payments.keys())
-      // In between two looks of the wallet's it may be in both.
-      for (const row of answer.pool) if (!inBlocks.has(keyOf(row))) addPayment(payments, row, true)
+      for (const row of pool) if (!inBlocks.has(keyOf(row))) addPayment(payments, row, true)
       return [...payments.values()].sort((one, other) => (one.height ?? Infinity) - (other.height ?? Infinity) || 0)
     },
 
     async listOutgoing({ sinceHeight }) {
       await refresh()
-      const params = { out: true, pending: true, failed: true, all_accounts: true, ...from(sinceHeight) }
+      const params = { out: true, pending: true, failed: true, all_accounts: true, ...between(sinceHeight) }
       const answer = await query(transfersAnswer, 'get_transfers', params)
       const found = new Map<string, MoneroOutgoing>()
       const add = (rows: readonly TransferAnswer[], state: MoneroOutgoingState) => {
@@ -343,6 +376,16 @@ export function createMoneroWallet({ url, log, timeoutMs }: MoneroWalletOptions)
       )
     },
 
+    async rescanSpent() {
+      try {
+        await order(nothingAnswer, 'rescan_spent')
+        return true
+      } catch (error) {
+        if (error instanceof NodeRefused) return false
+        throw error
+      }
+    },
+
     async spentKeyImages(keyImages) {
       await refresh()
       const params = { transfer_type: 'unavailable', account_index: ACCOUNT, verbose: true }
@@ -360,11 +403,10 @@ export function createMoneroWallet({ url, log, timeoutMs }: MoneroWalletOptions)
   }
 }
 
-/** monero-wallet-rpc gives what lies above `min_height`. */
-function from(sinceHeight: number): Record<string, unknown> {
-  if (!Number.isSafeInteger(sinceHeight) || sinceHeight < 0)
-    throw new TypeError(`"sinceHeight" expected a whole number from 0, got ${sinceHeight}`)
-  return sinceHeight === 0 ? {} : { filter_by_height: true, min_height: sinceHeight - 1 }
+/** monero-wallet-rpc gives what lies above `min_height`; the first block holds nobody's payment. */
+function between(from: number, to?: number): Record<string, unknown> {
+  if (!Number.isSafeInteger(from) || from < 0) throw new TypeError(`"sinceHeight" expected a whole number from 0, got ${from}`)
+  return { filter_by_height: true, min_height: Math.max(0, from - 1), ...(to === undefined ? {} : { max_height: to }) }
 }
 
 const keyOf = (row: TransferAnswer): string => `${row.txid}/${row.subaddr_index.major}/${row.subaddr_index.minor}`
@@ -375,6 +417,7 @@ function addPayment(payments: Map<string, MoneroIncoming>, row: TransferAnswer, 
   payments.set(key, {
     txHash: row.txid,
     ...row.subaddr_index,
+    address: row.address,
     amountPico: row.amount + (before?.amountPico ?? 0n),
     ...(inPool ? {} : { height: row.height }),
     confirmations: inPool ? 0 : row.confirmations,

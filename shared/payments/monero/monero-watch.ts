@@ -1,12 +1,14 @@
 import { unixSeconds } from '../../time.ts'
 import { dustThreshold } from '../coin.ts'
-import { noteUnreachable, recordPayments } from '../coin-round.ts'
+import { recordPayments } from '../coin-round.ts'
+import type { Look } from '../driver.ts'
 import { FIRST_UNLOCK_SECONDS, type InvoiceRecord, type PaymentRecord, type SeenPayment } from '../invoice.ts'
-import { requiredConfirmations } from '../invoice-service.ts'
-import { isNodeTrouble, NodeUnreachable } from '../node-errors.ts'
-import { lapseInvoices, recordLoss, settleWaiting } from '../settlement.ts'
+import { AnswerTooLong, NodeUnreachable } from '../node-errors.ts'
+import type { Findings } from '../reconcile.ts'
+import { recordLoss } from '../settlement.ts'
 import { compareOutgoing, firstCompared, readHeight } from './monero-chain.ts'
-import type { MoneroContext, MoneroLook } from './monero-gateway.ts'
+import { MONERO_FACTS } from './monero-facts.ts'
+import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroIncoming } from './monero-wallet.ts'
 
 /**
@@ -27,106 +29,69 @@ const LOST_AFTER_BLOCKS = 5
 /** Locked payments whose lock has ended that one look takes in. */
 const UNLOCKED_AT_ONCE = 500
 
-/**
- * One round: a look, and what has lapsed. Nothing lapses unless all that was found was taken in. A wallet or daemon that
- * is away is written down, and is no error.
- */
-export async function watchMonero(ctx: MoneroContext): Promise<void> {
-  const { confirmations: required } = ctx.config.monero
-  const startedAt = unixSeconds(ctx.now())
-  try {
-    const before = await ctx.coins.findCoin('xmr')
-    const { height, troubles } = await shareLook(ctx)
-    const isWhole = troubles.length === 0
-    const isHalted = (await ctx.coins.findCoin('xmr'))?.halted !== undefined
-    const now = unixSeconds(ctx.now())
-    const progress = isWhole ? { round_at: startedAt, ...(isHalted ? {} : { height }) } : {}
-    await ctx.coins.report(
-      'xmr',
-      { configured: true, reachable: true, checked_at: now, required_confirmations: required, ...progress },
-      now,
-    )
-    if (before?.treasury_address === undefined)
-      await ctx.coins.noteTreasury('xmr', { treasury_address: await ctx.monero.wallet.primaryAddress() })
-    if (before?.reachable === false) ctx.log.info('the Monero wallet and its daemon are reached')
-    await settleWaiting(ctx, 'xmr')
-    if (!isWhole) return
-  } catch (error) {
-    if (!isNodeTrouble(error)) throw error
-    await noteUnreachable(ctx, 'xmr', required, error)
-    return
-  }
-  // Every address is in each round for ever, lapsed or not.
-  await lapseInvoices(ctx, 'xmr', startedAt, () => ({ watch: 'round', look_after: 0 }))
-}
-
-/** A look because the owner of an invoice asked; many that ask at once share one. A wallet that is away is no error: the round says so. */
-export async function checkMoneroInvoice(ctx: MoneroContext, invoiceId: string): Promise<void> {
-  try {
-    await shareLook(ctx)
-    const at = unixSeconds(ctx.now())
-    await ctx.coins.report('xmr', { configured: true, reachable: true, checked_at: at }, at)
-  } catch (error) {
-    if (!isNodeTrouble(error)) throw error
-    ctx.log.debug({ err: error, invoice_id: invoiceId }, 'an invoice could not be looked at')
-  }
-}
-
-const shareLook = (ctx: MoneroContext): Promise<MoneroLook> => ctx.monero.shareLook('', () => lookAtWallet(ctx))
+/** Many that ask at once share one look. */
+export const shareLook = (ctx: MoneroContext): Promise<Look> => ctx.monero.shareLook('', () => lookAtWallet(ctx))
 
 /** What a look has to find again. */
 interface Expected {
   /** Not confirmed yet, and locked ones whose lock has ended. */
   underWay: PaymentRecord[]
-  /** The wallet is asked for what came in this block or a later one, or is in none. */
+  /** The wallet is asked for what came in this block or a later one, or is in none, */
   sinceHeight: number
+  /** and in these. */
+  blocks: number[]
 }
 
-/** @throws NodeUnreachable, NodeRefused */
-async function lookAtWallet(ctx: MoneroContext): Promise<MoneroLook> {
+async function lookAtWallet(ctx: MoneroContext): Promise<Look> {
   const coin = await ctx.coins.findCoin('xmr')
   const height = await readHeight(ctx, coin)
-  const isAtOne = await compareOutgoing(ctx, coin, height)
-  const { underWay, sinceHeight } = await listExpected(ctx, firstCompared(coin, height), height)
-  const incoming = await ctx.monero.wallet.listIncoming({ sinceHeight })
+  const isAtOne = (await compareOutgoing(ctx, coin, height)) !== undefined
+  const { underWay, sinceHeight, blocks } = await listExpected(ctx, firstCompared(coin, height), height)
+  const { incoming, troubles } = await listIncoming(ctx, sinceHeight, blocks)
   const found = await readFound(ctx, incoming, height)
-  const troubles = await recordPayments(ctx, await leaveOutKnown(ctx, found))
+  troubles.push(...(await recordPayments(ctx, await leaveOutKnown(ctx, found))))
   // A wallet that is not what the database knows may have been restored, and lack what it has not found again yet.
   const settled = isAtOne ? await ctx.invoices.listSettledSince('xmr', sinceHeight) : []
   await noteLosses(ctx, [...underWay, ...settled], found, height)
-  return { height, troubles }
+  if (coin !== undefined && coin.treasury_address === undefined)
+    await ctx.coins.noteTreasury('xmr', { treasury_address: await ctx.monero.wallet.primaryAddress() })
+  return { troubles, seen: isAtOne && troubles.length === 0 ? { height } : {} }
 }
 
-async function listExpected(ctx: MoneroContext, compared: number, height: number): Promise<Expected> {
+async function listIncoming(
+  ctx: MoneroContext,
+  sinceHeight: number,
+  blocks: readonly number[],
+): Promise<{ incoming: MoneroIncoming[]; troubles: string[] }> {
+  const { wallet } = ctx.monero
+  try {
+    return { incoming: await wallet.listIncoming({ sinceHeight, blocks }), troubles: [] }
+  } catch (error) {
+    if (!(error instanceof AnswerTooLong)) throw error
+    // What is in the pool is not seen until it is in a block: nothing may lapse meanwhile.
+    return { incoming: await wallet.listIncoming({ sinceHeight, blocks, withoutPool: true }), troubles: [error.message] }
+  }
+}
+
+async function listExpected(ctx: MoneroContext, sinceHeight: number, height: number): Promise<Expected> {
   const seen = await ctx.invoices.listUnderWay('xmr')
   const unlocked = await ctx.invoices.listUnlocked('xmr', height, unixSeconds(ctx.now()), UNLOCKED_AT_ONCE)
   // What waits for a rate alone was found and has its confirmations.
   const underWay = [...seen.filter(({ waits_for_rate: waits }) => waits !== true), ...unlocked]
-  const sinceHeight = underWay.reduce((least, payment) => Math.min(least, payment.height ?? least), compared)
-  return { underWay, sinceHeight }
+  return { underWay, sinceHeight, blocks: underWay.flatMap(({ height: block }) => block ?? []) }
 }
 
-/**
- * Takes in what came since a block, as a round does, and says what nobody was asked for.
- *
- * @returns how many payments were not on record, and what lies at addresses that no invoice has, by minor index
- * @throws Error where something could not be taken in
- */
-export async function takeInPayments(
-  ctx: MoneroContext,
-  sinceHeight: number,
-  height: number,
-): Promise<{ payments: number; strays: Map<number, bigint> }> {
+/** Takes in what came since a block, as a look does, and tells what nobody was asked for. */
+export async function countPayments(ctx: MoneroContext, sinceHeight: number, height: number, findings: Findings): Promise<void> {
   const incoming = await ctx.monero.wallet.listIncoming({ sinceHeight })
   const found = await readFound(ctx, incoming, height)
-  const known = await readKnown(ctx, found)
-  const [trouble] = await recordPayments(ctx, found)
-  if (trouble !== undefined) throw new Error(`a payment could not be taken in: ${trouble}`)
-  const invoiced = new Set(found.map(({ addressIndex }) => addressIndex))
-  const strays = new Map<number, bigint>()
-  for (const { major, minor, amountPico } of incoming)
-    if (major === 0 && !invoiced.has(minor)) strays.set(minor, (strays.get(minor) ?? 0n) + amountPico)
-  return { payments: found.filter((payment) => !known.has(keyOfFound(payment))).length, strays }
+  for (const payment of found) await findings.count(payment)
+  const counted = new Set(found.map(({ addressIndex }) => addressIndex))
+  const strays = incoming.filter(({ major, minor }) => major === 0 && minor > 0 && !counted.has(minor))
+  for (const [address, parts] of Map.groupBy(strays, (payment) => payment.address)) {
+    const sumPico = parts.reduce((sum, { amountPico }) => sum + amountPico, 0n)
+    if (sumPico >= dustThreshold('xmr')) findings.stray({ address, address_index: parts[0]?.minor ?? 0, amount_raw: String(sumPico) })
+  }
 }
 
 /** The payments that are an invoice's. */
@@ -137,14 +102,15 @@ async function readFound(ctx: MoneroContext, incoming: readonly MoneroIncoming[]
   const now = unixSeconds(ctx.now())
   return payments.flatMap((payment) => {
     const invoice = byIndex.get(payment.minor)
-    return invoice === undefined ? [] : [toSeen(ctx, payment, invoice, height, now)]
+    // Another wallet has addresses with the same indexes.
+    return invoice?.address !== payment.address ? [] : [toSeen(ctx, payment, invoice, height, now)]
   })
 }
 
 function toSeen(ctx: MoneroContext, payment: MoneroIncoming, invoice: InvoiceRecord, height: number, now: number): SeenPayment {
   const { txHash: tx, minor: addressIndex, amountPico: amountRaw, confirmations, unlockTime, inPool, doubleSpendSeen } = payment
   const isLocked = isLockedAt(unlockTime, height, now)
-  const isDeep = confirmations >= requiredConfirmations(invoice, ctx.config.monero.confirmations)
+  const isDeep = confirmations >= MONERO_FACTS.requiredConfirmations(invoice, ctx.config.monero.confirmations)
   return {
     coin: 'xmr',
     tx,

@@ -1,0 +1,95 @@
+import { readIndexFile, type AddressSource } from '../address-pool.ts'
+import { haltCoin } from '../coin-round.ts'
+import type { CoinRecord } from '../coin-store.ts'
+import type { CoinDriver, WalletState } from '../driver.ts'
+import { NodeUnreachable } from '../node-errors.ts'
+import type { Findings } from '../reconcile.ts'
+import { compareOutgoing, firstCompared, isByHand, isDeep, readHeight, readSent, toFound } from './monero-chain.ts'
+import type { MoneroContext } from './monero-gateway.ts'
+import { MONERO_BOUNDS, payMonero } from './monero-pay.ts'
+import { leaveToOtherWallets, listOpen, listRecent, seeToTransfers } from './monero-recovery.ts'
+import { countPayments, shareLook } from './monero-watch.ts'
+
+/** Monero: monero-wallet-rpc holds the keys, and sees and spends what is the venue's. */
+export function moneroDriver(ctx: MoneroContext): CoinDriver {
+  return {
+    coin: 'xmr',
+    confirmations: ctx.config.monero.confirmations,
+    addresses: moneroAddresses(ctx),
+    look: () => shareLook(ctx),
+    lookAt: async () => void (await shareLook(ctx)),
+    // Every address is in each look for ever, lapsed or not.
+    watchLapsed: () => ({ watch: 'round', look_after: 0 }),
+    async agrees() {
+      const coin = await ctx.coins.findCoin('xmr')
+      return (await compareOutgoing(ctx, coin, await readHeight(ctx, coin))) !== undefined && !(await lacksAddresses(ctx))
+    },
+    bounds: MONERO_BOUNDS,
+    isUnderWay: async () => (await listOpen(ctx)).length + (await listRecent(ctx)).length > 0,
+    pay: (next) => payMonero(ctx, next),
+    reconcile: (before, findings) => reconcile(ctx, before, findings),
+  }
+}
+
+/** (0, 0) is the wallet's primary address, where the operator fills it up. */
+const FIRST_MINOR = 1
+
+/** The wallet's first account, one minor index an invoice. */
+function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): AddressSource {
+  return {
+    coin: 'xmr',
+    indexFile,
+    firstIndex: FIRST_MINOR,
+    session: wallet,
+    skipUsed: async (from) => Math.max(from, await wallet.subaddressCount()),
+    async derive(from, count) {
+      // It gives out the next ones alone, so those below `from` are made and left.
+      const behind = from - (await wallet.subaddressCount())
+      if (behind > 0) await wallet.createSubaddresses(behind)
+      return (await wallet.createSubaddresses(count)).map(({ minor, address }) => ({ index: minor, address }))
+    },
+  }
+}
+
+/**
+ * A wallet that was restored from its seed sees the addresses that it had made no more: it has to make them again, and
+ * then to look through the chain again for what came to them before that.
+ */
+async function lacksAddresses(ctx: MoneroContext): Promise<boolean> {
+  const highest = await ctx.coins.highestIndex('xmr')
+  if (highest < 0 || (await ctx.monero.wallet.hasAddress(highest))) return false
+  await haltCoin(
+    ctx,
+    'xmr',
+    'the wallet lacks addresses that were made, as after it was restored from its seed; let it rescan the chain (rescan_blockchain)',
+  )
+  await makeLackingAddresses(ctx)
+  return true
+}
+
+async function makeLackingAddresses(ctx: MoneroContext): Promise<void> {
+  const { wallet, indexFile } = ctx.monero
+  const wanted = Math.max(await ctx.coins.highestIndex('xmr'), readIndexFile(indexFile).highest) + 1
+  const lacking = wanted - (await wallet.subaddressCount())
+  if (lacking > 0) await wallet.createSubaddresses(lacking)
+}
+
+/** The wallet that is open is the venue's from now on. */
+async function reconcile(ctx: MoneroContext, before: CoinRecord | undefined, findings: Findings): Promise<WalletState> {
+  const { wallet } = ctx.monero
+  const address = await wallet.primaryAddress()
+  const height = await wallet.getHeight()
+  await makeLackingAddresses(ctx)
+  const sinceHeight = firstCompared(before, height)
+  const sent = await readSent(ctx, sinceHeight)
+  for (const one of sent.unknown) {
+    if (isDeep(ctx, one)) await findings.adopt(toFound(one))
+    // What the operator has recorded is adopted by a round, once it is.
+    else if (!(await isByHand(ctx, one)))
+      throw new NodeUnreachable(`transaction ${one.txHash} is not confirmed yet; reconcile again once it is`)
+  }
+  await countPayments(ctx, sinceHeight, height, findings)
+  await leaveToOtherWallets(ctx, address)
+  await seeToTransfers(ctx, sent, true)
+  return { address, height, totalRaw: (await wallet.balance()).totalPico }
+}

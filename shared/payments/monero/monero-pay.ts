@@ -1,0 +1,144 @@
+import { isDuplicateKey, isOutage } from '../../database.ts'
+import { newId } from '../../ids.ts'
+import { unixSeconds } from '../../time.ts'
+import { isHalted } from '../coin-round.ts'
+import type { NextDue, PayBounds } from '../driver.ts'
+import { sumDue, type DueGroup } from '../due-payouts.ts'
+import { NodeRefused } from '../node-errors.ts'
+import { storeTransfers } from '../payout-service.ts'
+import type { TransferRecord } from '../payout.ts'
+import { parseMoneroAddress } from './monero-address.ts'
+import { compareOutgoing, readHeight } from './monero-chain.ts'
+import { listOpen, offer, seeToTransfers, type SignedMonero } from './monero-recovery.ts'
+import type { MoneroContext } from './monero-gateway.ts'
+import { MAX_AMOUNT_PICO, MAX_DESTINATIONS, MONERO_ERROR, type MoneroDestination, type MoneroPrepared } from './monero-wallet.ts'
+
+/**
+ * What the venue owes in Monero goes out from its wallet, up to 15 payees in one transaction. What holds:
+ *
+ * - One transaction is under way at a time, guarded by a unique index: what a second process signs beside it is dropped. One
+ *   that is held (refused for long) stands in nobody's way: whatever is signed beside it may spend its inputs, and then only
+ *   one of the two can be in the chain.
+ * - The order of writes: 1 the transaction is signed and neither sent nor its inputs reserved; 2 it is stored, together
+ *   with the payouts that it pays; 3 it is relayed; 4 that it was is stored; 5 that it is confirmed. A death before 2
+ *   leaves nothing, one after 2 a transaction on record, which monero-recovery.ts sees to.
+ * - Before anything is signed the wallet's transactions are compared with those on record (monero-chain.ts).
+ */
+
+/** An integrated address has a payment id, encrypted for the only payee of its transaction. */
+const goesAlone = ({ address }: DueGroup): boolean => parseMoneroAddress(address)?.kind === 'integrated'
+
+export const MONERO_BOUNDS: PayBounds = {
+  maxPayouts: 50,
+  maxRaw: BigInt(MAX_DESTINATIONS) * MAX_AMOUNT_PICO,
+  maxGroups: MAX_DESTINATIONS,
+  oneTransaction: { goesAlone },
+}
+
+/** Sees to what is under way, then signs and sends one transaction. */
+export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void> {
+  const { wallet } = ctx.monero
+  const coin = await ctx.coins.findCoin('xmr')
+  // The first round of the watcher says from where on wallet and database are compared.
+  if (coin?.height === undefined) return
+  const height = await readHeight(ctx, coin)
+  const sent = await compareOutgoing(ctx, coin, height)
+  if (sent === undefined) return
+  await seeToTransfers(ctx, sent)
+  if ((await listOpen(ctx)).some(({ in_flight: isInFlight }) => isInFlight)) return
+  const address = await wallet.primaryAddress()
+  const { totalPico, unlockedPico, blocksToUnlock } = await wallet.balance()
+  if (blocksToUnlock > 0) ctx.log.debug({ blocks_to_unlock: blocksToUnlock }, 'some of the money in Monero is locked')
+  for (;;) {
+    const groups = await next({ address, totalRaw: totalPico, spendableRaw: unlockedPico - ctx.monero.keptForFees })
+    if (groups.length === 0) return
+    const signed = await sign(ctx, groups)
+    if (signed === 'lacks its fee') {
+      // The sum of one payee is all that there is: it waits until there is more.
+      ctx.monero.keptForFees = unlockedPico - (groups[0] as DueGroup).sumRaw + 1n
+      return
+    }
+    if (signed === undefined) continue
+    ctx.monero.keptForFees = 0n
+    const transfer = await store(ctx, signed, { height, wallet: address })
+    return transfer && offer(ctx, transfer)
+  }
+}
+
+interface Signed {
+  groups: readonly DueGroup[]
+  prepared: MoneroPrepared
+}
+
+/** What one payee gets, in destinations of as much as the wallet takes. */
+function split({ address, sumRaw }: DueGroup): MoneroDestination[] {
+  const parts: MoneroDestination[] = []
+  for (let left = sumRaw; left > 0n; left -= MAX_AMOUNT_PICO)
+    parts.push({ address, amountPico: left < MAX_AMOUNT_PICO ? left : MAX_AMOUNT_PICO })
+  return parts
+}
+
+const LACKS_MONEY: ReadonlySet<number | undefined> = new Set([MONERO_ERROR.notEnoughMoney, MONERO_ERROR.notEnoughUnlockedMoney])
+
+/**
+ * Signs for the first that can be signed for: without the last of them, again and again, if the money does not reach for the
+ * fee, one transaction cannot hold it all, or the wallet refuses one of them. One that is refused alone is left out and stays
+ * owed: a bad payee must not stop the others.
+ */
+async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Signed | 'lacks its fee' | undefined> {
+  for (let from = 0; from < groups.length; from++) {
+    for (let to = groups.length; to > from; to--) {
+      const chosen = groups.slice(from, to)
+      const destinations = chosen.flatMap(split)
+      if (destinations.length > MAX_DESTINATIONS && chosen.length > 1) continue
+      try {
+        return { groups: chosen, prepared: await ctx.monero.wallet.prepareTransfer(destinations) }
+      } catch (error) {
+        if (!(error instanceof NodeRefused || error instanceof TypeError)) throw error
+        ctx.log.debug({ err: error, destinations: destinations.length }, 'payouts in Monero are not signed for in one transaction')
+        if (chosen.length > 1) continue
+        if (error instanceof NodeRefused && LACKS_MONEY.has(error.code)) return 'lacks its fee'
+        const about = { err: error, payout_ids: chosen.flatMap(({ payouts }) => payouts.map(({ _id }) => _id)) }
+        ctx.log.error(about, 'the Monero wallet does not sign for a payee; the payouts stay owed')
+      }
+    }
+  }
+  return undefined
+}
+
+/** @returns undefined if it is dropped, because another is under way or a payout has changed meanwhile */
+async function store(
+  ctx: MoneroContext,
+  { groups, prepared }: Signed,
+  signer: Pick<SignedMonero, 'height' | 'wallet'>,
+): Promise<TransferRecord | undefined> {
+  // Signing takes a while.
+  if (await isHalted(ctx, 'xmr')) return undefined
+  const at = unixSeconds(ctx.now())
+  const { txHash: tx, txMetadata, keyImages, feePico } = prepared
+  const transfer: TransferRecord = {
+    _id: newId('transfer'),
+    coin: 'xmr',
+    kind: 'payout',
+    in_flight: true,
+    tx,
+    signed: JSON.stringify({ txMetadata, keyImages: [...keyImages], ...signer } satisfies SignedMonero),
+    amount_raw: String(sumDue(groups)),
+    fee_raw: String(feePico),
+    payment_ids: [],
+    payout_ids: groups.flatMap(({ payouts }) => payouts.map(({ _id }) => _id)),
+    state: 'signed',
+    at,
+    changed_at: at,
+  }
+  try {
+    await storeTransfers(ctx, [transfer])
+    return transfer
+  } catch (error) {
+    if (isDuplicateKey(error)) return undefined
+    if (isOutage(error)) throw error
+    const about = { err: error, payout_ids: transfer.payout_ids }
+    ctx.log.warn(about, 'a payout changed while its transaction was made; the transaction is dropped')
+    return undefined
+  }
+}
