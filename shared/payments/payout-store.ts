@@ -121,8 +121,6 @@ export interface PayoutStore {
   listOpenTransfers(accountIndex: number): Promise<TransferRecord[]>
   /** The block on record that stands after this one in a Nano account's chain; one that no election can take back, so that it can be published. */
   findSuccessor(accountIndex: number, previous: string): Promise<TransferRecord | undefined>
-  /** Whether the operator said that this transaction paid something by hand. */
-  isPaidByHand(coin: Coin, tx: string): Promise<boolean>
   /** What the operator said that this transaction paid by hand. */
   sumPaidByHand(coin: Coin, tx: string): Promise<bigint>
   listPaidByHand(coin: Coin, tx: string): Promise<StoredPayout[]>
@@ -314,9 +312,6 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     async findSuccessor(accountIndex, previous) {
       const query = transfers.findOne({ account_index: accountIndex, previous }).read('primary').readConcern('majority')
       return (await query.lean<TransferRecord>()) ?? undefined
-    },
-    async isPaidByHand(coin, tx) {
-      return (await payouts.exists({ coin, state: 'manual', tx })) !== null
     },
     async sumPaidByHand(coin, tx) {
       return (await sumByCoin(payouts, { coin, state: 'manual', tx }, 'amount_raw'))[coin]

@@ -97,7 +97,7 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver): Promise<v
  *
  * @returns undefined if another process was faster
  */
-async function adoptTransaction(
+export async function adoptTransaction(
   ctx: Context,
   coin: Coin,
   found: FoundTransaction,
