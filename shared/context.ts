@@ -9,6 +9,7 @@ import { createLeaseStore, type LeaseStore } from './ledger/lease-store.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
 import { createIndexes } from './indexes.ts'
 import type { Log } from './log.ts'
+import { orderPurpose } from './market/order-payments.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
 import { createOrderStore, type OrderStore } from './market/order-store.ts'
 import { createServingStore, type ServingStore } from './market/serving-store.ts'
@@ -16,8 +17,11 @@ import { createMetrics, type Metrics } from './metrics.ts'
 import { createMessageStore, type MessageStore } from './messages/message-store.ts'
 import { createStandingStore, type StandingStore } from './passes/standing-store.ts'
 import { createCoinStore, type CoinStore } from './payments/coin-store.ts'
+import { passPurpose } from './passes/pass-purchase.ts'
 import { createInvoiceStore, type InvoiceStore } from './payments/invoice-store.ts'
+import { createJournalStore, type JournalStore } from './payments/journal-store.ts'
 import { createPayoutStore, type PayoutStore } from './payments/payout-store.ts'
+import type { Purposes } from './payments/purpose.ts'
 import { createReconciliationStore, type ReconciliationStore } from './payments/reconciliation-store.ts'
 import { createPostStore, type PostStore } from './posts/post-store.ts'
 import { openQueues, type Queues } from './queues.ts'
@@ -41,6 +45,8 @@ export interface Context {
   readonly invoices: InvoiceStore
   readonly payouts: PayoutStore
   readonly reconciliations: ReconciliationStore
+  readonly journal: JournalStore
+  readonly purposes: Purposes
   readonly offers: OfferStore
   readonly orders: OrderStore
   readonly serving: ServingStore
@@ -89,6 +95,8 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     invoices: createInvoiceStore(connection),
     payouts: createPayoutStore(connection),
     reconciliations: createReconciliationStore(connection),
+    journal: createJournalStore(connection),
+    purposes: { pass: passPurpose, order: orderPurpose },
     offers: createOfferStore(connection),
     orders: createOrderStore(connection),
     serving: createServingStore(database),

@@ -25,6 +25,14 @@ export async function unlessOvertaken(storing: Promise<void>, field?: string): P
   }
 }
 
+/**
+ * Waits for a conditional write on what this transaction itself has read: nothing else can have changed that, since a
+ * conflict ends the transaction as a whole.
+ */
+export async function requireOwn(write: Promise<boolean>, what: string): Promise<void> {
+  if (!(await write)) throw new Error(`${what} changed inside its own transaction`)
+}
+
 /** The options of a query or write that may stand alone. */
 export const within = (session: Session | undefined): { session?: Session } => (session === undefined ? {} : { session })
 

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import type { Session } from '../database.ts'
+import { requireOwn, type Session } from '../database.ts'
 import { Refusal } from '../errors.ts'
 import type { PayoutRecord } from '../payments/payout.ts'
 import { withdrawPayout } from '../payments/payout-service.ts'
@@ -88,7 +88,7 @@ async function release(ctx: Context, found: OrderRecord, book: Book, session: Se
     data: { outcome: 'release', coin: order.coin, written_off_raw: String(writtenOff) },
     entries: order.fee_taken === true ? [] : feeEntries(order, at),
   })
-  await decide(ctx, order, { change, at, seller: sellerShare(order), buyer }, book, session)
+  await decide(ctx, found, { change, at, seller: sellerShare(order), buyer }, book, session)
   const decided = changeOrder(order, change)
   // Its payout had arrived before the payment was lost.
   const paid = (await ctx.payouts.listByOrder(order._id, session)).some(
@@ -132,6 +132,5 @@ async function decide(
     for (const payout of book.open[side]) await withdrawPayout(ctx, payout, session)
     if (owed > 0n) made.push(payoutFor(order, side, `decided/${side}`, owed, decided.at))
   }
-  if (!(await makeMove(ctx, order, { change: decided.change, payouts: made }, session)))
-    throw new Error(`order ${order._id} changed inside its own transaction`)
+  await requireOwn(makeMove(ctx, order, { change: decided.change, payouts: made }, session), `order ${order._id}`)
 }

@@ -6,7 +6,7 @@ import { DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from './market-terms.ts'
 import { extendForOutage } from './order-outages.ts'
 import { makeMove, payoutFor, releaseOrder, type Move } from './order-service.ts'
 import { deadlineStep } from './order-states.ts'
-import { stepChange, type OrderRecord } from './order.ts'
+import { moveLines, stepChange, type OrderRecord } from './order.ts'
 
 /** Orders in one transaction: what a commit costs is then little beside what each of them costs. */
 const BATCH_ORDERS = 100
@@ -66,6 +66,10 @@ async function passAll(ctx: Context, due: readonly OrderRecord[]): Promise<void>
       if (!(await ctx.orders.changeAll(moves, session))) throw new NotAll()
       await ctx.payouts.insert(
         moves.flatMap(({ payouts = [] }) => payouts),
+        session,
+      )
+      await ctx.journal.write(
+        moves.flatMap(({ before, change, payouts }) => moveLines(before, change, payouts)),
         session,
       )
     })

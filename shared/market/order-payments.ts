@@ -1,7 +1,9 @@
 import type { Context } from '../context.ts'
-import type { Session } from '../database.ts'
+import { requireOwn, type Session } from '../database.ts'
 import type { InvoiceRecord, PaymentRecord } from '../payments/invoice.ts'
+import { NOTHING_TO_DO, type Outcome, type Purpose } from '../payments/purpose.ts'
 import { unixSeconds } from '../time.ts'
+import { notePayoutStep } from './order-payouts.ts'
 import { enqueueDeadline, secondsBehind } from './order-schedule.ts'
 import { makeMove, payoutFor, type Move } from './order-service.ts'
 import { atReceived, priceOf, stepChange, type OrderRecord } from './order.ts'
@@ -12,20 +14,31 @@ import { atReceived, priceOf, stepChange, type OrderRecord } from './order.ts'
  * second sees what the first did.
  */
 
-/** A payment of an order was seen for the first time, or again after it was gone, in this transaction; it may be unconfirmed. */
-export async function noteOrderPayment(ctx: Context, payment: PaymentRecord, session: Session): Promise<void> {
-  if (payment.order_id !== undefined) await ctx.orders.notePaymentSeen(payment.order_id, payment.first_seen_at, session)
+/** What settlement and payouts tell the market. */
+export const orderPurpose: Purpose = {
+  ...NOTHING_TO_DO,
+  async noted(ctx, payment, session) {
+    if (payment.order_id !== undefined) await ctx.orders.notePaymentSeen(payment.order_id, payment.first_seen_at, session)
+  },
+  // Nothing hangs on whether another is under way but what a view shows.
+  async dropped(ctx, payment) {
+    const payments = await ctx.invoices.listPayments(payment.invoice_id)
+    if (payment.order_id !== undefined && !payments.some(({ state }) => state === 'seen'))
+      await ctx.orders.forgetPaymentSeen(payment.order_id)
+  },
+  async received(ctx, invoice, payment, session) {
+    const received_raw = String(BigInt(invoice.received_raw) + BigInt(payment.amount_raw))
+    await receiveOrderPayment(ctx, { ...invoice, received_raw }, payment, session)
+    return { fields: { received_raw } }
+  },
+  lost: loseOrderPayment,
+  restored: restoreOrderPayment,
+  expired: lapseOrder,
+  payoutMoved: notePayoutStep,
 }
 
-/** A payment vanished before it was confirmed. Its order says whether another is under way; nothing hangs on that but what a view shows. */
-export async function dropOrderPayment(ctx: Context, payment: PaymentRecord): Promise<void> {
-  const payments = await ctx.invoices.listPayments(payment.invoice_id)
-  if (payment.order_id !== undefined && !payments.some(({ state }) => state === 'seen'))
-    await ctx.orders.forgetPaymentSeen(payment.order_id)
-}
-
-/** A payment of an order is settled, in this transaction; `invoice` has it counted in `received_raw`. */
-export async function receiveOrderPayment(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<void> {
+/** `invoice` has the payment counted in `received_raw`. */
+async function receiveOrderPayment(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<void> {
   const order = await findOrder(ctx, invoice, session)
   const at = unixSeconds(ctx.now())
   const others = (await ctx.invoices.listPayments(invoice._id, session)).filter(({ _id }) => _id !== payment._id)
@@ -81,7 +94,7 @@ export function countedRaw(order: OrderRecord, invoice: Pick<InvoiceRecord, 'rec
  * The chain took a settled payment of an order back. It goes on counting as received until the operator decides, and
  * until then nothing of the order's money goes out that is not signed yet.
  */
-export async function loseOrderPayment(ctx: Context, payment: PaymentRecord, session: Session): Promise<void> {
+async function loseOrderPayment(ctx: Context, payment: PaymentRecord, session: Session): Promise<void> {
   const order = await findOrder(ctx, payment, session)
   const at = unixSeconds(ctx.now())
   const change = stepChange(order, 'payment_lost', at, {
@@ -98,7 +111,7 @@ export async function loseOrderPayment(ctx: Context, payment: PaymentRecord, ses
  * A payment that the chain took back is there again. Before a decision that changes nothing. Where the decision gave it
  * up, it has been received once more, and is owed to the buyer.
  */
-export async function restoreOrderPayment(ctx: Context, payment: PaymentRecord, session: Session): Promise<void> {
+async function restoreOrderPayment(ctx: Context, payment: PaymentRecord, session: Session): Promise<void> {
   const order = await findOrder(ctx, payment, session)
   const [writtenOff, amount] = [BigInt(order.written_off_raw), BigInt(payment.amount_raw)]
   const returned = writtenOff < amount ? writtenOff : amount
@@ -136,13 +149,14 @@ export async function restoreOrderPayment(ctx: Context, payment: PaymentRecord, 
  * The time to pay an order is over, the chain has been looked at since, and no payment is under way; in this
  * transaction. What was paid in part is owed to the buyer.
  */
-export async function lapseOrder(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<void> {
+async function lapseOrder(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<Outcome> {
   const order = await findOrder(ctx, invoice, session)
-  if (order.status !== 'awaiting_payment') return
+  if (order.status !== 'awaiting_payment') return {}
   const at = unixSeconds(ctx.now())
   const received = countedRaw(order, invoice)
   const change = stepChange(order, 'expired', at, { set: { closed_at: at }, unset: ['unpaid_slot', 'payment_seen_at'] })
   await makeOwnMove(ctx, order, { change, payouts: received === 0n ? [] : [payoutFor(order, 'buyer', 'expired', received, at)] }, session)
+  return {}
 }
 
 async function findOrder(ctx: Context, of: { _id: string; order_id?: string }, session: Session): Promise<OrderRecord> {
@@ -153,5 +167,5 @@ async function findOrder(ctx: Context, of: { _id: string; order_id?: string }, s
 
 /** A move inside the transaction that read the order: a conflict ends that as a whole, so nothing can have changed. */
 async function makeOwnMove(ctx: Context, order: OrderRecord, move: Move, session: Session): Promise<void> {
-  if (!(await makeMove(ctx, order, move, session))) throw new Error(`order ${order._id} changed inside its own transaction`)
+  await requireOwn(makeMove(ctx, order, move, session), `order ${order._id}`)
 }

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import type { Session } from '../database.ts'
+import { requireOwn, type Session } from '../database.ts'
 import type { PayoutState, StoredPayout } from '../payments/payout.ts'
 import { unixSeconds } from '../time.ts'
 import { stepChange, type OrderRecord } from './order.ts'
@@ -25,12 +25,12 @@ export async function notePayoutStep(ctx: Context, payout: StoredPayout, to: Pay
 /** Writes the order though nothing of it changes: beside a transaction that disputes or decides it, one of the two conflicts and sees the other. */
 async function touchOrder(ctx: Context, order: OrderRecord, step: 'payout_returned' | 'payout_arrived', session: Session): Promise<void> {
   const touched = { step, at: unixSeconds(ctx.now()), set: {}, entries: [] }
-  if (!(await ctx.orders.change(order, touched, session))) throw new Error(`order ${order._id} changed inside its own transaction`)
+  await requireOwn(ctx.orders.change(order, touched, session), `order ${order._id}`)
 }
 
 /** Nothing more comes of it. */
 export async function endOrder(ctx: Context, order: OrderRecord, session: Session): Promise<void> {
   const at = unixSeconds(ctx.now())
   const change = stepChange(order, 'paid_out', at, { set: { paid_out_at: at } })
-  if (!(await ctx.orders.change(order, change, session))) throw new Error(`order ${order._id} changed inside its own transaction`)
+  await requireOwn(ctx.orders.change(order, change, session), `order ${order._id}`)
 }

@@ -6,7 +6,7 @@ import { newId } from '../ids.ts'
 import { newSalt } from '../ledger/pending.ts'
 import { createTurns } from '../one-at-a-time.ts'
 import { COINS, type Coin } from '../payments/coin.ts'
-import { isCoinReady, prepareOrderInvoice, requireReady } from '../payments/invoice-service.ts'
+import { isCoinReady, prepareInvoice, requireReady } from '../payments/invoice-service.ts'
 import type { InvoiceRecord } from '../payments/invoice.ts'
 import { SECOND_MS, unixSeconds } from '../time.ts'
 import { MARKET_FEE_PERCENT, MAX_UNPAID_ORDERS } from './market-terms.ts'
@@ -25,7 +25,7 @@ const takeTurns = createTurns()
  *
  * @throws Refusal `no_such_offer`; `own_offer`; `wrong_state` where the offer is closed or the buyer has too many unpaid
  *   orders; `invalid_field` for a currency that the seller does not take, or a refund address that is none;
- *   `currency_not_configured`, `rate_unavailable`, `unavailable` as prepareOrderInvoice()
+ *   `currency_not_configured`, `rate_unavailable`, `unavailable` as prepareInvoice()
  */
 export async function placeOrder(
   ctx: Context,
@@ -45,13 +45,8 @@ export async function placeOrder(
     const orderId = newId('order')
     const nowMs = ctx.now()
     const payBy = unixSeconds(nowMs + ctx.config.payByMs)
-    const invoice = await prepareOrderInvoice(ctx, {
-      agentId: buyerId,
-      orderId,
-      coin,
-      priceUsdCents: offer.price_usd_cents,
-      expiresAt: payBy,
-    })
+    const asked = { agentId: buyerId, coin, priceUsdCents: offer.price_usd_cents, expiresAt: payBy }
+    const invoice = { ...(await prepareInvoice(ctx, asked)), order_id: orderId }
     const acceptSeconds = Math.ceil(ctx.config.acceptMs / SECOND_MS)
     for (;;) {
       const slot = await requireSlot(ctx, buyerId)

@@ -10,7 +10,7 @@ import { extendForOutage } from './order-outages.ts'
 import { enqueueDeadline, secondsBehind } from './order-schedule.ts'
 import { stepObstacle, stepRule, type OrderStep } from './order-states.ts'
 import type { OrderBelongings } from './order-views.ts'
-import { changeOrder, feeEntry, orderEntry, sellerShare, stepChange, type OrderChange, type OrderRecord } from './order.ts'
+import { changeOrder, feeEntry, moveLines, orderEntry, sellerShare, stepChange, type OrderChange, type OrderRecord } from './order.ts'
 import { commitAddress, requireAddress } from '../payments/payout-address.ts'
 
 /** The seller delivers. @throws Refusal as takeStep() */
@@ -90,6 +90,7 @@ export function payoutFor(order: OrderRecord, side: 'buyer' | 'seller', what: st
 export async function makeMove(ctx: Context, before: OrderRecord, move: Move, session: Session): Promise<boolean> {
   if (!(await ctx.orders.change(before, move.change, session))) return false
   await ctx.payouts.insert(move.payouts ?? [], session)
+  await ctx.journal.write(moveLines(before, move.change, move.payouts), session)
   return true
 }
 

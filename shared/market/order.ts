@@ -1,6 +1,8 @@
 import type { Ledgered, PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from '../payments/coin.ts'
 import { missingRaw } from '../payments/invoice.ts'
+import { move, payoutLine, type JournalLine } from '../payments/journal.ts'
+import type { PayoutRecord } from '../payments/payout.ts'
 import { stepRule, type OrderStatus, type OrderStep } from './order-states.ts'
 
 /**
@@ -158,4 +160,20 @@ export function feeEntry(order: OrderRecord, at: number, step: 'taken' | 'return
     kind: 'fee',
     data: { order_id: order._id, step, coin: order.coin, amount_raw: order.fee_raw },
   }
+}
+
+/** The money that a change moves, and what is owed from then on. */
+export function moveLines(before: OrderRecord, { at, set, unset = [] }: OrderChange, payouts: readonly PayoutRecord[] = []): JournalLine[] {
+  const own = `order:${before._id}` as const
+  const about = { coin: before.coin, at, ids: { order_id: before._id } }
+  const wasTaken = before.fee_taken === true
+  const isTaken = set.fee_taken === true || (wasTaken && !unset.includes('fee_taken'))
+  const fee = (isTaken ? BigInt(set.fee_raw ?? before.fee_raw) : 0n) - (wasTaken ? BigInt(before.fee_raw) : 0n)
+  const writtenOff = BigInt(set.written_off_raw ?? before.written_off_raw) - BigInt(before.written_off_raw)
+  const nth = before.version + 1
+  return [
+    ...payouts.flatMap((payout) => payoutLine(payout, 'owed', at)),
+    ...move(`${before._id}/fee/${nth}`, own, 'fee', fee, about),
+    ...move(`${before._id}/written_off/${nth}`, own, 'lost', writtenOff, about),
+  ]
 }

@@ -1,8 +1,8 @@
 import type { Context } from '../context.ts'
-import { requestPassInvoice } from '../payments/invoice-service.ts'
 import type { InvoiceRecord } from '../payments/invoice.ts'
 import { orderWork } from '../work/work-order.ts'
 import type { WorkOrderRecord } from '../work/work.ts'
+import { requestPassInvoice } from './pass-purchase.ts'
 import { creditFreeDays } from './pass-service.ts'
 import { isFreePeriod, type Currency } from './pass.ts'
 

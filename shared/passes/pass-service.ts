@@ -1,7 +1,7 @@
 import type { AgentRecord } from '../agents/agent.ts'
 import type { Context } from '../context.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
-import type { Session } from '../database.ts'
+import { requireOwn, type Session } from '../database.ts'
 import { Refusal } from '../errors.ts'
 import { newStepId } from '../ids.ts'
 import { createTurns } from '../one-at-a-time.ts'
@@ -54,8 +54,7 @@ export interface Credit {
 export async function creditDays(ctx: Context, agent: AgentRecord, days: number, credit: Credit, session: Session): Promise<PendingEntry> {
   const nowMs = ctx.now()
   const untilMs = addPaidDays(agent.pass_until_ms, nowMs, days)
-  if (!(await ctx.agents.movePassEnd(agent._id, agent.pass_until_ms, untilMs, [], session)))
-    throw new Error(`agent ${agent._id} changed inside its own transaction`)
+  await requireOwn(ctx.agents.movePassEnd(agent._id, agent.pass_until_ms, untilMs, [], session), `agent ${agent._id}`)
   return {
     source: credit.source,
     at: unixSeconds(nowMs),

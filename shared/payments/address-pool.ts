@@ -7,7 +7,9 @@ import { performStep } from '../ledger/step.ts'
 import { ADDRESS_POOL } from '../limits.ts'
 import { unixSeconds } from '../time.ts'
 import type { Coin } from './coin.ts'
+import { untilNodeFails } from './coin-round.ts'
 import type { AddressRecord } from './coin-store.ts'
+import type { CoinDriver } from './driver.ts'
 
 /**
  * Terms.
@@ -34,6 +36,8 @@ export interface AddressSource {
   coin: Coin
   /** Path of the index file. */
   indexFile: string
+  /** The address at which the wallet's money comes together. */
+  treasury(): Promise<string>
   /** The lowest index that an invoice may have. */
   firstIndex: number
   /** Lives as long as this process has the wallet open. */
@@ -45,6 +49,19 @@ export interface AddressSource {
   skipUsed(from: number): Promise<number>
   /** `count` addresses with indexes of `from` or more, each higher than the one before. */
   derive(from: number, count: number): Promise<{ index: number; address: string }[]>
+}
+
+/**
+ * Fills the pool. The wallet and its chain are compared with what is stored before: a database that is not the one that was in
+ * use gives out no address. While the node is away the pool stays as it is.
+ */
+export async function fillCoinPool(ctx: Context, driver: CoinDriver, watch?: WatchStep): Promise<void> {
+  await untilNodeFails(ctx, driver.coin, async () => {
+    if (!(await driver.agrees())) return
+    await fillPool(ctx, driver.addresses, watch)
+    // From its first address on a wallet is known.
+    await ctx.coins.noteTreasury(driver.coin, { treasury_address: await driver.addresses.treasury() })
+  })
 }
 
 /**

@@ -126,7 +126,8 @@ export interface CoinStore {
   noteProblem(coin: Coin, about: CoinProblem, sentence: string | undefined): Promise<boolean>
   /** One that is halted already keeps its reason. */
   halt(coin: Coin, at: number, reason: string): Promise<void>
-  resume(coin: Coin): Promise<boolean>
+  /** `reason`: only if that is why it is halted. */
+  resume(coin: Coin, reason?: string): Promise<boolean>
   findRate(coin: Coin): Promise<RateRecord | undefined>
   listRates(): Promise<RateRecord[]>
   /** Keeps the newer of two rates, by the database's clock: one that lies ahead of that gives way to any. */
@@ -185,8 +186,9 @@ export function createCoinStore(connection: Connection): CoinStore {
     async halt(coin, at, reason) {
       await coins.updateOne({ _id: coin, halted: { $exists: false } }, { $set: { halted: { at, reason } } })
     },
-    async resume(coin) {
-      return (await coins.updateOne({ _id: coin, halted: { $exists: true } }, { $unset: { halted: 1 } })).matchedCount === 1
+    async resume(coin, reason) {
+      const halted = reason === undefined ? { halted: { $exists: true } } : { 'halted.reason': reason }
+      return (await coins.updateOne({ _id: coin, ...halted }, { $unset: { halted: 1 } })).matchedCount === 1
     },
     async findRate(coin) {
       return (await rates.findOne({ _id: coin }).lean<RateRecord>()) ?? undefined

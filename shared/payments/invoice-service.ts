@@ -1,22 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
-import { isDuplicateKey, type Session } from '../database.ts'
 import { Refusal } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { ADDRESS_WAIT_MS, CHECK_EVERY_MS } from '../limits.ts'
-import type { PendingEntry } from '../ledger/pending.ts'
-import { createTurns } from '../one-at-a-time.ts'
-import { priceCentsPerDay } from '../passes/pass.ts'
-import { creditPaidDays } from '../passes/pass-service.ts'
 import { SECOND_MS, unixSeconds } from '../time.ts'
 import type { Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import type { AddressRecord, CoinRecord, RateRecord } from './coin-store.ts'
-import { buyDays, remainderRaw, type CheckedInvoice, type InvoiceRecord, type PaymentRecord } from './invoice.ts'
+import type { CheckedInvoice, InvoiceRecord, PaymentRecord } from './invoice.ts'
 import { findFreshRate, priceAt } from './rate.ts'
-
-/** An agent's requests for the same invoice take turns within this process; across processes the unique index decides. */
-const takeTurns = createTurns()
 
 /** A coin whose worker has not written for so many polls is not ready, and never for less than this. */
 const SILENT_POLLS = 3
@@ -52,78 +44,21 @@ export async function requireReady(ctx: Context, coin: Coin): Promise<void> {
   )
 }
 
-export interface RequestedInvoice {
-  invoice: InvoiceRecord
-  /** False where it was open already. */
-  isNew: boolean
-  /** A payment of it is seen and not yet confirmed. */
-  isUnderWay: boolean
-}
-
 /**
- * The agent's invoice for pass days in a coin: the one that is open, or a new one. What earlier invoices left over
- * counts towards it.
+ * An invoice, not stored yet: take it before the transaction of what it is for, and insert it within. `expiresAt` is the
+ * pay-by time in Unix seconds.
  *
- * @throws Refusal `currency_not_configured`; `rate_unavailable`; `wrong_state` where one is open for other days;
- *   `unavailable` where no address could be had
+ * @throws Refusal `currency_not_configured`; `rate_unavailable`; `unavailable` where no address could be had
  */
-export function requestPassInvoice(ctx: Context, agentId: string, coin: Coin, days: number): Promise<RequestedInvoice> {
-  return takeTurns(`${agentId} ${coin}`, async () => {
-    const open = await findStillOpen(ctx, agentId, coin)
-    if (open !== undefined) return showAgain(ctx, open, days)
-    await requireReady(ctx, coin)
-    const rate = await findFreshRate(ctx, coin)
-    const agent = await ctx.agents.find(agentId)
-    if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-    const cents = priceCentsPerDay(agent.referrals.paying, false) * days
-    const address = await takeAddress(ctx, coin)
-    const nowMs = ctx.now()
-    const expiresAt = unixSeconds(nowMs + ctx.config.invoiceTtlMs)
-    const invoice: InvoiceRecord = { ...newInvoice({ agentId, at: unixSeconds(nowMs), cents, rate, address, expiresAt }), days, open: true }
-    try {
-      return { invoice: await insertWithRemainders(ctx, { ...invoice, days }), isNew: true, isUnderWay: false }
-    } catch (error) {
-      if (!isDuplicateKey(error, 'agent_id')) throw error
-      // Another process was faster; the address that this one took stays unused.
-      const other = await ctx.invoices.findOpen(agentId, coin)
-      if (other === undefined) throw error
-      return showAgain(ctx, other, days)
-    }
-  })
-}
-
-/** The open one; one whose time is over no longer stands in the way of another, whether or not its chain could be looked at. */
-async function findStillOpen(ctx: Context, agentId: string, coin: Coin): Promise<InvoiceRecord | undefined> {
-  const open = await ctx.invoices.findOpen(agentId, coin)
-  if (open === undefined || open.expires_at > unixSeconds(ctx.now())) return open
-  await ctx.invoices.close(open._id)
-  return undefined
-}
-
-async function showAgain(ctx: Context, invoice: InvoiceRecord, days: number): Promise<RequestedInvoice> {
-  if (invoice.days === days) return { invoice, isNew: false, isUnderWay: await isUnderWay(ctx, invoice) }
-  throw new Refusal(
-    'wrong_state',
-    `Your invoice ${invoice._id} for ${invoice.days} days is open until it is paid or expires; ask for the same days to see it, or pay it.`,
-    { field: 'days' },
-  )
-}
-
-/**
- * A market order's invoice, not stored yet: take it before the order's transaction and insert it within, with
- * `ctx.invoices.insert`. `expiresAt` is the pay-by time in Unix seconds.
- *
- * @throws Refusal as requestPassInvoice()
- */
-export async function prepareOrderInvoice(
+export async function prepareInvoice(
   ctx: Context,
-  order: { agentId: string; orderId: string; coin: Coin; priceUsdCents: number; expiresAt: number },
+  asked: { agentId: string; coin: Coin; priceUsdCents: number; expiresAt: number },
 ): Promise<InvoiceRecord> {
-  await requireReady(ctx, order.coin)
-  const rate = await findFreshRate(ctx, order.coin)
-  const address = await takeAddress(ctx, order.coin)
-  const { agentId, orderId, priceUsdCents, expiresAt } = order
-  return { ...newInvoice({ agentId, at: unixSeconds(ctx.now()), cents: priceUsdCents, rate, address, expiresAt }), order_id: orderId }
+  await requireReady(ctx, asked.coin)
+  const rate = await findFreshRate(ctx, asked.coin)
+  const address = await takeAddress(ctx, asked.coin)
+  const { agentId, priceUsdCents, expiresAt } = asked
+  return newInvoice({ agentId, at: unixSeconds(ctx.now()), cents: priceUsdCents, rate, address, expiresAt })
 }
 
 /** An invoice at which nothing has arrived yet. */
@@ -159,42 +94,6 @@ export function newInvoice(fields: {
     credited_days: 0,
     version: 0,
   }
-}
-
-/** Stores a pass invoice, with what earlier ones left over moved into it; where that is enough, its days are credited at once. */
-async function insertWithRemainders(ctx: Context, fresh: InvoiceRecord & { days: number }): Promise<InvoiceRecord> {
-  return ctx.database.transaction(async (session) => {
-    const carried = await moveRemainders(ctx, fresh, session)
-    const invoice = { ...fresh, carried_raw: String(carried), unspent: String(carried * BigInt(fresh.days)) }
-    const { unspent, credited_days, addedDays, isSettled, priceRaw } = buyDays(invoice, 0n)
-    if (!isSettled) {
-      await ctx.invoices.insert(invoice, session)
-      return invoice
-    }
-    const credit = { source: `${invoice._id}/credit`, means: 'coin' as const, record: { invoice_id: invoice._id } }
-    const pending: PendingEntry[] = [await creditPaidDays(ctx, invoice.agent_id, addedDays, credit, session)]
-    const { open: _open, ...closed } = invoice
-    const left = remainderRaw({ unspent, days: invoice.days }) > 0n ? { has_remainder: true as const } : {}
-    const settled: InvoiceRecord = { ...closed, amount_raw: String(priceRaw), unspent, credited_days, ...left, pending }
-    await ctx.invoices.insert(settled, session)
-    return settled
-  })
-}
-
-async function moveRemainders(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<bigint> {
-  let sum = 0n
-  for (const earlier of await ctx.invoices.listRemainders(invoice.agent_id, invoice.coin, session)) {
-    const left = remainderRaw(earlier)
-    const fields = {
-      moved_raw: String(BigInt(earlier.moved_raw) + left),
-      unspent: String(BigInt(earlier.unspent) - left * BigInt(earlier.days ?? 0)),
-      has_remainder: false,
-    }
-    if (!(await ctx.invoices.changeMoney(earlier, fields, [], session)))
-      throw new Error(`invoice ${earlier._id} changed inside its own transaction`)
-    sum += left
-  }
-  return sum
 }
 
 const POOL_RETRY_MS = 50
@@ -285,7 +184,7 @@ async function readMoney(ctx: Context, known: InvoiceRecord): Promise<{ invoice:
 }
 
 /** Whether one of its payments is seen and not yet confirmed. */
-async function isUnderWay(ctx: Context, invoice: InvoiceRecord): Promise<boolean> {
+export async function isUnderWay(ctx: Context, invoice: InvoiceRecord): Promise<boolean> {
   return invoice.has_payments === true && (await ctx.invoices.listPayments(invoice._id)).some(({ state }) => state === 'seen')
 }
 

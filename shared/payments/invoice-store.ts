@@ -117,7 +117,7 @@ export interface InvoiceStore {
   /** An agent's invoices in a coin that have something left over. */
   listRemainders(agentId: string, coin: Coin, session: Session): Promise<InvoiceRecord[]>
   /** @returns false where the invoice has changed since it was read */
-  changeMoney(before: InvoiceRecord, fields: MoneyFields, entries: PendingEntry[], session: Session): Promise<boolean>
+  changeMoney(before: InvoiceRecord, fields: MoneyFields, entries: readonly PendingEntry[], session: Session): Promise<boolean>
   /** It is no longer the one open invoice of its agent; nothing else changes. */
   close(invoiceId: string): Promise<void>
   /** One page of what a round looks at, after the id `after`; hourly ones only where their time has come. */
@@ -166,7 +166,8 @@ export interface InvoiceStore {
   listUnswept(coin: Coin, after: string, limit: number): Promise<PaymentRecord[]>
   /** Those of one address, in the same pages. */
   listUnsweptAt(coin: Coin, addressIndex: number, after: string, limit: number): Promise<PaymentRecord[]>
-  setSwept(paymentIds: readonly string[], at: number): Promise<void>
+  /** undefined: they are at their addresses after all. */
+  setSwept(paymentIds: readonly string[], at: number | undefined): Promise<void>
   /** News of a payment that is not settled; a settled one keeps its state and gets the counts. */
   noteConfirmations(paymentId: string, confirmations: number, height: number | undefined): Promise<void>
   /** Of one that is not settled. @returns false where it was not in the expected state */
@@ -221,7 +222,7 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
         $set: { ...fields, ...(hasRemainder === true ? { has_remainder: true as const } : {}) },
         $inc: { version: 1 },
         ...(Object.keys(unset).length === 0 ? {} : { $unset: unset }),
-        ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }),
+        ...(entries.length === 0 ? {} : { $push: { pending: { $each: [...entries] } } }),
       }
       return (await invoices.updateOne({ _id: before._id, version: before.version }, update, { session })).matchedCount === 1
     },
@@ -359,7 +360,9 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
         .lean<PaymentRecord[]>()
     },
     async setSwept(paymentIds, at) {
-      await payments.updateMany({ _id: { $in: [...paymentIds] }, state: 'settled', swept_at: null }, { $set: { swept_at: at } })
+      const ids = { _id: { $in: [...paymentIds] } }
+      if (at === undefined) await payments.updateMany(ids, { $unset: { swept_at: 1 } })
+      else await payments.updateMany({ ...ids, state: 'settled', swept_at: null }, { $set: { swept_at: at } })
     },
     sumOrderPayments: () => sumByCoin(payments, { order_id: { $exists: true }, state: 'settled' }, 'amount_raw'),
     async noteConfirmations(paymentId, confirmations, height) {

@@ -1,6 +1,5 @@
 import { z } from 'zod'
 import type { Ledgered } from '../ledger/pending.ts'
-import { MAX_CREDITED_DAYS } from '../limits.ts'
 import { hex, idField, idView, isoTimeView, unixTime } from '../schema.ts'
 import { isoTime } from '../time.ts'
 import { COINS, dustThreshold, formatAmount, formatPrice, paymentUri, type Coin } from './coin.ts'
@@ -125,46 +124,6 @@ export interface SeenPayment {
   lockedUntil?: number
 }
 
-type Money = Pick<InvoiceRecord, 'amount_raw' | 'received_raw' | 'carried_raw' | 'unspent' | 'credited_days' | 'lapsed'> & { days: number }
-
-export interface MoneyChange {
-  received_raw: string
-  unspent: string
-  credited_days: number
-  /** Whole days that this change buys. */
-  addedDays: number
-  isSettled: boolean
-}
-
-/**
- * What money buys (decisions, The pass): entitled days = floor(received × days / amount). Nothing before the full price
- * is there or the invoice has lapsed; from then on all that is whole.
- *
- * `priceRaw` is the price of all `days` at which this money buys: the invoice's own amount, or for late money whichever
- * of that and the price at arrival is higher.
- */
-export function applyMoney(invoice: Money, amountRaw: bigint, priceRaw: bigint = BigInt(invoice.amount_raw)): MoneyChange {
-  const amount = BigInt(invoice.amount_raw)
-  if (priceRaw < amount) throw new TypeError(`"priceRaw" expected at least the amount ${amount}, got ${priceRaw}`)
-  const received = BigInt(invoice.received_raw) + amountRaw
-  const isSettled = received + BigInt(invoice.carried_raw) >= amount
-  let unspent = BigInt(invoice.unspent) + amountRaw * BigInt(invoice.days)
-  let addedDays = 0
-  if (isSettled || invoice.lapsed) {
-    const affordable = unspent / priceRaw
-    const room = BigInt(MAX_CREDITED_DAYS - invoice.credited_days)
-    addedDays = Number(affordable < room ? affordable : room)
-    unspent -= BigInt(addedDays) * priceRaw
-  }
-  return {
-    received_raw: String(received),
-    unspent: String(unspent),
-    credited_days: invoice.credited_days + addedDays,
-    addedDays,
-    isSettled,
-  }
-}
-
 /**
  * What is still to be paid of a price. Below dust that is nothing: such an amount would never be counted, so the venue bears it.
  * Whether something is paid is asked here and nowhere else.
@@ -172,24 +131,6 @@ export function applyMoney(invoice: Money, amountRaw: bigint, priceRaw: bigint =
 export function missingRaw(coin: Coin, priceRaw: bigint, receivedRaw: bigint): bigint {
   const missing = priceRaw - receivedRaw
   return missing < dustThreshold(coin) ? 0n : missing
-}
-
-/**
- * applyMoney() for money that may lack less than dust of the price: all of the invoice's days are then bought with what there
- * is. `priceRaw` in the answer is the price at which it bought.
- */
-export function buyDays(
-  invoice: Money & Pick<InvoiceRecord, 'coin'>,
-  amountRaw: bigint,
-  priceRaw: bigint = BigInt(invoice.amount_raw),
-): MoneyChange & { priceRaw: bigint } {
-  const amount = BigInt(invoice.amount_raw)
-  const received = BigInt(invoice.received_raw) + BigInt(invoice.carried_raw) + amountRaw
-  const daysLeft = BigInt(invoice.days - invoice.credited_days)
-  const isShort = received < amount && missingRaw(invoice.coin, amount, received) === 0n
-  if (!isShort || priceRaw > amount || daysLeft <= 0n) return { ...applyMoney(invoice, amountRaw, priceRaw), priceRaw }
-  const lowered = (BigInt(invoice.unspent) + amountRaw * BigInt(invoice.days)) / daysLeft
-  return { ...applyMoney({ ...invoice, amount_raw: String(lowered) }, amountRaw, lowered), priceRaw: lowered }
 }
 
 /** What is left below a day, in whole smallest units; the fraction of one stays in `unspent`. */

@@ -1,14 +1,15 @@
 import type { Context } from '../context.ts'
 import { commit } from '../crypto/commitment.ts'
-import type { Session } from '../database.ts'
+import { requireOwn, type Session } from '../database.ts'
 import { newId, newStepId } from '../ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
-import { notePayoutStep } from '../market/order-payouts.ts'
 import { unixSeconds } from '../time.ts'
 import type { Coin } from './coin.ts'
+import { payoutLine, reverse, transferLines } from './journal.ts'
 import type { PayoutChange, PayoutFrom } from './payout-store.ts'
 import { isRefusedForLong, OPEN_TRANSFERS, refuse } from './payout.ts'
 import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
+import { purposeOf } from './purpose.ts'
 
 /** A sum that the venue owes from now on, with its ledger entry; store it in the transaction of what it is owed for. */
 export function newPayout(fields: {
@@ -115,31 +116,55 @@ export const moveTransfer = async (
 ): Promise<boolean> => (await moveTransfers(ctx, [transfer], from, to, reason)) === 1
 
 async function movePayouts(ctx: Context, transfer: TransferRecord, to: TransferState, session: Session): Promise<void> {
-  if (transfer.payout_ids.length === 0) return
   const at = unixSeconds(ctx.now())
-  const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
+  const carried = transfer.payout_ids.length === 0 ? [] : await ctx.payouts.findMany(transfer.payout_ids, session)
   const own = carried.filter(({ transfer_id: id, state }) => state === 'in_transfer' && id === transfer._id)
-  if (to === 'confirmed')
-    noteTwicePaid(
-      ctx,
-      transfer,
-      carried.filter((payout) => !own.includes(payout)),
-    )
-  if (to === 'replaced')
+  if (to === 'confirmed') await enterChain(ctx, transfer, { own, others: carried.filter((payout) => !own.includes(payout)) }, session)
+  if (to === 'replaced') {
+    await leaveChain(ctx, transfer, session)
     for (const payout of own) {
       const change = { state: 'owed' as const, changed_at: at, transfer_id: null }
       const entry = payoutEntry(payout, 'owed', at, undefined, transfer._id)
-      if (!(await ctx.payouts.move(payout._id, { transferId: transfer._id }, change, entry, session))) throw ownChange(payout)
+      await requireOwn(ctx.payouts.move(payout._id, { transferId: transfer._id }, change, entry, session), `payout ${payout._id}`)
     }
-  else {
+  } else {
     // A transfer may be held, and lack in the chain, more than once.
     const attempt = to === 'held' || transfer.state === 'held' ? `${transfer._id}/${newStepId()}` : transfer._id
     await ctx.payouts.addEntries(new Map(own.map((payout) => [payout._id, payoutEntry(payout, to, at, transfer.tx, attempt)])), session)
   }
-  for (const payout of own) await notePayoutStep(ctx, payout, to === 'replaced' ? 'owed' : to, session)
+  for (const payout of own) await purposeOf(ctx, payout).payoutMoved(ctx, payout, to === 'replaced' ? 'owed' : to, session)
 }
 
-const ownChange = ({ _id }: StoredPayout): Error => new Error(`payout ${_id} changed inside its own transaction`)
+/** A transfer is in the chain, with its own payouts and `others` that it carried before they were paid otherwise. */
+async function enterChain(
+  ctx: Context,
+  transfer: TransferRecord,
+  { own, others, step }: { own: readonly StoredPayout[]; others: readonly StoredPayout[]; step?: string },
+  session: Session,
+): Promise<void> {
+  noteTwicePaid(ctx, transfer, others)
+  await ctx.journal.write(transferLines(transfer, own, unixSeconds(ctx.now()), step), session)
+}
+
+/** Puts transactions of ours on record that the chain has and the database did not know. @throws as storeTransfers() */
+export async function adoptTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
+  await ctx.database.transaction(async (session) => {
+    await ctx.payouts.insertTransfers(transfers, session)
+    for (const transfer of transfers) await enterChain(ctx, transfer, { own: [], others: [] }, session)
+  })
+}
+
+/** It was taken to be in the chain, and is not: what it moved, it did not. */
+async function leaveChain(ctx: Context, transfer: TransferRecord, session: Session): Promise<void> {
+  const lines = await ctx.journal.list({ transfer_id: transfer._id }, Number.MAX_SAFE_INTEGER, session)
+  // What was taken back before, and its lines anew, come to nothing together but for the last time.
+  const undone = new Set(lines.flatMap(({ _id }) => (_id.endsWith('/undone') ? [_id.slice(0, -'/undone'.length)] : [])))
+  const standing = lines.filter(({ _id }) => !_id.endsWith('/undone') && !undone.has(_id))
+  await ctx.journal.write(
+    standing.map((line) => reverse(line, 'undone', unixSeconds(ctx.now()))),
+    session,
+  )
+}
 
 /** What a transfer carried when it was thought to be lost, and something else has paid since. */
 function noteTwicePaid(ctx: Context, transfer: TransferRecord, payouts: readonly StoredPayout[]): void {
@@ -177,17 +202,14 @@ export async function takeBack(
     const change = { state: 'confirmed' as const, changed_at: at, reason: 'it is in the chain after all', ...(place && { place }) }
     if (!(await ctx.payouts.moveTransfer(transfer._id, ['replaced'], change, session))) return false
     const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
-    for (const payout of carried.filter(({ state }) => state === 'owed')) {
-      const own = { state: 'in_transfer' as const, changed_at: at, transfer_id: transfer._id, held_by: null }
+    const own = carried.filter(({ state }) => state === 'owed')
+    for (const payout of own) {
+      const taken = { state: 'in_transfer' as const, changed_at: at, transfer_id: transfer._id, held_by: null }
       const entry = payoutEntry(payout, 'confirmed', at, transfer.tx, `${transfer._id}/${newStepId()}`)
-      if (!(await ctx.payouts.move(payout._id, 'owed', own, entry, session))) throw ownChange(payout)
-      await notePayoutStep(ctx, payout, 'confirmed', session)
+      await requireOwn(ctx.payouts.move(payout._id, 'owed', taken, entry, session), `payout ${payout._id}`)
+      await purposeOf(ctx, payout).payoutMoved(ctx, payout, 'confirmed', session)
     }
-    noteTwicePaid(
-      ctx,
-      transfer,
-      carried.filter(({ state }) => state !== 'owed'),
-    )
+    await enterChain(ctx, transfer, { own, others: carried.filter(({ state }) => state !== 'owed'), step: newStepId() }, session)
     return true
   })
 }
@@ -226,18 +248,21 @@ interface OwnStep {
   to: PayoutState
   tx?: string
   attempt?: string
+  /** How it moves money. */
+  line?: 'manual' | 'unpaid'
 }
 
 async function takeOwnStep(
   ctx: Context,
   payout: StoredPayout,
-  { from, change, to, tx, attempt }: OwnStep,
+  { from, change, to, tx, attempt, line }: OwnStep,
   session: Session,
 ): Promise<boolean> {
   const at = unixSeconds(ctx.now())
   const entry = payoutEntry(payout, to, at, tx, attempt)
   if (!(await ctx.payouts.move(payout._id, from, { ...change, changed_at: at }, entry, session))) return false
-  await notePayoutStep(ctx, payout, to, session)
+  if (line !== undefined) await ctx.journal.write(payoutLine(payout, `${line}/${attempt}`, at), session)
+  await purposeOf(ctx, payout).payoutMoved(ctx, payout, to, session)
   return true
 }
 
@@ -292,13 +317,13 @@ export async function markPaidByHand(ctx: Context, payoutId: string, tx: string)
     const from: PayoutFrom = isGivenUp ? { transferId: transfer._id } : 'owed'
     const change = { state: 'manual' as const, tx, held_by: null, transfer_id: null }
     // It may have been paid so before, and that taken back.
-    return takeOwnStep(ctx, payout, { from, change, to: 'manual', tx, attempt: newStepId() }, session)
+    return takeOwnStep(ctx, payout, { from, change, to: 'manual', tx, attempt: newStepId(), line: 'manual' }, session)
   })
 }
 
 /** What was recorded as paid by hand was not: it is owed again. @returns false if it was not recorded so */
 export const undoPaidByHand = (ctx: Context, payoutId: string): Promise<boolean> =>
-  moveOne(ctx, payoutId, { from: 'manual', change: { state: 'owed', tx: null }, to: 'owed', attempt: newStepId() })
+  moveOne(ctx, payoutId, { from: 'manual', change: { state: 'owed', tx: null }, to: 'owed', attempt: newStepId(), line: 'unpaid' })
 
 /**
  * A sum is owed no more, because the operator decided its order otherwise after the chain had taken a payment back.
@@ -310,4 +335,5 @@ export async function withdrawPayout(ctx: Context, payout: PayoutRecord, session
   const change = { state: 'withdrawn' as const, changed_at: at }
   if (!(await ctx.payouts.move(payout._id, 'owed', change, payoutEntry(payout, 'withdrawn', at), session)))
     throw new Error(`payout ${payout._id} is not owed, so it cannot be withdrawn`)
+  await ctx.journal.write(payoutLine(payout, 'withdrawn', at), session)
 }

@@ -59,6 +59,7 @@ const transferSchema = new Schema<TransferRecord>(
     refused: { type: new Schema({ at: number, count: number, next_at: number, reason: string }, { _id: false }), default: undefined },
     foreign: Boolean,
     unexplained_to: { type: [String], default: undefined },
+    brings: String,
   },
   { collection: 'transfers', strict: 'throw', versionKey: false },
 )
@@ -118,10 +119,8 @@ export interface PayoutStore {
    * that no election can take back, so that they can be published.
    */
   listOpenTransfers(accountIndex: number): Promise<TransferRecord[]>
-  /** The block on record that stands after this one in a Nano account's chain. */
+  /** The block on record that stands after this one in a Nano account's chain; one that no election can take back, so that it can be published. */
   findSuccessor(accountIndex: number, previous: string): Promise<TransferRecord | undefined>
-  /** Whether the operator said that this transaction paid something by hand. */
-  isPaidByHand(coin: Coin, tx: string): Promise<boolean>
   /** What the operator said that this transaction paid by hand. */
   sumPaidByHand(coin: Coin, tx: string): Promise<bigint>
   listPaidByHand(coin: Coin, tx: string): Promise<StoredPayout[]>
@@ -311,10 +310,8 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       return transfers.find(filter).read('primary').readConcern('majority').sort({ _id: 1 }).lean<TransferRecord[]>()
     },
     async findSuccessor(accountIndex, previous) {
-      return (await transfers.findOne({ account_index: accountIndex, previous }).lean<TransferRecord>()) ?? undefined
-    },
-    async isPaidByHand(coin, tx) {
-      return (await payouts.exists({ coin, state: 'manual', tx })) !== null
+      const query = transfers.findOne({ account_index: accountIndex, previous }).read('primary').readConcern('majority')
+      return (await query.lean<TransferRecord>()) ?? undefined
     },
     async sumPaidByHand(coin, tx) {
       return (await sumByCoin(payouts, { coin, state: 'manual', tx }, 'amount_raw'))[coin]

@@ -103,6 +103,8 @@ export interface TransferRecord {
    * may have been paid by it, and is not sent before the operator has accounted for it.
    */
   unexplained_to?: string[]
+  /** Of one that takes in what no payment is: the account of the books that this belongs to. */
+  brings?: 'operator' | 'unassigned'
 }
 
 /** Not known to be in the chain. */

@@ -7,6 +7,7 @@ import { haltToReconcile } from './coin-round.ts'
 import type { CoinDriver } from './driver.ts'
 import { holdSuspects } from './due-payouts.ts'
 import type { SeenPayment } from './invoice.ts'
+import { adoptTransfers } from './payout-service.ts'
 import type { TransferRecord } from './payout.ts'
 import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
 import { recordPayment } from './settlement.ts'
@@ -42,14 +43,12 @@ export interface Findings {
   stray(money: StrayMoney): void
 }
 
-/** @throws NodeUnreachable: the coin stays halted, and what was put on record stays; it may be run again */
-export async function reconcileCoin(ctx: Context, driver: CoinDriver): Promise<void> {
-  const { coin } = driver
-  const { reason, record } = await haltToReconcile(ctx, coin)
+/** What is found from here on, put on record and counted. @param reason why it is on record */
+export function startFindings(ctx: Context, coin: Coin, reason: string) {
   const found = { transactions: 0, payments: 0, sends: [] as FoundSend[], stray: [] as StrayMoney[] }
-  const { address, height, totalRaw } = await driver.reconcile(record, {
+  const findings: Findings = {
     async adopt(transaction) {
-      const adopted = await adoptTransaction(ctx, coin, transaction, 'found by a reconciliation')
+      const adopted = await adoptTransaction(ctx, coin, transaction, reason)
       if (adopted === undefined) return
       found.transactions++
       if (adopted.unexplained_to !== undefined)
@@ -64,7 +63,16 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver): Promise<v
       return after?._id
     },
     stray: (money) => void found.stray.push(money),
-  })
+  }
+  return { found, findings }
+}
+
+/** @throws NodeUnreachable: the coin stays halted, and what was put on record stays; it may be run again */
+export async function reconcileCoin(ctx: Context, driver: CoinDriver): Promise<void> {
+  const { coin } = driver
+  const { reason, record } = await haltToReconcile(ctx, coin)
+  const { found, findings } = startFindings(ctx, coin, 'found by a reconciliation')
+  const { address, height, totalRaw } = await driver.reconcile(record, findings)
   const _id = newId('reconciliation')
   const held = await holdSuspects(ctx, coin, _id)
   await ctx.coins.retireFree(coin)
@@ -112,7 +120,7 @@ export async function adoptTransaction(
     ...(unexplained.length === 0 ? {} : { unexplained_to: unexplained }),
   }
   try {
-    await ctx.payouts.insertTransfers([transfer])
+    await adoptTransfers(ctx, [transfer])
     return transfer
   } catch (error) {
     if (isDuplicateKey(error)) return undefined

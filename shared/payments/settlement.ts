@@ -1,23 +1,15 @@
 import type { Context } from '../context.ts'
 import { commit } from '../crypto/commitment.ts'
-import { isDuplicateKey, unavailable, type Session } from '../database.ts'
-import { newId } from '../ids.ts'
+import { isDuplicateKey, requireOwn, unavailable, type Session } from '../database.ts'
+import { newId, newStepId } from '../ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
-import {
-  dropOrderPayment,
-  lapseOrder,
-  loseOrderPayment,
-  noteOrderPayment,
-  receiveOrderPayment,
-  restoreOrderPayment,
-} from '../market/order-payments.ts'
 import { MAX_CLOCK_OFF_MS } from '../limits.ts'
 import { createTurns } from '../one-at-a-time.ts'
-import { creditPaidDays, inReferrersTurn } from '../passes/pass-service.ts'
 import { unixSeconds } from '../time.ts'
-import { dustThreshold, priceInCoin, type Coin } from './coin.ts'
-import { buyDays, remainderRaw, type InvoiceRecord, type PaymentRecord, type SeenPayment } from './invoice.ts'
-import type { MoneyFields, SettledFields } from './invoice-store.ts'
+import { dustThreshold, type Coin } from './coin.ts'
+import type { InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
+import { paymentLine } from './journal.ts'
+import { purposeOf, type Outcome } from './purpose.ts'
 import { readFreshRate } from './rate.ts'
 
 /** Payments to one agent change one pass: here they take turns, so that their transactions need not. */
@@ -52,7 +44,7 @@ async function takeIn(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, 
   if (payment.reversed_at !== undefined && found.isConfirmed) await restorePayment(ctx, payment)
   if (payment.confirmations !== found.confirmations || payment.height !== found.height)
     await ctx.invoices.noteConfirmations(payment._id, found.confirmations, found.height)
-  if (payment.state !== 'settled' && found.isConfirmed) await settlePayment(ctx, payment.agent_id, payment._id, found.confirmations, by)
+  if (payment.state !== 'settled' && found.isConfirmed) await settlePayment(ctx, payment, found.confirmations, by)
 }
 
 /** The payment on record; made on the first look. */
@@ -90,7 +82,7 @@ async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPaym
         by,
       }
       await ctx.invoices.insertPayment(payment, session)
-      if (payment.order_id !== undefined && holdsOpen(payment)) await noteOrderPayment(ctx, payment, session)
+      if (holdsOpen(payment)) await purposeOf(ctx, payment).noted(ctx, payment, session)
       return payment
     })
   } catch (error) {
@@ -123,22 +115,17 @@ async function bringBack(ctx: Context, payment: PaymentRecord, from: 'gone' | 'l
   await ctx.database.transaction(async (session) => {
     await ctx.invoices.markPayment(payment.invoice_id, session)
     if (!(await ctx.invoices.movePayment(payment._id, from, 'seen', session))) return
-    if (payment.order_id !== undefined && !payment.late) await noteOrderPayment(ctx, { ...payment, state: 'seen' }, session)
+    if (!payment.late) await purposeOf(ctx, payment).noted(ctx, { ...payment, state: 'seen' }, session)
   })
 }
 
-async function settlePayment(
-  ctx: Context,
-  agentId: string,
-  paymentId: string,
-  confirmations: number,
-  by: PaymentRecord['by'],
-): Promise<void> {
-  const isWaiting = await inReferrersTurn(ctx, agentId, () => transactSettlement(ctx, paymentId, confirmations, by))
+async function settlePayment(ctx: Context, payment: PaymentRecord, confirmations: number, by: PaymentRecord['by']): Promise<void> {
+  const { _id: paymentId, agent_id: agentId } = payment
+  const isWaiting = await purposeOf(ctx, payment).inTurn(ctx, agentId, () => transactSettlement(ctx, paymentId, confirmations, by))
   if (isWaiting) await ctx.invoices.setWaitsForRate(paymentId)
 }
 
-/** @returns true where it waits for its invoice to lapse or for a rate, and nothing was changed */
+/** @returns true if it waits for its invoice to lapse or for a rate, and nothing was changed */
 function transactSettlement(ctx: Context, paymentId: string, confirmations: number, by: PaymentRecord['by']): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const noted = await ctx.invoices.findPaymentById(paymentId, session)
@@ -151,24 +138,30 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
     const payment = { ...noted, late: noted.late && (invoice.lapsed || at >= invoice.expires_at) }
     // What was in time buys first, at the invoice's own rate.
     if (payment.late && !invoice.lapsed) return true
-    const settled: SettledFields = { settled_at: at, confirmations, late: payment.late, ...(by === 'operator' ? { by } : {}) }
-    const entries: PendingEntry[] = [paymentEntry({ ...payment, ...settled }, at)]
-    if (invoice.days === undefined) await receiveForOrder(ctx, invoice, payment, session)
-    else {
-      const price = await priceOf(ctx, invoice, payment)
-      if (price === undefined) return true
-      const bought = await receiveForPass(ctx, { ...invoice, days: invoice.days }, payment, price.raw, session)
-      Object.assign(
-        settled,
-        { credited_days: bought.days, price_raw: String(bought.priceRaw) },
-        price.rate === undefined ? {} : { arrival_rate: price.rate },
-      )
-      entries.push(...bought.entries)
-    }
-    if (!(await ctx.invoices.settlePayment(paymentId, settled, entries, session)))
-      throw new Error(`payment ${paymentId} changed inside its own transaction`)
+    const bought = await purposeOf(ctx, invoice).received(ctx, invoice, payment, session)
+    if (bought === undefined) return true
+    await changeInvoice(
+      ctx,
+      invoice,
+      { ...bought, entries: [], lines: [...paymentLine(payment, 'received', at), ...(bought.lines ?? [])] },
+      session,
+    )
+    const settled = { settled_at: at, confirmations, late: payment.late, ...(by === 'operator' ? { by } : {}), ...bought.settled }
+    const entries = [paymentEntry({ ...payment, ...settled }, at), ...(bought.entries ?? [])]
+    await requireOwn(ctx.invoices.settlePayment(paymentId, settled, entries, session), `payment ${paymentId}`)
     return false
   })
+}
+
+/** The one change of an invoice, in the transaction that has read it. */
+async function changeInvoice(
+  ctx: Context,
+  invoice: InvoiceRecord,
+  { fields = {}, entries = [], lines = [] }: Outcome,
+  session: Session,
+): Promise<void> {
+  await requireOwn(ctx.invoices.changeMoney(invoice, fields, entries, session), `invoice ${invoice._id}`)
+  await ctx.journal.write(lines, session)
 }
 
 const WAITING_BATCH = 500
@@ -180,11 +173,11 @@ const WAITING_BATCH = 500
  */
 export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
   const hasRate = (await readFreshRate(ctx, coin)) !== undefined
-  for (const { _id, agent_id, confirmations, by } of await ctx.invoices.listWaitingForRate(coin, { hasRate }, WAITING_BATCH)) {
+  for (const payment of await ctx.invoices.listWaitingForRate(coin, { hasRate }, WAITING_BATCH)) {
     try {
-      await takeTurns(agent_id, () => settlePayment(ctx, agent_id, _id, confirmations, by))
+      await takeTurns(payment.agent_id, () => settlePayment(ctx, payment, payment.confirmations, payment.by))
     } catch (error) {
-      ctx.log.error({ err: error, payment_id: _id }, 'late money that waited could not be settled; the next time tries again')
+      ctx.log.error({ err: error, payment_id: payment._id }, 'late money that waited could not be settled; the next time tries again')
     }
   }
 }
@@ -206,52 +199,6 @@ function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
   }
 }
 
-type PassInvoice = InvoiceRecord & { days: number }
-
-async function receiveForPass(
-  ctx: Context,
-  invoice: PassInvoice,
-  payment: PaymentRecord,
-  priceRaw: bigint,
-  session: Session,
-): Promise<{ days: number; priceRaw: bigint; entries: PendingEntry[] }> {
-  const { addedDays, isSettled, priceRaw: paidRaw, ...money } = buyDays(invoice, BigInt(payment.amount_raw), priceRaw)
-  const hasRemainder = (isSettled || invoice.lapsed) && remainderRaw({ ...money, days: invoice.days }) > 0n
-  const fields = { ...money, has_remainder: hasRemainder, ...(isSettled ? { open: false as const } : {}) }
-  if (!(await ctx.invoices.changeMoney(invoice, fields, [], session)))
-    throw new Error(`invoice ${invoice._id} changed inside its own transaction`)
-  if (addedDays === 0) return { days: 0, priceRaw: paidRaw, entries: [] }
-  const record = { payment_id: payment._id, invoice_id: invoice._id }
-  const credit = { source: `${payment._id}/credit`, means: 'coin' as const, record }
-  return { days: addedDays, priceRaw: paidRaw, entries: [await creditPaidDays(ctx, invoice.agent_id, addedDays, credit, session)] }
-}
-
-/**
- * The price of all the invoice's days at which a payment buys: late money at whichever of the invoice's rate and the rate
- * at its arrival gives fewer days.
- *
- * @returns undefined for late money that had no fresh rate at its arrival where there is none now either; `rate` for late money
- */
-async function priceOf(
-  ctx: Context,
-  invoice: PassInvoice | InvoiceRecord,
-  payment: PaymentRecord,
-): Promise<{ raw: bigint; rate?: string } | undefined> {
-  const amount = BigInt(invoice.amount_raw)
-  if (!payment.late) return { raw: amount }
-  const rate = payment.arrival_rate ?? (await readFreshRate(ctx, invoice.coin))?.usd
-  if (rate === undefined) return undefined
-  const then = priceInCoin(invoice.price_usd_cents, rate, invoice.coin)
-  return { raw: then > amount ? then : amount, rate }
-}
-
-async function receiveForOrder(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<void> {
-  const received = BigInt(invoice.received_raw) + BigInt(payment.amount_raw)
-  if (!(await ctx.invoices.changeMoney(invoice, { received_raw: String(received) }, [], session)))
-    throw new Error(`invoice ${invoice._id} changed inside its own transaction`)
-  await receiveOrderPayment(ctx, { ...invoice, received_raw: String(received) }, payment, session)
-}
-
 /**
  * An unconfirmed payment that the chain no longer knows, or a settled one that it took back: a settled pass stands, a
  * market order does not. What the operator recorded by hand was never found on the chain, so its absence says nothing.
@@ -260,26 +207,28 @@ export async function recordLoss(ctx: Context, payment: PaymentRecord): Promise<
   if (payment.by === 'operator') return
   if (payment.state === 'seen' || payment.state === 'locked') {
     if ((await ctx.invoices.movePayment(payment._id, payment.state, 'gone')) && payment.state === 'seen')
-      await dropOrderPayment(ctx, payment)
+      await purposeOf(ctx, payment).dropped(ctx, payment)
     return
   }
   if (payment.state !== 'settled' || payment.reversed_at !== undefined) return
-  const isNews = await ctx.database.transaction(async (session) => {
-    if (!(await ctx.invoices.setReversed(payment._id, unixSeconds(ctx.now()), session))) return false
-    if (payment.order_id !== undefined) await loseOrderPayment(ctx, payment, session)
+  if (await setLost(ctx, payment, true))
+    ctx.log.error({ payment_id: payment._id, coin: payment.coin }, 'the chain took back a settled payment')
+}
+
+/** @returns false if it was so already */
+function setLost(ctx: Context, payment: PaymentRecord, isLost: boolean): Promise<boolean> {
+  return ctx.database.transaction(async (session) => {
+    const at = unixSeconds(ctx.now())
+    if (!(await ctx.invoices.setReversed(payment._id, isLost ? at : undefined, session))) return false
+    await ctx.journal.write(paymentLine(payment, `${isLost ? 'lost' : 'restored'}/${newStepId()}`, at), session)
+    await purposeOf(ctx, payment)[isLost ? 'lost' : 'restored'](ctx, payment, session)
     return true
   })
-  if (isNews) ctx.log.error({ payment_id: payment._id, coin: payment.coin }, 'the chain took back a settled payment')
 }
 
 /** It is back. What the loss froze stays so until the operator decides. */
 async function restorePayment(ctx: Context, payment: PaymentRecord): Promise<void> {
-  const isBack = await ctx.database.transaction(async (session) => {
-    if (!(await ctx.invoices.setReversed(payment._id, undefined, session))) return false
-    if (payment.order_id !== undefined) await restoreOrderPayment(ctx, payment, session)
-    return true
-  })
-  if (isBack)
+  if (await setLost(ctx, payment, false))
     ctx.log.warn({ payment_id: payment._id, coin: payment.coin }, 'a settled payment that the chain had taken back is there again')
 }
 
@@ -327,7 +276,8 @@ export async function lapseInvoices(
       // Whatever comes of it, this call doesn't look at it again.
       passedOver.add(invoice._id)
       try {
-        await takeTurns(invoice.agent_id, () => inReferrersTurn(ctx, invoice.agent_id, () => lapse(ctx, invoice, watchLater(invoice))))
+        const end = () => lapse(ctx, invoice, watchLater(invoice))
+        await takeTurns(invoice.agent_id, () => purposeOf(ctx, invoice).inTurn(ctx, invoice.agent_id, end))
       } catch (error) {
         errors.push(error)
       }
@@ -356,20 +306,8 @@ async function lapse(ctx: Context, invoice: InvoiceRecord, later: LapsedWatch): 
     // A clock that was set back since the round began says that there is time left; the next round goes by it.
     if (current.expires_at > unixSeconds(ctx.now())) return
     if ((await ctx.invoices.listPayments(current._id, session)).some(holdsOpen)) return
-    const { fields, entries } = current.days === undefined ? NO_MONEY : await spendOnLapse(ctx, { ...current, days: current.days }, session)
-    const change = { ...fields, ...later, lapsed: true, open: false as const }
-    if (!(await ctx.invoices.changeMoney(current, change, entries, session)))
-      throw new Error(`invoice ${current._id} changed inside its own transaction`)
-    if (current.order_id !== undefined) await lapseOrder(ctx, { ...current, lapsed: true }, session)
+    const outcome = await purposeOf(ctx, current).expired(ctx, current, session)
+    const fields = { ...outcome.fields, ...later, lapsed: true, open: false as const }
+    await changeInvoice(ctx, current, { ...outcome, fields }, session)
   })
-}
-
-const NO_MONEY: { fields: MoneyFields; entries: PendingEntry[] } = { fields: {}, entries: [] }
-
-async function spendOnLapse(ctx: Context, invoice: PassInvoice, session: Session): Promise<typeof NO_MONEY> {
-  const { addedDays, isSettled: _isSettled, priceRaw: _priceRaw, ...money } = buyDays({ ...invoice, lapsed: true }, 0n)
-  const fields = { ...money, has_remainder: remainderRaw({ ...money, days: invoice.days }) > 0n }
-  if (addedDays === 0) return { fields, entries: [] }
-  const credit = { source: `${invoice._id}/lapse`, means: 'coin' as const, record: { invoice_id: invoice._id } }
-  return { fields, entries: [await creditPaidDays(ctx, invoice.agent_id, addedDays, credit, session)] }
 }

@@ -1,4 +1,5 @@
 import type { Model, PipelineStage } from 'mongoose'
+import { within, type Session } from '../database.ts'
 import { COINS, type Coin } from './coin.ts'
 
 /** Digits of a limb, and limbs: 45 digits hold any amount of any coin. */
@@ -12,10 +13,16 @@ export function eachCoin<T>(valueOf: (coin: Coin) => T): Record<Coin, T> {
 }
 
 /**
- * Exact sums per coin of amounts that are stored as decimal text. They are summed in the database in parts of 15 digits,
- * because none of its numbers holds an amount of Nano.
+ * Exact sums of amounts that are stored as decimal text, by the values of a group key. They are summed in the database in
+ * parts of 15 digits, because none of its numbers holds an amount of Nano.
  */
-export async function sumByCoin<T>(model: Model<T>, match: PipelineStage.Match['$match'], field: string): Promise<Record<Coin, bigint>> {
+export async function sumBy<Key, T>(
+  model: Model<T>,
+  match: PipelineStage.Match['$match'],
+  field: string,
+  key: PipelineStage.Group['$group']['_id'],
+  session?: Session,
+): Promise<{ key: Key; sum: bigint }[]> {
   const padded = { $concat: [PAD, `$${field}`] }
   const limbs = Object.fromEntries(
     Array.from({ length: LIMBS }, (_, place) => {
@@ -23,12 +30,18 @@ export async function sumByCoin<T>(model: Model<T>, match: PipelineStage.Match['
       return [`limb${place}`, { $sum: { $toDecimal: { $substrCP: [padded, start, LIMB_DIGITS] } } }]
     }),
   )
-  const stages: PipelineStage[] = [{ $match: match }, { $group: { _id: '$coin', ...limbs } } as PipelineStage.Group]
-  const found = await model.aggregate<{ _id: Coin } & Record<string, unknown>>(stages)
+  const stages: PipelineStage[] = [{ $match: match }, { $group: { _id: key, ...limbs } } as PipelineStage.Group]
+  const found = await model.aggregate<{ _id: Key } & Record<string, unknown>>(stages, within(session))
+  const valueOf = (limb: unknown, place: number): bigint => BigInt(String(limb)) * 10n ** BigInt(LIMB_DIGITS * place)
+  return found.map((group) => ({
+    key: group._id,
+    sum: Array.from({ length: LIMBS }, (_, place) => valueOf(group[`limb${place}`], place)).reduce((sum, part) => sum + part),
+  }))
+}
+
+/** The same per coin. */
+export async function sumByCoin<T>(model: Model<T>, match: PipelineStage.Match['$match'], field: string): Promise<Record<Coin, bigint>> {
   const sums = eachCoin(() => 0n)
-  for (const group of found) {
-    for (let place = 0; place < LIMBS; place++)
-      sums[group._id] += BigInt(String(group[`limb${place}`])) * 10n ** BigInt(LIMB_DIGITS * place)
-  }
+  for (const { key, sum } of await sumBy<Coin, T>(model, match, field, '$coin')) sums[key] = sum
   return sums
 }

@@ -1,6 +1,11 @@
 import type { Context } from '../../shared/context.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
-import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
+import { afterEach } from 'vitest'
+import type { OrderRecord } from '../../shared/market/order.ts'
+import { COINS, type Coin } from '../../shared/payments/coin.ts'
+import { isPaid, remainderRaw, type InvoiceRecord, type PaymentRecord } from '../../shared/payments/invoice.ts'
+import { heldRaw, type Account, type JournalLine } from '../../shared/payments/journal.ts'
+import type { StoredPayout, TransferRecord } from '../../shared/payments/payout.ts'
 import { atOneMoment, listAllEntries } from './stored.ts'
 
 /**
@@ -124,4 +129,109 @@ function checkEntries(
     if ((credited.get(_id) ?? 0) !== credited_days)
       faults.push(`${_id} credited ${credited_days} days, and the ledger has ${credited.get(_id) ?? 0}`)
   return faults
+}
+
+/** What a coin's stand-in holds for the venue, counted past the code under test. */
+export type ChainHoldings = (coin: Coin) => Promise<bigint | undefined>
+
+/** After every test of a file the journal's sums equal the records and, given the chain, what that holds. */
+export function checkBooksAfterEach(contextOf: () => Context | undefined, chain?: ChainHoldings): void {
+  afterEach(async () => {
+    const ctx = contextOf()
+    if (ctx !== undefined) await checkBooks(ctx, chain)
+  })
+}
+
+/**
+ * Checks the books against the records, to the last unit: every account has what the records of payments, invoices, orders,
+ * payouts and transfers say, and all of them together are 0; given the chain, what is held by the books is there.
+ *
+ * @throws Error listing all that does not hold
+ */
+export async function checkBooks({ database: { connection } }: Context, chain?: ChainHoldings): Promise<void> {
+  const read = await atOneMoment(connection, async (session) => {
+    const all = <Stored extends object>(name: string) => connection.collection<Stored>(name).find({}, { session }).toArray()
+    return {
+      invoices: (await all('invoices')) as unknown as InvoiceRecord[],
+      payments: (await all('payments')) as unknown as PaymentRecord[],
+      orders: (await all('orders')) as unknown as OrderRecord[],
+      payouts: (await all('payouts')) as unknown as StoredPayout[],
+      transfers: (await all('transfers')) as unknown as TransferRecord[],
+      lines: (await all('journal')) as unknown as JournalLine[],
+    }
+  })
+  const faults: string[] = []
+  for (const coin of COINS) {
+    const own = <Stored extends { coin: Coin }>(all: readonly Stored[]): Stored[] => all.filter((one) => one.coin === coin)
+    const balances = new Map<Account, bigint>()
+    for (const { from, to, amount_raw: raw } of own(read.lines)) {
+      balances.set(from, (balances.get(from) ?? 0n) - BigInt(raw))
+      balances.set(to, (balances.get(to) ?? 0n) + BigInt(raw))
+    }
+    const expected = expectedBalances({
+      invoices: own(read.invoices),
+      payments: own(read.payments),
+      orders: own(read.orders),
+      payouts: own(read.payouts),
+      transfers: own(read.transfers),
+      // Of what came in beside payments there is no other record.
+      deposits: own(read.lines).filter(
+        ({ from, to }) => [from, to].includes('chain') && ['operator', 'unassigned'].includes(from === 'chain' ? to : from),
+      ),
+    })
+    for (const account of new Set([...balances.keys(), ...expected.keys()]))
+      if ((balances.get(account) ?? 0n) !== (expected.get(account) ?? 0n))
+        faults.push(`${coin} ${account}: ${balances.get(account) ?? 0n} by the journal, ${expected.get(account) ?? 0n} by the records`)
+    if (sum([...balances.values()]) !== 0n) faults.push(`${coin}: the accounts are not 0 together`)
+    const there = await chain?.(coin)
+    if (there !== undefined && heldRaw(balances) !== there)
+      faults.push(`${coin}: ${heldRaw(balances)} is held by the books, ${there} by the chain`)
+  }
+  if (faults.length > 0) throw new Error(`the books do not agree:\n${faults.join('\n')}`)
+}
+
+function expectedBalances(of: {
+  invoices: InvoiceRecord[]
+  payments: PaymentRecord[]
+  orders: OrderRecord[]
+  payouts: StoredPayout[]
+  transfers: TransferRecord[]
+  deposits: JournalLine[]
+}): Map<Account, bigint> {
+  const expected = new Map<Account, bigint>()
+  const add = (account: Account, amount: bigint) => expected.set(account, (expected.get(account) ?? 0n) + amount)
+  const take = (from: Account, to: Account, amount: bigint) => {
+    add(from, -amount)
+    add(to, amount)
+  }
+  for (const payment of of.payments.filter(({ state }) => state === 'settled')) {
+    const { amount_raw: raw, order_id: orderId, invoice_id: invoiceId, reversed_at: at } = payment
+    take(at === undefined ? 'chain' : 'lost', orderId === undefined ? `invoice:${invoiceId}` : `order:${orderId}`, BigInt(raw))
+  }
+  for (const invoice of of.invoices.filter(({ days }) => days !== undefined)) {
+    const { _id, agent_id: agentId, carried_raw: carried, moved_raw: moved, received_raw: received } = invoice
+    const remainder: Account = `remainder:${agentId}`
+    take(remainder, `invoice:${_id}`, BigInt(carried) - BigInt(moved))
+    const left = remainderRaw(invoice)
+    take(`invoice:${_id}`, 'sold', BigInt(received) + BigInt(carried) - BigInt(moved) - left)
+    if (isPaid(invoice) || invoice.lapsed) take(`invoice:${_id}`, remainder, left)
+  }
+  for (const order of of.orders) {
+    if (order.fee_taken === true) take(`order:${order._id}`, 'fee', BigInt(order.fee_raw))
+    take(`order:${order._id}`, 'lost', BigInt(order.written_off_raw))
+  }
+  const transfers = new Map(of.transfers.map((transfer) => [transfer._id, transfer]))
+  for (const { agent_id: agentId, order_id: orderId, amount_raw: raw, state, transfer_id: id } of of.payouts) {
+    if (state === 'withdrawn') continue
+    take(`order:${orderId ?? ''}`, `owed:${agentId}`, BigInt(raw))
+    if (state === 'manual') take(`owed:${agentId}`, 'operator', BigInt(raw))
+    // Below it goes from the operator with all that its transfer sends.
+    if (state === 'in_transfer' && transfers.get(id ?? '')?.state === 'confirmed') take(`owed:${agentId}`, 'operator', BigInt(raw))
+  }
+  for (const { state, kind, amount_raw: raw, fee_raw: fee } of of.transfers.filter((one) => one.state === 'confirmed')) {
+    if (state === 'confirmed' && kind === 'payout') take('operator', 'paid', BigInt(raw))
+    take('operator', 'network_fee', BigInt(fee ?? '0'))
+  }
+  for (const { from, to, amount_raw: raw } of of.deposits) take(from, to, BigInt(raw))
+  return expected
 }

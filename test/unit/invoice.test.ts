@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { MAX_CREDITED_DAYS } from '../../shared/limits.ts'
-import { applyMoney, invoiceStatus, remainderRaw, viewCheckedInvoice, type InvoiceRecord } from '../../shared/payments/invoice.ts'
+import { applyMoney } from '../../shared/passes/pass-invoice.ts'
+import { invoiceStatus, remainderRaw, viewCheckedInvoice, type InvoiceRecord } from '../../shared/payments/invoice.ts'
 
 const base: InvoiceRecord & { days: number } = {
   _id: 'inv_1',

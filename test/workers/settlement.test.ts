@@ -12,7 +12,7 @@ import * as settlement from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/time.ts'
 import { addAddresses, ageRate, foundAt, makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
 import { openMarket } from '../support/market.ts'
-import { checkMoney } from '../support/money.ts'
+import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { listPending } from '../support/stored.ts'
 
@@ -34,6 +34,7 @@ beforeEach(async () => {
   await makeCoinReady(ctx, 'xno', { addresses: 0 })
   await makeCoinReady(ctx, 'xmr', { addresses: 0 })
 })
+checkBooksAfterEach(() => ctx)
 afterAll(async () => {
   expect((await checkMoney(ctx)).settled).toBeGreaterThan(30)
   await ctx.close()
@@ -515,9 +516,9 @@ describe('a Redis that lost everything', () => {
 
 describe('two processes', () => {
   it('that ask for one agent’s invoice at once make one, whose remainder is carried once', async () => {
-    const one = await import('../../shared/payments/invoice-service.ts')
+    const one = await import('../../shared/passes/pass-purchase.ts')
     vi.resetModules()
-    const two = await import('../../shared/payments/invoice-service.ts')
+    const two = await import('../../shared/passes/pass-purchase.ts')
     for (let round = 0; round < 5; round++) {
       const agent = await service.register()
       await pay(ctx, await invoiceFor(agent), { amount: '1.25' })
@@ -532,9 +533,9 @@ describe('two processes', () => {
   })
 
   it('that carry one remainder into an invoice that it pays wholly credit it once', async () => {
-    const one = await import('../../shared/payments/invoice-service.ts')
+    const one = await import('../../shared/passes/pass-purchase.ts')
     vi.resetModules()
-    const two = await import('../../shared/payments/invoice-service.ts')
+    const two = await import('../../shared/passes/pass-purchase.ts')
     const agent = await service.register()
     const first = await invoiceFor(agent, 1)
     await expireAll()

@@ -39,6 +39,7 @@ function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): Addr
   return {
     coin: 'xmr',
     indexFile,
+    treasury: () => wallet.primaryAddress(),
     firstIndex: FIRST_MINOR,
     session: wallet,
     skipUsed: async (from) => Math.max(from, await wallet.subaddressCount()),

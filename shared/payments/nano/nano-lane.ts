@@ -2,17 +2,18 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isDuplicateKey, isOutage } from '../../database.ts'
 import { newId } from '../../ids.ts'
 import { createTurns } from '../../one-at-a-time.ts'
-import { MINUTE_MS, SECOND_MS, unixSeconds } from '../../time.ts'
+import { SECOND_MS, unixSeconds } from '../../time.ts'
 import { haltCoin, isHalted } from '../coin-round.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../node-errors.ts'
-import { moveTransfer, moveTransfers, storeTransfers } from '../payout-service.ts'
-import type { TransferRecord } from '../payout.ts'
+import { moveTransfers, noteRefusal, storeTransfers } from '../payout-service.ts'
+import { isToBeOffered, OPEN_TRANSFERS, type TransferRecord } from '../payout.ts'
+import { isPaidByHand, startFindings } from '../reconcile.ts'
+import { accountOf, placeOf, settleAccount, type OwnAccount, type SettledAccount } from './nano-account.ts'
 import type { NanoAccountState, NanoBlock, NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
-import { buildReceive, hashNanoBlock, isEpochBlock, workRootOf, ZERO_HASH } from './nano-blocks.ts'
+import { buildReceive, hashNanoBlock, workRootOf, ZERO_HASH } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
 import type { ClaimedSend } from './nano-proof.ts'
-import type { NanoAccountInfo } from './nano-rpc.ts'
 
 /**
  * A *lane* is what may extend the chain of one account of ours. What holds in it:
@@ -23,9 +24,12 @@ import type { NanoAccountInfo } from './nano-rpc.ts'
  * - The order of writes: 1 the signed blocks, stored in one transaction; 2 the blocks, published in their order once a
  *   majority of the database has them; 3 that they were published; 4 that they are confirmed. A death anywhere leaves blocks on record, and the same blocks are
  *   published until they are confirmed: one block can be in the chain once, however often it is sent.
- * - Before anything is signed the account's last block must be the last one on record. One that the database does not know
- *   (a restored backup, or the seed in use elsewhere) halts the coin until the operator reconciles it. So does another
- *   seed than the one that the database knows, by its treasury.
+ * - Each time an account is worked its chain decides what became of the blocks on record (nano-account.ts). No block is ever
+ *   given up: one that the chain lacks is published again, whatever it was called before, and nothing new is signed before
+ *   the chain has all of ours confirmed.
+ * - A block that the database does not know (a restored backup, or the seed in use elsewhere) halts the coin until the
+ *   operator reconciles it, unless it is a send that the operator has recorded, or receives an invoice's money. So does
+ *   another seed than the one that the database knows, by its treasury.
  * - A node that is behind, or gives no news, is waited for.
  */
 
@@ -79,16 +83,12 @@ export type LaneEnd = 'done' | 'waiting' | 'halted'
 /** A block is confirmed within a second; a round waits for it so long and then leaves it to the next. */
 const CONFIRM_WAIT_MS = 5 * SECOND_MS
 const CONFIRM_POLL_MS = 200
-/** A block that the node refuses although it stands where it should is put aside for the operator after so long. */
-const HOLD_AFTER_MS = 10 * MINUTE_MS
 /** After so long no more work is looked for in a run. */
 const RUN_WORK_MS = 5 * SECOND_MS
-/** A chain of several epoch blocks in a row has not been seen; more is no such chain. */
-const MAX_EPOCH_BLOCKS = 4
 
 /**
  * Works on an account until `next` has no more to do, something has to be waited for, or `untilMs` (of performance.now) has
- * come. `next` gives a run; it is asked only where the account's chain is what the database knows.
+ * come. `next` gives a run; it is asked only when the account's chain is what the database knows, and all of it confirmed.
  *
  * @throws NodeUnreachable, NodeRefused: the next round goes on where this one stopped
  */
@@ -102,175 +102,126 @@ export function runLane(
     let stuck: { at: string | undefined; sinceMs: number } | undefined
     while (performance.now() < untilMs) {
       if (!(await isSeedKnown(ctx))) return 'halted'
-      const standing = await readStanding(ctx, account)
-      if (typeof standing === 'string') return standing
-      if ('frontierSeen' in standing) {
-        // Another process that works on the account moves it on by itself; a node that stays where it is lacks blocks.
-        if (stuck === undefined || stuck.at !== standing.frontierSeen) stuck = { at: standing.frontierSeen, sinceMs: performance.now() }
-        if (performance.now() - stuck.sinceMs < CONFIRM_WAIT_MS) {
-          await sleep(CONFIRM_POLL_MS)
-          continue
-        }
-        if (standing.isLacking) ctx.log.warn({ account_index: account.index }, LACKING)
-        return 'waiting'
+      const settled = await settleOrHalt(ctx, account)
+      if (settled === 'halted') return settled
+      const { info, due } = settled
+      if (due.length > 0 || info?.confirmedFrontier !== info?.frontier) {
+        const end = due.length === 0 ? 'confirmed' : await publishAll(ctx, account, due)
+        if (end !== 'confirmed') return end
+        // Another process that works on the account moves it on by itself; a node may answer from a moment ago.
+        if (stuck === undefined || stuck.at !== info?.frontier) stuck = { at: info?.frontier, sinceMs: performance.now() }
+        else if (performance.now() - stuck.sinceMs >= CONFIRM_WAIT_MS) return 'waiting'
+        else await sleep(CONFIRM_POLL_MS)
+        continue
       }
       stuck = undefined
-      const run = await next(standing)
+      const { frontier, balanceRaw = 0n, representative } = info ?? {}
+      const run = await next({ account, frontier, balanceRaw, representative })
       if (run.length === 0) return 'done'
-      await sign(ctx, account, run)
+      const signed = await sign(ctx, account, run)
+      const end = signed.length === 0 ? 'confirmed' : await publishAll(ctx, account, signed)
+      if (end !== 'confirmed') return end
     }
     return 'waiting'
   })
 }
 
-/** An account whose last block at the node is not the last one on record, or not confirmed. */
-interface Behind {
-  readonly frontierSeen: string | undefined
-  /** A confirmed block of ours stands after it on record. */
-  readonly isLacking: boolean
-}
-
-const LACKING = 'the Nano node lacks blocks of ours that were confirmed; waiting for it to catch up'
-
-/** How an account stands, after its own blocks under way, if there are any, have been seen to. */
-async function readStanding(ctx: NanoContext, account: NanoAccount): Promise<Standing | Behind | 'waiting' | 'halted'> {
-  const open = (await ctx.payouts.listOpenTransfers(account.index)).filter((transfer) => isOfAccount(transfer, account))
-  if (open.length > 0) {
-    const end = await finishRun(ctx, account, open)
-    if (end !== 'confirmed') return end
-  }
-  const chain = await compareChain(ctx, account)
-  if (chain === 'halted') return chain
-  const { info, last } = chain
-  const frontier = info?.frontier
-  if (last !== undefined && last.state !== 'confirmed') return { frontierSeen: frontier, isLacking: false }
-  const successor = await findOnPlace(ctx, account, (frontier ?? account.publicKey).toLowerCase())
-  if (successor !== undefined) return { frontierSeen: frontier, isLacking: successor.state === 'confirmed' }
-  if (info?.confirmedFrontier !== frontier) return { frontierSeen: frontier, isLacking: false }
-  return { account, frontier, balanceRaw: info?.balanceRaw ?? 0n, representative: info?.representative }
-}
-
 /**
- * Halts the coin where the seed is not the one that the database knows, by its treasury: nothing is signed with such a one, and
- * none of its addresses given out, before the operator has said that it is meant.
+ * Halts the coin if the seed is not the one that the database knows, by its treasury: nothing is signed with such a one, and
+ * none of its addresses given out, before the operator has said that it is meant. A coin that was halted for that alone goes
+ * on once the right seed is back.
  *
- * @returns false where the coin is halted, by this or before
+ * @returns false if the coin is halted, by this or before
  */
 export async function isSeedKnown(ctx: NanoContext): Promise<boolean> {
   const coin = await ctx.coins.findCoin('xno')
-  if (coin?.halted !== undefined) return false
   const { address } = ctx.nano.wallet().treasury
   const known = coin?.treasury_address
-  if (known === undefined || known === address) return true
-  await haltCoin(
-    ctx,
-    'xno',
-    `the seed is that of the treasury ${address}, and not of ${known}, which this database knows; "operator reconcile xno" takes over another seed`,
-  )
+  if (known === undefined || known === address) {
+    if (coin?.halted === undefined) return true
+    if (!coin.halted.reason.startsWith(OTHER_SEED) || !(await ctx.coins.resume('xno', coin.halted.reason))) return false
+    ctx.log.warn('the seed that the database knows is back: Nano goes on')
+    return true
+  }
+  if (coin?.halted === undefined)
+    await haltCoin(
+      ctx,
+      'xno',
+      `${OTHER_SEED} ${address}, and not of ${known}, which this database knows; "operator reconcile xno" takes over another seed`,
+    )
   return false
 }
 
-/** The place of a block in its account's chain, as it is on record (TransferRecord). */
-export const placeOf = (block: Pick<NanoBlock, 'account' | 'previous'>): string => workRootOf(block).toLowerCase()
+const OTHER_SEED = 'the seed is that of the treasury'
 
-/** The block on record that has this place in an account's chain. */
-export async function findOnPlace(
-  ctx: NanoContext,
-  account: Pick<NanoAccount, 'index' | 'address'>,
-  place: string,
-): Promise<TransferRecord | undefined> {
-  const found = await ctx.payouts.findSuccessor(account.index, place)
-  if (found !== undefined || place !== placeOf({ account: account.address, previous: ZERO_HASH })) return found
-  const older = await ctx.payouts.findSuccessor(account.index, ZERO_HASH)
-  return older !== undefined && isOfAccount(older, account) ? older : undefined
-}
-
-/** The address of the account whose chain a block on record extends. */
-export const accountOf = ({ signed }: TransferRecord): string => (JSON.parse(signed) as NanoBlock).account
-
-/** False for one of the same index of another seed. */
-export const isOfAccount = (transfer: TransferRecord, { address }: Pick<NanoAccount, 'address'>): boolean => accountOf(transfer) === address
-
-/**
- * Compares the account's last block with the blocks on record; `last` is the one that it is. Any other halts the coin.
- * Undefined where the account has no block of its own making.
- */
-export async function compareChain(
-  ctx: NanoContext,
-  account: NanoAccount,
-): Promise<{ info: NanoAccountInfo | undefined; last: TransferRecord | undefined } | 'halted'> {
-  // The node first and then the database: whatever the node has of ours was stored before it was published.
-  const info = await ctx.nano.rpc.accountInfo(account.address)
-  const own = info === undefined ? undefined : await findOwnBlock(ctx, info)
-  if (own === undefined) return { info, last: undefined }
-  const last = own === 'unknown' ? undefined : await findOnRecord(ctx, own.toLowerCase())
-  if (last !== undefined && last.account_index === account.index) return { info, last }
+/** Settles an account by the recovery rule. A block that neither the database knows nor the operator has told of halts the coin. */
+export async function settleOrHalt(ctx: NanoContext, account: OwnAccount): Promise<SettledAccount | 'halted'> {
+  const { findings } = startFindings(ctx, 'xno', 'found in the chain, as the operator recorded it')
+  let strange = ''
+  const settled = await settleAccount(ctx, account, {
+    ...findings,
+    async accepts({ hash, change, isConfirmed }) {
+      const isAccepted =
+        change < 0n ? await isPaidByHand(ctx, 'xno', hash.toLowerCase(), -change) : change > 0n && (await isInvoiced(ctx, account))
+      if (isAccepted && !isConfirmed) throw new NodeUnreachable(`block ${hash} of account ${account.index} is not confirmed yet`)
+      strange = hash
+      return isAccepted
+    },
+  })
+  if (settled !== undefined) return settled
   const which = account.index === TREASURY_INDEX ? 'the treasury' : `account ${account.index}`
-  return haltCoin(ctx, 'xno', `the last block of ${which} (${account.address}) is ${info?.frontier}, which the database does not know`)
+  return haltCoin(ctx, 'xno', `the last block of ${which} (${account.address}) is ${strange}, which the database does not know`)
 }
 
-/** A block that is not on record halts the coin, so that is made sure of. */
-async function findOnRecord(ctx: NanoContext, tx: string): Promise<TransferRecord | undefined> {
-  return (await ctx.payouts.findTransferByTx('xno', tx)) ?? ctx.payouts.findTransferByTx('xno', tx, { surely: true })
-}
-
-/**
- * The last block that the account itself signed: the network may have put blocks behind it that raise its version, which
- * move nothing. Undefined where there are only such blocks; `unknown` where what looks like one moves money.
- */
-async function findOwnBlock(ctx: NanoContext, info: NanoAccountInfo): Promise<string | undefined | 'unknown'> {
-  let hash = info.frontier
-  if (info.isFrontierSigned) return hash
-  for (let count = 0; count <= MAX_EPOCH_BLOCKS; count++) {
-    const found = await ctx.nano.rpc.blockInfo(hash)
-    if (found === undefined) throw new NodeUnreachable(`the node does not have block ${hash} of an account of ours`)
-    if (found.balanceRaw !== info.balanceRaw) return 'unknown'
-    const { block } = found
-    if (block === undefined || !isEpochBlock(block)) return hash
-    if (block.previous === ZERO_HASH) return info.balanceRaw === 0n ? undefined : 'unknown'
-    hash = block.previous
-  }
-  return 'unknown'
+/** What another wallet with the seed receives for an invoice is the payer's money all the same. */
+async function isInvoiced(ctx: NanoContext, { index }: OwnAccount): Promise<boolean> {
+  return index !== TREASURY_INDEX && (await ctx.invoices.findByAddresses('xno', [index])).length > 0
 }
 
 /** Publishes blocks on record, in the order of their chain, until they are confirmed. */
-async function finishRun(
+async function publishAll(
   ctx: NanoContext,
-  account: NanoAccount,
+  account: OwnAccount,
   run: readonly TransferRecord[],
 ): Promise<'confirmed' | 'waiting' | 'halted'> {
   const untilMs = performance.now() + CONFIRM_WAIT_MS
+  const now = unixSeconds(ctx.now())
   const published = new Set<TransferRecord>()
-  let unnoted = run.filter(({ state }) => state === 'signed')
   let open = run
+  let unnoted = run.filter(({ state }) => state === 'signed' || state === 'held')
   for (let pauseMs = CONFIRM_POLL_MS / 4; ; pauseMs = Math.min(2 * pauseMs, CONFIRM_POLL_MS)) {
     const found = await ctx.nano.rpc.blocksInfo(open.map(hashOf))
     const isThere = (transfer: TransferRecord): boolean => published.has(transfer) || found.has(hashOf(transfer))
     const confirmed = open.filter((transfer) => found.get(hashOf(transfer))?.confirmed === true)
     let refused: { transfer: TransferRecord; reason: string } | undefined
-    for (const transfer of open) {
-      if (isThere(transfer)) continue
-      // What was put aside is looked at and not sent, nor is what stands on it.
-      if (transfer.state === 'held') break
+    let isPaused = false
+    for (const transfer of open.filter((one) => !isThere(one))) {
+      isPaused = !isToBeOffered(transfer, now)
+      if (isPaused) break
+      if (transfer.state === 'confirmed') ctx.log.warn({ transfer_id: transfer._id, block: transfer.tx }, LACKING)
       const reason = await publish(ctx, transfer)
-      if (reason !== undefined) {
+      if (reason === undefined) published.add(transfer)
+      else {
         refused = { transfer, reason }
         break
       }
-      published.add(transfer)
     }
     // After a death between the two, this is where it becomes known that they were published.
     const noted = unnoted.filter(isThere)
-    await moveTransfers(ctx, noted, ['signed'], 'sent')
+    await moveTransfers(ctx, noted, ['signed', 'held'], 'sent')
     unnoted = unnoted.filter((transfer) => !isThere(transfer))
-    await moveTransfers(ctx, confirmed, ['signed', 'sent', 'held'], 'confirmed')
+    // One that is taken again is refused no more: another time counts from its own first refusal.
+    for (const taken of published) if (taken.refused !== undefined) await ctx.payouts.setRefused(taken._id, null)
+    await moveTransfers(ctx, confirmed, OPEN_TRANSFERS, 'confirmed')
     open = open.filter((transfer) => !confirmed.includes(transfer))
     if (refused !== undefined) return weighRefusal(ctx, account, refused.transfer, refused.reason)
     if (open.length === 0) return 'confirmed'
-    if (open[0]?.state === 'held' || performance.now() >= untilMs) return 'waiting'
+    if (isPaused || performance.now() >= untilMs) return 'waiting'
     await sleep(pauseMs)
   }
 }
+
+const LACKING = 'the Nano node lacks a block of ours that it had confirmed; it is published again'
 
 const hashOf = ({ tx }: TransferRecord): string => tx.toUpperCase()
 
@@ -307,30 +258,35 @@ async function offer(ctx: NanoContext, block: NanoBlock, subtype: NanoSubtype): 
 /** The node does not take the block: because it is behind, because another block stands in its place, or for good. */
 async function weighRefusal(
   ctx: NanoContext,
-  account: NanoAccount,
+  account: OwnAccount,
   transfer: TransferRecord,
   reason: string,
 ): Promise<'waiting' | 'halted'> {
-  const chain = await compareChain(ctx, account)
+  const chain = await settleOrHalt(ctx, account)
   if (chain === 'halted') return chain
-  const isItsPlace = (chain.info?.frontier ?? ZERO_HASH) === readSigned(transfer).previous
-  const about = { transfer_id: transfer._id, block: transfer.tx, account_index: account.index, reason }
-  const isLong = ctx.now() - transfer.at * SECOND_MS > HOLD_AFTER_MS
+  const block = readSigned(transfer)
+  const isItsPlace = (chain.info?.frontier ?? ZERO_HASH) === block.previous
   // A source that the node has not seen yet is a matter of time, as is an account that it is behind with.
-  if (!isLong || !isItsPlace || reason === 'Gap source block') {
-    ctx.log.warn(about, 'the Nano node does not take a block of ours; trying again')
-    return 'waiting'
-  }
-  if (await moveTransfer(ctx, transfer, ['signed', 'sent'], 'held', `the node refuses the block: ${reason}`))
-    ctx.log.error(about, 'a block of ours is put aside for the operator, because the Nano node refuses it')
+  if (isItsPlace && reason !== 'Gap source block') await noteRefusal(ctx, transfer, reason)
+  else ctx.log.warn({ transfer_id: transfer._id, block: transfer.tx, reason }, 'the Nano node does not take a block of ours; trying again')
+  if (reason === 'Gap source block') await publishSource(ctx, account, block)
   return 'waiting'
 }
 
-/** Signs and stores a run, or as much of its beginning as has its work by then, which makes it due to be published. A place that is taken meanwhile means that it is not needed. */
-async function sign(ctx: NanoContext, account: NanoAccount, run: readonly LaneStep[]): Promise<void> {
+/** The source that the node lacks may be a block of ours that it has lost. */
+async function publishSource(ctx: NanoContext, account: OwnAccount, { link }: NanoBlock): Promise<void> {
+  const source = await ctx.payouts.findTransferByTx('xno', link.toLowerCase())
+  if (source?.account_index === undefined || source.account_index === account.index) return
+  const own = { index: source.account_index, address: accountOf(source) }
+  const chain = await settleOrHalt(ctx, own)
+  if (chain !== 'halted' && chain.due.length > 0) await publishAll(ctx, own, chain.due)
+}
+
+/** Signs and stores a run, or as much of its beginning as has its work by then, which makes it due to be published. A place that is taken meanwhile means that it is not needed. @returns what was stored */
+async function sign(ctx: NanoContext, account: NanoAccount, run: readonly LaneStep[]): Promise<TransferRecord[]> {
   const works = await findWorks(ctx, run)
   // Work takes minutes on a slow machine.
-  if (await isHalted(ctx, 'xno')) return
+  if (await isHalted(ctx, 'xno')) return []
   const at = unixSeconds(ctx.now())
   const { keys } = ctx.nano.wallet()
   const transfers = works.map(({ step, work }): TransferRecord => {
@@ -354,11 +310,13 @@ async function sign(ctx: NanoContext, account: NanoAccount, run: readonly LaneSt
   })
   try {
     await storeTransfers(ctx, transfers)
+    return transfers
   } catch (error) {
-    if (isDuplicateKey(error)) return
+    if (isDuplicateKey(error)) return []
     const payoutIds = transfers.flatMap(({ payout_ids: ids }) => ids)
     if (isOutage(error) || payoutIds.length === 0) throw error
     ctx.log.warn({ err: error, payout_ids: payoutIds }, 'a payout changed while its block was made; the block is dropped')
+    return []
   }
 }
 

@@ -4,7 +4,10 @@ import { SECOND_MS, unixSeconds } from '../../time.ts'
 import { isHalted, untilNodeFails } from '../coin-round.ts'
 import type { PaymentRecord } from '../invoice.ts'
 import { isNodeTrouble } from '../node-errors.ts'
+import { nextDue } from '../payout-round.ts'
+import { OPEN_TRANSFERS } from '../payout.ts'
 import { buildSend } from './nano-blocks.ts'
+import { nanoDriver } from './nano-driver.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import type { NanoAccount } from './nano-keys.ts'
 import { MAX_RUN, receiveStep, runLane, standingAfter, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
@@ -53,13 +56,14 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
       }
     }
   }
+  const next = nextDue(ctx, nanoDriver(ctx))
   let isSent = false
   const sending = Promise.all(Array.from({ length: ACCOUNTS_AT_ONCE }, workLane)).finally(() => (isSent = true))
   // Beside the invoices, and once more after them: what they have sent by then is taken in.
   const takeIn = async (): Promise<void> => {
     for (let isLast = false; !isLast;) {
       isLast = isSent
-      await runTreasury(ctx, wallet, { takesIn: true })
+      await runTreasury(ctx, next, { takesIn: true })
       if (!isLast) await Promise.race([sending, sleep(TREASURY_EVERY_MS)])
     }
   }
@@ -71,7 +75,7 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
 /** Accounts with settled payments that have not arrived in the treasury, and those with a block under way. */
 async function listAccounts(ctx: NanoContext, { treasury }: NanoWallet): Promise<number[]> {
   const found = new Set<number>()
-  for (const { account_index: index } of await ctx.payouts.listTransfers('xno', ['signed', 'sent'], MAX_ACCOUNTS))
+  for (const { account_index: index } of await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MAX_ACCOUNTS))
     if (index !== undefined) found.add(index)
   for (let after = ''; found.size < MAX_ACCOUNTS;) {
     const page = await ctx.invoices.listUnswept('xno', after, PAGE)

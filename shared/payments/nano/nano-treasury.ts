@@ -1,7 +1,7 @@
 import { SECOND_MS } from '../../time.ts'
-import { dustThreshold, parseAmount } from '../coin.ts'
-import { isPayable, listDue, noteTreasury, splitDue, sumDue, type DueGroup } from '../due-payouts.ts'
-import { parseNanoAddress } from './nano-address.ts'
+import { dustThreshold } from '../coin.ts'
+import type { NextDue } from '../driver.ts'
+import type { DueGroup } from '../due-payouts.ts'
 import { buildSend } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import { MAX_RUN, receiveStep, runLane, standingAfter, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
@@ -14,70 +14,35 @@ import { proveSends, type ClaimedSend, type Doubt } from './nano-proof.ts'
 
 /** The next round goes on after so long. */
 const ROUND_MS = 20 * SECOND_MS
-/** Payouts that one block pays; the others of the same payee are in the next. */
-const MAX_PAYOUTS_IN_BLOCK = 100
-/** What is due is listed anew after so long. */
-const LISTED_FOR_MS = 5 * SECOND_MS
 /** Of what is receivable at the treasury, the largest so many are looked at for the next run, and as many again while too few of them are borne out. */
 const TREASURY_CANDIDATES = 2 * MAX_RUN
 /** Times that this happens for one run. */
 const MAX_LOOKS = 8
 
 /**
- * Pays what is due, each payee in a block of its own, and with `takesIn` receives what was sent to the treasury, until
+ * Pays what `next` gives, each group in a block of its own, and with `takesIn` receives what was sent to the treasury, until
  * there is no more to do or the round's time has come.
  *
  * @throws NodeUnreachable, NodeRefused
  */
-export async function runTreasury(ctx: NanoContext, wallet: NanoWallet, options: { takesIn: boolean }): Promise<void> {
-  let due: DueGroup[] = []
-  let listedMs = Number.NEGATIVE_INFINITY
-  const next = async (standing: Standing): Promise<LaneStep[]> => {
-    if (ctx.config.payouts === 'automatic') {
-      // Listed after a payout under way was seen to.
-      if (performance.now() - listedMs > LISTED_FOR_MS) {
-        due = await listDue(ctx, 'xno', { maxPayouts: MAX_PAYOUTS_IN_BLOCK })
-        listedMs = performance.now()
-      }
-      await noteShortage(ctx, wallet, standing, due)
-      const payouts = await nextPayouts(ctx, wallet, standing, due)
-      if (payouts.length > 0) return payouts
-    }
-    if (!options.takesIn) return []
-    if (ctx.config.payouts !== 'automatic')
-      await ctx.coins.noteTreasury('xno', { treasury_address: wallet.treasury.address, treasury_raw: String(standing.balanceRaw) })
-    return nextToTakeIn(ctx, wallet, standing)
+export async function runTreasury(ctx: NanoContext, next: NextDue, options: { takesIn: boolean }): Promise<void> {
+  const wallet = ctx.nano.wallet()
+  const nextRun = async (standing: Standing): Promise<LaneStep[]> => {
+    const { balanceRaw } = standing
+    const groups = await next({ address: wallet.treasury.address, totalRaw: balanceRaw, spendableRaw: balanceRaw })
+    if (groups.length > 0) return payEach(wallet, standing, groups)
+    return options.takesIn ? nextToTakeIn(ctx, wallet, standing) : []
   }
-  await runLane(ctx, wallet.treasury, next, performance.now() + ROUND_MS)
+  await runLane(ctx, wallet.treasury, nextRun, performance.now() + ROUND_MS)
 }
 
-/** Takes the next payees that can be paid out of `due`. What the treasury does not hold stays owed. */
-async function nextPayouts(ctx: NanoContext, wallet: NanoWallet, standing: Standing, due: DueGroup[]): Promise<LaneStep[]> {
-  const least = parseAmount(ctx.config.minPayout.xno, 'xno')
-  const run: LaneStep[] = []
+function payEach(wallet: NanoWallet, standing: Standing, groups: readonly DueGroup[]): LaneStep[] {
   let before = standing
-  for (let at = 0; at < due.length && run.length < MAX_RUN;) {
-    const group = due[at] as DueGroup
-    const part = group.sumRaw > before.balanceRaw ? splitDue(group, before.balanceRaw, least) : due.splice(at, 1)[0]
-    if (part === undefined) {
-      at++
-      continue
-    }
-    if (!(await isPayable(ctx, 'xno', part, (text) => parseNanoAddress(text) !== undefined))) continue
-    const block = buildSend(stateOf(wallet, before), { destination: part.address, amountRaw: part.sumRaw })
-    const step: LaneStep = { block, kind: 'payout', amountRaw: part.sumRaw, payoutIds: part.payouts.map(({ _id }) => _id) }
-    run.push(step)
+  return groups.map(({ address, sumRaw, payouts }) => {
+    const block = buildSend(stateOf(wallet, before), { destination: address, amountRaw: sumRaw })
+    const step: LaneStep = { block, kind: 'payout', amountRaw: sumRaw, payoutIds: payouts.map(({ _id }) => _id) }
     before = standingAfter(before, step)
-  }
-  return run
-}
-
-async function noteShortage(ctx: NanoContext, wallet: NanoWallet, { balanceRaw }: Standing, due: readonly DueGroup[]): Promise<void> {
-  const sumRaw = sumDue(due)
-  await noteTreasury(ctx, 'xno', {
-    treasury_address: wallet.treasury.address,
-    treasury_raw: String(balanceRaw),
-    treasury_short_raw: String(sumRaw > balanceRaw ? sumRaw - balanceRaw : 0n),
+    return step
   })
 }
 

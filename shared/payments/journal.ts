@@ -1,0 +1,157 @@
+import type { Coin } from './coin.ts'
+import type { PaymentRecord } from './invoice.ts'
+import type { StoredPayout, TransferRecord } from './payout.ts'
+
+/**
+ * The books. Every move of money is one line, from an account to an account, written in the transaction that makes the
+ * move: so what leaves one account arrives at another, and all of them together are always 0.
+ *
+ * - `chain`: where money comes from. What has come in, less what the chain took back, is the negative of its balance.
+ * - `invoice:<id>`: received for pass days and not spent yet. Closed, an invoice has nothing left here.
+ * - `remainder:<agent>`: left over below a day; it counts towards the agent's next invoice.
+ * - `sold`: pass days.
+ * - `order:<id>`: received for a market order and owed to nobody by name yet.
+ * - `fee`: the venue's part of orders.
+ * - `owed:<agent>`: owed to a payee by name, and not known to have arrived.
+ * - `paid`: what has left by our own transactions that are in the chain; `network_fee`: what those have cost.
+ * - `operator`: what the operator has put in, less what the operator has taken out. A payout that was paid by hand is owed
+ *   to the operator from then on, wherever it was paid from; a transaction of ours that carries no payout was the
+ *   operator's. So one that was paid by hand from the treasury comes to nothing, in whichever order the two are noted.
+ * - `unassigned`: came in, and belongs to no invoice.
+ * - `lost`: taken back by the chain after it was counted, and not given up by an order: the venue has to bear it. Below 0.
+ *
+ * Lines are whole units. An invoice counts what is unspent times its days, so that nothing is lost on the way to a day;
+ * what is less than a whole unit of that is booked as sold, and so `sold` is rounded up, by less than a unit an invoice.
+ */
+export type Account =
+  | 'chain'
+  | 'sold'
+  | 'fee'
+  | 'paid'
+  | 'network_fee'
+  | 'operator'
+  | 'unassigned'
+  | 'lost'
+  | `${'invoice' | 'remainder' | 'order' | 'owed'}:${string}`
+
+/** What a line is about; each is looked for by it. */
+export interface LineIds {
+  agent_id?: string
+  order_id?: string
+  invoice_id?: string
+  payment_id?: string
+  payout_id?: string
+  transfer_id?: string
+}
+
+export interface JournalLine extends LineIds {
+  /** The move, such as `<payment id>/received`: unique, so that each is made once. */
+  _id: string
+  /** Unix seconds. */
+  at: number
+  coin: Coin
+  from: Account
+  to: Account
+  /** Above 0. */
+  amount_raw: string
+}
+
+interface About {
+  coin: Coin
+  at: number
+  ids?: LineIds
+}
+
+/** The line of a move: none for nothing, and the other way round for less. */
+export function move(source: string, from: Account, to: Account, amountRaw: bigint, { coin, at, ids }: About): JournalLine[] {
+  if (amountRaw === 0n) return []
+  const [payer, payee] = amountRaw > 0n ? [from, to] : [to, from]
+  return [{ _id: source, at, coin, from: payer, to: payee, amount_raw: String(amountRaw > 0n ? amountRaw : -amountRaw), ...ids }]
+}
+
+/** The same money back. */
+export function reverse(line: JournalLine, step: string, at: number): JournalLine {
+  return { ...line, _id: `${line._id}/${step}`, at, from: line.to, to: line.from }
+}
+
+export const accountOf = ({ order_id: orderId, invoice_id: invoiceId }: Pick<PaymentRecord, 'order_id' | 'invoice_id'>): Account =>
+  orderId === undefined ? `invoice:${invoiceId}` : `order:${orderId}`
+
+type Arrival = Pick<PaymentRecord, '_id' | 'coin' | 'amount_raw' | 'agent_id' | 'order_id' | 'invoice_id'>
+
+const idsOf = ({ _id, agent_id, order_id, invoice_id }: Arrival): LineIds => ({
+  agent_id,
+  invoice_id,
+  payment_id: _id,
+  ...(order_id === undefined ? {} : { order_id }),
+})
+
+/** `received`: it is counted. `lost`, `restored`: the chain takes a counted one back, or has it again; `step` tells apart one that goes to and fro. */
+export function paymentLine(payment: Arrival, step: 'received' | `${'lost' | 'restored'}/${string}`, at: number): JournalLine[] {
+  const amountRaw = BigInt(payment.amount_raw)
+  const to = step === 'received' ? accountOf(payment) : 'lost'
+  return move(`${payment._id}/${step}`, 'chain', to, step.startsWith('lost') ? -amountRaw : amountRaw, {
+    coin: payment.coin,
+    at,
+    ids: idsOf(payment),
+  })
+}
+
+type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'amount_raw'>
+
+/**
+ * `owed` and `withdrawn`: between its order and its payee. `manual` and `unpaid`: the operator has paid it by hand, or has
+ * not after all. `paid/<transfer>`: it is in the chain.
+ */
+export function payoutLine(payout: Owed, step: string, at: number): JournalLine[] {
+  const owed: Account = `owed:${payout.agent_id}`
+  const order: Account = `order:${payout.order_id ?? ''}`
+  const [name = ''] = step.split('/')
+  const [from, to]: [Account, Account] =
+    name === 'owed'
+      ? [order, owed]
+      : name === 'withdrawn'
+        ? [owed, order]
+        : name === 'manual'
+          ? [owed, 'operator']
+          : name === 'unpaid'
+            ? ['operator', owed]
+            : [owed, 'paid']
+  const { _id: payout_id, agent_id, order_id, coin } = payout
+  const ids = { agent_id, payout_id, ...(order_id === undefined ? {} : { order_id }) }
+  return move(`${payout_id}/${step}`, from, to, BigInt(payout.amount_raw), { coin, at, ids })
+}
+
+/**
+ * A transaction of ours is in the chain: what the payouts that it still carries are owed is paid, and what else it sends or
+ * costs is the operator's. One that takes in what no payment is says whose that is.
+ *
+ * @param step tells apart one that was thought to be replaced, and is in the chain again
+ */
+export function transferLines(
+  transfer: Pick<TransferRecord, '_id' | 'coin' | 'kind' | 'amount_raw' | 'fee_raw' | 'brings'>,
+  payouts: readonly Owed[],
+  at: number,
+  step = '',
+): JournalLine[] {
+  const { _id: transfer_id, coin, kind, brings } = transfer
+  const about = { coin, at, ids: { transfer_id } }
+  const carried = payouts.reduce((sum, { amount_raw: raw }) => sum + BigInt(raw), 0n)
+  const end = step === '' ? '' : `/${step}`
+  return [
+    ...payouts.flatMap((payout) =>
+      payoutLine(payout, `paid/${transfer_id}${end}`, at).map((line): JournalLine => ({ ...line, transfer_id })),
+    ),
+    ...(kind === 'payout' ? move(`${transfer_id}/sent${end}`, 'operator', 'paid', BigInt(transfer.amount_raw) - carried, about) : []),
+    ...(brings === undefined ? [] : move(`${transfer_id}/brought${end}`, 'chain', brings, BigInt(transfer.amount_raw), about)),
+    ...move(`${transfer_id}/fee${end}`, 'operator', 'network_fee', BigInt(transfer.fee_raw ?? '0'), about),
+  ]
+}
+
+/** A balance by account. */
+export type Balances = ReadonlyMap<Account, bigint>
+
+/** What the venue holds by the books: what came in and has not left. */
+export function heldRaw(balances: Balances): bigint {
+  return -(['chain', 'paid', 'network_fee'] as const).reduce((sum, account) => sum + (balances.get(account) ?? 0n), 0n)
+}

@@ -1,0 +1,166 @@
+import { NodeUnreachable } from '../node-errors.ts'
+import { moveTransfers, takeBack } from '../payout-service.ts'
+import type { TransferRecord } from '../payout.ts'
+import type { Findings } from '../reconcile.ts'
+import { encodeNanoAddress, parseNanoAddress } from './nano-address.ts'
+import { isEpochBlock, workRootOf, ZERO_HASH, type NanoBlock } from './nano-blocks.ts'
+import type { NanoContext } from './nano-gateway.ts'
+import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
+import type { NanoAccountInfo, NanoBlockInfo } from './nano-rpc.ts'
+
+/**
+ * The recovery rule, for one account: its chain as the node has it decides what became of the blocks on record, in normal
+ * work and in a reconciliation alike.
+ *
+ * - A block on record that is confirmed in the chain is confirmed, whatever it was called before: one that counted as
+ *   replaced is taken back, with what it pays.
+ * - One whose place a confirmed block of the chain has is replaced, and all that was built on it, and what they were to
+ *   pay is owed again.
+ * - What stands on record after the chain's last block is to be published: what was never published, what the network
+ *   lost, and what a node once called confirmed and no longer has.
+ */
+
+export type OwnAccount = Pick<NanoAccount, 'index' | 'address'>
+
+/** A block of the chain that is not on record. */
+export interface UnknownBlock {
+  readonly hash: string
+  readonly block: NanoBlock
+  readonly isConfirmed: boolean
+  /** Of the account's balance, in raw. */
+  readonly change: bigint
+}
+
+/** What is done about blocks that are not on record. */
+export interface Adopter extends Pick<Findings, 'adopt' | 'count'> {
+  /** @returns false: it is left, and what comes after it is not looked at. @throws NodeUnreachable: it has to be waited for */
+  accepts(unknown: UnknownBlock): Promise<boolean>
+}
+
+/** An account whose records are what its chain says. */
+export interface SettledAccount {
+  readonly info: NanoAccountInfo | undefined
+  /** On record and not confirmed in the chain, in the order of the chain: to be published and waited for. */
+  readonly due: readonly TransferRecord[]
+}
+
+/** @returns undefined if the chain has a block that was not accepted */
+export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopter: Adopter): Promise<SettledAccount | undefined> {
+  // The node first and then the database: whatever the node has of ours was stored before it was published.
+  const info = await ctx.nano.rpc.accountInfo(account.address)
+  const { tail, balanceRaw } = info === undefined ? { tail: [], balanceRaw: 0n } : await readTail(ctx, account, info.frontier)
+  const due: TransferRecord[] = []
+  let before = balanceRaw
+  for (const { found, block, record } of tail) {
+    const change = found.balanceRaw - before
+    before = found.balanceRaw
+    const isOurs = change !== 0n || !isEpochBlock(block)
+    const unknown: UnknownBlock = { hash: found.hash, block, isConfirmed: found.confirmed, change }
+    if (record === undefined && isOurs && !(await adopter.accepts(unknown))) return undefined
+    if (!found.confirmed) {
+      // Not before it is confirmed has it taken anybody's place.
+      if (record !== undefined) due.push(record)
+      continue
+    }
+    await supersede(ctx, account, block, found.hash.toLowerCase())
+    if (record !== undefined) await confirm(ctx, account, block, record)
+    else if (isOurs) await adopt(ctx, account, unknown, adopter)
+  }
+  for (let place = (info?.frontier ?? publicKeyOf(account)).toLowerCase(); ;) {
+    const next = await findOnPlace(ctx, account, place)
+    if (next === undefined) return { info, due }
+    due.push(next)
+    place = next.tx
+  }
+}
+
+interface ChainBlock {
+  readonly found: NanoBlockInfo
+  readonly block: NanoBlock
+  readonly record: TransferRecord | undefined
+}
+
+/** The chain after its last block that is on record as confirmed, the oldest first, and the balance before that. */
+async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string): Promise<{ tail: ChainBlock[]; balanceRaw: bigint }> {
+  const tail: ChainBlock[] = []
+  for (let hash = frontier; hash !== ZERO_HASH;) {
+    const record = await findOnRecord(ctx, hash.toLowerCase())
+    if (record?.account_index === account.index && record.state === 'confirmed')
+      return { tail, balanceRaw: BigInt((JSON.parse(record.signed) as NanoBlock).balance) }
+    const found = await ctx.nano.rpc.blockInfo(hash)
+    if (found?.block === undefined || found.account !== account.address)
+      throw new NodeUnreachable(`the node does not have block ${hash} of account ${account.index} as a block of that account`)
+    tail.unshift({ found, block: found.block, record })
+    hash = found.block.previous
+  }
+  return { tail, balanceRaw: 0n }
+}
+
+/** What is not on record may halt the coin, so that is made sure of. */
+async function findOnRecord(ctx: NanoContext, tx: string): Promise<TransferRecord | undefined> {
+  return (await ctx.payouts.findTransferByTx('xno', tx)) ?? ctx.payouts.findTransferByTx('xno', tx, { surely: true })
+}
+
+/** Of a place that a confirmed block of the chain has, every other block on record gives way, the last of those built on it first. */
+async function supersede(ctx: NanoContext, account: OwnAccount, block: NanoBlock, tx: string): Promise<void> {
+  const rivals: TransferRecord[] = []
+  for (let place = placeOf(block); ;) {
+    const rival = await findOnPlace(ctx, account, place)
+    if (rival === undefined || rival.tx === tx) break
+    rivals.unshift(rival)
+    place = rival.tx
+  }
+  for (const rival of rivals) {
+    await moveTransfers(ctx, [rival], ['signed', 'sent', 'held', 'confirmed'], 'replaced', `another block stands in its place: ${tx}`)
+    // What it was thought to have sent on is at its account again.
+    await ctx.invoices.setSwept(rival.payment_ids, undefined)
+    ctx.log.warn({ transfer_id: rival._id, block: rival.tx, by: tx }, 'a block of ours is replaced: another one stands in its place')
+  }
+}
+
+async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, record: TransferRecord): Promise<void> {
+  if (record.state === 'replaced') await takeBack(ctx, record, { account_index: account.index, previous: placeOf(block) })
+  else await moveTransfers(ctx, [record], ['signed', 'sent', 'held'], 'confirmed')
+}
+
+async function adopt(ctx: NanoContext, account: OwnAccount, { hash, block, change }: UnknownBlock, adopter: Adopter): Promise<void> {
+  const { index } = account
+  const treasury = (await ctx.coins.findCoin('xno'))?.treasury_address ?? ''
+  const isSweep = index !== TREASURY_INDEX && change < 0n && block.link === parseNanoAddress(treasury)?.publicKey
+  const kind = change === 0n ? 'other' : change > 0n ? 'receive' : isSweep ? 'sweep' : 'payout'
+  const tx = block.link.toLowerCase()
+  const isPayment = kind === 'receive' && index !== TREASURY_INDEX
+  // Its source is on no list any more, so nobody else will find it.
+  const payment = isPayment
+    ? await adopter.count({ coin: 'xno', tx, addressIndex: index, amountRaw: change, confirmations: 1, isConfirmed: true })
+    : undefined
+  await adopter.adopt({
+    kind,
+    account_index: index,
+    previous: placeOf(block),
+    tx: hash.toLowerCase(),
+    signed: JSON.stringify(block),
+    amountRaw: change < 0n ? -change : change,
+    to: kind === 'payout' ? [encodeNanoAddress(block.link)] : [],
+    paymentIds: payment === undefined ? [] : [payment],
+  })
+}
+
+/** The place of a block in its account's chain, as it is on record (TransferRecord). */
+export const placeOf = (block: Pick<NanoBlock, 'account' | 'previous'>): string => workRootOf(block).toLowerCase()
+
+const publicKeyOf = ({ address }: OwnAccount): string => placeOf({ account: address, previous: ZERO_HASH })
+
+/** The block on record that has this place in an account's chain. */
+async function findOnPlace(ctx: NanoContext, account: OwnAccount, place: string): Promise<TransferRecord | undefined> {
+  const found = await ctx.payouts.findSuccessor(account.index, place)
+  if (found !== undefined || place !== publicKeyOf(account)) return found
+  const older = await ctx.payouts.findSuccessor(account.index, ZERO_HASH)
+  return older !== undefined && isOfAccount(older, account) ? older : undefined
+}
+
+/** The address of the account whose chain a block on record extends. */
+export const accountOf = ({ signed }: TransferRecord): string => (JSON.parse(signed) as NanoBlock).account
+
+/** False for one of the same index of another seed. */
+export const isOfAccount = (transfer: TransferRecord, { address }: Pick<NanoAccount, 'address'>): boolean => accountOf(transfer) === address

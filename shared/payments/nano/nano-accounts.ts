@@ -1,0 +1,89 @@
+import { readIndexFile } from '../address-pool.ts'
+import { dustThreshold } from '../coin.ts'
+import type { WalletState } from '../driver.ts'
+import { NodeUnreachable } from '../node-errors.ts'
+import { moveTransfers } from '../payout-service.ts'
+import { OPEN_TRANSFERS } from '../payout.ts'
+import type { Findings } from '../reconcile.ts'
+import { accountOf, isOfAccount, settleAccount, type Adopter, type OwnAccount } from './nano-account.ts'
+import type { NanoContext } from './nano-gateway.ts'
+
+/** What a reconciliation of Nano reads: the chains of all accounts that were ever made, of this seed and of those before it. */
+
+/** Accounts looked at in one query. */
+const PAGE = 1_000
+
+/** @throws NodeUnreachable: what was put on record stays; it may be run again */
+export async function reconcileAccounts(ctx: NanoContext, findings: Findings): Promise<WalletState> {
+  const wallet = ctx.nano.wallet()
+  const { cemented } = await ctx.nano.rpc.blockCount()
+  const adopter: Adopter = {
+    ...findings,
+    accepts({ hash, isConfirmed }) {
+      if (!isConfirmed) throw new NodeUnreachable(`block ${hash} is not confirmed yet; reconcile again once it is`)
+      return Promise.resolve(true)
+    },
+  }
+  const highest = Math.max(readIndexFile(wallet.indexFile).highest, await ctx.coins.highestIndex('xno'), wallet.treasury.index)
+  for (let from = wallet.treasury.index; from <= highest; from += PAGE)
+    await reconcilePage(ctx, from, Math.min(from + PAGE - 1, highest), adopter, findings)
+  await settleForeign(ctx, adopter)
+  const { address } = wallet.treasury
+  const totalRaw = (await ctx.nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
+  return { address, height: cemented, totalRaw }
+}
+
+/** The accounts with these indexes, and what lies at those that no invoice has. */
+async function reconcilePage(ctx: NanoContext, from: number, to: number, adopter: Adopter, findings: Findings): Promise<void> {
+  const { rpc } = ctx.nano
+  const { keys, treasury } = ctx.nano.wallet()
+  const indexes = Array.from({ length: to - from + 1 }, (_, step) => from + step)
+  const stored = new Map((await ctx.coins.listAddresses('xno', indexes)).map(({ index, address }) => [index, address]))
+  const accounts = indexes.map((index) => ({ index, address: stored.get(index) ?? keys.deriveAccount(index).address }))
+  const frontiers = await rpc.frontiers(accounts.map(({ address }) => address))
+  const balances = new Map<number, bigint>()
+  for (const account of accounts.filter(({ address }) => frontiers.has(address))) {
+    const { info } = (await settleAccount(ctx, account, adopter)) ?? {}
+    balances.set(account.index, info?.balanceRaw ?? 0n)
+  }
+  const invoiced = new Set((await ctx.invoices.findByAddresses('xno', indexes)).map(({ address_index: index }) => index))
+  const uninvoiced = accounts.filter(({ index }) => index !== treasury.index && !invoiced.has(index))
+  const receivable = await rpc.receivable(
+    uninvoiced.map(({ address }) => address),
+    dustThreshold('xno'),
+  )
+  for (const { index, address } of uninvoiced) {
+    const waiting = (receivable.get(address) ?? []).reduce((sum, { amountRaw }) => sum + amountRaw, 0n)
+    const amountRaw = waiting + (balances.get(index) ?? 0n)
+    if (amountRaw > 0n) findings.stray({ address, address_index: index, amount_raw: String(amountRaw) })
+  }
+}
+
+/** Enough for every block that can be under way at once. */
+const MOST_FOREIGN = 10_000
+
+/**
+ * Blocks under way of accounts of another seed, to which no lane sees any more: one that is in the chain is confirmed, one
+ * whose place another has is replaced, and any other may still come into the chain, which the operator has to know.
+ */
+async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> {
+  const { keys } = ctx.nano.wallet()
+  const open = await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MOST_FOREIGN)
+  const foreign = open.filter((transfer) => {
+    const { account_index: index } = transfer
+    return index !== undefined && !isOfAccount(transfer, keys.deriveAccount(index))
+  })
+  const accounts = new Map<string, OwnAccount>()
+  for (const transfer of foreign) accounts.set(accountOf(transfer), { index: transfer.account_index ?? 0, address: accountOf(transfer) })
+  for (const account of accounts.values()) await settleAccount(ctx, account, adopter)
+  for (const { _id } of foreign) {
+    const transfer = await ctx.payouts.findTransfer(_id)
+    if (transfer === undefined || !OPEN_TRANSFERS.some((state) => state === transfer.state)) continue
+    await ctx.payouts.setForeign(_id)
+    await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', 'it is of an account of another seed, and not in its chain')
+    ctx.log.error(
+      { transfer_id: _id, block: transfer.tx, payout_ids: transfer.payout_ids },
+      'a block of another seed is given up to the operator: it is not in the chain, and may still come into it',
+    )
+  }
+}

@@ -1,0 +1,34 @@
+import type { CoinDriver } from '../driver.ts'
+import { reconcileAccounts } from './nano-accounts.ts'
+import { nanoAddresses } from './nano-addresses.ts'
+import type { NanoContext } from './nano-gateway.ts'
+import { TREASURY_INDEX } from './nano-keys.ts'
+import { isSeedKnown, settleOrHalt } from './nano-lane.ts'
+import { lookAtOne, lookAtRound, watchLapsed } from './nano-look.ts'
+import { MAX_RUN } from './nano-lane.ts'
+import { runTreasury } from './nano-treasury.ts'
+
+/** Payouts that one block pays; the others of the same payee are in the next. */
+const MAX_PAYOUTS_IN_BLOCK = 100
+
+export function nanoDriver(ctx: NanoContext): CoinDriver {
+  return {
+    coin: 'xno',
+    confirmations: 1,
+    get addresses() {
+      return nanoAddresses(ctx)
+    },
+    look: (round) => lookAtRound(ctx, round),
+    lookAt: (invoice) => lookAtOne(ctx, invoice),
+    watchLapsed: () => watchLapsed(ctx),
+    async agrees() {
+      return (await isSeedKnown(ctx)) && (await settleOrHalt(ctx, ctx.nano.wallet().treasury)) !== 'halted'
+    },
+    bounds: { maxPayouts: MAX_PAYOUTS_IN_BLOCK, maxGroups: MAX_RUN },
+    async isUnderWay() {
+      return (await ctx.payouts.listOpenTransfers(TREASURY_INDEX)).some(({ kind }) => kind === 'payout')
+    },
+    pay: (next) => runTreasury(ctx, next, { takesIn: false }),
+    reconcile: (_before, findings) => reconcileAccounts(ctx, findings),
+  }
+}

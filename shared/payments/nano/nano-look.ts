@@ -1,0 +1,265 @@
+import type { Context } from '../../context.ts'
+import { LAPSED_LOOK_EVERY_MS, LAPSED_WATCH_MS } from '../../limits.ts'
+import { unixSeconds } from '../../time.ts'
+import { dustThreshold } from '../coin.ts'
+import { recordPayments } from '../coin-round.ts'
+import type { InvoiceRecord, SeenPayment } from '../invoice.ts'
+import type { Look as RoundLook } from '../driver.ts'
+import type { PaymentProgress, WatchedAddress } from '../invoice-store.ts'
+import { NodeUnreachable } from '../node-errors.ts'
+import type { LapsedWatch } from '../settlement.ts'
+import { parseNanoAddress } from './nano-address.ts'
+import type { NanoContext } from './nano-gateway.ts'
+import { proveSends } from './nano-proof.ts'
+import { RECEIVABLE_BATCH } from './nano-rpc.ts'
+
+/**
+ * What finds payments in Nano: a round over every open address, a look at one because its owner asked, and a look at one
+ * because the node's websocket spoke of it. All three are the same look, at what is receivable; a look may come at any
+ * time, from any process, and again: a payment counts once.
+ *
+ * A payment stays receivable until our own account receives it, and only payments that are settled are received
+ * (nano-sweep.ts): so nothing that was paid can leave the list before it was counted, however long nobody looked.
+ */
+
+/** Requests under way in one round. */
+const AT_ONCE = 4
+/** Open addresses read from the database at once: few at first, so that the node is soon asked, then twice as many each time. */
+const FIRST_OPEN_PAGE = AT_ONCE * RECEIVABLE_BATCH
+const MAX_OPEN_PAGE = 16 * RECEIVABLE_BATCH
+/** Pages of hourly addresses that one round looks at; the next one goes on. */
+const HOURLY_PAGES = 100
+/** A node that has fewer confirmed blocks than were seen before, by more than this, is still catching up: no news. */
+const HEIGHT_SLACK = 1_000
+
+/** What became of a look: whether all that it found was taken in. */
+interface Look {
+  /** Sentences about what was found and could not be taken in. */
+  troubles: string[]
+}
+
+/** Every open address, then the hourly ones that are due. */
+export async function lookAtRound(ctx: NanoContext, { startedAt, isAhead }: { startedAt: number; isAhead: boolean }): Promise<RoundLook> {
+  const height = await readHeight(ctx)
+  const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtHourly(ctx, startedAt, isAhead))]
+  if (!isAhead && troubles.length === 0) await ctx.invoices.endHourly('xno', unixSeconds(ctx.now() - LAPSED_WATCH_MS))
+  return { troubles, seen: { height } }
+}
+
+/**
+ * The most confirmed blocks that the node has ever had.
+ *
+ * @throws NodeUnreachable where it has fewer by far: one that is still catching up lacks payments
+ */
+async function readHeight(ctx: NanoContext): Promise<number> {
+  const [{ cemented }, before] = await Promise.all([ctx.nano.rpc.blockCount(), ctx.coins.findCoin('xno')])
+  const seen = before?.height ?? 0
+  if (cemented + HEIGHT_SLACK < seen)
+    throw new NodeUnreachable(`the node has ${cemented} confirmed blocks, and had ${seen} before: it is still catching up`)
+  return Math.max(cemented, seen)
+}
+
+/** Lapsed addresses are looked at hourly; those whose 30 days are over by then, when asked. */
+export function watchLapsed(ctx: Context): LapsedWatch {
+  return { watch: 'hourly', look_after: unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS) }
+}
+
+/** Every address in watch 'round', and those of payments that a crash left half taken in. */
+async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
+  const halfTaken = await ctx.invoices.listUnderWay('xno')
+  const left = await ctx.invoices.findByAddresses('xno', [...new Set(halfTaken.map(({ address_index }) => address_index))])
+  return [
+    ...(await lookAtAddresses(ctx, left.map(addressOf))).troubles,
+    ...(await forEachPage(
+      readOpen(ctx),
+      (addresses) => askAbout(ctx, addresses),
+      (_, listed) => takeIn(ctx, listed),
+    )),
+  ]
+}
+
+/** The open addresses, as many at a time as one request takes. The next page is read while these are asked about. */
+async function* readOpen(ctx: NanoContext): AsyncGenerator<string[]> {
+  let limit = FIRST_OPEN_PAGE
+  const read = (after: string) => {
+    const page = ctx.invoices.listOpenIndexes('xno', after, limit)
+    limit = Math.min(2 * limit, MAX_OPEN_PAGE)
+    page.catch(() => undefined) // whoever awaits it gets the error; nobody does where another page failed before
+    return page
+  }
+  let next = read('')
+  for (let page = await next; page !== undefined; page = await next) {
+    next = read(page.last)
+    const addresses = await addressesOf(ctx, page.indexes)
+    for (let start = 0; start < addresses.length; start += RECEIVABLE_BATCH) yield addresses.slice(start, start + RECEIVABLE_BATCH)
+  }
+}
+
+/** Addresses of indexes, as far as this process has met them: which address an index has never changes. */
+const knownAddresses = new WeakMap<NanoContext, Map<number, string>>()
+const MOST_KNOWN = 200_000
+
+async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promise<string[]> {
+  const kept = knownAddresses.get(ctx)
+  // A new one, and the old one not emptied: another round may be reading it.
+  const known = kept === undefined || kept.size > MOST_KNOWN ? new Map<number, string>() : kept
+  knownAddresses.set(ctx, known)
+  const missing = indexes.filter((index) => !known.has(index))
+  if (missing.length > 0) for (const { index, address } of await ctx.coins.listAddresses('xno', missing)) known.set(index, address)
+  return indexes.map((index) => {
+    const address = known.get(index)
+    if (address === undefined) throw new Error(`the invoice address ${index} is none that was made here`)
+    return address
+  })
+}
+
+/** @param isAhead this machine's clock is ahead: by it nothing is put off */
+async function lookAtHourly(ctx: NanoContext, now: number, isAhead: boolean): Promise<string[]> {
+  return forEachPage(
+    readHourly(ctx, now),
+    (page) => askAbout(ctx, page.map(addressOf)),
+    async (page, listed) => {
+      const look = await takeIn(ctx, listed)
+      const later = unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS)
+      // What could not be taken in is looked at in the next round.
+      if (look.troubles.length === 0 && !isAhead)
+        await ctx.invoices.lookLater(
+          page.map(({ _id }) => _id),
+          later,
+        )
+      return look
+    },
+  )
+}
+
+const addressOf = ({ address }: Pick<InvoiceRecord, 'address'>): string => address
+
+async function* readHourly(ctx: NanoContext, now: number): AsyncGenerator<WatchedAddress[]> {
+  let after = ''
+  for (let count = 0; count < HOURLY_PAGES; count++) {
+    const page = await ctx.invoices.listWatched('xno', 'hourly', now, after, RECEIVABLE_BATCH)
+    const last = page.at(-1)
+    if (last === undefined) return
+    yield page
+    after = last._id
+  }
+}
+
+/**
+ * Asks the node about pages, some at once, and takes in what it says of one while it is asked about the next.
+ *
+ * @throws what the first that failed threw, once none is under way any more
+ */
+async function forEachPage<Page>(
+  pages: AsyncGenerator<Page>,
+  ask: (page: Page) => Promise<ListedSend[]>,
+  take: (page: Page, listed: ListedSend[]) => Promise<Look>,
+): Promise<string[]> {
+  const troubles: string[] = []
+  // A generator queues the calls of next(), so that each lane gets a page of its own.
+  const lanes = Array.from({ length: AT_ONCE }, async () => {
+    let taking = Promise.resolve()
+    try {
+      for await (const page of { [Symbol.asyncIterator]: () => ({ next: () => pages.next() }) }) {
+        const listed = await ask(page)
+        await taking
+        taking = take(page, listed).then((look) => void troubles.push(...look.troubles))
+        taking.catch(() => undefined) // it is awaited below
+      }
+    } finally {
+      await taking
+    }
+  })
+  const ended = await Promise.allSettled(lanes)
+  const failed = ended.find((lane) => lane.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+  return troubles
+}
+
+/**
+ * Looks at these addresses of ours and takes in what is confirmed there. What could not be taken in is logged and told, and
+ * holds nothing else up.
+ *
+ * @throws NodeUnreachable, NodeRefused
+ */
+export async function lookAtAddresses(ctx: NanoContext, addresses: readonly string[]): Promise<Look> {
+  return addresses.length === 0 ? { troubles: [] } : takeIn(ctx, await askAbout(ctx, addresses))
+}
+
+/** What the node lists as receivable there. */
+async function askAbout(ctx: NanoContext, addresses: readonly string[]): Promise<ListedSend[]> {
+  const receivable = await ctx.nano.rpc.receivable(addresses, dustThreshold('xno'))
+  return [...receivable].flatMap(([address, sends]) => sends.map(({ hash, amountRaw }) => ({ address, hash, amountRaw })))
+}
+
+/** Counts what is listed and not counted yet. What the node lists is its word: only what its blocks bear out is counted. */
+async function takeIn(ctx: NanoContext, listed: readonly ListedSend[]): Promise<Look> {
+  const fresh = await leaveOutCounted(ctx, listed)
+  if (fresh.length === 0) return { troubles: [] }
+  const { proven, doubtful } = await proveSends(ctx.nano.rpc, await nameAccounts(ctx, fresh))
+  // A bad signature is the sender's to make: were it a trouble, anybody could keep every invoice from lapsing.
+  const troubles = doubtful.flatMap(({ send, doubt: { kind, reason } }) => (kind === 'unsigned' ? [] : [`${send.hash}: ${reason}`]))
+  for (const { send, doubt } of doubtful)
+    ctx.log.error(
+      { block: send.hash, address_index: send.addressIndex, reason: doubt.reason },
+      'the Nano node lists a payment that its own blocks do not bear out; it is not counted',
+    )
+  troubles.push(...(await recordPayments(ctx, proven.map(toSeen))))
+  return { troubles }
+}
+
+interface ListedSend {
+  readonly address: string
+  readonly hash: string
+  readonly amountRaw: bigint
+}
+
+interface FoundSend extends ListedSend {
+  readonly addressIndex: number
+  readonly publicKey: string
+}
+
+function toSeen({ hash, amountRaw, addressIndex }: FoundSend): SeenPayment {
+  // A confirmed block is final: there is nothing to count up.
+  return { coin: 'xno', tx: hash.toLowerCase(), addressIndex, amountRaw, confirmations: 1, isConfirmed: true }
+}
+
+async function nameAccounts(ctx: Context, listed: readonly ListedSend[]): Promise<FoundSend[]> {
+  const records = await ctx.coins.findAddresses('xno', [...new Set(listed.map(({ address }) => address))])
+  const indexes = new Map(records.map(({ address, index }) => [address, index]))
+  return listed.map((send) => {
+    const addressIndex = indexes.get(send.address)
+    const publicKey = parseNanoAddress(send.address)?.publicKey
+    if (addressIndex === undefined || publicKey === undefined)
+      throw new Error(`the invoice address ${send.address} is none that was made here`)
+    return { ...send, addressIndex, publicKey }
+  })
+}
+
+/** Enough for one query. */
+const KNOWN_BATCH = 1_000
+
+/**
+ * Those that are not settled yet, or not with this amount: a block has one recipient, so its hash says which payment it is.
+ * Late money that waits for a rate is settled by the round.
+ */
+async function leaveOutCounted(ctx: Context, listed: readonly ListedSend[]): Promise<ListedSend[]> {
+  const counted = new Set<string>()
+  for (let start = 0; start < listed.length; start += KNOWN_BATCH) {
+    const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => hash.toLowerCase())
+    for (const payment of await ctx.invoices.listPaymentProgress('xno', txs))
+      if (isCounted(payment)) counted.add(`${payment.tx}:${payment.amount_raw}`)
+  }
+  return listed.filter(({ hash, amountRaw }) => !counted.has(`${hash.toLowerCase()}:${amountRaw}`))
+}
+
+function isCounted({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentProgress): boolean {
+  return (state === 'settled' && reversedAt === undefined) || waits === true
+}
+
+/** A look at one invoice's address. */
+export async function lookAtOne(ctx: NanoContext, { address }: InvoiceRecord): Promise<void> {
+  // What a node that is catching up has is taken in; that it shows nothing is no news.
+  await lookAtAddresses(ctx, [address])
+  await readHeight(ctx)
+}
