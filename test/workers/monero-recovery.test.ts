@@ -119,10 +119,12 @@ describe('a refusal', () => {
     const next = await venue.owe(XMR / 23n, other)
     await send()
     expect(await stateOf(next)).toBe('sent')
-    await venue.advance(5 * MINUTE_MS)
-    await confirmPayouts(venue, [next, owed])
-    const arrived = await payee.arrived(address)
-    expect([arrived, await payee.arrived(other)]).toEqual([[XMR / 22n], [XMR / 23n]])
+    // It may have spent what the held one spends, which then ends by that.
+    for (let round = 0; round < 4; round++) {
+      await venue.advance(5 * MINUTE_MS)
+      await confirmPayouts(venue, [next, owed])
+    }
+    expect([await payee.arrived(address), await payee.arrived(other)]).toEqual([[XMR / 22n], [XMR / 23n]])
   })
 })
 
