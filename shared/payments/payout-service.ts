@@ -7,7 +7,7 @@ import { unixSeconds } from '../time.ts'
 import type { Coin } from './coin.ts'
 import { payoutLine, reverse, transferLines } from './journal.ts'
 import type { PayoutChange, PayoutFrom } from './payout-store.ts'
-import { isRefusedForLong, refuse } from './payout.ts'
+import { isRefusedForLong, OPEN_TRANSFERS, refuse } from './payout.ts'
 import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
 import { purposeOf } from './purpose.ts'
 
@@ -266,9 +266,19 @@ async function takeOwnStep(
   return true
 }
 
-/** The operator has found that a held sum was not paid: it is owed again. @returns false if it is not held so */
-export const oweAgain = (ctx: Context, payoutId: string): Promise<boolean> =>
-  moveOne(ctx, payoutId, { from: 'held', change: { state: 'owed', held_by: null }, to: 'owed', attempt: newStepId() })
+/**
+ * The operator has found that a held sum was not paid: it is owed again. If it is in a transfer of a seed or wallet that is in
+ * use no more, that one paid nobody, so all that it carried is owed again.
+ *
+ * @returns false if it is not held so
+ */
+export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean> {
+  const [payout] = await ctx.payouts.findMany([payoutId])
+  const transfer = payout?.transfer_id === undefined ? undefined : await ctx.payouts.findTransfer(payout.transfer_id)
+  if (transfer?.foreign === true)
+    return moveTransfer(ctx, transfer, OPEN_TRANSFERS, 'replaced', 'the operator has found that it paid nobody')
+  return moveOne(ctx, payoutId, { from: 'held', change: { state: 'owed', held_by: null }, to: 'owed', attempt: newStepId() })
+}
 
 /**
  * The operator has accounted for a transaction that a reconciliation found: payouts to its payee are held no more. The

@@ -4,7 +4,13 @@ import { fillMonero } from '../../workers/jobs/fill-monero.ts'
 import { reconcileMonero } from '../../workers/jobs/reconcile-monero.ts'
 import { sendMonero } from '../../workers/jobs/send-monero.ts'
 import type { MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
-import { createMoneroWallet, MAX_DESTINATIONS } from '../../shared/payments/monero/monero-wallet.ts'
+import {
+  createMoneroWallet,
+  MAX_AMOUNT_PICO,
+  MAX_DESTINATIONS,
+  MONERO_ERROR,
+  type MoneroDestination,
+} from '../../shared/payments/monero/monero-wallet.ts'
 import { watchMonero } from '../../workers/jobs/watch-monero.ts'
 import { NodeRefused } from '../../shared/payments/node-errors.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
@@ -227,10 +233,41 @@ describe('a payout', () => {
     ])
   })
 
+  it('of more than the wallet takes in one destination goes out in several, to the one payee', async () => {
+    const address = await payee.address()
+    const owed = [await venue.owe(MAX_AMOUNT_PICO + 1n, address), await venue.owe(MAX_AMOUNT_PICO + 4n, address)]
+    const rich = { totalPico: 30_000n * XMR, unlockedPico: 30_000n * XMR, blocksToUnlock: 0 }
+    const asked: MoneroDestination[] = []
+    const signing = withWallet({
+      balance: () => Promise.resolve(rich),
+      prepareTransfer: (destinations) => (asked.push(...destinations), Promise.reject(new Error('this wallet has no such sum'))),
+    })
+    await expect(sendMonero(signing)).rejects.toThrow('no such sum')
+    expect(asked).toEqual([MAX_AMOUNT_PICO, MAX_AMOUNT_PICO, 5n].map((amountPico) => ({ address, amountPico })))
+    await venue.ctx.payouts.models.payouts.deleteMany({ _id: { $in: owed.map(({ _id }) => _id) } })
+  })
+
+  it('for which the wallet does not sign, whatever its reason, stops no other', async () => {
+    const addresses = [await payee.address(), await payee.address(), await payee.address()]
+    const owed: PayoutRecord[] = []
+    for (const address of addresses) owed.push(await venue.owe(XMR / 83n, address))
+    const { wallet } = venue.ctx.monero
+    const choosy = withWallet({
+      prepareTransfer: (destinations) =>
+        destinations.some(({ address }) => address === addresses[0])
+          ? Promise.reject(new NodeRefused('transfer', 'no', MONERO_ERROR.wrongAddress))
+          : wallet.prepareTransfer(destinations),
+    })
+    await sendMonero(choosy)
+    expect(await Promise.all(owed.map(stateOf))).toEqual(['owed', 'sent', 'sent'])
+    await confirmPayouts(venue, owed)
+    for (const address of addresses) expect(await payee.arrived(address)).toEqual([XMR / 83n])
+  })
+
   it.each([
     ['beside others', '9yzRvjw478PXsu2Er8C4VxZP1g4kqVBJU59NVPS5SoagYbNQ59QjF88epDpKDQZeJ1TdrEBzzhAVWE5L82YoiWAnGFRirzV'],
     ['alone', 'A9h6wYkYiPuXsu2Er8C4VxZP1g4kqVBJU59NVPS5SoagYbNQ59QjF88epDpKDQZeJ1TdrEBzzhAVWE5L82YoiWAnPaiJvZGJTfrU2DjYbu'],
-  ])('for which the wallet refuses to sign %s stops no other', async (_, otherNetworks) => {
+  ])('to an address of another network stops no other: %s', async (_, otherNetworks) => {
     const [one, other] = [await payee.address(), await payee.address()]
     const refused = await venue.owe(XMR / 80n, otherNetworks)
     const owed = [await venue.owe(XMR / 81n, one), await venue.owe(XMR / 82n, other)]
@@ -295,39 +332,16 @@ describe('a transaction under way', () => {
     expect((await transferOf(owed))?.tx).not.toBe(before?.tx)
   })
 
-  it('that can still be confirmed is not given back by a reconciliation, and goes out as it was signed', async () => {
+  it('that can still be confirmed is not given back by a reconciliation, and is published by it as it was signed', async () => {
     const address = await payee.address()
     const owed = await venue.owe(XMR / 35n, address)
     await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
     const before = await transferOf(owed)
     await reconcileMonero(venue.ctx)
-    expect(await transferOf(owed)).toMatchObject({ state: 'signed', in_flight: true })
-    await send()
+    expect(await transferOf(owed)).toMatchObject({ state: 'sent', in_flight: true })
     await confirmPayouts(venue, [owed])
     expect((await transferOf(owed))?.tx).toBe(before?.tx)
     expect(await payee.arrived(address)).toEqual([XMR / 35n])
-  })
-
-  it('that the network refuses for long is put aside, said, and sent no more; one that is confirmed after all goes on', async () => {
-    const address = await payee.address()
-    const owed = await venue.owe(XMR / 40n, address)
-    let relays = 0
-    const refusing = withWallet({ relay: () => ((relays += 1), Promise.reject(new NodeRefused('relay_tx', 'no', -4))) })
-    await sendMonero(refusing)
-    expect([await stateOf(owed), relays]).toEqual(['signed', 1])
-    await venue.advance(11 * 60_000)
-    await sendMonero(refusing)
-    expect([await stateOf(owed), relays]).toEqual(['held', 2])
-    await sendMonero(refusing)
-    expect([await stateOf(owed), relays]).toEqual(['held', 2])
-    const next = await venue.owe(XMR / 40n, address)
-    await send()
-    expect(await stateOf(next)).toBe('owed')
-    // As where it had reached a miner after all.
-    const { signed } = (await transferOf(owed)) as TransferRecord
-    await venue.wallet.call('relay_tx', { hex: (JSON.parse(signed) as { txMetadata: string }).txMetadata })
-    await confirmPayouts(venue, [owed, next])
-    expect(await payee.arrived(address)).toEqual([XMR / 40n, XMR / 40n])
   })
 })
 

@@ -10,7 +10,7 @@ import {
   type MoneroSubaddress,
   type MoneroWallet,
 } from '../../shared/payments/monero/monero-wallet.ts'
-import { NodeRefused, NodeUnreachable } from '../../shared/payments/node-errors.ts'
+import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../../shared/payments/node-errors.ts'
 import { refuse, sendJson, startBrokenPeer, type Behaviour } from '../support/broken-peer.ts'
 import { startMoneroRegtest, type MoneroRegtest, type RegtestWallet } from '../support/monero-regtest.ts'
 
@@ -97,7 +97,7 @@ describe('what has come', () => {
   it('is seen in the pool and then in a block, with its confirmations', async () => {
     const { address, minor } = await makeAddress()
     const txHash = await regtest.payer.pay([{ address, amountPico: 3n * XMR + 7n }])
-    const payment = { txHash, major: 0, minor, amountPico: 3n * XMR + 7n, unlockTime: 0n, doubleSpendSeen: false }
+    const payment = { txHash, major: 0, minor, address, amountPico: 3n * XMR + 7n, unlockTime: 0n, doubleSpendSeen: false }
     expect(await incomingOf(txHash)).toEqual([{ ...payment, inPool: true, confirmations: 0 }])
     const height = await regtest.generate(1)
     // By its own looks, one of which may come back without the block.
@@ -145,6 +145,28 @@ describe('what has come', () => {
     expect(await hashesSince(height + 1)).toEqual([])
     expect((await hashesSince(height - 1)).at(-1)).toBe(txHash)
     await expect(venue.listIncoming({ sinceHeight: -1 })).rejects.toThrow('"sinceHeight" expected a whole number from 0, got -1')
+  })
+
+  it('is listed whole although one answer cannot hold it, and without the pool if that alone is too much', async () => {
+    const made = await venue.createSubaddresses(MAX_DESTINATIONS)
+    const crumbs = made.slice(0, 12).map(({ address }) => ({ address, amountPico: 5n }))
+    let sinceHeight = 0
+    for (let block = 0; block < 4; block++) {
+      await regtest.payer.pay(crumbs.slice(3 * block, 3 * block + 3))
+      const height = await generate(1)
+      if (block === 0) sinceHeight = height - 1
+    }
+    const narrow = createMoneroWallet({ url: venueProgram.url, log, timeoutMs: 20_000, maxAnswerBytes: 4_000 })
+    const all = await venue.listIncoming({ sinceHeight })
+    expect(all).toHaveLength(12)
+    expect(await narrow.listIncoming({ sinceHeight })).toEqual(all)
+    const oldest = all.filter(({ height }) => height === sinceHeight)
+    expect(await narrow.listIncoming({ sinceHeight: sinceHeight + 4, blocks: [sinceHeight, sinceHeight] })).toEqual(oldest)
+
+    await regtest.payer.pay(crumbs)
+    await expect(narrow.listIncoming({ sinceHeight })).rejects.toThrow(AnswerTooLong)
+    expect(await narrow.listIncoming({ sinceHeight, withoutPool: true })).toEqual(all)
+    await generate(1)
   })
 
   it('moves with its block when the chain turns back and takes it in again higher up', async () => {
@@ -395,6 +417,7 @@ describe('no news', () => {
     unlock_time: 0,
     double_spend_seen: false,
     subaddr_index: { major: 0, minor: 1 },
+    address: '8'.padEnd(95, 'A'),
   }
 
   const incoming = (lie: object) => ({ in: [{ ...honest, ...lie }] })
@@ -511,7 +534,7 @@ describe('no news', () => {
       pour()
     })
     try {
-      await expect(openWallet(peer.url).getHeight()).rejects.toThrow('the answer has more than 26214400 bytes')
+      await expect(openWallet(peer.url).getHeight()).rejects.toThrow('was answered with more than 26214400 bytes')
     } finally {
       await peer.close()
     }
