@@ -160,6 +160,8 @@ export interface InvoiceStore {
   listUnderWay(coin: Coin): Promise<PaymentRecord[]>
   /** Locked ones whose lock has ended, at this height of the chain and this time (Unix seconds). */
   listUnlocked(coin: Coin, height: number, nowSeconds: number, limit: number): Promise<PaymentRecord[]>
+  /** In a block, and not settled. */
+  listUncounted(coin: Coin): Promise<PaymentRecord[]>
   /** Settled ones in blocks numbered `height` or more, and not taken back. */
   listSettledSince(coin: Coin, height: number): Promise<PaymentRecord[]>
   /** Settled payments that are still at their addresses, after the id `after`, the oldest first. */
@@ -338,6 +340,12 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
         .sort({ unlock_time: 1 })
         .limit(limit)
         .lean<PaymentRecord[]>()
+    },
+    async listUncounted(coin) {
+      const [seen, locked] = await Promise.all(
+        (['seen', 'locked'] as const).map((state) => payments.find({ coin, state, height: { $exists: true } }).lean<PaymentRecord[]>()),
+      )
+      return [...(seen ?? []), ...(locked ?? [])]
     },
     async listSettledSince(coin, height) {
       return payments.find({ coin, state: 'settled', height: { $gte: height }, reversed_at: { $exists: false } }).lean<PaymentRecord[]>()

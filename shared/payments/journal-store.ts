@@ -2,6 +2,7 @@ import { Schema, type Connection, type Model } from 'mongoose'
 import { within, type Session } from '../database.ts'
 import type { Coin } from './coin.ts'
 import { heldRaw, type Account, type Balances, type JournalLine, type LineIds } from './journal.ts'
+import { isOpenedFromRecords } from './journal-opening.ts'
 import { sumBy } from './sum-raw.ts'
 
 const string = { type: String, required: true } as const
@@ -40,8 +41,12 @@ export interface JournalStore {
   list(filter: LineFilter, limit: number, session?: Session): Promise<JournalLine[]>
   /** What these lines come to, by account. */
   balances(coin: Coin, filter?: LineFilter, session?: Session): Promise<Balances>
-  /** What these accounts and, with `<kind>:`, all accounts of a kind have. */
+  /** What the venue holds. */
   held(coin: Coin, session?: Session): Promise<bigint>
+  /** Which of these lines there are. */
+  listKnown(ids: readonly string[]): Promise<string[]>
+  /** Whether the books were opened from older records. */
+  isMigrated(): Promise<boolean>
   readonly models: { journal: Model<JournalLine> }
 }
 
@@ -71,6 +76,10 @@ export function createJournalStore(connection: Connection): JournalStore {
     },
     balances: (coin, { account, ...filter } = {}, session) =>
       sumUp(coin, filter, (side) => (account === undefined ? {} : { [side]: account }), session),
+    async listKnown(ids) {
+      return (await journal.find({ _id: { $in: [...ids] } }, { _id: 1 }).lean<Pick<JournalLine, '_id'>[]>()).map(({ _id }) => _id)
+    },
+    isMigrated: () => isOpenedFromRecords(connection),
     async held(coin, session) {
       const outside: Account[] = ['chain', 'paid', 'network_fee']
       return heldRaw(await sumUp(coin, {}, (side) => ({ [side]: { $in: outside } }), session))

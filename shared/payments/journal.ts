@@ -1,6 +1,7 @@
 import type { Coin } from './coin.ts'
 import type { PaymentRecord } from './invoice.ts'
-import type { StoredPayout, TransferRecord } from './payout.ts'
+import { COIN_FACTS } from './coin-facts.ts'
+import { TREASURY_INDEX, type StoredPayout, type TransferRecord } from './payout.ts'
 
 /**
  * The books. Every move of money is one line, from an account to an account, written in the transaction that makes the
@@ -105,7 +106,8 @@ type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'amoun
  */
 export function payoutLine(payout: Owed, step: string, at: number): JournalLine[] {
   const owed: Account = `owed:${payout.agent_id}`
-  const order: Account = `order:${payout.order_id ?? ''}`
+  // What is owed for no order is the operator's.
+  const order: Account = payout.order_id === undefined ? 'operator' : `order:${payout.order_id}`
   const [name = ''] = step.split('/')
   const [from, to]: [Account, Account] =
     name === 'owed'
@@ -146,6 +148,17 @@ export function transferLines(
     ...(brings === undefined ? [] : move(`${transfer_id}/brought${end}`, 'chain', brings, BigInt(transfer.amount_raw), about)),
     ...move(`${transfer_id}/fee${end}`, 'operator', 'network_fee', BigInt(transfer.fee_raw ?? '0'), about),
   ]
+}
+
+/** Where one of ours that takes in no payment takes its money from. */
+export const sourceOf = ({ coin, kind, payment_ids: payments, signed }: TransferRecord): string | undefined =>
+  kind === 'receive' && payments.length === 0 ? COIN_FACTS[coin].sourceOf?.(signed) : undefined
+
+/** Whose it is, unless one of our own transactions sent it. */
+export function broughtBy(transfer: TransferRecord, own: ReadonlySet<string>): Pick<TransferRecord, 'brings' | 'brought_by'> {
+  const source = sourceOf(transfer)
+  if (source === undefined || own.has(source)) return {}
+  return { brings: transfer.account_index === TREASURY_INDEX ? 'operator' : 'unassigned', brought_by: source }
 }
 
 /** A balance by account. */

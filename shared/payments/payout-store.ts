@@ -60,6 +60,7 @@ const transferSchema = new Schema<TransferRecord>(
     foreign: Boolean,
     unexplained_to: { type: [String], default: undefined },
     brings: String,
+    brought_by: String,
   },
   { collection: 'transfers', strict: 'throw', versionKey: false },
 )
@@ -69,6 +70,7 @@ transferSchema.index({ account_index: 1, previous: 1 }, { unique: true, partialF
 transferSchema.index({ coin: 1 }, { unique: true, name: 'one_in_flight', partialFilterExpression: { in_flight: true } })
 transferSchema.index({ coin: 1, state: 1, _id: 1 })
 transferSchema.index({ unexplained_to: 1, coin: 1 }, { partialFilterExpression: { unexplained_to: { $exists: true } } })
+transferSchema.index({ brought_by: 1, coin: 1 }, { partialFilterExpression: { brought_by: { $exists: true } } })
 
 /** Owed, and may not have arrived: for one in a transfer that says. */
 export const MAY_BE_UNPAID: { state: { $in: StoredPayout['state'][] } } = { state: { $in: ['owed', 'in_transfer'] } }
@@ -111,7 +113,7 @@ export interface PayoutStore {
    */
   findTransferByTx(coin: Coin, tx: string, options?: { surely?: boolean }): Promise<TransferRecord | undefined>
   /** Of these transactions, those that are ours and on record. */
-  listTransfersByTx(coin: Coin, txs: readonly string[]): Promise<TransferRecord[]>
+  listTransfersByTx(coin: Coin, txs: readonly string[], session?: Session): Promise<TransferRecord[]>
   /** In any of these states, the oldest first; those that no election can take back, so that they can be published. None of another seed or wallet. */
   listTransfers(coin: Coin, states: readonly TransferState[], limit: number): Promise<TransferRecord[]>
   /**
@@ -131,6 +133,8 @@ export interface PayoutStore {
   setExplained(coin: Coin, tx: string, session?: Session): Promise<boolean>
   /** @returns false if it is in none of the expected states */
   moveTransfer(transferId: string, from: readonly TransferState[], change: TransferChange, session?: Session): Promise<boolean>
+  /** What came by this transaction was our own after all. @returns the transfer that takes it in, if there is one that did not know */
+  claimBrought(coin: Coin, tx: string, session: Session): Promise<TransferRecord | undefined>
   /** What is known of its refusals; null: it is refused no more. */
   setRefused(transferId: string, refused: TransferRecord['refused'] | null): Promise<void>
   /** It is of a seed or wallet that is in use no more. */
@@ -289,8 +293,8 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       if (surely) query.read('primary').readConcern('linearizable').maxTimeMS(SURELY_WITHIN_MS)
       return (await query) ?? undefined
     },
-    async listTransfersByTx(coin, txs) {
-      return transfers.find({ tx: { $in: [...txs] }, coin }).lean<TransferRecord[]>()
+    async listTransfersByTx(coin, txs, session) {
+      return transfers.find({ tx: { $in: [...txs] }, coin }, null, within(session)).lean<TransferRecord[]>()
     },
     async listTransfers(coin, states, limit) {
       return transfers
@@ -335,6 +339,10 @@ export function createPayoutStore(connection: Connection): PayoutStore {
         },
       }
       return (await transfers.updateOne({ _id: transferId, state: { $in: [...from] } }, update, within(session))).matchedCount === 1
+    },
+    async claimBrought(coin, tx, session) {
+      const update = { $unset: { brings: 1 as const, brought_by: 1 as const } }
+      return (await transfers.findOneAndUpdate({ coin, brought_by: tx }, update, { session }).lean<TransferRecord>()) ?? undefined
     },
     async setRefused(transferId, refused) {
       const update = refused === null ? { $unset: { refused: 1 as const } } : { $set: { refused } }

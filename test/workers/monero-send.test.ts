@@ -9,6 +9,7 @@ import { watchMonero } from '../../shared/payments/monero/monero-watch.ts'
 import { NodeRefused } from '../../shared/payments/node-errors.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { confirmPayouts, crashAt, expectConfirmed, type CrashPoint } from '../support/monero-crashes.ts'
 import {
@@ -37,6 +38,7 @@ beforeEach(async () => {
   const { blocksToUnlock } = await venue.ctx.monero.wallet.balance()
   if (blocksToUnlock > 0) await venue.generate(blocksToUnlock)
 })
+checkBooksAfterEach(() => venue?.ctx)
 afterAll(() => venue?.stop())
 
 const send = () => sendMonero(venue.ctx)
