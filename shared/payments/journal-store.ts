@@ -41,6 +41,8 @@ export interface JournalStore {
   list(filter: LineFilter, limit: number, session?: Session): Promise<JournalLine[]>
   /** What these lines come to, by account. */
   balances(coin: Coin, filter?: LineFilter, session?: Session): Promise<Balances>
+  /** The same of all lines, with all accounts of a kind, such as `order`, together. */
+  totals(coin: Coin): Promise<ReadonlyMap<string, bigint>>
   /** What the venue holds. */
   held(coin: Coin, session?: Session): Promise<bigint>
   /** Which of these lines there are. */
@@ -52,17 +54,17 @@ export interface JournalStore {
 
 export function createJournalStore(connection: Connection): JournalStore {
   const journal = connection.model<JournalLine>('JournalLine', journalSchema)
-  const sumUp = async (coin: Coin, match: object, ofSide: (side: 'from' | 'to') => object, session?: Session): Promise<Balances> => {
-    const sums = new Map<Account, bigint>()
-    for (const side of ['from', 'to'] as const)
-      for (const { key, sum } of await sumBy<Account, JournalLine>(
-        journal,
-        { coin, ...match, ...ofSide(side) },
-        'amount_raw',
-        `$${side}`,
-        session,
-      ))
-        sums.set(key, (sums.get(key) ?? 0n) + (side === 'to' ? sum : -sum))
+  const sumUp = async <Key extends string = Account>(
+    coin: Coin,
+    ofSide: (side: 'from' | 'to') => { match?: object; key?: object },
+    session?: Session,
+  ): Promise<ReadonlyMap<Key, bigint>> => {
+    const sums = new Map<Key, bigint>()
+    for (const side of ['from', 'to'] as const) {
+      const { match, key = `$${side}` } = ofSide(side)
+      for (const { key: account, sum } of await sumBy<Key, JournalLine>(journal, { coin, ...match }, 'amount_raw', key, session))
+        sums.set(account, (sums.get(account) ?? 0n) + (side === 'to' ? sum : -sum))
+    }
     return sums
   }
   return {
@@ -75,14 +77,15 @@ export function createJournalStore(connection: Connection): JournalStore {
       return journal.find(match, null, within(session)).sort({ at: -1, _id: -1 }).limit(limit).lean<JournalLine[]>()
     },
     balances: (coin, { account, ...filter } = {}, session) =>
-      sumUp(coin, filter, (side) => (account === undefined ? {} : { [side]: account }), session),
+      sumUp(coin, (side) => ({ match: { ...filter, ...(account === undefined ? {} : { [side]: account }) } }), session),
+    totals: (coin) => sumUp<string>(coin, (side) => ({ key: { $first: { $split: [`$${side}`, ':'] } } })),
     async listKnown(ids) {
       return (await journal.find({ _id: { $in: [...ids] } }, { _id: 1 }).lean<Pick<JournalLine, '_id'>[]>()).map(({ _id }) => _id)
     },
     isMigrated: () => isOpenedFromRecords(connection),
     async held(coin, session) {
       const outside: Account[] = ['chain', 'paid', 'network_fee']
-      return heldRaw(await sumUp(coin, {}, (side) => ({ [side]: { $in: outside } }), session))
+      return heldRaw(await sumUp(coin, (side) => ({ match: { [side]: { $in: outside } } }), session))
     },
   }
 }

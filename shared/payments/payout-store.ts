@@ -91,6 +91,8 @@ export interface PayoutStore {
   walkSendable(coin: Coin): AsyncIterable<PayoutRecord>
   /** How many there are in each state, by coin. */
   countByState(): Promise<{ coin: Coin; state: PayoutState; count: number }[]>
+  /** How many transfers there are that are not known to be in the chain. */
+  countOpenTransfers(): Promise<{ coin: Coin; state: TransferState; count: number }[]>
   /** Names the address of what is owed for an order and has none. */
   setAddress(orderId: string, agentId: string, address: string, session?: Session): Promise<void>
   /** Of an order's payouts that are still owed; false: no longer frozen. */
@@ -253,6 +255,13 @@ export function createPayoutStore(connection: Connection): PayoutStore {
         const { coin, state } = (groups[0] as Group)._id
         return { coin, state: state as PayoutState, count: groups.reduce((sum, { count }) => sum + count, 0) }
       })
+    },
+    async countOpenTransfers() {
+      const groups = await transfers.aggregate<{ _id: { coin: Coin; state: TransferState }; count: number }>([
+        { $match: { state: { $in: [...OPEN_TRANSFERS] }, foreign: { $exists: false } } },
+        { $group: { _id: { coin: '$coin', state: '$state' }, count: { $sum: 1 } } },
+      ])
+      return groups.map(({ _id, count }) => ({ ..._id, count }))
     },
     async setAddress(orderId, agentId, address, session) {
       const filter = { order_id: orderId, agent_id: agentId, address: { $exists: false }, state: 'owed' as const }
