@@ -5,7 +5,7 @@ import { LIST_LIMIT } from '../../shared/limits.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { CoinRecord } from '../../shared/payments/coin-store.ts'
 import type { LineFilter } from '../../shared/payments/journal-store.ts'
-import { heldRaw, type Account, type JournalLine } from '../../shared/payments/journal.ts'
+import { heldRaw, type Account, type AccountKind, type JournalLine } from '../../shared/payments/journal.ts'
 import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
 
 export const booksVerbs: readonly OperatorVerb[] = [
@@ -35,11 +35,11 @@ async function showBooks(ctx: Context, coins: readonly Coin[], filter: LineFilte
   const books = await Promise.all(
     coins.map(async (coin) => {
       const [balances, lines, record] = await Promise.all([
-        isWhole ? ctx.journal.totals(coin) : ctx.journal.balances(coin, filter),
+        isWhole ? readTotals(ctx, coin) : ctx.journal.balances(coin, filter),
         ctx.journal.list({ ...filter, coin }, limit + 1),
         ctx.coins.findCoin(coin),
       ])
-      return { coin, balances: balances as ReadonlyMap<Account, bigint>, lines, record: isWhole ? record : undefined }
+      return { coin, balances, lines, record: isWhole ? record : undefined }
     }),
   )
   return {
@@ -59,11 +59,21 @@ async function showBooks(ctx: Context, coins: readonly Coin[], filter: LineFilte
   }
 }
 
+/** The balances of all accounts of a kind together. */
+async function readTotals(ctx: Context, coin: Coin): Promise<ReadonlyMap<AccountKind, bigint>> {
+  const totals = new Map<AccountKind, bigint>()
+  for (const { from, to, sum } of await ctx.journal.flows(coin)) {
+    totals.set(from, (totals.get(from) ?? 0n) - sum)
+    totals.set(to, (totals.get(to) ?? 0n) + sum)
+  }
+  return totals
+}
+
 const show = (raw: bigint, coin: Coin): string => (raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin))
 
 interface Book {
   coin: Coin
-  balances: ReadonlyMap<Account, bigint>
+  balances: ReadonlyMap<Account | AccountKind, bigint>
   lines: readonly JournalLine[]
   record: CoinRecord | undefined
 }

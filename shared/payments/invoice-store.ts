@@ -4,7 +4,6 @@ import { type Session, within } from '../database.ts'
 import { createIdLookUp } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
-import { sumByCoin } from './sum-raw.ts'
 import { FIRST_UNLOCK_SECONDS, type InvoiceRecord, type PaymentRecord, type PaymentState, type Watch } from './invoice.ts'
 
 const number = { type: Number, required: true } as const
@@ -94,7 +93,6 @@ paymentSchema.index(
   { name: 'settled_at_height', partialFilterExpression: { state: 'settled', height: { $exists: true } } },
 )
 paymentSchema.index({ coin: 1, swept_at: 1, _id: 1 }, { name: 'unswept', partialFilterExpression: { state: 'settled' } })
-paymentSchema.index({ order_id: 1, state: 1 }, { partialFilterExpression: { order_id: { $exists: true } } })
 paymentSchema.index({ waits_for_rate: 1, coin: 1, _id: 1 }, { partialFilterExpression: { waits_for_rate: true } })
 paymentSchema.index(...PENDING_INDEX)
 
@@ -177,8 +175,6 @@ export interface InvoiceStore {
   settlePayment(paymentId: string, settled: SettledFields, entries: PendingEntry[], session: Session): Promise<boolean>
   /** Marks a settled payment as taken back by the chain, or as back again. @returns false where it was so already */
   setReversed(paymentId: string, at: number | undefined, session?: Session): Promise<boolean>
-  /** Settled payments of market orders, per coin. */
-  sumOrderPayments(): Promise<Record<Coin, bigint>>
   readonly models: { invoices: Model<InvoiceRecord>; payments: Model<PaymentRecord> }
 }
 
@@ -369,7 +365,6 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
     async setSwept(paymentIds, at) {
       await payments.updateMany({ _id: { $in: [...paymentIds] }, state: 'settled', swept_at: null }, { $set: { swept_at: at } })
     },
-    sumOrderPayments: () => sumByCoin(payments, { order_id: { $exists: true }, state: 'settled' }, 'amount_raw'),
     async noteConfirmations(paymentId, confirmations, height) {
       await payments.updateOne({ _id: paymentId }, { $set: { confirmations, ...(height === undefined ? {} : { height }) } })
     },

@@ -24,16 +24,10 @@ import { TREASURY_INDEX, type StoredPayout, type TransferRecord } from './payout
  * Lines are whole units. An invoice counts what is unspent times its days, so that nothing is lost on the way to a day;
  * what is less than a whole unit of that is booked as sold, and so `sold` is rounded up, by less than a unit an invoice.
  */
-export type Account =
-  | 'chain'
-  | 'sold'
-  | 'fee'
-  | 'paid'
-  | 'network_fee'
-  | 'operator'
-  | 'unassigned'
-  | 'lost'
-  | `${'invoice' | 'remainder' | 'order' | 'owed'}:${string}`
+export type Account = Single | `${Owner}:${string}`
+type Single = 'chain' | 'sold' | 'fee' | 'paid' | 'network_fee' | 'operator' | 'unassigned' | 'lost'
+type Owner = 'invoice' | 'remainder' | 'order' | 'owed'
+export type AccountKind = Single | Owner
 
 /** What a line is about; each is looked for by it. */
 export interface LineIds {
@@ -165,6 +159,6 @@ export function broughtBy(transfer: TransferRecord, own: ReadonlySet<string>): P
 export type Balances = ReadonlyMap<Account, bigint>
 
 /** What the venue holds by the books: what came in and has not left. */
-export function heldRaw(balances: Balances): bigint {
+export function heldRaw(balances: ReadonlyMap<AccountKind | Account, bigint>): bigint {
   return -(['chain', 'paid', 'network_fee'] as const).reduce((sum, account) => sum + (balances.get(account) ?? 0n), 0n)
 }

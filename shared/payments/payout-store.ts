@@ -141,8 +141,6 @@ export interface PayoutStore {
   setRefused(transferId: string, refused: TransferRecord['refused'] | null): Promise<void>
   /** It is of a seed or wallet that is in use no more. */
   setForeign(transferId: string): Promise<void>
-  /** Payouts that have arrived or were paid by hand, per coin. */
-  sumPaid(): Promise<Record<Coin, bigint>>
   /** Owed to anybody, and not known to have arrived, per coin. */
   sumUnpaid(): Promise<Record<Coin, bigint>>
   /** What an agent is owed and has not been paid, and how much of it has no address yet, per coin. */
@@ -280,10 +278,6 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     async addEntries(entries, session) {
       const writes = [...entries].map(([_id, pending]) => ({ updateOne: { filter: { _id }, update: { $push: { pending } } } }))
       if (writes.length > 0) await payouts.bulkWrite(writes, { session })
-    },
-    async sumPaid() {
-      const [all, open] = await Promise.all([sumByCoin(payouts, { state: { $in: ['in_transfer', 'manual'] } }, 'amount_raw'), sumOpen({})])
-      return eachCoin((coin) => all[coin] - open[coin])
     },
     sumUnpaid: () => sumUnpaid({}),
     async sumOwed(agentId) {
