@@ -5,6 +5,7 @@ import { addToOwed, NOTHING_OWED, readOwed, type Owed } from '../ledger/solvency
 import { closingSource } from '../ledger/seal.ts'
 import { COINS, formatAmount, type Coin } from '../payments/coin.ts'
 import type { PaymentRecord } from '../payments/invoice.ts'
+import type { AccountKind } from '../payments/journal.ts'
 import { unixTime } from '../schema.ts'
 import { SECOND_MS, unixSeconds } from '../time.ts'
 import { MAX_ACCOUNTS_SHOWN } from './market-terms.ts'
@@ -135,11 +136,18 @@ async function readSealed(ctx: Context): Promise<{ upTo: number; owed: Owed; sea
 }
 
 async function sumHeld(ctx: Context, nowMs: number): Promise<Held> {
-  const [received, paidOut, orders] = await Promise.all([ctx.invoices.sumOrderPayments(), ctx.payouts.sumPaid(), ctx.orders.sumTaken()])
-  const sums = Object.fromEntries(
-    COINS.map((coin) => [coin, { received: received[coin] - orders.writtenOff[coin], paidOut: paidOut[coin], fees: orders.fees[coin] }]),
-  ) as Held['sums']
-  return { atMs: nowMs, sums }
+  const read = async (coin: Coin): Promise<[Coin, Held['sums'][Coin]]> => {
+    const flows = await ctx.journal.flows(coin)
+    const net = (from: AccountKind, to: AccountKind): bigint =>
+      flows.reduce(
+        (sum, flow) => sum + (flow.from === from && flow.to === to ? flow.sum : flow.from === to && flow.to === from ? -flow.sum : 0n),
+        0n,
+      )
+    // What the chain took back counts as received until it is given up.
+    const received = net('chain', 'order') + net('lost', 'order')
+    return [coin, { received, paidOut: net('owed', 'paid') + net('owed', 'operator'), fees: net('order', 'fee') }]
+  }
+  return { atMs: nowMs, sums: Object.fromEntries(await Promise.all(COINS.map(read))) as Held['sums'] }
 }
 
 type Accounts = z.input<typeof solvencyView>['nano_accounts']

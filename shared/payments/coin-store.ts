@@ -38,11 +38,19 @@ export interface CoinRecord {
   treasury_raw?: string
   /** What it lacks for the payouts that are due; '0' where they could all be sent. */
   treasury_short_raw?: string
+  /** By how much the chain held more than the books said, below 0 where less, and when they were compared; Unix seconds. */
+  gap_raw?: string
+  gap_at?: number
+  /** Of the treasury that they were compared with, and up to where its chain was looked through for deposits. */
+  books_address?: string
+  books_height?: number
 }
 
 /** `wallet`: it cannot be opened. `work`: none can be had for our blocks. `node`: it is not fit for this. */
 export const COIN_PROBLEMS = ['wallet', 'work', 'node'] as const
 export type CoinProblem = (typeof COIN_PROBLEMS)[number]
+
+export type BooksFields = Pick<CoinRecord, 'gap_raw' | 'gap_at' | 'books_address' | 'books_height'>
 
 export type TreasuryFields = Pick<CoinRecord, 'treasury_address' | 'treasury_raw' | 'treasury_short_raw'>
 
@@ -93,6 +101,10 @@ const coinSchema = new Schema<CoinRecord>(
     treasuries: { type: [String], default: undefined },
     treasury_raw: String,
     treasury_short_raw: String,
+    gap_raw: String,
+    gap_at: Number,
+    books_address: String,
+    books_height: Number,
   },
   { collection: 'coins', strict: 'throw', versionKey: false },
 )
@@ -115,7 +127,9 @@ export interface CoinStore {
   /** Sets the given fields and `alive_at`. */
   report(
     coin: Coin,
-    fields: Partial<Omit<CoinRecord, '_id' | 'halted' | 'problems' | 'alive_at' | 'pool_epoch' | 'pool_at' | keyof TreasuryFields>>,
+    fields: Partial<
+      Omit<CoinRecord, '_id' | 'halted' | 'problems' | 'alive_at' | 'pool_epoch' | 'pool_at' | keyof TreasuryFields | keyof BooksFields>
+    >,
     nowSeconds: number,
   ): Promise<void>
   /** The pool is the one of the index file. */
@@ -124,6 +138,7 @@ export interface CoinStore {
   noteTreasury(coin: Coin, fields: TreasuryFields): Promise<void>
   /** undefined: there is none any more. @returns whether that is news */
   noteProblem(coin: Coin, about: CoinProblem, sentence: string | undefined): Promise<boolean>
+  noteGap(coin: Coin, fields: BooksFields): Promise<void>
   /** One that is halted already keeps its reason. */
   halt(coin: Coin, at: number, reason: string): Promise<void>
   /** `reason`: only if that is why it is halted. */
@@ -182,6 +197,9 @@ export function createCoinStore(connection: Connection): CoinStore {
         .findOneAndUpdate({ _id: coin }, { $set: { [field]: sentence }, $setOnInsert: first }, { upsert: true })
         .lean<CoinRecord>()
       return before?.problems?.[about] !== sentence
+    },
+    async noteGap(coin, fields) {
+      await coins.updateOne({ _id: coin }, { $set: fields })
     },
     async halt(coin, at, reason) {
       await coins.updateOne({ _id: coin, halted: { $exists: false } }, { $set: { halted: { at, reason } } })

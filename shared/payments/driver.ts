@@ -1,4 +1,5 @@
 import type { AddressSource } from './address-pool.ts'
+import type { Holdings } from './books.ts'
 import type { Coin } from './coin.ts'
 import type { CoinRecord } from './coin-store.ts'
 import type { DueGroup, GroupBounds } from './due-payouts.ts'
@@ -43,6 +44,9 @@ export interface CoinDriver {
    * its place, or published again, whatever it was called before; nothing is signed before all of ours is confirmed.
    */
   pay(next: NextDue): Promise<void>
+
+  /** What the chain holds for the venue, for books.ts. @returns undefined if it cannot be read at rest now */
+  holdings(): Promise<Holdings | undefined>
 
   /**
    * Reads all that the wallet's chain holds and the database does not know, and tells `findings`; settles what is under way

@@ -4,7 +4,6 @@ import { type Session, within } from '../database.ts'
 import { createIdLookUp } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
-import { sumByCoin } from './sum-raw.ts'
 import { FIRST_UNLOCK_SECONDS, type InvoiceRecord, type PaymentRecord, type PaymentState, type Watch } from './invoice.ts'
 
 const number = { type: Number, required: true } as const
@@ -94,7 +93,6 @@ paymentSchema.index(
   { name: 'settled_at_height', partialFilterExpression: { state: 'settled', height: { $exists: true } } },
 )
 paymentSchema.index({ coin: 1, swept_at: 1, _id: 1 }, { name: 'unswept', partialFilterExpression: { state: 'settled' } })
-paymentSchema.index({ order_id: 1, state: 1 }, { partialFilterExpression: { order_id: { $exists: true } } })
 paymentSchema.index({ waits_for_rate: 1, coin: 1, _id: 1 }, { partialFilterExpression: { waits_for_rate: true } })
 paymentSchema.index(...PENDING_INDEX)
 
@@ -160,6 +158,8 @@ export interface InvoiceStore {
   listUnderWay(coin: Coin): Promise<PaymentRecord[]>
   /** Locked ones whose lock has ended, at this height of the chain and this time (Unix seconds). */
   listUnlocked(coin: Coin, height: number, nowSeconds: number, limit: number): Promise<PaymentRecord[]>
+  /** In a block, and not settled. */
+  listUncounted(coin: Coin): Promise<PaymentRecord[]>
   /** Settled ones in blocks numbered `height` or more, and not taken back. */
   listSettledSince(coin: Coin, height: number): Promise<PaymentRecord[]>
   /** Settled payments that are still at their addresses, after the id `after`, the oldest first. */
@@ -176,8 +176,6 @@ export interface InvoiceStore {
   settlePayment(paymentId: string, settled: SettledFields, entries: PendingEntry[], session: Session): Promise<boolean>
   /** Marks a settled payment as taken back by the chain, or as back again. @returns false where it was so already */
   setReversed(paymentId: string, at: number | undefined, session?: Session): Promise<boolean>
-  /** Settled payments of market orders, per coin. */
-  sumOrderPayments(): Promise<Record<Coin, bigint>>
   readonly models: { invoices: Model<InvoiceRecord>; payments: Model<PaymentRecord> }
 }
 
@@ -340,6 +338,12 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
         .limit(limit)
         .lean<PaymentRecord[]>()
     },
+    async listUncounted(coin) {
+      const [seen, locked] = await Promise.all(
+        (['seen', 'locked'] as const).map((state) => payments.find({ coin, state, height: { $exists: true } }).lean<PaymentRecord[]>()),
+      )
+      return [...(seen ?? []), ...(locked ?? [])]
+    },
     async listSettledSince(coin, height) {
       return payments.find({ coin, state: 'settled', height: { $gte: height }, reversed_at: { $exists: false } }).lean<PaymentRecord[]>()
     },
@@ -364,7 +368,6 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
       if (at === undefined) await payments.updateMany(ids, { $unset: { swept_at: 1 } })
       else await payments.updateMany({ ...ids, state: 'settled', swept_at: null }, { $set: { swept_at: at } })
     },
-    sumOrderPayments: () => sumByCoin(payments, { order_id: { $exists: true }, state: 'settled' }, 'amount_raw'),
     async noteConfirmations(paymentId, confirmations, height) {
       await payments.updateOne({ _id: paymentId }, { $set: { confirmations, ...(height === undefined ? {} : { height }) } })
     },

@@ -5,7 +5,7 @@ import { newId, newStepId } from '../ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { unixSeconds } from '../time.ts'
 import type { Coin } from './coin.ts'
-import { payoutLine, reverse, transferLines } from './journal.ts'
+import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
 import type { PayoutChange, PayoutFrom } from './payout-store.ts'
 import { isRefusedForLong, OPEN_TRANSFERS, refuse } from './payout.ts'
 import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
@@ -67,10 +67,21 @@ function payoutEntry(payout: StoredPayout | PayoutRecord, step: PayoutState, at:
  */
 export async function storeTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
-    await ctx.payouts.insertTransfers(transfers, session)
+    await insertNamed(ctx, transfers, session)
     for (const transfer of transfers)
       for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) await putInto(ctx, transfer, payout, 'signed', session)
   })
+}
+
+/** Stores them; those that take in money which is no payment and comes from none of ours say whose it is. */
+async function insertNamed(ctx: Context, transfers: readonly TransferRecord[], session: Session): Promise<TransferRecord[]> {
+  const sources = transfers.flatMap((transfer) => sourceOf(transfer) ?? [])
+  const [{ coin } = { coin: undefined }] = transfers
+  const sent = coin === undefined || sources.length === 0 ? [] : await ctx.payouts.listTransfersByTx(coin, sources, session)
+  const own = new Set([...sent, ...transfers].map(({ tx }) => tx))
+  const named = transfers.map((transfer): TransferRecord => ({ ...transfer, ...broughtBy(transfer, own) }))
+  await ctx.payouts.insertTransfers(named, session)
+  return named
 }
 
 async function putInto(ctx: Context, transfer: TransferRecord, payout: StoredPayout, step: PayoutState, session: Session): Promise<void> {
@@ -149,8 +160,12 @@ async function enterChain(
 /** Puts transactions of ours on record that the chain has and the database did not know. @throws as storeTransfers() */
 export async function adoptTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
-    await ctx.payouts.insertTransfers(transfers, session)
-    for (const transfer of transfers) await enterChain(ctx, transfer, { own: [], others: [] }, session)
+    for (const transfer of await insertNamed(ctx, transfers, session)) {
+      await enterChain(ctx, transfer, { own: [], others: [] }, session)
+      // What it sent to another account of ours may have been found there before.
+      const taker = await ctx.payouts.claimBrought(transfer.coin, transfer.tx, session)
+      if (taker !== undefined) await leaveChain(ctx, taker, session)
+    }
   })
 }
 

@@ -60,6 +60,7 @@ const transferSchema = new Schema<TransferRecord>(
     foreign: Boolean,
     unexplained_to: { type: [String], default: undefined },
     brings: String,
+    brought_by: String,
   },
   { collection: 'transfers', strict: 'throw', versionKey: false },
 )
@@ -69,6 +70,7 @@ transferSchema.index({ account_index: 1, previous: 1 }, { unique: true, partialF
 transferSchema.index({ coin: 1 }, { unique: true, name: 'one_in_flight', partialFilterExpression: { in_flight: true } })
 transferSchema.index({ coin: 1, state: 1, _id: 1 })
 transferSchema.index({ unexplained_to: 1, coin: 1 }, { partialFilterExpression: { unexplained_to: { $exists: true } } })
+transferSchema.index({ brought_by: 1, coin: 1 }, { partialFilterExpression: { brought_by: { $exists: true } } })
 
 /** Owed, and may not have arrived: for one in a transfer that says. */
 export const MAY_BE_UNPAID: { state: { $in: StoredPayout['state'][] } } = { state: { $in: ['owed', 'in_transfer'] } }
@@ -89,6 +91,8 @@ export interface PayoutStore {
   walkSendable(coin: Coin): AsyncIterable<PayoutRecord>
   /** How many there are in each state, by coin. */
   countByState(): Promise<{ coin: Coin; state: PayoutState; count: number }[]>
+  /** How many transfers there are that are not known to be in the chain. */
+  countOpenTransfers(): Promise<{ coin: Coin; state: TransferState; count: number }[]>
   /** Names the address of what is owed for an order and has none. */
   setAddress(orderId: string, agentId: string, address: string, session?: Session): Promise<void>
   /** Of an order's payouts that are still owed; false: no longer frozen. */
@@ -111,7 +115,7 @@ export interface PayoutStore {
    */
   findTransferByTx(coin: Coin, tx: string, options?: { surely?: boolean }): Promise<TransferRecord | undefined>
   /** Of these transactions, those that are ours and on record. */
-  listTransfersByTx(coin: Coin, txs: readonly string[]): Promise<TransferRecord[]>
+  listTransfersByTx(coin: Coin, txs: readonly string[], session?: Session): Promise<TransferRecord[]>
   /** In any of these states, the oldest first; those that no election can take back, so that they can be published. None of another seed or wallet. */
   listTransfers(coin: Coin, states: readonly TransferState[], limit: number): Promise<TransferRecord[]>
   /**
@@ -130,6 +134,8 @@ export interface PayoutStore {
   setExplained(coin: Coin, tx: string, session?: Session): Promise<boolean>
   /** @returns false if it is in none of the expected states */
   moveTransfer(transferId: string, from: readonly TransferState[], change: TransferChange, session?: Session): Promise<boolean>
+  /** What came by this transaction was our own after all. @returns the transfer that takes it in, if there is one that did not know */
+  claimBrought(coin: Coin, tx: string, session: Session): Promise<TransferRecord | undefined>
   /** What is known of its refusals; null: it is refused no more. */
   setRefused(transferId: string, refused: TransferRecord['refused'] | null): Promise<void>
   /** In the chain, as of this time or later, in Unix seconds; none of another seed or wallet. */
@@ -138,8 +144,6 @@ export interface PayoutStore {
   listForeign(coin: Coin): Promise<TransferRecord[]>
   /** It is of a seed or wallet that is in use no more, or again. */
   setForeign(transferId: string, isForeign?: boolean): Promise<void>
-  /** Payouts that have arrived or were paid by hand, per coin. */
-  sumPaid(): Promise<Record<Coin, bigint>>
   /** Owed to anybody, and not known to have arrived, per coin. */
   sumUnpaid(): Promise<Record<Coin, bigint>>
   /** What an agent is owed and has not been paid, and how much of it has no address yet, per coin. */
@@ -253,6 +257,13 @@ export function createPayoutStore(connection: Connection): PayoutStore {
         return { coin, state: state as PayoutState, count: groups.reduce((sum, { count }) => sum + count, 0) }
       })
     },
+    async countOpenTransfers() {
+      const groups = await transfers.aggregate<{ _id: { coin: Coin; state: TransferState }; count: number }>([
+        { $match: { state: { $in: [...OPEN_TRANSFERS] }, foreign: { $exists: false } } },
+        { $group: { _id: { coin: '$coin', state: '$state' }, count: { $sum: 1 } } },
+      ])
+      return groups.map(({ _id, count }) => ({ ..._id, count }))
+    },
     async setAddress(orderId, agentId, address, session) {
       const filter = { order_id: orderId, agent_id: agentId, address: { $exists: false }, state: 'owed' as const }
       await payouts.updateMany(filter, { $set: { address } }, within(session))
@@ -271,10 +282,6 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       const writes = [...entries].map(([_id, pending]) => ({ updateOne: { filter: { _id }, update: { $push: { pending } } } }))
       if (writes.length > 0) await payouts.bulkWrite(writes, { session })
     },
-    async sumPaid() {
-      const [all, open] = await Promise.all([sumByCoin(payouts, { state: { $in: ['in_transfer', 'manual'] } }, 'amount_raw'), sumOpen({})])
-      return eachCoin((coin) => all[coin] - open[coin])
-    },
     sumUnpaid: () => sumUnpaid({}),
     async sumOwed(agentId) {
       const withoutAddress = { agent_id: agentId, state: 'owed' as const, address: { $exists: false } }
@@ -292,8 +299,8 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       if (surely) query.read('primary').readConcern('linearizable').maxTimeMS(SURELY_WITHIN_MS)
       return (await query) ?? undefined
     },
-    async listTransfersByTx(coin, txs) {
-      return transfers.find({ tx: { $in: [...txs] }, coin }).lean<TransferRecord[]>()
+    async listTransfersByTx(coin, txs, session) {
+      return transfers.find({ tx: { $in: [...txs] }, coin }, null, within(session)).lean<TransferRecord[]>()
     },
     async listTransfers(coin, states, limit) {
       return transfers
@@ -340,6 +347,10 @@ export function createPayoutStore(connection: Connection): PayoutStore {
         },
       }
       return (await transfers.updateOne({ _id: transferId, state: { $in: [...from] } }, update, within(session))).matchedCount === 1
+    },
+    async claimBrought(coin, tx, session) {
+      const update = { $unset: { brings: 1 as const, brought_by: 1 as const } }
+      return (await transfers.findOneAndUpdate({ coin, brought_by: tx }, update, { session }).lean<TransferRecord>()) ?? undefined
     },
     async setRefused(transferId, refused) {
       const update = refused === null ? { $unset: { refused: 1 as const } } : { $set: { refused } }

@@ -63,6 +63,9 @@ export function showPayout(payout: StoredPayout, transfer: TransferRecord | unde
 export const TRANSFER_STATES = ['signed', 'sent', 'confirmed', 'held', 'replaced'] as const
 export type TransferState = (typeof TRANSFER_STATES)[number]
 
+/** Of the account that swept money comes together at, and payouts go out from. */
+export const TREASURY_INDEX = 0
+
 export interface TransferRecord {
   _id: string
   coin: Coin
@@ -103,8 +106,9 @@ export interface TransferRecord {
    * may have been paid by it, and is not sent before the operator has accounted for it.
    */
   unexplained_to?: string[]
-  /** Of one that takes in what no payment is: the account of the books that this belongs to. */
+  /** Of one that takes in what is no payment and not from us: the account of the books that this belongs to, and whence it came. */
   brings?: 'operator' | 'unassigned'
+  brought_by?: string
 }
 
 /** Not known to be in the chain. */

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 import { newTx } from '../support/coins.ts'
 import {
   ADDRESSES,
@@ -20,6 +21,7 @@ let market: TestMarket
 beforeAll(async () => {
   market = await startMarket({ queues: [] })
 })
+checkBooksAfterEach(() => market.ctx)
 afterAll(async () => {
   await checkMarket(market.ctx)
   await market.stop()
@@ -103,7 +105,7 @@ describe('npm run operator', () => {
     })
     const homeless = Array.from({ length: 210 }, (_, index) => made(1_000 + index, {}))
     const payable = ['a', 'b', 'a'].map((address, index) => made(2_000 + index, { address, amount_raw: '600000000' }))
-    const rest = [made(3_000, { address: 'a', frozen: true }), made(3_001, { address: 'c', state: 'held' })]
+    const rest = [made(3_000, { address: 'a', frozen: true }), made(3_001, { address: 'c', held_by: 'trf_x' })]
     await payouts.insertMany([...homeless, ...payable, ...rest])
     try {
       const answer = await done('payouts', '--limit', '2')

@@ -5,9 +5,8 @@
 import { readConfig } from '../../shared/config.ts'
 import { createLog } from '../../shared/log.ts'
 import { requireMonero } from '../../shared/payments/monero/monero-gateway.ts'
-import { sendMonero } from '../../workers/jobs/send-monero.ts'
-import { watchMonero } from '../../workers/jobs/watch-monero.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
+import { sendMonero, watchMonero } from './monero-jobs.ts'
 import { watched } from './crash-point.ts'
 
 const opened = requireMonero(

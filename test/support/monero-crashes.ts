@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
-import { sendMonero } from '../../workers/jobs/send-monero.ts'
+import { sendMonero } from './monero-jobs.ts'
 import { checkMoney } from './money.ts'
 import { CONFIRMATIONS, DAY_PICO, UNLOCK_BLOCKS, XMR, type MoneroPayee, type MoneroVenue } from './monero-venue.ts'
 import { startChild } from './processes.ts'

@@ -223,7 +223,7 @@ function expectedBalances(of: {
   const transfers = new Map(of.transfers.map((transfer) => [transfer._id, transfer]))
   for (const { agent_id: agentId, order_id: orderId, amount_raw: raw, state, transfer_id: id } of of.payouts) {
     if (state === 'withdrawn') continue
-    take(`order:${orderId ?? ''}`, `owed:${agentId}`, BigInt(raw))
+    take(orderId === undefined ? 'operator' : `order:${orderId}`, `owed:${agentId}`, BigInt(raw))
     if (state === 'manual') take(`owed:${agentId}`, 'operator', BigInt(raw))
     // Below it goes from the operator with all that its transfer sends.
     if (state === 'in_transfer' && transfers.get(id ?? '')?.state === 'confirmed') take(`owed:${agentId}`, 'operator', BigInt(raw))

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { checkMonero } from '../../workers/jobs/check-monero.ts'
-import { checkMoney } from '../support/money.ts'
+import { checkMonero } from '../support/monero-jobs.ts'
+import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
   CONFIRMATIONS,
   DAY_PICO,
@@ -21,6 +21,7 @@ let venue: MoneroVenue
 beforeAll(async () => {
   venue = await openMoneroVenue()
 })
+checkBooksAfterEach(() => venue?.ctx)
 afterAll(() => venue?.stop())
 // Every piconero that arrived is accounted for after each of them.
 afterEach(async () => void (await checkMoney(venue.ctx)))

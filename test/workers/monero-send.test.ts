@@ -1,8 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { readIndexFile } from '../../shared/payments/address-pool.ts'
-import { fillMonero } from '../../workers/jobs/fill-monero.ts'
-import { reconcileMonero } from '../../workers/jobs/reconcile-monero.ts'
-import { sendMonero } from '../../workers/jobs/send-monero.ts'
 import type { MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
 import {
   createMoneroWallet,
@@ -11,10 +8,11 @@ import {
   MONERO_ERROR,
   type MoneroDestination,
 } from '../../shared/payments/monero/monero-wallet.ts'
-import { watchMonero } from '../../workers/jobs/watch-monero.ts'
 import { NodeRefused } from '../../shared/payments/node-errors.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+import { fillMonero, reconcileMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { confirmPayouts, crashAt, expectConfirmed, type CrashPoint } from '../support/monero-crashes.ts'
 import {
@@ -43,6 +41,7 @@ beforeEach(async () => {
   const { blocksToUnlock } = await venue.ctx.monero.wallet.balance()
   if (blocksToUnlock > 0) await venue.generate(blocksToUnlock)
 })
+checkBooksAfterEach(() => venue?.ctx)
 afterAll(() => venue?.stop())
 
 const send = () => sendMonero(venue.ctx)

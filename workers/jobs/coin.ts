@@ -1,7 +1,10 @@
 import { StartError } from '../../shared/process.ts'
+import { compareBooks } from '../../shared/payments/books.ts'
 import { fillCoinPool } from '../../shared/payments/address-pool.ts'
 import { checkCoin, noteProblem, watchCoin } from '../../shared/payments/coin-round.ts'
 import type { CoinDriver } from '../../shared/payments/driver.ts'
+import { moneroDriver } from '../../shared/payments/monero/monero-driver.ts'
+import { requireMonero } from '../../shared/payments/monero/monero-gateway.ts'
 import { requireNano } from '../../shared/payments/nano/nano-gateway.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
@@ -28,14 +31,19 @@ function job<Payload>(
 }
 
 const jobsOf = (open: (ctx: WorkerContext) => CoinDriver) => ({
-  watch: job<object>(open, watchCoin),
+  watch: job<object>(open, async (ctx, driver) => {
+    await watchCoin(ctx, driver)
+    await compareBooks(ctx, driver.coin, () => driver.holdings())
+  }),
   check: job<{ invoice_id: string }>(open, (ctx, driver, { invoice_id: id }) => checkCoin(ctx, driver, id)),
   fill: job<object>(open, (ctx, driver) => fillCoinPool(ctx, driver)),
   send: job<object>(open, payoutRound),
   reconcile: job<object>(open, reconcileCoin),
 })
 
+const openMonero = (ctx: WorkerContext): CoinDriver => moneroDriver(requireMonero(ctx))
 const openNano = (ctx: WorkerContext): CoinDriver => nanoDriver(requireNano(ctx))
 
 /** The jobs of each coin, by what they do. */
 export const NANO_JOBS = { ...jobsOf(openNano), sweep: job<object>(openNano, (ctx) => sweepNano(requireNano(ctx))) }
+export const MONERO_JOBS = jobsOf(openMonero)

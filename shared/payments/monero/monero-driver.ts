@@ -6,6 +6,7 @@ import { NodeUnreachable } from '../node-errors.ts'
 import type { Findings } from '../reconcile.ts'
 import { compareOutgoing, firstCompared, isByHand, isDeep, readHeight, readSent, toFound } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
+import { moneroHoldings } from './monero-holdings.ts'
 import { MONERO_BOUNDS, payMonero } from './monero-pay.ts'
 import { leaveToOtherWallets, listOpen, listRecent, seeToTransfers } from './monero-recovery.ts'
 import { countPayments, shareLook } from './monero-watch.ts'
@@ -27,6 +28,7 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
     bounds: MONERO_BOUNDS,
     isUnderWay: async () => (await listOpen(ctx)).length + (await listRecent(ctx)).length > 0,
     pay: (next) => payMonero(ctx, next),
+    holdings: () => moneroHoldings(ctx),
     reconcile: (before, findings) => reconcile(ctx, before, findings),
   }
 }

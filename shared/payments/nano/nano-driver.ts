@@ -2,6 +2,7 @@ import type { CoinDriver } from '../driver.ts'
 import { reconcileAccounts } from './nano-accounts.ts'
 import { nanoAddresses } from './nano-addresses.ts'
 import type { NanoContext } from './nano-gateway.ts'
+import { nanoHoldings } from './nano-holdings.ts'
 import { TREASURY_INDEX } from './nano-keys.ts'
 import { isSeedKnown, settleOrHalt } from './nano-lane.ts'
 import { lookAtOne, lookAtRound, watchLapsed } from './nano-look.ts'
@@ -29,6 +30,7 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
       return (await ctx.payouts.listOpenTransfers(TREASURY_INDEX)).some(({ kind }) => kind === 'payout')
     },
     pay: (next) => runTreasury(ctx, next, { takesIn: false }),
+    holdings: () => nanoHoldings(ctx),
     reconcile: (_before, findings) => reconcileAccounts(ctx, findings),
   }
 }
