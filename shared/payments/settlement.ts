@@ -41,11 +41,16 @@ async function takeIn(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, 
     if (found.lockedUntil === undefined) await bringBack(ctx, payment, payment.state)
     else if (payment.state === 'gone') await ctx.invoices.movePayment(payment._id, 'gone', 'locked')
   }
-  if (by === 'chain' && payment.by === 'operator' && found.isConfirmed) await ctx.invoices.setShown(payment._id, unixSeconds(ctx.now()))
+  if (by === 'chain' && found.isConfirmed) await noteShown(ctx, payment)
   if (payment.reversed_at !== undefined && found.isConfirmed) await restorePayment(ctx, payment)
   if (payment.confirmations !== found.confirmations || payment.height !== found.height)
     await ctx.invoices.noteConfirmations(payment._id, found.confirmations, found.height)
   if (payment.state !== 'settled' && found.isConfirmed) await settlePayment(ctx, payment, found.confirmations, by)
+}
+
+/** The chain shows what may have been recorded by hand, with this amount. */
+export async function noteShown(ctx: Context, { _id, by, shown_at: at }: PaymentRecord): Promise<void> {
+  if (by === 'operator' && at === undefined) await ctx.invoices.setShown(_id, unixSeconds(ctx.now()))
 }
 
 /** The payment on record; made on the first look. */
