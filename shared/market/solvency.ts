@@ -114,7 +114,7 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
 }
 
 const HOW_TO_CHECK = [
-  'Walk GET /ledger: add every payment that names an order; subtract every fee taken, every payout with step confirmed or manual, and written_off_raw of every dispute outcome; add every fee with step returned. The sums are those of the solvency entry that ends each seal.',
+  'Walk GET /ledger: add every payment that names an order; subtract every fee taken, every payout with step confirmed or manual, and written_off_raw of every dispute outcome; add every fee with step returned and every payout that names a step in undoes; subtract instead of adding a payment with step undone. The sums are those of the solvency entry that ends each seal.',
   'Compare owed with held: they were computed apart, one from the ledger and one from the records of payments, payouts and orders. The records were summed at held_at, up to 10 seconds ago, and the ledger just now; an entry gets its number about a second after its record is written. So the two may differ by what happened in those seconds.',
   'Ask any Nano node for the balances of nano_accounts, and compare their sum with what is owed in xno.',
 ] as const

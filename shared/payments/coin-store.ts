@@ -78,6 +78,17 @@ export interface AddressRecord {
 /** Clocks differ by less. A rate of a later time was written by a clock that was ahead: it prices nothing, and any other takes its place. */
 export const MAX_RATE_AHEAD_MS = MINUTE_MS
 
+/** What the operator asks a worker about a transaction, and the answer. */
+export interface LookUpRecord {
+  /** `<coin>:<tx>`. */
+  _id: string
+  /** Unix seconds. */
+  at: number
+  isAnswered?: boolean
+  /** Whom it pays; absent if the chain does not know it. */
+  found?: { to: string; amount_raw: string; is_confirmed: boolean }[]
+}
+
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
 const boolean = { type: Boolean, required: true } as const
@@ -118,6 +129,16 @@ const addressSchema = new Schema<AddressRecord>(
   { _id: string, coin: string, index: number, address: string, state: string },
   { collection: 'addresses', strict: 'throw', versionKey: false },
 )
+const lookUpSchema = new Schema<LookUpRecord>(
+  {
+    _id: string,
+    at: number,
+    isAnswered: Boolean,
+    found: { type: [new Schema({ to: string, amount_raw: string, is_confirmed: boolean }, { _id: false })], default: undefined },
+  },
+  { collection: 'look_ups', strict: 'throw', versionKey: false },
+)
+
 addressSchema.index({ address: 1 }, { unique: true })
 addressSchema.index({ coin: 1, state: 1, index: 1 })
 
@@ -159,6 +180,11 @@ export interface CoinStore {
   findAddresses(coin: Coin, addresses: readonly string[]): Promise<AddressRecord[]>
   /** Those with these indexes that are on record. */
   listAddresses(coin: Coin, indexes: readonly number[]): Promise<AddressRecord[]>
+  /** A worker is asked anew; or, with `found`, answers. */
+  askLookUp(coin: Coin, tx: string, at: number): Promise<void>
+  answerLookUp(coin: Coin, tx: string, found: LookUpRecord['found']): Promise<void>
+  /** @returns undefined while there is no answer */
+  readLookUp(coin: Coin, tx: string): Promise<LookUpRecord | undefined>
   readonly models: { coins: Model<CoinRecord>; rates: Model<RateRecord>; addresses: Model<AddressRecord> }
 }
 
@@ -166,8 +192,19 @@ export function createCoinStore(connection: Connection): CoinStore {
   const coins = connection.model<CoinRecord>('Coin', coinSchema)
   const rates = connection.model<RateRecord>('Rate', rateSchema)
   const addresses = connection.model<AddressRecord>('Address', addressSchema)
+  const lookUps = connection.model<LookUpRecord>('LookUp', lookUpSchema)
   return {
     models: { coins, rates, addresses },
+    async askLookUp(coin, tx, at) {
+      await lookUps.updateOne({ _id: `${coin}:${tx}` }, { $set: { at }, $unset: { isAnswered: 1, found: 1 } }, { upsert: true })
+    },
+    async answerLookUp(coin, tx, found) {
+      const answer = { isAnswered: true, ...(found === undefined ? {} : { found }) }
+      await lookUps.updateOne({ _id: `${coin}:${tx}` }, { $set: answer })
+    },
+    async readLookUp(coin, tx) {
+      return (await lookUps.findOne({ _id: `${coin}:${tx}`, isAnswered: true }).lean<LookUpRecord>()) ?? undefined
+    },
     async findCoin(coin) {
       return (await coins.findOne({ _id: coin }).lean<CoinRecord>()) ?? undefined
     },

@@ -25,6 +25,8 @@ export interface CoinDriver {
   look(round: { startedAt: number; isAhead: boolean }): Promise<Look>
   /** A look at one invoice, because its owner asked. */
   lookAt(invoice: InvoiceRecord): Promise<void>
+  /** Whom a transaction pays, as far as this wallet or node can tell; undefined if it does not know the transaction. */
+  findTransaction(tx: string): Promise<FoundPay[] | undefined>
   /** How a lapsed invoice is watched on. */
   watchLapsed(): LapsedWatch
 
@@ -53,6 +55,13 @@ export interface CoinDriver {
    * by the recovery rule. The coin is halted meanwhile.
    */
   reconcile(before: CoinRecord | undefined, findings: Findings): Promise<WalletState>
+}
+
+/** What a transaction pays to one address. */
+export interface FoundPay {
+  readonly to: string
+  readonly amountRaw: bigint
+  readonly isConfirmed: boolean
 }
 
 /** What became of a look. */

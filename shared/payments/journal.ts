@@ -81,11 +81,11 @@ const idsOf = ({ _id, agent_id, order_id, invoice_id }: Arrival): LineIds => ({
   ...(order_id === undefined ? {} : { order_id }),
 })
 
-/** `received`: it is counted. `lost`, `restored`: the chain takes a counted one back, or has it again; `step` tells apart one that goes to and fro. */
-export function paymentLine(payment: Arrival, step: 'received' | `${'lost' | 'restored'}/${string}`, at: number): JournalLine[] {
+/** `received`: it is counted. `undone`: the operator takes it back. `lost`, `restored`: the chain takes a counted one back, or has it again; `step` tells apart one that goes to and fro. */
+export function paymentLine(payment: Arrival, step: 'received' | 'undone' | `${'lost' | 'restored'}/${string}`, at: number): JournalLine[] {
   const amountRaw = BigInt(payment.amount_raw)
-  const to = step === 'received' ? accountOf(payment) : 'lost'
-  return move(`${payment._id}/${step}`, 'chain', to, step.startsWith('lost') ? -amountRaw : amountRaw, {
+  const to = step === 'received' || step === 'undone' ? accountOf(payment) : 'lost'
+  return move(`${payment._id}/${step}`, 'chain', to, step.startsWith('lost') || step === 'undone' ? -amountRaw : amountRaw, {
     coin: payment.coin,
     at,
     ids: idsOf(payment),

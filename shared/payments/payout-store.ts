@@ -22,6 +22,9 @@ const payoutSchema = new Schema<StoredPayout>(
     state: string,
     frozen: Boolean,
     held_by: String,
+    to_self: Boolean,
+    due_at: Number,
+    asked_at: Number,
     transfer_id: String,
     tx: String,
     at: number,
@@ -34,6 +37,7 @@ const payoutSchema = new Schema<StoredPayout>(
 payoutSchema.index({ source: 1 }, { unique: true })
 payoutSchema.index({ coin: 1, state: 1, address: 1, _id: 1 })
 payoutSchema.index({ agent_id: 1, state: 1, _id: -1 })
+payoutSchema.index({ coin: 1, asked_at: 1 }, { name: 'asked', partialFilterExpression: { state: 'owed', asked_at: { $exists: true } } })
 payoutSchema.index({ order_id: 1 }, { partialFilterExpression: { order_id: { $exists: true } } })
 payoutSchema.index({ transfer_id: 1 }, { partialFilterExpression: { transfer_id: { $exists: true } } })
 payoutSchema.index(...PENDING_INDEX)
@@ -87,8 +91,14 @@ export interface PayoutStore {
   listByOrder(orderId: string, session?: Session): Promise<PayoutRecord[]>
   /** Those of a coin that are in this state, the oldest first; for `owed` those that walkSendable() does not give. */
   listUnsendable(coin: Coin, state: PayoutState, limit: number): Promise<PayoutRecord[]>
-  /** Owed, with an address, and neither frozen nor held, in the order of their addresses. */
-  walkSendable(coin: Coin): AsyncIterable<PayoutRecord>
+  /** Owed, with an address of somebody else, and neither frozen nor held, in the order of their addresses; those alone that were asked for, if so. */
+  walkSendable(coin: Coin, isAsked?: boolean): AsyncIterable<PayoutRecord>
+  /** Of these, those that are owed are due from then on, or asked for by the operator. @returns how many were not so before */
+  mark(payoutIds: readonly string[], field: 'due_at' | 'asked_at', at: number): Promise<number>
+  /** Of these, those that are owed are to an address of the venue's own. @returns how many were not known to be */
+  markToSelf(payoutIds: readonly string[]): Promise<number>
+  /** Whether the operator asked for some that are not sent yet. */
+  hasAsked(coin: Coin): Promise<boolean>
   /** How many there are in each state, by coin. */
   countByState(): Promise<{ coin: Coin; state: PayoutState; count: number }[]>
   /** How many transfers there are that are not known to be in the chain. */
@@ -151,7 +161,7 @@ export interface PayoutStore {
   readonly models: { payouts: Model<StoredPayout>; transfers: Model<TransferRecord> }
 }
 
-/** `free`: owed, and neither frozen nor held by an unexplained transfer. */
+/** `free`: owed, and neither frozen, nor held by an unexplained transfer, nor to an address of the venue's own. */
 export type PayoutFrom = 'free' | 'owed' | 'held' | 'manual' | { transferId: string }
 
 export interface PayoutChange {
@@ -171,11 +181,14 @@ export interface TransferChange {
   place?: Pick<TransferRecord, 'account_index' | 'previous'>
 }
 
+const no = { $exists: false }
+const FREE = { held_by: no, frozen: no, to_self: no }
+
 function filterOf(from: PayoutFrom) {
   if (typeof from === 'object') return { state: 'in_transfer' as const, transfer_id: from.transferId }
   if (from === 'manual') return { state: from }
   if (from === 'held') return { state: 'owed' as const, held_by: { $exists: true } }
-  return { state: 'owed' as const, ...(from === 'free' ? { held_by: { $exists: false }, frozen: { $exists: false } } : {}) }
+  return { state: 'owed' as const, ...(from === 'free' ? FREE : {}) }
 }
 
 export function createPayoutStore(connection: Connection): PayoutStore {
@@ -215,7 +228,7 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     async listUnsendable(coin, state, limit) {
       const filter =
         state === 'owed'
-          ? { state, held_by: { $exists: false }, $or: [{ address: { $exists: false } }, { frozen: { $exists: true } }] }
+          ? { state, held_by: { $exists: false }, $or: [{ address: no }, { frozen: { $exists: true } }, { to_self: { $exists: true } }] }
           : state === 'held'
             ? { $or: [{ state: 'owed' as const, held_by: { $exists: true } }, await carriedBy(coin, state)] }
             : state === 'manual' || state === 'withdrawn'
@@ -229,12 +242,24 @@ export function createPayoutStore(connection: Connection): PayoutStore {
           .lean<StoredPayout[]>(),
       )
     },
-    walkSendable(coin) {
+    walkSendable(coin, isAsked = false) {
+      const filter = { coin, ...filterOf('free'), address: { $exists: true }, ...(isAsked ? { asked_at: { $exists: true } } : {}) }
       return payouts
-        .find({ coin, ...filterOf('free'), address: { $exists: true } }, { pending: 0 })
+        .find(filter, { pending: 0 })
         .sort({ address: 1, _id: 1 })
         .lean<PayoutRecord[]>()
         .cursor() as unknown as AsyncIterable<PayoutRecord>
+    },
+    async mark(payoutIds, field, at) {
+      const filter = { _id: { $in: [...payoutIds] }, state: 'owed' as const, [field]: no }
+      return (await payouts.updateMany(filter, { $set: { [field]: at } })).modifiedCount
+    },
+    async markToSelf(payoutIds) {
+      const filter = { _id: { $in: [...payoutIds] }, state: 'owed' as const, to_self: no }
+      return (await payouts.updateMany(filter, { $set: { to_self: true as const } })).modifiedCount
+    },
+    async hasAsked(coin) {
+      return (await payouts.exists({ coin, ...filterOf('free'), asked_at: { $exists: true } })) !== null
     },
     async countByState() {
       const group = (count: object) => ({ $group: { _id: { coin: '$coin', state: '$state' }, count } })

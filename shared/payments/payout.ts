@@ -32,6 +32,12 @@ export interface StoredPayout extends Ledgered {
   frozen?: true
   /** While owed: the transfer that may have paid it and that nobody has accounted for; it isn't sent before that. */
   held_by?: string
+  /** The address was found to be the venue's own: nothing is sent there. */
+  to_self?: true
+  /** Present once its payee was owed MIN_PAYOUT: from then on it goes out whatever is left beside it. Unix seconds. */
+  due_at?: number
+  /** When the operator asked for it to be sent, with `pay`; Unix seconds. */
+  asked_at?: number
   /** While in a transfer. */
   transfer_id?: string
   /** The operator's transaction that paid it by hand. */

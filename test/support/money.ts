@@ -112,9 +112,9 @@ function checkEntries(
   entries: ReadonlyMap<string, PendingEntry>,
 ): string[] {
   const faults: string[] = []
-  for (const { _id, state, amount_raw, invoice_id } of payments) {
+  for (const { _id, state, amount_raw, invoice_id, undone_at } of payments) {
     const entry = entries.get(`${_id}/payment`)
-    if ((entry !== undefined) !== (state === 'settled'))
+    if ((entry !== undefined) !== (state === 'settled' || undone_at !== undefined))
       faults.push(`${_id} is ${state} and ${entry === undefined ? 'has no entry' : 'has an entry'}`)
     if (entry !== undefined && (entry.data['amount_raw'] !== amount_raw || entry.data['invoice_id'] !== invoice_id))
       faults.push(`the entry of ${_id} says something else`)

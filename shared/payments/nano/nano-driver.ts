@@ -7,6 +7,7 @@ import { TREASURY_INDEX } from './nano-keys.ts'
 import { isSeedKnown, settleOrHalt } from './nano-lane.ts'
 import { lookAtOne, lookAtRound, watchLapsed } from './nano-look.ts'
 import { MAX_RUN } from './nano-lane.ts'
+import { findSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
 
 /** Payouts that one block pays; the others of the same payee are in the next. */
@@ -21,6 +22,7 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     },
     look: (round) => lookAtRound(ctx, round),
     lookAt: (invoice) => lookAtOne(ctx, invoice),
+    findTransaction: (tx) => findSend(ctx, tx),
     watchLapsed: () => watchLapsed(ctx),
     async agrees() {
       return (await isSeedKnown(ctx)) && (await settleOrHalt(ctx, ctx.nano.wallet().treasury)) !== 'halted'
