@@ -12,6 +12,10 @@ export interface CoinRecord {
   configured: boolean
   /** Whether the last look at the chain succeeded. */
   reachable: boolean
+  /** Why not. */
+  unreachable?: string
+  /** Nano, if there is one: whether the node's websocket brings anything. Without it payments are found by polling, later. */
+  websocket?: 'listening' | 'silent'
   /** When a worker last wrote this; Unix seconds. A coin whose worker fell silent is not ready. */
   alive_at: number
   /** When the chain was last looked at successfully; Unix seconds. */
@@ -98,6 +102,8 @@ const coinSchema = new Schema<CoinRecord>(
     _id: string,
     configured: boolean,
     reachable: boolean,
+    unreachable: String,
+    websocket: String,
     alive_at: number,
     checked_at: Number,
     round_at: Number,
