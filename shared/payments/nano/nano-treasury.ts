@@ -29,11 +29,18 @@ export async function runTreasury(ctx: NanoContext, next: NextDue, options: { ta
   const wallet = ctx.nano.wallet()
   const nextRun = async (standing: Standing): Promise<LaneStep[]> => {
     const { balanceRaw } = standing
-    const groups = await next({ address: wallet.treasury.address, totalRaw: balanceRaw, spendableRaw: balanceRaw })
+    const { address } = wallet.treasury
+    const groups = await next({ address, totalRaw: balanceRaw, spendableRaw: balanceRaw, onItsWay: () => sumOnItsWay(ctx, address) })
     if (groups.length > 0) return payEach(wallet, standing, groups)
     return options.takesIn ? nextToTakeIn(ctx, wallet, standing) : []
   }
   await runLane(ctx, wallet.treasury, nextRun, performance.now() + ROUND_MS)
+}
+
+/** What waits at the invoices' accounts to be swept, and at the treasury to be received. */
+async function sumOnItsWay(ctx: NanoContext, treasury: string): Promise<bigint> {
+  const waiting = (await ctx.nano.rpc.receivable([treasury], dustThreshold('xno'))).get(treasury) ?? []
+  return waiting.reduce((sum, { amountRaw }) => sum + amountRaw, await ctx.invoices.sumUnswept('xno'))
 }
 
 function payEach(wallet: NanoWallet, standing: Standing, groups: readonly DueGroup[]): LaneStep[] {
