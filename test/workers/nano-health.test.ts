@@ -49,6 +49,7 @@ describe('a node of the live network that', () => {
     const invoice = await venue.invoice(1)
     poseAsLive(pose)
     venue.advance(11 * MINUTE_MS)
+    venue.pay(venue.wallet.treasury, XNO)
     await round()
     expect(await coin()).toMatchObject({ reachable: false, unreachable: expect.stringContaining(reason) as string })
     expect([(await venue.read(invoice)).lapsed, await isReady()]).toEqual([false, false])

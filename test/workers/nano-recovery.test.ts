@@ -314,6 +314,7 @@ describe('addresses', () => {
       // The process is started between any two.
       venue.setPatience()
       await work()
+      if ((await halted()) !== undefined) await reconcileNano(venue.ctx).then(work)
       for (let count = 0; count < 2; count++) {
         const next = await give()
         expect(given).not.toContain(next)
