@@ -4,23 +4,9 @@ import { SECOND_MS, unixSeconds } from '../time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
 import { untilNodeFails } from './coin-round.ts'
 import type { CoinRecord } from './coin-store.ts'
+import type { CoinDriver, Holdings } from './driver.ts'
 import { move } from './journal.ts'
 import { OPEN_TRANSFERS } from './payout.ts'
-
-/** What a coin's chain holds for the venue. */
-export interface Holdings {
-  /** Of the treasury: says which wallet it is. */
-  address: string
-  /**
-   * As far as the books know of it: without what came in and is not counted yet, and with what our own transactions moved
-   * that are in the chain and not known to be.
-   */
-  heldRaw: bigint
-  /** Money that came in, for good, and is no payment of an invoice; also what is in the books already. */
-  deposits: readonly { source: string; account: 'operator' | 'unassigned'; amountRaw: bigint }[]
-  /** Up to where the chain was looked through for those. */
-  height?: number
-}
 
 /** How often the books are compared with the chain. */
 const EVERY_SECONDS = 30
@@ -33,15 +19,14 @@ const SURE_MS = 2 * SECOND_MS
 /**
  * Compares what the books say is held with what the chain says, unless that was done just now, and puts the difference on
  * record: above 0 where the chain has more. What came in that is no payment is booked first.
- *
- * @param look undefined if the chain cannot be read at rest now
  */
-export async function compareBooks(ctx: Context, coin: Coin, look: Look): Promise<void> {
+export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<void> {
+  const { coin } = driver
   const record = await ctx.coins.findCoin(coin)
   const now = unixSeconds(ctx.now())
   if (record?.reachable !== true || Math.abs(now - (record.gap_at ?? 0)) < EVERY_SECONDS) return
   await untilNodeFails(ctx, coin, async () => {
-    const found = await measureSurely(ctx, record, look)
+    const found = await measureSurely(ctx, record, () => driver.holdings())
     if (found === undefined) return
     const { address, height } = found
     const gapRaw = await openWallet(ctx, record, found)

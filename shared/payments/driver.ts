@@ -1,5 +1,4 @@
 import type { AddressSource } from './address-pool.ts'
-import type { Holdings } from './books.ts'
 import type { Coin } from './coin.ts'
 import type { CoinRecord } from './coin-store.ts'
 import type { DueGroup, GroupBounds } from './due-payouts.ts'
@@ -47,14 +46,28 @@ export interface CoinDriver {
    */
   pay(next: NextDue): Promise<void>
 
-  /** What the chain holds for the venue, for books.ts. @returns undefined if it cannot be read at rest now */
-  holdings(): Promise<Holdings | undefined>
-
   /**
    * Reads all that the wallet's chain holds and the database does not know, and tells `findings`; settles what is under way
    * by the recovery rule. The coin is halted meanwhile.
    */
   reconcile(before: CoinRecord | undefined, findings: Findings): Promise<WalletState>
+  /** What the chain holds now, for books.ts; undefined if it cannot be read at rest. */
+  holdings(): Promise<Holdings | undefined>
+}
+
+/** What a coin's chain holds for the venue. */
+export interface Holdings {
+  /** Of the treasury: says which wallet it is. */
+  readonly address: string
+  /**
+   * As far as the books know of it: without what came in and is not counted yet, and with what our own transactions moved
+   * that are in the chain and not known to be.
+   */
+  readonly heldRaw: bigint
+  /** Money that came in, for good, and is no payment of an invoice; also what is in the books already. */
+  readonly deposits: readonly { source: string; account: 'operator' | 'unassigned'; amountRaw: bigint }[]
+  /** Up to where the chain was looked through for those. */
+  readonly height?: number
 }
 
 /** What a transaction pays to one address. */

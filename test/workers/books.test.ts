@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { compareBooks } from '../../shared/payments/books.ts'
 import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
-import { nanoHoldings } from '../../shared/payments/nano/nano-holdings.ts'
+import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { reconcileNano } from '../../shared/payments/nano/nano-reconcile.ts'
 import { sendNano } from '../../shared/payments/nano/nano-send.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
@@ -26,7 +26,7 @@ async function gap(): Promise<string | undefined> {
   venue.advance(31_000)
   await watchNano(venue.ctx)
   await fillNanoPool(venue.ctx)
-  await compareBooks(venue.ctx, 'xno', () => nanoHoldings(venue.ctx))
+  await compareBooks(venue.ctx, nanoDriver(venue.ctx))
   return (await venue.ctx.coins.findCoin('xno'))?.gap_raw
 }
 const round = async () => {

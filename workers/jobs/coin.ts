@@ -18,7 +18,7 @@ const jobsOf = (open: (ctx: WorkerContext) => CoinDriver) => ({
   async watch(ctx: WorkerContext) {
     const driver = open(ctx)
     await watchCoin(ctx, driver)
-    await compareBooks(ctx, driver.coin, () => driver.holdings())
+    await compareBooks(ctx, driver)
   },
   async check(ctx: WorkerContext, { invoice_id: invoiceId, tx }: Payload<'check-nano' | 'check-monero'>) {
     if (tx !== undefined) await answerLookUp(ctx, open(ctx), tx)

@@ -1,4 +1,4 @@
-import type { Holdings } from '../books.ts'
+import type { Holdings } from '../driver.ts'
 import { OPEN_TRANSFERS } from '../payout.ts'
 import { readHeight, REORG_BLOCKS } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'

@@ -1,4 +1,4 @@
-import type { Holdings } from '../books.ts'
+import type { Holdings } from '../driver.ts'
 import { dustThreshold } from '../coin.ts'
 import { OPEN_TRANSFERS } from '../payout.ts'
 import { parseNanoAddress } from './nano-address.ts'
