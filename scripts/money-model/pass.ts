@@ -37,9 +37,8 @@ export async function buyPass(world: World, busy: Set<string>, numbers: SeededNu
       }
       return view.status === 'settled' || view.status === 'expired' ? view : undefined
     }
-    // Half a minute is the time to pay.
     const isPaid = ['exact', 'twice', 'over', 'parts'].includes(payment)
-    await sleep(isPaid ? 0 : 30_000)
+    await sleep(isPaid ? 0 : world.mode.payBySeconds * 1_000)
     const view = await until(world, () => `invoice ${invoice.id}, paid ${payment}, is neither settled nor expired`, [invoice.id], ended)
     if (view === undefined || view === 'forgotten') return
     checkPassInvoice(world, invoice, view)

@@ -14,8 +14,8 @@ const AGENTS = 10
 /** Orders and passes under way at the same time: as many as two cores carry beside the network. */
 const SALES_AT_ONCE = 14
 const PASSES_AT_ONCE = 2
-/** Half a minute to pay, a few seconds to accept. */
-const SETTINGS = { INVOICE_MINUTES: '0.5', PAY_BY_MINUTES: '0.5', ACCEPT_HOURS: '0.002' }
+/** Seven seconds. */
+const ACCEPT_HOURS = '0.002'
 /** Rest: nothing is left over and nothing has changed for so long. */
 const REST_MS = 5_000
 /** Something is left over and nothing has changed for so long: it is stuck. */
@@ -39,13 +39,12 @@ export interface ModelResult {
 /** Plays a market on a network of its own, breaks things, and accounts for every raw. */
 export async function runModel({ historyFile, say, ...mode }: ModelOptions): Promise<ModelResult> {
   const chain = await startChain()
-  const { NANO_RPC_URL, ...coin } = chain.coins.env
-  const network = await startNetwork({ ...coin, ...(NANO_RPC_URL && { NANO_RPC_URL }), ...SETTINGS }, () => undefined).catch(
-    async (error: unknown) => {
-      await chain.close()
-      throw error
-    },
-  )
+  const minutes = (mode.payBySeconds / 60).toFixed(6)
+  const settings = { ...chain.coins.env, INVOICE_MINUTES: minutes, PAY_BY_MINUTES: minutes, ACCEPT_HOURS }
+  const network = await startNetwork(settings, () => undefined).catch(async (error: unknown) => {
+    await chain.close()
+    throw error
+  })
   try {
     const world = await openWorld(mode, network, chain, AGENTS)
     say(`seed ${mode.seed}: ${AGENTS} agents at work for ${mode.seconds} s`)

@@ -183,8 +183,9 @@ async function carryOut(world: World, sale: Sale, { payment, delivery, answer }:
     )
     return seen === 'forgotten' ? undefined : seen
   }
-  // Its time to pay is half a minute.
-  await sleep(['never', 'half', 'short-by-1', 'to-the-treasury', 'to-another-invoice'].includes(payment) ? 30_000 : 0)
+  await sleep(
+    ['never', 'half', 'short-by-1', 'to-the-treasury', 'to-another-invoice'].includes(payment) ? world.mode.payBySeconds * 1_000 : 0,
+  )
   const settled = await see('is neither paid nor expired', 'paid', 'delivered', 'disputed', 'released', ...ENDED)
   if (settled === undefined || settled.status !== 'paid') return settled
   const body = { order_id: sale.id }

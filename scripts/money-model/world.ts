@@ -13,6 +13,8 @@ export const DUST_RAW = 10n ** 24n
 const PATIENCE_MS = 30_000
 /** After a fault the network has so long to find itself again. */
 const RECOVERY_MS = 10_000
+/** And so many looks, each of which waits for the service's answer: on a busy machine everything takes longer. */
+const PATIENCE_LOOKS = 40
 const LOOK_EVERY_MS = 700
 
 /** An invoice that an agent was given, and the chain's address that nobody else was ever given. */
@@ -53,6 +55,8 @@ export interface Finding {
 export interface Mode {
   readonly seed: number
   readonly seconds: number
+  /** The time to pay an order or an invoice. */
+  readonly payBySeconds: number
   /** Kinds of faults that are left out. */
   readonly without: readonly string[]
   /** The venue may take its own addresses. */
@@ -169,14 +173,16 @@ export async function until<T>(
   look: () => Promise<T | undefined>,
 ): Promise<T | undefined> {
   const startedMs = world.history.nowMs()
+  let looks = 0
   while (!world.ended.signal.aborted) {
     const found = await look()
     if (found !== undefined) {
       count(world, 'checks')
       return found
     }
-    const calmSince = Math.max(startedMs, world.disturbedMs + RECOVERY_MS)
-    if (world.faults === 0 && world.history.nowMs() - calmSince > PATIENCE_MS) {
+    const calmMs = world.history.nowMs() - Math.max(startedMs, world.disturbedMs + RECOVERY_MS)
+    looks = world.faults === 0 && calmMs > 0 ? looks + 1 : 0
+    if (calmMs > PATIENCE_MS && looks > PATIENCE_LOOKS) {
       check(world, false, `${what()}, after ${PATIENCE_MS / 1_000} s without a fault`, ...words)
       return undefined
     }
