@@ -46,6 +46,7 @@ export interface Chain {
   hang(): void
   goDown(): Promise<void>
   heal(): Promise<void>
+  hashOf(hidden: Hidden): string[]
   /** Takes a confirmed block and what stands on it out of the ledger, as if it had never been. */
   hide(hash: string): Hidden
   /** Puts blocks back and confirms them; what took their places meanwhile goes. */
@@ -154,6 +155,7 @@ export async function startChain(): Promise<Chain> {
       if (isDown) await node.setDown(false)
       isDown = false
     },
+    hashOf: (hidden) => hidden.map((block) => hashStateBlock(block).toLowerCase()),
     hide: (hash) => takeOut(hash.toUpperCase()),
     bringBack(hidden) {
       // A receive waits until the send that it takes is back.

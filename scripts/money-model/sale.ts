@@ -169,6 +169,8 @@ async function whenStatus(world: World, sale: Sale, ...wanted: OrderView['status
   return wanted.includes(view.status) ? view : undefined
 }
 
+/** A deadline that is so far away is not waited for; open orders are brought to their end after the run. */
+const FAR_SECONDS = 120
 const ENDED = ['paid_out', 'refunded', 'expired'] as const
 
 /** Delivery, acceptance, dispute or silence, until nothing more happens. @returns undefined if it is forgotten or takes too long */
@@ -189,12 +191,24 @@ async function carryOut(world: World, sale: Sale, { payment, delivery, answer }:
   const settled = await see('is neither paid nor expired', 'paid', 'delivered', 'disputed', 'released', ...ENDED)
   if (settled === undefined || settled.status !== 'paid') return settled
   const body = { order_id: sale.id }
-  if (delivery === 'missed') return see('is not refunded after its deadline', ...ENDED)
-  const delivered = await world.ask(sale.seller, 'deliver', 'POST', '/market/deliver', { ...body, delivery: `for ${sale.id}` })
-  if (delivered.status === 200) count(world, 'deliveries')
-  if (answer === 'accepted') await world.ask(sale.buyer, 'accept', 'POST', '/market/accept', body)
-  else if (answer === 'disputed') await world.ask(sale.buyer, 'dispute', 'POST', '/market/dispute', { ...body, reason: 'not as agreed' })
-  return see(`is ${answer} and does not end`, ...ENDED)
+  const act = async (): Promise<void> => {
+    if (delivery === 'missed') return
+    const delivered = await world.ask(sale.seller, 'deliver', 'POST', '/market/deliver', { ...body, delivery: `for ${sale.id}` })
+    if (delivered.status === 200) count(world, 'deliveries')
+    if (answer === 'accepted') await world.ask(sale.buyer, 'accept', 'POST', '/market/accept', body)
+    else if (answer === 'disputed') await world.ask(sale.buyer, 'dispute', 'POST', '/market/dispute', { ...body, reason: 'not as agreed' })
+  }
+  await act()
+  const what = (): string => `order ${sale.id}, paid ${payment}, ${delivery} and ${answer}, does not end`
+  const end = await until(world, what, words, async () => {
+    const seen = await whenStatus(world, sale, 'paid', 'delivered', ...ENDED)
+    if (seen === undefined || seen === 'forgotten' || (seen.status !== 'paid' && seen.status !== 'delivered')) return seen
+    // A restore has taken a step back, or an outage has put off a deadline by an hour.
+    if (seen.status === 'paid') await act()
+    const due = (seen.status === 'paid' ? seen.deliver_by : seen.accept_by) ?? 0
+    return due - Date.now() / 1_000 > FAR_SECONDS ? ('left' as const) : undefined
+  })
+  return end === 'forgotten' || end === 'left' ? undefined : end
 }
 
 async function nameRefundAddress(world: World, sale: Sale, name: string): Promise<void> {

@@ -80,6 +80,8 @@ export interface World {
   readonly counts: Map<string, number>
   /** Sends that were in the chain before the last restore: the database may not know them. */
   readonly orphans: Set<string>
+  /** Sends that the node did not stand by for a while: the service may take its time to find out that they are there. */
+  readonly doubted: Set<string>
   readonly startedAtMs: number
   treasury: string | undefined
   /** Faults under way. */
@@ -111,7 +113,15 @@ export async function openWorld(mode: Mode, network: Network, chain: Chain, agen
   const client = createClient([network.url], history)
   const world: World = {
     ...{ mode, network, chain, history, agents: [], invoices: [], sales: [], findings: [], ended: new AbortController() },
-    ...{ counts: new Map(), orphans: new Set(), startedAtMs: Date.now(), treasury: undefined, faults: 0, disturbedMs: 0 },
+    ...{
+      counts: new Map(),
+      orphans: new Set(),
+      doubted: new Set(),
+      startedAtMs: Date.now(),
+      treasury: undefined,
+      faults: 0,
+      disturbedMs: 0,
+    },
     whenOpen: Promise.resolve(),
     async ask(agent, did, method, path, body) {
       for (let tries = 1; ; tries++) {
