@@ -95,7 +95,7 @@ async function inject(world: World, kind: Fault, lastsMs: number): Promise<strin
       await chain.heal()
       return 'the node'
     case 'lost-answers':
-      chain.misbehave('lost-answers')
+      chain.misbehave('loses-answers')
       await sleep(lastsMs)
       await chain.heal()
       return 'the node'
@@ -104,7 +104,7 @@ async function inject(world: World, kind: Fault, lastsMs: number): Promise<strin
       const block = sendsOf(world).at(-1)
       if (block === undefined) return undefined
       const hidden = chain.hide(block.hash)
-      for (const hash of chain.hashOf(hidden)) world.doubted.add(hash)
+      for (const hash of chain.hashesOf(hidden)) world.doubted.add(hash)
       await sleep(lastsMs)
       if (kind === 'gone') chain.bringBack(hidden)
       return `${block.hash} and what stands on it: ${hidden.length} blocks`
@@ -112,7 +112,7 @@ async function inject(world: World, kind: Fault, lastsMs: number): Promise<strin
     case 'rival': {
       const hidden = world.treasury === undefined ? undefined : await chain.replaceUnconfirmed(SEED, world.treasury, 15_000)
       if (hidden === undefined) return undefined
-      for (const hash of chain.hashOf(hidden)) world.doubted.add(hash)
+      for (const hash of chain.hashesOf(hidden)) world.doubted.add(hash)
       // The operator believes the node too, and accepts what it shows.
       await sleep(lastsMs / 2)
       await operate(world, 'reconcile', 'xno')

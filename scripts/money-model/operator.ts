@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { runOperator } from '../operator/run.ts'
 import { numbersOf } from '../torture/plan.ts'
+import { ofXno } from './views.ts'
 import { sendsOf } from './watch.ts'
 import { check, count, type World } from './world.ts'
 
@@ -14,17 +15,13 @@ interface Operated {
 /** One command of the operator, on record. */
 export async function operate(world: World, ...words: string[]): Promise<Operated> {
   const { history, network } = world
-  const atMs = history.nowMs()
-  const said: string[] = []
-  const code = await runOperator({
-    ...{ argv: [...words, '--json'], env: network.env() },
-    ...{ stdout: { write: (text: string) => void said.push(text) }, stderr: { write: () => undefined } },
-  })
-  const answer = JSON.parse(said.join('') || '{}') as Record<string, unknown>
-  history.record({
-    ...{ atMs, tookMs: history.nowMs() - atMs, who: 'operator', did: words[0] ?? '', method: 'operator', path: words.join(' '), answer },
-    ...(code === 0 ? { status: 200 } : { status: 400, error: String(answer['error']) }),
-  })
+  const call = { atMs: history.nowMs(), who: 'operator', did: words[0] ?? '', method: 'operator', path: words.join(' ') }
+  let said = ''
+  const stdout = { write: (text: string) => void (said += text) }
+  const code = await runOperator({ argv: [...words, '--json'], env: network.env(), stdout, stderr: { write: () => undefined } })
+  const answer = JSON.parse(said || '{}') as Record<string, unknown>
+  const outcome = code === 0 ? { status: 200 } : { status: 400, error: String(answer['error']) }
+  history.record({ ...call, tookMs: history.nowMs() - call.atMs, answer, ...outcome })
   return { code, answer }
 }
 
@@ -43,18 +40,12 @@ interface ListedPayout {
   address: string | null
 }
 
-export interface Operator {
-  /** Decides what waits for a decision. */
-  decide(): Promise<void>
-  /** Reconciles if the coin is halted. @returns whether it had to */
-  tend(): Promise<boolean>
-  /** After a restore: says of each send that was found which payout it paid. `isEnd`: no more payouts will come. */
-  settleFound(isEnd: boolean): Promise<void>
-}
+export type Operator = ReturnType<typeof hireOperator>
 
-export function hireOperator(world: World): Operator {
+export function hireOperator(world: World) {
   const found = new Map<string, FoundSend>()
 
+  /** Decides what waits for a decision: for whoever has money already, else by the seed. */
   async function decide(): Promise<void> {
     const { code, answer } = await operate(world, 'disputes')
     if (code !== 0) return
@@ -70,13 +61,11 @@ export function hireOperator(world: World): Operator {
     }
   }
 
+  /** Reconciles if the coin is halted. @returns whether it had to */
   async function tend(): Promise<boolean> {
-    const [agent] = world.agents
-    if (agent === undefined) return false
-    const { status, json } = await world.ask(agent, 'currencies', 'GET', '/currencies')
+    const { status, json } = await world.ask(undefined, 'currencies', 'GET', '/currencies')
     if (status !== 200) return false
-    const menu = json['accepted'] as { currency: string; status: string }[]
-    if (menu.some((one) => one.currency === 'xno' && one.status === 'ready')) return false
+    if (ofXno<{ currency: string; status: string }>(json['accepted'])?.status === 'ready') return false
     const { code, answer } = await operate(world, 'reconcile', 'xno')
     if (code !== 0) return true
     count(world, 'reconciliations')
@@ -84,6 +73,7 @@ export function hireOperator(world: World): Operator {
     return true
   }
 
+  /** After a restore: says of each send that was found which payout it paid. `isEnd`: no more payouts will come. */
   async function settleFound(isEnd: boolean): Promise<void> {
     if (found.size === 0) return
     const { code, answer } = await operate(world, 'payouts')
@@ -137,7 +127,7 @@ export async function mistypeSettle(world: World): Promise<string | undefined> {
   const amount = Number(invoice.amountRaw / 10n ** 24n) / 1e6
   const tooMuch = wrongTx()
   const over = await operate(world, 'settle-invoice', invoice.id, String(amount + 50), tooMuch)
-  check(world, over.code !== 0, `settle-invoice counts more than is to be paid of ${invoice.id}`, invoice.id)
+  check(world, over.code !== 0, `settle-invoice counts more than is to be paid of ${invoice.id}`)
   if (over.code === 0) await undo(world, 'settle-invoice', invoice.id, String(amount + 50), tooMuch)
   const tx = wrongTx()
   const wrong = await operate(world, 'settle-invoice', invoice.id, String(amount), tx)
@@ -156,9 +146,9 @@ export async function mistypePaid(world: World): Promise<string | undefined> {
   const payment = world.chain.dump().findLast(({ kind, account }) => kind === 'send' && account === world.chain.payer)
   if (payout === undefined || payment === undefined) return undefined
   const { payout_id: id } = payout
-  const at = ['--address', world.chain.coins.addressOf(`named by the operator for ${id}`)]
+  const at = ['--address', world.chain.addressOf(`named by the operator for ${id}`)]
   const taken = await operate(world, 'payout-paid', id, payment.hash, ...at)
-  check(world, taken.code !== 0, `payout-paid takes a buyer's payment as the transaction of ${id}`, id, payment.hash)
+  check(world, taken.code !== 0, `payout-paid takes a buyer's payment as the transaction of ${id}`)
   if (taken.code === 0) return (await undo(world, 'payout-paid', id, payment.hash), id)
   const tx = wrongTx()
   if ((await operate(world, 'payout-paid', id, tx, ...at)).code === 0) await undo(world, 'payout-paid', id, tx)
@@ -167,5 +157,5 @@ export async function mistypePaid(world: World): Promise<string | undefined> {
 
 async function undo(world: World, ...words: string[]): Promise<void> {
   const { code, answer } = await operate(world, ...words, '--undo')
-  check(world, code === 0, `there is no way back from ${words[0]}: ${String(answer['message'])}`, words[1] ?? '')
+  check(world, code === 0, `there is no way back from ${words.join(' ')}: ${String(answer['message'])}`)
 }

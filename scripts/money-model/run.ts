@@ -7,7 +7,7 @@ import { startNetwork } from './network.ts'
 import { hireOperator, keepHouse, type Operator } from './operator.ts'
 import { buyPass } from './pass.ts'
 import { makeSale } from './sale.ts'
-import { keepWatch, readTreasury, startWatch } from './watch.ts'
+import { keepWatch, readTreasury } from './watch.ts'
 import { check, count, openWorld, type Finding, type Mode, type World } from './world.ts'
 
 const AGENTS = 10
@@ -40,8 +40,8 @@ export interface ModelResult {
 export async function runModel({ historyFile, say, ...mode }: ModelOptions): Promise<ModelResult> {
   const chain = await startChain()
   const minutes = (mode.payBySeconds / 60).toFixed(6)
-  const settings = { ...chain.coins.env, INVOICE_MINUTES: minutes, PAY_BY_MINUTES: minutes, ACCEPT_HOURS }
-  const network = await startNetwork(settings, () => undefined).catch(async (error: unknown) => {
+  const settings = { ...chain.env, INVOICE_MINUTES: minutes, PAY_BY_MINUTES: minutes, ACCEPT_HOURS }
+  const network = await startNetwork(settings).catch(async (error: unknown) => {
     await chain.close()
     throw error
   })
@@ -49,7 +49,7 @@ export async function runModel({ historyFile, say, ...mode }: ModelOptions): Pro
     const world = await openWorld(mode, network, chain, AGENTS)
     say(`seed ${mode.seed}: ${AGENTS} agents at work for ${mode.seconds} s`)
     await play(world, say)
-    const findings = world.findings.map((finding) => ({ ...finding, history: world.history.around(finding.words) }))
+    const findings = world.findings.map((finding) => ({ ...finding, history: world.history.around(namesIn(finding.what)) }))
     if (findings.length > 0 && historyFile !== undefined) world.history.write(historyFile)
     return { seed: mode.seed, seconds: mode.seconds, counts: Object.fromEntries(world.counts), findings }
   } finally {
@@ -58,14 +58,16 @@ export async function runModel({ historyFile, say, ...mode }: ModelOptions): Pro
   }
 }
 
+/** Ids, addresses and hashes, by which records are found. */
+const namesIn = (what: string): string[] => what.match(/\b(?:[a-z]{2,4}_[0-9a-z]{26}|nano_[0-9a-z]{60}|[0-9a-f]{64})\b/g) ?? []
+
 async function play(world: World, say: (line: string) => void): Promise<void> {
   const operator = hireOperator(world)
-  const watch = startWatch(world)
   const endMs = world.history.nowMs() + world.mode.seconds * 1_000
   const isOver = (): boolean => world.history.nowMs() >= endMs || world.ended.signal.aborted
   let hasEnded = false
   world.treasury = await readTreasury(world)
-  const watching = Promise.all([keepWatch(world, watch, () => hasEnded), keepHouse(world, operator, () => hasEnded)])
+  const watching = Promise.all([keepWatch(world, () => hasEnded), keepHouse(world, operator, () => hasEnded)])
   watching.catch(() => world.ended.abort())
   const busy = new Set<string>()
   let [sales, passes] = [0, 0]
