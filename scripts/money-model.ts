@@ -2,15 +2,17 @@
  * `npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…]`: a market on a whole network of its own, paid exactly, wrongly,
  * late and twice, while everything around it is broken; then every raw of the coin's chain is accounted for, by that chain
  * and the service's answers alone. What must hold at all times is looked at while it runs, and the first finding ends the
- * run; `--keep-going` collects them. Ends with 1 where something was found. A seed fixes what is chosen, not when it happens.
+ * run; `--keep-going` collects them. `--broken` breaks one line of the payout code after the other and shows what is said of it. Ends with 1 where something was found. A seed fixes what is chosen, not when it happens.
  */
 import { parseArgs } from 'node:util'
+import { tryBreaks } from './money-model/broken.ts'
 import { FAULT_NAMES, TRICKS } from './money-model/faults.ts'
 import { describeModel } from './money-model/report.ts'
 import { runModel } from './money-model/run.ts'
 
 const KINDS: readonly string[] = [...FAULT_NAMES, ...TRICKS]
-const USAGE = `usage: npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…] [--allow-own-addresses] [--keep-going] [--history FILE]
+const USAGE = `usage: npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…] [--allow-own-addresses] [--keep-going] [--pay-by SECONDS] [--history FILE]
+       npm run money-model -- --broken [SEED]
 kinds: ${KINDS.join(', ')}; "all" stands for every one of them`
 
 function stop(message: string): never {
@@ -31,6 +33,8 @@ const { values, positionals } = parseArgs({
     'allow-own-addresses': { type: 'boolean' },
     'keep-going': { type: 'boolean' },
     history: { type: 'string' },
+    'pay-by': { type: 'string' },
+    broken: { type: 'boolean' },
   },
 })
 function readKinds(name: string, text: string): readonly string[] {
@@ -43,9 +47,19 @@ function readKinds(name: string, text: string): readonly string[] {
 const only = values.only === undefined ? KINDS : readKinds('--only', values.only)
 const left = values['no-faults'] === undefined ? [] : readKinds('--no-faults', values['no-faults'])
 const without = KINDS.filter((kind) => !only.includes(kind) || left.includes(kind))
+if (values.broken === true) {
+  const isSeen = tryBreaks(readWhole('SEED', positionals[0] ?? '1'), (line) => void process.stdout.write(`${line}\n`))
+  process.exit(isSeen ? 0 : 1)
+}
 const [seconds, seed] = [readWhole('SECONDS', positionals[0]), readWhole('SEED', positionals[1])]
 const result = await runModel({
-  ...{ seconds, seed, payBySeconds: 30, without, allowsOwnAddresses: values['allow-own-addresses'] === true },
+  ...{
+    seconds,
+    seed,
+    payBySeconds: readWhole('--pay-by', values['pay-by'] ?? '30'),
+    without,
+    allowsOwnAddresses: values['allow-own-addresses'] === true,
+  },
   keepsGoing: values['keep-going'] === true,
   historyFile: values.history ?? `money-model-${seed}.jsonl`,
   say: (line) => void process.stderr.write(`money-model: ${line}\n`),

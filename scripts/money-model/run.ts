@@ -8,7 +8,7 @@ import { hireOperator, keepHouse, type Operator } from './operator.ts'
 import { buyPass } from './pass.ts'
 import { makeSale } from './sale.ts'
 import { keepWatch, readTreasury } from './watch.ts'
-import { check, count, openWorld, type Finding, type Mode, type World } from './world.ts'
+import { check, count, openWorld, patienceMs, until, type Finding, type Mode, type World } from './world.ts'
 
 const AGENTS = 10
 /** Orders and passes under way at the same time: as many as two cores carry beside the network. */
@@ -66,6 +66,7 @@ async function play(world: World, say: (line: string) => void): Promise<void> {
   const endMs = world.history.nowMs() + world.mode.seconds * 1_000
   const isOver = (): boolean => world.history.nowMs() >= endMs || world.ended.signal.aborted
   let hasEnded = false
+  await until(world, 'the coin did not get ready', async () => ((await operator.isReady()) ? true : undefined))
   world.treasury = await readTreasury(world)
   const watching = Promise.all([keepWatch(world, () => hasEnded), keepHouse(world, operator, () => hasEnded)])
   watching.catch(() => world.ended.abort())
@@ -119,8 +120,8 @@ async function settle(world: World, operator: Operator): Promise<Books | undefin
     const isStill = nowMs - changedMs > REST_MS
     if (isStill) await operator.settleFound(true)
     if (isStill && left.length === 0) return books
-    if (nowMs - changedMs > STUCK_MS || nowMs - startedMs > MOST_MS) {
-      check(world, left.length === 0 || nowMs - changedMs > STUCK_MS, `nothing came to rest within ${MOST_MS / 1_000} s`)
+    if (nowMs - changedMs > patienceMs(STUCK_MS) || nowMs - startedMs > patienceMs(MOST_MS)) {
+      check(world, nowMs - startedMs <= patienceMs(MOST_MS), `nothing came to rest within ${Math.round((nowMs - startedMs) / 1_000)} s`)
       return books
     }
     count(world, 'looks after the end')

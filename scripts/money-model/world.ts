@@ -1,3 +1,4 @@
+import os from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newAgent, register, type Agent, type World as TortureWorld } from '../torture/agent.ts'
 import { createClient, type Answered } from '../torture/client.ts'
@@ -8,9 +9,11 @@ import type { Network } from './network.ts'
 
 /** A sum below this is not money (`/limits`). */
 export const DUST_RAW = 10n ** 24n
-/** A thing that should happen may take so long, and so many looks, on a network that nobody disturbs: a busy machine takes its time. */
+/** A thing that should happen may take so long on a network that nobody disturbs, and longer on a machine that is busy otherwise. */
 const PATIENCE_MS = 30_000
-const PATIENCE_LOOKS = 40
+const USUAL_LOAD = 2
+export const patienceMs = (usualMs: number): number =>
+  usualMs * Math.max(1, (os.loadavg()[0] ?? 0) / (USUAL_LOAD * os.availableParallelism()))
 const LOOK_EVERY_MS = 700
 /** After a fault the network has so long to find itself again. */
 const RECOVERY_MS = 10_000
@@ -161,7 +164,6 @@ export function pay({ chain, history }: World, agent: Agent, address: string, am
  */
 export async function until<T>(world: World, what: string | (() => string), look: () => Promise<T | undefined>): Promise<T | undefined> {
   const startedMs = world.history.nowMs()
-  let looks = 0
   while (!world.ended.signal.aborted) {
     const found = await look()
     if (found !== undefined) {
@@ -169,9 +171,8 @@ export async function until<T>(world: World, what: string | (() => string), look
       return found
     }
     const calmMs = world.history.nowMs() - Math.max(startedMs, world.disturbedMs + RECOVERY_MS)
-    looks = world.faults === 0 && calmMs > 0 ? looks + 1 : 0
-    if (calmMs > PATIENCE_MS && looks > PATIENCE_LOOKS) {
-      check(world, false, `${typeof what === 'string' ? what : what()}, after ${PATIENCE_MS / 1_000} s without a fault`)
+    if (world.faults === 0 && calmMs > patienceMs(PATIENCE_MS)) {
+      check(world, false, `${typeof what === 'string' ? what : what()}, after ${Math.round(calmMs / 1_000)} s without a fault`)
       return undefined
     }
     await sleep(LOOK_EVERY_MS)
