@@ -1,17 +1,19 @@
 /**
- * `npm run money-model -- SECONDS SEED [--no-faults KIND,…]`: a market on a whole network of its own, paid exactly, wrongly,
+ * `npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…]`: a market on a whole network of its own, paid exactly, wrongly,
  * late and twice, while everything around it is broken; then every raw of the coin's chain is accounted for, by that chain
  * and the service's answers alone. What must hold at all times is looked at while it runs, and the first finding ends the
- * run; `--keep-going` collects them. Ends with 1 where something was found. A seed fixes what is chosen, not when it happens.
+ * run; `--keep-going` collects them. `--broken` breaks one line of the payout code after the other and shows what is said of it. Ends with 1 where something was found. A seed fixes what is chosen, not when it happens.
  */
 import { parseArgs } from 'node:util'
+import { tryBreaks } from './money-model/broken.ts'
 import { FAULT_NAMES, TRICKS } from './money-model/faults.ts'
 import { describeModel } from './money-model/report.ts'
 import { runModel } from './money-model/run.ts'
 
 const KINDS: readonly string[] = [...FAULT_NAMES, ...TRICKS]
-const USAGE = `usage: npm run money-model -- SECONDS SEED [--no-faults [KIND,…]] [--allow-own-addresses] [--keep-going] [--history FILE]
-kinds: ${KINDS.join(', ')}; all of them if --no-faults names "all"`
+const USAGE = `usage: npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…] [--allow-own-addresses] [--keep-going] [--pay-by SECONDS] [--history FILE]
+       npm run money-model -- --broken [SEED]
+kinds: ${KINDS.join(', ')}; "all" stands for every one of them`
 
 function stop(message: string): never {
   process.stderr.write(`${message}\n${USAGE}\n`)
@@ -27,17 +29,37 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     'no-faults': { type: 'string' },
+    only: { type: 'string' },
     'allow-own-addresses': { type: 'boolean' },
     'keep-going': { type: 'boolean' },
     history: { type: 'string' },
+    'pay-by': { type: 'string' },
+    broken: { type: 'boolean' },
   },
 })
-const without = values['no-faults'] === 'all' ? KINDS : (values['no-faults']?.split(',') ?? [])
-const unknown = without.filter((kind) => !KINDS.includes(kind))
-if (unknown.length > 0) stop(`--no-faults names ${unknown.join(', ')}`)
+function readKinds(name: string, text: string): readonly string[] {
+  const kinds = text === 'all' ? KINDS : text.split(',')
+  const unknown = kinds.filter((kind) => !KINDS.includes(kind))
+  if (unknown.length > 0) stop(`${name} names ${unknown.join(', ')}`)
+  return kinds
+}
+
+const only = values.only === undefined ? KINDS : readKinds('--only', values.only)
+const left = values['no-faults'] === undefined ? [] : readKinds('--no-faults', values['no-faults'])
+const without = KINDS.filter((kind) => !only.includes(kind) || left.includes(kind))
+if (values.broken === true) {
+  const isSeen = tryBreaks(readWhole('SEED', positionals[0] ?? '1'), (line) => void process.stdout.write(`${line}\n`))
+  process.exit(isSeen ? 0 : 1)
+}
 const [seconds, seed] = [readWhole('SECONDS', positionals[0]), readWhole('SEED', positionals[1])]
 const result = await runModel({
-  ...{ seconds, seed, without, allowsOwnAddresses: values['allow-own-addresses'] === true },
+  ...{
+    seconds,
+    seed,
+    payBySeconds: readWhole('--pay-by', values['pay-by'] ?? '30'),
+    without,
+    allowsOwnAddresses: values['allow-own-addresses'] === true,
+  },
   keepsGoing: values['keep-going'] === true,
   historyFile: values.history ?? `money-model-${seed}.jsonl`,
   say: (line) => void process.stderr.write(`money-model: ${line}\n`),

@@ -4,179 +4,125 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DAY_MS } from '../../shared/time.ts'
-import { checkOrder, checkPassInvoice, readBook, readInvoice, type OrderBook } from './books.ts'
+import { checkOrder, checkPassInvoice } from './books.ts'
 import type { Block } from './chain.ts'
-import { isOpen, sum, type Entry, type InvoiceView, type PayoutView } from './views.ts'
+import { isOpen, ofXno, readBook, readInvoice, sum, type Entry, type InvoiceView, type OrderBook, type PayoutView } from './views.ts'
 import { readTreasury, sendsOf } from './watch.ts'
 import { check, count, DUST_RAW, type KnownInvoice, type Sale, type World } from './world.ts'
 
 const LEDGER_PAGE = 10_000
 /** Sums that are kept for ten seconds are asked for until they are of now. */
 const SOLVENCY_READINGS = 14
+/** Clocks of the model and the service, and what rounds to seconds. */
+const SLACK_MS = 5_000
 
 export interface Books {
   orders: { sale: Sale; book: OrderBook }[]
   passes: { known: KnownInvoice; invoice: InvoiceView }[]
+  /** Of orders and passes. */
+  invoices: { known: KnownInvoice; invoice: InvoiceView }[]
+  payouts: PayoutView[]
+  /** Money at each address: all sends to it that are not dust. */
+  arrivals: ReadonlyMap<string, readonly Block[]>
 }
 
 /** Reads everything that the agents know of; what the network has forgotten is marked so. */
 export async function readBooks(world: World): Promise<Books> {
-  const books: Books = { orders: [], passes: [] }
+  const [orders, passes]: [Books['orders'], Books['passes']] = [[], []]
   for (const sale of world.sales) {
     const book = await readBook(world, sale)
     sale.isForgotten = sale.invoice.isForgotten = book === undefined
-    if (book !== undefined) books.orders.push({ sale, book })
+    if (book !== undefined) orders.push({ sale, book })
   }
   for (const known of world.invoices.filter(({ days }) => days !== undefined)) {
     const invoice = await readInvoice(world, known)
     known.isForgotten = invoice === undefined
-    if (invoice !== undefined) books.passes.push({ known, invoice })
+    if (invoice !== undefined) passes.push({ known, invoice })
   }
-  return books
+  const invoices = [...orders.map(({ sale, book }) => ({ known: sale.invoice, invoice: book.invoice })), ...passes]
+  const payouts = orders.flatMap(({ book }) => [...book.toSeller, ...book.toBuyer])
+  const money = world.chain.dump().filter(({ kind, amountRaw }) => kind === 'send' && amountRaw >= DUST_RAW)
+  return { orders, passes, invoices, payouts, arrivals: Map.groupBy(money, ({ to }) => to) }
 }
 
 /** What should still move by itself; empty when all is done. */
-export function findLeftOver(world: World, { orders, passes }: Books): string[] {
-  const now = Date.now() / 1_000 - 3
-  const arrivals = arrivalsAt(world)
-  const payouts = orders.flatMap(({ book }) => [...book.toSeller, ...book.toBuyer])
-  const toAddress = Map.groupBy(
-    payouts.filter(({ state, frozen, address }) => state === 'owed' && !frozen && address !== null),
-    ({ address }) => address,
-  )
-  const invoices = [...orders.map(({ sale, book }) => ({ known: sale.invoice, invoice: book.invoice })), ...passes]
-  const unswept = invoices.flatMap(({ known }) => unsweptAt(world, known.address, arrivals))
-  return [
-    ...orders.flatMap(({ book: { order } }) => {
-      const { status, pay_by: payBy, deliver_by: deliverBy, accept_by: acceptBy, order_id: id } = order
-      const due = { awaiting_payment: payBy, paid: deliverBy, delivered: acceptBy }[status as 'paid']
-      if (status === 'disputed' || status === 'released') return [`order ${id} is ${status}`]
-      return due !== undefined && due !== null && due < now ? [`order ${id} is ${status} after its deadline`] : []
-    }),
-    ...payouts.filter((payout) => isOpen(payout) && payout.state !== 'owed').map(({ payout_id: id, state }) => `payout ${id} is ${state}`),
-    ...[...toAddress.values()]
-      .filter((own) => sum(own) >= DUST_RAW)
-      .flatMap((own) => own.map(({ payout_id: id }) => `payout ${id} is owed and not sent`)),
-    ...invoices
-      .filter(({ invoice: { status, expires_at: at } }) => (status === 'awaiting_payment' || status === 'underpaid') && at < now)
-      .map(({ invoice: { invoice_id: id, status } }) => `invoice ${id} is ${status} after its time`),
-    ...invoices.filter(({ invoice: { status } }) => status === 'confirming').map(({ known }) => `invoice ${known.id} is confirming`),
-    ...invoices.flatMap(({ known, invoice }) =>
-      (arrivals.get(known.address) ?? [])
-        .filter(({ hash }) => !invoice.payments.some((payment) => payment.tx_hash === hash && payment.state === 'settled'))
-        .map(({ hash, amountRaw }) => `payment ${hash} of ${amountRaw} raw to invoice ${known.id} is not counted`),
-    ),
-    ...unswept,
-  ]
-}
-
-/** Sends to each address that are enough to be money. */
-function arrivalsAt(world: World): Map<string, Block[]> {
-  return Map.groupBy(
-    world.chain.dump().filter(({ kind, amountRaw }) => kind === 'send' && amountRaw >= DUST_RAW),
-    ({ to }) => to,
-  )
-}
-
-function unsweptAt(world: World, address: string, arrivals: ReadonlyMap<string, readonly Block[]>): string[] {
-  const waiting = (arrivals.get(address) ?? []).filter(({ receivedBy }) => receivedBy === undefined)
-  const balance = world.chain.balanceOf(address)
-  const left = waiting.reduce((total, { amountRaw }) => total + amountRaw, balance)
-  const onItsWay = world.chain
-    .chainOf(address)
-    .filter(({ kind, to, receivedBy }) => kind === 'send' && to === world.treasury && !receivedBy)
-  return [
-    ...(left > 0n ? [`${left} raw at ${address} are not swept`] : []),
-    ...onItsWay.map(({ hash }) => `sweep ${hash} is not received by the treasury`),
-  ]
-}
-
-export async function readLedger(world: World): Promise<Entry[]> {
-  const [agent] = world.agents
-  const entries: Entry[] = []
-  for (;;) {
-    if (agent === undefined) return entries
-    const path = `/ledger?from_id=${entries.length + 1}&limit=${LEDGER_PAGE}`
-    const { json } = await world.ask(agent, 'ledger', 'GET', path)
-    const page = (json['entries'] ?? []) as Entry[]
-    entries.push(...page)
-    if (page.length < LEDGER_PAGE) return entries
+export function findLeftOver(world: World, { orders, invoices, payouts, arrivals }: Books): string[] {
+  const now = (Date.now() - SLACK_MS) / 1_000
+  const left: string[] = []
+  for (const { order } of orders.map(({ book }) => book)) {
+    const { order_id: id, status, pay_by: payBy, deliver_by: deliverBy, accept_by: acceptBy } = order
+    const due = { awaiting_payment: payBy, paid: deliverBy, delivered: acceptBy }[status as 'paid'] ?? Infinity
+    if (status === 'disputed' || status === 'released') left.push(`order ${id} is ${status}`)
+    if (due < now) left.push(`order ${id} is ${status} after its deadline`)
   }
+  for (const { payout_id: id, state } of payouts.filter((payout) => isOpen(payout) && payout.state !== 'owed'))
+    left.push(`payout ${id} is ${state}`)
+  const sendable = payouts.filter(({ state, frozen, address }) => state === 'owed' && !frozen && address !== null)
+  for (const own of Map.groupBy(sendable, ({ address }) => address).values())
+    if (sum(own) >= DUST_RAW) left.push(...own.map(({ payout_id: id }) => `payout ${id} is owed and not sent`))
+  for (const { known, invoice } of invoices) {
+    const { status, expires_at: at, payments } = invoice
+    const isLate = (status === 'awaiting_payment' || status === 'underpaid') && at < now
+    if (isLate || status === 'confirming') left.push(`invoice ${known.id} is ${status} after its time`)
+    const settled = new Set(payments.filter(({ state }) => state === 'settled').map(({ tx_hash: tx }) => tx))
+    const came = arrivals.get(known.address) ?? []
+    for (const { hash, amountRaw } of came.filter((block) => !settled.has(block.hash)))
+      left.push(`payment ${hash} of ${amountRaw} raw to invoice ${known.id} is not counted`)
+    const waiting = came.filter(({ receivedBy }) => receivedBy === undefined)
+    const unswept = waiting.reduce((total, { amountRaw }) => total + amountRaw, world.chain.balanceOf(known.address))
+    if (unswept > 0n) left.push(`${unswept} raw at ${known.address} are not swept`)
+    for (const { kind, hash, receivedBy } of world.chain.chainOf(known.address))
+      if (kind === 'send' && receivedBy === undefined) left.push(`sweep ${hash} is not received by the treasury`)
+  }
+  return left
 }
 
 /** All accounts against each other; to be called when nothing moves any more. */
 export async function account(world: World, books: Books): Promise<void> {
-  const arrivals = arrivalsAt(world)
-  for (const what of findLeftOver(world, books)) check(world, false, `in the end ${what}`, ...what.split(' ').filter(isName))
-  for (const { sale, book } of books.orders) {
-    checkOrder(world, sale, book)
-    checkPayments(world, sale.invoice, book.invoice, arrivals)
-  }
-  for (const { known, invoice } of books.passes) {
-    checkPassInvoice(world, known, invoice)
-    checkPayments(world, known, invoice, arrivals)
-  }
-  const payouts = books.orders.flatMap(({ book }) => [...book.toSeller, ...book.toBuyer])
-  const orphaned = checkSends(world, payouts)
+  for (const what of findLeftOver(world, books)) check(world, false, `in the end ${what}`)
+  for (const { book } of books.orders) checkOrder(world, book)
+  for (const { invoice } of books.passes) checkPassInvoice(world, invoice)
+  checkPayments(world, books)
+  const orphaned = checkSends(world, books)
   await checkAgents(world, books)
-  await checkLedger(world, books, payouts)
-  checkTotals(world, books, payouts, orphaned)
+  await checkLedger(world, books)
+  checkTotals(world, books, orphaned)
 }
 
-const isName = (word: string): boolean => /^([a-z]{2,4}_|nano_|[0-9a-f]{64}$)/.test(word)
-
 /** What an invoice counts is what the chain has at its address, each payment once and to the raw. */
-function checkPayments(world: World, known: KnownInvoice, invoice: InvoiceView, arrivals: ReadonlyMap<string, readonly Block[]>): void {
-  const there = new Map((arrivals.get(known.address) ?? []).map((block) => [block.hash, block.amountRaw]))
-  const settled = invoice.payments.filter(({ state }) => state === 'settled')
-  check(
-    world,
-    new Set(settled.map(({ tx_hash: tx }) => tx)).size === settled.length,
-    `invoice ${known.id} counts a payment twice`,
-    known.id,
-  )
-  for (const { tx_hash: tx, amount_raw: raw } of settled)
-    check(
-      world,
-      there.get(tx) === BigInt(raw),
-      `invoice ${known.id} counts ${raw} raw of ${tx}, and the chain has ${there.get(tx) ?? 'nothing'} there`,
-      known.id,
-      tx,
-    )
+function checkPayments(world: World, { invoices, arrivals }: Books): void {
+  for (const { known, invoice } of invoices) {
+    const there = new Map((arrivals.get(known.address) ?? []).map((block) => [block.hash, block.amountRaw]))
+    const settled = invoice.payments.filter(({ state }) => state === 'settled')
+    check(world, new Set(settled.map(({ tx_hash: tx }) => tx)).size === settled.length, `invoice ${known.id} counts a payment twice`)
+    for (const { tx_hash: tx, amount_raw: raw } of settled) {
+      const what = `invoice ${known.id} counts ${raw} raw of ${tx}, and the chain has ${there.get(tx) ?? 'nothing'} there`
+      check(world, there.get(tx) === BigInt(raw), what)
+    }
+  }
 }
 
 /** Every send out of the treasury is of payouts that name it, each payout of one send. @returns raw that a restore has orphaned */
-function checkSends(world: World, payouts: readonly PayoutView[]): bigint {
+function checkSends(world: World, { payouts }: Books): bigint {
   const sends = new Map(sendsOf(world).map((block) => [block.hash, block]))
-  const byTx = Map.groupBy(
-    payouts.filter(({ tx_hash: tx, state }) => tx !== null && state !== 'withdrawn'),
-    ({ tx_hash: tx }) => tx ?? '',
-  )
+  const named = payouts.filter(({ tx_hash: tx, state }) => tx !== null && state !== 'withdrawn')
+  const byTx = Map.groupBy(named, ({ tx_hash: tx }) => tx)
   let orphaned = 0n
-  for (const [hash, { amountRaw, to }] of sends) {
+  for (const { hash, amountRaw, to } of sends.values()) {
     const own = byTx.get(hash) ?? []
-    if (own.length === 0 && world.orphans.has(hash)) {
-      orphaned += amountRaw
-      continue
-    }
-    // Some of a shared send's payouts may be of orders that a restore has taken away.
-    const isWhole = sum(own) === amountRaw || (world.orphans.has(hash) && sum(own) <= amountRaw)
-    if (isWhole) orphaned += amountRaw - sum(own)
-    check(world, isWhole, `${hash} sent ${amountRaw} raw to ${to}, and the payouts that name it are ${sum(own)}`, hash, to)
-    check(
-      world,
-      own.every(({ address }) => address === to),
-      `${hash} went to ${to}, and a payout of it names another address`,
-      hash,
-      to,
-    )
+    // Payouts of a send before a restore may be of orders that it has taken away.
+    const rest = amountRaw - sum(own)
+    if (world.orphans.has(hash)) orphaned += rest
+    const isWhole = rest === 0n || (world.orphans.has(hash) && rest > 0n)
+    check(world, isWhole, `${hash} sent ${amountRaw} raw to ${to}, and the payouts that name it are ${sum(own)}`)
+    for (const { payout_id: id, address } of own)
+      check(world, address === to, `${hash} went to ${to}, and its payout ${id} is to ${address}`)
   }
   for (const { payout_id: id, state, tx_hash: tx } of payouts)
-    if (state === 'confirmed')
-      check(world, sends.has(tx ?? ''), `payout ${id} is confirmed by ${tx}, which is not in the chain`, id, tx ?? id)
+    check(world, state !== 'confirmed' || sends.has(tx ?? ''), `payout ${id} is confirmed by ${tx}, which is not in the chain`)
+  const accounts = new Set(world.invoices.map(({ address }) => address))
   for (const { account: from, kind, to, hash } of world.chain.dump())
-    if (kind === 'send' && world.invoices.some(({ address }) => address === from))
-      check(world, to === world.treasury, `${hash} sends an invoice's money to ${to}`, hash)
+    if (kind === 'send' && accounts.has(from)) check(world, to === world.treasury, `${hash} sends an invoice's money to ${to}`)
   return orphaned
 }
 
@@ -187,106 +133,97 @@ async function checkAgents(world: World, { orders, passes }: Books): Promise<voi
     const own = passes.filter(({ known }) => known.agent === agent).map(({ invoice }) => invoice)
     const total = (name: 'moved_raw' | 'carried_raw'): bigint => own.reduce((all, invoice) => all + BigInt(invoice[name]), 0n)
     const [moved, carried] = [total('moved_raw'), total('carried_raw')]
-    check(world, moved === carried, `${agent.id} has ${moved} raw moved out of invoices and ${carried} carried in`, agent.name)
+    check(world, moved === carried, `${agent.id} has ${moved} raw moved out of invoices and ${carried} carried in`)
+    // A pass that has never ended began when its first day was credited: in this run.
     const days = own.reduce((all, invoice) => all + invoice.credited_days, 0)
-    const until = json['pass_until'] === null || json['pass_until'] === undefined ? undefined : Date.parse(String(json['pass_until']))
-    const beganAt = (until ?? 0) - days * DAY_MS
-    const isOnce = days === 0 ? until === undefined : beganAt >= world.startedAtMs - 5_000 && beganAt <= Date.now() + 5_000
-    check(world, isOnce, `${agent.id} bought ${days} days and has a pass until ${String(json['pass_until'])}`, agent.name)
-    const payouts = orders.flatMap(({ sale, book }) => [
-      ...(sale.seller === agent ? book.toSeller : []),
-      ...(sale.buyer === agent ? book.toBuyer : []),
-    ])
-    const told = (json['owed'] as { currency: string; amount_raw: string }[]).filter(({ currency }) => currency === 'xno')
+    const passUntil = String(json['pass_until'] ?? '')
+    const beganAtMs = Date.parse(passUntil) - days * DAY_MS
+    const isInRun = beganAtMs >= world.startedAtMs - SLACK_MS && beganAtMs <= Date.now() + SLACK_MS
+    check(world, days === 0 ? passUntil === '' : isInRun, `${agent.id} bought ${days} days and has a pass until ${passUntil}`)
+    const payouts = orders.flatMap(({ sale, book: { toSeller, toBuyer } }) =>
+      sale.seller === agent ? toSeller : sale.buyer === agent ? toBuyer : [],
+    )
+    const told = ofXno<{ currency: string; amount_raw: string }>(json['owed'])?.amount_raw ?? '0'
     const owed = sum(payouts.filter(isOpen))
-    check(world, sum(told) === owed, `${agent.id} is told that ${sum(told)} raw are owed to it, and its payouts are ${owed}`, agent.name)
+    check(world, BigInt(told) === owed, `${agent.id} is told that ${told} raw are owed to it, and its payouts are ${owed}`)
   }
 }
 
-/** The ledger has no gap, and says of every order and all together what the orders say. */
-async function checkLedger(world: World, { orders }: Books, payouts: readonly PayoutView[]): Promise<void> {
+async function readLedger(world: World): Promise<Entry[]> {
+  const entries: Entry[] = []
+  for (;;) {
+    const { json } = await world.ask(undefined, 'ledger', 'GET', `/ledger?from_id=${entries.length + 1}&limit=${LEDGER_PAGE}`)
+    const page = (json['entries'] ?? []) as Entry[]
+    entries.push(...page)
+    if (page.length < LEDGER_PAGE) return entries
+  }
+}
+
+/** The ledger has no gap, and says of every order, payout and all together what the orders say. */
+async function checkLedger(world: World, { orders, payouts }: Books): Promise<void> {
   const ledger = await readLedger(world)
   count(world, 'ledger entries', ledger.length)
   ledger.forEach(({ id }, index) => check(world, id === index + 1, `the ledger has the entry ${id} in place ${index + 1}`))
-  const raw = ({ data }: Entry): bigint => BigInt(String(data['amount_raw'] ?? 0))
-  const received = Map.groupBy(
-    ledger.filter(({ kind, data }) => kind === 'payment' && data['order_id'] !== undefined),
-    ({ data }) => data['order_id'],
-  )
-  const fees = new Map<unknown, bigint>()
-  for (const entry of ledger.filter(({ kind }) => kind === 'fee')) {
-    const id = entry.data['order_id']
-    fees.set(id, (fees.get(id) ?? 0n) + (entry.data['step'] === 'returned' ? -raw(entry) : raw(entry)))
+  const totals = new Map<string, bigint>()
+  const steps = new Map<unknown, unknown>()
+  for (const { kind, data } of ledger) {
+    if (kind === 'payout') steps.set(data['payout_id'], data['step'])
+    if ((kind !== 'payment' && kind !== 'fee') || data['order_id'] === undefined) continue
+    const [key, raw] = [`${kind} ${String(data['order_id'])}`, BigInt(String(data['amount_raw']))]
+    totals.set(key, (totals.get(key) ?? 0n) + (kind === 'fee' && data['step'] === 'returned' ? -raw : raw))
   }
-  let [owed, held] = [0n, 0n]
-  for (const { book } of orders) {
-    const { order_id: id, fee_raw: fee, status } = book.order
-    const entered = (received.get(id) ?? []).reduce((total, entry) => total + raw(entry), 0n)
-    const paid = BigInt(book.invoice.paid_raw)
-    check(world, entered === paid, `order ${id} received ${paid} raw, and the ledger says ${entered}`, id)
-    const taken = status === 'released' || status === 'paid_out' ? BigInt(fee) : 0n
-    check(world, (fees.get(id) ?? 0n) === taken, `order ${id} is ${status}, and the ledger has a fee of ${fees.get(id) ?? 0n}`, id)
-    const gone = sum([...book.toSeller, ...book.toBuyer].filter(({ state }) => state === 'confirmed' || state === 'manual'))
-    owed += paid - taken - gone
-    held += paid - taken - gone
+  let owed = 0n
+  for (const { order, invoice, toSeller, toBuyer } of orders.map(({ book }) => book)) {
+    const { order_id: id, fee_raw: fee, status } = order
+    const [received, paid] = [totals.get(`payment ${id}`) ?? 0n, BigInt(invoice.paid_raw)]
+    check(world, received === paid, `order ${id} received ${paid} raw, and the ledger says ${received}`)
+    const [entered, taken] = [totals.get(`fee ${id}`) ?? 0n, status === 'released' || status === 'paid_out' ? BigInt(fee) : 0n]
+    check(world, entered === taken, `order ${id} is ${status}, and the ledger has a fee of ${entered}`)
+    owed += paid - taken - sum([...toSeller, ...toBuyer].filter(({ state }) => state === 'confirmed' || state === 'manual'))
   }
   for (const { payout_id: id, state } of payouts) {
-    const steps = ledger.filter(({ kind, data }) => kind === 'payout' && data['payout_id'] === id)
-    const last = steps.at(-1)?.data['step']
-    check(world, last === state, `payout ${id} is ${state}, and the last the ledger says of it is ${String(last)}`, id)
+    const [isPaid, step] = [state === 'confirmed' || state === 'manual', steps.get(id)]
+    const agrees = isPaid ? step === state : step !== 'confirmed' && step !== 'manual'
+    check(world, agrees, `payout ${id} is ${state}, and the last that the ledger says of it is ${String(step)}`)
   }
-  await checkSolvency(world, owed, held)
+  await checkSolvency(world, String(owed))
 }
 
-async function checkSolvency(world: World, owed: bigint, held: bigint): Promise<void> {
-  const [agent] = world.agents
-  if (agent === undefined) return
-  const mine = <Row extends { currency: string }>(rows: unknown): Row | undefined =>
-    (rows as Row[]).find(({ currency }) => currency === 'xno')
-  let told = { owed: '', held: '' }
-  for (let tries = 0; tries < SOLVENCY_READINGS; tries++) {
-    const { json } = await world.ask(agent, 'solvency', 'GET', '/market/solvency')
-    told = {
-      owed: mine<{ currency: string; now_raw: string }>(json['owed'])?.now_raw ?? '',
-      held: mine<{ currency: string; held_raw: string }>(json['held'])?.held_raw ?? '',
-    }
-    if (told.owed === String(owed) && told.held === String(held)) break
-    await sleep(1_000)
+async function checkSolvency(world: World, owed: string): Promise<void> {
+  let [says, holds] = ['', '']
+  for (let tries = 0; tries < SOLVENCY_READINGS && (says !== owed || holds !== owed); tries++) {
+    if (tries > 0) await sleep(1_000)
+    const { json } = await world.ask(undefined, 'solvency', 'GET', '/market/solvency')
+    says = ofXno<{ currency: string; now_raw: string }>(json['owed'])?.now_raw ?? ''
+    holds = ofXno<{ currency: string; held_raw: string }>(json['held'])?.held_raw ?? ''
   }
-  check(world, told.owed === String(owed), `the venue says that it owes ${told.owed} raw, and its orders say ${owed}`)
-  check(world, told.held === String(held), `the venue says that it holds ${told.held} raw, and its orders say ${held}`)
+  check(world, says === owed, `the venue says that it owes ${says} raw, and its orders say ${owed}`)
+  check(world, holds === owed, `the venue says that it holds ${holds} raw, and its orders say ${owed}`)
   await readTreasury(world)
 }
 
 /** In less out is what the venue's accounts have, and each raw of it has a name. */
-function checkTotals(world: World, { orders, passes }: Books, payouts: readonly PayoutView[], orphaned: bigint): void {
+function checkTotals(world: World, { orders, passes, payouts }: Books, orphaned: bigint): void {
   const { chain, treasury } = world
   const accounts = new Set([...world.invoices.map(({ address }) => address), ...(treasury === undefined ? [] : [treasury])])
-  const blocks = chain.dump().filter(({ kind }) => kind === 'send')
+  const sends = chain.dump().filter(({ kind }) => kind === 'send')
   const total = (some: readonly Block[]): bigint => some.reduce((all, { amountRaw }) => all + amountRaw, 0n)
-  const came = blocks.filter(({ account: from, to }) => accounts.has(to) && !accounts.has(from))
-  const went = blocks.filter(({ account: from, to }) => accounts.has(from) && !accounts.has(to))
+  const came = sends.filter(({ account: from, to }) => accounts.has(to) && !accounts.has(from))
+  const went = sends.filter(({ account: from, to }) => accounts.has(from) && !accounts.has(to))
   const [moneyIn, moneyOut] = [total(came), total(went)]
-  const waiting = total(blocks.filter(({ to, receivedBy }) => accounts.has(to) && receivedBy === undefined))
+  const waiting = total(sends.filter(({ to, receivedBy }) => accounts.has(to) && receivedBy === undefined))
   const balance = [...accounts].reduce((all, address) => all + chain.balanceOf(address), 0n)
-  check(
-    world,
-    balance + waiting === moneyIn - moneyOut,
-    `the accounts have ${balance} and wait for ${waiting}: ${moneyIn} came, ${moneyOut} went`,
-  )
+  const flow = `${moneyIn} came, ${moneyOut} went`
+  check(world, balance + waiting === moneyIn - moneyOut, `the accounts have ${balance} and wait for ${waiting}: ${flow}`)
 
-  const known = new Map(world.invoices.map((invoice) => [invoice.address, invoice]))
-  const unassigned = total(came.filter(({ to, amountRaw }) => (known.get(to)?.isForgotten ?? true) || amountRaw < DUST_RAW))
+  const remembered = new Set(world.invoices.filter(({ isForgotten }) => !isForgotten).map(({ address }) => address))
+  const unassigned = total(came.filter(({ to, amountRaw }) => !remembered.has(to) || amountRaw < DUST_RAW))
   const sold = passes.reduce((all, { invoice }) => all + BigInt(invoice.paid_raw), 0n)
   const received = orders.reduce((all, { book }) => all + BigInt(book.invoice.paid_raw), 0n)
-  const paidOut = sum(
-    payouts.filter(({ state, tx_hash: tx }) => state === 'confirmed' || (state === 'manual' && went.some(({ hash }) => hash === tx))),
-  )
-  check(
-    world,
-    sold + received + unassigned === moneyIn,
-    `${moneyIn} raw came in: passes ${sold}, orders ${received}, unassigned ${unassigned}`,
-  )
+  const named = `passes ${sold}, orders ${received}, unassigned ${unassigned}`
+  check(world, sold + received + unassigned === moneyIn, `${moneyIn} raw came in: ${named}`)
+  const hashes = new Set(went.map(({ hash }) => hash))
+  const paidOut = sum(payouts.filter(({ state, tx_hash: tx }) => state === 'confirmed' || (state === 'manual' && hashes.has(tx ?? ''))))
   check(world, paidOut + orphaned === moneyOut, `${moneyOut} raw went out: paid out ${paidOut}, before a restore ${orphaned}`)
   count(world, 'XNO in', Number(moneyIn / DUST_RAW) / 1e6)
   count(world, 'XNO out', Number(moneyOut / DUST_RAW) / 1e6)

@@ -1,88 +1,50 @@
-/*
- * What has to add up in one invoice and in one order, by what the service answers about them.
- */
-import { check, DUST_RAW, readOrder, wasForgotten, type KnownInvoice, type Sale, type World } from './world.ts'
-import { isOpen, sum, type InvoiceView, type OrderView, type PayoutView } from './views.ts'
-
-/** Readings of one order until two in a row agree. */
-const MOST_READINGS = 8
-
-export interface OrderBook {
-  /** As the buyer sees it. */
-  order: OrderView
-  invoice: InvoiceView
-  toSeller: PayoutView[]
-  toBuyer: PayoutView[]
-}
-
-export async function readInvoice(world: World, { id, agent }: KnownInvoice): Promise<InvoiceView | undefined> {
-  const answered = await world.ask(agent, 'check-invoice', 'POST', '/invoice/check', { invoice_id: id })
-  if (wasForgotten(answered)) return undefined
-  if (answered.status !== 200) throw new Error(`invoice ${id} could not be read: ${answered.status ?? answered.lost}`)
-  return answered.json as unknown as InvoiceView
-}
-
-/** Everything about an order, at one moment; undefined where the network has forgotten it. */
-export async function readBook(world: World, sale: Sale): Promise<OrderBook | undefined> {
-  let before = ''
-  for (let tries = 0; ; tries++) {
-    const order = await readOrder(world, sale.buyer, sale.id)
-    const seen = await readOrder(world, sale.seller, sale.id)
-    const invoice = await readInvoice(world, sale.invoice)
-    if (order === undefined || seen === undefined || invoice === undefined) return undefined
-    const book = { order, invoice, toSeller: seen.payouts, toBuyer: order.payouts }
-    const now = JSON.stringify([order.status, seen.status, invoice.paid_raw, book.toSeller, book.toBuyer])
-    if (now === before || tries === MOST_READINGS) return book
-    before = now
-  }
-}
+/* What has to add up in one invoice and in one order, by what the service answers about them. */
+import { isOpen, sum, type InvoiceView, type OrderBook, type PayoutView } from './views.ts'
+import { check, DUST_RAW, type World } from './world.ts'
 
 const counted = (payouts: readonly PayoutView[]): bigint => sum(payouts.filter(({ state }) => state !== 'withdrawn'))
+const gone = (payouts: readonly PayoutView[]): bigint => counted(payouts.filter((payout) => !isOpen(payout)))
 
 /** What was received for an order is its seller's, its buyer's, the venue's fee or held, by its status; nothing is left over. */
-export function checkOrder(world: World, sale: Sale, { order, invoice, toSeller, toBuyer }: OrderBook): void {
-  const { status, disputed_by: disputedBy } = order
-  const [amount, fee] = [BigInt(order.amount_raw), BigInt(order.fee_raw)]
-  const received = BigInt(invoice.paid_raw)
+export function checkOrder(world: World, { order, invoice, toSeller, toBuyer }: OrderBook): void {
+  const { order_id: id, status, disputed_by: disputedBy } = order
+  const [amount, fee, received] = [BigInt(order.amount_raw), BigInt(order.fee_raw), BigInt(invoice.paid_raw)]
   const [seller, buyer] = [counted(toSeller), counted(toBuyer)]
-  const words = [sale.id, invoice.invoice_id, ...[...toSeller, ...toBuyer].map(({ payout_id: id }) => id)]
   const shares = `received ${received}, to its seller ${seller}, to its buyer ${buyer}, fee ${fee}, price ${amount}`
-  const wrong = (what: string): string =>
-    `order ${sale.id} is ${status}${disputedBy === 'chain' ? ' by the chain' : ''} and ${what}: ${shares}`
-  if (status === 'disputed' && disputedBy === 'chain') {
-    const gone = (payouts: PayoutView[]): bigint => counted(payouts.filter((payout) => !isOpen(payout)))
-    check(world, gone(toSeller) + gone(toBuyer) <= received, wrong('has paid out more than it received'), ...words)
-    return
-  }
+  const must = (holds: boolean, what: string): void => check(world, holds, `order ${id} is ${status} and ${what}: ${shares}`)
+  if (status === 'disputed' && disputedBy === 'chain')
+    return must(gone(toSeller) + gone(toBuyer) <= received, 'has paid out more than it received')
   const isPaid = !['awaiting_payment', 'expired'].includes(status)
+  // What is missing of the price below dust is the venue's loss.
   const lacks = amount > received ? amount - received : 0n
-  check(world, !isPaid || lacks < DUST_RAW, wrong('was not paid'), ...words)
+  must(!isPaid || lacks < DUST_RAW, 'was not paid')
   const isReleased = status === 'released' || status === 'paid_out'
-  check(world, seller === (isReleased ? amount - fee : 0n), wrong('owes its seller something else'), ...words)
+  must(seller === (isReleased ? amount - fee : 0n), 'owes its seller something else')
   const held = ['paid', 'delivered', 'disputed'].includes(status) ? amount : status === 'awaiting_payment' ? received : 0n
   const total = seller + buyer + held + (isReleased ? fee : 0n)
-  // What is missing of the price below dust is the venue's loss.
-  check(world, total === received || (isPaid && total === received + lacks), wrong(`accounts for ${total}`), ...words)
+  must(total === received || (isPaid && total === received + lacks), `accounts for ${total}`)
 }
 
 /** Of a pass invoice: paid and carried are days at their price, what is left, and what moved on to another invoice. */
-export function checkPassInvoice(world: World, { agent }: KnownInvoice, invoice: InvoiceView): void {
-  const { invoice_id: id, payments, credited_days: creditedDays } = invoice
-  const days = BigInt(invoice.days ?? 0)
-  const price = BigInt(invoice.amount_raw)
-  const settled = payments.filter(({ state }) => state === 'settled')
-  const received = BigInt(invoice.paid_raw)
-  check(world, sum(settled) === received, `invoice ${id} is paid ${received}, and its payments are ${sum(settled)}`, id, agent.name)
-  const bought = settled.reduce((total, payment) => total + BigInt(payment.credited_days), 0n)
+export function checkPassInvoice(world: World, invoice: InvoiceView): void {
+  const {
+    invoice_id: id,
+    credited_days: credited,
+    paid_raw: paid,
+    carried_raw: carried,
+    remainder_raw: remainder,
+    moved_raw: moved,
+  } = invoice
+  const [days, price] = [BigInt(invoice.days ?? 0), BigInt(invoice.amount_raw)]
+  const settled = invoice.payments.filter(({ state }) => state === 'settled')
+  check(world, sum(settled) === BigInt(paid), `invoice ${id} is paid ${paid}, and its payments are ${sum(settled)}`)
   // Days that no payment bought were bought when the invoice expired, or by what was carried in: at its own price.
-  const spent =
-    settled.reduce((total, payment) => total + BigInt(payment.credited_days) * BigInt(payment.price_raw ?? price), 0n) +
-    (BigInt(creditedDays) - bought) * price
-  const inflow = (received + BigInt(invoice.carried_raw)) * days
-  const left = inflow - spent - BigInt(invoice.moved_raw) * days
-  const isCounting = creditedDays > 0 || ['settled', 'expired'].includes(invoice.status)
-  const shown = isCounting ? BigInt(invoice.remainder_raw) * days : left
-  const what = `${received} paid, ${invoice.carried_raw} carried in, ${creditedDays} days at ${price} for ${days}, ${invoice.remainder_raw} left, ${invoice.moved_raw} moved on`
+  let spent = BigInt(credited) * price
+  for (const payment of settled) spent += BigInt(payment.credited_days) * (BigInt(payment.price_raw ?? price) - price)
+  const left = (BigInt(paid) + BigInt(carried) - BigInt(moved)) * days - spent
+  const isCounting = credited > 0 || invoice.status === 'settled' || invoice.status === 'expired'
+  const unnamed = isCounting ? left - BigInt(remainder) * days : 0n
+  const what = `${paid} paid, ${carried} carried in, ${credited} days at ${price} for ${days}, ${remainder} left, ${moved} moved on`
   // Below a raw is a fraction; what lacks below dust is the venue's loss.
-  check(world, left - shown < days && left - shown > -DUST_RAW * days, `invoice ${id} does not add up: ${what}`, id, agent.name)
+  check(world, unnamed < days && unnamed > -DUST_RAW * days, `invoice ${id} does not add up: ${what}`)
 }

@@ -2,9 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 import { waitFor } from '../embedded/wait.ts'
 import { numbersOf } from '../torture/plan.ts'
-import type { Hidden } from './chain.ts'
 import { SEED } from './network.ts'
-import { mistypePaid, mistypeSettle } from './operator.ts'
+import { mistypePaid, mistypeSettle, operate } from './operator.ts'
 import { sendsOf } from './watch.ts'
 import { count, isWanted, type World } from './world.ts'
 
@@ -35,7 +34,10 @@ export const TRICKS = ['own-addresses', 'crumbs'] as const
 
 /** Before the first one agents are at work; between two of them the network comes to itself. */
 const QUIET_START_MS = 12_000
-const PAUSE_MS = [6_000, 16_000] as const
+const SHORTEST_PAUSE_MS = 6_000
+const LONGEST_PAUSE_MS = 16_000
+/** A short run has its first faults sooner. */
+const LEAST_BEFORE_FIRST = 6
 const UP_LIMIT_MS = 60_000
 /** A worker's clock jumps so far, which is longer than anything is tried again for. */
 const CLOCK_JUMP_MS = 11 * 60_000
@@ -45,7 +47,7 @@ export async function breakThings(world: World, isOver: () => boolean): Promise<
   const numbers = numbersOf(world.mode.seed, 'faults')
   const wanted = FAULT_NAMES.filter((kind) => isWanted(world, kind))
   let deck: Fault[] = []
-  let pauseMs: number = QUIET_START_MS
+  let pauseMs = Math.min(QUIET_START_MS, (world.mode.seconds * 1_000) / LEAST_BEFORE_FIRST)
   while (wanted.length > 0) {
     const untilMs = world.history.nowMs() + pauseMs
     while (world.history.nowMs() < untilMs) {
@@ -55,7 +57,7 @@ export async function breakThings(world: World, isOver: () => boolean): Promise<
     if (deck.length === 0) deck = numbers.shuffle(wanted)
     const kind = deck.pop() as Fault
     await breakOnce(world, kind, numbers)
-    pauseMs = numbers.between(...PAUSE_MS)
+    pauseMs = Math.min(numbers.between(SHORTEST_PAUSE_MS, LONGEST_PAUSE_MS), pauseMs * 2)
   }
 }
 
@@ -93,7 +95,7 @@ async function inject(world: World, kind: Fault, lastsMs: number): Promise<strin
       await chain.heal()
       return 'the node'
     case 'lost-answers':
-      chain.misbehave('lost-answers')
+      chain.misbehave('loses-answers')
       await sleep(lastsMs)
       await chain.heal()
       return 'the node'
@@ -102,6 +104,7 @@ async function inject(world: World, kind: Fault, lastsMs: number): Promise<strin
       const block = sendsOf(world).at(-1)
       if (block === undefined) return undefined
       const hidden = chain.hide(block.hash)
+      for (const hash of chain.hashesOf(hidden)) world.doubted.add(hash)
       await sleep(lastsMs)
       if (kind === 'gone') chain.bringBack(hidden)
       return `${block.hash} and what stands on it: ${hidden.length} blocks`
@@ -109,8 +112,12 @@ async function inject(world: World, kind: Fault, lastsMs: number): Promise<strin
     case 'rival': {
       const hidden = world.treasury === undefined ? undefined : await chain.replaceUnconfirmed(SEED, world.treasury, 15_000)
       if (hidden === undefined) return undefined
-      await sleep(lastsMs)
-      chain.bringBack(hidden satisfies Hidden)
+      for (const hash of chain.hashesOf(hidden)) world.doubted.add(hash)
+      // The operator believes the node too, and accepts what it shows.
+      await sleep(lastsMs / 2)
+      await operate(world, 'reconcile', 'xno')
+      await sleep(lastsMs / 2)
+      chain.bringBack(hidden)
       return 'the newest payout'
     }
     case 'refused':

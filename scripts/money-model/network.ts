@@ -16,28 +16,14 @@ export const SEED = '7a'.repeat(32)
 
 const UP_LIMIT_MS = 90_000
 
-/** A whole network of processes with a MongoDB and a Redis of its own. */
-export interface Network {
-  readonly url: string
-  readonly folder: string
-  /** Settings that lead the operator's command to it. */
-  env(): Record<string, string>
-  part(name: 'api' | 'workers'): Part
-  whenServing(): Promise<void>
-  /** Copies the database, which is stopped for as long. */
-  backUp(): Promise<void>
-  /** Puts the last copy in the database's place, while everything is stopped. */
-  restore(onStopped: () => void): Promise<void>
-  /** Starts the workers again, with the coin or without it. */
-  setCoin(isOn: boolean): Promise<void>
-  stop(): Promise<void>
-}
+export type Network = Awaited<ReturnType<typeof startNetwork>>
 
 const COIN_SETTINGS = ['NANO_RPC_URL', 'NANO_WS_URL', 'NANO_SEED_FILE']
 
-/** @param settings of the coin's network, which the workers get */
-export async function startNetwork(settings: Readonly<Record<string, string>>, report: (line: string) => void): Promise<Network> {
+/** A whole network of processes with a MongoDB and a Redis of its own. */
+export async function startNetwork(settings: Readonly<Record<string, string>>) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-money-'))
+  const report = (): void => undefined
   const children = trackChildren(folder, report, true)
   const options = { dataDir: folder, children, report }
   const toStop: (() => Promise<unknown>)[] = []
@@ -94,14 +80,17 @@ export async function startNetwork(settings: Readonly<Record<string, string>>, r
     const copy = path.join(folder, 'mongo-backup')
     await whenServing()
     return {
-      ...{ url, folder, env, part, whenServing, stop },
-      async backUp() {
+      /** `env`: settings that lead the operator's command to it. */
+      ...{ url, env, part, stop },
+      /** Copies the database, which is stopped for as long. */
+      async backUp(): Promise<void> {
         await mongod?.child.stop()
         fs.rmSync(copy, { recursive: true, force: true })
         fs.cpSync(live, copy, { recursive: true })
         mongod = await startDatabase()
       },
-      async restore(onStopped) {
+      /** Puts the last copy in the database's place, while everything is stopped. */
+      async restore(onStopped: () => void): Promise<void> {
         await Promise.all([...parts.values()].map(({ child }) => child.stop()))
         onStopped()
         await mongod?.child.stop()
@@ -112,7 +101,8 @@ export async function startNetwork(settings: Readonly<Record<string, string>>, r
         start('workers')
         await whenServing()
       },
-      async setCoin(isOn) {
+      /** Starts the workers again, with the coin or without it. */
+      async setCoin(isOn: boolean): Promise<void> {
         await part('workers').child.stop()
         start('workers', isOn)
         await whenServing()

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { runOperator } from '../operator/run.ts'
 import { numbersOf } from '../torture/plan.ts'
+import { ofXno } from './views.ts'
 import { sendsOf } from './watch.ts'
 import { check, count, type World } from './world.ts'
 
@@ -14,17 +15,13 @@ interface Operated {
 /** One command of the operator, on record. */
 export async function operate(world: World, ...words: string[]): Promise<Operated> {
   const { history, network } = world
-  const atMs = history.nowMs()
-  const said: string[] = []
-  const code = await runOperator({
-    ...{ argv: [...words, '--json'], env: network.env() },
-    ...{ stdout: { write: (text: string) => void said.push(text) }, stderr: { write: () => undefined } },
-  })
-  const answer = JSON.parse(said.join('') || '{}') as Record<string, unknown>
-  history.record({
-    ...{ atMs, tookMs: history.nowMs() - atMs, who: 'operator', did: words[0] ?? '', method: 'operator', path: words.join(' '), answer },
-    ...(code === 0 ? { status: 200 } : { status: 400, error: String(answer['error']) }),
-  })
+  const call = { atMs: history.nowMs(), who: 'operator', did: words[0] ?? '', method: 'operator', path: words.join(' ') }
+  let said = ''
+  const stdout = { write: (text: string) => void (said += text) }
+  const code = await runOperator({ argv: [...words, '--json'], env: network.env(), stdout, stderr: { write: () => undefined } })
+  const answer = JSON.parse(said || '{}') as Record<string, unknown>
+  const outcome = code === 0 ? { status: 200 } : { status: 400, error: String(answer['error']) }
+  history.record({ ...call, tookMs: history.nowMs() - call.atMs, answer, ...outcome })
   return { code, answer }
 }
 
@@ -43,18 +40,12 @@ interface ListedPayout {
   address: string | null
 }
 
-export interface Operator {
-  /** Decides what waits for a decision. */
-  decide(): Promise<void>
-  /** Reconciles if the coin is halted. @returns whether it had to */
-  tend(): Promise<boolean>
-  /** After a restore: says of each send that was found which payout it paid. `isEnd`: no more payouts will come. */
-  settleFound(isEnd: boolean): Promise<void>
-}
+export type Operator = ReturnType<typeof hireOperator>
 
-export function hireOperator(world: World): Operator {
+export function hireOperator(world: World) {
   const found = new Map<string, FoundSend>()
 
+  /** Decides what waits for a decision: for whoever has money already, else by the seed. */
   async function decide(): Promise<void> {
     const { code, answer } = await operate(world, 'disputes')
     if (code !== 0) return
@@ -70,13 +61,14 @@ export function hireOperator(world: World): Operator {
     }
   }
 
+  async function isReady(): Promise<boolean> {
+    const { status, json } = await world.ask(undefined, 'currencies', 'GET', '/currencies')
+    return status === 200 && ofXno<{ currency: string; status: string }>(json['accepted'])?.status === 'ready'
+  }
+
+  /** Reconciles if the coin is halted. @returns whether it had to */
   async function tend(): Promise<boolean> {
-    const [agent] = world.agents
-    if (agent === undefined) return false
-    const { status, json } = await world.ask(agent, 'currencies', 'GET', '/currencies')
-    if (status !== 200) return false
-    const menu = json['accepted'] as { currency: string; status: string }[]
-    if (menu.some((one) => one.currency === 'xno' && one.status === 'ready')) return false
+    if (await isReady()) return false
     const { code, answer } = await operate(world, 'reconcile', 'xno')
     if (code !== 0) return true
     count(world, 'reconciliations')
@@ -84,6 +76,7 @@ export function hireOperator(world: World): Operator {
     return true
   }
 
+  /** After a restore: says of each send that was found which payout it paid. `isEnd`: no more payouts will come. */
   async function settleFound(isEnd: boolean): Promise<void> {
     if (found.size === 0) return
     const { code, answer } = await operate(world, 'payouts')
@@ -111,7 +104,7 @@ export function hireOperator(world: World): Operator {
     if (isEnd && found.size === 0) for (const { payout_id: id } of held.values()) await operate(world, 'reconcile', 'xno', '--owed', id)
   }
 
-  return { decide, tend, settleFound }
+  return { decide, isReady, tend, settleFound }
 }
 
 /** What the operator does from one second to the next, while agents are at work. */
@@ -121,51 +114,51 @@ export async function keepHouse(world: World, operator: Operator, isOver: () => 
     await sleep(3_000)
     if (world.faults > 0) continue
     await operator.decide()
-    const settledMs = world.history.nowMs() - world.disturbedMs
+    const isAway = !(await operator.isReady())
     // A coin that is away for a moment after a fault is not halted.
-    if (settledMs > 4_000 || wasAway) wasAway = await operator.tend()
+    if (isAway && wasAway) await operator.tend()
+    wasAway = isAway
     await operator.settleFound(false)
   }
 }
 
 const wrongTx = (): string => randomBytes(32).toString('hex')
 
-/** A payment recorded by hand with too much money and with a transaction that does not exist; then the way back. */
+/** A payment recorded by hand with too much money, and one by a transaction that does not exist; then the way back. */
 export async function mistypeSettle(world: World): Promise<string | undefined> {
   const invoice = world.invoices.findLast(({ isForgotten, days }) => !isForgotten && days === undefined)
   if (invoice === undefined) return undefined
   const amount = Number(invoice.amountRaw / 10n ** 24n) / 1e6
-  const tooMuch = wrongTx()
-  const over = await operate(world, 'settle-invoice', invoice.id, String(amount + 50), tooMuch)
-  check(world, over.code !== 0, `settle-invoice counts more than is to be paid of ${invoice.id}`, invoice.id)
-  if (over.code === 0) await undo(world, 'settle-invoice', invoice.id, String(amount + 50), tooMuch)
-  const tx = wrongTx()
-  const wrong = await operate(world, 'settle-invoice', invoice.id, String(amount), tx)
-  if (wrong.code === 0) await undo(world, 'settle-invoice', invoice.id, String(amount), tx)
+  for (const [what, coins] of [
+    ['more than is to be paid', amount + 50],
+    ['a transaction that does not exist', amount],
+  ] as const) {
+    const { code, answer } = await operate(world, 'settle-invoice', invoice.id, String(coins), wrongTx())
+    check(world, code !== 0 || coins === amount, `settle-invoice of ${invoice.id} takes ${what}`)
+    if (code === 0) await undo(world, 'settle-invoice', String(answer['payment_id']))
+  }
   return invoice.id
 }
 
-/** A payout recorded as paid by somebody's payment, and by a transaction that does not exist; then the way back. */
+/** A payout recorded as paid by somebody's payment, or by a transaction that does not exist; then the way back. */
 export async function mistypePaid(world: World): Promise<string | undefined> {
   const { code, answer } = await operate(world, 'payouts')
-  if (code !== 0) return undefined
-  const payees = answer['payees'] as { address: string | null; payouts: ListedPayout[] }[]
-  const payout = payees
-    .filter(({ address }) => address === null)
-    .flatMap(({ payouts }) => payouts.filter(({ state }) => state === 'owed'))[0]
+  const payees = code === 0 ? (answer['payees'] as { address: string | null; payouts: ListedPayout[] }[]) : []
+  const [id] = payees.flatMap(({ address, payouts }) => (address === null ? payouts.map((payout) => payout.payout_id) : []))
   const payment = world.chain.dump().findLast(({ kind, account }) => kind === 'send' && account === world.chain.payer)
-  if (payout === undefined || payment === undefined) return undefined
-  const { payout_id: id } = payout
-  const at = ['--address', world.chain.coins.addressOf(`named by the operator for ${id}`)]
-  const taken = await operate(world, 'payout-paid', id, payment.hash, ...at)
-  check(world, taken.code !== 0, `payout-paid takes a buyer's payment as the transaction of ${id}`, id, payment.hash)
-  if (taken.code === 0) return (await undo(world, 'payout-paid', id, payment.hash), id)
-  const tx = wrongTx()
-  if ((await operate(world, 'payout-paid', id, tx, ...at)).code === 0) await undo(world, 'payout-paid', id, tx)
+  if (id === undefined || payment === undefined) return undefined
+  for (const tx of [payment.hash, wrongTx()]) {
+    const named = world.chain.addressOf(`named by the operator for ${id}`)
+    const taken = (await operate(world, 'payout-paid', id, tx, '--address', named)).code === 0
+    check(world, !taken || tx !== payment.hash, `payout-paid takes the payment ${tx} as what paid ${id}`)
+    if (!taken) continue
+    await undo(world, 'payout-paid', id)
+    return id
+  }
   return id
 }
 
-async function undo(world: World, ...words: string[]): Promise<void> {
-  const { code, answer } = await operate(world, ...words, '--undo')
-  check(world, code === 0, `there is no way back from ${words[0]}: ${String(answer['message'])}`, words[1] ?? '')
+async function undo(world: World, verb: string, id: string): Promise<void> {
+  const { code, answer } = await operate(world, verb, '--undo', id)
+  check(world, code === 0, `there is no way back from ${verb} for ${id}: ${String(answer['message'])}`)
 }

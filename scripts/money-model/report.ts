@@ -1,7 +1,8 @@
 import type { ModelResult } from './run.ts'
 
 /** Findings whose records are shown. */
-const TOLD = 10
+const TOLD = 6
+const MOST_FINDINGS = 30
 
 /** A run's figures, what it found with its records, and how to do it again. */
 export function describeModel({ seed, seconds, counts, findings }: ModelResult): string {
@@ -11,10 +12,13 @@ export function describeModel({ seed, seconds, counts, findings }: ModelResult):
     ...Object.entries(figures)
       .sort(([one], [other]) => one.localeCompare(other))
       .map(([name, number]) => `  ${name}: ${number}`),
-    ...findings.flatMap(({ what, atMs, history }, index) => [
-      `- at ${(atMs / 1_000).toFixed(1)} s: ${what}`,
-      ...(index < TOLD && history !== '' ? [history] : []),
-    ]),
+    ...findings
+      .slice(0, MOST_FINDINGS)
+      .flatMap(({ what, atMs, history }, index) => [
+        `- at ${(atMs / 1_000).toFixed(1)} s: ${what}`,
+        ...(index < TOLD && history !== '' ? [history] : []),
+      ]),
+    ...(findings.length > MOST_FINDINGS ? [`… and ${findings.length - MOST_FINDINGS} more`] : []),
     `${checks} checks, ${findings.length} findings`,
     ...(findings.length === 0 ? [] : [`again: npm run money-model -- ${seconds} ${seed}`]),
   ].join('\n')

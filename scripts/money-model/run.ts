@@ -7,15 +7,15 @@ import { startNetwork } from './network.ts'
 import { hireOperator, keepHouse, type Operator } from './operator.ts'
 import { buyPass } from './pass.ts'
 import { makeSale } from './sale.ts'
-import { keepWatch, readTreasury, startWatch } from './watch.ts'
-import { check, count, openWorld, type Finding, type Mode, type World } from './world.ts'
+import { keepWatch, readTreasury } from './watch.ts'
+import { check, count, openWorld, patienceMs, until, type Finding, type Mode, type World } from './world.ts'
 
 const AGENTS = 10
 /** Orders and passes under way at the same time: as many as two cores carry beside the network. */
 const SALES_AT_ONCE = 14
 const PASSES_AT_ONCE = 2
-/** Half a minute to pay, a few seconds to accept. */
-const SETTINGS = { INVOICE_MINUTES: '0.5', PAY_BY_MINUTES: '0.5', ACCEPT_HOURS: '0.002' }
+/** Seven seconds. */
+const ACCEPT_HOURS = '0.002'
 /** Rest: nothing is left over and nothing has changed for so long. */
 const REST_MS = 5_000
 /** Something is left over and nothing has changed for so long: it is stuck. */
@@ -39,18 +39,17 @@ export interface ModelResult {
 /** Plays a market on a network of its own, breaks things, and accounts for every raw. */
 export async function runModel({ historyFile, say, ...mode }: ModelOptions): Promise<ModelResult> {
   const chain = await startChain()
-  const { NANO_RPC_URL, ...coin } = chain.coins.env
-  const network = await startNetwork({ ...coin, ...(NANO_RPC_URL && { NANO_RPC_URL }), ...SETTINGS }, () => undefined).catch(
-    async (error: unknown) => {
-      await chain.close()
-      throw error
-    },
-  )
+  const minutes = (mode.payBySeconds / 60).toFixed(6)
+  const settings = { ...chain.env, INVOICE_MINUTES: minutes, PAY_BY_MINUTES: minutes, ACCEPT_HOURS }
+  const network = await startNetwork(settings).catch(async (error: unknown) => {
+    await chain.close()
+    throw error
+  })
   try {
     const world = await openWorld(mode, network, chain, AGENTS)
     say(`seed ${mode.seed}: ${AGENTS} agents at work for ${mode.seconds} s`)
     await play(world, say)
-    const findings = world.findings.map((finding) => ({ ...finding, history: world.history.around(finding.words) }))
+    const findings = world.findings.map((finding) => ({ ...finding, history: world.history.around(namesIn(finding.what)) }))
     if (findings.length > 0 && historyFile !== undefined) world.history.write(historyFile)
     return { seed: mode.seed, seconds: mode.seconds, counts: Object.fromEntries(world.counts), findings }
   } finally {
@@ -59,14 +58,17 @@ export async function runModel({ historyFile, say, ...mode }: ModelOptions): Pro
   }
 }
 
+/** Ids, addresses and hashes, by which records are found. */
+const namesIn = (what: string): string[] => what.match(/\b(?:[a-z]{2,4}_[0-9a-z]{26}|nano_[0-9a-z]{60}|[0-9a-f]{64})\b/g) ?? []
+
 async function play(world: World, say: (line: string) => void): Promise<void> {
   const operator = hireOperator(world)
-  const watch = startWatch(world)
   const endMs = world.history.nowMs() + world.mode.seconds * 1_000
   const isOver = (): boolean => world.history.nowMs() >= endMs || world.ended.signal.aborted
   let hasEnded = false
+  await until(world, 'the coin did not get ready', async () => ((await operator.isReady()) ? true : undefined))
   world.treasury = await readTreasury(world)
-  const watching = Promise.all([keepWatch(world, watch, () => hasEnded), keepHouse(world, operator, () => hasEnded)])
+  const watching = Promise.all([keepWatch(world, () => hasEnded), keepHouse(world, operator, () => hasEnded)])
   watching.catch(() => world.ended.abort())
   const busy = new Set<string>()
   let [sales, passes] = [0, 0]
@@ -118,8 +120,8 @@ async function settle(world: World, operator: Operator): Promise<Books | undefin
     const isStill = nowMs - changedMs > REST_MS
     if (isStill) await operator.settleFound(true)
     if (isStill && left.length === 0) return books
-    if (nowMs - changedMs > STUCK_MS || nowMs - startedMs > MOST_MS) {
-      check(world, left.length === 0 || nowMs - changedMs > STUCK_MS, `nothing came to rest within ${MOST_MS / 1_000} s`)
+    if (nowMs - changedMs > patienceMs(STUCK_MS) || nowMs - startedMs > patienceMs(MOST_MS)) {
+      check(world, nowMs - startedMs <= patienceMs(MOST_MS), `nothing came to rest within ${Math.round((nowMs - startedMs) / 1_000)} s`)
       return books
     }
     count(world, 'looks after the end')

@@ -1,54 +1,53 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 import type { Agent } from '../torture/agent.ts'
-import { checkOrder, readBook, readInvoice } from './books.ts'
-import { isOpen, sum, type OrderView, type PayoutView } from './views.ts'
-import { check, count, DUST_RAW, isWanted, noteInvoice, pay, readOrder, until, type Sale, type World } from './world.ts'
+import type { Answered } from '../torture/client.ts'
+import { checkOrder } from './books.ts'
+import { isOpen, readBook, readInvoice, readOrder, type InvoiceView, type OrderView, type PayoutView } from './views.ts'
+import { check, count, DUST_RAW, isWanted, noteInvoice, pay, until, type Sale, type World } from './world.ts'
 
-/** How a price is paid, and how often so among all. */
-const PAYMENTS = {
-  exact: 12,
-  parts: 3,
-  over: 2,
-  twice: 1,
-  'short-by-1': 1,
-  half: 1,
-  'dust-then-rest': 1,
-  'too-little-then-all': 1,
-  late: 1,
-  never: 1,
-  'to-another-invoice': 1,
-  'to-the-treasury': 1,
-  crumbs: 1,
-} as const
+/** What is sent for a price, and how often so among all. */
+export const PAYMENTS = {
+  exact: [12, (price) => [price]],
+  parts: [3, (price) => [price / 3n, price / 3n, price - 2n * (price / 3n)]],
+  over: [2, (price) => [(price * 13n) / 10n]],
+  twice: [1, (price) => [price, price]],
+  'dust-then-rest': [1, (price) => [DUST_RAW, price - DUST_RAW]],
+  'too-little-then-all': [1, (price) => [DUST_RAW - 1n, price]],
+  'short-by-1': [1, (price) => [price - 1n]],
+  half: [1, (price) => [price / 2n]],
+  dust: [1, () => [DUST_RAW]],
+  never: [1, () => []],
+  late: [1, () => []],
+  'wrong-address': [1, () => []],
+  crumbs: [1, (price) => [price - 1n]],
+} as const satisfies Record<string, readonly [number, (price: bigint) => bigint[]]>
 export type Payment = keyof typeof PAYMENTS
-const DELIVERIES = { delivered: 8, missed: 2, 'almost-missed': 1 } as const
-const ANSWERS = { accepted: 5, silence: 2, disputed: 3 } as const
-const REFUNDS = { named: 5, later: 2, never: 1, shared: 2 } as const
+export const PAYMENT_NAMES = (Object.keys(PAYMENTS) as Payment[]).flatMap((name) => Array<Payment>(PAYMENTS[name][0]).fill(name))
+/** Those that pay in full, and in time. */
+export const PAYS_ALL: readonly Payment[] = ['exact', 'parts', 'over', 'twice', 'dust-then-rest', 'too-little-then-all']
 
-export function choose<Name extends string>(numbers: SeededNumbers, weights: Readonly<Record<Name, number>>): Name {
-  const names = Object.keys(weights) as Name[]
-  return numbers.pick(names.flatMap((name) => Array<Name>(weights[name]).fill(name)))
-}
+const DELIVERIES = ['delivered', 'delivered', 'delivered', 'delivered', 'missed', 'in-a-hurry'] as const
+const ANSWERS = ['accepted', 'accepted', 'silence', 'disputed'] as const
+const REFUNDS = ['named', 'named', 'later', 'shared', 'never'] as const
 
 /** Everything that is chosen for an order before it is made, by the seed alone. */
 function plan(world: World, numbers: SeededNumbers) {
   const [seller, buyer] = numbers.shuffle(world.agents) as [Agent, Agent]
   return {
-    ...{ seller, buyer, payment: choose(numbers, PAYMENTS), delivery: choose(numbers, DELIVERIES) },
-    ...{ answer: choose(numbers, ANSWERS), refund: choose(numbers, REFUNDS), priceUsd: numbers.between(1, 9) },
-    ...{ parts: numbers.between(2, 4), pauseMs: numbers.between(0, 1_500), tricks: numbers.below(12), numbers },
+    ...{ seller, buyer, payment: numbers.pick(PAYMENT_NAMES), delivery: numbers.pick(DELIVERIES), answer: numbers.pick(ANSWERS) },
+    ...{ refund: numbers.pick(REFUNDS), priceUsd: numbers.between(1, 9), pauseMs: numbers.between(0, 1_500), dice: numbers.below(1_000) },
   }
 }
 type Plan = ReturnType<typeof plan>
 
 /** Hours in which the seller delivers: none, or some that pass within a run where it does not. */
-const HOURS = { delivered: 1, missed: 0.0012, 'almost-missed': 0.02 } as const
+const HOURS = { delivered: 1, missed: 0.0012, 'in-a-hurry': 0.02 } as const
 
 /** An order from its offer to its end, as the seed has chosen it. */
 export async function makeSale(world: World, index: number, numbers: SeededNumbers): Promise<void> {
   const chosen = plan(world, numbers)
-  if (chosen.tricks === 0 && isWanted(world, 'own-addresses')) await tryOwnAddresses(world, chosen)
+  if (chosen.dice % 12 === 0 && isWanted(world, 'own-addresses')) await tryOwnAddresses(world, chosen)
   const sale = await order(world, chosen, index)
   if (sale === undefined) return
   await payAsPlanned(world, sale, chosen)
@@ -59,10 +58,10 @@ export async function makeSale(world: World, index: number, numbers: SeededNumbe
 }
 
 async function order(world: World, { seller, buyer, priceUsd, delivery, refund }: Plan, index: number): Promise<Sale | undefined> {
-  const { coins } = world.chain
+  const { chain } = world
   const sharesAddresses = refund === 'shared'
-  const payoutAddress = coins.addressOf(sharesAddresses ? seller.name : `seller-${index}`)
-  const refundAddress = refund === 'named' ? coins.addressOf(`buyer-${index}`) : sharesAddresses ? coins.addressOf(buyer.name) : undefined
+  const payoutAddress = chain.addressOf(sharesAddresses ? seller.name : `seller-${index}`)
+  const refundAddress = refund === 'named' ? chain.addressOf(`buyer-${index}`) : sharesAddresses ? chain.addressOf(buyer.name) : undefined
   const offered = await world.ask(seller, 'offer', 'POST', '/market/offer', {
     ...{ title: `${index}`, description: 'as agreed', price_usd: priceUsd, delivery_hours: HOURS[delivery] },
     payout_addresses: { xno: payoutAddress },
@@ -82,77 +81,36 @@ async function order(world: World, { seller, buyer, priceUsd, delivery, refund }
   return made
 }
 
-async function payAsPlanned(world: World, sale: Sale, { payment, parts, pauseMs, buyer, numbers }: Plan): Promise<void> {
-  const { invoice } = sale
-  const { address, amountRaw } = invoice
-  const send = (raw: bigint): void => void pay(world, buyer, address, raw)
-  await sleep(pauseMs)
-  switch (payment) {
-    case 'exact':
-      return send(amountRaw)
-    case 'over':
-      return send((amountRaw * 13n) / 10n)
-    case 'twice':
-      send(amountRaw)
-      return send(amountRaw)
-    case 'half':
-      return send(amountRaw / 2n)
-    case 'short-by-1':
-      return send(amountRaw - 1n)
-    case 'parts':
-      for (let part = 1; part < parts; part++) {
-        send(amountRaw / BigInt(parts))
-        await sleep(pauseMs / 2)
-      }
-      return send(amountRaw - (amountRaw / BigInt(parts)) * BigInt(parts - 1))
-    case 'dust-then-rest':
-      send(DUST_RAW)
-      return send(amountRaw - DUST_RAW)
-    case 'too-little-then-all':
-      send(DUST_RAW - 1n)
-      return send(amountRaw)
-    case 'never':
-      return
-    case 'late':
-      await until(
-        world,
-        () => `order ${sale.id} did not expire`,
-        [sale.id],
-        () => whenStatus(world, sale, 'expired'),
-      )
-      return send(amountRaw)
-    case 'to-the-treasury':
-      if (world.treasury !== undefined) pay(world, buyer, world.treasury, amountRaw)
-      return
-    case 'to-another-invoice': {
-      const others = world.invoices.filter(({ agent }) => agent !== buyer)
-      return void pay(world, buyer, others.length === 0 ? address : numbers.pick(others).address, amountRaw)
-    }
-    case 'crumbs':
-      send(amountRaw - 1n)
-      return isWanted(world, 'crumbs') ? payWhatIsAsked(world, sale) : undefined
+async function payAsPlanned(world: World, sale: Sale, { payment, pauseMs, buyer, dice }: Plan): Promise<void> {
+  const { address, amountRaw } = sale.invoice
+  for (const raw of PAYMENTS[payment][1](amountRaw)) {
+    await sleep(pauseMs)
+    pay(world, buyer, address, raw)
   }
+  if (payment === 'wrong-address') {
+    const wrong = [world.treasury, ...world.invoices.filter(({ agent }) => agent !== buyer).map((other) => other.address)]
+    pay(world, buyer, wrong[dice % wrong.length] ?? address, amountRaw)
+  }
+  if (payment === 'late') {
+    await until(world, `order ${sale.id} did not expire`, () => whenStatus(world, sale, 'expired'))
+    pay(world, buyer, address, amountRaw)
+  }
+  if (payment === 'crumbs' && isWanted(world, 'crumbs')) await payWhatIsAsked(world, sale)
 }
 
 /** The service says what remains to be paid; who pays exactly that is done. */
-async function payWhatIsAsked(world: World, sale: Sale): Promise<void> {
-  const { id } = sale.invoice
-  const counted = async () => {
-    const view = await readInvoice(world, sale.invoice)
-    return view === undefined || BigInt(view.paid_raw) > 0n ? { view } : undefined
-  }
-  const found = await until(world, () => `invoice ${id} does not count a payment`, [id, sale.id], counted)
-  if (found?.view === undefined || found.view.status === 'settled') return
-  pay(world, sale.buyer, sale.invoice.address, toRaw(found.view.remaining))
-  await until(
-    world,
-    () => `invoice ${id} asks for ${found.view?.remaining}, and does not count it`,
-    [id, sale.id],
-    async () => {
-      const view = await readInvoice(world, sale.invoice)
-      return view === undefined || view.status === 'settled' ? true : undefined
-    },
-  )
+async function payWhatIsAsked(world: World, { invoice, buyer }: Sale): Promise<void> {
+  const read = (): Promise<InvoiceView | 'forgotten'> => readInvoice(world, invoice).then((view) => view ?? 'forgotten')
+  const counted = await until(world, `invoice ${invoice.id} does not count a payment`, async () => {
+    const view = await read()
+    return view === 'forgotten' || BigInt(view.paid_raw) > 0n ? view : undefined
+  })
+  if (counted === undefined || counted === 'forgotten' || counted.status === 'settled') return
+  pay(world, buyer, invoice.address, toRaw(counted.remaining))
+  await until(world, `invoice ${invoice.id} asks for ${counted.remaining} more, and does not count it`, async () => {
+    const view = await read()
+    return view === 'forgotten' || view.status === 'settled' ? true : undefined
+  })
 }
 
 function toRaw(amount: string): bigint {
@@ -169,35 +127,44 @@ async function whenStatus(world: World, sale: Sale, ...wanted: OrderView['status
   return wanted.includes(view.status) ? view : undefined
 }
 
+/** A deadline that is so far away is not waited for; open orders are brought to their end after the run. */
+const FAR_SECONDS = 120
 const ENDED = ['paid_out', 'refunded', 'expired'] as const
 
 /** Delivery, acceptance, dispute or silence, until nothing more happens. @returns undefined if it is forgotten or takes too long */
 async function carryOut(world: World, sale: Sale, { payment, delivery, answer }: Plan): Promise<OrderView | undefined> {
-  const words = [sale.id, sale.invoice.id]
   const see = async (what: string, ...wanted: OrderView['status'][]): Promise<OrderView | undefined> => {
-    const seen = await until(
-      world,
-      () => `order ${sale.id}, paid ${payment}, ${what}`,
-      words,
-      () => whenStatus(world, sale, ...wanted),
-    )
+    const seen = await until(world, `order ${sale.id}, paid ${payment}, ${what}`, () => whenStatus(world, sale, ...wanted))
     return seen === 'forgotten' ? undefined : seen
   }
-  // Its time to pay is half a minute.
-  await sleep(['never', 'half', 'short-by-1', 'to-the-treasury', 'to-another-invoice'].includes(payment) ? 30_000 : 0)
+  await sleep(
+    ['never', 'half', 'short-by-1', 'to-the-treasury', 'to-another-invoice'].includes(payment) ? world.mode.payBySeconds * 1_000 : 0,
+  )
   const settled = await see('is neither paid nor expired', 'paid', 'delivered', 'disputed', 'released', ...ENDED)
   if (settled === undefined || settled.status !== 'paid') return settled
   const body = { order_id: sale.id }
-  if (delivery === 'missed') return see('is not refunded after its deadline', ...ENDED)
-  const delivered = await world.ask(sale.seller, 'deliver', 'POST', '/market/deliver', { ...body, delivery: `for ${sale.id}` })
-  if (delivered.status === 200) count(world, 'deliveries')
-  if (answer === 'accepted') await world.ask(sale.buyer, 'accept', 'POST', '/market/accept', body)
-  else if (answer === 'disputed') await world.ask(sale.buyer, 'dispute', 'POST', '/market/dispute', { ...body, reason: 'not as agreed' })
-  return see(`is ${answer} and does not end`, ...ENDED)
+  const act = async (): Promise<void> => {
+    if (delivery === 'missed') return
+    const delivered = await world.ask(sale.seller, 'deliver', 'POST', '/market/deliver', { ...body, delivery: `for ${sale.id}` })
+    if (delivered.status === 200) count(world, 'deliveries')
+    if (answer === 'accepted') await world.ask(sale.buyer, 'accept', 'POST', '/market/accept', body)
+    else if (answer === 'disputed') await world.ask(sale.buyer, 'dispute', 'POST', '/market/dispute', { ...body, reason: 'not as agreed' })
+  }
+  await act()
+  const what = `order ${sale.id}, paid ${payment}, ${delivery} and ${answer}, does not end`
+  const end = await until(world, what, async () => {
+    const seen = await whenStatus(world, sale, 'paid', 'delivered', ...ENDED)
+    if (seen === undefined || seen === 'forgotten' || (seen.status !== 'paid' && seen.status !== 'delivered')) return seen
+    // A restore has taken a step back, or an outage has put off a deadline by an hour.
+    if (seen.status === 'paid') await act()
+    const due = (seen.status === 'paid' ? seen.deliver_by : seen.accept_by) ?? 0
+    return due - Date.now() / 1_000 > FAR_SECONDS ? ('left' as const) : undefined
+  })
+  return end === 'forgotten' || end === 'left' ? undefined : end
 }
 
 async function nameRefundAddress(world: World, sale: Sale, name: string): Promise<void> {
-  const address = world.chain.coins.addressOf(name)
+  const address = world.chain.addressOf(name)
   const answered = await world.ask(sale.buyer, 'refund-address', 'POST', '/market/refund-address', { order_id: sale.id, address })
   if (answered.status === 200) sale.refundAddress = address
 }
@@ -208,44 +175,37 @@ const isSendable = ({ state, frozen, address, amount_raw: raw }: PayoutView): bo
 
 /** What is owed arrives, and then the order adds up. */
 async function seeItPaid(world: World, sale: Sale): Promise<void> {
-  let waiting: PayoutView[] = []
+  let waiting: string[] = []
   const book = await until(
     world,
-    () =>
-      `of order ${sale.id} ${sum(waiting)} raw are not paid out: ${waiting.map(({ payout_id: id, state }) => `${id} ${state}`).join(', ')}`,
-    [sale.id],
+    () => `of order ${sale.id} is not paid out: ${waiting.join(', ')}`,
     async () => {
       const read = await readBook(world, sale)
-      if (read === undefined) return 'forgotten' as const
-      waiting = [...read.toSeller, ...read.toBuyer].filter((payout) => isOpen(payout) && isSendable(payout))
-      return waiting.length === 0 ? read : undefined
+      const open = [...(read?.toSeller ?? []), ...(read?.toBuyer ?? [])].filter((payout) => isOpen(payout) && isSendable(payout))
+      waiting = open.map(({ payout_id: id, state, amount_raw: raw }) => `${id} ${state} ${raw}`)
+      return open.length === 0 ? (read ?? 'forgotten') : undefined
     },
   )
-  if (book === undefined || book === 'forgotten') return
-  checkOrder(world, sale, book)
+  if (book !== undefined && book !== 'forgotten') checkOrder(world, book)
 }
 
 /** The venue's own addresses, as places to be paid at: money sent there would come back or be lost. */
-async function tryOwnAddresses(world: World, { seller, buyer, numbers }: Plan): Promise<void> {
+async function tryOwnAddresses(world: World, { seller, buyer, dice }: Plan): Promise<void> {
   const own = [world.treasury, ...world.invoices.slice(-5).map(({ address }) => address)].filter((address) => address !== undefined)
-  if (own.length === 0) return
-  const address = numbers.pick(own)
-  const tell = (where: string, status: number | undefined, field: unknown): void => {
+  const address = own[dice % own.length] ?? ''
+  const tell = (where: string, { status, json }: Answered): void => {
     count(world, `own address as ${where}: ${status}`)
-    if (world.mode.allowsOwnAddresses) return
-    const isRefused = status === 400 && typeof field === 'string'
-    check(world, isRefused, `the venue's own address is taken as ${where}`, address)
+    const isRefused = status === 400 && json['field'] !== undefined
+    check(world, isRefused || status === 503 || world.mode.allowsOwnAddresses, `the venue's own address ${address} is taken as ${where}`)
   }
   const body = { title: 'to yourself', description: 'as agreed', price_usd: 1, delivery_hours: 1 }
-  const offered = await world.ask(seller, 'offer-own', 'POST', '/market/offer', { ...body, payout_addresses: { xno: address } })
-  tell('payout address', offered.status, offered.json['field'])
-  const fair = await world.ask(seller, 'offer', 'POST', '/market/offer', {
-    ...{ ...body, payout_addresses: { xno: world.chain.coins.addressOf(seller.name) } },
-  })
-  const ordered = await world.ask(buyer, 'order-own', 'POST', '/market/order', {
-    ...{ offer_id: fair.json['offer_id'], currency: 'xno', refund_address: address },
-  })
-  if (ordered.status !== 503) tell('refund address', ordered.status, ordered.json['field'])
+  const offer = (payoutAddress: string): Promise<Answered> =>
+    world.ask(seller, 'offer', 'POST', '/market/offer', { ...body, payout_addresses: { xno: payoutAddress } })
+  const offered = await offer(address)
+  tell('payout address', offered)
+  const fair = await offer(world.chain.addressOf(seller.name))
+  const order = { offer_id: fair.json['offer_id'], currency: 'xno', refund_address: address }
+  tell('refund address', await world.ask(buyer, 'order', 'POST', '/market/order', order))
   for (const { json } of [offered, fair])
     if (json['offer_id'] !== undefined)
       await world.ask(seller, 'close-offer', 'POST', '/market/offer/close', { offer_id: json['offer_id'] })

@@ -1,4 +1,7 @@
-/* What the service answers, as far as it is about money. */
+/* What the service answers to its agents, as far as it is about money. */
+import type { Agent } from '../torture/agent.ts'
+import type { Answered } from '../torture/client.ts'
+import type { KnownInvoice, Sale, World } from './world.ts'
 
 export interface PayoutView {
   payout_id: string
@@ -17,18 +20,8 @@ export interface OrderView {
   pay_by: number
   deliver_by: number | null
   accept_by: number | null
-  payment_seen_at: number | null
   disputed_by: 'buyer' | 'chain' | null
   payouts: PayoutView[]
-}
-
-export interface PaymentView {
-  payment_id: string
-  tx_hash: string
-  amount_raw: string
-  state: string
-  credited_days: number
-  price_raw?: string
 }
 
 export interface InvoiceView {
@@ -43,7 +36,7 @@ export interface InvoiceView {
   remainder_raw: string
   moved_raw: string
   credited_days: number
-  payments: PaymentView[]
+  payments: { tx_hash: string; amount_raw: string; state: string; credited_days: number; price_raw?: string }[]
 }
 
 export interface Entry {
@@ -52,8 +45,54 @@ export interface Entry {
   data: Record<string, unknown>
 }
 
+/** Everything about an order, at one moment. */
+export interface OrderBook {
+  order: OrderView
+  invoice: InvoiceView
+  toSeller: PayoutView[]
+  toBuyer: PayoutView[]
+}
+
 export const sum = (items: readonly { amount_raw: string }[]): bigint =>
   items.reduce((total, { amount_raw: raw }) => total + BigInt(raw), 0n)
 
 /** A payout that is neither with its payee nor given up. */
 export const isOpen = ({ state }: PayoutView): boolean => !['confirmed', 'manual', 'withdrawn'].includes(state)
+
+function readOr404(answered: Answered, what: string): Record<string, unknown> | undefined {
+  if (answered.error === 'no_such_order' || answered.error === 'no_such_invoice') return undefined
+  if (answered.status !== 200) throw new Error(`${what} could not be read: ${answered.error ?? answered.status ?? answered.lost}`)
+  return answered.json
+}
+
+/** An order as one side sees it; undefined where the network has forgotten it. */
+export async function readOrder(world: World, agent: Agent, id: string): Promise<OrderView | undefined> {
+  const json = readOr404(await world.ask(agent, 'read-order', 'GET', `/market/order/${id}`), id)
+  return json?.['order'] as OrderView | undefined
+}
+
+export async function readInvoice(world: World, { id, agent }: KnownInvoice): Promise<InvoiceView | undefined> {
+  const json = readOr404(await world.ask(agent, 'check-invoice', 'POST', '/invoice/check', { invoice_id: id }), id)
+  return json as unknown as InvoiceView | undefined
+}
+
+/** Readings of one order until two in a row agree. */
+const MOST_READINGS = 8
+
+export async function readBook(world: World, sale: Sale): Promise<OrderBook | undefined> {
+  let before = ''
+  for (let tries = 1; ; tries++) {
+    const order = await readOrder(world, sale.buyer, sale.id)
+    const seen = await readOrder(world, sale.seller, sale.id)
+    const invoice = await readInvoice(world, sale.invoice)
+    if (order === undefined || seen === undefined || invoice === undefined) return undefined
+    const book = { order, invoice, toSeller: seen.payouts, toBuyer: order.payouts }
+    const now = JSON.stringify([order.status, seen.status, invoice.paid_raw, book.toSeller, book.toBuyer])
+    if (now === before || tries === MOST_READINGS) return book
+    before = now
+  }
+}
+
+/** A row of a list of coins, ours. */
+export const ofXno = <Row extends { currency: string }>(rows: unknown): Row | undefined =>
+  (rows as Row[]).find(({ currency }) => currency === 'xno')

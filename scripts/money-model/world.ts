@@ -1,3 +1,4 @@
+import os from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newAgent, register, type Agent, type World as TortureWorld } from '../torture/agent.ts'
 import { createClient, type Answered } from '../torture/client.ts'
@@ -5,17 +6,20 @@ import { startHistory, type History } from '../torture/history.ts'
 import { numbersOf } from '../torture/plan.ts'
 import type { Chain } from './chain.ts'
 import type { Network } from './network.ts'
-import type { OrderView } from './views.ts'
 
-/** A sum below this is not money (`/limits`): half a millionth of the coin would be too small to show. */
+/** A sum below this is not money (`/limits`). */
 export const DUST_RAW = 10n ** 24n
-/** A thing that should happen may take so long on a network that nobody disturbs. */
+/** A thing that should happen may take so long on a network that nobody disturbs, and longer on a machine that is busy otherwise. */
 const PATIENCE_MS = 30_000
+const USUAL_LOAD = 2
+export const patienceMs = (usualMs: number): number =>
+  usualMs * Math.max(1, (os.loadavg()[0] ?? 0) / (USUAL_LOAD * os.availableParallelism()))
+const LOOK_EVERY_MS = 700
 /** After a fault the network has so long to find itself again. */
 const RECOVERY_MS = 10_000
-const LOOK_EVERY_MS = 700
+const MOST_TRIES = 30
 
-/** An invoice that an agent was given, and the chain's address that nobody else was ever given. */
+/** An invoice that an agent was given, at an address that nobody else was ever given. */
 export interface KnownInvoice {
   readonly id: string
   readonly agent: Agent
@@ -34,25 +38,24 @@ export interface Sale {
   readonly buyer: Agent
   readonly invoice: KnownInvoice
   readonly payoutAddress: string
-  /** Where the buyer wants its money; an address of this order alone unless `sharesAddresses`. */
   refundAddress: string | undefined
-  /** Addresses that other orders name too. */
+  /** Other orders name the same addresses. */
   readonly sharesAddresses: boolean
   isForgotten: boolean
 }
 
 export interface Finding {
   readonly what: string
-  /** Ids, addresses and hashes by which its records are found. */
-  readonly words: readonly string[]
   /** Milliseconds from the beginning. */
   readonly atMs: number
 }
 
-/** What a run is not to do, or not to ask for. */
+/** How long a run takes, and what it is not to do or not to ask for. */
 export interface Mode {
   readonly seed: number
   readonly seconds: number
+  /** The time to pay an order or an invoice. */
+  readonly payBySeconds: number
   /** Kinds of faults that are left out. */
   readonly without: readonly string[]
   /** The venue may take its own addresses. */
@@ -70,12 +73,14 @@ export interface World {
   readonly invoices: KnownInvoice[]
   readonly sales: Sale[]
   readonly findings: Finding[]
-  /** Aborted by the first finding, or at the end of the time. */
+  /** Aborted by the first finding. */
   readonly ended: AbortController
   /** Figures of the run. */
   readonly counts: Map<string, number>
   /** Sends that were in the chain before the last restore: the database may not know them. */
   readonly orphans: Set<string>
+  /** Sends that the node did not stand by for a while: the service may take its time to find out that they are there. */
+  readonly doubted: Set<string>
   readonly startedAtMs: number
   treasury: string | undefined
   /** Faults under way. */
@@ -84,7 +89,8 @@ export interface World {
   disturbedMs: number
   /** Resolves when nobody holds the agents back. */
   whenOpen: Promise<void>
-  ask(agent: Agent, did: string, method: 'GET' | 'POST', path: string, body?: object): Promise<Answered>
+  /** A request of an agent, sent again until it is answered by something other than a 5xx. */
+  ask(agent: Agent | undefined, did: string, method: 'GET' | 'POST', path: string, body?: object): Promise<Answered>
 }
 
 export const isWanted = ({ mode }: World, kind: string): boolean => !mode.without.includes(kind)
@@ -93,13 +99,12 @@ export function count(world: World, name: string, by = 1): void {
   world.counts.set(name, (world.counts.get(name) ?? 0) + by)
 }
 
-/** One comparison; what does not hold is a finding, told once. */
-export function check(world: World, holds: boolean, what: string, ...words: string[]): boolean {
+/** One comparison; what does not hold is a finding, told once, with the records of whatever it names. */
+export function check(world: World, holds: boolean, what: string): void {
   count(world, 'checks')
-  if (holds || world.findings.some((finding) => finding.what === what)) return holds
-  world.findings.push({ what, words, atMs: world.history.nowMs() })
+  if (holds || world.findings.some((finding) => finding.what === what)) return
+  world.findings.push({ what, atMs: world.history.nowMs() })
   if (!world.mode.keepsGoing) world.ended.abort()
-  return false
 }
 
 export async function openWorld(mode: Mode, network: Network, chain: Chain, agentCount: number): Promise<World> {
@@ -107,15 +112,16 @@ export async function openWorld(mode: Mode, network: Network, chain: Chain, agen
   const client = createClient([network.url], history)
   const world: World = {
     ...{ mode, network, chain, history, agents: [], invoices: [], sales: [], findings: [], ended: new AbortController() },
-    ...{ counts: new Map(), orphans: new Set(), startedAtMs: Date.now(), treasury: undefined, faults: 0, disturbedMs: 0 },
-    whenOpen: Promise.resolve(),
+    ...{ counts: new Map(), orphans: new Set(), doubted: new Set(), startedAtMs: Date.now(), treasury: undefined },
+    ...{ faults: 0, disturbedMs: 0, whenOpen: Promise.resolve() },
     async ask(agent, did, method, path, body) {
       for (let tries = 1; ; tries++) {
         await world.whenOpen
-        const answered = await client(method, path, { who: agent.name, did, api: 0, token: agent.token, ...(body && { body }) })
-        if (answered.status === 500) check(world, false, `${method} ${path} was answered 500`, JSON.stringify(answered.answer), path)
-        const isOpen = answered.status === undefined || answered.status >= 500
-        if (!isOpen || tries >= 30) return answered
+        const who = agent?.name ?? 'anyone'
+        const answered = await client(method, path, { who, did, api: 0, token: agent?.token, ...(body && { body }) })
+        check(world, answered.status !== 500, `${method} ${path} was answered 500`)
+        const isAnswered = answered.status !== undefined && answered.status < 500
+        if (isAnswered || tries >= MOST_TRIES || world.ended.signal.aborted) return answered
         await sleep(Math.min(200 * tries, 2_000))
       }
     },
@@ -125,7 +131,6 @@ export async function openWorld(mode: Mode, network: Network, chain: Chain, agen
   }
   for (let index = 0; index < agentCount; index++) {
     const agent = newAgent(`a${index}`, numbersOf(mode.seed, `agent/${index}`))
-    // An odd number: it registers once.
     await register(registry, agent, undefined, 1)
     if (agent.id === undefined) throw new Error(`agent ${agent.name} could not register`)
     world.agents.push(agent)
@@ -135,39 +140,29 @@ export async function openWorld(mode: Mode, network: Network, chain: Chain, agen
 
 /** Notes an invoice; its address is nobody else's, whatever was restored in between. */
 export function noteInvoice(world: World, agent: Agent, json: Record<string, unknown>): KnownInvoice {
-  const known = world.invoices.find(({ id }) => id === json['invoice_id'])
+  const [id, address] = [String(json['invoice_id']), String(json['address'])]
+  const known = world.invoices.find((one) => one.id === id)
   if (known !== undefined) return known
   const days = json['days'] === undefined ? {} : { days: Number(json['days']) }
-  const [id, address] = [String(json['invoice_id']), String(json['address'])]
   const invoice = { id, agent, address, amountRaw: BigInt(String(json['amount_raw'])), ...days, isForgotten: false }
   const other = world.invoices.find((one) => one.address === address)
-  check(world, other === undefined, `the invoices ${id} and ${other?.id} have one address`, id, other?.id ?? id, address)
+  check(world, other === undefined, `the invoices ${id} and ${other?.id} have one address`)
   world.invoices.push(invoice)
   count(world, 'invoices')
   return invoice
 }
 
 /** A payment over the coin's network, on record as every request is. */
-export function pay(world: World, agent: Agent, address: string, amountRaw: bigint): string {
-  const tx = world.chain.pay(address, amountRaw)
-  const { history } = world
-  history.record({
-    ...{ atMs: history.nowMs(), tookMs: 0, who: agent.name, did: 'pay', method: 'nano', path: address, marker: tx },
-    ...{ body: { amount_raw: String(amountRaw) }, status: 200 },
-  })
-  return tx
+export function pay({ chain, history }: World, agent: Agent, address: string, amountRaw: bigint): void {
+  const call = { atMs: history.nowMs(), tookMs: 0, who: agent.name, did: 'pay', method: 'nano', path: address, status: 200 }
+  history.record({ ...call, marker: chain.pay(address, amountRaw), body: { amount_raw: String(amountRaw) } })
 }
 
 /**
  * Looks until `look` gives something. What does not come although nothing has disturbed the network for long enough is a
  * finding; what faults hold up is left to the end of the run.
  */
-export async function until<T>(
-  world: World,
-  what: () => string,
-  words: string[],
-  look: () => Promise<T | undefined>,
-): Promise<T | undefined> {
+export async function until<T>(world: World, what: string | (() => string), look: () => Promise<T | undefined>): Promise<T | undefined> {
   const startedMs = world.history.nowMs()
   while (!world.ended.signal.aborted) {
     const found = await look()
@@ -175,24 +170,12 @@ export async function until<T>(
       count(world, 'checks')
       return found
     }
-    const calmSince = Math.max(startedMs, world.disturbedMs + RECOVERY_MS)
-    if (world.faults === 0 && world.history.nowMs() - calmSince > PATIENCE_MS) {
-      check(world, false, `${what()}, after ${PATIENCE_MS / 1_000} s without a fault`, ...words)
+    const calmMs = world.history.nowMs() - Math.max(startedMs, world.disturbedMs + RECOVERY_MS)
+    if (world.faults === 0 && calmMs > patienceMs(PATIENCE_MS)) {
+      check(world, false, `${typeof what === 'string' ? what : what()}, after ${Math.round(calmMs / 1_000)} s without a fault`)
       return undefined
     }
     await sleep(LOOK_EVERY_MS)
   }
   return undefined
 }
-
-const isGone = ({ error }: Answered): boolean => error === 'no_such_order' || error === 'no_such_invoice' || error === 'no_such_offer'
-
-/** An order as one side sees it; undefined where the network has forgotten it. */
-export async function readOrder(world: World, agent: Agent, id: string): Promise<OrderView | undefined> {
-  const answered = await world.ask(agent, 'read-order', 'GET', `/market/order/${id}`)
-  if (isGone(answered)) return undefined
-  if (answered.status !== 200) throw new Error(`order ${id} could not be read: ${answered.status ?? answered.lost}`)
-  return answered.json['order'] as unknown as OrderView
-}
-
-export const wasForgotten = isGone

@@ -1,0 +1,20 @@
+import { describe, expect, it } from 'vitest'
+import { FAULT_NAMES } from '../../scripts/money-model/faults.ts'
+import { describeModel } from '../../scripts/money-model/report.ts'
+import { runModel } from '../../scripts/money-model/run.ts'
+
+/** The command takes them all; what a database is restored to, and what operators mistype, takes longer than a test. */
+const FAULTS = ['kill-api', 'kill-workers', 'node-hung', 'node-killed', 'lost-answers']
+
+describe('a market of agents that pay rightly, wrongly, late and twice', () => {
+  it('leaves no raw unaccounted for while processes and the node are killed, by HTTP and the chain alone', async () => {
+    const result = await runModel({
+      ...{ seed: 19, seconds: 12, payBySeconds: 8, allowsOwnAddresses: true, keepsGoing: true },
+      without: [...FAULT_NAMES.filter((kind) => !FAULTS.includes(kind)), 'crumbs'],
+      say: () => undefined,
+    })
+    expect(result.findings, describeModel(result)).toEqual([])
+    expect(result.counts['deliveries'], describeModel(result)).toBeGreaterThan(0)
+    expect(result.counts['checks'], describeModel(result)).toBeGreaterThan(200)
+  })
+})
