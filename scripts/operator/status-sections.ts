@@ -125,7 +125,20 @@ const coins: StatusSection = {
     const now = unixSeconds(ctx.now())
     return {
       answer: found.map(
-        ({ _id, reachable, unreachable, checked_at, height, grown_at, halted, problems, websocket, treasury_short_raw, gap_raw, gap_at }) => ({
+        ({
+          _id,
+          reachable,
+          unreachable,
+          checked_at,
+          height,
+          grown_at,
+          halted,
+          problems,
+          websocket,
+          treasury_short_raw,
+          gap_raw,
+          gap_at,
+        }) => ({
           currency: _id,
           reachable,
           unreachable: reachable ? null : (unreachable ?? null),

@@ -72,7 +72,7 @@ export async function fillCoinPool(ctx: Context, driver: CoinDriver, watch?: Wat
  *
  * @throws Error where the index file cannot be read: a machine must not decide which addresses are new
  */
-export async function fillPool(ctx: Context, source: AddressSource, watch?: WatchStep): Promise<void> {
+async function fillPool(ctx: Context, source: AddressSource, watch?: WatchStep): Promise<void> {
   const unlock = lockFile(source.indexFile)
   // Another process of this host fills it.
   if (unlock === undefined) return

@@ -75,7 +75,7 @@ export async function noteProblem(ctx: Context, coin: Coin, about: CoinProblem, 
 const told = new WeakMap<CoinStore, Set<Coin>>()
 
 /** The chain could not be looked at. One that stays away is said once, and shown for as long as it is. */
-export async function noteUnreachable(ctx: Context, coin: Coin, requiredConfirmations: number, error: Error): Promise<void> {
+async function noteUnreachable(ctx: Context, coin: Coin, requiredConfirmations: number, error: Error): Promise<void> {
   const before = await ctx.coins.findCoin(coin)
   const said = told.get(ctx.coins) ?? new Set()
   told.set(ctx.coins, said)

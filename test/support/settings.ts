@@ -2,7 +2,7 @@ import type { VariableName } from '../../shared/config.ts'
 
 export const SECRET = 'ab'.repeat(32)
 export const REQUIRED = { MONGODB_URL: 'mongodb://127.0.0.1:1/x', REDIS_URL: 'redis://127.0.0.1:2', CHALLENGE_SECRET: SECRET }
-export const ADDRESS = `nano_3${'1'.repeat(59)}`
+export const ADDRESS = 'nano_3e3j5tkog48pnny9dmfzj1r16pg8t1e76dz5tmac6iq689wyjfpiij4txtdo'
 
 /** Each variable with values that it takes and values that it refuses; free text and paths refuse nothing. */
 export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> = {
@@ -87,7 +87,8 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
   NANO_SEED_FILE: { right: ['seed'], wrong: [] },
   NANO_REPRESENTATIVE: {
     right: [ADDRESS],
-    wrong: [`xrb_3${'1'.repeat(59)}`, ADDRESS.slice(0, -1), ADDRESS.replace('_3', '_2'), `nano_3${'l'.repeat(59)}`],
+    // The last has a wrong checksum.
+    wrong: [ADDRESS.replace('nano', 'xrb'), ADDRESS.slice(0, -1), ADDRESS.replace('_3', '_2'), ADDRESS.replace(/o$/, 'p')],
   },
   MONERO_WALLET_RPC_URL: { right: ['http://user:word@127.0.0.1:18083'], wrong: ['127.0.0.1:18083'] },
   MONERO_CONFIRMATIONS: { right: ['1', '10'], wrong: ['0', '1001', '1.5'] },

@@ -52,6 +52,18 @@ function pay(address: string, amountRaw: bigint): NanoConfirmation {
   return { destination: address, amountRaw, hash: node.fund(address, amountRaw, { confirmed: true }) }
 }
 
+it('says once that nobody answers at the URL, and again after somebody has', async () => {
+  const silences: string[] = []
+  await node.setDown(true)
+  watch({ onSilence: (reason) => silences.push(reason) })
+  await vi.waitFor(() => expect(silences).toHaveLength(1), PATIENCE)
+  await node.setDown(false)
+  await listening()
+  expect(silences).toHaveLength(1)
+  await node.setDown(true)
+  await vi.waitFor(() => expect(silences).toHaveLength(2), PATIENCE)
+})
+
 /** A websocket of no node: it does with each connection what the test says. */
 async function startPeer(
   behave: (socket: ServerSocket, connection: number) => void,

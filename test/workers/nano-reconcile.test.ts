@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
 import { makeReceipt } from '../../shared/ledger/receipt-service.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
+import { recordPayment } from '../../shared/payments/settlement.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
@@ -189,7 +190,7 @@ describe('a database restored to before payments', () => {
   it('tells of money at addresses that it has forgotten, and gives none of them out again', async () => {
     const restore = await takeBackup(venue.ctx)
     const forgotten = [await venue.invoice(1), await venue.invoice(1)]
-    for (const invoice of forgotten) venue.pay(invoice, DAY_RAW)
+    const paid = forgotten.map((invoice) => venue.pay(invoice, DAY_RAW))
     await work()
     venue.pay(forgotten[0] ?? { address: '' }, DAY_RAW)
     await restore()
@@ -206,6 +207,20 @@ describe('a database restored to before payments', () => {
     })
     await work()
     expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 3n * DAY_RAW, receivableRaw: 0n })
+    // The operator gives the payer of the second one what it bought.
+    const instead = await venue.invoice(1)
+    const found = {
+      coin: 'xno',
+      tx: paid[1] ?? '',
+      addressIndex: instead.address_index,
+      amountRaw: DAY_RAW,
+      confirmations: 1,
+      isConfirmed: true,
+    } as const
+    await recordPayment(venue.ctx, found, 'operator')
+    await work()
+    expect((await venue.read(instead)).credited_days).toBe(1)
+    expect(await venue.ctx.invoices.listUnswept('xno', '', 10)).toEqual([])
     const fresh = await venue.invoice(1)
     expect(forgotten.map(({ address }) => address)).not.toContain(fresh.address)
     expect(fresh.address_index).toBeGreaterThan(200)

@@ -324,6 +324,7 @@ describe('addresses', () => {
   })
 
   it('begin behind the last that the chain knows', async () => {
+    await fill(XNO)
     const far = venue.wallet.keys.deriveAccount(900)
     venue.pay(far, XNO)
     fs.rmSync(indexFile())

@@ -13,20 +13,30 @@ import { reconcileCoin } from '../../shared/payments/reconcile.ts'
 import type { Payload } from '../../shared/queues.ts'
 import type { WorkerContext } from '../worker-context.ts'
 
-/** The jobs of a coin, by what they do. */
-const jobsOf = (open: (ctx: WorkerContext) => CoinDriver) => ({
-  async watch(ctx: WorkerContext) {
+type Job<Of = object> = (ctx: WorkerContext, payload: Of) => Promise<void>
+
+/** By what they do. */
+interface CoinJobs {
+  watch: Job
+  check: Job<Payload<'check-nano' | 'check-monero'>>
+  fill: Job
+  send: Job
+  reconcile: Job
+}
+
+const jobsOf = (open: (ctx: WorkerContext) => CoinDriver): CoinJobs => ({
+  async watch(ctx) {
     const driver = open(ctx)
     await watchCoin(ctx, driver)
     await compareBooks(ctx, driver)
   },
-  async check(ctx: WorkerContext, { invoice_id: invoiceId, tx }: Payload<'check-nano' | 'check-monero'>) {
+  async check(ctx, { invoice_id: invoiceId, tx }) {
     if (tx !== undefined) await answerLookUp(ctx, open(ctx), tx)
     if (invoiceId !== undefined) await checkCoin(ctx, open(ctx), invoiceId)
   },
-  fill: (ctx: WorkerContext) => fillCoinPool(ctx, open(ctx)),
-  send: (ctx: WorkerContext) => payoutRound(ctx, open(ctx)),
-  reconcile: (ctx: WorkerContext) => reconcileCoin(ctx, open(ctx)),
+  fill: (ctx) => fillCoinPool(ctx, open(ctx)),
+  send: (ctx) => payoutRound(ctx, open(ctx)),
+  reconcile: (ctx) => reconcileCoin(ctx, open(ctx)),
 })
 
 export const NANO_JOBS = {

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import { ADDRESS_POOL } from '../../limits.ts'
 import type { AddressSource } from '../address-pool.ts'
 import { dustThreshold } from '../coin.ts'
 import type { NanoContext } from './nano-gateway.ts'
@@ -29,15 +30,15 @@ export function nanoAddresses(ctx: NanoContext): AddressSource {
     firstIndex: TREASURY_INDEX + 1,
     session: keys,
     async skipUsed(from, isNew) {
+      // What was paid is in the treasury within seconds: a seed whose treasury nobody has seen has next to nothing to find.
+      const isSeen = (await findLastUsed(ctx, [treasury])) !== undefined
       let first = from
       for (let last: string | undefined = ''; last !== undefined;) {
-        const accounts = await derive(first, SEARCHED)
+        const accounts = await derive(first, isSeen ? SEARCHED : ADDRESS_POOL)
         last = await findLastUsed(ctx, accounts)
         first = (accounts.find(({ address }) => address === last)?.index ?? first - 1) + 1
       }
-      // A seed that the network has never seen has given nothing away.
-      const isUnseen = isNew && first === from && (await findLastUsed(ctx, [treasury])) === undefined
-      return isUnseen ? from : first + LEFT_OUT
+      return isNew && !isSeen && first === from ? from : first + LEFT_OUT
     },
     derive,
   }
