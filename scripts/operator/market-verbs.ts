@@ -358,6 +358,9 @@ function viewDisputed(order: OrderRecord): object {
 
 function formatDisputed(order: OrderRecord): string {
   const { _id, coin, amount_raw: amount, disputed_at: at = 0, disputed_by: by, buyer_id: buyer, seller_id: seller } = order
-  const why = by === 'chain' ? 'a payment was taken back by the chain' : (order.dispute_reason ?? '')
+  const why =
+    by === 'chain'
+      ? 'a payment was taken back by the chain, or a transaction not accounted for went to one of its sides'
+      : (order.dispute_reason ?? '')
   return `${_id}  ${formatAmount(BigInt(amount), coin)} ${coin}  since ${formatTime(at)}\n${setIn(`${oneLine(order.title)}\nbuyer ${buyer}, seller ${seller}${order.delivered_at === undefined ? ', not delivered' : ''}\n${why}`)}`
 }

@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts'
 import { requireOwn, type Session } from '../database.ts'
 import { Refusal } from '../errors.ts'
+import type { Coin } from '../payments/coin.ts'
 import type { InvoiceRecord, PaymentRecord } from '../payments/invoice.ts'
 import type { PayoutRecord } from '../payments/payout.ts'
 import { withdrawPayout } from '../payments/payout-service.ts'
@@ -10,7 +11,7 @@ import { MARKET_FEE_PERCENT } from './market-terms.ts'
 import { notePayoutStep } from './order-payouts.ts'
 import { enqueueDeadline, secondsBehind } from './order-schedule.ts'
 import { makeMove, payoutFor, type Move } from './order-service.ts'
-import { feeOf } from './order-states.ts'
+import { feeOf, stepRule } from './order-states.ts'
 import { atReceived, priceOf, stepChange, sum, type OrderChange, type OrderRecord } from './order.ts'
 
 /*
@@ -44,6 +45,7 @@ export const orderPurpose: Purpose = {
   },
   lost: loseOrderPayment,
   restored: restoreOrderPayment,
+  suspected: disputeUnexplained,
   expired: lapseOrder,
   payoutMoved: notePayoutStep,
 }
@@ -165,6 +167,37 @@ async function loseOrderPayment(ctx: Context, payment: PaymentRecord, session: S
   })
   await makeOwnMove(ctx, order, { change }, session)
   await ctx.payouts.setFrozen(order._id, true, session)
+}
+
+/**
+ * Orders that could still be owed to either side, one of which may have been paid by a transaction that the database has
+ * forgotten: the operator decides them, so that none pays both sides.
+ */
+async function disputeUnexplained(ctx: Context, coin: Coin, addresses: readonly string[]): Promise<string[]> {
+  const disputed: string[] = []
+  for (const { _id } of await ctx.orders.listOpenWith(coin, addresses)) {
+    const isDisputed = await ctx.database.transaction(async (session) => {
+      const order = await ctx.orders.find(_id, session)
+      if (order === undefined || !stepRule('suspected').from.includes(order.status)) return false
+      const at = unixSeconds(ctx.now())
+      const change = stepChange(order, 'suspected', at, {
+        set: { disputed_at: at, disputed_by: 'chain' },
+        unset: ['due_at', 'unpaid_slot'],
+        kind: 'dispute',
+        data: { by: 'chain', coin },
+      })
+      await makeOwnMove(ctx, order, { change }, session)
+      await ctx.payouts.setFrozen(_id, true, session)
+      return true
+    })
+    if (isDisputed) disputed.push(_id)
+  }
+  if (disputed.length > 0)
+    ctx.log.error(
+      { order_ids: disputed },
+      'orders are disputed: a transaction that nobody has accounted for may have paid one of their sides',
+    )
+  return disputed
 }
 
 /**

@@ -88,6 +88,12 @@ export const ORDER_STEPS = {
     actor: 'chain',
     text: 'A reorganisation of the chain took a settled payment away. What is owed for the order and not signed yet is frozen.',
   },
+  suspected: {
+    from: ['awaiting_payment', 'paid', 'delivered'],
+    to: 'disputed',
+    actor: 'chain',
+    text: "After a restore, a transaction that nobody has accounted for was found to have paid one side's address: it may have paid for this order.",
+  },
   payment_undone: {
     from: ['paid'],
     to: 'awaiting_payment',

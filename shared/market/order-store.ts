@@ -1,6 +1,7 @@
 import mongoose, { Schema, type Connection, type Model } from 'mongoose'
 import { type Session, within } from '../database.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
+import type { Coin } from '../payments/coin.ts'
 import { DEADLINE_OVERDUE_SECONDS } from './market-terms.ts'
 import type { OrderChange, OrderRecord } from './order.ts'
 import { ORDER_STEPS, stepRule, type OrderStep } from './order-states.ts'
@@ -93,6 +94,8 @@ export interface OrderStore {
   listWaiting(side: 'buyer' | 'seller', agentId: string, limit: number): Promise<OrderRecord[]>
   /** The longest first. */
   listDisputed(limit: number): Promise<OrderRecord[]>
+  /** Those of a coin that can still be owed to either side, with one of these addresses on one of them. */
+  listOpenWith(coin: Coin, addresses: readonly string[]): Promise<OrderRecord[]>
   /** Those with this deadline, in the order of their ids, after the id `after`; `delivery` is left out. */
   listDue(dueAt: number, after: string, limit: number): Promise<OrderRecord[]>
   /** Deadlines that passed and were not acted on, how long ago the oldest of them was, and orders that wait for a decision. */
@@ -147,6 +150,13 @@ export function createOrderStore(connection: Connection): OrderStore {
     },
     async listDisputed(limit) {
       return orders.find({ status: 'disputed' }, LISTED).sort({ _id: 1 }).limit(limit).lean<OrderRecord[]>()
+    },
+    async listOpenWith(coin, addresses) {
+      const open = { $or: [{ status: { $in: ['paid', 'delivered'] } }, { status: 'awaiting_payment', payment_seen_at: { $exists: true } }] }
+      const either = { $or: ['payout_address', 'refund_address'].map((side) => ({ [side]: { $in: [...addresses] } })) }
+      return raw()
+        .find({ coin, $and: [open, either] } as object, { projection: LISTED })
+        .toArray()
     },
     async listDue(dueAt, after, limit) {
       return raw()

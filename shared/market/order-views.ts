@@ -68,7 +68,12 @@ export const orderSummaryView = z
     delivered_at: unixTime().nullable(),
     accept_by: unixTime().nullable(),
     disputed_at: unixTime().nullable(),
-    disputed_by: z.enum(['buyer', 'chain']).nullable().describe('chain: a settled payment was taken back by a reorganisation'),
+    disputed_by: z
+      .enum(['buyer', 'chain'])
+      .nullable()
+      .describe(
+        'chain: a settled payment was taken back by a reorganisation, or a transaction that nobody has accounted for may have paid a side',
+      ),
     closed_at: unixTime().nullable().describe('when it was last released, refunded or expired'),
     undelivered: z.boolean().describe('refunded because no delivery came in time'),
     paid_out_at: unixTime().nullable(),

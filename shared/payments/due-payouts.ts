@@ -117,7 +117,7 @@ export async function isPayable(
   return false
 }
 
-/** Holds everything owed that such a transaction may have paid. @returns the ids of what is held now */
+/** Holds everything owed that such a transaction may have paid, and what may come to be owed to somebody else for the same. @returns the ids of what is held now */
 export async function holdSuspects(ctx: Context, coin: Coin, because: string): Promise<string[]> {
   const unexplained = await ctx.payouts.listUnexplained(coin)
   const heldBy = new Map(unexplained.flatMap(({ _id, unexplained_to: to = [] }) => to.map((address) => [address, _id] as const)))
@@ -127,6 +127,7 @@ export async function holdSuspects(ctx: Context, coin: Coin, because: string): P
     const by = heldBy.get(address) ?? heldBy.get(ANYWHERE)
     if (by !== undefined) held.push(...(await holdPayouts(ctx, [_id], by, because)))
   }
+  await ctx.purposes.order.suspected(ctx, coin, [...heldBy.keys()])
   return held
 }
 

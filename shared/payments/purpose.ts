@@ -3,6 +3,7 @@ import type { Session } from '../database.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import type { MoneyFields, SettledFields } from './invoice-store.ts'
 import type { InvoiceRecord, PaymentRecord } from './invoice.ts'
+import type { Coin } from './coin.ts'
 import type { JournalLine } from './journal.ts'
 import type { PayoutState, StoredPayout } from './payout.ts'
 
@@ -36,6 +37,8 @@ export interface Purpose {
   undone(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<Outcome>
   /** The time to pay is over, and no payment is under way. */
   expired(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<Outcome>
+  /** After a restore these addresses were found to have been sent something that nobody has accounted for. @returns ids of what waits for the operator because of it */
+  suspected(ctx: Context, coin: Coin, addresses: readonly string[]): Promise<string[]>
   /** A payout took a step. */
   payoutMoved(ctx: Context, payout: StoredPayout, to: PayoutState, session: Session): Promise<void>
 }
@@ -58,5 +61,6 @@ export const NOTHING_TO_DO: Omit<Purpose, 'received' | 'undone' | 'expired'> = {
   dropped: nothing,
   lost: nothing,
   restored: nothing,
+  suspected: () => Promise.resolve([]),
   payoutMoved: nothing,
 }

@@ -6,6 +6,7 @@ import { parseAmount } from '../../shared/payments/coin.ts'
 import type { InvoiceRecord } from '../../shared/payments/invoice.ts'
 import { encodeNanoAddress, parseNanoAddress } from '../../shared/payments/nano/nano-address.ts'
 import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
+import { reconcileNano } from '../../shared/payments/nano/nano-reconcile.ts'
 import { sendNano } from '../../shared/payments/nano/nano-send.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { checkNanoInvoice, watchNano } from '../../shared/payments/nano/nano-watch.ts'
@@ -18,7 +19,7 @@ import { ageRate, foundAt, makeCoinReady, newTx, setRate } from '../support/coin
 import { ADDRESSES, checkMarket, expectStatus, INTEGRATED_ADDRESS, OFFER } from '../support/market.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import { hashStateBlock, signHash } from '../support/nano-node/block.ts'
-import { DAY_RAW, openNanoVenue, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 import {
   findNonce,
   findNonces,
@@ -652,6 +653,43 @@ describe("an address of the venue's own", () => {
       invalid(answer).toEqual([400, 'invalid_field', 'payout_addresses'])
     }
     await venue.ctx.coins.models.coins.deleteOne({ _id: 'xmr' })
+  })
+})
+
+describe('an order that a restored database takes for undecided', () => {
+  it('does not pay its buyer when its seller was paid before: it is disputed, and so the other way round', async () => {
+    const [payout, refund] = [strangerAddress(), strangerAddress()]
+    const [paidSeller, paidBuyer, other] = [
+      await placeOrder(payout, strangerAddress()),
+      await placeOrder(strangerAddress(), refund),
+      await placeOrder(strangerAddress(), strangerAddress()),
+    ]
+    for (const order of [paidSeller, paidBuyer, other]) await payAndDeliver(order)
+    // What the database has forgotten: both orders had ended, and one side of each was sent its part.
+    const sent = await signAndPublish(venue, 0, { sendTo: payout, amountRaw: PART_RAW })
+    await signAndPublish(venue, 0, { sendTo: refund, amountRaw: PRICE_RAW })
+    await reconcileNano(venue.ctx)
+    for (const order of [paidSeller, paidBuyer]) {
+      expect(await readOrder(order)).toMatchObject({ status: 'disputed', disputed_by: 'chain', next_transition: { actor: 'operator' } })
+      expect(outcome(await take('accept', order))).toEqual([409, 'wrong_state'])
+    }
+    expect((await readOrder(other)).status).toBe('delivered')
+    await later(80 * HOUR)
+    await sendNano(venue.ctx)
+    expect([payout, refund].map(arrived)).toEqual([PART_RAW, PRICE_RAW])
+
+    // The operator decides as it was, and says what paid it.
+    expect(await operator('dispute', paidSeller.orderId, 'release')).toMatchObject({ exitCode: 0 })
+    await sendNano(venue.ctx)
+    const [owed] = await payoutsOf(paidSeller)
+    expect(owed?.state).toBe('held')
+    expect(await operator('payout-paid', owed?._id ?? '', sent)).toMatchObject({ exitCode: 0 })
+    expect((await readOrder(paidSeller)).status).toBe('paid_out')
+    expect(await operator('dispute', paidBuyer.orderId, 'refund')).toMatchObject({ exitCode: 0 })
+    await sendNano(venue.ctx)
+    expect([payout, refund].map(arrived)).toEqual([PART_RAW, PRICE_RAW])
+    expect(await payoutsOf(paidBuyer)).toMatchObject([{ state: 'held' }])
+    await checkAll()
   })
 })
 

@@ -127,7 +127,7 @@ const dumpRecords = async () =>
   (await dumpStored(service.ctx.database.connection))
     .split('\n')
     .filter((line) => !line.startsWith('serving '))
-    .map((line) => (line.startsWith('coins ') ? line.replace(/"alive_at":\d+,/, '') : line))
+    .map((line) => (line.startsWith('coins ') ? line.replace(/"(alive_at|pool_at)":\d+,/g, '') : line))
     .join('\n')
 
 const kindsPending = async (collection: string, id: string) =>
@@ -197,6 +197,7 @@ describe('npm run operator', () => {
       ['keygen', newKey],
       ['settle-invoice', await invoice(), '1', 'ab'.repeat(32)],
       ['payout-paid', await owedPayout(), 'ab'.repeat(32)],
+      ['pay', (await market()).seller.id],
       ['dispute', await disputedOrder(), 'release'],
       ['reconcile', 'xno'],
     ]

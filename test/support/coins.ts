@@ -101,11 +101,11 @@ export function newTx(): string {
 }
 
 /** Stores a sum owed to nobody in particular at an address, and of no order: the market has tests of its own. */
-export async function owe(ctx: Context, coin: Coin, amountRaw: bigint, address: string): Promise<PayoutRecord> {
+export async function owe(ctx: Context, coin: Coin, amountRaw: bigint, address: string, agentId = newId('agent')): Promise<PayoutRecord> {
   const payout = newPayout({
     source: `${newId('order')}/release`,
     coin,
-    agentId: newId('agent'),
+    agentId,
     orderId: newId('order'),
     amountRaw,
     address,

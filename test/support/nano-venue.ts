@@ -53,7 +53,7 @@ export interface NanoVenue {
   /** What one of the addresses here holds, and what waits to be received there. */
   holds(address: string): { balanceRaw: bigint; receivableRaw: bigint }
   /** A sum owed to nobody in particular at an address. */
-  owe(amountRaw: bigint, address: string): Promise<PayoutRecord>
+  owe(amountRaw: bigint, address: string, agentId?: string): Promise<PayoutRecord>
   payout(payoutId: string): Promise<PayoutRecord>
   /** As new: nothing on record, another seed, the present time, a node that is well. */
   reset(): Promise<void>
@@ -144,7 +144,7 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
       return found
     },
     holds: (address) => holdings(node, address),
-    owe: (amountRaw, address) => owe(ctx, 'xno', amountRaw, address),
+    owe: (amountRaw, address, agentId) => owe(ctx, 'xno', amountRaw, address, agentId),
     payout: (payoutId) => readPayout(ctx, payoutId),
     async reset() {
       await Promise.all(Object.values(ctx.database.connection.models).map((model) => model.deleteMany({})))

@@ -23,8 +23,11 @@ describe('the table of an order', () => {
     expect([...reached].sort()).toEqual([...ORDER_STATUSES].sort())
   })
 
-  it('lets nothing but a lost payment lead out of a final state', () => {
-    for (const status of FINAL) expect(ORDER_STEP_NAMES.filter((step) => stepRule(step).from.includes(status))).toEqual(['payment_lost'])
+  it('lets nothing but a lost payment, or a payout that did not arrive, lead out of a final state', () => {
+    for (const status of FINAL)
+      expect(ORDER_STEP_NAMES.filter((step) => stepRule(step).from.includes(status))).toEqual(
+        status === 'paid_out' ? ['payment_lost', 'payout_undone'] : ['payment_lost'],
+      )
   })
 
   it('gives a deadline to one of two steps at any second, and never to both', () => {

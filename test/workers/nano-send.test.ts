@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { runOperator } from '../../scripts/operator/run.ts'
+import { newId } from '../../shared/ids.ts'
 import { markPaidByHand, moveTransfer } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import type { NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
@@ -22,6 +24,17 @@ const coin = () => venue.ctx.coins.findCoin('xno')
 const fill = async (amountRaw: bigint) => {
   venue.pay(venue.wallet.treasury, amountRaw)
   await sweepNano(venue.ctx)
+}
+const pay = async (...argv: string[]) => {
+  const { MONGODB_URL, REDIS_URL, QUEUE_PREFIX } = venue.env
+  let stdout = ''
+  const exitCode = await runOperator({
+    argv: ['pay', ...argv, '--json'],
+    env: { MONGODB_URL, REDIS_URL, QUEUE_PREFIX, DATA_DIR: '/nonexistent' },
+    stdout: { write: (text) => (stdout += text) },
+    stderr: { write: () => undefined },
+  })
+  return { exitCode, json: JSON.parse(stdout) as Record<string, unknown> }
 }
 /** What a payee has been sent. */
 const arrived = (address: string) => venue.holds(address).receivableRaw
@@ -227,6 +240,71 @@ describe('payouts', () => {
     venue.node.confirm((transfer?.tx ?? '').toUpperCase())
     await sendNano(manual)
     expect(await states(owed)).toEqual(['confirmed'])
+  })
+
+  it('with PAYOUTS=manual go out by the same round once the operator asked for them, with "pay", and no others do', async () => {
+    await fill(10n * XNO)
+    const manual = { ...venue.ctx, config: { ...venue.ctx.config, payouts: 'manual' as const } }
+    const [alice, bob] = [strangerAddress(), strangerAddress()]
+    const [small, other, large] = [await venue.owe(1n, alice), await venue.owe(2n * XNO, bob), await venue.owe(XNO, alice)]
+    await sendNano(manual)
+    expect(await states(small, other, large)).toEqual(['owed', 'owed', 'owed'])
+    expect((await pay(alice.replace('nano_', 'xrb_'), '--dry-run')).json).toMatchObject({
+      payouts: 2,
+      xno: '1.000000000000000000000000000001',
+    })
+    await sendNano(manual)
+    expect((await pay(alice)).exitCode).toBe(0)
+    await sendNano(manual)
+    expect([arrived(alice), arrived(bob)]).toEqual([XNO + 1n, 0n])
+    expect(await states(small, other, large)).toEqual(['confirmed', 'owed', 'confirmed'])
+    expect((await pay(alice)).json).toMatchObject({ error: 'no_such_record' })
+    expect((await pay(other.agent_id)).exitCode).toBe(0)
+    const late = await venue.owe(XNO, strangerAddress())
+    expect((await pay('--all')).json).toMatchObject({ payouts: 2 })
+    await sendNano(manual)
+    expect(await states(other, late)).toEqual(['confirmed', 'confirmed'])
+  })
+
+  it('of one agent reach the least sum together over all of its addresses, each address in a block of its own', async () => {
+    await fill(XNO)
+    const [one, two] = [strangerAddress(), strangerAddress()]
+    const agent = newId('agent')
+    const owed = [await venue.owe(XNO / 125n, one, agent)]
+    await sendNano(venue.ctx)
+    expect(arrived(one)).toBe(0n)
+    owed.push(await venue.owe(XNO / 125n, two, agent))
+    await sendNano(venue.ctx)
+    expect([arrived(one), arrived(two)]).toEqual([XNO / 125n, XNO / 125n])
+    expect(await states(...owed)).toEqual(['confirmed', 'confirmed'])
+  })
+
+  it('that were due together all go out, and a rest that is below the least sum is not left behind', async () => {
+    await fill(2n * XNO)
+    const payee = strangerAddress()
+    const owed = [await venue.owe(2n * XNO, payee), await venue.owe(1n, payee)]
+    await sendNano(venue.ctx)
+    expect(await states(...owed)).toEqual(['confirmed', 'owed'])
+    await fill(XNO)
+    await sendNano(venue.ctx)
+    expect(await states(...owed)).toEqual(['confirmed', 'confirmed'])
+  })
+
+  it("to an address of the venue's own, as it may be on record, stay owed, which is said once, and hold up no other", async () => {
+    await fill(10n * XNO)
+    const own = (await venue.invoice()).address
+    const stranger = strangerAddress()
+    const owed = [
+      await venue.owe(XNO, own),
+      await venue.owe(XNO, own.replace('nano_', 'xrb_')),
+      await venue.owe(XNO, venue.wallet.treasury.address),
+    ]
+    const other = await venue.owe(XNO, stranger)
+    for (let round = 0; round < 3; round++) await sendNano(venue.ctx)
+    expect(await states(...owed, other)).toEqual(['owed', 'owed', 'owed', 'confirmed'])
+    expect(venue.logged().match(/name an address of the venue's own/g)).toHaveLength(3)
+    expect((await venue.payout(owed[0]?._id ?? '')).to_self).toBe(true)
+    expect(await venue.read(await venue.invoice())).toMatchObject({ received_raw: '0' })
   })
 
   it('go out while sweeps come in, one block of the treasury at a time', async () => {
