@@ -120,14 +120,9 @@ let library: Promise<typeof import('monero-ts')> | undefined
  */
 function loadLibrary(): Promise<typeof import('monero-ts')> {
   library ??= import('monero-ts').then((loaded) => {
-    class Bounded extends loaded.HttpClient {
-      static {
-        // A login holds for its connection alone, so connections are kept.
-        loaded.HttpClient.HTTP_AGENT = boundSockets(new http.Agent({ keepAlive: true }))
-        loaded.HttpClient.HTTPS_AGENT = boundSockets(new https.Agent({ keepAlive: true }))
-      }
-    }
-    void Bounded
+    // A login holds for its connection alone, so connections are kept.
+    const [plain, overTls] = [new http.Agent({ keepAlive: true }), new https.Agent({ keepAlive: true })].map(boundSockets)
+    Object.assign(loaded.HttpClient, { HTTP_AGENT: plain, HTTPS_AGENT: overTls })
     return loaded
   })
   return library
