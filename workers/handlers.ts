@@ -1,5 +1,6 @@
 import type { Payload, QueueName } from '../shared/queues.ts'
 import { adoptSealJob } from './jobs/adopt-seal.ts'
+import { NANO_JOBS } from './jobs/coin.ts'
 import { checkChain } from './jobs/check-chain.ts'
 import { makeSealJob } from './jobs/make-seal.ts'
 import { sequence } from './jobs/sequence.ts'
@@ -8,17 +9,11 @@ import { signAnnouncementJob } from './jobs/sign-announcement.ts'
 import { sweep } from './jobs/sweep.ts'
 import { verifyShares } from './jobs/verify-shares.ts'
 import { checkMonero } from './jobs/check-monero.ts'
-import { checkNano } from './jobs/check-nano.ts'
 import { fillMonero } from './jobs/fill-monero.ts'
-import { fillNano } from './jobs/fill-nano.ts'
 import { reconcileMonero } from './jobs/reconcile-monero.ts'
-import { reconcileNano } from './jobs/reconcile-nano.ts'
 import { refreshRates } from './jobs/refresh-rates.ts'
 import { sendMonero } from './jobs/send-monero.ts'
-import { sendNano } from './jobs/send-nano.ts'
-import { sweepNano } from './jobs/sweep-nano.ts'
 import { watchMonero } from './jobs/watch-monero.ts'
-import { watchNano } from './jobs/watch-nano.ts'
 import { orderDeadlines } from './jobs/order-deadlines.ts'
 import type { WorkerContext } from './worker-context.ts'
 
@@ -33,16 +28,16 @@ export const HANDLERS: { [Name in QueueName]: (ctx: WorkerContext, payload: Payl
   'sign-announcement': signAnnouncementJob,
   'check-chain': checkChain,
   'check-monero': checkMonero,
-  'check-nano': checkNano,
+  'check-nano': NANO_JOBS.check,
   'fill-monero': fillMonero,
-  'fill-nano': fillNano,
+  'fill-nano': NANO_JOBS.fill,
   'reconcile-monero': reconcileMonero,
-  'reconcile-nano': reconcileNano,
+  'reconcile-nano': NANO_JOBS.reconcile,
   'refresh-rates': refreshRates,
   'send-monero': sendMonero,
-  'send-nano': sendNano,
-  'sweep-nano': sweepNano,
+  'send-nano': NANO_JOBS.send,
+  'sweep-nano': NANO_JOBS.sweep,
   'watch-monero': watchMonero,
-  'watch-nano': watchNano,
+  'watch-nano': NANO_JOBS.watch,
   'order-deadlines': orderDeadlines,
 }

@@ -5,7 +5,7 @@ import type { QueueName } from '../shared/queues.ts'
 import { connectWaiting } from '../shared/redis-connection.ts'
 import { startNanoListener } from './nano-listener.ts'
 import { startQueueWorker } from './queue-worker.ts'
-import { openWallets, servedQueues, type WorkerContext } from './worker-context.ts'
+import { servedQueues, type WorkerContext } from './worker-context.ts'
 
 /** How long a stop waits for workers whose Redis is away. */
 const AWAY_LIMIT_MS = 1_000
@@ -28,7 +28,6 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], other
   if (redisUrl === undefined) throw new TypeError('"ctx.config" expected a redisUrl')
   const connection = connectWaiting(redisUrl, ctx.log)
   const served = servedQueues(ctx.config, names)
-  openWallets(ctx, served)
   const workers = served.map((name) => startQueueWorker(ctx, name, connection))
   const stopSchedule = keepScheduled(ctx, served, otherwise)
   const nanoListener = startNanoListener(ctx, served)

@@ -53,12 +53,3 @@ export function servedQueues(config: Config, names: readonly QueueName[]): Queue
     return need === undefined || has[need]
   })
 }
-
-/**
- * Reads the seed where a served queue signs with it, so that a file that is none ends the start and not a job.
- *
- * @throws StartError
- */
-export function openWallets(ctx: WorkerContext, served: readonly QueueName[]): void {
-  if (served.some((name) => NEEDS[name] === 'nano seed')) ctx.nano?.wallet()
-}

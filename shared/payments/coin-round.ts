@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
 import { unixSeconds } from '../time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import type { CoinRecord } from './coin-store.ts'
+import type { CoinProblem, CoinRecord } from './coin-store.ts'
 import type { SeenPayment } from './invoice.ts'
 import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
 import type { CoinDriver } from './driver.ts'
@@ -61,6 +61,13 @@ export async function checkCoin(ctx: Context, driver: CoinDriver, invoiceId: str
     if (!isNodeTrouble(error)) throw error
     ctx.log.debug({ err: error, invoice_id: invoiceId }, 'an invoice could not be looked at')
   }
+}
+
+/** What keeps a coin from being ready, or keeps it no more (undefined). It is said once. */
+export async function noteProblem(ctx: Context, coin: Coin, about: CoinProblem, sentence: string | undefined): Promise<void> {
+  if (!(await ctx.coins.noteProblem(coin, about, sentence))) return
+  if (sentence === undefined) ctx.log.info({ coin, about }, 'a problem of a coin is over')
+  else ctx.log.error({ coin, about, problem: sentence }, 'a coin is not ready: nobody can pay with it')
 }
 
 /** The chain could not be looked at. One that stays away is said once. */

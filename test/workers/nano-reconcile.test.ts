@@ -128,14 +128,14 @@ describe('a database restored to before a payout', () => {
     const payee = strangerAddress()
     const byHand = await venue.owe(XNO, payee)
     const tx = await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO })
-    expect(await markPaidByHand(venue.ctx, byHand._id, tx)).toBe(true)
-    const next = await venue.owe(2n * XNO, payee)
+    const next = await venue.owe(2n * XNO, strangerAddress())
     await work()
     expect(await state(next)).toBe('owed')
+    expect(await markPaidByHand(venue.ctx, byHand._id, tx)).toBe(true)
     await reconcileNano(venue.ctx)
     expect(await last()).toMatchObject({ transactions: 1, sends: [], held_payout_ids: [] })
     await work()
-    expect([arrived(payee), await state(next)]).toEqual([3n * XNO, 'confirmed'])
+    expect([arrived(payee), await state(byHand), await state(next)]).toEqual([XNO, 'manual', 'confirmed'])
   })
 
   it('confirms a block of its own that was under way in the backup', async () => {
@@ -195,7 +195,9 @@ describe('a database restored to before payments', () => {
     await work()
     expect(await halted()).toBeDefined()
     await reconcileNano(venue.ctx)
-    expect((await last()).stray).toEqual([{ address: forgotten[0]?.address, address_index: 1, amount_raw: String(DAY_RAW) }])
+    expect((await last()).stray).toContainEqual(
+      expect.objectContaining({ address: forgotten[0]?.address, address_index: forgotten[0]?.address_index, amount_raw: String(DAY_RAW) }),
+    )
     await work()
     const fresh = await venue.invoice(1)
     expect(forgotten.map(({ address }) => address)).not.toContain(fresh.address)

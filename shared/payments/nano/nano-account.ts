@@ -2,7 +2,7 @@ import { NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers, takeBack } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
 import type { Findings } from '../reconcile.ts'
-import { encodeNanoAddress, parseNanoAddress } from './nano-address.ts'
+import { encodeNanoAddress } from './nano-address.ts'
 import { isEpochBlock, workRootOf, ZERO_HASH, type NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
@@ -35,6 +35,8 @@ export interface UnknownBlock {
 export interface Adopter extends Pick<Findings, 'adopt' | 'count'> {
   /** @returns false: it is left, and what comes after it is not looked at. @throws NodeUnreachable: it has to be waited for */
   accepts(unknown: UnknownBlock): Promise<boolean>
+  /** Address of the treasury: what is sent there has not left. */
+  readonly treasury: string | undefined
 }
 
 /** An account whose records are what its chain says. */
@@ -64,7 +66,7 @@ export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopt
     }
     await supersede(ctx, account, block, found.hash.toLowerCase())
     if (record !== undefined) await confirm(ctx, account, block, record)
-    else if (isOurs) await adopt(ctx, account, unknown, adopter)
+    else if (isOurs) await adopt(account, unknown, adopter)
   }
   for (let place = (info?.frontier ?? publicKeyOf(account)).toLowerCase(); ;) {
     const next = await findOnPlace(ctx, account, place)
@@ -123,10 +125,9 @@ async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, 
   else await moveTransfers(ctx, [record], ['signed', 'sent', 'held'], 'confirmed')
 }
 
-async function adopt(ctx: NanoContext, account: OwnAccount, { hash, block, change }: UnknownBlock, adopter: Adopter): Promise<void> {
+async function adopt(account: OwnAccount, { hash, block, change }: UnknownBlock, adopter: Adopter): Promise<void> {
   const { index } = account
-  const treasury = (await ctx.coins.findCoin('xno'))?.treasury_address ?? ''
-  const isSweep = index !== TREASURY_INDEX && change < 0n && block.link === parseNanoAddress(treasury)?.publicKey
+  const isSweep = account.address !== adopter.treasury && change < 0n && encodeNanoAddress(block.link) === adopter.treasury
   const kind = change === 0n ? 'other' : change > 0n ? 'receive' : isSweep ? 'sweep' : 'payout'
   const tx = block.link.toLowerCase()
   const isPayment = kind === 'receive' && index !== TREASURY_INDEX

@@ -19,6 +19,7 @@ export async function reconcileAccounts(ctx: NanoContext, findings: Findings): P
   const { cemented } = await ctx.nano.rpc.blockCount()
   const adopter: Adopter = {
     ...findings,
+    treasury: wallet.treasury.address,
     accepts({ hash, isConfirmed }) {
       if (!isConfirmed) throw new NodeUnreachable(`block ${hash} is not confirmed yet; reconcile again once it is`)
       return Promise.resolve(true)

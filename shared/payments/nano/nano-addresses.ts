@@ -1,17 +1,27 @@
+import { setImmediate } from 'node:timers/promises'
 import type { AddressSource } from '../address-pool.ts'
 import { dustThreshold } from '../coin.ts'
 import type { NanoContext } from './nano-gateway.ts'
-import { TREASURY_INDEX } from './nano-keys.ts'
+import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
 
 /** A process that begins leaves out so many indexes: addresses that were given out and never paid leave no trace in the chain. */
 const LEFT_OUT = 500
 /** So many indexes in a row that the chain does not know end the search for the last one that it knows. */
-const SEARCHED = 2_000
+const SEARCHED = 1_000
+/** A key takes a millisecond: the worker's other jobs go on between so many of them. */
+const DERIVED_AT_ONCE = 20
 
 /** Where Nano's addresses come from: the seed's accounts, one an invoice. The treasury is none of them. */
 export function nanoAddresses(ctx: NanoContext): AddressSource {
   const { keys, indexFile, treasury } = ctx.nano.wallet()
-  const derive = (from: number, count: number) => Array.from({ length: count }, (_, step) => keys.deriveAccount(from + step))
+  const derive = async (from: number, count: number): Promise<NanoAccount[]> => {
+    const accounts: NanoAccount[] = []
+    while (accounts.length < count) {
+      accounts.push(keys.deriveAccount(from + accounts.length))
+      if (accounts.length % DERIVED_AT_ONCE === 0) await setImmediate()
+    }
+    return accounts
+  }
   return {
     coin: 'xno',
     indexFile,
@@ -21,7 +31,7 @@ export function nanoAddresses(ctx: NanoContext): AddressSource {
     async skipUsed(from) {
       let first = from
       for (let isUsed = true; isUsed;) {
-        const accounts = derive(first, SEARCHED)
+        const accounts = await derive(first, SEARCHED)
         const addresses = accounts.map(({ address }) => address)
         const [frontiers, receivable] = [
           await ctx.nano.rpc.frontiers(addresses),
@@ -33,6 +43,6 @@ export function nanoAddresses(ctx: NanoContext): AddressSource {
       }
       return first + LEFT_OUT
     },
-    derive: (from, count) => Promise.resolve(derive(from, count).map(({ index, address }) => ({ index, address }))),
+    derive,
   }
 }

@@ -160,6 +160,7 @@ export async function settleOrHalt(ctx: NanoContext, account: OwnAccount): Promi
   let strange = ''
   const settled = await settleAccount(ctx, account, {
     ...findings,
+    treasury: (await ctx.coins.findCoin('xno'))?.treasury_address,
     async accepts({ hash, change, isConfirmed }) {
       const isAccepted =
         change < 0n ? await isPaidByHand(ctx, 'xno', hash.toLowerCase(), -change) : change > 0n && (await isInvoiced(ctx, account))

@@ -1,0 +1,331 @@
+import fs from 'node:fs'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
+import { reconcileNano } from '../../shared/payments/nano/nano-reconcile.ts'
+import { sendNano } from '../../shared/payments/nano/nano-send.ts'
+import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
+import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
+import { markPaidByHand } from '../../shared/payments/payout-service.ts'
+import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+import { MINUTE_MS } from '../../shared/time.ts'
+import { setRate } from '../support/coins.ts'
+import { takeBackup } from '../support/ledger.ts'
+import { checkMoney } from '../support/money.ts'
+import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+
+let venue: NanoVenue
+
+beforeAll(async () => {
+  venue = await openNanoVenue()
+})
+beforeEach(() => venue.reset())
+afterAll(() => venue.stop())
+
+const transfers = () => venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
+const transferOf = async ({ _id }: PayoutRecord) => (await transfers()).find(({ payout_ids: ids }) => ids.includes(_id)) as TransferRecord
+const halted = async () => (await venue.ctx.coins.findCoin('xno'))?.halted?.reason
+const states = (...payouts: PayoutRecord[]) => Promise.all(payouts.map(async ({ _id }) => (await venue.payout(_id)).state))
+const arrived = (address: string) => venue.holds(address).receivableRaw
+const fill = async (amountRaw: bigint) => {
+  venue.pay(venue.wallet.treasury, amountRaw)
+  await sweepNano(venue.ctx)
+}
+const work = async () => {
+  await watchNano(venue.ctx)
+  await fillNanoPool(venue.ctx)
+  await sweepNano(venue.ctx)
+  await sendNano(venue.ctx)
+}
+const hashOf = ({ tx }: TransferRecord) => tx.toUpperCase()
+
+/** The node refuses what is published, and does not keep it. */
+const refuse = (reason: string) =>
+  venue.node.lie(({ action, answerText }) => {
+    const hash = action === 'process' ? /"hash": "([0-9A-F]{64})"/.exec(answerText)?.[1] : undefined
+    if (hash !== undefined) venue.node.rollback(hash)
+    return action === 'process' ? `{"error": "${reason}"}` : undefined
+  })
+/** The node calls everything confirmed, and the network has confirmed none of it. */
+const callConfirmed = () => {
+  venue.node.setAutoConfirm(null)
+  venue.node.lie(({ action, answerText }) =>
+    action === 'blocks_info' ? answerText.replaceAll('"confirmed": "false"', '"confirmed": "true"') : undefined,
+  )
+}
+const tellTheTruth = () => {
+  venue.node.lie(null)
+  venue.node.setAutoConfirm(1)
+}
+
+describe('the recovery rule', () => {
+  it("a provider's hiccup of eleven minutes and one refusal do not stop the treasury for ever", async () => {
+    await fill(10n * XNO)
+    const [alice, bob] = [strangerAddress(), strangerAddress()]
+    const one = await venue.owe(XNO, alice)
+    venue.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 0 } : undefined))
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    venue.node.rollback(hashOf(await transferOf(one)))
+    venue.advance(11 * MINUTE_MS)
+    refuse('Too many requests')
+    await sendNano(venue.ctx)
+    expect(await states(one)).not.toContain('held')
+    tellTheTruth()
+    venue.advance(MINUTE_MS)
+    const two = await venue.owe(XNO, bob)
+    venue.pay(venue.wallet.treasury, XNO)
+    await work()
+    expect([await states(one, two), arrived(alice), arrived(bob)]).toEqual([['confirmed', 'confirmed'], XNO, XNO])
+    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 9n * XNO, receivableRaw: 0n })
+  })
+
+  it('a block that is refused for long is held, offered again with growing pauses, and ends by itself when the node takes it', async () => {
+    await fill(10n * XNO)
+    const payee = strangerAddress()
+    const owed = await venue.owe(XNO, payee)
+    refuse('Daemon is busy')
+    const offers: number[] = []
+    for (let minute = 0; minute < 30; minute++) {
+      venue.node.resetCalls()
+      await sendNano(venue.ctx)
+      offers.push(venue.node.calls('process'))
+      venue.advance(MINUTE_MS)
+    }
+    const count = (from: number, to: number) => offers.slice(from, to).reduce((sum, calls) => sum + calls, 0)
+    expect(await states(owed)).toEqual(['held'])
+    expect(count(0, 3)).toBeGreaterThan(1)
+    // At most five minutes lie between two.
+    for (let from = 0; from + 6 <= offers.length; from++) expect(count(from, from + 6)).toBeGreaterThan(0)
+    expect(count(20, 30)).toBeLessThan(5)
+    tellTheTruth()
+    venue.advance(6 * MINUTE_MS)
+    await sendNano(venue.ctx)
+    expect([await states(owed), arrived(payee)]).toEqual([['confirmed'], XNO])
+    expect((await transferOf(owed)).refused).toBeUndefined()
+  })
+
+  it('while one is held in the treasury, invoices are paid and swept', async () => {
+    await fill(10n * XNO)
+    const [owed, invoice] = [await venue.owe(XNO, strangerAddress()), await venue.invoice(1)]
+    refuse('Daemon is busy')
+    await sendNano(venue.ctx)
+    venue.advance(11 * MINUTE_MS)
+    await sendNano(venue.ctx)
+    expect(await states(owed)).toEqual(['held'])
+    const treasury = venue.wallet.treasury.address
+    // Of the treasury alone the node takes nothing.
+    venue.node.lie(({ action, requestText, answerText }) => {
+      if (action !== 'process' || !requestText.includes(`"account":"${treasury}"`)) return undefined
+      const hash = /"hash": "([0-9A-F]{64})"/.exec(answerText)?.[1]
+      if (hash !== undefined) venue.node.rollback(hash)
+      return '{"error": "Daemon is busy"}'
+    })
+    venue.pay(invoice, DAY_RAW)
+    await watchNano(venue.ctx)
+    await sweepNano(venue.ctx)
+    expect((await venue.read(invoice)).credited_days).toBe(1)
+    expect(venue.holds(treasury).receivableRaw).toBe(DAY_RAW)
+    tellTheTruth()
+    venue.advance(6 * MINUTE_MS)
+    await work()
+    expect([await states(owed), venue.holds(treasury)]).toEqual([['confirmed'], { balanceRaw: 10n * XNO, receivableRaw: 0n }])
+  })
+
+  it('what was once called confirmed and is lacking is published again', async () => {
+    await fill(10n * XNO)
+    const [alice, bob] = [strangerAddress(), strangerAddress()]
+    const one = await venue.owe(XNO, alice)
+    callConfirmed()
+    await sendNano(venue.ctx)
+    expect(await states(one)).toEqual(['confirmed'])
+    venue.node.rollback(hashOf(await transferOf(one)))
+    tellTheTruth()
+    const two = await venue.owe(XNO, bob)
+    await work()
+    expect([await states(one, two), arrived(alice), arrived(bob)]).toEqual([['confirmed', 'confirmed'], XNO, XNO])
+    expect(await halted()).toBeUndefined()
+  })
+
+  it('a sweep that was called confirmed and is lacking is published again, and what the treasury received of it', async () => {
+    await fill(XNO)
+    const invoice = await venue.invoice(1)
+    venue.pay(invoice, DAY_RAW)
+    await watchNano(venue.ctx)
+    callConfirmed()
+    await sweepNano(venue.ctx)
+    await sweepNano(venue.ctx)
+    const open = (await transfers()).slice(1)
+    expect(open.map(({ kind, state }) => `${kind} ${state}`)).toEqual(['receive confirmed', 'sweep confirmed'])
+    venue.node.rollback(hashOf(open[0] as TransferRecord))
+    tellTheTruth()
+    await fill(XNO)
+    for (let round = 0; round < 2; round++) await work()
+    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 2n * XNO + DAY_RAW, receivableRaw: 0n })
+  })
+
+  it.each(['by the next round', 'by a reconciliation'])('a replaced block that is in the chain after all is taken back %s', async (by) => {
+    await fill(10n * XNO)
+    const [payee, thief] = [strangerAddress(), strangerAddress()]
+    const owed = await venue.owe(XNO, payee)
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    const ours = await transferOf(owed)
+    venue.node.rollback(hashOf(ours))
+    // For a while the node shows another block in its place, and calls it confirmed.
+    callConfirmed()
+    const rival = await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, {
+      sendTo: thief,
+      amountRaw: 2n * XNO,
+    })
+    await sendNano(venue.ctx)
+    await reconcileNano(venue.ctx)
+    expect((await transfers()).map(({ tx, state }) => [tx, state]).slice(1)).toEqual([
+      [ours.tx, 'replaced'],
+      [rival, 'confirmed'],
+    ])
+    expect(await states(owed)).toEqual(['owed'])
+    venue.node.rollback(rival.toUpperCase())
+    tellTheTruth()
+    await venue.ctx.nano.rpc.process(JSON.parse(ours.signed), 'send')
+    venue.node.confirm(hashOf(ours))
+    if (by === 'by a reconciliation') await reconcileNano(venue.ctx)
+    await work()
+    expect([await states(owed), arrived(payee), arrived(thief)]).toEqual([['confirmed'], XNO, 0n])
+    expect((await transfers()).map(({ tx, state }) => [tx, state]).slice(1)).toEqual([
+      [ours.tx, 'confirmed'],
+      [rival, 'replaced'],
+    ])
+    const later = await venue.owe(XNO, payee)
+    await venue.ctx.payouts.setExplained('xno', rival)
+    await work()
+    expect([await states(later), arrived(payee), await halted()]).toEqual([['confirmed'], 2n * XNO, undefined])
+  })
+
+  it('what was paid anew on top of such a rival is paid once all the same', async () => {
+    await fill(10n * XNO)
+    const [payee, thief] = [strangerAddress(), strangerAddress()]
+    const owed = await venue.owe(XNO, payee)
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    const ours = await transferOf(owed)
+    venue.node.rollback(hashOf(ours))
+    callConfirmed()
+    const rival = await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, {
+      sendTo: thief,
+      amountRaw: 2n * XNO,
+    })
+    await reconcileNano(venue.ctx)
+    // account_info, too, says that all is confirmed.
+    venue.node.lie(({ action, answerText }) => {
+      if (action === 'blocks_info') return answerText.replaceAll('"confirmed": "false"', '"confirmed": "true"')
+      const frontier = /"frontier": "([0-9A-F]+)"/.exec(answerText)?.[1]
+      return action === 'account_info'
+        ? answerText.replace(/"confirmed_frontier": "[0-9A-F]+"/, `"confirmed_frontier": "${frontier}"`)
+        : undefined
+    })
+    await sendNano(venue.ctx)
+    expect(await states(owed)).toEqual(['confirmed'])
+    venue.node.rollback(rival.toUpperCase())
+    tellTheTruth()
+    await venue.ctx.nano.rpc.process(JSON.parse(ours.signed), 'send')
+    venue.node.confirm(hashOf(ours))
+    for (let round = 0; round < 2; round++) await work()
+    expect([await states(owed), arrived(payee), arrived(thief), await halted()]).toEqual([['confirmed'], XNO, 0n, undefined])
+  })
+})
+
+describe('a send that the operator has made with the seed elsewhere', () => {
+  it('and recorded is taken in without stopping the coin', async () => {
+    await fill(10n * XNO)
+    const payee = strangerAddress()
+    const byHand = await venue.owe(XNO, payee)
+    const other = await venue.owe(2n * XNO, strangerAddress())
+    const tx = await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO })
+    expect(await markPaidByHand(venue.ctx, byHand._id, tx)).toBe(true)
+    await work()
+    expect([await halted(), await states(byHand, other), arrived(payee)]).toEqual([undefined, ['manual', 'confirmed'], XNO])
+    expect(await venue.ctx.payouts.listUnexplained('xno')).toEqual([])
+  })
+
+  it.each([
+    ['with another amount than it has recorded', XNO],
+    ['and not recorded', undefined],
+  ])('%s stops the coin', async (_, recordedRaw) => {
+    await fill(10n * XNO)
+    const payee = strangerAddress()
+    const tx = await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO + 1n })
+    if (recordedRaw !== undefined) await markPaidByHand(venue.ctx, (await venue.owe(recordedRaw, payee))._id, tx)
+    await work()
+    expect(await halted()).toContain('which the database does not know')
+  })
+})
+
+describe('a payment that somebody else with the seed receives', () => {
+  it('at an open invoice is counted once, and swept', async () => {
+    const invoice = await venue.invoice(1)
+    const source = venue.pay(invoice, DAY_RAW)
+    await signAndPublish(venue, invoice.address_index, { receive: source, amountRaw: DAY_RAW })
+    for (let round = 0; round < 2; round++) await work()
+    expect([(await venue.read(invoice)).credited_days, await halted()]).toEqual([1, undefined])
+    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
+    await checkMoney(venue.ctx)
+  })
+
+  it('and sends elsewhere is counted, and stops the coin', async () => {
+    const invoice = await venue.invoice(1)
+    const source = venue.pay(invoice, DAY_RAW)
+    await signAndPublish(venue, invoice.address_index, { receive: source, amountRaw: DAY_RAW })
+    await signAndPublish(venue, invoice.address_index, { sendTo: strangerAddress(), amountRaw: DAY_RAW })
+    await work()
+    expect((await venue.read(invoice)).credited_days).toBe(1)
+    expect(await halted()).toContain(`account ${invoice.address_index}`)
+  })
+})
+
+describe('addresses', () => {
+  const indexFile = () => venue.wallet.indexFile
+  const empty = async () => {
+    await Promise.all(Object.values(venue.ctx.database.connection.models).map((model) => model.deleteMany({})))
+    await setRate(venue.ctx, 'xno', '1')
+  }
+  const give = async () => (await venue.invoice(1)).address
+
+  it.each([
+    ['the database and the index file', ['database', 'index']],
+    ['the index file and then the database', ['index', 'database']],
+    ['the database alone', ['database']],
+    ['the index file alone', ['index']],
+    ['the database, and the index file is lost', ['database', 'lose']],
+    ['the index file, and the database is lost', ['index', 'empty']],
+    ['nothing, all but the seed is lost', ['empty', 'lose']],
+  ] as const)('are not given twice after a restore of %s', async (_, steps) => {
+    const given = new Set([await give()])
+    const restoreDatabase = await takeBackup(venue.ctx)
+    const index = fs.readFileSync(indexFile())
+    for (let count = 0; count < 3; count++) given.add(await give())
+    for (const step of steps) {
+      if (step === 'database') await restoreDatabase()
+      if (step === 'index') fs.writeFileSync(indexFile(), index)
+      if (step === 'lose') fs.rmSync(indexFile())
+      if (step === 'empty') await empty()
+      // The process is started between any two.
+      venue.setPatience()
+      await work()
+      for (let count = 0; count < 2; count++) {
+        const next = await give()
+        expect(given).not.toContain(next)
+        given.add(next)
+      }
+    }
+  })
+
+  it('begin behind the last that the chain knows', async () => {
+    const far = venue.wallet.keys.deriveAccount(900)
+    venue.pay(far, XNO)
+    fs.rmSync(indexFile())
+    await venue.ctx.coins.models.addresses.deleteMany({})
+    venue.setPatience()
+    await fillNanoPool(venue.ctx)
+    expect((await venue.invoice(1)).address_index).toBeGreaterThan(900)
+  })
+})
