@@ -1,6 +1,6 @@
 import type { Payload, QueueName } from '../shared/queues.ts'
 import { adoptSealJob } from './jobs/adopt-seal.ts'
-import { NANO_JOBS } from './jobs/coin.ts'
+import { MONERO_JOBS, NANO_JOBS } from './jobs/coin.ts'
 import { checkChain } from './jobs/check-chain.ts'
 import { makeSealJob } from './jobs/make-seal.ts'
 import { sequence } from './jobs/sequence.ts'
@@ -8,12 +8,7 @@ import { signSealsJob } from './jobs/sign-seals.ts'
 import { signAnnouncementJob } from './jobs/sign-announcement.ts'
 import { sweep } from './jobs/sweep.ts'
 import { verifyShares } from './jobs/verify-shares.ts'
-import { checkMonero } from './jobs/check-monero.ts'
-import { fillMonero } from './jobs/fill-monero.ts'
-import { reconcileMonero } from './jobs/reconcile-monero.ts'
 import { refreshRates } from './jobs/refresh-rates.ts'
-import { sendMonero } from './jobs/send-monero.ts'
-import { watchMonero } from './jobs/watch-monero.ts'
 import { orderDeadlines } from './jobs/order-deadlines.ts'
 import type { WorkerContext } from './worker-context.ts'
 
@@ -27,17 +22,17 @@ export const HANDLERS: { [Name in QueueName]: (ctx: WorkerContext, payload: Payl
   'adopt-seal': adoptSealJob,
   'sign-announcement': signAnnouncementJob,
   'check-chain': checkChain,
-  'check-monero': checkMonero,
+  'check-monero': MONERO_JOBS.check,
   'check-nano': NANO_JOBS.check,
-  'fill-monero': fillMonero,
+  'fill-monero': MONERO_JOBS.fill,
   'fill-nano': NANO_JOBS.fill,
-  'reconcile-monero': reconcileMonero,
+  'reconcile-monero': MONERO_JOBS.reconcile,
   'reconcile-nano': NANO_JOBS.reconcile,
   'refresh-rates': refreshRates,
-  'send-monero': sendMonero,
+  'send-monero': MONERO_JOBS.send,
   'send-nano': NANO_JOBS.send,
   'sweep-nano': NANO_JOBS.sweep,
-  'watch-monero': watchMonero,
+  'watch-monero': MONERO_JOBS.watch,
   'watch-nano': NANO_JOBS.watch,
   'order-deadlines': orderDeadlines,
 }

@@ -5,8 +5,7 @@
 import { readConfig } from '../../shared/config.ts'
 import { createLog } from '../../shared/log.ts'
 import { requireMonero } from '../../shared/payments/monero/monero-gateway.ts'
-import { sendMonero } from '../../workers/jobs/send-monero.ts'
-import { watchMonero } from '../../workers/jobs/watch-monero.ts'
+import { MONERO_JOBS } from '../../workers/jobs/coin.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { watched } from './crash-point.ts'
 
@@ -19,7 +18,7 @@ const ctx = {
   database: watched(opened.database, 'transaction'),
   monero: { ...opened.monero, wallet: watched(watched(opened.monero.wallet, 'prepareTransfer'), 'relay') },
 }
-await watchMonero(ctx)
-await sendMonero(ctx)
+await MONERO_JOBS.watch(ctx, {})
+await MONERO_JOBS.send(ctx, {})
 await opened.close()
 process.exit(0)

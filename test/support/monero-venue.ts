@@ -7,10 +7,9 @@ import { createLog } from '../../shared/log.ts'
 import { isCoinReady } from '../../shared/payments/invoice-service.ts'
 import { requireMonero, type MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
 import { createMoneroWallet, type MoneroWallet } from '../../shared/payments/monero/monero-wallet.ts'
-import { fillMonero } from '../../workers/jobs/fill-monero.ts'
-import { watchMonero } from '../../workers/jobs/watch-monero.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import type { QueueName } from '../../shared/queues.ts'
+import { MONERO_JOBS } from '../../workers/jobs/coin.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { owe, readPayout, setRate } from './coins.ts'
 import { startMoneroRegtest, type MoneroRegtest, type RegtestWallet } from './monero-regtest.ts'
@@ -35,6 +34,12 @@ export const MONERO_QUEUES: readonly QueueName[] = [
   'reconcile-monero',
   'order-deadlines',
 ]
+
+// What the jobs do, for tests that do it when they want.
+export const watchMonero = (ctx: MoneroContext): Promise<void> => MONERO_JOBS.watch(ctx, {})
+export const fillMonero = (ctx: MoneroContext): Promise<void> => MONERO_JOBS.fill(ctx, {})
+export const sendMonero = (ctx: MoneroContext): Promise<void> => MONERO_JOBS.send(ctx, {})
+export const reconcileMonero = (ctx: MoneroContext): Promise<void> => MONERO_JOBS.reconcile(ctx, {})
 
 export interface InvoiceJson {
   invoice_id: string

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { checkMonero } from '../../workers/jobs/check-monero.ts'
+import { MONERO_JOBS } from '../../workers/jobs/coin.ts'
 import { checkMoney } from '../support/money.ts'
 import {
   CONFIRMATIONS,
@@ -105,7 +105,7 @@ describe('a look because somebody asked', () => {
     const counting = { ...wallet, listIncoming: (options: { sinceHeight: number }) => ((looks += 1), wallet.listIncoming(options)) }
     const ctx = { ...venue.ctx, monero: { ...venue.ctx.monero, wallet: counting } }
     const { id } = await venue.invoice(1)
-    await Promise.all(Array.from({ length: 60 }, () => checkMonero(ctx, { invoice_id: id })))
+    await Promise.all(Array.from({ length: 60 }, () => MONERO_JOBS.check(ctx, { invoice_id: id })))
     expect(looks).toBeGreaterThan(0)
     expect(looks).toBeLessThan(5)
   })

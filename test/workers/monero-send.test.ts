@@ -1,8 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { readIndexFile } from '../../shared/payments/address-pool.ts'
-import { fillMonero } from '../../workers/jobs/fill-monero.ts'
-import { reconcileMonero } from '../../workers/jobs/reconcile-monero.ts'
-import { sendMonero } from '../../workers/jobs/send-monero.ts'
 import type { MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
 import {
   createMoneroWallet,
@@ -11,7 +8,6 @@ import {
   MONERO_ERROR,
   type MoneroDestination,
 } from '../../shared/payments/monero/monero-wallet.ts'
-import { watchMonero } from '../../workers/jobs/watch-monero.ts'
 import { NodeRefused } from '../../shared/payments/node-errors.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
@@ -20,7 +16,11 @@ import { confirmPayouts, crashAt, expectConfirmed, type CrashPoint } from '../su
 import {
   CONFIRMATIONS,
   DAY_PICO,
+  fillMonero,
   openMoneroVenue,
+  reconcileMonero,
+  sendMonero,
+  watchMonero,
   UNLOCK_BLOCKS,
   XMR,
   type MoneroPayee,

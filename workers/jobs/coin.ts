@@ -2,6 +2,8 @@ import { StartError } from '../../shared/process.ts'
 import { fillCoinPool } from '../../shared/payments/address-pool.ts'
 import { checkCoin, noteProblem, watchCoin } from '../../shared/payments/coin-round.ts'
 import type { CoinDriver } from '../../shared/payments/driver.ts'
+import { moneroDriver } from '../../shared/payments/monero/monero-driver.ts'
+import { requireMonero } from '../../shared/payments/monero/monero-gateway.ts'
 import { requireNano } from '../../shared/payments/nano/nano-gateway.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
@@ -39,3 +41,4 @@ const openNano = (ctx: WorkerContext): CoinDriver => nanoDriver(requireNano(ctx)
 
 /** The jobs of each coin, by what they do. */
 export const NANO_JOBS = { ...jobsOf(openNano), sweep: job<object>(openNano, (ctx) => sweepNano(requireNano(ctx))) }
+export const MONERO_JOBS = jobsOf((ctx) => moneroDriver(requireMonero(ctx)))
