@@ -19,6 +19,7 @@ import { createStandingStore, type StandingStore } from './passes/standing-store
 import { createCoinStore, type CoinStore } from './payments/coin-store.ts'
 import { passPurpose } from './passes/pass-purchase.ts'
 import { createInvoiceStore, type InvoiceStore } from './payments/invoice-store.ts'
+import { openJournal } from './payments/journal-opening.ts'
 import { createJournalStore, type JournalStore } from './payments/journal-store.ts'
 import { createPayoutStore, type PayoutStore } from './payments/payout-store.ts'
 import type { Purposes } from './payments/purpose.ts'
@@ -75,7 +76,10 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     url: config.mongodbUrl,
     log,
     timeoutMs: options.databaseTimeoutMs ?? config.databaseMs,
-    createIndexes,
+    async prepare(own) {
+      await createIndexes(own)
+      await openJournal(own, log)
+    },
   })
   const { connection } = database
   const now = options.now ?? Date.now

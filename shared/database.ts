@@ -60,8 +60,8 @@ export interface Database {
 export interface DatabaseOptions {
   url: string
   log: Log
-  /** Creates every index; called once after the first connection. */
-  createIndexes(connection: Connection): Promise<void>
+  /** Creates every index, and what else has to be there; called once after the first connection. */
+  prepare(connection: Connection): Promise<void>
   /** Longest wait for a server and for a connection to it; workers wait longer than the API. */
   timeoutMs: number
   /** How long a transaction that conflicts with others is tried again; as long as `timeoutMs` where absent. */
@@ -97,7 +97,7 @@ export function openDatabase(options: DatabaseOptions): Database {
           appName: 'agent-network',
         })
         await assertReplicaSet(connection)
-        await options.createIndexes(connection)
+        await options.prepare(connection)
         ready = true
         if (said) log.info('MongoDB is reached')
         return

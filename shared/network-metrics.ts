@@ -5,6 +5,7 @@ import { closingSource } from './ledger/seal.ts'
 import { readOwed } from './ledger/solvency.ts'
 import { METRIC_PREFIX } from './metrics.ts'
 import { COIN_UNITS, COINS, type Coin } from './payments/coin.ts'
+import { listDue } from './payments/due-payouts.ts'
 import { hasNoWorker, readQueueStates } from './queue-state.ts'
 import { SECOND_MS, unixSeconds } from './time.ts'
 
@@ -83,6 +84,8 @@ const coins: NetworkCollector = {
     const height = gauge('chain_height', 'Height at the last look', ['coin'])
     const halted = gauge('coin_halted', '1 while the wallet waits for the operator to reconcile it', ['coin'])
     const short = gauge('treasury_short_coins', 'What the treasury lacks, unlocked, for the payouts that are due, in whole coins', ['coin'])
+    const gap = gauge('solvency_gap', 'What the chain holds beyond what the books say, below 0 where less, in whole coins', ['coin'])
+    const gapAge = gauge('solvency_gap_age_seconds', 'How long ago books and chain were compared', ['coin'])
     return async (ctx) => {
       for (const state of await ctx.coins.listCoins()) {
         if (!state.configured) continue
@@ -91,6 +94,8 @@ const coins: NetworkCollector = {
         if (state.checked_at !== undefined) lag.set({ coin }, Math.max(0, ctx.now() / SECOND_MS - state.checked_at))
         if (state.height !== undefined) height.set({ coin }, state.height)
         halted.set({ coin }, Number(state.halted !== undefined))
+        if (state.gap_raw !== undefined) gap.set({ coin }, inCoins(BigInt(state.gap_raw), coin))
+        if (state.gap_at !== undefined) gapAge.set({ coin }, Math.max(0, ctx.now() / SECOND_MS - state.gap_at))
         if (state.treasury_short_raw !== undefined) short.set({ coin }, inCoins(BigInt(state.treasury_short_raw), coin))
       }
     }
@@ -102,7 +107,17 @@ const payouts: NetworkCollector = {
   open(gauge) {
     const count = gauge('payouts', 'Payouts by coin and state', ['coin', 'state'])
     const unpaid = gauge('unpaid_coins', 'Owed to payees and not known to have arrived, in whole coins', ['coin'])
+    const transfers = gauge('transfers', 'Transactions of ours that are not known to be in the chain, by coin and state', ['coin', 'state'])
+    const oldestDue = gauge('payout_due_seconds', 'How long the oldest payout that may be sent has been owed; 0 where there is none', [
+      'coin',
+    ])
     return async (ctx) => {
+      const nowSeconds = unixSeconds(ctx.now())
+      for (const { coin, state, count: number } of await ctx.payouts.countOpenTransfers()) transfers.set({ coin, state }, number)
+      for (const coin of COINS) {
+        const [due] = await listDue(ctx, coin, { maxPayouts: 1_000_000 })
+        oldestDue.set({ coin }, due === undefined ? 0 : Math.max(0, nowSeconds - Math.min(...due.payouts.map(({ at }) => at))))
+      }
       const [groups, sums] = await Promise.all([ctx.payouts.countByState(), ctx.payouts.sumUnpaid()])
       for (const { coin, state, count: number } of groups) count.set({ coin, state }, number)
       for (const coin of COINS) unpaid.set({ coin }, inCoins(sums[coin], coin))

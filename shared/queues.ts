@@ -38,10 +38,10 @@ export const QUEUES = {
   /** A round over every open address of the coin. */
   'watch-nano': { payload: z.object({}), concurrency: 1, attempts: 1 },
   'watch-monero': { payload: z.object({}), concurrency: 1, attempts: 1 },
-  /** A fresh look at one invoice, because its owner asked. */
-  'check-nano': { payload: z.object({ invoice_id: z.string() }), concurrency: 8, attempts: 2 },
+  /** A fresh look at one invoice, because its owner asked, or at one transaction, because the operator did. */
+  'check-nano': { payload: z.object({ invoice_id: z.string().optional(), tx: z.string().optional() }), concurrency: 8, attempts: 2 },
   // Those that a process holds at once share one look at the wallet.
-  'check-monero': { payload: z.object({ invoice_id: z.string() }), concurrency: 64, attempts: 2 },
+  'check-monero': { payload: z.object({ invoice_id: z.string().optional(), tx: z.string().optional() }), concurrency: 64, attempts: 2 },
   'fill-nano': { payload: z.object({}), concurrency: 1, attempts: 3 },
   'fill-monero': { payload: z.object({}), concurrency: 1, attempts: 3 },
   'sweep-nano': { payload: z.object({}), concurrency: 1, attempts: 1 },

@@ -6,9 +6,13 @@ import { LIST_LIMIT } from '../../shared/limits.ts'
 import { decideDispute, DISPUTE_OUTCOMES, type DisputeOutcome } from '../../shared/market/dispute-service.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import { nameRefundAddress } from '../../shared/market/order-service.ts'
-import { COINS, formatAmount, parseAmount, type Coin } from '../../shared/payments/coin.ts'
+import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
+import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
+import { readSendable } from '../../shared/payments/due-payouts.ts'
 import type { PayoutRecord, PayoutState } from '../../shared/payments/payout.ts'
-import { markPaidByHand } from '../../shared/payments/payout-service.ts'
+import { markPaidByHand, undoPaidByHand } from '../../shared/payments/payout-service.ts'
+import { unixSeconds } from '../../shared/time.ts'
+import { lookUp, paidTo } from './look-up.ts'
 import { rehearse } from './rehearse.ts'
 import { showDone } from './shown.ts'
 import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
@@ -35,13 +39,26 @@ export const marketVerbs: readonly OperatorVerb[] = [
   }),
   defineOperatorVerb({
     name: 'payout-paid',
-    words: ['PAYOUT_ID', 'TX'],
+    words: ['[PAYOUT_ID]', '[TX]'],
     options: {
+      undo: { kind: 'text', value: 'PAYOUT_ID', help: 'what was recorded so was not paid: it is owed again' },
       address: { kind: 'text', value: 'ADDRESS', help: "where you paid it, of a buyer that has named no address: it becomes the order's" },
     },
     help: 'Record that you paid a payout by hand, with the transaction or block TX; one that is held, only after a look at the chain',
     changes: true,
-    run: ({ ctx, words: [payoutId, tx], options, dryRun }) => recordPaid(ctx, payoutId, tx.toLowerCase(), options.address, dryRun),
+    async run({ ctx, words: [payoutId, tx], options: { undo, address }, dryRun }) {
+      if (undo !== undefined) return undoPaid(ctx, undo, dryRun)
+      if (payoutId === undefined || tx === undefined) throw usageError('"payout-paid" takes PAYOUT_ID TX, or --undo PAYOUT_ID.')
+      return recordPaid(ctx, payoutId, tx.toLowerCase(), address, dryRun)
+    },
+  }),
+  defineOperatorVerb({
+    name: 'pay',
+    words: ['[PAYEE]'],
+    options: { all: { kind: 'flag', help: 'all payouts that are due, whoever they are owed to' } },
+    help: 'Let the worker with the wallet send what is owed to PAYEE, an agent or an address, though PAYOUTS is manual',
+    changes: true,
+    run: ({ ctx, words: [payee], options, dryRun }) => askToPay(ctx, payee, options.all, dryRun),
   }),
   defineOperatorVerb({
     name: 'disputes',
@@ -84,6 +101,7 @@ async function recordPaid(ctx: Context, payoutId: string, tx: string, address: s
   if (!/^[0-9a-f]{64}$/.test(tx)) throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
   const payout = await ctx.payouts.find(payoutId)
   if (payout === undefined) throw new Refusal('no_such_record', 'There is no payout with this id; "payouts" lists them.')
+  await requireOwnTransaction(ctx, payout, tx, address)
   const own = dryRun ? rehearse(ctx) : ctx
   const named = address === undefined ? undefined : await payAt(own, payout, address, tx)
   if (address === undefined && !(await markPaidByHand(own, payoutId, tx))) throw unpayable((await ctx.payouts.find(payoutId)) ?? payout)
@@ -103,6 +121,92 @@ async function recordPaid(ctx: Context, payoutId: string, tx: string, address: s
     dryRun,
     named === undefined ? undefined : 'The address is the refund address of the order from now on.',
   )
+}
+
+/**
+ * Checks that a transaction can have paid this payout: it is on record as nothing else, and pays this address at least what it
+ * is said to, as far as the chain can be asked.
+ *
+ * @throws Refusal `wrong_state`
+ */
+async function requireOwnTransaction(ctx: Context, payout: PayoutRecord, tx: string, named?: string): Promise<void> {
+  const { coin, _id } = payout
+  const address = named ?? payout.address
+  const refuse = (why: string): never => {
+    throw new Refusal('wrong_state', `This transaction ${why}; it cannot have paid this payout.`)
+  }
+  for (const other of COINS) {
+    const [payment] = await ctx.invoices.listPaymentsByTx(other, [tx])
+    if (payment !== undefined) refuse(`is on record as the payment ${payment._id}`)
+  }
+  const beside = (await Promise.all(COINS.map((one) => ctx.payouts.listPaidByHand(one, tx)))).flat().filter((one) => one._id !== _id)
+  for (const other of beside) {
+    if (other.coin !== coin) refuse(`is on record for the payout ${other._id} in ${other.coin}`)
+    if (COIN_FACTS[coin].paysOneAddress && other.address !== address) refuse(`is on record for the payout ${other._id} to another address`)
+  }
+  const transfer = await ctx.payouts.findTransferByTx(coin, tx)
+  if (transfer !== undefined && (transfer.kind !== 'payout' || transfer.payout_ids.length > 0))
+    refuse(`is one of the workers' own (${transfer._id}), which carries ${transfer.payout_ids.join(', ') || 'no payout'}`)
+  const looked = address === undefined ? 'unasked' : await lookUp(ctx, coin, tx)
+  if (looked === 'unasked' || !looked.isKnown || address === undefined) return
+  // A wallet that was restored does not know whom its own transactions paid.
+  if (looked.pays.length === 0 && !COIN_FACTS[coin].paysOneAddress) return
+  const sent = paidTo(coin, looked.pays, address).reduce((sum, { amountRaw }) => sum + amountRaw, 0n)
+  const recorded = beside.filter((one) => one.address === address)
+  const needed = [payout, ...recorded].reduce((sum, { amount_raw: raw }) => sum + BigInt(raw), 0n)
+  if (sent === 0n) refuse(`pays ${looked.pays.map(({ to }) => to).join(', ') || 'nobody'}, and not ${address}`)
+  if (sent < needed)
+    refuse(`pays ${formatAmount(sent, coin)} ${coin} to this address, less than the ${formatAmount(needed, coin)} that it is said to`)
+}
+
+async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promise<Shown> {
+  const payout = await ctx.payouts.find(payoutId)
+  if (payout === undefined) throw new Refusal('no_such_record', 'There is no payout with this id; "payouts" lists them.')
+  if (!(await undoPaidByHand(dryRun ? rehearse(ctx) : ctx, payoutId)))
+    throw new Refusal('wrong_state', `The payout is ${payout.state}; only one that was recorded as paid by hand can be taken back.`)
+  const { coin, amount_raw: raw, order_id: orderId } = payout
+  const fields = { payout_id: payoutId, order_id: orderId ?? null, currency: coin, amount: formatAmount(BigInt(raw), coin), state: 'owed' }
+  return showDone({ ...fields, ledger_entry: 'payout' }, dryRun)
+}
+
+/** Notes the wish on the payouts; the next round of the wallet's worker carries it out as it does with PAYOUTS=automatic. */
+async function askToPay(ctx: Context, payee: string | undefined, all: boolean, dryRun: boolean): Promise<Shown> {
+  if ((payee === undefined) !== all) throw usageError('"pay" takes a PAYEE, an agent id or an address, or --all.')
+  const chosen: PayoutRecord[] = []
+  for (const coin of COINS) {
+    const { payouts, due } = await readSendable(ctx, coin)
+    const address = payee === undefined ? undefined : COIN_FACTS[coin].parseAddress(payee)?.address
+    chosen.push(
+      ...(all ? due : payouts.filter((payout) => payout.agent_id === payee || (address !== undefined && payout.address === address))),
+    )
+  }
+  if (chosen.length === 0)
+    throw new Refusal(
+      'no_such_record',
+      all ? 'Nothing is due; "payouts" says why not.' : 'Nothing that could be sent is owed to this payee; "payouts" says why not.',
+    )
+  if (!dryRun)
+    await ctx.payouts.mark(
+      chosen.map(({ _id }) => _id),
+      'asked_at',
+      unixSeconds(ctx.now()),
+    )
+  const sums = COINS.map((coin) => {
+    const own = chosen.filter((payout) => payout.coin === coin)
+    return [
+      coin,
+      formatAmount(
+        own.reduce((sum, { amount_raw: raw }) => sum + BigInt(raw), 0n),
+        coin,
+      ),
+    ] as const
+  })
+  const shown = showDone(
+    { payouts: chosen.length, ...Object.fromEntries(sums), ledger_entry: null },
+    dryRun,
+    'A worker with the wallet sends them with its next round; "payouts" shows how far they are.',
+  )
+  return { ...shown, answer: { ...(shown.answer as object), payout_ids: chosen.map(({ _id }) => _id) } }
 }
 
 /**
@@ -140,7 +244,7 @@ interface Payee {
   currency: Coin
   address: string | null
   payouts: PayoutRecord[]
-  /** Owed and not frozen. */
+  /** Owed, and nothing keeps it from being sent. */
   payableRaw: bigint
   isDue: boolean
 }
@@ -148,26 +252,32 @@ interface Payee {
 async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<Shown> {
   const states: readonly PayoutState[] = all ? [...UNPAID, 'confirmed', 'manual', 'withdrawn'] : UNPAID
   const payees: Payee[] = []
+  /** Owed for an order whose money is on your word alone. */
+  const waiting = new Set<string>()
   const cut: Coin[] = []
   for (const coin of COINS) {
     // What can be paid is shown whole: a part of it would give a wrong sum for its payee.
+    const sendable = await readSendable(ctx, coin)
+    const [ready, due] = [sendable.payouts, sendable.due].map((some) => new Set(some.map(({ _id }) => _id)))
     const payouts: PayoutRecord[] = []
     for await (const payout of ctx.payouts.walkSendable(coin)) payouts.push(payout)
+    for (const { _id } of payouts) if (!ready?.has(_id)) waiting.add(_id)
     const others: PayoutRecord[] = []
     for (const state of states)
       if (others.length <= limit) others.push(...(await ctx.payouts.listUnsendable(coin, state, limit + 1 - others.length)))
     if (others.length > limit) cut.push(coin)
     payouts.push(...others.slice(0, limit))
-    const smallest = parseAmount(ctx.config.minPayout[coin], coin)
     for (const [address, own] of Map.groupBy(payouts, (payout) => payout.address ?? null)) {
-      const payable = own.filter(({ state, frozen }) => state === 'owed' && frozen !== true)
+      const payable = own.filter(
+        ({ _id, state, frozen, to_self: toSelf }) => state === 'owed' && frozen !== true && toSelf !== true && !waiting.has(_id),
+      )
       const payableRaw = payable.reduce((sum, { amount_raw: amount }) => sum + BigInt(amount), 0n)
       payees.push({
         currency: coin,
         address,
         payouts: own,
         payableRaw,
-        isDue: address !== null && payableRaw > 0n && payableRaw >= smallest,
+        isDue: own.some(({ _id }) => due?.has(_id)),
       })
     }
   }
@@ -181,12 +291,12 @@ async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<S
         address,
         payable: formatAmount(payableRaw, currency),
         due: isDue,
-        payouts: payouts.map(viewPayout),
+        payouts: payouts.map((payout) => viewPayout(payout, waiting)),
       })),
       count: payees.length,
       truncated: cut.length > 0,
     },
-    text: payees.length === 0 ? 'Nothing is owed.' : [...payees.map(formatPayee), ...formatCut(cut)].join('\n'),
+    text: payees.length === 0 ? 'Nothing is owed.' : [...payees.map((payee) => formatPayee(payee, waiting)), ...formatCut(cut)].join('\n'),
   }
 }
 
@@ -195,7 +305,7 @@ const formatCut = (coins: readonly Coin[]): string[] =>
     ? []
     : [`There is more that cannot be paid now (${coins.join(', ')}); --limit shows up to ${LIST_LIMIT.max} of it per coin.`]
 
-function viewPayout(payout: PayoutRecord): object {
+function viewPayout(payout: PayoutRecord, waiting: ReadonlySet<string>): object {
   return {
     payout_id: payout._id,
     agent_id: payout.agent_id,
@@ -204,16 +314,19 @@ function viewPayout(payout: PayoutRecord): object {
     amount_raw: payout.amount_raw,
     state: payout.state,
     frozen: payout.frozen === true,
+    waits_for_chain: waiting.has(payout._id),
+    to_self: payout.to_self === true,
+    asked_at: payout.asked_at ?? null,
     tx_hash: payout.tx ?? null,
     at: payout.at,
   }
 }
 
-function formatPayee({ currency, address, payouts, payableRaw, isDue }: Payee): string {
+function formatPayee({ currency, address, payouts, payableRaw, isDue }: Payee, waiting: ReadonlySet<string>): string {
   const head = `${address ?? '(no address named yet)'}  ${formatAmount(payableRaw, currency)} ${currency} to pay${isDue ? '' : ', not due'}`
   const lines = payouts.map(
-    ({ _id, coin, amount_raw: amount, state, frozen, agent_id: agentId, order_id: orderId, at }) =>
-      `${_id}  ${formatAmount(BigInt(amount), coin)}  ${state}${frozen === true ? ', frozen' : ''}  ${agentId}  ${orderId ?? ''}  since ${formatTime(at)}`,
+    ({ _id, coin, amount_raw: amount, state, frozen, to_self: toSelf, agent_id: agentId, order_id: orderId, at }) =>
+      `${_id}  ${formatAmount(BigInt(amount), coin)}  ${state}${frozen === true ? ', frozen' : ''}${waiting.has(_id) ? ', waits until the chain shows what you recorded' : ''}${toSelf === true ? ", to an address of the venue's own" : ''}  ${agentId}  ${orderId ?? ''}  since ${formatTime(at)}`,
   )
   return `${head}\n${setIn(lines.join('\n'))}`
 }

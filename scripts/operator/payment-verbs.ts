@@ -3,39 +3,74 @@ import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/errors.ts'
 import { COIN_UNITS, dustThreshold, formatAmount, parseAmount } from '../../shared/payments/coin.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
-import { invoiceStatus, type InvoiceRecord, type PaymentRecord } from '../../shared/payments/invoice.ts'
+import type { FoundPay } from '../../shared/payments/driver.ts'
+import { invoiceStatus, remainingRaw, type InvoiceRecord, type PaymentRecord } from '../../shared/payments/invoice.ts'
 import { requiredConfirmations } from '../../shared/payments/invoice-service.ts'
-import { recordPayment } from '../../shared/payments/settlement.ts'
+import { noteShown, recordPayment } from '../../shared/payments/settlement.ts'
+import { undoPayment } from '../../shared/payments/undo-payment.ts'
 import { isoTime } from '../../shared/time.ts'
+import { lookUp, paidTo } from './look-up.ts'
+import { rehearse } from './rehearse.ts'
 import { showDone } from './shown.ts'
 import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
 
 export const paymentVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'settle-invoice',
-    words: ['INVOICE_ID', 'AMOUNT', 'TX'],
-    options: {},
-    help: "Count a payment of AMOUNT coins by the transaction or block TX for an invoice, by hand; the coin's node may be away",
+    words: ['[INVOICE_ID]', '[AMOUNT]', '[TX]'],
+    options: {
+      over: { kind: 'flag', help: 'count more than is still to be paid' },
+      unseen: { kind: 'flag', help: 'count it although the node does not have the transaction' },
+      undo: { kind: 'text', value: 'PAYMENT_ID', help: 'take back what was counted so, while what it bought can be taken back' },
+    },
+    help: 'Count a payment of AMOUNT coins by the transaction or block TX for an invoice, by hand; AMOUNT may be left out if the node can say it',
     changes: true,
-    run: ({ ctx, words: [invoiceId, amount, tx], dryRun }) => settleInvoice(ctx, invoiceId, amount, tx.toLowerCase(), dryRun),
+    async run({ ctx, words: [invoiceId, amount, tx], options: { undo, ...options }, dryRun }) {
+      if (undo !== undefined) return undoSettled(dryRun ? rehearse(ctx) : ctx, undo, dryRun)
+      const hash = (tx ?? amount)?.toLowerCase()
+      if (invoiceId === undefined || hash === undefined)
+        throw usageError('"settle-invoice" takes INVOICE_ID [AMOUNT] TX, or --undo PAYMENT_ID.')
+      return settleInvoice(ctx, { invoiceId, amount: tx === undefined ? undefined : amount, tx: hash, ...options, dryRun })
+    },
   }),
 ]
 
+interface Settling {
+  invoiceId: string
+  amount: string | undefined
+  tx: string
+  over: boolean
+  unseen: boolean
+  dryRun: boolean
+}
+
 /**
  * Counts a payment as a worker that found it would. TX is what makes it count once: the chain's own look at the same
- * transaction, now or later, finds it counted.
+ * transaction, now or later, finds it counted. Until the chain has shown it, no payout is made of it.
  */
-async function settleInvoice(ctx: Context, invoiceId: string, amount: string, tx: string, dryRun: boolean): Promise<Shown> {
+async function settleInvoice(ctx: Context, { invoiceId, amount, tx, over, unseen, dryRun }: Settling): Promise<Shown> {
   if (!/^[0-9a-f]{64}$/.test(tx)) throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice === undefined) throw new Refusal('no_such_invoice', 'There is no invoice with this id.')
-  const amountRaw = readAmount(amount, invoice)
+  const named = amount === undefined ? undefined : readAmount(amount, invoice)
   const known = await findRecorded(ctx, invoice, tx)
+  const seen = known?.state === 'settled' ? undefined : await lookAt(ctx, invoice, tx, unseen)
+  const amountRaw = named ?? seen?.amountRaw ?? (known && BigInt(known.amount_raw))
+  if (amountRaw === undefined) throw usageError('The node cannot be asked for the amount now; name AMOUNT before TX.')
   if (known !== undefined && BigInt(known.amount_raw) !== amountRaw)
     throw new Refusal(
       'wrong_state',
       `The payment ${known._id} by this transaction is on record with ${formatAmount(BigInt(known.amount_raw), known.coin)}; the amount of a transaction does not change.`,
     )
+  if (seen !== undefined && seen.amountRaw !== amountRaw)
+    throw new Refusal(
+      'wrong_state',
+      `This transaction pays ${formatAmount(seen.amountRaw, invoice.coin)} to the invoice; leave AMOUNT out.`,
+    )
+  // What the chain has is what it is.
+  const openRaw = remainingRaw(invoice)
+  if (known === undefined && seen === undefined && amountRaw > openRaw && !over)
+    throw new Refusal('wrong_state', `Only ${formatAmount(openRaw, invoice.coin)} ${invoice.coin} is still to be paid; --over counts more.`)
   if (dryRun || known?.state === 'settled')
     return show({ invoice, payment: known, amountRaw, tx, changed: known?.state !== 'settled', dryRun })
   const { required_confirmations: base = 1 } = (await ctx.coins.findCoin(invoice.coin)) ?? {}
@@ -45,12 +80,40 @@ async function settleInvoice(ctx: Context, invoiceId: string, amount: string, tx
     { coin: invoice.coin, tx, addressIndex: invoice.address_index, amountRaw, confirmations, isConfirmed: true },
     'operator',
   )
-  const [after, payment, agent] = await Promise.all([
-    ctx.invoices.find(invoiceId),
-    ctx.invoices.findPayment(invoice.coin, tx, invoice.address_index),
-    ctx.agents.find(invoice.agent_id),
-  ])
+  const payment = await ctx.invoices.findPayment(invoice.coin, tx, invoice.address_index)
+  if (payment !== undefined && seen?.isConfirmed === true) await noteShown(ctx, payment)
+  const [after, agent] = await Promise.all([ctx.invoices.find(invoiceId), ctx.agents.find(invoice.agent_id)])
   return show({ invoice: after ?? invoice, payment, amountRaw, tx, changed: true, passUntilMs: agent?.pass_until_ms, dryRun: false })
+}
+
+/**
+ * What the transaction pays to the invoice; undefined if the node could not be asked.
+ *
+ * @throws Refusal `wrong_state` for one that pays somebody else, or that the node does not have
+ */
+async function lookAt(ctx: Context, { coin, address }: InvoiceRecord, tx: string, unseen: boolean): Promise<FoundPay | undefined> {
+  const looked = await lookUp(ctx, coin, tx)
+  if (looked === 'unasked') return undefined
+  if (!looked.isKnown) {
+    if (unseen) return undefined
+    throw new Refusal('wrong_state', 'The node does not have this transaction; --unseen counts it on your word.')
+  }
+  const own = paidTo(coin, looked.pays, address)
+  if (own.length === 0) {
+    const others = looked.pays.map(({ to }) => to).join(', ')
+    throw new Refusal(
+      'wrong_state',
+      `This transaction pays ${others === '' ? 'nobody' : others}, and not the invoice's address ${address}.`,
+    )
+  }
+  const amountRaw = own.reduce((sum, { amountRaw: raw }) => sum + raw, 0n)
+  return { to: address, amountRaw, isConfirmed: own.every(({ isConfirmed }) => isConfirmed) }
+}
+
+async function undoSettled(ctx: Context, paymentId: string, dryRun: boolean): Promise<Shown> {
+  const { invoice_id, agent_id, coin, amount_raw: raw, tx } = await undoPayment(ctx, paymentId)
+  const fields = { payment_id: paymentId, invoice_id, agent_id, currency: coin, amount: formatAmount(BigInt(raw), coin), tx_hash: tx }
+  return showDone({ ...fields, state: 'gone', ledger_entry: 'payment' }, dryRun)
 }
 
 function readAmount(text: string, { coin }: InvoiceRecord): bigint {

@@ -7,6 +7,7 @@ import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { CoinRecord } from '../../shared/payments/coin-store.ts'
 import { hasNoWorker, readQueueStates } from '../../shared/queue-state.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/time.ts'
+import { formatGap } from './books-verbs.ts'
 import { formatTable, type StatusSection } from './status-section.ts'
 
 const queues: StatusSection = {
@@ -123,13 +124,15 @@ const coins: StatusSection = {
     const found = (await ctx.coins.listCoins()).filter(({ configured }) => configured)
     const now = unixSeconds(ctx.now())
     return {
-      answer: found.map(({ _id, reachable, checked_at, height, halted, treasury_short_raw }) => ({
+      answer: found.map(({ _id, reachable, checked_at, height, halted, treasury_short_raw, gap_raw, gap_at }) => ({
         currency: _id,
         reachable,
         checked_at: checked_at ?? null,
         height: height ?? null,
         halted: halted?.reason ?? null,
         treasury_short_raw: treasury_short_raw ?? null,
+        solvency_gap_raw: gap_raw ?? null,
+        compared_at: gap_at ?? null,
       })),
       lines: found.length === 0 ? ['none is configured'] : found.map((coin) => formatCoin(coin, now)),
     }
@@ -137,12 +140,24 @@ const coins: StatusSection = {
 }
 
 function formatCoin(coin: CoinRecord, now: number): string {
-  const { _id, reachable, height, checked_at: checkedAt, halted, treasury_short_raw: shortRaw = '0' } = coin
+  const {
+    _id,
+    reachable,
+    height,
+    checked_at: checkedAt,
+    halted,
+    treasury_short_raw: shortRaw = '0',
+    gap_raw: gapRaw,
+    gap_at: gapAt = 0,
+  } = coin
   return [
     `${_id}: ${reachable ? 'reachable' : 'OUT OF REACH'}`,
     ...(height === undefined ? [] : [`height ${height}`]),
     checkedAt === undefined ? 'never looked at' : `looked at ${formatDuration(Math.max(0, now - checkedAt))} ago`,
     ...(halted === undefined ? [] : [`HALTED, see "reconcile": ${halted.reason}`]),
+    ...(gapRaw === undefined || gapRaw === '0'
+      ? []
+      : [`${formatGap(gapRaw, _id)} (${formatDuration(Math.max(0, now - gapAt))} ago), see "books"`]),
     ...(shortRaw === '0' ? [] : [`THE TREASURY LACKS ${formatOwed(BigInt(shortRaw), _id)} for payouts that are due`]),
   ].join(', ')
 }

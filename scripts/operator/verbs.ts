@@ -1,3 +1,4 @@
+import { booksVerbs } from './books-verbs.ts'
 import { ledgerVerbs } from './ledger-verbs.ts'
 import { marketVerbs } from './market-verbs.ts'
 import { moderationVerbs } from './moderation-verbs.ts'
@@ -12,7 +13,7 @@ export const OPERATOR_VERB_GROUPS: readonly OperatorVerbGroup[] = [
   { title: 'At a glance', verbs: statusVerbs },
   { title: 'Agents and posts', verbs: moderationVerbs },
   { title: 'Proposals and announcements', verbs: networkVerbs },
-  { title: 'Payments', verbs: [...paymentVerbs, ...reconcileVerbs] },
+  { title: 'Payments', verbs: [...paymentVerbs, ...booksVerbs, ...reconcileVerbs] },
   { title: 'The market', verbs: marketVerbs },
   { title: 'Ledger and keys', verbs: ledgerVerbs },
 ]

@@ -15,7 +15,8 @@ export const NOTHING_OWED: Owed = { xno: 0n, xmr: 0n }
  *
  * What is received for a market order is owed to somebody from the moment it is counted: it is held for the order's
  * sides, or owed to one of them by name. It ends being owed when the venue takes its fee of it, when a payout of it has
- * arrived or was paid by hand, or when the operator gives up what the chain took back. A payment for a pass is the
+ * arrived or was paid by hand, or when the operator gives up what the chain took back. What such an entry said may be undone:
+ * a payout's later entry names in `undoes` the step that is true no more, and a payment's has the step `undone`. A payment for a pass is the
  * venue's own.
  */
 export function addToOwed(owed: Owed, entry: Pick<EntryRecord, '_id' | 'kind' | 'data'>): Owed {
@@ -34,10 +35,12 @@ function owedChange({ _id, kind, data }: Pick<EntryRecord, '_id' | 'kind' | 'dat
   }
   switch (kind) {
     case 'payment':
-      return data['order_id'] === undefined ? 0n : amount('amount_raw')
+      if (data['order_id'] === undefined) return 0n
+      return data['step'] === 'undone' ? -amount('amount_raw') : amount('amount_raw')
     case 'fee':
       return data['step'] === 'returned' ? amount('amount_raw') : -amount('amount_raw')
     case 'payout':
+      if (data['undoes'] !== undefined) return amount('amount_raw')
       return data['step'] === 'confirmed' || data['step'] === 'manual' ? -amount('amount_raw') : 0n
     case 'dispute_outcome':
       return -amount('written_off_raw')

@@ -7,7 +7,7 @@ import { unixSeconds } from '../time.ts'
 import { countedRaw } from './order-payments.ts'
 import { endOrder } from './order-payouts.ts'
 import { feeEntries, makeMove, payoutFor } from './order-service.ts'
-import { atReceived, changeOrder, feeEntry, priceOf, sellerShare, stepChange, type OrderRecord } from './order.ts'
+import { atReceived, changeOrder, feeEntry, priceOf, sellerShare, stepChange, sum, type OrderRecord } from './order.ts'
 
 export const DISPUTE_OUTCOMES = ['release', 'refund'] as const
 export type DisputeOutcome = (typeof DISPUTE_OUTCOMES)[number]
@@ -69,7 +69,6 @@ async function readBook(ctx: Context, order: OrderRecord, session: Session): Pro
   }
 }
 
-const sum = (of: readonly { amount_raw: string }[]): bigint => of.reduce((total, { amount_raw: amount }) => total + BigInt(amount), 0n)
 const largest = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
 async function release(ctx: Context, found: OrderRecord, book: Book, session: Session): Promise<Decision> {

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { Ledgered } from '../ledger/pending.ts'
+import { COIN_FACTS } from '../payments/coin-facts.ts'
 import { COINS, type Coin } from '../payments/coin.ts'
 import { usdFromCents } from '../passes/pass.ts'
 import { countView, hex, idField, idView, text, unixTime } from '../schema.ts'
@@ -14,7 +15,6 @@ import {
   MIN_DELIVERY_HOURS,
   MIN_ORDER_USD_CENTS,
 } from './market-terms.ts'
-import { ADDRESS_FORMS, parsePayoutAddress } from '../payments/payout-address.ts'
 
 export type PayoutAddresses = { [C in Coin]?: string }
 
@@ -52,13 +52,13 @@ const priceField = z
 const addressField = (coin: Coin) =>
   text({ min: 1, max: MAX_ADDRESS_LENGTH })
     .transform((written, check) => {
-      const address = parsePayoutAddress(coin, written)
+      const { address } = COIN_FACTS[coin].parseAddress(written) ?? {}
       if (address !== undefined) return address
-      check.issues.push({ code: 'custom', message: `expected ${ADDRESS_FORMS[coin]}`, input: written })
+      check.issues.push({ code: 'custom', message: `expected ${COIN_FACTS[coin].addressForm}`, input: written })
       return z.NEVER
     })
     .optional()
-    .describe(ADDRESS_FORMS[coin])
+    .describe(COIN_FACTS[coin].addressForm)
 
 const ADDRESSES_FORM = `expected an object with an address for at least one of ${COINS.join(' and ')}`
 

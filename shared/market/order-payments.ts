@@ -1,12 +1,17 @@
 import type { Context } from '../context.ts'
 import { requireOwn, type Session } from '../database.ts'
+import { Refusal } from '../errors.ts'
 import type { InvoiceRecord, PaymentRecord } from '../payments/invoice.ts'
+import type { PayoutRecord } from '../payments/payout.ts'
+import { withdrawPayout } from '../payments/payout-service.ts'
 import { NOTHING_TO_DO, type Outcome, type Purpose } from '../payments/purpose.ts'
 import { unixSeconds } from '../time.ts'
+import { MARKET_FEE_PERCENT } from './market-terms.ts'
 import { notePayoutStep } from './order-payouts.ts'
 import { enqueueDeadline, secondsBehind } from './order-schedule.ts'
 import { makeMove, payoutFor, type Move } from './order-service.ts'
-import { atReceived, priceOf, stepChange, type OrderRecord } from './order.ts'
+import { feeOf } from './order-states.ts'
+import { atReceived, priceOf, stepChange, sum, type OrderChange, type OrderRecord } from './order.ts'
 
 /*
  * What settlement tells the market, inside its own transactions. Everything that arrives is held for the order, or owed
@@ -30,6 +35,12 @@ export const orderPurpose: Purpose = {
     const received_raw = String(BigInt(invoice.received_raw) + BigInt(payment.amount_raw))
     await receiveOrderPayment(ctx, { ...invoice, received_raw }, payment, session)
     return { fields: { received_raw } }
+  },
+  async undone(ctx, invoice, payment, session) {
+    const received_raw = String(BigInt(invoice.received_raw) - BigInt(payment.amount_raw))
+    await undoOrderPayment(ctx, { ...invoice, received_raw }, session)
+    // An order that waits for its payment again expires with its invoice: that lapses anew.
+    return { fields: { received_raw, lapsed: false, watch: 'round', look_after: 0 } }
   },
   lost: loseOrderPayment,
   restored: restoreOrderPayment,
@@ -83,6 +94,55 @@ function pay(order: OrderRecord, priced: OrderRecord, excess: bigint, { at, behi
     }),
     payouts: excess === 0n ? [] : [payoutFor(order, 'buyer', 'excess', excess, at)],
   }
+}
+
+/**
+ * The operator takes back a payment of an order; `invoice` has it counted no more. No payout was made of it: those of an order
+ * with such a payment are not sent. What the buyer is owed becomes what it has to be without it.
+ *
+ * @throws Refusal `wrong_state` if the price is no longer there and the order cannot wait for it again
+ */
+async function undoOrderPayment(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<void> {
+  const order = await findOrder(ctx, invoice, session)
+  const at = unixSeconds(ctx.now())
+  const received = countedRaw(order, invoice)
+  const isCovered = received >= BigInt(order.amount_raw)
+  const isOver = order.status === 'refunded' || order.status === 'expired'
+  if (!isCovered && !isOver && !['awaiting_payment', 'paid', 'disputed'].includes(order.status))
+    throw new Refusal(
+      'wrong_state',
+      `The order is ${order.status}, and without this payment its price is not there; it cannot be taken back.`,
+    )
+  const change =
+    order.status === 'paid' && !isCovered
+      ? await waitAgain(ctx, order, invoice, at)
+      : { step: 'payment' as const, at, set: {}, entries: [] }
+  // The decision says whose it is.
+  if (order.status === 'disputed') return makeOwnMove(ctx, order, { change }, session)
+  const due = isOver ? received : isCovered && order.status !== 'awaiting_payment' ? received - BigInt(order.amount_raw) : 0n
+  const own = (await ctx.payouts.listByOrder(order._id, session)).filter(
+    ({ agent_id: agentId, state }) => agentId === order.buyer_id && state !== 'withdrawn',
+  )
+  const isOpen = ({ state }: PayoutRecord): boolean => state === 'owed' || state === 'held'
+  const owed = due - sum(own.filter((payout) => !isOpen(payout)))
+  if (owed < 0n)
+    throw new Refusal('wrong_state', 'The buyer has been paid more than is left without this payment; it cannot be taken back.')
+  const isSame = owed === sum(own.filter(isOpen))
+  if (!isSame) for (const payout of own.filter(isOpen)) await withdrawPayout(ctx, payout, session)
+  const payouts = isSame || owed === 0n ? [] : [payoutFor(order, 'buyer', 'undone', owed, at)]
+  await makeOwnMove(ctx, order, { change, payouts }, session)
+}
+
+/** The price is not there after all: it is asked for again, in full. */
+async function waitAgain(ctx: Context, order: OrderRecord, invoice: InvoiceRecord, at: number): Promise<OrderChange> {
+  const used = new Set(await ctx.orders.listUnpaidSlots(order.buyer_id))
+  let slot = 0
+  while (used.has(slot)) slot++
+  const amount = BigInt(invoice.amount_raw)
+  return stepChange(order, 'payment_undone', at, {
+    set: { unpaid_slot: slot, amount_raw: String(amount), fee_raw: String(feeOf(amount, MARKET_FEE_PERCENT)) },
+    unset: ['paid_at', 'deliver_by', 'due_at'],
+  })
 }
 
 /** Everything that was received for an order and not given up. */

@@ -88,6 +88,12 @@ export const ORDER_STEPS = {
     actor: 'chain',
     text: 'A reorganisation of the chain took a settled payment away. What is owed for the order and not signed yet is frozen.',
   },
+  payment_undone: {
+    from: ['paid'],
+    to: 'awaiting_payment',
+    actor: 'operator',
+    text: 'A payment that the operator had recorded by hand, and that the chain never showed, is taken back.',
+  },
   dispute_released: {
     from: ['disputed'],
     to: 'released',
@@ -105,6 +111,12 @@ export const ORDER_STEPS = {
     to: 'paid_out',
     actor: 'service',
     text: "The seller's payout is confirmed, or the operator paid it by hand.",
+  },
+  payout_undone: {
+    from: ['paid_out'],
+    to: 'released',
+    actor: 'operator',
+    text: "The seller's payout did not arrive after all: the operator took back what was recorded by hand, or the chain did.",
   },
 } as const satisfies Record<string, OrderStepRule>
 

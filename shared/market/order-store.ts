@@ -1,8 +1,6 @@
 import mongoose, { Schema, type Connection, type Model } from 'mongoose'
 import { type Session, within } from '../database.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
-import type { Coin } from '../payments/coin.ts'
-import { sumByCoin } from '../payments/sum-raw.ts'
 import { DEADLINE_OVERDUE_SECONDS } from './market-terms.ts'
 import type { OrderChange, OrderRecord } from './order.ts'
 import { ORDER_STEPS, stepRule, type OrderStep } from './order-states.ts'
@@ -71,8 +69,6 @@ orderSchema.index(
   { name: 'due_of_a_seller', partialFilterExpression: { due_at: { $exists: true } } },
 )
 orderSchema.index({ buyer_id: 1, status: 1, due_at: 1 }, { name: 'due_of_a_buyer', partialFilterExpression: { due_at: { $exists: true } } })
-orderSchema.index({ fee_taken: 1 }, { partialFilterExpression: { fee_taken: true } })
-orderSchema.index({ written_off_raw: 1 }, { partialFilterExpression: { written_off_raw: { $gt: '0' } } })
 orderSchema.index({ status: 1, _id: 1 }, { name: 'disputed', partialFilterExpression: { status: 'disputed' } })
 orderSchema.index(...PENDING_INDEX)
 
@@ -111,8 +107,6 @@ export interface OrderStore {
   notePaymentSeen(orderId: string, at: number, session: Session): Promise<void>
   /** None is under way any more. */
   forgetPaymentSeen(orderId: string): Promise<void>
-  /** Fees taken, and what was given up after the chain took it back, over all orders. */
-  sumTaken(): Promise<{ fees: Record<Coin, bigint>; writtenOff: Record<Coin, bigint> }>
   readonly models: { orders: Model<OrderRecord> }
 }
 
@@ -198,13 +192,6 @@ export function createOrderStore(connection: Connection): OrderStore {
     },
     async forgetPaymentSeen(orderId) {
       await orders.updateOne({ _id: orderId, payment_seen_at: { $exists: true } }, { $unset: { payment_seen_at: 1 } })
-    },
-    async sumTaken() {
-      const [fees, writtenOff] = await Promise.all([
-        sumByCoin(orders, { fee_taken: true }, 'fee_raw'),
-        sumByCoin(orders, { written_off_raw: { $gt: '0' } }, 'written_off_raw'),
-      ])
-      return { fees, writtenOff }
     },
   }
 }

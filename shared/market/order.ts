@@ -177,3 +177,6 @@ export function moveLines(before: OrderRecord, { at, set, unset = [] }: OrderCha
     ...move(`${before._id}/written_off/${nth}`, own, 'lost', writtenOff, about),
   ]
 }
+
+export const sum = (of: readonly { amount_raw: string }[]): bigint =>
+  of.reduce((total, { amount_raw: amount }) => total + BigInt(amount), 0n)

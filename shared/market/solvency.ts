@@ -5,6 +5,7 @@ import { addToOwed, NOTHING_OWED, readOwed, type Owed } from '../ledger/solvency
 import { closingSource } from '../ledger/seal.ts'
 import { COINS, formatAmount, type Coin } from '../payments/coin.ts'
 import type { PaymentRecord } from '../payments/invoice.ts'
+import type { AccountKind } from '../payments/journal.ts'
 import { unixTime } from '../schema.ts'
 import { SECOND_MS, unixSeconds } from '../time.ts'
 import { MAX_ACCOUNTS_SHOWN } from './market-terms.ts'
@@ -113,7 +114,7 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
 }
 
 const HOW_TO_CHECK = [
-  'Walk GET /ledger: add every payment that names an order; subtract every fee taken, every payout with step confirmed or manual, and written_off_raw of every dispute outcome; add every fee with step returned. The sums are those of the solvency entry that ends each seal.',
+  'Walk GET /ledger: add every payment that names an order; subtract every fee taken, every payout with step confirmed or manual, and written_off_raw of every dispute outcome; add every fee with step returned and every payout that names a step in undoes; subtract instead of adding a payment with step undone. The sums are those of the solvency entry that ends each seal.',
   'Compare owed with held: they were computed apart, one from the ledger and one from the records of payments, payouts and orders. The records were summed at held_at, up to 10 seconds ago, and the ledger just now; an entry gets its number about a second after its record is written. So the two may differ by what happened in those seconds.',
   'Ask any Nano node for the balances of nano_accounts, and compare their sum with what is owed in xno.',
 ] as const
@@ -135,11 +136,18 @@ async function readSealed(ctx: Context): Promise<{ upTo: number; owed: Owed; sea
 }
 
 async function sumHeld(ctx: Context, nowMs: number): Promise<Held> {
-  const [received, paidOut, orders] = await Promise.all([ctx.invoices.sumOrderPayments(), ctx.payouts.sumPaid(), ctx.orders.sumTaken()])
-  const sums = Object.fromEntries(
-    COINS.map((coin) => [coin, { received: received[coin] - orders.writtenOff[coin], paidOut: paidOut[coin], fees: orders.fees[coin] }]),
-  ) as Held['sums']
-  return { atMs: nowMs, sums }
+  const read = async (coin: Coin): Promise<[Coin, Held['sums'][Coin]]> => {
+    const flows = await ctx.journal.flows(coin)
+    const net = (from: AccountKind, to: AccountKind): bigint =>
+      flows.reduce(
+        (sum, flow) => sum + (flow.from === from && flow.to === to ? flow.sum : flow.from === to && flow.to === from ? -flow.sum : 0n),
+        0n,
+      )
+    // What the chain took back counts as received until it is given up.
+    const received = net('chain', 'order') + net('lost', 'order')
+    return [coin, { received, paidOut: net('owed', 'paid') + net('owed', 'operator'), fees: net('order', 'fee') }]
+  }
+  return { atMs: nowMs, sums: Object.fromEntries(await Promise.all(COINS.map(read))) as Held['sums'] }
 }
 
 type Accounts = z.input<typeof solvencyView>['nano_accounts']

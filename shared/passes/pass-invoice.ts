@@ -82,8 +82,17 @@ export interface MoneySpent {
 }
 
 /** The one change of a pass invoice's money, with its lines: what is spent, and what is left once nothing more is asked for. */
-export function spend(invoice: PassInvoice, { source, at, amountRaw = 0n, priceRaw }: Cause): MoneySpent {
-  const { addedDays, isSettled, priceRaw: paidRaw, ...money } = buyDays(invoice, amountRaw, priceRaw)
+export function spend(invoice: PassInvoice, cause: Cause): MoneySpent {
+  return noteSpent(invoice, buyDays(invoice, cause.amountRaw ?? 0n, cause.priceRaw), cause)
+}
+
+/** What an invoice has after a change, and the lines that lead there. */
+export function noteSpent(
+  invoice: PassInvoice,
+  change: ReturnType<typeof buyDays>,
+  { source, at, amountRaw = 0n }: Omit<Cause, 'priceRaw'>,
+): MoneySpent {
+  const { addedDays, isSettled, priceRaw: paidRaw, ...money } = change
   const before = remainderRaw(invoice)
   const after = remainderRaw({ ...money, days: invoice.days })
   const isClosed = isSettled || invoice.lapsed

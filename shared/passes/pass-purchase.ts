@@ -10,9 +10,9 @@ import { move } from '../payments/journal.ts'
 import { NOTHING_TO_DO, type Outcome, type Purpose } from '../payments/purpose.ts'
 import { readFreshRate } from '../payments/rate.ts'
 import { unixSeconds } from '../time.ts'
-import { spend, type Cause, type PassInvoice } from './pass-invoice.ts'
+import { buyDays, noteSpent, spend, type Cause, type PassInvoice } from './pass-invoice.ts'
 import { priceCentsPerDay } from './pass.ts'
-import { creditPaidDays, inReferrersTurn, type Credit } from './pass-service.ts'
+import { creditPaidDays, inReferrersTurn, takeBackDays, type Credit } from './pass-service.ts'
 
 /** An agent's requests for the same invoice take turns within this process; across processes the unique index decides. */
 const takeTurns = createTurns()
@@ -131,11 +131,35 @@ export const passPurpose: Purpose = {
     const rate = price.rate === undefined ? {} : { arrival_rate: price.rate }
     return { ...outcome, settled: { credited_days: days, price_raw: String(priceRaw), ...rate } }
   },
+  undone: takeBack,
   async expired(ctx, invoice, session) {
     const source = `${invoice._id}/lapse`
     const lapsed = { ...requireDays(invoice), lapsed: true }
     return buy(ctx, lapsed, { source, at: unixSeconds(ctx.now()) }, { source, record: { invoice_id: invoice._id } }, session)
   },
+}
+
+/** The days that a payment bought are taken back; what other payments paid buys by itself what it can. */
+async function takeBack(ctx: Context, found: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<Outcome> {
+  const invoice = requireDays(found)
+  const { credited_days: bought = 0, price_raw: price = invoice.amount_raw } = payment
+  const amountRaw = BigInt(payment.amount_raw)
+  const before = {
+    ...invoice,
+    received_raw: String(BigInt(invoice.received_raw) - amountRaw),
+    unspent: String(BigInt(invoice.unspent) + BigInt(bought) * BigInt(price) - amountRaw * BigInt(invoice.days)),
+    credited_days: invoice.credited_days - bought,
+  }
+  if (BigInt(before.unspent) < 0n)
+    throw new Refusal('wrong_state', "What it left over has gone into another of the agent's invoices, so it cannot be taken back.")
+  const source = `${payment._id}/undone`
+  const at = unixSeconds(ctx.now())
+  const { fields, lines } = noteSpent(invoice, buyDays(before, 0n), { source, at, amountRaw: -amountRaw })
+  const lost = invoice.credited_days - (fields.credited_days ?? 0)
+  const record = { payment_id: payment._id, invoice_id: invoice._id }
+  const entries =
+    lost === 0 ? [] : [await takeBackDays(ctx, invoice.agent_id, lost, { source: `${source}/days`, means: 'coin', record }, session)]
+  return { fields, lines, entries }
 }
 
 function requireDays(invoice: InvoiceRecord): PassInvoice {

@@ -6,7 +6,7 @@ import { Refusal } from '../errors.ts'
 import { newStepId } from '../ids.ts'
 import { createTurns } from '../one-at-a-time.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { isoTime, unixSeconds } from '../time.ts'
+import { DAY_MS, isoTime, unixSeconds } from '../time.ts'
 import { addFreeDays, addPaidDays } from './pass.ts'
 
 /**
@@ -60,6 +60,27 @@ export async function creditDays(ctx: Context, agent: AgentRecord, days: number,
     at: unixSeconds(nowMs),
     kind: 'pass_credit',
     data: { agent_id: agent._id, means: credit.means, ...credit.record, days, pass_until: isoTime(untilMs) },
+  }
+}
+
+/**
+ * Takes days back that were credited for what turned out not to be there. A referral that they counted stays counted.
+ *
+ * @throws Refusal `wrong_state` if some of them are used up
+ */
+export async function takeBackDays(ctx: Context, agentId: string, days: number, credit: Credit, session: Session): Promise<PendingEntry> {
+  const agent = await ctx.agents.find(agentId, session)
+  const untilMs = (agent?.pass_until_ms ?? 0) - days * DAY_MS
+  const nowMs = ctx.now()
+  if (untilMs < nowMs)
+    throw new Refusal('wrong_state', `Of the ${days} days that it bought some are used up, so they cannot be taken back.`)
+  if (!(await ctx.agents.movePassEnd(agentId, agent?.pass_until_ms, untilMs, [], session)))
+    throw new Error(`agent ${agentId} changed inside its own transaction`)
+  return {
+    source: credit.source,
+    at: unixSeconds(nowMs),
+    kind: 'pass_credit',
+    data: { agent_id: agentId, means: credit.means, ...credit.record, days: -days, pass_until: isoTime(untilMs) },
   }
 }
 

@@ -18,6 +18,8 @@ export interface CoinFacts {
   requiredConfirmations(invoice: { order_id?: string }, base: number): number
   /** A transaction pays one address, so its hash says which payment it is. */
   readonly paysOneAddress: boolean
+  /** The transaction that one of ours of kind `receive` takes in. @param signed as it is stored */
+  sourceOf?(signed: string): string
   /** The queues of its jobs; each name is on the operator's board, and stays. */
   readonly queues: {
     readonly check: 'check-nano' | 'check-monero'

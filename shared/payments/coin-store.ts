@@ -38,11 +38,19 @@ export interface CoinRecord {
   treasury_raw?: string
   /** What it lacks for the payouts that are due; '0' where they could all be sent. */
   treasury_short_raw?: string
+  /** By how much the chain held more than the books said, below 0 where less, and when they were compared; Unix seconds. */
+  gap_raw?: string
+  gap_at?: number
+  /** Of the treasury that they were compared with, and up to where its chain was looked through for deposits. */
+  books_address?: string
+  books_height?: number
 }
 
 /** `wallet`: it cannot be opened. `work`: none can be had for our blocks. `node`: it is not fit for this. */
 export const COIN_PROBLEMS = ['wallet', 'work', 'node'] as const
 export type CoinProblem = (typeof COIN_PROBLEMS)[number]
+
+export type BooksFields = Pick<CoinRecord, 'gap_raw' | 'gap_at' | 'books_address' | 'books_height'>
 
 export type TreasuryFields = Pick<CoinRecord, 'treasury_address' | 'treasury_raw' | 'treasury_short_raw'>
 
@@ -70,6 +78,17 @@ export interface AddressRecord {
 /** Clocks differ by less. A rate of a later time was written by a clock that was ahead: it prices nothing, and any other takes its place. */
 export const MAX_RATE_AHEAD_MS = MINUTE_MS
 
+/** What the operator asks a worker about a transaction, and the answer. */
+export interface LookUpRecord {
+  /** `<coin>:<tx>`. */
+  _id: string
+  /** Unix seconds. */
+  at: number
+  isAnswered?: boolean
+  /** Whom it pays; absent if the chain does not know it. */
+  found?: { to: string; amount_raw: string; is_confirmed: boolean }[]
+}
+
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
 const boolean = { type: Boolean, required: true } as const
@@ -93,6 +112,10 @@ const coinSchema = new Schema<CoinRecord>(
     treasuries: { type: [String], default: undefined },
     treasury_raw: String,
     treasury_short_raw: String,
+    gap_raw: String,
+    gap_at: Number,
+    books_address: String,
+    books_height: Number,
   },
   { collection: 'coins', strict: 'throw', versionKey: false },
 )
@@ -106,6 +129,16 @@ const addressSchema = new Schema<AddressRecord>(
   { _id: string, coin: string, index: number, address: string, state: string },
   { collection: 'addresses', strict: 'throw', versionKey: false },
 )
+const lookUpSchema = new Schema<LookUpRecord>(
+  {
+    _id: string,
+    at: number,
+    isAnswered: Boolean,
+    found: { type: [new Schema({ to: string, amount_raw: string, is_confirmed: boolean }, { _id: false })], default: undefined },
+  },
+  { collection: 'look_ups', strict: 'throw', versionKey: false },
+)
+
 addressSchema.index({ address: 1 }, { unique: true })
 addressSchema.index({ coin: 1, state: 1, index: 1 })
 
@@ -115,7 +148,9 @@ export interface CoinStore {
   /** Sets the given fields and `alive_at`. */
   report(
     coin: Coin,
-    fields: Partial<Omit<CoinRecord, '_id' | 'halted' | 'problems' | 'alive_at' | 'pool_epoch' | 'pool_at' | keyof TreasuryFields>>,
+    fields: Partial<
+      Omit<CoinRecord, '_id' | 'halted' | 'problems' | 'alive_at' | 'pool_epoch' | 'pool_at' | keyof TreasuryFields | keyof BooksFields>
+    >,
     nowSeconds: number,
   ): Promise<void>
   /** The pool is the one of the index file. */
@@ -124,6 +159,7 @@ export interface CoinStore {
   noteTreasury(coin: Coin, fields: TreasuryFields): Promise<void>
   /** undefined: there is none any more. @returns whether that is news */
   noteProblem(coin: Coin, about: CoinProblem, sentence: string | undefined): Promise<boolean>
+  noteGap(coin: Coin, fields: BooksFields): Promise<void>
   /** One that is halted already keeps its reason. */
   halt(coin: Coin, at: number, reason: string): Promise<void>
   /** `reason`: only if that is why it is halted. */
@@ -144,6 +180,11 @@ export interface CoinStore {
   findAddresses(coin: Coin, addresses: readonly string[]): Promise<AddressRecord[]>
   /** Those with these indexes that are on record. */
   listAddresses(coin: Coin, indexes: readonly number[]): Promise<AddressRecord[]>
+  /** A worker is asked anew; or, with `found`, answers. */
+  askLookUp(coin: Coin, tx: string, at: number): Promise<void>
+  answerLookUp(coin: Coin, tx: string, found: LookUpRecord['found']): Promise<void>
+  /** @returns undefined while there is no answer */
+  readLookUp(coin: Coin, tx: string): Promise<LookUpRecord | undefined>
   readonly models: { coins: Model<CoinRecord>; rates: Model<RateRecord>; addresses: Model<AddressRecord> }
 }
 
@@ -151,8 +192,19 @@ export function createCoinStore(connection: Connection): CoinStore {
   const coins = connection.model<CoinRecord>('Coin', coinSchema)
   const rates = connection.model<RateRecord>('Rate', rateSchema)
   const addresses = connection.model<AddressRecord>('Address', addressSchema)
+  const lookUps = connection.model<LookUpRecord>('LookUp', lookUpSchema)
   return {
     models: { coins, rates, addresses },
+    async askLookUp(coin, tx, at) {
+      await lookUps.updateOne({ _id: `${coin}:${tx}` }, { $set: { at }, $unset: { isAnswered: 1, found: 1 } }, { upsert: true })
+    },
+    async answerLookUp(coin, tx, found) {
+      const answer = { isAnswered: true, ...(found === undefined ? {} : { found }) }
+      await lookUps.updateOne({ _id: `${coin}:${tx}` }, { $set: answer })
+    },
+    async readLookUp(coin, tx) {
+      return (await lookUps.findOne({ _id: `${coin}:${tx}`, isAnswered: true }).lean<LookUpRecord>()) ?? undefined
+    },
     async findCoin(coin) {
       return (await coins.findOne({ _id: coin }).lean<CoinRecord>()) ?? undefined
     },
@@ -182,6 +234,9 @@ export function createCoinStore(connection: Connection): CoinStore {
         .findOneAndUpdate({ _id: coin }, { $set: { [field]: sentence }, $setOnInsert: first }, { upsert: true })
         .lean<CoinRecord>()
       return before?.problems?.[about] !== sentence
+    },
+    async noteGap(coin, fields) {
+      await coins.updateOne({ _id: coin }, { $set: fields })
     },
     async halt(coin, at, reason) {
       await coins.updateOne({ _id: coin, halted: { $exists: false } }, { $set: { halted: { at, reason } } })

@@ -1,4 +1,5 @@
 import type { AddressSource } from './address-pool.ts'
+import type { Holdings } from './books.ts'
 import type { Coin } from './coin.ts'
 import type { CoinRecord } from './coin-store.ts'
 import type { DueGroup, GroupBounds } from './due-payouts.ts'
@@ -24,6 +25,8 @@ export interface CoinDriver {
   look(round: { startedAt: number; isAhead: boolean }): Promise<Look>
   /** A look at one invoice, because its owner asked. */
   lookAt(invoice: InvoiceRecord): Promise<void>
+  /** Whom a transaction pays, as far as this wallet or node can tell; undefined if it does not know the transaction. */
+  findTransaction(tx: string): Promise<FoundPay[] | undefined>
   /** How a lapsed invoice is watched on. */
   watchLapsed(): LapsedWatch
 
@@ -44,11 +47,21 @@ export interface CoinDriver {
    */
   pay(next: NextDue): Promise<void>
 
+  /** What the chain holds for the venue, for books.ts. @returns undefined if it cannot be read at rest now */
+  holdings(): Promise<Holdings | undefined>
+
   /**
    * Reads all that the wallet's chain holds and the database does not know, and tells `findings`; settles what is under way
    * by the recovery rule. The coin is halted meanwhile.
    */
   reconcile(before: CoinRecord | undefined, findings: Findings): Promise<WalletState>
+}
+
+/** What a transaction pays to one address. */
+export interface FoundPay {
+  readonly to: string
+  readonly amountRaw: bigint
+  readonly isConfirmed: boolean
 }
 
 /** What became of a look. */

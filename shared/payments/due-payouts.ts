@@ -1,6 +1,8 @@
 import type { Context } from '../context.ts'
+import { unixSeconds } from '../time.ts'
 import { COIN_UNITS, formatAmount, parseAmount, type Coin } from './coin.ts'
 import type { TreasuryFields } from './coin-store.ts'
+import { isOwnAddress } from './payout-address.ts'
 import { holdPayouts } from './payout-service.ts'
 import type { PayoutRecord } from './payout.ts'
 
@@ -20,32 +22,49 @@ export interface GroupBounds {
   maxRaw?: bigint
 }
 
-/** Payees whose whole sum is at least the coin's MIN_PAYOUT, in as many groups as the bounds make of it; those who wait longest first. */
-export async function listDue(ctx: Context, coin: Coin, { maxPayouts, maxRaw }: GroupBounds): Promise<DueGroup[]> {
+/**
+ * What could be sent, and of that what is due: its payee is owed at least the coin's MIN_PAYOUT altogether, or was when it
+ * became due, or the operator asked for it. A payee is an agent, over all of its addresses, or an address.
+ *
+ * Left out is what is owed for an order whose money the operator has recorded and the chain has not shown: a wrong amount
+ * there would be paid out of what belongs to others.
+ */
+export async function readSendable(ctx: Context, coin: Coin, isAsked = false): Promise<{ payouts: PayoutRecord[]; due: PayoutRecord[] }> {
+  const walked: PayoutRecord[] = []
+  for await (const payout of ctx.payouts.walkSendable(coin, isAsked)) walked.push(payout)
+  // Read after them: the payment behind a payout is on record no later than the payout is.
+  const unseen = new Set(await ctx.invoices.listUnseenOrders(coin))
+  const payouts = walked.filter(({ order_id: orderId }) => orderId === undefined || !unseen.has(orderId))
+  const sums = new Map<string, bigint>()
+  const payeesOf = ({ agent_id: agentId, address = '' }: PayoutRecord) => [agentId, address]
+  for (const payout of payouts) for (const payee of payeesOf(payout)) sums.set(payee, (sums.get(payee) ?? 0n) + BigInt(payout.amount_raw))
   const least = parseAmount(ctx.config.minPayout[coin], coin)
-  const due: DueGroup[] = []
-  // Of the payee that the walk is at.
-  let groups: DueGroup[] = []
-  const close = (): void => {
-    if (sumDue(groups) >= least) for (const group of groups) if (group.sumRaw > 0n) due.push(group)
-  }
-  for await (const payout of ctx.payouts.walkSendable(coin)) {
-    const address = payout.address ?? ''
+  const isDue = (payout: PayoutRecord): boolean =>
+    payout.due_at !== undefined || payout.asked_at !== undefined || payeesOf(payout).some((payee) => (sums.get(payee) ?? 0n) >= least)
+  return { payouts, due: payouts.filter(isDue) }
+}
+
+/**
+ * What goes out now, in as many groups as the bounds make of it; those who wait longest first. With PAYOUTS=manual that is
+ * what the operator asked for. What is due stays due: a rest that the treasury cannot pay today is paid however small it is.
+ */
+export async function listDue(ctx: Context, coin: Coin, { maxPayouts, maxRaw }: GroupBounds): Promise<DueGroup[]> {
+  const isManual = ctx.config.payouts !== 'automatic'
+  const { due } = await readSendable(ctx, coin, isManual)
+  const fresh = due.filter(({ due_at: at }) => at === undefined).map(({ _id }) => _id)
+  if (!isManual && fresh.length > 0) await ctx.payouts.mark(fresh, 'due_at', unixSeconds(ctx.now()))
+  const groups: DueGroup[] = []
+  for (const payout of due) {
+    const { address = '' } = payout
     const amountRaw = BigInt(payout.amount_raw)
     let group = groups.at(-1)
-    if (group !== undefined && group.address !== address) {
-      close()
-      groups = []
-      group = undefined
-    }
     const isFull =
       group !== undefined && (group.payouts.length === maxPayouts || (maxRaw !== undefined && group.sumRaw + amountRaw > maxRaw))
-    if (group === undefined || isFull) groups.push((group = { address, payouts: [], sumRaw: 0n }))
+    if (group?.address !== address || isFull) groups.push((group = { address, payouts: [], sumRaw: 0n }))
     group.payouts.push(payout)
     group.sumRaw += amountRaw
   }
-  close()
-  return due.sort((left, right) => (oldest(left) < oldest(right) ? -1 : 1))
+  return groups.sort((left, right) => (oldest(left) < oldest(right) ? -1 : 1))
 }
 
 /**
@@ -72,8 +91,8 @@ const oldest = ({ payouts }: DueGroup): string => payouts.reduce((first, { _id }
 export const sumDue = (groups: readonly DueGroup[]): bigint => groups.reduce((sum, { sumRaw }) => sum + sumRaw, 0n)
 
 /**
- * Whether a group may go out. Payouts to what is no address stay owed; those that a transaction may have paid which nobody
- * has accounted for (a reconciliation found it) are held for the operator.
+ * Whether a group may go out. Payouts to what is not an address, or to one of the venue's own, stay owed; those that a
+ * transaction may have paid which nobody has accounted for (a reconciliation found it) are held for the operator.
  */
 export async function isPayable(
   ctx: Context,
@@ -84,6 +103,11 @@ export async function isPayable(
   const ids = payouts.map(({ _id }) => _id)
   if (!isAddress(address)) {
     ctx.log.error({ payout_ids: ids }, `payouts name an address that is none of ${COIN_UNITS[coin].name}; they stay owed`)
+    return false
+  }
+  if (await isOwnAddress(ctx, coin, address)) {
+    if ((await ctx.payouts.markToSelf(ids)) > 0)
+      ctx.log.error({ payout_ids: ids }, "payouts name an address of the venue's own; they stay owed, until you pay them by hand elsewhere")
     return false
   }
   const [unexplained] = await ctx.payouts.listUnexplained(coin, [address, ANYWHERE])

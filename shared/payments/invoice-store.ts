@@ -4,7 +4,6 @@ import { type Session, within } from '../database.ts'
 import { createIdLookUp } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
-import { sumByCoin } from './sum-raw.ts'
 import { FIRST_UNLOCK_SECONDS, type InvoiceRecord, type PaymentRecord, type PaymentState, type Watch } from './invoice.ts'
 
 const number = { type: Number, required: true } as const
@@ -78,6 +77,8 @@ const paymentSchema = new Schema<PaymentRecord>(
     price_raw: String,
     reversed_at: Number,
     by: string,
+    shown_at: Number,
+    undone_at: Number,
     salt: string,
     swept_at: Number,
     ...pendingField,
@@ -94,7 +95,8 @@ paymentSchema.index(
   { name: 'settled_at_height', partialFilterExpression: { state: 'settled', height: { $exists: true } } },
 )
 paymentSchema.index({ coin: 1, swept_at: 1, _id: 1 }, { name: 'unswept', partialFilterExpression: { state: 'settled' } })
-paymentSchema.index({ order_id: 1, state: 1 }, { partialFilterExpression: { order_id: { $exists: true } } })
+const UNSEEN = { by: 'operator', shown_at: { $exists: false } } as const
+paymentSchema.index({ by: 1, coin: 1, order_id: 1 }, { partialFilterExpression: { by: 'operator' } })
 paymentSchema.index({ waits_for_rate: 1, coin: 1, _id: 1 }, { partialFilterExpression: { waits_for_rate: true } })
 paymentSchema.index(...PENDING_INDEX)
 
@@ -146,7 +148,7 @@ export interface InvoiceStore {
   insertPayment(payment: PaymentRecord, session: Session): Promise<void>
   findPayment(coin: Coin, tx: string, addressIndex: number, session?: Session): Promise<PaymentRecord | undefined>
   findPaymentById(paymentId: string, session?: Session): Promise<PaymentRecord | undefined>
-  /** An invoice's payments, the oldest first. */
+  /** An invoice's payments, the oldest first, without those that the operator took back. */
   listPayments(invoiceId: string, session?: Session): Promise<PaymentRecord[]>
   /** Confirmed late money that waits for its invoice to lapse or for a rate, the oldest first; without a rate, that which needs none. */
   listWaitingForRate(coin: Coin, options: { hasRate: boolean }, limit: number): Promise<PaymentRecord[]>
@@ -155,11 +157,17 @@ export interface InvoiceStore {
   correctAmount(paymentId: string, fromRaw: string, toRaw: string): Promise<boolean>
   /** Of these transactions, the payments that are on record. */
   listPaymentsByTx(coin: Coin, txs: readonly string[]): Promise<PaymentRecord[]>
-  /** How far the payments with these transactions are, for a round that meets the same ones over and over. */
+  /** How far the payments with these transactions are, for a round that meets the same ones over and over; without those that it is the first to see. */
   listPaymentProgress(coin: Coin, txs: readonly string[]): Promise<PaymentProgress[]>
   listUnderWay(coin: Coin): Promise<PaymentRecord[]>
+  /** Orders with money that was recorded by hand and that the chain has not shown. */
+  listUnseenOrders(coin: Coin): Promise<string[]>
+  /** The chain has shown what was recorded by hand. */
+  setShown(paymentId: string, at: number): Promise<void>
   /** Locked ones whose lock has ended, at this height of the chain and this time (Unix seconds). */
   listUnlocked(coin: Coin, height: number, nowSeconds: number, limit: number): Promise<PaymentRecord[]>
+  /** In a block, and not settled. */
+  listUncounted(coin: Coin): Promise<PaymentRecord[]>
   /** Settled ones in blocks numbered `height` or more, and not taken back. */
   listSettledSince(coin: Coin, height: number): Promise<PaymentRecord[]>
   /** Settled payments that are still at their addresses, after the id `after`, the oldest first. */
@@ -174,10 +182,10 @@ export interface InvoiceStore {
   movePayment(paymentId: string, from: UnsettledState, to: UnsettledState, session?: Session): Promise<boolean>
   /** `seen` → `settled`, once. @returns false where it is not `seen` */
   settlePayment(paymentId: string, settled: SettledFields, entries: PendingEntry[], session: Session): Promise<boolean>
+  /** `settled` → `gone`, of one that was recorded by hand and that the chain has not shown: its transaction may be recorded anew. @returns false if it is not so */
+  undoPayment(payment: PaymentRecord, at: number, entries: PendingEntry[], session: Session): Promise<boolean>
   /** Marks a settled payment as taken back by the chain, or as back again. @returns false where it was so already */
   setReversed(paymentId: string, at: number | undefined, session?: Session): Promise<boolean>
-  /** Settled payments of market orders, per coin. */
-  sumOrderPayments(): Promise<Record<Coin, bigint>>
   readonly models: { invoices: Model<InvoiceRecord>; payments: Model<PaymentRecord> }
 }
 
@@ -320,17 +328,26 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
       return (await payments.findOne({ _id: paymentId }, null, within(session)).lean<PaymentRecord>()) ?? undefined
     },
     async listPayments(invoiceId, session) {
-      return payments.find({ invoice_id: invoiceId }, { pending: 0 }, within(session)).sort({ _id: 1 }).lean<PaymentRecord[]>()
+      return payments
+        .find({ invoice_id: invoiceId, undone_at: { $exists: false } }, { pending: 0 }, within(session))
+        .sort({ _id: 1 })
+        .lean<PaymentRecord[]>()
     },
     async listPaymentsByTx(coin, txs) {
       return payments.find({ tx: { $in: [...txs] }, coin }).lean<PaymentRecord[]>()
     },
     listPaymentProgress: (coin, txs) =>
       rawPayments()
-        .find({ tx: { $in: [...txs] }, coin }, { projection: PAYMENT_PROGRESS, batchSize: txs.length + 1 })
+        .find({ tx: { $in: [...txs] }, coin, $nor: [UNSEEN] }, { projection: PAYMENT_PROGRESS, batchSize: txs.length + 1 })
         .toArray(),
     async listUnderWay(coin) {
       return payments.find({ coin, state: 'seen' }).lean<PaymentRecord[]>()
+    },
+    async listUnseenOrders(coin) {
+      return payments.distinct('order_id', { ...UNSEEN, coin, state: 'settled', order_id: { $exists: true } }) as Promise<string[]>
+    },
+    async setShown(paymentId, at) {
+      await payments.updateOne({ _id: paymentId, ...UNSEEN }, { $set: { shown_at: at } })
     },
     async listUnlocked(coin, height, nowSeconds, limit) {
       const ended = { $or: [{ unlock_time: { $lte: height } }, { unlock_time: { $gte: FIRST_UNLOCK_SECONDS, $lte: nowSeconds } }] }
@@ -339,6 +356,12 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
         .sort({ unlock_time: 1 })
         .limit(limit)
         .lean<PaymentRecord[]>()
+    },
+    async listUncounted(coin) {
+      const [seen, locked] = await Promise.all(
+        (['seen', 'locked'] as const).map((state) => payments.find({ coin, state, height: { $exists: true } }).lean<PaymentRecord[]>()),
+      )
+      return [...(seen ?? []), ...(locked ?? [])]
     },
     async listSettledSince(coin, height) {
       return payments.find({ coin, state: 'settled', height: { $gte: height }, reversed_at: { $exists: false } }).lean<PaymentRecord[]>()
@@ -364,7 +387,6 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
       if (at === undefined) await payments.updateMany(ids, { $unset: { swept_at: 1 } })
       else await payments.updateMany({ ...ids, state: 'settled', swept_at: null }, { $set: { swept_at: at } })
     },
-    sumOrderPayments: () => sumByCoin(payments, { order_id: { $exists: true }, state: 'settled' }, 'amount_raw'),
     async noteConfirmations(paymentId, confirmations, height) {
       await payments.updateOne({ _id: paymentId }, { $set: { confirmations, ...(height === undefined ? {} : { height }) } })
     },
@@ -379,6 +401,14 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
         $push: { pending: { $each: entries } },
       }
       return (await payments.updateOne({ _id: paymentId, state: 'seen' }, update, { session })).matchedCount === 1
+    },
+    async undoPayment({ _id }, at, entries, session) {
+      const update = {
+        $set: { state: 'gone' as const, undone_at: at, tx: _id },
+        $unset: { settled_at: 1 as const, credited_days: 1 as const, price_raw: 1 as const, reversed_at: 1 as const },
+        $push: { pending: { $each: entries } },
+      }
+      return (await payments.updateOne({ _id, ...UNSEEN, state: 'settled' }, update, { session })).matchedCount === 1
     },
     async setReversed(paymentId, at, session) {
       const filter = { _id: paymentId, state: 'settled' as const, reversed_at: { $exists: at === undefined } }

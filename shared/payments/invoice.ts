@@ -104,6 +104,10 @@ export interface PaymentRecord extends Ledgered {
   reversed_at?: number
   /** `operator`: recorded by hand. */
   by: 'chain' | 'operator'
+  /** When the chain first showed what was recorded by hand. Until then no payout is made of it. */
+  shown_at?: number
+  /** When the operator took back what was recorded by hand. It is `gone` for ever, and has its own id in the place of its `tx`. */
+  undone_at?: number
   /** Salt of the commitment to the transaction in the ledger. */
   salt: string
   /** Nano: when the block that sent it on to the treasury was found confirmed. Absent: it is at the invoice's address. */

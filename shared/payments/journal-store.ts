@@ -1,7 +1,8 @@
 import { Schema, type Connection, type Model } from 'mongoose'
 import { within, type Session } from '../database.ts'
 import type { Coin } from './coin.ts'
-import { heldRaw, type Account, type Balances, type JournalLine, type LineIds } from './journal.ts'
+import { heldRaw, type Account, type AccountKind, type Balances, type JournalLine, type LineIds } from './journal.ts'
+import { isOpenedFromRecords } from './journal-opening.ts'
 import { sumBy } from './sum-raw.ts'
 
 const string = { type: String, required: true } as const
@@ -24,14 +25,20 @@ const journalSchema = new Schema<JournalLine>(
   { collection: 'journal', strict: 'throw', versionKey: false },
 )
 // With the amount, so that a balance is read from the index alone.
-journalSchema.index({ from: 1, coin: 1, amount_raw: 1 })
-journalSchema.index({ to: 1, coin: 1, amount_raw: 1 })
+journalSchema.index({ coin: 1, from: 1, to: 1, amount_raw: 1 })
+journalSchema.index({ coin: 1, to: 1, amount_raw: 1 })
 journalSchema.index({ agent_id: 1, at: 1 }, { partialFilterExpression: { agent_id: { $exists: true } } })
 journalSchema.index({ order_id: 1, at: 1 }, { partialFilterExpression: { order_id: { $exists: true } } })
 journalSchema.index({ transfer_id: 1 }, { partialFilterExpression: { transfer_id: { $exists: true } } })
 
 /** Which lines; all of them where nothing is named. */
 export type LineFilter = Partial<LineIds> & { coin?: Coin; account?: Account }
+
+export interface Flow {
+  from: AccountKind
+  to: AccountKind
+  sum: bigint
+}
 
 export interface JournalStore {
   /** In the transaction that makes the moves. @throws a duplicate-key error for a move that was made before */
@@ -40,23 +47,23 @@ export interface JournalStore {
   list(filter: LineFilter, limit: number, session?: Session): Promise<JournalLine[]>
   /** What these lines come to, by account. */
   balances(coin: Coin, filter?: LineFilter, session?: Session): Promise<Balances>
-  /** What these accounts and, with `<kind>:`, all accounts of a kind have. */
+  /** All that moved between the kinds of accounts, such as `order`, in each direction. */
+  flows(coin: Coin): Promise<Flow[]>
+  /** What the venue holds. */
   held(coin: Coin, session?: Session): Promise<bigint>
+  /** Which of these lines there are. */
+  listKnown(ids: readonly string[]): Promise<string[]>
+  /** Whether the books were opened from older records. */
+  isMigrated(): Promise<boolean>
   readonly models: { journal: Model<JournalLine> }
 }
 
 export function createJournalStore(connection: Connection): JournalStore {
   const journal = connection.model<JournalLine>('JournalLine', journalSchema)
-  const sumUp = async (coin: Coin, match: object, ofSide: (side: 'from' | 'to') => object, session?: Session): Promise<Balances> => {
+  const sumUp = async (coin: Coin, matchOf: (side: 'from' | 'to') => object, session?: Session): Promise<Balances> => {
     const sums = new Map<Account, bigint>()
     for (const side of ['from', 'to'] as const)
-      for (const { key, sum } of await sumBy<Account, JournalLine>(
-        journal,
-        { coin, ...match, ...ofSide(side) },
-        'amount_raw',
-        `$${side}`,
-        session,
-      ))
+      for (const { key, sum } of await sumBy<Account, JournalLine>(journal, { coin, ...matchOf(side) }, 'amount_raw', `$${side}`, session))
         sums.set(key, (sums.get(key) ?? 0n) + (side === 'to' ? sum : -sum))
     return sums
   }
@@ -70,10 +77,22 @@ export function createJournalStore(connection: Connection): JournalStore {
       return journal.find(match, null, within(session)).sort({ at: -1, _id: -1 }).limit(limit).lean<JournalLine[]>()
     },
     balances: (coin, { account, ...filter } = {}, session) =>
-      sumUp(coin, filter, (side) => (account === undefined ? {} : { [side]: account }), session),
+      sumUp(coin, (side) => ({ ...filter, ...(account === undefined ? {} : { [side]: account }) }), session),
+    async flows(coin) {
+      const kindOf = (side: string) => ({ $first: { $split: [side, ':'] } })
+      const key = { from: kindOf('$from'), to: kindOf('$to') }
+      return (await sumBy<Omit<Flow, 'sum'>, JournalLine>(journal, { coin }, 'amount_raw', key)).map(({ key: way, sum }) => ({
+        ...way,
+        sum,
+      }))
+    },
+    async listKnown(ids) {
+      return (await journal.find({ _id: { $in: [...ids] } }, { _id: 1 }).lean<Pick<JournalLine, '_id'>[]>()).map(({ _id }) => _id)
+    },
+    isMigrated: () => isOpenedFromRecords(connection),
     async held(coin, session) {
       const outside: Account[] = ['chain', 'paid', 'network_fee']
-      return heldRaw(await sumUp(coin, {}, (side) => ({ [side]: { $in: outside } }), session))
+      return heldRaw(await sumUp(coin, (side) => ({ [side]: { $in: outside } }), session))
     },
   }
 }

@@ -1,6 +1,7 @@
 import type { Coin } from './coin.ts'
 import type { PaymentRecord } from './invoice.ts'
-import type { StoredPayout, TransferRecord } from './payout.ts'
+import { COIN_FACTS } from './coin-facts.ts'
+import { TREASURY_INDEX, type StoredPayout, type TransferRecord } from './payout.ts'
 
 /**
  * The books. Every move of money is one line, from an account to an account, written in the transaction that makes the
@@ -23,16 +24,10 @@ import type { StoredPayout, TransferRecord } from './payout.ts'
  * Lines are whole units. An invoice counts what is unspent times its days, so that nothing is lost on the way to a day;
  * what is less than a whole unit of that is booked as sold, and so `sold` is rounded up, by less than a unit an invoice.
  */
-export type Account =
-  | 'chain'
-  | 'sold'
-  | 'fee'
-  | 'paid'
-  | 'network_fee'
-  | 'operator'
-  | 'unassigned'
-  | 'lost'
-  | `${'invoice' | 'remainder' | 'order' | 'owed'}:${string}`
+export type Account = Single | `${Owner}:${string}`
+type Single = 'chain' | 'sold' | 'fee' | 'paid' | 'network_fee' | 'operator' | 'unassigned' | 'lost'
+type Owner = 'invoice' | 'remainder' | 'order' | 'owed'
+export type AccountKind = Single | Owner
 
 /** What a line is about; each is looked for by it. */
 export interface LineIds {
@@ -86,11 +81,11 @@ const idsOf = ({ _id, agent_id, order_id, invoice_id }: Arrival): LineIds => ({
   ...(order_id === undefined ? {} : { order_id }),
 })
 
-/** `received`: it is counted. `lost`, `restored`: the chain takes a counted one back, or has it again; `step` tells apart one that goes to and fro. */
-export function paymentLine(payment: Arrival, step: 'received' | `${'lost' | 'restored'}/${string}`, at: number): JournalLine[] {
+/** `received`: it is counted. `undone`: the operator takes it back. `lost`, `restored`: the chain takes a counted one back, or has it again; `step` tells apart one that goes to and fro. */
+export function paymentLine(payment: Arrival, step: 'received' | 'undone' | `${'lost' | 'restored'}/${string}`, at: number): JournalLine[] {
   const amountRaw = BigInt(payment.amount_raw)
-  const to = step === 'received' ? accountOf(payment) : 'lost'
-  return move(`${payment._id}/${step}`, 'chain', to, step.startsWith('lost') ? -amountRaw : amountRaw, {
+  const to = step === 'received' || step === 'undone' ? accountOf(payment) : 'lost'
+  return move(`${payment._id}/${step}`, 'chain', to, step.startsWith('lost') || step === 'undone' ? -amountRaw : amountRaw, {
     coin: payment.coin,
     at,
     ids: idsOf(payment),
@@ -105,7 +100,8 @@ type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'amoun
  */
 export function payoutLine(payout: Owed, step: string, at: number): JournalLine[] {
   const owed: Account = `owed:${payout.agent_id}`
-  const order: Account = `order:${payout.order_id ?? ''}`
+  // What is owed for no order is the operator's.
+  const order: Account = payout.order_id === undefined ? 'operator' : `order:${payout.order_id}`
   const [name = ''] = step.split('/')
   const [from, to]: [Account, Account] =
     name === 'owed'
@@ -148,10 +144,21 @@ export function transferLines(
   ]
 }
 
+/** Where one of ours that takes in no payment takes its money from. */
+export const sourceOf = ({ coin, kind, payment_ids: payments, signed }: TransferRecord): string | undefined =>
+  kind === 'receive' && payments.length === 0 ? COIN_FACTS[coin].sourceOf?.(signed) : undefined
+
+/** Whose it is, unless one of our own transactions sent it. */
+export function broughtBy(transfer: TransferRecord, own: ReadonlySet<string>): Pick<TransferRecord, 'brings' | 'brought_by'> {
+  const source = sourceOf(transfer)
+  if (source === undefined || own.has(source)) return {}
+  return { brings: transfer.account_index === TREASURY_INDEX ? 'operator' : 'unassigned', brought_by: source }
+}
+
 /** A balance by account. */
 export type Balances = ReadonlyMap<Account, bigint>
 
 /** What the venue holds by the books: what came in and has not left. */
-export function heldRaw(balances: Balances): bigint {
+export function heldRaw(balances: ReadonlyMap<AccountKind | Account, bigint>): bigint {
   return -(['chain', 'paid', 'network_fee'] as const).reduce((sum, account) => sum + (balances.get(account) ?? 0n), 0n)
 }

@@ -11,11 +11,12 @@ const LISTED_FOR_MS = 5 * SECOND_MS
 
 /**
  * One round: what is under way is seen to its end, and what is owed goes out, to each payee once the sum reaches MIN_PAYOUT.
- * With PAYOUTS=manual nothing new is signed.
+ * With PAYOUTS=manual that is what the operator asked for.
  */
 export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<void> {
   if (await isHalted(ctx, driver.coin)) return
-  if (ctx.config.payouts !== 'automatic' && !(await driver.isUnderWay())) return
+  const isSending = ctx.config.payouts === 'automatic' || (await ctx.payouts.hasAsked(driver.coin))
+  if (!isSending && !(await driver.isUnderWay())) return
   await untilNodeFails(ctx, driver.coin, () => driver.pay(nextDue(ctx, driver)))
 }
 
@@ -24,9 +25,8 @@ export function nextDue(ctx: Context, { coin, bounds }: Pick<CoinDriver, 'coin' 
   let due: DueGroup[] = []
   let listedMs = Number.NEGATIVE_INFINITY
   return async ({ address, totalRaw, spendableRaw }) => {
-    const isManual = ctx.config.payouts !== 'automatic'
     // Listed after a payout under way was seen to.
-    if (!isManual && performance.now() - listedMs > LISTED_FOR_MS) {
+    if (performance.now() - listedMs > LISTED_FOR_MS) {
       due = await listDue(ctx, coin, bounds)
       listedMs = performance.now()
     }

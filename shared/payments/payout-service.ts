@@ -5,7 +5,7 @@ import { newId, newStepId } from '../ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { unixSeconds } from '../time.ts'
 import type { Coin } from './coin.ts'
-import { payoutLine, reverse, transferLines } from './journal.ts'
+import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
 import type { PayoutChange, PayoutFrom } from './payout-store.ts'
 import { isRefusedForLong, OPEN_TRANSFERS, refuse } from './payout.ts'
 import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
@@ -43,7 +43,14 @@ export function newPayout(fields: {
  * A payout's step in the ledger. The amount stands in the clear, since sums owed are public; address and transaction do
  * not. `attempt` tells apart a step that a payout takes twice, because its first transfer was replaced.
  */
-function payoutEntry(payout: StoredPayout | PayoutRecord, step: PayoutState, at: number, tx?: string, attempt?: string): PendingEntry {
+function payoutEntry(
+  payout: StoredPayout | PayoutRecord,
+  step: PayoutState,
+  at: number,
+  tx?: string,
+  attempt?: string,
+  undoes?: 'manual' | 'confirmed',
+): PendingEntry {
   return {
     source: `${payout._id}/${step}${attempt === undefined ? '' : `/${attempt}`}`,
     at,
@@ -54,6 +61,7 @@ function payoutEntry(payout: StoredPayout | PayoutRecord, step: PayoutState, at:
       coin: payout.coin,
       amount_raw: payout.amount_raw,
       step,
+      ...(undoes === undefined ? {} : { undoes }),
       ...(tx === undefined ? {} : { tx_hash: commit(Buffer.from(payout.salt, 'hex'), { tx }) }),
     },
   }
@@ -67,10 +75,21 @@ function payoutEntry(payout: StoredPayout | PayoutRecord, step: PayoutState, at:
  */
 export async function storeTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
-    await ctx.payouts.insertTransfers(transfers, session)
+    await insertNamed(ctx, transfers, session)
     for (const transfer of transfers)
       for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) await putInto(ctx, transfer, payout, 'signed', session)
   })
+}
+
+/** Stores them; those that take in money which is no payment and comes from none of ours say whose it is. */
+async function insertNamed(ctx: Context, transfers: readonly TransferRecord[], session: Session): Promise<TransferRecord[]> {
+  const sources = transfers.flatMap((transfer) => sourceOf(transfer) ?? [])
+  const [{ coin } = { coin: undefined }] = transfers
+  const sent = coin === undefined || sources.length === 0 ? [] : await ctx.payouts.listTransfersByTx(coin, sources, session)
+  const own = new Set([...sent, ...transfers].map(({ tx }) => tx))
+  const named = transfers.map((transfer): TransferRecord => ({ ...transfer, ...broughtBy(transfer, own) }))
+  await ctx.payouts.insertTransfers(named, session)
+  return named
 }
 
 async function putInto(ctx: Context, transfer: TransferRecord, payout: StoredPayout, step: PayoutState, session: Session): Promise<void> {
@@ -118,19 +137,23 @@ export const moveTransfer = async (
 async function movePayouts(ctx: Context, transfer: TransferRecord, to: TransferState, session: Session): Promise<void> {
   const at = unixSeconds(ctx.now())
   const carried = transfer.payout_ids.length === 0 ? [] : await ctx.payouts.findMany(transfer.payout_ids, session)
+  const undoes = transfer.state === 'confirmed' && to !== 'confirmed' ? 'confirmed' : undefined
   const own = carried.filter(({ transfer_id: id, state }) => state === 'in_transfer' && id === transfer._id)
   if (to === 'confirmed') await enterChain(ctx, transfer, { own, others: carried.filter((payout) => !own.includes(payout)) }, session)
   if (to === 'replaced') {
     await leaveChain(ctx, transfer, session)
     for (const payout of own) {
       const change = { state: 'owed' as const, changed_at: at, transfer_id: null }
-      const entry = payoutEntry(payout, 'owed', at, undefined, transfer._id)
+      const entry = payoutEntry(payout, 'owed', at, undefined, transfer._id, undoes)
       await requireOwn(ctx.payouts.move(payout._id, { transferId: transfer._id }, change, entry, session), `payout ${payout._id}`)
     }
   } else {
     // A transfer may be held, and lack in the chain, more than once.
     const attempt = to === 'held' || transfer.state === 'held' ? `${transfer._id}/${newStepId()}` : transfer._id
-    await ctx.payouts.addEntries(new Map(own.map((payout) => [payout._id, payoutEntry(payout, to, at, transfer.tx, attempt)])), session)
+    await ctx.payouts.addEntries(
+      new Map(own.map((payout) => [payout._id, payoutEntry(payout, to, at, transfer.tx, attempt, undoes)])),
+      session,
+    )
   }
   for (const payout of own) await purposeOf(ctx, payout).payoutMoved(ctx, payout, to === 'replaced' ? 'owed' : to, session)
 }
@@ -149,8 +172,12 @@ async function enterChain(
 /** Puts transactions of ours on record that the chain has and the database did not know. @throws as storeTransfers() */
 export async function adoptTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
-    await ctx.payouts.insertTransfers(transfers, session)
-    for (const transfer of transfers) await enterChain(ctx, transfer, { own: [], others: [] }, session)
+    for (const transfer of await insertNamed(ctx, transfers, session)) {
+      await enterChain(ctx, transfer, { own: [], others: [] }, session)
+      // What it sent to another account of ours may have been found there before.
+      const taker = await ctx.payouts.claimBrought(transfer.coin, transfer.tx, session)
+      if (taker !== undefined) await leaveChain(ctx, taker, session)
+    }
   })
 }
 
@@ -250,16 +277,18 @@ interface OwnStep {
   attempt?: string
   /** How it moves money. */
   line?: 'manual' | 'unpaid'
+  /** The step that an earlier entry said, and that is true no more. */
+  undoes?: 'manual'
 }
 
 async function takeOwnStep(
   ctx: Context,
   payout: StoredPayout,
-  { from, change, to, tx, attempt, line }: OwnStep,
+  { from, change, to, tx, attempt, line, undoes }: OwnStep,
   session: Session,
 ): Promise<boolean> {
   const at = unixSeconds(ctx.now())
-  const entry = payoutEntry(payout, to, at, tx, attempt)
+  const entry = payoutEntry(payout, to, at, tx, attempt, undoes)
   if (!(await ctx.payouts.move(payout._id, from, { ...change, changed_at: at }, entry, session))) return false
   if (line !== undefined) await ctx.journal.write(payoutLine(payout, `${line}/${attempt}`, at), session)
   await purposeOf(ctx, payout).payoutMoved(ctx, payout, to, session)
@@ -323,7 +352,14 @@ export async function markPaidByHand(ctx: Context, payoutId: string, tx: string)
 
 /** What was recorded as paid by hand was not: it is owed again. @returns false if it was not recorded so */
 export const undoPaidByHand = (ctx: Context, payoutId: string): Promise<boolean> =>
-  moveOne(ctx, payoutId, { from: 'manual', change: { state: 'owed', tx: null }, to: 'owed', attempt: newStepId(), line: 'unpaid' })
+  moveOne(ctx, payoutId, {
+    from: 'manual',
+    change: { state: 'owed', tx: null },
+    to: 'owed',
+    attempt: newStepId(),
+    line: 'unpaid',
+    undoes: 'manual',
+  })
 
 /**
  * A sum is owed no more, because the operator decided its order otherwise after the chain had taken a payment back.

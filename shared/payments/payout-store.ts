@@ -22,6 +22,9 @@ const payoutSchema = new Schema<StoredPayout>(
     state: string,
     frozen: Boolean,
     held_by: String,
+    to_self: Boolean,
+    due_at: Number,
+    asked_at: Number,
     transfer_id: String,
     tx: String,
     at: number,
@@ -34,6 +37,7 @@ const payoutSchema = new Schema<StoredPayout>(
 payoutSchema.index({ source: 1 }, { unique: true })
 payoutSchema.index({ coin: 1, state: 1, address: 1, _id: 1 })
 payoutSchema.index({ agent_id: 1, state: 1, _id: -1 })
+payoutSchema.index({ coin: 1, asked_at: 1 }, { name: 'asked', partialFilterExpression: { state: 'owed', asked_at: { $exists: true } } })
 payoutSchema.index({ order_id: 1 }, { partialFilterExpression: { order_id: { $exists: true } } })
 payoutSchema.index({ transfer_id: 1 }, { partialFilterExpression: { transfer_id: { $exists: true } } })
 payoutSchema.index(...PENDING_INDEX)
@@ -60,6 +64,7 @@ const transferSchema = new Schema<TransferRecord>(
     foreign: Boolean,
     unexplained_to: { type: [String], default: undefined },
     brings: String,
+    brought_by: String,
   },
   { collection: 'transfers', strict: 'throw', versionKey: false },
 )
@@ -70,6 +75,7 @@ transferSchema.index({ coin: 1 }, { unique: true, name: 'one_in_flight', partial
 transferSchema.index({ coin: 1, state: 1, _id: 1 })
 transferSchema.index({ coin: 1, state: 1, changed_at: 1 })
 transferSchema.index({ unexplained_to: 1, coin: 1 }, { partialFilterExpression: { unexplained_to: { $exists: true } } })
+transferSchema.index({ brought_by: 1, coin: 1 }, { partialFilterExpression: { brought_by: { $exists: true } } })
 
 /** Owed, and may not have arrived: for one in a transfer that says. */
 export const MAY_BE_UNPAID: { state: { $in: StoredPayout['state'][] } } = { state: { $in: ['owed', 'in_transfer'] } }
@@ -86,10 +92,18 @@ export interface PayoutStore {
   listByOrder(orderId: string, session?: Session): Promise<PayoutRecord[]>
   /** Those of a coin that are in this state, the oldest first; for `owed` those that walkSendable() does not give. */
   listUnsendable(coin: Coin, state: PayoutState, limit: number): Promise<PayoutRecord[]>
-  /** Owed, with an address, and neither frozen nor held, in the order of their addresses. */
-  walkSendable(coin: Coin): AsyncIterable<PayoutRecord>
+  /** Owed, with an address of somebody else, and neither frozen nor held, in the order of their addresses; those alone that were asked for, if so. */
+  walkSendable(coin: Coin, isAsked?: boolean): AsyncIterable<PayoutRecord>
+  /** Of these, those that are owed are due from then on, or asked for by the operator. @returns how many were not so before */
+  mark(payoutIds: readonly string[], field: 'due_at' | 'asked_at', at: number): Promise<number>
+  /** Of these, those that are owed are to an address of the venue's own. @returns how many were not known to be */
+  markToSelf(payoutIds: readonly string[]): Promise<number>
+  /** Whether the operator asked for some that are not sent yet. */
+  hasAsked(coin: Coin): Promise<boolean>
   /** How many there are in each state, by coin. */
   countByState(): Promise<{ coin: Coin; state: PayoutState; count: number }[]>
+  /** How many transfers there are that are not known to be in the chain. */
+  countOpenTransfers(): Promise<{ coin: Coin; state: TransferState; count: number }[]>
   /** Names the address of what is owed for an order and has none. */
   setAddress(orderId: string, agentId: string, address: string, session?: Session): Promise<void>
   /** Of an order's payouts that are still owed; false: no longer frozen. */
@@ -112,7 +126,7 @@ export interface PayoutStore {
    */
   findTransferByTx(coin: Coin, tx: string, options?: { surely?: boolean }): Promise<TransferRecord | undefined>
   /** Of these transactions, those that are ours and on record. */
-  listTransfersByTx(coin: Coin, txs: readonly string[]): Promise<TransferRecord[]>
+  listTransfersByTx(coin: Coin, txs: readonly string[], session?: Session): Promise<TransferRecord[]>
   /** In any of these states, the oldest first; those that no election can take back, so that they can be published. None of another seed or wallet. */
   listTransfers(coin: Coin, states: readonly TransferState[], limit: number): Promise<TransferRecord[]>
   /**
@@ -131,6 +145,8 @@ export interface PayoutStore {
   setExplained(coin: Coin, tx: string, session?: Session): Promise<boolean>
   /** @returns false if it is in none of the expected states */
   moveTransfer(transferId: string, from: readonly TransferState[], change: TransferChange, session?: Session): Promise<boolean>
+  /** What came by this transaction was our own after all. @returns the transfer that takes it in, if there is one that did not know */
+  claimBrought(coin: Coin, tx: string, session: Session): Promise<TransferRecord | undefined>
   /** What is known of its refusals; null: it is refused no more. */
   setRefused(transferId: string, refused: TransferRecord['refused'] | null): Promise<void>
   /** In the chain, as of this time or later, in Unix seconds; none of another seed or wallet. */
@@ -139,8 +155,6 @@ export interface PayoutStore {
   listForeign(coin: Coin): Promise<TransferRecord[]>
   /** It is of a seed or wallet that is in use no more, or again. */
   setForeign(transferId: string, isForeign?: boolean): Promise<void>
-  /** Payouts that have arrived or were paid by hand, per coin. */
-  sumPaid(): Promise<Record<Coin, bigint>>
   /** Owed to anybody, and not known to have arrived, per coin. */
   sumUnpaid(): Promise<Record<Coin, bigint>>
   /** What an agent is owed and has not been paid, and how much of it has no address yet, per coin. */
@@ -148,7 +162,7 @@ export interface PayoutStore {
   readonly models: { payouts: Model<StoredPayout>; transfers: Model<TransferRecord> }
 }
 
-/** `free`: owed, and neither frozen nor held by an unexplained transfer. */
+/** `free`: owed, and neither frozen, nor held by an unexplained transfer, nor to an address of the venue's own. */
 export type PayoutFrom = 'free' | 'owed' | 'held' | 'manual' | { transferId: string }
 
 export interface PayoutChange {
@@ -168,11 +182,14 @@ export interface TransferChange {
   place?: Pick<TransferRecord, 'account_index' | 'previous'>
 }
 
+const no = { $exists: false }
+const FREE = { held_by: no, frozen: no, to_self: no }
+
 function filterOf(from: PayoutFrom) {
   if (typeof from === 'object') return { state: 'in_transfer' as const, transfer_id: from.transferId }
   if (from === 'manual') return { state: from }
   if (from === 'held') return { state: 'owed' as const, held_by: { $exists: true } }
-  return { state: 'owed' as const, ...(from === 'free' ? { held_by: { $exists: false }, frozen: { $exists: false } } : {}) }
+  return { state: 'owed' as const, ...(from === 'free' ? FREE : {}) }
 }
 
 export function createPayoutStore(connection: Connection): PayoutStore {
@@ -212,7 +229,7 @@ export function createPayoutStore(connection: Connection): PayoutStore {
     async listUnsendable(coin, state, limit) {
       const filter =
         state === 'owed'
-          ? { state, held_by: { $exists: false }, $or: [{ address: { $exists: false } }, { frozen: { $exists: true } }] }
+          ? { state, held_by: { $exists: false }, $or: [{ address: no }, { frozen: { $exists: true } }, { to_self: { $exists: true } }] }
           : state === 'held'
             ? { $or: [{ state: 'owed' as const, held_by: { $exists: true } }, await carriedBy(coin, state)] }
             : state === 'manual' || state === 'withdrawn'
@@ -226,12 +243,24 @@ export function createPayoutStore(connection: Connection): PayoutStore {
           .lean<StoredPayout[]>(),
       )
     },
-    walkSendable(coin) {
+    walkSendable(coin, isAsked = false) {
+      const filter = { coin, ...filterOf('free'), address: { $exists: true }, ...(isAsked ? { asked_at: { $exists: true } } : {}) }
       return payouts
-        .find({ coin, ...filterOf('free'), address: { $exists: true } }, { pending: 0 })
+        .find(filter, { pending: 0 })
         .sort({ address: 1, _id: 1 })
         .lean<PayoutRecord[]>()
         .cursor() as unknown as AsyncIterable<PayoutRecord>
+    },
+    async mark(payoutIds, field, at) {
+      const filter = { _id: { $in: [...payoutIds] }, state: 'owed' as const, [field]: no }
+      return (await payouts.updateMany(filter, { $set: { [field]: at } })).modifiedCount
+    },
+    async markToSelf(payoutIds) {
+      const filter = { _id: { $in: [...payoutIds] }, state: 'owed' as const, to_self: no }
+      return (await payouts.updateMany(filter, { $set: { to_self: true as const } })).modifiedCount
+    },
+    async hasAsked(coin) {
+      return (await payouts.exists({ coin, ...filterOf('free'), asked_at: { $exists: true } })) !== null
     },
     async countByState() {
       const group = (count: object) => ({ $group: { _id: { coin: '$coin', state: '$state' }, count } })
@@ -254,6 +283,13 @@ export function createPayoutStore(connection: Connection): PayoutStore {
         return { coin, state: state as PayoutState, count: groups.reduce((sum, { count }) => sum + count, 0) }
       })
     },
+    async countOpenTransfers() {
+      const groups = await transfers.aggregate<{ _id: { coin: Coin; state: TransferState }; count: number }>([
+        { $match: { state: { $in: [...OPEN_TRANSFERS] }, foreign: { $exists: false } } },
+        { $group: { _id: { coin: '$coin', state: '$state' }, count: { $sum: 1 } } },
+      ])
+      return groups.map(({ _id, count }) => ({ ..._id, count }))
+    },
     async setAddress(orderId, agentId, address, session) {
       const filter = { order_id: orderId, agent_id: agentId, address: { $exists: false }, state: 'owed' as const }
       await payouts.updateMany(filter, { $set: { address } }, within(session))
@@ -272,10 +308,6 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       const writes = [...entries].map(([_id, pending]) => ({ updateOne: { filter: { _id }, update: { $push: { pending } } } }))
       if (writes.length > 0) await payouts.bulkWrite(writes, { session })
     },
-    async sumPaid() {
-      const [all, open] = await Promise.all([sumByCoin(payouts, { state: { $in: ['in_transfer', 'manual'] } }, 'amount_raw'), sumOpen({})])
-      return eachCoin((coin) => all[coin] - open[coin])
-    },
     sumUnpaid: () => sumUnpaid({}),
     async sumOwed(agentId) {
       const withoutAddress = { agent_id: agentId, state: 'owed' as const, address: { $exists: false } }
@@ -293,8 +325,8 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       if (surely) query.read('primary').readConcern('linearizable').maxTimeMS(SURELY_WITHIN_MS)
       return (await query) ?? undefined
     },
-    async listTransfersByTx(coin, txs) {
-      return transfers.find({ tx: { $in: [...txs] }, coin }).lean<TransferRecord[]>()
+    async listTransfersByTx(coin, txs, session) {
+      return transfers.find({ tx: { $in: [...txs] }, coin }, null, within(session)).lean<TransferRecord[]>()
     },
     async listTransfers(coin, states, limit) {
       return transfers
@@ -341,6 +373,10 @@ export function createPayoutStore(connection: Connection): PayoutStore {
         },
       }
       return (await transfers.updateOne({ _id: transferId, state: { $in: [...from] } }, update, within(session))).matchedCount === 1
+    },
+    async claimBrought(coin, tx, session) {
+      const update = { $unset: { brings: 1 as const, brought_by: 1 as const } }
+      return (await transfers.findOneAndUpdate({ coin, brought_by: tx }, update, { session }).lean<TransferRecord>()) ?? undefined
     },
     async setRefused(transferId, refused) {
       const update = refused === null ? { $unset: { refused: 1 as const } } : { $set: { refused } }

@@ -32,6 +32,12 @@ export interface StoredPayout extends Ledgered {
   frozen?: true
   /** While owed: the transfer that may have paid it and that nobody has accounted for; it isn't sent before that. */
   held_by?: string
+  /** The address was found to be the venue's own: nothing is sent there. */
+  to_self?: true
+  /** Present once its payee was owed MIN_PAYOUT: from then on it goes out whatever is left beside it. Unix seconds. */
+  due_at?: number
+  /** When the operator asked for it to be sent, with `pay`; Unix seconds. */
+  asked_at?: number
   /** While in a transfer. */
   transfer_id?: string
   /** The operator's transaction that paid it by hand. */
@@ -62,6 +68,9 @@ export function showPayout(payout: StoredPayout, transfer: TransferRecord | unde
  */
 export const TRANSFER_STATES = ['signed', 'sent', 'confirmed', 'held', 'replaced'] as const
 export type TransferState = (typeof TRANSFER_STATES)[number]
+
+/** Of the account that swept money comes together at, and payouts go out from. */
+export const TREASURY_INDEX = 0
 
 export interface TransferRecord {
   _id: string
@@ -103,8 +112,9 @@ export interface TransferRecord {
    * may have been paid by it, and is not sent before the operator has accounted for it.
    */
   unexplained_to?: string[]
-  /** Of one that takes in what no payment is: the account of the books that this belongs to. */
+  /** Of one that takes in what is no payment and not from us: the account of the books that this belongs to, and whence it came. */
   brings?: 'operator' | 'unassigned'
+  brought_by?: string
 }
 
 /** Not known to be in the chain. */

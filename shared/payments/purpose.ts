@@ -32,6 +32,8 @@ export interface Purpose {
   lost(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   /** It is there again. */
   restored(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
+  /** The operator takes a settled payment back; `invoice` has it counted still. @throws Refusal `wrong_state` if that cannot be */
+  undone(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<Outcome>
   /** The time to pay is over, and no payment is under way. */
   expired(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<Outcome>
   /** A payout took a step. */
@@ -50,7 +52,7 @@ export const purposeOf = ({ purposes }: Context, { order_id: orderId }: { order_
 const nothing = () => Promise.resolve()
 
 /** For a purpose to name only what it has something to do with. */
-export const NOTHING_TO_DO: Omit<Purpose, 'received' | 'expired'> = {
+export const NOTHING_TO_DO: Omit<Purpose, 'received' | 'undone' | 'expired'> = {
   inTurn: (_ctx, _agentId, transact) => transact(),
   noted: nothing,
   dropped: nothing,

@@ -41,10 +41,16 @@ async function takeIn(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, 
     if (found.lockedUntil === undefined) await bringBack(ctx, payment, payment.state)
     else if (payment.state === 'gone') await ctx.invoices.movePayment(payment._id, 'gone', 'locked')
   }
+  if (by === 'chain' && found.isConfirmed) await noteShown(ctx, payment)
   if (payment.reversed_at !== undefined && found.isConfirmed) await restorePayment(ctx, payment)
   if (payment.confirmations !== found.confirmations || payment.height !== found.height)
     await ctx.invoices.noteConfirmations(payment._id, found.confirmations, found.height)
   if (payment.state !== 'settled' && found.isConfirmed) await settlePayment(ctx, payment, found.confirmations, by)
+}
+
+/** The chain shows what may have been recorded by hand, with this amount. */
+export async function noteShown(ctx: Context, { _id, by, shown_at: at }: PaymentRecord): Promise<void> {
+  if (by === 'operator' && at === undefined) await ctx.invoices.setShown(_id, unixSeconds(ctx.now()))
 }
 
 /** The payment on record; made on the first look. */
@@ -201,10 +207,10 @@ function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
 
 /**
  * An unconfirmed payment that the chain no longer knows, or a settled one that it took back: a settled pass stands, a
- * market order does not. What the operator recorded by hand was never found on the chain, so its absence says nothing.
+ * market order does not. What the operator recorded by hand and the chain never showed says nothing by its absence.
  */
 export async function recordLoss(ctx: Context, payment: PaymentRecord): Promise<void> {
-  if (payment.by === 'operator') return
+  if (payment.by === 'operator' && payment.shown_at === undefined) return
   if (payment.state === 'seen' || payment.state === 'locked') {
     if ((await ctx.invoices.movePayment(payment._id, payment.state, 'gone')) && payment.state === 'seen')
       await purposeOf(ctx, payment).dropped(ctx, payment)

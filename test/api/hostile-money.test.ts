@@ -15,7 +15,7 @@ import { recordLoss, recordPayment } from '../../shared/payments/settlement.ts'
 import { startBrokenPeer } from '../support/broken-peer.ts'
 import { ageRate, foundAt, makeCoinReady, newTx, setRate } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, expectStatus, INTEGRATED_ADDRESS, OFFER } from '../support/market.ts'
-import { checkMoney } from '../support/money.ts'
+import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import { hashStateBlock, signHash } from '../support/nano-node/block.ts'
 import { DAY_RAW, openNanoVenue, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 import {
@@ -53,6 +53,7 @@ beforeAll(async () => {
 })
 // Of a coin whose workers have been silent for a minute nobody buys.
 beforeEach(() => later(0))
+checkBooksAfterEach(() => venue.ctx)
 afterAll(async () => {
   await checkAll()
   await service.stop()

@@ -7,7 +7,7 @@ import { lapseInvoices } from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/time.ts'
 import { addAddresses, ageRate, makeCoinReady, pay, setRate } from '../support/coins.ts'
 import { vouch } from '../support/market.ts'
-import { checkMoney } from '../support/money.ts'
+import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
   startService,
   whenServed,
@@ -33,6 +33,7 @@ beforeAll(async () => {
 })
 // Of a coin whose worker has been silent for a minute nobody buys.
 beforeEach(() => later(0))
+checkBooksAfterEach(() => service.ctx)
 afterAll(async () => {
   const { ctx } = service
   await checkMoney(ctx)

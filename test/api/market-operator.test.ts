@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 import { newTx } from '../support/coins.ts'
 import {
   ADDRESSES,
@@ -20,6 +21,7 @@ let market: TestMarket
 beforeAll(async () => {
   market = await startMarket({ queues: [] })
 })
+checkBooksAfterEach(() => market.ctx)
 afterAll(async () => {
   await checkMarket(market.ctx)
   await market.stop()
@@ -102,8 +104,10 @@ describe('npm run operator', () => {
       ...fields,
     })
     const homeless = Array.from({ length: 210 }, (_, index) => made(1_000 + index, {}))
-    const payable = ['a', 'b', 'a'].map((address, index) => made(2_000 + index, { address, amount_raw: '600000000' }))
-    const rest = [made(3_000, { address: 'a', frozen: true }), made(3_001, { address: 'c', state: 'held' })]
+    const payable = ['a', 'b', 'a'].map((address, index) =>
+      made(2_000 + index, { address, agent_id: `agt_${address}`, amount_raw: '600000000' }),
+    )
+    const rest = [made(3_000, { address: 'a', frozen: true }), made(3_001, { address: 'c', held_by: 'trf_unexplained' })]
     await payouts.insertMany([...homeless, ...payable, ...rest])
     try {
       const answer = await done('payouts', '--limit', '2')
@@ -121,7 +125,7 @@ describe('npm run operator', () => {
       expect(out).toContain('owed, frozen')
       expect(out).not.toContain('There is more')
     } finally {
-      await payouts.deleteMany({ agent_id: 'agt_payee' })
+      await payouts.deleteMany({ source: /^flood/ })
     }
     expect((await done('payouts'))['truncated']).toBe(false)
   })
@@ -212,5 +216,65 @@ describe('npm run operator', () => {
     const again = await operator('dispute', returned.id, 'release')
     expect([again.exitCode, again.err]).toEqual([1, 'The order is refunded, not disputed.\n'])
     expect((await operator('dispute', 'mkt_none', 'release')).err).toContain('no market order')
+  })
+
+  it("gives MIN_PAYOUT's due to an agent over all of its addresses, and to an address over all of its agents", async () => {
+    const { payouts } = market.ctx.payouts.models
+    const made = (index: number, agent: string, address: string) => ({
+      ...{ _id: `out_sum_${index}`, source: `sum/${index}`, coin: 'xmr' as const, agent_id: agent, address, amount_raw: '600000000' },
+      ...{ state: 'owed' as const, at: 1, changed_at: 1, salt: '00' },
+    })
+    await payouts.insertMany([
+      made(1, 'agt_one', 'a'),
+      made(2, 'agt_one', 'b'),
+      made(3, 'agt_two', 'c'),
+      made(4, 'agt_three', 'c'),
+      made(5, 'agt_four', 'd'),
+    ])
+    try {
+      const due = (await payees()).filter(({ currency, due: isDue }) => currency === 'xmr' && isDue)
+      expect(due.map(({ address }) => address)).toEqual(['a', 'b', 'c'])
+    } finally {
+      await payouts.deleteMany({ source: /^sum/ })
+    }
+  })
+
+  it('refuses for a payout a transaction that is on record as something else', async () => {
+    const [order, other] = [await released(), await released()]
+    const [[payout], [beside]] = [await market.ctx.payouts.listByOrder(order.id), await market.ctx.payouts.listByOrder(other.id)]
+    const id = payout?._id ?? ''
+    const err = async (tx: string, of = id) => (await operator('payout-paid', of, tx)).err
+    expect(await err(await firstTx(order))).toContain('is on record as the payment')
+    const tx = newTx()
+    await done('payout-paid', beside?._id ?? '', tx)
+    await market.ctx.payouts.models.payouts.updateOne({ _id: beside?._id ?? '' }, { $set: { address: OTHER_NANO_ADDRESS } })
+    expect(await err(tx)).toContain(`is on record for the payout ${beside?._id} to another address`)
+    await market.ctx.payouts.models.payouts.updateOne({ _id: beside?._id ?? '' }, { $set: { address: ADDRESSES.xno } })
+    // One block may pay two sums to one payee.
+    await done('payout-paid', id, tx)
+    const xmr = await market.delivered({ currency: 'xmr', refund_address: ADDRESSES.xmr })
+    expectStatus(await market.step('accept', xmr), 200)
+    expect(await err(tx, (await market.ctx.payouts.listByOrder(xmr.id))[0]?._id)).toContain('in xno')
+  })
+
+  it('takes back a payout that was recorded as paid: it is owed again, its order is released, and the ledger says so', async () => {
+    const order = await released()
+    const [payout] = await market.ctx.payouts.listByOrder(order.id)
+    const id = payout?._id ?? ''
+    for (let round = 0; round < 2; round++) {
+      await done('payout-paid', id, newTx())
+      expect((await market.read(order)).status).toBe('paid_out')
+      await checkMarket(market.ctx)
+      expect(await done('payout-paid', '--undo', id, '--dry-run')).toMatchObject({ dry_run: true })
+      expect((await market.read(order)).status).toBe('paid_out')
+      expect(await done('payout-paid', '--undo', id)).toMatchObject({ payout_id: id, state: 'owed', ledger_entry: 'payout' })
+      expect((await market.read(order, market.seller)).payouts).toMatchObject([{ payout_id: id, state: 'owed', tx_hash: null }])
+      expect((await market.read(order)).status).toBe('released')
+      await checkMarket(market.ctx)
+    }
+    expect((await operator('payout-paid', '--undo', id)).err).toBe(
+      'The payout is owed; only one that was recorded as paid by hand can be taken back.\n',
+    )
+    await done('payout-paid', id, newTx())
   })
 })

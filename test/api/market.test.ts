@@ -5,6 +5,7 @@ import { newId } from '../../shared/ids.ts'
 import { listMarket } from '../../shared/market/offer-service.ts'
 import { markPaidByHand } from '../../shared/payments/payout-service.ts'
 import { unixSeconds } from '../../shared/time.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 import { makeCoinReady, setRate } from '../support/coins.ts'
 import {
   ADDRESSES,
@@ -27,6 +28,7 @@ const outcome = ({ status, json }: Answer) => [status, json.error, json.field].f
 beforeAll(async () => {
   market = await startMarket()
 })
+checkBooksAfterEach(() => market.ctx)
 afterAll(async () => {
   await checkMarket(market.ctx)
   await market.stop()

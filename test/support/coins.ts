@@ -3,6 +3,7 @@ import type { Context } from '../../shared/context.ts'
 import { newId } from '../../shared/ids.ts'
 import { parseAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { InvoiceRecord, SeenPayment } from '../../shared/payments/invoice.ts'
+import { payoutLine } from '../../shared/payments/journal.ts'
 import { newPayout } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { recordPayment } from '../../shared/payments/settlement.ts'
@@ -111,7 +112,10 @@ export async function owe(ctx: Context, coin: Coin, amountRaw: bigint, address: 
     at: unixSeconds(ctx.now()),
   })
   delete payout.order_id
-  await ctx.database.transaction((session) => ctx.payouts.insert([payout], session))
+  await ctx.database.transaction(async (session) => {
+    await ctx.payouts.insert([payout], session)
+    await ctx.journal.write(payoutLine(payout, 'owed', payout.at), session)
+  })
   return payout
 }
 

@@ -5,8 +5,8 @@
 import { readConfig } from '../../shared/config.ts'
 import { createLog } from '../../shared/log.ts'
 import { requireMonero } from '../../shared/payments/monero/monero-gateway.ts'
-import { MONERO_JOBS } from '../../workers/jobs/coin.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
+import { sendMonero, watchMonero } from './monero-jobs.ts'
 import { watched } from './crash-point.ts'
 
 const opened = requireMonero(
@@ -18,7 +18,7 @@ const ctx = {
   database: watched(opened.database, 'transaction'),
   monero: { ...opened.monero, wallet: watched(watched(opened.monero.wallet, 'prepareTransfer'), 'relay') },
 }
-await MONERO_JOBS.watch(ctx, {})
-await MONERO_JOBS.send(ctx, {})
+await watchMonero(ctx)
+await sendMonero(ctx)
 await opened.close()
 process.exit(0)

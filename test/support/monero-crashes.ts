@@ -1,7 +1,8 @@
 import { expect } from 'vitest'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
+import { sendMonero } from './monero-jobs.ts'
 import { checkMoney } from './money.ts'
-import { CONFIRMATIONS, DAY_PICO, sendMonero, UNLOCK_BLOCKS, XMR, type MoneroPayee, type MoneroVenue } from './monero-venue.ts'
+import { CONFIRMATIONS, DAY_PICO, UNLOCK_BLOCKS, XMR, type MoneroPayee, type MoneroVenue } from './monero-venue.ts'
 import { startChild } from './processes.ts'
 
 const CHILD = new URL('./monero-child.ts', import.meta.url)

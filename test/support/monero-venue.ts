@@ -9,8 +9,8 @@ import { requireMonero, type MoneroContext } from '../../shared/payments/monero/
 import { createMoneroWallet, type MoneroWallet } from '../../shared/payments/monero/monero-wallet.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import type { QueueName } from '../../shared/queues.ts'
-import { MONERO_JOBS } from '../../workers/jobs/coin.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
+import { fillMonero, watchMonero } from './monero-jobs.ts'
 import { owe, readPayout, setRate } from './coins.ts'
 import { startMoneroRegtest, type MoneroRegtest, type RegtestWallet } from './monero-regtest.ts'
 import { startService, whenServed, type Answer, type TestAgent, type TestService } from './service.ts'
@@ -34,12 +34,6 @@ export const MONERO_QUEUES: readonly QueueName[] = [
   'reconcile-monero',
   'order-deadlines',
 ]
-
-// What the jobs do, for tests that do it when they want.
-export const watchMonero = (ctx: MoneroContext): Promise<void> => MONERO_JOBS.watch(ctx, {})
-export const fillMonero = (ctx: MoneroContext): Promise<void> => MONERO_JOBS.fill(ctx, {})
-export const sendMonero = (ctx: MoneroContext): Promise<void> => MONERO_JOBS.send(ctx, {})
-export const reconcileMonero = (ctx: MoneroContext): Promise<void> => MONERO_JOBS.reconcile(ctx, {})
 
 export interface InvoiceJson {
   invoice_id: string

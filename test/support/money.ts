@@ -112,9 +112,9 @@ function checkEntries(
   entries: ReadonlyMap<string, PendingEntry>,
 ): string[] {
   const faults: string[] = []
-  for (const { _id, state, amount_raw, invoice_id } of payments) {
+  for (const { _id, state, amount_raw, invoice_id, undone_at } of payments) {
     const entry = entries.get(`${_id}/payment`)
-    if ((entry !== undefined) !== (state === 'settled'))
+    if ((entry !== undefined) !== (state === 'settled' || undone_at !== undefined))
       faults.push(`${_id} is ${state} and ${entry === undefined ? 'has no entry' : 'has an entry'}`)
     if (entry !== undefined && (entry.data['amount_raw'] !== amount_raw || entry.data['invoice_id'] !== invoice_id))
       faults.push(`the entry of ${_id} says something else`)
@@ -223,7 +223,7 @@ function expectedBalances(of: {
   const transfers = new Map(of.transfers.map((transfer) => [transfer._id, transfer]))
   for (const { agent_id: agentId, order_id: orderId, amount_raw: raw, state, transfer_id: id } of of.payouts) {
     if (state === 'withdrawn') continue
-    take(`order:${orderId ?? ''}`, `owed:${agentId}`, BigInt(raw))
+    take(orderId === undefined ? 'operator' : `order:${orderId}`, `owed:${agentId}`, BigInt(raw))
     if (state === 'manual') take(`owed:${agentId}`, 'operator', BigInt(raw))
     // Below it goes from the operator with all that its transfer sends.
     if (state === 'in_transfer' && transfers.get(id ?? '')?.state === 'confirmed') take(`owed:${agentId}`, 'operator', BigInt(raw))

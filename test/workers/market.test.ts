@@ -7,6 +7,7 @@ import { newId } from '../../shared/ids.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import { holdPayouts, markPaidByHand, moveTransfer, oweAgain, storeTransfers } from '../../shared/payments/payout-service.ts'
 import { sweep } from '../../workers/jobs/sweep.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 import { newTx } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, confirm, expectStatus, startMarket, vouch, type PlacedOrder, type TestMarket } from '../support/market.ts'
 
@@ -17,6 +18,7 @@ let market: TestMarket
 beforeAll(async () => {
   market = await startMarket({ queues: [] })
 })
+checkBooksAfterEach(() => market.ctx)
 afterAll(async () => {
   await checkMarket(market.ctx)
   await market.stop()

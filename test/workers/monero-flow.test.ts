@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { MONERO_JOBS } from '../../workers/jobs/coin.ts'
-import { checkMoney } from '../support/money.ts'
+import { checkMonero } from '../support/monero-jobs.ts'
+import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
   CONFIRMATIONS,
   DAY_PICO,
@@ -21,6 +21,7 @@ let venue: MoneroVenue
 beforeAll(async () => {
   venue = await openMoneroVenue()
 })
+checkBooksAfterEach(() => venue?.ctx)
 afterAll(() => venue?.stop())
 // Every piconero that arrived is accounted for after each of them.
 afterEach(async () => void (await checkMoney(venue.ctx)))
@@ -105,7 +106,7 @@ describe('a look because somebody asked', () => {
     const counting = { ...wallet, listIncoming: (options: { sinceHeight: number }) => ((looks += 1), wallet.listIncoming(options)) }
     const ctx = { ...venue.ctx, monero: { ...venue.ctx.monero, wallet: counting } }
     const { id } = await venue.invoice(1)
-    await Promise.all(Array.from({ length: 60 }, () => MONERO_JOBS.check(ctx, { invoice_id: id })))
+    await Promise.all(Array.from({ length: 60 }, () => checkMonero(ctx, { invoice_id: id })))
     expect(looks).toBeGreaterThan(0)
     expect(looks).toBeLessThan(5)
   })

@@ -6,16 +6,13 @@ import { createMoneroWallet, type MoneroWallet } from '../../shared/payments/mon
 import { AnswerTooLong, NodeRefused } from '../../shared/payments/node-errors.ts'
 import { markPaidByHand, moveTransfer, oweAgain } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+import { fillMonero, reconcileMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
 import { confirmPayouts } from '../support/monero-crashes.ts'
 import type { RegtestWallet } from '../support/monero-regtest.ts'
 import {
   CONFIRMATIONS,
   DAY_PICO,
-  fillMonero,
   openMoneroVenue,
-  reconcileMonero,
-  sendMonero,
-  watchMonero,
   UNLOCK_BLOCKS,
   XMR,
   type MoneroPayee,

@@ -11,16 +11,14 @@ import {
 import { NodeRefused } from '../../shared/payments/node-errors.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+import { fillMonero, reconcileMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { confirmPayouts, crashAt, expectConfirmed, type CrashPoint } from '../support/monero-crashes.ts'
 import {
   CONFIRMATIONS,
   DAY_PICO,
-  fillMonero,
   openMoneroVenue,
-  reconcileMonero,
-  sendMonero,
-  watchMonero,
   UNLOCK_BLOCKS,
   XMR,
   type MoneroPayee,
@@ -43,6 +41,7 @@ beforeEach(async () => {
   const { blocksToUnlock } = await venue.ctx.monero.wallet.balance()
   if (blocksToUnlock > 0) await venue.generate(blocksToUnlock)
 })
+checkBooksAfterEach(() => venue?.ctx)
 afterAll(() => venue?.stop())
 
 const send = () => sendMonero(venue.ctx)

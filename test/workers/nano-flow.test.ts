@@ -8,7 +8,7 @@ import { createLog } from '../../shared/log.ts'
 import { openNanoSeed, TREASURY_INDEX } from '../../shared/payments/nano/nano-keys.ts'
 import { createNanoRpc, type NanoRpc } from '../../shared/payments/nano/nano-rpc.ts'
 import { setRate } from '../support/coins.ts'
-import { checkMoney } from '../support/money.ts'
+import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import { openTestNetwork, type TestNetwork } from '../support/nano-node/test-network.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -71,6 +71,7 @@ beforeAll(async () => {
   )
 })
 
+checkBooksAfterEach(() => service.ctx)
 afterAll(async () => {
   await service.stop()
   await network.close()

@@ -15,7 +15,7 @@ import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
 import { startPool } from '../../workers/pool.ts'
 import { takeBackup } from '../support/ledger.ts'
-import { checkMoney } from '../support/money.ts'
+import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportOf } from '../support/run-verifier.ts'
 import { listPending } from '../support/stored.ts'
 import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
@@ -26,6 +26,7 @@ beforeAll(async () => {
   venue = await openNanoVenue()
 })
 beforeEach(() => venue.reset())
+checkBooksAfterEach(() => venue.ctx)
 afterAll(() => venue.stop())
 
 const transfers = () => venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()

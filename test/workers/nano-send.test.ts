@@ -4,6 +4,7 @@ import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.
 import type { NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
 import { sendNano } from '../../shared/payments/nano/nano-send.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 import { openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
@@ -12,6 +13,7 @@ beforeAll(async () => {
   venue = await openNanoVenue()
 })
 beforeEach(() => venue.reset())
+checkBooksAfterEach(() => venue.ctx)
 afterAll(() => venue.stop())
 
 const transfers = () => venue.ctx.payouts.models.transfers.find({ kind: 'payout' }).sort({ _id: 1 }).lean<TransferRecord[]>()

@@ -9,7 +9,7 @@ import { checkNanoInvoice, createNanoHints, watchNano } from '../../shared/payme
 import { DAY_MS, HOUR_MS, MINUTE_MS, unixSeconds } from '../../shared/time.ts'
 import { startNanoListener } from '../../workers/nano-listener.ts'
 import { setRate } from '../support/coins.ts'
-import { checkMoney } from '../support/money.ts'
+import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import type { RpcExchange } from '../support/nano-node/nano-node.ts'
 import { DAY_RAW, openNanoVenue, signAndPublish, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
@@ -20,6 +20,7 @@ beforeAll(async () => {
   venue = await openNanoVenue()
 })
 beforeEach(() => venue.reset())
+checkBooksAfterEach(() => venue.ctx)
 afterAll(() => venue.stop())
 
 const payments = (): Promise<PaymentRecord[]> => venue.ctx.invoices.models.payments.find({}).sort({ _id: 1 }).lean<PaymentRecord[]>()

@@ -1,23 +1,26 @@
 import { StartError } from '../../shared/process.ts'
+import { compareBooks } from '../../shared/payments/books.ts'
 import { fillCoinPool } from '../../shared/payments/address-pool.ts'
 import { checkCoin, noteProblem, watchCoin } from '../../shared/payments/coin-round.ts'
 import type { CoinDriver } from '../../shared/payments/driver.ts'
 import { moneroDriver } from '../../shared/payments/monero/monero-driver.ts'
 import { requireMonero } from '../../shared/payments/monero/monero-gateway.ts'
+import { answerLookUp } from '../../shared/payments/look-up.ts'
 import { requireNano } from '../../shared/payments/nano/nano-gateway.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { payoutRound } from '../../shared/payments/payout-round.ts'
 import { reconcileCoin } from '../../shared/payments/reconcile.ts'
+import type { Payload } from '../../shared/queues.ts'
 import type { WorkerContext } from '../worker-context.ts'
 
-type Job<Payload> = (ctx: WorkerContext, payload: Payload) => Promise<void>
+type Job<P> = (ctx: WorkerContext, payload: P) => Promise<void>
 
 /** A job of a coin. A wallet that cannot be opened keeps the coin from being ready, and stops nothing else. */
-function job<Payload>(
+function job<P>(
   open: (ctx: WorkerContext) => CoinDriver,
-  work: (ctx: WorkerContext, driver: CoinDriver, payload: Payload) => Promise<void>,
-): Job<Payload> {
+  work: (ctx: WorkerContext, driver: CoinDriver, payload: P) => Promise<void>,
+): Job<P> {
   return async (ctx, payload) => {
     const driver = open(ctx)
     try {
@@ -30,15 +33,22 @@ function job<Payload>(
 }
 
 const jobsOf = (open: (ctx: WorkerContext) => CoinDriver) => ({
-  watch: job<object>(open, watchCoin),
-  check: job<{ invoice_id: string }>(open, (ctx, driver, { invoice_id: id }) => checkCoin(ctx, driver, id)),
+  watch: job<object>(open, async (ctx, driver) => {
+    await watchCoin(ctx, driver)
+    await compareBooks(ctx, driver.coin, () => driver.holdings())
+  }),
+  check: job<Payload<'check-nano' | 'check-monero'>>(open, async (ctx, driver, { invoice_id: invoiceId, tx }) => {
+    if (tx !== undefined) await answerLookUp(ctx, driver, tx)
+    if (invoiceId !== undefined) await checkCoin(ctx, driver, invoiceId)
+  }),
   fill: job<object>(open, (ctx, driver) => fillCoinPool(ctx, driver)),
   send: job<object>(open, payoutRound),
   reconcile: job<object>(open, reconcileCoin),
 })
 
+const openMonero = (ctx: WorkerContext): CoinDriver => moneroDriver(requireMonero(ctx))
 const openNano = (ctx: WorkerContext): CoinDriver => nanoDriver(requireNano(ctx))
 
 /** The jobs of each coin, by what they do. */
 export const NANO_JOBS = { ...jobsOf(openNano), sweep: job<object>(openNano, (ctx) => sweepNano(requireNano(ctx))) }
-export const MONERO_JOBS = jobsOf((ctx) => moneroDriver(requireMonero(ctx)))
+export const MONERO_JOBS = jobsOf(openMonero)

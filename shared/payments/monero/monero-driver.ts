@@ -1,11 +1,12 @@
 import { readIndexFile, type AddressSource } from '../address-pool.ts'
 import { haltCoin } from '../coin-round.ts'
 import type { CoinRecord } from '../coin-store.ts'
-import type { CoinDriver, WalletState } from '../driver.ts'
+import type { CoinDriver, FoundPay, WalletState } from '../driver.ts'
 import { NodeUnreachable } from '../node-errors.ts'
 import type { Findings } from '../reconcile.ts'
 import { compareOutgoing, firstCompared, isByHand, isDeep, readHeight, readSent, toFound } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
+import { moneroHoldings } from './monero-holdings.ts'
 import { MONERO_BOUNDS, payMonero } from './monero-pay.ts'
 import { leaveToOtherWallets, listOpen, listRecent, seeToTransfers } from './monero-recovery.ts'
 import { countPayments, shareLook } from './monero-watch.ts'
@@ -18,6 +19,7 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
     addresses: moneroAddresses(ctx),
     look: () => shareLook(ctx),
     lookAt: async () => void (await shareLook(ctx)),
+    findTransaction: (tx) => findTransaction(ctx, tx),
     // Every address is in each look for ever, lapsed or not.
     watchLapsed: () => ({ watch: 'round', look_after: 0 }),
     async agrees() {
@@ -27,8 +29,24 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
     bounds: MONERO_BOUNDS,
     isUnderWay: async () => (await listOpen(ctx)).length + (await listRecent(ctx)).length > 0,
     pay: (next) => payMonero(ctx, next),
+    holdings: () => moneroHoldings(ctx),
     reconcile: (before, findings) => reconcile(ctx, before, findings),
   }
+}
+
+async function findTransaction({ monero: { wallet } }: MoneroContext, tx: string): Promise<FoundPay[] | undefined> {
+  const incoming = (await wallet.listIncoming({ sinceHeight: 0 })).filter(({ txHash, major }) => txHash === tx && major === 0)
+  const sent = (await wallet.listOutgoing({ sinceHeight: 0 })).find(({ txHash }) => txHash === tx)
+  if (incoming.length === 0 && sent === undefined) return undefined
+  const own = await wallet.listAddresses(incoming.map(({ minor }) => minor))
+  return [
+    ...incoming.map(({ minor, amountPico: amountRaw, inPool }) => ({ to: own.get(minor) ?? '', amountRaw, isConfirmed: !inPool })),
+    ...(sent?.destinations ?? []).map(({ address: to, amountPico: amountRaw }) => ({
+      to,
+      amountRaw,
+      isConfirmed: sent?.state === 'confirmed',
+    })),
+  ]
 }
 
 /** (0, 0) is the wallet's primary address, where the operator fills it up. */

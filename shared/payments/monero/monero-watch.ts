@@ -152,7 +152,8 @@ function isNews(found: SeenPayment, record: PaymentRecord): boolean {
   if (record.amount_raw !== String(found.amountRaw)) return true
   const isMoved = found.height !== undefined && record.height !== found.height
   // Each block more is news only before it is counted.
-  if (record.state === 'settled') return isMoved || record.reversed_at !== undefined
+  if (record.state === 'settled')
+    return isMoved || record.reversed_at !== undefined || (record.by === 'operator' && record.shown_at === undefined)
   if (record.state === 'locked') return isMoved || found.lockedUntil === undefined
   if (record.waits_for_rate === true) return isMoved
   return true
@@ -173,7 +174,7 @@ async function noteLosses(
     if (place !== undefined && (payment.state !== 'settled' || place.height !== undefined)) continue
     const since = Math.min(ctx.monero.missing.get(payment._id) ?? height, height)
     missing.set(payment._id, since)
-    if (payment.by === 'chain' && height - since >= LOST_AFTER_BLOCKS) lost.push(payment)
+    if ((payment.by === 'chain' || payment.shown_at !== undefined) && height - since >= LOST_AFTER_BLOCKS) lost.push(payment)
   }
   ctx.monero.missing = missing
   if (lost.length === 0) return

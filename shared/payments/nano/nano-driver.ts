@@ -2,10 +2,12 @@ import type { CoinDriver } from '../driver.ts'
 import { reconcileAccounts } from './nano-accounts.ts'
 import { nanoAddresses } from './nano-addresses.ts'
 import type { NanoContext } from './nano-gateway.ts'
+import { nanoHoldings } from './nano-holdings.ts'
 import { TREASURY_INDEX } from './nano-keys.ts'
 import { isSeedKnown, settleOrHalt } from './nano-lane.ts'
 import { lookAtOne, lookAtRound, watchLapsed } from './nano-look.ts'
 import { MAX_RUN } from './nano-lane.ts'
+import { findSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
 
 /** Payouts that one block pays; the others of the same payee are in the next. */
@@ -20,6 +22,7 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     },
     look: (round) => lookAtRound(ctx, round),
     lookAt: (invoice) => lookAtOne(ctx, invoice),
+    findTransaction: (tx) => findSend(ctx, tx),
     watchLapsed: () => watchLapsed(ctx),
     async agrees() {
       return (await isSeedKnown(ctx)) && (await settleOrHalt(ctx, ctx.nano.wallet().treasury)) !== 'halted'
@@ -29,6 +32,7 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
       return (await ctx.payouts.listOpenTransfers(TREASURY_INDEX)).some(({ kind }) => kind === 'payout')
     },
     pay: (next) => runTreasury(ctx, next, { takesIn: false }),
+    holdings: () => nanoHoldings(ctx),
     reconcile: (_before, findings) => reconcileAccounts(ctx, findings),
   }
 }

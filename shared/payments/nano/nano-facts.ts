@@ -1,5 +1,6 @@
 import type { CoinFacts } from '../coin-facts.ts'
 import { NANO_BURN_ADDRESS, parseNanoAddress } from './nano-address.ts'
+import type { NanoBlock } from './nano-blocks.ts'
 
 export const NANO_FACTS: CoinFacts = {
   isSetUp: ({ nano }) => nano.rpcUrl !== undefined,
@@ -11,5 +12,6 @@ export const NANO_FACTS: CoinFacts = {
   // A block is confirmed or is not.
   requiredConfirmations: () => 1,
   paysOneAddress: true,
+  sourceOf: (signed) => (JSON.parse(signed) as NanoBlock).link.toLowerCase(),
   queues: { check: 'check-nano', fill: 'fill-nano', reconcile: 'reconcile-nano' },
 }

@@ -20,8 +20,8 @@ const MAX_FILE_BYTES = 1_024
 /** Ed25519 as in RFC 8032, with Blake2b-512 in the place of SHA-512 (docs.nano.org, Signing). Here it derives and never signs. */
 const nanoEd25519 = eddsa(ed25519.Point, blake2b, { adjustScalarBytes: clampScalar })
 
-/** Where swept money comes together and payouts go out from. Invoices count from 1. */
-export const TREASURY_INDEX = 0
+/** Invoices count from 1. */
+export { TREASURY_INDEX } from '../payout.ts'
 
 export interface NanoAccount {
   readonly index: number

@@ -1,5 +1,8 @@
+import type { FoundPay } from '../driver.ts'
 import { NodeUnreachable } from '../node-errors.ts'
+import { encodeNanoAddress } from './nano-address.ts'
 import { isSignedByAccount, ZERO_HASH } from './nano-blocks.ts'
+import type { NanoContext } from './nano-gateway.ts'
 import type { NanoBlockInfo, NanoRpc } from './nano-rpc.ts'
 
 /** A send as a list of receivables names it, and the account that it should be for. */
@@ -76,4 +79,14 @@ export async function requireProvenSend(rpc: NanoRpc, send: ClaimedSend): Promis
   const { doubtful } = await proveSends(rpc, [send])
   const [first] = doubtful
   if (first !== undefined) throw new NodeUnreachable(`the node lists the send ${send.hash}, but ${first.doubt.reason}`)
+}
+
+/** Whom a block pays; nobody if it is not a send. @throws NodeUnreachable if its blocks do not bear the node's word out */
+export async function findSend({ nano: { rpc } }: NanoContext, tx: string): Promise<FoundPay[] | undefined> {
+  const found = await rpc.blockInfo(tx.toUpperCase())
+  if (found === undefined) return undefined
+  const { block, hash, amountRaw, subtype, confirmed: isConfirmed } = found
+  if (subtype !== 'send' || block === undefined || amountRaw === undefined) return []
+  if (isConfirmed) await requireProvenSend(rpc, { hash, amountRaw, publicKey: block.link })
+  return [{ to: encodeNanoAddress(block.link), amountRaw, isConfirmed }]
 }

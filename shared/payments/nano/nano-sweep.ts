@@ -6,6 +6,7 @@ import type { PaymentRecord } from '../invoice.ts'
 import { isNodeTrouble } from '../node-errors.ts'
 import { nextDue } from '../payout-round.ts'
 import { OPEN_TRANSFERS } from '../payout.ts'
+import { noteShown } from '../settlement.ts'
 import { buildSend } from './nano-blocks.ts'
 import { nanoDriver } from './nano-driver.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
@@ -156,6 +157,7 @@ async function lookAtPage(
   for (const payment of payments) {
     const found = blocks.get(hashOf(payment))
     if (found === undefined || found.block?.link !== account.publicKey || found.amountRaw === undefined) continue
+    if (BigInt(payment.amount_raw) === found.amountRaw && found.confirmed) await noteShown(ctx, payment)
     if (found.receivedBy !== undefined) received.push({ payment, by: found.receivedBy.toLowerCase() })
     else if (receivable.length < MAX_RUN) {
       const send = { hash: found.hash, amountRaw: found.amountRaw, publicKey: account.publicKey }

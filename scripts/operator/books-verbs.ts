@@ -1,0 +1,108 @@
+import { usageError } from '../agent/command-error.ts'
+import { formatTime, setIn } from '../agent/format.ts'
+import type { Context } from '../../shared/context.ts'
+import { LIST_LIMIT } from '../../shared/limits.ts'
+import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
+import type { CoinRecord } from '../../shared/payments/coin-store.ts'
+import type { LineFilter } from '../../shared/payments/journal-store.ts'
+import { heldRaw, type Account, type AccountKind, type JournalLine } from '../../shared/payments/journal.ts'
+import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+
+export const booksVerbs: readonly OperatorVerb[] = [
+  defineOperatorVerb({
+    name: 'books',
+    words: [],
+    options: {
+      agent: { kind: 'text', value: 'AGENT_ID', help: 'the money of one agent' },
+      order: { kind: 'text', value: 'ORDER_ID', help: 'of one market order' },
+      coin: { kind: 'text', value: 'COIN', help: `${COINS.join(' or ')} alone` },
+      limit: { kind: 'whole', value: 'N', help: `how many moves per coin at most, ${LIST_LIMIT.fallback} where absent`, min: 1 },
+    },
+    help: 'What each account of the books has and the moves that made it so, the newest first; in all, or of an agent or order',
+    changes: false,
+    run({ ctx, options: { agent, order, coin, limit } }) {
+      if (coin !== undefined && !isCoin(coin)) throw usageError(`--coin expected ${COINS.join(' or ')}, got ${JSON.stringify(coin)}.`)
+      const filter = { ...(agent === undefined ? {} : { agent_id: agent }), ...(order === undefined ? {} : { order_id: order }) }
+      return showBooks(ctx, coin === undefined ? COINS : [coin], filter, Math.min(limit ?? LIST_LIMIT.fallback, LIST_LIMIT.max))
+    },
+  }),
+]
+
+const isCoin = (text: string): text is Coin => (COINS as readonly string[]).includes(text)
+
+async function showBooks(ctx: Context, coins: readonly Coin[], filter: LineFilter, limit: number): Promise<Shown> {
+  const isWhole = Object.keys(filter).length === 0
+  const books = await Promise.all(
+    coins.map(async (coin) => {
+      const [balances, lines, record] = await Promise.all([
+        isWhole ? readTotals(ctx, coin) : ctx.journal.balances(coin, filter),
+        ctx.journal.list({ ...filter, coin }, limit + 1),
+        ctx.coins.findCoin(coin),
+      ])
+      return { coin, balances, lines, record: isWhole ? record : undefined }
+    }),
+  )
+  return {
+    answer: {
+      ok: true,
+      books: books.map(({ coin, balances, lines, record }) => ({
+        currency: coin,
+        balances: [...balances].map(([account, raw]) => ({ account, balance: show(raw, coin), balance_raw: String(raw) })),
+        ...(isWhole ? { held_raw: String(heldRaw(balances)), gap_raw: record?.gap_raw ?? null, compared_at: record?.gap_at ?? null } : {}),
+        moves: lines
+          .slice(0, limit)
+          .map(({ _id, amount_raw, ...line }) => ({ move: _id, ...line, amount: show(BigInt(amount_raw), coin), amount_raw })),
+        truncated: lines.length > limit,
+      })),
+    },
+    text: books.map((one) => formatBook(one, limit, isWhole)).join('\n\n'),
+  }
+}
+
+/** The balances of all accounts of a kind together. */
+async function readTotals(ctx: Context, coin: Coin): Promise<ReadonlyMap<AccountKind, bigint>> {
+  const totals = new Map<AccountKind, bigint>()
+  for (const { from, to, sum } of await ctx.journal.flows(coin)) {
+    totals.set(from, (totals.get(from) ?? 0n) - sum)
+    totals.set(to, (totals.get(to) ?? 0n) + sum)
+  }
+  return totals
+}
+
+const show = (raw: bigint, coin: Coin): string => (raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin))
+
+interface Book {
+  coin: Coin
+  balances: ReadonlyMap<Account | AccountKind, bigint>
+  lines: readonly JournalLine[]
+  record: CoinRecord | undefined
+}
+
+function formatBook({ coin, balances, lines, record }: Book, limit: number, isWhole: boolean): string {
+  if (lines.length === 0) return `${coin}: no money has moved`
+  const compared =
+    record?.gap_raw === undefined
+      ? 'not compared with the chain yet'
+      : `${formatGap(record.gap_raw, coin)}, ${formatTime(record.gap_at ?? 0)}`
+  return [
+    isWhole ? `${coin}: ${show(heldRaw(balances), coin)} is held by the books; ${compared}` : `${coin}:`,
+    setIn(
+      [...balances]
+        .sort()
+        .map(([account, raw]) => `${account}  ${show(raw, coin)}`)
+        .join('\n'),
+    ),
+    setIn(lines.slice(0, limit).map(formatLine).join('\n')),
+    ...(lines.length > limit ? ['There are older moves; --limit shows more.'] : []),
+  ].join('\n')
+}
+
+/** How the books and the chain compare. */
+export function formatGap(gapRaw: string, coin: Coin): string {
+  const gap = BigInt(gapRaw)
+  if (gap === 0n) return 'the chain has it'
+  return `THE CHAIN HAS ${formatAmount(gap < 0n ? -gap : gap, coin)} ${coin.toUpperCase()} ${gap < 0n ? 'LESS' : 'MORE'} THAN THE BOOKS`
+}
+
+const formatLine = ({ _id, at, coin, from, to, amount_raw: raw }: JournalLine): string =>
+  `${formatTime(at)}  ${formatAmount(BigInt(raw), coin)}  ${from} -> ${to}  ${_id}`

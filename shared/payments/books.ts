@@ -1,0 +1,121 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Context } from '../context.ts'
+import { SECOND_MS, unixSeconds } from '../time.ts'
+import { COIN_UNITS, type Coin } from './coin.ts'
+import { untilNodeFails } from './coin-round.ts'
+import type { CoinRecord } from './coin-store.ts'
+import { move } from './journal.ts'
+import { OPEN_TRANSFERS } from './payout.ts'
+
+/** What a coin's chain holds for the venue. */
+export interface Holdings {
+  /** Of the treasury: says which wallet it is. */
+  address: string
+  /**
+   * As far as the books know of it: without what came in and is not counted yet, and with what our own transactions moved
+   * that are in the chain and not known to be.
+   */
+  heldRaw: bigint
+  /** Money that came in, for good, and is no payment of an invoice; also what is in the books already. */
+  deposits: readonly { source: string; account: 'operator' | 'unassigned'; amountRaw: bigint }[]
+  /** Up to where the chain was looked through for those. */
+  height?: number
+}
+
+/** How often the books are compared with the chain. */
+const EVERY_SECONDS = 30
+/** Looks at the chain, one of which has to fall between two changes. */
+const LOOKS = 6
+const PAUSE_MS = SECOND_MS / 2
+/** A gap that is there no more after so long was one of money under way, which a node tells of in two answers. */
+const SURE_MS = 2 * SECOND_MS
+
+/**
+ * Compares what the books say is held with what the chain says, unless that was done just now, and puts the difference on
+ * record: above 0 where the chain has more. What came in that is no payment is booked first.
+ *
+ * @param look undefined if the chain cannot be read at rest now
+ */
+export async function compareBooks(ctx: Context, coin: Coin, look: Look): Promise<void> {
+  const record = await ctx.coins.findCoin(coin)
+  const now = unixSeconds(ctx.now())
+  if (record?.reachable !== true || Math.abs(now - (record.gap_at ?? 0)) < EVERY_SECONDS) return
+  await untilNodeFails(ctx, coin, async () => {
+    const found = await measureSurely(ctx, record, look)
+    if (found === undefined) return
+    const { address, height } = found
+    const gapRaw = await openWallet(ctx, record, found)
+    const fields = { gap_raw: String(gapRaw), gap_at: now, books_address: address }
+    await ctx.coins.noteGap(coin, { ...fields, ...(height === undefined ? {} : { books_height: height }) })
+    if (gapRaw !== 0n && record.gap_raw !== fields.gap_raw)
+      ctx.log.error({ coin, gap_raw: fields.gap_raw }, `the books and the chain of ${COIN_UNITS[coin].name} differ about what is held`)
+  })
+}
+
+/** A gap that is news is looked at twice. */
+async function measureSurely(ctx: Context, { _id: coin, gap_raw: known = '0' }: CoinRecord, look: Look): Promise<Measured | undefined> {
+  const found = await measure(ctx, coin, look)
+  if (found === undefined || String(found.gapRaw) === known) return found
+  await sleep(SURE_MS)
+  const again = await measure(ctx, coin, look)
+  return again?.gapRaw === found.gapRaw ? again : undefined
+}
+
+type Look = () => Promise<Holdings | undefined>
+type Measured = Holdings & { gapRaw: bigint }
+
+/** @returns undefined if something changed during each of the looks */
+async function measure(ctx: Context, coin: Coin, look: Look): Promise<Measured | undefined> {
+  for (let left = LOOKS; left > 0; left--) {
+    const before = await readMark(ctx, coin)
+    const found = await look()
+    if (found !== undefined && !(await bookDeposits(ctx, coin, found)) && (await readMark(ctx, coin)).text === before.text)
+      return { ...found, gapRaw: found.heldRaw - before.heldRaw }
+    await sleep(PAUSE_MS)
+  }
+  return undefined
+}
+
+/** What changes with every move of money that the books or our own transactions make. */
+async function readMark(ctx: Context, coin: Coin): Promise<{ heldRaw: bigint; text: string }> {
+  const { transfers } = ctx.payouts.models
+  const [heldRaw, under, last] = await Promise.all([
+    ctx.journal.held(coin),
+    transfers
+      .find({ coin, state: { $in: [...OPEN_TRANSFERS] } }, { state: 1 })
+      .sort({ _id: 1 })
+      .lean(),
+    transfers.findOne({ coin, state: 'confirmed' }, { _id: 1 }).sort({ _id: -1 }).lean(),
+  ])
+  return { heldRaw, text: JSON.stringify([String(heldRaw), under.map(({ _id, state }) => [_id, state]), last?._id]) }
+}
+
+/** @returns whether there was anything new */
+async function bookDeposits(ctx: Context, coin: Coin, { deposits }: Holdings): Promise<boolean> {
+  const at = unixSeconds(ctx.now())
+  const lines = deposits.flatMap(({ source, account, amountRaw }) => move(source, 'chain', account, amountRaw, { coin, at }))
+  const known = new Set(await ctx.journal.listKnown(lines.map(({ _id }) => _id)))
+  const fresh = lines.filter(({ _id }) => !known.has(_id))
+  await ctx.database.transaction((session) => ctx.journal.write(fresh, session))
+  return fresh.length > 0
+}
+
+/**
+ * A wallet that the books see for the first time holds what it held before: that is the operator's, as is what stays behind
+ * in one that is in use no more. Less than the books say is not explained by that, unless the books were opened from
+ * older records.
+ *
+ * @returns what is left of the gap
+ */
+async function openWallet(ctx: Context, { _id: coin, books_address: known }: CoinRecord, { address, gapRaw }: Measured): Promise<bigint> {
+  if (known === address || gapRaw === 0n) return gapRaw
+  if (known === undefined && gapRaw < 0n && !(await ctx.journal.isMigrated())) return gapRaw
+  const at = unixSeconds(ctx.now())
+  const lines = move(`opening/${coin}/${address}/${at}`, 'chain', 'operator', gapRaw, { coin, at })
+  await ctx.database.transaction((session) => ctx.journal.write(lines, session))
+  ctx.log.warn(
+    { coin, address, amount_raw: String(gapRaw) },
+    "the books begin with a wallet that holds another sum; the difference is the operator's",
+  )
+  return 0n
+}

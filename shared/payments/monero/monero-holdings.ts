@@ -1,0 +1,48 @@
+import type { Holdings } from '../books.ts'
+import { OPEN_TRANSFERS } from '../payout.ts'
+import { readHeight, REORG_BLOCKS } from './monero-chain.ts'
+import type { MoneroContext } from './monero-gateway.ts'
+
+const MOST_OPEN = 10
+
+/**
+ * What the wallet holds, locked or not, less what lies in blocks and is not counted yet.
+ *
+ * @returns undefined if a block came meanwhile
+ * @throws NodeUnreachable
+ */
+export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | undefined> {
+  const { wallet } = ctx.monero
+  const coin = await ctx.coins.findCoin('xmr')
+  const height = await readHeight(ctx, coin)
+  const sinceHeight = Math.max(0, Math.min(coin?.books_height ?? height, height) - REORG_BLOCKS)
+  const incoming = (await wallet.listIncoming({ sinceHeight })).filter(({ major, inPool }) => major === 0 && !inPool)
+  let { totalPico: heldRaw } = await wallet.balance()
+  for (const { tx, amount_raw: raw, fee_raw: fee = '0' } of await ctx.payouts.listTransfers('xmr', OPEN_TRANSFERS, MOST_OPEN)) {
+    const { state } = await wallet.findOutgoing(tx)
+    if (state === 'pool' || state === 'confirmed') heldRaw += BigInt(raw) + BigInt(fee)
+  }
+  const payments = await ctx.invoices.listPaymentsByTx(
+    'xmr',
+    incoming.map(({ txHash }) => txHash),
+  )
+  const onRecord = new Map(payments.map((payment) => [`${payment.tx}/${payment.address_index}`, payment]))
+  // One that was seen in the pool may be in a block that no look has come to yet.
+  const arrived = incoming.flatMap(({ txHash, minor }) => onRecord.get(`${txHash}/${minor}`) ?? [])
+  const uncounted = [...(await ctx.invoices.listUncounted('xmr')), ...arrived.filter(({ state }) => state !== 'settled')]
+  for (const { amount_raw: raw } of new Map(uncounted.map((payment) => [payment._id, payment])).values()) heldRaw -= BigInt(raw)
+  const others = incoming.filter(({ txHash, minor }) => !onRecord.has(`${txHash}/${minor}`))
+  const isFinal = ({ confirmations }: { confirmations: number }): boolean => confirmations >= ctx.config.monero.confirmations
+  for (const { amountPico } of others.filter((one) => !isFinal(one))) heldRaw -= amountPico
+  if ((await wallet.getHeight()) !== height) return undefined
+  return {
+    address: await wallet.primaryAddress(),
+    heldRaw,
+    height,
+    deposits: others.filter(isFinal).map(({ txHash, minor, amountPico }) => ({
+      source: `xmr/${txHash}/${minor}`,
+      account: minor === 0 ? 'operator' : 'unassigned',
+      amountRaw: amountPico,
+    })),
+  }
+}

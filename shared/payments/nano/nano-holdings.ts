@@ -1,0 +1,69 @@
+import type { Holdings } from '../books.ts'
+import { dustThreshold } from '../coin.ts'
+import { OPEN_TRANSFERS } from '../payout.ts'
+import { parseNanoAddress } from './nano-address.ts'
+import type { NanoContext } from './nano-gateway.ts'
+
+/** Enough for all that can be under way at once. */
+const MOST_OPEN = 10_000
+const PAGE = 500
+const ACCOUNTS_AT_ONCE = 8
+
+/**
+ * What is confirmed in the treasury, on its way there, and at the accounts of invoices whose payments have not been sent on.
+ *
+ * @returns undefined while a block of ours is waiting for its confirmation
+ * @throws NodeUnreachable
+ */
+export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefined> {
+  const { rpc } = ctx.nano
+  const { address } = ctx.nano.wallet().treasury
+  const open = await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MOST_OPEN)
+  const blocks = await rpc.blocksInfo(open.map(({ tx }) => tx.toUpperCase()))
+  if ([...blocks.values()].some(({ confirmed }) => !confirmed)) return undefined
+  let heldRaw = await readBalance(ctx, address)
+  for (const { tx, kind, amount_raw: raw, brings } of open) {
+    if (!blocks.has(tx.toUpperCase())) continue
+    if (kind === 'payout') heldRaw += BigInt(raw)
+    if (brings !== undefined) heldRaw -= BigInt(raw)
+  }
+  const waiting = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
+  const own = await ctx.payouts.listTransfersByTx(
+    'xno',
+    waiting.map(({ hash }) => hash.toLowerCase()),
+  )
+  const ownTxs = new Set(own.map(({ tx }) => tx))
+  for (const { hash, amountRaw } of waiting) if (ownTxs.has(hash.toLowerCase())) heldRaw += amountRaw
+  const indexes = new Set(open.flatMap(({ account_index: index = 0 }) => (index === 0 ? [] : [index])))
+  heldRaw += await sumUnreceived(ctx, indexes)
+  const accounts = await ctx.coins.listAddresses('xno', [...indexes])
+  for (let start = 0; start < accounts.length; start += ACCOUNTS_AT_ONCE) {
+    const balances = await Promise.all(accounts.slice(start, start + ACCOUNTS_AT_ONCE).map((account) => readBalance(ctx, account.address)))
+    heldRaw += balances.reduce((sum, balance) => sum + balance, 0n)
+  }
+  return { address, heldRaw, deposits: [] }
+}
+
+const readBalance = async ({ nano }: NanoContext, address: string): Promise<bigint> =>
+  (await nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
+
+/** Counted payments that wait to be received. @param received takes up the accounts of those that were, and may not be sent on */
+async function sumUnreceived(ctx: NanoContext, received: Set<number>): Promise<bigint> {
+  let sumRaw = 0n
+  for (let after = ''; ;) {
+    const page = await ctx.invoices.listUnswept('xno', after, PAGE)
+    const last = page.at(-1)
+    if (last === undefined) return sumRaw
+    after = last._id
+    const addresses = await ctx.coins.listAddresses('xno', [...new Set(page.map(({ address_index: index }) => index))])
+    const keys = new Map(addresses.map(({ index, address }) => [index, parseNanoAddress(address)?.publicKey]))
+    const blocks = await ctx.nano.rpc.blocksInfo(page.map(({ tx }) => tx.toUpperCase()))
+    for (const { tx, address_index: index } of page) {
+      const found = blocks.get(tx.toUpperCase())
+      // What the operator recorded by hand may be nowhere: then the books have more than the chain.
+      if (found?.block === undefined || found.block.link !== keys.get(index) || !found.confirmed) continue
+      if (found.receivedBy === undefined) sumRaw += found.amountRaw ?? 0n
+      else received.add(index)
+    }
+  }
+}
