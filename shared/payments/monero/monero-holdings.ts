@@ -13,7 +13,7 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
   const coin = await ctx.coins.findCoin('xmr')
   const height = await readHeight(ctx, coin)
   const sinceHeight = Math.max(0, Math.min(coin?.books_height ?? height, height) - REORG_BLOCKS)
-  const incoming = (await wallet.listIncoming({ sinceHeight })).filter(({ major, inPool }) => major === 0 && !inPool)
+  const incoming = (await wallet.listIncoming({ sinceHeight, withoutPool: true })).filter(({ major }) => major === 0)
   let { totalPico: heldRaw } = await wallet.balance()
   // What the wallet has sent, and the books do not know to be in the chain.
   const { outgoing, stored, unknown } = await readSent(ctx, firstCompared(coin, height))

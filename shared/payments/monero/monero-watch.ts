@@ -40,11 +40,12 @@ async function lookAtWallet(ctx: MoneroContext): Promise<Look> {
   const underWay = await listUnderWay(ctx, height)
   const blocks = underWay.flatMap(({ height: block }) => block ?? [])
   const { incoming, troubles } = await listIncoming(ctx, sinceHeight, blocks)
+  const isPoolRead = troubles.length === 0
   const found = await readFound(ctx, incoming, height)
   troubles.push(...(await recordPayments(ctx, await leaveOutKnown(ctx, found))))
   // A wallet that is not what the database knows may have been restored, and lack what it has not found again yet.
   const settled = isAtOne ? await ctx.invoices.listSettledSince('xmr', sinceHeight) : []
-  await noteLosses(ctx, [...underWay, ...settled], found, height)
+  if (isPoolRead) await noteLosses(ctx, [...underWay, ...settled], found, height)
   if (coin !== undefined && coin.treasury_address === undefined)
     await ctx.coins.noteTreasury('xmr', { treasury_address: await ctx.monero.wallet.primaryAddress() })
   return { troubles, seen: isAtOne && troubles.length === 0 ? { height } : {} }
@@ -61,7 +62,7 @@ async function listIncoming(
     return { incoming: await wallet.listIncoming({ sinceHeight, blocks }), troubles: [] }
   } catch (error) {
     if (!(error instanceof AnswerTooLong)) throw error
-    // What is in the pool is not seen until it is in a block: nothing may lapse meanwhile.
+    // What is in the pool is not seen until it is in a block: nothing may lapse or be lost meanwhile.
     return { incoming: await wallet.listIncoming({ sinceHeight, blocks, withoutPool: true }), troubles: [error.message] }
   }
 }
