@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 import { MAX_DRAIN_SECONDS, REQUEST_TIMEOUT_MS, TIME_TO_ANSWER_MS } from './limits.ts'
+import { parseNanoAddress } from './payments/nano/nano-address.ts'
 import { parseRedisUrl, REDIS_URL_FORM } from './redis-url.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts'
 
@@ -68,7 +69,7 @@ const VARIABLES = {
   NANO_WS_URL: webUrl(['ws:', 'wss:']),
   NANO_WORK_URL: webUrl(['http:', 'https:']),
   NANO_SEED_FILE: filePath,
-  NANO_REPRESENTATIVE: z.string().regex(/^nano_[13][13456789abcdefghijkmnopqrstuwxyz]{59}$/, 'expected a nano_ address'),
+  NANO_REPRESENTATIVE: z.string().refine((text) => parseNanoAddress(text)?.address === text, 'expected a nano_ address with its checksum'),
   MONERO_WALLET_RPC_URL: webUrl(['http:', 'https:']),
   MONERO_CONFIRMATIONS: number('a whole number from 1 to 1000', { min: 1, max: 1_000, whole: true }),
   PAYMENT_POLL_SECONDS: positive('seconds', 3_600),

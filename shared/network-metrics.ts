@@ -4,6 +4,7 @@ import { withDeadline } from './deadline.ts'
 import { closingSource } from './ledger/seal.ts'
 import { readOwed } from './ledger/solvency.ts'
 import { METRIC_PREFIX } from './metrics.ts'
+import { COIN_PROBLEMS } from './payments/coin-store.ts'
 import { COIN_UNITS, COINS, type Coin } from './payments/coin.ts'
 import { listDue } from './payments/due-payouts.ts'
 import { hasNoWorker, readQueueStates } from './queue-state.ts'
@@ -82,6 +83,8 @@ const coins: NetworkCollector = {
     const reachable = gauge('coin_reachable', '1 where the last look at the chain succeeded', ['coin'])
     const lag = gauge('chain_lag_seconds', 'How long ago the chain was last looked at with success', ['coin'])
     const height = gauge('chain_height', 'Height at the last look', ['coin'])
+    const age = gauge('chain_age_seconds', 'How long ago the chain was last found to have grown', ['coin'])
+    const problem = gauge('coin_problem', '1 while this keeps the coin from being ready', ['coin', 'about'])
     const halted = gauge('coin_halted', '1 while the wallet waits for the operator to reconcile it', ['coin'])
     const short = gauge('treasury_short_coins', 'What the treasury lacks, unlocked, for the payouts that are due, in whole coins', ['coin'])
     const gap = gauge('solvency_gap', 'What the chain holds beyond what the books say, below 0 where less, in whole coins', ['coin'])
@@ -93,6 +96,8 @@ const coins: NetworkCollector = {
         reachable.set({ coin }, Number(state.reachable))
         if (state.checked_at !== undefined) lag.set({ coin }, Math.max(0, ctx.now() / SECOND_MS - state.checked_at))
         if (state.height !== undefined) height.set({ coin }, state.height)
+        if (state.grown_at !== undefined) age.set({ coin }, Math.max(0, ctx.now() / SECOND_MS - state.grown_at))
+        for (const about of COIN_PROBLEMS) problem.set({ coin, about }, Number(state.problems?.[about] !== undefined))
         halted.set({ coin }, Number(state.halted !== undefined))
         if (state.gap_raw !== undefined) gap.set({ coin }, inCoins(BigInt(state.gap_raw), coin))
         if (state.gap_at !== undefined) gapAge.set({ coin }, Math.max(0, ctx.now() / SECOND_MS - state.gap_at))

@@ -2,6 +2,7 @@ import type { QueueName } from '../shared/queues.ts'
 import { requireNano } from '../shared/payments/nano/nano-gateway.ts'
 import { createNanoHints } from '../shared/payments/nano/nano-watch.ts'
 import { watchNanoConfirmations, type NanoWatch } from '../shared/payments/nano/nano-websocket.ts'
+import { unixSeconds } from '../shared/time.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 /**
@@ -11,13 +12,22 @@ import type { WorkerContext } from './worker-context.ts'
 export function startNanoListener(ctx: WorkerContext, served: readonly QueueName[]): NanoWatch | undefined {
   const { wsUrl: url } = ctx.config.nano
   if (url === undefined || ctx.nano === undefined || !served.includes('watch-nano')) return undefined
+  const noteWebsocket = (websocket: 'listening' | 'silent'): Promise<void> =>
+    ctx.coins
+      .report('xno', { websocket }, unixSeconds(ctx.now()))
+      .catch((error: unknown) => ctx.log.warn({ err: error }, 'the state of the websocket was not stored'))
   const follow = createNanoHints(requireNano(ctx))
   return watchNanoConfirmations({
     url,
     log: ctx.log,
     onConfirmation: ({ destination }) => void follow(destination),
     // What was confirmed while nobody listened is looked for at once.
+    onSilence: (reason) => {
+      ctx.log.warn({ reason }, 'nobody answers at NANO_WS_URL; payments in Nano are found by polling alone')
+      void noteWebsocket('silent')
+    },
     onState: (state) => {
+      if (state === 'listening') void noteWebsocket(state)
       ctx.log.info({ state }, "the Nano node's websocket")
       if (state === 'listening') void ctx.queues.enqueue('watch-nano', {}, { debounceId: 'listening' })
     },

@@ -81,7 +81,8 @@ async function showReconciliation(ctx: Context, done: ReconciliationRecord): Pro
     false,
     [
       ...stray.map(
-        ({ address, amount_raw: raw }) => `money of an invoice that is forgotten: ${formatAmount(BigInt(raw), coin)} ${coin} at ${address}`,
+        ({ address, amount_raw: raw, gone, senders = [] }) =>
+          `money of an invoice that is forgotten: ${formatAmount(BigInt(raw), coin)} ${coin} ${gone === true ? 'that came to' : 'at'} ${address}${senders.length === 0 ? '' : `, from ${senders.join(', ')}`}`,
       ),
       await listOpen(ctx, coin),
     ].join('\n'),

@@ -124,16 +124,22 @@ const coins: StatusSection = {
     const found = (await ctx.coins.listCoins()).filter(({ configured }) => configured)
     const now = unixSeconds(ctx.now())
     return {
-      answer: found.map(({ _id, reachable, checked_at, height, halted, treasury_short_raw, gap_raw, gap_at }) => ({
-        currency: _id,
-        reachable,
-        checked_at: checked_at ?? null,
-        height: height ?? null,
-        halted: halted?.reason ?? null,
-        treasury_short_raw: treasury_short_raw ?? null,
-        solvency_gap_raw: gap_raw ?? null,
-        compared_at: gap_at ?? null,
-      })),
+      answer: found.map(
+        ({ _id, reachable, unreachable, checked_at, height, grown_at, halted, problems, websocket, treasury_short_raw, gap_raw, gap_at }) => ({
+          currency: _id,
+          reachable,
+          unreachable: reachable ? null : (unreachable ?? null),
+          checked_at: checked_at ?? null,
+          height: height ?? null,
+          grown_at: grown_at ?? null,
+          problems: problems ?? {},
+          websocket: websocket ?? null,
+          halted: halted?.reason ?? null,
+          treasury_short_raw: treasury_short_raw ?? null,
+          solvency_gap_raw: gap_raw ?? null,
+          compared_at: gap_at ?? null,
+        }),
+      ),
       lines: found.length === 0 ? ['none is configured'] : found.map((coin) => formatCoin(coin, now)),
     }
   },
@@ -143,17 +149,24 @@ function formatCoin(coin: CoinRecord, now: number): string {
   const {
     _id,
     reachable,
+    unreachable,
     height,
+    grown_at: grownAt,
     checked_at: checkedAt,
     halted,
+    problems = {},
+    websocket,
     treasury_short_raw: shortRaw = '0',
     gap_raw: gapRaw,
     gap_at: gapAt = 0,
   } = coin
   return [
-    `${_id}: ${reachable ? 'reachable' : 'OUT OF REACH'}`,
+    `${_id}: ${reachable ? 'reachable' : `OUT OF REACH${unreachable === undefined ? '' : `: ${unreachable}`}`}`,
     ...(height === undefined ? [] : [`height ${height}`]),
+    ...(grownAt === undefined ? [] : [`which last grew ${formatDuration(Math.max(0, now - grownAt))} ago`]),
     checkedAt === undefined ? 'never looked at' : `looked at ${formatDuration(Math.max(0, now - checkedAt))} ago`,
+    ...Object.entries(problems).map(([about, problem]) => `NOT READY, ${about}: ${problem}`),
+    ...(websocket === 'silent' ? ['nobody answers at NANO_WS_URL, so payments are found by polling'] : []),
     ...(halted === undefined ? [] : [`HALTED, see "reconcile": ${halted.reason}`]),
     ...(gapRaw === undefined || gapRaw === '0'
       ? []

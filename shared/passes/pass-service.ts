@@ -66,13 +66,13 @@ export async function creditDays(ctx: Context, agent: AgentRecord, days: number,
 /**
  * Takes days back that were credited for what turned out not to be there. A referral that they counted stays counted.
  *
- * @throws Refusal `wrong_state` if some of them are used up
+ * @throws Refusal `wrong_state` if a whole day of them is used up
  */
 export async function takeBackDays(ctx: Context, agentId: string, days: number, credit: Credit, session: Session): Promise<PendingEntry> {
   const agent = await ctx.agents.find(agentId, session)
   const untilMs = (agent?.pass_until_ms ?? 0) - days * DAY_MS
   const nowMs = ctx.now()
-  if (untilMs < nowMs)
+  if (nowMs - untilMs >= DAY_MS)
     throw new Refusal('wrong_state', `Of the ${days} days that it bought some are used up, so they cannot be taken back.`)
   if (!(await ctx.agents.movePassEnd(agentId, agent?.pass_until_ms, untilMs, [], session)))
     throw new Error(`agent ${agentId} changed inside its own transaction`)

@@ -45,8 +45,10 @@ export interface AddressSource {
   /**
    * The lowest index from `from` on of which it is certain enough that no database before this one has given it out: asked
    * when a process begins, since a database and an index file that were restored together do not know what they lack.
+   *
+   * @param isNew no index was ever given, as far as file and database know
    */
-  skipUsed(from: number): Promise<number>
+  skipUsed(from: number, isNew: boolean): Promise<number>
   /** `count` addresses with indexes of `from` or more, each higher than the one before. */
   derive(from: number, count: number): Promise<{ index: number; address: string }[]>
 }
@@ -90,8 +92,9 @@ async function fillLocked(ctx: Context, source: AddressSource, watch: WatchStep 
   const isContinuous = known.epoch === (record?.pool_epoch ?? 0) && known.highest >= highestStored
   const isRenewed = !isContinuous || !renewed.has(source.session)
   const missing = isRenewed ? ADDRESS_POOL : Math.max(0, ADDRESS_POOL - (await ctx.coins.countFree(coin)))
+  const isNew = known.epoch === 0 && highestStored < 0
   const from = Math.max(known.highest + 1, highestStored + 1, source.firstIndex)
-  const made = missing === 0 ? [] : await source.derive(isRenewed ? await source.skipUsed(from) : from, missing)
+  const made = missing === 0 ? [] : await source.derive(isRenewed ? await source.skipUsed(from, isNew) : from, missing)
   const next = {
     highest: Math.max(known.highest, highestStored, made.at(-1)?.index ?? -1),
     epoch: Math.max(known.epoch, record?.pool_epoch ?? 0) + 1,

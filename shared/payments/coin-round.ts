@@ -1,7 +1,8 @@
 import type { Context } from '../context.ts'
+import { StartError } from '../process.ts'
 import { unixSeconds } from '../time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import type { CoinProblem, CoinRecord } from './coin-store.ts'
+import type { CoinProblem, CoinRecord, CoinStore } from './coin-store.ts'
 import type { SeenPayment } from './invoice.ts'
 import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
 import type { CoinDriver } from './driver.ts'
@@ -70,12 +71,19 @@ export async function noteProblem(ctx: Context, coin: Coin, about: CoinProblem, 
   else ctx.log.error({ coin, about, problem: sentence }, 'a coin is not ready: nobody can pay with it')
 }
 
-/** The chain could not be looked at. One that stays away is said once. */
+/** What this process has said of coins out of reach; a new one says it again. */
+const told = new WeakMap<CoinStore, Set<Coin>>()
+
+/** The chain could not be looked at. One that stays away is said once, and shown for as long as it is. */
 export async function noteUnreachable(ctx: Context, coin: Coin, requiredConfirmations: number, error: Error): Promise<void> {
-  const isNews = (await ctx.coins.findCoin(coin))?.reachable !== false
-  const fields = { configured: true, reachable: false, required_confirmations: requiredConfirmations }
+  const before = await ctx.coins.findCoin(coin)
+  const said = told.get(ctx.coins) ?? new Set()
+  told.set(ctx.coins, said)
+  const fields = { configured: true, reachable: false, required_confirmations: requiredConfirmations, unreachable: error.message }
   await ctx.coins.report(coin, fields, unixSeconds(ctx.now()))
-  if (isNews) ctx.log.warn({ err: error }, `the ${COIN_UNITS[coin].name} node gives no news; nothing expires until it does`)
+  if (before?.reachable !== false || !said.has(coin))
+    ctx.log.warn({ err: error }, `the ${COIN_UNITS[coin].name} node gives no news; nothing expires until it does`)
+  said.add(coin)
 }
 
 /**
@@ -86,6 +94,8 @@ export async function untilNodeFails(ctx: Context, coin: Coin, round: () => Prom
   try {
     await round()
   } catch (error) {
+    // A wallet that cannot be opened stops nothing but its coin, which goes on once it can.
+    if (error instanceof StartError) return noteProblem(ctx, coin, 'wallet', error.message)
     if (!isNodeTrouble(error)) throw error
     const isTold = error instanceof NodeUnreachable && (await ctx.coins.findCoin(coin))?.reachable === false
     ctx.log[isTold ? 'debug' : 'warn']({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)

@@ -12,6 +12,10 @@ export interface CoinRecord {
   configured: boolean
   /** Whether the last look at the chain succeeded. */
   reachable: boolean
+  /** Why not. */
+  unreachable?: string
+  /** Nano, if there is one: whether the node's websocket brings anything. Without it payments are found by polling, later. */
+  websocket?: 'listening' | 'silent'
   /** When a worker last wrote this; Unix seconds. A coin whose worker fell silent is not ready. */
   alive_at: number
   /** When the chain was last looked at successfully; Unix seconds. */
@@ -73,6 +77,8 @@ export interface AddressRecord {
   address: string
   /** `retired`: of a pool that may have been given out by a database that was replaced; never given out again. */
   state: 'free' | 'taken' | 'retired'
+  /** Money came here that belongs to no invoice. */
+  unassigned?: true
 }
 
 /** Clocks differ by less. A rate of a later time was written by a clock that was ahead: it prices nothing, and any other takes its place. */
@@ -98,6 +104,8 @@ const coinSchema = new Schema<CoinRecord>(
     _id: string,
     configured: boolean,
     reachable: boolean,
+    unreachable: String,
+    websocket: String,
     alive_at: number,
     checked_at: Number,
     round_at: Number,
@@ -126,7 +134,7 @@ const rateSchema = new Schema<RateRecord>(
 )
 
 const addressSchema = new Schema<AddressRecord>(
-  { _id: string, coin: string, index: number, address: string, state: string },
+  { _id: string, coin: string, index: number, address: string, state: string, unassigned: Boolean },
   { collection: 'addresses', strict: 'throw', versionKey: false },
 )
 const lookUpSchema = new Schema<LookUpRecord>(
@@ -141,6 +149,7 @@ const lookUpSchema = new Schema<LookUpRecord>(
 
 addressSchema.index({ address: 1 }, { unique: true })
 addressSchema.index({ coin: 1, state: 1, index: 1 })
+addressSchema.index({ coin: 1, index: 1 }, { name: 'unassigned', partialFilterExpression: { unassigned: true } })
 
 export interface CoinStore {
   findCoin(coin: Coin): Promise<CoinRecord | undefined>
@@ -177,6 +186,9 @@ export interface CoinStore {
   addAddresses(addresses: readonly AddressRecord[]): Promise<void>
   /** No free address of this coin is given out any more. @returns how many those were */
   retireFree(coin: Coin): Promise<number>
+  /** Money came here that belongs to no invoice. */
+  noteUnassigned(coin: Coin, address: Pick<AddressRecord, 'index' | 'address'>): Promise<void>
+  listUnassigned(coin: Coin): Promise<AddressRecord[]>
   findAddresses(coin: Coin, addresses: readonly string[]): Promise<AddressRecord[]>
   /** Those with these indexes that are on record. */
   listAddresses(coin: Coin, indexes: readonly number[]): Promise<AddressRecord[]>
@@ -282,6 +294,13 @@ export function createCoinStore(connection: Connection): CoinStore {
     },
     async listAddresses(coin, indexes) {
       return addresses.find({ _id: { $in: indexes.map((index) => `${coin}:${index}`) } }).lean<AddressRecord[]>()
+    },
+    async noteUnassigned(coin, { index, address }) {
+      const first = { coin, index, address, state: 'retired' as const }
+      await addresses.updateOne({ _id: `${coin}:${index}` }, { $set: { unassigned: true }, $setOnInsert: first }, { upsert: true })
+    },
+    async listUnassigned(coin) {
+      return addresses.find({ coin, unassigned: true }).sort({ index: 1 }).lean<AddressRecord[]>()
     },
     async findAddresses(coin, texts) {
       return addresses.find({ address: { $in: [...texts] }, coin }).lean<AddressRecord[]>()

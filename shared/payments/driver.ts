@@ -77,6 +77,8 @@ export interface Funds {
   readonly address: string
   readonly totalRaw: bigint
   readonly spendableRaw: bigint
+  /** What is on its way to where it can be spent; asked for if there is too little. */
+  readonly onItsWay?: () => Promise<bigint>
 }
 
 /**

@@ -24,11 +24,12 @@ export function isChainReachable(ctx: Context, coin: CoinRecord | undefined): bo
 }
 
 /**
- * Ready: set up, its chain in reach, its wallet not halted, its worker alive, and its address pool lately found to be the
+ * Ready: set up, its chain in reach, its wallet neither halted nor with a problem, its worker alive, and its address pool lately found to be the
  * one of the index file, so that no address of a restored database is given out.
  */
 export function isCoinReady(ctx: Context, coin: CoinRecord | undefined): boolean {
-  return coin !== undefined && isChainReachable(ctx, coin) && coin.halted === undefined && isLately(ctx, coin.pool_at ?? 0)
+  const isWell = coin?.halted === undefined && Object.keys(coin?.problems ?? {}).length === 0
+  return coin !== undefined && isChainReachable(ctx, coin) && isWell && isLately(ctx, coin.pool_at ?? 0)
 }
 
 /** @throws Refusal `currency_not_configured` */

@@ -172,6 +172,8 @@ export interface InvoiceStore {
   listSettledSince(coin: Coin, height: number): Promise<PaymentRecord[]>
   /** Settled payments that are still at their addresses, after the id `after`, the oldest first. */
   listUnswept(coin: Coin, after: string, limit: number): Promise<PaymentRecord[]>
+  /** What of them the chain has shown. */
+  sumUnswept(coin: Coin): Promise<bigint>
   /** Those of one address, in the same pages. */
   listUnsweptAt(coin: Coin, addressIndex: number, after: string, limit: number): Promise<PaymentRecord[]>
   /** undefined: they are at their addresses after all. */
@@ -372,6 +374,9 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
         .sort({ _id: 1 })
         .limit(limit)
         .lean<PaymentRecord[]>()
+    },
+    async sumUnswept(coin) {
+      return (await sumByCoin(payments, { coin, state: 'settled', swept_at: null, by: 'chain' }, 'amount_raw'))[coin]
     },
     async listUnsweptAt(coin, addressIndex, after, limit) {
       const [invoice] = await invoices.find({ address_index: addressIndex, coin }, { _id: 1 }).lean<Pick<InvoiceRecord, '_id'>[]>()

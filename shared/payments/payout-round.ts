@@ -24,13 +24,14 @@ export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<voi
 export function nextDue(ctx: Context, { coin, bounds }: Pick<CoinDriver, 'coin' | 'bounds'>): NextDue {
   let due: DueGroup[] = []
   let listedMs = Number.NEGATIVE_INFINITY
-  return async ({ address, totalRaw, spendableRaw }) => {
+  return async ({ address, totalRaw, spendableRaw, onItsWay }) => {
     // Listed after a payout under way was seen to.
     if (performance.now() - listedMs > LISTED_FOR_MS) {
       due = await listDue(ctx, coin, bounds)
       listedMs = performance.now()
     }
-    const lackingRaw = sumDue(due) - spendableRaw
+    const missingRaw = sumDue(due) - spendableRaw
+    const lackingRaw = missingRaw > 0n ? missingRaw - ((await onItsWay?.()) ?? 0n) : 0n
     await noteTreasury(ctx, coin, {
       treasury_address: address,
       treasury_raw: String(totalRaw),

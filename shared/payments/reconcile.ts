@@ -20,7 +20,7 @@ import { recordPayment } from './settlement.ts'
  *     and the database cannot say for what: whatever is owed to its destination is held for the operator, now and whenever
  *     it becomes owed later, until the operator has accounted for it. So a payout that the database has forgotten is not
  *     made twice in silence.
- *   - Money that came to an invoice is counted, once; what came to addresses that no invoice has is told.
+ *   - Money that came to an invoice is counted, once; what came to addresses that no invoice has is told, and swept.
  *   - Transactions under way are settled by the recovery rule (driver.ts).
  *   - Addresses that were made ahead are retired. The wallet that is open is the venue's from now on.
  */
@@ -73,6 +73,7 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver): Promise<v
   const { reason, record } = await haltToReconcile(ctx, coin)
   const { found, findings } = startFindings(ctx, coin, 'found by a reconciliation')
   const { address, height, totalRaw } = await driver.reconcile(record, findings)
+  for (const { address_index: index, address } of found.stray) await ctx.coins.noteUnassigned(coin, { index, address })
   const _id = newId('reconciliation')
   const held = await holdSuspects(ctx, coin, _id)
   await ctx.coins.retireFree(coin)

@@ -16,6 +16,10 @@ export interface StrayMoney {
   address: string
   address_index: number
   amount_raw: string
+  /** It has left the address, for the treasury or elsewhere. */
+  gone?: true
+  /** Whom it came from: all that may tell whose it is. */
+  senders?: string[]
 }
 
 /** What the operator's `reconcile` found, once a coin's chain and its records agree again. */
@@ -50,7 +54,12 @@ const reconciliationSchema = new Schema<ReconciliationRecord>(
     transactions: number,
     payments: number,
     sends: [new Schema({ tx: string, to: [String], amount_raw: string }, plain)],
-    stray: [new Schema({ address: string, address_index: number, amount_raw: string }, plain)],
+    stray: [
+      new Schema(
+        { address: string, address_index: number, amount_raw: string, gone: Boolean, senders: { type: [String], default: undefined } },
+        plain,
+      ),
+    ],
     held_payout_ids: [String],
     ...pendingField,
   },

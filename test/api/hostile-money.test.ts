@@ -12,6 +12,7 @@ import { checkNanoInvoice, watchNano } from '../../shared/payments/nano/nano-wat
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { refreshRate } from '../../shared/payments/rate.ts'
 import { recordLoss, recordPayment } from '../../shared/payments/settlement.ts'
+import { startPool } from '../../workers/pool.ts'
 import { startBrokenPeer } from '../support/broken-peer.ts'
 import { ageRate, foundAt, makeCoinReady, newTx, setRate } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, expectStatus, INTEGRATED_ADDRESS, OFFER } from '../support/market.ts'
@@ -651,6 +652,152 @@ describe("an address of the venue's own", () => {
       invalid(answer).toEqual([400, 'invalid_field', 'payout_addresses'])
     }
     await venue.ctx.coins.models.coins.deleteOne({ _id: 'xmr' })
+  })
+})
+
+describe('what the operator mistypes', () => {
+  const DAYS_3 = 3n * DAY_RAW
+  /** A worker that serves what the operator asks about a transaction. */
+  async function withWorker<T>(work: () => Promise<T>): Promise<T> {
+    const pool = startPool(venue.ctx, ['check-nano'])
+    try {
+      await expect.poll(() => venue.ctx.queues.get('check-nano').getWorkersCount(), { timeout: 10_000 }).toBeGreaterThan(0)
+      return await work()
+    } finally {
+      await pool.close()
+    }
+  }
+  const settle = (...argv: string[]) => operator('settle-invoice', ...argv)
+
+  it('as an amount is refused beyond what is still to be paid, and makes no payout before the chain has shown it', async () => {
+    const refund = strangerAddress()
+    const order = await placeOrder(strangerAddress(), refund)
+    const [other] = [await placeOrder(strangerAddress(), strangerAddress())]
+    await payAndDeliver(other)
+    const tx = newTx()
+    const refused = await settle(order.id, '55', tx)
+    expect([refused.error, refused.json['message']]).toEqual(['wrong_state', 'Only 10 xno is still to be paid; --over counts more.'])
+    const counted = await settle(order.id, '55', tx, '--over')
+    expect(counted).toMatchObject({ exitCode: 0 })
+    expect((await payoutsOf(order)).map(({ amount_raw: raw, state }) => [raw, state])).toEqual([[String(45n * XNO), 'owed']])
+    for (let round = 0; round < 2; round++) {
+      await watchNano(venue.ctx)
+      await sendNano(venue.ctx)
+    }
+    expect(arrived(refund)).toBe(0n)
+    expect(await payoutsOf(order)).toMatchObject([{ state: 'owed' }])
+    const listed = (await operator('payouts')).json['payees'] as { payouts: { payout_id: string; waits_for_chain: boolean }[] }[]
+    const [shown] = listed.flatMap(({ payouts }) => payouts).filter(({ waits_for_chain: waits }) => waits)
+    expect(shown?.payout_id).toBe((await payoutsOf(order))[0]?._id)
+
+    // Taken back, it can be recorded as it is; and then the chain shows it, and all goes on.
+    const paymentId = String(counted.json['payment_id'])
+    expect(await settle('--undo', paymentId, '--dry-run')).toMatchObject({ exitCode: 0 })
+    expect(await settle('--undo', paymentId)).toMatchObject({ exitCode: 0, json: { payment_id: paymentId, ledger_entry: 'payment' } })
+    expect((await readOrder(order)).status).toBe('awaiting_payment')
+    expect((await payoutsOf(order)).map(({ state }) => state)).toEqual(['withdrawn'])
+    await checkAll()
+    venue.pay(order, 10n * XNO + 1n * XNO)
+    await watchNano(venue.ctx)
+    expect((await readOrder(order)).status).toBe('paid')
+    await sweepNano(venue.ctx)
+    await sendNano(venue.ctx)
+    expect(arrived(refund)).toBe(XNO)
+    await checkAll()
+  })
+
+  it('as recorded by hand goes out once the chain shows the same transaction, however it is seen first', async () => {
+    for (const seeFirst of [watchNano, sweepNano]) {
+      const refund = strangerAddress()
+      const order = await placeOrder(strangerAddress(), refund)
+      const tx = venue.pay(order, 12n * XNO)
+      expect(await settle(order.id, '12', tx, '--over')).toMatchObject({ exitCode: 0 })
+      await sendNano(venue.ctx)
+      expect(arrived(refund)).toBe(0n)
+      await seeFirst(venue.ctx)
+      await sweepNano(venue.ctx)
+      await sendNano(venue.ctx)
+      expect(arrived(refund)).toBe(2n * XNO)
+      const [payment] = await venue.ctx.invoices.listPaymentsByTx('xno', [tx])
+      expect(await settle('--undo', payment?._id ?? '')).toMatchObject({ error: 'wrong_state' })
+    }
+    await checkAll()
+  })
+
+  it('as a transaction is seen in the chain while the node is there, which says the amount itself', async () => {
+    const [payer, other] = [await service.register(), await service.register()]
+    const [invoice, another] = [await invoiceFor(payer, 3), await invoiceFor(other, 3)]
+    const tx = venue.pay(invoice, DAYS_3)
+    const mistyped = `${tx.slice(0, -1)}${tx.endsWith('0') ? '1' : '0'}`
+    await withWorker(async () => {
+      const refused = async (...argv: string[]) => String((await settle(...argv)).json['message'])
+      expect(await refused(invoice.id, '3', mistyped)).toContain('The node does not have this transaction')
+      expect(await refused(another.id, '3', tx)).toContain(`pays ${invoice.address}, and not the invoice's address`)
+      expect(await refused(invoice.id, '2', tx)).toContain('pays 3 to the invoice')
+      expect(await settle(invoice.id, tx)).toMatchObject({ exitCode: 0, json: { amount: '3', credited_days: 3 } })
+    })
+    await watchNano(venue.ctx)
+    expect(await daysLeft(payer)).toBeCloseTo(3, 2)
+    expect(await venue.ctx.invoices.listPayments(invoice.id)).toMatchObject([
+      { tx, state: 'settled', shown_at: expect.any(Number) as number },
+    ])
+    await checkAll()
+  })
+
+  it('is taken back while the days that it bought are there, with what other payments buy by themselves', async () => {
+    const agent = await service.register()
+    const invoice = await invoiceFor(agent, 3)
+    venue.pay(invoice, DAY_RAW)
+    await watchNano(venue.ctx)
+    const first = String((await settle(invoice.id, '2', newTx())).json['payment_id'])
+    expect(await daysLeft(agent)).toBeCloseTo(3, 2)
+    expect(await settle('--undo', first)).toMatchObject({ exitCode: 0 })
+    expect(await daysLeft(agent)).toBeCloseTo(0, 2)
+    expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'underpaid', credited_days: 0, paid: '1', payments: [{}] })
+    await checkAll()
+    const second = String((await settle(invoice.id, '2', newTx())).json['payment_id'])
+    // As if two days had passed.
+    const { pass_until_ms: until = 0 } = (await venue.ctx.agents.find(agent.id)) ?? {}
+    await venue.ctx.agents.movePassEnd(agent.id, until, until - 2 * DAY, [])
+    expect(await settle('--undo', second)).toMatchObject({ exitCode: 1, error: 'wrong_state' })
+    expect(await settle('--undo', 'pay_none')).toMatchObject({ error: 'no_such_record' })
+    await checkAll()
+  })
+
+  it('as the payment of an order is taken back until its delivery, and not after it', async () => {
+    const order = await placeOrder(strangerAddress(), strangerAddress())
+    const paymentId = String((await settle(order.id, '10', newTx())).json['payment_id'])
+    expectStatus(await take('deliver', order), 200)
+    const refused = await settle('--undo', paymentId)
+    expect([refused.error, refused.json['message']]).toEqual([
+      'wrong_state',
+      'The order is delivered, and without this payment its price is not there; it cannot be taken back.',
+    ])
+    // Nobody is paid of what never came.
+    expectStatus(await take('accept', order), 200)
+    await sendNano(venue.ctx)
+    expect(await payoutsOf(order)).toMatchObject([{ state: 'owed' }])
+    await checkAll()
+  })
+
+  it('as the transaction of a payout is refused if it pays somebody else, or less', async () => {
+    const payout = strangerAddress()
+    const order = await placeOrder(payout, strangerAddress())
+    await payAndDeliver(order)
+    expectStatus(await take('accept', order), 200)
+    const [owed] = await payoutsOf(order)
+    const say = (tx: string) => operator('payout-paid', owed?._id ?? '', tx)
+    const [elsewhere, less, right] = [
+      venue.node.fund(strangerAddress(), PART_RAW, { confirmed: true }).toLowerCase(),
+      venue.node.fund(payout, PART_RAW - 1n, { confirmed: true }).toLowerCase(),
+      venue.node.fund(payout, PART_RAW, { confirmed: true }).toLowerCase(),
+    ]
+    await withWorker(async () => {
+      expect((await say(elsewhere)).json['message']).toContain('and not')
+      expect((await say(less)).json['message']).toContain('less than the 8')
+      expect(await say(right)).toMatchObject({ exitCode: 0 })
+    })
+    await checkAll()
   })
 })
 

@@ -5,10 +5,11 @@ import path from 'node:path'
 import { inspect } from 'node:util'
 import { wallet } from 'nanocurrency-web'
 import { afterAll, describe, expect, it } from 'vitest'
-import { buildChange, buildSend, hashNanoBlock, isSignedByAccount, MAX_RAW } from '../../shared/payments/nano/nano-blocks.ts'
+import { buildSend, hashNanoBlock, isSignedByAccount, MAX_RAW } from '../../shared/payments/nano/nano-blocks.ts'
 import { createNanoKeys, openNanoSeed, TREASURY_INDEX } from '../../shared/payments/nano/nano-keys.ts'
 import { StartError } from '../../shared/process.ts'
 import { deriveSecretKey, signHash, verifyHash } from '../support/nano-node/block.ts'
+import { buildChange } from '../support/nano-change.ts'
 
 const seed = `${'0'.repeat(62)}2A`
 const keys = createNanoKeys(seed)

@@ -3,15 +3,7 @@ import { Writable } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createLog } from '../../shared/log.ts'
 import type { NanoBlock, UnsignedNanoBlock } from '../../shared/payments/nano/nano-blocks.ts'
-import {
-  buildChange,
-  buildReceive,
-  buildSend,
-  LIVE_WORK_THRESHOLDS,
-  MAX_RAW,
-  workRootOf,
-  workValue,
-} from '../../shared/payments/nano/nano-blocks.ts'
+import { buildReceive, buildSend, LIVE_WORK_THRESHOLDS, MAX_RAW, workRootOf, workValue } from '../../shared/payments/nano/nano-blocks.ts'
 import { createNanoKeys } from '../../shared/payments/nano/nano-keys.ts'
 import type { NanoRpc } from '../../shared/payments/nano/nano-rpc.ts'
 import { createNanoRpc, RECEIVABLE_BATCH } from '../../shared/payments/nano/nano-rpc.ts'
@@ -20,6 +12,7 @@ import { startBrokenPeer } from '../support/broken-peer.ts'
 import { encodeAddress } from '../support/nano-node/encoding.ts'
 import type { NanoNode, NanoNodeOptions } from '../support/nano-node/nano-node.ts'
 import { startNanoNode } from '../support/nano-node/nano-node.ts'
+import { buildChange } from '../support/nano-change.ts'
 
 const xno = 10n ** 30n
 const dust = 10n ** 24n
@@ -186,7 +179,6 @@ describe('an account', () => {
       representative: node.genesis.address,
       isFrontierSigned: true,
       confirmedFrontier: first,
-      confirmedHeight: 1,
       confirmedBalanceRaw: 5n * xno,
     })
   })
@@ -195,26 +187,11 @@ describe('an account', () => {
     const hash = node.fund(alice, xno)
     const state = { account: alice, frontier: undefined, balanceRaw: 0n, representative: node.genesis.address }
     await rpc.process(await signed(1, buildReceive(state, { hash, amountRaw: xno }), 'receive'), 'open')
-    expect(await rpc.accountInfo(alice)).toMatchObject({ confirmedFrontier: undefined, confirmedHeight: 0, confirmedBalanceRaw: 0n })
+    expect(await rpc.accountInfo(alice)).toMatchObject({ confirmedFrontier: undefined, confirmedBalanceRaw: 0n })
   })
 
   it('says so where its last block is signed by the network and not by its key', async () => {
     expect(await rpc.accountInfo(node.genesis.address)).toMatchObject({ height: 3, balanceRaw: MAX_RAW, isFrontierSigned: false })
-  })
-
-  it('has its history, newest first and as long as asked for', async () => {
-    const open = await openAlice(5n * xno)
-    const send = await aliceSends(2n * xno)
-    await rpc.process(send, 'send')
-    const received = { type: 'receive', counterparty: node.genesis.address, amountRaw: 5n * xno, height: 1, hash: open, confirmed: true }
-    const sent = { type: 'send', counterparty: bob, amountRaw: 2n * xno, height: 2, hash: send.hash, confirmed: false }
-    const { entries, hasMore } = await rpc.accountHistory(alice, 2)
-    expect(entries.map(({ seenAt: _, ...entry }) => entry)).toEqual([sent, received])
-    expect(Math.abs((entries[0]?.seenAt ?? 0) - Date.now() / 1_000)).toBeLessThan(3_600)
-    expect(hasMore).toBe(false)
-    expect(await rpc.accountHistory(alice, 1)).toMatchObject({ entries: [sent], hasMore: true })
-    expect(await rpc.accountHistory(bob, 1)).toEqual({ entries: [], hasMore: false })
-    await expect(rpc.accountHistory(alice, 0)).rejects.toThrow('"count" expected 1 to 1000')
   })
 })
 
@@ -271,7 +248,6 @@ describe('publishing', () => {
       height: 4,
       balanceRaw: 4n * xno,
       representative: bob,
-      confirmedHeight: 2,
     })
     expect((await rpc.blockInfo(open))?.successor).toBe(send.hash)
   })
@@ -370,7 +346,6 @@ describe('a node that gives no news', () => {
     ['accountInfo', () => rpc.accountInfo(alice)],
     ['blocksInfo', () => rpc.blocksInfo([root])],
     ['blockInfo', () => rpc.blockInfo(root)],
-    ['accountHistory', () => rpc.accountHistory(alice, 10)],
     ['process', () => rpc.process({ ...block, signature: '0'.repeat(128), work: '0'.repeat(16) }, 'send')],
     ['workThresholds', () => rpc.workThresholds()],
     ['generateWork', () => rpc.generateWork(root, 0xf000000000000000n)],
@@ -520,7 +495,6 @@ describe('a node that lies', () => {
     await openAlice(xno)
     const { hash } = await aliceSends(1n)
     await refusesFields(() => rpc.accountInfo(alice), 'account_info', ['balance', 'confirmed_balance'], noAmounts)
-    await refusesFields(() => rpc.accountHistory(alice, 5), 'account_history', ['amount'], noAmounts)
     const [waiting] = [...(await rpc.receivable([alice], dust)).values()].flat()
     await refusesFields(
       () => rpc.receivable([alice], dust),
@@ -545,8 +519,6 @@ describe('a node that lies', () => {
     await refusesFields(() => rpc.blockInfo(open), 'blocks_info', ['confirmed'], [true, 1, '1', 'yes', '', null])
     await refusesFields(() => rpc.blockInfo(open), 'blocks_info', ['block_account', 'account'], noAddresses)
     await refusesFields(() => rpc.blockInfo(open), 'blocks_info', ['successor', 'previous', 'link'], noHashes)
-    await refusesFields(() => rpc.accountHistory(alice, 5), 'account_history', ['hash'], noHashes)
-    await refusesFields(() => rpc.accountHistory(alice, 5), 'account_history', ['type'], ['mint', 5])
   })
 
   it('about a block: another one than its hash names', async () => {
@@ -608,20 +580,17 @@ describe('a node that lies', () => {
     node.lie(({ action, answerText }) => void answers.set(action, answerText))
     await rpc.receivable([bob], dust)
     await rpc.accountInfo(alice)
-    await rpc.accountHistory(alice, 1)
     await rpc.blockInfo(waiting)
     node.lie(({ action }) => answers.get(action))
     const errors = [
       await errorOf(rpc.receivable([alice], dust)),
       await errorOf(rpc.accountInfo(bob)),
-      await errorOf(rpc.accountHistory(bob, 1)),
       await errorOf(rpc.blockInfo('AB'.repeat(32))),
       await errorOf(rpc.blocksInfo([waiting, 'AB'.repeat(32)])),
     ]
     expect(errors.map((error) => [error.name, error.message.replace(/^.* was answered with /, '')])).toEqual([
       ['NodeUnreachable', 'an account that was not asked for'],
       ['NodeUnreachable', 'a block that was not asked for'],
-      ['NodeUnreachable', 'another account'],
       ['NodeUnreachable', 'a block that was not asked for'],
       ['NodeUnreachable', 'fewer blocks than were asked for'],
     ])
@@ -661,25 +630,12 @@ describe('a node that lies', () => {
     expect((await errorOf(rpc.receivable([alice], dust))).message).toContain('more than the 16 entries')
     node.lie(({ action }) => JSON.stringify({ blocks: action === 'receivable' ? many(1_000) : { [alice]: many(16) } }))
     expect((await errorOf(rpc.receivable([alice], dust))).message).toContain('the same page for every offset')
-    node.lie(null)
-    await openAlice(xno)
-    await rpc.process(await aliceSends(1n), 'send')
-    const two: string[] = []
-    node.lie(({ answerText }) => void two.push(answerText))
-    await rpc.accountHistory(alice, 2)
-    node.lie(() => two[0])
-    expect((await errorOf(rpc.accountHistory(alice, 1))).message).toContain('more than the 1 entries')
   })
 
   it('in any one place: the outcome is an answer or one of the two errors', async () => {
     const open = await openAlice(xno)
     node.fund(alice, xno, { confirmed: true })
-    const calls = [
-      () => rpc.receivable([alice], dust),
-      () => rpc.accountInfo(alice),
-      () => rpc.blockInfo(open),
-      () => rpc.accountHistory(alice, 3),
-    ]
+    const calls = [() => rpc.receivable([alice], dust), () => rpc.accountInfo(alice), () => rpc.blockInfo(open)]
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...calls), fc.nat(40), fc.jsonValue(), async (call, position, value) => {
         node.lie(({ answerText }) => {

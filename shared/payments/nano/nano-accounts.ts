@@ -6,6 +6,7 @@ import { moveTransfers } from '../payout-service.ts'
 import { OPEN_TRANSFERS } from '../payout.ts'
 import type { Findings } from '../reconcile.ts'
 import { accountOf, isOfAccount, settleAccount, type Adopter, type OwnAccount } from './nano-account.ts'
+import type { NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 
 /** What a reconciliation of Nano reads: the chains of all accounts that were ever made, of this seed and of those before it. */
@@ -43,8 +44,20 @@ async function reconcilePage(ctx: NanoContext, from: number, to: number, adopter
   const accounts = indexes.map((index) => ({ index, address: stored.get(index) ?? keys.deriveAccount(index).address }))
   const frontiers = await rpc.frontiers(accounts.map(({ address }) => address))
   const balances = new Map<number, bigint>()
+  // What was received by blocks that were not on record, and its sources.
+  const received = new Map<number, { sumRaw: bigint; sources: string[] }>()
+  const noting: Adopter = {
+    ...adopter,
+    async adopt(found) {
+      await adopter.adopt(found)
+      const { kind, account_index: index = treasury.index, amountRaw, signed } = found
+      if (kind !== 'receive') return
+      const { sumRaw, sources } = received.get(index) ?? { sumRaw: 0n, sources: [] }
+      received.set(index, { sumRaw: sumRaw + amountRaw, sources: [...sources, (JSON.parse(signed) as NanoBlock).link] })
+    },
+  }
   for (const account of accounts.filter(({ address }) => frontiers.has(address))) {
-    const { info } = (await settleAccount(ctx, account, adopter)) ?? {}
+    const { info } = (await settleAccount(ctx, account, noting)) ?? {}
     balances.set(account.index, info?.balanceRaw ?? 0n)
   }
   const invoiced = new Set((await ctx.invoices.findByAddresses('xno', indexes)).map(({ address_index: index }) => index))
@@ -54,9 +67,15 @@ async function reconcilePage(ctx: NanoContext, from: number, to: number, adopter
     dustThreshold('xno'),
   )
   for (const { index, address } of uninvoiced) {
-    const waiting = (receivable.get(address) ?? []).reduce((sum, { amountRaw }) => sum + amountRaw, 0n)
-    const amountRaw = waiting + (balances.get(index) ?? 0n)
-    if (amountRaw > 0n) findings.stray({ address, address_index: index, amount_raw: String(amountRaw) })
+    const waiting = receivable.get(address) ?? []
+    const { sumRaw, sources } = received.get(index) ?? { sumRaw: 0n, sources: [] }
+    const balanceRaw = balances.get(index) ?? 0n
+    const thereRaw = waiting.reduce((sum, { amountRaw }) => sum + amountRaw, balanceRaw)
+    if (thereRaw === 0n && sumRaw === 0n) continue
+    const blocks = await rpc.blocksInfo([...sources, ...waiting.map(({ hash }) => hash)])
+    const about = { address, address_index: index, senders: [...new Set([...blocks.values()].map(({ account }) => account))] }
+    if (thereRaw > 0n) findings.stray({ ...about, amount_raw: String(thereRaw) })
+    if (sumRaw > balanceRaw) findings.stray({ ...about, amount_raw: String(sumRaw - balanceRaw), gone: true })
   }
 }
 

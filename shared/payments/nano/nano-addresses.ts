@@ -28,21 +28,24 @@ export function nanoAddresses(ctx: NanoContext): AddressSource {
     treasury: () => Promise.resolve(treasury.address),
     firstIndex: TREASURY_INDEX + 1,
     session: keys,
-    async skipUsed(from) {
+    async skipUsed(from, isNew) {
       let first = from
-      for (let isUsed = true; isUsed;) {
+      for (let last: string | undefined = ''; last !== undefined;) {
         const accounts = await derive(first, SEARCHED)
-        const addresses = accounts.map(({ address }) => address)
-        const [frontiers, receivable] = [
-          await ctx.nano.rpc.frontiers(addresses),
-          await ctx.nano.rpc.receivable(addresses, dustThreshold('xno')),
-        ]
-        const last = accounts.findLast(({ address }) => frontiers.has(address) || receivable.has(address))
-        isUsed = last !== undefined
-        if (last !== undefined) first = last.index + 1
+        last = await findLastUsed(ctx, accounts)
+        first = (accounts.find(({ address }) => address === last)?.index ?? first - 1) + 1
       }
-      return first + LEFT_OUT
+      // A seed that the network has never seen has given nothing away.
+      const isUnseen = isNew && first === from && (await findLastUsed(ctx, [treasury])) === undefined
+      return isUnseen ? from : first + LEFT_OUT
     },
     derive,
   }
+}
+
+/** The last of these addresses that has a block, or money that waits for it. */
+async function findLastUsed({ nano: { rpc } }: NanoContext, accounts: readonly NanoAccount[]): Promise<string | undefined> {
+  const addresses = accounts.map(({ address }) => address)
+  const [frontiers, receivable] = [await rpc.frontiers(addresses), await rpc.receivable(addresses, dustThreshold('xno'))]
+  return addresses.findLast((address) => frontiers.has(address) || receivable.has(address))
 }

@@ -89,22 +89,6 @@ const block = z.object({
 export type BlockFields = z.output<typeof block>
 export const blocksInfoAnswer = z.object({ blocks: entriesOf(hash, block), blocks_not_found: listOf(hash) })
 
-export const accountHistoryAnswer = z.object({
-  account: address,
-  history: listOf(
-    z.object({
-      type: z.enum(['send', 'receive']),
-      account: address.optional(),
-      amount: raw,
-      local_timestamp: count,
-      height: count,
-      hash,
-      confirmed: flag,
-    }),
-  ),
-  previous: hash.optional(),
-})
-
 export const processAnswer = z.object({ hash })
 
 export const workAnswer = z.object({
@@ -121,5 +105,11 @@ const difficulty = z
 export const activeDifficultyAnswer = z.object({ network_minimum: difficulty, network_receive_minimum: difficulty })
 
 export const versionAnswer = z.object({ node_vendor: shortText, network: shortText, network_identifier: hash, protocol_version: count })
+/** By address and port; or their list, as older nodes give it. */
+export const peersAnswer = z.object({
+  peers: z.union([entriesOf(z.string(), z.unknown()), z.array(z.string()).transform((list) => new Set(list))]),
+})
+export const telemetryAnswer = z.object({ cemented_count: count })
 
-export const blockCountAnswer = z.object({ count, unchecked: count, cemented: count })
+/** `pruned` is there only if the node prunes its ledger. */
+export const blockCountAnswer = z.object({ count, unchecked: count, cemented: count, pruned: count.optional() })

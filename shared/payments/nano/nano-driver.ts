@@ -1,12 +1,12 @@
+import { noteProblem } from '../coin-round.ts'
 import type { CoinDriver } from '../driver.ts'
 import { reconcileAccounts } from './nano-accounts.ts'
 import { nanoAddresses } from './nano-addresses.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { nanoHoldings } from './nano-holdings.ts'
 import { TREASURY_INDEX } from './nano-keys.ts'
-import { isSeedKnown, settleOrHalt } from './nano-lane.ts'
+import { isSeedKnown, MAX_RUN, settleOrHalt, tryWork } from './nano-lane.ts'
 import { lookAtOne, lookAtRound, watchLapsed } from './nano-look.ts'
-import { MAX_RUN } from './nano-lane.ts'
 import { findSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
 
@@ -25,7 +25,11 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     findTransaction: (tx) => findSend(ctx, tx),
     watchLapsed: () => watchLapsed(ctx),
     async agrees() {
-      return (await isSeedKnown(ctx)) && (await settleOrHalt(ctx, ctx.nano.wallet().treasury)) !== 'halted'
+      const { treasury } = ctx.nano.wallet()
+      await noteProblem(ctx, 'xno', 'wallet', undefined)
+      if (!(await isSeedKnown(ctx)) || (await settleOrHalt(ctx, treasury)) === 'halted') return false
+      await tryWork(ctx)
+      return true
     },
     bounds: { maxPayouts: MAX_PAYOUTS_IN_BLOCK, maxGroups: MAX_RUN },
     async isUnderWay() {

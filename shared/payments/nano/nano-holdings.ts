@@ -17,7 +17,9 @@ const ACCOUNTS_AT_ONCE = 8
  */
 export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefined> {
   const { rpc } = ctx.nano
-  const { address } = ctx.nano.wallet().treasury
+  // As the database knows it: who watches may have no seed.
+  const address = (await ctx.coins.findCoin('xno'))?.treasury_address
+  if (address === undefined) return undefined
   const open = await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MOST_OPEN)
   const blocks = await rpc.blocksInfo(open.map(({ tx }) => tx.toUpperCase()))
   if ([...blocks.values()].some(({ confirmed }) => !confirmed)) return undefined

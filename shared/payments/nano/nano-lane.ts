@@ -3,7 +3,7 @@ import { isDuplicateKey, isOutage } from '../../database.ts'
 import { newId } from '../../ids.ts'
 import { createTurns } from '../../one-at-a-time.ts'
 import { SECOND_MS, unixSeconds } from '../../time.ts'
-import { haltCoin, isHalted } from '../coin-round.ts'
+import { haltCoin, isHalted, noteProblem } from '../coin-round.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers, noteRefusal, storeTransfers } from '../payout-service.ts'
 import { isToBeOffered, OPEN_TRANSFERS, type TransferRecord } from '../payout.ts'
@@ -12,7 +12,7 @@ import { accountOf, placeOf, settleAccount, type OwnAccount, type SettledAccount
 import type { NanoAccountState, NanoBlock, NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
 import { buildReceive, hashNanoBlock, workRootOf, ZERO_HASH } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
-import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
+import { TREASURY_INDEX, type NanoAccount, type NanoKeys } from './nano-keys.ts'
 import type { ClaimedSend } from './nano-proof.ts'
 
 /**
@@ -239,7 +239,7 @@ async function publish(ctx: NanoContext, transfer: TransferRecord): Promise<stri
   let refusal = await offer(ctx, block, subtype)
   if (refusal !== undefined && /^Block work is /.test(refusal)) {
     // Neither hash nor signature covers the work; what is enough for a send is enough for anything.
-    const work = await generateWork(ctx, workRootOf(block), (await rpc.workThresholds()).send)
+    const work = await generateWork(ctx, workRootOf(block), (await rpc.workThresholds()).send, { isUrgent: transfer.kind === 'payout' })
     refusal = await offer(ctx, { ...block, work }, subtype)
   }
   if (refusal === undefined || (await rpc.blockInfo(hashNanoBlock(block))) !== undefined) return undefined
@@ -339,7 +339,7 @@ async function findWorks(ctx: NanoContext, run: readonly LaneStep[]): Promise<{ 
     if (found.length > 0 && performance.now() > untilMs) break
     try {
       const threshold = thresholds[step.kind === 'receive' ? 'receive' : 'send']
-      found.push({ step, work: await generateWork(ctx, workRootOf(step.block), threshold) })
+      found.push({ step, work: await generateWork(ctx, workRootOf(step.block), threshold, { isUrgent: step.kind === 'payout' }) })
     } catch (error) {
       // Whoever is first in the next run meets the same trouble and says it.
       if (found.length > 0 && isNodeTrouble(error)) break
@@ -352,15 +352,49 @@ async function findWorks(ctx: NanoContext, run: readonly LaneStep[]): Promise<{ 
 /** Searches under way at once: a node works on them one after another, and a machine without a graphics card is busy with one. */
 const WORK_AT_ONCE = 2
 let searches = 0
-const waitingForWork: (() => void)[] = []
+const waitingForWork: { readonly urgent: (() => void)[]; readonly others: (() => void)[] } = { urgent: [], others: [] }
 
-async function generateWork(ctx: NanoContext, root: string, threshold: bigint): Promise<string> {
-  while (searches >= WORK_AT_ONCE) await new Promise<void>((resume) => waitingForWork.push(resume))
+/**
+ * Payouts come first here, too: each search may take a minute. What keeps work from being found keeps the coin from being
+ * ready, since nothing could be paid out.
+ */
+async function generateWork(
+  ctx: NanoContext,
+  root: string,
+  threshold: bigint,
+  { isUrgent = false, limitMs }: { isUrgent?: boolean; limitMs?: number } = {},
+): Promise<string> {
+  while (searches >= WORK_AT_ONCE)
+    await new Promise<void>((resume) => (isUrgent ? waitingForWork.urgent : waitingForWork.others).push(resume))
   searches++
   try {
-    return await ctx.nano.rpc.generateWork(root, threshold)
+    const work = await ctx.nano.rpc.generateWork(root, threshold, limitMs)
+    await noteProblem(ctx, 'xno', 'work', undefined)
+    return work
+  } catch (error) {
+    if (isNodeTrouble(error)) await noteProblem(ctx, 'xno', 'work', error.message)
+    throw error
   } finally {
     searches--
-    waitingForWork.shift()?.()
+    ;(waitingForWork.urgent.shift() ?? waitingForWork.others.shift())?.()
+  }
+}
+
+/** The least work there is takes a processor a second. */
+const TRIAL_LIMIT_MS = 10 * SECOND_MS
+
+/** The seeds for which work was tried by this process. */
+const tried = new WeakSet<NanoKeys>()
+
+/** Whether work can be had at all is found out at the start, and not by the first payout; then again for as long as it cannot. */
+export async function tryWork(ctx: NanoContext): Promise<void> {
+  const { keys, treasury } = ctx.nano.wallet()
+  if (tried.has(keys) && (await ctx.coins.findCoin('xno'))?.problems?.work === undefined) return
+  const { receive } = await ctx.nano.rpc.workThresholds()
+  tried.add(keys)
+  try {
+    await generateWork(ctx, treasury.publicKey, receive, { limitMs: TRIAL_LIMIT_MS })
+  } catch (error) {
+    if (!isNodeTrouble(error)) throw error
   }
 }

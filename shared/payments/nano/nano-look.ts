@@ -6,11 +6,12 @@ import { recordPayments } from '../coin-round.ts'
 import type { InvoiceRecord, SeenPayment } from '../invoice.ts'
 import type { Look as RoundLook } from '../driver.ts'
 import type { PaymentProgress, WatchedAddress } from '../invoice-store.ts'
-import { NodeUnreachable } from '../node-errors.ts'
-import type { LapsedWatch } from '../settlement.ts'
+import { recordLoss, type LapsedWatch } from '../settlement.ts'
 import { parseNanoAddress } from './nano-address.ts'
 import type { NanoContext } from './nano-gateway.ts'
-import { proveSends } from './nano-proof.ts'
+import { settleOrHalt } from './nano-lane.ts'
+import { readNode } from './nano-health.ts'
+import { noteDoubt, proveSends } from './nano-proof.ts'
 import { RECEIVABLE_BATCH } from './nano-rpc.ts'
 
 /**
@@ -29,8 +30,6 @@ const FIRST_OPEN_PAGE = AT_ONCE * RECEIVABLE_BATCH
 const MAX_OPEN_PAGE = 16 * RECEIVABLE_BATCH
 /** Pages of hourly addresses that one round looks at; the next one goes on. */
 const HOURLY_PAGES = 100
-/** A node that has fewer confirmed blocks than were seen before, by more than this, is still catching up: no news. */
-const HEIGHT_SLACK = 1_000
 
 /** What became of a look: whether all that it found was taken in. */
 interface Look {
@@ -38,25 +37,18 @@ interface Look {
   troubles: string[]
 }
 
-/** Every open address, then the hourly ones that are due. */
-export async function lookAtRound(ctx: NanoContext, { startedAt, isAhead }: { startedAt: number; isAhead: boolean }): Promise<RoundLook> {
-  const height = await readHeight(ctx)
-  const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtHourly(ctx, startedAt, isAhead))]
-  if (!isAhead && troubles.length === 0) await ctx.invoices.endHourly('xno', unixSeconds(ctx.now() - LAPSED_WATCH_MS))
-  return { troubles, seen: { height } }
-}
-
 /**
- * The most confirmed blocks that the node has ever had.
+ * Every open address, then the hourly ones that are due, and what is on its way to those whose time is over.
  *
- * @throws NodeUnreachable where it has fewer by far: one that is still catching up lacks payments
+ * @throws NodeUnreachable if the node's word is no news; what it has is taken in before that
  */
-async function readHeight(ctx: NanoContext): Promise<number> {
-  const [{ cemented }, before] = await Promise.all([ctx.nano.rpc.blockCount(), ctx.coins.findCoin('xno')])
-  const seen = before?.height ?? 0
-  if (cemented + HEIGHT_SLACK < seen)
-    throw new NodeUnreachable(`the node has ${cemented} confirmed blocks, and had ${seen} before: it is still catching up`)
-  return Math.max(cemented, seen)
+export async function lookAtRound(ctx: NanoContext, { startedAt, isAhead }: { startedAt: number; isAhead: boolean }): Promise<RoundLook> {
+  const { seen, trouble } = await readNode(ctx)
+  const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtHourly(ctx, startedAt, isAhead))]
+  if (trouble !== undefined) throw trouble
+  troubles.push(...(await lookAtUnconfirmed(ctx, startedAt)))
+  if (!isAhead && troubles.length === 0) await ctx.invoices.endHourly('xno', unixSeconds(ctx.now() - LAPSED_WATCH_MS))
+  return { troubles, seen }
 }
 
 /** Lapsed addresses are looked at hourly; those whose 30 days are over by then, when asked. */
@@ -72,7 +64,10 @@ async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
     ...(await lookAtAddresses(ctx, left.map(addressOf))).troubles,
     ...(await forEachPage(
       readOpen(ctx),
-      (addresses) => askAbout(ctx, addresses),
+      async (addresses) => {
+        await lookAtChains(ctx, addresses)
+        return askAbout(ctx, addresses)
+      },
       (_, listed) => takeIn(ctx, listed),
     )),
   ]
@@ -187,8 +182,8 @@ export async function lookAtAddresses(ctx: NanoContext, addresses: readonly stri
 }
 
 /** What the node lists as receivable there. */
-async function askAbout(ctx: NanoContext, addresses: readonly string[]): Promise<ListedSend[]> {
-  const receivable = await ctx.nano.rpc.receivable(addresses, dustThreshold('xno'))
+async function askAbout(ctx: NanoContext, addresses: readonly string[], options?: { unconfirmed: boolean }): Promise<ListedSend[]> {
+  const receivable = await ctx.nano.rpc.receivable(addresses, dustThreshold('xno'), options)
   return [...receivable].flatMap(([address, sends]) => sends.map(({ hash, amountRaw }) => ({ address, hash, amountRaw })))
 }
 
@@ -197,15 +192,44 @@ async function takeIn(ctx: NanoContext, listed: readonly ListedSend[]): Promise<
   const fresh = await leaveOutCounted(ctx, listed)
   if (fresh.length === 0) return { troubles: [] }
   const { proven, doubtful } = await proveSends(ctx.nano.rpc, await nameAccounts(ctx, fresh))
-  // A bad signature is the sender's to make: were it a trouble, anybody could keep every invoice from lapsing.
-  const troubles = doubtful.flatMap(({ send, doubt: { kind, reason } }) => (kind === 'unsigned' ? [] : [`${send.hash}: ${reason}`]))
-  for (const { send, doubt } of doubtful)
-    ctx.log.error(
-      { block: send.hash, address_index: send.addressIndex, reason: doubt.reason },
-      'the Nano node lists a payment that its own blocks do not bear out; it is not counted',
-    )
+  // A bad signature is the sender's to make, and no look will ever prove what was pruned: were it a trouble, nothing would lapse.
+  const troubles = doubtful.flatMap(({ send, doubt: { kind, reason } }) => (kind !== 'untrue' ? [] : [`${send.hash}: ${reason}`]))
+  for (const { send, doubt } of doubtful) noteDoubt(ctx.log, send, doubt)
   troubles.push(...(await recordPayments(ctx, proven.map(toSeen))))
   return { troubles }
+}
+
+/**
+ * What another wallet with the seed has received at these addresses is on no list of receivables any more: an account whose
+ * last block is not on record is looked into.
+ */
+async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Promise<void> {
+  const frontiers = await ctx.nano.rpc.frontiers(addresses)
+  if (frontiers.size === 0) return
+  const txs = [...frontiers.values()].map((hash) => hash.toLowerCase())
+  const known = new Set((await ctx.payouts.listTransfersByTx('xno', txs)).map(({ tx }) => tx))
+  const strange = [...frontiers].flatMap(([address, hash]) => (known.has(hash.toLowerCase()) ? [] : [address]))
+  for (const { index, address } of await ctx.coins.findAddresses('xno', strange)) await settleOrHalt(ctx, { index, address })
+}
+
+/** Invoices that lapse in one round, at most. */
+const MOST_OVERDUE = 50_000
+
+/**
+ * Before an invoice lapses: a payment that was sent in time and is not confirmed yet holds it, and its order, until it is
+ * confirmed or gone.
+ */
+async function lookAtUnconfirmed(ctx: NanoContext, startedAt: number): Promise<string[]> {
+  const overdue = await ctx.invoices.listOverdue('xno', startedAt, MOST_OVERDUE)
+  const listed = overdue.length === 0 ? [] : await askAbout(ctx, overdue.map(addressOf), { unconfirmed: true })
+  const fresh = await leaveOutCounted(ctx, listed)
+  const { proven } = await proveSends(ctx.nano.rpc, await nameAccounts(ctx, fresh), { unconfirmed: true })
+  const seen = proven.map((send) => ({ ...toSeen(send), confirmations: 0, isConfirmed: false }))
+  const troubles = await recordPayments(ctx, seen)
+  const underWay = (await ctx.invoices.listUnderWay('xno')).filter(({ by, waits_for_rate: waits }) => by === 'chain' && waits !== true)
+  const blocks = await ctx.nano.rpc.blocksInfo(underWay.map(({ tx }) => tx.toUpperCase()))
+  for (const payment of underWay) if (!blocks.has(payment.tx.toUpperCase())) await recordLoss(ctx, payment)
+  return troubles
 }
 
 interface ListedSend {
@@ -261,5 +285,6 @@ function isCounted({ state, waits_for_rate: waits, reversed_at: reversedAt }: Pa
 export async function lookAtOne(ctx: NanoContext, { address }: InvoiceRecord): Promise<void> {
   // What a node that is catching up has is taken in; that it shows nothing is no news.
   await lookAtAddresses(ctx, [address])
-  await readHeight(ctx)
+  const { trouble } = await readNode(ctx)
+  if (trouble !== undefined) throw trouble
 }

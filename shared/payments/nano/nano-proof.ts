@@ -1,3 +1,4 @@
+import type { Log } from '../../log.ts'
 import type { FoundPay } from '../driver.ts'
 import { NodeUnreachable } from '../node-errors.ts'
 import { encodeNanoAddress } from './nano-address.ts'
@@ -15,10 +16,11 @@ export interface ClaimedSend {
 
 /**
  * `unsigned`: the sender's signature does not hold. What the nodes take for a signature is their own rule and the sender's to
- * play with, so it may be that the node tells the truth. `untrue`: no honest node lists such a send.
+ * play with, so it may be that the node tells the truth. `unproven`: the node has thrown away the block that would prove it.
+ * `untrue`: no honest node lists such a send.
  */
 export interface Doubt {
-  readonly kind: 'unsigned' | 'untrue'
+  readonly kind: 'unsigned' | 'unproven' | 'untrue'
   /** A sentence. */
   readonly reason: string
 }
@@ -28,11 +30,13 @@ export interface Doubt {
  * hold, it is confirmed, it is for that account, and what it sends is the difference between its balance and the balance of
  * the block before it, which its hash covers. That it is confirmed is the node's word; nothing else of it is.
  *
+ * @param options with `unconfirmed` those that are not confirmed yet are taken, too
  * @returns the others with what speaks against each
  */
 export async function proveSends<Send extends ClaimedSend>(
   rpc: NanoRpc,
   sends: readonly Send[],
+  { unconfirmed = false }: { unconfirmed?: boolean } = {},
 ): Promise<{ proven: Send[]; doubtful: { send: Send; doubt: Doubt }[] }> {
   const blocks = await rpc.blocksInfo(sends.map(({ hash }) => hash))
   const previous = [...blocks.values()].flatMap(({ block }) =>
@@ -42,21 +46,28 @@ export async function proveSends<Send extends ClaimedSend>(
   const proven: Send[] = []
   const doubtful: { send: Send; doubt: Doubt }[] = []
   for (const send of sends) {
-    const doubt = doubtAbout(send, blocks.get(send.hash), before)
+    const doubt = doubtAbout(send, blocks.get(send.hash), before, unconfirmed)
     if (doubt === undefined) proven.push(send)
     else doubtful.push({ send, doubt })
   }
   return { proven, doubtful }
 }
 
-function doubtAbout(send: ClaimedSend, info: NanoBlockInfo | undefined, before: ReadonlyMap<string, NanoBlockInfo>): Doubt | undefined {
+function doubtAbout(
+  send: ClaimedSend,
+  info: NanoBlockInfo | undefined,
+  before: ReadonlyMap<string, NanoBlockInfo>,
+  unconfirmed: boolean,
+): Doubt | undefined {
   if (info === undefined) return untrue('the node does not have the block that it listed')
   const { block } = info
   // Older kinds can't be sent any more since every account was raised to state blocks.
   if (block === undefined) return untrue('it is no state block')
-  if (!info.confirmed) return untrue('it is not confirmed')
+  if (!info.confirmed && !unconfirmed) return untrue('it is not confirmed')
   if (info.subtype !== 'send' || block.link !== send.publicKey) return untrue('it is no send to this account')
   const sent = sentAmount(info, before)
+  if (sent === undefined && info.amountRaw === undefined)
+    return { kind: 'unproven', reason: 'the node no longer has the block before it, which says how much it sends' }
   if (sent !== send.amountRaw || info.amountRaw !== send.amountRaw)
     return untrue(`it sends ${sent ?? 'an unknown amount of'} raw, and was listed with ${send.amountRaw}`)
   // The last, so that nothing else is wrong with what is only unsigned.
@@ -89,4 +100,22 @@ export async function findSend({ nano: { rpc } }: NanoContext, tx: string): Prom
   if (subtype !== 'send' || block === undefined || amountRaw === undefined) return []
   if (isConfirmed) await requireProvenSend(rpc, { hash, amountRaw, publicKey: block.link })
   return [{ to: encodeNanoAddress(block.link), amountRaw, isConfirmed }]
+}
+
+/** Sends that were in doubt, by their hashes. */
+const doubted = new Set<string>()
+const MOST_DOUBTED = 100_000
+
+export const wasDoubted = ({ hash }: ClaimedSend): boolean => doubted.has(hash)
+
+/** Each is said once, however often the node lists it. */
+export function noteDoubt(log: Log, send: ClaimedSend & { readonly address?: string }, { reason }: Doubt): void {
+  const { hash, amountRaw, address = 'the treasury' } = send
+  if (doubted.has(hash)) return
+  if (doubted.size >= MOST_DOUBTED) doubted.clear()
+  doubted.add(hash)
+  log.error(
+    { block: hash, amount_raw: String(amountRaw), to: address, reason },
+    'the Nano node lists a send that its own blocks do not bear out; it is not counted, and belongs to nobody before an operator looks at it',
+  )
 }

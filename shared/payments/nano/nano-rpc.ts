@@ -4,16 +4,17 @@ import { MINUTE_MS } from '../../time.ts'
 import { NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import type { BlockFields } from './nano-answers.ts'
 import {
-  accountHistoryAnswer,
   accountInfoAnswer,
   accountsFrontiersAnswer,
   accountsReceivableAnswer,
   activeDifficultyAnswer,
   blockCountAnswer,
   blocksInfoAnswer,
+  peersAnswer,
   processAnswer,
   receivableAnswer,
   refusal,
+  telemetryAnswer,
   versionAnswer,
   workAnswer,
 } from './nano-answers.ts'
@@ -37,8 +38,6 @@ const RECEIVABLE_PAGE = 1_000
 const MAX_RECEIVABLE_PAGES = 100
 /** About 1,200 bytes a block. */
 const BLOCKS_BATCH = 1_000
-/** About 400 bytes an entry. */
-const MAX_HISTORY = 1_000
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024
 /** 2^29 hashes, the live network's threshold, take a processor a minute on average and four now and then. */
 const WORK_TIMEOUT_MS = 4 * MINUTE_MS
@@ -75,7 +74,6 @@ export interface NanoAccountInfo {
   readonly isFrontierSigned: boolean
   /** Undefined while no block of the account is confirmed. */
   readonly confirmedFrontier: string | undefined
-  readonly confirmedHeight: number
   readonly confirmedBalanceRaw: bigint
 }
 
@@ -98,18 +96,6 @@ export interface NanoBlockInfo {
   readonly receivedBy: string | undefined
 }
 
-export interface NanoHistoryEntry {
-  readonly type: 'send' | 'receive'
-  /** The other side; undefined where the node no longer knows it. */
-  readonly counterparty: string | undefined
-  readonly amountRaw: bigint
-  readonly height: number
-  readonly hash: string
-  readonly confirmed: boolean
-  /** Unix seconds at which this node first saw the block. */
-  readonly seenAt: number
-}
-
 /**
  * A Nano node's RPC, as far as this service uses it. Each answer is checked by the node's own shapes and against what was
  * asked; hashes are 64 upper-case hex characters, addresses `nano_…`, amounts raw.
@@ -121,9 +107,13 @@ export interface NanoRpc {
   /**
    * Confirmed sends of at least `thresholdRaw` that wait to be received, largest first; accounts without any are not in the
    * map. Any number of accounts, asked for in batches of {@link RECEIVABLE_BATCH}; nothing is left out, up to 100,000 an
-   * account.
+   * account. With `unconfirmed` those that are not confirmed yet, too.
    */
-  receivable(addresses: readonly string[], thresholdRaw: bigint): Promise<Map<string, NanoReceivable[]>>
+  receivable(
+    addresses: readonly string[],
+    thresholdRaw: bigint,
+    options?: { unconfirmed?: boolean },
+  ): Promise<Map<string, NanoReceivable[]>>
   /** The last block of each account, confirmed or not; accounts without blocks are not in the map. Any number of accounts. */
   frontiers(addresses: readonly string[]): Promise<Map<string, string>>
   /** Undefined for an account without blocks. The frontier is fetched too, and must be the account's and of that balance. */
@@ -131,8 +121,6 @@ export interface NanoRpc {
   /** Blocks that the node does not have are not in the map: never seen, or taken back. */
   blocksInfo(hashes: readonly string[]): Promise<Map<string, NanoBlockInfo>>
   blockInfo(hash: string): Promise<NanoBlockInfo | undefined>
-  /** Sends and receives, newest first, unconfirmed ones too; `hasMore` where older blocks remain. @param count 1 to 1,000 */
-  accountHistory(address: string, count: number): Promise<{ readonly entries: NanoHistoryEntry[]; readonly hasMore: boolean }>
   /**
    * Publishes a block and gives its hash. A block that the node has already is refused, with a reason that depends on the
    * subtype (`Old block`, or for a send `Invalid block balance for given subtype`): ask blockInfo() before believing one.
@@ -140,10 +128,21 @@ export interface NanoRpc {
   process(block: NanoBlock, subtype: NanoSubtype): Promise<string>
   /** What the node's network asks for, never more than the live network does. Asked for until it is known. */
   workThresholds(): Promise<NanoWorkThresholds>
-  /** Work for a root (workRootOf), 16 lower-case hex characters, checked here to reach the threshold. */
-  generateWork(root: string, threshold: bigint): Promise<string>
+  /** Work for a root (workRootOf), 16 lower-case hex characters, checked here to reach the threshold. @param limitMs the usual limit if absent */
+  generateWork(root: string, threshold: bigint, limitMs?: number): Promise<string>
+  /** `network`: `live`, `beta`, `test` or `dev`. */
   version(): Promise<{ readonly vendor: string; readonly network: string; readonly networkId: string; readonly protocolVersion: number }>
-  blockCount(): Promise<{ readonly count: number; readonly unchecked: number; readonly cemented: number }>
+  /** How many other nodes the node is connected to. */
+  countPeers(): Promise<number>
+  /** Confirmed blocks that its peers have, on average; undefined if it does not know. */
+  peersCemented(): Promise<number | undefined>
+  /** `pruned`: blocks that it has thrown away; undefined if it keeps all. */
+  blockCount(): Promise<{
+    readonly count: number
+    readonly unchecked: number
+    readonly cemented: number
+    readonly pruned?: number | undefined
+  }>
 }
 
 type Request = { readonly action: string } & Readonly<Record<string, unknown>>
@@ -180,7 +179,11 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     return new NodeUnreachable(`${action} at ${node.origin} was answered with ${what}`)
   }
 
-  async function receivable(addresses: readonly string[], thresholdRaw: bigint): Promise<Map<string, NanoReceivable[]>> {
+  async function receivable(
+    addresses: readonly string[],
+    thresholdRaw: bigint,
+    { unconfirmed = false }: { unconfirmed?: boolean } = {},
+  ): Promise<Map<string, NanoReceivable[]>> {
     // At a threshold of 0 the node answers in another shape, without amounts.
     if (thresholdRaw <= 0n || thresholdRaw > MAX_RAW) throw new TypeError(`"thresholdRaw" expected 1 to 2^128 - 1, got ${thresholdRaw}`)
     // By length and prefix alone: a round asks for very many, and what else is wrong with one the node refuses.
@@ -192,7 +195,7 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     for (let start = 0; start < unique.length; start += RECEIVABLE_BATCH) {
       const accounts = unique.slice(start, start + RECEIVABLE_BATCH)
       const answer = await ask(
-        { action: 'accounts_receivable', accounts, count: String(RECEIVABLES_EACH), ...receivableOptions(thresholdRaw) },
+        { action: 'accounts_receivable', accounts, count: String(RECEIVABLES_EACH), ...receivableOptions(thresholdRaw, unconfirmed) },
         accountsReceivableAnswer,
       )
       for (const [address, entries] of answer.blocks) {
@@ -200,7 +203,7 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
         checkReceivables('accounts_receivable', entries, RECEIVABLES_EACH, thresholdRaw)
         // With this call the node cuts by hash and sorts what is left, so a full list may lack the largest.
         const isCut = entries.size === RECEIVABLES_EACH
-        const list = isCut ? await receivableOfOne(address, thresholdRaw) : toReceivables(entries)
+        const list = isCut ? await receivableOfOne(address, thresholdRaw, unconfirmed) : toReceivables(entries)
         if (list.length > 0) found.set(address, list)
       }
     }
@@ -208,7 +211,7 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
   }
 
   /** The node sorts all of an account's before it pages. What is received meanwhile shifts the pages; the next call finds what that hid. */
-  async function receivableOfOne(address: string, thresholdRaw: bigint): Promise<NanoReceivable[]> {
+  async function receivableOfOne(address: string, thresholdRaw: bigint, unconfirmed: boolean): Promise<NanoReceivable[]> {
     const found = new Map<string, bigint>()
     for (let page = 0; page < MAX_RECEIVABLE_PAGES; page += 1) {
       const { blocks } = await ask(
@@ -217,7 +220,7 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
           account: address,
           count: String(RECEIVABLE_PAGE),
           offset: String(page * RECEIVABLE_PAGE),
-          ...receivableOptions(thresholdRaw),
+          ...receivableOptions(thresholdRaw, unconfirmed),
         },
         receivableAnswer,
       )
@@ -281,7 +284,6 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
       representative: answer.representative,
       isFrontierSigned,
       confirmedFrontier: unlessZero(answer.confirmed_frontier),
-      confirmedHeight: answer.confirmed_height,
       confirmedBalanceRaw: answer.confirmed_balance,
     }
   }
@@ -332,25 +334,6 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     return (await blocksInfo([hash])).get(hash)
   }
 
-  async function accountHistory(address: string, count: number): ReturnType<NanoRpc['accountHistory']> {
-    assertAddress('address', address)
-    if (!Number.isInteger(count) || count < 1 || count > MAX_HISTORY)
-      throw new TypeError(`"count" expected 1 to ${MAX_HISTORY}, got ${count}`)
-    const answer = await ask({ action: 'account_history', account: address, count: String(count) }, accountHistoryAnswer)
-    if (answer.account !== address) throw misled('account_history', 'another account')
-    if (answer.history.length > count) throw misled('account_history', `more than the ${count} entries asked for`)
-    const entries = answer.history.map((entry) => ({
-      type: entry.type,
-      counterparty: entry.account,
-      amountRaw: entry.amount,
-      height: entry.height,
-      hash: entry.hash,
-      confirmed: entry.confirmed,
-      seenAt: entry.local_timestamp,
-    }))
-    return { entries, hasMore: answer.previous !== undefined }
-  }
-
   async function process(block: NanoBlock, subtype: NanoSubtype): Promise<string> {
     const hash = hashNanoBlock(block)
     const { type, account, previous, representative, balance, link, signature, work } = block
@@ -381,7 +364,7 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     return knownThresholds
   }
 
-  async function generateWork(root: string, threshold: bigint): Promise<string> {
+  async function generateWork(root: string, threshold: bigint, limitMs = workTimeoutMs): Promise<string> {
     assertHash('root', root)
     if (threshold < 0n || threshold > LIVE_WORK_THRESHOLDS.send) {
       throw new TypeError(`"threshold" expected 0 to the live network's, got ${threshold}`)
@@ -389,7 +372,7 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     const request = { action: 'work_generate', hash: root, difficulty: threshold.toString(16).padStart(16, '0') }
     let work: string
     try {
-      ;({ work } = await ask(request, workAnswer, workServer, workTimeoutMs))
+      ;({ work } = await ask(request, workAnswer, workServer, limitMs))
     } catch (error) {
       if (error instanceof NodeUnreachable) await cancelWork(root)
       throw error
@@ -417,7 +400,6 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     accountInfo,
     blocksInfo,
     blockInfo,
-    accountHistory,
     process,
     workThresholds,
     generateWork,
@@ -430,6 +412,15 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
         protocolVersion: answer.protocol_version,
       }
     },
+    countPeers: async () => (await ask({ action: 'peers' }, peersAnswer)).peers.size,
+    async peersCemented() {
+      try {
+        return (await ask({ action: 'telemetry' }, telemetryAnswer)).cemented_count
+      } catch (error) {
+        if (error instanceof NodeRefused) return undefined
+        throw error
+      }
+    },
     blockCount: async () => {
       const answer = await ask({ action: 'block_count' }, blockCountAnswer)
       if (answer.cemented > answer.count) throw misled('block_count', 'more confirmed blocks than blocks')
@@ -438,9 +429,14 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
   }
 }
 
-/** Whatever the node's defaults are: only confirmed sends (nothing else is money), none that an election still holds, sorted. */
-function receivableOptions(thresholdRaw: bigint): Readonly<Record<string, string>> {
-  return { threshold: thresholdRaw.toString(), include_only_confirmed: 'true', include_active: 'false', sorting: 'true' }
+/** Whatever the node's defaults are: only confirmed sends (nothing else is money), or those that an election still holds as well; sorted. */
+function receivableOptions(thresholdRaw: bigint, unconfirmed: boolean): Readonly<Record<string, string>> {
+  return {
+    threshold: thresholdRaw.toString(),
+    include_only_confirmed: String(!unconfirmed),
+    include_active: String(unconfirmed),
+    sorting: 'true',
+  }
 }
 
 function toReceivables(entries: ReadonlyMap<string, bigint>): NanoReceivable[] {

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SECOND_MS, unixSeconds } from '../../time.ts'
+import { dustThreshold } from '../coin.ts'
 import { isHalted, untilNodeFails } from '../coin-round.ts'
 import type { PaymentRecord } from '../invoice.ts'
 import { isNodeTrouble } from '../node-errors.ts'
@@ -12,7 +13,7 @@ import { nanoDriver } from './nano-driver.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import type { NanoAccount } from './nano-keys.ts'
 import { MAX_RUN, receiveStep, runLane, standingAfter, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
-import { requireProvenSend, type ClaimedSend } from './nano-proof.ts'
+import { proveSends, requireProvenSend, type ClaimedSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
 
 /**
@@ -87,11 +88,24 @@ async function listAccounts(ctx: NanoContext, { treasury }: NanoWallet): Promise
     for (const payment of page) if (blocks.has(hashOf(payment))) found.add(payment.address_index)
     after = last._id
   }
+  for (const index of await listUnassigned(ctx)) found.add(index)
   found.delete(treasury.index)
   const accounts = [...found].slice(0, MAX_ACCOUNTS)
   // From a place of its own: processes that begin at the same one get into each other's way at each account.
   const start = randomInt(accounts.length + 1)
   return [...accounts.slice(start), ...accounts.slice(0, start)]
+}
+
+/** Accounts with money that belongs to no invoice: it is swept all the same. */
+async function listUnassigned(ctx: NanoContext): Promise<number[]> {
+  const accounts = await ctx.coins.listUnassigned('xno')
+  if (accounts.length === 0) return []
+  const addresses = accounts.map(({ address }) => address)
+  const receivable = await ctx.nano.rpc.receivable(addresses, dustThreshold('xno'))
+  const last = new Map([...(await ctx.nano.rpc.frontiers(addresses))].map(([address, hash]) => [hash.toLowerCase(), address]))
+  const received = (await ctx.payouts.listTransfersByTx('xno', [...last.keys()])).filter(({ kind }) => kind === 'receive')
+  const holding = new Set(received.map(({ tx }) => last.get(tx)))
+  return accounts.filter(({ address }) => receivable.has(address) || holding.has(address)).map(({ index }) => index)
 }
 
 const hashOf = ({ tx }: PaymentRecord): string => tx.toUpperCase()
@@ -112,7 +126,19 @@ async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: St
     // All that was received has been sent on.
     if (receivedIds.length > 0) await ctx.invoices.setSwept(receivedIds, unixSeconds(ctx.now()))
   }
+  const [address] = await ctx.coins.listAddresses('xno', [account.index])
+  const unassigned = address?.unassigned === true ? await listProven(ctx, account) : []
+  if (unassigned.length > 0) return receiveAndSend(wallet, standing, unassigned, [])
   return balanceRaw > 0n ? [sweepStep(wallet, standing, [])] : []
+}
+
+async function listProven(ctx: NanoContext, { address, publicKey }: NanoAccount): Promise<Receivable[]> {
+  const listed = (await ctx.nano.rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
+  const { proven } = await proveSends(
+    ctx.nano.rpc,
+    listed.slice(0, MAX_RUN).map((send) => ({ ...send, publicKey })),
+  )
+  return proven.map((send) => ({ send, paymentIds: [] }))
 }
 
 /** One run that receives and, where it is long enough for all of them, sends everything on. */
@@ -124,12 +150,12 @@ function receiveAndSend(
 ): LaneStep[] {
   const run: LaneStep[] = []
   let before = standing
-  for (const { send, paymentId } of receivable.slice(0, MAX_RUN)) {
-    const step = receiveStep(wallet, before, send, [paymentId])
+  for (const { send, paymentIds } of receivable.slice(0, MAX_RUN)) {
+    const step = receiveStep(wallet, before, send, paymentIds)
     run.push(step)
     before = standingAfter(before, step)
   }
-  const paymentIds = [...receivedIds, ...receivable.map(({ paymentId }) => paymentId)]
+  const paymentIds = [...receivedIds, ...receivable.flatMap(({ paymentIds }) => paymentIds)]
   return receivable.length < MAX_RUN ? [...run, sweepStep(wallet, before, paymentIds)] : run
 }
 
@@ -139,10 +165,11 @@ function sweepStep(wallet: NanoWallet, standing: Standing, paymentIds: readonly 
   return { block, kind: 'sweep', amountRaw, paymentIds }
 }
 
-/** A payment that its account has not received yet. */
+/** Money that its account has not received yet. */
 interface Receivable {
   readonly send: ClaimedSend
-  readonly paymentId: string
+  /** None: the money belongs to no invoice. */
+  readonly paymentIds: readonly string[]
 }
 
 /** Which of these payments are to be received, and which of them blocks of ours received. */
@@ -156,10 +183,13 @@ async function lookAtPage(
   const received: { payment: PaymentRecord; by: string }[] = []
   for (const payment of payments) {
     const found = blocks.get(hashOf(payment))
-    if (found === undefined || found.block?.link !== account.publicKey || found.amountRaw === undefined) continue
-    if (BigInt(payment.amount_raw) === found.amountRaw && found.confirmed) await noteShown(ctx, payment)
+    if (found?.amountRaw === undefined) continue
+    const isHere = found.block?.link === account.publicKey
+    const isShown = BigInt(payment.amount_raw) === found.amountRaw && found.confirmed
+    // What came to another address of ours, and belonged to nobody, counts for this invoice because the operator said so.
+    if (isShown && (isHere || (found.receivedBy !== undefined && (await isOurs(ctx, found.receivedBy))))) await noteShown(ctx, payment)
     if (found.receivedBy !== undefined) received.push({ payment, by: found.receivedBy.toLowerCase() })
-    else if (receivable.length < MAX_RUN) {
+    else if (isHere && receivable.length < MAX_RUN) {
       const send = { hash: found.hash, amountRaw: found.amountRaw, publicKey: account.publicKey }
       await requireProvenSend(ctx.nano.rpc, send)
       if (BigInt(payment.amount_raw) !== send.amountRaw)
@@ -167,22 +197,22 @@ async function lookAtPage(
           { payment_id: payment._id, sent_raw: String(send.amountRaw) },
           'a payment was counted with another amount than its block sends',
         )
-      receivable.push({ send, paymentId: payment._id })
+      receivable.push({ send, paymentIds: [payment._id] })
     }
   }
-  return { receivable, receivedIds: await listReceivedByUs(ctx, account, received) }
+  return { receivable, receivedIds: await listReceivedByUs(ctx, received) }
 }
 
-/** Of what the node says was received, that by blocks of this account that are on record. */
-async function listReceivedByUs(
-  ctx: NanoContext,
-  account: NanoAccount,
-  received: readonly { payment: PaymentRecord; by: string }[],
-): Promise<string[]> {
+async function isOurs(ctx: NanoContext, hash: string): Promise<boolean> {
+  return (await ctx.payouts.findTransferByTx('xno', hash.toLowerCase())) !== undefined
+}
+
+/** Of what the node says was received, that by blocks of ours: of this account, or of another where the money came to belong to nobody. */
+async function listReceivedByUs(ctx: NanoContext, received: readonly { payment: PaymentRecord; by: string }[]): Promise<string[]> {
   const ours = await ctx.payouts.listTransfersByTx(
     'xno',
     received.map(({ by }) => by),
   )
-  const known = new Set(ours.filter(({ account_index: index }) => index === account.index).map(({ tx }) => tx))
+  const known = new Set(ours.map(({ tx }) => tx))
   return received.filter(({ by }) => known.has(by)).map(({ payment }) => payment._id)
 }

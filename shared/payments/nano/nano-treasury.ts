@@ -5,7 +5,7 @@ import type { DueGroup } from '../due-payouts.ts'
 import { buildSend } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import { MAX_RUN, receiveStep, runLane, standingAfter, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
-import { proveSends, type ClaimedSend, type Doubt } from './nano-proof.ts'
+import { noteDoubt, proveSends, wasDoubted, type ClaimedSend } from './nano-proof.ts'
 
 /**
  * The treasury's lane. Payouts come first, whoever is at work on it: were they left to a job of their own, a stream of
@@ -29,11 +29,18 @@ export async function runTreasury(ctx: NanoContext, next: NextDue, options: { ta
   const wallet = ctx.nano.wallet()
   const nextRun = async (standing: Standing): Promise<LaneStep[]> => {
     const { balanceRaw } = standing
-    const groups = await next({ address: wallet.treasury.address, totalRaw: balanceRaw, spendableRaw: balanceRaw })
+    const { address } = wallet.treasury
+    const groups = await next({ address, totalRaw: balanceRaw, spendableRaw: balanceRaw, onItsWay: () => sumOnItsWay(ctx, address) })
     if (groups.length > 0) return payEach(wallet, standing, groups)
     return options.takesIn ? nextToTakeIn(ctx, wallet, standing) : []
   }
   await runLane(ctx, wallet.treasury, nextRun, performance.now() + ROUND_MS)
+}
+
+/** What waits at the invoices' accounts to be swept, and at the treasury to be received. */
+async function sumOnItsWay(ctx: NanoContext, treasury: string): Promise<bigint> {
+  const waiting = (await ctx.nano.rpc.receivable([treasury], dustThreshold('xno'))).get(treasury) ?? []
+  return waiting.reduce((sum, { amountRaw }) => sum + amountRaw, await ctx.invoices.sumUnswept('xno'))
 }
 
 function payEach(wallet: NanoWallet, standing: Standing, groups: readonly DueGroup[]): LaneStep[] {
@@ -50,19 +57,17 @@ function payEach(wallet: NanoWallet, standing: Standing, groups: readonly DueGro
 async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep[]> {
   const { rpc } = ctx.nano
   const { address, publicKey } = wallet.treasury
-  const receivable = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
+  const listed = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
+  const receivable = listed.map((send) => ({ ...send, publicKey }))
   // What was in doubt before comes last: however many of those there are, some round gets past them.
-  const candidates = [...receivable.filter(({ hash }) => !doubted.has(hash)), ...receivable.filter(({ hash }) => doubted.has(hash))]
+  const candidates = [...receivable.filter((send) => !wasDoubted(send)), ...receivable.filter(wasDoubted)]
   const proven: ClaimedSend[] = []
   for (let look = 0; look < MAX_LOOKS && proven.length < MAX_RUN; look++) {
     const sends = candidates.slice(look * TREASURY_CANDIDATES, (look + 1) * TREASURY_CANDIDATES)
     if (sends.length === 0) break
-    const looked = await proveSends(
-      rpc,
-      sends.map((send) => ({ ...send, publicKey })),
-    )
+    const looked = await proveSends(rpc, sends)
     proven.push(...looked.proven)
-    for (const { send, doubt } of looked.doubtful) noteDoubt(ctx, send, doubt)
+    for (const { send, doubt } of looked.doubtful) noteDoubt(ctx.log, send, doubt)
   }
   const run: LaneStep[] = []
   let before = standing
@@ -72,19 +77,4 @@ async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Stan
     before = standingAfter(before, step)
   }
   return run
-}
-
-/** Sends to the treasury that were in doubt, by their hashes. */
-const doubted = new Set<string>()
-const MOST_DOUBTED = 100_000
-
-/** Each is said once. */
-function noteDoubt(ctx: NanoContext, { hash, amountRaw }: ClaimedSend, { reason }: Doubt): void {
-  if (doubted.has(hash)) return
-  if (doubted.size >= MOST_DOUBTED) doubted.clear()
-  doubted.add(hash)
-  ctx.log.warn(
-    { block: hash, amount_raw: String(amountRaw), reason },
-    'the Nano node lists a send to the treasury that its own blocks do not bear out; it is not received',
-  )
 }

@@ -24,6 +24,8 @@ export interface NanoWatchOptions {
    * `disconnected` follows a `listening` and nothing else.
    */
   readonly onState: (state: 'listening' | 'disconnected') => void
+  /** Called once for each time that nobody listens at the URL: at the second attempt that came to nothing. */
+  readonly onSilence?: (reason: string) => void
   /** A connection that brings nothing for this long is asked for a sign of life, and is dead after as long again. */
   readonly silenceMs?: number
   /** Between two attempts to connect: doubled from the first to the second. */
@@ -36,6 +38,8 @@ export interface NanoWatch {
 }
 
 const SILENCE_MS = 20 * SECOND_MS
+/** Attempts before it is said that nobody answers, counted from the last time that somebody did. */
+const SILENT_ATTEMPTS = 1
 const RETRY_MS = { min: 1 * SECOND_MS, max: 60 * SECOND_MS }
 /** A confirmation has about 1,500 characters. */
 const MAX_MESSAGE_CHARACTERS = 64 * 1024
@@ -147,6 +151,7 @@ export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
   }
 
   function retryLater(reason: string): void {
+    if (attempts === SILENT_ATTEMPTS) tell(() => options.onSilence?.(reason))
     const ceilingMs = Math.min(retryMs.max, retryMs.min * 2 ** Math.min(attempts, 30))
     attempts += 1
     // Half of it is left to chance, so that watchers of one node do not come back all at once.

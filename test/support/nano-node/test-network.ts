@@ -21,7 +21,8 @@ export interface TestNetwork {
 
 /**
  * The stand-in, or the real node that `NANO_TEST_RPC_URL` names (and `NANO_TEST_WS_URL`, for its websocket): of a dev
- * network, with the genesis account's key in a wallet of its own, so that it votes and blocks become confirmed.
+ * network, with the genesis account's key in a wallet of its own, so that it votes and blocks become confirmed, and with
+ * `enable_control`, by which the genesis account is raised to epoch 2.
  */
 export async function openTestNetwork(options: NanoNodeOptions = {}): Promise<TestNetwork> {
   const rpcUrl = process.env['NANO_TEST_RPC_URL']
@@ -49,6 +50,18 @@ function realNetwork(rpcUrl: string, wsUrl: string | undefined): TestNetwork {
     await ask({ action: 'block_confirm', hash })
     await repeat(async () => (await ask({ action: 'block_info', hash }))['confirmed'] === 'true', `block ${hash} was not confirmed`)
   }
+
+  /** A dev network begins at epoch 0, whose sends ask for more work to be received than the live network's do. */
+  async function raiseGenesis(): Promise<void> {
+    const version = async (): Promise<number> =>
+      Number((await ask({ action: 'account_info', account: encodeAddress(genesisPublicKey) }))['account_version'])
+    for (let epoch = (await version()) + 1; epoch <= 2; epoch++) {
+      await ask({ action: 'epoch_upgrade', epoch: String(epoch), key: genesisSecretKey })
+      await repeat(async () => (await version()) >= epoch, `the genesis account was not raised to epoch ${epoch}`)
+      await confirmed(String((await ask({ action: 'account_info', account: encodeAddress(genesisPublicKey) }))['frontier']))
+    }
+  }
+  let raised: Promise<void> | undefined
 
   async function send(link: string, amountRaw: bigint): Promise<string | undefined> {
     const account = encodeAddress(genesisPublicKey)
@@ -82,6 +95,7 @@ function realNetwork(rpcUrl: string, wsUrl: string | undefined): TestNetwork {
     fund: async (address, amountRaw) => {
       const link = decodeAddress(address)
       if (link === null) throw new Error(`"address" expected a Nano address, got ${address}`)
+      await (raised ??= raiseGenesis())
       let hash: string | undefined
       await repeat(async () => (hash = await send(link, amountRaw)) !== undefined, `${address} was not funded`)
       await confirmed(String(hash))
