@@ -73,6 +73,7 @@ transferSchema.index({ tx: 1, coin: 1 }, { unique: true })
 transferSchema.index({ account_index: 1, previous: 1 }, { unique: true, partialFilterExpression: { account_index: { $exists: true } } })
 transferSchema.index({ coin: 1 }, { unique: true, name: 'one_in_flight', partialFilterExpression: { in_flight: true } })
 transferSchema.index({ coin: 1, state: 1, _id: 1 })
+transferSchema.index({ coin: 1, state: 1, changed_at: 1 })
 transferSchema.index({ unexplained_to: 1, coin: 1 }, { partialFilterExpression: { unexplained_to: { $exists: true } } })
 transferSchema.index({ brought_by: 1, coin: 1 }, { partialFilterExpression: { brought_by: { $exists: true } } })
 

@@ -79,9 +79,11 @@ describe('addresses', () => {
     const { integrated_address: integrated } = (await payeeProgram.call('make_integrated_address')) as { integrated_address: string }
     const primary = await venue.primaryAddress()
     const { keys, ...standard } = parseMoneroAddress(primary) ?? expect.fail('not an address')
+    const { keys: keysOfPayee } = parseMoneroAddress(await payee.primaryAddress()) ?? expect.fail('not an address')
+    expect(keysOfPayee).not.toBe(keys)
     expect(standard).toEqual({ address: primary, network: 'mainnet', kind: 'standard' })
     expect(parseMoneroAddress(address)).toMatchObject({ address, network: 'mainnet', kind: 'subaddress' })
-    expect(parseMoneroAddress(integrated)).toEqual({ address: integrated, network: 'mainnet', kind: 'integrated', keys })
+    expect(parseMoneroAddress(integrated)).toEqual({ address: integrated, network: 'mainnet', kind: 'integrated', keys: keysOfPayee })
     for (const text of [address, `${address}1`, address.slice(1), swapDigits(address), address.toLowerCase(), integrated.slice(0, 95)]) {
       const { valid } = await venueProgram.call('validate_address', { address: text })
       expect([text, parseMoneroAddress(text) !== undefined]).toEqual([text, valid])

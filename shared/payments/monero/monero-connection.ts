@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import http from 'node:http'
 import https from 'node:https'
 import type { Socket } from 'node:net'
@@ -26,24 +25,32 @@ export interface CallLimits {
   readonly maxAnswerBytes: number
 }
 
-/** Of one host: its open sockets, and the call that it is at. */
+interface Call {
+  bytesLeft: number
+  /** What ended it before its answer was whole. */
+  ended?: 'late' | 'long'
+}
+
+/** Its open sockets, and the call that it is at. */
 interface Host {
   readonly sockets: Set<Socket>
-  bytesLeft: number
-  /** What ended the call before its answer was whole. */
-  ended?: 'late' | 'long'
+  call?: Call
 }
 
 const hosts = new Map<string, Host>()
 // monero-ts keeps one queue of requests for each host, so this does too.
 const takeTurn = createTurns()
-/** Says for whom a socket is opened, deep in the library. */
-const caller = new AsyncLocalStorage<Host>()
+
+function hostAt(name: string): Host {
+  const host = hosts.get(name) ?? { sockets: new Set() }
+  hosts.set(name, host)
+  return host
+}
 
 /** The library would wait on, and whatever is asked later would wait behind it. */
-function end(host: Host, how: 'late' | 'long'): void {
-  host.ended = how
-  for (const socket of host.sockets) socket.destroy(new Error(how))
+function end({ sockets }: Host, call: Call, how: 'late' | 'long'): void {
+  call.ended = how
+  for (const socket of sockets) socket.destroy(new Error(how))
 }
 
 /**
@@ -59,29 +66,31 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
   if ((username === '') !== (password === '')) throw new TypeError('"url" expected a user and a password, or neither')
   const origin = `${parsed.protocol}//${parsed.host}`
   const uri = `${origin}${parsed.pathname.replace(/\/+$/, '')}`
-  const host = hosts.get(parsed.host) ?? { sockets: new Set(), bytesLeft: 0 }
-  hosts.set(parsed.host, host)
+  const port = parsed.port || (parsed.protocol === 'https:' ? '443' : '80')
+  const name = `${parsed.hostname.replace(/^\[|\]$/g, '')}:${port}`
+  const host = hostAt(name)
   let connection: MoneroRpcConnection | undefined
 
   async function ask(method: string, params: Record<string, unknown>): Promise<unknown> {
     const asked = `${method} at ${origin}`
     const { MoneroRpcConnection } = await loadLibrary()
     const rpc = (connection ??= new MoneroRpcConnection({ uri, username, password }))
-    host.bytesLeft = maxAnswerBytes
-    delete host.ended
-    const limit = setTimeout(() => end(host, 'late'), timeoutMs)
+    const call: Call = { bytesLeft: maxAnswerBytes }
+    host.call = call
+    const limit = setTimeout(() => end(host, call, 'late'), timeoutMs)
     try {
-      return ((await caller.run(host, () => rpc.sendJsonRequest(method, params))) as { result?: unknown }).result
+      return ((await rpc.sendJsonRequest(method, params)) as { result?: unknown }).result
     } catch (error) {
-      if (host.ended === 'late') throw new NodeUnreachable(`${asked} was not answered within ${timeoutMs} ms`)
-      if (host.ended === 'long') throw new AnswerTooLong(`${asked} was answered with more than ${maxAnswerBytes} bytes`)
+      if (call.ended === 'late') throw new NodeUnreachable(`${asked} was not answered within ${timeoutMs} ms`)
+      if (call.ended === 'long') throw new AnswerTooLong(`${asked} was answered with more than ${maxAnswerBytes} bytes`)
       throw readFailure(asked, error)
     } finally {
       clearTimeout(limit)
+      delete host.call
     }
   }
 
-  return { origin, call: (method, params) => takeTurn(parsed.host, () => ask(method, params)) }
+  return { origin, call: (method, params) => takeTurn(name, () => ask(method, params)) }
 }
 
 /** A part of a URL as it was meant; a stray percent sign stands for itself. */
@@ -120,14 +129,9 @@ let library: Promise<typeof import('monero-ts')> | undefined
  */
 function loadLibrary(): Promise<typeof import('monero-ts')> {
   library ??= import('monero-ts').then((loaded) => {
-    class Bounded extends loaded.HttpClient {
-      static {
-        // A login holds for its connection alone, so connections are kept.
-        loaded.HttpClient.HTTP_AGENT = boundSockets(new http.Agent({ keepAlive: true }))
-        loaded.HttpClient.HTTPS_AGENT = boundSockets(new https.Agent({ keepAlive: true }))
-      }
-    }
-    void Bounded
+    // A login holds for its connection alone, so connections are kept.
+    const [plain, overTls] = [new http.Agent({ keepAlive: true }), new https.Agent({ keepAlive: true })].map(boundSockets)
+    Object.assign(loaded.HttpClient, { HTTP_AGENT: plain, HTTPS_AGENT: overTls })
     return loaded
   })
   return library
@@ -137,14 +141,13 @@ function boundSockets(agent: http.Agent): http.Agent {
   const create = agent.createConnection.bind(agent)
   agent.createConnection = (options, callback) => {
     const socket = create(options, callback) as Socket
-    const host = caller.getStore()
-    if (host === undefined) return socket
-    if (host.ended !== undefined) socket.destroy(new Error(host.ended))
+    const host = hostAt(`${options.host ?? ''}:${options.port ?? ''}`)
+    if (host.call?.ended !== undefined) socket.destroy(new Error(host.call.ended))
     host.sockets.add(socket)
     socket.once('close', () => host.sockets.delete(socket))
     socket.on('data', ({ length }: Buffer) => {
-      host.bytesLeft -= length
-      if (host.bytesLeft < 0) end(host, 'long')
+      const { call } = host
+      if (call !== undefined && (call.bytesLeft -= length) < 0) end(host, call, 'long')
     })
     return socket
   }

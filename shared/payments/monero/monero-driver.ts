@@ -34,19 +34,18 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
   }
 }
 
+/** @returns undefined too if the wallet can't say whom it pays, as of what another program has sent with the same keys */
 async function findTransaction({ monero: { wallet } }: MoneroContext, tx: string): Promise<FoundPay[] | undefined> {
-  const incoming = (await wallet.listIncoming({ sinceHeight: 0 })).filter(({ txHash, major }) => txHash === tx && major === 0)
-  const sent = (await wallet.listOutgoing({ sinceHeight: 0 })).find(({ txHash }) => txHash === tx)
-  if (incoming.length === 0 && sent === undefined) return undefined
-  const own = await wallet.listAddresses(incoming.map(({ minor }) => minor))
-  return [
-    ...incoming.map(({ minor, amountPico: amountRaw, inPool }) => ({ to: own.get(minor) ?? '', amountRaw, isConfirmed: !inPool })),
-    ...(sent?.destinations ?? []).map(({ address: to, amountPico: amountRaw }) => ({
-      to,
-      amountRaw,
-      isConfirmed: sent?.state === 'confirmed',
+  const { incoming, outgoing } = await wallet.findTransaction(tx)
+  const pays = [
+    ...incoming.map(({ address, amountPico, inPool }) => ({ to: address, amountRaw: amountPico, isConfirmed: !inPool })),
+    ...(outgoing?.destinations ?? []).map(({ address, amountPico }) => ({
+      to: address,
+      amountRaw: amountPico,
+      isConfirmed: outgoing?.state === 'confirmed',
     })),
   ]
+  return pays.length === 0 ? undefined : pays
 }
 
 /** (0, 0) is the wallet's primary address, where the operator fills it up. */

@@ -1,9 +1,6 @@
 import type { Holdings } from '../driver.ts'
-import { OPEN_TRANSFERS } from '../payout.ts'
-import { readHeight, REORG_BLOCKS } from './monero-chain.ts'
+import { firstCompared, isByHand, readHeight, readSent, REORG_BLOCKS } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
-
-const MOST_OPEN = 10
 
 /**
  * What the wallet holds, locked or not, less what lies in blocks and is not counted yet.
@@ -16,11 +13,15 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
   const coin = await ctx.coins.findCoin('xmr')
   const height = await readHeight(ctx, coin)
   const sinceHeight = Math.max(0, Math.min(coin?.books_height ?? height, height) - REORG_BLOCKS)
-  const incoming = (await wallet.listIncoming({ sinceHeight })).filter(({ major, inPool }) => major === 0 && !inPool)
+  const incoming = (await wallet.listIncoming({ sinceHeight, withoutPool: true })).filter(({ major }) => major === 0)
   let { totalPico: heldRaw } = await wallet.balance()
-  for (const { tx, amount_raw: raw, fee_raw: fee = '0' } of await ctx.payouts.listTransfers('xmr', OPEN_TRANSFERS, MOST_OPEN)) {
-    const { state } = await wallet.findOutgoing(tx)
-    if (state === 'pool' || state === 'confirmed') heldRaw += BigInt(raw) + BigInt(fee)
+  // What the wallet has sent, and the books do not know to be in the chain.
+  const { outgoing, stored, unknown } = await readSent(ctx, firstCompared(coin, height))
+  const states = new Map(stored.map(({ tx, state }) => [tx, state]))
+  for (const one of unknown) if (await isByHand(ctx, one)) states.set(one.txHash, 'sent')
+  for (const { txHash, state, amountPico, feePico } of outgoing) {
+    const known = states.get(txHash) ?? 'confirmed'
+    if (known !== 'confirmed' && !(known === 'replaced' && state === 'pool')) heldRaw += amountPico + feePico
   }
   const payments = await ctx.invoices.listPaymentsByTx(
     'xmr',

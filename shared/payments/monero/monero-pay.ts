@@ -49,25 +49,24 @@ export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void
   const address = await wallet.primaryAddress()
   const { totalPico, unlockedPico, blocksToUnlock } = await wallet.balance()
   if (blocksToUnlock > 0) ctx.log.debug({ blocks_to_unlock: blocksToUnlock }, 'some of the money in Monero is locked')
-  for (;;) {
+  // More of them that nothing is signed for are no payee's fault.
+  for (let times = 0; times < MAX_DESTINATIONS; times++) {
     const groups = await next({ address, totalRaw: totalPico, spendableRaw: unlockedPico - ctx.monero.keptForFees })
     if (groups.length === 0) return
     const signed = await sign(ctx, groups)
-    if (signed === 'lacks its fee') {
-      // The sum of one payee is all that there is: it waits until there is more.
-      ctx.monero.keptForFees = unlockedPico - (groups[0] as DueGroup).sumRaw + 1n
-      return
-    }
     if (signed === undefined) continue
-    ctx.monero.keptForFees = 0n
-    const transfer = await store(ctx, signed, { height, wallet: address })
+    // The sum of one payee is all that there is: it waits until there is more.
+    ctx.monero.keptForFees = signed.prepared === undefined ? unlockedPico - sumDue(signed.groups) + 1n : 0n
+    if (signed.prepared === undefined) return
+    const transfer = await store(ctx, signed.groups, signed.prepared, { height, wallet: address })
     return transfer && offer(ctx, transfer)
   }
 }
 
 interface Signed {
   groups: readonly DueGroup[]
-  prepared: MoneroPrepared
+  /** Absent if the money doesn't reach for the fee. */
+  prepared?: MoneroPrepared
 }
 
 /** What one payee gets, in destinations of as much as the wallet takes. */
@@ -85,7 +84,7 @@ const LACKS_MONEY: ReadonlySet<number | undefined> = new Set([MONERO_ERROR.notEn
  * fee, one transaction cannot hold it all, or the wallet refuses one of them. One that is refused alone is left out and stays
  * owed: a bad payee must not stop the others.
  */
-async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Signed | 'lacks its fee' | undefined> {
+async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Signed | undefined> {
   for (let from = 0; from < groups.length; from++) {
     for (let to = groups.length; to > from; to--) {
       const chosen = groups.slice(from, to)
@@ -97,7 +96,7 @@ async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Si
         if (!(error instanceof NodeRefused || error instanceof TypeError)) throw error
         ctx.log.debug({ err: error, destinations: destinations.length }, 'payouts in Monero are not signed for in one transaction')
         if (chosen.length > 1) continue
-        if (error instanceof NodeRefused && LACKS_MONEY.has(error.code)) return 'lacks its fee'
+        if (error instanceof NodeRefused && LACKS_MONEY.has(error.code)) return { groups: chosen }
         const about = { err: error, payout_ids: chosen.flatMap(({ payouts }) => payouts.map(({ _id }) => _id)) }
         ctx.log.error(about, 'the Monero wallet does not sign for a payee; the payouts stay owed')
       }
@@ -109,7 +108,8 @@ async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Si
 /** @returns undefined if it is dropped, because another is under way or a payout has changed meanwhile */
 async function store(
   ctx: MoneroContext,
-  { groups, prepared }: Signed,
+  groups: readonly DueGroup[],
+  prepared: MoneroPrepared,
   signer: Pick<SignedMonero, 'height' | 'wallet'>,
 ): Promise<TransferRecord | undefined> {
   // Signing takes a while.

@@ -86,6 +86,11 @@ export interface MoneroOutgoing {
   readonly destinations: readonly MoneroDestination[]
 }
 
+export interface MoneroTransaction {
+  readonly incoming: readonly MoneroIncoming[]
+  readonly outgoing: MoneroOutgoing | undefined
+}
+
 export interface MoneroPrepared {
   readonly txHash: string
   /** The signed transaction with what the wallet notes about it: hex, about 8 KB and 3 KB more for each input. */
@@ -147,6 +152,8 @@ export interface MoneroWallet {
    *   will be: ask findOutgoing and spentKeyImages, before anything else is signed.
    */
   relay(prepared: Pick<MoneroPrepared, 'txHash' | 'txMetadata'>): Promise<void>
+  /** What is known of one transaction; nothing is no proof that there is none. */
+  findTransaction(txHash: string): Promise<MoneroTransaction>
   /** `unknown` is no proof either: a wallet that was killed before it wrote its file doesn't know what it sent until that is in a block. */
   findOutgoing(txHash: string): Promise<{ state: MoneroOutgoingState | 'unknown'; confirmations: number }>
   /** Every transaction that spends the wallet's money, each once: those in blocks from `sinceHeight` on, and all that are in none. */
@@ -228,22 +235,21 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
     }
   }
 
-  async function findOutgoing(txHash: string): Promise<{ state: MoneroOutgoingState | 'unknown'; confirmations: number }> {
+  async function findTransaction(txHash: string): Promise<MoneroTransaction> {
     await refresh()
     let rows: z.output<typeof transferByTxidAnswer>['transfers']
     try {
       ;({ transfers: rows } = await call(transferByTxidAnswer, 'get_transfer_by_txid', { txid: txHash, account_index: ACCOUNT }))
     } catch (error) {
       if (!(error instanceof NodeRefused)) throw error
-      if (error.code === MONERO_ERROR.wrongTxid) return { state: 'unknown', confirmations: 0 }
+      if (error.code === MONERO_ERROR.wrongTxid) return { incoming: [], outgoing: undefined }
       throw new NodeUnreachable(error.message)
     }
     if (rows.some((row) => row.txid !== txHash)) throw unreadable('get_transfer_by_txid', 'another transaction')
-    const inBlock = rows.find((row) => row.type === 'out')
-    if (inBlock !== undefined) return { state: 'confirmed', confirmations: inBlock.confirmations }
-    const isPending = rows.some((row) => row.type === 'pending')
-    if (isPending) return { state: 'pool', confirmations: 0 }
-    return { state: rows.some((row) => row.type === 'failed') ? 'failed' : 'unknown', confirmations: 0 }
+    const payments = new Map<string, MoneroIncoming>()
+    for (const row of rows) if (row.type === 'in' || row.type === 'pool') addPayment(payments, row, row.type === 'pool')
+    const sent = OUTGOING_TYPES.flatMap(([type, state]) => rows.filter((row) => row.type === type).map((row) => toOutgoing(row, state)))
+    return { incoming: [...payments.values()], outgoing: sent[0] }
   }
 
   /** In halves, if there are too many for one answer. */
@@ -261,7 +267,13 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
   /** What was created or sent is in the wallet's memory alone until it is written. */
   const store = () => query(nothingAnswer, 'store')
 
+  async function findOutgoing(txHash: string): Promise<{ state: MoneroOutgoingState | 'unknown'; confirmations: number }> {
+    const { state, confirmations } = (await findTransaction(txHash)).outgoing ?? { state: 'unknown', confirmations: 0 }
+    return { state, confirmations }
+  }
+
   return {
+    findTransaction,
     findOutgoing,
     hasAddress,
 
@@ -327,13 +339,8 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       const params = { out: true, pending: true, failed: true, all_accounts: true, ...between(sinceHeight) }
       const answer = await query(transfersAnswer, 'get_transfers', params)
       const found = new Map<string, MoneroOutgoing>()
-      const add = (rows: readonly TransferAnswer[], state: MoneroOutgoingState) => {
-        for (const row of rows) if (!found.has(row.txid)) found.set(row.txid, toOutgoing(row, state))
-      }
-      // One that was sent again after it was in a block stands in both lists, and the block is right.
-      add(answer.out, 'confirmed')
-      add(answer.pending, 'pool')
-      add(answer.failed, 'failed')
+      for (const [type, state] of OUTGOING_TYPES)
+        for (const row of answer[type]) if (!found.has(row.txid)) found.set(row.txid, toOutgoing(row, state))
       return [...found.values()]
     },
 
@@ -402,6 +409,13 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
     },
   }
 }
+
+/** One that was sent again after it was in a block stands in two lists, and the block is right. */
+const OUTGOING_TYPES = [
+  ['out', 'confirmed'],
+  ['pending', 'pool'],
+  ['failed', 'failed'],
+] as const satisfies readonly [string, MoneroOutgoingState][]
 
 /** monero-wallet-rpc gives what lies above `min_height`; the first block holds nobody's payment. */
 function between(from: number, to?: number): Record<string, unknown> {

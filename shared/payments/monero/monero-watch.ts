@@ -32,58 +32,52 @@ const UNLOCKED_AT_ONCE = 500
 /** Many that ask at once share one look. */
 export const shareLook = (ctx: MoneroContext): Promise<Look> => ctx.monero.shareLook('', () => lookAtWallet(ctx))
 
-/** What a look has to find again. */
-interface Expected {
-  /** Not confirmed yet, and locked ones whose lock has ended. */
-  underWay: PaymentRecord[]
-  /** The wallet is asked for what came in this block or a later one, or is in none, */
-  sinceHeight: number
-  /** and in these. */
-  blocks: number[]
-}
-
 async function lookAtWallet(ctx: MoneroContext): Promise<Look> {
   const coin = await ctx.coins.findCoin('xmr')
   const height = await readHeight(ctx, coin)
   const isAtOne = (await compareOutgoing(ctx, coin, height)) !== undefined
-  const { underWay, sinceHeight, blocks } = await listExpected(ctx, firstCompared(coin, height), height)
+  const sinceHeight = firstCompared(coin, height)
+  const underWay = await listUnderWay(ctx, height)
+  const blocks = underWay.flatMap(({ height: block }) => block ?? [])
   const { incoming, troubles } = await listIncoming(ctx, sinceHeight, blocks)
+  const isPoolRead = troubles.length === 0
   const found = await readFound(ctx, incoming, height)
   troubles.push(...(await recordPayments(ctx, await leaveOutKnown(ctx, found))))
   // A wallet that is not what the database knows may have been restored, and lack what it has not found again yet.
   const settled = isAtOne ? await ctx.invoices.listSettledSince('xmr', sinceHeight) : []
-  await noteLosses(ctx, [...underWay, ...settled], found, height)
+  if (isPoolRead) await noteLosses(ctx, [...underWay, ...settled], found, height)
   if (coin !== undefined && coin.treasury_address === undefined)
     await ctx.coins.noteTreasury('xmr', { treasury_address: await ctx.monero.wallet.primaryAddress() })
   return { troubles, seen: isAtOne && troubles.length === 0 ? { height } : {} }
 }
 
+/** What came since a block, and in others before it. */
 async function listIncoming(
   ctx: MoneroContext,
   sinceHeight: number,
-  blocks: readonly number[],
+  blocks: readonly number[] = [],
 ): Promise<{ incoming: MoneroIncoming[]; troubles: string[] }> {
   const { wallet } = ctx.monero
   try {
     return { incoming: await wallet.listIncoming({ sinceHeight, blocks }), troubles: [] }
   } catch (error) {
     if (!(error instanceof AnswerTooLong)) throw error
-    // What is in the pool is not seen until it is in a block: nothing may lapse meanwhile.
+    // What is in the pool is not seen until it is in a block: nothing may lapse or be lost meanwhile.
     return { incoming: await wallet.listIncoming({ sinceHeight, blocks, withoutPool: true }), troubles: [error.message] }
   }
 }
 
-async function listExpected(ctx: MoneroContext, sinceHeight: number, height: number): Promise<Expected> {
+/** Not confirmed yet, and locked ones whose lock has ended: what a look has to find again. */
+async function listUnderWay(ctx: MoneroContext, height: number): Promise<PaymentRecord[]> {
   const seen = await ctx.invoices.listUnderWay('xmr')
-  const unlocked = await ctx.invoices.listUnlocked('xmr', height, unixSeconds(ctx.now()), UNLOCKED_AT_ONCE)
   // What waits for a rate alone was found and has its confirmations.
-  const underWay = [...seen.filter(({ waits_for_rate: waits }) => waits !== true), ...unlocked]
-  return { underWay, sinceHeight, blocks: underWay.flatMap(({ height: block }) => block ?? []) }
+  const waiting = seen.filter(({ waits_for_rate: waits }) => waits !== true)
+  return [...waiting, ...(await ctx.invoices.listUnlocked('xmr', height, unixSeconds(ctx.now()), UNLOCKED_AT_ONCE))]
 }
 
 /** Takes in what came since a block, as a look does, and tells what nobody was asked for. */
 export async function countPayments(ctx: MoneroContext, sinceHeight: number, height: number, findings: Findings): Promise<void> {
-  const incoming = await ctx.monero.wallet.listIncoming({ sinceHeight })
+  const { incoming } = await listIncoming(ctx, sinceHeight)
   const found = await readFound(ctx, incoming, height)
   for (const payment of found) await findings.count(payment)
   const counted = new Set(found.map(({ addressIndex }) => addressIndex))
