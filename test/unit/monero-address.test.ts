@@ -24,7 +24,8 @@ describe('vectors', () => {
   })
 
   it.each([...valid, ...invalid])('$name is judged as it says', ({ vector: { address, valid: isValid, network, kind } }) => {
-    expect(parseMoneroAddress(address)).toEqual(isValid ? { address, network, kind } : undefined)
+    const { keys, ...parsed } = parseMoneroAddress(address) ?? {}
+    expect([parsed, keys?.length]).toEqual(isValid ? [{ address, network, kind }, 128] : [{}, undefined])
   })
 })
 

@@ -13,12 +13,12 @@ import { reconcileCoin } from '../../shared/payments/reconcile.ts'
 import type { Payload } from '../../shared/queues.ts'
 import type { WorkerContext } from '../worker-context.ts'
 
-type Job<Of = object> = (ctx: WorkerContext, payload: Of) => Promise<void>
+type Job = (ctx: WorkerContext) => Promise<void>
 
 /** By what they do. */
 interface CoinJobs {
   watch: Job
-  check: Job<Payload<'check-nano' | 'check-monero'>>
+  check(ctx: WorkerContext, payload: Payload<'check-nano' | 'check-monero'>): Promise<void>
   fill: Job
   send: Job
   reconcile: Job
