@@ -4,6 +4,7 @@ import { type Session, within } from '../database.ts'
 import { createIdLookUp } from '../group-commit.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
+import { sumByCoin } from './sum-raw.ts'
 import { FIRST_UNLOCK_SECONDS, type InvoiceRecord, type PaymentRecord, type PaymentState, type Watch } from './invoice.ts'
 
 const number = { type: Number, required: true } as const
