@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import path from 'node:path'
 import { z } from 'zod'
 import type { Context } from '../context.ts'
 import { lockFile, writeDurably } from '../durable-file.ts'
@@ -73,6 +74,7 @@ export async function fillCoinPool(ctx: Context, driver: CoinDriver, watch?: Wat
  * @throws Error where the index file cannot be read: a machine must not decide which addresses are new
  */
 async function fillPool(ctx: Context, source: AddressSource, watch?: WatchStep): Promise<void> {
+  fs.mkdirSync(path.dirname(source.indexFile), { recursive: true })
   const unlock = lockFile(source.indexFile)
   // Another process of this host fills it.
   if (unlock === undefined) return

@@ -1,8 +1,9 @@
+import type { WorkerContext } from '../../workers/worker-context.ts'
 import { MONERO_JOBS } from '../../workers/jobs/coin.ts'
 
 /** The jobs of Monero's queues, as a worker runs them. */
 export const checkMonero = MONERO_JOBS.check
-export const fillMonero = MONERO_JOBS.fill
-export const reconcileMonero = MONERO_JOBS.reconcile
-export const sendMonero = MONERO_JOBS.send
-export const watchMonero = MONERO_JOBS.watch
+export const fillMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.fill(ctx)
+export const reconcileMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.reconcile(ctx)
+export const sendMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.send(ctx)
+export const watchMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.watch(ctx)
