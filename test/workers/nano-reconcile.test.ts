@@ -175,7 +175,6 @@ describe('a database restored to before payments', () => {
     expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 4n * DAY_RAW, receivableRaw: 0n })
     await restore()
     expect((await venue.read(known)).received_raw).toBe('0')
-    await work()
     await reconcileNano(venue.ctx)
     expect((await venue.read(known)).credited_days).toBe(2)
     expect(await last()).toMatchObject({ payments: 2, sends: [], stray: [], held_payout_ids: [] })

@@ -103,7 +103,7 @@ async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> 
     await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', 'it is of an account of another seed, and not in its chain')
     ctx.log.error(
       { transfer_id: _id, block: transfer.tx, payout_ids: transfer.payout_ids },
-      'a block of another seed is given up to the operator: it is not in the chain, and may still come into it',
+      'a block of another seed is put aside for the operator: it is not in the chain, and may still come into it',
     )
   }
 }

@@ -7,6 +7,7 @@ import type { InvoiceRecord, SeenPayment } from '../invoice.ts'
 import type { Look as RoundLook } from '../driver.ts'
 import type { PaymentProgress, WatchedAddress } from '../invoice-store.ts'
 import { recordLoss, type LapsedWatch } from '../settlement.ts'
+import { NodeUnreachable } from '../node-errors.ts'
 import { parseNanoAddress } from './nano-address.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { settleOrHalt } from './nano-lane.ts'
@@ -60,17 +61,16 @@ export function watchLapsed(ctx: Context): LapsedWatch {
 async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
   const halfTaken = await ctx.invoices.listUnderWay('xno')
   const left = await ctx.invoices.findByAddresses('xno', [...new Set(halfTaken.map(({ address_index }) => address_index))])
-  return [
-    ...(await lookAtAddresses(ctx, left.map(addressOf))).troubles,
-    ...(await forEachPage(
-      readOpen(ctx),
-      async (addresses) => {
-        await lookAtChains(ctx, addresses)
-        return askAbout(ctx, addresses)
-      },
-      (_, listed) => takeIn(ctx, listed),
-    )),
-  ]
+  const { troubles } = await lookAtAddresses(ctx, left.map(addressOf))
+  const found = await forEachPage(
+    readOpen(ctx),
+    async (addresses) => {
+      troubles.push(...(await lookAtChains(ctx, addresses)))
+      return askAbout(ctx, addresses)
+    },
+    (_, listed) => takeIn(ctx, listed),
+  )
+  return [...troubles, ...found]
 }
 
 /** The open addresses, as many at a time as one request takes. The next page is read while these are asked about. */
@@ -202,14 +202,24 @@ async function takeIn(ctx: NanoContext, listed: readonly ListedSend[]): Promise<
 /**
  * What another wallet with the seed has received at these addresses is on no list of receivables any more: an account whose
  * last block is not on record is looked into.
+ *
+ * @returns what has to be waited for: a block that is not confirmed yet
  */
-async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Promise<void> {
+async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Promise<string[]> {
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
-  if (frontiers.size === 0) return
+  const troubles: string[] = []
   const txs = [...frontiers.values()].map((hash) => hash.toLowerCase())
   const known = new Set((await ctx.payouts.listTransfersByTx('xno', txs)).map(({ tx }) => tx))
   const strange = [...frontiers].flatMap(([address, hash]) => (known.has(hash.toLowerCase()) ? [] : [address]))
-  for (const { index, address } of await ctx.coins.findAddresses('xno', strange)) await settleOrHalt(ctx, { index, address })
+  for (const { index, address } of await ctx.coins.findAddresses('xno', strange)) {
+    try {
+      await settleOrHalt(ctx, { index, address })
+    } catch (error) {
+      if (!(error instanceof NodeUnreachable)) throw error
+      troubles.push(error.message)
+    }
+  }
+  return troubles
 }
 
 /** Invoices that lapse in one round, at most. */
