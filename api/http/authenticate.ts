@@ -12,7 +12,7 @@ export interface Authenticator {
    *
    * @throws Refusal `missing_token`, `invalid_token`, `banned`, `pass_required`
    */
-  authenticate(access: Access, authorization: string | undefined): Promise<Caller | undefined>
+  authenticate(access: Access, authorization: string | undefined, takesBanned?: boolean): Promise<Caller | undefined>
   /** Forgets a token in this process at once. */
   forget(key: string): void
 }
@@ -31,7 +31,7 @@ export function createAuthenticator(ctx: Context): Authenticator {
   const remembered = new Map<string, Remembered>()
   let timesForgotten = 0
 
-  async function lookUp(token: string, mayRemember: boolean): Promise<Caller> {
+  async function lookUp(token: string, mayRemember: boolean, takesBanned = false): Promise<Caller> {
     const key = tokenKey(token)
     // Monotonic, so that a clock set back cannot lengthen a second.
     const nowMs = performance.now()
@@ -43,6 +43,7 @@ export function createAuthenticator(ctx: Context): Authenticator {
       throw new Refusal('invalid_token', 'The token is unknown; send the one that registration or the last rotation gave.')
     if (caller.banned_at !== undefined) {
       remembered.delete(key)
+      if (takesBanned) return caller
       throw new Refusal('banned', 'This agent is banned; its data stays, its access does not.')
     }
     if (remembered.size >= TOKEN_CACHE_ENTRIES) remembered.clear()
@@ -52,7 +53,7 @@ export function createAuthenticator(ctx: Context): Authenticator {
   }
 
   return {
-    async authenticate(access, authorization) {
+    async authenticate(access, authorization, takesBanned) {
       if (access === 'open') return undefined
       if (authorization === undefined) {
         if (access === 'optional') return undefined
@@ -62,7 +63,7 @@ export function createAuthenticator(ctx: Context): Authenticator {
       if (token === undefined || !TOKEN_PATTERN.test(token)) {
         throw new Refusal('invalid_token', 'The header is not of the form "Authorization: Bearer sk_" and 48 lower-case hex characters.')
       }
-      const caller = await lookUp(token, access !== 'fresh')
+      const caller = await lookUp(token, access !== 'fresh', takesBanned)
       if (access !== 'pass' || isPassActive(caller.pass_until_ms, ctx.now())) return caller
       const anew = await lookUp(token, false)
       if (isPassActive(anew.pass_until_ms, ctx.now())) return anew

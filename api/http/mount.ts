@@ -65,7 +65,7 @@ function serve(ctx: Context, authenticator: Authenticator, admission: Admission,
     const authenticate = async (): Promise<Caller | undefined> => {
       const startedAt = performance.now()
       const found = await admission.work(kind, () =>
-        withinTime(authenticator.authenticate(route.access, req.headers.authorization), leftMs),
+        withinTime(authenticator.authenticate(route.access, req.headers.authorization, route.takesBanned), leftMs),
       )
       leftMs = Math.max(0, leftMs - (performance.now() - startedAt))
       return found

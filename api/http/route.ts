@@ -87,6 +87,8 @@ export interface RouteSpec<
   /** False where it goes on answering while MongoDB is away. */
   needsDatabase?: false
   access: A
+  /** True if it serves a banned agent too; with the access `fresh` alone. */
+  takesBanned?: true
   summary: string
   body?: Body
   query?: Query

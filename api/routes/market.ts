@@ -207,7 +207,9 @@ function stepRoutes(): Route[] {
       path: '/market/refund-address',
       alsoAtRoot: true,
       access: 'fresh',
-      summary: 'The buyer names, once, where it is paid what it is owed for an order',
+      // What is owed to it is paid all the same.
+      takesBanned: true,
+      summary: 'The buyer names, once, where it is paid what it is owed for an order; a banned one too',
       body: refundAddressBody,
       view: oneOrderView,
       errors: STEP_ERRORS,

@@ -190,7 +190,7 @@ function honestRows(config: Config): Row[] {
     {
       limit: 'Refund address',
       value:
-        'what a buyer is owed waits until it has named an address, without end; money is never sent back to the account it came from by guess',
+        "what a buyer is owed waits until it has named an address, without end; money is never sent back to the account it came from by guess; a banned buyer may name one too, and an address of the venue's own is refused",
     },
     {
       limit: 'Disputes',

@@ -151,8 +151,8 @@ export interface InvoiceStore {
   findPaymentById(paymentId: string, session?: Session): Promise<PaymentRecord | undefined>
   /** An invoice's payments, the oldest first, without those that the operator took back. */
   listPayments(invoiceId: string, session?: Session): Promise<PaymentRecord[]>
-  /** Confirmed late money that waits for its invoice to lapse or for a rate, the oldest first; without a rate, that which needs none. */
-  listWaitingForRate(coin: Coin, options: { hasRate: boolean }, limit: number): Promise<PaymentRecord[]>
+  /** Confirmed late money that waits for a rate, and whose invoice has lapsed or still has time, the oldest first; without a rate, that which needs none. */
+  listWaitingForRate(coin: Coin, options: { hasRate: boolean; nowSeconds: number }, limit: number): Promise<PaymentRecord[]>
   setWaitsForRate(paymentId: string): Promise<void>
   /** Corrects a payment that is not settled. @returns false where it is, or has another amount than the expected one */
   correctAmount(paymentId: string, fromRaw: string, toRaw: string): Promise<boolean>
@@ -309,13 +309,25 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
     async insertPayment(payment, session) {
       await payments.insertMany([payment], { session, lean: true })
     },
-    async listWaitingForRate(coin, { hasRate }, limit) {
+    async listWaitingForRate(coin, { hasRate, nowSeconds }, limit) {
       const needsNone = { $or: [{ order_id: { $exists: true } }, { arrival_rate: { $exists: true } }] }
-      return payments
-        .find({ waits_for_rate: true, coin, ...(hasRate ? {} : needsNone) })
-        .sort({ _id: 1 })
-        .limit(limit)
-        .lean<PaymentRecord[]>()
+      // What waits for its invoice to lapse, however much that is, takes no other's place in the batch.
+      return payments.aggregate<PaymentRecord>([
+        { $match: { waits_for_rate: true, coin, ...(hasRate ? {} : needsNone) } },
+        { $sort: { _id: 1 } },
+        {
+          $lookup: {
+            from: 'invoices',
+            localField: 'invoice_id',
+            foreignField: '_id',
+            as: 'of',
+            pipeline: [{ $project: { lapsed: 1, expires_at: 1 } }],
+          },
+        },
+        { $match: { $or: [{ 'of.lapsed': true }, { 'of.expires_at': { $gt: nowSeconds } }] } },
+        { $limit: limit },
+        { $unset: 'of' },
+      ])
     },
     async setWaitsForRate(paymentId) {
       await payments.updateOne({ _id: paymentId, state: 'seen' }, { $set: { waits_for_rate: true } })

@@ -179,7 +179,7 @@ const WAITING_BATCH = 500
  */
 export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
   const hasRate = (await readFreshRate(ctx, coin)) !== undefined
-  for (const payment of await ctx.invoices.listWaitingForRate(coin, { hasRate }, WAITING_BATCH)) {
+  for (const payment of await ctx.invoices.listWaitingForRate(coin, { hasRate, nowSeconds: unixSeconds(ctx.now()) }, WAITING_BATCH)) {
     try {
       await takeTurns(payment.agent_id, () => settlePayment(ctx, payment, payment.confirmations, payment.by))
     } catch (error) {

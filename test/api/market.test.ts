@@ -504,6 +504,25 @@ describe('money beside the price', () => {
   })
 })
 
+describe('a banned buyer', () => {
+  it('may still name the address that it is paid at, and do nothing else', async () => {
+    const buyer = await market.register()
+    const { json } = expectStatus(await orderFrom(await market.offer(), { currency: 'xno' }, buyer.token), 201)
+    const order = {
+      id: String(json['order_id']),
+      invoiceId: (json['invoice'] as { invoice_id: string }).invoice_id,
+      coin: 'xno' as const,
+      amountRaw: 5n * 10n ** 30n,
+    }
+    await market.payPercent(order, 130)
+    await setBanned(market.ctx, buyer.id, true)
+    expect(outcome(await market.step('accept', order, {}, buyer))).toEqual([403, 'banned'])
+    expectStatus(await market.step('refund-address', order, {}, buyer), 200)
+    expect(await market.ctx.payouts.listByOrder(order.id)).toMatchObject([{ state: 'owed', address: ADDRESSES.xno }])
+    expect(outcome(await market.step('dispute', order, {}, buyer))).toEqual([403, 'banned'])
+  })
+})
+
 describe('at the same moment', () => {
   const race = async (order: PlacedOrder, names: ('accept' | 'dispute' | 'deliver')[]) =>
     (await Promise.all(names.map((name) => market.step(name, order)))).map(
