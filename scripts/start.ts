@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ConfigError, FREE_PERIOD_MS, readConfig, readFiles, toUrlHost, type Config } from '../shared/config.ts'
@@ -8,7 +9,8 @@ import { startPart } from './embedded/parts.ts'
 import { assertPortFree, PortError } from './embedded/ports.ts'
 import { startRedis } from './embedded/redis.ts'
 import { noteRunning } from './embedded/running.ts'
-import { ensureSealKey } from '../shared/ledger/seal-key.ts'
+import { ensureSealKey, memoryBeside } from '../shared/ledger/seal-key.ts'
+import { memoryFileIn } from '../shared/ledger/seal-memory.ts'
 import { assertPrivate } from '../shared/private-file.ts'
 import { SAME_SIGNAL_MS, StartError } from '../shared/process.ts'
 import type { SupervisedChild } from './embedded/supervise.ts'
@@ -112,7 +114,8 @@ export async function startNetwork(options: {
       redisUrl = redis.url
     }
     const sealKeyFile = path.join(dataDir, 'seal-key')
-    if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile)
+    const sealMemoryFile = findSealMemory(config)
+    if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile, sealMemoryFile)
     // Here as well as in the workers, so that it is said before anything is up.
     assertPrivate('SEAL_KEY_FILE', config.secrets.sealKeyFile ?? sealKeyFile)
     assertPrivate('NANO_SEED_FILE', config.nano.seedFile)
@@ -122,7 +125,7 @@ export async function startNetwork(options: {
       OPERATOR_TOKEN: first.operatorToken,
       FREE_UNTIL: new Date(first.firstStartMs + FREE_PERIOD_MS).toISOString().replace('Z', '+00:00'),
       SEAL_KEY_FILE: sealKeyFile,
-      SEAL_MEMORY_FILE: path.join(dataDir, 'seal-memory'),
+      SEAL_MEMORY_FILE: sealMemoryFile,
       ...Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')),
       MONGODB_URL: mongodbUrl,
       REDIS_URL: redisUrl,
@@ -143,6 +146,17 @@ export async function startNetwork(options: {
     await network.stop()
     throw error
   }
+}
+
+/**
+ * Where what is signed is remembered: beside a key of the operator's own if its memory lies there, as keygen makes it, else
+ * in DATA_DIR. One that is in neither place is missed by the signer, never made here.
+ */
+function findSealMemory({ secrets, dataDir }: Config): string {
+  const ours = memoryFileIn({ secrets, dataDir })
+  if (secrets.sealMemoryFile !== undefined || secrets.sealKeyFile === undefined || fs.existsSync(ours)) return ours
+  const beside = memoryBeside(path.resolve(secrets.sealKeyFile))
+  return fs.existsSync(beside) ? beside : ours
 }
 
 function findProgram(name: string, find: () => string | undefined): string {

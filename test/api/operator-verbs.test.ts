@@ -65,7 +65,7 @@ async function openSigner(): Promise<{ start(): void; stop(): Promise<void> }> {
     REDIS_URL: redisUrl,
     QUEUE_PREFIX: queuePrefix,
     SEAL_KEY_FILE: keyFile,
-    SEAL_MEMORY_FILE: path.join(folder, 'memory'),
+    SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
     SWEEP_SECONDS: '1',
   }
   const ctx = openContext(readConfig(env, 'workers'), service.ctx.log)

@@ -18,7 +18,7 @@ const remember = (seq: number, branch = 1, pubkey = KEY): Remembered => ({
 
 describe('the seal memory lets a seal be signed', () => {
   it.each([
-    ['the first of all', undefined, undefined, head(1)],
+    ['the first of all', remember(0), undefined, head(1)],
     ['the one after the last signed', remember(4), head(4), head(5)],
     ['the one whose signature was made and not stored', remember(5), head(4), head(5)],
     ['the first after a chain without signatures was adopted', remember(0), undefined, head(1)],
@@ -30,6 +30,7 @@ describe('the seal memory lets a seal be signed', () => {
 describe('the seal memory refuses', () => {
   it.each([
     ['signed seals and no memory', undefined, head(4), head(5), 'there is no seal memory'],
+    ['no memory and no signed seal: the key may have signed anything', undefined, undefined, head(1), 'there is no seal memory'],
     ['another payload for the seq that was signed', remember(5), head(4), head(5, 2), 'another seal 5 was signed before'],
     ['a lower seq', remember(7), head(4), head(5), 'seal 7 was signed before'],
     ['the first seq where another was signed', remember(1), undefined, head(1, 2), 'another seal 1 was signed before'],
@@ -74,7 +75,9 @@ describe('the files beside the key', () => {
     expect(key).toHaveLength(32)
     ensureSealKey(file)
     expect(readSealKey(file)).toEqual(key)
-    expect(fs.readdirSync(folder)).toEqual(['key'])
+    expect(fs.readdirSync(folder)).toEqual(['key', 'seal-memory'])
+    expect(JSON.parse(fs.readFileSync(path.join(folder, 'seal-memory'), 'utf8'))).toMatchObject({ seq: 0, payload_hash: NO_PAYLOAD_HASH })
+    expect(fs.statSync(path.join(folder, 'seal-memory')).mode & 0o777).toBe(0o600)
     for (const mode of [0o640, 0o604, 0o620]) {
       fs.chmodSync(file, mode)
       expect(() => readSealKey(file)).toThrow(`mode ${mode.toString(8)}`)
