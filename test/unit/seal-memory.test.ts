@@ -67,6 +67,17 @@ describe('the files beside the key', () => {
     again?.close()
   })
 
+  it('make a memory anew if a death left one without its key, and leave one that has signed', () => {
+    const [key, memory] = [path.join(folder, 'key'), path.join(folder, 'seal-memory')]
+    fs.writeFileSync(memory, JSON.stringify(remember(0)), { mode: 0o600 })
+    ensureSealKey(key)
+    expect((JSON.parse(fs.readFileSync(memory, 'utf8')) as Remembered).pubkey).not.toBe(KEY)
+    fs.rmSync(key)
+    fs.writeFileSync(memory, JSON.stringify(remember(4)), { mode: 0o600 })
+    ensureSealKey(key)
+    expect(JSON.parse(fs.readFileSync(memory, 'utf8'))).toEqual(remember(4))
+  })
+
   it('make a key once, for its owner alone', () => {
     const file = path.join(folder, 'key')
     expect(readSealKey(file)).toBeUndefined()
