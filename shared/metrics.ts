@@ -13,10 +13,11 @@ export interface Metrics {
 }
 
 /**
- * `mark`: a pending entry that isn't numbered; `entry`: an entry without a readable form or amount; `announcement`: one that
+ * `mark`: a pending entry that isn't numbered; `entry`: an entry without a readable form or amount; `content`: a record that
+ * is not what its entry says; `announcement`: one that
  * is not signed; `clock`: a clock that is wrong; `peer`: a peer of the signer out of reach, or of another mind.
  */
-export type AnomalyKind = 'mark' | 'entry' | 'announcement' | 'clock' | 'peer'
+export type AnomalyKind = 'mark' | 'entry' | 'content' | 'announcement' | 'clock' | 'peer'
 
 /** `retried`: it failed and is tried again; `failed`: it was given up. */
 export type JobOutcome = 'completed' | 'retried' | 'failed'
@@ -51,7 +52,7 @@ export function createMetrics(): Metrics {
   })
   const anomalies = new Counter({
     name: `${METRIC_PREFIX}ledger_anomalies_total`,
-    help: 'What was met in the ledger that no step of the network writes, by kind: mark, entry, announcement, clock, peer',
+    help: 'What was met in the ledger that no step of the network writes, by kind: mark, entry, content, announcement, clock, peer',
     labelNames: ['kind'] as const,
     registers: [registry],
   })

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { commit, SALT_BYTES } from '../crypto/commitment.ts'
+import { bindContent, commit, isOpenedBy, openContent } from '../crypto/commitment.ts'
 import { ed25519Sign } from '../crypto/ed25519.ts'
 import { Refusal } from '../errors.ts'
 import { newId } from '../ids.ts'
@@ -54,7 +54,7 @@ export async function announce(ctx: Context, fields: AnnouncementFields): Promis
         source: entrySource(id),
         at,
         kind: 'announcement',
-        data: { announcement_id: id, content_hash: commit(Buffer.from(salt, 'hex'), announcementContent({ kind, text })) },
+        data: { announcement_id: id, content_hash: commit(Buffer.from(salt, 'hex'), bindContent(id, announcementContent({ kind, text }))) },
       },
     ],
   }
@@ -133,14 +133,17 @@ const WAIT_STEP_MS = 100
 
 /** @throws SealError if its ledger entry says something else, or is of another time */
 function expectCommitted(announcement: AnnouncementRecord, { kind, at, data, _id }: EntryRecord): void {
-  const salt = Buffer.from(announcement.salt, 'hex')
   const isCommitted =
     kind === 'announcement' &&
     at === announcement.at &&
     data['announcement_id'] === announcement._id &&
-    salt.length === SALT_BYTES &&
-    data['content_hash'] === commit(salt, announcementContent(announcement))
+    opens(data['content_hash'], announcement)
   if (!isCommitted) throw new SealError(`${announcement._id} is not signed: its entry ${_id} does not commit to it`)
+}
+
+function opens(commitment: unknown, announcement: AnnouncementRecord): boolean {
+  const { _id: id, salt } = announcement
+  return isOpenedBy(commitment, salt, openContent(commitment, salt, id, announcementContent(announcement)))
 }
 
 const entrySource = (id: string): string => `${id}/announcement`

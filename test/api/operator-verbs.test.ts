@@ -306,7 +306,7 @@ describe('npm run operator', () => {
     const receipt = (await whenServed(() => service.call('GET', `/receipt/${id}`))).json as unknown as Receipt
     const [opening] = receipt.openings ?? []
     expect(receipt.entries.map(({ entry }) => entry.kind)).toEqual(['announcement'])
-    expect(opening?.content).toEqual({ kind: 'limits', text })
+    expect(opening?.content).toEqual({ id, kind: 'limits', text })
     expect(commit(Buffer.from(opening?.salt ?? '', 'hex'), opening?.content ?? null)).toBe(receipt.entries[0]?.entry.data['content_hash'])
     expect(JSON.stringify(receipt.entries)).not.toContain('Grüße')
   })

@@ -481,7 +481,7 @@ describe('an announcement', () => {
     // Another text, with an entry that commits to it.
     await collection('announcements').updateOne({ _id: id }, { ...forget, $set: { text: 'another', salt } } as never)
     const { entries } = await readLedger(ctx)
-    const content_hash = commit(Buffer.from(salt, 'hex'), { kind: 'news', text: 'another' })
+    const content_hash = commit(Buffer.from(salt, 'hex'), { id, kind: 'news', text: 'another' })
     await collection('entries').updateOne({ _id: entries[0]?.id ?? 0 }, { $set: { 'data.content_hash': content_hash } } as never)
     expect(await signAnnouncement(await restart(), id)).toBe(false)
     expect((await stored(id))?.signature).toBeUndefined()
