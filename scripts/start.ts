@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ConfigError, FREE_PERIOD_MS, readConfig, readFiles, toUrlHost, type Config } from '../shared/config.ts'
+import { HOST_USERS, type HostUser } from './embedded/access.ts'
 import { stopLeftovers, trackChildren } from './embedded/children.ts'
 import { lockDataDir, readFirstStart } from './embedded/data-dir.ts'
 import { startMongod } from './embedded/mongod.ts'
@@ -89,29 +90,33 @@ export async function startNetwork(options: {
     const first = readFirstStart(dataDir, Date.now())
     if (config.secrets.operatorToken === undefined) network.operatorTokenFile = first.operatorTokenFile
 
-    let mongodbUrl = config.mongodbUrl
-    if (mongodbUrl === undefined) {
+    // Servers that are not ours have users of their own, and each of our processes is given one.
+    const mongodb = hostUrls(config.mongodbUrl)
+    if (config.mongodbUrl === undefined) {
       const mongod = await startMongod({
         binary: findProgram('mongod', () => findMongod(env)),
         dataDir,
+        users: HOST_USERS,
         children,
         report,
         onStarted: started,
         signal: options.signal,
       })
-      mongodbUrl = mongod.url
+      Object.assign(mongodb, mongod.urls)
     }
-    let redisUrl = config.redisUrl
-    if (redisUrl === undefined) {
+    const redisUrls = hostUrls(config.redisUrl)
+    if (config.redisUrl === undefined) {
       const redis = await startRedis({
         binary: findProgram('redis-server', () => findRedis(env)),
         dataDir,
+        users: HOST_USERS,
+        queuePrefix: config.queuePrefix,
         children,
         report,
         onStarted: started,
         signal: options.signal,
       })
-      redisUrl = redis.url
+      Object.assign(redisUrls, redis.urls)
     }
     const sealKeyFile = path.join(dataDir, 'seal-key')
     const sealMemoryFile = findSealMemory(config)
@@ -119,7 +124,7 @@ export async function startNetwork(options: {
     // Here as well as in the workers, so that it is said before anything is up.
     assertPrivate('SEAL_KEY_FILE', config.secrets.sealKeyFile ?? sealKeyFile)
     assertPrivate('NANO_SEED_FILE', config.nano.seedFile)
-    const partEnv: NodeJS.ProcessEnv = {
+    const shared: NodeJS.ProcessEnv = {
       NODE_COMPILE_CACHE: compileCacheDir(env),
       CHALLENGE_SECRET: first.challengeSecret,
       OPERATOR_TOKEN: first.operatorToken,
@@ -127,15 +132,14 @@ export async function startNetwork(options: {
       SEAL_KEY_FILE: sealKeyFile,
       SEAL_MEMORY_FILE: sealMemoryFile,
       ...Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')),
-      MONGODB_URL: mongodbUrl,
-      REDIS_URL: redisUrl,
       DATA_DIR: dataDir,
     }
-    noteRunning(dataDir, { mongodbUrl, redisUrl }, partEnv)
-    const api = startPart({ part: 'api', script: scripts.api, env: partEnv, dataDir, children, report })
+    const envOf = (user: HostUser): NodeJS.ProcessEnv => ({ ...shared, MONGODB_URL: mongodb[user], REDIS_URL: redisUrls[user] })
+    noteRunning(dataDir, { mongodbUrl: mongodb.operator, redisUrl: redisUrls.operator }, shared)
+    const api = startPart({ part: 'api', script: scripts.api, env: envOf('api'), dataDir, children, report })
     started(api)
     // One process to a port: the workers' metrics are on the operator's port.
-    const workersEnv = { ...partEnv, METRICS_PORT: '0' }
+    const workersEnv = { ...envOf('workers'), METRICS_PORT: '0' }
     const workers = startPart({ part: 'workers', script: scripts.workers, env: workersEnv, dataDir, children, report })
     started(workers)
     await whenAnswering(api, `http://${toUrlHost(config.host)}:${config.port}/api/v1/challenge`, options.signal)
@@ -147,6 +151,9 @@ export async function startNetwork(options: {
     throw error
   }
 }
+
+/** The given URL for every user; of a server of ours they are filled in. */
+const hostUrls = (url = ''): Record<HostUser, string> => ({ api: url, workers: url, operator: url })
 
 /**
  * Where what is signed is remembered: beside a key of the operator's own if its memory lies there, as keygen makes it, else

@@ -169,6 +169,7 @@ const TRANSACTION = {
 } as const
 
 const OUTAGE_ERRORS = new Set([
+  'IndexesMissing',
   'MongoServerSelectionError',
   'MongoNetworkError',
   'MongoNetworkTimeoutError',

@@ -70,7 +70,7 @@ const REMEDY =
  * Signs every unsigned seal, in order.
  *
  * @returns how many were signed; 0 also where there is no key yet, where another process of this host is signing, while a
- * peer that doesn't answer is given a pause, while the chain is known not to hold, and while this machine's clock is wrong
+ * peer that doesn't answer is given a pause, while the chain is known not to hold, and while this machine's clock is behind
  * @throws SealError where what is stored can't be trusted; nothing is signed from there on
  */
 export async function signSeals(ctx: SigningContext, options: SigningOptions = {}): Promise<number> {
@@ -202,7 +202,7 @@ export function openSigner(ctx: Pick<Context, 'config'>, watch?: WatchStep): Sig
   return { key, pubkey: keyToHex(ed25519PublicKey(key)), memory, memoryFile: sealMemoryFile, watch }
 }
 
-/** @returns false if this machine's clock is wrong */
+/** @returns false if this machine's clock is behind */
 async function signOne(ctx: SigningContext, seal: SealRecord, last: SealRecord | undefined, signer: Signer): Promise<boolean> {
   const { key, pubkey, memory, watch } = signer
   const seq = seal._id
@@ -228,7 +228,10 @@ async function signOne(ctx: SigningContext, seal: SealRecord, last: SealRecord |
   }
   await memory.write({ ...remembered, seq, payload_hash: head.payloadHash, pubkey }, watch)
 
-  const signature = await performStep(watch, 'sign', () => signSeal(fields, key, Math.max(unixSeconds(ctx.now()), seal.at)))
+  // By this clock, unless it is too far ahead of the database's.
+  const nowMs = Math.min(ctx.now(), (await readDatabaseTime(ctx)) + MAX_SIGNED_AHEAD_MS)
+  const signedAt = Math.max(unixSeconds(nowMs), seal.at)
+  const signature = await performStep(watch, 'sign', () => signSeal(fields, key, signedAt))
   await performStep(watch, 'verify', () => {
     const verdict = verifySealSignature({ ...fields, ...signature })
     if (!verdict.ok) throw new SealError(`the signature made for seal ${seq} does not verify: ${verdict.message}`)
@@ -251,17 +254,16 @@ export interface TimeFault {
  * @param at Unix seconds
  */
 export async function findTimeFault(ctx: Pick<Context, 'database' | 'metrics' | 'now'>, at: number): Promise<TimeFault | undefined> {
-  const databaseMs = Date.now() - (await ctx.database.clockAheadMs())
-  const nowMs = ctx.now()
-  const aheadMs = (timeMs: number): number => at * SECOND_MS - timeMs
-  const fault = ((): TimeFault | undefined => {
-    if (aheadMs(databaseMs) > MAX_SIGNED_AHEAD_MS) return { sentence: `its time ${at} is ahead of the database's clock`, isOurs: false }
-    if (aheadMs(nowMs) <= MAX_SIGNED_AHEAD_MS && nowMs - databaseMs <= MAX_SIGNED_AHEAD_MS) return undefined
-    return { sentence: `this machine's clock differs from the database's by ${(nowMs - databaseMs) / SECOND_MS} s`, isOurs: true }
-  })()
-  if (fault !== undefined) ctx.metrics.countAnomaly('clock')
-  return fault
+  const [nowMs, databaseMs] = [ctx.now(), await readDatabaseTime(ctx)]
+  const isAhead = (timeMs: number): boolean => at * SECOND_MS - timeMs > MAX_SIGNED_AHEAD_MS
+  if (!isAhead(nowMs) && !isAhead(databaseMs)) return undefined
+  ctx.metrics.countAnomaly('clock')
+  if (isAhead(databaseMs)) return { sentence: `its time ${at} is ahead of the database's clock`, isOurs: false }
+  return { sentence: `this machine's clock is ${(databaseMs - nowMs) / SECOND_MS} s behind the database's`, isOurs: true }
 }
+
+/** By the database's clock, in milliseconds since the epoch. */
+const readDatabaseTime = async ({ database }: Pick<Context, 'database'>): Promise<number> => Date.now() - (await database.clockAheadMs())
 
 /** Where our signature found no place, the seal must have one over the same payload. */
 async function expectSigned(ctx: SigningContext, seal: SealRecord): Promise<void> {
