@@ -95,12 +95,17 @@ function actionsOf(writers: Writers, name: AccessName): Action[] {
   return [...new Set(names.flatMap((one) => writers[one] ?? []))]
 }
 
-/**
- * A user of Redis as its configuration declares it: the keys of its queues and nothing else, and no command that reaches
- * beyond them. A worker names its connection, which the count of workers is read from.
- */
+/** A user of Redis as its configuration declares it. */
 export function redisUser(name: AccessName, password: string, prefix: string): string {
+  return `user ${name} on >${password} ${redisRules(name, prefix)}`
+}
+
+/**
+ * The keys of a user's queues and nothing else, and no command that reaches beyond them. A worker names its connection, which
+ * the count of workers is read from.
+ */
+export function redisRules(name: AccessName, prefix: string): string {
   const keys = QUEUES_OF[name].map((queue) => `~${queuePrefix(prefix, queue)}:*`)
   const client = name === 'api' ? '' : ' +client'
-  return `user ${name} on >${password} resetkeys ${keys.join(' ')} resetchannels -@all +@all -@admin -@dangerous +info${client}`
+  return `resetkeys ${keys.join(' ')} resetchannels -@all +@all -@admin -@dangerous +info${client}`
 }
