@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { CommandError, usageError } from '../agent/command-error.ts'
+import { readConfig } from '../../shared/config.ts'
 import type { Context } from '../../shared/context.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { Refusal } from '../../shared/errors.ts'
@@ -49,8 +50,7 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
     changes: true,
     runHere({ words: [name], dryRun, env }) {
       const file = path.resolve(name)
-      const { SEAL_MEMORY_FILE: given } = env
-      const memoryFile = given === undefined || given === '' ? memoryBeside(file) : path.resolve(given)
+      const memoryFile = path.resolve(readConfig(env, 'start').secrets.sealMemoryFile ?? memoryBeside(file))
       if (fs.existsSync(file))
         throw new CommandError('exists', `There is a file ${file} already, and a key is never replaced; choose another name.`)
       const folder = path.dirname(file)

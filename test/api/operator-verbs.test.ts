@@ -12,7 +12,10 @@ import { openContext } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519PublicKey, ed25519Verify, keyFromHex, keyToHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
+import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
+import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
+import { sealFields } from '../../shared/ledger/seal.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { makeCoinReady } from '../support/coins.ts'
 import { openMarket, type TestMarket } from '../support/market.ts'
@@ -271,6 +274,44 @@ describe('npm run operator', () => {
     expect([again.exitCode, (JSON.parse(again.stdout) as { error: string }).error]).toEqual([1, 'exists'])
     expect(fs.readFileSync(keyFile, 'utf8')).toBe(before)
     expect((await operator('keygen', path.join(folder, 'none', 'key'))).exitCode).toBe(1)
+  })
+
+  it('adopts the last signed seal by a file beside the seal memory, and by nothing that another host could read', async () => {
+    const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
+    const last = await service.ctx.seals.lastSigned()
+    const words = last === undefined ? ['0', NO_PAYLOAD_HASH] : [String(last._id), sealPayloadHash(sealFields(last))]
+    const adopt = async (SEAL_MEMORY_FILE: string) => {
+      let stdout = ''
+      const env = {
+        MONGODB_URL: mongodbUrl,
+        REDIS_URL: redisUrl,
+        QUEUE_PREFIX: queuePrefix,
+        DATA_DIR: path.join(folder, 'none'),
+        SEAL_MEMORY_FILE,
+      }
+      const write = (text: string) => (stdout += text)
+      const exitCode = await runOperator({ argv: ['seal', '--adopt', ...words, '--json'], env, stdout: { write }, stderr: { write } })
+      return { exitCode, answer: JSON.parse(stdout) as Record<string, unknown> }
+    }
+    const memory = path.join(folder, 'memory-of-the-host')
+    const { exitCode, answer } = await adopt(memory)
+    expect([exitCode, answer]).toEqual([
+      0,
+      {
+        ok: true,
+        adoption_file: `${memory}.adoption`,
+        remembered_seq: null,
+        seq: Number(words[0]),
+        payload_hash: words[1],
+        ledger_entry: 'seal_adoption',
+      },
+    ])
+    expect(JSON.parse(fs.readFileSync(`${memory}.adoption`, 'utf8'))).toMatchObject({ seq: Number(words[0]), payload_hash: words[1] })
+    expect(await service.ctx.seals.models.adoptions.countDocuments()).toBe(0)
+    const elsewhere = await adopt(path.join(folder, 'nowhere', 'memory'))
+    expect([elsewhere.exitCode, elsewhere.answer['error']]).toEqual([1, 'not_adopted'])
+    expect(elsewhere.answer['message']).toContain('an adoption is written on the signing host')
+    expect((await operator('seal', '--adopt', ...words)).exitCode).toBe(1)
   })
 
   it('announces with a signature of the seal key: listed once signed, in the ledger, and opened by its receipt', async () => {
