@@ -1,6 +1,8 @@
+import fs from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ConfigError, FREE_PERIOD_MS, readConfig, readFiles, toUrlHost, type Config } from '../shared/config.ts'
+import { HOST_USERS, type HostUser } from './embedded/access.ts'
 import { stopLeftovers, trackChildren } from './embedded/children.ts'
 import { lockDataDir, readFirstStart } from './embedded/data-dir.ts'
 import { startMongod } from './embedded/mongod.ts'
@@ -8,7 +10,8 @@ import { startPart } from './embedded/parts.ts'
 import { assertPortFree, PortError } from './embedded/ports.ts'
 import { startRedis } from './embedded/redis.ts'
 import { noteRunning } from './embedded/running.ts'
-import { ensureSealKey } from '../shared/ledger/seal-key.ts'
+import { ensureSealKey, memoryBeside } from '../shared/ledger/seal-key.ts'
+import { memoryFileIn } from '../shared/ledger/seal-memory.ts'
 import { assertPrivate } from '../shared/private-file.ts'
 import { SAME_SIGNAL_MS, StartError } from '../shared/process.ts'
 import type { SupervisedChild } from './embedded/supervise.ts'
@@ -87,52 +90,56 @@ export async function startNetwork(options: {
     const first = readFirstStart(dataDir, Date.now())
     if (config.secrets.operatorToken === undefined) network.operatorTokenFile = first.operatorTokenFile
 
-    let mongodbUrl = config.mongodbUrl
-    if (mongodbUrl === undefined) {
+    // Servers that are not ours have users of their own, and each of our processes is given one.
+    const mongodb = hostUrls(config.mongodbUrl)
+    if (config.mongodbUrl === undefined) {
       const mongod = await startMongod({
         binary: findProgram('mongod', () => findMongod(env)),
         dataDir,
+        users: HOST_USERS,
         children,
         report,
         onStarted: started,
         signal: options.signal,
       })
-      mongodbUrl = mongod.url
+      Object.assign(mongodb, mongod.urls)
     }
-    let redisUrl = config.redisUrl
-    if (redisUrl === undefined) {
+    const redisUrls = hostUrls(config.redisUrl)
+    if (config.redisUrl === undefined) {
       const redis = await startRedis({
         binary: findProgram('redis-server', () => findRedis(env)),
         dataDir,
+        users: HOST_USERS,
+        queuePrefix: config.queuePrefix,
         children,
         report,
         onStarted: started,
         signal: options.signal,
       })
-      redisUrl = redis.url
+      Object.assign(redisUrls, redis.urls)
     }
     const sealKeyFile = path.join(dataDir, 'seal-key')
-    if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile)
+    const sealMemoryFile = findSealMemory(config)
+    if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile, sealMemoryFile)
     // Here as well as in the workers, so that it is said before anything is up.
     assertPrivate('SEAL_KEY_FILE', config.secrets.sealKeyFile ?? sealKeyFile)
     assertPrivate('NANO_SEED_FILE', config.nano.seedFile)
-    const partEnv: NodeJS.ProcessEnv = {
+    const shared: NodeJS.ProcessEnv = {
       NODE_COMPILE_CACHE: compileCacheDir(env),
       CHALLENGE_SECRET: first.challengeSecret,
       OPERATOR_TOKEN: first.operatorToken,
       FREE_UNTIL: new Date(first.firstStartMs + FREE_PERIOD_MS).toISOString().replace('Z', '+00:00'),
       SEAL_KEY_FILE: sealKeyFile,
-      SEAL_MEMORY_FILE: path.join(dataDir, 'seal-memory'),
+      SEAL_MEMORY_FILE: sealMemoryFile,
       ...Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')),
-      MONGODB_URL: mongodbUrl,
-      REDIS_URL: redisUrl,
       DATA_DIR: dataDir,
     }
-    noteRunning(dataDir, { mongodbUrl, redisUrl }, partEnv)
-    const api = startPart({ part: 'api', script: scripts.api, env: partEnv, dataDir, children, report })
+    const envOf = (user: HostUser): NodeJS.ProcessEnv => ({ ...shared, MONGODB_URL: mongodb[user], REDIS_URL: redisUrls[user] })
+    noteRunning(dataDir, { mongodbUrl: mongodb.operator, redisUrl: redisUrls.operator }, shared)
+    const api = startPart({ part: 'api', script: scripts.api, env: envOf('api'), dataDir, children, report })
     started(api)
     // One process to a port: the workers' metrics are on the operator's port.
-    const workersEnv = { ...partEnv, METRICS_PORT: '0' }
+    const workersEnv = { ...envOf('workers'), METRICS_PORT: '0' }
     const workers = startPart({ part: 'workers', script: scripts.workers, env: workersEnv, dataDir, children, report })
     started(workers)
     await whenAnswering(api, `http://${toUrlHost(config.host)}:${config.port}/api/v1/challenge`, options.signal)
@@ -143,6 +150,20 @@ export async function startNetwork(options: {
     await network.stop()
     throw error
   }
+}
+
+/** The given URL for every user; of a server of ours they are filled in. */
+const hostUrls = (url = ''): Record<HostUser, string> => ({ api: url, workers: url, operator: url })
+
+/**
+ * Where what is signed is remembered: beside a key of the operator's own if its memory lies there, as keygen makes it, else
+ * in DATA_DIR. One that is in neither place is missed by the signer, never made here.
+ */
+function findSealMemory({ secrets, dataDir }: Config): string {
+  const ours = memoryFileIn({ secrets, dataDir })
+  if (secrets.sealMemoryFile !== undefined || secrets.sealKeyFile === undefined || fs.existsSync(ours)) return ours
+  const beside = memoryBeside(path.resolve(secrets.sealKeyFile))
+  return fs.existsSync(beside) ? beside : ours
 }
 
 function findProgram(name: string, find: () => string | undefined): string {

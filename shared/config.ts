@@ -48,6 +48,7 @@ const VARIABLES = {
   QUEUE_PREFIX: z.string().regex(/^[a-z0-9-]{1,40}$/, 'expected 1 to 40 characters of a-z, 0-9 and -'),
   SEAL_KEY_FILE: filePath,
   SEAL_MEMORY_FILE: filePath,
+  SEAL_PEERS: z.string().refine(isUrls, 'expected comma-separated base URLs that begin with http:// or https://'),
   SEAL_INTERVAL_SECONDS: positive('seconds', 86_400),
   SWEEP_SECONDS: positive('seconds', 3_600),
   CHALLENGE_SECRET: z.string().regex(/^[0-9a-f]{64,}$/, 'expected at least 64 lower-case hex characters (openssl rand -hex 32 makes them)'),
@@ -108,7 +109,8 @@ export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
   OPERATOR_TOKEN: ['start', 'workers'],
   CHALLENGE_SECRET: ['start', 'api'],
   SEAL_KEY_FILE: ['start', 'workers'],
-  SEAL_MEMORY_FILE: ['start', 'workers'],
+  // The operator's command writes an adoption beside it.
+  SEAL_MEMORY_FILE: ['start', 'workers', 'operator'],
   NANO_RPC_URL: ['start', 'workers'],
   NANO_WS_URL: ['start', 'workers'],
   NANO_WORK_URL: ['start', 'workers'],
@@ -195,6 +197,10 @@ function shape(read: Read) {
     port: apiPort,
     host,
     baseUrl: (read.BASE_URL ?? `http://${toUrlHost(host)}:${apiPort}`).replace(/\/+$/, ''),
+    /** BASE_URL, if it is set: how others reach the service. */
+    publicUrl: read.BASE_URL?.replace(/\/+$/, ''),
+    /** Others who publish the chain of seals, as base URLs. */
+    sealPeers: (read.SEAL_PEERS ?? '').split(',').flatMap((url) => (url.trim() === '' ? [] : [url.trim().replace(/\/+$/, '')])),
     operatorPort: read.OPERATOR_PORT ?? 3_001,
     operatorHost: read.OPERATOR_HOST ?? '127.0.0.1',
     /** 0: none. */
@@ -262,6 +268,10 @@ function webUrl(protocols: readonly string[]) {
       (text) => protocols.some((protocol) => text.startsWith(`${protocol}//`) && text.length > protocol.length + 2 && !/\s/.test(text)),
       expected,
     )
+}
+
+function isUrls(text: string): boolean {
+  return text.split(',').every((url) => /^https?:\/\/[^\s/]/.test(url.trim()) && URL.canParse(url.trim()))
 }
 
 function isRateSources(text: string): boolean {

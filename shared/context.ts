@@ -6,6 +6,7 @@ import type { Config } from './config.ts'
 import { openDatabase, type Database } from './database.ts'
 import { createEntryStore, type EntryStore } from './ledger/entry-store.ts'
 import { createLeaseStore, type LeaseStore } from './ledger/lease-store.ts'
+import { createSealPeers, type SealPeer } from './ledger/seal-peers.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
 import { createIndexes } from './indexes.ts'
 import type { Log } from './log.ts'
@@ -58,6 +59,8 @@ export interface Context {
   readonly entries: EntryStore
   readonly seals: SealStore
   readonly leases: LeaseStore
+  /** Whom the signer asks what they remember of the chain. */
+  readonly peers: readonly SealPeer[]
   /** The present, in milliseconds since the epoch. */
   now(): number
   close(): Promise<void>
@@ -111,6 +114,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     entries: createEntryStore(connection),
     seals: createSealStore(connection),
     leases: createLeaseStore(connection),
+    peers: createSealPeers(config),
     now,
     async close() {
       await Promise.all([queues.close(), database.close()])

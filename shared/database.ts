@@ -177,6 +177,7 @@ const TRANSACTION = {
 } as const
 
 const OUTAGE_ERRORS = new Set([
+  'IndexesMissing',
   'MongoServerSelectionError',
   'MongoNetworkError',
   'MongoNetworkTimeoutError',

@@ -122,6 +122,17 @@ export const RECEIPT_WAIT_MS = 2 * SECOND_MS
  */
 export const MAX_CLOCK_OFF_MS = 30 * SECOND_MS
 
+/** A statement is not signed whose time is further ahead than this, of the signer's clock or of the database's. */
+export const MAX_SIGNED_AHEAD_MS = 5 * MINUTE_MS
+/** An announcement whose time is further back is not signed: the key says what is said now. The signer may be away for a night. */
+export const MAX_ANNOUNCEMENT_AGE_MS = DAY_MS
+/** A peer of the signer that has not given its list of seals in full by then has not answered. */
+export const PEER_TIMEOUT_MS = 10 * SECOND_MS
+/** 10,000 seals are 5 MB. */
+export const MAX_PEER_ANSWER_BYTES = 16 * 1024 * 1024
+/** Before a peer that didn't answer is asked again: doubling from the first to the longest. */
+export const PEER_PAUSE_MS = { first: SECOND_MS, longest: 5 * MINUTE_MS } as const
+
 /** How often the exchanges are asked. */
 export const REFRESH_RATES_EVERY_MS = MINUTE_MS
 /** An exchange that has not answered in full by then has not answered. */

@@ -8,7 +8,16 @@ export interface Metrics {
   countJob(queue: string, outcome: JobOutcome, seconds: number): void
   /** A job whose worker fell silent and that another one will take. */
   countStalled(queue: string): void
+  /** Something in the ledger's collections that no step of ours writes: somebody has to look at it. */
+  countAnomaly(kind: AnomalyKind): void
 }
+
+/**
+ * `mark`: a pending entry that isn't numbered; `entry`: an entry without a readable form or amount; `content`: a record that
+ * is not what its entry says; `announcement`: one that
+ * is not signed; `clock`: a clock that is wrong; `peer`: a peer of the signer out of reach, or of another mind.
+ */
+export type AnomalyKind = 'mark' | 'entry' | 'content' | 'announcement' | 'clock' | 'peer'
 
 /** `retried`: it failed and is tried again; `failed`: it was given up. */
 export type JobOutcome = 'completed' | 'retried' | 'failed'
@@ -41,11 +50,18 @@ export function createMetrics(): Metrics {
     labelNames: ['queue'] as const,
     registers: [registry],
   })
+  const anomalies = new Counter({
+    name: `${METRIC_PREFIX}ledger_anomalies_total`,
+    help: 'What was met in the ledger that no step of the network writes, by kind: mark, entry, content, announcement, clock, peer',
+    labelNames: ['kind'] as const,
+    registers: [registry],
+  })
   return {
     registry,
     countRequest: (labels, seconds) => requests.observe({ ...labels, status: String(labels.status) }, seconds),
     countJob: (queue, outcome, seconds) => jobs.observe({ queue, outcome }, seconds),
     countStalled: (queue) => stalled.inc({ queue }),
+    countAnomaly: (kind) => anomalies.inc({ kind }),
   }
 }
 

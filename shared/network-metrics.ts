@@ -1,7 +1,6 @@
 import { Gauge, Registry } from 'prom-client'
 import type { Context } from './context.ts'
 import { withDeadline } from './deadline.ts'
-import { closingSource } from './ledger/seal.ts'
 import { readOwed } from './ledger/solvency.ts'
 import { METRIC_PREFIX } from './metrics.ts'
 import { COIN_PROBLEMS } from './payments/coin-store.ts'
@@ -67,7 +66,7 @@ const ledger: NetworkCollector = {
       unsealed.set(first === undefined ? 0 : Math.max(0, nowSeconds - first.at))
       unsigned.set(waiting.length)
       intact.set(Number(status.intact))
-      const closing = last === undefined ? undefined : await ctx.entries.findBySource(closingSource(last._id))
+      const closing = last === undefined ? undefined : await ctx.entries.find(last.to_id)
       if (closing === undefined) return
       const sums = readOwed(closing)
       for (const coin of COINS) owed.set({ coin }, inCoins(sums[coin], coin))

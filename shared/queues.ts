@@ -19,19 +19,6 @@ export const QUEUES = {
   sequence: { payload: z.object({}), concurrency: 1, attempts: 1 },
   'make-seal': { payload: z.object({}), concurrency: 1, attempts: 8 },
   'sign-seals': { payload: z.object({}), concurrency: 1, attempts: 8 },
-  'adopt-seal': {
-    payload: z.object({
-      seq: z.int().min(0),
-      payload_hash: z.string().regex(/^[0-9a-f]{64}$/),
-      /** Names the operator's act, which is on record once however often the job is tried. */
-      adoption_id: z
-        .string()
-        .regex(/^[0-9a-hjkmnp-tv-z]{26}$/)
-        .optional(),
-    }),
-    concurrency: 1,
-    attempts: 8,
-  },
   'sign-announcement': { payload: z.object({ announcement_id: z.string() }), concurrency: 1, attempts: 8 },
   'check-chain': { payload: z.object({}), concurrency: 1, attempts: 3 },
   'refresh-rates': { payload: z.object({}), concurrency: 1, attempts: 1 },

@@ -1,5 +1,4 @@
 import type { Payload, QueueName } from '../shared/queues.ts'
-import { adoptSealJob } from './jobs/adopt-seal.ts'
 import { MONERO_JOBS, NANO_JOBS } from './jobs/coin.ts'
 import { checkChain } from './jobs/check-chain.ts'
 import { makeSealJob } from './jobs/make-seal.ts'
@@ -19,7 +18,6 @@ export const HANDLERS: { [Name in QueueName]: (ctx: WorkerContext, payload: Payl
   sequence,
   'make-seal': makeSealJob,
   'sign-seals': signSealsJob,
-  'adopt-seal': adoptSealJob,
   'sign-announcement': signAnnouncementJob,
   'check-chain': checkChain,
   'check-monero': MONERO_JOBS.check,

@@ -24,7 +24,6 @@ type Need = 'seal key' | 'nano node' | 'nano seed' | 'monero wallet'
 /** What a queue's jobs cannot do without: such a queue is served only where it is configured, and waits for the process that has it. */
 const NEEDS: Partial<Record<QueueName, Need>> = {
   'sign-seals': 'seal key',
-  'adopt-seal': 'seal key',
   'sign-announcement': 'seal key',
   'watch-nano': 'nano node',
   'check-nano': 'nano node',

@@ -37,7 +37,7 @@ export async function benchSeal(options: { entries?: number; report?: (line: str
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-bench-'))
   try {
     const keyFile = path.join(folder, 'seal-key')
-    ensureSealKey(keyFile)
+    ensureSealKey(keyFile, path.join(folder, 'memory-ours'))
     const envOf = (database: string): Record<string, string> => {
       const url = new URL(servers.mongod.url)
       url.pathname = `/${database}`

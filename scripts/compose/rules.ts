@@ -95,10 +95,14 @@ function findSecretProblems(service: ComposeService): string[] {
 
 const MAIN_FILES: Record<string, Part> = { 'api/main.ts': 'api', 'workers/main.ts': 'workers' }
 
+/** Makes the servers' users, and has no settings. */
+const PROVISION = 'scripts/provision.ts'
+
 /** What runs in a container of our own image. */
 function findOwnProblems(root: string, service: ComposeService): string[] {
   if (service.build === undefined) return []
   const [program, script = ''] = service.command ?? []
+  if (program === 'node' && script === PROVISION) return []
   const part = MAIN_FILES[script]
   if (program !== 'node' || part === undefined) return [`its command must be node with ${Object.keys(MAIN_FILES).join(' or ')}`]
   if (!fs.existsSync(path.join(root, script))) return [`its command names ${script}, which does not exist`]

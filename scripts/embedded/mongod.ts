@@ -2,8 +2,12 @@ import fs from 'node:fs'
 import path from 'node:path'
 import mongoose from 'mongoose'
 import { z } from 'zod'
+import { replaceFile } from '../../shared/durable-file.ts'
+import type { AccessName } from './access.ts'
 import type { ChildTracker } from './children.ts'
+import { readSecret } from './data-dir.ts'
 import { readLastLines, rotateLogFile } from './log-file.ts'
+import { ADMIN, ensureAdmin, ensureUsers } from './mongo-users.ts'
 import { findFreePort } from './ports.ts'
 import { StartError } from '../../shared/process.ts'
 import { supervise, type SupervisedChild } from './supervise.ts'
@@ -21,9 +25,13 @@ const DEATH_LIMIT = 3
 // Codes of the server's error_codes.yml.
 const NOT_YET_INITIALIZED = 94
 const INVALID_REPLICA_SET_CONFIG = 93
+const AUTHENTICATION_FAILED = 18
 
 export interface Mongod {
+  /** For who may do everything. */
   readonly url: string
+  /** For each of the users that were asked for. */
+  readonly urls: Readonly<Record<string, string>>
   readonly port: number
   readonly child: SupervisedChild
 }
@@ -35,6 +43,8 @@ export interface MongodOptions {
   dataDir: string
   /** GB of cache; the server's own default is half of the machine's memory. */
   cacheGb?: number
+  /** Who may connect, beside who starts it; none: everybody may, and may do everything. Passwords are kept in the folder. */
+  users?: readonly AccessName[]
   children: ChildTracker
   report: (line: string) => void
   /** Told of the child before it answers, so that a stop in the meantime can reach it. */
@@ -44,26 +54,56 @@ export interface MongodOptions {
 }
 
 /**
- * Starts a MongoDB of our own and waits until it takes writes: a replica set of one member, since transactions need a
- * set, journaled as it is by default. It has no users, so it listens on the loopback address and on nothing else.
+ * Starts a MongoDB of our own and waits until it takes writes: a replica set of one member, since transactions need a set,
+ * journaled as it is by default. It listens on the loopback address and on nothing else. Unless `users` is empty, who connects
+ * must be one of its users: a folder from before there were users is started without once, given an administrator, and
+ * started again.
  */
 export async function startMongod(options: MongodOptions): Promise<Mongod> {
   const dbPath = path.join(options.dataDir, 'mongo')
-  const logFile = path.join(options.dataDir, 'logs', 'mongod.log')
   const portFile = path.join(options.dataDir, 'mongo-port')
   fs.mkdirSync(dbPath, { recursive: true, mode: 0o700 })
-  rotateLogFile(logFile)
   // The port of the last time spares the set a new configuration. Another will do too, though a start then takes up to
   // 30 s longer where a silent server sits on the old one, since mongod asks there whether that is itself.
   const port = await findFreePort(readPort(portFile))
   fs.writeFileSync(portFile, `${port}\n`)
+  const urlOf = (login: string, query: string): string => `mongodb://${login}${HOST}:${port}/${DATABASE}?replicaSet=${REPLICA_SET}${query}`
 
+  const { users = [] } = options
+  if (users.length === 0) {
+    const child = await runMongod(options, port, undefined)
+    return { url: urlOf('', ''), urls: {}, port, child }
+  }
+  const admin = readSecret(path.join(options.dataDir, 'mongo-password'))
+  // There once the administrator is.
+  const madeFile = path.join(options.dataDir, 'mongo-users')
+  if (!fs.existsSync(madeFile)) {
+    const open = await runMongod(options, port, undefined)
+    await withClient(port, undefined, (client) => ensureAdmin(client, admin))
+    await open.stop()
+    replaceFile(madeFile, `${ADMIN}\n`)
+  }
+  const child = await runMongod(options, port, admin)
+  const known = users.map((name) => ({ name, password: readSecret(path.join(options.dataDir, `mongo-password-${name}`)) }))
+  await withClient(port, admin, (client) => ensureUsers(client, DATABASE, known))
+  const urls = Object.fromEntries(known.map(({ name, password }) => [name, urlOf(`${name}:${password}@`, '&authSource=admin')]))
+  return { url: urlOf(`${ADMIN}:${admin}@`, '&authSource=admin'), urls, port, child }
+}
+
+/** @param admin the administrator's password; without one the server asks nobody who it is */
+async function runMongod(options: MongodOptions, port: number, admin: string | undefined): Promise<SupervisedChild> {
+  const logFile = path.join(options.dataDir, 'logs', 'mongod.log')
+  const keyFile = path.join(options.dataDir, 'mongo-keyfile')
+  rotateLogFile(logFile)
+  // Members of a set show it to each other; here its one purpose is that there are users.
+  if (admin !== undefined) readSecret(keyFile)
   const child = supervise(
     {
       name: 'mongod',
       command: options.binary,
       args: [
-        ...['--dbpath', dbPath, '--port', String(port), '--bind_ip', HOST, '--nounixsocket', '--replSet', REPLICA_SET],
+        ...['--dbpath', path.join(options.dataDir, 'mongo'), '--port', String(port), '--bind_ip', HOST, '--nounixsocket'],
+        ...['--replSet', REPLICA_SET, ...(admin === undefined ? [] : ['--keyFile', keyFile])],
         ...['--logpath', logFile, '--logappend', '--wiredTigerCacheSizeGB', String(options.cacheGb ?? 0.5), '--oplogSize', '512'],
         // Nothing here runs JavaScript in the server or is far enough away to be worth compressing for.
         ...['--noscripting', '--networkMessageCompressors', 'disabled'],
@@ -82,37 +122,62 @@ export async function startMongod(options: MongodOptions): Promise<Mongod> {
   )
   try {
     options.onStarted?.(child)
-    await becomePrimary(port, child, options.signal)
+    await becomePrimary(port, admin, child, options.signal)
+    return child
   } catch (error) {
     await child.stop()
     throw error
   }
-  return { url: `mongodb://${HOST}:${port}/${DATABASE}?replicaSet=${REPLICA_SET}`, port, child }
+}
+
+/** A client whose first connection failed stays closed for good, so each try has one of its own. */
+async function withClient<T>(
+  port: number,
+  admin: string | undefined,
+  work: (client: mongoose.mongo.MongoClient) => Promise<T>,
+): Promise<T> {
+  const client = new mongoose.mongo.MongoClient(`mongodb://${HOST}:${port}/?directConnection=true`, {
+    serverSelectionTimeoutMS: 500,
+    appName: 'start',
+    ...(admin === undefined ? {} : { auth: { username: ADMIN, password: admin } }),
+  })
+  try {
+    return await work(client)
+  } finally {
+    await client.close()
+  }
 }
 
 /** Makes the one-member set where there is none, puts its member right where the port has changed, and waits for writes. */
-async function becomePrimary(port: number, child: SupervisedChild, signal: AbortSignal | undefined): Promise<void> {
+async function becomePrimary(
+  port: number,
+  admin: string | undefined,
+  child: SupervisedChild,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const host = `${HOST}:${port}`
   await waitFor(
     'a MongoDB that takes writes',
     async () => {
       if (child.deaths() >= DEATH_LIMIT)
         throw new StartError(`MongoDB ended ${child.deaths()} times before it answered; its last words are above.`)
-      // A client whose first connection failed stays closed for good, so each try has one of its own.
-      const client = new mongoose.mongo.MongoClient(`mongodb://${host}/?directConnection=true`, {
-        serverSelectionTimeoutMS: 500,
-        appName: 'start',
-      })
       try {
-        const hello = await client.db('admin').command({ hello: 1 })
-        if (hello['isWritablePrimary'] === true && hello['me'] === host) return true
-        await configure(client, host)
+        return await withClient(port, admin, async (client) => {
+          const hello = await client.db('admin').command({ hello: 1 })
+          // Whether the password is right is seen by a command that asks for it.
+          if (admin !== undefined) await client.db('admin').command({ connectionStatus: 1 })
+          if (hello['isWritablePrimary'] === true && hello['me'] === host) return true
+          await configure(client, host)
+          return undefined
+        })
       } catch (error) {
+        if (error instanceof mongoose.mongo.MongoServerError && error.code === AUTHENTICATION_FAILED)
+          throw new StartError(
+            'MongoDB refuses the password in DATA_DIR/mongo-password. If the data was replaced, remove DATA_DIR/mongo-users, and the next start makes its users anew.',
+          )
         if (!isPassing(error)) throw error
-      } finally {
-        await client.close()
+        return undefined
       }
-      return undefined
     },
     { limitMs: READY_LIMIT_MS, signal },
   )

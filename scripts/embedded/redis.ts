@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { Redis } from 'ioredis'
+import { redisUser, type AccessName } from './access.ts'
 import type { ChildTracker } from './children.ts'
 import { readSecret } from './data-dir.ts'
 import { readLastLines, rotateLogFile } from './log-file.ts'
@@ -16,8 +17,10 @@ const STOP_LIMIT_MS = 15_000
 const DEATH_LIMIT = 3
 
 export interface EmbeddedRedis {
-  /** Holds the password. */
+  /** For who may do everything; holds the password. */
   readonly url: string
+  /** For each of the users that were asked for. */
+  readonly urls: Readonly<Record<string, string>>
   readonly port: number
   readonly child: SupervisedChild
 }
@@ -27,6 +30,9 @@ export interface RedisOptions {
   binary: string
   /** Data goes to its `redis`, the log to its `logs`. */
   dataDir: string
+  /** Who may connect, beside who starts it, and the prefix of the queues that they reach. */
+  users?: readonly AccessName[]
+  queuePrefix?: string
   children: ChildTracker
   report: (line: string) => void
   /** Told of the child before it answers, so that a stop in the meantime can reach it. */
@@ -47,6 +53,10 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> 
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
   rotateLogFile(logFile)
   const password = readSecret(path.join(options.dataDir, 'redis-password'))
+  const users = (options.users ?? []).map((name) => ({
+    name,
+    password: readSecret(path.join(options.dataDir, `redis-password-${name}`)),
+  }))
   const port = await findFreePort()
   const configFile = path.join(folder, 'redis.conf')
   // In a file, because a command line can be read by every user of the machine.
@@ -57,6 +67,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> 
       `port ${port}`,
       'protected-mode yes',
       `requirepass ${password}`,
+      ...users.map(({ name, password }) => redisUser(name, password, options.queuePrefix ?? '')),
       `dir ${JSON.stringify(folder)}`,
       `logfile ${JSON.stringify(logFile)}`,
       'daemonize no',
@@ -96,7 +107,8 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> 
     await child.stop()
     throw error
   }
-  return { url, port, child }
+  const urls = Object.fromEntries(users.map(({ name, password }) => [name, `redis://${name}:${password}@${HOST}:${port}/0`]))
+  return { url, urls, port, child }
 }
 
 /** False while it does not listen yet or is still loading its file. */

@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import type { AccessName } from './access.ts'
 import { findMongod, findRedis } from '../prepare.mjs'
 import { trackChildren } from './children.ts'
 import { startMongod, type Mongod } from './mongod.ts'
@@ -20,11 +21,16 @@ export interface TemporaryServers {
  */
 export async function startServers(
   report: (line: string) => void = console.error,
-  { cacheGb = 0.25, under = os.tmpdir() }: { cacheGb?: number; under?: string } = {},
+  {
+    cacheGb = 0.25,
+    under = os.tmpdir(),
+    users = [],
+    queuePrefix = '',
+  }: { cacheGb?: number; under?: string; users?: readonly AccessName[]; queuePrefix?: string } = {},
 ): Promise<TemporaryServers> {
   const folder = fs.mkdtempSync(path.join(under, 'agent-network-'))
   const children = trackChildren(folder, report, true)
-  const options = { dataDir: folder, children, report }
+  const options = { dataDir: folder, users, children, report }
   const running: { stop(): Promise<void> }[] = []
   const onStarted = (child: { stop(): Promise<void> }) => void running.push(child)
   const stop = async () => {
@@ -34,7 +40,7 @@ export async function startServers(
   }
   try {
     const mongod = await startMongod({ ...options, binary: required('mongod', findMongod(process.env)), cacheGb, onStarted })
-    const redis = await startRedis({ ...options, binary: required('redis-server', findRedis(process.env)), onStarted })
+    const redis = await startRedis({ ...options, queuePrefix, binary: required('redis-server', findRedis(process.env)), onStarted })
     return { mongod, redis, folder, stop }
   } catch (error) {
     await stop()

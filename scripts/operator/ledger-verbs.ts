@@ -1,15 +1,15 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { CommandError, usageError } from '../agent/command-error.ts'
+import { readConfig } from '../../shared/config.ts'
 import type { Context } from '../../shared/context.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
-import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { Refusal } from '../../shared/errors.ts'
-import { newStepId } from '../../shared/ids.ts'
-import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
-import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
+import { adoptionFileOf, adoptSeal } from '../../shared/ledger/adoption.ts'
+import { ensureSealKey, memoryBeside, readSealKey } from '../../shared/ledger/seal-key.ts'
+import { headOf, memoryFileIn, NOTHING_SIGNED } from '../../shared/ledger/seal-memory.ts'
 import { readNextSeal } from '../../shared/ledger/seal-service.ts'
-import { sealFields } from '../../shared/ledger/seal.ts'
+import { SealError } from '../../shared/ledger/seal.ts'
 import { enqueueJob } from './job.ts'
 import { showDone } from './shown.ts'
 import { defineLocalVerb, defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
@@ -19,12 +19,15 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
     name: 'seal',
     words: ['[SEQ]', '[HASH]'],
     options: {
-      adopt: { kind: 'flag', help: 'go on from the last signed seal of a restored database: its SEQ, and the SHA-256 of its payload' },
+      adopt: {
+        kind: 'flag',
+        help: 'on the signing host: go on from the last signed seal of a restored database, its SEQ and the SHA-256 of its payload',
+      },
     },
     help: 'Seal what is new, now',
     changes: true,
     async run({ ctx, words: [seq, hash], options: { adopt }, dryRun }) {
-      if (adopt) return adoptSeal(ctx, seq, hash, dryRun)
+      if (adopt) return adoptLast(ctx, seq, hash, dryRun)
       if (seq !== undefined) throw usageError('"seal" takes no words, or --adopt SEQ HASH.')
       const { isNeeded } = await readNextSeal(ctx)
       const pending = (await Promise.all(ctx.entries.pendingCollections().map((collection) => collection.list('', 1)))).flat()
@@ -43,35 +46,45 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
     name: 'keygen',
     words: ['FILE'],
     options: {},
-    help: 'Make a seal key, mode 600, for SEAL_KEY_FILE; an existing file is never replaced',
+    help: 'Make a seal key for SEAL_KEY_FILE and its memory for SEAL_MEMORY_FILE, mode 600; an existing key is never replaced',
     changes: true,
-    runHere({ words: [name], dryRun }) {
+    runHere({ words: [name], dryRun, env }) {
       const file = path.resolve(name)
+      const memoryFile = path.resolve(readConfig(env, 'start').secrets.sealMemoryFile ?? memoryBeside(file))
       if (fs.existsSync(file))
         throw new CommandError('exists', `There is a file ${file} already, and a key is never replaced; choose another name.`)
       const folder = path.dirname(file)
       if (!fs.existsSync(folder)) throw new CommandError('no_folder', `There is no folder ${folder}; make it first, mode 700.`)
       if (dryRun) return showDone({ seal_key_file: file, mode: '600' }, true)
-      ensureSealKey(file)
+      ensureSealKey(file, memoryFile)
       const key = readSealKey(file)
       if (key === undefined) throw new CommandError('not_made', `The key in ${file} was removed while it was being made.`)
       return showDone(
         { seal_key_file: file, mode: '600', pubkey: keyToHex(ed25519PublicKey(key)) },
         false,
-        'Keep a copy where only you can read it. The key is used from the start of the worker that has it in SEAL_KEY_FILE.',
+        `Keep a copy where only you can read it. The key is used from the start of the worker that has it in SEAL_KEY_FILE. What it signs is remembered in ${memoryFile}: SEAL_MEMORY_FILE, which must never be an older copy.`,
       )
     },
   }),
 ]
 
-/** The worker that has the key checks it all again; here a slip is said before anything is enqueued. */
-async function adoptSeal(ctx: Context, seq: string | undefined, hash: string | undefined, dryRun: boolean): Promise<Shown> {
+/** The signer checks it all again when it takes the adoption; here a slip is said before anything is written. */
+async function adoptLast(ctx: Context, seq: string | undefined, hash: string | undefined, dryRun: boolean): Promise<Shown> {
   if (seq === undefined || hash === undefined || !/^\d{1,9}$/.test(seq) || !/^[0-9a-f]{64}$/.test(hash))
     throw usageError('"seal --adopt" needs the SEQ of the last signed seal and the HASH of its payload, 64 lower-case hex characters.')
   const last = await ctx.seals.lastSigned()
-  const [lastSeq, lastHash] = last === undefined ? [0, NO_PAYLOAD_HASH] : [last._id, sealPayloadHash(sealFields(last))]
-  if (lastSeq !== Number(seq) || lastHash !== hash)
-    throw new Refusal('wrong_state', `The last signed seal of the database is ${lastSeq}, and the SHA-256 of its payload ${lastHash}.`)
-  if (!dryRun) await enqueueJob(ctx, 'adopt-seal', { seq: Number(seq), payload_hash: hash, adoption_id: newStepId() })
-  return showDone({ enqueued: 'adopt-seal', seq: Number(seq), payload_hash: hash, ledger_entry: 'seal_adoption' }, dryRun)
+  const head = last === undefined ? NOTHING_SIGNED : headOf(last)
+  if (head.seq !== Number(seq) || head.payloadHash !== hash)
+    throw new Refusal(
+      'wrong_state',
+      `The last signed seal of the database is ${head.seq}, and the SHA-256 of its payload ${head.payloadHash}.`,
+    )
+  const shown = { seq: Number(seq), payload_hash: hash, ledger_entry: 'seal_adoption' }
+  if (dryRun) return showDone({ adoption_file: adoptionFileOf(memoryFileIn(ctx.config)), ...shown }, true)
+  const { file, remembered } = await adoptSeal(ctx, Number(seq), hash).catch((error: unknown) => {
+    throw error instanceof SealError ? new CommandError('not_adopted', error.message) : error
+  })
+  // A signer that is refusing pauses between its tries.
+  await ctx.queues.enqueue('sign-seals', {})
+  return showDone({ adoption_file: file, remembered_seq: remembered?.seq ?? null, ...shown }, false)
 }

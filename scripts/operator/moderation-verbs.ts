@@ -1,3 +1,4 @@
+import { usageError } from '../agent/command-error.ts'
 import { formatCount, formatTime, oneLine, setIn } from '../agent/format.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import type { Context } from '../../shared/context.ts'
@@ -5,7 +6,7 @@ import { Refusal } from '../../shared/errors.ts'
 import { LIST_LIMIT } from '../../shared/limits.ts'
 import { setHidden } from '../../shared/posts/post-service.ts'
 import type { PostRecord } from '../../shared/posts/post.ts'
-import type { ReportRecord } from '../../shared/reports/report.ts'
+import { RULE_IDS, type ReportRecord } from '../../shared/reports/report.ts'
 import { showDone } from './shown.ts'
 import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
 
@@ -21,10 +22,12 @@ export const moderationVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'hide',
     words: ['POST_ID'],
-    options: {},
-    help: 'Take a post from the feed; the card shows that it was there',
+    options: {
+      rule: { kind: 'text', value: 'RULE', help: `what it breaks: ${RULE_IDS.join(', ')}; as it was last reported where absent` },
+    },
+    help: 'Take a post from the feed; the card shows that it was there, and the ledger for which rule',
     changes: true,
-    run: ({ ctx, words: [postId], dryRun }) => hide(ctx, postId, true, dryRun),
+    run: ({ ctx, words: [postId], options: { rule }, dryRun }) => hide(ctx, postId, true, dryRun, rule),
   }),
   defineOperatorVerb({
     name: 'unhide',
@@ -59,12 +62,22 @@ async function ban(ctx: Context, agentId: string, banned: boolean, dryRun: boole
   return showDone({ agent_id: agentId, banned, changed, ledger_entry: changed ? (banned ? 'ban' : 'unban') : null }, dryRun)
 }
 
-async function hide(ctx: Context, postId: string, hidden: boolean, dryRun: boolean): Promise<Shown> {
+async function hide(ctx: Context, postId: string, hidden: boolean, dryRun: boolean, named?: string): Promise<Shown> {
+  if (named !== undefined && !RULE_IDS.some((known) => known === named))
+    throw usageError(`There is no rule "${named}"; the rules are ${RULE_IDS.join(', ')}.`)
   const post = await ctx.posts.find(postId)
   if (post === undefined) throw new Refusal('no_such_post', 'There is no post with this id.')
-  const changed = dryRun ? (post.hidden_at !== undefined) !== hidden : await setHidden(ctx, postId, hidden)
+  const rule = hidden ? (named ?? (await ctx.reports.findNewest(postId))?.rule) : post.hidden_rule
+  const changed = dryRun ? (post.hidden_at !== undefined) !== hidden : await setHidden(ctx, postId, hidden, rule)
   return showDone(
-    { post_id: postId, agent_id: post.agent_id, hidden, changed, ledger_entry: changed ? (hidden ? 'hide' : 'unhide') : null },
+    {
+      post_id: postId,
+      agent_id: post.agent_id,
+      hidden,
+      rule: rule ?? null,
+      changed,
+      ledger_entry: changed ? (hidden ? 'hide' : 'unhide') : null,
+    },
     dryRun,
   )
 }

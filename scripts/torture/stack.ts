@@ -24,7 +24,7 @@ const ERROR_LEVEL = 50
 /** Work that is served by a pair of processes of its own; what is in no group is served by the last pair. */
 const WORKER_GROUPS: Readonly<Record<string, readonly QueueName[]>> = {
   shares: ['verify-shares'],
-  ledger: ['sequence', 'make-seal', 'sign-seals', 'adopt-seal', 'sign-announcement', 'check-chain'],
+  ledger: ['sequence', 'make-seal', 'sign-seals', 'sign-announcement', 'check-chain'],
   sweep: ['sweep'],
 }
 

@@ -220,8 +220,8 @@ interface Entry {
 /** One row for each kind of entry, so that a kind without its rule does not compile. */
 const ENTRIES: Record<EntryKind, Entry> = {
   registration: {
-    records: 'an agent registered',
-    commitments: [{ field: 'handle_hash', content: '{"handle": handle or null}', salt: "`salt` of the agent's card" }],
+    records: 'an agent registered, for the work in `prefix`, `nonce` and `bits`',
+    commitments: [{ field: 'handle_hash', content: '{"handle": handle or null, "id": agent_id}', salt: "`salt` of the agent's card" }],
   },
   token_rotation: { records: 'an agent replaced its token', commitments: [] },
   dm_key_change: {
@@ -231,24 +231,26 @@ const ENTRIES: Record<EntryKind, Entry> = {
   pass_credit: { records: 'days were credited to a pass, and by what means', commitments: [] },
   claim: {
     records: 'a claim was made',
-    commitments: [{ field: 'content_hash', content: '{"kind": kind, "statement": statement}', salt: '`salt` of the claim' }],
+    commitments: [{ field: 'content_hash', content: '{"id": id, "kind": kind, "statement": statement}', salt: '`salt` of the claim' }],
   },
   verdict: {
     records: 'a verdict was given on a claim',
-    commitments: [{ field: 'evidence_hash', content: '{"evidence": evidence or null}', salt: '`salt` of the verdict' }],
+    commitments: [{ field: 'evidence_hash', content: '{"evidence": evidence or null, "id": id}', salt: '`salt` of the verdict' }],
   },
   proposal_accepted: { records: 'the operator took up a proposal', commitments: [] },
   post: {
     records: 'a post was published',
-    commitments: [{ field: 'content_hash', content: '{"body": body, "topic": topic or null}', salt: '`salt` of the post; hidden with it' }],
+    commitments: [
+      { field: 'content_hash', content: '{"body": body, "id": id, "topic": topic or null}', salt: '`salt` of the post; hidden with it' },
+    ],
   },
-  hide: { records: 'the operator hid a post', commitments: [] },
-  unhide: { records: 'the operator showed a hidden post again', commitments: [] },
+  hide: { records: 'the operator hid a post; `rule` names what it breaks', commitments: [] },
+  unhide: { records: 'the operator showed a post again that was hidden for `rule`', commitments: [] },
   ban: { records: 'the operator banned an agent', commitments: [] },
   unban: { records: 'the operator lifted a ban', commitments: [] },
   announcement: {
     records: 'the operator announced something; GET /verify lists it once it is signed',
-    commitments: [{ field: 'content_hash', content: '{"kind": kind, "text": text}', salt: "the announcement's receipt" }],
+    commitments: [{ field: 'content_hash', content: '{"id": id, "kind": kind, "text": text}', salt: "the announcement's receipt" }],
   },
   payment: {
     records: 'a payment in a coin was confirmed and counted, once, for an invoice or a market order',
@@ -296,7 +298,11 @@ const ENTRIES: Record<EntryKind, Entry> = {
       "the operator accepted a wallet's chain that the database did not know; or, where `step` is explained, accounted for a transaction of it that had sent money away, `transfer_id`, under `reconciliation_id`",
     commitments: [],
   },
-  solvency: { records: 'the sums owed per coin, computed from the entries below it; the last entry of every seal', commitments: [] },
+  solvency: {
+    records:
+      'the sums owed per coin, computed from the entries below it, and `prev_seal`, the SHA-256 of the payload of the seal before; the last entry of every seal',
+    commitments: [],
+  },
   seal_adoption: { records: 'the operator told a sealer without its memory which seal is the last', commitments: [] },
 }
 

@@ -1,4 +1,4 @@
-import { commit } from '../crypto/commitment.ts'
+import { bindContent, commit } from '../crypto/commitment.ts'
 import { isShare, parseNonce } from '../crypto/pow.ts'
 import { isRightAnswer } from '../crypto/puzzle.ts'
 import type { Context } from '../context.ts'
@@ -118,7 +118,15 @@ function newAgent(nowMs: number, registration: Registration, challenge: Challeng
         source: `${id}/registration`,
         at,
         kind: 'registration',
-        data: { agent_id: id, handle_hash: commit(Buffer.from(salt, 'hex'), { handle: handle ?? null }), ref: ref ?? null },
+        data: {
+          agent_id: id,
+          handle_hash: commit(Buffer.from(salt, 'hex'), bindContent(id, { handle: handle ?? null })),
+          ref: ref ?? null,
+          // The work that it was registered for, which anyone can check: SHA-256 of "prefix:nonce" begins with `bits` zero bits.
+          prefix: challenge.prefix,
+          nonce: parseNonce(registration.pow) ?? null,
+          bits: challenge.difficultyBits,
+        },
       },
     ],
   }

@@ -1,14 +1,19 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { commit } from '../crypto/commitment.ts'
-import { ed25519PublicKey, ed25519Sign, keyToHex } from '../crypto/ed25519.ts'
+import { bindContent, commit, isOpenedBy, openContent } from '../crypto/commitment.ts'
+import { ed25519Sign } from '../crypto/ed25519.ts'
 import { Refusal } from '../errors.ts'
 import { newId } from '../ids.ts'
+import type { EntryRecord } from '../ledger/entry.ts'
 import { newSalt } from '../ledger/pending.ts'
-import { readSealKey } from '../ledger/seal-key.ts'
-import { MAX_ANNOUNCEMENT_LENGTH, MAX_KIND_LENGTH } from '../limits.ts'
+import { SealError } from '../ledger/seal.ts'
+import { expectMemory, findTimeFault, openSigner } from '../ledger/signing.ts'
+import { rememberStatement } from '../ledger/statements.ts'
+import { performStep, type WatchStep } from '../ledger/step.ts'
+import { MAX_ANNOUNCEMENT_AGE_MS, MAX_ANNOUNCEMENT_LENGTH, MAX_KIND_LENGTH, RECEIPT_WAIT_MS } from '../limits.ts'
 import { text } from '../schema.ts'
-import { unixSeconds } from '../time.ts'
+import { SECOND_MS, unixSeconds } from '../time.ts'
 import { announcementContent, announcementPayload, type AnnouncementRecord } from './announcement.ts'
 
 const announcementFields = z.object({
@@ -46,10 +51,10 @@ export async function announce(ctx: Context, fields: AnnouncementFields): Promis
     salt,
     pending: [
       {
-        source: `${id}/announcement`,
+        source: entrySource(id),
         at,
         kind: 'announcement',
-        data: { announcement_id: id, content_hash: commit(Buffer.from(salt, 'hex'), announcementContent({ kind, text })) },
+        data: { announcement_id: id, content_hash: commit(Buffer.from(salt, 'hex'), bindContent(id, announcementContent({ kind, text }))) },
       },
     ],
   }
@@ -70,16 +75,75 @@ async function enqueueAnnouncement(ctx: Context, id: string): Promise<void> {
 }
 
 /**
- * Signs one announcement with the seal key, where it has no signature yet. Ed25519 is deterministic and the text is
- * fixed, so signing it twice makes the same signature.
+ * Signs one announcement with the seal key, where it has no signature yet. Whoever can write a document can write an
+ * announcement, so the document alone is nothing: its numbered entry must commit to it, and its time must be near. Each id
+ * is signed once, for one text, which is remembered beside the seal memory before it is signed.
  *
- * @returns false where there is no key here, or nothing to sign
+ * @returns false where there is no key here, nothing to sign, or something that must not be signed, which is counted
+ * @throws Error where its entry has no number yet, or another holds the seal memory
  */
-export async function signAnnouncement(ctx: Context, id: string): Promise<boolean> {
-  const { sealKeyFile } = ctx.config.secrets
-  const key = sealKeyFile === undefined ? undefined : readSealKey(sealKeyFile)
+export async function signAnnouncement(ctx: Context, id: string, watch?: WatchStep): Promise<boolean> {
   const announcement = await ctx.announcements.find(id)
-  if (key === undefined || announcement === undefined || announcement.signature !== undefined) return false
-  const signature = Buffer.from(ed25519Sign(announcementPayload(announcement), key)).toString('base64')
-  return ctx.announcements.sign(id, { signature, pubkey: keyToHex(ed25519PublicKey(key)) })
+  if (ctx.config.secrets.sealKeyFile === undefined || announcement === undefined || announcement.signature !== undefined) return false
+  const entry = await waitForEntry(ctx, id)
+  const signer = await waitForSigner(ctx, watch)
+  if (signer === undefined) return false
+  try {
+    expectMemory(signer)
+    expectCommitted(announcement, entry)
+    const fault = await findTimeFault(ctx, announcement.at)
+    if (fault !== undefined) throw new SealError(`${id} is not signed: ${fault.sentence}`)
+    if (unixSeconds(ctx.now()) - announcement.at > MAX_ANNOUNCEMENT_AGE_MS / SECOND_MS)
+      throw new SealError(`${id} is not signed: its time ${announcement.at} is too long ago; announce it again`)
+    await rememberStatement(signer.memoryFile, id, announcementPayload(announcement), watch)
+    const signature = Buffer.from(ed25519Sign(announcementPayload(announcement), signer.key)).toString('base64')
+    return await performStep(watch, 'announcement', () => ctx.announcements.sign(id, { signature, pubkey: signer.pubkey }))
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    ctx.metrics.countAnomaly('announcement')
+    ctx.log.error({ announcement_id: id, err: error }, 'an announcement is not signed')
+    return false
+  } finally {
+    signer.memory.close()
+  }
 }
+
+/** Numbering takes about a second. */
+async function waitForEntry(ctx: Context, id: string): Promise<EntryRecord> {
+  const deadlineMs = performance.now() + RECEIPT_WAIT_MS
+  for (;;) {
+    const entry = await ctx.entries.findBySource(entrySource(id))
+    if (entry !== undefined) return entry
+    if (performance.now() > deadlineMs) throw new Error(`${id} is not signed yet: its ledger entry has no number`)
+    await sleep(WAIT_STEP_MS)
+  }
+}
+
+/** Seals are signed under the same lock, in moments. */
+async function waitForSigner(ctx: Context, watch: WatchStep | undefined): Promise<ReturnType<typeof openSigner>> {
+  const deadlineMs = performance.now() + RECEIPT_WAIT_MS
+  for (;;) {
+    const signer = openSigner(ctx, watch)
+    if (signer !== undefined || performance.now() > deadlineMs) return signer
+    await sleep(WAIT_STEP_MS)
+  }
+}
+
+const WAIT_STEP_MS = 100
+
+/** @throws SealError if its ledger entry says something else, or is of another time */
+function expectCommitted(announcement: AnnouncementRecord, { kind, at, data, _id }: EntryRecord): void {
+  const isCommitted =
+    kind === 'announcement' &&
+    at === announcement.at &&
+    data['announcement_id'] === announcement._id &&
+    opens(data['content_hash'], announcement)
+  if (!isCommitted) throw new SealError(`${announcement._id} is not signed: its entry ${_id} does not commit to it`)
+}
+
+function opens(commitment: unknown, announcement: AnnouncementRecord): boolean {
+  const { _id: id, salt } = announcement
+  return isOpenedBy(commitment, salt, openContent(commitment, salt, id, announcementContent(announcement)))
+}
+
+const entrySource = (id: string): string => `${id}/announcement`

@@ -23,6 +23,7 @@ announcementSchema.index(...PENDING_INDEX)
 
 export interface AnnouncementStore {
   insert(announcement: AnnouncementRecord): Promise<void>
+  /** As a majority has it. */
   find(id: string): Promise<AnnouncementRecord | undefined>
   /** Ids of those that wait for the key, oldest first. */
   listUnsigned(limit: number): Promise<string[]>
@@ -41,7 +42,7 @@ export function createAnnouncementStore(connection: Connection): AnnouncementSto
       await announcements.insertMany([announcement], { lean: true })
     },
     async find(id) {
-      return (await announcements.findOne({ _id: id }).lean<AnnouncementRecord>()) ?? undefined
+      return (await announcements.findOne({ _id: id }).read('primary').readConcern('majority').lean<AnnouncementRecord>()) ?? undefined
     },
     async listUnsigned(limit) {
       const found = await announcements

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { commit } from '../crypto/commitment.ts'
+import { bindContent, commit } from '../crypto/commitment.ts'
 import { isOutage, Overtaken, unlessOvertaken, type Session } from '../database.ts'
 import { Refusal } from '../errors.ts'
 import { createGroups, performEachAlone, type Outcomes } from '../group-commit.ts'
@@ -24,7 +24,7 @@ export async function makeClaim(
   }
   const id = newId('claim')
   const salt = newSalt()
-  const contentHash = commit(Buffer.from(salt, 'hex'), claimContent(fields))
+  const contentHash = commit(Buffer.from(salt, 'hex'), bindContent(id, claimContent(fields)))
   const claim: ClaimRecord = {
     _id: id,
     agent_id: agentId,
@@ -156,7 +156,7 @@ async function storeChanges(ctx: Context, writes: Writes): Promise<boolean> {
 
 function withEntry({ supersedes, ...verdict }: RecordedVerdict): VerdictRecord {
   const { _id: id, claim_id, agent_id, at, outcome, by_author, salt } = verdict
-  const evidenceHash = commit(Buffer.from(salt, 'hex'), { evidence: verdict.evidence ?? null })
+  const evidenceHash = commit(Buffer.from(salt, 'hex'), bindContent(id, { evidence: verdict.evidence ?? null }))
   const data = { verdict_id: id, claim_id, agent_id, outcome, by_author, supersedes, evidence_hash: evidenceHash }
   return { ...verdict, pending: [{ source: `${id}/verdict`, at, kind: 'verdict', data }] }
 }

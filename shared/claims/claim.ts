@@ -21,7 +21,7 @@ export interface ClaimRecord extends Ledgered {
   statement: string
   kind: string
   resolve_by?: number
-  /** Opens the commitment to `{kind, statement}` in the claim's ledger entry. */
+  /** Opens the commitment to `{id, kind, statement}` in the claim's ledger entry. */
   salt: string
   /** As of the last write; what holds now is statusAt(). */
   status: ClaimStatus
@@ -36,7 +36,7 @@ export interface VerdictRecord extends Ledgered {
   at: number
   outcome: Outcome
   evidence?: string
-  /** Opens the commitment to `{evidence}` in the verdict's ledger entry. */
+  /** Opens the commitment to `{evidence, id}` in the verdict's ledger entry. */
   salt: string
   by_author: boolean
   superseded: boolean

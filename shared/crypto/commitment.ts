@@ -7,8 +7,42 @@ export const SALT_BYTES = 32
 const HEX_HASH = /^[0-9a-f]{64}$/
 
 /**
+ * The content that an entry commits to for a record: the record's own fields and, beside them, its id, so that a commitment
+ * says which record it is of and can't be put under another id. As canonical JSON it is `{…, "id": id, …}`, the keys sorted.
+ *
+ * Entries of earlier versions commit to the fields alone, and stay as they are: see openContent(). A verifier takes an
+ * opening's content as it is shown, and asks of one that has an `id` that it is the record's.
+ *
+ * @param content without a field `id` of its own
+ */
+export function bindContent<Content extends { readonly [key: string]: JsonValue }>(id: string, content: Content): Content & { id: string } {
+  return { ...content, id }
+}
+
+/**
+ * The content that opens a commitment of a record: with the record's id, or without where the entry is from before ids
+ * were bound. What opens in neither way is shown with it, and does not verify.
+ *
+ * @param commitment as the entry has it
+ * @param salt as hex
+ */
+export function openContent(
+  commitment: unknown,
+  salt: string,
+  id: string,
+  content: { readonly [key: string]: JsonValue },
+): { readonly [key: string]: JsonValue } {
+  return isOpenedBy(commitment, salt, content) ? content : bindContent(id, content)
+}
+
+/** Whether salt (hex) and content open a commitment; a salt of another form opens nothing. */
+export function isOpenedBy(commitment: unknown, salt: unknown, content: JsonValue): boolean {
+  return typeof salt === 'string' && HEX_HASH.test(salt) && commitment === commit(Buffer.from(salt, 'hex'), content)
+}
+
+/**
  * What stands in the ledger for content that may not stand there in the clear (decisions, "Ledger and seals"):
- * SHA-256 of the salt's 32 bytes followed by the UTF-8 bytes of the content's canonical JSON.
+ * SHA-256 of the salt's 32 bytes followed by the UTF-8 bytes of the content's canonical JSON. The content of a record has its id in it: bindContent().
  *
  * The salt must be fresh and random for each commitment and is the caller's to make and to keep: without it the
  * commitment says nothing about the content, even where only a handful of contents are possible.

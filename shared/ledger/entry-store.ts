@@ -39,7 +39,7 @@ export interface PendingCollection {
 
 export interface EntryStore {
   /** The highest number that a majority has; 0 for an empty ledger. */
-  highestId(): Promise<number>
+  highestId(session?: Session): Promise<number>
   /**
    * Inserts in the given order and stops at the first that it can't, so that of these entries always a first part is
    * stored. Resolves once a majority has them in its journal.
@@ -84,9 +84,9 @@ export function createEntryStore(connection: Connection): EntryStore {
 
   return {
     models: { entries },
-    async highestId() {
+    async highestId(session) {
       const [last] = await raw()
-        .find({}, { ...MAJORITY, projection: { _id: 1 } })
+        .find({}, { ...MAJORITY, ...within(session), projection: { _id: 1 } })
         .sort({ _id: -1 })
         .limit(1)
         .toArray()

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { JsonValue } from '../crypto/canonical-json.ts'
+import { canonicalJson, type JsonValue } from '../crypto/canonical-json.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
 import { unixTime } from '../schema.ts'
 import type { EntryKind, PendingEntry } from './pending.ts'
@@ -25,10 +25,31 @@ export const entryView = z.object({
   data: z.record(z.string(), z.json() as unknown as z.ZodType<JsonValue, JsonValue>).describe('ids, numbers, times and salted hashes'),
 })
 
-/** The published form, which is also what a leaf covers: exactly these four fields. */
+/** What an entry is published as that has no canonical JSON. No step of ours makes one: it was written past the sequencer. */
+const UNREADABLE = 'unreadable'
+
+/**
+ * The published form, which is also what a leaf covers: exactly these four fields. A stored entry that has no such form is
+ * published as `unreadable`, with its number alone, so that one bad entry stops neither sealing nor reading.
+ */
 export function viewEntry(entry: EntryRecord): LedgerEntry {
-  return { id: entry._id, at: entry.at, kind: entry.kind, data: entry.data }
+  const { _id: id, at, kind, data } = entry
+  return isReadable(entry) ? { id, at, kind, data } : { id, at: isTime(at) ? at : 0, kind: UNREADABLE, data: {} }
 }
+
+/** Whether what was stored as an entry, or as a mark of one, can be published: times, kind and data have their forms. */
+export function isReadable({ at, kind, data }: { at?: unknown; kind?: unknown; data?: unknown }): boolean {
+  if (!isTime(at) || typeof kind !== 'string' || !kind.isWellFormed()) return false
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) return false
+  try {
+    canonicalJson(data)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const isTime = (at: unknown): boolean => Number.isSafeInteger(at) && (at as number) >= 0
 
 /** The record that a source names. */
 export function recordOf(source: string): string {

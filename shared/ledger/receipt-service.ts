@@ -4,6 +4,7 @@ import { announcementContent } from '../announcements/announcement.ts'
 import { claimContent, type VerdictRecord } from '../claims/claim.ts'
 import type { Context } from '../context.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
+import { openContent } from '../crypto/commitment.ts'
 import type { Opening, Receipt, SealedReceiptEntry, WaitingReceiptEntry } from '../crypto/receipt.ts'
 import { unavailable } from '../database.ts'
 import { withDeadline } from '../deadline.ts'
@@ -142,7 +143,8 @@ async function untilNumbered(ctx: Context, id: string): Promise<void> {
 interface Opened {
   field: string
   salt: string
-  content: JsonValue
+  /** Without the record's id. */
+  content: { readonly [key: string]: JsonValue }
 }
 
 /** What each kind of entry commits to, where anyone may read it; undefined where it is hidden. A kind that is not here opens for nobody. */
@@ -179,9 +181,11 @@ const OPENERS: Partial<Record<EntryKind, (ctx: Context, id: string) => Promise<O
 
 async function openEntries(ctx: Context, id: string, entries: readonly EntryRecord[]): Promise<Opening[]> {
   const openings: Opening[] = []
-  for (const { _id, kind } of entries) {
+  for (const { _id, kind, data } of entries) {
     const opened = await OPENERS[kind]?.(ctx, id)
-    if (opened !== undefined) openings.push({ entry_id: _id, ...opened })
+    if (opened === undefined) continue
+    const { field, salt, content } = opened
+    openings.push({ entry_id: _id, field, salt, content: openContent(data[field], salt, id, content) })
   }
   return openings
 }

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
-import { keyFromHex } from '../crypto/ed25519.ts'
-import { syncFolder } from '../durable-file.ts'
+import { ed25519PublicKey, keyFromHex, keyToHex } from '../crypto/ed25519.ts'
+import { replaceFile, syncFolder } from '../durable-file.ts'
 import { SealError } from './seal.ts'
+import { memoryText, NO_PAYLOAD_HASH, readMemory } from './seal-memory.ts'
 
 /** Permission bits of anyone but the owner. */
 const OTHERS = 0o077
@@ -41,14 +42,27 @@ export function readSealKey(file: string): Uint8Array | undefined {
   }
 }
 
-/** Makes a seal key where there is no file yet, mode 600. It has its name only once it is whole and synced, and never replaces another. */
-export function ensureSealKey(file: string): void {
+const NOTHING_REMEMBERED = { seq: 0, payload_hash: NO_PAYLOAD_HASH }
+
+/** Where the memory of a key lies unless something else is said. */
+export const memoryBeside = (keyFile: string): string => path.join(path.dirname(keyFile), 'seal-memory')
+
+/**
+ * Makes a seal key if there is no file yet, mode 600, and its memory, which says that nothing was signed with it. A key has
+ * its name only once it is whole and synced, and never replaces another. The memory comes first: one without its key has
+ * signed nothing and is replaced, and a key without its memory is not signed with.
+ */
+export function ensureSealKey(file: string, memoryFile: string = memoryBeside(file)): void {
   if (fs.existsSync(file)) return
+  const key = randomBytes(32)
+  // A memory of signatures belongs to a key that is gone, and goes on forbidding what it forbids.
+  if ((readMemory(memoryFile)?.seq ?? 0) === 0)
+    replaceFile(memoryFile, memoryText({ ...NOTHING_REMEMBERED, pubkey: keyToHex(ed25519PublicKey(key)) }))
   const fresh = `${file}.${process.pid}.new`
   const handle = fs.openSync(fresh, 'w', 0o600)
   try {
     fs.fchmodSync(handle, 0o600)
-    fs.writeSync(handle, `${randomBytes(32).toString('hex')}\n`)
+    fs.writeSync(handle, `${key.toString('hex')}\n`)
     fs.fsyncSync(handle)
   } finally {
     fs.closeSync(handle)

@@ -1,7 +1,10 @@
 import fs from 'node:fs'
+import path from 'node:path'
 import { z } from 'zod'
+import type { Config } from '../config.ts'
+import { sealPayloadHash } from '../crypto/seal-payload.ts'
 import { lockFile, writeDurably } from '../durable-file.ts'
-import { SealError } from './seal.ts'
+import { sealFields, SealError, type SealRecord } from './seal.ts'
 import type { WatchStep } from './step.ts'
 
 /** What was last signed, kept beside the key and not in the database, so that a restored database can't make it forget. */
@@ -12,6 +15,8 @@ export interface Remembered {
   payload_hash: string
   /** The key that it was signed with, as hex. */
   pubkey: string
+  /** Seals from one seq to another that adoptions gave up: those who remember them are right, and don't hold up signing. */
+  given_up?: { from: number; to: number }
 }
 
 export const NO_PAYLOAD_HASH = '0'.repeat(64)
@@ -20,7 +25,16 @@ const rememberedFile = z.object({
   seq: z.int().min(0),
   payload_hash: z.string().regex(/^[0-9a-f]{64}$/),
   pubkey: z.string().regex(/^[0-9a-f]{64}$/),
+  given_up: z.object({ from: z.int().min(1), to: z.int().min(1) }).exactOptional(),
 })
+
+/** The text of a memory. */
+export const memoryText = (remembered: Remembered): string => `${JSON.stringify(remembered)}\n`
+
+/** Where the memory lies: under `npm start` in DATA_DIR, unless the setting names another place. */
+export function memoryFileIn({ secrets, dataDir }: Pick<Config, 'secrets' | 'dataDir'>): string {
+  return secrets.sealMemoryFile ?? path.join(dataDir, 'seal-memory')
+}
 
 export interface SealMemory {
   /** @returns undefined where there is no file. @throws SealError where it can't be read */
@@ -41,12 +55,13 @@ export function openSealMemory(file: string): SealMemory | undefined {
   if (unlock === undefined) return undefined
   return {
     read: () => readMemory(file),
-    write: (remembered, watch) => writeDurably(file, `${JSON.stringify(remembered)}\n`, 'memory', watch),
+    write: (remembered, watch) => writeDurably(file, memoryText(remembered), 'memory', watch),
     close: unlock,
   }
 }
 
-function readMemory(file: string): Remembered | undefined {
+/** @throws SealError if it can't be read */
+export function readMemory(file: string): Remembered | undefined {
   let text: string
   try {
     text = fs.readFileSync(file, 'utf8')
@@ -71,6 +86,13 @@ export interface SealHead {
   payloadHash: string
 }
 
+/** The head of a database without a signed seal. */
+export const NOTHING_SIGNED: SealHead = { seq: 0, payloadHash: NO_PAYLOAD_HASH }
+
+export function headOf(seal: SealRecord): SealHead {
+  return { seq: seal._id, payloadHash: sealPayloadHash(sealFields(seal)) }
+}
+
 /**
  * Why the next seal must not be signed, or undefined where it may be. In an unbroken history the memory holds the last
  * signed seal of the database, or the next one where the signature was made and not stored. Anything else means that
@@ -87,8 +109,8 @@ export function findMemoryConflict(
   pubkey: string,
 ): string | undefined {
   const lastSeq = last?.seq ?? 0
-  if (remembered === undefined)
-    return last === undefined ? undefined : `there is no seal memory, and the database has signed seals up to ${lastSeq}`
+  // It was made with the key. A key without it may have signed anything.
+  if (remembered === undefined) return `there is no seal memory, and the database has signed seals up to ${lastSeq}`
   if (remembered.pubkey !== pubkey) return `the seal memory belongs to the key ${remembered.pubkey}, and the key at hand is ${pubkey}`
   if (next.seq < remembered.seq)
     return `seal ${remembered.seq} was signed before, and the database ends at signed seal ${lastSeq}: it looks like an older one that was restored`

@@ -85,7 +85,7 @@ const adoptionSchema = new Schema<AdoptionRecord>(
 adoptionSchema.index(...PENDING_INDEX)
 
 export interface SealStore {
-  last(): Promise<SealRecord | undefined>
+  last(session?: Session): Promise<SealRecord | undefined>
   lastSigned(session?: Session): Promise<SealRecord | undefined>
   find(seq: number, session?: Session): Promise<SealRecord | undefined>
   /** The seal that covers an entry. */
@@ -108,8 +108,10 @@ export interface SealStore {
   readStatus(session?: Session): Promise<ChainStatus>
   /** Puts the status in place of the one that it was made from. @returns false where another came first */
   writeStatus(status: ChainStatus): Promise<boolean>
-  hasAdoption(id: string): Promise<boolean>
-  insertAdoption(adoption: { id: string; seq: number; payloadHash: string; at: number; entry: PendingEntry }): Promise<void>
+  /** What of an adoption waits for its number; undefined if there is no such adoption. */
+  findAdoption(id: string): Promise<PendingEntry[] | undefined>
+  /** @returns false if there is an adoption of that id */
+  insertAdoption(adoption: { id: string; seq: number; payloadHash: string; at: number; entry: PendingEntry }): Promise<boolean>
   readonly models: {
     seals: Model<SealRecord>
     tiles: Model<TileRecord>
@@ -137,8 +139,8 @@ export function createSealStore(connection: Connection): SealStore {
 
   return {
     models: { seals, tiles, status, adoptions },
-    async last() {
-      return (await newest({})) ?? undefined
+    async last(session) {
+      return (await newest({}, session)) ?? undefined
     },
     async lastSigned(session) {
       return (await newest({ signed: true }, session)) ?? undefined
@@ -233,11 +235,18 @@ export function createSealStore(connection: Connection): SealStore {
         throw error
       }
     },
-    async hasAdoption(id) {
-      return (await adoptions.exists({ _id: id }).read('primary').readConcern('majority')) !== null
+    async findAdoption(id) {
+      const found = await adoptions.findOne({ _id: id }).read('primary').readConcern('majority').lean<AdoptionRecord>()
+      return found === null ? undefined : (found.pending ?? [])
     },
     async insertAdoption({ id, seq, payloadHash, at, entry }) {
-      await adoptions.insertMany([{ _id: id, seq, payload_hash: payloadHash, at, pending: [entry] }], { lean: true })
+      try {
+        await adoptions.insertMany([{ _id: id, seq, payload_hash: payloadHash, at, pending: [entry] }], { lean: true })
+        return true
+      } catch (error) {
+        if (isDuplicateKey(error)) return false
+        throw error
+      }
     },
   }
 }

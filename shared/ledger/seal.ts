@@ -65,7 +65,10 @@ export function viewSeal(seal: SealRecord): Seal {
 /** The record id that a seal's own entries stand under. */
 export const sealRecord = (seq: number): string => `seal_${seq}`
 
-/** The source of the entry that closes a seal: of all entries it is the last one under seal `seq`. */
+/**
+ * The source of the entry that closes a seal: of all entries it is the last one under seal `seq`. Where something that
+ * doesn't close a seal has taken the source, it is the first free one of `<source>/2`, `<source>/3`, …
+ */
 export const closingSource = (seq: number): string => `${sealRecord(seq)}/solvency`
 
 /**

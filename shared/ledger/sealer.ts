@@ -1,14 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import type { Tile } from '../crypto/merkle.ts'
-import { verifySealFollows } from '../crypto/seal-payload.ts'
+import { sealPayloadHash, verifySealFollows } from '../crypto/seal-payload.ts'
+import { MAX_SIGNED_AHEAD_MS } from '../limits.ts'
 import { unixSeconds } from '../time.ts'
 import { extendChain } from './chain-check.ts'
 import { viewEntry, numberEntry, type EntryRecord } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
 import type { Lease } from './lease-store.ts'
 import { closingSource, sealFields, SealError, type SealRecord } from './seal.ts'
-import { addToOwed, closingEntry, NOTHING_OWED, readOwed, type Owed } from './solvency.ts'
+import { closesSeal, closingEntry, countOwed, NOTHING_OWED, readOwed, type Owed } from './solvency.ts'
 import { performStep, type WatchStep } from './step.ts'
 
 /*
@@ -20,7 +21,8 @@ import { performStep, type WatchStep } from './step.ts'
  *   1. Entries: the closing entry, with source `seal_<s>/solvency`, at h + 1, where h is the highest durable number and
  *      every entry up to h has been read. It follows the sequencer's rules: no gap, and `source` is unique, so seal s is
  *      closed once, by whichever sealer came first, however many died after it. A taken number means: read on from
- *      there and try again behind. A taken source means: it is closed, read on to that entry.
+ *      there and try again behind. A taken source means: it is closed, read on to that entry. Something that took the source
+ *      and closes nothing is an entry like any other, and counted: then the closing entry gets the next source.
  *
  *      The closing entry decides everything else. The range is f to its number, and the seal's `at` is its `at`; root,
  *      count and prev_root follow from the entries and the last seal. So all sealers of s make the same seal, byte for
@@ -31,7 +33,8 @@ import { performStep, type WatchStep } from './step.ts'
  *
  * Steps 3 to 7, from reading the entries again to storing the signature, are in signing.ts.
  *
- * `at` never goes back: the closing entry's `at` is the later of now and the last seal's `at`.
+ * `at` never goes back: the closing entry's `at` is the later of now and the last seal's `at`. Now is by the clock of this
+ * machine or by the database's, whichever is behind: one clock that is ahead would date every later seal.
  */
 
 export interface SealerOptions {
@@ -42,7 +45,7 @@ export interface SealerOptions {
   watch?: WatchStep
 }
 
-type SealerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'leases' | 'now'>
+type SealerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'leases' | 'metrics' | 'log' | 'now'>
 
 /** Between two tries to close a seal while others number entries: a majority needs that long to have theirs. */
 const RACE_PAUSE_MS = 5
@@ -79,7 +82,7 @@ async function sealEntries(ctx: SealerContext, lease: Lease | undefined, watch: 
     closing = page.at(-1)
   }
   if (closing === undefined) return undefined
-  if (closing.source !== closingSource(seq)) throw new SealError(`entry ${closing._id} is the last of seal ${seq} and does not close it`)
+  if (!closesSeal(closing, seq)) throw new SealError(`entry ${closing._id} is the last of seal ${seq} and does not close it`)
   const edge = tree.finish()
   root = edge.root
   await put(edge.tiles)
@@ -125,26 +128,28 @@ async function* readUntilClosed(
   previous: SealRecord | undefined,
   watch: WatchStep | undefined,
 ): AsyncGenerator<EntryRecord[]> {
-  const source = closingSource(seq)
+  const prevSeal = previous === undefined ? null : sealPayloadHash(sealFields(previous))
   let owed = previous === undefined ? NOTHING_OWED : await readPreviousOwed(ctx, previous)
   let due = fromId
   let turn: Lease | undefined
   try {
     for (;;) {
       for await (const page of ctx.entries.pages(due)) {
-        const end = page.findIndex((entry) => entry.source === source)
+        const end = page.findIndex((entry) => closesSeal(entry, seq))
         const part = end === -1 ? page : page.slice(0, end + 1)
         for (const entry of part) {
           if (entry._id !== due) throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`)
           due++
-          owed = addToOwed(owed, entry)
+          owed = countEntry(ctx, owed, entry)
         }
         yield part
         if (end !== -1) return
       }
       if (due === fromId) return
-      const at = Math.max(unixSeconds(ctx.now()), previous?.at ?? 0)
-      const closing = numberEntry(closingEntry(seq, at, owed), due)
+      const source = await findClosingSource(ctx, seq, due)
+      if (source === undefined) continue
+      const at = Math.max(unixSeconds(await readTime(ctx)), previous?.at ?? 0)
+      const closing = numberEntry({ ...closingEntry(seq, at, owed, prevSeal), source }, due)
       // Whether it is ours or another's, it is read like any other entry; and so are those that came before it.
       if (await performStep(watch, 'closing', () => ctx.entries.append([closing]))) continue
       // A sequencer with much to do would always be faster: the sealer takes its turn once it ends a run.
@@ -157,9 +162,40 @@ async function* readUntilClosed(
   }
 }
 
+/** The source for the entry that closes seal `seq`; undefined if there is an entry with it that has not been read, from `due` on. */
+async function findClosingSource(ctx: SealerContext, seq: number, due: number): Promise<string | undefined> {
+  for (let count = 1; ; count++) {
+    const source = count === 1 ? closingSource(seq) : `${closingSource(seq)}/${count}`
+    const taken = await ctx.entries.findBySource(source)
+    if (taken === undefined) return source
+    if (taken._id >= due) return undefined
+  }
+}
+
+/** The sums after an entry; what can't be counted is said, once for each seal that is made over it. */
+function countEntry(ctx: SealerContext, owed: Owed, entry: EntryRecord): Owed {
+  const counted = countOwed(owed, entry)
+  if (counted.anomaly !== undefined) {
+    ctx.metrics.countAnomaly('entry')
+    ctx.log.error({ entry: entry._id }, `an entry is sealed that says nothing: ${counted.anomaly}`)
+  }
+  return counted.owed
+}
+
+/** Now, in milliseconds since the epoch, by the one of two clocks that is behind. */
+async function readTime(ctx: SealerContext): Promise<number> {
+  const databaseMs = Date.now() - (await ctx.database.clockAheadMs())
+  const nowMs = ctx.now()
+  if (nowMs - databaseMs > MAX_SIGNED_AHEAD_MS) {
+    ctx.metrics.countAnomaly('clock')
+    ctx.log.error({ ahead_ms: nowMs - databaseMs }, "this machine's clock is ahead: the seal is dated by the database's")
+  }
+  return Math.min(nowMs, databaseMs)
+}
+
 async function readPreviousOwed(ctx: SealerContext, previous: SealRecord): Promise<Owed> {
   const entry = await ctx.entries.find(previous.to_id)
   if (entry === undefined) throw new SealError(`entry ${previous.to_id}, the last of seal ${previous._id}, is missing from the ledger`)
-  if (entry.source !== closingSource(previous._id)) throw new SealError(`entry ${previous.to_id} does not close seal ${previous._id}`)
+  if (!closesSeal(entry, previous._id)) throw new SealError(`entry ${previous.to_id} does not close seal ${previous._id}`)
   return readOwed(entry)
 }

@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { numberEntry } from './entry.ts'
-import type { EntryStore, PendingCollection, PendingRecord } from './entry-store.ts'
+import type { PendingCollection, PendingRecord } from './entry-store.ts'
 import type { Lease } from './lease-store.ts'
+import { asMark } from './mark.ts'
 import type { PendingEntry } from './pending.ts'
+import { SealError } from './seal.ts'
 import { performStep, type WatchStep } from './step.ts'
 
 /*
@@ -17,11 +19,13 @@ import { performStep, type WatchStep } from './step.ts'
  *
  * One batch, in this order:
  *
- *   1. Read marks, by the index that holds marks and nothing else. Only durable ones: a mark that an election takes
+ *   1. Read marks, by the index that holds marks and nothing else. What is no mark of that collection (mark.ts) stays where
+ *      it is and is counted: a ledger that took it could not be sealed, or would say what nobody has decided. Only durable ones: a mark that an election takes
  *      back must not have become an entry. A transaction that commits late brings its marks into the index when it
  *      commits, however old their times and sources are; each run reads the index from its beginning, and nothing
  *      remembers how far an earlier one came, so nothing can have gone past them.
- *   2. Insert the entries at h + 1, h + 2, … in order, where h is the highest durable number. Ordered inserts stop at
+ *   2. Insert the entries at h + 1, h + 2, … in order, where h is the highest durable number. A ledger that ends before its
+ *      last seal does is an older copy: nothing is numbered, since those numbers stand under a seal. Ordered inserts stop at
  *      the first failure, so n is stored only by someone who stored n - 1 or read it as durable: there is no gap. `_id`
  *      is unique, so no number is given twice. `source` is unique, so no entry gets two numbers.
  *   3. A duplicate key says that another sequencer took the number, or that this entry has one: from another sequencer,
@@ -62,28 +66,32 @@ const RACE_PAUSE_MS = 5
 /**
  * Numbers the pending entries that are there. @returns how many; 0 also where another process is at it
  */
-export async function sequencePending(ctx: Pick<Context, 'entries' | 'leases'>, options: SequencerOptions = {}): Promise<number> {
-  if (options.useLease === false) return sequence(ctx.entries, options, undefined)
+export async function sequencePending(ctx: SequencerContext, options: SequencerOptions = {}): Promise<number> {
+  if (options.useLease === false) return sequence(ctx, options, undefined)
   const lease = await ctx.leases.take('sequencer', options.waitMs)
   if (lease === undefined) return 0
   try {
-    return await sequence(ctx.entries, options, lease)
+    return await sequence(ctx, options, lease)
   } finally {
     await lease.release()
   }
 }
 
+type SequencerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'leases' | 'metrics' | 'log'>
+
 interface Batch {
   entries: PendingEntry[]
   /** Where each part of it came from. */
-  parts: { collection: PendingCollection; records: PendingRecord[] }[]
+  parts: { collection: PendingCollection; records: NumberedRecord[] }[]
 }
 
-async function sequence(store: EntryStore, options: SequencerOptions, lease: Lease | undefined): Promise<number> {
+type NumberedRecord = Pick<PendingRecord, '_id'> & { marks: PendingEntry[] }
+
+async function sequence(ctx: SequencerContext, options: SequencerOptions, lease: Lease | undefined): Promise<number> {
   const { batchSize = BATCH_ENTRIES, limitMs = RUN_LIMIT_MS, watch } = options
   const startedAt = performance.now()
   // One pass over the index. Each batch of it begins after the last one, so that marks on their way out are not read again.
-  const readNext = walkMarks(store.pendingCollections(), batchSize)
+  const readNext = walkMarks(ctx, batchSize)
   let highest: number | undefined
   let done = 0
   let reading = inBackground(readNext())
@@ -92,7 +100,7 @@ async function sequence(store: EntryStore, options: SequencerOptions, lease: Lea
     for (let batch = await reading; batch.entries.length > 0; batch = await reading) {
       if (performance.now() - startedAt > limitMs || (lease !== undefined && !(await lease.renew()))) break
       reading = inBackground(readNext())
-      highest = await insertEntries(store, batch.entries, highest, watch)
+      highest = await insertEntries(ctx, batch.entries, highest, watch)
       await clearing
       clearing = inBackground(clearMarks(batch, watch))
       done += batch.entries.length
@@ -110,24 +118,45 @@ function inBackground<T>(work: Promise<T>): Promise<T> {
   return work
 }
 
-/** Step 1. Each call gives the next marks of a pass, of all collections together, in the order of their times. */
-function walkMarks(collections: readonly PendingCollection[], batchSize: number): () => Promise<Batch> {
-  const after = new Map<PendingCollection, string>(collections.map((collection) => [collection, '']))
-  return async () => {
-    const parts = await Promise.all(
-      [...after].map(async ([collection, position]) => {
-        const records = await collection.list(position, batchSize)
-        if (records.length < batchSize) after.delete(collection)
-        const last = records.at(-1)?.pending.find(({ source }) => source > position)?.source
-        if (after.has(collection) && last !== undefined) after.set(collection, last)
-        return { collection, records }
-      }),
-    )
-    const placed = parts.flatMap(({ records }) => records.flatMap(({ pending }) => placeInTime(pending)))
-    // Stable, so that entries of one record stay in the order of their writing.
-    const entries = placed.sort((a, b) => a.place - b.place).map(({ entry }) => entry)
-    return { entries, parts: parts.filter(({ records }) => records.length > 0) }
+/** Step 1. Each call gives the next marks of a pass, of all collections together, in the order of their times; none at its end. */
+function walkMarks(ctx: SequencerContext, batchSize: number): () => Promise<Batch> {
+  const after = new Map<PendingCollection, string>(ctx.entries.pendingCollections().map((collection) => [collection, '']))
+  const readPart = async (collection: PendingCollection, position: string): Promise<Batch['parts'][number]> => {
+    const found = await collection.list(position, batchSize)
+    const last = firstSourceAfter(found.at(-1), position)
+    if (found.length < batchSize || last === undefined) after.delete(collection)
+    else after.set(collection, last)
+    const records = found.map((record) => ({ _id: record._id, marks: readMarks(ctx, collection, record) }))
+    return { collection, records: records.filter(({ marks }) => marks.length > 0) }
   }
+  return async () => {
+    for (;;) {
+      const parts = await Promise.all([...after].map(([collection, position]) => readPart(collection, position)))
+      const placed = parts.flatMap(({ records }) => records.flatMap(({ marks }) => placeInTime(marks)))
+      // Stable, so that entries of one record stay in the order of their writing.
+      const entries = placed.sort((a, b) => a.place - b.place).map(({ entry }) => entry)
+      if (entries.length > 0 || after.size === 0) return { entries, parts: parts.filter(({ records }) => records.length > 0) }
+    }
+  }
+}
+
+/** The marks of a record, without what is none. */
+function readMarks(ctx: SequencerContext, { name }: PendingCollection, { _id, pending }: PendingRecord): PendingEntry[] {
+  const elements: unknown[] = Array.isArray(pending) ? pending : [undefined]
+  return elements.flatMap((element) => {
+    const mark = asMark(name, element)
+    if (typeof mark !== 'string') return [mark]
+    ctx.metrics.countAnomaly('mark')
+    ctx.log.error({ collection: name, record: _id }, `a pending entry is not numbered: ${mark}`)
+    return []
+  })
+}
+
+/** By what the index found a record: the first of its sources after a position. */
+function firstSourceAfter(record: PendingRecord | undefined, position: string): string | undefined {
+  const sources = [record?.pending].flat().map((element) => (element as PendingEntry | null | undefined)?.source as unknown)
+  const later = sources.filter((source) => typeof source === 'string').filter((source) => source > position)
+  return later.reduce<string | undefined>((first, source) => (first === undefined || source < first ? source : first), undefined)
 }
 
 /**
@@ -149,15 +178,16 @@ function placeInTime(pending: readonly PendingEntry[]): { place: number; entry: 
  * @returns the highest durable number, where it is known
  */
 async function insertEntries(
-  store: EntryStore,
+  ctx: SequencerContext,
   pending: readonly PendingEntry[],
   highest: number | undefined,
   watch: WatchStep | undefined,
 ): Promise<number | undefined> {
+  const store = ctx.entries
   let missing = pending
   let known = highest
   while (missing.length > 0) {
-    const base: number = known ?? (await store.highestId())
+    const base: number = known ?? (await readHighest(ctx))
     const entries = missing.map((entry, index) => numberEntry(entry, base + 1 + index))
     if (await performStep(watch, 'entries', () => store.append(entries))) return base + entries.length
     known = undefined
@@ -169,6 +199,23 @@ async function insertEntries(
   return known
 }
 
+/**
+ * The highest durable number.
+ *
+ * @throws SealError if the ledger ends before its last seal does
+ */
+async function readHighest(ctx: SequencerContext): Promise<number> {
+  const { seal, highest } = await ctx.database.inOrder(async (session) => ({
+    seal: await ctx.seals.last(session),
+    highest: await ctx.entries.highestId(session),
+  }))
+  if (seal !== undefined && highest < seal.to_id)
+    throw new SealError(
+      `The ledger ends at entry ${highest}, and seal ${seal._id} covers the entries up to ${seal.to_id}: an older copy of them was restored. Nothing is numbered until the entries are given back.`,
+    )
+  return highest
+}
+
 /** Step 4. */
 async function clearMarks(batch: Batch, watch: WatchStep | undefined): Promise<void> {
   await performStep(watch, 'marks', () =>
@@ -176,7 +223,7 @@ async function clearMarks(batch: Batch, watch: WatchStep | undefined): Promise<v
       batch.parts.map(({ collection, records }) =>
         collection.clear(
           records.map(({ _id }) => _id),
-          records.flatMap(({ pending }) => pending.map(({ source }) => source)),
+          records.flatMap(({ marks }) => marks.map(({ source }) => source)),
         ),
       ),
     ),

@@ -1,23 +1,37 @@
 import type { Context } from '../context.ts'
+import { canonicalJson } from '../crypto/canonical-json.ts'
 import { ed25519PublicKey, keyToHex } from '../crypto/ed25519.ts'
 import { HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile } from '../crypto/merkle.ts'
 import { sealPayloadHash, signSeal, verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
-import { newStepId } from '../ids.ts'
-import { unixSeconds } from '../time.ts'
+import { MAX_SIGNED_AHEAD_MS } from '../limits.ts'
+import { SECOND_MS, unixSeconds } from '../time.ts'
+import { endAdoption, expectLastSigned, readAdoption, type Adoption } from './adoption.ts'
 import { extendChain, walkChain } from './chain-check.ts'
 import { viewEntry, type EntryRecord } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
-import { closingSource, sealFields, sealRecord, SealError, type SealRecord } from './seal.ts'
+import { proveEntries } from './proofs.ts'
+import { sealFields, sealRecord, SealError, type SealRecord } from './seal.ts'
 import { readSealKey } from './seal-key.ts'
-import { findMemoryConflict, NO_PAYLOAD_HASH, openSealMemory, type Remembered, type SealHead, type SealMemory } from './seal-memory.ts'
+import { findMemoryConflict, headOf, NOTHING_SIGNED, openSealMemory, type Remembered, type SealMemory } from './seal-memory.ts'
+import { findStrangeSeals, type SealPeer } from './seal-peers.ts'
+import { closesSeal, closingEntry, countOwed, NOTHING_OWED, readOwed, type Owed } from './solvency.ts'
 import { performStep, type WatchStep } from './step.ts'
 
 /*
- * Signing, in the one process that has the key. Steps 1 and 2 of the order are in sealer.ts. For each unsigned seal, the
- * lowest first, under the exclusive lock of the seal memory:
+ * Signing, in the one process that has the key. Steps 1 and 2 of the order are in sealer.ts. It trusts nobody: neither the
+ * database nor the queues can tell it what to sign, only what there is to look at. Under the exclusive lock of the seal
+ * memory:
  *
- *   3. Read the entries again, recompute leaves, tiles and root, and compare all of them with what is stored. A signature
- *      is a statement about the ledger as it lies in the database, not about what some process once had in memory.
+ *   a. An adoption that lies beside the memory is taken: recorded in the database, then in the memory, then removed. A death
+ *      in between leaves the file, and the next run does what is left (adoption.ts).
+ *   b. The memory must be there, and the chain must hold as far as the workers have verified it.
+ *   c. Once after each start, what others remember of the chain is compared with the database: see seal-peers.ts.
+ *
+ * Then, for each unsigned seal, the lowest first:
+ *
+ *   3. Read the entries again, recompute leaves, tiles, root, sums and closing entry, and compare all of them with what is
+ *      stored. A signature is a statement about the ledger as it lies in the database, not about what some process once had
+ *      in memory. The seal's time must not be ahead, of this clock or of the database's, unless the seal before has it.
  *   4. The seal memory: it must not know another payload for this seq or a later one; then it is written, synced and
  *      renamed. From here on no other payload can be signed for this seq by this host, whatever is restored.
  *   5. Sign. Only after 4: a signature that exists must be remembered, also if we die before it is stored.
@@ -34,26 +48,36 @@ export interface SigningOptions {
   watch?: WatchStep
 }
 
-type SigningContext = Pick<Context, 'database' | 'entries' | 'seals' | 'config' | 'now'>
+type SigningContext = Pick<Context, 'database' | 'entries' | 'seals' | 'config' | 'peers' | 'metrics' | 'log' | 'now'>
+
+interface Signer {
+  key: Uint8Array
+  /** As hex. */
+  pubkey: string
+  memory: SealMemory
+  memoryFile: string
+  watch: WatchStep | undefined
+}
 
 /** Of many seals that waited for a key, the signatures are verified once more and noted so many at a time. */
 const NOTE_EVERY = 100
 
 /** What an operator does about a refusal. */
 const REMEDY =
-  'Nothing is signed until an operator has looked: give back the database, the seal memory and the key that belong together, or, where the database is the one to go on from, adopt its last signed seal (operator seal --adopt SEQ HASH).'
+  'Nothing is signed until an operator has looked: give back the database, the seal memory and the key that belong together, or, where the database is the one to go on from, adopt its last signed seal on this host (operator seal --adopt SEQ HASH).'
 
 /**
  * Signs every unsigned seal, in order.
  *
- * @returns how many were signed; 0 also where there is no key yet, or where another process of this host is signing
+ * @returns how many were signed; 0 also where there is no key yet, where another process of this host is signing, while a
+ * peer that doesn't answer is given a pause, while the chain is known not to hold, and while this machine's clock is behind
  * @throws SealError where what is stored can't be trusted; nothing is signed from there on
  */
 export async function signSeals(ctx: SigningContext, options: SigningOptions = {}): Promise<number> {
-  const opened = openKeyAndMemory(ctx)
-  if (opened === undefined) return 0
-  const { key, memory } = opened
+  const signer = openSigner(ctx, options.watch)
+  if (signer === undefined) return 0
   try {
+    await takeAdoption(ctx, signer)
     let signed = 0
     for (;;) {
       const { last, firstUnsigned, next } = await readFront(ctx)
@@ -64,11 +88,86 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
         throw new SealError(`seal ${firstUnsigned} has no signature and seal ${last._id} after it has one. ${REMEDY}`)
       if (next === undefined)
         throw new SealError(`seal ${(last?._id ?? 0) + 1} is missing, and seal ${firstUnsigned} comes after it. ${REMEDY}`)
-      await signOne(ctx, next, last, key, memory, options.watch)
+      if (signed === 0 && !(await mayBegin(ctx, signer, last))) return 0
+      if (!(await signOne(ctx, next, last, signer))) return signed
       signed++
     }
   } finally {
-    memory.close()
+    signer.memory.close()
+  }
+}
+
+/**
+ * Steps b and c.
+ *
+ * @throws SealError if the memory is missing, or somebody remembers another chain
+ */
+async function mayBegin(ctx: SigningContext, signer: Signer, last: SealRecord | undefined): Promise<boolean> {
+  const remembered = expectMemory(signer)
+  const { intact, fault } = await ctx.seals.readStatus()
+  if (!intact) {
+    ctx.log.error({ fault }, 'nothing is signed while the chain of seals does not hold')
+    return false
+  }
+  return performStep(signer.watch, 'peers', () => askPeers(ctx, signer, remembered, last))
+}
+
+/** Also for other statements of the key: one signs only with the memory that was made with it. @throws SealError */
+export function expectMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'memoryFile'>): Remembered {
+  const remembered = memory.read()
+  if (remembered !== undefined) return remembered
+  throw new SealError(
+    `Nothing is signed: there is no seal memory at ${memoryFile}, which was made together with the key and says what was signed with it. Give it back as it was at last; only where it is lost, or the key is new and came without one, adopt the last signed seal of the database on this host (operator seal --adopt SEQ HASH; 0 and 64 zeros where there is none).`,
+  )
+}
+
+/** Step c. @returns false while a named peer is given a pause. @throws SealError if one doesn't answer, or remembers another chain */
+async function askPeers(ctx: SigningContext, signer: Signer, remembered: Remembered, last: SealRecord | undefined): Promise<boolean> {
+  const unreached: string[] = []
+  for (const peer of ctx.peers.filter(({ isSettled }) => !isSettled)) {
+    if (!peer.isDue()) {
+      if (peer.isNamed) return false
+      continue
+    }
+    const strange = await findStrange(ctx, peer, signer.pubkey, remembered, last)
+    if (strange === undefined) {
+      if (peer.isNamed) unreached.push(peer.url)
+      continue
+    }
+    const givenUp = remembered.given_up
+    const other = strange.findLast(({ seq }) => givenUp === undefined || seq < givenUp.from || seq > givenUp.to)
+    if (other !== undefined) {
+      ctx.metrics.countAnomaly('peer')
+      throw new SealError(
+        `Nothing is signed: ${peer.url} has a seal ${other.seq} by this key with the payload hash ${sealPayloadHash(other)}, and the database, which ends at signed seal ${last?._id ?? 0}, does not: database and memory look like an older copy. ${REMEDY}`,
+      )
+    }
+    peer.settle()
+  }
+  if (unreached.length > 0)
+    throw new SealError(
+      `Nothing is signed: ${unreached.join(', ')} of SEAL_PEERS does not answer and is asked again after a pause. A restored host could forget what it has signed; take the peer out of SEAL_PEERS only if this host was not restored.`,
+    )
+  return true
+}
+
+/**
+ * What a peer remembers and we don't; undefined if it doesn't answer. Our own BASE_URL may be down because we are: that
+ * delays nothing, and it is asked again before later signatures until it answers.
+ */
+async function findStrange(ctx: SigningContext, peer: SealPeer, pubkey: string, remembered: Remembered, last: SealRecord | undefined) {
+  try {
+    const theirs = await peer.ask()
+    const seqs = theirs.map(({ seq }) => seq)
+    const [from, to] = [Math.min(...seqs), Math.min(Math.max(...seqs), last?._id ?? 0)]
+    const stored = to < from ? [] : await ctx.seals.listSigned(from, to, to - from + 1)
+    const hashes = new Map(stored.map((seal) => [seal._id, headOf(seal).payloadHash]))
+    const ours = (seq: number) => hashes.get(seq) ?? (seq === remembered.seq ? remembered.payload_hash : undefined)
+    return findStrangeSeals(theirs, ours, pubkey)
+  } catch (error) {
+    ctx.metrics.countAnomaly('peer')
+    ctx.log.error({ err: error, peer: peer.url }, 'a peer could not be asked what it remembers of the seals')
+    return undefined
   }
 }
 
@@ -86,7 +185,12 @@ export function readFront(ctx: Pick<Context, 'database' | 'seals'>) {
   })
 }
 
-function openKeyAndMemory(ctx: SigningContext): { key: Uint8Array; memory: SealMemory } | undefined {
+/**
+ * The key, and the seal memory for this process alone.
+ *
+ * @returns undefined if there is no key here yet, or another process of this host has the memory
+ */
+export function openSigner(ctx: Pick<Context, 'config'>, watch?: WatchStep): Signer | undefined {
   const { sealKeyFile, sealMemoryFile } = ctx.config.secrets
   if (sealKeyFile === undefined) return undefined
   if (sealMemoryFile === undefined)
@@ -94,51 +198,78 @@ function openKeyAndMemory(ctx: SigningContext): { key: Uint8Array; memory: SealM
   const key = readSealKey(sealKeyFile)
   if (key === undefined) return undefined
   const memory = openSealMemory(sealMemoryFile)
-  return memory === undefined ? undefined : { key, memory }
+  if (memory === undefined) return undefined
+  return { key, pubkey: keyToHex(ed25519PublicKey(key)), memory, memoryFile: sealMemoryFile, watch }
 }
 
-async function signOne(
-  ctx: SigningContext,
-  seal: SealRecord,
-  last: SealRecord | undefined,
-  key: Uint8Array,
-  memory: SealMemory,
-  watch: WatchStep | undefined,
-): Promise<void> {
+/** @returns false if this machine's clock is behind */
+async function signOne(ctx: SigningContext, seal: SealRecord, last: SealRecord | undefined, signer: Signer): Promise<boolean> {
+  const { key, pubkey, memory, watch } = signer
   const seq = seal._id
   const fields = sealFields(seal)
   await performStep(watch, 'read-again', () => readAgain(ctx, seal, last))
+  // A time that was signed before may be repeated: the next seal can't have an earlier one.
+  const fault = await findTimeFault(ctx, seal.at === last?.at ? 0 : seal.at)
+  if (fault?.isOurs === false) throw new SealError(`Seal ${seq} is not signed: ${fault.sentence}. ${REMEDY}`)
+  if (fault !== undefined) {
+    ctx.log.error({ seq }, `a seal is not signed: ${fault.sentence}`)
+    return false
+  }
 
-  const pubkey = keyToHex(ed25519PublicKey(key))
   const head = headOf(seal)
   const lastHead = last === undefined ? undefined : headOf(last)
-  const conflict = findMemoryConflict(memory.read(), lastHead, head, pubkey)
+  const remembered = expectMemory(signer)
+  const conflict = findMemoryConflict(remembered, lastHead, head, pubkey)
   if (conflict !== undefined) {
-    const adoptable = lastHead ?? { seq: 0, payloadHash: NO_PAYLOAD_HASH }
+    const adoptable = lastHead ?? NOTHING_SIGNED
     throw new SealError(
       `Seal ${seq} is not signed: ${conflict}. ${REMEDY} The last signed seal of the database: ${adoptable.seq} ${adoptable.payloadHash}`,
     )
   }
-  await memory.write({ seq, payload_hash: head.payloadHash, pubkey }, watch)
+  await memory.write({ ...remembered, seq, payload_hash: head.payloadHash, pubkey }, watch)
 
-  const signature = await performStep(watch, 'sign', () => signSeal(fields, key, Math.max(unixSeconds(ctx.now()), seal.at)))
+  // By this clock, unless it is too far ahead of the database's.
+  const nowMs = Math.min(ctx.now(), (await readDatabaseTime(ctx)) + MAX_SIGNED_AHEAD_MS)
+  const signedAt = Math.max(unixSeconds(nowMs), seal.at)
+  const signature = await performStep(watch, 'sign', () => signSeal(fields, key, signedAt))
   await performStep(watch, 'verify', () => {
     const verdict = verifySealSignature({ ...fields, ...signature })
     if (!verdict.ok) throw new SealError(`the signature made for seal ${seq} does not verify: ${verdict.message}`)
   })
   const isStored = await performStep(watch, 'signature', () => ctx.seals.sign(seal, signature))
   if (!isStored) await expectSigned(ctx, seal)
+  return true
 }
+
+/** What is wrong with a time that the key is to state. */
+export interface TimeFault {
+  sentence: string
+  /** This machine's clock is at fault, and another one could sign. */
+  isOurs: boolean
+}
+
+/**
+ * Two clocks have to agree before the key states a time: a date that is once too late makes every later one too late.
+ *
+ * @param at Unix seconds
+ */
+export async function findTimeFault(ctx: Pick<Context, 'database' | 'metrics' | 'now'>, at: number): Promise<TimeFault | undefined> {
+  const [nowMs, databaseMs] = [ctx.now(), await readDatabaseTime(ctx)]
+  const isAhead = (timeMs: number): boolean => at * SECOND_MS - timeMs > MAX_SIGNED_AHEAD_MS
+  if (!isAhead(nowMs) && !isAhead(databaseMs)) return undefined
+  ctx.metrics.countAnomaly('clock')
+  if (isAhead(databaseMs)) return { sentence: `its time ${at} is ahead of the database's clock`, isOurs: false }
+  return { sentence: `this machine's clock is ${(databaseMs - nowMs) / SECOND_MS} s behind the database's`, isOurs: true }
+}
+
+/** By the database's clock, in milliseconds since the epoch. */
+const readDatabaseTime = async ({ database }: Pick<Context, 'database'>): Promise<number> => Date.now() - (await database.clockAheadMs())
 
 /** Where our signature found no place, the seal must have one over the same payload. */
 async function expectSigned(ctx: SigningContext, seal: SealRecord): Promise<void> {
   const stored = await ctx.seals.find(seal._id)
   if (stored?.signed !== true || headOf(stored).payloadHash !== headOf(seal).payloadHash)
     throw new SealError(`seal ${seal._id} changed while it was being signed. ${REMEDY}`)
-}
-
-function headOf(seal: SealRecord): SealHead {
-  return { seq: seal._id, payloadHash: sealPayloadHash(sealFields(seal)) }
 }
 
 /** Tiles compared at once. */
@@ -161,10 +292,17 @@ async function readAgain(ctx: SigningContext, seal: SealRecord, previous: SealRe
   }
 
   const tree = createEntryTree()
+  const before = await readClosing(ctx, previous, refuse)
+  let owed = before === undefined ? NOTHING_OWED : readOwed(before)
+  let owedBelow: Owed = owed
   let due = seal.from_id
   let last: EntryRecord | undefined
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id)) {
-    for (const entry of page) if (entry._id !== due++) throw refuse(`entry ${due - 1} is missing from the ledger`)
+    for (const entry of page) {
+      if (entry._id !== due++) throw refuse(`entry ${due - 1} is missing from the ledger`)
+      owedBelow = owed
+      owed = countOwed(owed, entry).owed
+    }
     last = page.at(-1)
     await compare(tree.add(page.map(viewEntry)), false)
   }
@@ -184,7 +322,31 @@ async function readAgain(ctx: SigningContext, seal: SealRecord, previous: SealRe
   const [wrong] = differing
   if (wrong !== undefined)
     throw refuse(`hash ${wrong.position} of level ${wrong.level * TILE_HEIGHT} of its stored tree is not that of the entries below it`)
-  if (last.source !== closingSource(seal._id) || last.at !== seal.at) throw refuse(`entry ${last._id} is its last and does not close it`)
+  if (!closesSeal(last, seal._id) || last.at !== seal.at) throw refuse(`entry ${last._id} is its last and does not close it`)
+  const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
+  const { data } = closingEntry(seal._id, seal.at, owedBelow, prevSeal)
+  // A chain whose last closing entry names no seal before it comes from a version that named none.
+  const mayNameNone = before === undefined || before.data['prev_seal'] === undefined
+  const allowed = [data, ...(mayNameNone ? [{ seal: data['seal'], owed: data['owed'] }] : [])].map(canonicalJson)
+  if (!allowed.includes(canonicalJson(last.data)))
+    throw refuse(`entry ${last._id} closes it with ${canonicalJson(last.data)}, and the entries give ${canonicalJson(data)}`)
+}
+
+/** The entry that closes the seal before, as it stands under that seal. */
+async function readClosing(
+  ctx: SigningContext,
+  previous: SealRecord | undefined,
+  refuse: (sentence: string) => SealError,
+): Promise<EntryRecord | undefined> {
+  if (previous === undefined) return undefined
+  const entry = await ctx.entries.find(previous.to_id)
+  if (entry === undefined || !closesSeal(entry, previous._id)) throw refuse(`entry ${previous.to_id} does not close seal ${previous._id}`)
+  try {
+    await proveEntries(ctx, previous, [entry])
+  } catch (error) {
+    throw refuse(`entry ${previous.to_id} does not stand under seal ${previous._id}: ${(error as Error).message}`)
+  }
+  return entry
 }
 
 /** The first hash of a tile that is stored otherwise, by its position in its level. */
@@ -201,69 +363,95 @@ function findDifference(tile: Tile, stored: Buffer | undefined): { level: number
   return [{ level: tile.level, position: tile.index * TILE_WIDTH + index }]
 }
 
-/**
- * The operator's decision that the database is the one to go on from: the seal memory takes over its last signed seal.
- * It is put on record as a ledger entry first, so that a fork which this may be can't be made in silence. Done again with
- * the id of an act that is on record, it does only what that left undone: signing may have gone on from the seal since.
- *
- * @param seq the last signed seal of the database; 0 where it has none
- * @param payloadHash SHA-256 of its payload, as hex; 64 zeros for seq 0
- * @param id names the operator's act
- * @throws SealError where the database ends otherwise, its chain doesn't hold, or there is no key here
- */
-export async function adoptSeal(ctx: SigningContext, seq: number, payloadHash: string, id: string = newStepId()): Promise<void> {
-  const opened = openKeyAndMemory(ctx)
-  if (opened === undefined)
-    throw new SealError(
-      'A seal can be adopted where the key is, and while nothing else is being signed: there is no key here, or the seal memory is locked.',
-    )
-  const { key, memory } = opened
-  const pubkey = keyToHex(ed25519PublicKey(key))
+/** Step a. One that cannot be taken is put aside: what the memory allows is signed without it, and nothing else. */
+async function takeAdoption(ctx: SigningContext, signer: Signer): Promise<void> {
   try {
-    const isOnRecord = await ctx.seals.hasAdoption(id)
-    const { last, next } = await readFront(ctx)
-    if (isOnRecord && last !== undefined && last._id > seq) return
-    const head = last === undefined ? { seq: 0, payloadHash: NO_PAYLOAD_HASH } : headOf(last)
-    if (head.seq !== seq || head.payloadHash !== payloadHash) {
-      throw new SealError(
-        `Seal ${seq} with the payload hash ${payloadHash} is not adopted: the last signed seal of the database is ${head.seq}, with the payload hash ${head.payloadHash}.`,
-      )
-    }
-    if (isOnRecord && goesOnFrom(memory, last, next, pubkey)) return
+    const adoption = readAdoption(signer.memoryFile)
+    if (adoption !== undefined) await adopt(ctx, signer, adoption)
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    endAdoption(signer.memoryFile, false)
+    ctx.log.error({ err: error }, 'an adoption was refused and put aside')
+  }
+}
+
+/**
+ * It is put on record as a ledger entry first, so that a fork which this may be can't be made in silence.
+ *
+ * @throws SealError if the database or the memory is not what the operator decided on, or the chain doesn't hold
+ */
+async function adopt(ctx: SigningContext, signer: Signer, adoption: Adoption): Promise<void> {
+  const { memory, memoryFile, pubkey, watch } = signer
+  const { seq, payload_hash } = adoption
+  const remembered = readUnlessDamaged(memory)
+  // The memory is written last: with these in it, the file alone is left to be removed.
+  const isTaken = remembered?.seq === seq && remembered.payload_hash === payload_hash && remembered.pubkey === pubkey
+  if (!isTaken || !(await isOnRecord(ctx, adoption))) {
+    expectDecidedOn(adoption, remembered)
+    await expectLastSigned(ctx, seq, payload_hash)
     const status = await walkChain(ctx)
     if (!status.intact)
       throw new SealError(
         `Seal ${seq} is not adopted, because the chain in the database does not hold: ${status.fault ?? 'no reason is stored'}.`,
       )
-    if (!isOnRecord) {
-      const at = unixSeconds(ctx.now())
-      const entry = {
-        source: `${sealRecord(seq)}/adoption/${id}`,
-        at,
-        kind: 'seal_adoption' as const,
-        data: { seal: sealRecord(seq), payload_hash: payloadHash },
-      }
-      await ctx.seals.insertAdoption({ id, seq, payloadHash, at, entry })
-    }
-    await memory.write({ seq, payload_hash: payloadHash, pubkey })
-  } finally {
-    memory.close()
+    if (!(await isOnRecord(ctx, adoption))) await performStep(watch, 'adoption', () => putOnRecord(ctx, adoption))
+    const givenUp = await findGivenUp(ctx, pubkey, seq, remembered)
+    await memory.write({ seq, payload_hash, pubkey, ...(givenUp === undefined ? {} : { given_up: givenUp }) }, watch)
   }
+  await performStep(watch, 'adopted', () => endAdoption(memoryFile, true))
+  ctx.log.warn({ seq, payload_hash }, 'the operator adopted a seal: signing goes on from it')
 }
 
-/** Whether signing could go on with what the memory holds: then it has taken over the seal, and perhaps a later one. */
-function goesOnFrom(memory: SealMemory, last: SealRecord | undefined, next: SealRecord | undefined, pubkey: string): boolean {
-  const remembered = readIfWhole(memory)
-  if (remembered === undefined) return false
-  const lastHead = last === undefined ? undefined : headOf(last)
-  // A seal is stored before it is remembered: where there is none after the last one, only that one may be remembered.
-  if (next === undefined && remembered.seq > (last?._id ?? 0)) return false
-  const nextHead = next === undefined ? { seq: (last?._id ?? 0) + 1, payloadHash: NO_PAYLOAD_HASH } : headOf(next)
-  return findMemoryConflict(remembered, lastHead, nextHead, pubkey) === undefined
+/** @throws SealError if signing has gone on since the operator decided */
+function expectDecidedOn({ seq, remembered: decidedOn }: Adoption, remembered: Remembered | undefined): void {
+  if ((decidedOn?.seq ?? 0) === (remembered?.seq ?? 0) && (remembered === undefined || decidedOn?.payload_hash === remembered.payload_hash))
+    return
+  throw new SealError(
+    `Seal ${seq} is not adopted: the seal memory ends at seal ${remembered?.seq ?? 0}, and ended at seal ${decidedOn?.seq ?? 0} when the operator decided. Adopt again.`,
+  )
+}
+
+/** By its own content, numbered or waiting for its number: a document of that name alone is nothing. */
+async function isOnRecord(ctx: SigningContext, adoption: Adoption): Promise<boolean> {
+  const { source, data } = adoptionEntry(adoption, 0)
+  const numbered = await ctx.entries.findBySource(source)
+  const pending = await ctx.seals.findAdoption(adoption.id)
+  return [numbered, ...(pending ?? [])].some(
+    (entry) => entry?.source === source && entry.kind === 'seal_adoption' && canonicalJson(entry.data) === canonicalJson(data),
+  )
+}
+
+async function putOnRecord(ctx: SigningContext, adoption: Adoption): Promise<void> {
+  const at = unixSeconds(ctx.now())
+  const { id, seq, payload_hash: payloadHash } = adoption
+  if (await ctx.seals.insertAdoption({ id, seq, payloadHash, at, entry: adoptionEntry(adoption, at) })) return
+  throw new SealError(`Seal ${seq} is not adopted: another adoption ${id} is stored, with no entry of its own. Adopt again.`)
+}
+
+function adoptionEntry({ id, seq, payload_hash }: Adoption, at: number) {
+  const kind = 'seal_adoption' as const
+  return { source: `${sealRecord(seq)}/adoption/${id}`, at, kind, data: { seal: sealRecord(seq), payload_hash } }
+}
+
+/** The seals of this key after the adopted one, or beside it, that we or others remember: they are what the operator gave up. */
+async function findGivenUp(
+  ctx: SigningContext,
+  pubkey: string,
+  seq: number,
+  remembered: Remembered | undefined,
+): Promise<Remembered['given_up']> {
+  const held: Remembered = { seq: 0, payload_hash: NOTHING_SIGNED.payloadHash, pubkey }
+  const last = await ctx.seals.lastSigned()
+  const strange = await Promise.all(ctx.peers.map((peer) => findStrange(ctx, peer, pubkey, held, last)))
+  const seqs = strange.flatMap((seals) => (seals ?? []).map((seal) => seal.seq))
+  const before = remembered?.given_up
+  const from = Math.min(seq + 1, before?.from ?? Infinity, ...seqs)
+  const to = Math.max(remembered?.seq ?? 0, before?.to ?? 0, ...seqs)
+  return to < from ? undefined : { from, to }
 }
 
 /** What lies in a damaged memory is what an adoption replaces. */
-function readIfWhole(memory: SealMemory): Remembered | undefined {
+function readUnlessDamaged(memory: SealMemory): Remembered | undefined {
   try {
     return memory.read()
   } catch (error) {

@@ -1,4 +1,4 @@
-import type { EntryRecord } from './entry.ts'
+import { isReadable, type EntryRecord } from './entry.ts'
 import type { PendingEntry } from './pending.ts'
 import { closingSource, sealRecord } from './seal.ts'
 
@@ -49,20 +49,51 @@ function owedChange({ _id, kind, data }: Pick<EntryRecord, '_id' | 'kind' | 'dat
   }
 }
 
+/**
+ * The same for a ledger as it is stored: an entry without a readable amount or coin changes nothing, and is an anomaly to
+ * be counted. Every verifier of the sums follows this rule.
+ */
+export function countOwed(owed: Owed, entry: EntryRecord): { owed: Owed; anomaly?: string } {
+  if (!isReadable(entry)) return { owed, anomaly: `entry ${entry._id} has no canonical JSON` }
+  try {
+    return { owed: addToOwed(owed, entry) }
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    return { owed, anomaly: error.message }
+  }
+}
+
 /** The sums that a solvency entry states. */
 export function readOwed(entry: EntryRecord): Owed {
   const { owed } = entry.data as { owed?: { xno?: unknown; xmr?: unknown } }
-  if (typeof owed?.xno !== 'string' || typeof owed.xmr !== 'string')
-    throw new TypeError(`entry ${entry._id} expected data.owed with the sums of xno and xmr`)
+  if (!isSum(owed?.xno) || !isSum(owed.xmr)) throw new TypeError(`entry ${entry._id} expected data.owed with the sums of xno and xmr`)
   return { xno: BigInt(owed.xno), xmr: BigInt(owed.xmr) }
 }
 
-/** The entry that closes seal `seq`: what is owed by all entries below it. `at` in Unix seconds. */
-export function closingEntry(seq: number, at: number, owed: Owed): PendingEntry {
+const isSum = (text: unknown): text is string => typeof text === 'string' && /^(0|-?[1-9]\d{0,77})$/.test(text)
+
+/**
+ * The entry that closes seal `seq`: what is owed by all entries below it, and the SHA-256 of the payload of the seal
+ * before, as hex (null for the first). By that each seal's root covers all of history: to rewrite one seal, every later one
+ * has to be signed anew. `at` in Unix seconds.
+ */
+export function closingEntry(seq: number, at: number, owed: Owed, prevSeal: string | null): PendingEntry {
   return {
     source: closingSource(seq),
     at,
     kind: 'solvency',
-    data: { seal: sealRecord(seq), owed: { xno: String(owed.xno), xmr: String(owed.xmr) } },
+    data: { seal: sealRecord(seq), owed: { xno: String(owed.xno), xmr: String(owed.xmr) }, prev_seal: prevSeal },
+  }
+}
+
+/** Whether an entry was written to close seal `seq`, and says so in a form that can be read. What it states may still be false. */
+export function closesSeal(entry: EntryRecord, seq: number): boolean {
+  if (entry.kind !== 'solvency' || !isReadable(entry) || entry.data['seal'] !== sealRecord(seq)) return false
+  if (entry.source !== closingSource(seq) && !entry.source.startsWith(`${closingSource(seq)}/`)) return false
+  try {
+    readOwed(entry)
+    return true
+  } catch {
+    return false
   }
 }

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { commit } from '../crypto/commitment.ts'
+import { bindContent, commit } from '../crypto/commitment.ts'
 import { newId, newStepId } from '../ids.ts'
 import { newSalt } from '../ledger/pending.ts'
 import { unixSeconds } from '../time.ts'
@@ -26,7 +26,7 @@ export async function publishPost(
         source: `${id}/post`,
         at,
         kind: 'post',
-        data: { post_id: id, agent_id: agentId, content_hash: commit(Buffer.from(salt, 'hex'), postContent(content)) },
+        data: { post_id: id, agent_id: agentId, content_hash: commit(Buffer.from(salt, 'hex'), bindContent(id, postContent(content))) },
       },
     ],
   }
@@ -35,17 +35,16 @@ export async function publishPost(
 }
 
 /**
- * Hides a post from the feed, or shows it again; its text stays stored.
+ * Hides a post from the feed, or shows it again; its text stays stored. Both entries carry the rule that it was hidden for.
  *
+ * @param rule the id of a rule that the post breaks; only for hiding, and null in the entries where none is named
  * @returns false where the post does not exist or was in that state already
  */
-export async function setHidden(ctx: Context, postId: string, hidden: boolean): Promise<boolean> {
+export async function setHidden(ctx: Context, postId: string, hidden: boolean, rule?: string): Promise<boolean> {
   const at = unixSeconds(ctx.now())
   const kind = hidden ? 'hide' : 'unhide'
-  return ctx.posts.setHidden(postId, hidden ? at : undefined, {
-    source: `${postId}/${kind}/${newStepId()}`,
-    at,
-    kind,
-    data: { post_id: postId },
-  })
+  const hiddenFor = hidden ? rule : (await ctx.posts.find(postId))?.hidden_rule
+  const data = { post_id: postId, rule: hiddenFor ?? null }
+  const entry = { source: `${postId}/${kind}/${newStepId()}`, at, kind, data } as const
+  return ctx.posts.setHidden(postId, hidden ? at : undefined, hiddenFor, entry)
 }

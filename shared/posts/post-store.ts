@@ -13,6 +13,7 @@ const postSchema = new Schema<PostRecord>(
     topic: String,
     salt: { type: String, required: true },
     hidden_at: Number,
+    hidden_rule: String,
     ...pendingField,
   },
   { collection: 'posts', strict: 'throw', versionKey: false },
@@ -30,7 +31,7 @@ export interface PostStore {
   /** The ids of posts that are not hidden, newest first. */
   listFeed(topic: string | undefined, limit: number): Promise<string[]>
   /** @returns false where the post was in that state already, or does not exist */
-  setHidden(postId: string, hiddenAt: number | undefined, entry: PendingEntry): Promise<boolean>
+  setHidden(postId: string, hiddenAt: number | undefined, rule: string | undefined, entry: PendingEntry): Promise<boolean>
   readonly models: { posts: Model<PostRecord> }
 }
 
@@ -59,9 +60,16 @@ export function createPostStore(connection: Connection, patienceMs: number): Pos
         .toArray()
       return found.map(({ _id }) => _id)
     },
-    async setHidden(postId, hiddenAt, entry) {
-      const filter = { _id: postId, hidden_at: { $exists: hiddenAt === undefined } }
-      const change = hiddenAt === undefined ? { $unset: { hidden_at: 1 as const } } : { $set: { hidden_at: hiddenAt } }
+    async setHidden(postId, hiddenAt, rule, entry) {
+      const named = rule === undefined ? {} : { hidden_rule: rule }
+      const filter =
+        hiddenAt === undefined
+          ? { _id: postId, hidden_at: { $exists: true }, hidden_rule: rule ?? { $exists: false } }
+          : { _id: postId, hidden_at: { $exists: false } }
+      const change =
+        hiddenAt === undefined
+          ? { $unset: { hidden_at: 1 as const, hidden_rule: 1 as const } }
+          : { $set: { hidden_at: hiddenAt, ...named } }
       return (await posts.updateOne(filter, { ...change, $push: { pending: entry } })).matchedCount === 1
     },
   }

@@ -10,9 +10,11 @@ export interface PostRecord extends Ledgered {
   at: number
   body: string
   topic?: string
-  /** Opens the commitment to `{body, topic}` in the post's ledger entry. */
+  /** Opens the commitment to `{body, id, topic}` in the post's ledger entry. */
   salt: string
   hidden_at?: number
+  /** Which rule it was hidden for, where one was named. */
+  hidden_rule?: string
 }
 
 export const topicField = text({ min: 1, max: MAX_TOPIC_LENGTH })

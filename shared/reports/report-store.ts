@@ -15,6 +15,8 @@ export interface ReportStore {
   insert(report: ReportRecord): Promise<{ report: ReportRecord; isNew: boolean }>
   /** Newest first. */
   listNewest(limit: number): Promise<ReportRecord[]>
+  /** The last report of a post. */
+  findNewest(postId: string): Promise<ReportRecord | undefined>
   readonly models: { reports: Model<ReportRecord> }
 }
 
@@ -24,6 +26,9 @@ export function createReportStore(connection: Connection): ReportStore {
     models: { reports },
     async listNewest(limit) {
       return reports.find().sort({ _id: -1 }).limit(limit).lean<ReportRecord[]>()
+    },
+    async findNewest(postId) {
+      return (await reports.findOne({ post_id: postId }).sort({ _id: -1 }).lean<ReportRecord>()) ?? undefined
     },
     async insert(report) {
       try {

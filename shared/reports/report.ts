@@ -12,7 +12,7 @@ export const RULES = [
 ] as const
 
 export type RuleId = (typeof RULES)[number]['id']
-const RULE_IDS = RULES.map(({ id }) => id)
+export const RULE_IDS = RULES.map(({ id }) => id)
 
 /** One agent's report of one post under one rule; the same again is the same report. */
 export interface ReportRecord {

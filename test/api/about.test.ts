@@ -57,13 +57,13 @@ describe('GET /rules', () => {
     const { verdict } = await post('/claim/resolve', { claim_id: claim?.['id'], outcome: 'void' })
     const card = (await get(`/agent/${agent.id}`)) as unknown as Record<string, JsonValue>
     const contents: Record<string, { record: Record<string, JsonValue> | undefined; content: JsonValue }[]> = {
-      registration: [{ record: card, content: { handle: 'teller' } }],
+      registration: [{ record: card, content: { handle: 'teller', id: agent.id } }],
       post: [
-        { record: plain, content: { body: 'no topic', topic: null } },
-        { record: filed, content: { body: 'filed', topic: 'tests' } },
+        { record: plain, content: { body: 'no topic', id: String(plain?.['id']), topic: null } },
+        { record: filed, content: { body: 'filed', id: String(filed?.['id']), topic: 'tests' } },
       ],
-      claim: [{ record: claim, content: { kind: 'claim', statement: 'It opens.' } }],
-      verdict: [{ record: verdict, content: { evidence: null } }],
+      claim: [{ record: claim, content: { id: String(claim?.['id']), kind: 'claim', statement: 'It opens.' } }],
+      verdict: [{ record: verdict, content: { evidence: null, id: String(verdict?.['id']) } }],
     }
     const { ledger } = (await get('/rules')) as unknown as {
       ledger: { entry_kinds: { kind: string; commitments: { field: string; content: string }[] }[] }

@@ -82,7 +82,7 @@ describe('a claim', () => {
           claim_id: id,
           agent_id: author.id,
           resolve_by: null,
-          content_hash: commitment(made.salt, '{"kind":"claim","statement":"no entry may show this"}'),
+          content_hash: commitment(made.salt, `{"id":"${id}","kind":"claim","statement":"no entry may show this"}`),
         },
       },
     ])
@@ -133,7 +133,7 @@ describe('verdicts', () => {
         outcome: 'true',
         by_author: false,
         supersedes: first.id,
-        evidence_hash: commitment(second.verdict.salt, '{"evidence":"I looked again"}'),
+        evidence_hash: commitment(second.verdict.salt, `{"evidence":"I looked again","id":"${second.verdict.id}"}`),
       },
     })
     expect(JSON.stringify([entry, await pendingOf('verdicts', first.id)])).not.toContain('looked')

@@ -12,7 +12,10 @@ import { openContext } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519PublicKey, ed25519Verify, keyFromHex, keyToHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
+import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
+import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
+import { sealFields } from '../../shared/ledger/seal.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { makeCoinReady } from '../support/coins.ts'
 import { openMarket, type TestMarket } from '../support/market.ts'
@@ -65,7 +68,7 @@ async function openSigner(): Promise<{ start(): void; stop(): Promise<void> }> {
     REDIS_URL: redisUrl,
     QUEUE_PREFIX: queuePrefix,
     SEAL_KEY_FILE: keyFile,
-    SEAL_MEMORY_FILE: path.join(folder, 'memory'),
+    SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
     SWEEP_SECONDS: '1',
   }
   const ctx = openContext(readConfig(env, 'workers'), service.ctx.log)
@@ -274,6 +277,44 @@ describe('npm run operator', () => {
     expect((await operator('keygen', path.join(folder, 'none', 'key'))).exitCode).toBe(1)
   })
 
+  it('adopts the last signed seal by a file beside the seal memory, and by nothing that another host could read', async () => {
+    const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
+    const last = await service.ctx.seals.lastSigned()
+    const words = last === undefined ? ['0', NO_PAYLOAD_HASH] : [String(last._id), sealPayloadHash(sealFields(last))]
+    const adopt = async (SEAL_MEMORY_FILE: string) => {
+      let stdout = ''
+      const env = {
+        MONGODB_URL: mongodbUrl,
+        REDIS_URL: redisUrl,
+        QUEUE_PREFIX: queuePrefix,
+        DATA_DIR: path.join(folder, 'none'),
+        SEAL_MEMORY_FILE,
+      }
+      const write = (text: string) => (stdout += text)
+      const exitCode = await runOperator({ argv: ['seal', '--adopt', ...words, '--json'], env, stdout: { write }, stderr: { write } })
+      return { exitCode, answer: JSON.parse(stdout) as Record<string, unknown> }
+    }
+    const memory = path.join(folder, 'memory-of-the-host')
+    const { exitCode, answer } = await adopt(memory)
+    expect([exitCode, answer]).toEqual([
+      0,
+      {
+        ok: true,
+        adoption_file: `${memory}.adoption`,
+        remembered_seq: null,
+        seq: Number(words[0]),
+        payload_hash: words[1],
+        ledger_entry: 'seal_adoption',
+      },
+    ])
+    expect(JSON.parse(fs.readFileSync(`${memory}.adoption`, 'utf8'))).toMatchObject({ seq: Number(words[0]), payload_hash: words[1] })
+    expect(await service.ctx.seals.models.adoptions.countDocuments()).toBe(0)
+    const elsewhere = await adopt(path.join(folder, 'nowhere', 'memory'))
+    expect([elsewhere.exitCode, elsewhere.answer['error']]).toEqual([1, 'not_adopted'])
+    expect(elsewhere.answer['message']).toContain('an adoption is written on the signing host')
+    expect((await operator('seal', '--adopt', ...words)).exitCode).toBe(1)
+  })
+
   it('announces with a signature of the seal key: listed once signed, in the ledger, and opened by its receipt', async () => {
     const text = 'From May on, a post may be 16 KiB. Grüße.'
     // Open before the verb is asked, which waits for 10 s.
@@ -307,7 +348,7 @@ describe('npm run operator', () => {
     const receipt = (await whenServed(() => service.call('GET', `/receipt/${id}`))).json as unknown as Receipt
     const [opening] = receipt.openings ?? []
     expect(receipt.entries.map(({ entry }) => entry.kind)).toEqual(['announcement'])
-    expect(opening?.content).toEqual({ kind: 'limits', text })
+    expect(opening?.content).toEqual({ id, kind: 'limits', text })
     expect(commit(Buffer.from(opening?.salt ?? '', 'hex'), opening?.content ?? null)).toBe(receipt.entries[0]?.entry.data['content_hash'])
     expect(JSON.stringify(receipt.entries)).not.toContain('Grüße')
   })

@@ -66,7 +66,7 @@ describe('a post', () => {
     expect(JSON.stringify(entries)).not.toContain('may show')
     const opened = createHash('sha256')
       .update(Buffer.from(post.salt ?? '', 'hex'))
-      .update('{"body":"text that no entry may show","topic":"topic that no entry may show"}')
+      .update(`{"body":"text that no entry may show","id":"${id}","topic":"topic that no entry may show"}`)
       .digest('hex')
     expect(entries[0]?.data['content_hash']).toBe(opened)
   })

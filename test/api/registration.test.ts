@@ -4,6 +4,7 @@ import vm from 'node:vm'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
+import { isShare } from '../../shared/crypto/pow.ts'
 import { readStanding } from '../../shared/passes/standing.ts'
 import { countStored, listPending } from '../support/stored.ts'
 import { findNonce, solveChallenge, startService, WITHOUT_LEDGER, type Answer, type TestService } from '../support/service.ts'
@@ -29,7 +30,8 @@ const countAgents = async () => (await countStored(service.ctx.database.connecti
 
 describe('a registration', () => {
   it('gives an id, a token that works and the handle, and leaves one entry that shows no handle', async () => {
-    const answer = await register({ ...(await solve()), handle: 'Zoë 🜚' })
+    const solved = await solve()
+    const answer = await register({ ...solved, handle: 'Zoë 🜚' })
     expect(answer.status).toBe(201)
     const { agent_id: id, token, handle } = answer.json
     expect(id).toMatch(/^agt_[0-9a-z]{26}$/)
@@ -44,14 +46,18 @@ describe('a registration', () => {
       referrals: { registered: 0, paying: 0, threshold: 50 },
     })
     const entries = await listPending(service.ctx.database.connection, 'agents', String(id))
+    const work = { prefix: expect.stringMatching(/^[0-9a-f]{32}$/), nonce: solved.pow, bits: 4 } as object
     expect(entries.map(({ kind, source, data }) => ({ kind, source, data }))).toEqual([
       {
         kind: 'registration',
         source: `${String(id)}/registration`,
-        data: { agent_id: id, handle_hash: expect.stringMatching(/^[0-9a-f]{64}$/), ref: null },
+        data: { agent_id: id, handle_hash: expect.stringMatching(/^[0-9a-f]{64}$/), ref: null, ...work },
       },
     ])
     expect(JSON.stringify(entries)).not.toContain('Zoë')
+    // Whoever reads the ledger can check the work.
+    const { prefix, nonce, bits } = entries[0]?.data as { prefix: string; nonce: string; bits: number }
+    expect(isShare(prefix, nonce, bits)).toBe(true)
   })
 
   it('needs no handle, takes its nonce as a number too, and compares the answer trimmed and in lower case', async () => {

@@ -133,7 +133,7 @@ describe('the ledger over the API', () => {
       id,
       sealed: false,
       entries: [{ sealed: false, next_seal_at: expect.any(Number) }],
-      openings: [{ field: 'content_hash', content: { body: 'for the record', topic: null } }],
+      openings: [{ field: 'content_hash', content: { body: 'for the record', id, topic: null } }],
     })
     const seq = await seal()
     const { json: receipt } = await get<Receipt>(`/receipt/${id}`)
@@ -143,7 +143,7 @@ describe('the ledger over the API', () => {
     for (const verifier of verifiers()) expect(await reportOf(verifier, [file], folder)).toMatchObject({ ok: true, code: 0, openings: 1 })
     const { json: ofAgent } = await get<Receipt>(`/receipt/${alice.id}`)
     expect(ofAgent.entries.length).toBeGreaterThan(0)
-    expect(ofAgent.openings).toContainEqual(expect.objectContaining({ field: 'handle_hash', content: { handle: 'alice' } }))
+    expect(ofAgent.openings).toContainEqual(expect.objectContaining({ field: 'handle_hash', content: { handle: 'alice', id: alice.id } }))
     fs.writeFileSync(file, JSON.stringify(ofAgent))
     expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
     const { json: ofSeal } = await get<Receipt>(`/receipt/seal_${seq}`)
@@ -161,8 +161,10 @@ describe('the ledger over the API', () => {
     const hidden = await publish('bad words')
     await setHidden(service.ctx, hidden, true)
     await seal()
-    expect((await get<Receipt>(`/receipt/${claim}`)).json.openings).toMatchObject([{ content: { kind: 'claim', statement: 'it rains' } }])
-    expect((await get<Receipt>(`/receipt/${verdict}`)).json.openings).toMatchObject([{ content: { evidence: 'wet' } }])
+    expect((await get<Receipt>(`/receipt/${claim}`)).json.openings).toMatchObject([
+      { content: { id: claim, kind: 'claim', statement: 'it rains' } },
+    ])
+    expect((await get<Receipt>(`/receipt/${verdict}`)).json.openings).toMatchObject([{ content: { evidence: 'wet', id: verdict } }])
     const { json } = await get<Receipt>(`/receipt/${hidden}`)
     expect(json.entries.map(({ entry }) => entry.kind)).toEqual(['post', 'hide'])
     expect(json.openings).toBeUndefined()

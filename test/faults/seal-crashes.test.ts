@@ -1,7 +1,18 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { openLedger, verifyLedger, type TestLedger } from '../support/ledger.ts'
-import { openWaitingLedger, recoverLedger, runSealChild, STEPS } from '../support/seal-crashes.ts'
+import {
+  ADOPTION_STEPS,
+  ANNOUNCEMENT_STEPS,
+  openAdoptingLedger,
+  openAnnouncement,
+  openWaitingLedger,
+  recoverAdoption,
+  recoverAnnouncement,
+  recoverLedger,
+  runSealChild,
+  STEPS,
+} from '../support/seal-crashes.ts'
 
 let ledger: TestLedger
 afterEach(() => ledger.stop())
@@ -38,6 +49,29 @@ describe.each(STEPS)('a seal worker at "%s"', (write) => {
     }
     await expect(attempt()).rejects.toThrow('the answer was lost')
     await recoverLedger(ledger, written)
+  })
+})
+
+const KILLS = [
+  ['before it', 'before'],
+  ['after it', 'after'],
+] as const
+
+describe.each(ADOPTION_STEPS)('a signer at "%s" of an adoption', (write) => {
+  it.each(KILLS)('that is killed %s leaves nothing that the next one does not mend', async (_, phase) => {
+    const opened = await openAdoptingLedger()
+    ledger = opened.ledger
+    expect(await runSealChild(ledger, { CRASH_WRITE: write, CRASH_PHASE: phase })).toBe('SIGKILL')
+    await recoverAdoption(ledger, opened.written)
+  })
+})
+
+describe.each(ANNOUNCEMENT_STEPS)('a signer at "%s" of an announcement', (write) => {
+  it.each(KILLS)('that is killed %s leaves nothing that the next one does not mend', async (_, phase) => {
+    const opened = await openAnnouncement()
+    ledger = opened.ledger
+    expect(await runSealChild(ledger, { CRASH_WRITE: write, CRASH_PHASE: phase, ANNOUNCEMENT: opened.id })).toBe('SIGKILL')
+    await recoverAnnouncement(ledger, opened.id)
   })
 })
 

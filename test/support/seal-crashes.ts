@@ -1,6 +1,12 @@
 import fs from 'node:fs'
+import { announce, signAnnouncement } from '../../shared/announcements/announcement-service.ts'
+import { announcementPayload, type AnnouncementRecord } from '../../shared/announcements/announcement.ts'
+import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
+import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
+import { adoptionFileOf, adoptSeal } from '../../shared/ledger/adoption.ts'
 import { extendChain } from '../../shared/ledger/chain-check.ts'
-import { openLedger, verifyLedger, verifyWholeLedger, type TestLedger } from './ledger.ts'
+import { sealFields } from '../../shared/ledger/seal.ts'
+import { openLedger, takeBackup, verifyLedger, verifyWholeLedger, type TestLedger } from './ledger.ts'
 import { startChild } from './processes.ts'
 
 const CHILD = new URL('./seal-child.ts', import.meta.url)
@@ -13,6 +19,7 @@ export const STEPS = [
   'tiles',
   'seal',
   'status',
+  'peers',
   'read-again',
   'memory-file',
   'memory',
@@ -20,6 +27,12 @@ export const STEPS = [
   'verify',
   'signature',
 ] as const
+
+/** Every write of taking an adoption, in their order. */
+export const ADOPTION_STEPS = ['adoption', 'memory-file', 'memory', 'adopted'] as const
+
+/** Every write of signing an announcement, in their order. */
+export const ANNOUNCEMENT_STEPS = ['statement-file', 'statement', 'announcement'] as const
 
 /** Runs a seal worker in a process of its own. @returns the signal that ended it, or its exit code */
 export function runSealChild(ledger: TestLedger, env: Record<string, string>): Promise<string | number> {
@@ -33,6 +46,51 @@ export async function openWaitingLedger(): Promise<{ ledger: TestLedger; written
   await ledger.seal()
   written.push(...(await ledger.write(130)))
   return { ledger, written }
+}
+
+/** A database that was restored without its last two seals, beside a memory that has them, and the operator's decision to go on from it. */
+export async function openAdoptingLedger(): Promise<{ ledger: TestLedger; written: string[] }> {
+  const ledger = await openLedger()
+  const { ctx } = ledger
+  const written = await ledger.write(3)
+  await ledger.seal()
+  const restore = await takeBackup(ctx)
+  for (let round = 0; round < 2; round++) {
+    await ledger.write(1)
+    await ledger.seal()
+  }
+  await restore()
+  written.push(...(await ledger.write(3)))
+  const last = await ctx.seals.lastSigned()
+  if (last === undefined) throw new Error('there is no seal')
+  await adoptSeal(ctx, last._id, sealPayloadHash(sealFields(last)))
+  return { ledger, written }
+}
+
+/** The next worker's work after one that died while it took an adoption. @throws Error where something doesn't hold */
+export async function recoverAdoption(ledger: TestLedger, written: string[]): Promise<void> {
+  await recoverLedger(ledger, written)
+  const { entries } = await verifyWholeLedger(ledger.ctx, written)
+  const adoptions = entries.filter(({ kind }) => kind === 'seal_adoption').length
+  if (adoptions !== 1) throw new Error(`the adoption is on record ${adoptions} times`)
+  if (fs.existsSync(adoptionFileOf(ledger.memoryFile))) throw new Error('the adoption was taken and is still there to be taken')
+}
+
+/** A numbered announcement without a signature. */
+export async function openAnnouncement(): Promise<{ ledger: TestLedger; id: string }> {
+  const ledger = await openLedger()
+  const { _id: id } = await announce(ledger.ctx, { kind: 'notice', text: 'It stands.' })
+  await ledger.seal()
+  return { ledger, id }
+}
+
+/** @throws Error unless the next worker signs what one that died did not */
+export async function recoverAnnouncement(ledger: TestLedger, id: string): Promise<void> {
+  await signAnnouncement(ledger.ctx, id)
+  const { signature, pubkey, ...announcement } = (await ledger.ctx.announcements.find(id)) ?? {}
+  if (signature === undefined || pubkey === undefined) throw new Error('the announcement has no signature')
+  if (!ed25519Verify(signatureFromBase64(signature), announcementPayload(announcement as AnnouncementRecord), keyFromHex(pubkey)))
+    throw new Error('the signature of the announcement does not verify')
 }
 
 /** What the next worker does after one that died, with everything verified after each step. @throws Error where something doesn't hold */

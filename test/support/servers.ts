@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { inject } from 'vitest'
+import type { AccessName } from '../../scripts/embedded/access.ts'
 import { startServers as startTemporary, type TemporaryServers } from '../../scripts/embedded/temporary.ts'
 import { serverFolder } from './server-folder.ts'
 
@@ -16,8 +17,10 @@ declare module 'vitest' {
 export const PATIENT = { REQUEST_SECONDS: '10' }
 
 /** A MongoDB and a Redis of a test's own. */
-export const startServers = (report?: (line: string) => void): Promise<TemporaryServers> =>
-  startTemporary(report, { under: serverFolder() })
+export const startServers = (
+  report?: (line: string) => void,
+  users: { users?: readonly AccessName[]; queuePrefix?: string } = {},
+): Promise<TemporaryServers> => startTemporary(report, { under: serverFolder(), ...users })
 
 /** A database and a queue prefix that no other test file uses, on the servers of this run. */
 export function isolate(): { mongodbUrl: string; redisUrl: string; queuePrefix: string } {

@@ -67,6 +67,8 @@ export interface ServiceOptions {
   queues?: readonly QueueName[]
   /** How often regular jobs come, where no setting says it. */
   intervals?: Intervals
+  /** Servers of the test's own, on which the two parts have users of their own, and the test has one that may do everything. */
+  servers?: { api: Record<string, string>; workers: Record<string, string>; test: Record<string, string> }
 }
 
 /** The real API and the real workers in this process, on a database and queues of their own. */
@@ -86,15 +88,23 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
     // No test asks a real exchange.
     RATE_SOURCES: ['xno', 'xmr'].flatMap((coin) => [9, 10].map((port) => `${coin}=http://127.0.0.1:${port}/#price`)).join(','),
     ...options.env,
+    ...options.servers?.api,
   }
   const lines: string[] = []
   const log = createLog('test', env['LOG_LEVEL'] ?? 'debug', { write: (line: string) => void lines.push(line) })
   let shiftMs = 0
   const now = () => Date.now() + shiftMs
   const first = await startApi(env, log, { now })
-  const { url, ctx, routes, call } = first
+  const { url, routes, call } = first
+  const testCtx =
+    options.servers === undefined ? undefined : openContext(readConfig({ ...env, ...options.servers.test }, 'api'), log, { now })
+  await testCtx?.database.whenReady()
+  const ctx = testCtx ?? first.ctx
   const apis = [first]
-  const workerCtx = openWorkerContext(readConfig(env, 'workers'), log, { now, databaseTimeoutMs: 30_000 })
+  const workerCtx = openWorkerContext(readConfig({ ...env, ...options.servers?.workers }, 'workers'), log, {
+    now,
+    databaseTimeoutMs: 30_000,
+  })
   await Promise.all([workerCtx.database.whenReady(), workerCtx.queues.whenReady()])
   const pool = startPool(workerCtx, options.queues ?? QUEUE_NAMES, options.intervals)
   const register = (fields: { handle?: string; ref?: string } = {}) => registerOver(call, fields)
@@ -122,7 +132,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
       for (const api of apis) await api.close()
       await pool.close()
       await ctx.database.connection.dropDatabase()
-      await Promise.all([...apis.map((api) => api.ctx.close()), workerCtx.close()])
+      await Promise.all([...apis.map((api) => api.ctx.close()), workerCtx.close(), testCtx?.close()])
     },
   }
 }

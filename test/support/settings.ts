@@ -45,6 +45,10 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
   QUEUE_PREFIX: { right: ['agents-1'], wrong: ['a:b', '{a}', 'A', 'a'.repeat(41)] },
   SEAL_KEY_FILE: { right: ['seal.key'], wrong: [] },
   SEAL_MEMORY_FILE: { right: ['seal.memory'], wrong: [] },
+  SEAL_PEERS: {
+    right: ['https://mirror.example', 'http://127.0.0.1:3000/, https://b.example/agents'],
+    wrong: ['mirror.example', 'https://a,b', 'ftp://a', 'https://'],
+  },
   SEAL_INTERVAL_SECONDS: { right: ['600', '0.5'], wrong: ['0', '-600', '86401', '10m'] },
   SWEEP_SECONDS: { right: ['15'], wrong: ['0', '3601', 'often'] },
   CHALLENGE_SECRET: { right: [SECRET, 'ab'.repeat(40)], wrong: ['ab'.repeat(31), 'AB'.repeat(32), 'zz'.repeat(32)] },

@@ -79,7 +79,7 @@ describe('the check of docker-compose.yml and Dockerfile', () => {
       'a signer without its key',
       /\n {6}SEAL_KEY_FILE: .*/,
       '',
-      /service signer: it is told to serve sign-seals, adopt-seal, sign-announcement and has no key/,
+      /service signer: it is told to serve sign-seals, sign-announcement and has no key/,
     ],
     [
       'a seal memory that is not kept',

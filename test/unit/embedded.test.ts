@@ -81,6 +81,41 @@ function listenersOn(port: number): string[] {
 
 const LOOPBACK_HEX = '0100007F'
 
+describe('a MongoDB with users', () => {
+  const startGuarded = () => startMongod({ ...options(), binary: findMongod(process.env)!, cacheGb: 0.25, users: ['api', 'operator'] })
+  const as = (mongod: Mongod, url: string | undefined) => ({ ...mongod, url: url ?? '' })
+
+  it('takes over a folder from before there were users, asks from then on who it is, and finds them again on another port', async () => {
+    const before = await startTestMongod()
+    await onMongo(before, (entries) => entries.insertOne({ _id: 'kept' }))
+    await before.child.stop()
+
+    const first = await startGuarded()
+    await expect(onMongo(as(first, before.url.replace(/:\d+\//, `:${first.port}/`)), (entries) => entries.findOne())).rejects.toMatchObject(
+      { code: 13 },
+    )
+    expect(await onMongo(as(first, first.urls['api']), (entries) => entries.findOne())).toEqual({ _id: 'kept' })
+    await expect(onMongo(as(first, first.urls['api']), (entries) => entries.insertOne({ _id: 'more' }))).rejects.toMatchObject({ code: 13 })
+    await first.child.stop()
+
+    fs.rmSync(path.join(dataDir, 'mongo-port'))
+    const again = await startGuarded()
+    expect(again.port).not.toBe(first.port)
+    expect(await onMongo(as(again, again.urls['operator']), (entries) => entries.findOne())).toEqual({ _id: 'kept' })
+    // A role that was widened, or a password that was changed, is put right by the next start.
+    await onMongo(again, (_, client) => client.db('admin').command({ updateUser: 'api', roles: ['root'] }))
+    await again.child.stop()
+    const third = await startGuarded()
+    await expect(onMongo(as(third, third.urls['api']), (entries) => entries.insertOne({ _id: 'more' }))).rejects.toMatchObject({ code: 13 })
+    await third.child.stop()
+
+    fs.writeFileSync(path.join(dataDir, 'mongo-password'), `${'ab'.repeat(32)}\n`, { mode: 0o600 })
+    await expect(startGuarded()).rejects.toThrow('MongoDB refuses the password in DATA_DIR/mongo-password')
+    fs.rmSync(path.join(dataDir, 'mongo-users'))
+    await startGuarded()
+  }, 120_000)
+})
+
 describe('the embedded MongoDB', () => {
   it('runs transactions, listens on the loopback address alone, and has its data again after a stop and on another port', async () => {
     const first = await startTestMongod()

@@ -18,7 +18,7 @@ const remember = (seq: number, branch = 1, pubkey = KEY): Remembered => ({
 
 describe('the seal memory lets a seal be signed', () => {
   it.each([
-    ['the first of all', undefined, undefined, head(1)],
+    ['the first of all', remember(0), undefined, head(1)],
     ['the one after the last signed', remember(4), head(4), head(5)],
     ['the one whose signature was made and not stored', remember(5), head(4), head(5)],
     ['the first after a chain without signatures was adopted', remember(0), undefined, head(1)],
@@ -30,6 +30,7 @@ describe('the seal memory lets a seal be signed', () => {
 describe('the seal memory refuses', () => {
   it.each([
     ['signed seals and no memory', undefined, head(4), head(5), 'there is no seal memory'],
+    ['no memory and no signed seal: the key may have signed anything', undefined, undefined, head(1), 'there is no seal memory'],
     ['another payload for the seq that was signed', remember(5), head(4), head(5, 2), 'another seal 5 was signed before'],
     ['a lower seq', remember(7), head(4), head(5), 'seal 7 was signed before'],
     ['the first seq where another was signed', remember(1), undefined, head(1, 2), 'another seal 1 was signed before'],
@@ -66,6 +67,17 @@ describe('the files beside the key', () => {
     again?.close()
   })
 
+  it('make a memory anew if a death left one without its key, and leave one that has signed', () => {
+    const [key, memory] = [path.join(folder, 'key'), path.join(folder, 'seal-memory')]
+    fs.writeFileSync(memory, JSON.stringify(remember(0)), { mode: 0o600 })
+    ensureSealKey(key)
+    expect((JSON.parse(fs.readFileSync(memory, 'utf8')) as Remembered).pubkey).not.toBe(KEY)
+    fs.rmSync(key)
+    fs.writeFileSync(memory, JSON.stringify(remember(4)), { mode: 0o600 })
+    ensureSealKey(key)
+    expect(JSON.parse(fs.readFileSync(memory, 'utf8'))).toEqual(remember(4))
+  })
+
   it('make a key once, for its owner alone', () => {
     const file = path.join(folder, 'key')
     expect(readSealKey(file)).toBeUndefined()
@@ -74,7 +86,9 @@ describe('the files beside the key', () => {
     expect(key).toHaveLength(32)
     ensureSealKey(file)
     expect(readSealKey(file)).toEqual(key)
-    expect(fs.readdirSync(folder)).toEqual(['key'])
+    expect(fs.readdirSync(folder)).toEqual(['key', 'seal-memory'])
+    expect(JSON.parse(fs.readFileSync(path.join(folder, 'seal-memory'), 'utf8'))).toMatchObject({ seq: 0, payload_hash: NO_PAYLOAD_HASH })
+    expect(fs.statSync(path.join(folder, 'seal-memory')).mode & 0o777).toBe(0o600)
     for (const mode of [0o640, 0o604, 0o620]) {
       fs.chmodSync(file, mode)
       expect(() => readSealKey(file)).toThrow(`mode ${mode.toString(8)}`)

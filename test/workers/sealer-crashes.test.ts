@@ -1,6 +1,14 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { TestLedger } from '../support/ledger.ts'
-import { openWaitingLedger, recoverLedger, runSealChild } from '../support/seal-crashes.ts'
+import {
+  openAdoptingLedger,
+  openAnnouncement,
+  openWaitingLedger,
+  recoverAdoption,
+  recoverAnnouncement,
+  recoverLedger,
+  runSealChild,
+} from '../support/seal-crashes.ts'
 
 let ledger: TestLedger
 afterEach(() => ledger.stop())
@@ -18,5 +26,23 @@ describe('a seal worker that is killed', () => {
     ledger = opened.ledger
     expect(await runSealChild(ledger, { CRASH_WRITE: write, CRASH_PHASE: phase })).toBe('SIGKILL')
     await recoverLedger(ledger, opened.written)
+  })
+
+  it.each([
+    ['after it put an adoption on record, before it remembered it', 'adoption', 'after'],
+    ['after it remembered an adoption, before the file was removed', 'adopted', 'before'],
+  ] as const)('%s leaves nothing that the next one does not mend', async (_, write, phase) => {
+    const opened = await openAdoptingLedger()
+    ledger = opened.ledger
+    expect(await runSealChild(ledger, { CRASH_WRITE: write, CRASH_PHASE: phase })).toBe('SIGKILL')
+    await recoverAdoption(ledger, opened.written)
+  })
+
+  it('after it remembered an announcement, before it signed it, leaves nothing that the next one does not mend', async () => {
+    const opened = await openAnnouncement()
+    ledger = opened.ledger
+    const crash = { CRASH_WRITE: 'statement', CRASH_PHASE: 'after', ANNOUNCEMENT: opened.id }
+    expect(await runSealChild(ledger, crash)).toBe('SIGKILL')
+    await recoverAnnouncement(ledger, opened.id)
   })
 })

@@ -2,17 +2,15 @@ import fs from 'node:fs'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
-import { newStepId } from '../../shared/ids.ts'
 import { extendChain, findTailFault, walkChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
-import { adoptSeal, readFront, signSeals } from '../../shared/ledger/signing.ts'
+import { readFront, signSeals } from '../../shared/ledger/signing.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
-import { QUEUES } from '../../shared/queues.ts'
-import { adoptSealJob } from '../../workers/jobs/adopt-seal.ts'
+import { adoptSeal } from '../../shared/ledger/adoption.ts'
 import { makeSealJob } from '../../workers/jobs/make-seal.ts'
 import { openLedger, takeBackup, verifyLedger, verifyWholeLedger, type TestLedger } from '../support/ledger.ts'
 
@@ -252,7 +250,7 @@ describe('before it signs, the sealer', () => {
     await change()
     await expect(signSeals(ledger.ctx)).rejects.toThrow(sentence)
     expect(await ledger.ctx.seals.listUnsigned(10)).toEqual([1])
-    expect(fs.existsSync(ledger.memoryFile)).toBe(false)
+    expect(JSON.parse(fs.readFileSync(ledger.memoryFile, 'utf8'))).toMatchObject({ seq: 0 })
   })
 
   it('signs the same seal where nothing was changed', async () => {
@@ -296,61 +294,27 @@ describe('the seal memory', () => {
     await expect(adoptSeal(ctx, 3, sealPayloadHash(first))).rejects.toThrow('Seal 3 with the payload hash')
     await adoptSeal(ctx, 1, sealPayloadHash(first))
     await ledger.seal()
+    await ledger.seal()
     const { entries } = await verifyWholeLedger(ctx, [...before, ...after])
     expect(entries.filter(({ kind }) => kind === 'seal_adoption').map(({ data }) => data)).toEqual([
       { seal: 'seal_1', payload_hash: sealPayloadHash(first) },
     ])
   })
 
-  it.each([
-    { at: 'its first signature', write: 'sign', when: 'before', place: 0, failures: 2, stands: { signed: 1, remembered: 2 } },
-    { at: 'its second signature', write: 'sign', when: 'before', place: 1, failures: 2, stands: { signed: 2, remembered: 3 } },
-    {
-      at: 'the adoption, which was stored',
-      write: 'insertAdoption',
-      when: 'after',
-      place: 0,
-      failures: 1,
-      stands: { signed: 1, remembered: 3 },
-    },
-  ] as const)('takes over a seal once where the job fails again and again at $at', async ({ write, when, place, failures, stands }) => {
+  it.each(['insertAdoption', 'sign'] as const)('takes over a seal once if "%s" breaks off after it was stored', async (write) => {
     const { ctx, written } = await goBackTwoSeals(1)
-    for (let round = 0; round < 2; round++) {
-      written.push(...(await ledger.write(1)))
-      await numberAndSeal()
-    }
-    const first = await ctx.seals.find(1)
-    if (first === undefined) throw new Error('there is no seal')
-    const adopted = sealPayloadHash(sealFields(first))
-    const payload = { seq: 1, payload_hash: adopted, adoption_id: newStepId() }
-    const broken = failing(ctx, write, when, place)
-    for (let attempt = 0; attempt < failures; attempt++) await expect(adoptSealJob(broken, payload)).rejects.toThrow('the connection broke')
-    const memory = JSON.parse(fs.readFileSync(ledger.memoryFile, 'utf8')) as { seq: number }
-    expect({ signed: (await ctx.seals.lastSigned())?._id, remembered: memory.seq }).toEqual(stands)
-    for (let attempt = 0; attempt < 2; attempt++) await adoptSealJob(ctx, payload)
-    expect((await ctx.seals.lastSigned())?._id).toBe(3)
-    await ledger.seal()
-    const { entries } = await verifyWholeLedger(ctx, written)
-    expect(entries.filter(({ kind }) => kind === 'seal_adoption').map(({ data }) => data)).toEqual([
-      { seal: 'seal_1', payload_hash: adopted },
-    ])
-  })
-
-  it('takes over a seal for a job that names no act, as an older operator enqueues it', async () => {
-    ledger = await openLedger()
-    const { ctx } = ledger
-    const written = await ledger.write(1)
-    await ledger.seal()
-    fs.rmSync(ledger.memoryFile)
     written.push(...(await ledger.write(1)))
     await numberAndSeal()
     const first = await ctx.seals.find(1)
     if (first === undefined) throw new Error('there is no seal')
-    await adoptSealJob(ctx, QUEUES['adopt-seal'].payload.parse({ seq: 1, payload_hash: sealPayloadHash(sealFields(first)) }))
-    expect((await ctx.seals.lastSigned())?._id).toBe(2)
-    await ledger.seal()
+    const adopted = sealPayloadHash(sealFields(first))
+    await adoptSeal(ctx, 1, adopted)
+    await expect(signSeals(failing(ctx, write, 'after', 0))).rejects.toThrow('the connection broke')
+    for (let round = 0; round < 3; round++) await ledger.seal()
     const { entries } = await verifyWholeLedger(ctx, written)
-    expect(entries.filter(({ kind }) => kind === 'seal_adoption')).toHaveLength(1)
+    expect(entries.filter(({ kind }) => kind === 'seal_adoption').map(({ data }) => data)).toEqual([
+      { seal: 'seal_1', payload_hash: adopted },
+    ])
   })
 
   it('lets the sealer go on by itself where the restored database lacks only the last signature', async () => {
@@ -374,7 +338,7 @@ describe('the seal memory', () => {
     written.push(...(await ledger.write(1)))
     const remembered = fs.readFileSync(ledger.memoryFile)
     fs.rmSync(ledger.memoryFile)
-    await expect(ledger.seal()).rejects.toThrow('there is no seal memory, and the database has signed seals up to 1')
+    await expect(ledger.seal()).rejects.toThrow('there is no seal memory')
     fs.writeFileSync(ledger.memoryFile, '{"seq":1')
     await expect(ledger.seal()).rejects.toThrow('does not hold what was written there')
     fs.writeFileSync(ledger.memoryFile, remembered)

@@ -1,9 +1,13 @@
 import type { Context } from '../../shared/context.ts'
 import { walkChain } from '../../shared/ledger/chain-check.ts'
+import { findContentFaults } from '../../shared/ledger/content-check.ts'
 
-/** Verifies the whole chain of seals again, with every entry. */
+/** Verifies the whole chain of seals again, with every entry, and what the records say against it. */
 export async function checkChain(ctx: Context): Promise<void> {
   const { intact, seq, fault } = await walkChain(ctx)
   if (intact) ctx.log.info({ seq }, 'the chain of seals holds')
   else ctx.log.error({ seq, fault }, 'the chain of seals does not hold')
+  const { count, told } = await findContentFaults(ctx)
+  for (let fault = 0; fault < count; fault++) ctx.metrics.countAnomaly('content')
+  if (count > 0) ctx.log.error({ count, faults: told }, 'records are not what the ledger says')
 }
