@@ -10,8 +10,8 @@ import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.
 import { MINUTE_MS } from '../../shared/time.ts'
 import { setRate } from '../support/coins.ts'
 import { takeBackup } from '../support/ledger.ts'
-import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
-import { DAY_RAW, heldByLedger, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import { checkMoney } from '../support/money.ts'
+import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
 
@@ -19,10 +19,6 @@ beforeAll(async () => {
   venue = await openNanoVenue()
 })
 beforeEach(() => venue.reset())
-checkBooksAfterEach(
-  () => venue.ctx,
-  () => heldByLedger(venue),
-)
 afterAll(() => venue.stop())
 
 const transfers = () => venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
