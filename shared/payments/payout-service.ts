@@ -166,7 +166,9 @@ async function enterChain(
   session: Session,
 ): Promise<void> {
   noteTwicePaid(ctx, transfer, others)
-  await ctx.journal.write(transferLines(transfer, own, unixSeconds(ctx.now()), step), session)
+  // What it brings was found out when it was stored: whoever signed it has it without.
+  const stored = sourceOf(transfer) === undefined ? transfer : await ctx.payouts.findTransfer(transfer._id, session)
+  await ctx.journal.write(transferLines(stored ?? transfer, own, unixSeconds(ctx.now()), step), session)
 }
 
 /** Puts transactions of ours on record that the chain has and the database did not know. @throws as storeTransfers() */

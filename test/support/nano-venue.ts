@@ -7,7 +7,7 @@ import { noResolutions } from '../../shared/agents/agent.ts'
 import { newId } from '../../shared/ids.ts'
 import { newSalt } from '../../shared/ledger/pending.ts'
 import { createLog } from '../../shared/log.ts'
-import type { InvoiceRecord } from '../../shared/payments/invoice.ts'
+import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
 import { requestPassInvoice } from '../../shared/passes/pass-purchase.ts'
 import { parseNanoAddress } from '../../shared/payments/nano/nano-address.ts'
 import { buildReceive, buildSend, workRootOf } from '../../shared/payments/nano/nano-blocks.ts'
@@ -15,7 +15,7 @@ import { openNanoGateway, type NanoContext, type NanoWallet } from '../../shared
 import { createNanoKeys } from '../../shared/payments/nano/nano-keys.ts'
 import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
 import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
-import type { PayoutRecord } from '../../shared/payments/payout.ts'
+import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import { unixSeconds } from '../../shared/time.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { owe, readPayout, setRate } from './coins.ts'
@@ -169,6 +169,43 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
   }
   await ready()
   return venue
+}
+
+/**
+ * What the stand-in's ledger holds for a venue, past the code under test: at its accounts, on its way between them, and sent
+ * to invoices and counted. What our own blocks did that are not known to be confirmed is left out, as is what was recorded
+ * by hand and is nowhere. Undefined if the coin is halted or has had another seed: then the two need not agree.
+ */
+export async function heldByLedger({ ctx, node, wallet }: NanoVenue): Promise<bigint | undefined> {
+  const { ledger } = node.state
+  const { connection } = ctx.database
+  const transfers = (await connection.collection('transfers').find({ coin: 'xno' }).toArray()) as unknown as TransferRecord[]
+  const payments = (await connection.collection('payments').find({ coin: 'xno', state: 'settled' }).toArray()) as unknown as PaymentRecord[]
+  const signers = new Set(
+    transfers.flatMap(({ account_index: index, signed }) => (index === 0 ? [JSON.parse(signed).account as string] : [])),
+  )
+  if (signers.size > 1 || transfers.some(({ foreign }) => foreign === true)) return undefined
+  const coin = await ctx.coins.findCoin('xno')
+  if (coin?.halted !== undefined || coin?.treasury_address !== wallet.treasury.address) return undefined
+  const known = (await connection.collection('addresses').find({ coin: 'xno' }).toArray()) as unknown as { address: string }[]
+  const keys = new Set(
+    [wallet.treasury.address, ...known.map(({ address }) => address)].map((address) => parseNanoAddress(address)?.publicKey ?? ''),
+  )
+  const counted = new Set(payments.map(({ tx }) => tx))
+  let held = 0n
+  for (const key of keys) {
+    held += ledger.balance(key)
+    for (const { hash, amount, source } of ledger.receivablesOf(key))
+      if (keys.has(source) || counted.has(hash.toLowerCase())) held += amount
+  }
+  for (const { tx, kind, state, amount_raw: raw, brings } of transfers) {
+    const isThere = ledger.blocks.has(tx.toUpperCase())
+    if (isThere === (state === 'confirmed')) continue
+    const moved = kind === 'payout' ? BigInt(raw) : brings === undefined ? 0n : -BigInt(raw)
+    held += isThere ? moved : -moved
+  }
+  for (const { tx, amount_raw: raw, by } of payments) if (by === 'operator' && !ledger.blocks.has(tx.toUpperCase())) held += BigInt(raw)
+  return held
 }
 
 /** From the stand-in's own ledger, past everything under test. */

@@ -10,14 +10,17 @@ import { markPaidByHand, undoPaidByHand } from '../../shared/payments/payout-ser
 import { recordPayment } from '../../shared/payments/settlement.ts'
 import { foundAt, newTx } from '../support/coins.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
-import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import { DAY_RAW, heldByLedger, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
 beforeAll(async () => {
   venue = await openNanoVenue()
 })
 beforeEach(() => venue.reset())
-checkBooksAfterEach(() => venue.ctx)
+checkBooksAfterEach(
+  () => venue.ctx,
+  () => heldByLedger(venue),
+)
 afterAll(() => venue.stop())
 
 const balances = () => venue.ctx.journal.balances('xno')

@@ -7,7 +7,7 @@ import type { NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
 import { sendNano } from '../../shared/payments/nano/nano-send.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
-import { openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import { heldByLedger, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
 
@@ -15,7 +15,10 @@ beforeAll(async () => {
   venue = await openNanoVenue()
 })
 beforeEach(() => venue.reset())
-checkBooksAfterEach(() => venue.ctx)
+checkBooksAfterEach(
+  () => venue.ctx,
+  () => heldByLedger(venue),
+)
 afterAll(() => venue.stop())
 
 const transfers = () => venue.ctx.payouts.models.transfers.find({ kind: 'payout' }).sort({ _id: 1 }).lean<TransferRecord[]>()

@@ -5,7 +5,16 @@ import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
 import { recordPayment } from '../../shared/payments/settlement.ts'
 import { MINUTE_MS } from '../../shared/time.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
-import { DAY_RAW, openNanoVenue, raiseVersion, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import {
+  DAY_RAW,
+  heldByLedger,
+  openNanoVenue,
+  raiseVersion,
+  signAndPublish,
+  strangerAddress,
+  XNO,
+  type NanoVenue,
+} from '../support/nano-venue.ts'
 
 const LIMIT = { timeout: 30_000 }
 
@@ -15,7 +24,10 @@ beforeAll(async () => {
   venue = await openNanoVenue()
 })
 beforeEach(() => venue.reset())
-checkBooksAfterEach(() => venue.ctx)
+checkBooksAfterEach(
+  () => venue.ctx,
+  () => heldByLedger(venue),
+)
 afterAll(() => venue.stop())
 
 const transfers = (): Promise<TransferRecord[]> => venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()

@@ -37,6 +37,7 @@ export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefin
   const ownTxs = new Set(own.map(({ tx }) => tx))
   for (const { hash, amountRaw } of waiting) if (ownTxs.has(hash.toLowerCase())) heldRaw += amountRaw
   const indexes = new Set(open.flatMap(({ account_index: index = 0 }) => (index === 0 ? [] : [index])))
+  for (const { index } of await ctx.coins.listUnassigned('xno')) indexes.add(index)
   heldRaw += await sumUnreceived(ctx, indexes)
   const accounts = await ctx.coins.listAddresses('xno', [...indexes])
   for (let start = 0; start < accounts.length; start += ACCOUNTS_AT_ONCE) {

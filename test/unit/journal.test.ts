@@ -1,0 +1,155 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { spend, type PassInvoice } from '../../shared/passes/pass-invoice.ts'
+import { isPaid, remainderRaw, type PaymentRecord } from '../../shared/payments/invoice.ts'
+import {
+  heldRaw,
+  move,
+  paymentLine,
+  payoutLine,
+  reverse,
+  transferLines,
+  type Account,
+  type JournalLine,
+} from '../../shared/payments/journal.ts'
+
+const DAY = 10n ** 30n
+const fresh = (days: number, amountRaw: bigint): PassInvoice => ({
+  _id: 'inv_1',
+  agent_id: 'agt_1',
+  at: 1,
+  coin: 'xno',
+  days,
+  price_usd_cents: 100 * days,
+  amount_raw: String(amountRaw),
+  rate: '1',
+  rate_source: 'test',
+  rate_at: 1,
+  address: 'nano_1',
+  address_index: 1,
+  expires_at: 2,
+  open: true,
+  lapsed: false,
+  watch: 'round',
+  look_after: 0,
+  received_raw: '0',
+  carried_raw: '0',
+  moved_raw: '0',
+  unspent: '0',
+  credited_days: 0,
+  version: 0,
+})
+
+function balancesOf(lines: readonly JournalLine[]): Map<Account, bigint> {
+  const balances = new Map<Account, bigint>()
+  for (const { from, to, amount_raw: raw } of lines) {
+    balances.set(from, (balances.get(from) ?? 0n) - BigInt(raw))
+    balances.set(to, (balances.get(to) ?? 0n) + BigInt(raw))
+  }
+  return balances
+}
+
+const amount = () => fc.bigInt({ min: 1n, max: 5n * DAY })
+
+describe('the lines of a pass invoice', () => {
+  it('leave in each account what the invoice says, to the last raw, whatever comes in parts, late, or carried over', () => {
+    const step = fc.record({ raw: amount(), dearer: fc.bigInt({ min: 0n, max: DAY }), lapses: fc.boolean() })
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 365 }),
+        amount(),
+        fc.bigInt({ min: 0n, max: DAY }),
+        fc.array(step, { maxLength: 8 }),
+        (days, price, carried, steps) => {
+          let invoice: PassInvoice = { ...fresh(days, price), carried_raw: String(carried), unspent: String(carried * BigInt(days)) }
+          const about = { coin: 'xno', at: 1 } as const
+          const lines: JournalLine[] = move('carried', 'remainder:agt_1', 'invoice:inv_1', carried, about)
+          const change = (source: string, amountRaw: bigint, priceRaw: bigint) => {
+            const { fields, lines: own } = spend(invoice, { source, at: 1, amountRaw, priceRaw })
+            const { has_remainder: hasRemainder, open: _open, ...money } = fields
+            const { has_remainder: _had, ...rest } = invoice
+            invoice = { ...rest, ...money, ...(hasRemainder === true ? { has_remainder: true as const } : {}) }
+            lines.push(...own)
+          }
+          change('first', 0n, price)
+          for (const [place, { raw, dearer, lapses }] of steps.entries()) {
+            lines.push(...move(`${place}/received`, 'chain', 'invoice:inv_1', raw, about))
+            change(String(place), raw, invoice.lapsed ? price + dearer : price)
+            if (lapses && !invoice.lapsed) {
+              invoice = { ...invoice, lapsed: true }
+              change(`${place}/lapse`, 0n, price)
+            }
+            const balances = balancesOf(lines)
+            const left = remainderRaw(invoice)
+            const isClosed = isPaid(invoice) || invoice.lapsed
+            expect(balances.get('invoice:inv_1') ?? 0n).toBe(isClosed ? 0n : left)
+            expect(balances.get('remainder:agt_1') ?? 0n).toBe((isClosed ? left : 0n) - carried)
+            expect(balances.get('sold') ?? 0n).toBe(BigInt(invoice.received_raw) + carried - left)
+            expect([...balances.values()].reduce((sum, one) => sum + one, 0n)).toBe(0n)
+          }
+          expect(lines.every(({ amount_raw: raw }) => BigInt(raw) > 0n)).toBe(true)
+          expect(new Set(lines.map(({ _id }) => _id)).size).toBe(lines.length)
+        },
+      ),
+    )
+  })
+})
+
+describe('a line', () => {
+  const about = { coin: 'xmr', at: 1 } as const
+  it('is made of no move of nothing, and goes the other way for less than nothing', () => {
+    expect(move('a', 'chain', 'sold', 0n, about)).toEqual([])
+    expect(move('a', 'chain', 'sold', -3n, about)).toMatchObject([{ from: 'sold', to: 'chain', amount_raw: '3' }])
+  })
+
+  it('and its reverse come to nothing', () => {
+    const [line] = move('a', 'chain', 'sold', 3n, about)
+    const balances = balancesOf([line as JournalLine, reverse(line as JournalLine, 'undone', 2)])
+    expect([...balances.values()]).toEqual([0n, 0n])
+  })
+})
+
+describe('what is held by the books', () => {
+  const payout = { _id: 'out_1', coin: 'xmr' as const, agent_id: 'agt_2', order_id: 'mkt_1', amount_raw: '80' }
+  const payment = {
+    _id: 'pay_1',
+    coin: 'xmr',
+    amount_raw: '100',
+    agent_id: 'agt_1',
+    order_id: 'mkt_1',
+    invoice_id: 'inv_1',
+  } as PaymentRecord
+  const transfer = { _id: 'trf_1', coin: 'xmr' as const, kind: 'payout' as const, amount_raw: '80', fee_raw: '3' }
+
+  it('is what came in less what left and what that cost', () => {
+    const lines = [...paymentLine(payment, 'received', 1), ...payoutLine(payout, 'owed', 1), ...transferLines(transfer, [payout], 1)]
+    const balances = balancesOf(lines)
+    expect(heldRaw(balances)).toBe(17n)
+    expect(Object.fromEntries(balances)).toMatchObject({ 'order:mkt_1': 20n, 'owed:agt_2': 0n, paid: 80n, operator: -3n })
+  })
+
+  it('is the same whether a payout by hand or the transaction that made it is noted first', () => {
+    const byHand = payoutLine(payout, 'manual/1', 2)
+    const found = transferLines({ ...transfer, fee_raw: '0' }, [], 3)
+    const before = [...paymentLine(payment, 'received', 1), ...payoutLine(payout, 'owed', 1)]
+    expect(heldRaw(balancesOf([...before, ...byHand]))).toBe(100n)
+    for (const both of [
+      [...byHand, ...found],
+      [...found, ...byHand],
+    ]) {
+      const balances = balancesOf([...before, ...both])
+      expect([heldRaw(balances), balances.get('operator'), balances.get('owed:agt_2')]).toEqual([20n, 0n, 0n])
+    }
+  })
+
+  it('is less by a payment that the chain took back, which the order goes on counting', () => {
+    const balances = balancesOf([...paymentLine(payment, 'received', 1), ...paymentLine(payment, 'lost/1', 2)])
+    expect([heldRaw(balances), balances.get('order:mkt_1'), balances.get('lost')]).toEqual([0n, 100n, -100n])
+    const restored = [
+      ...paymentLine(payment, 'received', 1),
+      ...paymentLine(payment, 'lost/1', 2),
+      ...paymentLine(payment, 'restored/2', 3),
+    ]
+    expect(balancesOf(restored).get('lost')).toBe(0n)
+  })
+})
