@@ -2,31 +2,44 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 import { waitFor } from '../embedded/wait.ts'
 import { numbersOf } from '../torture/plan.ts'
+import type { Chain } from './chain.ts'
 import { SEED } from './network.ts'
 import { mistypePaid, mistypeSettle, operate } from './operator.ts'
 import { sendsOf } from './watch.ts'
 import { count, isWanted, type World } from './world.ts'
 
-/** What is broken, and how long it stays so: from and to, in milliseconds. */
+/** How long it lasts, from and to in milliseconds, and what is done. It gives what was hit, or undefined if there was nothing to hit. */
+type Breaking = readonly [number, number, (world: World, lastsMs: number) => Promise<string | undefined>]
+
+/** The node is as `breakIt` leaves it for a while. */
+const node =
+  (breakIt: (chain: Chain) => void | Promise<void>) =>
+  async ({ chain }: World, lastsMs: number): Promise<string> => {
+    await breakIt(chain)
+    await sleep(lastsMs)
+    await chain.heal()
+    return 'the node'
+  }
+
 export const FAULTS = {
-  'kill-api': [0, 0],
-  'kill-workers': [0, 0],
-  'node-hung': [2_000, 10_000],
-  'node-killed': [2_000, 10_000],
-  'lost-answers': [2_000, 6_000],
+  'kill-api': [0, 0, (world) => kill(world, 'api')],
+  'kill-workers': [0, 0, (world) => kill(world, 'workers')],
+  'node-hung': [2_000, 10_000, node((chain) => chain.hang())],
+  'node-killed': [2_000, 10_000, node((chain) => chain.goDown())],
+  'lost-answers': [2_000, 6_000, node((chain) => chain.misbehave('loses-answers'))],
   /** A confirmed payout is gone from the node, and then back. */
-  gone: [2_000, 8_000],
+  gone: [2_000, 8_000, async (world, lastsMs) => hideNewest(world, lastsMs, true)],
   /** Gone for good, unless its sender publishes it again. */
-  lost: [1_000, 2_000],
+  lost: [1_000, 2_000, async (world, lastsMs) => hideNewest(world, lastsMs, false)],
   /** Another block is confirmed in the place of a payout; then the truth is back. */
-  rival: [3_000, 8_000],
+  rival: [3_000, 8_000, replaceNewest],
   /** The node refuses blocks for no reason of theirs, and the workers' clock says that it is doing so for long. */
-  refused: [4_000, 6_000],
-  'coin-off': [3_000, 12_000],
-  restore: [8_000, 16_000],
-  'wrong-settle': [0, 0],
-  'wrong-paid': [0, 0],
-} as const satisfies Record<string, readonly [number, number]>
+  refused: [4_000, 6_000, refuse],
+  'coin-off': [3_000, 12_000, switchCoinOff],
+  restore: [8_000, 16_000, restore],
+  'wrong-settle': [0, 0, mistypeSettle],
+  'wrong-paid': [0, 0, mistypePaid],
+} as const satisfies Record<string, Breaking>
 export type Fault = keyof typeof FAULTS
 export const FAULT_NAMES = Object.keys(FAULTS) as Fault[]
 /** What agents do that is left out by name as a fault is. */
@@ -39,6 +52,8 @@ const LONGEST_PAUSE_MS = 16_000
 /** A short run has its first faults sooner. */
 const LEAST_BEFORE_FIRST = 6
 const UP_LIMIT_MS = 60_000
+/** So long a moment is waited for in which a block is signed and not confirmed. */
+const LIE_WAIT_MS = 15_000
 /** A worker's clock jumps so far, which is longer than anything is tried again for. */
 const CLOCK_JUMP_MS = 11 * 60_000
 
@@ -65,75 +80,46 @@ async function breakOnce(world: World, kind: Fault, numbers: SeededNumbers): Pro
   const fromMs = world.history.nowMs()
   world.faults++
   try {
-    const [shortest, longest] = FAULTS[kind]
-    const target = await inject(world, kind, numbers.between(shortest, longest))
-    if (target === undefined) return count(world, `nothing to break: ${kind}`)
-    count(world, `fault ${kind}`)
-    world.history.faults.push({ kind, target, fromMs, toMs: world.history.nowMs() })
+    const [shortest, longest, inject]: Breaking = FAULTS[kind]
+    const target = await inject(world, numbers.between(shortest, longest))
+    count(world, target === undefined ? `nothing to break: ${kind}` : `fault ${kind}`)
+    if (target !== undefined) world.history.faults.push({ kind, target, fromMs, toMs: world.history.nowMs() })
   } finally {
     world.faults--
     world.disturbedMs = world.history.nowMs()
   }
 }
 
-/** @returns what was hit; undefined where there was nothing to hit */
-async function inject(world: World, kind: Fault, lastsMs: number): Promise<string | undefined> {
-  const { chain, network } = world
-  switch (kind) {
-    case 'kill-api':
-      return kill(world, 'api')
-    case 'kill-workers':
-      return kill(world, 'workers')
-    case 'node-hung':
-      chain.hang()
-      await sleep(lastsMs)
-      await chain.heal()
-      return 'the node'
-    case 'node-killed':
-      await chain.goDown()
-      await sleep(lastsMs)
-      await chain.heal()
-      return 'the node'
-    case 'lost-answers':
-      chain.misbehave('loses-answers')
-      await sleep(lastsMs)
-      await chain.heal()
-      return 'the node'
-    case 'gone':
-    case 'lost': {
-      const block = sendsOf(world).at(-1)
-      if (block === undefined) return undefined
-      const hidden = chain.hide(block.hash)
-      for (const hash of chain.hashesOf(hidden)) world.doubted.add(hash)
-      await sleep(lastsMs)
-      if (kind === 'gone') chain.bringBack(hidden)
-      return `${block.hash} and what stands on it: ${hidden.length} blocks`
-    }
-    case 'rival': {
-      const hidden = world.treasury === undefined ? undefined : await chain.replaceUnconfirmed(SEED, world.treasury, 15_000)
-      if (hidden === undefined) return undefined
-      for (const hash of chain.hashesOf(hidden)) world.doubted.add(hash)
-      // The operator believes the node too, and accepts what it shows.
-      await sleep(lastsMs / 2)
-      await operate(world, 'reconcile', 'xno')
-      await sleep(lastsMs / 2)
-      chain.bringBack(hidden)
-      return 'the newest payout'
-    }
-    case 'refused':
-      return refuse(world, lastsMs)
-    case 'coin-off':
-      await network.setCoin(false)
-      await sleep(lastsMs)
-      await network.setCoin(true)
-      return 'the workers'
-    case 'restore':
-      return restore(world, lastsMs)
-    case 'wrong-settle':
-      return mistypeSettle(world)
-    case 'wrong-paid':
-      return mistypePaid(world)
-  }
+/** The treasury's newest send, and what stands on it, is not in the ledger any more. */
+async function hideNewest(world: World, lastsMs: number, comesBack: boolean): Promise<string | undefined> {
+  const { chain, doubted } = world
+  const block = sendsOf(world).at(-1)
+  if (block === undefined) return undefined
+  const hidden = chain.hide(block.hash)
+  for (const hash of chain.hashesOf(hidden)) doubted.add(hash)
+  await sleep(lastsMs)
+  if (comesBack) chain.bringBack(hidden)
+  return `${block.hash} and what stands on it: ${hidden.length} blocks`
+}
+
+async function replaceNewest(world: World, lastsMs: number): Promise<string | undefined> {
+  const { chain, treasury, doubted } = world
+  const hidden = treasury === undefined ? undefined : await chain.replaceUnconfirmed(SEED, treasury, LIE_WAIT_MS)
+  if (hidden === undefined) return undefined
+  for (const hash of chain.hashesOf(hidden)) doubted.add(hash)
+  // The operator believes the node too, and accepts what it shows.
+  await sleep(lastsMs / 2)
+  await operate(world, 'reconcile', 'xno')
+  await sleep(lastsMs / 2)
+  chain.bringBack(hidden)
+  return chain.hashesOf(hidden).join(', ')
+}
+
+async function switchCoinOff({ network }: World, lastsMs: number): Promise<string> {
+  await network.setCoin(false)
+  await sleep(lastsMs)
+  await network.setCoin(true)
+  return 'the workers'
 }
 
 async function kill(world: World, name: 'api' | 'workers'): Promise<string | undefined> {

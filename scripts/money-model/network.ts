@@ -81,7 +81,7 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
     await whenServing()
     return {
       /** `env`: settings that lead the operator's command to it. */
-      ...{ url, env, part, stop },
+      ...{ url, folder, env, part, stop },
       /** Copies the database, which is stopped for as long. */
       async backUp(): Promise<void> {
         await mongod?.child.stop()

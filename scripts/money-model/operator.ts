@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { runOperator } from '../operator/run.ts'
 import { numbersOf } from '../torture/plan.ts'
-import { ofXno } from './views.ts'
+import { ofXno, sum } from './views.ts'
 import { sendsOf } from './watch.ts'
-import { check, count, type World } from './world.ts'
+import { check, count, type Sale, type World } from './world.ts'
 
 interface Operated {
   code: number
@@ -38,6 +38,12 @@ interface ListedPayout {
   amount_raw: string
   state: string
   address: string | null
+}
+
+async function listPayouts(world: World): Promise<ListedPayout[]> {
+  const { code, answer } = await operate(world, 'payouts')
+  const payees = code === 0 ? (answer['payees'] as { address: string | null; payouts: ListedPayout[] }[]) : []
+  return payees.flatMap(({ address, payouts }) => payouts.map((payout) => ({ ...payout, address })))
 }
 
 export type Operator = ReturnType<typeof hireOperator>
@@ -79,29 +85,18 @@ export function hireOperator(world: World) {
   /** After a restore: says of each send that was found which payout it paid. `isEnd`: no more payouts will come. */
   async function settleFound(isEnd: boolean): Promise<void> {
     if (found.size === 0) return
-    const { code, answer } = await operate(world, 'payouts')
-    if (code !== 0) return
-    const listed = (answer['payees'] as { address: string | null; payouts: ListedPayout[] }[]).flatMap(({ address, payouts }) =>
-      payouts.map((payout) => ({ ...payout, address })),
-    )
-    const held = new Map(listed.filter(({ state }) => state === 'held').map((payout) => [payout.payout_id, payout]))
+    const held = new Map((await listPayouts(world)).filter(({ state }) => state === 'held').map((payout) => [payout.payout_id, payout]))
     for (const { tx, to, amount_raw: raw } of [...found.values()]) {
       const own = [...held.values()].filter(({ address }) => to.includes(address ?? ''))
-      const group = own.find(({ amount_raw: one }) => one === raw) ? own.filter(({ amount_raw: one }) => one === raw).slice(0, 1) : own
-      const isItsSum = group.length > 0 && group.reduce((total, one) => total + BigInt(one.amount_raw), 0n) === BigInt(raw)
-      if (isItsSum)
-        for (const { payout_id: id } of group)
-          if ((await operate(world, 'payout-paid', id, tx)).code === 0) {
-            held.delete(id)
-            count(world, 'payouts recorded as paid by a found send')
-          }
-      const orders = world.sales.filter(
-        ({ payoutAddress, refundAddress }) => to.includes(payoutAddress) || to.includes(refundAddress ?? ''),
-      )
-      const isForgotten = orders.every((sale) => sale.isForgotten)
-      if ((isItsSum || isForgotten || isEnd) && (await operate(world, 'reconcile', 'xno', '--explained', tx)).code === 0) found.delete(tx)
+      const one = own.find((payout) => payout.amount_raw === raw)
+      const paid = one !== undefined ? [one] : sum(own) === BigInt(raw) ? own : []
+      for (const { payout_id: id } of paid) if ((await operate(world, 'payout-paid', id, tx)).code === 0) held.delete(id)
+      const isOf = ({ payoutAddress, refundAddress }: Sale): boolean => to.includes(payoutAddress) || to.includes(refundAddress ?? '')
+      const isForgotten = world.sales.filter(isOf).every((sale) => sale.isForgotten)
+      const isDone = paid.length > 0 || isForgotten || isEnd
+      if (isDone && (await operate(world, 'reconcile', 'xno', '--explained', tx)).code === 0) found.delete(tx)
     }
-    if (isEnd && found.size === 0) for (const { payout_id: id } of held.values()) await operate(world, 'reconcile', 'xno', '--owed', id)
+    if (isEnd && found.size === 0) for (const id of held.keys()) await operate(world, 'reconcile', 'xno', '--owed', id)
   }
 
   return { decide, isReady, tend, settleFound }
@@ -142,9 +137,7 @@ export async function mistypeSettle(world: World): Promise<string | undefined> {
 
 /** A payout recorded as paid by somebody's payment, or by a transaction that does not exist; then the way back. */
 export async function mistypePaid(world: World): Promise<string | undefined> {
-  const { code, answer } = await operate(world, 'payouts')
-  const payees = code === 0 ? (answer['payees'] as { address: string | null; payouts: ListedPayout[] }[]) : []
-  const [id] = payees.flatMap(({ address, payouts }) => (address === null ? payouts.map((payout) => payout.payout_id) : []))
+  const id = (await listPayouts(world)).find(({ address }) => address === null)?.payout_id
   const payment = world.chain.dump().findLast(({ kind, account }) => kind === 'send' && account === world.chain.payer)
   if (id === undefined || payment === undefined) return undefined
   for (const tx of [payment.hash, wrongTx()]) {

@@ -1,3 +1,5 @@
+import fs from 'node:fs'
+import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { numbersOf } from '../torture/plan.ts'
 import { account, findLeftOver, readBooks, type Books } from './account.ts'
@@ -50,12 +52,20 @@ export async function runModel({ historyFile, say, ...mode }: ModelOptions): Pro
     say(`seed ${mode.seed}: ${AGENTS} agents at work for ${mode.seconds} s`)
     await play(world, say)
     const findings = world.findings.map((finding) => ({ ...finding, history: world.history.around(namesIn(finding.what)) }))
-    if (findings.length > 0 && historyFile !== undefined) world.history.write(historyFile)
+    if (findings.length > 0 && historyFile !== undefined) keepRecords(world, historyFile)
     return { seed: mode.seed, seconds: mode.seconds, counts: Object.fromEntries(world.counts), findings }
   } finally {
     await network.stop()
     await chain.close()
   }
+}
+
+/** Every request and fault, the chain, and what the processes logged. */
+function keepRecords({ history, chain, network }: World, file: string): void {
+  history.write(file)
+  const blocks = chain.dump().map((block) => JSON.stringify({ ...block, amountRaw: String(block.amountRaw) }))
+  fs.writeFileSync(`${file}.chain`, `${blocks.join('\n')}\n`, { mode: 0o600 })
+  for (const name of ['api', 'workers']) fs.copyFileSync(path.join(network.folder, `${name}.log`), `${file}.${name}.log`)
 }
 
 /** Ids, addresses and hashes, by which records are found. */
