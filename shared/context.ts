@@ -8,7 +8,7 @@ import { createEntryStore, type EntryStore } from './ledger/entry-store.ts'
 import { createLeaseStore, type LeaseStore } from './ledger/lease-store.ts'
 import { createSealPeers, type SealPeer } from './ledger/seal-peers.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
-import { createIndexes } from './indexes.ts'
+import { createIndexes, leaveToOthers } from './indexes.ts'
 import type { Log } from './log.ts'
 import { orderPurpose } from './market/order-payments.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
@@ -81,7 +81,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     timeoutMs: options.databaseTimeoutMs ?? config.databaseMs,
     async prepare(own) {
       await createIndexes(own)
-      await openJournal(own, log)
+      await leaveToOthers(openJournal(own, log), 'the books are to be opened by a process that may write them')
     },
   })
   const { connection } = database

@@ -30,6 +30,20 @@ export async function createIndexes(connection: Connection): Promise<void> {
   await Promise.all(Array.from({ length: AT_ONCE }, lane))
 }
 
+/**
+ * Work that makes a database ready, and that a user who may not do it leaves to a process that may.
+ *
+ * @throws IndexesMissing if it is not done yet
+ */
+export async function leaveToOthers(work: Promise<void>, what: string): Promise<void> {
+  try {
+    await work
+  } catch (error) {
+    if (error instanceof mongoose.mongo.MongoServerError && error.code === UNAUTHORIZED) throw new IndexesMissing(what)
+    throw error
+  }
+}
+
 /** The server's code for a user that may not do that. */
 const UNAUTHORIZED = 13
 

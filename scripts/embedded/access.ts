@@ -60,6 +60,9 @@ export const WRITERS = {
   coins: { payments: ADD, operator: ADD },
   rates: { payments: ADD, operator: ADD },
   reconciliations: { payments: ADD, operator: ADD, ...MARKS },
+  journal: { api: ['insert'], payments: ['insert'], operator: ['insert'] },
+  openings: { payments: ADD, operator: ADD },
+  look_ups: { payments: ADD, operator: ADD },
 } as const satisfies Record<string, Writers>
 
 /** The queues that a user serves or adds to. `sweep` has the operator's board too, which shows all of them. */

@@ -6,7 +6,6 @@ import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pendin
 import type { Coin } from './coin.ts'
 import { sumByCoin } from './sum-raw.ts'
 import { FIRST_UNLOCK_SECONDS, type InvoiceRecord, type PaymentRecord, type PaymentState, type Watch } from './invoice.ts'
-import { sumByCoin } from './sum-raw.ts'
 
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const

@@ -31,6 +31,12 @@ journalSchema.index({ agent_id: 1, at: 1 }, { partialFilterExpression: { agent_i
 journalSchema.index({ order_id: 1, at: 1 }, { partialFilterExpression: { order_id: { $exists: true } } })
 journalSchema.index({ transfer_id: 1 }, { partialFilterExpression: { transfer_id: { $exists: true } } })
 
+/** The mark of journal-opening.ts. */
+const openingSchema = new Schema(
+  { _id: string, done: Boolean, batches: Number, from_records: Boolean },
+  { collection: 'openings', strict: 'throw', versionKey: false },
+)
+
 /** Which lines; all of them where nothing is named. */
 export type LineFilter = Partial<LineIds> & { coin?: Coin; account?: Account }
 
@@ -59,6 +65,7 @@ export interface JournalStore {
 }
 
 export function createJournalStore(connection: Connection): JournalStore {
+  connection.model('Opening', openingSchema)
   const journal = connection.model<JournalLine>('JournalLine', journalSchema)
   const sumUp = async (coin: Coin, matchOf: (side: 'from' | 'to') => object, session?: Session): Promise<Balances> => {
     const sums = new Map<Account, bigint>()

@@ -144,7 +144,8 @@ async function movePayouts(ctx: Context, transfer: TransferRecord, to: TransferS
     await leaveChain(ctx, transfer, session)
     for (const payout of own) {
       const change = { state: 'owed' as const, changed_at: at, transfer_id: null }
-      const entry = payoutEntry(payout, 'owed', at, undefined, transfer._id, undoes)
+      // A transfer may be replaced, taken back and replaced again.
+      const entry = payoutEntry(payout, 'owed', at, undefined, `${transfer._id}/${newStepId()}`, undoes)
       await requireOwn(ctx.payouts.move(payout._id, { transferId: transfer._id }, change, entry, session), `payout ${payout._id}`)
     }
   } else {
