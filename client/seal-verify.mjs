@@ -523,9 +523,9 @@ class ChainWalk {
     const isSame = !done && isSameSignedSeal(shown, head, payload_hash)
     if (!isSame) return null
     const where = `seal ${seq}`
+    for (const key of this.remembered.pubkeys) this.keys.seen.add(key)
     checkSealAlone(shown, this.now, this.findings, where)
     checkSignature(shown, sealPayload(shown), this.keys, this.findings, where)
-    for (const key of this.remembered.pubkeys) this.keys.seen.add(key)
     this.seq = this.signed = seq
     this.previous = shown
     this.previousHash = payload_hash

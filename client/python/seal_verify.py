@@ -768,10 +768,10 @@ class ChainAudit:
         if payload_hash_of(seal) != memory["payload_hash"]:
             return False
         where = f"seal {seal['seq']}"
+        self.keyring.seen = list(memory["pubkeys"])
         self.findings.note(where, seal_faults(seal, self.question.now))
         self.findings.note(where, self.keyring.faults(seal["pubkey"]))
         self.findings.note(where, signature_faults(seal, payload_of(seal)))
-        self.keyring.seen += [key for key in memory["pubkeys"] if key not in self.keyring.seen]
         self.resumed_at = self._last_seq = self.signed = seal["seq"]
         self._before, self._before_hash, self._history = seal, memory["payload_hash"], memory["history"]
         self._owed, self._chained = stated_sums(memory["owed"]), memory["chained"]
@@ -2032,7 +2032,7 @@ EXIT_STATUS = {"good": 0, "broken": 1, "unchecked": 2, "not_binding": 3}
 
 
 def check(argv):
-    """(result, lines); whatever goes wrong is unchecked."""
+    """(exit status, result, text): what was found, and what is to be printed of it. Whatever goes wrong is unchecked."""
     try:
         arguments = read_arguments(argv)
         if arguments.vector is not None:
@@ -2043,27 +2043,26 @@ def check(argv):
             result = check_service(arguments)
         else:
             result = check_file(arguments)
-        return result, list(lines_of(result))
-    except CannotCheck as error:
-        word, message = error.word, str(error)
-    except BaseException as error:  # of memory, of the keyboard, a defect: nothing was checked
-        word, message = "failed", str(error) or type(error).__name__
-    message, *rest = message.split("\n")
-    message = message[:1_000]
-    return {"ok": False, "binding": False, "verdict": "unchecked", "error": word, "message": message}, [message, *rest]
+        lines = list(lines_of(result))
+    except BaseException as error:  # of memory, of the keyboard, a defect: then nothing was checked
+        word = error.word if isinstance(error, CannotCheck) else "failed"
+        message, *rest = (str(error) or type(error).__name__).split("\n")
+        message = message[:1_000]
+        result = {"ok": False, "binding": False, "verdict": "unchecked", "error": word, "message": message}
+        lines = [message, *rest]
+    output = [json.dumps(result)] if "--json" in argv else lines
+    text = "\n".join(escape_text(line) for line in output).rstrip()
+    if result["verdict"] != "good":  # a server's own "GOOD" must not look like this program's
+        text = text.replace("GOOD", "G\\u004fOD")
+    return EXIT_STATUS[result["verdict"]], result, text
 
 
 def main(argv):
-    result, lines = check(argv)
-    verdict = result["verdict"]
-    output = [json.dumps(result)] if "--json" in argv else lines
-    text = "\n".join(escape_text(line) for line in output).rstrip()
-    if verdict != "good":  # a server's own "GOOD" must not look like this program's
-        text = text.replace("GOOD", "G\\u004fOD")
-    stream = sys.stderr if verdict == "unchecked" and "--json" not in argv else sys.stdout
+    status, result, text = check(argv)
+    stream = sys.stderr if result["verdict"] == "unchecked" and "--json" not in argv else sys.stdout
     stream.write(text + "\n")
     stream.flush()
-    return EXIT_STATUS[verdict]
+    return status
 
 
 if __name__ == "__main__":

@@ -62,6 +62,16 @@ export function closingOf(id: number, seq: number, at: number, owed: Owed = NOTH
   return { id, at, kind: 'solvency', data: { seal: `seal_${seq}`, owed: sums, ...prevSeal } }
 }
 
+/** An amount that can't be read counts as nothing. */
+function countOwed(owed: Owed, { id, kind, data }: LedgerEntry): Owed {
+  try {
+    return addToOwed(owed, { _id: id, kind: kind as EntryKind, data })
+  } catch (error) {
+    if (error instanceof TypeError) return owed
+    throw error
+  }
+}
+
 export interface ChainOptions {
   /** When the first seal was made, in Unix seconds. */
   at?: number
@@ -83,7 +93,7 @@ export function buildChain(sizes: readonly number[], waiting = 0, options: Chain
     const previous = chain.seals.at(-1) ?? null
     for (let i = 1; i < size; i++) {
       const next = entry(from + i) ?? makeEntry(from + i)
-      owed = addToOwed(owed, { ...next, _id: next.id, kind: next.kind as EntryKind })
+      owed = countOwed(owed, next)
       chain.entries.push(next)
     }
     chain.entries.push(closingOf(from + size, place + 1, at, owed, place + 1 < chainedFrom ? undefined : previous))

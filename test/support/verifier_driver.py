@@ -1,0 +1,27 @@
+"""Runs seal_verify.py again and again in one process: reads {"id", "args"} line by line, writes {"id", "code", "text"}."""
+
+import concurrent.futures
+import importlib.util
+import json
+import sys
+
+spec = importlib.util.spec_from_file_location("seal_verify", sys.argv[1])
+seal_verify = importlib.util.module_from_spec(spec)
+sys.modules["seal_verify"] = seal_verify
+spec.loader.exec_module(seal_verify)
+
+
+def run(line):
+    call = json.loads(line)
+    code, _, text = seal_verify.check(call["args"])
+    return json.dumps({"id": call["id"], "code": code, "text": text})
+
+
+def write(done):
+    sys.stdout.write(done.result() + "\n")
+    sys.stdout.flush()
+
+
+with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    for line in sys.stdin:
+        pool.submit(run, line).add_done_callback(write)
