@@ -464,6 +464,7 @@ function historyAt(records, seq) {
  *
  * @param source seals(after): every seal after that seq; entries(from): every entry from that id on; async iterables
  * @param options.remembered what an earlier check left, or null
+ * @param options.mayBeOlder of a dump: it may end before what is remembered
  * @param options.now Unix seconds
  */
 async function verifyChain(source, options) {
@@ -499,8 +500,9 @@ class ChainWalk {
   fresh = []
   firstRewritten = null
 
-  constructor(source, { pinned, remembered, now, expected = [], limits = {}, progress }, records) {
+  constructor(source, { pinned, remembered, mayBeOlder = false, now, expected = [], limits = {}, progress }, records) {
     this.source = source
+    this.mayBeOlder = mayBeOlder
     this.remembered = remembered
     this.records = records
     this.now = now
@@ -517,11 +519,15 @@ class ChainWalk {
 
   /** From the remembered head on; null unless the source gives that very seal in its place. */
   async goOn() {
-    const { seq, payload_hash, history, head, owed, chained, adoptions, unreadable } = this.remembered
-    const seals = this.source.seals(seq - 1)[Symbol.asyncIterator]()
-    const { value: shown, done } = await seals.next()
-    const isSame = !done && isSameSignedSeal(shown, head, payload_hash)
-    if (!isSame) return null
+    const { seq, payload_hash, history, owed, chained, adoptions, unreadable } = this.remembered
+    // A head whose closing entry names the seal before it stands for all of them; an older one only for itself.
+    const seals = this.source.seals(chained ? seq - 1 : 0)[Symbol.asyncIterator]()
+    for (let before = 1; !chained && before < seq; before++) {
+      const { value } = await seals.next()
+      if (!isSameSignedSeal(value, before, sha256Hex(sealPayload(readRecord(this.records, before))))) return null
+    }
+    const { value: shown } = await seals.next()
+    if (!isSameSignedSeal(shown, seq, payload_hash)) return null
     const where = `seal ${seq}`
     for (const key of this.remembered.pubkeys) this.keys.seen.add(key)
     checkSealAlone(shown, this.now, this.findings, where)
@@ -547,7 +553,7 @@ class ChainWalk {
     for (let next = await seals.next(); !next.done && !this.findings.isFull; next = await seals.next()) await this.#takeSeal(next.value)
     if (this.remembered !== null && this.seq < this.remembered.seq) {
       const message = `ends at seal ${this.seq}, but seal ${this.remembered.seq} was seen before`
-      this.findings.add('chain_shortened', 'chain', message)
+      if (!this.mayBeOlder) this.findings.add('chain_shortened', 'chain', message)
       if (this.firstRewritten !== null)
         this.findings.add('history_rewritten', `seal ${this.firstRewritten}`, 'has another payload than when it was seen before')
     }
@@ -732,9 +738,9 @@ class ChainWalk {
   }
 }
 
-function isSameSignedSeal(shown, head, payloadHash) {
+function isSameSignedSeal(shown, seq, payloadHash) {
   try {
-    return shown.signed === true && shown.seq === head.seq && sha256Hex(sealPayload(shown)) === payloadHash
+    return shown.signed === true && shown.seq === seq && sha256Hex(sealPayload(shown)) === payloadHash
   } catch {
     return false // the walk over everything says what is wrong with it
   }
@@ -1057,7 +1063,7 @@ function dumpLine(value) {
 function verifyReceipt(receipt, known) {
   const findings = new Findings()
   const keys = new Keys(known.pinned, known.remembered?.pubkeys ?? [])
-  const report = { id: null, entries_sealed: 0, entries_waiting: 0, unsigned_seqs: [], openings: 0 }
+  const report = { id: null, entries_sealed: 0, entries_waiting: 0, unsigned_seqs: [], openings: 0, pubkeys: [] }
   const isReceipt = findings.run('receipt', () => {
     if (!isObject(receipt) || typeof receipt.id !== 'string' || receipt.id === '')
       throw new Refused('malformed_receipt', 'it names no record')
@@ -1552,6 +1558,7 @@ function chainReport(target, walk) {
     unsigned_seqs: walk.unsigned,
     entries_sealed: walk.entriesSealed,
     entries_waiting: walk.entriesWaiting,
+    resumed_at: walk.resumedAt ?? null,
     entries_read: walk.reader.count,
     head: head === null ? null : { ...head, at: headSeal.at },
     head_age_seconds: head === null ? null : now - headSeal.at,
@@ -1567,7 +1574,8 @@ async function checkFile(file, options, progress) {
   const content = lines === null ? await readJsonFile(file) : null
   const now = nowSeconds()
   if (isObject(content) && !Array.isArray(content.seals) && Array.isArray(content.entries)) {
-    const remembered = serviceOfReceipt(await readState(options.state), content, options.service)
+    const keys = content.entries.map((item) => item?.seal?.pubkey)
+    const remembered = findService(await readState(options.state), keys, options.service)
     const checked = verifyReceipt(content, { pinned: options.pubkey, remembered, now })
     const report = { kind: 'receipt', target: file, ...checked.report, key_trust: checked.keys.trust, proves: 'presence' }
     return conclude(report, checked, receiptNotBinding(checked), { base: options.service ?? null, now, options })
@@ -1580,16 +1588,26 @@ async function checkFile(file, options, progress) {
       () => content.seals,
       () => content.entries,
     )
-  const walk = await verifyChain(source, { ...chainOptions(options, now, progress), remembered: null, isFull: true })
-  return conclude({ ...chainReport(file, walk), remembered_seq: null }, walk, walk.notBinding(options.maxAge), { base: null, now, options })
+  const remembered = findService(await readState(options.state), [await findFirstKey(source)], options.service)
+  const walk = await verifyChain(source, { ...chainOptions(options, now, progress), remembered, mayBeOlder: true, isFull: true })
+  return conclude({ ...chainReport(file, walk), remembered_seq: null }, walk, walk.notBinding(options.maxAge), {
+    base: options.service ?? null,
+    now,
+    options,
+  })
 }
 
-/** A receipt doesn't say whose it is: it is the named service's, the only one's, or the one's whose key signed it. */
-function serviceOfReceipt(state, receipt, base) {
+/** A file doesn't say whose it is: it is the named service's, the only one's, or the one's whose key signed it. */
+function findService(state, keys, base) {
   if (base !== undefined) return state[base] ?? null
   const services = Object.values(state)
   if (services.length === 1) return services[0]
-  return services.find(({ pubkeys }) => receipt.entries.some((item) => pubkeys.includes(item?.seal?.pubkey))) ?? null
+  return services.find(({ pubkeys }) => keys.some((key) => pubkeys.includes(key))) ?? null
+}
+
+async function findFirstKey(source) {
+  for await (const seal of source.seals(0)) if (seal?.signed === true) return seal.pubkey
+  return undefined
 }
 
 async function checkEvidence(file, options) {
@@ -1706,12 +1724,13 @@ const KEY_TRUST = { pinned: 'pinned', remembered: 'the one remembered', first_se
 
 const GOOD = {
   chain: 'GOOD: the whole chain holds',
+  resumed: 'GOOD: the chain holds, and goes on from what was checked before',
   receipt: 'GOOD: every entry is under its seal',
   evidence: 'GOOD evidence: this key has signed two different seals of one number',
 }
 
-function verdictLine({ verdict, kind, findings_total: total }) {
-  if (verdict === 'good') return GOOD[kind]
+function verdictLine({ verdict, kind, resumed_at: resumedAt, findings_total: total }) {
+  if (verdict === 'good') return typeof resumedAt === 'number' ? GOOD.resumed : GOOD[kind]
   return verdict === 'broken' ? `BAD: ${total} finding${total === 1 ? '' : 's'}` : 'NOT BINDING: nothing is wrong, and nothing proves it'
 }
 

@@ -718,6 +718,7 @@ class Question:
     most_seals: float = float("inf")
     most_entries: float = float("inf")
     full: bool = True
+    may_be_older: bool = False  # of a dump: it may end before what is remembered
     progress: object = None
 
 
@@ -727,11 +728,17 @@ def audit_chain(source, question):
     records = Records.of(remembered)
     may_go_on = not question.full and records and records.all_signed()
     if may_go_on and all(key in question.pinned for key in remembered["pubkeys"] if question.pinned):
-        seals = source.seals(remembered["seq"] - 1)
+        # A head whose closing entry names the seal before it stands for all of them; an older one only for itself.
+        seals = source.seals(remembered["seq"] - 1 if remembered["chained"] else 0)
+        unread = [] if remembered["chained"] else range(1, remembered["seq"])
         audit = ChainAudit(source, question)
-        if audit.go_on_from(next(seals, None)):
+        if all(is_same_signed_seal(next(seals, None), records.seal(seq)) for seq in unread) and audit.go_on_from(next(seals, None)):
             return audit.run(seals)
     return ChainAudit(source, question).run(source.seals(0))
+
+
+def is_same_signed_seal(shown, seen):
+    return not any(seal_form_faults(shown)) and shown["signed"] and payload_of(shown) == payload_of(seen)
 
 
 class ChainAudit:
@@ -794,7 +801,7 @@ class ChainAudit:
                 return self
         if self.remembered and self._last_seq < self.remembered["seq"]:
             message = f"ends at seal {self._last_seq}, but seal {self.remembered['seq']} was seen before"
-            self.findings.note("chain", [Fault("chain_shortened", message)])
+            self.findings.note("chain", [] if self.question.may_be_older else [Fault("chain_shortened", message)])
             if self._first_rewritten is not None:
                 message = "has another payload than when it was seen before"
                 self.findings.note(f"seal {self._first_rewritten}", [Fault("history_rewritten", message)])
@@ -1024,6 +1031,7 @@ class ChainAudit:
             "unsigned_seqs": self.unsigned_seqs,
             "entries_sealed": self.entries_sealed,
             "entries_waiting": self.entries_waiting,
+            "resumed_at": self.resumed_at or None,
             "entries_read": self.entries_read,
             "head": {**self.head, "at": at} if self.head else None,
             "head_age_seconds": self.question.now - at if self.head else None,
@@ -1857,23 +1865,26 @@ def check_file(arguments):
         if not isinstance(content, dict) or not isinstance(content.get("entries"), list):
             raise CannotCheck("usage", f"{path} is neither a dump {{entries, seals}} nor a receipt")
         if not isinstance(content.get("seals"), list):
-            question.remembered = service_of_receipt(read_state(arguments.state), content, arguments.service)
+            seals = [item.get("seal") for item in content["entries"] if isinstance(item, dict)]
+            keys = [seal.get("pubkey") for seal in seals if isinstance(seal, dict)]
+            question.remembered = find_service(read_state(arguments.state), keys, arguments.service)
             audit = ReceiptAudit(content, question).run()
             return conclude(audit.report(path), audit.findings, audit.not_binding(), arguments, arguments.service)
         source = ListSource(lambda: content["seals"], lambda: content["entries"])
+    signed = (seal for seal in source.seals(0) if isinstance(seal, dict) and seal.get("signed") is True)
+    keys = [seal.get("pubkey") for seal in [next(signed, None)] if seal]
+    question.remembered, question.may_be_older = find_service(read_state(arguments.state), keys, arguments.service), True
     audit = audit_chain(source, question)
     report = {**audit.report(path), "remembered_seq": None}
-    return conclude(report, audit.findings, audit.not_binding(arguments.max_age), arguments)
+    return conclude(report, audit.findings, audit.not_binding(arguments.max_age), arguments, arguments.service)
 
 
-def service_of_receipt(state, receipt, base):
-    """A receipt doesn't say whose it is: it is the named service's, the only one's, or the one's whose key signed it."""
+def find_service(state, keys, base):
+    """A file doesn't say whose it is: it is the named service's, the only one's, or the one's whose key signed it."""
     if base is not None:
         return state.get(base)
     if len(state) == 1:
         return next(iter(state.values()))
-    seals = [item.get("seal") for item in receipt["entries"] if isinstance(item, dict)]
-    keys = [seal.get("pubkey") for seal in seals if isinstance(seal, dict)]
     return next((memory for memory in state.values() if any(key in memory["pubkeys"] for key in keys)), None)
 
 
@@ -1956,6 +1967,7 @@ KEY_TRUST = {"pinned": "pinned", "remembered": "the one remembered", "first_seen
 
 GOOD = {
     "chain": "GOOD: the whole chain holds",
+    "resumed": "GOOD: the chain holds, and goes on from what was checked before",
     "receipt": "GOOD: every entry is under its seal",
     "evidence": "GOOD evidence: this key has signed two different seals of one number",
 }
@@ -2022,7 +2034,7 @@ def evidence_lines(result):
 
 def verdict_line(result):
     if result["verdict"] == "good":
-        return GOOD[result["kind"]]
+        return GOOD["resumed" if result.get("resumed_at") else result["kind"]]
     if result["verdict"] == "broken":
         return f"BAD: {result['findings_total']} finding{'' if result['findings_total'] == 1 else 's'}"
     return "NOT BINDING: nothing is wrong, and nothing proves it"

@@ -18,7 +18,7 @@ export const verifyInNode: Verify = async (args) => {
   return { code: exitCode, text: args.includes('--json') ? json : text }
 }
 
-/** One Python for many checks, eight at a time. */
+/** One Python for many checks, many at a time. */
 export function startPythonVerifier(): { verify: Verify; stop(): void } {
   const driver = fileURLToPath(new URL('./verifier_driver.py', import.meta.url))
   const child = spawn(PYTHON_VERIFIER[0], [driver, PYTHON_VERIFIER[1] as string], { stdio: ['pipe', 'pipe', 'inherit'] })

@@ -4,6 +4,7 @@ import concurrent.futures
 import importlib.util
 import json
 import sys
+import threading
 
 spec = importlib.util.spec_from_file_location("seal_verify", sys.argv[1])
 seal_verify = importlib.util.module_from_spec(spec)
@@ -17,11 +18,15 @@ def run(line):
     return json.dumps({"id": call["id"], "code": code, "text": text})
 
 
+one_at_a_time = threading.Lock()
+
+
 def write(done):
-    sys.stdout.write(done.result() + "\n")
-    sys.stdout.flush()
+    with one_at_a_time:
+        sys.stdout.write(done.result() + "\n")
+        sys.stdout.flush()
 
 
-with concurrent.futures.ThreadPoolExecutor(8) as pool:
+with concurrent.futures.ThreadPoolExecutor(32) as pool:
     for line in sys.stdin:
         pool.submit(run, line).add_done_callback(write)
