@@ -17,9 +17,10 @@ export interface Verification {
 /**
  * Runs seal-verify.mjs with these arguments, in this process. It prints nothing and never rejects.
  *
+ * @param world.receipt a receipt that is at hand, in place of the file that the arguments name
  * @returns its exit code, the object that `--json` prints, and its lines, safe for a terminal
  */
 export function check(
   args: readonly string[],
-  world?: { progress?: (line: string) => void },
+  world?: { progress?: (line: string) => void; receipt?: object },
 ): Promise<{ exitCode: 0 | 1 | 2 | 3; result: Verification; text: string; json: string }>

@@ -251,6 +251,8 @@ function show(value) {
   }
 }
 
+const number = (value) => (isWhole(value) ? String(value) : '?')
+
 /** What a server wrote must not reach a terminal as a command: everything but printable ASCII is escaped. */
 function escapeText(text) {
   return text.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
@@ -1081,7 +1083,7 @@ function verifyReceipt(receipt, known) {
   const entries = new Map()
   let lastId = 0
   for (const item of receipt.entries) {
-    const where = `entry ${show(item.entry?.id)}`
+    const where = `entry ${number(item.entry?.id)}`
     const isEntry = findings.run(where, () => {
       checkEntry(item.entry)
       if (item.entry.id <= lastId) throw new Refused('malformed_receipt', 'the entries are not in ascending order')
@@ -1096,7 +1098,7 @@ function verifyReceipt(receipt, known) {
   if (entries.size === receipt.entries.length) findings.run('receipt', () => checkMaking(receipt.id, entries))
   checkReceiptSeals(seals, findings)
   for (const opening of receipt.openings ?? []) {
-    if (findings.run(`opening of entry ${show(opening?.entry_id)}`, () => checkOpening(opening, entries))) report.openings++
+    if (findings.run(`opening of entry ${number(opening?.entry_id)}`, () => checkOpening(opening, entries))) report.openings++
   }
   report.pubkeys = [...keys.seen]
   return { report, findings, keys }
@@ -1457,8 +1459,9 @@ function remember(state, base, memory, { remembered, keys, findings }) {
 
 // ——— the command
 
-async function main(args, { progress }) {
+async function main(args, { progress, receipt }) {
   const { target, options } = readArguments(args)
+  if (receipt !== undefined) return checkOneReceipt(receipt, target, options)
   if (options.vector !== undefined) return checkVectors(options.vector)
   if (options.evidence !== undefined) return checkEvidence(options.evidence, options)
   if (/^https?:/i.test(target)) return checkService(normalizeBase(target), options, progress)
@@ -1573,13 +1576,7 @@ async function checkFile(file, options, progress) {
   const lines = await fromFile(() => dumpSource(file))
   const content = lines === null ? await readJsonFile(file) : null
   const now = nowSeconds()
-  if (isObject(content) && !Array.isArray(content.seals) && Array.isArray(content.entries)) {
-    const keys = content.entries.map((item) => item?.seal?.pubkey)
-    const remembered = findService(await readState(options.state), keys, options.service)
-    const checked = verifyReceipt(content, { pinned: options.pubkey, remembered, now })
-    const report = { kind: 'receipt', target: file, ...checked.report, key_trust: checked.keys.trust, proves: 'presence' }
-    return conclude(report, checked, receiptNotBinding(checked), { base: options.service ?? null, now, options })
-  }
+  if (isObject(content) && !Array.isArray(content.seals) && Array.isArray(content.entries)) return checkOneReceipt(content, file, options)
   if (lines === null && !(isObject(content) && Array.isArray(content.seals) && Array.isArray(content.entries)))
     throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
   const source =
@@ -1595,6 +1592,15 @@ async function checkFile(file, options, progress) {
     now,
     options,
   })
+}
+
+async function checkOneReceipt(receipt, target, options) {
+  const now = nowSeconds()
+  const keys = receipt.entries.map((item) => item?.seal?.pubkey)
+  const remembered = findService(await readState(options.state), keys, options.service)
+  const checked = verifyReceipt(receipt, { pinned: options.pubkey, remembered, now })
+  const report = { kind: 'receipt', target, ...checked.report, key_trust: checked.keys.trust, proves: 'presence' }
+  return conclude(report, checked, receiptNotBinding(checked), { base: options.service ?? null, now, options })
 }
 
 /** A file doesn't say whose it is: it is the named service's, the only one's, or the one's whose key signed it. */
@@ -1739,6 +1745,7 @@ const EXIT_CODES = { good: 0, broken: 1, unchecked: 2, not_binding: 3 }
 /**
  * Runs the command with these arguments and prints nothing. It never rejects: whatever goes wrong is `unchecked`.
  *
+ * @param world.receipt a receipt that is at hand, in place of the file that the arguments name
  * @returns {exitCode, result, text}: the object that --json prints, and the lines, safe for a terminal
  */
 export async function check(args, world = {}) {

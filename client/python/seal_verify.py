@@ -275,6 +275,11 @@ def first_units(text, count):
     return text.encode("utf-16-le", "surrogatepass")[: 2 * count].decode("utf-16-le", "surrogatepass")
 
 
+def number_in(value, name):
+    number = value.get(name) if isinstance(value, dict) else None
+    return str(number) if is_whole(number) else "?"
+
+
 def escape_text(text):
     """What a server wrote must not reach a terminal as a command: everything but printable ASCII is escaped."""
     return _UNSAFE.sub(_escape_units, text)
@@ -1286,7 +1291,7 @@ class ReceiptAudit:
         last_id = 0
         for item in self.receipt["entries"]:
             entry = item.get("entry")
-            where = f"entry {shown(entry.get('id') if isinstance(entry, dict) else None)}"
+            where = f"entry {number_in(entry, 'id')}"
             if not self.findings.note(where, self._entry_faults(entry, last_id)):
                 continue
             last_id = entry["id"]
@@ -1299,7 +1304,7 @@ class ReceiptAudit:
             self.findings.note("receipt", self._making_faults())
         self._check_seals()
         for opening in self.receipt.get("openings", []):
-            where = f"opening of entry {shown(opening.get('entry_id') if isinstance(opening, dict) else None)}"
+            where = f"opening of entry {number_in(opening, 'entry_id')}"
             if self.findings.note(where, self._opening_faults(opening)):
                 self.openings += 1
         return self
@@ -1869,7 +1874,8 @@ def check_file(arguments):
             keys = [seal.get("pubkey") for seal in seals if isinstance(seal, dict)]
             question.remembered = find_service(read_state(arguments.state), keys, arguments.service)
             audit = ReceiptAudit(content, question).run()
-            return conclude(audit.report(path), audit.findings, audit.not_binding(), arguments, arguments.service)
+            report = {**audit.report(path), "proves": "presence"}
+            return conclude(report, audit.findings, audit.not_binding(), arguments, arguments.service)
         source = ListSource(lambda: content["seals"], lambda: content["entries"])
     signed = (seal for seal in source.seals(0) if isinstance(seal, dict) and seal.get("signed") is True)
     keys = [seal.get("pubkey") for seal in [next(signed, None)] if seal]

@@ -3,8 +3,10 @@ import { homedir } from 'node:os'
 import path from 'node:path'
 import { createClient, RefusalError, type Client } from '../../client/client.ts'
 import { parseBaseUrl } from '../../client/http.ts'
+import type { SealTrust } from '../../client/own-ledger.ts'
 import { readTokenFile, tokenFilePath, writeTokenFile, type Identity } from '../../client/token-file.ts'
 import { CommandError, usageError } from './command-error.ts'
+import { lookAtOwnEntries } from './own-entries.ts'
 import type { ProgressLine } from './progress-line.ts'
 
 const DEFAULT_URL = 'http://127.0.0.1:3000'
@@ -19,7 +21,9 @@ export interface Session {
   readonly client: Client
   /** This agent's identity here, if it has one. */
   findIdentity(): Identity | undefined
-  /** With this agent's token. @throws CommandError `not_registered` */
+  /** Where seal-verify.mjs remembers the keys and seals of this service. */
+  readonly trust: SealTrust
+  /** With this agent's token, and a look at what the ledger says anew of this agent. @throws CommandError `not_registered` */
   own(): Promise<{ client: Client; identity: Identity }>
   /** Changes the token file as it stands now. */
   changeIdentity(change: (identity: Identity) => Identity): Identity
@@ -34,8 +38,10 @@ export function openSession(options: {
   stdin: Readable
   signal: AbortSignal
   progress: ProgressLine
+  /** For what must be seen, whatever else is printed. */
+  shout: (text: string) => void
 }): Session {
-  const { env, stdin, signal, progress } = options
+  const { env, stdin, signal, progress, shout } = options
   const baseUrl = readUrl(options.url ?? (env['AGENT_URL'] || DEFAULT_URL))
   const tokenFile = tokenFilePath(env['AGENT_HOME'] || path.join(homedir(), '.agent-network'), baseUrl)
   const client = createClient({ baseUrl, signal })
@@ -61,9 +67,11 @@ export function openSession(options: {
     return changed
   }
 
+  let hasLooked = false
   return {
     baseUrl,
     tokenFile,
+    trust: { stateFile: tokenFile.replace(/\.json$/, '.seals.json') },
     signal,
     progress,
     client,
@@ -74,6 +82,8 @@ export function openSession(options: {
       const { next_token: nextToken } = identity
       if (nextToken !== undefined && (await isGood(client.with({ token: nextToken }))))
         identity = changeIdentity((current) => promoteToken(current, nextToken))
+      if (!hasLooked) await lookAtOwnEntries(client, identity, tokenFile, shout)
+      hasLooked = true
       return { identity, client: client.with({ token: identity.token }) }
     },
     async readText(text) {
