@@ -1596,7 +1596,7 @@ async function checkFile(file, options, progress) {
 
 async function checkOneReceipt(receipt, target, options) {
   const now = nowSeconds()
-  const keys = receipt.entries.map((item) => item?.seal?.pubkey)
+  const keys = Array.isArray(receipt.entries) ? receipt.entries.map((item) => item?.seal?.pubkey) : []
   const remembered = findService(await readState(options.state), keys, options.service)
   const checked = verifyReceipt(receipt, { pinned: options.pubkey, remembered, now })
   const report = { kind: 'receipt', target, ...checked.report, key_trust: checked.keys.trust, proves: 'presence' }

@@ -5,27 +5,23 @@ import type { Identity } from '../../client/token-file.ts'
 import { formatTime } from './format.ts'
 
 /** No verb waits longer for what is only a look. */
-const LOOK_MS = 3_000
+const LOOK_MS = 2_000
 
 /** Beside the token file: how far this agent has read its own entries. */
 export const watchFilePath = (tokenFile: string): string => tokenFile.replace(/\.json$/, '.watch.json')
 
-/** Shouts about what the ledger has of this agent that it did not do itself. A service that does not answer delays nothing. */
-export async function lookAtOwnEntries(
-  client: Client,
-  identity: Identity,
-  tokenFile: string,
-  shout: (text: string) => void,
-): Promise<void> {
+/** What the ledger has of this agent that it did not do itself. A service that does not answer soon is asked by the next run. */
+export async function describeOwnEntries(client: Client, identity: Identity, tokenFile: string): Promise<string[]> {
   const { agent_id: agentId, dm_public_key: ownKey } = identity
-  const looking = client.with({ signal: AbortSignal.timeout(LOOK_MS), timeoutMs: LOOK_MS })
+  const looking = client.with({ signal: AbortSignal.timeout(LOOK_MS) })
   try {
     const ownKeys = ownKey === undefined ? [] : [ownKey]
     const changes = await findForeignChanges({ client: looking, agentId, ownKeys, watchFile: watchFilePath(tokenFile) })
-    for (const change of changes) shout(describe(change))
+    return changes.map(describe)
   } catch (error) {
     const isNoAnswer = error instanceof RefusalError || error instanceof TransportError
     if (!isNoAnswer && !(error instanceof DOMException && error.name === 'TimeoutError')) throw error
+    return []
   }
 }
 

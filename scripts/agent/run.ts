@@ -51,11 +51,13 @@ async function runVerb({ argv, env, stdin, stderr, signal }: World, progress: Re
     groups.flatMap(({ verbs }) => verbs),
   )
   if (verb === undefined || help) return showHelp(groups, verb?.name)
-  const shout = (text: string): void => {
+  const session = openSession({ url, env, stdin, signal, progress })
+  const shown = await verb.run({ words, options, session })
+  for (const change of await session.lookAtOwnEntries()) {
     progress.end()
-    stderr.write(`${escapeControls(text)}\n`)
+    stderr.write(`${escapeControls(change)}\n`)
   }
-  return await verb.run({ words, options, session: openSession({ url, env, stdin, signal, progress, shout }) })
+  return shown
 }
 
 interface Failure {

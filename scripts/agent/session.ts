@@ -6,7 +6,7 @@ import { parseBaseUrl } from '../../client/http.ts'
 import type { SealTrust } from '../../client/own-ledger.ts'
 import { readTokenFile, tokenFilePath, writeTokenFile, type Identity } from '../../client/token-file.ts'
 import { CommandError, usageError } from './command-error.ts'
-import { lookAtOwnEntries } from './own-entries.ts'
+import { describeOwnEntries } from './own-entries.ts'
 import type { ProgressLine } from './progress-line.ts'
 
 const DEFAULT_URL = 'http://127.0.0.1:3000'
@@ -23,10 +23,12 @@ export interface Session {
   findIdentity(): Identity | undefined
   /** Where seal-verify.mjs remembers the keys and seals of this service. */
   readonly trust: SealTrust
-  /** With this agent's token, and a look at what the ledger says anew of this agent. @throws CommandError `not_registered` */
+  /** With this agent's token. @throws CommandError `not_registered` */
   own(): Promise<{ client: Client; identity: Identity }>
   /** Changes the token file as it stands now. */
   changeIdentity(change: (identity: Identity) => Identity): Identity
+  /** After a verb that used this agent's identity: what the ledger says anew of the agent, and this command did not do. */
+  lookAtOwnEntries(): Promise<string[]>
   /** `text`, or what stands on stdin where it is `-`. */
   readText(text: string): Promise<string>
 }
@@ -38,10 +40,8 @@ export function openSession(options: {
   stdin: Readable
   signal: AbortSignal
   progress: ProgressLine
-  /** For what must be seen, whatever else is printed. */
-  shout: (text: string) => void
 }): Session {
-  const { env, stdin, signal, progress, shout } = options
+  const { env, stdin, signal, progress } = options
   const baseUrl = readUrl(options.url ?? (env['AGENT_URL'] || DEFAULT_URL))
   const tokenFile = tokenFilePath(env['AGENT_HOME'] || path.join(homedir(), '.agent-network'), baseUrl)
   const client = createClient({ baseUrl, signal })
@@ -67,7 +67,7 @@ export function openSession(options: {
     return changed
   }
 
-  let hasLooked = false
+  let isAsItself = false
   return {
     baseUrl,
     tokenFile,
@@ -82,9 +82,11 @@ export function openSession(options: {
       const { next_token: nextToken } = identity
       if (nextToken !== undefined && (await isGood(client.with({ token: nextToken }))))
         identity = changeIdentity((current) => promoteToken(current, nextToken))
-      if (!hasLooked) await lookAtOwnEntries(client, identity, tokenFile, shout)
-      hasLooked = true
+      isAsItself = true
       return { identity, client: client.with({ token: identity.token }) }
+    },
+    async lookAtOwnEntries() {
+      return isAsItself ? describeOwnEntries(client, requireIdentity(), tokenFile) : []
     },
     async readText(text) {
       if (text !== '-') return text

@@ -68,6 +68,16 @@ export async function reportOf(command: VerifierCommand, args: readonly string[]
   return { ...(JSON.parse(stdout) as VerifierReport), code }
 }
 
+/** The same for a reader who knows the keys that signed it, and to whom no head is too old. */
+export async function reportToKnower(
+  command: VerifierCommand,
+  args: readonly string[],
+  cwd: string,
+): Promise<VerifierReport & { code: number }> {
+  const { pubkeys = [] } = await reportOf(command, args, cwd)
+  return reportOf(command, [...args, '--max-age', '999999999', ...pubkeys.flatMap((key) => ['--pubkey', key])], cwd)
+}
+
 export function reasonsOf(report: Pick<VerifierReport, 'findings'>): string[] {
   return [...new Set((report.findings ?? []).map(({ reason }) => reason))].sort()
 }
