@@ -15,7 +15,8 @@ import { canRunPythonVerifier } from '../support/run-verifier.ts'
  * signed again by the service's own key: both verifiers must end alike, with the same words at the same places.
  */
 
-const COUNT = process.env['FAULTS'] === '1' ? 100_000 : 600
+/** MUTATIONS and SEED make a run of another length, or of others. */
+const COUNT = Number(process.env['MUTATIONS'] ?? (process.env['FAULTS'] === '1' ? 100_000 : 600))
 const BATCH = 500
 const SEED = Number(process.env['SEED'] ?? 1)
 const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))
