@@ -160,7 +160,14 @@ async function findDoubt(
   { trust, unsealedKey }: FirstContact,
 ): Promise<string | undefined> {
   if (unsealedKey === true) return undefined
-  return trust === undefined ? 'nothing is at hand to judge a seal by' : findKeyDoubt(client, agentId, shown, trust)
+  if (trust === undefined) return 'nothing is at hand to judge a seal by'
+  try {
+    return await findKeyDoubt(client, agentId, shown, trust)
+  } catch (error) {
+    // A ledger that doesn't answer bears nothing out, and keeps no message from being opened.
+    if (error instanceof RefusalError || error instanceof TransportError) return error.message
+    throw error
+  }
 }
 
 /**
