@@ -12,7 +12,7 @@ const faults = isFull ? ['test/faults/**/*.test.ts'] : ['test/faults/torture.tes
 
 export default defineConfig({
   test: {
-    include: ['test/{unit,api,workers,flows}/**/*.test.ts', ...faults],
+    include: ['test/{unit,api,workers,flows,interop}/**/*.test.ts', ...faults],
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
     // A file's modules serve the next file too: loading them anew for each takes an eighth of the whole run's work.

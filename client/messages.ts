@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { AgentCard, Answer, Client, Message, MessagePage, SentMessage } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
+import { findKeyDoubt, type SealTrust } from './own-ledger.ts'
 import { readPrivateFile, writePrivateFile } from './private-file.ts'
 import { openBox, sealBox, SealedBoxError } from './sealed-box.ts'
 import type { Identity } from './token-file.ts'
@@ -8,8 +9,8 @@ import type { Identity } from './token-file.ts'
 /**
  * The service hands out the keys that messages are sealed to, so an operator who shows a false one could stand in the
  * middle (sealed-box.md). Against that the first key seen of each agent is kept in a file, its pin, and another key is
- * sealed to only when it is named as accepted. Every change of a key is an entry of the ledger: `client.receipt(agentId)`
- * shows those that were made openly.
+ * sealed to only when it is named as accepted. Every change of a key is an entry of the ledger, and before a key is pinned
+ * it must be that of the newest one, under a signed seal; without that it is pinned only where the caller says so.
  */
 
 /** An agent's identity with its pair of message keys; its public half stands on its card. */
@@ -18,9 +19,10 @@ export type MessagingIdentity = Pick<Identity, 'agent_id'> & Required<Pick<Ident
 /**
  * - `no_key`: the other agent's card shows no `dm_key`
  * - `key_changed`: it shows another one than the pin
+ * - `unsealed_key`: it is seen for the first time, and no signed seal of a known key bears it out
  * - `own_key_differs`: the caller's own card shows another one than this identity's, so nobody could open what it sends
  */
-export type MessageKeyErrorCode = 'no_key' | 'key_changed' | 'own_key_differs'
+export type MessageKeyErrorCode = 'no_key' | 'key_changed' | 'unsealed_key' | 'own_key_differs'
 
 /** Nothing was sent, because of a key: `code` for programs, `message` for people. */
 export class MessageKeyError extends Error {
@@ -48,11 +50,12 @@ export interface KeyChange {
  *
  * - `text`: what the sender wrote; or `problem`: why there is none, `error` being a code of SealedBoxError, `no_key`,
  *   `not_text`, or what the look at the sender's card ended with
- * - `sender_key`: by which of the sender's keys it opened: the `pinned` one, an `earlier` pin, or a `changed` one that
- *   nobody has accepted, which may be anyone's
+ * - `sender_key`: by which of the sender's keys it opened: the `pinned` one, an `earlier` pin, a `changed` one that
+ *   nobody has accepted, or an `unsealed` one of a sender without a pin: these two may be anyone's
  */
-export type OpenedMessage = Message &
-  ({ text: string; sender_key: 'pinned' | 'earlier' | 'changed' } | { problem: { error: string; message: string } })
+export type SenderKey = 'pinned' | 'earlier' | 'changed' | 'unsealed'
+
+export type OpenedMessage = Message & ({ text: string; sender_key: SenderKey } | { problem: { error: string; message: string } })
 
 /** The service's answer, each message opened; `key_changes` names the senders whose card shows another key than the pin. */
 export type OpenedPage = Omit<Answer<MessagePage>, 'messages'> & { messages: OpenedMessage[]; key_changes: KeyChange[] }
@@ -76,8 +79,16 @@ export async function publishDmKey({ client, identity }: { client: Client; ident
   return true
 }
 
+/** How a key that is seen for the first time is judged, before it is pinned. */
+export interface FirstContact {
+  /** By what the seals over the agent's entries are judged; without it no key is borne out. */
+  trust?: SealTrust | undefined
+  /** Pin what the card shows, though no signed seal bears it out: an operator who shows a false key could then read along. */
+  unsealedKey?: boolean | undefined
+}
+
 /** What is sealed to whom, and where keys are pinned. */
-export interface SealOptions {
+export interface SealOptions extends FirstContact {
   /** With the sender's token. */
   client: Client
   identity: MessagingIdentity
@@ -96,7 +107,7 @@ export interface SealOptions {
 /**
  * Seals a message to the key on the recipient's card and sends it, once. The key is pinned where none was.
  *
- * @throws MessageKeyError `no_key`, `key_changed`; SealedBoxError `too_long`, `bad_key`; RefusalError and TransportError
+ * @throws MessageKeyError `no_key`, `key_changed`, `unsealed_key`; SealedBoxError `too_long`, `bad_key`; RefusalError and TransportError
  *   as the client does; after one with `mayHaveArrived` the message may have been sent
  * Source: sealed-box.md.
  */
@@ -124,6 +135,12 @@ export async function sealFor(options: SealOptions): Promise<string> {
       { agent_id: to, pinned, shown },
     )
   }
+  const doubt = pinned === undefined ? await findDoubt(client, to, shown, options) : undefined
+  if (doubt !== undefined)
+    throw new MessageKeyError(
+      'unsealed_key',
+      `Nothing was sent: ${to} shows a message key that is not known here, and its ledger entries do not bear it out (${doubt}).`,
+    )
   const box = sealBox({
     plaintext,
     senderSecretKey: identity.dm_secret_key,
@@ -135,51 +152,60 @@ export async function sealFor(options: SealOptions): Promise<string> {
   return box
 }
 
+/** Why a key that is seen for the first time should not be pinned; undefined if it may be. */
+async function findDoubt(
+  client: Client,
+  agentId: string,
+  shown: string,
+  { trust, unsealedKey }: FirstContact,
+): Promise<string | undefined> {
+  if (unsealedKey === true) return undefined
+  if (trust === undefined) return 'nothing is at hand to judge a seal by'
+  try {
+    return await findKeyDoubt(client, agentId, shown, trust)
+  } catch (error) {
+    // A ledger that doesn't answer bears nothing out, and keeps no message from being opened.
+    if (error instanceof RefusalError || error instanceof TransportError) return error.message
+    throw error
+  }
+}
+
 /**
- * Opens one box that another agent sealed for this one. A sender seen for the first time is pinned.
+ * Opens one box that another agent sealed for this one. A sender seen for the first time is pinned if its key may be.
  *
  * @param from the sender's agent_id
  * @throws RefusalError and TransportError never: what the look at the sender's card ended with stands in `problem`
  */
-export async function openFrom(options: {
-  client: Client
-  identity: MessagingIdentity
-  pinFile: string
-  from: string
-  box: string
-}): Promise<Opened> {
+export async function openFrom(
+  options: FirstContact & { client: Client; identity: MessagingIdentity; pinFile: string; from: string; box: string },
+): Promise<Opened> {
   const { client, identity, pinFile, from, box } = options
   const known = readPins(pinFile).get(from) ?? []
-  const sender = await lookUp(client, from, known)
+  const sender = await lookUp(client, from, known, options)
   const opened = open({ from, box }, identity, sender)
-  if (known.length === 0 && sender.shown !== undefined && 'text' in opened) addPins(pinFile, new Map([[from, sender.shown]]))
+  if (isNew(sender) && 'text' in opened) addPins(pinFile, new Map([[from, sender.shown]]))
   return opened
 }
 
 /**
  * Reads messages and opens them: the unread ones, which the service marks as read, or what came after a message. An
  * answer that was lost on the way is had again with `after`, the last id that did arrive, or `0`. One message that does
- * not open keeps no other from being read. Senders seen for the first time are pinned.
+ * not open keeps no other from being read. Senders seen for the first time are pinned if their keys may be.
  *
  * @param client with the reader's token
  * @param after id of a message of the reader's; `0` for the beginning
  * @throws RefusalError and TransportError of the reading itself, as the client does
  * Source: sealed-box.md; decisions, "Posts, messages, reports".
  */
-export async function readSealed(options: {
-  client: Client
-  identity: MessagingIdentity
-  pinFile: string
-  after?: string | undefined
-}): Promise<OpenedPage> {
+export async function readSealed(
+  options: FirstContact & { client: Client; identity: MessagingIdentity; pinFile: string; after?: string | undefined },
+): Promise<OpenedPage> {
   const { client, identity, pinFile, after } = options
   const pins = readPins(pinFile)
   const page = await (after === undefined ? client.unreadMessages() : client.messagesAfter(after))
   const senders = new Map<string, Sender>()
-  for (const { from } of page.messages) if (!senders.has(from)) senders.set(from, await lookUp(client, from, pins.get(from) ?? []))
-  const seen = [...senders].flatMap(([id, { pins: known, shown }]) =>
-    known.length === 0 && shown !== undefined ? [[id, shown] as const] : [],
-  )
+  for (const { from } of page.messages) if (!senders.has(from)) senders.set(from, await lookUp(client, from, pins.get(from) ?? [], options))
+  const seen = [...senders].flatMap(([id, sender]) => (isNew(sender) ? [[id, sender.shown] as const] : []))
   if (seen.length > 0) addPins(pinFile, new Map(seen))
   return {
     ...page,
@@ -197,19 +223,28 @@ interface Sender {
   pins: readonly string[]
   /** The key on its card, where there is one. */
   shown?: string
+  /** Of one without a pin: why the key should not be pinned. */
+  doubt?: string | undefined
   /** Why the card could not be had. */
   failure?: { error: string; message: string }
 }
 
-async function lookUp(client: Client, agentId: string, pins: readonly string[]): Promise<Sender> {
+/** A sender whose key is to be pinned now. */
+const isNew = (sender: Sender): sender is Sender & { shown: string } =>
+  sender.pins.length === 0 && sender.shown !== undefined && sender.doubt === undefined
+
+async function lookUp(client: Client, agentId: string, pins: readonly string[], firstContact: FirstContact): Promise<Sender> {
   if (!AGENT_ID.test(agentId))
     return {
       pins,
       failure: { error: 'bad_answer', message: `The service names ${JSON.stringify(agentId)} as the sender, which is no agent's id.` },
     }
   let card: AgentCard
+  let doubt: string | undefined
   try {
     card = await client.agent(agentId)
+    const { dm_key: shown } = card.profile
+    if (pins.length === 0 && shown !== null && KEY.test(shown)) doubt = await findDoubt(client, agentId, shown, firstContact)
   } catch (error) {
     // The messages are marked as read by now, so the others are opened all the same.
     if (error instanceof RefusalError) return { pins, failure: { error: error.error, message: error.message } }
@@ -219,19 +254,19 @@ async function lookUp(client: Client, agentId: string, pins: readonly string[]):
   const { dm_key: shown } = card.profile
   if (shown === null) return { pins }
   return KEY.test(shown)
-    ? { pins, shown }
+    ? { pins, shown, doubt }
     : { pins, failure: { error: 'bad_key', message: `The card of ${agentId} shows a dm_key that is none.` } }
 }
 
 /** What came of opening a box; its parts are those of OpenedMessage. */
-export type Opened = { text: string; sender_key: 'pinned' | 'earlier' | 'changed' } | { problem: { error: string; message: string } }
+export type Opened = { text: string; sender_key: SenderKey } | { problem: { error: string; message: string } }
 
 /** Tries the pinned key, the earlier ones, and the card's last: a message may be older than the change of a key. */
 function open(message: Pick<Message, 'from' | 'box'>, identity: MessagingIdentity, sender: Sender | undefined): Opened {
-  const { pins = [], shown, failure } = sender ?? {}
+  const { pins = [], shown, doubt, failure } = sender ?? {}
   const [pinned = shown, ...earlier] = pins.toReversed()
-  const candidates = new Map<string, 'pinned' | 'earlier' | 'changed'>()
-  if (pinned !== undefined) candidates.set(pinned, 'pinned')
+  const candidates = new Map<string, SenderKey>()
+  if (pinned !== undefined) candidates.set(pinned, doubt === undefined ? 'pinned' : 'unsealed')
   for (const key of earlier) if (!candidates.has(key)) candidates.set(key, 'earlier')
   if (shown !== undefined && !candidates.has(shown)) candidates.set(shown, 'changed')
   let problem = failure ?? {

@@ -2,55 +2,78 @@
 /*
  * Checks the ledger of an agent network without trusting it. One file, no dependency, Node 18 or later.
  *
- *   node seal-verify.mjs BASE_URL       the whole chain: every seal, every entry, every signature
- *   node seal-verify.mjs DUMP.json      the same over a saved dump {entries, seals}
- *   node seal-verify.mjs RECEIPT.json   one receipt, offline
- *   node seal-verify.mjs --vector FILE  test vectors
+ *   node seal-verify.mjs BASE_URL         the chain of a service: what is new since the last check; --full: all of it
+ *   node seal-verify.mjs DUMP.json        a saved dump {entries, seals}, offline
+ *   node seal-verify.mjs RECEIPT.json     one receipt, offline
+ *   node seal-verify.mjs --evidence FILE  a proof that one key signed two histories, offline
+ *   node seal-verify.mjs --vector FILE    test vectors
  *
  * A leaf is SHA-256 of the byte 00 and the entry's canonical JSON (RFC 8785); a node is SHA-256 of left and right bytes,
  * an odd node moves up unchanged (the shape of RFC 6962). A seal signs, with Ed25519, the canonical JSON of its at,
  * count, from_id, prev_root, root, seq and to_id, which is rebuilt here and never taken from the server. Sealing
- * prevents rewriting, not withholding: an entry that was never made can't be missed by anybody.
+ * prevents rewriting, not withholding: nobody can miss an entry that was never made.
  *
- * Exit: 0 everything holds, 1 something doesn't (one line each, with a fixed word), 2 nothing could be checked.
+ * Exit: 0 all that was asked about holds and stands under a signature of a key that is pinned or remembered;
+ * 1 something doesn't hold (one line each, with a fixed word); 2 it could not be checked; 3 nothing is wrong, but nothing
+ * binding was found either.
  */
 import * as crypto from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { open, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { createReadStream, realpathSync } from 'node:fs'
+import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import http from 'node:http'
+import https from 'node:https'
+import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import zlib from 'node:zlib'
 
 const USAGE = `usage: node seal-verify.mjs BASE_URL | DUMP.json | RECEIPT.json [options]
-       node seal-verify.mjs --vector FILE [--vector FILE ...] [--json]
+       node seal-verify.mjs --evidence FILE | --vector FILE [--vector FILE ...] [options]
 
-  --pubkey HEX   accept this key and no other (give it again for each further key)
-  --state FILE   where the last head of each BASE_URL is remembered (default .seal-verify.json)
-  --save FILE    write what was read from BASE_URL as a dump
-  --json         print one JSON object instead of lines
+  --pubkey HEX          accept this key and no other (give it again for each further key)
+  --state FILE          where keys and seals that were seen are remembered (default .seal-verify.json)
+  --service URL         the remembered service that a receipt is of, if there are several
+  --full                read the whole ledger again, not only what is new
+  --save FILE           write what was read from BASE_URL as a dump; reads everything
+  --expect SEQ:HISTORY  compare with what another reader saw; may be given again
+  --max-age SECONDS     how old the newest signed seal may be (default 1800 for a service; any age for a file)
+  --max-seals N         give up on a chain that is longer (default 1000000)
+  --max-entries N       give up on a ledger that is longer (default 100000000)
+  --timeout SECONDS     for each answer as a whole (default 30)
+  --json                print one JSON object instead of lines
 
-exit 0: everything holds; 1: something does not; 2: nothing could be checked`
+exit 0: it holds, under a known key; 1: something does not hold; 2: it could not be checked; 3: nothing binding`
 
 const SEALS_PER_PAGE = 1_000
 const ENTRIES_PER_PAGE = 10_000 // the most that the service gives
-const MAX_ANSWER_BYTES = 256 * 2 ** 20
-const REQUEST_TIMEOUT_MS = 60_000
+const MAX_ANSWER_BYTES = 16 * 2 ** 20
+const MAX_REDIRECTS = 3
 const RETRY_PAUSES_MS = [500, 1_500]
 const PROGRESS_EVERY_MS = 2_000
-const MAX_FINDINGS_KEPT = 1_000
-const MAX_JSON_DEPTH = 500
+const MAX_FINDINGS = 1_000 // then the check ends: it is broken
+const MAX_LISTED = 1_000
+const MAX_JSON_DEPTH = 500 // of what is hashed
+const MAX_PARSED_DEPTH = 1_000
+const MAX_CLOCK_SKEW_SECONDS = 300
+const LOCK_STALE_MS = 10_000
 const DUMP_HEAD = '{"entries":['
 const DUMP_MIDDLE = '],"seals":['
+
+const KEY_UNKNOWN = `nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey`
+const RECEIPT_KEY_UNKNOWN = `${KEY_UNKNOWN}, or check the service first, so that its key is remembered`
 
 const HEX_HASH = /^[0-9a-f]{64}$/
 const SIGNATURE_BASE64 = /^[A-Za-z0-9+/]{86}==$/
 const LONE_SURROGATE = /\p{Cs}/u
 const SPKI_ED25519 = Buffer.from('302a300506032b6570032100', 'hex')
 
-/** Nothing could be checked: exit 2. */
+/** It could not be checked: exit 2. */
 class Unchecked extends Error {
-  constructor(word, message) {
+  constructor(word, message, help = '') {
     super(message)
     this.word = word
+    this.help = help
   }
 }
 
@@ -60,6 +83,48 @@ class Refused extends Error {
     super(message)
     this.reason = reason
   }
+}
+
+// ——— JSON as it is read: UTF-8, no key twice in an object, nested to a bound
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** Throws SyntaxError, TypeError or RangeError. */
+function parseJson(bytes) {
+  return parseJsonText(utf8.decode(bytes))
+}
+
+function parseJsonText(text) {
+  const value = JSON.parse(text)
+  const { members, depth } = measureJson(text)
+  if (depth > MAX_PARSED_DEPTH) throw new RangeError(`it is nested deeper than ${MAX_PARSED_DEPTH} levels`)
+  // JSON.parse keeps the last of two equal keys, and another reader the first: then there are more colons than keys.
+  if (members !== countMembers(value)) throw new SyntaxError('it has a key twice in one object')
+  return value
+}
+
+/** The colons outside strings, and the deepest nesting, of a text that is JSON. */
+function measureJson(text) {
+  let members = 0
+  let depth = 0
+  let level = 0
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === 0x22) {
+      while (text.charCodeAt(++at) !== 0x22) if (text.charCodeAt(at) === 0x5c) at++
+    } else if (code === 0x3a) members++
+    else if (code === 0x5b || code === 0x7b) depth = Math.max(depth, ++level)
+    else if (code === 0x5d || code === 0x7d) level--
+  }
+  return { members, depth }
+}
+
+function countMembers(value) {
+  if (typeof value !== 'object' || value === null) return 0
+  const parts = Object.values(value)
+  let count = Array.isArray(value) ? 0 : parts.length
+  for (const part of parts) count += countMembers(part)
+  return count
 }
 
 // ——— canonical JSON, hashes, signatures
@@ -186,16 +251,33 @@ function show(value) {
   }
 }
 
+const number = (value) => (isWhole(value) ? String(value) : '?')
+
+/** What a server wrote must not reach a terminal as a command: everything but printable ASCII is escaped. */
+function escapeText(text) {
+  return text.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+const nowSeconds = () => Math.floor(Date.now() / 1000)
+
 // ——— what both a chain and a receipt need
 
-/** Collects what was found: nothing is thrown away but the text of findings beyond the first thousand. */
+/** Collects what was found. */
 class Findings {
-  total = 0
   list = []
+  /** Two signed sides of a contradiction, for whoever doesn't trust the finder. */
+  fork = null
+
+  get total() {
+    return this.list.length
+  }
+
+  get isFull() {
+    return this.list.length >= MAX_FINDINGS
+  }
 
   add(reason, where, message) {
-    this.total++
-    if (this.list.length < MAX_FINDINGS_KEPT) this.list.push({ reason, where, message })
+    if (!this.isFull) this.list.push({ reason, where, message })
   }
 
   /** Runs a check and keeps what it refuses. */
@@ -209,14 +291,24 @@ class Findings {
       return false
     }
   }
+
+  /** Keeps two different seals of one number, if an accepted key signed both. */
+  keepFork(seen, shown, keys) {
+    const isProof = (seal) =>
+      seal.signed && keys.accepted.has(seal.pubkey) && !isWeakKey(seal.pubkey) && isSignedBy(seal.pubkey, sealPayload(seal), seal.signature)
+    if (this.fork === null && isProof(seen) && isProof(shown)) this.fork = [signedSide(seen), signedSide(shown)]
+  }
 }
 
-/** Which keys are accepted: the pinned ones, else the remembered ones, else the first that is seen. */
+function signedSide({ seq, at, count, from_id, to_id, root, prev_root, signature, pubkey }) {
+  return { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey }
+}
+
+/** Which keys are accepted: the pinned ones, else the remembered ones, else the first that is seen, which binds nobody. */
 class Keys {
   constructor(pinned, remembered) {
-    this.pinned = pinned.length > 0
-    this.remembered = !this.pinned && remembered.length > 0
-    this.accepted = new Set(this.pinned ? pinned : remembered)
+    this.trust = pinned.length > 0 ? 'pinned' : remembered.length > 0 ? 'remembered' : 'first_seen'
+    this.accepted = new Set(pinned.length > 0 ? pinned : remembered)
     this.seen = new Set()
     this.last = null
   }
@@ -227,7 +319,7 @@ class Keys {
     const isNews = pubkey !== this.last // a foreign key is one finding, not one for each seal that it signs
     this.last = pubkey
     if (this.accepted.has(pubkey) || !isNews) return
-    if (this.pinned) throw new Refused('wrong_key', `signed with ${pubkey}, which is not a pinned key`)
+    if (this.trust === 'pinned') throw new Refused('wrong_key', `signed with ${pubkey}, which is not a pinned key`)
     throw new Refused(
       'key_changed',
       `signed with ${pubkey}, not with ${[...this.accepted].join(' or ')}; if you know this key to be the service's, accept it: --pubkey for each key`,
@@ -243,13 +335,15 @@ function checkSignature(seal, payload, keys, findings, where) {
     findings.add('bad_signature', where, `the signature is not that of ${seal.pubkey} over this payload`)
 }
 
-/** What a seal says by itself: its range and count, and that the first begins the chain. */
-function checkSealAlone(seal, findings, where) {
+/** What a seal says by itself: its range, its count and its time, and that the first begins the chain. */
+function checkSealAlone(seal, now, findings, where) {
   if (seal.count < 1 || seal.count !== seal.to_id - seal.from_id + 1)
     findings.add('wrong_count', where, `count is ${seal.count} for the entries ${seal.from_id} to ${seal.to_id}`)
   if (seal.seq === 1 && seal.from_id !== 1) findings.add('range_gap', where, `the first seal begins at entry ${seal.from_id}, not 1`)
   if (seal.seq === 1 && seal.prev_root !== null) findings.add('wrong_prev_root', where, 'the first seal names a previous root')
   if (seal.seq > 1 && seal.prev_root === null) findings.add('wrong_prev_root', where, 'only the first seal has no previous root')
+  const latest = seal.signed ? Math.max(seal.at, seal.signed_at) : seal.at
+  if (latest > now + MAX_CLOCK_SKEW_SECONDS) findings.add('from_the_future', where, `is of the time ${latest}, and now is ${now}`)
 }
 
 /** What a seal says about the one before it. */
@@ -267,132 +361,437 @@ function checkEntry(entry) {
   if (!isWellFormed) throw new Refused('malformed_entry', 'an entry is not {id, at, kind, data}')
 }
 
-// ——— the whole chain
+// ——— the sums owed
+
+const AMOUNT = /^[0-9]{1,60}$/
+const SUM = /^(0|-?[1-9][0-9]{0,77})$/
 
 /**
- * Walks the chain of a source once, in order; memory doesn't grow with the entries.
+ * What an entry adds to the sums owed: a payment for an order is owed from when it is counted until the fee is taken, a
+ * payout has arrived, or the operator writes off what the chain took back. A payment's step `undone` takes it back, and a
+ * payout's step that `undoes` an earlier one owes it again.
  *
- * @param source seals(): every seal from the first; entries(from): every entry from that id on; both async iterables
- * @param remembered what an earlier good run left: {seq, payload_hash, history, pubkeys}, or null
+ * @returns {coin, change}; null if it changes nothing; undefined if its amount can't be read, which counts as nothing
  */
-async function verifyChain(source, { pinned, remembered, progress }) {
-  const findings = new Findings()
-  const keys = new Keys(pinned, remembered?.pubkeys ?? [])
-  const reader = new EntryReader(source)
-  const report = { seals: 0, signed: 0, unsigned_seqs: [], entries_sealed: 0, entries_waiting: 0, head: null }
+function owedChange({ kind, data }) {
+  let field = 'amount_raw'
+  let sign = -1n
+  if (kind === 'payment') {
+    if (!Object.hasOwn(data, 'order_id')) return null
+    sign = data.step === 'undone' ? -1n : 1n
+  } else if (kind === 'fee') sign = data.step === 'returned' ? 1n : -1n
+  else if (kind === 'payout') {
+    if (Object.hasOwn(data, 'undoes')) sign = 1n
+    else if (data.step !== 'confirmed' && data.step !== 'manual') return null
+  } else if (kind === 'dispute_outcome') field = 'written_off_raw'
+  else return null
+  const amount = data[field]
+  if (typeof amount !== 'string' || !AMOUNT.test(amount)) return undefined
+  if (BigInt(amount) === 0n) return null
+  return data.coin === 'xno' || data.coin === 'xmr' ? { coin: data.coin, change: sign * BigInt(amount) } : undefined
+}
+
+/** The sums that a closing entry states, or null. */
+function readOwed({ owed }) {
+  const isSum = (text) => typeof text === 'string' && SUM.test(text)
+  return isObject(owed) && isSum(owed.xno) && isSum(owed.xmr) ? { xno: BigInt(owed.xno), xmr: BigInt(owed.xmr) } : null
+}
+
+// ——— the whole chain
+
+/*
+ * What is remembered of a service: {seq, payload_hash, history, pubkeys} of the last signed seal, and from a check that
+ * read everything also what the next one goes on from: the signed seal itself, `owed`, `chained`, `adoptions`, and
+ * `seals`, one record a seal in base64: at and to_id (6 bytes each), root (32), signature (64 bytes, zero if unsigned).
+ */
+const RECORD_BYTES = 108
+const RECORD_SIGNATURE_AT = 44
+const NO_SIGNATURE = Buffer.alloc(64)
+const MAX_RECORDED = 2 ** 48 - 1 // larger ones are never remembered: they are of the future, or not there
+
+function sealRecord(seal) {
+  const record = Buffer.alloc(RECORD_BYTES)
+  record.writeUIntBE(Math.min(seal.at, MAX_RECORDED), 0, 6)
+  record.writeUIntBE(Math.min(seal.to_id, MAX_RECORDED), 6, 6)
+  record.write(seal.root, 12, 'hex')
+  if (seal.signed) record.write(seal.signature, RECORD_SIGNATURE_AT, 'base64')
+  return record
+}
+
+/** A seal as it was remembered, without its key. */
+function readRecord(records, seq) {
+  const part = (place) => records.subarray(place * RECORD_BYTES, (place + 1) * RECORD_BYTES)
+  const own = part(seq - 1)
+  const before = seq === 1 ? null : part(seq - 2)
+  const fromId = before === null ? 1 : before.readUIntBE(6, 6) + 1
+  const toId = own.readUIntBE(6, 6)
+  return {
+    seq,
+    at: own.readUIntBE(0, 6),
+    count: toId - fromId + 1,
+    from_id: fromId,
+    to_id: toId,
+    root: own.toString('hex', 12, RECORD_SIGNATURE_AT),
+    prev_root: before === null ? null : before.toString('hex', 12, RECORD_SIGNATURE_AT),
+    signed: false,
+    signature: null,
+  }
+}
+
+/** The same with its signature and the one of `pubkeys` whose it is, if it was signed. */
+function readSignedRecord(records, seq, pubkeys) {
+  const seal = readRecord(records, seq)
+  const signature = records.subarray((seq - 1) * RECORD_BYTES + RECORD_SIGNATURE_AT, seq * RECORD_BYTES).toString('base64')
+  const pubkey = pubkeys.find((key) => isSignedBy(key, sealPayload(seal), signature))
+  return pubkey === undefined ? seal : { ...seal, signed: true, signature, pubkey, algo: 'ed25519', signed_at: seal.at }
+}
+
+const recordsOf = (remembered) => (remembered?.seals === undefined ? null : Buffer.from(remembered.seals, 'base64'))
+const isEachSigned = (records) => {
+  for (let end = RECORD_BYTES; end <= records.length; end += RECORD_BYTES)
+    if (records.subarray(end - 64, end).equals(NO_SIGNATURE)) return false
+  return true
+}
+
+/** One number for all payloads up to a seal: two readers who compare it compare their whole history. */
+const nextHistory = (history, payloadHash) => sha256Hex(history + payloadHash)
+
+function historyAt(records, seq) {
   let history = ''
-  let previous = null
-  let seq = 0
+  for (let next = 1; next <= seq; next++) history = nextHistory(history, sha256Hex(sealPayload(readRecord(records, next))))
+  return history
+}
 
-  for await (const seal of source.seals()) {
-    report.seals++
-    const dueSeq = seq + 1
-    seq = isWhole(seal?.seq) ? seal.seq : dueSeq
+/**
+ * Walks the chain of a source, in order; memory doesn't grow with the entries. A chain that was checked before is read
+ * from its remembered head on, unless that head is not there any more: then all of it is read, to say what changed.
+ *
+ * @param source seals(after): every seal after that seq; entries(from): every entry from that id on; async iterables
+ * @param options.remembered what an earlier check left, or null
+ * @param options.mayBeOlder of a dump: it may end before what is remembered
+ * @param options.now Unix seconds
+ */
+async function verifyChain(source, options) {
+  const { remembered, pinned, isFull } = options
+  const records = recordsOf(remembered)
+  const canGoOn =
+    !isFull && records !== null && isEachSigned(records) && (pinned.length === 0 || remembered.pubkeys.every((key) => pinned.includes(key)))
+  if (canGoOn) {
+    const walk = await new ChainWalk(source, options, records).goOn()
+    if (walk !== null) return walk
+  }
+  return new ChainWalk(source, options, records).fromTheBeginning()
+}
+
+class ChainWalk {
+  findings = new Findings()
+  seq = 0
+  previous = null
+  previousHash = null
+  history = ''
+  /** Unknown (null) after a seal whose entries aren't there. */
+  owed = { xno: 0n, xmr: 0n }
+  /** Whether closing entries name the seal before by now. */
+  isChained = false
+  signed = 0
+  unsigned = []
+  unsignedCount = 0
+  entriesSealed = 0
+  entriesWaiting = 0
+  unreadable = 0
+  adoptions = []
+  head = null
+  fresh = []
+  firstRewritten = null
+
+  constructor(source, { pinned, remembered, mayBeOlder = false, now, expected = [], limits = {}, progress }, records) {
+    this.source = source
+    this.mayBeOlder = mayBeOlder
+    this.remembered = remembered
+    this.records = records
+    this.now = now
+    this.expected = expected
+    this.maxSeals = limits.seals ?? Infinity
+    this.progress = progress
+    this.keys = new Keys(pinned, remembered?.pubkeys ?? [])
+    this.reader = new EntryReader(source, limits.entries ?? Infinity)
+  }
+
+  async fromTheBeginning() {
+    return this.#walk(this.source.seals(0)[Symbol.asyncIterator]())
+  }
+
+  /** From the remembered head on; null unless the source gives that very seal in its place. */
+  async goOn() {
+    const { seq, payload_hash, history, owed, chained, adoptions, unreadable } = this.remembered
+    // A head whose closing entry names the seal before it stands for all of them; an older one only for itself.
+    const seals = this.source.seals(chained ? seq - 1 : 0)[Symbol.asyncIterator]()
+    for (let before = 1; !chained && before < seq; before++) {
+      const { value } = await seals.next()
+      if (!isSameSignedSeal(value, before, sha256Hex(sealPayload(readRecord(this.records, before))))) return null
+    }
+    const { value: shown } = await seals.next()
+    if (!isSameSignedSeal(shown, seq, payload_hash)) return null
     const where = `seal ${seq}`
+    for (const key of this.remembered.pubkeys) this.keys.seen.add(key)
+    checkSealAlone(shown, this.now, this.findings, where)
+    checkSignature(shown, sealPayload(shown), this.keys, this.findings, where)
+    this.seq = this.signed = seq
+    this.previous = shown
+    this.previousHash = payload_hash
+    this.history = history
+    this.owed = readOwed({ owed })
+    this.isChained = chained
+    this.adoptions = [...adoptions]
+    this.unreadable = unreadable
+    this.atHead = { owed, chained, unreadable, adoptions }
+    this.entriesSealed = shown.to_id
+    this.head = { seq, payload_hash, history }
+    this.headSeal = shown
+    this.resumedAt = seq
+    for (const expected of this.expected) if (expected.seq <= seq) this.#checkExpected(expected, historyAt(this.records, expected.seq))
+    return this.#walk(seals)
+  }
+
+  async #walk(seals) {
+    for (let next = await seals.next(); !next.done && !this.findings.isFull; next = await seals.next()) await this.#takeSeal(next.value)
+    if (this.remembered !== null && this.seq < this.remembered.seq) {
+      const message = `ends at seal ${this.seq}, but seal ${this.remembered.seq} was seen before`
+      if (!this.mayBeOlder) this.findings.add('chain_shortened', 'chain', message)
+      if (this.firstRewritten !== null)
+        this.findings.add('history_rewritten', `seal ${this.firstRewritten}`, 'has another payload than when it was seen before')
+    }
+    if (!this.findings.isFull) await this.#countWaiting()
+    return this
+  }
+
+  async #takeSeal(seal) {
+    const due = this.seq + 1
+    if (due > this.maxSeals) throw new Unchecked('too_long', `the chain has more than ${this.maxSeals} seals (--max-seals)`)
+    this.seq = isWhole(seal?.seq) ? seal.seq : due
+    const where = `seal ${this.seq}`
     let payload
-    if (!findings.run(where, () => (payload = sealPayload(seal)))) {
-      previous = null
-      continue
+    if (!this.findings.run(where, () => (payload = sealPayload(seal)))) {
+      this.previous = this.previousHash = this.owed = null
+      return
     }
-    if (seal.seq !== dueSeq) findings.add('seq_gap', where, `seal ${dueSeq} was due`)
-    checkSealAlone(seal, findings, where)
-    if (previous !== null) checkSealLink(previous, seal, findings, where)
+    if (seal.seq !== due) this.findings.add('seq_gap', where, `seal ${due} was due`)
+    checkSealAlone(seal, this.now, this.findings, where)
+    if (this.previous !== null) checkSealLink(this.previous, seal, this.findings, where)
     const payloadHash = sha256Hex(payload)
-    history = sha256Hex(history + payloadHash)
+    this.history = nextHistory(this.history, payloadHash)
+    this.fresh.push(sealRecord(seal))
     if (seal.signed) {
-      report.signed++
-      report.head = { seq: seal.seq, payload_hash: payloadHash, history }
-      checkSignature(seal, payload, keys, findings, where)
+      this.signed++
+      this.head = { seq: seal.seq, payload_hash: payloadHash, history: this.history }
+      this.headSeal = seal
+      checkSignature(seal, payload, this.keys, this.findings, where)
     } else {
-      report.unsigned_seqs.push(seal.seq)
+      this.unsignedCount++
+      if (this.unsigned.length < MAX_LISTED) this.unsigned.push(seal.seq)
     }
-    checkRemembered(remembered, seal, payloadHash, history, findings, where)
-    report.entries_sealed += await checkRoot(reader, seal, findings, where, progress)
-    previous = seal
-    progress?.(`seal ${seal.seq}, entry ${seal.to_id}`)
+    this.#compareWithMemory(seal, payload, payloadHash, where)
+    for (const expected of this.expected) if (expected.seq === seal.seq) this.#checkExpected(expected, this.history)
+    await this.#checkEntries(seal, where)
+    if (seal.signed) this.atHead = this.#whatFollowsFromEntries()
+    this.previous = seal
+    this.previousHash = payloadHash
+    this.progress?.(`seal ${seal.seq}, entry ${seal.to_id}`)
   }
 
-  if (remembered !== null && seq < remembered.seq)
-    findings.add('chain_shortened', 'chain', `ends at seal ${seq}, but seal ${remembered.seq} was seen before`)
-  report.entries_waiting = await countWaiting(reader, previous, findings, progress)
-  report.pubkeys = [...keys.seen]
-  return { report, findings, keys }
-}
-
-/** Every payload up to the remembered head is in `history`, so that no rewritten seal hides behind an unchanged head. */
-function checkRemembered(remembered, seal, payloadHash, history, findings, where) {
-  if (remembered === null || seal.seq !== remembered.seq) return
-  if (payloadHash !== remembered.payload_hash) findings.add('history_rewritten', where, 'has another payload than when it was seen before')
-  else if (history !== remembered.history)
-    findings.add('history_rewritten', where, 'is as it was, but a seal before it has another payload than when it was seen')
-  if (!seal.signed) findings.add('signature_withdrawn', where, 'was signed when it was seen before')
-}
-
-async function checkRoot(reader, seal, findings, where, progress) {
-  const tree = new GrowingTree()
-  for (let id = seal.from_id; id <= seal.to_id; id++) {
-    const entry = await reader.take(id)
-    if (entry === undefined) {
-      findings.add('entry_gap', where, `entry ${id} is missing from the ledger`)
-      return tree.count
+  /** Every payload up to the remembered head is in its `history`, so that no rewritten seal hides behind an unchanged head. */
+  #compareWithMemory(seal, payload, payloadHash, where) {
+    const { remembered, records, findings } = this
+    if (remembered === null || seal.seq > remembered.seq || seal.seq < 1) return
+    if (records !== null && payload !== sealPayload(readRecord(records, seal.seq))) {
+      this.firstRewritten ??= seal.seq
+      findings.keepFork(readSignedRecord(records, seal.seq, remembered.pubkeys), seal, this.keys)
     }
-    const isGood = findings.run(`entry ${id}`, () => {
-      checkEntry(entry)
-      if (entry.id !== id) throw new Refused('entry_gap', `the ledger gives entry ${entry.id} in its place`)
-      addEntry(tree, entry)
-    })
-    if (!isGood) {
-      reader.forget()
-      return tree.count
-    }
-    if (tree.count % 10_000 === 0) progress?.(`${where}, entry ${id}`)
+    if (seal.seq !== remembered.seq) return
+    const first = this.firstRewritten === null || this.firstRewritten === seal.seq ? '' : ` (seal ${this.firstRewritten} is the first)`
+    if (payloadHash !== remembered.payload_hash)
+      findings.add('history_rewritten', where, `has another payload than when it was seen before${first}`)
+    else if (this.history !== remembered.history)
+      findings.add('history_rewritten', where, `is as it was, but a seal before it has another payload than when it was seen${first}`)
+    if (!seal.signed) findings.add('signature_withdrawn', where, 'was signed when it was seen before')
   }
-  if (tree.count > 0 && tree.root() !== seal.root)
-    findings.add('wrong_root', where, `its entries ${seal.from_id} to ${seal.to_id} have the root ${tree.root()}, not ${seal.root}`)
-  return tree.count
+
+  #checkExpected({ seq, history }, own) {
+    if (history !== own) this.findings.add('other_history', `seal ${seq}`, `has the history ${own}, and ${history} was expected`)
+  }
+
+  /** The entries of a seal: their numbers, their root, what they say of the sums, and the closing entry at their end. */
+  async #checkEntries(seal, where) {
+    const tree = new GrowingTree()
+    let last
+    for (let id = seal.from_id; id <= seal.to_id; id++) {
+      const entry = await this.reader.take(id)
+      if (entry === undefined) this.findings.add('entry_gap', where, `entry ${id} is missing from the ledger`)
+      const isGood = entry !== undefined && this.findings.run(`entry ${id}`, () => addEntry(tree, entry, id))
+      if (!isGood) {
+        this.reader.forget()
+        this.entriesSealed += tree.count
+        this.owed = null
+        return
+      }
+      if (id < seal.to_id) this.#takeEntry(entry)
+      last = entry
+      if (tree.count % 10_000 === 0) this.progress?.(`${where}, entry ${id}`)
+    }
+    this.entriesSealed += tree.count
+    if (last === undefined) return
+    if (tree.root() === seal.root) return this.#checkClosing(last, seal, where)
+    this.findings.add('wrong_root', where, `its entries ${seal.from_id} to ${seal.to_id} have the root ${tree.root()}, not ${seal.root}`)
+    this.owed = null
+  }
+
+  #takeEntry(entry) {
+    const added = owedChange(entry)
+    if (added === undefined) this.unreadable++
+    else if (added !== null && this.owed !== null) this.owed = { ...this.owed, [added.coin]: this.owed[added.coin] + added.change }
+    this.#listAdoption(entry)
+  }
+
+  #listAdoption({ id, at, kind, data }) {
+    if (kind !== 'seal_adoption' || this.adoptions.length >= MAX_LISTED) return
+    this.adoptions.push({ entry_id: id, at, data: canonicalJson(data).slice(0, 300) })
+  }
+
+  #checkClosing({ at, kind, data }, seal, where) {
+    if (kind !== 'solvency' || data.seal !== `seal_${seal.seq}` || at !== seal.at) {
+      this.findings.add('wrong_closing', where, `does not end with its own closing entry of the time ${seal.at}`)
+      this.owed = null
+      return
+    }
+    const stated = readOwed(data)
+    const isRight = stated !== null && (this.owed === null || (stated.xno === this.owed.xno && stated.xmr === this.owed.xmr))
+    if (!isRight) {
+      const own = this.owed === null ? 'two sums' : `xno ${this.owed.xno} and xmr ${this.owed.xmr}`
+      this.findings.add('wrong_owed', where, `its closing entry states ${show(data.owed)}, the entries give ${own}`)
+    }
+    this.owed = stated // so that one false sum is one finding
+    this.#checkPreviousSeal(data, seal, where)
+  }
+
+  /** Each closing entry names the payload of the seal before, so that a head commits to all history. Older ones don't. */
+  #checkPreviousSeal(data, seal, where) {
+    const isThere = Object.hasOwn(data, 'prev_seal')
+    this.isChained ||= isThere
+    if (!this.isChained) return
+    const named = data.prev_seal ?? null
+    const isKnown = this.previous !== null && this.previous.seq === seal.seq - 1
+    const isRight = seal.seq === 1 ? named === null : isKnown ? named === this.previousHash : isHexHash(named)
+    if (isRight) return
+    const due = seal.seq === 1 ? 'null' : isKnown ? this.previousHash : 'the payload hash of a seal'
+    this.findings.add('wrong_prev_seal', where, `its closing entry names ${show(named)} as the seal before it, not ${due}`)
+  }
+
+  async #countWaiting() {
+    const { findings, reader } = this
+    let due = this.previous === null ? 1 : this.previous.to_id + 1
+    for (let entry = await reader.take(due); entry !== undefined; entry = await reader.take(due)) {
+      const isGood = findings.run(`entry ${due}`, () => {
+        checkEntry(entry)
+        checkNumber(entry, due)
+        if (entry.kind === 'seal_adoption') inCanonicalForm(entry.data)
+      })
+      if (!isGood) break
+      this.#listAdoption(entry)
+      this.entriesWaiting++
+      due++
+      if (this.entriesWaiting % 10_000 === 0) this.progress?.(`unsealed entry ${due}`)
+    }
+  }
+
+  /** Words for why a chain without a finding binds nobody, each with a sentence. `maxAge` in seconds; null: any age. */
+  notBinding(maxAge) {
+    const reasons = []
+    if (this.head === null) reasons.push(['no_signed_seal', 'there is no signed seal'])
+    else if (this.keys.trust === 'first_seen') reasons.push(['key_unknown', KEY_UNKNOWN])
+    if (this.head !== null && this.unsignedCount > 0)
+      reasons.push(['unsigned', `${this.unsignedCount === 1 ? 'a seal has' : `${this.unsignedCount} seals have`} no signature`])
+    if (this.head !== null && maxAge !== null && this.now - this.headSeal.at > maxAge)
+      reasons.push([
+        'stale',
+        `the newest signed seal is ${this.now - this.headSeal.at} s old, and ${maxAge} s are allowed (--max-age): nothing was written since, or newer seals are withheld`,
+      ])
+    const ahead = this.expected.find(({ seq }) => seq > this.seq)
+    if (ahead !== undefined) reasons.push(['behind', `another reader saw seal ${ahead.seq}, and this chain ends at seal ${this.seq}`])
+    return reasons
+  }
+
+  #whatFollowsFromEntries() {
+    const { owed, isChained: chained, unreadable } = this
+    return { owed: owed && { xno: String(owed.xno), xmr: String(owed.xmr) }, chained, unreadable, adoptions: [...this.adoptions] }
+  }
+
+  /** What is to be remembered of a chain without findings: everything up to the last signed seal. */
+  memory() {
+    const kept = this.resumedAt === undefined ? [] : [this.records]
+    const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey, signed_at } = this.headSeal
+    return {
+      ...this.head,
+      pubkeys: [...this.keys.seen],
+      checked_at: this.now,
+      head: { seq, at, count, from_id, to_id, root, prev_root, signed: true, signature, pubkey, algo: 'ed25519', signed_at },
+      ...this.atHead,
+      seals: Buffer.concat([...kept, ...this.fresh])
+        .subarray(0, seq * RECORD_BYTES)
+        .toString('base64'),
+    }
+  }
 }
 
-function addEntry(tree, entry) {
+function isSameSignedSeal(shown, seq, payloadHash) {
   try {
-    tree.add(leafHash(entry))
+    return shown.signed === true && shown.seq === seq && sha256Hex(sealPayload(shown)) === payloadHash
+  } catch {
+    return false // the walk over everything says what is wrong with it
+  }
+}
+
+function checkNumber(entry, due) {
+  if (entry.id !== due) throw new Refused('entry_gap', `the ledger gives entry ${entry.id} in its place`)
+}
+
+/** A value in an entry without a canonical form makes the entry malformed. */
+function inCanonicalForm(value) {
+  try {
+    return canonicalJson(value)
   } catch (error) {
     throw error instanceof Refused ? new Refused('malformed_entry', error.message) : error
   }
 }
 
-async function countWaiting(reader, lastSeal, findings, progress) {
-  let count = 0
-  let due = lastSeal === null ? 1 : lastSeal.to_id + 1
-  for (let entry = await reader.take(due); entry !== undefined; entry = await reader.take(due)) {
-    const isGood = findings.run(`entry ${due}`, () => {
-      checkEntry(entry)
-      if (entry.id !== due) throw new Refused('entry_gap', `the ledger gives entry ${entry.id} in its place`)
-    })
-    if (!isGood) break
-    count++
-    due++
-    if (count % 10_000 === 0) progress?.(`unsealed entry ${due}`)
-  }
-  return count
+function addEntry(tree, entry, due) {
+  checkEntry(entry)
+  checkNumber(entry, due)
+  tree.add(sha256Hex('\0' + inCanonicalForm(entry)))
 }
 
 /** Hands out entries by number from a source that is read forward; starts a new reading only where the numbers jump. */
 class EntryReader {
+  count = 0
   #source
+  #limit
   #iterator = null
   #due = null
 
-  constructor(source) {
+  constructor(source, limit) {
     this.#source = source
+    this.#limit = limit
   }
 
   async take(id) {
     if (this.#iterator === null || this.#due !== id) this.#iterator = this.#source.entries(id)[Symbol.asyncIterator]()
     const { value, done } = await this.#iterator.next()
     this.#due = id + 1
-    if (!done) return value
-    this.forget()
-    return undefined
+    if (done) {
+      this.forget()
+      return undefined
+    }
+    if (++this.count > this.#limit) throw new Unchecked('too_long', `the ledger has more than ${this.#limit} entries (--max-entries)`)
+    return value
   }
 
   forget() {
@@ -402,11 +801,19 @@ class EntryReader {
 
 // ——— sources: a service, a dump
 
-function serviceSource(base, save) {
+function serviceSource(base, { save, timeoutMs }) {
+  async function list(route, name, limit) {
+    const url = `${base}${route}&limit=${limit}`
+    const answer = await getJson(url, timeoutMs)
+    if (!isObject(answer) || !Array.isArray(answer[name]))
+      throw new Unchecked('unreachable', `${url} does not answer with a list of ${name}`)
+    if (answer[name].length > limit) throw new Unchecked('unreachable', `${url} answers with more ${name} than it was asked for`)
+    return answer[name]
+  }
   return {
-    async *seals() {
-      for (let after = 0; ;) {
-        const { seals } = await getList(`${base}/seal?after_seq=${after}&limit=${SEALS_PER_PAGE}`, 'seals')
+    async *seals(start) {
+      for (let after = start; ;) {
+        const seals = await list(`/seal?after_seq=${after}`, 'seals', SEALS_PER_PAGE)
         if (seals.length === 0) return
         for (const seal of seals) {
           await save?.seal(seal)
@@ -419,7 +826,7 @@ function serviceSource(base, save) {
     },
     async *entries(from) {
       for (let next = from; ;) {
-        const { entries } = await getList(`${base}/api/v1/ledger?from_id=${next}&limit=${ENTRIES_PER_PAGE}`, 'entries')
+        const entries = await list(`/api/v1/ledger?from_id=${next}`, 'entries', ENTRIES_PER_PAGE)
         if (entries.length === 0) return
         for (const entry of entries) {
           await save?.entry(entry)
@@ -431,46 +838,103 @@ function serviceSource(base, save) {
   }
 }
 
-async function getList(url, name) {
-  const answer = await getJson(url)
-  if (!isObject(answer) || !Array.isArray(answer[name])) throw new Unchecked('unreachable', `${url} does not answer with a list of ${name}`)
-  return answer
-}
+/** A failure of the connection, or one that the service calls passing: worth asking again. */
+class Passing extends Error {}
 
-async function getJson(url) {
+async function getJson(url, timeoutMs) {
   for (let attempt = 0; ; attempt++) {
     try {
-      return await getJsonOnce(url)
+      return parseAnswer(url, await getBody(url, timeoutMs))
     } catch (error) {
+      if (!(error instanceof Passing)) throw error
       const pause = RETRY_PAUSES_MS[attempt]
-      if (error instanceof Unchecked || pause === undefined)
-        throw error instanceof Unchecked ? error : new Unchecked('unreachable', `${url}: ${error.cause?.message || error.message}`)
+      if (pause === undefined) throw new Unchecked('unreachable', `${url}: ${error.message}`)
       await sleep(pause)
     }
   }
 }
 
-/** Throws Unchecked for an answer that asking again won't change, any other error where it may. */
-async function getJsonOnce(url) {
-  const response = await fetch(url, { headers: { accept: 'application/json' }, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) })
-  if (response.status >= 500 || response.status === 429) throw new Error(`answered ${response.status}`)
-  if (!response.ok) throw new Unchecked('unreachable', `${url} answered ${response.status}`)
-  const parts = []
-  let bytes = 0
-  for await (const part of response.body) {
-    bytes += part.length
-    if (bytes > MAX_ANSWER_BYTES) throw new Unchecked('unreachable', `${url} answers with more than ${MAX_ANSWER_BYTES} bytes`)
-    parts.push(part)
-  }
+function parseAnswer(url, body) {
   try {
-    return parseJson(Buffer.concat(parts))
+    return parseJson(body)
   } catch (error) {
-    throw new Unchecked('unreachable', `${url} does not answer in JSON: ${error.message}`)
+    throw new Unchecked('unreachable', `${url} does not answer in JSON: ${error.message.slice(0, 200)}`)
   }
 }
 
-function parseJson(bytes) {
-  return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
+/** The bytes of a good answer, decompressed. A redirection is followed within the origin alone. */
+async function getBody(url, timeoutMs) {
+  const { origin } = new URL(url)
+  let address = url
+  for (let redirects = 0; ; redirects++) {
+    const { status, headers, body } = await getOnce(address, timeoutMs)
+    if (status === 200) return decompress(url, headers['content-encoding'], body)
+    if (status >= 500 || status === 429) throw new Passing(`answered ${status}`)
+    if (![301, 302, 303, 307, 308].includes(status)) throw new Unchecked('unreachable', `${url} answered ${status}`)
+    const { location = '' } = headers
+    const route = location.startsWith(`${origin}/`) ? location.slice(origin.length) : location
+    if (!/^\/(?!\/)[!-~]*$/.test(route)) throw new Unchecked('unreachable', `${url} redirects to another origin`)
+    if (redirects === MAX_REDIRECTS) throw new Unchecked('unreachable', `${url} redirects without end`)
+    address = origin + route
+  }
+}
+
+function decompress(url, encoding = 'identity', body) {
+  if (encoding === 'identity') return body
+  if (encoding !== 'gzip') throw new Unchecked('unreachable', `${url} answers in an encoding that was not asked for`)
+  try {
+    return gunzip(body)
+  } catch {
+    throw new Unchecked('unreachable', `${url} answers with gzip that is broken, or of more than ${MAX_ANSWER_BYTES} bytes`)
+  }
+}
+
+/** One member of RFC 1952 without optional fields, and nothing after it: what servers send. */
+function gunzip(body) {
+  if (body.length < 18 || body.readUInt32BE(0) !== 0x1f8b0800) throw new Error('no gzip')
+  const { buffer, engine } = zlib.inflateRawSync(body.subarray(10), { maxOutputLength: MAX_ANSWER_BYTES, info: true })
+  if (10 + engine.bytesWritten + 8 !== body.length || body.readUInt32LE(body.length - 4) !== buffer.length) throw new Error('no end')
+  return buffer
+}
+
+const agents = { 'http:': new http.Agent({ keepAlive: true }), 'https:': new https.Agent({ keepAlive: true }) }
+
+/** One request and its whole answer, within one deadline and one size. */
+function getOnce(url, timeoutMs) {
+  const { protocol } = new URL(url)
+  const { get } = protocol === 'https:' ? https : http
+  let isDone = false
+  return new Promise((resolve, reject) => {
+    const headers = { accept: 'application/json', 'accept-encoding': 'gzip' }
+    const request = get(url, { agent: agents[protocol], headers }, (response) => {
+      const parts = []
+      let bytes = 0
+      response.on('data', (part) => {
+        bytes += part.length
+        if (bytes > MAX_ANSWER_BYTES) fail(new Unchecked('unreachable', `${url} answers with more than ${MAX_ANSWER_BYTES} bytes`))
+        else parts.push(part)
+      })
+      response.on('error', (error) => fail(new Passing(error.message)))
+      response.on('close', () => fail(new Passing('the answer broke off')))
+      response.on('end', () => {
+        isDone = true
+        clearTimeout(timer)
+        resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(parts) })
+      })
+    })
+    const timer = setTimeout(
+      () => fail(new Unchecked('unreachable', `${url} gave no whole answer within ${timeoutMs / 1000} s`)),
+      timeoutMs,
+    )
+    function fail(error) {
+      if (isDone) return
+      isDone = true
+      clearTimeout(timer)
+      reject(error)
+      request.destroy()
+    }
+    request.on('error', (error) => fail(new Passing(error.message || error.code || 'no connection')))
+  })
 }
 
 /** A dump as --save writes it is read line by line; any other JSON of that shape is read as a whole. */
@@ -492,13 +956,15 @@ function linesSource(file) {
   async function* list(wanted) {
     let part = ''
     for await (const line of readLines(file)) {
-      if (line === DUMP_HEAD) part = 'entries'
-      else if (line === DUMP_MIDDLE) part = 'seals'
-      else if (line === ']}') return
-      else if (part === wanted) yield parseFile(file, () => JSON.parse(line.endsWith(',') ? line.slice(0, -1) : line))
+      const text = line.toString('latin1')
+      if (part === 'end') throw new Unchecked('usage', `${file} goes on after its end`)
+      if (text === DUMP_HEAD) part = 'entries'
+      else if (text === DUMP_MIDDLE) part = 'seals'
+      else if (text === ']}') part = 'end'
+      else if (part === wanted) yield parseFile(file, () => parseJson(text.endsWith(',') ? line.subarray(0, -1) : line))
       if (part === 'seals' && wanted === 'entries') return
     }
-    throw new Unchecked('usage', `${file} ends in the middle`)
+    if (part !== 'end') throw new Unchecked('usage', `${file} ends in the middle`)
   }
   return listSource(
     () => list('seals'),
@@ -506,19 +972,27 @@ function linesSource(file) {
   )
 }
 
-/** Lines end in LF alone: node:readline would also cut at U+2028, which canonical JSON leaves as it is. */
+/** Lines end in LF alone, the last one with or without it. */
 async function* readLines(file) {
-  let rest = ''
-  for await (const part of createReadStream(file, 'utf8')) {
-    const lines = (rest + part).split('\n')
-    rest = lines.pop()
-    yield* lines
+  let rest = []
+  for await (const part of createReadStream(file)) {
+    let start = 0
+    for (let end = part.indexOf(10); end !== -1; end = part.indexOf(10, start)) {
+      yield Buffer.concat([...rest, part.subarray(start, end)])
+      rest = []
+      start = end + 1
+    }
+    rest.push(part.subarray(start))
   }
+  const last = Buffer.concat(rest)
+  if (last.length > 0) yield last
 }
 
 function listSource(seals, entries) {
   return {
-    seals,
+    async *seals() {
+      yield* seals()
+    },
     async *entries(from) {
       let isThere = false
       for await (const entry of entries()) {
@@ -538,7 +1012,7 @@ function parseFile(file, parse) {
   try {
     return parse()
   } catch (error) {
-    throw new Unchecked('usage', `${file} is not JSON: ${error.message}`)
+    throw new Unchecked('usage', `${file} is not JSON: ${error.message.slice(0, 200)}`)
   }
 }
 
@@ -589,10 +1063,11 @@ function dumpLine(value) {
 
 // ——— a receipt
 
-function verifyReceipt(receipt, pinned) {
+/** @param known {pinned, remembered, now}: keys, what is remembered of the service or null, and Unix seconds */
+function verifyReceipt(receipt, known) {
   const findings = new Findings()
-  const keys = new Keys(pinned, [])
-  const report = { id: null, entries_sealed: 0, entries_waiting: 0, unsigned_seqs: [], openings: 0 }
+  const keys = new Keys(known.pinned, known.remembered?.pubkeys ?? [])
+  const report = { id: null, entries_sealed: 0, entries_waiting: 0, unsigned_seqs: [], openings: 0, pubkeys: [] }
   const isReceipt = findings.run('receipt', () => {
     if (!isObject(receipt) || typeof receipt.id !== 'string' || receipt.id === '')
       throw new Refused('malformed_receipt', 'it names no record')
@@ -610,7 +1085,7 @@ function verifyReceipt(receipt, pinned) {
   const entries = new Map()
   let lastId = 0
   for (const item of receipt.entries) {
-    const where = `entry ${show(item.entry?.id)}`
+    const where = `entry ${number(item.entry?.id)}`
     const isEntry = findings.run(where, () => {
       checkEntry(item.entry)
       if (item.entry.id <= lastId) throw new Refused('malformed_receipt', 'the entries are not in ascending order')
@@ -619,19 +1094,19 @@ function verifyReceipt(receipt, pinned) {
     if (!isEntry) continue
     lastId = item.entry.id
     entries.set(lastId, item.entry)
-    if (item.sealed) checkSealedItem(item, seals, keys, findings, report)
+    if (item.sealed) checkSealedItem(item, seals, keys, known, findings, report)
     else report.entries_waiting++
   }
   if (entries.size === receipt.entries.length) findings.run('receipt', () => checkMaking(receipt.id, entries))
   checkReceiptSeals(seals, findings)
   for (const opening of receipt.openings ?? []) {
-    if (findings.run(`opening of entry ${show(opening?.entry_id)}`, () => checkOpening(opening, entries))) report.openings++
+    if (findings.run(`opening of entry ${number(opening?.entry_id)}`, () => checkOpening(opening, entries))) report.openings++
   }
   report.pubkeys = [...keys.seen]
   return { report, findings, keys }
 }
 
-function checkSealedItem(item, seals, keys, findings, report) {
+function checkSealedItem(item, seals, keys, known, findings, report) {
   const { entry, leaf, index, path, seal, seq } = item
   const where = `entry ${entry.id}`
   let payload
@@ -645,15 +1120,42 @@ function checkSealedItem(item, seals, keys, findings, report) {
   })
   if (payload === undefined) return
   if (isGood) report.entries_sealed++
-  const known = seals.get(seal.seq)
-  if (known !== undefined) {
-    if (known.payload !== payload) findings.add('conflicting_seals', where, `brings another seal ${seal.seq} than an entry before it`)
-    if (known.payload === payload && known.seal.signature === seal.signature && known.seal.pubkey === seal.pubkey) return
+  const earlier = seals.get(seal.seq)
+  if (earlier !== undefined) {
+    if (earlier.payload !== payload) {
+      findings.add('conflicting_seals', where, `brings another seal ${seal.seq} than an entry before it`)
+      findings.keepFork(earlier.seal, seal, keys)
+    } else if (earlier.seal.signature === seal.signature && earlier.seal.pubkey === seal.pubkey) return
   }
   seals.set(seal.seq, { seal, payload })
-  checkSealAlone(seal, findings, `seal ${seal.seq}`)
+  checkSealAlone(seal, known.now, findings, `seal ${seal.seq}`)
   if (seal.signed) checkSignature(seal, payload, keys, findings, `seal ${seal.seq}`)
   else report.unsigned_seqs.push(seal.seq)
+  compareWithSeen(seal, payload, keys, known, findings)
+}
+
+/** A seal that was seen before, in the chain of the same service, must be the same in a receipt. */
+function compareWithSeen(seal, payload, keys, { pinned, remembered }, findings) {
+  const isOfService = seal.signed ? remembered?.pubkeys.includes(seal.pubkey) : pinned.length === 0
+  if (remembered === null || !isOfService || seal.seq < 1 || seal.seq > remembered.seq) return
+  const records = recordsOf(remembered)
+  const isSame =
+    records !== null
+      ? payload === sealPayload(readRecord(records, seal.seq))
+      : seal.seq < remembered.seq || sha256Hex(payload) === remembered.payload_hash // all that an older version kept
+  if (isSame) return
+  findings.add('history_rewritten', `seal ${seal.seq}`, 'has another payload than when it was seen in the chain')
+  if (records !== null) findings.keepFork(readSignedRecord(records, seal.seq, remembered.pubkeys), seal, keys)
+}
+
+/** Words for why a receipt without a finding binds nobody, each with a sentence. */
+function receiptNotBinding({ report, keys }) {
+  const reasons = []
+  const { entries_waiting: waiting, unsigned_seqs: unsigned } = report
+  if (waiting > 0) reasons.push(['waiting', `${waiting === 1 ? 'an entry waits' : `${waiting} entries wait`} for a seal`])
+  if (unsigned.length > 0) reasons.push(['unsigned', `seal ${unsigned.join(' ')} has no signature`])
+  if (keys.trust === 'first_seen' && keys.seen.size > 0) reasons.push(['key_unknown', RECEIPT_KEY_UNKNOWN])
+  return reasons
 }
 
 function checkLeaf(entry, leaf) {
@@ -735,10 +1237,12 @@ const RECORD_KINDS = new Map(
 
 const kindsOf = (id) => RECORD_KINDS.get(id.split('_', 1)[0])
 
-/** A prefix or a kind that is not in the table, since it is newer: then the id must be some string in the data. */
+const KNOWN_KINDS = new Set([...RECORD_KINDS.values()].flatMap(({ kinds }) => [...kinds.keys()]))
+
+/** A kind that is in no row of the table is newer than it: then the id must be some string in the data. */
 function isOfRecord({ kind, data }, id) {
   const fields = kindsOf(id)?.kinds.get(kind)
-  if (fields === undefined) return names(data, id)
+  if (fields === undefined) return !KNOWN_KINDS.has(kind) && names(data, id)
   const field = fields.find((name) => Object.hasOwn(data, name))
   return field !== undefined && data[field] === id
 }
@@ -764,9 +1268,10 @@ function names(value, id) {
 
 // ——— vectors
 
-/** Runs one vector by its `kind`; its `reason` isn't looked at. */
+/** Runs one vector by its `kind`; its `reason` isn't looked at. Without `now` no seal is of the future. */
 async function verifyVector(vector) {
   if (!isObject(vector)) throw new Unchecked('usage', 'a vector is not an object')
+  const { pubkeys: pinned = [], remembered = null, now = Infinity } = vector
   if (vector.kind === 'seal') {
     if (!Array.isArray(vector.seals) || !Array.isArray(vector.entries))
       throw new Unchecked('usage', 'a vector of seals has seals and entries')
@@ -774,14 +1279,18 @@ async function verifyVector(vector) {
       () => vector.seals,
       () => vector.entries,
     )
-    return (await verifyChain(source, { pinned: vector.pubkeys ?? [], remembered: vector.remembered ?? null })).findings
+    const walk = await verifyChain(source, { pinned, remembered, now, isFull: true })
+    return { findings: walk.findings, reasons: walk.notBinding(null) }
   }
-  if (vector.kind === 'receipt') return verifyReceipt(vector.receipt, vector.pubkeys ?? []).findings
+  if (vector.kind === 'receipt') {
+    const checked = verifyReceipt(vector.receipt, { pinned, remembered, now })
+    return { findings: checked.findings, reasons: receiptNotBinding(checked) }
+  }
   const check = VECTOR_CHECKS[vector.kind]
   if (check === undefined) throw new Unchecked('usage', `there is no kind of vector called ${show(vector.kind)}`)
   const findings = new Findings()
   findings.run(vector.kind, () => check(vector))
-  return findings
+  return { findings, reasons: [] }
 }
 
 const VECTOR_CHECKS = {
@@ -808,9 +1317,9 @@ const VECTOR_CHECKS = {
 function checkCanonicalCase({ json, canonical, sha256 }) {
   let value
   try {
-    value = JSON.parse(json)
+    value = parseJsonText(json)
   } catch (error) {
-    throw new Refused('malformed_json', error.message)
+    throw error instanceof RangeError ? new Refused('no_canonical_form', error.message) : new Refused('malformed_json', error.message)
   }
   const own = canonicalJson(value)
   if (own !== canonical) throw new Refused('wrong_canonical_form', `it is ${own}, not ${canonical}`)
@@ -818,111 +1327,258 @@ function checkCanonicalCase({ json, canonical, sha256 }) {
     throw new Refused('wrong_canonical_form', `its SHA-256 is ${sha256Hex(own)}, not ${sha256}`)
 }
 
-// ——— the state file: {BASE_URL: {seq, payload_hash, history, pubkeys, checked_at}}
+// ——— evidence: two seals of one number that a key has signed
+
+/** Written where a contradiction is found; anybody can check it, without trust in the finder. */
+async function writeEvidence(folder, service, now, sides) {
+  const text = JSON.stringify({ kind: 'fork', service, found_at: now, sides }, null, 2) + '\n'
+  for (let count = 1; ; count++) {
+    const file = path.join(folder, `fork-${now}${count === 1 ? '' : `-${count}`}.json`)
+    try {
+      await writeFile(file, text, { flag: 'wx' })
+      return file
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw new Unchecked('usage', `the evidence can't be written: ${error.message}`)
+    }
+  }
+}
+
+/** Whether the two sides prove a fork; no finding means that they do. */
+function verifyEvidence(evidence, { pinned, remembered }) {
+  const findings = new Findings()
+  const keys = new Keys(pinned, remembered)
+  const report = { seq: null, payload_hashes: [] }
+  const payloads = []
+  for (const [place, side] of evidence.sides.entries()) {
+    const where = `side ${place + 1}`
+    findings.run(where, () => {
+      const seal = { ...side, signed: true, algo: 'ed25519', signed_at: side?.at }
+      const payload = sealPayload(seal)
+      payloads.push(payload)
+      report.payload_hashes.push(sha256Hex(payload))
+      report.seq ??= seal.seq
+      checkSignature(seal, payload, keys, findings, where)
+    })
+  }
+  const isFork = payloads.length < 2 || (payloads[0] !== payloads[1] && evidence.sides[0].seq === evidence.sides[1].seq)
+  if (!isFork) findings.add('no_contradiction', 'evidence', 'it is not two different seals of one number')
+  report.pubkeys = [...keys.seen]
+  return { report, findings, keys }
+}
+
+// ——— the state file: {BASE_URL: what is remembered of that service}, see "the whole chain"
+
+const STATE_FORMS = {
+  head: (head) => isObject(head) && head.signed === true,
+  owed: (owed) => readOwed({ owed }) !== null,
+  chained: (value) => typeof value === 'boolean',
+  unreadable: isWhole,
+  adoptions: Array.isArray,
+  seals: (text) => typeof text === 'string',
+}
+
+function isMemory(memory) {
+  const isHead =
+    isObject(memory) &&
+    isWhole(memory.seq) &&
+    isHexHash(memory.payload_hash) &&
+    isHexHash(memory.history) &&
+    Array.isArray(memory.pubkeys) &&
+    memory.pubkeys.every(isHexHash)
+  if (!isHead || memory.seals === undefined) return isHead // an older version kept no more
+  const isWellFormed = Object.entries(STATE_FORMS).every(([field, isRight]) => isRight(memory[field]))
+  return isWellFormed && Buffer.from(memory.seals, 'base64').length === memory.seq * RECORD_BYTES
+}
 
 async function readState(file) {
-  let text
+  let bytes
   try {
-    text = await readFile(file, 'utf8')
+    bytes = await readFile(file)
   } catch (error) {
     if (error.code === 'ENOENT') return {}
     throw new Unchecked('usage', `the state file ${file} can't be read: ${error.message}`)
   }
-  const state = parseFile(`the state file ${file}`, () => JSON.parse(text))
-  const isHead = (head) =>
-    isObject(head) &&
-    isWhole(head.seq) &&
-    isHexHash(head.payload_hash) &&
-    isHexHash(head.history) &&
-    Array.isArray(head.pubkeys) &&
-    head.pubkeys.every(isHexHash)
-  if (!isObject(state) || !Object.values(state).every(isHead))
+  const state = parseFile(`the state file ${file}`, () => parseJson(bytes))
+  if (!isObject(state) || !Object.values(state).every(isMemory))
     throw new Unchecked('usage', `the state file ${file} is not one of this program's: move it away to begin anew`)
   return state
 }
 
-/** Written beside the old one and renamed, so that a crash leaves one of the two whole. */
-async function writeState(file, state) {
-  const fresh = `${file}.${process.pid}.new`
+/** Changes the state as it stands now, one process after the other; a crash leaves the old file or the new one whole. */
+async function changeState(file, change) {
+  const lock = `${file}.lock`
+  const fresh = `${file}.new`
+  await takeLock(lock)
   try {
-    await writeFile(fresh, JSON.stringify(state, null, 2) + '\n')
+    const state = await readState(file)
+    change(state)
+    await writeFile(fresh, JSON.stringify(state, null, 1) + '\n')
     await rename(fresh, file)
   } catch (error) {
-    await rm(fresh, { force: true })
-    throw new Unchecked('usage', `the state file ${file} can't be written: ${error.message}`)
+    throw error instanceof Unchecked ? error : new Unchecked('usage', `the state file ${file} can't be written: ${error.message}`)
+  } finally {
+    await rm(lock, { force: true })
   }
+}
+
+/** It is held for milliseconds: one that is much older is of a process that was killed. */
+async function takeLock(lock) {
+  for (;;) {
+    try {
+      await writeFile(lock, `${process.pid}\n`, { flag: 'wx' })
+      return
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw new Unchecked('usage', `the state file can't be locked: ${error.message}`)
+    }
+    const age = await stat(lock).then(
+      ({ mtimeMs }) => Date.now() - mtimeMs,
+      () => 0,
+    )
+    if (age > LOCK_STALE_MS) await rm(lock, { force: true })
+    else await sleep(20)
+  }
+}
+
+/** What this check found takes its place in the state, unless another one saw more meanwhile. The two must not differ. */
+function remember(state, base, memory, { remembered, keys, findings }) {
+  const other = state[base]
+  if (other !== undefined && other.history !== remembered?.history) {
+    const [less, more] = other.seq > memory.seq ? [memory, other] : [other, memory]
+    const records = recordsOf(more)
+    if (records !== null && historyAt(records, less.seq) !== less.history) {
+      findings.add('history_rewritten', `seal ${less.seq}`, 'another check, which ended meanwhile, saw another history')
+      const known = recordsOf(less)
+      for (let seq = 1; known !== null && seq <= less.seq; seq++) {
+        const [one, two] = [known, records].map((own) => readSignedRecord(own, seq, [...less.pubkeys, ...more.pubkeys]))
+        if (sealPayload(one) !== sealPayload(two)) findings.keepFork(one, two, keys)
+      }
+      return
+    }
+    if (more === other && records !== null && memory.seq < other.seq) return
+  }
+  state[base] = memory
 }
 
 // ——— the command
 
-async function main(args) {
+async function main(args, { progress, receipt }) {
   const { target, options } = readArguments(args)
-  if (options.vector !== undefined) return reportVectors(options.vector)
-  if (/^https?:/i.test(target)) return checkService(normalizeBase(target), options)
-  return checkFile(target, options)
+  if (receipt !== undefined) return checkOneReceipt(receipt, target, options)
+  if (options.vector !== undefined) return checkVectors(options.vector)
+  if (options.evidence !== undefined) return checkEvidence(options.evidence, options)
+  if (/^https?:/i.test(target)) return checkService(normalizeBase(target), options, progress)
+  return checkFile(target, options, progress)
+}
+
+const one = { type: 'string' }
+const many = { type: 'string', multiple: true }
+const flag = { type: 'boolean' }
+const OPTIONS = {
+  ...{ pubkey: many, state: one, service: one, full: flag, save: one, expect: many, vector: many, evidence: one, json: flag },
+  ...{ 'max-age': one, 'max-seals': one, 'max-entries': one, timeout: one },
 }
 
 function readArguments(args) {
   let parsed
   try {
-    parsed = parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        pubkey: { type: 'string', multiple: true },
-        state: { type: 'string' },
-        save: { type: 'string' },
-        vector: { type: 'string', multiple: true },
-        json: { type: 'boolean' },
-      },
-    })
+    parsed = parseArgs({ args, allowPositionals: true, options: OPTIONS })
   } catch (error) {
-    throw new Unchecked('usage', error.message)
+    throw new Unchecked('usage', error.message, USAGE)
   }
-  const { positionals } = parsed
-  const options = { pubkey: [], state: '.seal-verify.json', ...parsed.values }
-  if (options.vector === undefined ? positionals.length !== 1 : positionals.length !== 0) throw new Unchecked('usage', USAGE)
+  const { values, positionals } = parsed
+  const isAlone = values.vector !== undefined || values.evidence !== undefined
+  if (positionals.length !== (isAlone ? 0 : 1) || (values.vector !== undefined && values.evidence !== undefined))
+    throw new Unchecked('usage', 'one thing to check is needed', USAGE)
+  const whole = (name, fallback) => {
+    const given = values[name] ?? fallback
+    if (given !== null && !/^[0-9]{1,15}$/.test(given)) throw new Unchecked('usage', `--${name} takes a whole number, not ${show(given)}`)
+    return given === null ? null : Number(given)
+  }
+  const options = {
+    ...{ pubkey: [], state: '.seal-verify.json', ...values },
+    maxAge: whole('max-age', null),
+    maxSeals: whole('max-seals', '1000000'),
+    maxEntries: whole('max-entries', '100000000'),
+    timeoutMs: whole('timeout', '30') * 1000,
+    expected: (values.expect ?? []).map(readExpected),
+    service: values.service === undefined ? undefined : normalizeBase(values.service),
+  }
   for (const key of options.pubkey)
     if (!isHexHash(key)) throw new Unchecked('usage', `--pubkey takes 64 lower-case hex characters, not ${show(key)}`)
   return { target: positionals[0], options }
 }
 
-/** `https://Host:443/` and `https://host/api/v1` are one service, remembered once. */
-function normalizeBase(target) {
-  let url
-  try {
-    url = new URL(target)
-  } catch {
-    throw new Unchecked('usage', `${target} is not an address`)
-  }
-  return (url.origin + url.pathname).replace(/\/+$/, '').replace(/\/api\/v1$/, '')
+function readExpected(given) {
+  const [, seq, history] = /^([1-9][0-9]{0,14}):([0-9a-f]{64})$/.exec(given) ?? []
+  if (seq === undefined) throw new Unchecked('usage', `--expect takes SEQ:HISTORY as a head is printed, not ${show(given)}`)
+  return { seq: Number(seq), history }
 }
 
-async function checkService(base, options) {
+const BASE_URL = /^(https?):\/\/([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?((?:\/[A-Za-z0-9._~-]+)*)\/*$/
+const DEFAULT_PORTS = { http: '80', https: '443' }
+
+/** `https://Host:443/` and `https://host/api/v1` are one service, remembered once. */
+function normalizeBase(target) {
+  const [origin, ...rest] = target.split(/(?<=^[^/]*\/\/[^/]*)(?=\/)/)
+  const [, scheme, host, port = '', route = ''] = BASE_URL.exec(origin.toLowerCase() + rest.join('')) ?? []
+  if (scheme === undefined || /\/\.\.?(\/|$)/.test(route)) throw new Unchecked('usage', `${target} is not the address of a service`)
+  const place = port === '' || Number(port) === Number(DEFAULT_PORTS[scheme]) ? host : `${host}:${Number(port)}`
+  return `${scheme}://${place}${route.replace(/\/api\/v1$/, '')}`
+}
+
+const DEFAULT_MAX_AGE_SECONDS = 1_800 // three intervals of ten minutes
+
+async function checkService(base, options, progress) {
   const state = await readState(options.state)
   const remembered = state[base] ?? null
   const save = options.save === undefined ? undefined : await fromFile(() => openSave(options.save))
-  let result
+  const now = nowSeconds()
+  let walk
   try {
-    result = await verifyChain(serviceSource(base, save), { pinned: options.pubkey, remembered, progress: progressOnStderr() })
+    walk = await verifyChain(serviceSource(base, { save, timeoutMs: options.timeoutMs }), {
+      ...chainOptions(options, now, progress),
+      remembered,
+      isFull: options.full === true || save !== undefined,
+    })
   } finally {
     await save?.close()
   }
-  const { report, findings, keys } = result
-  if (findings.total === 0 && report.head !== null) {
-    state[base] = { ...report.head, pubkeys: report.pubkeys, checked_at: Math.floor(Date.now() / 1000) }
-    await writeState(options.state, state)
-  }
-  return outcome({ kind: 'chain', target: base, ...report, remembered_seq: remembered?.seq ?? null, ...trust(keys) }, findings)
+  if (walk.findings.total === 0 && walk.head !== null)
+    await changeState(options.state, (current) => remember(current, base, walk.memory(), walk))
+  const report = { ...chainReport(base, walk), remembered_seq: remembered?.seq ?? null, state: options.state }
+  return conclude(report, walk, walk.notBinding(options.maxAge ?? DEFAULT_MAX_AGE_SECONDS), { base, now, options })
 }
 
-async function checkFile(file, options) {
+function chainOptions({ pubkey, expected, maxSeals, maxEntries }, now, progress) {
+  return { pinned: pubkey, expected, limits: { seals: maxSeals, entries: maxEntries }, now, progress }
+}
+
+function chainReport(target, walk) {
+  const { head, headSeal, now } = walk
+  return {
+    kind: 'chain',
+    target,
+    seals: (walk.resumedAt ?? 0) + walk.fresh.length,
+    signed: walk.signed,
+    unsigned_seqs: walk.unsigned,
+    entries_sealed: walk.entriesSealed,
+    entries_waiting: walk.entriesWaiting,
+    resumed_at: walk.resumedAt ?? null,
+    entries_read: walk.reader.count,
+    head: head === null ? null : { ...head, at: headSeal.at },
+    head_age_seconds: head === null ? null : now - headSeal.at,
+    adoptions: walk.adoptions,
+    unreadable_amounts: walk.unreadable,
+    pubkeys: [...walk.keys.seen],
+    key_trust: walk.keys.trust,
+  }
+}
+
+async function checkFile(file, options, progress) {
   const lines = await fromFile(() => dumpSource(file))
   const content = lines === null ? await readJsonFile(file) : null
-  if (isObject(content) && !Array.isArray(content.seals) && Array.isArray(content.entries)) {
-    const { report, findings, keys } = verifyReceipt(content, options.pubkey)
-    return outcome({ kind: 'receipt', target: file, ...report, ...trust(keys) }, findings)
-  }
+  const now = nowSeconds()
+  if (isObject(content) && !Array.isArray(content.seals) && Array.isArray(content.entries)) return checkOneReceipt(content, file, options)
   if (lines === null && !(isObject(content) && Array.isArray(content.seals) && Array.isArray(content.entries)))
     throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
   const source =
@@ -931,8 +1587,46 @@ async function checkFile(file, options) {
       () => content.seals,
       () => content.entries,
     )
-  const { report, findings, keys } = await verifyChain(source, { pinned: options.pubkey, remembered: null, progress: progressOnStderr() })
-  return outcome({ kind: 'chain', target: file, ...report, remembered_seq: null, ...trust(keys) }, findings)
+  const remembered = findService(await readState(options.state), [await findFirstKey(source)], options.service)
+  const walk = await verifyChain(source, { ...chainOptions(options, now, progress), remembered, mayBeOlder: true, isFull: true })
+  return conclude({ ...chainReport(file, walk), remembered_seq: null }, walk, walk.notBinding(options.maxAge), {
+    base: options.service ?? null,
+    now,
+    options,
+  })
+}
+
+async function checkOneReceipt(receipt, target, options) {
+  const now = nowSeconds()
+  const keys = Array.isArray(receipt.entries) ? receipt.entries.map((item) => item?.seal?.pubkey) : []
+  const remembered = findService(await readState(options.state), keys, options.service)
+  const checked = verifyReceipt(receipt, { pinned: options.pubkey, remembered, now })
+  const report = { kind: 'receipt', target, ...checked.report, key_trust: checked.keys.trust, proves: 'presence' }
+  return conclude(report, checked, receiptNotBinding(checked), { base: options.service ?? null, now, options })
+}
+
+/** A file doesn't say whose it is: it is the named service's, the only one's, or the one's whose key signed it. */
+function findService(state, keys, base) {
+  if (base !== undefined) return state[base] ?? null
+  const services = Object.values(state)
+  if (services.length === 1) return services[0]
+  return services.find(({ pubkeys }) => keys.some((key) => pubkeys.includes(key))) ?? null
+}
+
+async function findFirstKey(source) {
+  for await (const seal of source.seals(0)) if (seal?.signed === true) return seal.pubkey
+  return undefined
+}
+
+async function checkEvidence(file, options) {
+  const evidence = await readJsonFile(file)
+  if (!isObject(evidence) || evidence.kind !== 'fork' || !Array.isArray(evidence.sides) || evidence.sides.length !== 2)
+    throw new Unchecked('usage', `${file} is not evidence of a fork`)
+  const known = Object.values(await readState(options.state)).map(({ pubkeys }) => pubkeys)
+  const remembered = known.find((pubkeys) => evidence.sides.some((side) => pubkeys.includes(side?.pubkey))) ?? []
+  const checked = verifyEvidence(evidence, { pinned: options.pubkey, remembered })
+  const reasons = checked.keys.trust === 'first_seen' ? [['key_unknown', RECEIPT_KEY_UNKNOWN]] : []
+  return conclude({ kind: 'evidence', target: file, ...checked.report, key_trust: checked.keys.trust }, checked, reasons)
 }
 
 /** A file that can't be read is a wrong argument. */
@@ -944,27 +1638,45 @@ async function fromFile(read) {
   }
 }
 
-const trust = (keys) => ({ key_trust: keys.pinned ? 'pinned' : keys.remembered ? 'remembered' : 'first_seen' })
-
-function outcome(report, findings) {
-  return { ok: findings.total === 0, ...report, findings: findings.list, findings_total: findings.total }
+/** The verdict, and the two sides of a contradiction beside the state file. */
+async function conclude(report, { findings }, reasons, place) {
+  const verdict = findings.total > 0 ? 'broken' : reasons.length > 0 ? 'not_binding' : 'good'
+  const evidence =
+    findings.fork === null ? {} : { evidence: await writeEvidence(path.dirname(place.options.state), place.base, place.now, findings.fork) }
+  return {
+    ok: verdict === 'good',
+    binding: verdict === 'good',
+    verdict,
+    ...report,
+    not_binding: verdict === 'broken' ? [] : reasons.map(([reason, message]) => ({ reason, message })),
+    findings: findings.list,
+    findings_total: findings.total,
+    ...evidence,
+  }
 }
 
-async function reportVectors(files) {
+/** A file holds a vector, or a list of them. */
+async function checkVectors(files) {
   const results = []
   for (const file of files) {
-    const findings = await verifyVector(await readJsonFile(file))
-    results.push({ file, ok: findings.total === 0, findings: findings.list })
+    const content = await readJsonFile(file)
+    for (const [place, vector] of (Array.isArray(content) ? content : [content]).entries()) {
+      const { findings, reasons } = await verifyVector(vector)
+      const name = Array.isArray(content) ? `${file}[${place}]` : file
+      const notBinding = findings.total > 0 ? [] : reasons.map(([reason]) => reason)
+      results.push({ file: name, ok: findings.total === 0, not_binding: notBinding, findings: findings.list })
+    }
   }
-  return { ok: results.every(({ ok }) => ok), kind: 'vectors', results }
+  const ok = results.every((result) => result.ok)
+  return { ok, binding: false, verdict: ok ? 'good' : 'broken', kind: 'vectors', results }
 }
 
 function progressOnStderr() {
   let next = Date.now() + PROGRESS_EVERY_MS
-  return (text) => {
+  return (line) => {
     if (Date.now() < next) return
     next = Date.now() + PROGRESS_EVERY_MS
-    process.stderr.write(`... ${text}\n`)
+    process.stderr.write(`... ${line}\n`)
   }
 }
 
@@ -975,39 +1687,98 @@ function toLines(result) {
         `${file}: ${ok ? 'accepted' : `refused ${findings.map(({ reason, message }) => `${reason}: ${message}`).join('; ')}`}`,
     )
   const lines = result.findings.map(({ reason, where, message }) => `${reason} at ${where}: ${message}`)
-  if (result.findings_total > result.findings.length) lines.push(`and ${result.findings_total - result.findings.length} more findings`)
-  if (result.kind === 'chain') lines.push(`seals: ${result.seals}, of which signed: ${result.signed}`)
-  if (result.kind === 'receipt') lines.push(`record: ${show(result.id)}`, `openings checked: ${result.openings}`)
-  if (result.unsigned_seqs.length > 0) lines.push(`not signed yet, so not binding: seal ${result.unsigned_seqs.join(' ')}`)
-  lines.push(`entries under a seal: ${result.entries_sealed}, waiting for one: ${result.entries_waiting}`)
-  for (const key of result.pubkeys ?? []) lines.push(`key: ${key} (${KEY_TRUST[result.key_trust]})`)
-  if (result.head) lines.push(`head: seal ${result.head.seq}, payload hash ${result.head.payload_hash}`)
-  if (result.kind === 'chain' && result.remembered_seq !== null && result.ok)
-    lines.push(`nothing up to seal ${result.remembered_seq} has changed since the last check`)
+  if (result.findings_total >= MAX_FINDINGS) lines.push(`the check ended after ${MAX_FINDINGS} findings`)
+  if (result.kind === 'chain') lines.push(...chainLines(result))
+  if (result.kind === 'receipt') lines.push(...receiptLines(result))
+  if (result.kind === 'evidence') lines.push(`seal: ${result.seq}, payload hashes: ${result.payload_hashes.join(' and ')}`)
+  for (const key of result.pubkeys) lines.push(`key: ${key} (${KEY_TRUST[result.key_trust]})`)
+  if (result.evidence !== undefined) lines.push(`two signed seals of one number, for anybody to check with --evidence: ${result.evidence}`)
+  for (const { reason, message } of result.not_binding) lines.push(`${reason}: ${message}`)
   return [...lines, verdictLine(result)]
 }
 
-const KEY_TRUST = {
-  pinned: 'pinned',
-  remembered: 'the one remembered',
-  first_seen: 'taken from what was checked: compare it with a source you trust and pin it with --pubkey',
+function chainLines({ seals, signed, unsigned_seqs: unsigned, entries_sealed: sealed, entries_waiting: waiting, ...result }) {
+  const { head, adoptions, unreadable_amounts: unreadable, remembered_seq: seen } = result
+  const lines = [`seals: ${seals}, of which signed: ${signed}`]
+  if (unsigned.length > 0)
+    lines.push(`not signed, so not binding: seal ${unsigned.slice(0, 20).join(' ')}${unsigned.length > 20 ? ' ...' : ''}`)
+  lines.push(`entries under a seal: ${sealed}, waiting for one: ${waiting}, read now: ${result.entries_read}`)
+  for (const { entry_id: id, at, data } of adoptions) lines.push(`adoption: entry ${id} of the time ${at}: ${data}`)
+  if (unreadable > 0) lines.push(`entries whose amount cannot be read, which count as nothing: ${unreadable}`)
+  if (head !== null) {
+    lines.push(`head: seal ${head.seq}, payload hash ${head.payload_hash}, made ${result.head_age_seconds} s ago`)
+    lines.push(`history: ${head.seq}:${head.history} (other readers compare it with --expect)`)
+  }
+  if (seen !== null && result.verdict !== 'broken') lines.push(`nothing up to seal ${seen} has changed since the last check`)
+  if (result.state !== undefined)
+    lines.push(
+      result.verdict === 'broken'
+        ? `nothing was remembered in ${result.state}`
+        : seen === null && head !== null
+          ? `the first check of this service with ${result.state}: key and seals are remembered from now on`
+          : `remembered in ${result.state}`,
+    )
+  return lines
 }
 
-function verdictLine(result) {
-  if (!result.ok) return `BAD: ${result.findings_total} finding${result.findings_total === 1 ? '' : 's'}`
-  if (result.kind === 'receipt')
-    return result.entries_waiting > 0 ? 'GOOD so far: not every entry is under a seal yet' : 'GOOD: every entry is under its seal'
-  return result.seals === 0 ? 'GOOD: there are no seals yet' : 'GOOD: the whole chain holds'
+function receiptLines({ id, openings, entries_sealed: sealed, entries_waiting: waiting, unsigned_seqs: unsigned }) {
+  const lines = [`record: ${show(id)}`, `openings checked: ${openings}`]
+  if (unsigned.length > 0) lines.push(`not signed, so not binding: seal ${unsigned.join(' ')}`)
+  lines.push(`entries under a seal: ${sealed}, waiting for one: ${waiting}`)
+  return [...lines, 'this shows that these entries are on record, not that there are no others: a later hide, ban or key may be left out']
 }
 
-const asJson = process.argv.includes('--json')
-try {
-  const result = await main(process.argv.slice(2))
-  process.stdout.write((asJson ? JSON.stringify(result) : toLines(result).join('\n')) + '\n')
-  process.exitCode = result.ok ? 0 : 1
-} catch (error) {
-  if (!(error instanceof Unchecked)) throw error
-  if (asJson) process.stdout.write(JSON.stringify({ ok: false, error: error.word, message: error.message }) + '\n')
-  else process.stderr.write(`${error.message}\n`)
-  process.exitCode = 2
+const KEY_TRUST = { pinned: 'pinned', remembered: 'the one remembered', first_seen: 'not known' }
+
+const GOOD = {
+  chain: 'GOOD: the whole chain holds',
+  resumed: 'GOOD: the chain holds, and goes on from what was checked before',
+  receipt: 'GOOD: every entry is under its seal',
+  evidence: 'GOOD evidence: this key has signed two different seals of one number',
+}
+
+function verdictLine({ verdict, kind, resumed_at: resumedAt, findings_total: total }) {
+  if (verdict === 'good') return typeof resumedAt === 'number' ? GOOD.resumed : GOOD[kind]
+  return verdict === 'broken' ? `BAD: ${total} finding${total === 1 ? '' : 's'}` : 'NOT BINDING: nothing is wrong, and nothing proves it'
+}
+
+const EXIT_CODES = { good: 0, broken: 1, unchecked: 2, not_binding: 3 }
+
+/**
+ * Runs the command with these arguments and prints nothing. It never rejects: whatever goes wrong is `unchecked`.
+ *
+ * @param world.receipt a receipt that is at hand, in place of the file that the arguments name
+ * @returns {exitCode, result, text}: the object that --json prints, and the lines, safe for a terminal
+ */
+export async function check(args, world = {}) {
+  let result
+  let lines
+  try {
+    result = await main(args, world)
+    lines = toLines(result)
+  } catch (error) {
+    const { word = 'failed', help = '' } = error instanceof Unchecked ? error : {}
+    const message = String(error?.message ?? error).slice(0, 1_000)
+    result = { ok: false, binding: false, verdict: 'unchecked', error: word, message }
+    lines = [message, ...help.split('\n')]
+  }
+  // A server's own "GOOD" must not look like this program's.
+  const print = (line) => (result.verdict === 'good' ? escapeText(line) : escapeText(line).replaceAll('GOOD', 'G\\u004fOD'))
+  const text = lines.map(print).join('\n').trimEnd()
+  return { exitCode: EXIT_CODES[result.verdict], result, text, json: print(JSON.stringify(result)) }
+}
+
+async function run(args) {
+  const { exitCode, result, text, json } = await check(args, { progress: progressOnStderr() })
+  const [stream, output] = args.includes('--json')
+    ? [process.stdout, json]
+    : [result.verdict === 'unchecked' ? process.stderr : process.stdout, text]
+  stream.write(`${output}\n`, () => process.exit(exitCode))
+}
+
+if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  process.on('uncaughtException', (error) => {
+    process.stderr.write(`${escapeText(String(error?.message))}\n`, () => process.exit(2))
+  })
+  await run(process.argv.slice(2))
 }

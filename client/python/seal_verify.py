@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Check the ledger of an agent network without trusting it.
 
-    python3 seal_verify.py BASE_URL       the whole chain: every seal, every entry, every signature
-    python3 seal_verify.py DUMP.json      the same over a saved dump {entries, seals}
-    python3 seal_verify.py RECEIPT.json   one receipt, offline
-    python3 seal_verify.py --vector FILE  test vectors
+    python3 seal_verify.py BASE_URL         the chain of a service: what is new since the last check; --full: all of it
+    python3 seal_verify.py DUMP.json        a saved dump {entries, seals}, offline
+    python3 seal_verify.py RECEIPT.json     one receipt, offline
+    python3 seal_verify.py --evidence FILE  a proof that one key signed two histories, offline
+    python3 seal_verify.py --vector FILE    test vectors
 
-Needs Python 3.9 or later and the package `cryptography`. It shares nothing with seal-verify.mjs but the published rules,
-the words it reports, the state file and the form of a dump, so that each is a check on the other.
+Needs Python 3.9 or later and nothing else. It shares nothing with seal-verify.mjs but the published rules, the words it
+reports, the state file and the form of a dump, so that each is a check on the other.
 
-Exit status: 0 everything holds, 1 something does not, 2 nothing could be checked.
+Exit status: 0 all that was asked about holds and stands under a signature of a key that is pinned or remembered;
+1 something does not hold; 2 it could not be checked; 3 nothing is wrong, but nothing binding was found either.
 """
 
 import argparse
@@ -21,38 +23,38 @@ import json
 import os
 import re
 import sys
+import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
+import zlib
 from dataclasses import dataclass, field
-
-try:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-except ImportError:
-    sys.stderr.write("seal_verify.py needs the package `cryptography`: pip install cryptography\n")
-    sys.exit(2)
+from itertools import accumulate
 
 SEALS_A_PAGE = 1_000
 ENTRIES_A_PAGE = 10_000
-LARGEST_ANSWER = 256 * 2**20  # bytes
-TIMEOUT_SECONDS = 60
+LARGEST_ANSWER = 16 * 2**20  # bytes
+LARGEST_HEADERS = 16 * 2**10
+MOST_REDIRECTS = 3
 RETRY_AFTER_SECONDS = (0.5, 1.5)
 PROGRESS_SECONDS = 2
-FINDINGS_KEPT = 1_000
-DEEPEST_JSON = 500
+MOST_FINDINGS = 1_000  # then the check ends: it is broken
+MOST_LISTED = 1_000
+DEEPEST_HASHED = 500
+DEEPEST_READ = 1_000
+CLOCK_SKEW_SECONDS = 300
+STALE_LOCK_SECONDS = 10
+DEFAULT_MAX_AGE = 1_800  # seconds: three intervals of ten minutes
 LARGEST_WHOLE = 2**53 - 1  # what an IEEE 754 double counts to without a gap
 
 DUMP_FIRST_LINE = '{"entries":['
 DUMP_MIDDLE_LINE = '],"seals":['
 DUMP_LAST_LINE = "]}"
 
-sys.setrecursionlimit(5_000)  # room for JSON nested to the bound
+sys.setrecursionlimit(10_000)  # room for JSON nested to the bound
 
 
 class CannotCheck(Exception):
-    """Nothing could be checked: exit status 2."""
+    """It could not be checked: exit status 2."""
 
     def __init__(self, word, message):
         super().__init__(message)
@@ -77,30 +79,71 @@ class Finding:
 
 
 class Findings:
-    """What does not hold; beyond the first thousand only the number is kept."""
+    """What does not hold, and the two signed sides of a contradiction, where there is one."""
 
     def __init__(self):
         self.kept = []
-        self.total = 0
+        self.fork = None
+
+    @property
+    def full(self):
+        return len(self.kept) >= MOST_FINDINGS
 
     def note(self, where, faults):
         """Takes in every fault of an iterable; True when there was none."""
-        before = self.total
+        good = True
         for fault in faults:
-            self.total += 1
-            if len(self.kept) < FINDINGS_KEPT:
+            good = False
+            if not self.full:
                 self.kept.append(Finding(fault.reason, where, fault.message))
-        return self.total == before
+        return good
+
+    def keep_fork(self, seen, shown, keyring):
+        """Keeps two different seals of one number, if an accepted key signed both."""
+        if self.fork is None and all(keyring.accepts(seal) for seal in (seen, shown)):
+            self.fork = [{name: seal[name] for name in SIDE_FIELDS} for seal in (seen, shown)]
 
 
 # --- JSON in, canonical JSON out -------------------------------------------------------------------------------------
 
 
 def read_json(text):
-    """Parses as ECMAScript does: every number is a double, so 1.0 is 1 and 2**53 + 1 is 2**53. ValueError if not JSON."""
+    """Parses as ECMAScript does: every number is a double, so 1.0 is 1 and 2**53 + 1 is 2**53. No key may stand twice in an
+    object, since another reader might take the other one. ValueError if not JSON, TooDeep if nested beyond the bound."""
     if isinstance(text, bytes):
         text = text.decode("utf-8")
-    return json.loads(text, parse_int=_read_int, parse_float=_read_float, parse_constant=_refuse_constant)
+    try:
+        value = json.loads(
+            text, parse_int=_read_int, parse_float=_read_float, parse_constant=_refuse_constant, object_pairs_hook=_object_of
+        )
+    except RecursionError:
+        raise TooDeep(f"it is nested deeper than {DEEPEST_READ} levels") from None
+    if _nesting(text) > DEEPEST_READ:
+        raise TooDeep(f"it is nested deeper than {DEEPEST_READ} levels")
+    return value
+
+
+class TooDeep(ValueError):
+    """JSON that is nested deeper than the bound."""
+
+
+def _object_of(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("it has a key twice in one object")
+    return value
+
+
+_ESCAPE_PAIR = re.compile(r"\\.", re.DOTALL)
+_NO_BRACKET = bytes(set(range(256)) - set(b'"[]{}'))
+
+
+def _nesting(text):
+    """The deepest nesting of a text that is JSON: brackets inside strings do not count."""
+    if "\\" in text:
+        text = _ESCAPE_PAIR.sub("", text)
+    outside = b"".join(text.encode("utf-8", "surrogatepass").translate(None, _NO_BRACKET).split(b'"')[::2])
+    return max(accumulate(1 if byte in b"[{" else -1 for byte in outside), default=0)
 
 
 def _read_int(digits):
@@ -146,8 +189,8 @@ def _append_canonical(value, out, depth):
         out.append('"' + _ESCAPED.sub(_escape, value) + '"')
     elif isinstance(value, (int, float)):
         out.append(ecmascript_number(value))
-    elif depth == DEEPEST_JSON:
-        raise NotCanonical(f"nested deeper than {DEEPEST_JSON} levels")
+    elif depth == DEEPEST_HASHED:
+        raise NotCanonical(f"nested deeper than {DEEPEST_HASHED} levels")
     elif isinstance(value, list):
         separator = "["
         for item in value:
@@ -222,9 +265,32 @@ def decode_signature(value):
 
 def shown(value):
     try:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)[:80]
+        return first_units(json.dumps(value, separators=(",", ":"), ensure_ascii=False), 80)
     except (TypeError, ValueError, RecursionError):
         return "something unprintable"
+
+
+def first_units(text, count):
+    """The beginning of a text, counted as ECMAScript counts."""
+    return text.encode("utf-16-le", "surrogatepass")[: 2 * count].decode("utf-16-le", "surrogatepass")
+
+
+def number_in(value, name):
+    number = value.get(name) if isinstance(value, dict) else None
+    return str(number) if is_whole(number) else "?"
+
+
+def escape_text(text):
+    """What a server wrote must not reach a terminal as a command: everything but printable ASCII is escaped."""
+    return _UNSAFE.sub(_escape_units, text)
+
+
+_UNSAFE = re.compile("[^ -~]")
+
+
+def _escape_units(match):
+    units = match.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at] * 256 + units[at + 1]:04x}" for at in range(0, len(units), 2))
 
 
 # --- the tree --------------------------------------------------------------------------------------------------------
@@ -363,14 +429,20 @@ def seal_form_faults(seal):
         yield Fault("malformed_seal", "missing or of the wrong form: " + ", ".join(wrong))
 
 
-def seal_faults(seal):
-    """What a well-formed seal gets wrong by itself."""
+SIDE_FIELDS = ("seq", "at", "count", "from_id", "to_id", "root", "prev_root", "signature", "pubkey")
+
+
+def seal_faults(seal, now):
+    """What a well-formed seal gets wrong by itself; `now` in Unix seconds."""
     if seal["count"] < 1 or seal["count"] != seal["to_id"] - seal["from_id"] + 1:
         yield Fault("wrong_count", f"count is {seal['count']} for the entries {seal['from_id']} to {seal['to_id']}")
     if seal["seq"] == 1 and seal["from_id"] != 1:
         yield Fault("range_gap", f"the first seal begins at entry {seal['from_id']}, not 1")
     if (seal["seq"] == 1) != (seal["prev_root"] is None) and seal["seq"] >= 1:
         yield Fault("wrong_prev_root", "the first seal, and no other, has no previous root")
+    latest = max(seal["at"], seal["signed_at"]) if seal["signed"] else seal["at"]
+    if latest > now + CLOCK_SKEW_SECONDS:
+        yield Fault("from_the_future", f"is of the time {latest}, and now is {now}")
 
 
 def link_faults(before, seal):
@@ -384,22 +456,105 @@ def link_faults(before, seal):
             yield Fault("wrong_prev_root", f"names {seal['prev_root']}, the root of seal {before['seq']} is {before['root']}")
 
 
+# --- Ed25519 (RFC 8032, section 5.1), verification alone -------------------------------------------------------------
+#
+# Points are (X, Y, Z, T) with x = X/Z, y = Y/Z, xy = T/Z. As in OpenSSL the equation is checked without the cofactor, by
+# the bytes of R, and S must be below the order; keys of small order are refused before.
+
 _PRIME = 2**255 - 19
+_ORDER = 2**252 + 27742317777372353535851937790883648493
+_D = -121665 * pow(121666, _PRIME - 2, _PRIME) % _PRIME
+_ROOT_OF_MINUS_1 = pow(2, (_PRIME - 1) // 4, _PRIME)
+_NEUTRAL = (0, 1, 1, 0)
+
+
+def _add(p, q):
+    a = (p[1] - p[0]) * (q[1] - q[0]) % _PRIME
+    b = (p[1] + p[0]) * (q[1] + q[0]) % _PRIME
+    c = 2 * p[3] * q[3] * _D % _PRIME
+    d = 2 * p[2] * q[2] % _PRIME
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return (e * f % _PRIME, g * h % _PRIME, f * g % _PRIME, e * h % _PRIME)
+
+
+def _decode_point(raw):
+    """The point of 32 bytes, or None."""
+    number = int.from_bytes(raw, "little")
+    y = (number & (2**255 - 1)) % _PRIME
+    u, v = (y * y - 1) % _PRIME, (_D * y * y + 1) % _PRIME
+    x = u * pow(v, 3, _PRIME) * pow(u * pow(v, 7, _PRIME), (_PRIME - 5) // 8, _PRIME) % _PRIME
+    if v * x * x % _PRIME != u:
+        x = x * _ROOT_OF_MINUS_1 % _PRIME
+    if v * x * x % _PRIME != u:
+        return None
+    if x & 1 != number >> 255:
+        x = -x % _PRIME
+    return (x, y, 1, x * y % _PRIME)
+
+
+def _encode_point(point):
+    inverse = pow(point[2], _PRIME - 2, _PRIME)
+    x, y = point[0] * inverse % _PRIME, point[1] * inverse % _PRIME
+    return (y | (x & 1) << 255).to_bytes(32, "little")
+
+
+class Multiples:
+    """A point times any number: the multiples of each hexadecimal digit at each place are made once."""
+
+    def __init__(self, point):
+        self._places = []
+        for _ in range(64):
+            row = [_NEUTRAL]
+            for _ in range(16):
+                row.append(_add(row[-1], point))
+            point = row.pop()
+            self._places.append(row)
+
+    def times(self, number):
+        total = _NEUTRAL
+        for row in self._places:
+            if number & 15:
+                total = _add(total, row[number & 15])
+            number >>= 4
+        return total
+
+
+_multiples = {}  # by the key; b"" is the base point
+
+
+def _multiples_of(key):
+    if key not in _multiples:
+        point = _decode_point(key or (4 * pow(5, _PRIME - 2, _PRIME) % _PRIME).to_bytes(32, "little"))
+        _multiples[key] = None if point is None else Multiples(point)
+    return _multiples[key]
+
+
+def is_signed_by(key, payload, signature):
+    """Whether 64 bytes are the signature of a 32-byte key over the payload."""
+    of_key = _multiples_of(key)
+    scalar = int.from_bytes(signature[32:], "little")
+    if of_key is None or scalar >= _ORDER:
+        return False
+    challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + payload).digest(), "little") % _ORDER
+    return _encode_point(_add(_multiples_of(b"").times(scalar), of_key.times(_ORDER - challenge))) == signature[:32]
+
+
 _ORDER_8_Y = int.from_bytes(bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"), "little")
 _WEAK_Y = frozenset({0, 1, _PRIME - 1, _ORDER_8_Y, _PRIME - _ORDER_8_Y})
+
+
+def is_weak_key(key):
+    """A point of small order needs no secret to "sign"."""
+    return (int.from_bytes(key, "little") & (2**255 - 1)) % _PRIME in _WEAK_Y
 
 
 def signature_faults(seal, payload):
     if seal["signed_at"] < seal["at"]:
         yield Fault("signed_before_made", f"signed at {seal['signed_at']}, before it was made at {seal['at']}")
     key = bytes.fromhex(seal["pubkey"])
-    y = int.from_bytes(key, "little") & (2**255 - 1)
-    if y % _PRIME in _WEAK_Y:  # a point of small order needs no secret to "sign"
+    if is_weak_key(key):
         yield Fault("weak_key", f"anyone can sign for the key {seal['pubkey']}")
-        return
-    try:
-        Ed25519PublicKey.from_public_bytes(key).verify(decode_signature(seal["signature"]), payload)
-    except (InvalidSignature, ValueError):
+    elif not is_signed_by(key, payload, decode_signature(seal["signature"])):
         yield Fault("bad_signature", f"the signature is not that of {seal['pubkey']} over this payload")
 
 
@@ -411,6 +566,10 @@ class Keyring:
         self.accepted = list(pinned or remembered)
         self.seen = []
         self._latest = None
+
+    def accepts(self, seal):
+        """Whether a well-formed seal has a true signature of an accepted key."""
+        return seal["signed"] and seal["pubkey"] in self.accepted and not any(signature_faults(seal, payload_of(seal)))
 
     def faults(self, key):
         if not self.accepted:
@@ -429,95 +588,368 @@ class Keyring:
             )
 
 
+# --- the sums owed ---------------------------------------------------------------------------------------------------
+
+_AMOUNT = re.compile(r"[0-9]{1,60}\Z")
+_SUM = re.compile(r"(0|-?[1-9][0-9]{0,77})\Z")
+UNREADABLE = object()
+
+# What takes from the sums, besides a fee: the payout steps by which money has gone out.
+_PAID_STEPS = ("confirmed", "manual")
+
+
+def owed_change(entry):
+    """(coin, change) of an entry; None if it changes nothing; UNREADABLE if its amount can't be read, which counts as nothing."""
+    kind, data = entry["kind"], entry["data"]
+    step = data.get("step")
+    if kind == "payment" and "order_id" in data:
+        sign, amount = (-1 if step == "undone" else 1), data.get("amount_raw")
+    elif kind == "fee":
+        sign, amount = (1 if step == "returned" else -1), data.get("amount_raw")
+    elif kind == "payout" and "undoes" in data:
+        sign, amount = 1, data.get("amount_raw")
+    elif kind == "payout" and step in _PAID_STEPS:
+        sign, amount = -1, data.get("amount_raw")
+    elif kind == "dispute_outcome":
+        sign, amount = -1, data.get("written_off_raw")
+    else:
+        return None
+    if not isinstance(amount, str) or not _AMOUNT.match(amount):
+        return UNREADABLE
+    if int(amount) == 0:
+        return None
+    return (data["coin"], sign * int(amount)) if data.get("coin") in ("xno", "xmr") else UNREADABLE
+
+
+def stated_sums(owed):
+    """The sums of a closing entry's `owed`, or None."""
+    if not isinstance(owed, dict):
+        return None
+    texts = [owed.get(coin) for coin in ("xno", "xmr")]
+    if not all(isinstance(text, str) and _SUM.match(text) for text in texts):
+        return None
+    return {"xno": int(texts[0]), "xmr": int(texts[1])}
+
+
+# --- what is remembered of a service ---------------------------------------------------------------------------------
+#
+# {seq, payload_hash, history, pubkeys} of the last signed seal, and from a check that read everything also what the next
+# one goes on from: the signed seal itself, `owed`, `chained`, `adoptions`, `unreadable`, and `seals`, one record a seal in
+# base64: at and to_id (6 bytes each), root (32), signature (64 bytes, zero if unsigned).
+
+RECORD_BYTES = 108
+LARGEST_RECORDED = 2**48 - 1  # larger ones are never remembered: they are of the future, or not there
+NO_SIGNATURE = bytes(64)
+
+
+def record_of(seal):
+    at, to_id = (min(seal[name], LARGEST_RECORDED).to_bytes(6, "big") for name in ("at", "to_id"))
+    return at + to_id + bytes.fromhex(seal["root"]) + (decode_signature(seal["signature"]) if seal["signed"] else NO_SIGNATURE)
+
+
+class Records:
+    """The seals of a service as they were remembered."""
+
+    def __init__(self, raw, keys):
+        self.raw, self._keys = raw, keys
+
+    @classmethod
+    def of(cls, memory):
+        return cls(base64.b64decode(memory["seals"]), memory["pubkeys"]) if memory and "seals" in memory else None
+
+    def seal(self, seq):
+        """Without its key, so as unsigned."""
+        own, before = self._part(seq), self._part(seq - 1) if seq > 1 else None
+        first = int.from_bytes(before[6:12], "big") + 1 if before else 1
+        last = int.from_bytes(own[6:12], "big")
+        return {
+            "seq": seq,
+            "at": int.from_bytes(own[:6], "big"),
+            "count": last - first + 1,
+            "from_id": first,
+            "to_id": last,
+            "root": own[12:44].hex(),
+            "prev_root": before[12:44].hex() if before else None,
+            "signed": False,
+            "signature": None,
+        }
+
+    def signed_seal(self, seq):
+        """The same with its signature and the key whose it is, if it was signed."""
+        seal, signature = self.seal(seq), self._part(seq)[44:]
+        for key in self._keys:
+            if is_signed_by(bytes.fromhex(key), payload_of(seal), signature):
+                text = base64.b64encode(signature).decode("ascii")
+                return {**seal, "signed": True, "signature": text, "pubkey": key, "signed_at": seal["at"]}
+        return seal
+
+    def all_signed(self):
+        return all(self.raw[end - 64 : end] != NO_SIGNATURE for end in range(RECORD_BYTES, len(self.raw) + 1, RECORD_BYTES))
+
+    def history(self, seq):
+        history = ""
+        for number in range(1, seq + 1):
+            history = next_history(history, payload_hash_of(self.seal(number)))
+        return history
+
+    def _part(self, seq):
+        return self.raw[(seq - 1) * RECORD_BYTES : seq * RECORD_BYTES]
+
+
+def payload_hash_of(seal):
+    return hashlib.sha256(payload_of(seal)).hexdigest()
+
+
+def next_history(history, payload_hash):
+    """One number for all payloads up to a seal: two readers who compare it compare their whole history."""
+    return hashlib.sha256((history + payload_hash).encode("ascii")).hexdigest()
+
+
 END = object()  # no entry of any ledger, not even null
 
 
 # --- the chain -------------------------------------------------------------------------------------------------------
 
+KEY_UNKNOWN = "nobody says that this key is the service's; compare it with a source that you trust and pin it: --pubkey"
+RECEIPT_KEY_UNKNOWN = f"{KEY_UNKNOWN}, or check the service first, so that its key is remembered"
+
 
 @dataclass
-class ChainAudit:
-    """One walk over a source of seals() and entries(from_id), in order, in memory that the entries don't fill."""
+class Question:
+    """What a chain is checked against. `now` in Unix seconds; `expected` is a list of (seq, history)."""
 
-    source: object
-    keyring: Keyring
+    pinned: list = field(default_factory=list)
     remembered: dict = None
+    now: float = float("inf")
+    expected: list = field(default_factory=list)
+    most_seals: float = float("inf")
+    most_entries: float = float("inf")
+    full: bool = True
+    may_be_older: bool = False  # of a dump: it may end before what is remembered
     progress: object = None
-    findings: Findings = field(default_factory=Findings)
-    seals: int = 0
-    signed: int = 0
-    unsigned_seqs: list = field(default_factory=list)
-    entries_sealed: int = 0
-    entries_waiting: int = 0
-    head: dict = None
-    _history: str = ""
-    _stream: object = None
-    _stream_at: int = -1
 
-    def run(self):
-        before = None
-        last_seq = 0
-        for seal in self.source.seals():
-            self.seals += 1
-            due = last_seq + 1
-            last_seq = seal["seq"] if isinstance(seal, dict) and is_whole(seal.get("seq")) else due
-            where = f"seal {last_seq}"
-            if not self.findings.note(where, seal_form_faults(seal)):
-                before = None
-                continue
-            if seal["seq"] != due:
-                self.findings.note(where, [Fault("seq_gap", f"seal {due} was due")])
-            self.findings.note(where, seal_faults(seal))
-            if before is not None:
-                self.findings.note(where, link_faults(before, seal))
-            self._take_signature(seal, where)
-            self._check_root(seal, where)
-            before = seal
-            self._tell(f"seal {seal['seq']}, entry {seal['to_id']}")
-        if self.remembered and last_seq < self.remembered["seq"]:
-            self.findings.note("chain", [Fault("chain_shortened", f"ends at seal {last_seq}, but seal {self.remembered['seq']} was seen before")])
-        self._count_waiting(before["to_id"] + 1 if before else 1)
+
+def audit_chain(source, question):
+    """From the remembered head on, if the source gives that very seal in its place; else all of it, to say what changed."""
+    remembered = question.remembered
+    records = Records.of(remembered)
+    may_go_on = not question.full and records and records.all_signed()
+    if may_go_on and all(key in question.pinned for key in remembered["pubkeys"] if question.pinned):
+        # A head whose closing entry names the seal before it stands for all of them; an older one only for itself.
+        seals = source.seals(remembered["seq"] - 1 if remembered["chained"] else 0)
+        unread = [] if remembered["chained"] else range(1, remembered["seq"])
+        audit = ChainAudit(source, question)
+        if all(is_same_signed_seal(next(seals, None), records.seal(seq)) for seq in unread) and audit.go_on_from(next(seals, None)):
+            return audit.run(seals)
+    return ChainAudit(source, question).run(source.seals(0))
+
+
+def is_same_signed_seal(shown, seen):
+    return not any(seal_form_faults(shown)) and shown["signed"] and payload_of(shown) == payload_of(seen)
+
+
+class ChainAudit:
+    """One walk over a source, in order, in memory that the entries don't fill."""
+
+    def __init__(self, source, question):
+        self.source, self.question, self.remembered = source, question, question.remembered
+        self.keyring = Keyring(question.pinned, self.remembered["pubkeys"] if self.remembered else [])
+        self.findings = Findings()
+        self.resumed_at = 0
+        self.signed = 0
+        self.unsigned_seqs = []
+        self.unsigned = 0
+        self.entries_sealed = self.entries_waiting = self.entries_read = 0
+        self.unreadable = 0
+        self.adoptions = []
+        self.head = self.head_seal = self.at_head = None
+        self._records = Records.of(self.remembered)
+        self._fresh = []
+        self._last_seq = 0
+        self._before = self._before_hash = None
+        self._history = ""
+        self._owed = {"xno": 0, "xmr": 0}  # None after a seal whose entries are not there
+        self._chained = False  # whether closing entries name the seal before by now
+        self._first_rewritten = None
+        self._stream = None
+        self._stream_at = -1
+
+    def go_on_from(self, seal):
+        """Takes the remembered head for read; False if this is another seal."""
+        memory = self.remembered
+        if any(seal_form_faults(seal)) or not seal["signed"] or seal["seq"] != memory["seq"]:
+            return False
+        if payload_hash_of(seal) != memory["payload_hash"]:
+            return False
+        where = f"seal {seal['seq']}"
+        self.keyring.seen = list(memory["pubkeys"])
+        self.findings.note(where, seal_faults(seal, self.question.now))
+        self.findings.note(where, self.keyring.faults(seal["pubkey"]))
+        self.findings.note(where, signature_faults(seal, payload_of(seal)))
+        self.resumed_at = self._last_seq = self.signed = seal["seq"]
+        self._before, self._before_hash, self._history = seal, memory["payload_hash"], memory["history"]
+        self._owed, self._chained = stated_sums(memory["owed"]), memory["chained"]
+        self.unreadable, self.adoptions = memory["unreadable"], list(memory["adoptions"])
+        self.entries_sealed = seal["to_id"]
+        self.head = {name: memory[name] for name in ("seq", "payload_hash", "history")}
+        self.head_seal = seal
+        self.at_head = {name: memory[name] for name in ("owed", "chained", "unreadable", "adoptions")}
+        for seq, history in self.question.expected:
+            if seq <= seal["seq"]:
+                self.findings.note(f"seal {seq}", self._expectation_faults(history, self._records.history(seq)))
+        return True
+
+    def run(self, seals):
+        for seal in seals:
+            if self._last_seq + 1 > self.question.most_seals:
+                raise CannotCheck("too_long", f"the chain has more than {self.question.most_seals} seals (--max-seals)")
+            self._take_seal(seal)
+            if self.findings.full:
+                return self
+        if self.remembered and self._last_seq < self.remembered["seq"]:
+            message = f"ends at seal {self._last_seq}, but seal {self.remembered['seq']} was seen before"
+            self.findings.note("chain", [] if self.question.may_be_older else [Fault("chain_shortened", message)])
+            if self._first_rewritten is not None:
+                message = "has another payload than when it was seen before"
+                self.findings.note(f"seal {self._first_rewritten}", [Fault("history_rewritten", message)])
+        if not self.findings.full:
+            self._count_waiting(self._before["to_id"] + 1 if self._before else 1)
         return self
 
-    def _take_signature(self, seal, where):
-        payload = payload_of(seal)
-        payload_hash = hashlib.sha256(payload).hexdigest()
-        self._history = hashlib.sha256((self._history + payload_hash).encode("ascii")).hexdigest()
+    def _take_seal(self, seal):
+        due = self._last_seq + 1
+        self._last_seq = seal["seq"] if isinstance(seal, dict) and is_whole(seal.get("seq")) else due
+        where = f"seal {self._last_seq}"
+        if not self.findings.note(where, seal_form_faults(seal)):
+            self._before = self._before_hash = self._owed = None
+            return
+        if seal["seq"] != due:
+            self.findings.note(where, [Fault("seq_gap", f"seal {due} was due")])
+        self.findings.note(where, seal_faults(seal, self.question.now))
+        if self._before is not None:
+            self.findings.note(where, link_faults(self._before, seal))
+        payload_hash = payload_hash_of(seal)
+        self._history = next_history(self._history, payload_hash)
+        self._fresh.append(record_of(seal))
+        self._take_signature(seal, payload_hash, where)
+        self.findings.note(where, self._memory_faults(seal, payload_hash))
+        for seq, history in self.question.expected:
+            if seq == seal["seq"]:
+                self.findings.note(where, self._expectation_faults(history, self._history))
+        self._check_entries(seal, where)
         if seal["signed"]:
-            self.signed += 1
-            self.head = {"seq": seal["seq"], "payload_hash": payload_hash, "history": self._history}
-            self.findings.note(where, self.keyring.faults(seal["pubkey"]))
-            self.findings.note(where, signature_faults(seal, payload))
-        else:
-            self.unsigned_seqs.append(seal["seq"])
-        if self.remembered and self.remembered["seq"] == seal["seq"]:
-            self.findings.note(where, self._memory_faults(seal, payload_hash))
+            owed = self._owed and {coin: str(total) for coin, total in self._owed.items()}
+            self.at_head = {
+                "owed": owed,
+                "chained": self._chained,
+                "unreadable": self.unreadable,
+                "adoptions": list(self.adoptions),
+            }
+        self._before, self._before_hash = seal, payload_hash
+        self._tell(f"seal {seal['seq']}, entry {seal['to_id']}")
+
+    def _take_signature(self, seal, payload_hash, where):
+        if not seal["signed"]:
+            self.unsigned += 1
+            if len(self.unsigned_seqs) < MOST_LISTED:
+                self.unsigned_seqs.append(seal["seq"])
+            return
+        self.signed += 1
+        self.head = {"seq": seal["seq"], "payload_hash": payload_hash, "history": self._history}
+        self.head_seal = seal
+        self.findings.note(where, self.keyring.faults(seal["pubkey"]))
+        self.findings.note(where, signature_faults(seal, payload_of(seal)))
 
     def _memory_faults(self, seal, payload_hash):
-        if self.remembered["payload_hash"] != payload_hash:
-            yield Fault("history_rewritten", "has another payload than when it was seen before")
-        elif self.remembered["history"] != self._history:
-            yield Fault("history_rewritten", "is as it was, but a seal before it has another payload than when it was seen")
+        """Every payload up to the remembered head is in its history: no rewritten seal hides behind an unchanged head."""
+        seq, memory = seal["seq"], self.remembered
+        if not memory or not 1 <= seq <= memory["seq"]:
+            return
+        if self._records and payload_of(self._records.seal(seq)) != payload_of(seal):
+            if self._first_rewritten is None:
+                self._first_rewritten = seq
+            self.findings.keep_fork(self._records.signed_seal(seq), seal, self.keyring)
+        if seq != memory["seq"]:
+            return
+        first = f" (seal {self._first_rewritten} is the first)" if self._first_rewritten not in (None, seq) else ""
+        if memory["payload_hash"] != payload_hash:
+            yield Fault("history_rewritten", f"has another payload than when it was seen before{first}")
+        elif memory["history"] != self._history:
+            message = f"is as it was, but a seal before it has another payload than when it was seen{first}"
+            yield Fault("history_rewritten", message)
         if not seal["signed"]:
             yield Fault("signature_withdrawn", "was signed when it was seen before")
 
-    def _check_root(self, seal, where):
+    @staticmethod
+    def _expectation_faults(expected, own):
+        if expected != own:
+            yield Fault("other_history", f"has the history {own}, and {expected} was expected")
+
+    def _check_entries(self, seal, where):
         tree = Tree()
+        last = None
         for due in range(seal["from_id"], seal["to_id"] + 1):
             entry = self._entry(due)
             if entry is END:
                 self.findings.note(where, [Fault("entry_gap", f"entry {due} is missing from the ledger")])
-                break
-            if not self.findings.note(f"entry {due}", self._place_faults(entry, due, tree)):
+            if entry is END or not self.findings.note(f"entry {due}", self._place_faults(entry, due, tree)):
                 self._stream = None
-                break
+                self.entries_sealed += tree.count
+                self._owed = None
+                return
+            if due < seal["to_id"]:
+                self._take_sums(entry)
+                self._take_adoption(entry)
+            last = entry
             if tree.count % 10_000 == 0:
                 self._tell(f"{where}, entry {due}")
-        else:
-            if tree.count and tree.root().hex() != seal["root"]:
-                message = f"its entries {seal['from_id']} to {seal['to_id']} have the root {tree.root().hex()}, not {seal['root']}"
-                self.findings.note(where, [Fault("wrong_root", message)])
         self.entries_sealed += tree.count
+        if last is None:
+            return
+        if tree.root().hex() == seal["root"]:
+            self.findings.note(where, self._closing_faults(last, seal))
+        else:
+            message = f"its entries {seal['from_id']} to {seal['to_id']} have the root {tree.root().hex()}, not {seal['root']}"
+            self.findings.note(where, [Fault("wrong_root", message)])
+            self._owed = None
+
+    def _take_sums(self, entry):
+        added = owed_change(entry)
+        if added is UNREADABLE:
+            self.unreadable += 1
+        elif added and self._owed:
+            self._owed = {**self._owed, added[0]: self._owed[added[0]] + added[1]}
+
+    def _take_adoption(self, entry):
+        if entry["kind"] == "seal_adoption" and len(self.adoptions) < MOST_LISTED:
+            data = canonical_json(entry["data"]).decode("utf-8")
+            self.adoptions.append({"entry_id": entry["id"], "at": entry["at"], "data": first_units(data, 300)})
+
+    def _closing_faults(self, entry, seal):
+        """Whether a seal ends with its own closing entry, and that one states what the entries give."""
+        data = entry["data"]
+        if entry["kind"] != "solvency" or data.get("seal") != f"seal_{seal['seq']}" or entry["at"] != seal["at"]:
+            self._owed = None
+            yield Fault("wrong_closing", f"does not end with its own closing entry of the time {seal['at']}")
+            return
+        stated, own = stated_sums(data.get("owed")), self._owed
+        self._owed = stated  # so that one false sum is one finding
+        if stated is None or (own and stated != own):
+            sums = f"xno {own['xno']} and xmr {own['xmr']}" if own else "two sums"
+            yield Fault("wrong_owed", f"its closing entry states {shown(data.get('owed'))}, the entries give {sums}")
+        # A closing entry names the payload of the seal before, so that a head commits to all history. Older ones do not.
+        self._chained = self._chained or "prev_seal" in data
+        if not self._chained:
+            return
+        named = data.get("prev_seal")
+        if seal["seq"] == 1:
+            right, due = named is None, "null"
+        elif self._before and self._before["seq"] == seal["seq"] - 1:
+            right, due = named == self._before_hash, self._before_hash
+        else:
+            right, due = is_hash(named), "the payload hash of a seal"
+        if not right:
+            yield Fault("wrong_prev_seal", f"its closing entry names {shown(named)} as the seal before it, not {due}")
 
     def _place_faults(self, entry, due, tree=None):
         """Whether an entry is the one that is due; if so it grows the tree."""
@@ -527,11 +959,14 @@ class ChainAudit:
             return
         if entry["id"] != due:
             yield Fault("entry_gap", f"the ledger gives entry {entry['id']} in its place")
-        elif tree is not None:
-            try:
+            return
+        try:
+            if tree is not None:
                 tree.append(leaf_of(entry))
-            except NotCanonical as error:
-                yield Fault("malformed_entry", str(error))
+            elif entry["kind"] == "seal_adoption":
+                canonical_json(entry["data"])
+        except NotCanonical as error:
+            yield Fault("malformed_entry", str(error))
 
     def _entry(self, due):
         """The entry that the source gives in the place of `due`, END after its last."""
@@ -539,6 +974,9 @@ class ChainAudit:
             self._stream = self.source.entries(due)
         self._stream_at = due + 1
         for (entry,) in self._stream:
+            self.entries_read += 1
+            if self.entries_read > self.question.most_entries:
+                raise CannotCheck("too_long", f"the ledger has more than {self.question.most_entries} entries (--max-entries)")
             return entry
         self._stream = None
         return END
@@ -548,27 +986,65 @@ class ChainAudit:
             entry = self._entry(due)
             if entry is END or not self.findings.note(f"entry {due}", self._place_faults(entry, due)):
                 return
+            self._take_adoption(entry)
             self.entries_waiting += 1
             due += 1
             if self.entries_waiting % 10_000 == 0:
                 self._tell(f"unsealed entry {due}")
 
     def _tell(self, text):
-        if self.progress:
-            self.progress(text)
+        if self.question.progress:
+            self.question.progress(text)
+
+    def not_binding(self, max_age):
+        """Words for why a chain without a finding binds nobody, each with a sentence. None is any age."""
+        now, last = self.question.now, self._last_seq
+        if self.head is None:
+            yield "no_signed_seal", "there is no signed seal"
+        elif self.keyring.trust == "first_seen":
+            yield "key_unknown", KEY_UNKNOWN
+        if self.head and self.unsigned:
+            yield "unsigned", f"{'a seal has' if self.unsigned == 1 else f'{self.unsigned} seals have'} no signature"
+        if self.head and max_age is not None and now - self.head_seal["at"] > max_age:
+            yield "stale", (
+                f"the newest signed seal is {now - self.head_seal['at']} s old, and {max_age} s are allowed (--max-age): "
+                "nothing was written since, or newer seals are withheld"
+            )
+        ahead = [seq for seq, _ in self.question.expected if seq > last]
+        if ahead:
+            yield "behind", f"another reader saw seal {ahead[0]}, and this chain ends at seal {last}"
+
+    def memory(self):
+        """What is to be remembered of a chain without findings: everything up to the last signed seal."""
+        kept = self._records.raw if self.resumed_at else b""
+        head = {name: self.head_seal[name] for name in (*SIDE_FIELDS, "algo", "signed_at", "signed")}
+        raw = (kept + b"".join(self._fresh))[: head["seq"] * RECORD_BYTES]
+        return {
+            **self.head,
+            "pubkeys": self.keyring.seen,
+            "checked_at": self.question.now,
+            "head": head,
+            **self.at_head,
+            "seals": base64.b64encode(raw).decode("ascii"),
+        }
 
     def report(self, target):
+        at = self.head_seal["at"] if self.head else None
         return {
             "kind": "chain",
             "target": target,
-            "seals": self.seals,
+            "seals": self.resumed_at + len(self._fresh),
             "signed": self.signed,
             "unsigned_seqs": self.unsigned_seqs,
             "entries_sealed": self.entries_sealed,
             "entries_waiting": self.entries_waiting,
-            "head": self.head,
+            "resumed_at": self.resumed_at or None,
+            "entries_read": self.entries_read,
+            "head": {**self.head, "at": at} if self.head else None,
+            "head_age_seconds": self.question.now - at if self.head else None,
+            "adoptions": self.adoptions,
+            "unreadable_amounts": self.unreadable,
             "pubkeys": self.keyring.seen,
-            "remembered_seq": self.remembered["seq"] if self.remembered else None,
             "key_trust": self.keyring.trust,
         }
 
@@ -580,7 +1056,7 @@ class ListSource:
     def __init__(self, seals, entries):
         self._seals, self._entries = seals, entries
 
-    def seals(self):
+    def seals(self, after):
         return iter(self._seals())
 
     def entries(self, from_id):
@@ -600,9 +1076,11 @@ def dump_by_lines(path):
 
     def part(wanted):
         current = None
-        with open(path, "rb") as file:  # binary: lines end in LF alone
+        with open(path, "rb") as file:  # binary: lines end in LF alone, the last one with or without it
             for raw in file:
-                line = raw.rstrip(b"\n")
+                line = raw[:-1] if raw.endswith(b"\n") else raw
+                if current == "end":
+                    raise CannotCheck("usage", f"{path} goes on after its end")
                 if line == DUMP_FIRST_LINE.encode("ascii"):
                     current = "entries"
                 elif line == DUMP_MIDDLE_LINE.encode("ascii"):
@@ -610,22 +1088,22 @@ def dump_by_lines(path):
                         return
                     current = "seals"
                 elif line == DUMP_LAST_LINE.encode("ascii"):
-                    return
+                    current = "end"
                 elif current == wanted:
                     yield parse_file(path, line[:-1] if line.endswith(b",") else line)
-        raise CannotCheck("usage", f"{path} ends in the middle")
+        if current != "end":
+            raise CannotCheck("usage", f"{path} ends in the middle")
 
     return ListSource(lambda: part("seals"), lambda: part("entries"))
 
 
 class Service:
-    def __init__(self, base, recorder=None):
-        self._base, self._recorder = base, recorder
+    def __init__(self, base, timeout, recorder=None):
+        self._base, self._timeout, self._recorder = base, timeout, recorder
 
-    def seals(self):
-        after = 0
+    def seals(self, after):
         while True:
-            page = self._list(f"/seal?after_seq={after}&limit={SEALS_A_PAGE}", "seals")
+            page = self._list(f"/seal?after_seq={after}", "seals", SEALS_A_PAGE)
             if not page:
                 return
             for seal in page:
@@ -639,7 +1117,7 @@ class Service:
 
     def entries(self, from_id):
         while True:
-            page = self._list(f"/api/v1/ledger?from_id={from_id}&limit={ENTRIES_A_PAGE}", "entries")
+            page = self._list(f"/api/v1/ledger?from_id={from_id}", "entries", ENTRIES_A_PAGE)
             if not page:
                 return
             for entry in page:
@@ -648,35 +1126,114 @@ class Service:
                 yield (entry,)
             from_id += len(page)
 
-    def _list(self, path, name):
-        url = self._base + path
-        answer = fetch_json(url)
+    def _list(self, path, name, limit):
+        url = f"{self._base}{path}&limit={limit}"
+        answer = fetch_json(url, self._timeout)
         if not isinstance(answer, dict) or not isinstance(answer.get(name), list):
             raise CannotCheck("unreachable", f"{url} does not answer with a list of {name}")
+        if len(answer[name]) > limit:
+            raise CannotCheck("unreachable", f"{url} answers with more {name} than it was asked for")
         return answer[name]
 
 
-def fetch_json(url):
+class Passing(Exception):
+    """A failure of the connection, or one that the service calls passing: worth asking again."""
+
+
+def fetch_json(url, timeout):
     for pause in (*RETRY_AFTER_SECONDS, None):
         try:
-            request = urllib.request.Request(url, headers={"accept": "application/json"})
-            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
-                body = response.read(LARGEST_ANSWER + 1)
+            body = fetch(url, timeout)
             break
-        except urllib.error.HTTPError as error:
-            error.close()
-            if pause is None or not (error.code >= 500 or error.code == 429):
-                raise CannotCheck("unreachable", f"{url} answered {error.code}") from None
-        except (OSError, http.client.HTTPException) as error:
+        except Passing as error:
             if pause is None:
-                raise CannotCheck("unreachable", f"{url}: {getattr(error, 'reason', None) or error}") from None
+                raise CannotCheck("unreachable", f"{url}: {error}") from None
         time.sleep(pause)
-    if len(body) > LARGEST_ANSWER:
-        raise CannotCheck("unreachable", f"{url} answers with more than {LARGEST_ANSWER} bytes")
     try:
         return read_json(body)
-    except (ValueError, RecursionError) as error:
-        raise CannotCheck("unreachable", f"{url} does not answer in JSON: {error}") from None
+    except ValueError as error:
+        raise CannotCheck("unreachable", f"{url} does not answer in JSON: {str(error)[:200]}") from None
+
+
+def fetch(url, timeout):
+    """The bytes of a good answer, decompressed. A redirection is followed within the origin alone."""
+    parts = urllib.parse.urlsplit(url)
+    origin, route = f"{parts.scheme}://{parts.netloc}", url[len(f"{parts.scheme}://{parts.netloc}") :]
+    for _ in range(MOST_REDIRECTS + 1):
+        status, headers, body = fetch_once(parts, route, url, timeout)
+        if status == 200:
+            return decompress(url, headers.get("content-encoding", "identity"), body)
+        if status >= 500 or status == 429:
+            raise Passing(f"answered {status}")
+        if status not in (301, 302, 303, 307, 308):
+            raise CannotCheck("unreachable", f"{url} answered {status}")
+        location = headers.get("location", "")
+        route = location[len(origin) :] if location.startswith(f"{origin}/") else location
+        if not re.match(r"/(?!/)[!-~]*\Z", route):
+            raise CannotCheck("unreachable", f"{url} redirects to another origin")
+    raise CannotCheck("unreachable", f"{url} redirects without end")
+
+
+def fetch_once(parts, route, url, timeout):
+    """One request and its whole answer. A thread of its own asks, since a socket's timeout is for each read, not for all."""
+    outcome = []
+
+    def ask():
+        try:
+            outcome.append(_ask(parts, route, url, timeout))
+        except Exception as error:  # raised again below, in the thread that waits
+            outcome.append(error)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(timeout)
+    if not outcome:
+        raise CannotCheck("unreachable", f"{url} gave no whole answer within {timeout} s")
+    if isinstance(outcome[0], (OSError, http.client.HTTPException)):
+        raise Passing(str(outcome[0]) or type(outcome[0]).__name__)
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
+    return outcome[0]
+
+
+def _ask(parts, route, url, timeout):
+    connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = connect(parts.hostname, parts.port, timeout=timeout)
+    try:
+        connection.request("GET", route, headers={"accept": "application/json", "accept-encoding": "gzip"})
+        response = connection.getresponse()
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        if sum(len(name) + len(value) for name, value in response.getheaders()) > LARGEST_HEADERS:
+            raise http.client.HTTPException("the headers are too long")
+        body = bytearray()
+        while len(body) <= LARGEST_ANSWER:
+            part = response.read(2**16)
+            if not part:
+                if response.length:  # what was announced and did not come
+                    raise http.client.HTTPException("the answer broke off")
+                return response.status, headers, bytes(body)
+            body += part
+        raise CannotCheck("unreachable", f"{url} answers with more than {LARGEST_ANSWER} bytes")
+    finally:
+        connection.close()
+
+
+def decompress(url, encoding, body):
+    if encoding == "identity":
+        return body
+    if encoding != "gzip":
+        raise CannotCheck("unreachable", f"{url} answers in an encoding that was not asked for")
+    # One member of RFC 1952 without optional fields, and nothing after it: what servers send.
+    inflating = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        plain = inflating.decompress(body[10:], LARGEST_ANSWER + 1)
+    except zlib.error:
+        plain = b""
+    trailer = inflating.unused_data
+    whole = inflating.eof and len(trailer) == 8 and int.from_bytes(trailer[4:], "little") == len(plain)
+    if body[:4] != b"\x1f\x8b\x08\x00" or not whole or len(plain) > LARGEST_ANSWER:
+        raise CannotCheck("unreachable", f"{url} answers with gzip that is broken, or of more than {LARGEST_ANSWER} bytes")
+    return plain
 
 
 class Recorder:
@@ -717,7 +1274,7 @@ class Recorder:
 @dataclass
 class ReceiptAudit:
     receipt: object
-    keyring: Keyring
+    question: Question  # of which a receipt needs the keys, the memory and the time
     findings: Findings = field(default_factory=Findings)
     record: str = None
     entries_sealed: int = 0
@@ -728,13 +1285,15 @@ class ReceiptAudit:
     _entries: dict = field(default_factory=dict)  # id -> entry
 
     def run(self):
+        remembered = self.question.remembered
+        self.keyring = Keyring(self.question.pinned, remembered["pubkeys"] if remembered else [])
         if not self.findings.note("receipt", self._form_faults()):
             return self
         self.record = self.receipt["id"]
         last_id = 0
         for item in self.receipt["entries"]:
             entry = item.get("entry")
-            where = f"entry {shown(entry.get('id') if isinstance(entry, dict) else None)}"
+            where = f"entry {number_in(entry, 'id')}"
             if not self.findings.note(where, self._entry_faults(entry, last_id)):
                 continue
             last_id = entry["id"]
@@ -747,7 +1306,7 @@ class ReceiptAudit:
             self.findings.note("receipt", self._making_faults())
         self._check_seals()
         for opening in self.receipt.get("openings", []):
-            where = f"opening of entry {shown(opening.get('entry_id') if isinstance(opening, dict) else None)}"
+            where = f"opening of entry {number_in(opening, 'entry_id')}"
             if self.findings.note(where, self._opening_faults(opening)):
                 self.openings += 1
         return self
@@ -795,16 +1354,46 @@ class ReceiptAudit:
         if known is not None:
             if payload_of(known) != payload_of(seal):
                 self.findings.note(where, [Fault("conflicting_seals", f"brings another seal {seq} than an entry before it")])
+                self.findings.keep_fork(known, seal, self.keyring)
             elif known.get("signature") == seal.get("signature") and known.get("pubkey") == seal.get("pubkey"):
                 return
         self._seals[seq] = seal
         self.findings.note(f"seal {seq}", self._seal_faults(seal))
+        self.findings.note(f"seal {seq}", self._memory_faults(seal))
+
+    def _memory_faults(self, seal):
+        """A seal that was seen before, in the chain of the same service, must be the same in a receipt."""
+        memory, seq = self.question.remembered, seal["seq"]
+        if not memory or not 1 <= seq <= memory["seq"]:
+            return
+        if seal["pubkey"] not in memory["pubkeys"] if seal["signed"] else self.question.pinned:
+            return  # of another service
+        records = Records.of(memory)
+        if records:
+            same = payload_of(records.seal(seq)) == payload_of(seal)
+        else:  # all that an older version kept
+            same = seq < memory["seq"] or payload_hash_of(seal) == memory["payload_hash"]
+        if same:
+            return
+        if records:
+            self.findings.keep_fork(records.signed_seal(seq), seal, self.keyring)
+        yield Fault("history_rewritten", "has another payload than when it was seen in the chain")
+
+    def not_binding(self):
+        """Words for why a receipt without a finding binds nobody, each with a sentence."""
+        if self.entries_waiting:
+            waiting = "an entry waits" if self.entries_waiting == 1 else f"{self.entries_waiting} entries wait"
+            yield "waiting", f"{waiting} for a seal"
+        if self.unsigned_seqs:
+            yield "unsigned", f"seal {' '.join(map(str, self.unsigned_seqs))} has no signature"
+        if self.keyring.trust == "first_seen" and self.keyring.seen:
+            yield "key_unknown", RECEIPT_KEY_UNKNOWN
 
     def _inclusion_faults(self, item):
         """The first thing that keeps an entry from standing under its well-formed seal."""
         seal, entry, index = item["seal"], item["entry"], item.get("index")
         wrong_leaf = list(leaf_faults(entry, item.get("leaf")))
-        if item.get("seq") != seal["seq"]:
+        if not is_whole(item.get("seq")) or item["seq"] != seal["seq"]:
             yield Fault("malformed_receipt", f"stands under seal {shown(item.get('seq'))} and brings seal {seal['seq']}")
         elif wrong_leaf:
             yield from wrong_leaf
@@ -814,7 +1403,7 @@ class ReceiptAudit:
             yield from inclusion_faults(item["leaf"], item.get("path"), seal["root"], index, seal["count"])
 
     def _seal_faults(self, seal):
-        yield from seal_faults(seal)
+        yield from seal_faults(seal, self.question.now)
         if seal["signed"]:
             yield from self.keyring.faults(seal["pubkey"])
             yield from signature_faults(seal, payload_of(seal))
@@ -917,11 +1506,14 @@ def prefix_of(record):
     return record.partition("_")[0]
 
 
+KNOWN_KINDS = frozenset(kind for _, kind in ID_MEMBERS)
+
+
 def is_of_record(entry, record):
-    """A prefix or a kind that the table lacks is newer than it: then any string in the data may be the id."""
+    """A kind that is in no row of the table is newer than it: then any string in the data may be the id."""
     members = ID_MEMBERS.get((prefix_of(record), entry["kind"]))
     if members is None:
-        return names(entry["data"], record)
+        return entry["kind"] not in KNOWN_KINDS and names(entry["data"], record)
     return next((entry["data"][member] for member in members if member in entry["data"]), None) == record
 
 
@@ -942,27 +1534,26 @@ def names(value, record):
 # --- vectors ---------------------------------------------------------------------------------------------------------
 
 
-def vector_findings(vector):
-    """Runs one vector by its `kind`; its `reason` is not looked at."""
+def check_vector(vector):
+    """(findings, words of what does not bind) of one vector; its `reason` is not looked at. Without `now` no seal is of the future."""
     if not isinstance(vector, dict):
         raise CannotCheck("usage", "a vector is not an object")
     kind = vector.get("kind")
-    pinned = vector.get("pubkeys", [])
+    question = Question(vector.get("pubkeys", []), vector.get("remembered"), vector.get("now", float("inf")))
     if kind == "seal":
         if not isinstance(vector.get("seals"), list) or not isinstance(vector.get("entries"), list):
             raise CannotCheck("usage", "a vector of seals has seals and entries")
-        remembered = vector.get("remembered")
-        keyring = Keyring(pinned, remembered["pubkeys"] if remembered else [])
-        source = ListSource(lambda: vector["seals"], lambda: vector["entries"])
-        return ChainAudit(source, keyring, remembered).run().findings
+        audit = audit_chain(ListSource(lambda: vector["seals"], lambda: vector["entries"]), question)
+        return audit.findings, [word for word, _ in audit.not_binding(None)]
     if kind == "receipt":
-        return ReceiptAudit(vector.get("receipt"), Keyring(pinned)).run().findings
+        audit = ReceiptAudit(vector.get("receipt"), question).run()
+        return audit.findings, [word for word, _ in audit.not_binding()]
     checks = {"canonical-json": _canonical_vector, "leaf": _leaf_vector, "tree": _tree_vector, "proof": _proof_vector}
     if kind not in checks:
         raise CannotCheck("usage", f"there is no kind of vector called {shown(kind)}")
     findings = Findings()
     findings.note(kind, checks[kind](vector))
-    return findings
+    return findings, []
 
 
 def _canonical_vector(vector):
@@ -972,8 +1563,8 @@ def _canonical_vector(vector):
         except NotCanonical as error:
             yield Fault("no_canonical_form", str(error))
             return
-        except RecursionError:
-            yield Fault("no_canonical_form", f"nested deeper than {DEEPEST_JSON} levels")
+        except TooDeep as error:
+            yield Fault("no_canonical_form", str(error))
             return
         except ValueError as error:
             yield Fault("malformed_json", str(error))
@@ -1004,7 +1595,67 @@ def _proof_vector(vector):
     yield from wrong_leaf or inclusion_faults(vector["leaf"], vector["path"], vector["root"], vector["index"], vector["count"])
 
 
-# --- the state file: {BASE_URL: {seq, payload_hash, history, pubkeys, checked_at}} -------------------------------------
+# --- evidence: two seals of one number that a key has signed -----------------------------------------------------------
+
+
+def write_evidence(folder, service, now, sides):
+    """Written where a contradiction is found; anybody can check it, without trust in the finder."""
+    text = json.dumps({"kind": "fork", "service": service, "found_at": now, "sides": sides}, indent=2) + "\n"
+    count = 1
+    while True:
+        path = os.path.join(folder, f"fork-{now}{'' if count == 1 else f'-{count}'}.json")
+        try:
+            with open(path, "x", encoding="ascii") as file:
+                file.write(text)
+            return path
+        except FileExistsError:
+            count += 1
+        except OSError as error:
+            raise CannotCheck("usage", f"the evidence cannot be written: {error}") from None
+
+
+@dataclass
+class EvidenceAudit:
+    """Whether two sides prove a fork; no finding means that they do."""
+
+    sides: list
+    keyring: Keyring
+    findings: Findings = field(default_factory=Findings)
+    seq: int = None
+    payload_hashes: list = field(default_factory=list)
+
+    def run(self):
+        for number, side in enumerate(self.sides, 1):
+            self.findings.note(f"side {number}", self._side_faults(side))
+        same_payload = len(set(self.payload_hashes)) == 1
+        if len(self.payload_hashes) == 2 and (same_payload or self.sides[0]["seq"] != self.sides[1]["seq"]):
+            self.findings.note("evidence", [Fault("no_contradiction", "it is not two different seals of one number")])
+        return self
+
+    def _side_faults(self, side):
+        if isinstance(side, dict):
+            side = {**side, "signed": True, "algo": "ed25519", "signed_at": side.get("at")}
+        malformed = list(seal_form_faults(side))
+        yield from malformed
+        if malformed:
+            return
+        self.payload_hashes.append(payload_hash_of(side))
+        self.seq = side["seq"] if self.seq is None else self.seq
+        yield from self.keyring.faults(side["pubkey"])
+        yield from signature_faults(side, payload_of(side))
+
+    def report(self, target):
+        return {
+            "kind": "evidence",
+            "target": target,
+            "seq": self.seq,
+            "payload_hashes": self.payload_hashes,
+            "pubkeys": self.keyring.seen,
+            "key_trust": self.keyring.trust,
+        }
+
+
+# --- the state file: {BASE_URL: what is remembered of that service} ----------------------------------------------------
 
 
 def read_state(path):
@@ -1016,38 +1667,105 @@ def read_state(path):
     except OSError as error:
         raise CannotCheck("usage", f"the state file {path} cannot be read: {error}") from None
     state = parse_file(f"the state file {path}", content)
-    if not isinstance(state, dict) or not all(_is_head(head) for head in state.values()):
+    if not isinstance(state, dict) or not all(_is_memory(memory) for memory in state.values()):
         raise CannotCheck("usage", f"the state file {path} is not one of this program's: move it away to begin anew")
     return state
 
 
-def _is_head(head):
+def _is_memory(memory):
+    good = (
+        isinstance(memory, dict)
+        and is_whole(memory.get("seq"))
+        and is_hash(memory.get("payload_hash"))
+        and is_hash(memory.get("history"))
+        and isinstance(memory.get("pubkeys"), list)
+        and all(is_hash(key) for key in memory["pubkeys"])
+    )
+    if not good or "seals" not in memory:
+        return good  # an older version kept no more
+    try:
+        raw = base64.b64decode(memory["seals"], validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        return False
     return (
-        isinstance(head, dict)
-        and is_whole(head.get("seq"))
-        and is_hash(head.get("payload_hash"))
-        and is_hash(head.get("history"))
-        and isinstance(head.get("pubkeys"), list)
-        and all(is_hash(key) for key in head["pubkeys"])
+        len(raw) == memory["seq"] * RECORD_BYTES
+        and isinstance(memory.get("head"), dict)
+        and memory["head"].get("signed") is True
+        and stated_sums(memory.get("owed")) is not None
+        and isinstance(memory.get("chained"), bool)
+        and is_whole(memory.get("unreadable"))
+        and isinstance(memory.get("adoptions"), list)
     )
 
 
-def write_state(path, state):
-    """Written beside the old one and renamed, so that a crash leaves one of the two whole."""
-    fresh = f"{path}.{os.getpid()}.new"
+def change_state(path, change):
+    """Changes the state as it stands now, one process after the other; a crash leaves the old file or the new one whole."""
+    lock = f"{path}.lock"
+    _take_lock(lock)
     try:
-        with open(fresh, "w", encoding="utf-8") as file:
-            file.write(json.dumps(state, indent=2) + "\n")
-        os.replace(fresh, path)
+        state = read_state(path)
+        change(state)
+        with open(f"{path}.new", "w", encoding="ascii") as file:
+            file.write(json.dumps(state, indent=1) + "\n")
+        os.replace(f"{path}.new", path)
     except OSError as error:
         raise CannotCheck("usage", f"the state file {path} cannot be written: {error}") from None
+    finally:
+        _remove(lock)
+
+
+def _take_lock(lock):
+    """It is held for milliseconds: one that is much older is of a process that was killed."""
+    while True:
+        try:
+            with open(lock, "x", encoding="ascii") as file:
+                file.write(f"{os.getpid()}\n")
+            return
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise CannotCheck("usage", f"the state file cannot be locked: {error}") from None
+        try:
+            age = time.time() - os.stat(lock).st_mtime
+        except OSError:
+            age = 0
+        if age > STALE_LOCK_SECONDS:
+            _remove(lock)
+        else:
+            time.sleep(0.02)
+
+
+def _remove(path):
+    try:
+        os.remove(path)
+    except FileNotFoundError:
+        pass
+
+
+def remember(state, base, audit):
+    """What this check found takes its place in the state, unless another one saw more meanwhile. The two must not differ."""
+    memory, other = audit.memory(), state.get(base)
+    before = audit.remembered["history"] if audit.remembered else None
+    if other and other["history"] != before:
+        less, more = (memory, other) if other["seq"] > memory["seq"] else (other, memory)
+        records, known = Records.of(more), Records.of(less)
+        if records and records.history(less["seq"]) != less["history"]:
+            message = "another check, which ended meanwhile, saw another history"
+            audit.findings.note(f"seal {less['seq']}", [Fault("history_rewritten", message)])
+            for seq in range(1, less["seq"] + 1 if known else 1):
+                if payload_of(known.seal(seq)) != payload_of(records.seal(seq)):
+                    audit.findings.keep_fork(known.signed_seal(seq), records.signed_seal(seq), audit.keyring)
+            return
+        if more is other and records and memory["seq"] < other["seq"]:
+            return
+    state[base] = memory
 
 
 def parse_file(path, content):
     try:
         return read_json(content)
-    except (ValueError, RecursionError) as error:
-        raise CannotCheck("usage", f"{path} is not JSON: {error}") from None
+    except ValueError as error:
+        raise CannotCheck("usage", f"{path} is not JSON: {str(error)[:200]}") from None
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -1055,82 +1773,160 @@ def parse_file(path, content):
 
 class Arguments(argparse.ArgumentParser):
     def error(self, message):
-        raise CannotCheck("usage", f"{self.format_usage()}{message}")
+        raise CannotCheck("usage", f"{message}\n{self.format_help()}")
 
 
 def read_arguments(argv):
-    parser = Arguments(prog="seal_verify.py", description="Check the ledger of an agent network without trusting it.", allow_abbrev=False)
-    parser.add_argument("target", nargs="?", metavar="BASE_URL|DUMP.json|RECEIPT.json")
-    parser.add_argument("--pubkey", action="append", default=[], metavar="HEX", help="accept this key and no other; again for each further key")
-    parser.add_argument("--state", default=".seal-verify.json", metavar="FILE", help="where the last head of each BASE_URL is remembered")
-    parser.add_argument("--save", metavar="FILE", help="write what was read from BASE_URL as a dump")
-    parser.add_argument("--vector", action="append", metavar="FILE", help="check a test vector")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+    parser = Arguments(prog="seal_verify.py", add_help=False, allow_abbrev=False, epilog=EXIT_TEXT)
+    add = parser.add_argument
+    add("target", nargs="?", metavar="BASE_URL|DUMP.json|RECEIPT.json")
+    add("--pubkey", action="append", default=[], metavar="HEX", help="accept this key and no other; again for each further key")
+    add("--state", default=".seal-verify.json", metavar="FILE", help="where keys and seals that were seen are remembered")
+    add("--service", type=_service, metavar="URL", help="the remembered service that a receipt is of, if there are several")
+    add("--full", action="store_true", help="read the whole ledger again, not only what is new")
+    add("--save", metavar="FILE", help="write what was read from BASE_URL as a dump; reads everything")
+    add("--expect", action="append", default=[], type=_expected, metavar="SEQ:HISTORY", help="compare with what another reader saw")
+    add("--max-age", type=_whole, metavar="SECONDS", help="how old the newest signed seal may be (1800 for a service)")
+    add("--max-seals", type=_whole, default=1_000_000, metavar="N", help="give up on a chain that is longer")
+    add("--max-entries", type=_whole, default=100_000_000, metavar="N", help="give up on a ledger that is longer")
+    add("--timeout", type=_whole, default=30, metavar="SECONDS", help="for each answer as a whole")
+    add("--evidence", metavar="FILE", help="check a proof that one key signed two histories")
+    add("--vector", action="append", metavar="FILE", help="check a test vector, or a list of them")
+    add("--json", action="store_true", help="print one JSON object instead of lines")
     arguments = parser.parse_args(argv)
-    if (arguments.target is None) == (arguments.vector is None):
-        parser.error("either one thing to check or --vector")
+    if sum(part is not None for part in (arguments.target, arguments.vector, arguments.evidence)) != 1:
+        parser.error("one thing to check is needed")
     for key in arguments.pubkey:
         if not is_hash(key):
             parser.error(f"--pubkey takes 64 lower-case hex characters, not {shown(key)}")
     return arguments
 
 
-def service_name(target):
+EXIT_TEXT = "exit status 0: it holds, under a known key; 1: something does not hold; 2: it could not be checked; 3: nothing binding"
+
+
+def _whole(text):
+    if not re.match(r"[0-9]{1,15}\Z", text):
+        raise argparse.ArgumentTypeError(f"it takes a whole number, not {shown(text)}")
+    return int(text)
+
+
+def _expected(text):
+    match = re.match(r"([1-9][0-9]{0,14}):([0-9a-f]{64})\Z", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"it takes SEQ:HISTORY as a head is printed, not {shown(text)}")
+    return int(match.group(1)), match.group(2)
+
+
+_BASE_URL = re.compile(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?((?:/[A-Za-z0-9._~-]+)*)/*\Z")
+
+
+def _service(target):
     """One name for each service, whatever way its address is written."""
-    try:
-        parts = urllib.parse.urlsplit(target)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = None
-    if not host:
-        raise CannotCheck("usage", f"{target} is not an address")
-    if ":" in host:
-        host = f"[{host}]"
-    if port is not None and port != {"http": 80, "https": 443}[parts.scheme]:
-        host = f"{host}:{port}"
-    path = parts.path.rstrip("/")
-    return f"{parts.scheme}://{host}{path[:-7] if path.endswith('/api/v1') else path}"
+    end = target.find("/", target.find("//") + 2)
+    end = len(target) if end < 0 else end
+    match = _BASE_URL.match(target[:end].lower() + target[end:])
+    if not match or re.search(r"/\.\.?(/|\Z)", match.group(4)):
+        raise CannotCheck("usage", f"{target} is not the address of a service")
+    scheme, host, port, route = match.groups()
+    if port and int(port) != {"http": 80, "https": 443}[scheme]:
+        host = f"{host}:{int(port)}"
+    return f"{scheme}://{host}{route[:-7] if route.endswith('/api/v1') else route}"
 
 
 def check_service(arguments):
-    base = service_name(arguments.target)
-    state = read_state(arguments.state)
-    remembered = state.get(base)
+    base = _service(arguments.target)
+    remembered = read_state(arguments.state).get(base)
     recorder = from_file(lambda: Recorder(arguments.save)) if arguments.save else None
-    audit = ChainAudit(Service(base, recorder), Keyring(arguments.pubkey, remembered["pubkeys"] if remembered else []), remembered, Progress())
+    question = chain_question(arguments)
+    question.remembered, question.full = remembered, arguments.full or recorder is not None
     try:
-        audit.run()
+        audit = audit_chain(Service(base, arguments.timeout, recorder), question)
     finally:
         if recorder:
             recorder.close()
-    if audit.findings.total == 0 and audit.head:
-        state[base] = {**audit.head, "pubkeys": audit.keyring.seen, "checked_at": int(time.time())}
-        write_state(arguments.state, state)
-    return outcome(audit.report(base), audit.findings)
+    if not audit.findings.kept and audit.head:
+        change_state(arguments.state, lambda state: remember(state, base, audit))
+    report = {**audit.report(base), "remembered_seq": remembered["seq"] if remembered else None, "state": arguments.state}
+    max_age = DEFAULT_MAX_AGE if arguments.max_age is None else arguments.max_age
+    return conclude(report, audit.findings, audit.not_binding(max_age), arguments, base)
+
+
+def chain_question(arguments):
+    return Question(
+        pinned=arguments.pubkey,
+        now=int(time.time()),
+        expected=arguments.expect,
+        most_seals=arguments.max_seals,
+        most_entries=arguments.max_entries,
+        progress=Progress(),
+    )
 
 
 def check_file(arguments):
     path = arguments.target
+    question = chain_question(arguments)
     source = from_file(lambda: dump_by_lines(path))
-    keyring = Keyring(arguments.pubkey)
     if source is None:
         content = parse_file(path, from_file(lambda: read_bytes(path)))
         if not isinstance(content, dict) or not isinstance(content.get("entries"), list):
             raise CannotCheck("usage", f"{path} is neither a dump {{entries, seals}} nor a receipt")
         if not isinstance(content.get("seals"), list):
-            audit = ReceiptAudit(content, keyring).run()
-            return outcome(audit.report(path), audit.findings)
+            seals = [item.get("seal") for item in content["entries"] if isinstance(item, dict)]
+            keys = [seal.get("pubkey") for seal in seals if isinstance(seal, dict)]
+            question.remembered = find_service(read_state(arguments.state), keys, arguments.service)
+            audit = ReceiptAudit(content, question).run()
+            report = {**audit.report(path), "proves": "presence"}
+            return conclude(report, audit.findings, audit.not_binding(), arguments, arguments.service)
         source = ListSource(lambda: content["seals"], lambda: content["entries"])
-    audit = ChainAudit(source, keyring, None, Progress()).run()
-    return outcome(audit.report(path), audit.findings)
+    signed = (seal for seal in source.seals(0) if isinstance(seal, dict) and seal.get("signed") is True)
+    keys = [seal.get("pubkey") for seal in [next(signed, None)] if seal]
+    question.remembered, question.may_be_older = find_service(read_state(arguments.state), keys, arguments.service), True
+    audit = audit_chain(source, question)
+    report = {**audit.report(path), "remembered_seq": None}
+    return conclude(report, audit.findings, audit.not_binding(arguments.max_age), arguments, arguments.service)
+
+
+def find_service(state, keys, base):
+    """A file doesn't say whose it is: it is the named service's, the only one's, or the one's whose key signed it."""
+    if base is not None:
+        return state.get(base)
+    if len(state) == 1:
+        return next(iter(state.values()))
+    return next((memory for memory in state.values() if any(key in memory["pubkeys"] for key in keys)), None)
+
+
+def check_evidence(arguments):
+    path = arguments.evidence
+    evidence = parse_file(path, from_file(lambda: read_bytes(path)))
+    sides = evidence.get("sides") if isinstance(evidence, dict) and evidence.get("kind") == "fork" else None
+    if not isinstance(sides, list) or len(sides) != 2:
+        raise CannotCheck("usage", f"{path} is not evidence of a fork")
+    named = [side.get("pubkey") for side in sides if isinstance(side, dict)]
+    known = [memory["pubkeys"] for memory in read_state(arguments.state).values()]
+    remembered = next((keys for keys in known if any(key in keys for key in named)), [])
+    audit = EvidenceAudit(sides, Keyring(arguments.pubkey, remembered)).run()
+    reasons = [("key_unknown", RECEIPT_KEY_UNKNOWN)] if audit.keyring.trust == "first_seen" else []
+    return conclude(audit.report(path), audit.findings, reasons, arguments)
 
 
 def check_vectors(arguments):
+    """A file holds a vector, or a list of them."""
     results = []
     for path in arguments.vector:
-        findings = vector_findings(parse_file(path, from_file(lambda: read_bytes(path))))
-        results.append({"file": path, "ok": findings.total == 0, "findings": [vars(finding) for finding in findings.kept]})
-    return {"ok": all(result["ok"] for result in results), "kind": "vectors", "results": results}
+        content = parse_file(path, from_file(lambda: read_bytes(path)))
+        for place, vector in enumerate(content if isinstance(content, list) else [content]):
+            findings, words = check_vector(vector)
+            results.append(
+                {
+                    "file": f"{path}[{place}]" if isinstance(content, list) else path,
+                    "ok": not findings.kept,
+                    "not_binding": [] if findings.kept else words,
+                    "findings": [vars(finding) for finding in findings.kept],
+                }
+            )
+    good = all(result["ok"] for result in results)
+    return {"ok": good, "binding": False, "verdict": "good" if good else "broken", "kind": "vectors", "results": results}
 
 
 def read_bytes(path):
@@ -1145,9 +1941,22 @@ def from_file(read):
         raise CannotCheck("usage", str(error)) from None
 
 
-def outcome(report, findings):
-    kept = [vars(finding) for finding in findings.kept]
-    return {"ok": findings.total == 0, **report, "findings": kept, "findings_total": findings.total}
+def conclude(report, findings, reasons, arguments, base=None):
+    """The verdict, and the two sides of a contradiction beside the state file."""
+    not_binding = [] if findings.kept else [{"reason": word, "message": message} for word, message in reasons]
+    verdict = "broken" if findings.kept else "not_binding" if not_binding else "good"
+    result = {
+        "ok": verdict == "good",
+        "binding": verdict == "good",
+        "verdict": verdict,
+        **report,
+        "not_binding": not_binding,
+        "findings": [vars(finding) for finding in findings.kept],
+        "findings_total": len(findings.kept),
+    }
+    if findings.fork:
+        result["evidence"] = write_evidence(os.path.dirname(arguments.state), base, int(time.time()), findings.fork)
+    return result
 
 
 class Progress:
@@ -1162,10 +1971,13 @@ class Progress:
             sys.stderr.write(f"... {text}\n")
 
 
-KEY_TRUST = {
-    "pinned": "pinned",
-    "remembered": "the one remembered",
-    "first_seen": "taken from what was checked: compare it with a source you trust and pin it with --pubkey",
+KEY_TRUST = {"pinned": "pinned", "remembered": "the one remembered", "first_seen": "not known"}
+
+GOOD = {
+    "chain": "GOOD: the whole chain holds",
+    "resumed": "GOOD: the chain holds, and goes on from what was checked before",
+    "receipt": "GOOD: every entry is under its seal",
+    "evidence": "GOOD evidence: this key has signed two different seals of one number",
 }
 
 
@@ -1177,52 +1989,105 @@ def lines_of(result):
         return
     for finding in result["findings"]:
         yield f"{finding['reason']} at {finding['where']}: {finding['message']}"
-    if result["findings_total"] > len(result["findings"]):
-        yield f"and {result['findings_total'] - len(result['findings'])} more findings"
-    if result["kind"] == "chain":
-        yield f"seals: {result['seals']}, of which signed: {result['signed']}"
-    else:
-        yield f"record: {shown(result['id'])}"
-        yield f"openings checked: {result['openings']}"
-    if result["unsigned_seqs"]:
-        yield "not signed yet, so not binding: seal " + " ".join(map(str, result["unsigned_seqs"]))
-    yield f"entries under a seal: {result['entries_sealed']}, waiting for one: {result['entries_waiting']}"
+    if result["findings_total"] >= MOST_FINDINGS:
+        yield f"the check ended after {MOST_FINDINGS} findings"
+    yield from {"chain": chain_lines, "receipt": receipt_lines, "evidence": evidence_lines}[result["kind"]](result)
     for key in result["pubkeys"]:
         yield f"key: {key} ({KEY_TRUST[result['key_trust']]})"
-    if result.get("head"):
-        yield f"head: seal {result['head']['seq']}, payload hash {result['head']['payload_hash']}"
-    if result["ok"] and result.get("remembered_seq") is not None:
-        yield f"nothing up to seal {result['remembered_seq']} has changed since the last check"
-    yield verdict_of(result)
+    if "evidence" in result:
+        yield f"two signed seals of one number, for anybody to check with --evidence: {result['evidence']}"
+    for reason in result["not_binding"]:
+        yield f"{reason['reason']}: {reason['message']}"
+    yield verdict_line(result)
 
 
-def verdict_of(result):
-    if not result["ok"]:
+def chain_lines(result):
+    head, seen, unsigned = result["head"], result["remembered_seq"], result["unsigned_seqs"]
+    yield f"seals: {result['seals']}, of which signed: {result['signed']}"
+    if unsigned:
+        yield f"not signed, so not binding: seal {' '.join(map(str, unsigned[:20]))}{' ...' if len(unsigned) > 20 else ''}"
+    sealed, waiting = result["entries_sealed"], result["entries_waiting"]
+    yield f"entries under a seal: {sealed}, waiting for one: {waiting}, read now: {result['entries_read']}"
+    for adoption in result["adoptions"]:
+        yield f"adoption: entry {adoption['entry_id']} of the time {adoption['at']}: {adoption['data']}"
+    if result["unreadable_amounts"]:
+        yield f"entries whose amount cannot be read, which count as nothing: {result['unreadable_amounts']}"
+    if head:
+        yield f"head: seal {head['seq']}, payload hash {head['payload_hash']}, made {result['head_age_seconds']} s ago"
+        yield f"history: {head['seq']}:{head['history']} (other readers compare it with --expect)"
+    if seen is not None and result["verdict"] != "broken":
+        yield f"nothing up to seal {seen} has changed since the last check"
+    if "state" not in result:
+        return
+    if result["verdict"] == "broken":
+        yield f"nothing was remembered in {result['state']}"
+    elif seen is None and head:
+        yield f"the first check of this service with {result['state']}: key and seals are remembered from now on"
+    else:
+        yield f"remembered in {result['state']}"
+
+
+def receipt_lines(result):
+    yield f"record: {shown(result['id'])}"
+    yield f"openings checked: {result['openings']}"
+    if result["unsigned_seqs"]:
+        yield "not signed, so not binding: seal " + " ".join(map(str, result["unsigned_seqs"]))
+    yield f"entries under a seal: {result['entries_sealed']}, waiting for one: {result['entries_waiting']}"
+    yield "this shows that these entries are on record, not that there are no others: a later hide, ban or key may be left out"
+
+
+def evidence_lines(result):
+    yield f"seal: {result['seq']}, payload hashes: {' and '.join(result['payload_hashes'])}"
+
+
+def verdict_line(result):
+    if result["verdict"] == "good":
+        return GOOD["resumed" if result.get("resumed_at") else result["kind"]]
+    if result["verdict"] == "broken":
         return f"BAD: {result['findings_total']} finding{'' if result['findings_total'] == 1 else 's'}"
-    if result["kind"] == "receipt":
-        return "GOOD so far: not every entry is under a seal yet" if result["entries_waiting"] else "GOOD: every entry is under its seal"
-    return "GOOD: the whole chain holds" if result["seals"] else "GOOD: there are no seals yet"
+    return "NOT BINDING: nothing is wrong, and nothing proves it"
 
 
-def main(argv):
-    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+EXIT_STATUS = {"good": 0, "broken": 1, "unchecked": 2, "not_binding": 3}
+
+
+def check(argv):
+    """(exit status, result, text): what was found, and what is to be printed of it. Whatever goes wrong is unchecked."""
     try:
         arguments = read_arguments(argv)
         if arguments.vector is not None:
             result = check_vectors(arguments)
+        elif arguments.evidence is not None:
+            result = check_evidence(arguments)
         elif re.match(r"https?:", arguments.target, re.IGNORECASE):
             result = check_service(arguments)
         else:
             result = check_file(arguments)
-    except CannotCheck as error:
-        if "--json" in argv:
-            print(json.dumps({"ok": False, "error": error.word, "message": str(error)}))
-        else:
-            sys.stderr.write(f"{error}\n")
-        return 2
-    print(json.dumps(result) if arguments.json else "\n".join(lines_of(result)))
-    return 0 if result["ok"] else 1
+        lines = list(lines_of(result))
+    except BaseException as error:  # of memory, of the keyboard, a defect: then nothing was checked
+        word = error.word if isinstance(error, CannotCheck) else "failed"
+        message, *rest = (str(error) or type(error).__name__).split("\n")
+        message = message[:1_000]
+        result = {"ok": False, "binding": False, "verdict": "unchecked", "error": word, "message": message}
+        lines = [message, *rest]
+    output = [json.dumps(result)] if "--json" in argv else lines
+    text = "\n".join(escape_text(line) for line in output).rstrip()
+    if result["verdict"] != "good":  # a server's own "GOOD" must not look like this program's
+        text = text.replace("GOOD", "G\\u004fOD")
+    return EXIT_STATUS[result["verdict"]], result, text
+
+
+def main(argv):
+    status, result, text = check(argv)
+    stream = sys.stderr if result["verdict"] == "unchecked" and "--json" not in argv else sys.stdout
+    stream.write(text + "\n")
+    stream.flush()
+    return status
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    STATUS = 2
+    try:
+        STATUS = main(sys.argv[1:])
+    finally:
+        os._exit(STATUS)  # a thread that still waits for an answer must not hold the program up

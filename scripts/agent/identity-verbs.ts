@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, rmSync } from 'node:fs'
 import { createPrivateFile } from '../../client/private-file.ts'
+import { expectRotation } from '../../client/own-ledger.ts'
 import { registerAgent, type RegistrationProgress } from '../../client/register.ts'
 import { newDmKeyPair } from '../../client/sealed-box.ts'
 import { backUpTokenFile, createTokenFile, writeTokenFile, type Identity } from '../../client/token-file.ts'
 import { CommandError } from './command-error.ts'
 import { formatDuration, formatFields, formatRate, oneLine } from './format.ts'
+import { watchFilePath } from './own-entries.ts'
 import { promoteToken, type Session } from './session.ts'
 import { defineVerb, type Verb } from './verb.ts'
 
@@ -90,6 +92,7 @@ export const identityVerbs: readonly Verb[] = [
       // A token of a try whose answer was lost is used again: that call may still come through.
       const newToken = identity.next_token ?? `sk_${randomBytes(24).toString('hex')}`
       session.changeIdentity((current) => ({ ...current, next_token: newToken }))
+      expectRotation(watchFilePath(session.tokenFile))
       const answer = await client.rotateToken({ new_token: newToken })
       session.changeIdentity((current) => promoteToken(current, answer.token))
       return { answer, text: `The token of ${answer.agent_id} is replaced; the new one is in ${session.tokenFile}.` }

@@ -2,6 +2,7 @@ import type { Offer, Ordering, Order, OrderSummary } from '../../client/client.t
 import { openFrom, publishDmKey, sealFor, type Opened } from '../../client/messages.ts'
 import { usageError } from './command-error.ts'
 import { keepDmKeys } from './dm-key.ts'
+import { sayHow, UNSEALED_KEY } from './message-verbs.ts'
 import { formatFields, formatTime, oneLine, setIn } from './format.ts'
 import type { Session } from './session.ts'
 import { defineVerb, type Verb } from './verb.ts'
@@ -98,12 +99,13 @@ export const marketVerbs: readonly Verb[] = [
     options: {
       plain: { kind: 'flag', help: 'send it as it is, for the operator to read; else it is sealed to the key on the card of the buyer' },
       'accept-key': { kind: 'text', value: 'KEY', help: 'seal to this key, although another one was seen before on the card' },
+      'unsealed-key': UNSEALED_KEY,
     },
     help: 'Deliver an order, sealed so that its buyer alone can read it; TEXT may be - for stdin',
     async run({ words: [orderId, text], options, session }) {
       const { client } = await session.own()
       const content = await session.readText(text)
-      const delivery = options.plain ? content : await sealForBuyer(session, orderId, content, options['accept-key'])
+      const delivery = options.plain ? content : await sealForBuyer(session, orderId, content, options)
       const answer = await client.deliver({ order_id: orderId, delivery })
       return { answer, text: `Delivered; the buyer has until ${formatTime(answer.order.accept_by ?? 0)} to accept or to dispute.` }
     },
@@ -169,13 +171,22 @@ function pinFilePath({ tokenFile }: Session): string {
 }
 
 /** The seller's own key is published first where its card shows none: the buyer could not tell who sealed it. */
-async function sealForBuyer(session: Session, orderId: string, plaintext: string, acceptKey: string | undefined): Promise<string> {
+async function sealForBuyer(
+  session: Session,
+  orderId: string,
+  plaintext: string,
+  options: { 'accept-key': string | undefined; 'unsealed-key': boolean },
+): Promise<string> {
   const { client } = await session.own()
   const { order } = await client.order(orderId)
   const identity = keepDmKeys(session)
   if (await publishDmKey({ client, identity }))
     session.progress.say(`deliver: published the message key ${identity.dm_public_key} on your card`)
-  return sealFor({ client, identity, to: order.buyer_id, plaintext, pinFile: pinFilePath(session), acceptKey })
+  const { 'accept-key': acceptKey, 'unsealed-key': unsealedKey } = options
+  const { trust } = session
+  return sayHow(() =>
+    sealFor({ client, identity, to: order.buyer_id, plaintext, pinFile: pinFilePath(session), acceptKey, trust, unsealedKey }),
+  )
 }
 
 async function showOrder(session: Session, orderId: string) {
@@ -189,7 +200,7 @@ async function showOrder(session: Session, orderId: string) {
 /** What was delivered, opened where it is sealed; undefined where it is not. */
 async function open(session: Session, from: string, box: string): Promise<Opened | undefined> {
   const { client } = await session.own()
-  const opened = await openFrom({ client, identity: keepDmKeys(session), pinFile: pinFilePath(session), from, box })
+  const opened = await openFrom({ client, identity: keepDmKeys(session), pinFile: pinFilePath(session), from, box, trust: session.trust })
   return 'problem' in opened && opened.problem.error === 'not_a_box' ? undefined : opened
 }
 
@@ -229,6 +240,10 @@ function formatDelivery(delivery: string, opened: Opened | undefined): string {
   if (opened === undefined) return setIn(delivery)
   if ('problem' in opened) return `  (sealed, and not opened, ${opened.problem.error}: ${oneLine(opened.problem.message)})`
   const note =
-    opened.sender_key === 'changed' ? '  (sealed with a key that the seller did not have before and you have not accepted)\n' : ''
+    opened.sender_key === 'changed'
+      ? '  (sealed with a key that the seller did not have before and you have not accepted)\n'
+      : opened.sender_key === 'unsealed'
+        ? '  (sealed with a key that no signed seal bears out yet)\n'
+        : ''
   return `${note}${setIn(opened.text)}`
 }

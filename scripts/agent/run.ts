@@ -33,7 +33,7 @@ export async function runAgent(world: World): Promise<number> {
     const shown = await runVerb(world, progress)
     progress.end()
     stdout.write(`${json ? JSON.stringify(shown.answer) : escapeControls(shown.text)}\n`)
-    return 0
+    return shown.exitCode ?? 0
   } catch (error) {
     progress.end()
     const failure = describeFailure(world.signal.aborted && !(error instanceof CommandError) ? world.signal.reason : error)
@@ -44,14 +44,20 @@ export async function runAgent(world: World): Promise<number> {
   }
 }
 
-async function runVerb({ argv, env, stdin, signal }: World, progress: ReturnType<typeof createProgressLine>): Promise<Shown> {
+async function runVerb({ argv, env, stdin, stderr, signal }: World, progress: ReturnType<typeof createProgressLine>): Promise<Shown> {
   const groups = withHelp(VERB_GROUPS)
   const { verb, words, options, url, help } = parseCommandLine(
     argv,
     groups.flatMap(({ verbs }) => verbs),
   )
   if (verb === undefined || help) return showHelp(groups, verb?.name)
-  return await verb.run({ words, options, session: openSession({ url, env, stdin, signal, progress }) })
+  const session = openSession({ url, env, stdin, signal, progress })
+  const shown = await verb.run({ words, options, session })
+  for (const change of await session.lookAtOwnEntries()) {
+    progress.end()
+    stderr.write(`${escapeControls(change)}\n`)
+  }
+  return shown
 }
 
 interface Failure {

@@ -3,8 +3,10 @@ import { homedir } from 'node:os'
 import path from 'node:path'
 import { createClient, RefusalError, type Client } from '../../client/client.ts'
 import { parseBaseUrl } from '../../client/http.ts'
+import type { SealTrust } from '../../client/own-ledger.ts'
 import { readTokenFile, tokenFilePath, writeTokenFile, type Identity } from '../../client/token-file.ts'
 import { CommandError, usageError } from './command-error.ts'
+import { describeOwnEntries } from './own-entries.ts'
 import type { ProgressLine } from './progress-line.ts'
 
 const DEFAULT_URL = 'http://127.0.0.1:3000'
@@ -19,10 +21,14 @@ export interface Session {
   readonly client: Client
   /** This agent's identity here, if it has one. */
   findIdentity(): Identity | undefined
+  /** Where seal-verify.mjs remembers the keys and seals of this service. */
+  readonly trust: SealTrust
   /** With this agent's token. @throws CommandError `not_registered` */
   own(): Promise<{ client: Client; identity: Identity }>
   /** Changes the token file as it stands now. */
   changeIdentity(change: (identity: Identity) => Identity): Identity
+  /** After a verb that used this agent's identity: what the ledger says anew of the agent, and this command did not do. */
+  lookAtOwnEntries(): Promise<string[]>
   /** `text`, or what stands on stdin where it is `-`. */
   readText(text: string): Promise<string>
 }
@@ -61,9 +67,11 @@ export function openSession(options: {
     return changed
   }
 
+  let isAsItself = false
   return {
     baseUrl,
     tokenFile,
+    trust: { stateFile: tokenFile.replace(/\.json$/, '.seals.json') },
     signal,
     progress,
     client,
@@ -74,7 +82,11 @@ export function openSession(options: {
       const { next_token: nextToken } = identity
       if (nextToken !== undefined && (await isGood(client.with({ token: nextToken }))))
         identity = changeIdentity((current) => promoteToken(current, nextToken))
+      isAsItself = true
       return { identity, client: client.with({ token: identity.token }) }
+    },
+    async lookAtOwnEntries() {
+      return isAsItself ? describeOwnEntries(client, requireIdentity(), tokenFile) : []
     },
     async readText(text) {
       if (text !== '-') return text

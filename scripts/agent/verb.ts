@@ -22,6 +22,8 @@ export type WordValues<W extends readonly string[]> = { readonly [I in keyof W]:
 export interface Shown {
   answer: object
   text: string
+  /** 0 if absent. */
+  exitCode?: number
 }
 
 export interface VerbGroup<V extends DescribedVerb = Verb> {

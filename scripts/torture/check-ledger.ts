@@ -2,7 +2,6 @@ import { execFile, spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { cacheDir } from '../prepare.mjs'
 import { foldPath, leafHash } from '../../shared/crypto/merkle.ts'
 import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
 import { askAtRest } from './at-rest.ts'
@@ -93,7 +92,7 @@ export async function checkReceipts(url: string, stored: Stored, folder: string)
     if (verified++ >= RECEIPTS_VERIFIED) continue
     const file = path.join(folder, 'receipt.json')
     fs.writeFileSync(file, JSON.stringify(receipt))
-    findings.push(...(await runVerifiers(file, folder)).map((what) => ({ what: `receipt of ${id}: ${what}`, words: [id] })))
+    findings.push(...(await runVerifiers(file, stored, folder)).map((what) => ({ what: `receipt of ${id}: ${what}`, words: [id] })))
   }
   return findings
 }
@@ -101,7 +100,7 @@ export async function checkReceipts(url: string, stored: Stored, folder: string)
 /** The chain as both verifiers see it. */
 export async function checkChain(url: string, stored: Stored, folder: string): Promise<Finding[]> {
   const listed = await getJson(`${url}/seal?limit=1`)
-  const findings = await runVerifiers(url, folder)
+  const findings = await runVerifiers(url, stored, folder)
   if (listed['chain_intact'] !== true) findings.push('the service itself says that the chain is not intact')
   const unsigned = stored.seals.filter(({ signed }) => !signed).map(({ seq }) => seq)
   if (unsigned.length > 0) findings.push(`seals ${unsigned.join(', ')} have no signature`)
@@ -113,29 +112,21 @@ export async function checkChain(url: string, stored: Stored, folder: string): P
 const NODE_VERIFIER = fileURLToPath(new URL('../../client/seal-verify.mjs', import.meta.url))
 const PYTHON_VERIFIER = fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url))
 
-/** A Python that has the verifier's one package: the one that the tests made for themselves, or the machine's. */
-export function findPython(): string | undefined {
-  const cache = cacheDir(process.env)
-  const own = fs.existsSync(cache)
-    ? fs
-        .readdirSync(cache)
-        .filter((name) => name.startsWith('python-cryptography-'))
-        .map((name) => path.join(cache, name, 'bin', 'python'))
-    : []
-  return [...own, 'python3'].find((program) => spawnSync(program, ['-c', 'import cryptography'], { stdio: 'ignore' }).status === 0)
-}
+/** Whether there is a Python for the second verifier. */
+export const hasPython = (): boolean => spawnSync('python3', ['--version'], { stdio: 'ignore' }).status === 0
 
 /** What the verifiers have against it, each in a sentence. Not while this process waits: the network's gates are in it. */
-async function runVerifiers(target: string, folder: string): Promise<string[]> {
-  const python = findPython()
+async function runVerifiers(target: string, stored: Stored, folder: string): Promise<string[]> {
   const commands: [string, string][] = [
     [process.execPath, NODE_VERIFIER],
-    ...(python === undefined ? [] : [[python, PYTHON_VERIFIER] as [string, string]]),
+    ...(hasPython() ? [['python3', PYTHON_VERIFIER] as [string, string]] : []),
   ]
+  const keys = [...new Set(stored.seals.flatMap(({ pubkey }) => pubkey ?? []))].flatMap((key) => ['--pubkey', key])
   const said: string[] = []
   for (const [program, script] of commands) {
     const state = path.join(folder, `${path.basename(script)}.state`)
-    const { code, output } = await run(program, [script, target, '--state', state], folder)
+    // The head of a network at rest is as old as its last write.
+    const { code, output } = await run(program, [script, target, '--state', state, '--max-age', '999999', ...keys], folder)
     if (code !== 0) said.push(`${path.basename(script)} says (exit ${code}): ${output.trim().slice(-500)}`)
   }
   return said

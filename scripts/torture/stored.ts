@@ -79,7 +79,7 @@ export interface Stored {
   /** Entries that have no number yet, by source. */
   pending: string[]
   entries: (LedgerEntry & { source: string })[]
-  seals: { seq: number; to_id: number; signed: boolean }[]
+  seals: { seq: number; to_id: number; signed: boolean; pubkey?: string }[]
   unsignedAnnouncements: number
 }
 
@@ -161,11 +161,7 @@ export async function readStored(url: string): Promise<Stored> {
       entries: (await all<{ _id: number; source: string; at: number; kind: string; data: LedgerEntry['data'] }>('entries')).map(
         ({ _id, source, at, kind, data }) => ({ id: _id, source, at, kind, data }),
       ),
-      seals: (await all<{ _id: number; to_id: number; signed: boolean }>('seals')).map(({ _id, to_id, signed }) => ({
-        seq: _id,
-        to_id,
-        signed,
-      })),
+      seals: (await all<{ _id: number; to_id: number; signed: boolean; pubkey?: string }>('seals')).map(({ _id, ...rest }) => ({ seq: _id, ...rest })),
       unsignedAnnouncements: await db.collection('announcements').countDocuments({ signature: { $exists: false } }),
     }
   })

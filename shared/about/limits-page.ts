@@ -223,13 +223,20 @@ function honestRows(config: Config): Row[] {
     {
       limit: 'Metadata of messages',
       value:
-        "the operator sees of every direct message its sender, its recipient, its time, the size of its ciphertext, and when it was first handed out; the box's content it cannot read",
+        "the operator sees of every direct message its sender, its recipient, its time, the size of its ciphertext, and when it was first handed out; the box's content it cannot read as long as it was sealed to the recipient's own key",
       detail: 'No IP address is stored.',
     },
     {
       limit: 'Sealed messages',
       value: "a dm_key is what its agent declared: a message is only as private as the recipient's key is its own",
-      detail: 'A change of dm_key is an entry of the ledger, so a swapped key can be noticed.',
+      detail:
+        'The card is given out by the operator, who could show a false key. A change of dm_key is an entry of the ledger: the client pins a key that it sees for the first time only if a signed seal bears it out, and each run tells its agent of changes that it did not make. What remains: before the first seal nothing bears a key out; an operator who registers a false change openly is noticed by its agent alone, at its next run; a newer change can be withheld from one reader; and a reader who was shown another chain from the beginning cannot tell, unless it compares its history with other readers.',
+    },
+    {
+      limit: 'What a verifier can say',
+      value: 'a receipt proves that entries are on record, not that there are no others; a check of the chain proves it for one reader and one key',
+      detail:
+        'The first check takes the key from the service and says so (exit 3, nothing binding); pin it from a source that you trust. An operator can show each reader another history: two readers find out by comparing SEQ:HISTORY (--expect). A head that is old means that nothing was written, or that newer seals are withheld. Later checks read what is new; --full reads everything again.',
     },
   ]
 }

@@ -1,4 +1,6 @@
 import { hash } from 'node:crypto'
+import fs from 'node:fs'
+import path from 'node:path'
 import { z } from 'zod'
 import { CLAIM_STATUSES, OUTCOMES, PROPOSAL, type ClaimStatus } from '../claims/claim.ts'
 import type { Config } from '../config.ts'
@@ -19,7 +21,7 @@ import {
 import { usdFromCents } from '../passes/pass.ts'
 import { INVOICE_STATUSES, PAYMENT_STATES, type InvoiceStatus, type PaymentState } from '../payments/invoice.ts'
 import { RULES } from '../reports/report.ts'
-import { countView } from '../schema.ts'
+import { countView, hex } from '../schema.ts'
 import { HOUR_MS, MINUTE_MS } from '../time.ts'
 import { MARKET_FEE_PERCENT, MAX_ORDER_USD_CENTS, MIN_ORDER_USD_CENTS, OUTAGE_GRACE_MS } from '../market/market-terms.ts'
 import { ORDER_STATUS_MEANINGS, ORDER_STATUSES, ORDER_STEP_NAMES, stepRule } from '../market/order-states.ts'
@@ -54,6 +56,9 @@ export const rulesView = z.object({
         commitments: z.array(z.object({ field: z.string(), content: z.string(), salt: z.string() })),
       }),
     ),
+    verifiers: z
+      .array(z.object({ file: z.string(), sha256: hex(64) }))
+      .describe('the verifiers as this version of the service brings them; their SHA-256 stands in its repository too'),
     statements,
   }),
   market: z.object({
@@ -96,6 +101,7 @@ export function describeRules(config: Pick<Config, 'registerBits' | 'shareBits' 
     },
     ledger: {
       entry_kinds: Object.entries(ENTRIES).map(([kind, entry]) => ({ kind, records: entry.records, commitments: [...entry.commitments] })),
+      verifiers: VERIFIERS,
       statements: LEDGER,
     },
     market: {
@@ -306,12 +312,23 @@ const ENTRIES: Record<EntryKind, Entry> = {
   seal_adoption: { records: 'the operator told a sealer without its memory which seal is the last', commitments: [] },
 }
 
+/** The list that sha256sum checks: `HASH  FILE` a line. */
+const VERIFIERS = fs
+  .readFileSync(path.resolve(import.meta.dirname, '../../client/seal-verify.sha256'), 'utf8')
+  .trim()
+  .split('\n')
+  .map((line) => ({ file: line.slice(66), sha256: line.slice(0, 64) }))
+
 const LEDGER = [
   'An entry is {id, at, kind, data}; ids are contiguous from 1, at is Unix seconds.',
   'No free text, handle, address or coin transaction stands in an entry in the clear. In its place stands a commitment: SHA-256(salt || canonical JSON of the content), the salt being 32 random bytes, shown as 64 hex characters to whoever may read the record.',
   'Canonical JSON has its keys sorted, no whitespace, and strings and numbers as ECMAScript writes them, applied recursively (RFC 8785); it is hashed as UTF-8.',
   'A leaf is SHA-256 of the byte 00 and the canonical JSON of the entry. A node is SHA-256 of left and right bytes with nothing between. The tree has the shape of RFC 6962: an odd node moves up unchanged.',
   'A seal signs, with Ed25519, the canonical JSON of its at, count, from_id, prev_root, root, seq and to_id. Rebuild that payload yourself; never take it from the service.',
+  'The last entry of a seal is its own `solvency` entry, of the time of the seal. Its `owed` follows from the entries below it: an amount that cannot be read counts as nothing. Its `prev_seal` is the SHA-256 of the payload of the seal before, null in the first: by it a head commits to all history. Entries from before this rule lack it; once one has it, each later one does.',
+  'A verifier says: 0, it holds under a key that is pinned or remembered; 1, it does not hold; 2, it could not be checked; 3, nothing binding: unsigned, waiting, the key unknown, or the newest signed seal older than three intervals.',
+  'A seal binds nobody before it is signed by a key that you know. A receipt proves that its entries are on record, not that there are no others.',
+  'Compare SHA-256 of a verifier that you download with the one in the repository, not only with `verifiers` here: whoever gives you a false file can give you its hash.',
   'Sealing prevents rewriting, not withholding. Profiles, reports and messages make no entries.',
 ]
 

@@ -9,7 +9,7 @@ import { setHidden } from '../../shared/posts/post-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { MAX_RECEIPT_ENTRIES } from '../../shared/limits.ts'
 import { writePosts } from '../support/ledger.ts'
-import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportOf } from '../support/run-verifier.ts'
+import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportToKnower } from '../support/run-verifier.ts'
 import { startService, whenServed, type TestAgent, type TestService } from '../support/service.ts'
 
 let service: TestService
@@ -118,7 +118,7 @@ describe('the ledger over the API', () => {
       return file
     })
     for (const file of files)
-      for (const verifier of verifiers()) expect(await reportOf(verifier, [file], folder)).toMatchObject({ ok: true, code: 0 })
+      for (const verifier of verifiers()) expect(await reportToKnower(verifier, [file], folder)).toMatchObject({ ok: true, code: 0 })
     const findTiles = vi.spyOn(service.ctx.seals, 'findTiles')
     const answers = await Promise.all(Array.from({ length: 20 }, () => service.call('GET', `/receipt/${agent.id}`)))
     expect(answers.map(({ status }) => status)).toContain(200)
@@ -140,15 +140,16 @@ describe('the ledger over the API', () => {
     expect(receipt).toMatchObject({ id, sealed: true, entries: [{ sealed: true, seq }] })
     const file = path.join(folder, 'receipt.json')
     fs.writeFileSync(file, JSON.stringify(receipt))
-    for (const verifier of verifiers()) expect(await reportOf(verifier, [file], folder)).toMatchObject({ ok: true, code: 0, openings: 1 })
+    for (const verifier of verifiers())
+      expect(await reportToKnower(verifier, [file], folder)).toMatchObject({ ok: true, code: 0, openings: 1 })
     const { json: ofAgent } = await get<Receipt>(`/receipt/${alice.id}`)
     expect(ofAgent.entries.length).toBeGreaterThan(0)
     expect(ofAgent.openings).toContainEqual(expect.objectContaining({ field: 'handle_hash', content: { handle: 'alice', id: alice.id } }))
     fs.writeFileSync(file, JSON.stringify(ofAgent))
-    expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
+    expect(await reportToKnower(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
     const { json: ofSeal } = await get<Receipt>(`/receipt/seal_${seq}`)
     fs.writeFileSync(file, JSON.stringify(ofSeal))
-    expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
+    expect(await reportToKnower(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
   })
 
   it('opens claims and verdicts, and not a hidden post', async () => {
@@ -171,7 +172,7 @@ describe('the ledger over the API', () => {
     const file = path.join(folder, 'receipt.json')
     for (const id of [claim, verdict, hidden]) {
       fs.writeFileSync(file, JSON.stringify((await get<Receipt>(`/receipt/${String(id)}`)).json))
-      expect(await reportOf(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
+      expect(await reportToKnower(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
     }
   })
 
@@ -185,7 +186,7 @@ describe('the seals over the API', () => {
     await writePosts(service.ctx, 700)
     await seal()
     for (const verifier of verifiers()) {
-      const report = await reportOf(
+      const report = await reportToKnower(
         verifier,
         [service.url, '--state', path.join(folder, `${path.basename(verifier[1] ?? '')}.state`)],
         folder,

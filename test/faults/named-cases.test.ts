@@ -27,7 +27,7 @@ import { openWorkerContext, verifyWholeLedger, writePosts } from '../support/led
 import { checkMarket, openMarket } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'
 import { startApiProcess, startWorkersProcess } from '../support/processes.ts'
-import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportOf } from '../support/run-verifier.ts'
+import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportToKnower } from '../support/run-verifier.ts'
 import { isolate, startServers, type TemporaryServers } from '../support/servers.ts'
 import {
   callService,
@@ -515,7 +515,7 @@ describe('a backup of MongoDB', () => {
     const dump = path.join(folder, 'dump.json')
     fs.writeFileSync(dump, JSON.stringify({ entries, seals }))
     for (const verifier of canRunPythonVerifier() ? [NODE_VERIFIER, PYTHON_VERIFIER] : [NODE_VERIFIER])
-      expect(await reportOf(verifier, [dump], folder)).toMatchObject({ ok: true, code: 0, seals: seals.length })
+      expect(await reportToKnower(verifier, [dump], folder)).toMatchObject({ ok: true, code: 0, seals: seals.length })
   }
 
   const startHome = async (): Promise<Home> => {

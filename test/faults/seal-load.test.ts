@@ -8,7 +8,7 @@ import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { openLedger, verifyLedger, verifyWholeLedger, type TestLedger } from '../support/ledger.ts'
-import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportOf } from '../support/run-verifier.ts'
+import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportToKnower } from '../support/run-verifier.ts'
 
 let ledger: TestLedger
 let servers: TemporaryServers | undefined
@@ -59,7 +59,7 @@ describe('a chain made under load', () => {
     const dump = path.join(folder, 'dump.json')
     fs.writeFileSync(dump, JSON.stringify({ entries, seals }))
     for (const verifier of canRunPythonVerifier() ? [NODE_VERIFIER, PYTHON_VERIFIER] : [NODE_VERIFIER]) {
-      expect(await reportOf(verifier, [dump], folder)).toMatchObject({
+      expect(await reportToKnower(verifier, [dump], folder)).toMatchObject({
         ok: true,
         code: 0,
         seals: seals.length,

@@ -9,7 +9,7 @@ import { createLog } from '../../shared/log.ts'
 import { openQueues } from '../../shared/queues.ts'
 import { readQueueStates } from '../../shared/queue-state.ts'
 import { openFarm, type Farm, type RedisNodes, type ReplicaSet } from '../support/cluster.ts'
-import { NODE_VERIFIER, reportOf } from '../support/run-verifier.ts'
+import { NODE_VERIFIER, reportToKnower } from '../support/run-verifier.ts'
 import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
 
 const LIMIT = { limitMs: 120_000 }
@@ -72,7 +72,7 @@ async function verifySeals(minEntries: number): Promise<void> {
     },
     LIMIT,
   )
-  const report = await reportOf(NODE_VERIFIER, [service.url], folder)
+  const report = await reportToKnower(NODE_VERIFIER, [service.url], folder)
   expect(report).toMatchObject({ ok: true, findings: [] })
 }
 

@@ -74,8 +74,11 @@ describe('a first session on a fresh clone', () => {
       },
       { timeout: 60_000, interval: 200 },
     )
+    const first = runSealVerifier(clone, [url, '--json'])
+    expect(JSON.parse(first.stdout)).toMatchObject({ ok: false, binding: false, not_binding: [{ reason: 'key_unknown' }], findings: [] })
+    expect(first.code).toBe(3)
     const verified = runSealVerifier(clone, [url, '--json'])
-    expect(JSON.parse(verified.stdout)).toMatchObject({ ok: true, seals: 1, signed: 1, findings: [] })
+    expect(JSON.parse(verified.stdout)).toMatchObject({ ok: true, binding: true, seals: 1, signed: 1, findings: [] })
     expect(verified.code).toBe(0)
     const receipt = (await (await fetch(`${url}/api/v1/receipt/${String(ada['agent_id'])}`)).json()) as {
       sealed: boolean

@@ -71,12 +71,13 @@ describe('two agents with nothing but their command', () => {
     expect((await run('buyer', ['offers'])).out).toContain('A poem')
     expect((await run('seller', ['orders'])).out).toContain(`${id}  seller  1.500000 xno  paid, then refunded by the service at `)
     const poem = 'Of fourteen lines\nthis is the second.'
-    expect((await run('seller', ['deliver', id, '-'], poem)).out).toMatch(/^Delivered; the buyer has until /)
+    expect((await run('seller', ['deliver', id, '-', '--unsealed-key'], poem)).out).toMatch(/^Delivered; the buyer has until /)
     const stored = await market.ctx.orders.find(id)
     expect(stored?.delivery).toBeDefined()
     expect(stored?.delivery).not.toContain('fourteen')
-    expect((await orderOf('buyer', id)).opened).toEqual({ text: poem, sender_key: 'pinned' })
-    expect((await run('buyer', ['orders', id])).out).toContain('Delivered:\n  Of fourteen lines\n  this is the second.')
+    expect((await orderOf('buyer', id)).opened).toEqual({ text: poem, sender_key: 'unsealed' })
+    const note = '  (sealed with a key that no signed seal bears out yet)\n'
+    expect((await run('buyer', ['orders', id])).out).toContain(`Delivered:\n${note}  Of fourteen lines\n  this is the second.`)
     expect((await orderOf('seller', id)).opened).toBeUndefined()
     expect((await run('buyer', ['accept', id])).out).toBe(`Accepted; ${id} is released.\n`)
     expect((await orderOf('seller', id)).order.payouts).toMatchObject([{ amount: '1.2', state: 'owed', address: ADDRESSES.xno }])

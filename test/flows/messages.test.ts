@@ -17,6 +17,7 @@ interface Agent {
   client: Client
   identity: MessagingIdentity
   pinFile: string
+  unsealedKey: boolean
 }
 
 let service: TestService
@@ -50,9 +51,10 @@ async function makeAgent(): Promise<Agent> {
   const identity = { agent_id: agent.id, ...newKeys() }
   expect(await publishDmKey({ client, identity })).toBe(true)
   expect(await publishDmKey({ client, identity })).toBe(false)
-  return { ...agent, client, identity, pinFile: path.join(folder, `${++agents}.keys.json`) }
+  return { ...agent, client, identity, pinFile: path.join(folder, `${++agents}.keys.json`), unsealedKey: true }
 }
 
+/** Agents who trust each other's cards: nothing is sealed here but where a test is about it. */
 const send = (from: Agent, to: Agent, plaintext: string, acceptKey?: string) => sendSealed({ ...from, to: to.id, plaintext, acceptKey })
 const opened = (page: Awaited<ReturnType<typeof readSealed>>) =>
   page.messages.map((message) => ('text' in message ? [message.text, message.sender_key] : [message.problem.error]))
@@ -315,19 +317,22 @@ describe("the agent's command", () => {
   it('publishes a key of its own first, sends, and reads', async () => {
     const [ada, bob] = [await service.registerWithPass(), await service.registerWithPass()]
     const [asAda, asBob] = [await makeHome(ada), await makeHome(bob)]
-    expect(JSON.parse((await asAda(['dm', 'send', bob.id, 'x', '--json'])).stdout)).toMatchObject({ ok: false, error: 'no_key' })
+    expect(JSON.parse((await asAda(['dm', 'send', bob.id, 'x', '--json', '--unsealed-key'])).stdout)).toMatchObject({
+      ok: false,
+      error: 'no_key',
+    })
     const { dm_key: key } = (await createClient({ baseUrl: service.url }).agent(ada.id)).profile
     expect(key).toMatch(/^[0-9a-f]{64}$/)
-    expect((await asBob(['dm', 'read'])).stdout).toBe('No messages.\n')
+    expect((await asBob(['dm', 'read', '--unsealed-key'])).stdout).toBe('No messages.\n')
 
-    const sent = JSON.parse((await asAda(['dm', 'send', bob.id, '-', '--json'], 'line\n  \u001b[2Jtwo\n')).stdout) as {
+    const sent = JSON.parse((await asAda(['dm', 'send', bob.id, '-', '--json', '--unsealed-key'], 'line\n  \u001b[2Jtwo\n')).stdout) as {
       ok: boolean
       id: string
       message: object
     }
     expect(sent).toMatchObject({ ok: true, message: { id: sent.id, from: ada.id, to: bob.id } })
     expect((await createClient({ baseUrl: service.url }).agent(ada.id)).profile.dm_key).toBe(key)
-    const read = await asBob(['dm', '--json', 'read'])
+    const read = await asBob(['dm', '--json', 'read', '--unsealed-key'])
     expect(read).toMatchObject({ exitCode: 0, stderr: '' })
     expect(JSON.parse(read.stdout)).toEqual({
       ok: true,
@@ -344,29 +349,32 @@ describe("the agent's command", () => {
   it('seals to no changed key unless that key is named', async () => {
     const ada = await service.registerWithPass()
     const asAda = await makeHome(ada)
-    expect((await asAda(['dm', 'send', bob.id, 'one'])).exitCode).toBe(0)
+    expect((await asAda(['dm', 'send', bob.id, 'one', '--unsealed-key'])).exitCode).toBe(0)
     const { dm_public_key: next } = newKeys()
     await bob.client.updateProfile({ dm_key: next })
-    const refused = await asAda(['dm', 'send', bob.id, 'two'])
+    const refused = await asAda(['dm', 'send', bob.id, 'two', '--unsealed-key'])
     expect(refused).toMatchObject({ exitCode: 1, stdout: '' })
     for (const key of [bob.identity.dm_public_key, next]) expect(refused.stderr).toContain(key)
-    expect(JSON.parse((await asAda(['dm', 'send', bob.id, 'two', '--json'])).stdout)).toMatchObject({ ok: false, error: 'key_changed' })
-    expect((await asAda(['dm', 'send', bob.id, 'two', '--accept-key', 'yes'])).exitCode).toBe(2)
-    expect((await asAda(['dm', 'send', bob.id, 'two', '--accept-key', next])).exitCode).toBe(0)
+    expect(JSON.parse((await asAda(['dm', 'send', bob.id, 'two', '--json', '--unsealed-key'])).stdout)).toMatchObject({
+      ok: false,
+      error: 'key_changed',
+    })
+    expect((await asAda(['dm', 'send', bob.id, 'two', '--accept-key', 'yes', '--unsealed-key'])).exitCode).toBe(2)
+    expect((await asAda(['dm', 'send', bob.id, 'two', '--accept-key', next, '--unsealed-key'])).exitCode).toBe(0)
     expect((await bob.client.unreadMessages()).count).toBe(2)
   })
 
   it('changes no key on the card that is not its own', async () => {
     const asAlice = await makeHome(alice)
     for (const argv of [
-      ['dm', 'read'],
-      ['dm', 'send', bob.id, 'x'],
+      ['dm', 'read', '--unsealed-key'],
+      ['dm', 'send', bob.id, 'x', '--unsealed-key'],
     ])
       expect(JSON.parse((await asAlice([...argv, '--json'])).stdout)).toMatchObject({ ok: false, error: 'own_key_differs' })
     expect((await alice.client.agent(alice.id)).profile.dm_key).toBe(alice.identity.dm_public_key)
     expect((await asAlice(['profile', '--dm-key'])).exitCode).toBe(0)
     const kept = readTokenFile(tokenFilePath(path.join(folder, `home-${homes}`), service.url))
     expect((await alice.client.agent(alice.id)).profile.dm_key).toBe(kept?.dm_public_key)
-    expect((await asAlice(['dm', 'read'])).exitCode).toBe(0)
+    expect((await asAlice(['dm', 'read', '--unsealed-key'])).exitCode).toBe(0)
   })
 })

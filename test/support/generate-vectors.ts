@@ -18,6 +18,7 @@ import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
 import { sealPayloadHash, type Seal, type SealFields } from '../../shared/crypto/seal-payload.ts'
 import {
   buildChain,
+  closingOf,
   leaveUnsigned,
   makeEntry,
   openingOf,
@@ -180,6 +181,8 @@ function invalidCanonicalJsonVectors(): Record<string, InvalidVector> {
       'numbers are doubles: beyond 2^53 digits are lost',
       '9007199254740993',
     ),
+    'canonical-json-key-twice': refused('malformed_json', 'another reader may take the other one', '{"a":1,"a":2}', '{"a":2}'),
+    'canonical-json-key-twice-escaped': refused('malformed_json', 'the same key in two spellings', '[{"a":1,"\\u0061":2}]', '[{"a":2}]'),
     'canonical-json-other-hash': {
       ...refused('wrong_canonical_form', 'the text is right, its SHA-256 is another', '[]'),
       cases: [{ json: '[]', canonical: '[]', sha256: sha256('{}') }],
@@ -433,6 +436,60 @@ function withSeal(chain: LedgerChain, seq: number, change: Partial<SealFields>):
   return { ...chain, seals: chain.seals.map((seal) => (seal.seq === seq ? sign({ ...fieldsOf(seal), ...change }) : seal)) }
 }
 
+/**
+ * A chain whose closing entries don't name the seal before them, as they once didn't, with the seals' own fields changed:
+ * the closing entries, the roots and what links them follow, so that what is changed is all that is wrong.
+ */
+function buildOlder(sizes: readonly number[], waiting = 0, changes: Partial<Record<number, Partial<SealFields>>> = {}): LedgerChain {
+  const older = buildChain(sizes, waiting, { chainedFrom: Infinity })
+  const chain: LedgerChain = { entries: [...older.entries], seals: [] }
+  for (const { seq: place, from_id, to_id, at: madeAt } of older.seals) {
+    const { seq = place, at = madeAt } = changes[place] ?? {}
+    chain.entries[to_id - 1] = closingOf(to_id, seq, at)
+    chain.seals.push(sign({ ...sealOver(chain.entries.slice(from_id - 1, to_id), chain.seals.at(-1) ?? null, at), seq }))
+  }
+  return chain
+}
+
+/** The chain with the closing entry of its last seal changed, and that seal made anew. */
+function withClosing(chain: LedgerChain, change: (closing: LedgerEntry) => Partial<LedgerEntry>): LedgerChain {
+  const last = chain.seals.at(-1) as Seal
+  const closing = chain.entries[last.to_id - 1] as LedgerEntry
+  const entries = chain.entries.with(last.to_id - 1, { ...closing, ...change(closing) })
+  const seal = sign(sealOver(entries.slice(last.from_id - 1, last.to_id), chain.seals.at(-2) ?? null, last.at))
+  return { entries, seals: [...chain.seals.slice(0, -1), seal] }
+}
+
+/** Entries of a market order whose sums come to 90, and to 0 after its payouts. */
+const MONEY: Readonly<Record<number, Pick<LedgerEntry, 'kind' | 'data'>>> = {
+  1: { kind: 'payment', data: { order_id: 'mkt_1', coin: 'xno', amount_raw: '100' } },
+  2: { kind: 'payment', data: { invoice_id: 'inv_1', coin: 'xno', amount_raw: '7' } },
+  3: { kind: 'fee', data: { order_id: 'mkt_1', coin: 'xno', amount_raw: '20' } },
+  4: { kind: 'fee', data: { order_id: 'mkt_1', coin: 'xno', amount_raw: '10', step: 'returned' } },
+  6: { kind: 'payout', data: { payout_id: 'out_1', coin: 'xno', amount_raw: '60', step: 'confirmed' } },
+  7: { kind: 'payout', data: { payout_id: 'out_2', coin: 'xno', amount_raw: '60', step: 'signed' } },
+  8: { kind: 'dispute_outcome', data: { order_id: 'mkt_1', coin: 'xno', written_off_raw: '30' } },
+}
+const moneyChain = () =>
+  buildChain([5, 4], 0, { entry: (id) => (MONEY[id] === undefined ? undefined : { ...makeEntry(id), ...MONEY[id] }) })
+const unreadable = { ...makeEntry(1), kind: 'payment', data: { order_id: 'mkt_1', coin: 'xno', amount_raw: '1e3' } }
+
+/** Seals 1 and 2 made anew over another first entry, with the entries and the seals after them as they were. */
+function rewriteTwo({ entries, seals }: LedgerChain): LedgerChain {
+  const rewritten = entries.with(0, { ...makeEntry(1), kind: 'claim' })
+  const [one, two] = seals as [Seal, Seal]
+  const first = sign(sealOver(rewritten.slice(0, one.to_id), null, one.at))
+  const closing = closingOf(two.to_id, 2, two.at, undefined, first)
+  rewritten[two.to_id - 1] = closing
+  const second = sign(sealOver(rewritten.slice(one.to_id, two.to_id), first, two.at))
+  const third = seals[2] as Seal
+  return { entries: rewritten, seals: [first, second, sign({ ...fieldsOf(third), prev_root: second.root })] }
+}
+
+function closedWithSum(chain: LedgerChain, xno: string | number): LedgerChain {
+  return withClosing(chain, ({ data }) => ({ data: { ...data, owed: { xno, xmr: '0' } } }))
+}
+
 function fieldsOf({ seq, at, count, root, prev_root, from_id, to_id }: Seal): SealFields {
   return { seq, at, count, root, prev_root, from_id, to_id }
 }
@@ -460,7 +517,6 @@ function sealVectors(): Record<string, Vector> {
   const chain = buildChain([3, 1, 5])
   const [first, second, third] = chain.seals as [Seal, Seal, Seal]
   const secondKey = sign(fieldsOf(third), OTHER_SEAL_KEY)
-  const atEqual = sign({ ...fieldsOf(second), at: first.at })
   return {
     'seal-chain-of-three': chainVector('ranges, roots, links and signatures hold', chain),
     'seal-single': chainVector('the first seal has no previous root', buildChain([1])),
@@ -474,7 +530,15 @@ function sealVectors(): Record<string, Vector> {
       ...chain,
       seals: [first, leaveUnsigned(fieldsOf(second)), third],
     }),
-    'seal-at-equal': chainVector('two seals of one second', { entries: chain.entries, seals: [first, atEqual, third] }),
+    'seal-at-equal': chainVector('two seals of one second', buildOlder([3, 1, 5], 0, { 2: { at: first.at } })),
+    'seal-sums-owed': chainVector('payments, fees, a payout and what is written off', moneyChain()),
+    'seal-amount-unreadable': chainVector(
+      'an amount that cannot be read counts as nothing',
+      buildChain([2], 0, { entry: (id) => ({ ...unreadable, id }) }),
+    ),
+    'seal-closings-of-once': chainVector('no closing entry names the seal before', buildOlder([3, 1, 5])),
+    'seal-closings-of-two-times': chainVector('from seal 3 on they do', buildChain([3, 1, 5, 2], 0, { chainedFrom: 3 })),
+    'seal-now': chainVector('no older than now', { ...chain, now: third.at }),
     'seal-key-pinned': chainVector('signed with the pinned key', { ...chain, pubkeys: [pubkey] }),
     'seal-key-changed-and-accepted': chainVector('both keys are pinned', {
       ...chain,
@@ -490,7 +554,8 @@ function sealVectors(): Record<string, Vector> {
 
 function invalidSealVectors(): Record<string, InvalidVector> {
   const invalid = (reason: string, note: string, parts: object): InvalidVector => ({ kind: 'seal', reason, note, ...parts })
-  const chain = buildChain([3, 2, 5])
+  const chain = buildOlder([3, 2, 5])
+  const newer = buildChain([3, 2, 5])
   const [first, second, third] = chain.seals as [Seal, Seal, Seal]
   const entriesBut = (id: number, entry?: LedgerEntry) =>
     chain.entries.flatMap((own) => (own.id !== id ? [own] : entry === undefined ? [] : [entry]))
@@ -504,7 +569,7 @@ function invalidSealVectors(): Record<string, InvalidVector> {
     Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex').reverse(),
   ]).toString('base64')
   const identity = '01' + '00'.repeat(31)
-  const redated = withSeal(chain, 1, { at: first.at - 1 })
+  const redated = buildOlder([3, 2, 5], 0, { 1: { at: first.at - 1 } })
   const emptyLast = sign({
     ...fieldsOf(third),
     seq: 4,
@@ -520,7 +585,6 @@ function invalidSealVectors(): Record<string, InvalidVector> {
   const skipping = sign(sealOver(chain.entries.slice(4, 5), first, second.at))
   const afterSkip = sign({ ...fieldsOf(third), prev_root: skipping.root })
   const fromTwo = sign(sealOver(chain.entries.slice(1, 3), null, first.at))
-  const renumbered = sign({ ...fieldsOf(third), seq: 4 })
   return {
     'seal-prev-roots-swapped': invalid('wrong_prev_root', "seals 2 and 3 name each other's previous root", {
       ...chain,
@@ -537,10 +601,10 @@ function invalidSealVectors(): Record<string, InvalidVector> {
     'seal-range-gap': invalid('range_gap', 'an entry is left out between two seals', { ...chain, seals: [first, skipping, afterSkip] }),
     'seal-range-overlap': invalid('range_gap', 'an entry stands under two seals', { ...chain, seals: [first, overlapping, afterOverlap] }),
     'seal-range-not-from-one': invalid('range_gap', 'the first seal begins at entry 2', { entries: chain.entries, seals: [fromTwo] }),
-    'seal-seq-gap': invalid('seq_gap', 'seal 3 was not made, or is held back', { ...chain, seals: [first, second, renumbered] }),
+    'seal-seq-gap': invalid('seq_gap', 'seal 3 was not made, or is held back', buildOlder([3, 2, 5], 0, { 3: { seq: 4 } })),
     'seal-seq-not-from-one': invalid('seq_gap', 'the beginning of the chain is missing', { ...chain, seals: [second, third] }),
     'seal-seq-repeated': invalid('seq_gap', 'one seal stands there twice', { ...chain, seals: [first, second, second, third] }),
-    'seal-at-going-back': invalid('at_goes_back', 'made before the one before it', withSeal(chain, 3, { at: second.at - 1 })),
+    'seal-at-going-back': invalid('at_goes_back', 'made before the one before it', buildOlder([3, 2, 5], 0, { 3: { at: second.at - 1 } })),
     'seal-signed-before-made': invalid('signed_before_made', 'the signature is older than the seal', {
       ...chain,
       seals: [first, { ...second, signed_at: second.at - 1 }, third],
@@ -557,8 +621,8 @@ function invalidSealVectors(): Record<string, InvalidVector> {
     ),
     'seal-field-altered-after-signing': invalid(
       'bad_signature',
-      'one second later than what was signed',
-      withSigned(chain, 3, { at: third.at + 1, signed_at: third.at + 1 }),
+      'one second earlier than what was signed',
+      withSigned(chain, 3, { signature: sign({ ...fieldsOf(third), at: third.at + 1 }).signature }),
     ),
     'seal-pubkey-of-another': invalid(
       'bad_signature',
@@ -637,13 +701,57 @@ function invalidSealVectors(): Record<string, InvalidVector> {
       withSigned(chain, 3, { signed: false }),
     ),
     'seal-head-rewritten': invalid('history_rewritten', 'the last seal that was seen is another now', {
-      ...withSeal(chain, 2, { at: second.at + 1 }),
+      ...buildOlder([3, 2, 5], 0, { 2: { at: second.at + 1 } }),
       remembered: rememberedAfter([first, second]),
     }),
-    'seal-before-the-head-rewritten': invalid('history_rewritten', 'the head is unchanged, but seal 1 has another time', {
-      ...redated,
-      remembered: rememberedAfter([first, second]),
+    'seal-before-the-head-rewritten': invalid('history_rewritten', 'the head is unchanged, but seals 1 and 2 were signed anew', {
+      entries: redated.entries,
+      seals: [...redated.seals.slice(0, 2), third],
+      remembered: rememberedAfter([first, second, third]),
     }),
+    'seal-before-the-head-rewritten-in-vain': invalid(
+      'wrong_prev_seal',
+      'seals 1 and 2 were signed anew, and seal 3 names the payload that seal 2 had',
+      rewriteTwo(newer),
+    ),
+    'seal-closing-missing': invalid(
+      'wrong_closing',
+      'the last entry is a post',
+      withClosing(chain, () => makeEntry(10)),
+    ),
+    'seal-closing-of-another': invalid(
+      'wrong_closing',
+      'it closes seal 2',
+      withClosing(chain, ({ data }) => ({ data: { ...data, seal: 'seal_2' } })),
+    ),
+    'seal-closing-of-another-time': invalid(
+      'wrong_closing',
+      'a second before the seal',
+      withClosing(chain, ({ at }) => ({ at: at - 1 })),
+    ),
+    'seal-sums-owed-false': invalid('wrong_owed', 'one raw less than the entries give', closedWithSum(moneyChain(), '9')),
+    'seal-sums-owed-as-numbers': invalid('wrong_owed', 'sums are decimal digits in a string', closedWithSum(moneyChain(), 10)),
+    'seal-sums-owed-missing': invalid(
+      'wrong_owed',
+      'no sums',
+      withClosing(newer, ({ data: { owed: _owed, ...data } }) => ({ data })),
+    ),
+    'seal-previous-seal-unnamed': invalid(
+      'wrong_prev_seal',
+      'once closing entries name the seal before, each does',
+      withClosing(newer, ({ data: { prev_seal: _named, ...data } }) => ({ data })),
+    ),
+    'seal-previous-seal-of-another': invalid(
+      'wrong_prev_seal',
+      'the payload of seal 1, not of seal 2',
+      withClosing(newer, ({ data }) => ({ data: { ...data, prev_seal: sealPayloadHash(newer.seals[0] as Seal) } })),
+    ),
+    'seal-previous-seal-of-the-first': invalid(
+      'wrong_prev_seal',
+      'before the first seal there is none',
+      withClosing(buildChain([2]), ({ data }) => ({ data: { ...data, prev_seal: '0'.repeat(64) } })),
+    ),
+    'seal-from-the-future': invalid('from_the_future', 'an hour after now', { ...newer, now: third.at - 3_600 }),
     'seal-chain-shortened': invalid('chain_shortened', 'seals that were seen are gone', {
       entries: chain.entries,
       seals: [first],
@@ -802,6 +910,14 @@ function invalidReceiptVectors(): Record<string, InvalidVector> {
     'receipt-opening-with-a-lone-surrogate': invalid('wrong_opening', 'the content has no canonical JSON', {
       ...post,
       openings: [{ ...openingOf(4), content: '\ud83d' }],
+    }),
+    'receipt-of-an-agent-with-a-post-too': invalid('wrong_record', 'a kind that is known belongs to the records of its row alone', {
+      ...receiptOver(chain, 'agt_seller', [1, 4]),
+    }),
+    'receipt-seq-as-boolean': invalid('malformed_receipt', 'true is no number', postWith({ seq: true })),
+    'receipt-from-the-future': invalid('from_the_future', 'an hour after now', post, { now: seal1.at - 3_600 }),
+    'receipt-head-rewritten': invalid('history_rewritten', 'another payload than what was seen', post, {
+      remembered: { ...rememberedAfter([seal1]), payload_hash: sha256('other') },
     }),
     'receipt-without-entries': invalid('malformed_receipt', 'it proves nothing', { ...post, entries: [] }),
     'receipt-sealed-though-waiting': invalid('malformed_receipt', 'sealed, it says, but an entry waits', {

@@ -1,12 +1,10 @@
 import type { TestProject } from 'vitest/node'
-import { CRYPTOGRAPHY, preparePythonProgram, whyNoPython } from './python.ts'
+import { canRunPythonVerifier } from './run-verifier.ts'
 import { startServers } from './servers.ts'
 
 /** One MongoDB and one Redis for the whole run; `isolate` gives a test file its share of them. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const noPython = whyNoPython()
-  if (noPython === undefined) await preparePythonProgram(...CRYPTOGRAPHY, 'python')
-  else console.error(`The tests of the Python verifier are skipped: ${noPython}.`)
+  if (!canRunPythonVerifier()) console.error('The tests of the Python verifier are skipped: there is no python3 of 3.9 or newer here.')
   const servers = await startServers()
   project.provide('mongodbUrl', servers.mongod.url)
   project.provide('redisUrl', servers.redis.url)

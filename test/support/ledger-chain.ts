@@ -3,14 +3,17 @@ import type { AddressInfo } from 'node:net'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { buildTree, hashLeaves, inclusionPath, leafHash, merkleRoot } from '../../shared/crypto/merkle.ts'
 import type { LedgerEntry, Opening, Receipt, SealedReceiptEntry } from '../../shared/crypto/receipt.ts'
-import { signSeal, type Seal, type SealFields } from '../../shared/crypto/seal-payload.ts'
+import { sealPayloadHash, signSeal, type Seal, type SealFields } from '../../shared/crypto/seal-payload.ts'
+import type { EntryKind } from '../../shared/ledger/pending.ts'
+import { addToOwed, NOTHING_OWED, type Owed } from '../../shared/ledger/solvency.ts'
 
 /** A ledger and its seals in memory, all of it determined by the sizes asked for. */
 export type LedgerChain = { entries: LedgerEntry[]; seals: Seal[] }
 
 export const SEAL_KEY = new Uint8Array(32).fill(0x51)
 export const OTHER_SEAL_KEY = new Uint8Array(32).fill(0x52)
-const FIRST_AT = 1_790_000_000
+/** Long past on every machine, so that no seal of these is of the future. */
+const FIRST_AT = 1_700_000_000
 const SEAL_EVERY_SECONDS = 600
 
 export function saltOf(id: number): Uint8Array {
@@ -52,13 +55,49 @@ export function leaveUnsigned(fields: SealFields): Seal {
   return { ...fields, signature: null, pubkey: null, algo: null, signed_at: null, signed: false }
 }
 
-/** One signed seal for each of `sizes`, over that many entries, and `waiting` entries after the last. */
-export function buildChain(sizes: readonly number[], waiting = 0): LedgerChain {
+/** The entry that closes seal `seq`. With `previous` it names the payload of the seal before, as closing entries do by now. */
+export function closingOf(id: number, seq: number, at: number, owed: Owed = NOTHING_OWED, previous?: SealFields | null): LedgerEntry {
+  const sums = { xno: String(owed.xno), xmr: String(owed.xmr) }
+  const prevSeal = previous === undefined ? {} : { prev_seal: previous === null ? null : sealPayloadHash(previous) }
+  return { id, at, kind: 'solvency', data: { seal: `seal_${seq}`, owed: sums, ...prevSeal } }
+}
+
+/** An amount that can't be read counts as nothing. */
+function countOwed(owed: Owed, { id, kind, data }: LedgerEntry): Owed {
+  try {
+    return addToOwed(owed, { _id: id, kind: kind as EntryKind, data })
+  } catch (error) {
+    if (error instanceof TypeError) return owed
+    throw error
+  }
+}
+
+export interface ChainOptions {
+  /** When the first seal was made, in Unix seconds. */
+  at?: number
+  /** From which seal on closing entries name the payload of the one before; from the first if absent. */
+  chainedFrom?: number
+  secretKey?: Uint8Array
+  /** In place of the post that has this number. */
+  entry?: (id: number) => LedgerEntry | undefined
+}
+
+/** One signed seal for each of `sizes`, over that many entries, the last of them closing it, and `waiting` entries after. */
+export function buildChain(sizes: readonly number[], waiting = 0, options: ChainOptions = {}): LedgerChain {
+  const { at: firstAt = FIRST_AT + SEAL_EVERY_SECONDS, chainedFrom = 1, secretKey = SEAL_KEY, entry = () => undefined } = options
   const chain: LedgerChain = { entries: [], seals: [] }
-  for (const size of sizes) {
+  let owed = NOTHING_OWED
+  for (const [place, size] of sizes.entries()) {
     const from = chain.entries.length
-    for (let i = 0; i < size; i++) chain.entries.push(makeEntry(from + i + 1))
-    chain.seals.push(sign(sealOver(chain.entries.slice(from), chain.seals.at(-1) ?? null)))
+    const at = firstAt + place * SEAL_EVERY_SECONDS
+    const previous = chain.seals.at(-1) ?? null
+    for (let i = 1; i < size; i++) {
+      const next = entry(from + i) ?? makeEntry(from + i)
+      owed = countOwed(owed, next)
+      chain.entries.push(next)
+    }
+    chain.entries.push(closingOf(from + size, place + 1, at, owed, place + 1 < chainedFrom ? undefined : previous))
+    chain.seals.push(sign(sealOver(chain.entries.slice(from), previous, at), secretKey))
   }
   for (let i = 0; i < waiting; i++) chain.entries.push(makeEntry(chain.entries.length + 1))
   return chain

@@ -48,9 +48,6 @@ export function whyNoPython(): string | undefined {
   return asked.stdout.trim() === 'True' ? undefined : 'python3 here is older than 3.10'
 }
 
-/** What the Python verifier of seals runs on, beside the standard library. */
-export const CRYPTOGRAPHY = ['cryptography', '50.0.2'] as const
-
 const INSTALL_LIMIT_MS = 180_000
 
 /** Of a package that is to be had in an environment of its own: where that lies below the project's cache. */

@@ -1,6 +1,5 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { CRYPTOGRAPHY, findPythonProgram } from './python.ts'
 
 /** A verifier as a command: the program and its first arguments. */
 export type VerifierCommand = readonly [string, ...string[]]
@@ -10,6 +9,9 @@ export type VerifierFinding = { reason: string; where: string; message: string }
 /** What --json prints; which of the parts are there depends on what was checked. */
 export type VerifierReport = {
   ok: boolean
+  binding: boolean
+  verdict: string
+  not_binding?: { reason: string; message: string }[]
   kind?: string
   seals?: number
   signed?: number
@@ -17,27 +19,31 @@ export type VerifierReport = {
   entries_sealed?: number
   entries_waiting?: number
   openings?: number
-  head?: { seq: number; payload_hash: string; history: string } | null
+  entries_read?: number
+  head?: { seq: number; at: number; payload_hash: string; history: string } | null
+  head_age_seconds?: number | null
+  adoptions?: { entry_id: number; at: number; data: string }[]
+  unreadable_amounts?: number
+  /** The file with both sides of a contradiction. */
+  evidence?: string
   pubkeys?: string[]
   remembered_seq?: number | null
   key_trust?: string
   findings?: VerifierFinding[]
   findings_total?: number
-  results?: { file: string; ok: boolean; findings: VerifierFinding[] }[]
+  results?: { file: string; ok: boolean; not_binding: string[]; findings: VerifierFinding[] }[]
   error?: string
   message?: string
 }
 
 export const NODE_VERIFIER: VerifierCommand = [process.execPath, fileURLToPath(new URL('../../client/seal-verify.mjs', import.meta.url))]
-/** The Python that the run's set-up made; the machine's own where it could not. */
-const PYTHON = findPythonProgram(...CRYPTOGRAPHY, 'python')
-export const PYTHON_VERIFIER: VerifierCommand = [
-  PYTHON ?? 'python3',
-  fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url)),
-]
+export const PYTHON_VERIFIER: VerifierCommand = ['python3', fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url))]
+
+let isPythonThere: boolean | undefined
 
 export function canRunPythonVerifier(): boolean {
-  return PYTHON !== undefined
+  isPythonThere ??= spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'], { timeout: 20_000 }).status === 0
+  return isPythonThere
 }
 
 /** Runs a verifier in `cwd`, where its state file lies. */
@@ -62,6 +68,16 @@ export async function reportOf(command: VerifierCommand, args: readonly string[]
   return { ...(JSON.parse(stdout) as VerifierReport), code }
 }
 
-export function reasonsOf(report: VerifierReport): string[] {
+/** The same for a reader who knows the keys that signed it, and to whom no head is too old. */
+export async function reportToKnower(
+  command: VerifierCommand,
+  args: readonly string[],
+  cwd: string,
+): Promise<VerifierReport & { code: number }> {
+  const { pubkeys = [] } = await reportOf(command, args, cwd)
+  return reportOf(command, [...args, '--max-age', '999999999', ...pubkeys.flatMap((key) => ['--pubkey', key])], cwd)
+}
+
+export function reasonsOf(report: Pick<VerifierReport, 'findings'>): string[] {
   return [...new Set((report.findings ?? []).map(({ reason }) => reason))].sort()
 }

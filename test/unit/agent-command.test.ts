@@ -12,6 +12,7 @@ import { promoteToken } from '../../scripts/agent/session.ts'
 import { VERB_GROUPS, VERBS } from '../../scripts/agent/verbs.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519PublicKey, ed25519Sign, keyToHex, signatureToBase64 } from '../../shared/crypto/ed25519.ts'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { refuse, sendJson, startBrokenPeer, type Behaviour } from '../support/broken-peer.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
@@ -540,7 +541,10 @@ describe('the agent command on a service', () => {
   let ada: TestAgent
 
   beforeAll(async () => {
-    service = await startService()
+    const keys = mkdtempSync(path.join(tmpdir(), 'agent-command-keys-'))
+    const seal = { SEAL_KEY_FILE: path.join(keys, 'seal-key'), SEAL_MEMORY_FILE: path.join(keys, 'seal-memory') }
+    ensureSealKey(seal.SEAL_KEY_FILE)
+    service = await startService({ env: seal })
     ada = await service.registerWithPass()
   })
   afterAll(() => service.stop())
@@ -552,6 +556,11 @@ describe('the agent command on a service', () => {
     return stdout
   }
   const ask = async (...argv: string[]) => JSON.parse(await tell(...argv, '--json')) as Record<string, unknown>
+  const answerOf = async (code: number, ...argv: string[]) => {
+    const { exitCode, stdout } = await run([...argv, '--json', '--url', service.url])
+    expect([argv, exitCode]).toEqual([argv, code])
+    return JSON.parse(stdout) as Record<string, unknown>
+  }
   const refusalOf = async (...argv: string[]) =>
     JSON.parse((await run([...argv, '--json', '--url', service.url])).stdout) as Record<string, unknown>
 
@@ -643,18 +652,26 @@ describe('the agent command on a service', () => {
 
   it('gives the receipt of a record before and after it is sealed', async () => {
     const id = String((await ask('claim', 'To be sealed.'))['id'])
-    expect(await ask('receipt', id)).toMatchObject({ ok: true, id, entries: [{ entry: { kind: 'claim', data: { claim_id: id } } }] })
+    const waiting = { ok: false, binding: false, id, entries: [{ entry: { kind: 'claim', data: { claim_id: id } } }] }
+    expect(await answerOf(3, 'receipt', id)).toMatchObject(waiting)
     await vi.waitFor(
       async () => {
         await service.ctx.queues.enqueue('make-seal', {}, { debounceId: 'make-seal' })
-        expect(await ask('receipt', id)).toMatchObject({ sealed: true })
+        expect(await answerOf(3, 'receipt', id)).toMatchObject({ sealed: true, verification: { not_binding: [{ reason: 'key_unknown' }] } })
       },
       { timeout: 20_000, interval: 300 },
     )
+    // Only once the service was asked for its chain is its key known.
+    expect(await answerOf(3, 'seals')).toMatchObject({
+      ok: false,
+      binding: false,
+      verification: { not_binding: [{ reason: 'key_unknown' }] },
+    })
+    expect(await ask('receipt', id)).toMatchObject({ ok: true, binding: true, verification: { verdict: 'good' } })
     const { entries } = (await ask('receipt', id)) as { entries: [{ seq: number; entry: { id: number } }] }
     expect(await tell('receipt', id)).toContain(`${id}: 1 entry, all under a seal.\n  entry ${entries[0].entry.id}, claim, `)
     const chain = await ask('seals', '--after-seq', String(entries[0].seq - 1), '--limit', '1')
-    expect(chain).toMatchObject({ count: 1, seals: [{ seq: entries[0].seq }] })
+    expect(chain).toMatchObject({ ok: true, binding: true, count: 1, seals: [{ seq: entries[0].seq }] })
     expect(await tell('seals')).toMatch(/^1 {2}.* UTC {2}entries 1 to \d+ {2}root [0-9a-f]{64}/)
     expect(await refusalOf('receipt', 'clm_none')).toMatchObject({ error: 'no_such_record' })
   })

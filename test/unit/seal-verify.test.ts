@@ -1,7 +1,9 @@
+import { hash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { generateVectors, VECTOR_NAME, VECTORS_DIR, vectorText } from '../support/generate-vectors.ts'
-import { NODE_VERIFIER } from '../support/run-verifier.ts'
+import { describeRules } from '../../shared/about/rules.ts'
+import { NODE_VERIFIER, PYTHON_VERIFIER } from '../support/run-verifier.ts'
 import { describeVerifier } from '../support/verifier-suite.ts'
 
 describeVerifier('seal-verify.mjs', NODE_VERIFIER)
@@ -39,8 +41,43 @@ describe('the words of the verifiers', () => {
   })
 })
 
-describe('seal-verify.mjs as a file', () => {
-  it('needs nothing beside it: it imports the runtime alone', () => {
+describe('the verifiers as files', () => {
+  it('have the SHA-256 that client/seal-verify.sha256 and the rules name (after a change: cd client, then sha256sum them anew)', () => {
+    const folder = new URL('../../client/', import.meta.url)
+    const sumOf = (file: string) => hash('sha256', readFileSync(new URL(file, folder)), 'hex')
+    const files = ['seal-verify.mjs', 'python/seal_verify.py']
+    const list = files.map((file) => `${sumOf(file)}  ${file}\n`).join('')
+    expect(readFileSync(new URL('seal-verify.sha256', folder), 'utf8')).toBe(list)
+    const { ledger } = describeRules({ registerBits: 1, shareBits: 1, sharesPerDay: 1 })
+    expect(ledger.verifiers).toEqual(files.map((file) => ({ file, sha256: sumOf(file) })))
+  })
+
+  it('need nothing beside them: the one in Python its library alone', () => {
+    const imports = [...readFileSync(PYTHON_VERIFIER[1] as string, 'utf8').matchAll(/^\s*(?:import|from) ([a-z0-9]+)/gm)].map(
+      ([, name]) => name,
+    )
+    const known = [
+      'argparse',
+      'base64',
+      'base64',
+      'binascii',
+      'hashlib',
+      'http',
+      'json',
+      'os',
+      're',
+      'sys',
+      'threading',
+      'time',
+      'urllib',
+      'zlib',
+      'dataclasses',
+      'itertools',
+    ]
+    expect(imports.filter((name) => !known.includes(name as string))).toEqual([])
+  })
+
+  it('need nothing beside them: the one in JavaScript the runtime alone', () => {
     const imports = [...readFileSync(NODE_VERIFIER[1] as string, 'utf8').matchAll(/from '([^']+)'/g)].map(([, name]) => name)
     expect(imports.length).toBeGreaterThan(0)
     expect(imports.filter((name) => !name?.startsWith('node:'))).toEqual([])

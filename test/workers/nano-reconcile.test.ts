@@ -17,7 +17,7 @@ import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
 import { startPool } from '../../workers/pool.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
-import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportOf } from '../support/run-verifier.ts'
+import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportToKnower } from '../support/run-verifier.ts'
 import { listPending } from '../support/stored.ts'
 import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
@@ -479,7 +479,7 @@ async function expectReceiptToVerify(id: string): Promise<void> {
   const file = path.join(folder, 'receipt.json')
   fs.writeFileSync(file, JSON.stringify(await makeReceipt(venue.ctx, id)))
   for (const verifier of canRunPythonVerifier() ? [NODE_VERIFIER, PYTHON_VERIFIER] : [NODE_VERIFIER])
-    expect(await reportOf(verifier, [file], folder)).toMatchObject({ ok: true, code: 0 })
+    expect(await reportToKnower(verifier, [file], folder)).toMatchObject({ ok: true, code: 0 })
   fs.rmSync(folder, { recursive: true })
 }
 
