@@ -161,7 +161,10 @@ export async function readStored(url: string): Promise<Stored> {
       entries: (await all<{ _id: number; source: string; at: number; kind: string; data: LedgerEntry['data'] }>('entries')).map(
         ({ _id, source, at, kind, data }) => ({ id: _id, source, at, kind, data }),
       ),
-      seals: (await all<{ _id: number; to_id: number; signed: boolean; pubkey?: string }>('seals')).map(({ _id, ...rest }) => ({ seq: _id, ...rest })),
+      seals: (await all<{ _id: number; to_id: number; signed: boolean; pubkey?: string }>('seals')).map(({ _id, ...rest }) => ({
+        seq: _id,
+        ...rest,
+      })),
       unsignedAnnouncements: await db.collection('announcements').countDocuments({ signature: { $exists: false } }),
     }
   })
