@@ -84,7 +84,7 @@ export function hireOperator(world: World) {
 
   /** After a restore: says of each send that was found which payout it paid. `isEnd`: no more payouts will come. */
   async function settleFound(isEnd: boolean): Promise<void> {
-    if (found.size === 0) return
+    if (found.size === 0 && !isEnd) return
     const held = new Map((await listPayouts(world)).filter(({ state }) => state === 'held').map((payout) => [payout.payout_id, payout]))
     for (const { tx, to, amount_raw: raw } of [...found.values()]) {
       const own = [...held.values()].filter(({ address }) => to.includes(address ?? ''))
