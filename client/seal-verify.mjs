@@ -1519,8 +1519,9 @@ const DEFAULT_PORTS = { http: '80', https: '443' }
 
 /** `https://Host:443/` and `https://host/api/v1` are one service, remembered once. */
 function normalizeBase(target) {
-  const [origin, ...rest] = target.split(/(?<=^[^/]*\/\/[^/]*)(?=\/)/)
-  const [, scheme, host, port = '', route = ''] = BASE_URL.exec(origin.toLowerCase() + rest.join('')) ?? []
+  // Scheme and host, up to the third slash, may be in capitals.
+  const parts = target.split('/').map((part, place) => (place < 3 ? part.toLowerCase() : part))
+  const [, scheme, host, port = '', route = ''] = BASE_URL.exec(parts.join('/')) ?? []
   if (scheme === undefined || /\/\.\.?(\/|$)/.test(route)) throw new Unchecked('usage', `${target} is not the address of a service`)
   const place = port === '' || Number(port) === Number(DEFAULT_PORTS[scheme]) ? host : `${host}:${Number(port)}`
   return `${scheme}://${place}${route.replace(/\/api\/v1$/, '')}`
