@@ -119,6 +119,15 @@ export async function owe(ctx: Context, coin: Coin, amountRaw: bigint, address: 
   return payout
 }
 
+/** Takes back what owe() stored, with the books as before, so that later tests have nothing of it to pay. */
+export async function disown(ctx: Context, ...payouts: readonly PayoutRecord[]): Promise<void> {
+  const at = unixSeconds(ctx.now())
+  await ctx.database.transaction(async (session) => {
+    await ctx.payouts.models.payouts.deleteMany({ _id: { $in: payouts.map(({ _id }) => _id) } }, { session })
+    for (const payout of payouts) await ctx.journal.write(payoutLine(payout, 'withdrawn', at), session)
+  })
+}
+
 export async function readPayout(ctx: Context, payoutId: string): Promise<PayoutRecord> {
   const found = await ctx.payouts.find(payoutId)
   if (found === undefined) throw new Error(`there is no payout ${payoutId}`)

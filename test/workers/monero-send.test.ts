@@ -11,6 +11,7 @@ import {
 import { NodeRefused } from '../../shared/payments/node-errors.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+import { disown } from '../support/coins.ts'
 import { fillMonero, reconcileMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import { takeBackup } from '../support/ledger.ts'
@@ -175,7 +176,7 @@ describe('a payout', () => {
     await payouts.updateOne({ _id: frozen._id }, { $unset: { frozen: 1 } })
     await sendMonero({ ...venue.ctx, config: { ...venue.ctx.config, payouts: 'manual' } })
     expect([await stateOf(frozen), await openTransfers()]).toEqual(['owed', []])
-    await payouts.deleteMany({ _id: { $in: [frozen._id, misdirected._id] } })
+    await disown(venue.ctx, frozen, misdirected)
   })
 
   it('that is frozen while its transaction is signed is not in it', async () => {
@@ -192,7 +193,7 @@ describe('a payout', () => {
       }),
     )
     expect([await stateOf(owed), await openTransfers(), await payee.arrived(address)]).toEqual(['owed', [], []])
-    await payouts.deleteOne({ _id: owed._id })
+    await disown(venue.ctx, owed)
   })
 
   it('that is paid by hand while its transaction is signed is not in it', async () => {
@@ -243,7 +244,7 @@ describe('a payout', () => {
     })
     await expect(sendMonero(signing)).rejects.toThrow('no such sum')
     expect(asked).toEqual([MAX_AMOUNT_PICO, MAX_AMOUNT_PICO, 5n].map((amountPico) => ({ address, amountPico })))
-    await venue.ctx.payouts.models.payouts.deleteMany({ _id: { $in: owed.map(({ _id }) => _id) } })
+    await disown(venue.ctx, ...owed)
   })
 
   it('for which the wallet does not sign, whatever its reason, stops no other', async () => {
@@ -275,7 +276,7 @@ describe('a payout', () => {
     expect(await openTransfers()).toHaveLength(1)
     await confirmPayouts(venue, owed)
     expect([await payee.arrived(one), await payee.arrived(other)]).toEqual([[XMR / 81n], [XMR / 82n]])
-    await venue.ctx.payouts.models.payouts.deleteOne({ _id: refused._id })
+    await disown(venue.ctx, refused)
   })
 })
 

@@ -14,24 +14,25 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
   const height = await readHeight(ctx, coin)
   const sinceHeight = Math.max(0, Math.min(coin?.books_height ?? height, height) - REORG_BLOCKS)
   const incoming = (await wallet.listIncoming({ sinceHeight, withoutPool: true })).filter(({ major }) => major === 0)
-  let { totalPico: heldRaw } = await wallet.balance()
-  // What the wallet has sent, and the books do not know to be in the chain.
+  let heldRaw = await wallet.heldInBlocks()
+  // Where the books and the chain differ about what the wallet has sent.
   const { outgoing, stored, unknown } = await readSent(ctx, firstCompared(coin, height))
   const states = new Map(stored.map(({ tx, state }) => [tx, state]))
   for (const one of unknown) if (await isByHand(ctx, one)) states.set(one.txHash, 'sent')
   for (const { txHash, state, amountPico, feePico } of outgoing) {
-    const known = states.get(txHash) ?? 'confirmed'
-    if (known !== 'confirmed' && !(known === 'replaced' && state === 'pool')) heldRaw += amountPico + feePico
+    const known = states.get(txHash)
+    if (state === 'confirmed' && known !== undefined && known !== 'confirmed') heldRaw += amountPico + feePico
+    if (state === 'pool' && known === 'confirmed') heldRaw -= amountPico + feePico
   }
   const payments = await ctx.invoices.listPaymentsByTx(
     'xmr',
     incoming.map(({ txHash }) => txHash),
   )
   const onRecord = new Map(payments.map((payment) => [`${payment.tx}/${payment.address_index}`, payment]))
-  // One that was seen in the pool may be in a block that no look has come to yet.
   const arrived = incoming.flatMap(({ txHash, minor }) => onRecord.get(`${txHash}/${minor}`) ?? [])
-  const uncounted = [...(await ctx.invoices.listUncounted('xmr')), ...arrived.filter(({ state }) => state !== 'settled')]
-  for (const { amount_raw: raw } of new Map(uncounted.map((payment) => [payment._id, payment])).values()) heldRaw -= BigInt(raw)
+  const earlier = (await ctx.invoices.listUncounted('xmr')).filter(({ height: block = height }) => block < sinceHeight)
+  const uncounted = [...earlier, ...arrived.filter(({ state }) => state !== 'settled')]
+  for (const { amount_raw: raw } of uncounted) heldRaw -= BigInt(raw)
   const others = incoming.filter(({ txHash, minor }) => !onRecord.has(`${txHash}/${minor}`))
   const isFinal = ({ confirmations }: { confirmations: number }): boolean => confirmations >= ctx.config.monero.confirmations
   for (const { amountPico } of others.filter((one) => !isFinal(one))) heldRaw -= amountPico

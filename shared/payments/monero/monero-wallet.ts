@@ -172,6 +172,11 @@ export interface MoneroWallet {
    * a piconero with a lock decides it.
    */
   balance(): Promise<{ totalPico: bigint; unlockedPico: bigint; blocksToUnlock: number }>
+  /**
+   * What came to the first account in blocks, less what was spent in blocks. balance() also counts what the wallet last saw
+   * in the pool, which may be in a block by now.
+   */
+  heldInBlocks(): Promise<bigint>
 }
 
 export interface MoneroWalletOptions {
@@ -406,6 +411,11 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       const answer = await query(balanceAnswer, 'get_balance', { account_index: ACCOUNT })
       const blocksToUnlock = Math.min(Number(answer.blocks_to_unlock), Number.MAX_SAFE_INTEGER)
       return { totalPico: answer.balance, unlockedPico: answer.unlocked_balance, blocksToUnlock }
+    },
+
+    async heldInBlocks() {
+      await refresh()
+      return (await query(balanceAnswer, 'get_balance', { account_index: ACCOUNT, strict: true })).balance
     },
   }
 }
