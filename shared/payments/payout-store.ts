@@ -3,7 +3,7 @@ import { type Session, within } from '../database.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { SECOND_MS } from '../time.ts'
 import type { Coin } from './coin.ts'
-import { OPEN_TRANSFERS, showPayout, TRANSFER_STATES } from './payout.ts'
+import { carries, OPEN_TRANSFERS, showPayout, TRANSFER_STATES } from './payout.ts'
 import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
 import { eachCoin, sumByCoin } from './sum-raw.ts'
 
@@ -192,14 +192,30 @@ function filterOf(from: PayoutFrom) {
   return { state: 'owed' as const, ...(from === 'free' ? FREE : {}) }
 }
 
+/** A payout may leave its transfer between the reads of the two; that it does so before every look again is no accident. */
+const MOST_LOOKS = 5
+
 export function createPayoutStore(connection: Connection): PayoutStore {
   const payouts = connection.model<StoredPayout>('Payout', payoutSchema)
   const transfers = connection.model<TransferRecord>('Transfer', transferSchema)
-  const show = async (found: readonly StoredPayout[], session?: Session): Promise<PayoutRecord[]> => {
+  const transfersOf = async (found: readonly StoredPayout[], session?: Session) => {
     const ids = [...new Set(found.flatMap(({ state, transfer_id: id }) => (state === 'in_transfer' && id !== undefined ? [id] : [])))]
     const carrying = ids.length === 0 ? [] : await transfers.find({ _id: { $in: ids } }, null, within(session)).lean<TransferRecord[]>()
-    const byId = new Map(carrying.map((transfer) => [transfer._id, transfer]))
-    return found.map((payout) => showPayout(payout, byId.get(payout.transfer_id ?? '')))
+    return new Map(carrying.map((transfer) => [transfer._id, transfer]))
+  }
+  const show = async (found: readonly StoredPayout[], session?: Session, looks = 1): Promise<PayoutRecord[]> => {
+    const byId = await transfersOf(found, session)
+    const transferOf = ({ transfer_id: id = '' }: StoredPayout) => byId.get(id)
+    const overtaken = found.filter((payout) => payout.state === 'in_transfer' && !carries(transferOf(payout)))
+    if (overtaken.length === 0 || looks === MOST_LOOKS) return found.map((payout) => showPayout(payout, transferOf(payout)))
+    const ids = overtaken.map(({ _id }) => _id)
+    const again = await payouts.find({ _id: { $in: ids } }, null, within(session)).lean<StoredPayout[]>()
+    const fresh = new Map(again.map((payout) => [payout._id, payout]))
+    return show(
+      found.map((payout) => fresh.get(payout._id) ?? payout),
+      session,
+      looks + 1,
+    )
   }
   /** Sums of what is in transfers that are not known to be in the chain. */
   const sumOpen = async (filter: object) => {

@@ -52,11 +52,14 @@ export interface StoredPayout extends Ledgered {
 /** As it is shown: the record, with its transfer's state, transaction and time of change while it is in one. */
 export type PayoutRecord = Omit<StoredPayout, 'state'> & { state: PayoutState }
 
+/** What is replaced carries nothing any more: its payouts are owed as of the same transaction. */
+export const carries = (transfer: TransferRecord | undefined): transfer is TransferRecord & { state: Exclude<TransferState, 'replaced'> } =>
+  transfer !== undefined && transfer.state !== 'replaced'
+
 export function showPayout(payout: StoredPayout, transfer: TransferRecord | undefined): PayoutRecord {
   const { state, ...rest } = payout
   if (state !== 'in_transfer') return { ...rest, state: state === 'owed' && payout.held_by !== undefined ? 'held' : state }
-  if (transfer === undefined || transfer.state === 'replaced')
-    throw new Error(`payout ${payout._id} is in the transfer ${payout.transfer_id}, which carries it no more`)
+  if (!carries(transfer)) throw new Error(`payout ${payout._id} is in the transfer ${payout.transfer_id}, which carries it no more`)
   return { ...rest, state: transfer.state, tx: transfer.tx, changed_at: Math.max(payout.changed_at, transfer.changed_at) }
 }
 

@@ -1,11 +1,11 @@
 import fs from 'node:fs'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
 import { reconcileNano } from '../../shared/payments/nano/nano-reconcile.ts'
 import { sendNano } from '../../shared/payments/nano/nano-send.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
-import { markPaidByHand } from '../../shared/payments/payout-service.ts'
+import { markPaidByHand, moveTransfer } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import { MINUTE_MS } from '../../shared/time.ts'
 import { setRate } from '../support/coins.ts'
@@ -231,6 +231,43 @@ describe('the recovery rule', () => {
     venue.node.confirm(hashOf(ours))
     for (let round = 0; round < 2; round++) await work()
     expect([await states(owed), arrived(payee), arrived(thief), await halted()]).toEqual([['confirmed'], XNO, 0n, undefined])
+  })
+})
+
+describe('a payout', () => {
+  const signOne = async () => {
+    await fill(10n * XNO)
+    const owed = await venue.owe(XNO, strangerAddress())
+    venue.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 0 } : undefined))
+    await sendNano(venue.ctx)
+    return { owed, transfer: await transferOf(owed) }
+  }
+
+  it('whose transfer is replaced while it is read is shown as owed', async () => {
+    const { owed, transfer } = await signOne()
+    const { payouts } = venue.ctx.payouts.models
+    const findOne = payouts.findOne.bind(payouts)
+    const spy = vi.spyOn(payouts, 'findOne').mockImplementationOnce((...query) => {
+      const reading = findOne(...query)
+      const read = reading.exec.bind(reading)
+      reading.exec = async () => {
+        const found = await read()
+        expect(await moveTransfer(venue.ctx, transfer, ['signed'], 'replaced')).toBe(true)
+        return found
+      }
+      return reading
+    })
+    try {
+      expect((await venue.ctx.payouts.find(owed._id))?.state).toBe('owed')
+    } finally {
+      spy.mockRestore()
+    }
+  })
+
+  it('in a transfer that is replaced and keeps it is told as a contradiction', async () => {
+    const { owed, transfer } = await signOne()
+    await venue.ctx.payouts.models.transfers.updateOne({ _id: transfer._id }, { $set: { state: 'replaced' } })
+    await expect(venue.ctx.payouts.find(owed._id)).rejects.toThrow('carries it no more')
   })
 })
 
