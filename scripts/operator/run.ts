@@ -19,6 +19,8 @@ export interface OperatorWorld {
   env: NodeJS.ProcessEnv
   stdout: { write(text: string): unknown }
   stderr: { write(text: string): unknown }
+  /** The machine's clock where absent. */
+  now?: () => number
 }
 
 const PATIENCE_MS = 10 * SECOND_MS
@@ -53,7 +55,8 @@ export async function runOperator(world: OperatorWorld): Promise<number> {
   }
 }
 
-async function runVerb({ argv, env, stderr }: OperatorWorld): Promise<Shown> {
+async function runVerb(world: OperatorWorld): Promise<Shown> {
+  const { argv, env } = world
   const groups = withHelp(OPERATOR_VERB_GROUPS)
   const verbs = groups.flatMap((group) => group.verbs)
   const line = parseCommandLine(argv, verbs, FRAME.common, 'operator')
@@ -61,7 +64,7 @@ async function runVerb({ argv, env, stderr }: OperatorWorld): Promise<Shown> {
   if (verb === undefined || line.help) return showHelp(groups, verb?.name, FRAME)
   const call = { words, options, dryRun: options['dry-run'] === true }
   if ('runHere' in verb) return verb.runHere({ ...call, env })
-  const ctx = openOperatorContext(env, stderr)
+  const ctx = openOperatorContext(world)
   try {
     if (verb.needsDatabase !== false) await withinPatience(ctx.database.whenReady(), PATIENCE_MS)
     return await withinPatience(verb.run({ ...call, ctx }), VERB_LIMIT_MS)
@@ -85,13 +88,13 @@ function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
 }
 
 /** The servers and settings of the environment; where it has none, those of the network that runs from DATA_DIR. */
-function openOperatorContext(given: NodeJS.ProcessEnv, stderr: OperatorWorld['stderr']): Context {
+function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWorld): Context {
   const running = readRunning(readConfig(given, 'start').dataDir)
   const { env } = readFiles(given, 'operator')
   const complete = running === undefined ? env : completeEnvironment(env, running)
   const config = readConfig(complete, 'operator')
   const log = createLog('operator', 'error', { write: (line: string) => void stderr.write(line) })
-  return openContext(config, log, { databaseTimeoutMs: PATIENCE_MS })
+  return openContext(config, log, { now, databaseTimeoutMs: PATIENCE_MS })
 }
 
 /** A server that is not there would be waited for without end. */

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../../shared/crypto/canonical-json.ts'
-import { commit } from '../../shared/crypto/commitment.ts'
+import { bindContent, commit } from '../../shared/crypto/commitment.ts'
 import type { Agent } from './agent.ts'
 import { fateOf, type Call, type Fate } from './history.ts'
 import type { Stored, StoredVerdict } from './stored.ts'
@@ -187,7 +187,7 @@ function checkProfiles(calls: readonly Call[], agents: readonly Agent[], stored:
   })
 }
 
-/** Commitments of entries open with the content that is stored. */
+/** Commitments of entries open with the content that is stored, and with the id of its record. */
 export function checkCommitments(stored: Stored): Finding[] {
   const hashes = new Map(
     stored.entries.flatMap(({ kind, data }) =>
@@ -197,11 +197,11 @@ export function checkCommitments(stored: Stored): Finding[] {
     ),
   )
   const findings: Finding[] = []
-  const expect = (kind: string, record: { _id: string; salt?: string }, field: string, content: JsonValue): void => {
+  const expect = (kind: string, record: { _id: string; salt?: string }, field: string, content: Record<string, JsonValue>): void => {
     const { _id: id, salt } = record
     const data = hashes.get(`${kind} ${id}`)
     if (salt === undefined) findings.push({ what: `the ${kind} ${id} is stored without its salt: ${JSON.stringify(record)}`, words: [id] })
-    else if (data !== undefined && data[field] !== commit(Buffer.from(salt, 'hex'), content))
+    else if (data !== undefined && data[field] !== commit(Buffer.from(salt, 'hex'), bindContent(id, content)))
       findings.push({ what: `the ${kind} entry of ${id} commits to something else than what is stored`, words: [id] })
   }
   for (const agent of stored.agents) expect('registration', agent, 'handle_hash', { handle: agent.handle ?? null })

@@ -50,6 +50,8 @@ const OUTAGE = new RegExp(
     ],
     // A worker that was stopped for longer than its lock finds its job with another one.
     ...['could not renew lock', 'Missing lock for job', 'Lock mismatch', 'is not in the active state'],
+    // The numbering waits for its server, and what is to be signed for its number. That all is signed in the end is asked at rest.
+    'is not signed yet: its ledger entry has no number',
     // A worker whose job was erased with all of Redis cannot say that it is done.
     'Missing key for job',
   ].join('|'),

@@ -102,6 +102,7 @@ async function operator(...argv: string[]): Promise<{ exitCode: number; error: u
     env: { MONGODB_URL, REDIS_URL, QUEUE_PREFIX, DATA_DIR: '/nonexistent' },
     stdout: { write: (text) => (stdout += text) },
     stderr: { write: () => undefined },
+    now: venue.ctx.now,
   })
   const json = JSON.parse(stdout) as Record<string, unknown>
   return { exitCode, error: json['error'], json }
@@ -1104,10 +1105,17 @@ describe('a node that lies', () => {
         : undefined,
     )
     await isUntouched('it is not confirmed')
-    // Nothing lapses on the word of a node that lies.
+    // Nothing lapses on the word of a node that lies; what is under way is seen, and counts for nothing.
     service.advance(HOUR + MINUTE)
     venue.advance(HOUR + MINUTE)
-    await isUntouched('it is not confirmed')
+    await watchNano(venue.ctx)
+    await checkNanoInvoice(venue.ctx, lied.id)
+    const { has_payments: hasPayments, ...held } = await stored(lied.id)
+    expect([hasPayments, held]).toEqual([true, { ...before, version: before.version + 1 }])
+    expect(await venue.ctx.invoices.listPayments(lied.id)).toMatchObject([
+      { tx: unconfirmed.toLowerCase(), state: 'seen', confirmations: 0 },
+    ])
+    expect(await daysLeft(agent)).toBe(0)
     node.lie(null)
     node.rollback(unconfirmed)
     node.setAutoConfirm(5)
@@ -1116,6 +1124,7 @@ describe('a node that lies', () => {
     await setRate(venue.ctx, 'xno', '1')
     await watchNano(venue.ctx)
     expect(await stored(lied.id)).toMatchObject({ received_raw: String(DAY_RAW / 100n), credited_days: 0 })
+    expect((await venue.ctx.invoices.listPayments(lied.id)).map(({ state }) => state).sort()).toEqual(['gone', 'settled'])
     expect(String(parseAmount('0.01', 'xno'))).toBe(String(DAY_RAW / 100n))
     await checkAll()
   })
