@@ -12,6 +12,8 @@ export interface CoinFacts {
    * nobody has a key to it. `account` is the same for all addresses whose money comes to one account.
    */
   parseAddress(text: string): { address: string; account: string } | undefined
+  /** The payment URI of the coin's own scheme. */
+  paymentUri(address: string, amountRaw: bigint): string
   /** What an address looks like, for a refusal. */
   readonly addressForm: string
   /** Confirmations that an invoice's payment needs. @param base what the coin asks for, by itself or by its setting */

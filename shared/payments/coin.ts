@@ -109,8 +109,3 @@ export function priceInCoin(usdCents: number, rateUsd: string, coin: Coin): bigi
 export function ceilDivide(dividend: bigint, divisor: bigint): bigint {
   return (dividend + divisor - 1n) / divisor
 }
-
-/** The payment URI of the coin's own scheme: Nano's takes raw, Monero's takes coins (its wiki's URI formatting). */
-export function paymentUri(coin: Coin, address: string, amountRaw: bigint): string {
-  return coin === 'xno' ? `nano:${address}?amount=${amountRaw}` : `monero:${address}?tx_amount=${formatAmount(amountRaw, coin)}`
-}

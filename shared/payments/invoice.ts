@@ -2,7 +2,8 @@ import { z } from 'zod'
 import type { Ledgered } from '../ledger/pending.ts'
 import { hex, idField, idView, isoTimeView, unixTime } from '../schema.ts'
 import { isoTime } from '../time.ts'
-import { COINS, dustThreshold, formatAmount, formatPrice, paymentUri, type Coin } from './coin.ts'
+import { COINS, dustThreshold, formatAmount, formatPrice, type Coin } from './coin.ts'
+import { COIN_FACTS } from './coin-facts.ts'
 
 /**
  * Terms.
@@ -228,7 +229,7 @@ export function viewInvoice(invoice: InvoiceRecord, isUnderWay = false): z.input
     amount: formatPrice(amountRaw, coin),
     amount_raw: invoice.amount_raw,
     address: invoice.address,
-    uri: paymentUri(coin, invoice.address, remainingRaw(invoice)),
+    uri: COIN_FACTS[coin].paymentUri(invoice.address, remainingRaw(invoice)),
     price_usd: invoice.price_usd_cents / 100,
     rate: invoice.rate,
     rate_source: invoice.rate_source,

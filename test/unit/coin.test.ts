@@ -1,15 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  COINS,
-  COIN_UNITS,
-  dustThreshold,
-  formatAmount,
-  formatPrice,
-  parseAmount,
-  paymentUri,
-  priceInCoin,
-} from '../../shared/payments/coin.ts'
+import { COINS, COIN_UNITS, dustThreshold, formatAmount, formatPrice, parseAmount, priceInCoin } from '../../shared/payments/coin.ts'
+import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 
 const coin = () => fc.constantFrom(...COINS)
 const raw = () => fc.bigInt({ min: 0n, max: 2n ** 130n })
@@ -102,7 +94,7 @@ describe('a price in a coin', () => {
 
 describe('a payment URI', () => {
   it('says the amount as the coin does: raw for Nano, coins for Monero', () => {
-    expect(paymentUri('xno', 'nano_1abc', 1_052_632n * 10n ** 24n)).toBe('nano:nano_1abc?amount=1052632000000000000000000000000')
-    expect(paymentUri('xmr', '8abc', 6_124_830_000n)).toBe('monero:8abc?tx_amount=0.00612483')
+    expect(COIN_FACTS.xno.paymentUri('nano_1abc', 1_052_632n * 10n ** 24n)).toBe('nano:nano_1abc?amount=1052632000000000000000000000000')
+    expect(COIN_FACTS.xmr.paymentUri('8abc', 6_124_830_000n)).toBe('monero:8abc?tx_amount=0.00612483')
   })
 })

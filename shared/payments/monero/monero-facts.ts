@@ -1,4 +1,5 @@
 import type { CoinFacts } from '../coin-facts.ts'
+import { formatAmount } from '../coin.ts'
 import { parseMoneroAddress } from './monero-address.ts'
 
 export const MONERO_FACTS: CoinFacts = {
@@ -7,6 +8,8 @@ export const MONERO_FACTS: CoinFacts = {
     const { network, keys: account } = parseMoneroAddress(text) ?? {}
     return network === 'mainnet' && account !== undefined ? { address: text, account } : undefined
   },
+  // In coins, as Monero's wiki has it under "URI formatting".
+  paymentUri: (address, amountRaw) => `monero:${address}?tx_amount=${formatAmount(amountRaw, 'xmr')}`,
   addressForm: 'a Monero address of the main network (standard, subaddress or integrated, with its checksum)',
   // A market order's payment cannot be taken back from who delivers: it waits twice as long.
   requiredConfirmations: ({ order_id: orderId }, base) => (orderId === undefined ? base : 2 * base),

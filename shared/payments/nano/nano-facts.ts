@@ -8,6 +8,8 @@ export const NANO_FACTS: CoinFacts = {
     const address = parseNanoAddress(text)?.address
     return address === undefined || address === NANO_BURN_ADDRESS ? undefined : { address, account: address }
   },
+  // In raw.
+  paymentUri: (address, amountRaw) => `nano:${address}?amount=${amountRaw}`,
   addressForm: 'a Nano address (nano_ and 60 characters, with its checksum)',
   // A block is confirmed or is not.
   requiredConfirmations: () => 1,
