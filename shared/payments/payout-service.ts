@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { commit } from '../crypto/commitment.ts'
-import { requireOwn, type Session } from '../database.ts'
+import { Overtaken, requireOwn, type Session } from '../database.ts'
 import { newId, newStepId } from '../ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { unixSeconds } from '../time.ts'
@@ -71,14 +71,24 @@ function payoutEntry(
  * Stores signed transfers with the payouts that they carry, in one transaction: only after it may they be broadcast.
  *
  * @throws a duplicate-key error if an account's place, or the one place in flight, is taken
+ * @throws Overtaken if the block that they are built on was replaced
  * @throws Error if one of their payouts is no longer owed, or frozen or held: nothing is stored, and they must be dropped
  */
 export async function storeTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
+    await buildOnConfirmed(ctx, transfers, session)
     await insertNamed(ctx, transfers, session)
     for (const transfer of transfers)
       for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) await putInto(ctx, transfer, payout, 'signed', session)
   })
+}
+
+/** A block that is built on a replaced one could never be published, and nothing in the chain would ever take its place. */
+async function buildOnConfirmed(ctx: Context, [first]: readonly TransferRecord[], session: Session): Promise<void> {
+  if (first?.account_index === undefined || first.previous === undefined) return
+  const before = await ctx.payouts.noteSuccessor(first.coin, first.previous, first.tx, session)
+  if (before !== undefined && before.state !== 'confirmed')
+    throw new Overtaken(`transfer ${first._id} is built on ${before.tx}, which is ${before.state}`)
 }
 
 /** Stores them; those that take in money which is no payment and comes from none of ours say whose it is. */
@@ -133,6 +143,18 @@ export const moveTransfer = async (
   to: TransferState,
   reason?: string,
 ): Promise<boolean> => (await moveTransfers(ctx, [transfer], from, to, reason)) === 1
+
+/** A block's place is another one's. @returns false if one on record is built on it, which has to go first, or it is replaced */
+export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: string): Promise<boolean> {
+  return ctx.database.transaction(async (session) => {
+    const { _id, account_index: index, tx } = transfer
+    if (index !== undefined && (await ctx.payouts.findSuccessor(index, tx, session)) !== undefined) return false
+    const change = { state: 'replaced' as const, changed_at: unixSeconds(ctx.now()), reason }
+    if (!(await ctx.payouts.moveTransfer(_id, [...OPEN_TRANSFERS, 'confirmed'], change, session))) return false
+    await movePayouts(ctx, transfer, 'replaced', session)
+    return true
+  })
+}
 
 async function movePayouts(ctx: Context, transfer: TransferRecord, to: TransferState, session: Session): Promise<void> {
   const at = unixSeconds(ctx.now())

@@ -49,6 +49,7 @@ const transferSchema = new Schema<TransferRecord>(
     kind: string,
     account_index: Number,
     previous: String,
+    successor: String,
     in_flight: Boolean,
     tx: string,
     signed: string,
@@ -134,8 +135,13 @@ export interface PayoutStore {
    * that no election can take back, so that they can be published.
    */
   listOpenTransfers(accountIndex: number): Promise<TransferRecord[]>
+  /**
+   * The newest block that was built on this one. The write makes one of two transactions give way, of which the other replaces
+   * this block. @returns this block, if it is on record
+   */
+  noteSuccessor(coin: Coin, tx: string, successor: string, session: Session): Promise<TransferRecord | undefined>
   /** The block on record that stands after this one in a Nano account's chain; one that no election can take back, so that it can be published. */
-  findSuccessor(accountIndex: number, previous: string): Promise<TransferRecord | undefined>
+  findSuccessor(accountIndex: number, previous: string, session?: Session): Promise<TransferRecord | undefined>
   /** What the operator said that this transaction paid by hand. */
   sumPaidByHand(coin: Coin, tx: string): Promise<bigint>
   listPaidByHand(coin: Coin, tx: string): Promise<StoredPayout[]>
@@ -358,8 +364,13 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       // The ids of a run are made in the order of its blocks.
       return transfers.find(filter).read('primary').readConcern('majority').sort({ _id: 1 }).lean<TransferRecord[]>()
     },
-    async findSuccessor(accountIndex, previous) {
-      const query = transfers.findOne({ account_index: accountIndex, previous }).read('primary').readConcern('majority')
+    async noteSuccessor(coin, tx, successor, session) {
+      return (await transfers.findOneAndUpdate({ coin, tx }, { $set: { successor } }, { session }).lean<TransferRecord>()) ?? undefined
+    },
+    async findSuccessor(accountIndex, previous, session) {
+      const query = transfers.findOne({ account_index: accountIndex, previous }, null, within(session))
+      // A transaction has its own.
+      if (session === undefined) query.read('primary').readConcern('majority')
       return (await query.lean<TransferRecord>()) ?? undefined
     },
     async sumPaidByHand(coin, tx) {

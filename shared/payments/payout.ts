@@ -90,6 +90,8 @@ export interface TransferRecord {
    */
   account_index?: number
   previous?: string
+  /** Nano: the newest block of ours that was stored as built on this one; it may have been replaced since. */
+  successor?: string
   /** Monero: present while it is under way; there is one at a time. */
   in_flight?: true
   /** Hash of the block or transaction, 64 lower-case hex characters. */

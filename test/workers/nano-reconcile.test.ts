@@ -5,7 +5,10 @@ import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
 import { makeReceipt } from '../../shared/ledger/receipt-service.ts'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
+import { signSeals } from '../../shared/ledger/signing.ts'
 import { recordPayment } from '../../shared/payments/settlement.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
@@ -22,13 +25,19 @@ import { listPending } from '../support/stored.ts'
 import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
+const seals = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seal-'))
 
 beforeAll(async () => {
-  venue = await openNanoVenue()
+  const [SEAL_KEY_FILE, SEAL_MEMORY_FILE] = [path.join(seals, 'seal-key'), path.join(seals, 'seal-memory')]
+  ensureSealKey(SEAL_KEY_FILE)
+  venue = await openNanoVenue({ env: { SEAL_KEY_FILE, SEAL_MEMORY_FILE } })
 })
 beforeEach(() => venue.reset())
 checkBooksAfterEach(() => venue.ctx)
-afterAll(() => venue.stop())
+afterAll(async () => {
+  await venue.stop()
+  fs.rmSync(seals, { recursive: true })
+})
 
 const transfers = () => venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
 const halted = async () => (await venue.ctx.coins.findCoin('xno'))?.halted
@@ -458,6 +467,8 @@ describe('the operator', () => {
         transfer_id: transferId,
       })
       await sequencePending(venue.ctx, { useLease: false })
+      await makeSeal(venue.ctx, { useLease: false })
+      await signSeals(venue.ctx)
       await expectReceiptToVerify(reconciliationId)
       expect(await operator('reconcile', 'xno', '--owed', unpaid._id, '--dry-run')).toMatchObject({ exitCode: 0 })
       expect(await state(unpaid)).toBe('held')

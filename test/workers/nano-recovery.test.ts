@@ -52,6 +52,15 @@ const callConfirmed = () => {
     action === 'blocks_info' ? answerText.replaceAll('"confirmed": "false"', '"confirmed": "true"') : undefined,
   )
 }
+/** And so says account_info. */
+const callAllConfirmed = () =>
+  venue.node.lie(({ action, answerText }) => {
+    if (action === 'blocks_info') return answerText.replaceAll('"confirmed": "false"', '"confirmed": "true"')
+    const frontier = /"frontier": "([0-9A-F]+)"/.exec(answerText)?.[1]
+    return action === 'account_info'
+      ? answerText.replace(/"confirmed_frontier": "[0-9A-F]+"/, `"confirmed_frontier": "${frontier}"`)
+      : undefined
+  })
 const tellTheTruth = () => {
   venue.node.lie(null)
   venue.node.setAutoConfirm(1)
@@ -215,14 +224,7 @@ describe('the recovery rule', () => {
       amountRaw: 2n * XNO,
     })
     await reconcileNano(venue.ctx)
-    // account_info, too, says that all is confirmed.
-    venue.node.lie(({ action, answerText }) => {
-      if (action === 'blocks_info') return answerText.replaceAll('"confirmed": "false"', '"confirmed": "true"')
-      const frontier = /"frontier": "([0-9A-F]+)"/.exec(answerText)?.[1]
-      return action === 'account_info'
-        ? answerText.replace(/"confirmed_frontier": "[0-9A-F]+"/, `"confirmed_frontier": "${frontier}"`)
-        : undefined
-    })
+    callAllConfirmed()
     await sendNano(venue.ctx)
     expect(await states(owed)).toEqual(['confirmed'])
     venue.node.rollback(rival.toUpperCase())
@@ -231,6 +233,45 @@ describe('the recovery rule', () => {
     venue.node.confirm(hashOf(ours))
     for (let round = 0; round < 2; round++) await work()
     expect([await states(owed), arrived(payee), arrived(thief), await halted()]).toEqual([['confirmed'], XNO, 0n, undefined])
+  })
+
+  it('a block whose predecessor is replaced while it is signed is dropped, and what it was to pay is paid', async () => {
+    await fill(10n * XNO)
+    const [alice, bob, thief] = [strangerAddress(), strangerAddress(), strangerAddress()]
+    const one = await venue.owe(XNO, alice)
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    const ours = await transferOf(one)
+    venue.node.rollback(hashOf(ours))
+    callConfirmed()
+    const rival = await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, {
+      sendTo: thief,
+      amountRaw: 2n * XNO,
+    })
+    await reconcileNano(venue.ctx)
+    callAllConfirmed()
+    await sendNano(venue.ctx)
+    expect(await states(one)).toEqual(['confirmed'])
+    const two = await venue.owe(XNO, bob)
+    const { rpc } = venue.ctx.nano
+    const { generateWork } = rpc
+    const spy = vi.spyOn(rpc, 'generateWork').mockImplementationOnce(async (...asked) => {
+      venue.node.rollback(rival.toUpperCase())
+      tellTheTruth()
+      await rpc.process(JSON.parse(ours.signed), 'send')
+      venue.node.confirm(hashOf(ours))
+      await reconcileNano(venue.ctx)
+      return generateWork(...asked)
+    })
+    try {
+      await sendNano(venue.ctx)
+    } finally {
+      spy.mockRestore()
+    }
+    expect((await transfers()).filter(({ state }) => state === 'signed')).toEqual([])
+    await work()
+    expect([await states(one, two), arrived(alice), arrived(bob), arrived(thief)]).toEqual([['confirmed', 'confirmed'], XNO, XNO, 0n])
+    expect(await halted()).toBeUndefined()
   })
 })
 

@@ -361,9 +361,15 @@ describe('a chain that the database does not know', () => {
     venue.pay(invoice, DAY_RAW)
     await watchNano(venue.ctx)
     const blocks = (await transfers()).length
-    venue.node.lie(({ action, requestText }) =>
-      action === 'account_info' && requestText.includes(invoice.address) ? '{"error": "Account not found"}' : undefined,
-    )
+    // It has neither the account nor any block of it.
+    venue.node.lie(({ action, requestText, answerText }) => {
+      if (action === 'account_info' && requestText.includes(invoice.address)) return '{"error": "Account not found"}'
+      if (action !== 'blocks_info') return undefined
+      const answer = JSON.parse(answerText) as { blocks: Record<string, { block_account: string }>; blocks_not_found?: string[] }
+      const lacking = Object.keys(answer.blocks).filter((hash) => answer.blocks[hash]?.block_account === invoice.address)
+      for (const hash of lacking) delete answer.blocks[hash]
+      return JSON.stringify({ ...answer, blocks_not_found: [...(answer.blocks_not_found || []), ...lacking] })
+    })
     await sweepNano(venue.ctx)
     expect([(await transfers()).length, await halted()]).toEqual([blocks, undefined])
     expect(venue.logged()).toContain('it is published again')

@@ -1,5 +1,5 @@
 import { NodeUnreachable } from '../node-errors.ts'
-import { moveTransfers, takeBack } from '../payout-service.ts'
+import { moveTransfers, replaceTransfer, takeBack } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
 import type { Findings } from '../reconcile.ts'
 import { encodeNanoAddress } from './nano-address.ts'
@@ -105,24 +105,34 @@ async function findOnRecord(ctx: NanoContext, tx: string): Promise<TransferRecor
 
 /** Of a place that a confirmed block of the chain has, every other block on record gives way, the last of those built on it first. */
 async function supersede(ctx: NanoContext, account: OwnAccount, block: NanoBlock, tx: string): Promise<void> {
-  const rivals: TransferRecord[] = []
-  for (let place = placeOf(block); ;) {
-    const rival = await findOnPlace(ctx, account, place)
-    if (rival === undefined || rival.tx === tx) break
-    rivals.unshift(rival)
-    place = rival.tx
-  }
-  for (const rival of rivals) {
-    await moveTransfers(ctx, [rival], ['signed', 'sent', 'held', 'confirmed'], 'replaced', `another block stands in its place: ${tx}`)
+  for (;;) {
+    const rival = await findLastBuiltOn(ctx, account, placeOf(block), tx)
+    if (rival === undefined) return
+    // Where another process has built on it meanwhile, that goes first.
+    if (!(await replaceTransfer(ctx, rival, `another block stands in its place: ${tx}`))) continue
     // What it was thought to have sent on is at its account again.
     await ctx.invoices.setSwept(rival.payment_ids, undefined)
     ctx.log.warn({ transfer_id: rival._id, block: rival.tx, by: tx }, 'a block of ours is replaced: another one stands in its place')
   }
 }
 
+/** The last of the blocks on record that are built on this place, one after the other; none if `tx` has it. */
+async function findLastBuiltOn(ctx: NanoContext, account: OwnAccount, place: string, tx: string): Promise<TransferRecord | undefined> {
+  let last: TransferRecord | undefined
+  for (let next = await findOnPlace(ctx, account, place); next !== undefined && next.tx !== tx;) {
+    last = next
+    next = await findOnPlace(ctx, account, next.tx)
+  }
+  return last
+}
+
 async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, record: TransferRecord): Promise<void> {
   if (record.state === 'replaced') await takeBack(ctx, record, { account_index: account.index, previous: placeOf(block) })
-  else await moveTransfers(ctx, [record], ['signed', 'sent', 'held'], 'confirmed')
+  else {
+    // Whoever published it may have died before that was known.
+    await moveTransfers(ctx, [record], ['signed', 'held'], 'sent')
+    await moveTransfers(ctx, [record], ['sent'], 'confirmed')
+  }
 }
 
 async function adopt(account: OwnAccount, { hash, block, change }: UnknownBlock, adopter: Adopter): Promise<void> {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isDuplicateKey, isOutage } from '../../database.ts'
+import { isDuplicateKey, isOutage, Overtaken } from '../../database.ts'
 import { newId } from '../../ids.ts'
 import { createTurns } from '../../one-at-a-time.ts'
 import { SECOND_MS, unixSeconds } from '../../time.ts'
@@ -283,7 +283,7 @@ async function publishSource(ctx: NanoContext, account: OwnAccount, { link }: Na
   if (chain !== 'halted' && chain.due.length > 0) await publishAll(ctx, own, chain.due)
 }
 
-/** Signs and stores a run, or as much of its beginning as has its work by then, which makes it due to be published. A place that is taken meanwhile means that it is not needed. @returns what was stored */
+/** Signs and stores a run, or as much of its beginning as has its work by then, which makes it due to be published. A place that is taken or gone meanwhile means that it is not needed. @returns what was stored */
 async function sign(ctx: NanoContext, account: NanoAccount, run: readonly LaneStep[]): Promise<TransferRecord[]> {
   const works = await findWorks(ctx, run)
   // Work takes minutes on a slow machine.
@@ -313,7 +313,7 @@ async function sign(ctx: NanoContext, account: NanoAccount, run: readonly LaneSt
     await storeTransfers(ctx, transfers)
     return transfers
   } catch (error) {
-    if (isDuplicateKey(error)) return []
+    if (isDuplicateKey(error) || error instanceof Overtaken) return []
     const payoutIds = transfers.flatMap(({ payout_ids: ids }) => ids)
     if (isOutage(error) || payoutIds.length === 0) throw error
     ctx.log.warn({ err: error, payout_ids: payoutIds }, 'a payout changed while its block was made; the block is dropped')
