@@ -106,10 +106,11 @@ describe('an invoice, its payment, and the way of the money', () => {
       expect((await rpc.blockInfo(hash))?.receivedBy).toBe(block.hash)
     }
     expect(await rpc.receivable([invoice.address], dust)).toEqual(new Map())
-    expect(await opened(invoice)).toMatchObject({
+    const info = await opened(invoice)
+    expect(info).toMatchObject({
       height: 2,
       balanceRaw: 3n * xno + 2n * dust,
-      confirmedHeight: 2,
+      confirmedFrontier: info?.frontier,
       representative: treasury.address,
       isFrontierSigned: true,
     })
