@@ -173,6 +173,8 @@ describe('Nano, from an invoice to a settled pass and into the treasury', () => 
     expect(await checkMoney(service.ctx)).toEqual({ invoices: 4, payments: 6, settled: 6 })
     const underWay = () => service.ctx.payouts.models.transfers.countDocuments({ state: { $ne: 'confirmed' } })
     await waitFor('the transfers to be confirmed', async () => ((await underWay()) === 0 ? true : undefined), LIMIT)
-    expect(service.logged()).not.toContain('"level":50')
+    // The clock was put ahead above, and the sealer says so.
+    const isError = (line: string): boolean => line.includes('"level":50') && !line.includes("this machine's clock is ahead")
+    expect(service.logged().split('\n').filter(isError)).toEqual([])
   })
 })
