@@ -59,8 +59,8 @@ export function buyDays(
   const received = BigInt(invoice.received_raw) + BigInt(invoice.carried_raw) + amountRaw
   const daysLeft = BigInt(invoice.days - invoice.credited_days)
   const isShort = received < amount && missingRaw(invoice.coin, amount, received) === 0n
-  if (!isShort || priceRaw > amount || daysLeft <= 0n) return { ...applyMoney(invoice, amountRaw, priceRaw), priceRaw }
-  const lowered = (BigInt(invoice.unspent) + amountRaw * BigInt(invoice.days)) / daysLeft
+  const lowered = daysLeft > 0n ? (BigInt(invoice.unspent) + amountRaw * BigInt(invoice.days)) / daysLeft : 0n
+  if (!isShort || priceRaw > amount || lowered === 0n) return { ...applyMoney(invoice, amountRaw, priceRaw), priceRaw }
   return { ...applyMoney({ ...invoice, amount_raw: String(lowered) }, amountRaw, lowered), priceRaw: lowered }
 }
 
