@@ -10,7 +10,7 @@ import type { Identity } from './token-file.ts'
  * The service hands out the keys that messages are sealed to, so an operator who shows a false one could stand in the
  * middle (sealed-box.md). Against that the first key seen of each agent is kept in a file, its pin, and another key is
  * sealed to only when it is named as accepted. Every change of a key is an entry of the ledger, and before a key is pinned
- * it must be that of the newest one, under a signed seal; without that it is pinned only where the caller says so.
+ * it must be that of the newest one, under a signed seal; without that it is pinned only if the caller says so.
  */
 
 /** An agent's identity with its pair of message keys; its public half stands on its card. */

@@ -1329,7 +1329,7 @@ function checkCanonicalCase({ json, canonical, sha256 }) {
 
 // ——— evidence: two seals of one number that a key has signed
 
-/** Written where a contradiction is found; anybody can check it, without trust in the finder. */
+/** Written when a contradiction is found; anybody can check it without trusting the finder. */
 async function writeEvidence(folder, service, now, sides) {
   const text = JSON.stringify({ kind: 'fork', service, found_at: now, sides }, null, 2) + '\n'
   for (let count = 1; ; count++) {

@@ -65,3 +65,23 @@ export function syncFolder(folder: string): void {
     fs.closeSync(handle)
   }
 }
+
+/**
+ * What a file of ours holds, by its schema; undefined if there is no such file.
+ *
+ * @param broken makes the error for a file that holds something else
+ */
+export function readJsonFile<T>(file: string, schema: { parse(value: unknown): T }, broken: (cause: unknown) => Error): T | undefined {
+  let text: string
+  try {
+    text = fs.readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+  try {
+    return schema.parse(JSON.parse(text))
+  } catch (error) {
+    throw broken(error)
+  }
+}

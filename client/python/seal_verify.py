@@ -1599,7 +1599,7 @@ def _proof_vector(vector):
 
 
 def write_evidence(folder, service, now, sides):
-    """Written where a contradiction is found; anybody can check it, without trust in the finder."""
+    """Written when a contradiction is found; anybody can check it without trusting the finder."""
     text = json.dumps({"kind": "fork", "service": service, "found_at": now, "sides": sides}, indent=2) + "\n"
     count = 1
     while True:

@@ -63,7 +63,7 @@ export const messageVerbs: readonly Verb[] = [
   }),
 ]
 
-/** Says how to go on where a key is not borne out. */
+/** Says how to go on if the ledger doesn't prove a key. */
 export async function sayHow<T>(send: () => Promise<T>): Promise<T> {
   try {
     return await send()

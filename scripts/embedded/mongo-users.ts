@@ -9,7 +9,7 @@ export interface UserPassword {
   password: string
 }
 
-/** Makes the administrator where there is none, over a connection that may. */
+/** Makes the administrator if there is none, over a connection that is allowed to. */
 export async function ensureAdmin(client: mongoose.mongo.MongoClient, password: string): Promise<void> {
   await ensureUser(client, ADMIN, password, ['root'])
 }

@@ -16,7 +16,7 @@ export interface Block {
   readonly kind: 'send' | 'receive' | 'change' | 'epoch'
   /** Sent or received, raw. */
   readonly amountRaw: bigint
-  /** Of a send: where it went, and the block that received it. */
+  /** Present on a send: its destination, and the block that received it. */
   readonly to: string
   readonly receivedBy: string | undefined
   readonly isConfirmed: boolean

@@ -41,7 +41,7 @@ function plan(world: World, numbers: SeededNumbers) {
 }
 type Plan = ReturnType<typeof plan>
 
-/** Hours in which the seller delivers: none, or some that pass within a run where it does not. */
+/** Hours in which the seller delivers: no limit that matters, or so few that a run outlasts them if the seller never delivers. */
 const HOURS = { delivered: 1, missed: 0.0012, 'in-a-hurry': 0.02 } as const
 
 /** An order from its offer to its end, as the seed has chosen it. */

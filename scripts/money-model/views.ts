@@ -65,7 +65,7 @@ function readOr404(answered: Answered, what: string): Record<string, unknown> | 
   return answered.json
 }
 
-/** An order as one side sees it; undefined where the network has forgotten it. */
+/** An order as one side sees it; undefined if the network has forgotten it. */
 export async function readOrder(world: World, agent: Agent, id: string): Promise<OrderView | undefined> {
   const json = readOr404(await world.ask(agent, 'read-order', 'GET', `/market/order/${id}`), id)
   return json?.['order'] as OrderView | undefined

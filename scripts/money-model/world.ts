@@ -25,7 +25,7 @@ export interface KnownInvoice {
   readonly agent: Agent
   readonly address: string
   readonly amountRaw: bigint
-  /** Absent where it pays an order. */
+  /** Absent if it pays an order. */
   readonly days?: number
   /** The database was restored to a time before it. */
   isForgotten: boolean

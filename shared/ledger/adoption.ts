@@ -3,7 +3,7 @@ import path from 'node:path'
 import { z } from 'zod'
 import type { Config } from '../config.ts'
 import type { Context } from '../context.ts'
-import { replaceFile, syncFolder } from '../durable-file.ts'
+import { readJsonFile, replaceFile, syncFolder } from '../durable-file.ts'
 import { newStepId } from '../ids.ts'
 import { SealError } from './seal.ts'
 import { headOf, memoryFileIn, NOTHING_SIGNED, readMemory, type Remembered } from './seal-memory.ts'
@@ -80,18 +80,7 @@ function findMemoryFile({ secrets, dataDir }: Pick<Config, 'secrets' | 'dataDir'
 /** @throws SealError if the file is not one that `operator seal --adopt` has written */
 export function readAdoption(memoryFile: string): Adoption | undefined {
   const file = adoptionFileOf(memoryFile)
-  let text: string
-  try {
-    text = fs.readFileSync(file, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
-  try {
-    return adoptionFile.parse(JSON.parse(text))
-  } catch (error) {
-    throw new SealError(`${file} is not what operator seal --adopt writes`, { cause: error })
-  }
+  return readJsonFile(file, adoptionFile, (cause) => new SealError(`${file} is not what operator seal --adopt writes`, { cause }))
 }
 
 /** Ends an adoption that was taken, or puts one aside that was refused. */

@@ -1,9 +1,8 @@
-import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 import type { Config } from '../config.ts'
 import { sealPayloadHash } from '../crypto/seal-payload.ts'
-import { lockFile, writeDurably } from '../durable-file.ts'
+import { lockFile, readJsonFile, writeDurably } from '../durable-file.ts'
 import { sealFields, SealError, type SealRecord } from './seal.ts'
 import type { WatchStep } from './step.ts'
 
@@ -62,21 +61,8 @@ export function openSealMemory(file: string): SealMemory | undefined {
 
 /** @throws SealError if it can't be read */
 export function readMemory(file: string): Remembered | undefined {
-  let text: string
-  try {
-    text = fs.readFileSync(file, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
-  try {
-    return rememberedFile.parse(JSON.parse(text))
-  } catch (error) {
-    throw new SealError(
-      `The seal memory ${file} does not hold what was written there. Restore it from where it was kept, or adopt the last signed seal of the database (operator seal --adopt SEQ HASH).`,
-      { cause: error },
-    )
-  }
+  const broken = `The seal memory ${file} does not hold what was written there. Restore it from where it was kept, or adopt the last signed seal of the database (operator seal --adopt SEQ HASH).`
+  return readJsonFile(file, rememberedFile, (cause) => new SealError(broken, { cause }))
 }
 
 /** A seal by what a signature on it would commit to. */

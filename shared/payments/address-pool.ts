@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { lockFile, writeDurably } from '../durable-file.ts'
+import { lockFile, readJsonFile, writeDurably } from '../durable-file.ts'
 import type { WatchStep } from '../ledger/step.ts'
 import { performStep } from '../ledger/step.ts'
 import { ADDRESS_POOL } from '../limits.ts'
@@ -121,16 +121,6 @@ async function fillLocked(ctx: Context, source: AddressSource, watch: WatchStep 
 
 /** What the index file holds; nothing yet where there is none. @throws Error where it holds something else */
 export function readIndexFile(file: string): IndexFile {
-  let text: string
-  try {
-    text = fs.readFileSync(file, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return NOTHING_YET
-    throw error
-  }
-  try {
-    return indexFile.parse(JSON.parse(text))
-  } catch (error) {
-    throw new Error(`The address index ${file} does not hold what was written there; restore it from where it was kept.`, { cause: error })
-  }
+  const broken = `The address index ${file} does not hold what was written there; restore it from where it was kept.`
+  return readJsonFile(file, indexFile, (cause) => new Error(broken, { cause })) ?? NOTHING_YET
 }

@@ -143,7 +143,6 @@ export interface PayoutStore {
   /** The block on record that stands after this one in a Nano account's chain; one that no election can take back, so that it can be published. */
   findSuccessor(accountIndex: number, previous: string, session?: Session): Promise<TransferRecord | undefined>
   /** What the operator said that this transaction paid by hand. */
-  sumPaidByHand(coin: Coin, tx: string): Promise<bigint>
   listPaidByHand(coin: Coin, tx: string): Promise<StoredPayout[]>
   /** Transactions that nobody has accounted for; of these addresses alone where they are named. */
   listUnexplained(coin: Coin, addresses?: readonly string[]): Promise<TransferRecord[]>
@@ -372,9 +371,6 @@ export function createPayoutStore(connection: Connection): PayoutStore {
       // A transaction has its own.
       if (session === undefined) query.read('primary').readConcern('majority')
       return (await query.lean<TransferRecord>()) ?? undefined
-    },
-    async sumPaidByHand(coin, tx) {
-      return (await sumByCoin(payouts, { coin, state: 'manual', tx }, 'amount_raw'))[coin]
     },
     async listPaidByHand(coin, tx) {
       return payouts.find({ coin, state: 'manual', tx }, { pending: 0 }).lean<StoredPayout[]>()

@@ -144,6 +144,5 @@ export async function listUnexplained(ctx: Context, coin: Coin, { tx, amountRaw,
 type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
 
 /** Whether the operator has said of payouts that this transaction paid them, and they sum up to what it sent. */
-export async function isPaidByHand(ctx: Context, coin: Coin, tx: string, amountRaw: bigint): Promise<boolean> {
-  return (await ctx.payouts.sumPaidByHand(coin, tx)) === amountRaw
-}
+export const isPaidByHand = async (ctx: Context, coin: Coin, tx: string, amountRaw: bigint): Promise<boolean> =>
+  (await listUnexplained(ctx, coin, { tx, amountRaw, to: ['its one recipient'] })).length === 0
