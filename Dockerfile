@@ -3,8 +3,8 @@
 FROM node:24.21.0-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-# The image brings the runtime, so the package that fetches one has nothing to do.
-RUN npm ci --omit=dev --ignore-scripts && npm cache clean --force
+# The image brings the runtime, so the package that fetches one has nothing to do; and what finds a MongoDB to download is optional.
+RUN npm ci --omit=dev --omit=optional --ignore-scripts && npm cache clean --force
 
 FROM node:24.21.0-bookworm-slim
 ENV NODE_ENV=production
@@ -20,7 +20,9 @@ COPY client client
 COPY api api
 COPY workers workers
 COPY scripts scripts
-# Served at GET /vectors.
+# Served as they are: GET /changelog, /llms-full.txt and /vectors.
+COPY CHANGELOG.md ./
+COPY docs/agents.md docs/agents.md
 COPY test/vectors test/vectors
 USER 10001:10001
 CMD ["node", "api/main.ts"]

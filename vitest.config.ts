@@ -6,24 +6,38 @@ import { SummaryReporter } from './test/support/summary-reporter.ts'
 // The tests start hundreds of processes.
 process.env.NODE_COMPILE_CACHE ??= compileCacheDir(process.env)
 
-// Tests that kill processes in the middle of their work take minutes; FAULTS=1 adds them, and makes the others' counts full.
+// Tests that kill processes in the middle of their work take minutes; FAULTS=1 adds them, and makes the
+// others' counts full.
 const isFull = process.env.FAULTS === '1'
 const faults = isFull ? ['test/faults/**/*.test.ts'] : ['test/faults/torture.test.ts']
 
 export default defineConfig({
   test: {
-    include: ['test/{unit,api,workers,flows,interop}/**/*.test.ts', ...faults],
-    globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
-    // A file's modules serve the next file too: loading them anew for each takes an eighth of the whole run's work.
+    // A file's modules serve the next file too: loading them anew for each takes an eighth of the whole run's
+    // work.
     isolate: false,
-    // Full counts load the machine by themselves, and some of them have to be through within seconds.
-    maxWorkers: isFull ? 2 : 3,
+    // Full counts load the machine by themselves, and some of them have to be through within seconds. The
+    // others wait so much for blocks, polls and restarts that three at a time leave a quarter of two
+    // processors idle.
+    maxWorkers: isFull ? 2 : 4,
     sequence: { sequencer: LongestFirst },
-    // Beside two other files a test may stand still for seconds; what it waits for inside says sooner what did not come.
+    // Beside two other files a test may stand still for seconds; what it waits for inside says sooner what
+    // did not come.
     testTimeout: 120_000,
     hookTimeout: 120_000,
     teardownTimeout: 60_000,
     reporters: ['default', new SummaryReporter()],
+    projects: [
+      { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
+      {
+        extends: true,
+        test: {
+          name: 'servers',
+          include: ['test/{api,workers,flows,interop}/**/*.test.ts', ...faults],
+          globalSetup: ['test/support/global-setup.ts'],
+        },
+      },
+    ],
   },
 })

@@ -3,13 +3,24 @@ import express, { type Request, type RequestHandler, type Response } from 'expre
 import type { Context } from '../shared/context.ts'
 import { createAuthenticator } from './http/authenticate.ts'
 import { measureRequests } from './http/measure.ts'
-import { answerErrors, answerUnrouted, identifyRequest, mountRoutes, refuseUnknownPath } from './http/mount.ts'
+import { refuseAmbiguous } from './http/ambiguous.ts'
+import {
+  answerErrors,
+  answerUnrouted,
+  identifyRequest,
+  mountRoutes,
+  refuseUnknownPath,
+} from './http/mount.ts'
+import { splitQuery } from './http/parse.ts'
+import { answerInTurn } from './http/pipeline.ts'
+import { traceRefusals, type NoteRefusal } from './http/refusals.ts'
 import type { Route } from './http/route.ts'
 import { markServing } from './http/serving.ts'
 import { aboutRoutes } from './routes/about.ts'
 import { agentRoutes } from './routes/agents.ts'
 import { claimRoutes } from './routes/claims.ts'
 import { documentRoutes } from './routes/documents.ts'
+import { logRoutes } from './routes/log.ts'
 import { marketRoutes } from './routes/market.ts'
 import { messageRoutes } from './routes/messages.ts'
 import { passRoutes } from './routes/passes.ts'
@@ -20,6 +31,8 @@ import { workRoutes } from './routes/work.ts'
 
 export interface App {
   listener: RequestListener
+  /** Leaves a trace of a connection that is refused before there is a request. */
+  note: NoteRefusal
   /** What is mounted, in order: the route table and the OpenAPI document are made of it. */
   routes: readonly Route[]
 }
@@ -38,21 +51,27 @@ export function createApp(ctx: Context): App {
     ...messageRoutes(),
     ...reportRoutes(),
     ...marketRoutes(ctx),
-    ...sealRoutes(),
+    ...sealRoutes(ctx),
+    ...logRoutes(),
   ]
   routes.unshift(...aboutRoutes(() => routes), ...documentRoutes(() => routes))
 
+  const note = traceRefusals(ctx.log)
   const app = express()
   app.disable('x-powered-by')
   app.disable('etag')
+  app.set('query parser', splitQuery)
   app.enable('case sensitive routing')
   app.use(identifyRequest)
   app.use(measureRequests(ctx))
   app.use(markServing(ctx))
+  app.use(refuseAmbiguous(ctx.config.allowedHosts))
   mountRoutes(app, ctx, authenticator, routes)
   app.use(refuseUnknownPath)
-  app.use(answerErrors(ctx))
-  const answerRest = answerUnrouted(ctx)
+  app.use(answerErrors(ctx, note))
+  const answerRest = answerUnrouted(ctx, note)
   const handle: RequestHandler = app
-  return { routes, listener: (req, res) => void handle(req as Request, res as Response, answerRest(req as Request, res as Response)) }
+  const listener: RequestListener = (req, res) =>
+    void handle(req as Request, res as Response, answerRest(req as Request, res as Response))
+  return { routes, note, listener: answerInTurn(listener) }
 }

@@ -1,23 +1,36 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { readConfig } from '../shared/config.ts'
+import { readConfig } from '../shared/foundation/config.ts'
 import { openContext } from '../shared/context.ts'
-import { startMetricsServer, watchHealth } from '../shared/health.ts'
-import { IDLE_DRAIN_MS } from '../shared/limits.ts'
-import { createLog } from '../shared/log.ts'
-import { runUntilStopped } from '../shared/process.ts'
+import { startMetricsServer, watchHealth } from '../shared/servers/health.ts'
+import { listen } from '../shared/servers/listen.ts'
+import { IDLE_DRAIN_MS } from '../shared/foundation/limits.ts'
+import { createLog } from '../shared/foundation/log.ts'
+import { prepareAddresses } from '../shared/payments/invoice-service.ts'
+import { runUntilStopped } from '../shared/foundation/process.ts'
 import { createApp } from './app.ts'
-import { createLimitedServer, listen } from './http/server.ts'
+import { connectionsWithin, createLimitedServer, readDescriptorLimit } from './http/server.ts'
 
 await runUntilStopped('api', async (stopping, allowMs) => {
   const config = readConfig(process.env, 'api')
   allowMs(config.drainMs)
   const log = createLog('api', config.logLevel)
   const ctx = openContext(config, log)
-  const metrics = config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))
-  const server = createLimitedServer(createApp(ctx).listener)
+  const metrics =
+    config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))
+  const { listener, note } = createApp(ctx)
+  const openFiles = readDescriptorLimit()
+  const maxConnections = connectionsWithin(openFiles)
+  const server = createLimitedServer(listener, { note, maxConnections })
   const port = await listen(server.http, config.port, config.host)
-  log.info({ port, host: config.host }, 'the API listens')
-  // A database that can be reached and not used (an index that cannot be made) ends the process; one that is away does not.
+  log.info(
+    { port, host: config.host, max_connections: maxConnections, open_files: openFiles },
+    'the API listens',
+  )
+  prepareAddresses(ctx).catch((error: unknown) =>
+    log.warn({ err: error }, 'no addresses were asked for; the first buyer asks'),
+  )
+  // A database that can be reached and not used (an index that cannot be made) ends the process; one that is
+  // away does not.
   await Promise.race([stopping, ctx.database.whenReady().then(() => stopping)])
   if (config.drainMs > 0) {
     log.info('the API is taken out: it says that it is not ready, and still serves')
@@ -26,7 +39,10 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   log.info('the API stops: no new connections, requests under way are finished')
   const connections = await server.close({ idleMs: IDLE_DRAIN_MS })
   if (connections > 0)
-    log.warn({ connections }, 'connections were cut: their requests, or what their clients were to read, did not end in time')
+    log.warn(
+      { connections },
+      'connections were cut: their requests, or what their clients were to read, did not end in time',
+    )
   await metrics?.close()
   await ctx.close()
 })

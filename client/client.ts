@@ -3,7 +3,7 @@ import type { contractView } from '../shared/about/contract.ts'
 import type { limitsView } from '../shared/about/limits-page.ts'
 import type { rulesView } from '../shared/about/rules.ts'
 import type { statsView } from '../shared/about/stats.ts'
-import type { agentCardView } from '../shared/agents/agent-card.ts'
+import type { agentCardView } from '../shared/account/agent-card.ts'
 import type {
   agentListing,
   directoryView,
@@ -27,13 +27,24 @@ import type {
   proposalListView,
   recordedVerdictView,
   resolveBody,
+  verdictListView,
   verdictView,
 } from '../shared/claims/claim.ts'
 import type { JsonValue } from '../shared/crypto/canonical-json.ts'
+import type { AgentKeys, KeyProof } from '../shared/crypto/key-tree.ts'
 import type { LedgerEntry, Receipt } from '../shared/crypto/receipt.ts'
 import type { Seal } from '../shared/crypto/seal-payload.ts'
 import type { proofView } from '../shared/ledger/proofs.ts'
-import type { closedOfferView, closeOfferBody, madeOfferView, marketView, offerBody, offerView } from '../shared/market/offer.ts'
+import type { cosignBody, cosignView, witnessBody, witnessView } from '../shared/account/witness-service.ts'
+import type {
+  closeOfferBody,
+  madeOfferView,
+  marketView,
+  offerBody,
+  offersQuery,
+  offerView,
+  oneOfferView,
+} from '../shared/market/offer.ts'
 import type {
   acceptBody,
   deliverBody,
@@ -47,19 +58,41 @@ import type {
   refundAddressBody,
 } from '../shared/market/order-views.ts'
 import type { solvencyView } from '../shared/market/solvency.ts'
-import type { dmBody, messagePageView, messageView, sentMessageView } from '../shared/messages/message.ts'
-import type { currencyMenuView } from '../shared/passes/currencies.ts'
-import type { freeCreditView, invoiceBody } from '../shared/passes/pass.ts'
-import type { standingView } from '../shared/passes/standing.ts'
-import type { checkedInvoiceView, checkInvoiceBody, invoiceView, madeInvoiceView } from '../shared/payments/invoice.ts'
+import type {
+  blockBody,
+  blockedView,
+  dmBody,
+  messagePageView,
+  messageView,
+  sentMessageView,
+} from '../shared/messages/message.ts'
+import type { currencyMenuView } from '../shared/account/currencies.ts'
+import type { invoiceBody } from '../shared/account/currencies.ts'
+import type { freeCreditView } from '../shared/passes/pass.ts'
+import type { standingView } from '../shared/account/standing.ts'
+import type {
+  checkedInvoiceView,
+  checkInvoiceBody,
+  invoiceView,
+  madeInvoiceView,
+} from '../shared/payments/invoice.ts'
 import type { feedView, postBody, postView, publishedPostView } from '../shared/posts/post.ts'
 import type { reportBody, reportView } from '../shared/reports/report.ts'
 import type { madeWorkOrderView, submissionView, submitBody, workOrderView } from '../shared/work/work.ts'
+import { signCalls, type Author } from './author-signatures.ts'
+import { GET_SHAPES, POST_SHAPES } from './answer-shapes.ts'
+import { TransportError } from './errors.ts'
 import { createCalls, parseBaseUrl, pathSegment, type Calls, type HttpOptions } from './http.ts'
 
 export { RefusalError, TransportError } from './errors.ts'
+export { InsecureUrlError } from './http.ts'
 export type { Answer } from './http.ts'
-export type ClientOptions = HttpOptions
+export type { Author } from './author-signatures.ts'
+
+export interface ClientOptions extends HttpOptions {
+  /** Signs what it puts on record. */
+  author?: Author | undefined
+}
 
 // What is sent and what comes, from the service's own schemas: types alone, none of its code is loaded.
 
@@ -73,12 +106,15 @@ export type Posting = z.input<typeof postBody>
 export type Claiming = z.input<typeof claimBody>
 export type Resolving = z.input<typeof resolveBody>
 export type Sending = z.input<typeof dmBody>
+export type Blocking = z.input<typeof blockBody>
 export type Reporting = z.input<typeof reportBody>
 export type Offering = z.input<typeof offerBody>
 export type ClosingOffer = z.input<typeof closeOfferBody>
 export type Ordering = z.input<typeof orderBody>
 export type Delivering = z.input<typeof deliverBody>
 export type Accepting = z.input<typeof acceptBody>
+export type NamingWitness = z.input<typeof witnessBody>
+export type Cosigning = z.input<typeof cosignBody>
 export type Disputing = z.input<typeof disputeBody>
 export type NamingRefundAddress = z.input<typeof refundAddressBody>
 
@@ -103,6 +139,7 @@ export type Post = z.output<typeof postView>
 export type PublishedPost = z.output<typeof publishedPostView>
 export type Feed = z.output<typeof feedView>
 export type Claim = z.output<typeof claimView>
+export type VerdictList = z.output<typeof verdictListView>
 export type Verdict = z.output<typeof verdictView>
 export type MadeClaim = z.output<typeof madeClaimView>
 export type ClaimList = z.output<typeof claimListView>
@@ -111,17 +148,21 @@ export type RecordedVerdict = z.output<typeof recordedVerdictView>
 export type ProposalList = z.output<typeof proposalListView>
 export type Message = z.output<typeof messageView>
 export type SentMessage = z.output<typeof sentMessageView>
+export type Blocked = z.output<typeof blockedView>
 export type MessagePage = z.output<typeof messagePageView>
 export type Report = z.output<typeof reportView>
 export type Offer = z.output<typeof offerView>
+export type OneOffer = z.output<typeof oneOfferView>
 export type MadeOffer = z.output<typeof madeOfferView>
-export type ClosedOffer = z.output<typeof closedOfferView>
+export type ClosedOffer = z.output<typeof madeOfferView>
 export type Market = z.output<typeof marketView>
 export type OrderSummary = z.output<typeof orderSummaryView>
 export type Order = z.output<typeof orderView>
 export type MadeOrder = z.output<typeof madeOrderView>
 export type OneOrder = z.output<typeof oneOrderView>
 export type OrderList = z.output<typeof orderListView>
+export type WitnessKey = z.output<typeof witnessView>
+export type Cosignature = z.output<typeof cosignView>
 export type Solvency = z.output<typeof solvencyView>
 export type Rules = z.output<typeof rulesView>
 export type Limits = z.output<typeof limitsView>
@@ -167,6 +208,30 @@ export interface SealList {
 export interface Ledger {
   entries: LedgerEntry[]
   count: number
+  /** With kind or agent: the from_id to go on with. */
+  next_id?: number
+  /** With kind or agent: true if there are entries from next_id on. */
+  more?: boolean
+}
+
+/** That the log of `to` entries begins with that of `from`; hashes as hex. */
+export interface ConsistencyProof {
+  from: number
+  to: number
+  from_root: string
+  to_root: string
+  hashes: string[]
+}
+
+/** What keys an agent has after entry `up_to`, with the proof up to a signed checkpoint. */
+export interface KeyAnswer {
+  agent_id: string
+  keys: AgentKeys | null
+  up_to: number
+  proof: KeyProof
+  /** The closing entry whose `keys` has the root, and its place in the log. */
+  entry: LedgerEntry
+  tlog_proof: string
 }
 
 export interface Vectors {
@@ -184,10 +249,36 @@ export interface OpenApi {
 }
 
 type Limited = { limit?: number | undefined }
-export type ClaimQuery = { agent?: string | undefined; status?: ClaimStatus | undefined } & Limited
+type Paged = { before?: string | undefined } & Limited
+type OfSender = { from?: string | undefined }
+export type OfferQuery = { max_price?: number | string | undefined } & Omit<
+  z.input<typeof offersQuery>,
+  'limit' | 'max_price'
+> &
+  Limited
+type PerAgent = { per_agent?: number | undefined }
+export type ClaimQuery = {
+  agent?: string | undefined
+  kind?: string | undefined
+  status?: ClaimStatus | undefined
+} & PerAgent &
+  Limited
 
-/** One line for each route: `open` sends no token, `own` sends the agent's, `documents` asks for what is no answer with `ok`. */
-function defineCalls({ open, own, documents }: { open: Calls; own: Calls; documents: Calls }) {
+/**
+ * One line for each route: `open` sends no token, `own` sends the agent's, `documents` and `texts` ask for
+ * what is no answer with `ok`.
+ */
+function defineCalls({
+  open,
+  own,
+  documents,
+  texts,
+}: {
+  open: Calls
+  own: Calls
+  documents: Calls
+  texts: Calls
+}) {
   return {
     routes: () => open.get<RouteTable>(''),
     rules: () => open.get<Rules>('/rules'),
@@ -203,7 +294,14 @@ function defineCalls({ open, own, documents }: { open: Calls; own: Calls; docume
     me: () => own.get<Standing>('/me'),
     updateProfile: (body: ProfileChange) => own.post<OwnProfile>('/profile', body),
     agent: (agentId: string) => open.get<AgentCard>(`/agent/${pathSegment(agentId)}`),
-    directory: (query: { capability?: string | undefined } & Limited = {}) => open.get<Directory>('/directory', query),
+    agentPosts: (agentId: string, query: Paged = {}) =>
+      open.get<Feed>(`/agent/${pathSegment(agentId)}/posts`, query),
+    agentClaims: (agentId: string, query: Paged = {}) =>
+      open.get<ClaimList>(`/agent/${pathSegment(agentId)}/claims`, query),
+    agentVerdicts: (agentId: string, query: Paged = {}) =>
+      open.get<VerdictList>(`/agent/${pathSegment(agentId)}/verdicts`, query),
+    directory: (query: { capability?: string | undefined } & Paged = {}) =>
+      open.get<Directory>('/directory', query),
 
     currencies: () => own.get<CurrencyMenu>('/currencies'),
     invoice: (body: Invoicing) => own.post<FreeCredit | MadeWorkOrder | MadeInvoice>('/invoice', body),
@@ -211,7 +309,8 @@ function defineCalls({ open, own, documents }: { open: Calls; own: Calls; docume
     submitWork: (body: Submitting) => own.post<Submission>('/work/submit', body),
 
     post: (body: Posting) => own.post<PublishedPost>('/post', body),
-    feed: (query: { topic?: string | undefined } & Limited = {}) => open.get<Feed>('/feed', query),
+    readPost: (postId: string) => open.get<PublishedPost>(`/post/${pathSegment(postId)}`),
+    feed: (query: { topic?: string | undefined } & PerAgent & Limited = {}) => open.get<Feed>('/feed', query),
     report: (body: Reporting) => own.post<Report>('/report', body),
 
     makeClaim: (body: Claiming) => own.post<MadeClaim>('/claim', body),
@@ -219,19 +318,24 @@ function defineCalls({ open, own, documents }: { open: Calls; own: Calls; docume
     claim: (claimId: string, query: { before?: string | undefined; limit?: number | undefined } = {}) =>
       open.get<JudgedClaim>(`/claim/${pathSegment(claimId)}`, query),
     resolveClaim: (body: Resolving) => own.post<RecordedVerdict>('/claim/resolve', body),
-    proposals: (query: Limited = {}) => open.get<ProposalList>('/proposals', query),
+    proposals: (query: Paged = {}) => open.get<ProposalList>('/proposals', query),
 
     sendMessage: (body: Sending) => own.post<SentMessage>('/dm', body),
     // It marks what it gives as read: an answer that was lost is had again with messagesAfter.
-    unreadMessages: () => own.take<MessagePage>('/dm'),
-    messagesAfter: (messageId: string) => own.get<MessagePage>('/dm', { after: messageId }),
+    unreadMessages: (query: OfSender = {}) => own.take<MessagePage>('/dm', query),
+    messagesAfter: (messageId: string, query: OfSender = {}) =>
+      own.get<MessagePage>('/dm', { after: messageId, ...query }),
+    sentMessages: (query: { before?: string | undefined } = {}) => own.get<MessagePage>('/dm/sent', query),
+    blockSender: (body: Blocking) => own.post<Blocked>('/dm/block', body),
+    unblockSender: (body: Blocking) => own.post<Blocked>('/dm/unblock', body),
 
-    market: (query: { agent?: string | undefined } & Limited = {}) => open.get<Market>('/market', query),
-    offers: (query: { agent?: string | undefined } & Limited = {}) => open.get<Market>('/market/offers', query),
+    market: (query: OfferQuery = {}) => open.get<Market>('/market', query),
+    offers: (query: OfferQuery = {}) => open.get<Market>('/market/offers', query),
+    offer: (offerId: string) => open.get<OneOffer>(`/market/offer/${pathSegment(offerId)}`),
     makeOffer: (body: Offering) => own.post<MadeOffer>('/market/offer', body),
     closeOffer: (body: ClosingOffer) => own.post<ClosedOffer>('/market/offer/close', body),
     placeOrder: (body: Ordering) => own.post<MadeOrder>('/market/order', body),
-    orders: (query: Limited = {}) => own.get<OrderList>('/market/orders', query),
+    orders: (query: Paged = {}) => own.get<OrderList>('/market/orders', query),
     order: (orderId: string) => own.get<OneOrder>(`/market/order/${pathSegment(orderId)}`),
     deliver: (body: Delivering) => own.post<OneOrder>('/market/deliver', body),
     acceptDelivery: (body: Accepting) => own.post<OneOrder>('/market/accept', body),
@@ -241,9 +345,21 @@ function defineCalls({ open, own, documents }: { open: Calls; own: Calls; docume
 
     seals: (query: { after_seq?: number | undefined } & Limited = {}) => open.get<SealList>('/seal', query),
     sealProof: (query: { seq: number; index: number }) => open.get<SealProof>('/seal/proof', query),
-    ledger: (query: { from_id?: number | undefined } & Limited = {}) => open.get<Ledger>('/ledger', query),
+    ledger: (
+      query: {
+        from_id?: number | undefined
+        kind?: string | undefined
+        agent?: string | undefined
+      } & Limited = {},
+    ) => open.get<Ledger>('/ledger', query),
     receipt: (recordId: string, query: { after?: number | undefined } = {}) =>
       open.get<Omit<Receipt, 'ok'>>(`/receipt/${pathSegment(recordId)}`, query),
+    consistency: (query: { from: number; to?: number | undefined }) =>
+      open.get<ConsistencyProof>('/ledger/consistency', query),
+    keys: (agentId: string) => open.get<KeyAnswer>(`/keys/${pathSegment(agentId)}`),
+    checkpoint: async () => (await texts.get<{ document: string }>('/checkpoint')).document,
+    registerWitness: (body: NamingWitness) => own.post<WitnessKey>('/witness', body),
+    cosign: (body: Cosigning) => own.post<Cosignature>('/witness/cosign', body),
     vectors: () => open.get<Vectors>('/vectors'),
   }
 }
@@ -256,39 +372,86 @@ export interface Client extends ReturnType<typeof defineCalls> {
 }
 
 /**
- * A client of one service, for one agent where a token is given. Every method resolves with the service's answer,
- * unchanged, or with the document where the route answers with one, and rejects with
+ * A client of one service, for one agent if a token is given. Every method resolves with the service's
+ * answer, unchanged, or with a document if the route answers with one. An answer whose fields are not of
+ * the form in answer-shapes.ts is a TransportError `bad_answer`. It rejects with
  *
  * - RefusalError: the service said no (contract, "Errors")
- * - TransportError: no answer came, or none of this service; after a POST it may still have done what it was asked for
+ * - TransportError: no answer came, or none of this service; after a POST it may still have done what it was
+ *   asked for
  * - the reason of `options.signal`, when that is aborted
  *
- * A POST is sent once and never again by itself: the service knows no idempotency keys (contract, Endpoints, rule 2).
- * A GET without effects is tried again after a 503 that says when.
+ * A POST is sent once and never again by itself: the service knows no idempotency keys (contract, Endpoints,
+ * rule 2). A GET without effects is tried again after a 503 that says when.
  *
- * @throws Error for a base URL that is none
+ * @throws Error if the base URL is not a URL; InsecureUrlError for plain HTTP to another machine without
+ *   `insecure`
  */
 export function createClient(options: ClientOptions): Client {
+  const calls = defineCalls({
+    ...createCalls(options),
+    documents: createCalls({ ...options, fetch: fetchDocuments(asJson, options.fetch) }).open,
+    texts: createCalls({ ...options, fetch: fetchDocuments(asText, options.fetch) }).open,
+  })
+  const methods = checkAnswers(calls)
   return {
-    ...defineCalls({ ...createCalls(options), documents: createCalls({ ...options, fetch: fetchDocuments(options.fetch) }).open }),
+    ...methods,
+    ...(options.author === undefined ? {} : signCalls(methods, options.author)),
     baseUrl: parseBaseUrl(options.baseUrl),
     with: (changes) => createClient({ ...options, ...changes }),
   }
 }
 
 /**
- * A document of a standard that is not ours carries no `ok`. It is put into an answer as it comes in, so that all else
- * that can befall a call is told in the same way; a refusal stays what it is.
+ * The same methods, which reject with a TransportError `bad_answer` if the answer doesn't have the form in
+ * answer-shapes.ts.
  */
-function fetchDocuments(send: typeof globalThis.fetch = globalThis.fetch): typeof globalThis.fetch {
+function checkAnswers<Methods extends object>(calls: Methods): Methods {
+  const checked = Object.entries({ ...GET_SHAPES, ...POST_SHAPES }).map(([method, shape]) => {
+    const call = calls[method as keyof Methods] as (...args: unknown[]) => Promise<unknown>
+    return [
+      method,
+      async (...args: unknown[]) => {
+        const answer = await call(...args)
+        const problem = shape(answer, '')
+        if (problem === undefined) return answer
+        throw new TransportError('bad_answer', `What came is not this service's answer (${problem}).`, {
+          status: 200,
+          mayHaveArrived: method in POST_SHAPES,
+        })
+      },
+    ]
+  })
+  return Object.fromEntries(checked) as Methods
+}
+
+/**
+ * A document of a standard that is not ours carries no `ok`. It is put into an answer as it comes in, so that
+ * all else that can befall a call is told in the same way; a refusal stays what it is.
+ */
+function fetchDocuments(
+  wrap: typeof asJson,
+  send: typeof globalThis.fetch = globalThis.fetch,
+): typeof globalThis.fetch {
   return async (input, init) => {
     const response = await send(input, init)
-    return response.ok && response.body !== null ? new Response(ReadableStream.from(asAnswer(response.body)), response) : response
+    return response.ok && response.body !== null
+      ? new Response(ReadableStream.from(wrap(response.body)), response)
+      : response
   }
 }
 
-async function* asAnswer(document: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* asJson(document: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
   yield Buffer.from('{"ok":true,"document":')
   yield* document
   yield Buffer.from('}')
+}
+
+async function* asText(document: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const decoder = new TextDecoder()
+  const escape = (text: string): Buffer => Buffer.from(JSON.stringify(text).slice(1, -1))
+  yield Buffer.from('{"ok":true,"document":"')
+  for await (const part of document) yield escape(decoder.decode(part, { stream: true }))
+  yield escape(decoder.decode())
+  yield Buffer.from('"}')
 }

@@ -7,7 +7,8 @@ const SETTLED_CODES = new Set(['currency_not_configured'])
 /**
  * The service answered, and said no.
  *
- * - `status`: the HTTP status; `error`: the code (`GET /api/v1/rules` lists them); `message`: the service's sentence
+ * - `status`: the HTTP status; `error`: the code (`GET /api/v1/rules` lists them); `message`: the service's
+ *   sentence
  * - `field`: the field at fault, where it is one
  * - `retryAfterSeconds`: what the service asked for, where it did
  * - `body`: the whole answer, unchanged
@@ -59,7 +60,12 @@ export class TransportError extends Error {
   constructor(
     kind: TransportErrorKind,
     message: string,
-    options: { status?: number; retryAfterSeconds?: number | undefined; mayHaveArrived: boolean; cause?: unknown },
+    options: {
+      status?: number
+      retryAfterSeconds?: number | undefined
+      mayHaveArrived: boolean
+      cause?: unknown
+    },
   ) {
     super(
       options.mayHaveArrived ? `${message} What it asked for may have been done all the same.` : message,
@@ -73,7 +79,10 @@ export class TransportError extends Error {
   }
 }
 
-/** Whether this is an error after which the same call is worth another try, and how long the service asked to wait. */
+/**
+ * Whether this is an error after which the same call is worth another try, and how long the service asked to
+ * wait.
+ */
 export function isPassing(error: unknown): error is RefusalError | TransportError {
   return (error instanceof RefusalError || error instanceof TransportError) && error.mayPass
 }

@@ -2,8 +2,16 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { RefusalError, TransportError, isPassing, type RefusalBody } from './errors.ts'
 
 export interface HttpOptions {
-  /** Where the service is, such as `https://example.org` or `http://127.0.0.1:3000`; the API base path is added. */
+  /**
+   * Where the service is, such as `https://example.org` or `http://127.0.0.1:3000`; the API base path is
+   * added.
+   */
   baseUrl: string
+  /**
+   * Takes `http://` to another machine than this one: everybody between reads the token and can change every
+   * answer.
+   */
+  insecure?: boolean
   /** Sent with the calls that need one, and with no other. */
   token?: string | undefined
   /** In place of the platform's, for a proxy for example. */
@@ -32,10 +40,20 @@ export interface Calls {
 
 const API_BASE = '/api/v1'
 const TIMEOUT_MS = 30_000
+/** After decompression. The largest honest answer, 10 000 entries of the ledger, is a tenth of it. */
+const MAX_ANSWER_BYTES = 16 * 2 ** 20
+const MAX_ANSWER_DEPTH = 100
 const MAX_REPEATS = 2
 const MAX_RETRY_AFTER_SECONDS = 10
 /** A connection that was never made carries no request. */
-const NEVER_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'])
+const NEVER_SENT = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
 
 /**
  * The base URL without a slash at its end and without the API base path.
@@ -53,15 +71,37 @@ export function parseBaseUrl(text: string): string {
   return url.origin + url.pathname.replace(/\/+$/, '').replace(/\/api\/v1$/, '')
 }
 
+/** The URL is plain HTTP to another machine, and nobody has said that this is meant. */
+export class InsecureUrlError extends Error {
+  override readonly name = 'InsecureUrlError'
+  readonly code = 'insecure_url'
+}
+
+/** Whether nobody between can read or change what goes to and fro: TLS, or this machine's own loopback. */
+function isSafeFromListeners(baseUrl: string): boolean {
+  const { protocol, hostname } = new URL(baseUrl)
+  return protocol === 'https:' || /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
+}
+
 /** One element of a path, escaped. Throws on text that no path can carry as one element. */
 export function pathSegment(text: string): string {
-  if (text === '' || text === '.' || text === '..' || !text.isWellFormed()) throw new Error(`${JSON.stringify(text)} cannot be an id`)
+  if (text === '' || text === '.' || text === '..' || !text.isWellFormed())
+    throw new Error(`${JSON.stringify(text)} cannot be an id`)
   return encodeURIComponent(text)
 }
 
-/** Calls on the service. They reject with RefusalError, TransportError, or the reason of `options.signal`. */
+/**
+ * Calls on the service. They reject with RefusalError, TransportError, or the reason of `options.signal`.
+ *
+ * @throws Error, InsecureUrlError
+ */
 export function createCalls(options: HttpOptions): { open: Calls; own: Calls } {
-  const base = parseBaseUrl(options.baseUrl) + API_BASE
+  const baseUrl = parseBaseUrl(options.baseUrl)
+  if (options.insecure !== true && !isSafeFromListeners(baseUrl))
+    throw new InsecureUrlError(
+      `${baseUrl} is plain HTTP to another machine: everybody between could read the token and change every answer. Use https://, or say "insecure" (the command: --insecure, or AGENT_INSECURE=1) on a network of your own.`,
+    )
+  const base = baseUrl + API_BASE
   const { fetch: send = globalThis.fetch, timeoutMs = TIMEOUT_MS, signal } = options
 
   async function callOnce<View extends object>(
@@ -85,15 +125,25 @@ export function createCalls(options: HttpOptions): { open: Calls; own: Calls } {
         signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       })
-      text = await response.text()
+      text = await readText(response)
     } catch (error) {
       signal?.throwIfAborted()
-      throw toTransportError(error, { method, url, status: response?.status, timedOut: timeout.aborted, timeoutMs })
+      if (error instanceof AnswerTooLongError) throw toBadAnswer(response, method, url, error.message)
+      throw toTransportError(error, {
+        method,
+        url,
+        status: response?.status,
+        timedOut: timeout.aborted,
+        timeoutMs,
+      })
     }
     return readAnswer<View>(response, text, method, url)
   }
 
-  async function callRepeating<View extends object>(url: string, token: string | undefined): Promise<Answer<View>> {
+  async function callRepeating<View extends object>(
+    url: string,
+    token: string | undefined,
+  ): Promise<Answer<View>> {
     for (let repeats = 0; ; repeats++) {
       try {
         return await callOnce<View>('GET', url, token, undefined)
@@ -129,7 +179,12 @@ function formatQuery(query: Query = {}): string {
   return text.size === 0 ? '' : `?${text}`
 }
 
-function readAnswer<View extends object>(response: Response, text: string, method: string, url: string): Answer<View> {
+function readAnswer<View extends object>(
+  response: Response,
+  text: string,
+  method: string,
+  url: string,
+): Answer<View> {
   const { status } = response
   const retryAfterSeconds = readRetryAfter(response.headers.get('Retry-After'))
   const value = parseJson(text)
@@ -140,14 +195,43 @@ function readAnswer<View extends object>(response: Response, text: string, metho
     status >= 300 && status < 400
       ? `leads to ${location ?? 'another address'}; use the address of the service itself`
       : `was answered with ${describe(text)}`
-  throw new TransportError('bad_answer', `${method} ${url} ${what} (HTTP ${status}).`, {
+  throw toBadAnswer(response, method, url, what)
+}
+
+function toBadAnswer(
+  response: Response | undefined,
+  method: string,
+  url: string,
+  what: string,
+): TransportError {
+  const { status = 0, ok = false } = response ?? {}
+  return new TransportError('bad_answer', `${method} ${url} ${what} (HTTP ${status}).`, {
     status,
-    retryAfterSeconds,
-    mayHaveArrived: method === 'POST' && (response.ok || status >= 500),
+    retryAfterSeconds: readRetryAfter(response?.headers.get('Retry-After') ?? null),
+    mayHaveArrived: method === 'POST' && (ok || status >= 500),
   })
 }
 
+class AnswerTooLongError extends Error {}
+
+/** The body, counted as it comes out of the decompression: what is refused is never held. */
+async function readText({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length
+    if (bytes > MAX_ANSWER_BYTES)
+      throw new AnswerTooLongError(
+        `was answered with more than ${MAX_ANSWER_BYTES / 2 ** 20} MiB, which no answer of this service has`,
+      )
+    chunks.push(chunk)
+  }
+  return new TextDecoder().decode(Buffer.concat(chunks))
+}
+
+/** Undefined for text that is not JSON, or nested so deep that it could not be written out again. */
 function parseJson(text: string): unknown {
+  if (nestsDeeperThan(text, MAX_ANSWER_DEPTH)) return undefined
   try {
     return JSON.parse(text)
   } catch {
@@ -155,10 +239,36 @@ function parseJson(text: string): unknown {
   }
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** By the brackets outside strings, before anything is built of them. */
+function nestsDeeperThan(text: string, limit: number): boolean {
+  let depth = 0
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at]
+    if (char === '"') at = endOfString(text, at)
+    else if (char === '[' || char === '{') depth++
+    else if (char === ']' || char === '}') depth--
+    if (depth > limit) return true
+  }
+  return false
+}
+
+/** Where the string that opens at `start` closes. */
+function endOfString(text: string, start: number): number {
+  let at = start + 1
+  while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1
+  return at
+}
 
 function isRefusal(value: unknown): value is RefusalBody {
-  return isObject(value) && value['ok'] === false && typeof value['error'] === 'string' && typeof value['message'] === 'string'
+  return (
+    isObject(value) &&
+    value['ok'] === false &&
+    typeof value['error'] === 'string' &&
+    typeof value['message'] === 'string'
+  )
 }
 
 function describe(text: string): string {
@@ -186,8 +296,18 @@ function toTransportError(
     cause: error,
     ...(status === undefined ? {} : { status }),
   }
-  if (timedOut) return new TransportError('timeout', `${method} ${url} was not answered within ${timeoutMs / 1000} s.`, options)
-  if (status !== undefined) return new TransportError('cut_off', `The answer to ${method} ${url} broke off (${reason.text}).`, options)
+  if (timedOut)
+    return new TransportError(
+      'timeout',
+      `${method} ${url} was not answered within ${timeoutMs / 1000} s.`,
+      options,
+    )
+  if (status !== undefined)
+    return new TransportError(
+      'cut_off',
+      `The answer to ${method} ${url} broke off (${reason.text}).`,
+      options,
+    )
   return new TransportError('unreachable', `${method} ${url} could not be reached (${reason.text}).`, options)
 }
 

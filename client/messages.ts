@@ -1,26 +1,36 @@
 import { isUtf8 } from 'node:buffer'
+import { existsSync, readdirSync } from 'node:fs'
+import path from 'node:path'
+import { formatNote, parseNote } from '../shared/crypto/note.ts'
 import type { AgentCard, Answer, Client, Message, MessagePage, SentMessage } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
-import { findKeyDoubt, type SealTrust } from './own-ledger.ts'
-import { readPrivateFile, writePrivateFile } from './private-file.ts'
-import { openBox, sealBox, SealedBoxError } from './sealed-box.ts'
+import { judgeKey, type KeyJudgement, type SealTrust } from './own-ledger.ts'
+import { changeLocked, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { formOf, openBoxWithNote, sealBox, SealedBoxError, type Purpose } from './sealed-box.ts'
+import { check, recall } from './seal-verify.mjs'
 import type { Identity } from './token-file.ts'
 
 /**
- * The service hands out the keys that messages are sealed to, so an operator who shows a false one could stand in the
- * middle (sealed-box.md). Against that the first key seen of each agent is kept in a file, its pin, and another key is
- * sealed to only when it is named as accepted. Every change of a key is an entry of the ledger, and before a key is pinned
- * it must be that of the newest one, under a signed seal; without that it is pinned only if the caller says so.
+ * The service hands out the keys that messages are sealed to, so an operator who shows a false one could
+ * stand in the middle (sealed-box.md). Against that the first key seen of each agent is kept in a file, its
+ * pin, and another key is sealed to only when it is named as accepted. Every change of a key is an entry of
+ * the ledger, and before a key is pinned it must be that of the newest one, under a signed seal; without that
+ * it is pinned only if the caller says so.
  */
 
-/** An agent's identity with its pair of message keys; its public half stands on its card. */
-export type MessagingIdentity = Pick<Identity, 'agent_id'> & Required<Pick<Identity, 'dm_secret_key' | 'dm_public_key'>>
+/**
+ * An agent's identity with its pair of message keys; its public half stands on its card. What was sealed to
+ * an old pair still opens.
+ */
+export type MessagingIdentity = Pick<Identity, 'agent_id' | 'old_dm_keys'> &
+  Required<Pick<Identity, 'dm_secret_key' | 'dm_public_key'>>
 
 /**
  * - `no_key`: the other agent's card shows no `dm_key`
  * - `key_changed`: it shows another one than the pin
  * - `unsealed_key`: it is seen for the first time, and no signed seal of a known key bears it out
- * - `own_key_differs`: the caller's own card shows another one than this identity's, so nobody could open what it sends
+ * - `own_key_differs`: the caller's own card shows another one than this identity's, so nobody could open
+ *   what it sends
  */
 export type MessageKeyErrorCode = 'no_key' | 'key_changed' | 'unsealed_key' | 'own_key_differs'
 
@@ -48,28 +58,52 @@ export interface KeyChange {
 /**
  * A message and what came of opening it.
  *
- * - `text`: what the sender wrote; or `problem`: why there is none, `error` being a code of SealedBoxError, `no_key`,
- *   `not_text`, or what the look at the sender's card ended with
- * - `sender_key`: by which of the sender's keys it opened: the `pinned` one, an `earlier` pin, a `changed` one that
- *   nobody has accepted, or an `unsealed` one of a sender without a pin: these two may be anyone's
+ * - `text`: what the sender wrote; or `problem`: why it could not be read, `error` being a code of SealedBoxError,
+ *   `no_key`, `not_text`, or what the look at the sender's card ended with
+ * - `sender_key`: by which of the sender's keys it opened: the `pinned` one, an `earlier` pin, a `changed`
+ *   one that nobody has accepted, or an `unsealed` one of a sender without a pin: these two may be anyone's
  */
 export type SenderKey = 'pinned' | 'earlier' | 'changed' | 'unsealed'
 
-export type OpenedMessage = Message & ({ text: string; sender_key: SenderKey } | { problem: { error: string; message: string } })
-
-/** The service's answer, each message opened; `key_changes` names the senders whose card shows another key than the pin. */
-export type OpenedPage = Omit<Answer<MessagePage>, 'messages'> & { messages: OpenedMessage[]; key_changes: KeyChange[] }
+export type OpenedMessage = Message & Opened
 
 /**
- * Sees to it that the agent's own card shows the key that its messages are sealed with: publishes it where there is none.
+ * `log_fork`: the sender was shown another log than this reader. `first_form`: the box does not say what it
+ * is for, so it may be an older one that the service hands over as this.
+ */
+interface OpenedText {
+  text: string
+  log_fork?: LogFork
+  sender_key: SenderKey
+  first_form?: true
+}
+
+/**
+ * The service's answer, each message opened; `key_changes` names the senders whose card shows another key
+ * than the pin.
+ */
+export type OpenedPage = Omit<Answer<MessagePage>, 'messages'> & {
+  messages: OpenedMessage[]
+  key_changes: KeyChange[]
+}
+
+/**
+ * Sees to it that the agent's own card shows the key that its messages are sealed with: publishes that key if
+ * the card shows no key, or an old one of the agent's because the answer to its change was lost.
  *
  * @returns whether it was published just now
  * @throws MessageKeyError `own_key_differs`; RefusalError and TransportError as the client does
  */
-export async function publishDmKey({ client, identity }: { client: Client; identity: MessagingIdentity }): Promise<boolean> {
+export async function publishDmKey({
+  client,
+  identity,
+}: {
+  client: Client
+  identity: MessagingIdentity
+}): Promise<boolean> {
   const shown = (await client.agent(identity.agent_id)).profile.dm_key
   if (shown === identity.dm_public_key) return false
-  if (shown !== null) {
+  if (shown !== null && !identity.old_dm_keys?.some(({ dm_public_key: old }) => old === shown)) {
     throw new MessageKeyError(
       'own_key_differs',
       `Your card shows the message key ${shown}, and the one kept here is ${identity.dm_public_key}: what is sealed with one does not open with the other. Publish the kept one, or bring the other pair here.`,
@@ -83,7 +117,10 @@ export async function publishDmKey({ client, identity }: { client: Client; ident
 export interface FirstContact {
   /** By what the seals over the agent's entries are judged; without it no key is borne out. */
   trust?: SealTrust | undefined
-  /** Pin what the card shows, though no signed seal bears it out: an operator who shows a false key could then read along. */
+  /**
+   * Pin what the card shows, though no signed seal bears it out: an operator who shows a false key could then
+   * read along.
+   */
   unsealedKey?: boolean | undefined
 }
 
@@ -95,20 +132,23 @@ export interface SealOptions extends FirstContact {
   to: string
   /** At most MAX_PLAINTEXT_BYTES of sealed-box.ts. */
   plaintext: Uint8Array | string
-  /** One file for each service. */
-  pinFile: string
+  /** Where pins are kept, a file for each agent; one folder for each service. */
+  pinDir: string
   /**
-   * 64 hex characters: this key may take the pinned one's place. It is named, so that what is accepted is what was looked
-   * at and not whatever the card shows by now.
+   * 64 hex characters: this key may take the pinned one's place. It is named, so that what is accepted is
+   * what was looked at and not whatever the card shows by now.
    */
   acceptKey?: string | undefined
+  /** What is sealed is the delivery of this order, and opens as nothing else; a message if absent. */
+  orderId?: string | undefined
 }
 
 /**
- * Seals a message to the key on the recipient's card and sends it, once. The key is pinned where none was.
+ * Seals a message to the key on the recipient's card and sends it, once. The key is pinned if none was.
  *
- * @throws MessageKeyError `no_key`, `key_changed`, `unsealed_key`; SealedBoxError `too_long`, `bad_key`; RefusalError and TransportError
- *   as the client does; after one with `mayHaveArrived` the message may have been sent
+ * @throws MessageKeyError `no_key`, `key_changed`, `unsealed_key`; SealedBoxError `too_long`, `bad_key`;
+ *   RefusalError and TransportError as the client does; after one with `mayHaveArrived` the message may have
+ *   been sent
  * Source: sealed-box.md.
  */
 export async function sendSealed(options: SealOptions): Promise<Answer<SentMessage>> {
@@ -117,25 +157,22 @@ export async function sendSealed(options: SealOptions): Promise<Answer<SentMessa
 }
 
 /**
- * Seals a text to the key on another agent's card, without sending it: what a market delivery is sealed with. The key is
- * pinned where none was.
+ * Seals a text to the key on another agent's card, without sending it: what a market delivery is sealed with.
+ * The key is pinned if none was.
  *
  * @returns the box; options and errors as sendSealed(), but that nothing is sent
  */
 export async function sealFor(options: SealOptions): Promise<string> {
-  const { client, identity, to, plaintext, pinFile, acceptKey } = options
+  const { client, identity, to, plaintext, pinDir, acceptKey, orderId } = options
   const { dm_key: shown } = (await client.agent(to)).profile
-  if (shown === null) throw new MessageKeyError('no_key', `${to} shows no dm_key on its card, so nothing can be sealed for it.`)
+  if (shown === null)
+    throw new MessageKeyError('no_key', `${to} shows no dm_key on its card, so nothing can be sealed for it.`)
   if (!KEY.test(shown)) throw new SealedBoxError('bad_key', `The card of ${to} shows a dm_key that is none.`)
-  const pinned = readPins(pinFile).get(to)?.at(-1)
-  if (pinned !== undefined && shown !== pinned && shown !== acceptKey) {
-    throw new MessageKeyError(
-      'key_changed',
-      `${to} shows the message key ${shown}, and the one seen before is ${pinned}. Nothing was sent. The receipt of ${to} lists the changes that stand in the ledger; ask the agent over another channel where it matters.`,
-      { agent_id: to, pinned, shown },
-    )
-  }
-  const doubt = pinned === undefined ? await findDoubt(client, to, shown, options) : undefined
+  const pin = readPin(pinDir, to)
+  const pinned = pin?.keys.at(-1)
+  if (pinned !== undefined && shown !== pinned && shown !== acceptKey)
+    throw toKeyChanged({ agent_id: to, pinned, shown })
+  const { doubt, version } = pinned === shown ? {} : await judge(client, to, shown, options, pin)
   if (doubt !== undefined)
     throw new MessageKeyError(
       'unsealed_key',
@@ -143,76 +180,189 @@ export async function sealFor(options: SealOptions): Promise<string> {
     )
   const box = sealBox({
     plaintext,
+    note: await newestNote(client, options.trust),
     senderSecretKey: identity.dm_secret_key,
     senderId: identity.agent_id,
     recipientPublicKey: shown,
     recipientId: to,
+    purpose: purposeOf(orderId),
   })
-  if (shown !== pinned) addPins(pinFile, new Map([[to, shown]])) // before it is sent: the next call must know it
+  // Before it is sent: the next call must know it. Another process may have pinned another key since.
+  const inUse = shown === pinned ? shown : addPin(pinDir, to, { key: shown, version }, pinned)
+  if (inUse !== shown) throw toKeyChanged({ agent_id: to, pinned: inUse, shown })
   return box
 }
 
-/** Why a key that is seen for the first time should not be pinned; undefined if it may be. */
-async function findDoubt(
+/** The newest checkpoint that this agent has verified, with the log's own signature alone. */
+async function newestNote(client: Client, trust: SealTrust | undefined): Promise<string | undefined> {
+  const note = trust === undefined ? undefined : (await recall(trust.stateFile, client.baseUrl))?.checkpoint
+  if (note === undefined) return undefined
+  const { text, signatures } = parseNote(note)
+  const [origin] = text.split('\n')
+  return formatNote(
+    text,
+    signatures.filter(({ name }) => name === origin).map(({ line }) => line),
+  )
+}
+
+/**
+ * The log that the sender was shown can't be the one that this reader was shown: the service has signed two
+ * histories.
+ */
+export interface LogFork {
+  message: string
+  /** A file that convinces anybody, offline, if one could be made. */
+  evidence?: string
+}
+
+/**
+ * Compares a checkpoint that came with a box with what this reader has seen. Undefined if nothing speaks
+ * against it.
+ */
+async function compareNote(
+  client: Client,
+  note: string,
+  trust: SealTrust | undefined,
+): Promise<LogFork | undefined> {
+  if (trust === undefined) return undefined
+  const args = [
+    'note',
+    '--state',
+    trust.stateFile,
+    '--service',
+    client.baseUrl,
+    ...(trust.pubkeys ?? []).flatMap((key) => ['--pubkey', key]),
+  ]
+  const consistency = (from: number, to: number) => client.consistency({ from, to }).catch(unlessRefused)
+  const { result } = await check(args, { note, consistency })
+  const found = result.findings?.find(({ reason }) => reason === 'log_rewritten')
+  if (found === undefined) return undefined
+  return { message: found.message, ...(result.evidence === undefined ? {} : { evidence: result.evidence }) }
+}
+
+function unlessRefused(error: unknown): undefined {
+  if (error instanceof RefusalError || error instanceof TransportError) return undefined
+  throw error
+}
+
+const purposeOf = (orderId: string | undefined): Purpose =>
+  orderId === undefined ? { kind: 'message' } : { kind: 'delivery', orderId }
+
+function toKeyChanged(change: KeyChange): MessageKeyError {
+  const { agent_id: to, pinned, shown } = change
+  return new MessageKeyError(
+    'key_changed',
+    `${to} shows the message key ${shown}, and the one seen before is ${pinned}. Nothing was sent. The receipt of ${to} lists the changes that stand in the ledger; ask the agent over another channel where it matters.`,
+    change,
+  )
+}
+
+/**
+ * How the ledger bears out a key before it is pinned. One that takes a pin's place was looked at by whoever
+ * accepted it: the ledger may know nothing of it, but must not know better.
+ */
+async function judge(
   client: Client,
   agentId: string,
   shown: string,
   { trust, unsealedKey }: FirstContact,
-): Promise<string | undefined> {
-  if (unsealedKey === true) return undefined
-  if (trust === undefined) return 'nothing is at hand to judge a seal by'
+  pin?: Pin,
+): Promise<KeyJudgement> {
+  if (trust === undefined || unsealedKey === true)
+    return pin === undefined && unsealedKey !== true ? { doubt: 'nothing is at hand to judge a seal by' } : {}
   try {
-    return await findKeyDoubt(client, agentId, shown, trust)
+    const judgement = await judgeKey(client, agentId, shown, trust)
+    const { version } = judgement
+    if (version !== undefined && pin?.version !== undefined && version <= pin.version)
+      return {
+        doubt: `the ledger proves it as version ${version}, and the pinned one was version ${pin.version}`,
+      }
+    return pin === undefined ? judgement : version === undefined ? {} : { version }
   } catch (error) {
     // A ledger that doesn't answer bears nothing out, and keeps no message from being opened.
-    if (error instanceof RefusalError || error instanceof TransportError) return error.message
+    if (error instanceof RefusalError || error instanceof TransportError)
+      return pin === undefined ? { doubt: error.message } : {}
     throw error
   }
 }
 
 /**
- * Opens one box that another agent sealed for this one. A sender seen for the first time is pinned if its key may be.
+ * Opens one box that another agent sealed for this one. A sender seen for the first time is pinned if its key
+ * may be and the box opened with it.
  *
  * @param from the sender's agent_id
- * @throws RefusalError and TransportError never: what the look at the sender's card ended with stands in `problem`
+ * @param orderId the order whose delivery the box is said to be; a message if absent
+ * @throws RefusalError and TransportError never: what the look at the sender's card ended with stands in
+ *   `problem`
  */
 export async function openFrom(
-  options: FirstContact & { client: Client; identity: MessagingIdentity; pinFile: string; from: string; box: string },
+  options: FirstContact & {
+    client: Client
+    identity: MessagingIdentity
+    pinDir: string
+    from: string
+    box: string
+    orderId?: string | undefined
+  },
 ): Promise<Opened> {
-  const { client, identity, pinFile, from, box } = options
-  const known = readPins(pinFile).get(from) ?? []
-  const sender = await lookUp(client, from, known, options)
-  const opened = open({ from, box }, identity, sender)
-  if (isNew(sender) && 'text' in opened) addPins(pinFile, new Map([[from, sender.shown]]))
+  const { client, identity, pinDir, from, box, orderId } = options
+  const sender = await lookUp(client, from, readPins(pinDir, from), options)
+  const opened = await withFork(
+    open({ from, box }, purposeOf(orderId), identity, sender),
+    client,
+    options.trust,
+  )
+  if (isNew(sender) && 'text' in opened)
+    addPin(pinDir, from, { key: sender.shown, version: sender.version }, undefined)
   return opened
 }
 
 /**
- * Reads messages and opens them: the unread ones, which the service marks as read, or what came after a message. An
- * answer that was lost on the way is had again with `after`, the last id that did arrive, or `0`. One message that does
- * not open keeps no other from being read. Senders seen for the first time are pinned if their keys may be.
+ * Reads messages and opens them: the unread ones, which the service marks as read, or what came after a
+ * message. An answer that was lost on the way is had again with `after`, the last id that did arrive, or `0`.
+ * One message that does not open keeps no other from being read. Senders seen for the first time are pinned
+ * if their keys may be and a message opened with it.
  *
  * @param client with the reader's token
  * @param after id of a message of the reader's; `0` for the beginning
+ * @param from one sender's alone
  * @throws RefusalError and TransportError of the reading itself, as the client does
  * Source: sealed-box.md; decisions, "Posts, messages, reports".
  */
 export async function readSealed(
-  options: FirstContact & { client: Client; identity: MessagingIdentity; pinFile: string; after?: string | undefined },
+  options: FirstContact & {
+    client: Client
+    identity: MessagingIdentity
+    pinDir: string
+    after?: string | undefined
+    from?: string | undefined
+  },
 ): Promise<OpenedPage> {
-  const { client, identity, pinFile, after } = options
-  const pins = readPins(pinFile)
-  const page = await (after === undefined ? client.unreadMessages() : client.messagesAfter(after))
+  const { client, identity, pinDir, after, from } = options
+  // Before anything is marked as read: a file that can't be read ends it here.
+  const pins = readAllPins(pinDir)
+  const page = await (after === undefined
+    ? client.unreadMessages({ from })
+    : client.messagesAfter(after, { from }))
   const senders = new Map<string, Sender>()
-  for (const { from } of page.messages) if (!senders.has(from)) senders.set(from, await lookUp(client, from, pins.get(from) ?? [], options))
-  const seen = [...senders].flatMap(([id, sender]) => (isNew(sender) ? [[id, sender.shown] as const] : []))
-  if (seen.length > 0) addPins(pinFile, new Map(seen))
+  for (const { from } of page.messages)
+    if (!senders.has(from)) senders.set(from, await lookUp(client, from, pins.get(from) ?? [], options))
+  const messages: OpenedMessage[] = []
+  for (const message of page.messages) {
+    const opened = open(message, { kind: 'message' }, identity, senders.get(message.from))
+    messages.push({ ...message, ...(await withFork(opened, client, options.trust)) })
+  }
+  for (const [id, sender] of senders)
+    if (isNew(sender) && messages.some((message) => message.from === id && 'text' in message))
+      addPin(pinDir, id, { key: sender.shown, version: sender.version }, undefined)
   return {
     ...page,
-    messages: page.messages.map((message) => ({ ...message, ...open(message, identity, senders.get(message.from)) })),
+    messages,
     key_changes: [...senders].flatMap(([agentId, { pins: known, shown }]) => {
       const pinned = known.at(-1)
-      return pinned === undefined || shown === undefined || shown === pinned ? [] : [{ agent_id: agentId, pinned, shown }]
+      return pinned === undefined || shown === undefined || shown === pinned
+        ? []
+        : [{ agent_id: agentId, pinned, shown }]
     }),
   }
 }
@@ -225,44 +375,74 @@ interface Sender {
   shown?: string
   /** Of one without a pin: why the key should not be pinned. */
   doubt?: string | undefined
+  version?: number | undefined
   /** Why the card could not be had. */
   failure?: { error: string; message: string }
 }
 
-/** A sender whose key is to be pinned now. */
+/** A sender whose key may be pinned once something opened with it. */
 const isNew = (sender: Sender): sender is Sender & { shown: string } =>
   sender.pins.length === 0 && sender.shown !== undefined && sender.doubt === undefined
 
-async function lookUp(client: Client, agentId: string, pins: readonly string[], firstContact: FirstContact): Promise<Sender> {
+async function lookUp(
+  client: Client,
+  agentId: string,
+  pins: readonly string[],
+  firstContact: FirstContact,
+): Promise<Sender> {
   if (!AGENT_ID.test(agentId))
     return {
       pins,
-      failure: { error: 'bad_answer', message: `The service names ${JSON.stringify(agentId)} as the sender, which is no agent's id.` },
+      failure: {
+        error: 'bad_answer',
+        message: `The service names ${JSON.stringify(agentId)} as the sender, which is no agent's id.`,
+      },
     }
   let card: AgentCard
-  let doubt: string | undefined
+  let judgement: KeyJudgement = {}
   try {
     card = await client.agent(agentId)
     const { dm_key: shown } = card.profile
-    if (pins.length === 0 && shown !== null && KEY.test(shown)) doubt = await findDoubt(client, agentId, shown, firstContact)
+    if (pins.length === 0 && shown !== null && KEY.test(shown))
+      judgement = await judge(client, agentId, shown, firstContact)
   } catch (error) {
     // The messages are marked as read by now, so the others are opened all the same.
-    if (error instanceof RefusalError) return { pins, failure: { error: error.error, message: error.message } }
-    if (error instanceof TransportError) return { pins, failure: { error: error.kind, message: error.message } }
+    if (error instanceof RefusalError)
+      return { pins, failure: { error: error.error, message: error.message } }
+    if (error instanceof TransportError)
+      return { pins, failure: { error: error.kind, message: error.message } }
     throw error
   }
   const { dm_key: shown } = card.profile
   if (shown === null) return { pins }
   return KEY.test(shown)
-    ? { pins, shown, doubt }
+    ? { pins, shown, ...judgement }
     : { pins, failure: { error: 'bad_key', message: `The card of ${agentId} shows a dm_key that is none.` } }
 }
 
 /** What came of opening a box; its parts are those of OpenedMessage. */
-export type Opened = { text: string; sender_key: SenderKey } | { problem: { error: string; message: string } }
+export type Opened = OpenedText | { problem: { error: string; message: string } }
 
-/** Tries the pinned key, the earlier ones, and the card's last: a message may be older than the change of a key. */
-function open(message: Pick<Message, 'from' | 'box'>, identity: MessagingIdentity, sender: Sender | undefined): Opened {
+/** What was opened, with what the note inside says of the log. */
+async function withFork(
+  { note, ...opened }: Opened & { note?: string },
+  client: Client,
+  trust: SealTrust | undefined,
+): Promise<Opened> {
+  const fork = note === undefined ? undefined : await compareNote(client, note, trust)
+  return fork === undefined || !('text' in opened) ? opened : { ...opened, log_fork: fork }
+}
+
+/**
+ * Tries the pinned key, the earlier ones, and the card's last: a message may be older than the change of a
+ * key.
+ */
+function open(
+  { from, box }: Pick<Message, 'from' | 'box'>,
+  purpose: Purpose,
+  identity: MessagingIdentity,
+  sender: Sender | undefined,
+): Opened & { note?: string } {
   const { pins = [], shown, doubt, failure } = sender ?? {}
   const [pinned = shown, ...earlier] = pins.toReversed()
   const candidates = new Map<string, SenderKey>()
@@ -271,22 +451,36 @@ function open(message: Pick<Message, 'from' | 'box'>, identity: MessagingIdentit
   if (shown !== undefined && !candidates.has(shown)) candidates.set(shown, 'changed')
   let problem = failure ?? {
     error: 'no_key',
-    message: `${message.from} shows no dm_key on its card, so it cannot be told who sealed this.`,
+    message: `${from} shows no dm_key on its card, so it cannot be told who sealed this.`,
   }
+  const ownSecrets = [
+    identity.dm_secret_key,
+    ...(identity.old_dm_keys ?? []).flatMap(({ dm_secret_key: secret }) => secret ?? []),
+  ]
   for (const [senderPublicKey, kind] of candidates) {
-    try {
-      const bytes = openBox({
-        box: message.box,
-        recipientSecretKey: identity.dm_secret_key,
-        recipientId: identity.agent_id,
-        senderPublicKey,
-        senderId: message.from,
-      })
-      if (!isUtf8(bytes)) return { problem: { error: 'not_text', message: 'What was sealed is not text in UTF-8.' } }
-      return { text: Buffer.from(bytes).toString('utf8'), sender_key: kind }
-    } catch (error) {
-      if (!(error instanceof SealedBoxError)) throw error
-      problem = failure ?? { error: error.code, message: `${error.message}.` }
+    for (const recipientSecretKey of ownSecrets) {
+      try {
+        const { message: bytes, note } = openBoxWithNote({
+          box,
+          purpose,
+          recipientSecretKey,
+          recipientId: identity.agent_id,
+          senderPublicKey,
+          senderId: from,
+        })
+        if (!isUtf8(bytes))
+          return { problem: { error: 'not_text', message: 'What was sealed is not text in UTF-8.' } }
+        const text = Buffer.from(bytes).toString('utf8')
+        return {
+          text,
+          sender_key: kind,
+          ...(formOf(box) === 1 ? { first_form: true as const } : {}),
+          ...(note === undefined ? {} : { note }),
+        }
+      } catch (error) {
+        if (!(error instanceof SealedBoxError)) throw error
+        problem = failure ?? { error: error.code, message: `${error.message}.` }
+      }
     }
   }
   return { problem }
@@ -296,35 +490,96 @@ const AGENT_ID = /^agt_[0-9A-Za-z]{1,60}$/
 const KEY = /^[0-9a-f]{64}$/
 
 /**
- * The pins of a file: for each agent the keys that were accepted, the one in use last. Empty where there is no such file.
- *
- * @throws Error that names the file where it holds something else
+ * The keys of an agent that were accepted, the one in use last, and which version of its keys that is, where
+ * it was proven.
  */
-export function readPins(pinFile: string): Map<string, string[]> {
-  const text = readPrivateFile(pinFile)
-  if (text === undefined) return new Map()
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    value = undefined // told below, as anything else that is no pin
-  }
-  if (!isPins(value))
-    throw new Error(`${pinFile} does not hold the keys seen of other agents; put it right, or move it away and compare keys anew.`)
-  return new Map(Object.entries(value))
+interface Pin {
+  keys: readonly string[]
+  version?: number
 }
 
-/** Puts keys in use beside those that the file has by now. */
-function addPins(pinFile: string, keys: ReadonlyMap<string, string>): void {
-  const pins = readPins(pinFile)
-  for (const [agentId, key] of keys) pins.set(agentId, [...(pins.get(agentId) ?? []).filter((known) => known !== key), key])
-  writePrivateFile(pinFile, `${JSON.stringify(Object.fromEntries(pins), null, 2)}\n`)
+/** The keys of an agent that were accepted, the one in use last. @throws Error as readPin() */
+export const readPins = (pinDir: string, agentId: string): readonly string[] =>
+  readPin(pinDir, agentId)?.keys ?? []
+
+/** @throws Error that names the file if it holds something else */
+function readPin(pinDir: string, agentId: string): Pin | undefined {
+  if (!AGENT_ID.test(agentId)) return undefined
+  const pin = readPinFile(pinFileOf(pinDir, agentId), isPin) ?? readOldPins(pinDir)[agentId]
+  return isKeys(pin) ? { keys: pin } : pin
 }
 
-function isPins(value: unknown): value is Record<string, string[]> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  return Object.entries(value).every(
-    ([agentId, keys]) =>
-      AGENT_ID.test(agentId) && Array.isArray(keys) && keys.length > 0 && keys.every((key) => typeof key === 'string' && KEY.test(key)),
+function readAllPins(pinDir: string): Map<string, readonly string[]> {
+  const agents = [
+    ...Object.keys(readOldPins(pinDir)),
+    ...(existsSync(pinDir) ? readdirSync(pinDir).map(path.parse) : []).flatMap(({ name, ext }) =>
+      ext === '.json' ? [name] : [],
+    ),
+  ]
+  return new Map(agents.map((agentId) => [agentId, readPins(pinDir, agentId)]))
+}
+
+const pinFileOf = (pinDir: string, agentId: string): string => path.join(pinDir, `${agentId}.json`)
+
+/**
+ * Until each agent had a file of its own, one beside the folder had the keys of all; it is still read, and
+ * never written.
+ */
+const readOldPins = (pinDir: string): Record<string, string[] | Pin> =>
+  readPinFile(`${pinDir}.json`, isOldPins) ?? {}
+
+function readPinFile<Pins>(file: string, isPins: (value: unknown) => value is Pins): Pins | undefined {
+  return readPrivateFile(file, (text) => {
+    const value = parseJson(text)
+    if (isPins(value)) return value
+    throw new Error(
+      `${file} does not hold keys seen of other agents; put it right, or move it away and compare keys anew.`,
+    )
+  })
+}
+
+/**
+ * Puts a key in use, beside the agent's earlier ones, unless another process changed its pin since it was
+ * read.
+ *
+ * @param replaces the pin that was read; undefined if there was none
+ * @returns the pin in use now
+ */
+function addPin(
+  pinDir: string,
+  agentId: string,
+  { key, version }: { key: string; version: number | undefined },
+  replaces: string | undefined,
+): string {
+  const file = pinFileOf(pinDir, agentId)
+  return changeLocked(file, () => {
+    const { keys: known, version: before } = readPin(pinDir, agentId) ?? { keys: [] }
+    const inUse = known.at(-1)
+    if (inUse !== undefined && inUse !== replaces) return inUse
+    const keys = [...known.filter((earlier) => earlier !== key), key]
+    const atVersion = version ?? before
+    // A pin without a version is a plain list, as earlier versions wrote it.
+    writePrivateFile(
+      file,
+      `${JSON.stringify(atVersion === undefined ? keys : { keys, version: atVersion })}\n`,
+    )
+    return key
+  })
+}
+
+function isKeys(value: unknown): value is string[] {
+  return (
+    Array.isArray(value) && value.length > 0 && value.every((key) => typeof key === 'string' && KEY.test(key))
   )
+}
+
+function isPin(value: unknown): value is string[] | Pin {
+  if (isKeys(value)) return true
+  const { keys, version } = (value ?? {}) as { keys?: unknown; version?: unknown }
+  return isKeys(keys) && Number.isSafeInteger(version) && (version as number) >= 1
+}
+
+function isOldPins(value: unknown): value is Record<string, string[] | Pin> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  return Object.entries(value).every(([agentId, pin]) => AGENT_ID.test(agentId) && isPin(pin))
 }

@@ -2,6 +2,7 @@ import type { Answer, Client, FreeCredit, Submission, WorkOrder } from './client
 import { RefusalError, isPassing } from './errors.ts'
 import { pause } from './http.ts'
 import { mineShares, type MiningProgress } from './miner/miner.ts'
+import { assertInTime, assertPossible } from './work-bound.ts'
 import { readMiningState, writeMiningState, type MiningState } from './mining-state.ts'
 
 /** How mining goes on. */
@@ -12,7 +13,8 @@ export type MineDaysProgress =
   | { step: 'waiting'; order: WorkOrder; unsent: number; reason: string; seconds: number }
 
 /** `free`: the days were credited at once, nothing was mined. `mined`: the order is `credited`. */
-export type MinedDays = { kind: 'free'; answer: Answer<FreeCredit> } | { kind: 'mined'; answer: Answer<Submission> }
+export type MinedDays =
+  { kind: 'free'; answer: Answer<FreeCredit> } | { kind: 'mined'; answer: Answer<Submission> }
 
 export interface MineDaysOptions {
   client: Client
@@ -48,14 +50,15 @@ const SAVE_MS = 1_000
 const HARMLESS_REASONS = new Set(['duplicate', 'order_full'])
 
 /**
- * Buys pass days by proof of work: makes a work order or goes on with one, finds its shares, and hands them in as they
- * are found, until the order is `credited`. Where nothing can be handed in for the time being, mining goes on and the
- * same nonces are sent again, which is harmless; that waiting ends with the order's own `expires_at`.
+ * Buys pass days by proof of work: makes a work order or goes on with one, finds its shares, and hands them
+ * in as they are found, until the order is `credited`. Where nothing can be handed in for the time being,
+ * mining goes on and the same nonces are sent again, which is harmless; that waiting ends with the order's
+ * own `expires_at`.
  *
  * @throws RefusalError and TransportError of making the order, and every refusal that waiting does not change
- * @throws OrderUnderWayError
- * @throws Error where the order has expired, or the service finds no work in what the miner found; the signal's reason
- *   when stopped
+ * @throws OrderUnderWayError; WorkTooHardError where the shares cannot be found before the order ends
+ * @throws Error where the order has expired, or the service finds no work in what the miner found; the
+ *   signal's reason when stopped
  * Source: decisions, "One rule for all proof of work" and "The pass".
  */
 export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
@@ -67,29 +70,55 @@ export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
   const resumed = chooseState(kept, options, Date.now() / 1000)
   let state = resumed
   if (state === undefined) {
-    const answer = await client.invoice({ currency: 'pow', ...(options.days === undefined ? {} : { days: options.days }) })
+    const answer = await client.invoice({
+      currency: 'pow',
+      ...(options.days === undefined ? {} : { days: options.days }),
+    })
     if ('free' in answer) return { kind: 'free', answer }
     if (answer.currency !== 'pow')
-      throw new Error(`The service was asked for a work order and answered with an invoice in ${answer.currency}.`)
+      throw new Error(
+        `The service was asked for a work order and answered with an invoice in ${answer.currency}.`,
+      )
     state = { order: answer, unsent: [], positions: [] }
   }
+  assertPossible({ ...workOf(state.order), threads: options.threads })
   const save = createSaver(stateFile, state)
   save.now()
-  onProgress?.({ step: 'started', order: state.order, resumed: resumed !== undefined, unsent: state.unsent.length })
+  onProgress?.({
+    step: 'started',
+    order: state.order,
+    resumed: resumed !== undefined,
+    unsent: state.unsent.length,
+  })
   return { kind: 'mined', answer: await workOff({ ...options, client, batchSize, state, save }) }
 }
 
-/** The state to go on with, or undefined for a new order. Throws rather than buy something else than was asked for. */
-function chooseState(kept: MiningState | undefined, { order, days }: MineDaysOptions, nowSeconds: number): MiningState | undefined {
+/**
+ * The state to go on with, or undefined for a new order. Throws rather than buy something else than was asked
+ * for.
+ */
+function chooseState(
+  kept: MiningState | undefined,
+  { order, days }: MineDaysOptions,
+  nowSeconds: number,
+): MiningState | undefined {
   const underWay = kept !== undefined && isUnfinished(kept.order, nowSeconds) ? kept : undefined
   if (underWay === undefined) return order === undefined ? undefined : { order, unsent: [], positions: [] }
   const { order_id: id, days: daysUnderWay, shares_accepted: done, shares_required: all } = underWay.order
   const describeUnderWay = () =>
     `The work order ${id} for ${formatDays(daysUnderWay)} is under way (${done} of ${all} shares); finish it first, or leave it`
-  if (order !== undefined && order.order_id !== id) throw new OrderUnderWayError(`${describeUnderWay()} for ${order.order_id}.`)
-  if (days !== undefined && days !== daysUnderWay) throw new OrderUnderWayError(`${describeUnderWay()} for one of ${formatDays(days)}.`)
+  if (order !== undefined && order.order_id !== id)
+    throw new OrderUnderWayError(`${describeUnderWay()} for ${order.order_id}.`)
+  if (days !== undefined && days !== daysUnderWay)
+    throw new OrderUnderWayError(`${describeUnderWay()} for one of ${formatDays(days)}.`)
   return underWay
 }
+
+const workOf = ({ difficulty_bits, shares_required, shares_accepted, expires_at }: WorkOrder) => ({
+  difficultyBits: difficulty_bits,
+  count: shares_required - shares_accepted,
+  endsAt: expires_at,
+})
 
 /** Whether an order, as last heard, can still be worked on. */
 export function isUnfinished(order: WorkOrder, nowSeconds: number): boolean {
@@ -165,6 +194,7 @@ async function search(work: Work & { signal: AbortSignal }, found: Bell): Promis
         found.ring()
       },
       onProgress: (mining) => {
+        assertInTime(state.order.expires_at, mining)
         state.positions = mining.positions
         save.soon()
         onProgress?.({ step: 'mining', order: state.order, unsent: state.unsent.length, mining })
@@ -185,7 +215,11 @@ async function handIn(work: Work & { signal: AbortSignal }, found: Bell): Promis
     let askedMs = 0
     try {
       const answer = await client.submitWork({ order_id: state.order.order_id, nonces: batch })
-      state.order = { ...state.order, shares_accepted: answer.shares_accepted, credited_days: answer.credited_days }
+      state.order = {
+        ...state.order,
+        shares_accepted: answer.shares_accepted,
+        credited_days: answer.credited_days,
+      }
       if (answer.status !== 'verifying') {
         assertCounted(answer)
         const sent = new Set(batch)
@@ -200,20 +234,30 @@ async function handIn(work: Work & { signal: AbortSignal }, found: Bell): Promis
       }
       reason = 'The service is still verifying.'
     } catch (error) {
-      if (error instanceof RefusalError && error.error === 'wrong_state') return await readClosed(client, state, batch.length, error)
+      if (error instanceof RefusalError && error.error === 'wrong_state')
+        return await readClosed(client, state, batch.length, error)
       if (!isPassing(error)) throw error
       reason = error.message
       askedMs = (error.retryAfterSeconds ?? 0) * 1000
     }
-    if (Date.now() / 1000 >= state.order.expires_at) throw new Error(`${describeExpired(state.order)} (${reason})`)
+    if (Date.now() / 1000 >= state.order.expires_at)
+      throw new Error(`${describeExpired(state.order)} (${reason})`)
     const waitMs = Math.min(Math.max(delayMs, askedMs), backoffMs.longest)
-    onProgress?.({ step: 'waiting', order: state.order, unsent: state.unsent.length, reason, seconds: waitMs / 1000 })
+    onProgress?.({
+      step: 'waiting',
+      order: state.order,
+      unsent: state.unsent.length,
+      reason,
+      seconds: waitMs / 1000,
+    })
     await pause(waitMs, signal)
     delayMs = Math.min(delayMs * 2, backoffMs.longest)
   }
 }
 
-/** So many unsent shares are handed in: a batch, or what completes the day, which is credited as it completes. */
+/**
+ * So many unsent shares are handed in: a batch, or what completes the day, which is credited as it completes.
+ */
 function countDue(order: WorkOrder, batchSize: number): number {
   const perDay = order.shares_required / order.days
   return Math.max(1, Math.min(batchSize, perDay - (order.shares_accepted % perDay)))
@@ -229,15 +273,26 @@ function assertCounted({ rejected }: Submission): void {
 }
 
 /**
- * The order takes no more: it is credited or expired. Where its time is not over and what was sent completes it, it is
- * credited, and the answer that said so was lost, or came after the service had stopped waiting for it. That answer is
- * put together here, from the order and from `GET /me`.
+ * The order takes no more: it is credited or expired. Where its time is not over and what was sent completes
+ * it, it is credited, and the answer that said so was lost, or came after the service had stopped waiting for
+ * it. That answer is put together here, from the order and from `GET /me`.
  */
-async function readClosed(client: Client, state: MiningState, sent: number, refusal: RefusalError): Promise<Answer<Submission>> {
+async function readClosed(
+  client: Client,
+  state: MiningState,
+  sent: number,
+  refusal: RefusalError,
+): Promise<Answer<Submission>> {
   const { order } = state
-  if (Date.now() / 1000 >= order.expires_at || order.shares_accepted + sent < order.shares_required) throw refusal
+  if (Date.now() / 1000 >= order.expires_at || order.shares_accepted + sent < order.shares_required)
+    throw refusal
   const { pass_until } = await client.me()
-  state.order = { ...order, status: 'credited', shares_accepted: order.shares_required, credited_days: order.days }
+  state.order = {
+    ...order,
+    status: 'credited',
+    shares_accepted: order.shares_required,
+    credited_days: order.days,
+  }
   state.unsent = []
   return {
     ok: true,

@@ -1,12 +1,13 @@
 import type { WorkOrder } from './client.ts'
-import { readPrivateFile, writePrivateFile } from './private-file.ts'
+import { parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 
 /**
  * What a stopped miner needs to go on: found work is never lost, and no nonce is tried twice.
  *
  * - `order`: as the service answered it, with `shares_accepted` and `credited_days` as last heard
  * - `unsent`: shares found and not yet known to be counted
- * - `positions`: where each thread goes on; everything before them is searched, and its shares are in `unsent` or counted
+ * - `positions`: where each thread goes on; everything before them is searched, and its shares are in
+ *   `unsent` or counted
  */
 export interface MiningState {
   order: WorkOrder
@@ -24,16 +25,12 @@ const POSITION = /^[0-9a-z]{9}[0-9a-f]{6}$/
  * @throws Error that names the file where it holds something else
  */
 export function readMiningState(filePath: string): MiningState | undefined {
-  const text = readPrivateFile(filePath)
-  if (text === undefined) return undefined
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    value = undefined
-  }
-  if (!isMiningState(value)) throw new Error(`${filePath} does not hold the state of a miner; move it away to begin anew.`)
-  return value
+  return readPrivateFile(filePath, (text) => {
+    const value = parseJson(text)
+    if (!isMiningState(value))
+      throw new Error(`${filePath} does not hold the state of a miner; move it away to begin anew.`)
+    return value
+  })
 }
 
 /** Replaces the state in a file, atomically. */
@@ -51,7 +48,14 @@ function isMiningState(value: unknown): value is MiningState {
 function isWorkOrder(value: unknown): value is WorkOrder {
   if (typeof value !== 'object' || value === null) return false
   const order = value as Partial<Record<keyof WorkOrder, unknown>>
-  const counts = [order.days, order.shares_required, order.difficulty_bits, order.shares_accepted, order.credited_days, order.expires_at]
+  const counts = [
+    order.days,
+    order.shares_required,
+    order.difficulty_bits,
+    order.shares_accepted,
+    order.credited_days,
+    order.expires_at,
+  ]
   return (
     typeof order.order_id === 'string' &&
     typeof order.prefix === 'string' &&

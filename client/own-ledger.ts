@@ -1,16 +1,27 @@
 import type { Client, Receipt } from './client.ts'
-import { readPrivateFile, writePrivateFile } from './private-file.ts'
+import { NoKeyProof, proveKeys, type ProvenKeys } from './key-proof.ts'
+import { changeLocked, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { check } from './seal-verify.mjs'
 
 /**
- * What an agent asks the ledger about agents, itself among them. The service hands out cards and tokens, and whoever runs
- * it can change both; what it can't do unseen is take back a sealed entry. Each answer is checked here, with seal-verify.mjs.
+ * What an agent asks the ledger about agents, itself among them. The service hands out cards and tokens, and
+ * whoever runs it can change both; what it can't do unseen is take back a sealed entry. Each answer is
+ * checked here, with seal-verify.mjs.
  */
 
-/** By what a seal is judged: where seal-verify.mjs remembers keys and seals, and keys that are accepted and no other. */
+/**
+ * By what a seal is judged: where seal-verify.mjs remembers keys and seals, and keys that are accepted and no
+ * other.
+ */
 export interface SealTrust {
   stateFile: string
   pubkeys?: readonly string[] | undefined
+}
+
+/** How the ledger bears out a key; neither: its receipt does, and the tree of keys doesn't have it yet. */
+export interface KeyJudgement {
+  version?: number
+  doubt?: string
 }
 
 type Entries = Receipt['entries']
@@ -37,27 +48,60 @@ async function readRecord(client: Client, id: string, trust: SealTrust): Promise
     if (wrong !== undefined) return `${wrong.reason}: ${wrong.message}`
     for (const item of receipt.entries) entries.set(item.entry.id, item)
     const last = receipt.entries.at(-1)?.entry.id ?? 0
-    if (receipt.truncated !== true || last <= after) return [...entries.values()].sort((a, b) => a.entry.id - b.entry.id)
+    if (receipt.truncated !== true || last <= after)
+      return [...entries.values()].sort((a, b) => a.entry.id - b.entry.id)
     after = last
   }
   return 'its receipt has no end'
 }
 
 /**
- * Whether the ledger bears out the key on an agent's card: it must be that of the newest `dm_key_change`, under a signed
- * seal of a known key. A receipt proves presence, not completeness: a still newer change may be held back.
+ * Whether the ledger bears out the key on an agent's card: the tree of keys must have it, up to a signed
+ * checkpoint that agrees with what was seen. One that was set after the entries in that tree must be that of
+ * the newest `dm_key_change`, under a signed seal of a known key; so it is for a service that states no keys.
+ * A receipt proves presence, not completeness.
  *
  * @param shown 64 hex characters
- * @returns undefined if it does, else a sentence that says what is missing
+ * @returns the key's version where the tree has it, or in `doubt` a sentence that says what is missing
  * @throws RefusalError and TransportError as the client does
  */
-export async function findKeyDoubt(client: Client, agentId: string, shown: string, trust: SealTrust): Promise<string | undefined> {
+export async function judgeKey(
+  client: Client,
+  agentId: string,
+  shown: string,
+  trust: SealTrust,
+): Promise<KeyJudgement> {
+  let proven: ProvenKeys | undefined
+  try {
+    proven = await proveKeys(client, agentId, trust)
+    if (proven.keys?.dm_key === shown) return { version: proven.keys.version }
+  } catch (error) {
+    if (!(error instanceof NoKeyProof)) throw error
+    if (error.isRefused) return { doubt: error.message }
+  }
+  // A key that is younger than the tree of keys, or a service without such a tree: then its receipt must bear
+  // it out.
+  const doubt = await findReceiptDoubt(client, agentId, shown, trust, proven?.up_to ?? 0)
+  return doubt === undefined ? {} : { doubt }
+}
+
+/** @param after entries up to this one are in the tree of keys, and it has another key */
+async function findReceiptDoubt(
+  client: Client,
+  agentId: string,
+  shown: string,
+  trust: SealTrust,
+  after: number,
+): Promise<string | undefined> {
   const entries = await readRecord(client, agentId, trust)
   if (typeof entries === 'string') return entries
   const newest = entries.findLast(({ entry }) => entry.kind === 'dm_key_change')
   if (newest === undefined) return 'the ledger has no change of key of this agent'
+  if (newest.entry.data['dm_key'] === shown && newest.entry.id <= after)
+    return `entry ${newest.entry.id}, by which the key was set, is not what the tree of keys has`
   if (newest.entry.data['dm_key'] !== shown) return 'the newest change of key in the ledger is to another key'
-  if (!newest.sealed || !newest.seal.signed) return `entry ${newest.entry.id}, by which the key was set, is not under a signed seal yet`
+  if (!newest.sealed || !newest.seal.signed)
+    return `entry ${newest.entry.id}, by which the key was set, is not under a signed seal yet`
   return undefined
 }
 
@@ -66,12 +110,15 @@ export interface ForeignChange {
   entry_id: number
   /** Unix seconds. */
   at: number
-  kind: 'dm_key_change' | 'token_rotation'
-  /** Of `dm_key_change`: the key that was set; null if it was taken away. */
-  dm_key?: string | null
+  kind: 'dm_key_change' | 'author_key_change' | 'token_rotation'
+  /** Of a change of a key: the one that was set; null if it was taken away. */
+  key?: string | null
 }
 
-/** What an agent knows of its own entries: how far it has read them, and how many rotations it has asked for and seen. */
+/**
+ * What an agent knows of its own entries: how far it has read them, and how many rotations it has asked for
+ * and seen.
+ */
 interface Watch {
   after: number
   asked: number
@@ -79,11 +126,12 @@ interface Watch {
 }
 
 /**
- * Looks at the entries about an agent that are new since the last look, and tells which of them it did not make: a
- * `dm_key_change` to another key than its own, or more rotations of its token than it asked for.
+ * Looks at the entries about an agent that are new since the last look, and tells which of them it did not
+ * make: a change to another key than its own, or more rotations of its token than it asked for.
  *
  * @param ownKeys the agent's own public keys, hex
- * @param watchFile one for each service and agent; made at the first look, when rotations so far are taken for its own
+ * @param watchFile one for each service and agent; made at the first look, when rotations so far are taken
+ *   for its own
  * @throws RefusalError and TransportError as the client does
  */
 export async function findForeignChanges(options: {
@@ -96,40 +144,46 @@ export async function findForeignChanges(options: {
   const known = readWatch(watchFile)
   const watch = { ...(known ?? { after: 0, asked: 0, seen: 0 }) }
   const changes: ForeignChange[] = []
-  for (;;) {
+  for (let page = 0; page < MAX_PAGES; page++) {
     const { entries, truncated } = await client.receipt(agentId, { after: watch.after })
     const fresh = entries.map(({ entry }) => entry).filter(({ id }) => id > watch.after)
     for (const { id, at, kind, data } of fresh) {
-      const key = data['dm_key']
-      if (kind === 'dm_key_change' && !(typeof key === 'string' && ownKeys.includes(key)))
-        changes.push({ entry_id: id, at, kind, dm_key: typeof key === 'string' ? key : null })
-      if (kind === 'token_rotation' && ++watch.seen > watch.asked && known !== undefined) changes.push({ entry_id: id, at, kind })
+      if (kind === 'dm_key_change' || kind === 'author_key_change') {
+        const key = data[kind === 'dm_key_change' ? 'dm_key' : 'author_key']
+        if (!(typeof key === 'string' && ownKeys.includes(key)))
+          changes.push({ entry_id: id, at, kind, key: typeof key === 'string' ? key : null })
+      }
+      if (kind === 'token_rotation' && ++watch.seen > watch.asked && known !== undefined)
+        changes.push({ entry_id: id, at, kind })
     }
     watch.after = fresh.at(-1)?.id ?? watch.after
     if (truncated !== true || fresh.length === 0) break
   }
   // Each is told once, and a rotation of somebody else's is not one of its own later.
-  const asked = Math.max(watch.asked, watch.seen)
-  if (known?.after !== watch.after) writeWatch(watchFile, { ...watch, asked })
+  if (known?.after !== watch.after)
+    changeLocked(watchFile, () => {
+      const current = readWatch(watchFile)
+      if (current?.after === known?.after)
+        writeWatch(watchFile, { ...watch, asked: Math.max(current?.asked ?? 0, watch.seen) })
+    })
   return changes
 }
 
 /** Counts a rotation before it is asked for, so that its entry is known as the agent's own. */
 export function expectRotation(watchFile: string): void {
-  const watch = readWatch(watchFile)
-  if (watch !== undefined) writeWatch(watchFile, { ...watch, asked: watch.asked + 1 })
+  changeLocked(watchFile, () => {
+    const watch = readWatch(watchFile)
+    if (watch !== undefined) writeWatch(watchFile, { ...watch, asked: watch.asked + 1 })
+  })
 }
 
 /** Undefined for a file that isn't there, or isn't one of these: then the next look is a first one. */
 function readWatch(watchFile: string): Watch | undefined {
-  try {
-    const { after, asked, seen } = JSON.parse(readPrivateFile(watchFile) ?? '') as Record<keyof Watch, unknown>
+  return readPrivateFile(watchFile, (text) => {
+    const { after, asked, seen } = (parseJson(text) ?? {}) as Record<keyof Watch, unknown>
     const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
     return isCount(after) && isCount(asked) && isCount(seen) ? { after, asked, seen } : undefined
-  } catch (error) {
-    if (error instanceof SyntaxError || error instanceof TypeError) return undefined
-    throw error
-  }
+  })
 }
 
 function writeWatch(watchFile: string, watch: Watch): void {

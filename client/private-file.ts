@@ -1,9 +1,24 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  fstatSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import path from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 
 const OWNER_ONLY_FILE = 0o600
 const OWNER_ONLY_DIR = 0o700
+const OTHERS = 0o077
+const LOCK_MS = 10_000
+const SQLITE_BUSY = 5
 
 /** Makes the directory of a file where it is missing, for its owner alone. */
 export function makePrivateDir(filePath: string): void {
@@ -11,8 +26,8 @@ export function makePrivateDir(filePath: string): void {
 }
 
 /**
- * Writes a file that only its owner can read. Whoever reads it, also after a power cut, finds the old content or the
- * new and no part of either: written beside it, synced, renamed, directory synced.
+ * Writes a file that only its owner can read. Whoever reads it, also after a power cut, finds the old content
+ * or the new and no part of either: written beside it, synced, renamed, directory synced.
  */
 export function writePrivateFile(filePath: string, text: string): void {
   writeBeside(filePath, text, (written) => renameSync(written, filePath))
@@ -26,13 +41,62 @@ export function createPrivateFile(filePath: string, text: string): void {
   })
 }
 
-/** The file's text, or undefined where there is none. */
-export function readPrivateFile(filePath: string): string | undefined {
+/**
+ * What a file of its owner's holds, as `parse` reads its text; undefined if there is no such file.
+ *
+ * @throws what `parse` throws; Error that says what mends it for a file that others may read or write
+ */
+export function readPrivateFile<T>(filePath: string, parse: (text: string) => T): T | undefined {
+  let file: number
   try {
-    return readFileSync(filePath, 'utf8')
+    file = openSync(filePath, 'r')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error
+  }
+  try {
+    const value = parse(readFileSync(file, 'utf8'))
+    const mode = fstatSync(file).mode & 0o777
+    if (process.platform !== 'win32' && (mode & OTHERS) !== 0)
+      throw new Error(
+        `${filePath} is open to other users (mode ${mode.toString(8)}), so it is not used; "chmod 600 ${filePath}" mends it.`,
+      )
+    return value
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** For files of ours: what is not JSON is told like anything else that doesn't belong there. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Runs a change of a file while no other process of this host changes it; others wait for their turn. The
+ * lock is SQLite's exclusive one on `<file>.lock`, the operating system's own: it ends with its holder,
+ * however that ends.
+ *
+ * @param change synchronous: it reads what the file holds by now, and replaces it
+ * @throws Error if the lock isn't free within 10 s
+ */
+export function changeLocked<T>(filePath: string, change: () => T): T {
+  makePrivateDir(filePath)
+  const lock = new DatabaseSync(`${filePath}.lock`, { timeout: LOCK_MS })
+  try {
+    lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
+    return change()
+  } catch (error) {
+    if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error
+    throw new Error(`${filePath} is held by another process; try again when that one has ended.`, {
+      cause: error,
+    })
+  } finally {
+    lock.close()
   }
 }
 

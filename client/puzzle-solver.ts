@@ -1,9 +1,11 @@
 /** The part of a challenge that {@link solvePuzzle} reads. */
 export type PuzzleQuestion = { kind: string; question: string; answer_format: string }
 
-const MONTH_NAMES = 'january february march april may june july august september october november december'.split(' ')
+const MONTH_NAMES =
+  'january february march april may june july august september october november december'.split(' ')
 const WEEKDAY_NAMES = 'sunday monday tuesday wednesday thursday friday saturday'.split(' ')
-const ORDINAL_NAMES = 'first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth'.split(' ')
+const ORDINAL_NAMES =
+  'first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth'.split(' ')
 const SMALL_NUMBER_NAMES =
   'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen'.split(
     ' ',
@@ -22,7 +24,8 @@ const SOLVERS: Readonly<Record<string, (question: string) => string>> = {
   'pick-words': pickWords,
   'reverse-words': reverseWords,
   'decode-hex': decodeHex,
-  'decode-base64': (question) => Buffer.from(find(question, /: ([A-Za-z0-9+/]+=*)$/)[1] ?? '', 'base64').toString('ascii'),
+  'decode-base64': (question) =>
+    Buffer.from(find(question, /: ([A-Za-z0-9+/]+=*)$/)[1] ?? '', 'base64').toString('ascii'),
   'days-between': daysBetween,
   'date-after': dateAfter,
   ordering: findOrder,
@@ -32,8 +35,8 @@ const SOLVERS: Readonly<Record<string, (question: string) => string>> = {
 /**
  * Solves the puzzle of a registration challenge by reading its question.
  * @returns the text to send as `answer`
- * @throws when the kind is unknown or the question is worded in a way this version can't read; the sentence holds the
- *   question, so that whoever runs the agent can answer it by hand
+ * @throws when the kind is unknown or the question is worded in a way this version can't read; the sentence
+ *   holds the question, so that whoever runs the agent can answer it by hand
  * Source: decisions.md, "Registration".
  */
 export function solvePuzzle({ kind, question, answer_format: answerFormat }: PuzzleQuestion): string {
@@ -46,7 +49,9 @@ export function solvePuzzle({ kind, question, answer_format: answerFormat }: Puz
   }
   // A service that gives no puzzle but a flood of text must not keep the agent searching it.
   if (question.length > MAX_QUESTION_LENGTH)
-    throw new Error(`this client reads questions of at most ${MAX_QUESTION_LENGTH} characters, and this one has ${question.length}`)
+    throw new Error(
+      `this client reads questions of at most ${MAX_QUESTION_LENGTH} characters, and this one has ${question.length}`,
+    )
   return solve(question)
 }
 
@@ -54,7 +59,8 @@ const MAX_QUESTION_LENGTH = 2_000
 
 function find(text: string, pattern: RegExp): RegExpExecArray {
   const match = pattern.exec(text)
-  if (match === null) throw new Error(`this client can't read the question, it looked for ${String(pattern)} in: ${text}`)
+  if (match === null)
+    throw new Error(`this client can't read the question, it looked for ${String(pattern)} in: ${text}`)
   return match
 }
 
@@ -101,7 +107,8 @@ function solveArithmetic(question: string): string {
 function sortWords(question: string): string {
   const words = readList(question).sort()
   if (/reverse alphabetical/.test(question)) words.reverse()
-  else if (/by their number of letters, shortest first/.test(question)) words.sort((a, b) => a.length - b.length)
+  else if (/by their number of letters, shortest first/.test(question))
+    words.sort((a, b) => a.length - b.length)
   else find(question, /alphabetical/)
   return words.join('-')
 }
@@ -144,14 +151,16 @@ function decodeHex(question: string): string {
 function readDates(text: string): number[] {
   return [...text.matchAll(/(\d{4})-(\d\d)-(\d\d)|(\d{1,2}) ([A-Z][a-z]+) (\d{4})/g)].map((match) => {
     const [, isoYear, isoMonth, isoDate, longDate, monthName = '', longYear] = match
-    if (isoYear !== undefined) return Date.UTC(Number(isoYear), Number(isoMonth) - 1, Number(isoDate)) / DAY_MS
+    if (isoYear !== undefined)
+      return Date.UTC(Number(isoYear), Number(isoMonth) - 1, Number(isoDate)) / DAY_MS
     return Date.UTC(Number(longYear), MONTH_NAMES.indexOf(monthName.toLowerCase()), Number(longDate)) / DAY_MS
   })
 }
 
 function daysBetween(question: string): string {
   const [first, last] = readDates(question)
-  if (first === undefined || last === undefined) throw new Error(`this client can't find two dates in: ${question}`)
+  if (first === undefined || last === undefined)
+    throw new Error(`this client can't find two dates in: ${question}`)
   return String(last - first)
 }
 
@@ -177,9 +186,12 @@ function findOrder(question: string): string {
   const remaining = new Set(clues.flatMap(({ upper, lower }) => [upper, lower]))
   const order: string[] = []
   while (remaining.size > 0) {
-    const tops = [...remaining].filter((thing) => !clues.some(({ upper, lower }) => lower === thing && remaining.has(upper)))
+    const tops = [...remaining].filter(
+      (thing) => !clues.some(({ upper, lower }) => lower === thing && remaining.has(upper)),
+    )
     const [top] = tops
-    if (top === undefined || tops.length > 1) throw new Error(`this client finds no single order in: ${question}`)
+    if (top === undefined || tops.length > 1)
+      throw new Error(`this client finds no single order in: ${question}`)
     remaining.delete(top)
     order.push(top)
   }
@@ -198,6 +210,8 @@ function findTruthTellers(question: string): string {
     }
   }
   const wanted = find(question, /Which robots (lie|tell the truth)\?/)[1] !== 'lie'
-  const names = [...truthful].filter(([, isTruthful]) => isTruthful === wanted).map(([name]) => name.toLowerCase())
+  const names = [...truthful]
+    .filter(([, isTruthful]) => isTruthful === wanted)
+    .map(([name]) => name.toLowerCase())
   return names.length === 0 ? 'none' : names.sort().join('-')
 }

@@ -2,6 +2,7 @@ import type { Answer, Challenge, Client, Registration } from './client.ts'
 import { RefusalError } from './errors.ts'
 import { solveWork, type MiningProgress } from './miner/miner.ts'
 import { solvePuzzle } from './puzzle-solver.ts'
+import { assertInTime, assertPossible } from './work-bound.ts'
 
 /** How a registration goes on. `work` comes again and again while the proof of work is sought. */
 export type RegistrationProgress =
@@ -14,15 +15,16 @@ const MAX_ATTEMPTS = 3
 const ANOTHER_CHALLENGE = new Set(['challenge_expired', 'wrong_answer'])
 
 /**
- * Registers an agent: fetches a challenge, solves its puzzle and its proof of work, and hands both in. A challenge that
- * has expired, whose answer was wrong, or whose puzzle this client cannot read is replaced, three challenges at most.
- * Keep the answer's token before anything else: it is shown this once.
+ * Registers an agent: fetches a challenge, solves its puzzle and its proof of work, and hands both in. A
+ * challenge that has expired, whose answer was wrong, or whose puzzle this client cannot read is replaced,
+ * three challenges at most. Keep the answer's token before anything else: it is shown this once.
  *
  * @param answerPuzzle answers the question in place of this client's own solver
  * @param threads mining threads, one for each core where absent
  * @param signal stops it; it then rejects with the signal's reason
- * @throws RefusalError and TransportError as the client does. After a TransportError of the last step an agent may have
- *   been registered whose token nobody knows; registering again makes another.
+ * @throws RefusalError and TransportError as the client does. After a TransportError of the last step an
+ *   agent may have been registered whose token nobody knows; registering again makes another.
+ * @throws WorkTooHardError where the proof of work cannot be done before the challenge ends
  * Source: decisions, "Registration".
  */
 export async function registerAgent(options: {
@@ -44,16 +46,25 @@ export async function registerAgent(options: {
       answer = await answerPuzzle(challenge.puzzle)
     } catch (error) {
       if (attempt === MAX_ATTEMPTS) throw error
-      onProgress?.({ step: 'refused', attempt, reason: error instanceof Error ? error.message : String(error) })
+      onProgress?.({
+        step: 'refused',
+        attempt,
+        reason: error instanceof Error ? error.message : String(error),
+      })
       continue
     }
     const { prefix, difficulty_bits: difficultyBits } = challenge.pow
+    const { expires_at: endsAt } = challenge
+    assertPossible({ difficultyBits, count: 1, endsAt, threads })
     const pow = await solveWork({
       prefix,
       difficultyBits,
       ...(threads === undefined ? {} : { threads }),
       ...(signal === undefined ? {} : { signal }),
-      onProgress: (mining) => onProgress?.({ step: 'work', attempt, difficultyBits, mining }),
+      onProgress: (mining) => {
+        assertInTime(endsAt, mining)
+        onProgress?.({ step: 'work', attempt, difficultyBits, mining })
+      },
     })
     try {
       return await client.register({
@@ -64,7 +75,8 @@ export async function registerAgent(options: {
         ...(ref === undefined ? {} : { ref }),
       })
     } catch (error) {
-      if (!(error instanceof RefusalError) || !ANOTHER_CHALLENGE.has(error.error) || attempt === MAX_ATTEMPTS) throw error
+      if (!(error instanceof RefusalError) || !ANOTHER_CHALLENGE.has(error.error) || attempt === MAX_ATTEMPTS)
+        throw error
       onProgress?.({ step: 'refused', attempt, reason: error.message })
     }
   }

@@ -8,6 +8,15 @@ export interface Verification {
   findings?: { reason: string; where: string; message: string }[]
   head?: { seq: number; at: number; payload_hash: string; history: string } | null
   pubkeys?: string[]
+  /** The log's checkpoint in a receipt or note, and how it stands to the one that was seen. */
+  log?: {
+    origin?: string
+    size: number
+    root: string
+    connected?: 'same' | 'consistent' | 'not_checked' | null
+  } | null
+  /** Where the two sides of a contradiction were written. */
+  evidence?: string
   key_trust?: 'pinned' | 'remembered' | 'first_seen'
   /** Of `unchecked`. */
   error?: string
@@ -18,9 +27,27 @@ export interface Verification {
  * Runs seal-verify.mjs with these arguments, in this process. It prints nothing and never rejects.
  *
  * @param world.receipt a receipt that is at hand, in place of the file that the arguments name
+ * @param world.note a checkpoint that another reader was shown, which is compared with what is remembered of `--service`
+ * @param world.consistency the answer of GET /ledger/consistency; undefined if there is none
  * @returns its exit code, the object that `--json` prints, and its lines, safe for a terminal
  */
 export function check(
   args: readonly string[],
-  world?: { progress?: (line: string) => void; receipt?: object },
+  world?: {
+    progress?: (line: string) => void
+    receipt?: object
+    note?: string
+    consistency?: (from: number, to: number) => Promise<object | undefined>
+  },
 ): Promise<{ exitCode: 0 | 1 | 2 | 3; result: Verification; text: string; json: string }>
+
+/**
+ * What is remembered of a service: its keys, whether its closing entries state log and keys, and the newest log that was
+ * verified, with its signed checkpoint where one was. Undefined before the first check of everything.
+ */
+export function recall(
+  stateFile: string,
+  service: string,
+): Promise<
+  { pubkeys: string[]; logged: boolean; log: { size: number; root: string }; checkpoint?: string } | undefined
+>

@@ -6,16 +6,18 @@
  *   node seal-verify.mjs DUMP.json        a saved dump {entries, seals}, offline
  *   node seal-verify.mjs RECEIPT.json     one receipt, offline
  *   node seal-verify.mjs --evidence FILE  a proof that one key signed two histories, offline
+ *   node seal-verify.mjs --note FILE      a checkpoint that another reader was shown
  *   node seal-verify.mjs --vector FILE    test vectors
  *
- * A leaf is SHA-256 of the byte 00 and the entry's canonical JSON (RFC 8785); a node is SHA-256 of left and right bytes,
- * an odd node moves up unchanged (the shape of RFC 6962). A seal signs, with Ed25519, the canonical JSON of its at,
- * count, from_id, prev_root, root, seq and to_id, which is rebuilt here and never taken from the server. Sealing
- * prevents rewriting, not withholding: nobody can miss an entry that was never made.
+ * A leaf is SHA-256 of the byte 00 and the entry's canonical JSON (RFC 8785); a node is SHA-256 of left and
+ * right bytes, an odd node moves up unchanged (the shape of RFC 6962). A seal signs, with Ed25519, the
+ * canonical JSON of its at, count, from_id, prev_root, root, seq and to_id, which is rebuilt here and never
+ * taken from the server. Sealing prevents rewriting, not withholding: nobody can miss an entry that was never
+ * made.
  *
  * Exit: 0 all that was asked about holds and stands under a signature of a key that is pinned or remembered;
- * 1 something doesn't hold (one line each, with a fixed word); 2 it could not be checked; 3 nothing is wrong, but nothing
- * binding was found either.
+ * 1 something doesn't hold (one line each, with a fixed word); 2 it could not be checked; 3 nothing is wrong,
+ * but nothing binding was found either.
  */
 import * as crypto from 'node:crypto'
 import { createReadStream, realpathSync } from 'node:fs'
@@ -34,6 +36,8 @@ const USAGE = `usage: node seal-verify.mjs BASE_URL | DUMP.json | RECEIPT.json [
   --pubkey HEX          accept this key and no other (give it again for each further key)
   --state FILE          where keys and seals that were seen are remembered (default .seal-verify.json)
   --service URL         the remembered service that a receipt is of, if there are several
+  --consistency FILE    what the service answers to GET /ledger/consistency, between the log seen and the receipt's
+  --note FILE           compare a signed checkpoint that another reader was shown with what is remembered
   --full                read the whole ledger again, not only what is new
   --save FILE           write what was read from BASE_URL as a dump; reads everything
   --expect SEQ:HISTORY  compare with what another reader saw; may be given again
@@ -98,7 +102,8 @@ function parseJsonText(text) {
   const value = JSON.parse(text)
   const { members, depth } = measureJson(text)
   if (depth > MAX_PARSED_DEPTH) throw new RangeError(`it is nested deeper than ${MAX_PARSED_DEPTH} levels`)
-  // JSON.parse keeps the last of two equal keys, and another reader the first: then there are more colons than keys.
+  // JSON.parse keeps the last of two equal keys, and another reader the first: then there are more colons
+  // than keys.
   if (members !== countMembers(value)) throw new SyntaxError('it has a key twice in one object')
   return value
 }
@@ -131,7 +136,8 @@ function countMembers(value) {
 
 function canonicalJson(value, depth = 0) {
   if (typeof value === 'string') {
-    if (LONE_SURROGATE.test(value)) throw new Refused('no_canonical_form', 'a lone surrogate has no UTF-8 form')
+    if (LONE_SURROGATE.test(value))
+      throw new Refused('no_canonical_form', 'a lone surrogate has no UTF-8 form')
     return JSON.stringify(value)
   }
   if (typeof value === 'number') {
@@ -139,75 +145,157 @@ function canonicalJson(value, depth = 0) {
     return JSON.stringify(value)
   }
   if (value === null || typeof value === 'boolean') return String(value)
-  if (depth === MAX_JSON_DEPTH) throw new Refused('no_canonical_form', `nested deeper than ${MAX_JSON_DEPTH} levels`)
+  if (depth === MAX_JSON_DEPTH)
+    throw new Refused('no_canonical_form', `nested deeper than ${MAX_JSON_DEPTH} levels`)
   if (Array.isArray(value)) return '[' + value.map((item) => canonicalJson(item, depth + 1)).join(',') + ']'
   const members = Object.keys(value).sort() // by UTF-16 code units
-  return '{' + members.map((key) => canonicalJson(key, depth + 1) + ':' + canonicalJson(value[key], depth + 1)).join(',') + '}'
+  return (
+    '{' +
+    members
+      .map((key) => canonicalJson(key, depth + 1) + ':' + canonicalJson(value[key], depth + 1))
+      .join(',') +
+    '}'
+  )
 }
 
-const sha256Hex = (data) => (crypto.hash ? crypto.hash('sha256', data, 'hex') : crypto.createHash('sha256').update(data).digest('hex'))
+const sha256Hex = (data) =>
+  crypto.hash ? crypto.hash('sha256', data, 'hex') : crypto.createHash('sha256').update(data).digest('hex')
 const leafHash = (entry) => sha256Hex('\0' + canonicalJson(entry))
 const nodeHash = (left, right) => sha256Hex(Buffer.from(left + right, 'hex'))
 
 /** The root of a tree whose leaves come one by one: keeps one complete subtree for each bit of the count. */
 class GrowingTree {
-  count = 0
-  #subtrees = []
+  count
+  /** Roots of the complete subtrees, the largest first. */
+  frontier
+  #join
+
+  constructor(join = nodeHash, count = 0, frontier = []) {
+    this.#join = join
+    this.count = count
+    this.frontier = [...frontier]
+  }
 
   add(leaf) {
     let node = leaf
-    for (let rest = this.count; rest % 2 === 1; rest = Math.floor(rest / 2)) node = nodeHash(this.#subtrees.pop(), node)
-    this.#subtrees.push(node)
+    for (let rest = this.count; rest % 2 === 1; rest = Math.floor(rest / 2))
+      node = this.#join(this.frontier.pop(), node)
+    this.frontier.push(node)
     this.count++
   }
 
   root() {
-    return this.#subtrees.reduceRight((right, left) => nodeHash(left, right))
+    return this.frontier.reduceRight((right, left) => this.#join(left, right))
   }
 }
 
-/** Throws unless `leaf` is number `index` of `count` under `root`: RFC 6962 gives each position one shape of path only. */
+/** Of the log over all entries, and of the tree of keys (RFC 6962 section 2.1). */
+const logNodeHash = (left, right) => sha256Hex(Buffer.from(`01${left}${right}`, 'hex'))
+const EMPTY_LOG_ROOT = sha256Hex('')
+const EMPTY_KEY_ROOT = '0'.repeat(64)
+
+const logHeadOf = (tree) => ({ size: tree.count, root: tree.count === 0 ? EMPTY_LOG_ROOT : tree.root() })
+
+/**
+ * The keys of all agents under one root: a prefix tree over SHA-256 of the agent's id, the highest bit first.
+ * A part with one leaf is that leaf, one without any is 32 zero bytes.
+ */
+class KeyTree {
+  count = 0
+  #root = null
+
+  /** What an agent's keys are by now, or undefined. */
+  get(agentId) {
+    const place = sha256Hex(agentId)
+    let part = this.#root
+    for (let depth = 0; part !== null && part.place === undefined; depth++)
+      part = part.sides[bitAt(place, depth)]
+    return part?.place === place ? part.keys : undefined
+  }
+
+  set(keys) {
+    if (this.get(keys.agent_id) === undefined) this.count++
+    const leaf = { place: sha256Hex(keys.agent_id), keys, hash: sha256Hex('\0' + canonicalJson(keys)) }
+    this.#root = insertKey(this.#root, leaf, 0)
+  }
+
+  root() {
+    return hashOfPart(this.#root)
+  }
+}
+
+const bitAt = (place, depth) => (parseInt(place[depth >> 2], 16) >> (3 - (depth & 3))) & 1
+
+function insertKey(part, leaf, depth) {
+  if (part === null || part.place === leaf.place) return leaf
+  const inner = part.place === undefined ? part : { sides: [null, null], hash: null }
+  if (inner !== part) inner.sides[bitAt(part.place, depth)] = part
+  const side = bitAt(leaf.place, depth)
+  inner.sides[side] = insertKey(inner.sides[side], leaf, depth + 1)
+  inner.hash = null // made when it is asked for
+  return inner
+}
+
+function hashOfPart(part) {
+  if (part === null) return EMPTY_KEY_ROOT
+  part.hash ??= logNodeHash(...part.sides.map(hashOfPart))
+  return part.hash
+}
+
+/**
+ * Throws unless `leaf` is number `index` of `count` under `root`: RFC 6962 gives each position one shape of
+ * path only.
+ */
 function checkInclusion({ leaf, path, root, index, count }) {
   const malformed = (sentence) => new Refused('malformed_proof', sentence)
   if (!isHexHash(leaf)) throw malformed('leaf is not 64 lower-case hex characters')
   if (!isHexHash(root)) throw malformed('root is not 64 lower-case hex characters')
   if (!isWhole(count) || count < 1 || !isWhole(index) || index >= count)
     throw malformed(`there is no index ${show(index)} among ${show(count)}`)
-  if (!Array.isArray(path)) throw malformed('path is not a list')
-  for (const step of path) {
-    if (!isObject(step) || !isHexHash(step.hash) || (step.side !== 'left' && step.side !== 'right'))
-      throw malformed('a step is not {hash, side}')
-  }
+  const isStep = (step) =>
+    isObject(step) && isHexHash(step.hash) && (step.side === 'left' || step.side === 'right')
+  if (!Array.isArray(path) || !path.every(isStep)) throw malformed('path is not a list of {hash, side}')
   const sides = []
-  for (let position = index, width = count; width > 1; position = Math.floor(position / 2), width = Math.ceil(width / 2)) {
+  for (
+    let position = index, width = count;
+    width > 1;
+    position = Math.floor(position / 2), width = Math.ceil(width / 2)
+  ) {
     if (position % 2 === 1) sides.push('left')
     else if (position + 1 < width) sides.push('right')
   }
   if (path.length !== sides.length)
-    throw new Refused('path_shape', `index ${index} of ${count} takes ${sides.length} steps, the path has ${path.length}`)
+    throw new Refused(
+      'path_shape',
+      `index ${index} of ${count} takes ${sides.length} steps, the path has ${path.length}`,
+    )
   const wrong = sides.findIndex((side, step) => path[step].side !== side)
-  if (wrong !== -1) throw new Refused('wrong_side', `index ${index} of ${count} has its sibling on the ${sides[wrong]} at step ${wrong}`)
-  const reached = path.reduce((node, { hash, side }) => (side === 'left' ? nodeHash(hash, node) : nodeHash(node, hash)), leaf)
+  if (wrong !== -1)
+    throw new Refused(
+      'wrong_side',
+      `index ${index} of ${count} has its sibling on the ${sides[wrong]} at step ${wrong}`,
+    )
+  const reached = path.reduce(
+    (node, { hash, side }) => (side === 'left' ? nodeHash(hash, node) : nodeHash(node, hash)),
+    leaf,
+  )
   if (reached !== root) throw new Refused('wrong_root', `the path leads to ${reached}, not to ${root}`)
 }
 
 /** The text that a seal's signature covers; throws `malformed_seal` where a field has the wrong form. */
 function sealPayload(seal) {
-  const malformed = (sentence) => new Refused('malformed_seal', sentence)
-  if (!isObject(seal)) throw malformed('a seal is not an object')
-  for (const field of ['seq', 'at', 'count', 'from_id', 'to_id']) {
-    if (!isWhole(seal[field])) throw malformed(`${field} is not a whole number`)
-  }
-  if (!isHexHash(seal.root)) throw malformed('root is not 64 lower-case hex characters')
-  if (seal.prev_root !== null && !isHexHash(seal.prev_root)) throw malformed('prev_root is neither 64 lower-case hex characters nor null')
+  if (!isObject(seal)) throw new Refused('malformed_seal', 'a seal is not an object')
+  const wrong = ['seq', 'at', 'count', 'from_id', 'to_id'].filter((field) => !isWhole(seal[field]))
+  if (!isHexHash(seal.root)) wrong.push('root')
+  if (seal.prev_root !== null && !isHexHash(seal.prev_root)) wrong.push('prev_root')
   if (seal.signed === true) {
-    if (!isSignature(seal.signature)) throw malformed('signature is not 64 bytes in base64')
-    if (!isHexHash(seal.pubkey)) throw malformed('pubkey is not 64 lower-case hex characters')
-    if (seal.algo !== 'ed25519') throw malformed(`algo is ${show(seal.algo)}, not "ed25519"`)
-    if (!isWhole(seal.signed_at)) throw malformed('signed_at is not a whole number')
-  } else if (seal.signed !== false || (seal.signature ?? null) !== null) {
-    throw malformed('signed does not say whether there is a signature')
-  }
+    if (!isSignature(seal.signature)) wrong.push('signature')
+    if (!isHexHash(seal.pubkey)) wrong.push('pubkey')
+    if (seal.algo !== 'ed25519') wrong.push('algo')
+    if (!isWhole(seal.signed_at)) wrong.push('signed_at')
+  } else if (seal.signed !== false || (seal.signature ?? null) !== null) wrong.push('signed')
+  if (wrong.length > 0)
+    throw new Refused('malformed_seal', `missing or of the wrong form: ${wrong.join(', ')}`)
   const { at, count, from_id, prev_root, root, seq, to_id } = seal
   return canonicalJson({ at, count, from_id, prev_root, root, seq, to_id })
 }
@@ -223,25 +311,41 @@ function isWeakKey(pubkey) {
   return [0n, 1n, FIELD_PRIME - 1n, ORDER_8_Y, FIELD_PRIME - ORDER_8_Y].includes(y)
 }
 
+const MAX_KEY_OBJECTS = 1_000
 const keyObjects = new Map()
 
 function isSignedBy(pubkey, payload, signature) {
   if (!keyObjects.has(pubkey)) {
+    if (keyObjects.size === MAX_KEY_OBJECTS) keyObjects.clear()
     keyObjects.set(
       pubkey,
-      crypto.createPublicKey({ key: Buffer.concat([SPKI_ED25519, Buffer.from(pubkey, 'hex')]), format: 'der', type: 'spki' }),
+      crypto.createPublicKey({
+        key: Buffer.concat([SPKI_ED25519, Buffer.from(pubkey, 'hex')]),
+        format: 'der',
+        type: 'spki',
+      }),
     )
   }
-  return crypto.verify(null, Buffer.from(payload, 'utf8'), keyObjects.get(pubkey), Buffer.from(signature, 'base64'))
+  return crypto.verify(
+    null,
+    Buffer.from(payload, 'utf8'),
+    keyObjects.get(pubkey),
+    Buffer.from(signature, 'base64'),
+  )
 }
 
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value)
 const isWhole = (value) => Number.isSafeInteger(value) && value >= 0
 const isHexHash = (value) => typeof value === 'string' && HEX_HASH.test(value)
 const isSignature = (value) =>
-  typeof value === 'string' && SIGNATURE_BASE64.test(value) && Buffer.from(value, 'base64').toString('base64') === value
+  typeof value === 'string' &&
+  SIGNATURE_BASE64.test(value) &&
+  Buffer.from(value, 'base64').toString('base64') === value
 
-/** For messages, in bounded length. JSON that was parsed may be nested deeper, or be longer, than can be written again. */
+/**
+ * For messages, in bounded length. JSON that was parsed may be nested deeper, or be longer, than can be
+ * written again.
+ */
 function show(value) {
   try {
     return JSON.stringify(value ?? null).slice(0, 80)
@@ -267,6 +371,8 @@ class Findings {
   list = []
   /** Two signed sides of a contradiction, for whoever doesn't trust the finder. */
   fork = null
+  /** The same of two signed checkpoints. */
+  logFork = null
 
   get total() {
     return this.list.length
@@ -292,11 +398,32 @@ class Findings {
     }
   }
 
+  /**
+   * Keeps two signed checkpoints that no log has both of, with the proof that shows it if their sizes differ.
+   */
+  keepLogFork(seen, shown, proof, keys) {
+    const [from, to] = seen.size <= shown.size ? [seen, shown] : [shown, seen]
+    const pubkey = [...keys.accepted].find((key) =>
+      [from, to].every((side) => side.note !== undefined && isNoteBy(side.note, key)),
+    )
+    if (pubkey === undefined || this.logFork !== null) return
+    const found = {
+      pubkey,
+      notes: [from.note, to.note],
+      ...(from.size === to.size ? {} : { consistency: proof ?? {} }),
+    }
+    if (isContradiction(from, to, found.consistency)) this.logFork = found
+  }
+
   /** Keeps two different seals of one number, if an accepted key signed both. */
   keepFork(seen, shown, keys) {
     const isProof = (seal) =>
-      seal.signed && keys.accepted.has(seal.pubkey) && !isWeakKey(seal.pubkey) && isSignedBy(seal.pubkey, sealPayload(seal), seal.signature)
-    if (this.fork === null && isProof(seen) && isProof(shown)) this.fork = [signedSide(seen), signedSide(shown)]
+      seal.signed &&
+      keys.accepted.has(seal.pubkey) &&
+      !isWeakKey(seal.pubkey) &&
+      isSignedBy(seal.pubkey, sealPayload(seal), seal.signature)
+    if (this.fork === null && isProof(seen) && isProof(shown))
+      this.fork = [signedSide(seen), signedSide(shown)]
   }
 }
 
@@ -304,7 +431,10 @@ function signedSide({ seq, at, count, from_id, to_id, root, prev_root, signature
   return { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey }
 }
 
-/** Which keys are accepted: the pinned ones, else the remembered ones, else the first that is seen, which binds nobody. */
+/**
+ * Which keys are accepted: the pinned ones, else the remembered ones, else the first that is seen, which
+ * binds nobody.
+ */
 class Keys {
   constructor(pinned, remembered) {
     this.trust = pinned.length > 0 ? 'pinned' : remembered.length > 0 ? 'remembered' : 'first_seen'
@@ -319,7 +449,8 @@ class Keys {
     const isNews = pubkey !== this.last // a foreign key is one finding, not one for each seal that it signs
     this.last = pubkey
     if (this.accepted.has(pubkey) || !isNews) return
-    if (this.trust === 'pinned') throw new Refused('wrong_key', `signed with ${pubkey}, which is not a pinned key`)
+    if (this.trust === 'pinned')
+      throw new Refused('wrong_key', `signed with ${pubkey}, which is not a pinned key`)
     throw new Refused(
       'key_changed',
       `signed with ${pubkey}, not with ${[...this.accepted].join(' or ')}; if you know this key to be the service's, accept it: --pubkey for each key`,
@@ -328,7 +459,8 @@ class Keys {
 }
 
 function checkSignature(seal, payload, keys, findings, where) {
-  if (seal.signed_at < seal.at) findings.add('signed_before_made', where, `signed at ${seal.signed_at}, before it was made at ${seal.at}`)
+  if (seal.signed_at < seal.at)
+    findings.add('signed_before_made', where, `signed at ${seal.signed_at}, before it was made at ${seal.at}`)
   findings.run(where, () => keys.check(seal.pubkey))
   if (isWeakKey(seal.pubkey)) findings.add('weak_key', where, `anyone can sign for the key ${seal.pubkey}`)
   else if (!isSignedBy(seal.pubkey, payload, seal.signature))
@@ -338,40 +470,218 @@ function checkSignature(seal, payload, keys, findings, where) {
 /** What a seal says by itself: its range, its count and its time, and that the first begins the chain. */
 function checkSealAlone(seal, now, findings, where) {
   if (seal.count < 1 || seal.count !== seal.to_id - seal.from_id + 1)
-    findings.add('wrong_count', where, `count is ${seal.count} for the entries ${seal.from_id} to ${seal.to_id}`)
-  if (seal.seq === 1 && seal.from_id !== 1) findings.add('range_gap', where, `the first seal begins at entry ${seal.from_id}, not 1`)
-  if (seal.seq === 1 && seal.prev_root !== null) findings.add('wrong_prev_root', where, 'the first seal names a previous root')
-  if (seal.seq > 1 && seal.prev_root === null) findings.add('wrong_prev_root', where, 'only the first seal has no previous root')
+    findings.add(
+      'wrong_count',
+      where,
+      `count is ${seal.count} for the entries ${seal.from_id} to ${seal.to_id}`,
+    )
+  if (seal.seq === 1 && seal.from_id !== 1)
+    findings.add('range_gap', where, `the first seal begins at entry ${seal.from_id}, not 1`)
+  if (seal.seq === 1 && seal.prev_root !== null)
+    findings.add('wrong_prev_root', where, 'the first seal names a previous root')
+  if (seal.seq > 1 && seal.prev_root === null)
+    findings.add('wrong_prev_root', where, 'only the first seal has no previous root')
   const latest = seal.signed ? Math.max(seal.at, seal.signed_at) : seal.at
-  if (latest > now + MAX_CLOCK_SKEW_SECONDS) findings.add('from_the_future', where, `is of the time ${latest}, and now is ${now}`)
+  if (latest > now + MAX_CLOCK_SKEW_SECONDS)
+    findings.add('from_the_future', where, `is of the time ${latest}, and now is ${now}`)
 }
 
 /** What a seal says about the one before it. */
 function checkSealLink(previous, seal, findings, where) {
-  if (seal.at < previous.at) findings.add('at_goes_back', where, `at ${seal.at} is before the ${previous.at} of seal ${previous.seq}`)
+  if (seal.at < previous.at)
+    findings.add('at_goes_back', where, `at ${seal.at} is before the ${previous.at} of seal ${previous.seq}`)
   if (seal.seq !== previous.seq + 1) return
   if (seal.from_id !== previous.to_id + 1)
     findings.add('range_gap', where, `begins at entry ${seal.from_id}, ${previous.to_id + 1} was due`)
   if (seal.prev_root !== null && seal.prev_root !== previous.root)
-    findings.add('wrong_prev_root', where, `names ${seal.prev_root}, the root of seal ${previous.seq} is ${previous.root}`)
+    findings.add(
+      'wrong_prev_root',
+      where,
+      `names ${seal.prev_root}, the root of seal ${previous.seq} is ${previous.root}`,
+    )
 }
 
 function checkEntry(entry) {
-  const isWellFormed = isObject(entry) && isWhole(entry.id) && isWhole(entry.at) && typeof entry.kind === 'string' && isObject(entry.data)
+  const isWellFormed =
+    isObject(entry) &&
+    isWhole(entry.id) &&
+    isWhole(entry.at) &&
+    typeof entry.kind === 'string' &&
+    isObject(entry.data)
   if (!isWellFormed) throw new Refused('malformed_entry', 'an entry is not {id, at, kind, data}')
+}
+
+// ——— the log over all entries: signed notes, checkpoints and proofs, as in C2SP and RFC 6962
+
+const MAX_NOTE_CHARACTERS = 65_536
+const MAX_NOTE_LINES = 64
+const MAX_LOG_PATH = 128
+const NOTE_NAME = /^[^\s\p{Cc}\p{Zs}+]{1,255}$/u
+const LOG_SIZE = /^(0|[1-9][0-9]{0,15})$/
+const PROOF_HEADER = 'c2sp.org/tlog-proof@v1'
+
+/** The bytes of a text that is their one base64 form, else undefined. */
+function fromBase64(text) {
+  const bytes = Buffer.from(text, 'base64')
+  return bytes.toString('base64') === text ? bytes : undefined
+}
+
+/**
+ * {text, origin, size, root, lines} of a signed checkpoint; its signatures are not looked at. @param word of
+ * the finding
+ */
+function readCheckpoint(note, word) {
+  const wrong = (sentence) => new Refused(word, sentence)
+  if (
+    typeof note !== 'string' ||
+    note.length > MAX_NOTE_CHARACTERS ||
+    !note.endsWith('\n') ||
+    LONE_SURROGATE.test(note)
+  )
+    throw wrong('it is no signed note')
+  const end = note.indexOf('\n\n')
+  const text = note.slice(0, end + 1)
+  const lines = note.slice(end + 2, -1).split('\n')
+  const [origin, size, encoded, ...rest] = text.split('\n')
+  const root = fromBase64(encoded ?? '')
+  if (
+    end === -1 ||
+    lines.length > MAX_NOTE_LINES ||
+    rest.length !== 1 ||
+    !NOTE_NAME.test(origin) ||
+    !LOG_SIZE.test(size) ||
+    root?.length !== 32
+  )
+    throw wrong('it is no checkpoint of three lines: origin, size and root')
+  if (!isWhole(Number(size))) throw wrong('its size is too large')
+  return { text, origin, size: Number(size), root: root.toString('hex'), lines }
+}
+
+/** Throws unless one of `pubkeys` has signed it, as a key of the name of the log. @returns that key */
+function checkNoteSignature({ text, origin, lines }, pubkeys, word) {
+  for (const pubkey of pubkeys) {
+    const id = sha256Hex(Buffer.concat([Buffer.from(`${origin}\n\x01`), Buffer.from(pubkey, 'hex')])).slice(
+      0,
+      8,
+    )
+    for (const line of lines) {
+      const [dash, name, encoded, ...rest] = line.split(' ')
+      const bytes = fromBase64(encoded ?? '')
+      if (
+        dash !== '—' ||
+        rest.length > 0 ||
+        name !== origin ||
+        bytes?.length !== 68 ||
+        bytes.toString('hex', 0, 4) !== id
+      )
+        continue
+      if (!isWeakKey(pubkey) && isSignedBy(pubkey, text, bytes.toString('base64', 4))) return pubkey
+      throw new Refused(word, `the signature of the checkpoint is not that of ${pubkey}`)
+    }
+  }
+  throw new Refused(word, 'no known key has signed the checkpoint')
+}
+
+function isNoteBy(note, pubkey) {
+  try {
+    return (
+      checkNoteSignature(readCheckpoint(note, 'wrong_checkpoint'), [pubkey], 'wrong_checkpoint') === pubkey
+    )
+  } catch (error) {
+    if (error instanceof Refused) return false
+    throw error
+  }
+}
+
+/** {index, path, checkpoint} of the text of a tlog-proof. */
+function readLogProof(proof) {
+  const wrong = new Refused('wrong_log_proof', 'it is not the text of a tlog-proof')
+  if (typeof proof !== 'string' || proof.length > MAX_NOTE_CHARACTERS) throw wrong
+  const end = proof.indexOf('\n\n')
+  const [header, ...lines] = proof.slice(0, Math.max(end, 0)).split('\n')
+  if (lines[0]?.startsWith('extra ')) lines.shift()
+  const [, index = ''] = /^index (.*)$/.exec(lines.shift() ?? '') ?? []
+  const path = lines.map(fromBase64)
+  if (
+    end === -1 ||
+    header !== PROOF_HEADER ||
+    !LOG_SIZE.test(index) ||
+    path.length > MAX_LOG_PATH ||
+    path.some((step) => step?.length !== 32)
+  )
+    throw wrong
+  return {
+    index: Number(index),
+    path: path.map((step) => step.toString('hex')),
+    checkpoint: proof.slice(end + 2),
+  }
+}
+
+/**
+ * The root that a path leads to from leaf `index` of `size` (RFC 9162 section 2.1.3.2); undefined for one of
+ * another shape.
+ */
+function rootByPath(leaf, index, size, path) {
+  if (!isWhole(size) || !isWhole(index) || index >= size) return undefined
+  let [place, last, running] = [index, size - 1, leaf]
+  for (const sibling of path) {
+    if (last === 0) return undefined
+    if (place % 2 === 1 || place === last) {
+      running = logNodeHash(sibling, running)
+      while (place % 2 === 0 && place !== 0) [place, last] = [place / 2, Math.floor(last / 2)]
+    } else running = logNodeHash(running, sibling)
+    ;[place, last] = [Math.floor(place / 2), Math.floor(last / 2)]
+  }
+  return last === 0 ? running : undefined
+}
+
+/**
+ * The roots of the logs of two sizes, 0 < from < to, that a path states (RFC 9162 section 2.1.4.2); undefined
+ * for another shape.
+ */
+function consistencyRoots(from, to, hashes) {
+  let [place, last] = [from - 1, to - 1]
+  while (place % 2 === 1) [place, last] = [(place - 1) / 2, Math.floor(last / 2)]
+  const [first, ...siblings] = hashes
+  if (first === undefined) return undefined
+  let [older, newer] = [first, first]
+  for (const sibling of siblings) {
+    if (last === 0) return undefined
+    if (place % 2 === 1 || place === last) {
+      ;[older, newer] = [logNodeHash(sibling, older), logNodeHash(sibling, newer)]
+      while (place % 2 === 0 && place !== 0) [place, last] = [place / 2, Math.floor(last / 2)]
+    } else newer = logNodeHash(newer, sibling)
+    ;[place, last] = [Math.floor(place / 2), Math.floor(last / 2)]
+  }
+  return last === 0 ? { older, newer } : undefined
+}
+
+const isLogPath = (path) => Array.isArray(path) && path.length <= MAX_LOG_PATH && path.every(isHexHash)
+const isPowerOfTwo = (size) => countBits(size) === 1
+
+/** Whether the log `to` begins with the log `from`; both are {size, root}. */
+function isConsistent(from, to, path) {
+  if (!isLogPath(path) || from.size > to.size) return false
+  if (from.size === to.size) return path.length === 0 && from.root === to.root
+  if (from.size === 0) return path.length === 0 && from.root === EMPTY_LOG_ROOT
+  // A power of two of leaves is a complete subtree: then its root is the first hash, which the reader has.
+  const roots = consistencyRoots(from.size, to.size, isPowerOfTwo(from.size) ? [from.root, ...path] : path)
+  return roots?.older === from.root && roots.newer === to.root
 }
 
 // ——— the sums owed
 
 const AMOUNT = /^[0-9]{1,60}$/
+const NOTHING_OWED = { xno: 0n, xmr: 0n }
 const SUM = /^(0|-?[1-9][0-9]{0,77})$/
 
 /**
- * What an entry adds to the sums owed: a payment for an order is owed from when it is counted until the fee is taken, a
- * payout has arrived, or the operator writes off what the chain took back. A payment's step `undone` takes it back, and a
- * payout's step that `undoes` an earlier one owes it again.
+ * What an entry adds to the sums owed: a payment for an order is owed from when it is counted until the fee
+ * is taken, a payout has arrived, or the operator writes off what the chain took back. A payment's step
+ * `undone` takes it back, and a payout's step that `undoes` an earlier one owes it again.
  *
- * @returns {coin, change}; null if it changes nothing; undefined if its amount can't be read, which counts as nothing
+ * @returns {coin, change}; null if it changes nothing; undefined if its amount can't be read, which counts as
+ *   nothing
  */
 function owedChange({ kind, data }) {
   let field = 'amount_raw'
@@ -388,21 +698,29 @@ function owedChange({ kind, data }) {
   const amount = data[field]
   if (typeof amount !== 'string' || !AMOUNT.test(amount)) return undefined
   if (BigInt(amount) === 0n) return null
-  return data.coin === 'xno' || data.coin === 'xmr' ? { coin: data.coin, change: sign * BigInt(amount) } : undefined
+  return typeof data.coin === 'string' && Object.hasOwn(NOTHING_OWED, data.coin)
+    ? { coin: data.coin, change: sign * BigInt(amount) }
+    : undefined
 }
 
 /** The sums that a closing entry states, or null. */
 function readOwed({ owed }) {
   const isSum = (text) => typeof text === 'string' && SUM.test(text)
-  return isObject(owed) && isSum(owed.xno) && isSum(owed.xmr) ? { xno: BigInt(owed.xno), xmr: BigInt(owed.xmr) } : null
+  return isObject(owed) && isSum(owed.xno) && isSum(owed.xmr)
+    ? { xno: BigInt(owed.xno), xmr: BigInt(owed.xmr) }
+    : null
 }
 
 // ——— the whole chain
 
 /*
- * What is remembered of a service: {seq, payload_hash, history, pubkeys} of the last signed seal, and from a check that
- * read everything also what the next one goes on from: the signed seal itself, `owed`, `chained`, `adoptions`, and
- * `seals`, one record a seal in base64: at and to_id (6 bytes each), root (32), signature (64 bytes, zero if unsigned).
+ * What is remembered of a service: {seq, payload_hash, history, pubkeys} of the last signed seal, and from a
+ * check that read everything also what the next one goes on from: the signed seal itself, `owed`, `chained`,
+ * `adoptions`, `logged`, `log`
+ * (its size and the roots of its complete subtrees, one for each bit of the size), `keys` (root and count of
+ * the agents' keys; null: not known before it is stated), `checkpoint` (the newest that was verified),
+ * `heard` (those of others that lie beyond it), and `seals`, one record a seal in base64: at and to_id (6
+ * bytes each), root (32), signature (64 bytes, zero if unsigned).
  */
 const RECORD_BYTES = 108
 const RECORD_SIGNATURE_AT = 44
@@ -441,12 +759,17 @@ function readRecord(records, seq) {
 /** The same with its signature and the one of `pubkeys` whose it is, if it was signed. */
 function readSignedRecord(records, seq, pubkeys) {
   const seal = readRecord(records, seq)
-  const signature = records.subarray((seq - 1) * RECORD_BYTES + RECORD_SIGNATURE_AT, seq * RECORD_BYTES).toString('base64')
+  const signature = records
+    .subarray((seq - 1) * RECORD_BYTES + RECORD_SIGNATURE_AT, seq * RECORD_BYTES)
+    .toString('base64')
   const pubkey = pubkeys.find((key) => isSignedBy(key, sealPayload(seal), signature))
-  return pubkey === undefined ? seal : { ...seal, signed: true, signature, pubkey, algo: 'ed25519', signed_at: seal.at }
+  return pubkey === undefined
+    ? seal
+    : { ...seal, signed: true, signature, pubkey, algo: 'ed25519', signed_at: seal.at }
 }
 
-const recordsOf = (remembered) => (remembered?.seals === undefined ? null : Buffer.from(remembered.seals, 'base64'))
+const recordsOf = (remembered) =>
+  remembered?.seals === undefined ? null : Buffer.from(remembered.seals, 'base64')
 const isEachSigned = (records) => {
   for (let end = RECORD_BYTES; end <= records.length; end += RECORD_BYTES)
     if (records.subarray(end - 64, end).equals(NO_SIGNATURE)) return false
@@ -458,15 +781,18 @@ const nextHistory = (history, payloadHash) => sha256Hex(history + payloadHash)
 
 function historyAt(records, seq) {
   let history = ''
-  for (let next = 1; next <= seq; next++) history = nextHistory(history, sha256Hex(sealPayload(readRecord(records, next))))
+  for (let next = 1; next <= seq; next++)
+    history = nextHistory(history, sha256Hex(sealPayload(readRecord(records, next))))
   return history
 }
 
 /**
- * Walks the chain of a source, in order; memory doesn't grow with the entries. A chain that was checked before is read
- * from its remembered head on, unless that head is not there any more: then all of it is read, to say what changed.
+ * Walks the chain of a source, in order; memory doesn't grow with the entries. A chain that was checked
+ * before is read from its remembered head on, unless that head is not there any more: then all of it is read,
+ * to say what changed.
  *
- * @param source seals(after): every seal after that seq; entries(from): every entry from that id on; async iterables
+ * @param source seals(after): every seal after that seq; entries(from): every entry from that id on; async
+ *   iterables
  * @param options.remembered what an earlier check left, or null
  * @param options.mayBeOlder of a dump: it may end before what is remembered
  * @param options.now Unix seconds
@@ -475,7 +801,11 @@ async function verifyChain(source, options) {
   const { remembered, pinned, isFull } = options
   const records = recordsOf(remembered)
   const canGoOn =
-    !isFull && records !== null && isEachSigned(records) && (pinned.length === 0 || remembered.pubkeys.every((key) => pinned.includes(key)))
+    !isFull &&
+    records !== null &&
+    remembered.log !== undefined && // an older version kept none
+    isEachSigned(records) &&
+    (pinned.length === 0 || remembered.pubkeys.every((key) => pinned.includes(key)))
   if (canGoOn) {
     const walk = await new ChainWalk(source, options, records).goOn()
     if (walk !== null) return walk
@@ -490,9 +820,20 @@ class ChainWalk {
   previousHash = null
   history = ''
   /** Unknown (null) after a seal whose entries aren't there. */
-  owed = { xno: 0n, xmr: 0n }
+  owed = NOTHING_OWED
   /** Whether closing entries name the seal before by now. */
   isChained = false
+  /** Whether they state the log and the keys by now. */
+  isLogged = false
+  /** The log over all entries so far; null after a seal whose entries aren't there. */
+  log = new GrowingTree(logNodeHash)
+  /** The agents' keys, by the entries alone; null if not all of them were read. */
+  keyTree = new KeyTree()
+  /**
+   * {root, count} of keys that are not in `keyTree`, where entries give them no more than was stated; null:
+   * unknown.
+   */
+  keysStated = null
   signed = 0
   unsigned = []
   unsignedCount = 0
@@ -504,7 +845,11 @@ class ChainWalk {
   fresh = []
   firstRewritten = null
 
-  constructor(source, { pinned, remembered, mayBeOlder = false, now, expected = [], limits = {}, progress }, records) {
+  constructor(
+    source,
+    { pinned, remembered, mayBeOlder = false, now, expected = [], limits = {}, progress },
+    records,
+  ) {
     this.source = source
     this.mayBeOlder = mayBeOlder
     this.remembered = remembered
@@ -523,12 +868,15 @@ class ChainWalk {
 
   /** From the remembered head on; null unless the source gives that very seal in its place. */
   async goOn() {
-    const { seq, payload_hash, history, owed, chained, adoptions, unreadable } = this.remembered
-    // A head whose closing entry names the seal before it stands for all of them; an older one only for itself.
+    const { seq, payload_hash, history, owed, chained, adoptions, unreadable, logged, log, keys } =
+      this.remembered
+    // A head whose closing entry names the seal before it stands for all of them; an older one only for
+    // itself.
     const seals = this.source.seals(chained ? seq - 1 : 0)[Symbol.asyncIterator]()
     for (let before = 1; !chained && before < seq; before++) {
       const { value } = await seals.next()
-      if (!isSameSignedSeal(value, before, sha256Hex(sealPayload(readRecord(this.records, before))))) return null
+      if (!isSameSignedSeal(value, before, sha256Hex(sealPayload(readRecord(this.records, before)))))
+        return null
     }
     const { value: shown } = await seals.next()
     if (!isSameSignedSeal(shown, seq, payload_hash)) return null
@@ -542,24 +890,34 @@ class ChainWalk {
     this.history = history
     this.owed = readOwed({ owed })
     this.isChained = chained
+    this.isLogged = logged
+    this.log = new GrowingTree(logNodeHash, log.size, log.frontier)
+    this.keyTree = null
+    this.keysStated = keys
     this.adoptions = [...adoptions]
     this.unreadable = unreadable
-    this.atHead = { owed, chained, unreadable, adoptions }
+    this.atHead = { owed, chained, unreadable, adoptions, logged, log, keys }
     this.entriesSealed = shown.to_id
     this.head = { seq, payload_hash, history }
     this.headSeal = shown
     this.resumedAt = seq
-    for (const expected of this.expected) if (expected.seq <= seq) this.#checkExpected(expected, historyAt(this.records, expected.seq))
+    for (const expected of this.expected)
+      if (expected.seq <= seq) this.#checkExpected(expected, historyAt(this.records, expected.seq))
     return this.#walk(seals)
   }
 
   async #walk(seals) {
-    for (let next = await seals.next(); !next.done && !this.findings.isFull; next = await seals.next()) await this.#takeSeal(next.value)
+    for (let next = await seals.next(); !next.done && !this.findings.isFull; next = await seals.next())
+      await this.#takeSeal(next.value)
     if (this.remembered !== null && this.seq < this.remembered.seq) {
       const message = `ends at seal ${this.seq}, but seal ${this.remembered.seq} was seen before`
       if (!this.mayBeOlder) this.findings.add('chain_shortened', 'chain', message)
       if (this.firstRewritten !== null)
-        this.findings.add('history_rewritten', `seal ${this.firstRewritten}`, 'has another payload than when it was seen before')
+        this.findings.add(
+          'history_rewritten',
+          `seal ${this.firstRewritten}`,
+          'has another payload than when it was seen before',
+        )
     }
     if (!this.findings.isFull) await this.#countWaiting()
     return this
@@ -567,12 +925,14 @@ class ChainWalk {
 
   async #takeSeal(seal) {
     const due = this.seq + 1
-    if (due > this.maxSeals) throw new Unchecked('too_long', `the chain has more than ${this.maxSeals} seals (--max-seals)`)
+    if (due > this.maxSeals)
+      throw new Unchecked('too_long', `the chain has more than ${this.maxSeals} seals (--max-seals)`)
     this.seq = isWhole(seal?.seq) ? seal.seq : due
     const where = `seal ${this.seq}`
     let payload
     if (!this.findings.run(where, () => (payload = sealPayload(seal)))) {
-      this.previous = this.previousHash = this.owed = null
+      this.previous = this.previousHash = null
+      this.#loseCount()
       return
     }
     if (seal.seq !== due) this.findings.add('seq_gap', where, `seal ${due} was due`)
@@ -591,7 +951,8 @@ class ChainWalk {
       if (this.unsigned.length < MAX_LISTED) this.unsigned.push(seal.seq)
     }
     this.#compareWithMemory(seal, payload, payloadHash, where)
-    for (const expected of this.expected) if (expected.seq === seal.seq) this.#checkExpected(expected, this.history)
+    for (const expected of this.expected)
+      if (expected.seq === seal.seq) this.#checkExpected(expected, this.history)
     await this.#checkEntries(seal, where)
     if (seal.signed) this.atHead = this.#whatFollowsFromEntries()
     this.previous = seal
@@ -599,7 +960,10 @@ class ChainWalk {
     this.progress?.(`seal ${seal.seq}, entry ${seal.to_id}`)
   }
 
-  /** Every payload up to the remembered head is in its `history`, so that no rewritten seal hides behind an unchanged head. */
+  /**
+   * Every payload up to the remembered head is in its `history`, so that no rewritten seal hides behind an
+   * unchanged head.
+   */
   #compareWithMemory(seal, payload, payloadHash, where) {
     const { remembered, records, findings } = this
     if (remembered === null || seal.seq > remembered.seq || seal.seq < 1) return
@@ -608,30 +972,44 @@ class ChainWalk {
       findings.keepFork(readSignedRecord(records, seal.seq, remembered.pubkeys), seal, this.keys)
     }
     if (seal.seq !== remembered.seq) return
-    const first = this.firstRewritten === null || this.firstRewritten === seal.seq ? '' : ` (seal ${this.firstRewritten} is the first)`
+    const first =
+      this.firstRewritten === null || this.firstRewritten === seal.seq
+        ? ''
+        : ` (seal ${this.firstRewritten} is the first)`
     if (payloadHash !== remembered.payload_hash)
       findings.add('history_rewritten', where, `has another payload than when it was seen before${first}`)
     else if (this.history !== remembered.history)
-      findings.add('history_rewritten', where, `is as it was, but a seal before it has another payload than when it was seen${first}`)
+      findings.add(
+        'history_rewritten',
+        where,
+        `is as it was, but a seal before it has another payload than when it was seen${first}`,
+      )
     if (!seal.signed) findings.add('signature_withdrawn', where, 'was signed when it was seen before')
   }
 
   #checkExpected({ seq, history }, own) {
-    if (history !== own) this.findings.add('other_history', `seal ${seq}`, `has the history ${own}, and ${history} was expected`)
+    if (history !== own)
+      this.findings.add('other_history', `seal ${seq}`, `has the history ${own}, and ${history} was expected`)
   }
 
-  /** The entries of a seal: their numbers, their root, what they say of the sums, and the closing entry at their end. */
+  /**
+   * The entries of a seal: their numbers, their root, what they say of the sums, and the closing entry at
+   * their end.
+   */
   async #checkEntries(seal, where) {
     const tree = new GrowingTree()
+    const before = { log: this.log && logHeadOf(this.log), keys: this.#keyState() }
+    this.areKeysChanged = false
     let last
     for (let id = seal.from_id; id <= seal.to_id; id++) {
       const entry = await this.reader.take(id)
       if (entry === undefined) this.findings.add('entry_gap', where, `entry ${id} is missing from the ledger`)
-      const isGood = entry !== undefined && this.findings.run(`entry ${id}`, () => addEntry(tree, entry, id))
+      const isGood =
+        entry !== undefined && this.findings.run(`entry ${id}`, () => addEntry(tree, this.log, entry, id))
       if (!isGood) {
         this.reader.forget()
         this.entriesSealed += tree.count
-        this.owed = null
+        this.#loseCount()
         return
       }
       if (id < seal.to_id) this.#takeEntry(entry)
@@ -640,16 +1018,65 @@ class ChainWalk {
     }
     this.entriesSealed += tree.count
     if (last === undefined) return
-    if (tree.root() === seal.root) return this.#checkClosing(last, seal, where)
-    this.findings.add('wrong_root', where, `its entries ${seal.from_id} to ${seal.to_id} have the root ${tree.root()}, not ${seal.root}`)
-    this.owed = null
+    this.findings.run(where, () => this.#checkSeenLog(seal))
+    if (tree.root() === seal.root) return this.#checkClosing(last, seal, before, where)
+    this.findings.add(
+      'wrong_root',
+      where,
+      `its entries ${seal.from_id} to ${seal.to_id} have the root ${tree.root()}, not ${seal.root}`,
+    )
+    this.#loseCount()
+  }
+
+  /** A checkpoint that was verified by proofs, before the entries were read. */
+  #checkSeenLog(seal) {
+    const { checkpoint } = this.remembered ?? {}
+    if (checkpoint === undefined || this.log === null) return
+    const seen = readCheckpoint(checkpoint, 'wrong_checkpoint')
+    if (seen.size === seal.to_id) connectLogs(seen, logHeadOf(this.log), null)
+  }
+
+  /** What follows from all entries is unknown once some of them aren't there. */
+  #loseCount() {
+    this.owed = this.log = this.keyTree = this.keysStated = null
+  }
+
+  #keyState() {
+    return this.keyTree === null ? this.keysStated : { root: this.keyTree.root(), count: this.keyTree.count }
   }
 
   #takeEntry(entry) {
     const added = owedChange(entry)
     if (added === undefined) this.unreadable++
-    else if (added !== null && this.owed !== null) this.owed = { ...this.owed, [added.coin]: this.owed[added.coin] + added.change }
+    else if (added !== null && this.owed !== null)
+      this.owed = { ...this.owed, [added.coin]: this.owed[added.coin] + added.change }
     this.#listAdoption(entry)
+    if (isKeyChange(entry)) this.#takeKey(entry)
+  }
+
+  /** Once an agent has an author key, a change of its keys needs that one's signature. */
+  #takeKey(entry) {
+    const { data, id } = entry
+    const standing = typeof data.agent_id === 'string' ? this.keyTree?.get(data.agent_id) : undefined
+    this.findings.run(`entry ${id}`, () => {
+      if (isSignedChange(entry)) checkKeyChange(entry)
+      if (standing?.author_key !== undefined && data.author?.author_key !== standing.author_key)
+        throw new Refused(
+          'wrong_author',
+          `changes a key without the signature of the author key that stood, ${standing.author_key}`,
+        )
+    })
+    const field = entry.kind === 'dm_key_change' ? 'dm_key' : 'author_key'
+    if (typeof data.agent_id !== 'string' || !isHexHash(data[field])) return // no key of anybody
+    this.areKeysChanged = true
+    this.keysStated = null
+    this.keyTree?.set({
+      ...standing,
+      agent_id: data.agent_id,
+      [field]: data[field],
+      version: (standing?.version ?? 0) + 1,
+      entry_id: id,
+    })
   }
 
   #listAdoption({ id, at, kind, data }) {
@@ -657,23 +1084,64 @@ class ChainWalk {
     this.adoptions.push({ entry_id: id, at, data: canonicalJson(data).slice(0, 300) })
   }
 
-  #checkClosing({ at, kind, data }, seal, where) {
+  #checkClosing({ at, kind, data }, seal, before, where) {
     if (kind !== 'solvency' || data.seal !== `seal_${seal.seq}` || at !== seal.at) {
-      this.findings.add('wrong_closing', where, `does not end with its own closing entry of the time ${seal.at}`)
-      this.owed = null
+      this.findings.add(
+        'wrong_closing',
+        where,
+        `does not end with its own closing entry of the time ${seal.at}`,
+      )
+      this.#loseCount()
       return
     }
     const stated = readOwed(data)
-    const isRight = stated !== null && (this.owed === null || (stated.xno === this.owed.xno && stated.xmr === this.owed.xmr))
+    const isRight =
+      stated !== null &&
+      (this.owed === null || (stated.xno === this.owed.xno && stated.xmr === this.owed.xmr))
     if (!isRight) {
       const own = this.owed === null ? 'two sums' : `xno ${this.owed.xno} and xmr ${this.owed.xmr}`
-      this.findings.add('wrong_owed', where, `its closing entry states ${show(data.owed)}, the entries give ${own}`)
+      this.findings.add(
+        'wrong_owed',
+        where,
+        `its closing entry states ${show(data.owed)}, the entries give ${own}`,
+      )
     }
     this.owed = stated // so that one false sum is one finding
     this.#checkPreviousSeal(data, seal, where)
+    this.#checkBefore(data, seal, before, where)
   }
 
-  /** Each closing entry names the payload of the seal before, so that a head commits to all history. Older ones don't. */
+  /**
+   * Each closing entry states the log up to the seal before it, and the keys after that seal. Older ones
+   * don't.
+   */
+  #checkBefore({ log, keys }, seal, before, where) {
+    this.isLogged ||= log !== undefined
+    if (!this.isLogged) return
+    const isLog = isObject(log) && log.size === seal.from_id - 1 && isHexHash(log.root)
+    if (!isLog || (before.log !== null && log.root !== before.log.root))
+      this.findings.add(
+        'wrong_log',
+        where,
+        `its closing entry states the log ${show(log)}, the entries give ${before.log === null ? `one of size ${seal.from_id - 1}` : show(before.log)}`,
+      )
+    const isKeys = isObject(keys) && isWhole(keys.count) && isHexHash(keys.root)
+    if (
+      !isKeys ||
+      (before.keys !== null && (keys.root !== before.keys.root || keys.count !== before.keys.count))
+    )
+      this.findings.add(
+        'wrong_keys',
+        where,
+        `its closing entry states the keys ${show(keys)}, the entries give ${before.keys === null ? 'a root and a count' : show(before.keys)}`,
+      )
+    else if (!this.areKeysChanged) this.keysStated = { root: keys.root, count: keys.count }
+  }
+
+  /**
+   * Each closing entry names the payload of the seal before, so that a head commits to all history. Older
+   * ones don't.
+   */
   #checkPreviousSeal(data, seal, where) {
     const isThere = Object.hasOwn(data, 'prev_seal')
     this.isChained ||= isThere
@@ -683,7 +1151,11 @@ class ChainWalk {
     const isRight = seal.seq === 1 ? named === null : isKnown ? named === this.previousHash : isHexHash(named)
     if (isRight) return
     const due = seal.seq === 1 ? 'null' : isKnown ? this.previousHash : 'the payload hash of a seal'
-    this.findings.add('wrong_prev_seal', where, `its closing entry names ${show(named)} as the seal before it, not ${due}`)
+    this.findings.add(
+      'wrong_prev_seal',
+      where,
+      `its closing entry names ${show(named)} as the seal before it, not ${due}`,
+    )
   }
 
   async #countWaiting() {
@@ -703,38 +1175,75 @@ class ChainWalk {
     }
   }
 
-  /** Words for why a chain without a finding binds nobody, each with a sentence. `maxAge` in seconds; null: any age. */
+  /**
+   * Words for why a chain without a finding binds nobody, each with a sentence. `maxAge` in seconds; null:
+   * any age.
+   */
   notBinding(maxAge) {
     const reasons = []
     if (this.head === null) reasons.push(['no_signed_seal', 'there is no signed seal'])
     else if (this.keys.trust === 'first_seen') reasons.push(['key_unknown', KEY_UNKNOWN])
     if (this.head !== null && this.unsignedCount > 0)
-      reasons.push(['unsigned', `${this.unsignedCount === 1 ? 'a seal has' : `${this.unsignedCount} seals have`} no signature`])
+      reasons.push([
+        'unsigned',
+        `${this.unsignedCount === 1 ? 'a seal has' : `${this.unsignedCount} seals have`} no signature`,
+      ])
     if (this.head !== null && maxAge !== null && this.now - this.headSeal.at > maxAge)
       reasons.push([
         'stale',
         `the newest signed seal is ${this.now - this.headSeal.at} s old, and ${maxAge} s are allowed (--max-age): nothing was written since, or newer seals are withheld`,
       ])
     const ahead = this.expected.find(({ seq }) => seq > this.seq)
-    if (ahead !== undefined) reasons.push(['behind', `another reader saw seal ${ahead.seq}, and this chain ends at seal ${this.seq}`])
+    if (ahead !== undefined)
+      reasons.push([
+        'behind',
+        `another reader saw seal ${ahead.seq}, and this chain ends at seal ${this.seq}`,
+      ])
     return reasons
   }
 
   #whatFollowsFromEntries() {
-    const { owed, isChained: chained, unreadable } = this
-    return { owed: owed && { xno: String(owed.xno), xmr: String(owed.xmr) }, chained, unreadable, adoptions: [...this.adoptions] }
+    const { owed, isChained: chained, isLogged: logged, unreadable, log } = this
+    return {
+      owed: owed && { xno: String(owed.xno), xmr: String(owed.xmr) },
+      ...{ chained, unreadable, adoptions: [...this.adoptions], logged },
+      log: log && { size: log.count, frontier: [...log.frontier] },
+      keys: this.#keyState(),
+    }
+  }
+
+  /** Root and count of the keys, and whether they were recomputed from all entries. */
+  keyReport() {
+    const keys = this.#keyState()
+    return keys && { ...keys, recomputed: this.keyTree !== null }
   }
 
   /** What is to be remembered of a chain without findings: everything up to the last signed seal. */
   memory() {
+    const { checkpoint = this.remembered?.checkpoint, heard = this.remembered?.heard ?? [] } = this
     const kept = this.resumedAt === undefined ? [] : [this.records]
     const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey, signed_at } = this.headSeal
     return {
       ...this.head,
       pubkeys: [...this.keys.seen],
       checked_at: this.now,
-      head: { seq, at, count, from_id, to_id, root, prev_root, signed: true, signature, pubkey, algo: 'ed25519', signed_at },
+      head: {
+        seq,
+        at,
+        count,
+        from_id,
+        to_id,
+        root,
+        prev_root,
+        signed: true,
+        signature,
+        pubkey,
+        algo: 'ed25519',
+        signed_at,
+      },
       ...this.atHead,
+      ...(checkpoint === undefined ? {} : { checkpoint }),
+      ...(heard.length === 0 ? {} : { heard }),
       seals: Buffer.concat([...kept, ...this.fresh])
         .subarray(0, seq * RECORD_BYTES)
         .toString('base64'),
@@ -763,13 +1272,18 @@ function inCanonicalForm(value) {
   }
 }
 
-function addEntry(tree, entry, due) {
+function addEntry(tree, log, entry, due) {
   checkEntry(entry)
   checkNumber(entry, due)
-  tree.add(sha256Hex('\0' + inCanonicalForm(entry)))
+  const leaf = sha256Hex('\0' + inCanonicalForm(entry))
+  tree.add(leaf)
+  log?.add(leaf)
 }
 
-/** Hands out entries by number from a source that is read forward; starts a new reading only where the numbers jump. */
+/**
+ * Hands out entries by number from a source that is read forward; starts a new reading only where the numbers
+ * jump.
+ */
 class EntryReader {
   count = 0
   #source
@@ -783,14 +1297,16 @@ class EntryReader {
   }
 
   async take(id) {
-    if (this.#iterator === null || this.#due !== id) this.#iterator = this.#source.entries(id)[Symbol.asyncIterator]()
+    if (this.#iterator === null || this.#due !== id)
+      this.#iterator = this.#source.entries(id)[Symbol.asyncIterator]()
     const { value, done } = await this.#iterator.next()
     this.#due = id + 1
     if (done) {
       this.forget()
       return undefined
     }
-    if (++this.count > this.#limit) throw new Unchecked('too_long', `the ledger has more than ${this.#limit} entries (--max-entries)`)
+    if (++this.count > this.#limit)
+      throw new Unchecked('too_long', `the ledger has more than ${this.#limit} entries (--max-entries)`)
     return value
   }
 
@@ -807,7 +1323,8 @@ function serviceSource(base, { save, timeoutMs }) {
     const answer = await getJson(url, timeoutMs)
     if (!isObject(answer) || !Array.isArray(answer[name]))
       throw new Unchecked('unreachable', `${url} does not answer with a list of ${name}`)
-    if (answer[name].length > limit) throw new Unchecked('unreachable', `${url} answers with more ${name} than it was asked for`)
+    if (answer[name].length > limit)
+      throw new Unchecked('unreachable', `${url} answers with more ${name} than it was asked for`)
     return answer[name]
   }
   return {
@@ -862,18 +1379,24 @@ function parseAnswer(url, body) {
   }
 }
 
-/** The bytes of a good answer, decompressed. A redirection is followed within the origin alone. */
-async function getBody(url, timeoutMs) {
+/**
+ * The bytes of a good answer, decompressed; null for a 404 of what is optional. A redirection is followed
+ * within the origin alone.
+ */
+async function getBody(url, timeoutMs, isOptional = false) {
   const { origin } = new URL(url)
   let address = url
   for (let redirects = 0; ; redirects++) {
     const { status, headers, body } = await getOnce(address, timeoutMs)
+    if (status === 404 && isOptional) return null
     if (status === 200) return decompress(url, headers['content-encoding'], body)
     if (status >= 500 || status === 429) throw new Passing(`answered ${status}`)
-    if (![301, 302, 303, 307, 308].includes(status)) throw new Unchecked('unreachable', `${url} answered ${status}`)
+    if (![301, 302, 303, 307, 308].includes(status))
+      throw new Unchecked('unreachable', `${url} answered ${status}`)
     const { location = '' } = headers
     const route = location.startsWith(`${origin}/`) ? location.slice(origin.length) : location
-    if (!/^\/(?!\/)[!-~]*$/.test(route)) throw new Unchecked('unreachable', `${url} redirects to another origin`)
+    if (!/^\/(?!\/)[!-~]*$/.test(route))
+      throw new Unchecked('unreachable', `${url} redirects to another origin`)
     if (redirects === MAX_REDIRECTS) throw new Unchecked('unreachable', `${url} redirects without end`)
     address = origin + route
   }
@@ -881,23 +1404,34 @@ async function getBody(url, timeoutMs) {
 
 function decompress(url, encoding = 'identity', body) {
   if (encoding === 'identity') return body
-  if (encoding !== 'gzip') throw new Unchecked('unreachable', `${url} answers in an encoding that was not asked for`)
+  if (encoding !== 'gzip')
+    throw new Unchecked('unreachable', `${url} answers in an encoding that was not asked for`)
   try {
     return gunzip(body)
   } catch {
-    throw new Unchecked('unreachable', `${url} answers with gzip that is broken, or of more than ${MAX_ANSWER_BYTES} bytes`)
+    throw new Unchecked(
+      'unreachable',
+      `${url} answers with gzip that is broken, or of more than ${MAX_ANSWER_BYTES} bytes`,
+    )
   }
 }
 
 /** One member of RFC 1952 without optional fields, and nothing after it: what servers send. */
 function gunzip(body) {
   if (body.length < 18 || body.readUInt32BE(0) !== 0x1f8b0800) throw new Error('no gzip')
-  const { buffer, engine } = zlib.inflateRawSync(body.subarray(10), { maxOutputLength: MAX_ANSWER_BYTES, info: true })
-  if (10 + engine.bytesWritten + 8 !== body.length || body.readUInt32LE(body.length - 4) !== buffer.length) throw new Error('no end')
+  const { buffer, engine } = zlib.inflateRawSync(body.subarray(10), {
+    maxOutputLength: MAX_ANSWER_BYTES,
+    info: true,
+  })
+  if (10 + engine.bytesWritten + 8 !== body.length || body.readUInt32LE(body.length - 4) !== buffer.length)
+    throw new Error('no end')
   return buffer
 }
 
-const agents = { 'http:': new http.Agent({ keepAlive: true }), 'https:': new https.Agent({ keepAlive: true }) }
+const agents = {
+  'http:': new http.Agent({ keepAlive: true }),
+  'https:': new https.Agent({ keepAlive: true }),
+}
 
 /** One request and its whole answer, within one deadline and one size. */
 function getOnce(url, timeoutMs) {
@@ -911,7 +1445,8 @@ function getOnce(url, timeoutMs) {
       let bytes = 0
       response.on('data', (part) => {
         bytes += part.length
-        if (bytes > MAX_ANSWER_BYTES) fail(new Unchecked('unreachable', `${url} answers with more than ${MAX_ANSWER_BYTES} bytes`))
+        if (bytes > MAX_ANSWER_BYTES)
+          fail(new Unchecked('unreachable', `${url} answers with more than ${MAX_ANSWER_BYTES} bytes`))
         else parts.push(part)
       })
       response.on('error', (error) => fail(new Passing(error.message)))
@@ -961,7 +1496,8 @@ function linesSource(file) {
       if (text === DUMP_HEAD) part = 'entries'
       else if (text === DUMP_MIDDLE) part = 'seals'
       else if (text === ']}') part = 'end'
-      else if (part === wanted) yield parseFile(file, () => parseJson(text.endsWith(',') ? line.subarray(0, -1) : line))
+      else if (part === wanted)
+        yield parseFile(file, () => parseJson(text.endsWith(',') ? line.subarray(0, -1) : line))
       if (part === 'seals' && wanted === 'entries') return
     }
     if (part !== 'end') throw new Unchecked('usage', `${file} ends in the middle`)
@@ -1063,24 +1599,38 @@ function dumpLine(value) {
 
 // ——— a receipt
 
-/** @param known {pinned, remembered, now}: keys, what is remembered of the service or null, and Unix seconds */
+/**
+ * @param known {pinned, remembered, now}: keys, what is remembered of the service or null, and Unix seconds
+ */
 function verifyReceipt(receipt, known) {
   const findings = new Findings()
   const keys = new Keys(known.pinned, known.remembered?.pubkeys ?? [])
-  const report = { id: null, entries_sealed: 0, entries_waiting: 0, unsigned_seqs: [], openings: 0, pubkeys: [] }
+  const report = {
+    id: null,
+    entries_sealed: 0,
+    entries_waiting: 0,
+    unsigned_seqs: [],
+    openings: 0,
+    authors: [],
+    log: null,
+    pubkeys: [],
+  }
   const isReceipt = findings.run('receipt', () => {
     if (!isObject(receipt) || typeof receipt.id !== 'string' || receipt.id === '')
       throw new Refused('malformed_receipt', 'it names no record')
-    if (!Array.isArray(receipt.entries) || receipt.entries.length === 0) throw new Refused('malformed_receipt', 'it has no entries')
+    if (!Array.isArray(receipt.entries) || receipt.entries.length === 0)
+      throw new Refused('malformed_receipt', 'it has no entries')
     if (!receipt.entries.every((item) => isObject(item) && typeof item.sealed === 'boolean'))
       throw new Refused('malformed_receipt', 'an entry does not say whether it is sealed')
     if (receipt.sealed !== receipt.entries.every((item) => item.sealed))
       throw new Refused('malformed_receipt', 'sealed does not say whether all its entries are')
-    if (receipt.openings !== undefined && !Array.isArray(receipt.openings)) throw new Refused('malformed_receipt', 'openings is not a list')
+    if (receipt.openings !== undefined && !Array.isArray(receipt.openings))
+      throw new Refused('malformed_receipt', 'openings is not a list')
   })
   if (!isReceipt) return { report, findings, keys }
 
   report.id = receipt.id
+  const checkpoints = new Map() // by size
   const seals = new Map()
   const entries = new Map()
   let lastId = 0
@@ -1088,50 +1638,123 @@ function verifyReceipt(receipt, known) {
     const where = `entry ${number(item.entry?.id)}`
     const isEntry = findings.run(where, () => {
       checkEntry(item.entry)
-      if (item.entry.id <= lastId) throw new Refused('malformed_receipt', 'the entries are not in ascending order')
-      if (!isOfRecord(item.entry, receipt.id)) throw new Refused('wrong_record', `is no entry of ${show(receipt.id)}`)
+      if (item.entry.id <= lastId)
+        throw new Refused('malformed_receipt', 'the entries are not in ascending order')
+      if (!isOfRecord(item.entry, receipt.id))
+        throw new Refused('wrong_record', `is no entry of ${show(receipt.id)}`)
     })
     if (!isEntry) continue
     lastId = item.entry.id
     entries.set(lastId, item.entry)
-    if (item.sealed) checkSealedItem(item, seals, keys, known, findings, report)
-    else report.entries_waiting++
+    if (isSignedChange(item.entry) && findings.run(where, () => checkKeyChange(item.entry)))
+      report.authors.push(authorAt(item.entry))
+    if (item.sealed) {
+      const isGood = checkSealedItem(item, seals, keys, known, findings, report)
+      if (isGood && item.tlog_proof !== undefined)
+        findings.run(where, () => checkLogProof(item, keys, checkpoints))
+    } else report.entries_waiting++
   }
+  report.log = connectReceipt(checkpoints, known, keys, findings)
   if (entries.size === receipt.entries.length) findings.run('receipt', () => checkMaking(receipt.id, entries))
   checkReceiptSeals(seals, findings)
   for (const opening of receipt.openings ?? []) {
-    if (findings.run(`opening of entry ${number(opening?.entry_id)}`, () => checkOpening(opening, entries))) report.openings++
+    let author = null
+    const isGood = findings.run(
+      `opening of entry ${number(opening?.entry_id)}`,
+      () => (author = checkOpening(opening, receipt.id, entries)),
+    )
+    if (isGood) report.openings++
+    if (author !== null) report.authors.push(author)
   }
   report.pubkeys = [...keys.seen]
   return { report, findings, keys }
 }
 
+/** @returns whether the entry is under its seal */
 function checkSealedItem(item, seals, keys, known, findings, report) {
   const { entry, leaf, index, path, seal, seq } = item
   const where = `entry ${entry.id}`
   let payload
   const isGood = findings.run(where, () => {
     payload = sealPayload(seal)
-    if (seq !== seal.seq) throw new Refused('malformed_receipt', `stands under seal ${show(seq)} and brings seal ${seal.seq}`)
+    if (seq !== seal.seq)
+      throw new Refused('malformed_receipt', `stands under seal ${show(seq)} and brings seal ${seal.seq}`)
     checkLeaf(entry, leaf)
     if (isWhole(index) && seal.from_id + index !== entry.id)
       throw new Refused('wrong_index', `index ${index} of seal ${seal.seq} is entry ${seal.from_id + index}`)
     checkInclusion({ leaf, path, root: seal.root, index, count: seal.count })
   })
-  if (payload === undefined) return
+  if (payload === undefined) return false
   if (isGood) report.entries_sealed++
   const earlier = seals.get(seal.seq)
   if (earlier !== undefined) {
     if (earlier.payload !== payload) {
       findings.add('conflicting_seals', where, `brings another seal ${seal.seq} than an entry before it`)
       findings.keepFork(earlier.seal, seal, keys)
-    } else if (earlier.seal.signature === seal.signature && earlier.seal.pubkey === seal.pubkey) return
+    } else if (earlier.seal.signature === seal.signature && earlier.seal.pubkey === seal.pubkey) return isGood
   }
   seals.set(seal.seq, { seal, payload })
   checkSealAlone(seal, known.now, findings, `seal ${seal.seq}`)
   if (seal.signed) checkSignature(seal, payload, keys, findings, `seal ${seal.seq}`)
   else report.unsigned_seqs.push(seal.seq)
   compareWithSeen(seal, payload, keys, known, findings)
+  return isGood
+}
+
+/** The entry's place in the log over all entries, under a checkpoint that a known key has signed. */
+function checkLogProof({ entry, leaf, seal, tlog_proof: text }, keys, checkpoints) {
+  const { index, path, checkpoint: note } = readLogProof(text)
+  const checkpoint = readCheckpoint(note, 'wrong_checkpoint')
+  if (index !== entry.id - 1 || rootByPath(leaf, index, checkpoint.size, path) !== checkpoint.root)
+    throw new Refused('wrong_log_proof', `the path does not lead from entry ${entry.id} to the log's root`)
+  // The key of its seal is judged there.
+  checkNoteSignature(
+    checkpoint,
+    seal.signed ? new Set([...keys.accepted, seal.pubkey]) : keys.accepted,
+    'wrong_checkpoint',
+  )
+  const other = checkpoints.get(checkpoint.size)
+  if (other !== undefined && other.root !== checkpoint.root)
+    throw new Refused('log_rewritten', `two checkpoints of size ${checkpoint.size} differ`)
+  checkpoints.set(checkpoint.size, { ...checkpoint, note })
+}
+
+/** The newest log that was verified before, by entries or by proofs; null if none was. */
+function seenLog(remembered) {
+  if (remembered?.log === undefined) return null
+  const walked = logHeadOf(new GrowingTree(logNodeHash, remembered.log.size, remembered.log.frontier))
+  if (remembered.checkpoint === undefined) return walked
+  const { size, root } = readCheckpoint(remembered.checkpoint, 'wrong_checkpoint')
+  return size >= walked.size ? { size, root, note: remembered.checkpoint } : walked
+}
+
+/**
+ * Whether a signed log goes on from the one that was seen, or leads to it.
+ *
+ * @param proof between the two, as readConsistency() gives it; null if there is none at hand
+ * @returns `same`, `consistent`, or `not_checked`; throws if they contradict each other
+ */
+function connectLogs(seen, shown, proof) {
+  const [from, to] = seen.size <= shown.size ? [seen, shown] : [shown, seen]
+  if (from.size === to.size ? from.root === to.root : proof === null || isConsistent(from, to, proof.path))
+    return from.size === to.size ? 'same' : proof === null && from.size > 0 ? 'not_checked' : 'consistent'
+  throw new Refused(
+    'log_rewritten',
+    `the log of size ${shown.size} with the root ${shown.root} does not agree with the one seen before, of size ${seen.size} with the root ${seen.root}`,
+  )
+}
+
+/** The receipt's newest checkpoint, and how it stands to what was seen; null without one. */
+function connectReceipt(checkpoints, { remembered, consistency = null }, keys, findings) {
+  const shown = checkpoints.get(Math.max(...checkpoints.keys()))
+  if (shown === undefined) return null
+  const seen = seenLog(remembered)
+  let connected = null
+  const isKept =
+    seen === null || findings.run('log', () => (connected = connectLogs(seen, shown, consistency)))
+  if (!isKept) findings.keepLogFork(seen, shown, consistency, keys)
+  const { origin, size, root, note } = shown
+  return { origin, size, root, connected, note }
 }
 
 /** A seal that was seen before, in the chain of the same service, must be the same in a receipt. */
@@ -1144,7 +1767,11 @@ function compareWithSeen(seal, payload, keys, { pinned, remembered }, findings) 
       ? payload === sealPayload(readRecord(records, seal.seq))
       : seal.seq < remembered.seq || sha256Hex(payload) === remembered.payload_hash // all that an older version kept
   if (isSame) return
-  findings.add('history_rewritten', `seal ${seal.seq}`, 'has another payload than when it was seen in the chain')
+  findings.add(
+    'history_rewritten',
+    `seal ${seal.seq}`,
+    'has another payload than when it was seen in the chain',
+  )
   if (records !== null) findings.keepFork(readSignedRecord(records, seal.seq, remembered.pubkeys), seal, keys)
 }
 
@@ -1152,7 +1779,8 @@ function compareWithSeen(seal, payload, keys, { pinned, remembered }, findings) 
 function receiptNotBinding({ report, keys }) {
   const reasons = []
   const { entries_waiting: waiting, unsigned_seqs: unsigned } = report
-  if (waiting > 0) reasons.push(['waiting', `${waiting === 1 ? 'an entry waits' : `${waiting} entries wait`} for a seal`])
+  if (waiting > 0)
+    reasons.push(['waiting', `${waiting === 1 ? 'an entry waits' : `${waiting} entries wait`} for a seal`])
   if (unsigned.length > 0) reasons.push(['unsigned', `seal ${unsigned.join(' ')} has no signature`])
   if (keys.trust === 'first_seen' && keys.seen.size > 0) reasons.push(['key_unknown', RECEIPT_KEY_UNKNOWN])
   return reasons
@@ -1175,13 +1803,23 @@ function checkReceiptSeals(seals, findings) {
     const previous = inOrder[position - 1]
     checkSealLink(previous, seal, findings, `seal ${seal.seq}`)
     if (seal.seq > previous.seq + 1 && seal.from_id <= previous.to_id)
-      findings.add('range_gap', `seal ${seal.seq}`, `begins at entry ${seal.from_id}, seal ${previous.seq} ends at ${previous.to_id}`)
+      findings.add(
+        'range_gap',
+        `seal ${seal.seq}`,
+        `begins at entry ${seal.from_id}, seal ${previous.seq} ends at ${previous.to_id}`,
+      )
   }
 }
 
-function checkOpening(opening, entries) {
+/** @returns whose key signed what is opened, as authorAt(); null if nobody's */
+function checkOpening(opening, record, entries) {
   const wrong = (sentence) => new Refused('wrong_opening', sentence)
-  if (!isObject(opening) || typeof opening.field !== 'string' || !isHexHash(opening.salt) || !('content' in opening))
+  if (
+    !isObject(opening) ||
+    typeof opening.field !== 'string' ||
+    !isHexHash(opening.salt) ||
+    !('content' in opening)
+  )
     throw wrong('it is not {entry_id, field, salt, content}')
   const data = entries.get(opening.entry_id)?.data
   if (data === undefined) throw wrong('there is no such entry in the receipt')
@@ -1193,14 +1831,88 @@ function checkOpening(opening, entries) {
   } catch (error) {
     throw error instanceof Refused ? wrong(error.message) : error
   }
-  if (sha256Hex(Buffer.concat([Buffer.from(opening.salt, 'hex'), Buffer.from(content, 'utf8')])) !== commitment)
+  if (
+    sha256Hex(Buffer.concat([Buffer.from(opening.salt, 'hex'), Buffer.from(content, 'utf8')])) !== commitment
+  )
     throw wrong(`salt and content do not give the commitment in ${show(opening.field)}`)
+  // Commitments of earlier versions are to the content alone.
+  if (isObject(opening.content) && Object.hasOwn(opening.content, 'id') && opening.content.id !== record)
+    throw wrong(`its content is of another record, ${show(opening.content.id)}`)
+  return checkOpenedAuthor(opening, entries.get(opening.entry_id))
+}
+
+// ——— signatures of agents over what they put on record
+
+/** By the entry's kind: which opening the signature comes with, and the fields of what is signed. */
+const AUTHORED = new Map([
+  ['post', { opening: 'content_hash', fields: ['body', 'topic'] }],
+  ['claim', { opening: 'content_hash', fields: ['kind', 'resolve_by', 'statement'] }],
+  ['verdict', { opening: 'evidence_hash', fields: ['claim_id', 'evidence', 'outcome'] }],
+  ['dm_key_change', { fields: ['dm_key'] }],
+  ['author_key_change', { fields: ['author_key'] }],
+])
+
+const authorAt = ({ id, data }) => ({ entry_id: id, author_key: data.author.author_key })
+
+const isKeyChange = ({ kind }) => kind === 'dm_key_change' || kind === 'author_key_change'
+const isSignedChange = (entry) => isKeyChange(entry) && Object.hasOwn(entry.data, 'author')
+
+/** A change of a key carries the whole signature, by the author key that stood before it. */
+const checkKeyChange = (entry) => checkAuthor(entry, entry.data.author, {})
+
+function checkOpenedAuthor(opening, entry) {
+  const { kind, data } = entry
+  if (AUTHORED.get(kind)?.opening !== opening.field) return null
+  const [states, shows] = [Object.hasOwn(data, 'author'), Object.hasOwn(opening, 'author')]
+  if (!states && !shows) return null
+  const { author } = opening
+  const wrong = (sentence) => new Refused('wrong_author', sentence)
+  if (states !== shows)
+    throw wrong(
+      states ? 'the entry carries a signature, and none is shown' : 'the entry carries no signature',
+    )
+  checkAuthor(entry, author, isObject(opening.content) ? opening.content : {})
+  const hash = sha256Hex(Buffer.from(author.signature, 'base64'))
+  if (
+    !isObject(data.author) ||
+    data.author.author_key !== author.author_key ||
+    data.author.signature_hash !== hash
+  )
+    throw wrong('the entry carries another signature')
+  return authorAt(entry)
+}
+
+/** @param opened what the entry's commitment stands for */
+function checkAuthor({ kind, data }, author, opened) {
+  const wrong = (sentence) => new Refused('wrong_author', sentence)
+  const isWellFormed =
+    isObject(author) &&
+    isHexHash(author.author_key) &&
+    isSignature(author.signature) &&
+    isObject(author.seen) &&
+    isWhole(author.seen.size) &&
+    isHexHash(author.seen.root)
+  if (!isWellFormed) throw wrong('its author is not {author_key, seen: {size, root}, signature}')
+  if (typeof data.agent_id !== 'string') throw wrong('the entry names no agent')
+  const valueOf = (field) =>
+    Object.hasOwn(opened, field) ? opened[field] : Object.hasOwn(data, field) ? data[field] : null
+  const content = Object.fromEntries(AUTHORED.get(kind).fields.map((field) => [field, valueOf(field)]))
+  const { size, root } = author.seen
+  let text
+  try {
+    text = canonicalJson({ agent_id: data.agent_id, kind, content, seen: { size, root } })
+  } catch (error) {
+    throw error instanceof Refused ? wrong(error.message) : error
+  }
+  if (isWeakKey(author.author_key)) throw wrong(`anyone can sign for the key ${author.author_key}`)
+  if (!isSignedBy(author.author_key, text, author.signature))
+    throw wrong(`the signature is not that of ${author.author_key} over what the entry says`)
 }
 
 /**
- * By the prefix of a record's id: the kind of entry that makes such a record, and, for each kind that may stand under it,
- * the fields of `data` of which the first that is there is the record's id. The ids of other records may stand in the same
- * data, so that one that stands anywhere says little.
+ * By the prefix of a record's id: the kind of entry that makes such a record, and, for each kind that may
+ * stand under it, the fields of `data` of which the first that is there is the record's id. The ids of other
+ * records may stand in the same data, so that one that stands anywhere says little.
  */
 const RECORD_KINDS = new Map(
   Object.entries({
@@ -1209,15 +1921,32 @@ const RECORD_KINDS = new Map(
       registration: ['agent_id'],
       token_rotation: ['agent_id'],
       dm_key_change: ['agent_id'],
+      author_key_change: ['agent_id'],
+      witness_key: ['agent_id'],
       pass_credit: ['claim_id', 'payment_id', 'invoice_id', 'order_id', 'agent_id'], // else it is that record's
       ban: ['agent_id'],
       unban: ['agent_id'],
+      hide: ['agent_id'],
+      unhide: ['agent_id'],
     },
     pst: { madeBy: 'post', post: ['post_id'], hide: ['post_id'], unhide: ['post_id'] },
-    clm: { madeBy: 'claim', claim: ['claim_id'], proposal_accepted: ['claim_id'], pass_credit: ['claim_id'] },
+    clm: {
+      madeBy: 'claim',
+      claim: ['claim_id'],
+      proposal_accepted: ['claim_id'],
+      pass_credit: ['claim_id'],
+      hide: ['claim_id'],
+      unhide: ['claim_id'],
+    },
     vrd: { madeBy: 'verdict', verdict: ['verdict_id'] },
     ann: { madeBy: 'announcement', announcement: ['announcement_id'] },
-    ofr: { madeBy: 'offer', offer: ['offer_id'], offer_closed: ['offer_id'] },
+    ofr: {
+      madeBy: 'offer',
+      offer: ['offer_id'],
+      offer_closed: ['offer_id'],
+      hide: ['offer_id'],
+      unhide: ['offer_id'],
+    },
     mkt: {
       madeBy: 'order',
       order: ['order_id'],
@@ -1287,7 +2016,8 @@ async function verifyVector(vector) {
     return { findings: checked.findings, reasons: receiptNotBinding(checked) }
   }
   const check = VECTOR_CHECKS[vector.kind]
-  if (check === undefined) throw new Unchecked('usage', `there is no kind of vector called ${show(vector.kind)}`)
+  if (check === undefined)
+    throw new Unchecked('usage', `there is no kind of vector called ${show(vector.kind)}`)
   const findings = new Findings()
   findings.run(vector.kind, () => check(vector))
   return { findings, reasons: [] }
@@ -1319,7 +2049,9 @@ function checkCanonicalCase({ json, canonical, sha256 }) {
   try {
     value = parseJsonText(json)
   } catch (error) {
-    throw error instanceof RangeError ? new Refused('no_canonical_form', error.message) : new Refused('malformed_json', error.message)
+    throw error instanceof RangeError
+      ? new Refused('no_canonical_form', error.message)
+      : new Refused('malformed_json', error.message)
   }
   const own = canonicalJson(value)
   if (own !== canonical) throw new Refused('wrong_canonical_form', `it is ${own}, not ${canonical}`)
@@ -1330,15 +2062,17 @@ function checkCanonicalCase({ json, canonical, sha256 }) {
 // ——— evidence: two seals of one number that a key has signed
 
 /** Written when a contradiction is found; anybody can check it without trusting the finder. */
-async function writeEvidence(folder, service, now, sides) {
-  const text = JSON.stringify({ kind: 'fork', service, found_at: now, sides }, null, 2) + '\n'
+async function writeEvidence(folder, found) {
+  const text = JSON.stringify(found, null, 2) + '\n'
+  const { found_at: now } = found
   for (let count = 1; ; count++) {
     const file = path.join(folder, `fork-${now}${count === 1 ? '' : `-${count}`}.json`)
     try {
       await writeFile(file, text, { flag: 'wx' })
       return file
     } catch (error) {
-      if (error.code !== 'EEXIST') throw new Unchecked('usage', `the evidence can't be written: ${error.message}`)
+      if (error.code !== 'EEXIST')
+        throw new Unchecked('usage', `the evidence can't be written: ${error.message}`)
     }
   }
 }
@@ -1360,8 +2094,54 @@ function verifyEvidence(evidence, { pinned, remembered }) {
       checkSignature(seal, payload, keys, findings, where)
     })
   }
-  const isFork = payloads.length < 2 || (payloads[0] !== payloads[1] && evidence.sides[0].seq === evidence.sides[1].seq)
+  const isFork =
+    payloads.length < 2 || (payloads[0] !== payloads[1] && evidence.sides[0].seq === evidence.sides[1].seq)
   if (!isFork) findings.add('no_contradiction', 'evidence', 'it is not two different seals of one number')
+  report.pubkeys = [...keys.seen]
+  return { report, findings, keys }
+}
+
+/**
+ * Whether no log has both: two roots of one size, or a larger one that begins with another root of the
+ * smaller size.
+ */
+function isContradiction(from, to, consistency) {
+  if (from.size === to.size) return from.root !== to.root
+  const { root, path } = isObject(consistency) ? consistency : {}
+  return (
+    isHexHash(root) &&
+    root !== from.root &&
+    from.size > 0 &&
+    isConsistent({ size: from.size, root }, to, path)
+  )
+}
+
+/** Whether two signed checkpoints prove that the log lied; no finding means that they do. */
+function verifyLogEvidence({ pubkey, notes, consistency }, { pinned, remembered }) {
+  const findings = new Findings()
+  const keys = new Keys(pinned, remembered)
+  const report = { sizes: [], roots: [], pubkeys: [] }
+  const sides = []
+  for (const [place, note] of notes.entries())
+    findings.run(`note ${place + 1}`, () => {
+      const side = readCheckpoint(note, 'wrong_checkpoint')
+      if (!isHexHash(pubkey)) throw new Refused('wrong_checkpoint', 'it names no key')
+      keys.check(pubkey)
+      checkNoteSignature(side, [pubkey], 'wrong_checkpoint')
+      sides.push(side)
+      report.sizes.push(side.size)
+      report.roots.push(side.root)
+    })
+  if (sides.length === 2) {
+    const [from, to] = sides
+    const isOther = isContradiction(from, to, consistency)
+    if (from.origin !== to.origin || !isOther)
+      findings.add(
+        'no_contradiction',
+        'evidence',
+        'it is not two checkpoints of one log that contradict each other',
+      )
+  }
   report.pubkeys = [...keys.seen]
   return { report, findings, keys }
 }
@@ -1376,6 +2156,32 @@ const STATE_FORMS = {
   adoptions: Array.isArray,
   seals: (text) => typeof text === 'string',
 }
+/** An older version kept none of these. */
+const LOG_FORMS = {
+  logged: (value) => typeof value === 'boolean',
+  log: (log) =>
+    isObject(log) &&
+    isWhole(log.size) &&
+    Array.isArray(log.frontier) &&
+    log.frontier.length === countBits(log.size) &&
+    log.frontier.every(isHexHash),
+  keys: (keys) => keys === null || (isObject(keys) && isWhole(keys.count) && isHexHash(keys.root)),
+}
+
+const isCheckpoint = (note) => {
+  try {
+    return isObject(readCheckpoint(note, 'malformed'))
+  } catch {
+    return false
+  }
+}
+
+const OPTIONAL_FORMS = {
+  checkpoint: isCheckpoint,
+  heard: (notes) => Array.isArray(notes) && notes.every(isCheckpoint),
+}
+
+const countBits = (size) => size.toString(2).replaceAll('0', '').length
 
 function isMemory(memory) {
   const isHead =
@@ -1386,7 +2192,14 @@ function isMemory(memory) {
     Array.isArray(memory.pubkeys) &&
     memory.pubkeys.every(isHexHash)
   if (!isHead || memory.seals === undefined) return isHead // an older version kept no more
-  const isWellFormed = Object.entries(STATE_FORMS).every(([field, isRight]) => isRight(memory[field]))
+  const forms = Object.entries({
+    ...STATE_FORMS,
+    ...(memory.log === undefined ? {} : LOG_FORMS),
+    ...OPTIONAL_FORMS,
+  })
+  const isWellFormed = forms.every(
+    ([field, isRight]) => (field in OPTIONAL_FORMS && memory[field] === undefined) || isRight(memory[field]),
+  )
   return isWellFormed && Buffer.from(memory.seals, 'base64').length === memory.seq * RECORD_BYTES
 }
 
@@ -1400,11 +2213,17 @@ async function readState(file) {
   }
   const state = parseFile(`the state file ${file}`, () => parseJson(bytes))
   if (!isObject(state) || !Object.values(state).every(isMemory))
-    throw new Unchecked('usage', `the state file ${file} is not one of this program's: move it away to begin anew`)
+    throw new Unchecked(
+      'usage',
+      `the state file ${file} is not one of this program's: move it away to begin anew`,
+    )
   return state
 }
 
-/** Changes the state as it stands now, one process after the other; a crash leaves the old file or the new one whole. */
+/**
+ * Changes the state as it stands now, one process after the other; a crash leaves the old file or the new one
+ * whole.
+ */
 async function changeState(file, change) {
   const lock = `${file}.lock`
   const fresh = `${file}.new`
@@ -1415,7 +2234,9 @@ async function changeState(file, change) {
     await writeFile(fresh, JSON.stringify(state, null, 1) + '\n')
     await rename(fresh, file)
   } catch (error) {
-    throw error instanceof Unchecked ? error : new Unchecked('usage', `the state file ${file} can't be written: ${error.message}`)
+    throw error instanceof Unchecked
+      ? error
+      : new Unchecked('usage', `the state file ${file} can't be written: ${error.message}`)
   } finally {
     await rm(lock, { force: true })
   }
@@ -1428,7 +2249,8 @@ async function takeLock(lock) {
       await writeFile(lock, `${process.pid}\n`, { flag: 'wx' })
       return
     } catch (error) {
-      if (error.code !== 'EEXIST') throw new Unchecked('usage', `the state file can't be locked: ${error.message}`)
+      if (error.code !== 'EEXIST')
+        throw new Unchecked('usage', `the state file can't be locked: ${error.message}`)
     }
     const age = await stat(lock).then(
       ({ mtimeMs }) => Date.now() - mtimeMs,
@@ -1439,17 +2261,26 @@ async function takeLock(lock) {
   }
 }
 
-/** What this check found takes its place in the state, unless another one saw more meanwhile. The two must not differ. */
+/**
+ * What this check found takes its place in the state, unless another one saw more meanwhile. The two must not
+ * differ.
+ */
 function remember(state, base, memory, { remembered, keys, findings }) {
   const other = state[base]
   if (other !== undefined && other.history !== remembered?.history) {
     const [less, more] = other.seq > memory.seq ? [memory, other] : [other, memory]
     const records = recordsOf(more)
     if (records !== null && historyAt(records, less.seq) !== less.history) {
-      findings.add('history_rewritten', `seal ${less.seq}`, 'another check, which ended meanwhile, saw another history')
+      findings.add(
+        'history_rewritten',
+        `seal ${less.seq}`,
+        'another check, which ended meanwhile, saw another history',
+      )
       const known = recordsOf(less)
       for (let seq = 1; known !== null && seq <= less.seq; seq++) {
-        const [one, two] = [known, records].map((own) => readSignedRecord(own, seq, [...less.pubkeys, ...more.pubkeys]))
+        const [one, two] = [known, records].map((own) =>
+          readSignedRecord(own, seq, [...less.pubkeys, ...more.pubkeys]),
+        )
         if (sealPayload(one) !== sealPayload(two)) findings.keepFork(one, two, keys)
       }
       return
@@ -1461,9 +2292,12 @@ function remember(state, base, memory, { remembered, keys, findings }) {
 
 // ——— the command
 
-async function main(args, { progress, receipt }) {
+async function main(args, { progress, receipt, note, consistency }) {
   const { target, options } = readArguments(args)
-  if (receipt !== undefined) return checkOneReceipt(receipt, target, options)
+  if (note !== undefined) return checkNote(note, target, options, consistency)
+  if (options.note !== undefined)
+    return checkNote(await fromFile(() => readFile(options.note, 'utf8')), options.note, options)
+  if (receipt !== undefined) return checkOneReceipt(receipt, target, options, consistency)
   if (options.vector !== undefined) return checkVectors(options.vector)
   if (options.evidence !== undefined) return checkEvidence(options.evidence, options)
   if (/^https?:/i.test(target)) return checkService(normalizeBase(target), options, progress)
@@ -1474,7 +2308,19 @@ const one = { type: 'string' }
 const many = { type: 'string', multiple: true }
 const flag = { type: 'boolean' }
 const OPTIONS = {
-  ...{ pubkey: many, state: one, service: one, full: flag, save: one, expect: many, vector: many, evidence: one, json: flag },
+  ...{
+    pubkey: many,
+    state: one,
+    service: one,
+    full: flag,
+    save: one,
+    expect: many,
+    vector: many,
+    evidence: one,
+    note: one,
+    json: flag,
+    consistency: one,
+  },
   ...{ 'max-age': one, 'max-seals': one, 'max-entries': one, timeout: one },
 }
 
@@ -1486,12 +2332,13 @@ function readArguments(args) {
     throw new Unchecked('usage', error.message, USAGE)
   }
   const { values, positionals } = parsed
-  const isAlone = values.vector !== undefined || values.evidence !== undefined
-  if (positionals.length !== (isAlone ? 0 : 1) || (values.vector !== undefined && values.evidence !== undefined))
+  const alone = [values.vector, values.evidence, values.note].filter((value) => value !== undefined)
+  if (positionals.length + alone.length !== 1)
     throw new Unchecked('usage', 'one thing to check is needed', USAGE)
   const whole = (name, fallback) => {
     const given = values[name] ?? fallback
-    if (given !== null && !/^[0-9]{1,15}$/.test(given)) throw new Unchecked('usage', `--${name} takes a whole number, not ${show(given)}`)
+    if (given !== null && !/^[0-9]{1,15}$/.test(given))
+      throw new Unchecked('usage', `--${name} takes a whole number, not ${show(given)}`)
     return given === null ? null : Number(given)
   }
   const options = {
@@ -1504,13 +2351,15 @@ function readArguments(args) {
     service: values.service === undefined ? undefined : normalizeBase(values.service),
   }
   for (const key of options.pubkey)
-    if (!isHexHash(key)) throw new Unchecked('usage', `--pubkey takes 64 lower-case hex characters, not ${show(key)}`)
+    if (!isHexHash(key))
+      throw new Unchecked('usage', `--pubkey takes 64 lower-case hex characters, not ${show(key)}`)
   return { target: positionals[0], options }
 }
 
 function readExpected(given) {
   const [, seq, history] = /^([1-9][0-9]{0,14}):([0-9a-f]{64})$/.exec(given) ?? []
-  if (seq === undefined) throw new Unchecked('usage', `--expect takes SEQ:HISTORY as a head is printed, not ${show(given)}`)
+  if (seq === undefined)
+    throw new Unchecked('usage', `--expect takes SEQ:HISTORY as a head is printed, not ${show(given)}`)
   return { seq: Number(seq), history }
 }
 
@@ -1522,8 +2371,10 @@ function normalizeBase(target) {
   // Scheme and host, up to the third slash, may be in capitals.
   const parts = target.split('/').map((part, place) => (place < 3 ? part.toLowerCase() : part))
   const [, scheme, host, port = '', route = ''] = BASE_URL.exec(parts.join('/')) ?? []
-  if (scheme === undefined || /\/\.\.?(\/|$)/.test(route)) throw new Unchecked('usage', `${target} is not the address of a service`)
-  const place = port === '' || Number(port) === Number(DEFAULT_PORTS[scheme]) ? host : `${host}:${Number(port)}`
+  if (scheme === undefined || /\/\.\.?(\/|$)/.test(route))
+    throw new Unchecked('usage', `${target} is not the address of a service`)
+  const place =
+    port === '' || Number(port) === Number(DEFAULT_PORTS[scheme]) ? host : `${host}:${Number(port)}`
   return `${scheme}://${place}${route.replace(/\/api\/v1$/, '')}`
 }
 
@@ -1544,11 +2395,78 @@ async function checkService(base, options, progress) {
   } finally {
     await save?.close()
   }
+  const checkpoint =
+    walk.findings.total === 0 && walk.atHead?.logged === true
+      ? await checkCheckpoint(base, walk, options)
+      : null
   if (walk.findings.total === 0 && walk.head !== null)
     await changeState(options.state, (current) => remember(current, base, walk.memory(), walk))
-  const report = { ...chainReport(base, walk), remembered_seq: remembered?.seq ?? null, state: options.state }
-  return conclude(report, walk, walk.notBinding(options.maxAge ?? DEFAULT_MAX_AGE_SECONDS), { base, now, options })
+  const report = {
+    ...chainReport(base, walk),
+    checkpoint,
+    remembered_seq: remembered?.seq ?? null,
+    state: options.state,
+  }
+  return conclude(report, walk, walk.notBinding(options.maxAge ?? DEFAULT_MAX_AGE_SECONDS), {
+    base,
+    now,
+    options,
+  })
 }
+
+/** The newest signed checkpoint must be of a known key, and agree with the log that the entries give. */
+async function checkCheckpoint(base, walk, { timeoutMs }) {
+  const body = await getBody(`${base}/api/v1/checkpoint`, timeoutMs, true)
+  if (body === null) return null // a service of an older version
+  let shown
+  const isSigned = walk.findings.run('checkpoint', () => {
+    let note
+    try {
+      note = utf8.decode(body)
+    } catch {
+      throw new Refused('wrong_checkpoint', 'it is no signed note')
+    }
+    shown = { ...readCheckpoint(note, 'wrong_checkpoint'), note }
+    checkNoteSignature(shown, walk.keys.accepted, 'wrong_checkpoint')
+  })
+  if (!isSigned) return null
+  const { size, frontier } = walk.atHead.log
+  const own = logHeadOf(new GrowingTree(logNodeHash, size, frontier))
+  const proof = shown.size === own.size ? null : await getConsistency(base, own, shown, timeoutMs)
+  const isAgreed = walk.findings.run('checkpoint', () => connectLogs(own, shown, proof))
+  if (
+    isAgreed &&
+    shown.size >=
+      (walk.remembered?.checkpoint === undefined ? 0 : readCheckpoint(walk.remembered.checkpoint, '').size)
+  )
+    walk.checkpoint = shown.note
+  await compareHeard(base, walk, shown, timeoutMs)
+  return { origin: shown.origin, size: shown.size, root: shown.root }
+}
+
+/** What other readers were shown, and was beyond what was seen here. */
+async function compareHeard(base, walk, own, timeoutMs) {
+  walk.heard = []
+  for (const note of walk.remembered?.heard ?? []) {
+    const shown = { ...readCheckpoint(note, 'wrong_checkpoint'), note }
+    if (shown.size > own.size) {
+      walk.heard.push(note)
+      continue
+    }
+    const proof = shown.size === own.size ? null : await getConsistency(base, shown, own, timeoutMs)
+    if (!walk.findings.run('note', () => connectLogs(own, shown, proof)))
+      walk.findings.keepLogFork(own, shown, proof, walk.keys)
+  }
+}
+
+/** The path between two logs, the smaller first, as the service gives it. */
+async function getConsistency(base, one, other, timeoutMs) {
+  const [from, to] = [Math.min(one.size, other.size), Math.max(one.size, other.size)]
+  return readConsistency(await getJson(`${base}/api/v1/ledger/consistency?from=${from}&to=${to}`, timeoutMs))
+}
+
+/** {root, path} of an answer to GET /ledger/consistency: the older root as that log has it, and the proof. */
+const readConsistency = (answer) => (isObject(answer) ? { root: answer.from_root, path: answer.hashes } : {})
 
 function chainOptions({ pubkey, expected, maxSeals, maxEntries }, now, progress) {
   return { pinned: pubkey, expected, limits: { seals: maxSeals, entries: maxEntries }, now, progress }
@@ -1568,6 +2486,8 @@ function chainReport(target, walk) {
     entries_read: walk.reader.count,
     head: head === null ? null : { ...head, at: headSeal.at },
     head_age_seconds: head === null ? null : now - headSeal.at,
+    log: walk.log && walk.isLogged ? logHeadOf(walk.log) : null,
+    keys: walk.isLogged ? walk.keyReport() : null,
     adoptions: walk.adoptions,
     unreadable_amounts: walk.unreadable,
     pubkeys: [...walk.keys.seen],
@@ -1579,8 +2499,12 @@ async function checkFile(file, options, progress) {
   const lines = await fromFile(() => dumpSource(file))
   const content = lines === null ? await readJsonFile(file) : null
   const now = nowSeconds()
-  if (isObject(content) && !Array.isArray(content.seals) && Array.isArray(content.entries)) return checkOneReceipt(content, file, options)
-  if (lines === null && !(isObject(content) && Array.isArray(content.seals) && Array.isArray(content.entries)))
+  if (isObject(content) && !Array.isArray(content.seals) && Array.isArray(content.entries))
+    return checkOneReceipt(content, file, options)
+  if (
+    lines === null &&
+    !(isObject(content) && Array.isArray(content.seals) && Array.isArray(content.entries))
+  )
     throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
   const source =
     lines ??
@@ -1588,25 +2512,132 @@ async function checkFile(file, options, progress) {
       () => content.seals,
       () => content.entries,
     )
-  const remembered = findService(await readState(options.state), [await findFirstKey(source)], options.service)
-  const walk = await verifyChain(source, { ...chainOptions(options, now, progress), remembered, mayBeOlder: true, isFull: true })
-  return conclude({ ...chainReport(file, walk), remembered_seq: null }, walk, walk.notBinding(options.maxAge), {
+  const remembered = findService(
+    await readState(options.state),
+    [await findFirstKey(source)],
+    options.service,
+  )
+  const walk = await verifyChain(source, {
+    ...chainOptions(options, now, progress),
+    remembered,
+    mayBeOlder: true,
+    isFull: true,
+  })
+  return conclude(
+    { ...chainReport(file, walk), remembered_seq: null },
+    walk,
+    walk.notBinding(options.maxAge),
+    {
+      base: options.service ?? null,
+      now,
+      options,
+    },
+  )
+}
+
+async function checkOneReceipt(receipt, target, options, proof) {
+  const now = nowSeconds()
+  const keys = Array.isArray(receipt.entries) ? receipt.entries.map((item) => item?.seal?.pubkey) : []
+  const remembered = findService(await readState(options.state), keys, options.service)
+  const consistency = await proofBetween(seenLog(remembered), newestCheckpoint(receipt), options, proof)
+  const checked = verifyReceipt(receipt, { pinned: options.pubkey, remembered, now, consistency })
+  const { log, ...checkedReport } = checked.report
+  const { note: _note, ...shownLog } = log ?? {}
+  const report = {
+    kind: 'receipt',
+    target,
+    ...checkedReport,
+    log: log && shownLog,
+    key_trust: checked.keys.trust,
+    proves: 'presence',
+  }
+  const result = await conclude(report, checked, receiptNotBinding(checked), {
     base: options.service ?? null,
     now,
     options,
   })
+  if (result.verdict === 'good' && log?.connected === 'consistent' && options.service !== undefined)
+    await changeState(options.state, (state) => rememberCheckpoint(state, options.service, log))
+  return result
 }
 
-async function checkOneReceipt(receipt, target, options) {
+/**
+ * The proof between two logs, from the file that the arguments name or from whoever runs this; null if there
+ * is none.
+ */
+async function proofBetween(seen, shown, { consistency: file }, ask) {
+  if (file !== undefined) return readConsistency(await readJsonFile(file))
+  if (ask === undefined || seen === null || shown === null || seen.size === shown.size) return null
+  const answer = await ask(Math.min(seen.size, shown.size), Math.max(seen.size, shown.size))
+  return answer === undefined ? null : readConsistency(answer)
+}
+
+/** The largest that a receipt brings, or null; nothing in it is checked yet. */
+function newestCheckpoint({ entries }) {
+  let newest = null
+  for (const item of Array.isArray(entries) ? entries : []) {
+    try {
+      const checkpoint = readCheckpoint(readLogProof(item?.tlog_proof).checkpoint, 'malformed')
+      if (checkpoint.size > (newest?.size ?? -1)) newest = checkpoint
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error
+    }
+  }
+  return newest
+}
+
+const MAX_HEARD = 16
+
+/** Compares a checkpoint that another reader was shown with what is remembered of the service. */
+async function checkNote(note, target, options, ask) {
   const now = nowSeconds()
-  const keys = Array.isArray(receipt.entries) ? receipt.entries.map((item) => item?.seal?.pubkey) : []
-  const remembered = findService(await readState(options.state), keys, options.service)
-  const checked = verifyReceipt(receipt, { pinned: options.pubkey, remembered, now })
-  const report = { kind: 'receipt', target, ...checked.report, key_trust: checked.keys.trust, proves: 'presence' }
-  return conclude(report, checked, receiptNotBinding(checked), { base: options.service ?? null, now, options })
+  const remembered = findService(await readState(options.state), [], options.service)
+  const findings = new Findings()
+  const keys = new Keys(options.pubkey, remembered?.pubkeys ?? [])
+  const seen = seenLog(remembered)
+  const report = { kind: 'note', target, log: null, pubkeys: [...keys.accepted], key_trust: keys.trust }
+  let shown = null
+  findings.run('note', () => {
+    const read = readCheckpoint(note, 'wrong_checkpoint')
+    checkNoteSignature(read, keys.accepted, 'wrong_checkpoint')
+    shown = { ...read, note }
+  })
+  let connected = null
+  if (shown !== null && seen !== null) {
+    const proof = await proofBetween(seen, shown, options, ask)
+    if (!findings.run('note', () => (connected = connectLogs(seen, shown, proof))))
+      findings.keepLogFork(seen, shown, proof, keys)
+  }
+  if (shown !== null) report.log = { origin: shown.origin, size: shown.size, root: shown.root, connected }
+  const isOpen = seen === null || connected === 'not_checked'
+  const reasons = isOpen
+    ? [['not_compared', 'nothing that was seen of this log could be compared with it']]
+    : []
+  if (connected === 'not_checked' || connected === 'consistent')
+    await changeState(options.state, (state) =>
+      (connected === 'consistent' ? rememberCheckpoint : hearNote)(state, options.service, shown),
+    )
+  return conclude(report, { findings }, reasons, { base: options.service ?? null, now, options })
 }
 
-/** A file doesn't say whose it is: it is the named service's, the only one's, or the one's whose key signed it. */
+/** A checkpoint beyond what was seen is compared as soon as the log is that long. */
+function hearNote(state, base, { note }) {
+  const memory = state[base]
+  if (memory?.log === undefined) return
+  const heard = memory.heard ?? []
+  if (!heard.includes(note)) memory.heard = [...heard, note].slice(-MAX_HEARD)
+}
+
+/** A light check remembers the newest checkpoint, so that the next one starts from it. */
+function rememberCheckpoint(state, base, { size, note }) {
+  const memory = state[base]
+  if (memory !== undefined && size > (seenLog(memory)?.size ?? Infinity)) memory.checkpoint = note
+}
+
+/**
+ * A file doesn't say whose it is: it is the named service's, the only one's, or the one's whose key signed
+ * it.
+ */
 function findService(state, keys, base) {
   if (base !== undefined) return state[base] ?? null
   const services = Object.values(state)
@@ -1621,13 +2652,32 @@ async function findFirstKey(source) {
 
 async function checkEvidence(file, options) {
   const evidence = await readJsonFile(file)
-  if (!isObject(evidence) || evidence.kind !== 'fork' || !Array.isArray(evidence.sides) || evidence.sides.length !== 2)
+  const isLog =
+    isObject(evidence) &&
+    evidence.kind === 'log_fork' &&
+    Array.isArray(evidence.notes) &&
+    evidence.notes.length === 2
+  if (
+    !isLog &&
+    (!isObject(evidence) ||
+      evidence.kind !== 'fork' ||
+      !Array.isArray(evidence.sides) ||
+      evidence.sides.length !== 2)
+  )
     throw new Unchecked('usage', `${file} is not evidence of a fork`)
   const known = Object.values(await readState(options.state)).map(({ pubkeys }) => pubkeys)
-  const remembered = known.find((pubkeys) => evidence.sides.some((side) => pubkeys.includes(side?.pubkey))) ?? []
-  const checked = verifyEvidence(evidence, { pinned: options.pubkey, remembered })
+  const named = isLog ? [evidence.pubkey] : evidence.sides.map((side) => side?.pubkey)
+  const remembered = known.find((pubkeys) => named.some((key) => pubkeys.includes(key))) ?? []
+  const checked = (isLog ? verifyLogEvidence : verifyEvidence)(evidence, {
+    pinned: options.pubkey,
+    remembered,
+  })
   const reasons = checked.keys.trust === 'first_seen' ? [['key_unknown', RECEIPT_KEY_UNKNOWN]] : []
-  return conclude({ kind: 'evidence', target: file, ...checked.report, key_trust: checked.keys.trust }, checked, reasons)
+  return conclude(
+    { kind: 'evidence', target: file, ...checked.report, key_trust: checked.keys.trust },
+    checked,
+    reasons,
+  )
 }
 
 /** A file that can't be read is a wrong argument. */
@@ -1642,8 +2692,14 @@ async function fromFile(read) {
 /** The verdict, and the two sides of a contradiction beside the state file. */
 async function conclude(report, { findings }, reasons, place) {
   const verdict = findings.total > 0 ? 'broken' : reasons.length > 0 ? 'not_binding' : 'good'
+  const found =
+    findings.fork !== null
+      ? { kind: 'fork', service: place.base, found_at: place.now, sides: findings.fork }
+      : findings.logFork !== null
+        ? { kind: 'log_fork', service: place.base, found_at: place.now, ...findings.logFork }
+        : null
   const evidence =
-    findings.fork === null ? {} : { evidence: await writeEvidence(path.dirname(place.options.state), place.base, place.now, findings.fork) }
+    found === null ? {} : { evidence: await writeEvidence(path.dirname(place.options.state), found) }
   return {
     ok: verdict === 'good',
     binding: verdict === 'good',
@@ -1691,26 +2747,51 @@ function toLines(result) {
   if (result.findings_total >= MAX_FINDINGS) lines.push(`the check ended after ${MAX_FINDINGS} findings`)
   if (result.kind === 'chain') lines.push(...chainLines(result))
   if (result.kind === 'receipt') lines.push(...receiptLines(result))
-  if (result.kind === 'evidence') lines.push(`seal: ${result.seq}, payload hashes: ${result.payload_hashes.join(' and ')}`)
+  if (result.kind === 'note' && result.log !== null) lines.push(logLine(result.log))
+  if (result.kind === 'evidence')
+    lines.push(
+      result.seq === undefined
+        ? `checkpoints: sizes ${result.sizes.join(' and ')}, roots ${result.roots.join(' and ')}`
+        : `seal: ${result.seq}, payload hashes: ${result.payload_hashes.join(' and ')}`,
+    )
   for (const key of result.pubkeys) lines.push(`key: ${key} (${KEY_TRUST[result.key_trust]})`)
-  if (result.evidence !== undefined) lines.push(`two signed seals of one number, for anybody to check with --evidence: ${result.evidence}`)
+  if (result.evidence !== undefined)
+    lines.push(`two signed histories, for anybody to check with --evidence: ${result.evidence}`)
   for (const { reason, message } of result.not_binding) lines.push(`${reason}: ${message}`)
   return [...lines, verdictLine(result)]
 }
 
-function chainLines({ seals, signed, unsigned_seqs: unsigned, entries_sealed: sealed, entries_waiting: waiting, ...result }) {
+function chainLines({
+  seals,
+  signed,
+  unsigned_seqs: unsigned,
+  entries_sealed: sealed,
+  entries_waiting: waiting,
+  ...result
+}) {
   const { head, adoptions, unreadable_amounts: unreadable, remembered_seq: seen } = result
   const lines = [`seals: ${seals}, of which signed: ${signed}`]
   if (unsigned.length > 0)
-    lines.push(`not signed, so not binding: seal ${unsigned.slice(0, 20).join(' ')}${unsigned.length > 20 ? ' ...' : ''}`)
+    lines.push(
+      `not signed, so not binding: seal ${unsigned.slice(0, 20).join(' ')}${unsigned.length > 20 ? ' ...' : ''}`,
+    )
   lines.push(`entries under a seal: ${sealed}, waiting for one: ${waiting}, read now: ${result.entries_read}`)
-  for (const { entry_id: id, at, data } of adoptions) lines.push(`adoption: entry ${id} of the time ${at}: ${data}`)
+  for (const { entry_id: id, at, data } of adoptions)
+    lines.push(`adoption: entry ${id} of the time ${at}: ${data}`)
   if (unreadable > 0) lines.push(`entries whose amount cannot be read, which count as nothing: ${unreadable}`)
   if (head !== null) {
-    lines.push(`head: seal ${head.seq}, payload hash ${head.payload_hash}, made ${result.head_age_seconds} s ago`)
+    lines.push(
+      `head: seal ${head.seq}, payload hash ${head.payload_hash}, made ${result.head_age_seconds} s ago`,
+    )
     lines.push(`history: ${head.seq}:${head.history} (other readers compare it with --expect)`)
   }
-  if (seen !== null && result.verdict !== 'broken') lines.push(`nothing up to seal ${seen} has changed since the last check`)
+  if (result.log !== null) lines.push(`log: size ${result.log.size}, root ${result.log.root}`)
+  if (result.keys !== null)
+    lines.push(
+      `keys: of ${result.keys.count} agents, root ${result.keys.root}${result.keys.recomputed ? '' : ' (changes as stated: --full recomputes them)'}`,
+    )
+  if (seen !== null && result.verdict !== 'broken')
+    lines.push(`nothing up to seal ${seen} has changed since the last check`)
   if (result.state !== undefined)
     lines.push(
       result.verdict === 'broken'
@@ -1722,11 +2803,34 @@ function chainLines({ seals, signed, unsigned_seqs: unsigned, entries_sealed: se
   return lines
 }
 
-function receiptLines({ id, openings, entries_sealed: sealed, entries_waiting: waiting, unsigned_seqs: unsigned }) {
+const logLine = ({ size, root, connected }) =>
+  `log: size ${size}, root ${root}, ${CONNECTED[connected] ?? 'and none was seen before'}`
+
+const CONNECTED = {
+  same: 'the one seen before',
+  consistent: 'consistent with the one seen before',
+  not_checked: 'not compared with the one seen before (--consistency)',
+}
+
+function receiptLines({
+  id,
+  openings,
+  authors,
+  log,
+  entries_sealed: sealed,
+  entries_waiting: waiting,
+  unsigned_seqs: unsigned,
+}) {
   const lines = [`record: ${show(id)}`, `openings checked: ${openings}`]
+  for (const { entry_id: entryId, author_key: key } of authors)
+    lines.push(`entry ${entryId} is signed by the author key ${key}`)
   if (unsigned.length > 0) lines.push(`not signed, so not binding: seal ${unsigned.join(' ')}`)
   lines.push(`entries under a seal: ${sealed}, waiting for one: ${waiting}`)
-  return [...lines, 'this shows that these entries are on record, not that there are no others: a later hide, ban or key may be left out']
+  if (log !== null) lines.push(logLine(log))
+  return [
+    ...lines,
+    'this shows that these entries are on record, not that there are no others: a later hide, ban or key may be left out',
+  ]
 }
 
 const KEY_TRUST = { pinned: 'pinned', remembered: 'the one remembered', first_seen: 'not known' }
@@ -1735,20 +2839,44 @@ const GOOD = {
   chain: 'GOOD: the whole chain holds',
   resumed: 'GOOD: the chain holds, and goes on from what was checked before',
   receipt: 'GOOD: every entry is under its seal',
-  evidence: 'GOOD evidence: this key has signed two different seals of one number',
+  note: 'GOOD: the other reader was shown the same log',
+  evidence: 'GOOD evidence: this key has signed two histories',
 }
 
 function verdictLine({ verdict, kind, resumed_at: resumedAt, findings_total: total }) {
   if (verdict === 'good') return typeof resumedAt === 'number' ? GOOD.resumed : GOOD[kind]
-  return verdict === 'broken' ? `BAD: ${total} finding${total === 1 ? '' : 's'}` : 'NOT BINDING: nothing is wrong, and nothing proves it'
+  return verdict === 'broken'
+    ? `BAD: ${total} finding${total === 1 ? '' : 's'}`
+    : 'NOT BINDING: nothing is wrong, and nothing proves it'
+}
+
+/**
+ * What is remembered of a service: its keys, whether its closing entries state log and keys, and the newest
+ * log that was verified, with its signed checkpoint where one was. Undefined before the first check of
+ * everything.
+ */
+export async function recall(stateFile, service) {
+  const memory = (await readState(stateFile))[service]
+  if (memory?.log === undefined) return undefined
+  const { size, root } = seenLog(memory)
+  return {
+    pubkeys: memory.pubkeys,
+    logged: memory.logged,
+    log: { size, root },
+    checkpoint: memory.checkpoint,
+  }
 }
 
 const EXIT_CODES = { good: 0, broken: 1, unchecked: 2, not_binding: 3 }
 
 /**
- * Runs the command with these arguments and prints nothing. It never rejects: whatever goes wrong is `unchecked`.
+ * Runs the command with these arguments and prints nothing. It never rejects: whatever goes wrong is
+ * `unchecked`.
  *
  * @param world.receipt a receipt that is at hand, in place of the file that the arguments name
+ * @param world.note a checkpoint that another reader was shown, which is compared with what is remembered of
+ *   `--service`
+ * @param world.consistency (from, to) → the answer of GET /ledger/consistency; undefined if there is none
  * @returns {exitCode, result, text}: the object that --json prints, and the lines, safe for a terminal
  */
 export async function check(args, world = {}) {
@@ -1764,7 +2892,8 @@ export async function check(args, world = {}) {
     lines = [message, ...help.split('\n')]
   }
   // A server's own "GOOD" must not look like this program's.
-  const print = (line) => (result.verdict === 'good' ? escapeText(line) : escapeText(line).replaceAll('GOOD', 'G\\u004fOD'))
+  const print = (line) =>
+    result.verdict === 'good' ? escapeText(line) : escapeText(line).replaceAll('GOOD', 'G\\u004fOD')
   const text = lines.map(print).join('\n').trimEnd()
   return { exitCode: EXIT_CODES[result.verdict], result, text, json: print(JSON.stringify(result)) }
 }

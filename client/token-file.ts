@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import { linkSync } from 'node:fs'
 import path from 'node:path'
 import { parseBaseUrl } from './http.ts'
-import { createPrivateFile, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { createPrivateFile, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 
 /**
- * What an agent must keep to stay who it is. It is the only copy: the service has a hash of the token and never sees
- * the secret key.
+ * What an agent must keep to stay who it is. It is the only copy: the service has a hash of the token and
+ * never sees the secret key.
  */
 export interface Identity {
   /** The service that gave the token; it is sent nowhere else. */
@@ -14,13 +14,23 @@ export interface Identity {
   agent_id: string
   token: string
   /**
-   * A token made for a rotation whose answer was never seen: one of the two is good. It is kept until it is known to be
-   * the good one, because the call that brings it may still be under way.
+   * A token made for a rotation whose answer was never seen: one of the two is good. It is kept until it is
+   * known to be the good one, because the call that brings it may still be under way.
    */
   next_token?: string
   /** X25519, 64 hex characters each. */
   dm_secret_key?: string
   dm_public_key?: string
+  /** Ed25519, 64 hex characters each: what the agent signs what it writes with. */
+  author_secret_key?: string
+  author_public_key?: string
+  /** Pairs before it, the newest first; one without its secret half was forgotten. */
+  old_dm_keys?: readonly MessageKeys[]
+}
+
+interface MessageKeys {
+  dm_public_key: string
+  dm_secret_key?: string
 }
 
 const TOKEN = /^sk_[0-9a-f]{48}$/
@@ -29,8 +39,8 @@ const AGENT_ID = /^agt_[0-9A-Za-z]{1,60}$/
 const HASH_LENGTH = 8
 
 /**
- * The token file's path: one file for each service URL, its name readable, with a hash that tells apart what reads the
- * same. `http://127.0.0.1:3000` → `127.0.0.1_3000-d6a2ff4f.json`.
+ * The token file's path: one file for each service URL, its name readable, with a hash that tells apart what
+ * reads the same. `http://127.0.0.1:3000` → `127.0.0.1_3000-d6a2ff4f.json`.
  */
 export function tokenFilePath(home: string, baseUrl: string): string {
   const url = parseBaseUrl(baseUrl)
@@ -39,26 +49,26 @@ export function tokenFilePath(home: string, baseUrl: string): string {
     .replace(/[^0-9A-Za-z.-]+/g, '_')
     .replace(/^[._-]+|[._-]+$/g, '')
     .slice(0, 80)
-  return path.join(home, `${readable}-${createHash('sha256').update(url).digest('hex').slice(0, HASH_LENGTH)}.json`)
+  return path.join(
+    home,
+    `${readable}-${createHash('sha256').update(url).digest('hex').slice(0, HASH_LENGTH)}.json`,
+  )
 }
 
 /**
  * The identity in a token file, or undefined where there is no such file.
  *
- * @throws Error that names the file where it holds something else; its content is not told, it may be a secret
+ * @throws Error that names the file where it holds something else; its content is not told, it may be a
+ *   secret
  */
 export function readTokenFile(filePath: string): Identity | undefined {
-  const text = readPrivateFile(filePath)
-  if (text === undefined) return undefined
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    throw new Error(`${filePath} is no token file: it is not JSON; put it right, or move it away.`)
-  }
-  const problem = findProblem(value)
-  if (problem !== undefined) throw new Error(`${filePath} is no token file: ${problem}; put it right, or move it away.`)
-  return value as Identity
+  return readPrivateFile(filePath, (text) => {
+    const value = parseJson(text)
+    const problem = value === undefined ? 'it is not JSON' : findProblem(value)
+    if (problem !== undefined)
+      throw new Error(`${filePath} is no token file: ${problem}; put it right, or move it away.`)
+    return value as Identity
+  })
 }
 
 /** Replaces a token file's content, atomically. */
@@ -72,7 +82,8 @@ export function createTokenFile(filePath: string, identity: Identity): void {
 }
 
 /**
- * Gives the file a second name beside its own, so that replacing it loses nothing: `X.json` → `X.TIME.backup.json`.
+ * Gives the file a second name beside its own, so that replacing it loses nothing: `X.json` →
+ * `X.TIME.backup.json`.
  *
  * @returns the backup's path
  */
@@ -99,7 +110,8 @@ function format(identity: Identity): string {
 function findProblem(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'expected a JSON object'
   const fields = value as Partial<Record<keyof Identity, unknown>>
-  const isText = (name: keyof Identity, form: RegExp) => typeof fields[name] === 'string' && form.test(fields[name])
+  const isText = (name: keyof Identity, form: RegExp) =>
+    typeof fields[name] === 'string' && form.test(fields[name])
   const isAbsentOr = (name: keyof Identity, form: RegExp) => fields[name] === undefined || isText(name, form)
   if (!isText('url', /^https?:\/\//)) return '"url" is not a URL'
   if (!isText('agent_id', AGENT_ID)) return '"agent_id" is not an agent id'
@@ -107,5 +119,20 @@ function findProblem(value: unknown): string | undefined {
   if (!isAbsentOr('next_token', TOKEN)) return '"next_token" is not a token'
   if (!isAbsentOr('dm_secret_key', KEY) || !isAbsentOr('dm_public_key', KEY))
     return '"dm_secret_key" or "dm_public_key" is not a key of 64 hex characters'
+  if (!isAbsentOr('author_secret_key', KEY) || !isAbsentOr('author_public_key', KEY))
+    return '"author_secret_key" or "author_public_key" is not a key of 64 hex characters'
+  if (fields.old_dm_keys !== undefined && !isListOfPairs(fields.old_dm_keys))
+    return '"old_dm_keys" is not a list of pairs of keys'
   return undefined
+}
+
+function isListOfPairs(value: unknown): boolean {
+  const isKey = (key: unknown): boolean => typeof key === 'string' && KEY.test(key)
+  return (
+    Array.isArray(value) &&
+    value.every(
+      (pair: Partial<MessageKeys> | null) =>
+        isKey(pair?.dm_public_key) && (pair?.dm_secret_key === undefined || isKey(pair.dm_secret_key)),
+    )
+  )
 }

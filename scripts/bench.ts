@@ -6,7 +6,9 @@ const { values, positionals } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
     record: { type: 'boolean', default: false },
-    /** Puts what the named benchmarks measured into README's table; a run of all of them does so anyway. */
+    /**
+     * Puts what the named benchmarks measured into the table in docs/; a run of all of them does so anyway.
+     */
     write: { type: 'boolean', default: false },
     /** How long `soak` lasts. */
     minutes: { type: 'string', default: '1' },
@@ -24,13 +26,16 @@ const BENCHES: Record<string, () => Promise<Figure[]>> = {
   soak: async () => (await import('./bench/soak.ts')).benchSoak({ minutes: Number(values.minutes) }),
   entry: async () => (await import('./bench/entry.ts')).benchEntry(),
   market: async () => (await import('./bench/market.ts')).benchMarket(),
+  hostile: async () => (await import('./bench/hostile.ts')).benchHostile(),
   watch: async () => (await import('./bench/watch.ts')).benchWatch(),
 }
 
 const names = positionals.length > 0 ? positionals : Object.keys(BENCHES)
 const unknown = names.filter((name) => !Object.hasOwn(BENCHES, name))
 if (unknown.length > 0) {
-  process.stderr.write(`There is no benchmark ${unknown.join(', ')}; there are ${Object.keys(BENCHES).join(', ')}.\n`)
+  process.stderr.write(
+    `There is no benchmark ${unknown.join(', ')}; there are ${Object.keys(BENCHES).join(', ')}.\n`,
+  )
   process.exit(2)
 }
 
@@ -44,7 +49,9 @@ for (const name of names) {
     if (!values.json) process.stdout.write(`${formatFigures(figures)}\n`)
     measured.set(name, figures)
   } catch (error) {
-    process.stderr.write(`${name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
+    process.stderr.write(
+      `${name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+    )
     failed.push(name)
   }
 }
@@ -52,7 +59,10 @@ if (values.record) await (await import('./bench/record-solvers.ts')).recordSolve
 if (values.json) process.stdout.write(`${JSON.stringify({ figures: [...measured.values()].flat() })}\n`)
 const isWhole = positionals.length === 0
 if ((isWhole || values.write) && failed.length === 0) {
-  const [{ benchTable, replaceRows }, { writeBenchmarks }] = await Promise.all([import('./bench/table.ts'), import('./write-readme.ts')])
+  const [{ benchTable, replaceRows }, { writeBenchmarks }] = await Promise.all([
+    import('./bench/table.ts'),
+    import('./write-docs.ts'),
+  ])
   writeBenchmarks((table) => (isWhole ? benchTable(measured) : replaceRows(table, measured)))
 }
 process.exit(failed.length === 0 ? 0 : 1)

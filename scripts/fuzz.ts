@@ -1,22 +1,30 @@
 /**
- * `npm run fuzz [-- SECONDS [SEED]]`: the OpenAPI document against the real service, in both directions, for longer than
- * a test run takes: 300 seconds for an agent and as long for a stranger, unless told otherwise. Prints its seed, with
- * which a failure comes again.
+ * `npm run fuzz [-- SECONDS [SEED [REQUESTS]]]`: the OpenAPI document against the real service, in both
+ * directions, for longer than a test run takes: 300 seconds for an agent and as long for a stranger, unless
+ * told otherwise; and 20,000 mutated requests over raw sockets. Prints its seed, with which a failure comes
+ * again.
  */
 import { spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 
-const [seconds = '300', seed = String(randomInt(1, 2 ** 31))] = process.argv.slice(2)
-if (![seconds, seed].every((word) => /^[1-9]\d{0,9}$/.test(word))) {
-  process.stderr.write('usage: npm run fuzz -- [SECONDS [SEED]], both whole numbers above 0\n')
+const [seconds = '300', seed = String(randomInt(1, 2 ** 31)), requests = '20000'] = process.argv.slice(2)
+if (![seconds, seed, requests].every((word) => /^[1-9]\d{0,9}$/.test(word))) {
+  process.stderr.write('usage: npm run fuzz -- [SECONDS [SEED [REQUESTS]]], whole numbers above 0\n')
   process.exit(2)
 }
-process.stdout.write(`fuzz: ${seconds} s each for an agent and for a stranger, seed ${seed}\n`)
-const { status, error } = spawnSync('vitest', ['run', 'test/flows/schemathesis.test.ts'], {
-  cwd: fileURLToPath(new URL('..', import.meta.url)),
-  stdio: 'inherit',
-  env: { ...process.env, FUZZ_SECONDS: seconds, FUZZ_SEED: seed },
-})
-if (error !== undefined) process.stderr.write(`fuzz: vitest does not run (${error.message}); start this with "npm run fuzz"\n`)
+process.stdout.write(
+  `fuzz: ${requests} mutated requests, ${seconds} s each for an agent and for a stranger, seed ${seed}\n`,
+)
+const { status, error } = spawnSync(
+  'vitest',
+  ['run', 'test/api/mutated-requests.test.ts', 'test/flows/schemathesis.test.ts'],
+  {
+    cwd: fileURLToPath(new URL('..', import.meta.url)),
+    stdio: 'inherit',
+    env: { ...process.env, FUZZ_SECONDS: seconds, FUZZ_SEED: seed, FUZZ_REQUESTS: requests },
+  },
+)
+if (error !== undefined)
+  process.stderr.write(`fuzz: vitest does not run (${error.message}); start this with "npm run fuzz"\n`)
 process.exit(status ?? 1)

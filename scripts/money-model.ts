@@ -1,8 +1,10 @@
 /**
- * `npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…]`: a market on a whole network of its own, paid exactly, wrongly,
- * late and twice, while everything around it is broken; then every raw of the coin's chain is accounted for, by that chain
- * and the service's answers alone. What must hold at all times is looked at while it runs, and the first finding ends the
- * run; `--keep-going` collects them. `--broken` breaks one line of the payout code after the other and shows what is said of it. Ends with 1 where something was found. A seed fixes what is chosen, not when it happens.
+ * `npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…]`: a market on a whole network of
+ * its own, paid exactly, wrongly, late and twice, while everything around it is broken; then every raw of the
+ * coin's chain is accounted for, by that chain and the service's answers alone. What must hold at all times
+ * is looked at while it runs, and the first finding ends the run; `--keep-going` collects them. `--broken`
+ * breaks one line of the payout code after the other and shows what is said of it. Ends with 1 if something
+ * was found. A seed fixes what is chosen, not when it happens.
  */
 import { parseArgs } from 'node:util'
 import { tryBreaks } from './money-model/broken.ts'
@@ -21,7 +23,8 @@ function stop(message: string): never {
 }
 
 function readWhole(name: string, text: string | undefined): number {
-  if (text === undefined || !/^[1-9]\d{0,8}$/.test(text)) stop(`${name} expected a whole number above 0, got ${JSON.stringify(text)}`)
+  if (text === undefined || !/^[1-9]\d{0,8}$/.test(text))
+    stop(`${name} expected a whole number above 0, got ${JSON.stringify(text)}`)
   return Number(text)
 }
 
@@ -48,7 +51,10 @@ const only = values.only === undefined ? KINDS : readKinds('--only', values.only
 const left = values['no-faults'] === undefined ? [] : readKinds('--no-faults', values['no-faults'])
 const without = KINDS.filter((kind) => !only.includes(kind) || left.includes(kind))
 if (values.broken === true) {
-  const isSeen = tryBreaks(readWhole('SEED', positionals[0] ?? '1'), (line) => void process.stdout.write(`${line}\n`))
+  const isSeen = tryBreaks(
+    readWhole('SEED', positionals[0] ?? '1'),
+    (line) => void process.stdout.write(`${line}\n`),
+  )
   process.exit(isSeen ? 0 : 1)
 }
 const [seconds, seed] = [readWhole('SECONDS', positionals[0]), readWhole('SEED', positionals[1])]

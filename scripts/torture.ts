@@ -1,10 +1,11 @@
 /**
- * `npm run torture -- [--minutes N | --seconds N] [--seed S]`: the whole network in real processes under load while everything around
- * it is broken, then a comparison of what agents were told with what is stored. Prints what it found with its seed, and
- * ends with 1 where it found something. The same seed gives the same workload and the same faults again.
+ * `npm run torture -- [--minutes N | --seconds N] [--seed S]`: the whole network in real processes under load
+ * while everything around it is broken, then a comparison of what agents were told with what is stored.
+ * Prints what it found with its seed, and ends with 1 if it found something. The same seed gives the same
+ * workload and the same faults again.
  *
- * `--out FILE` adds the result to a file, and `npm run torture -- --table FILE` makes README's tables of such a file; those
- * that they were made of are in torture/runs.jsonl.
+ * `--out FILE` adds the result to a file, and `npm run torture -- --table FILE` makes the tables of
+ * docs/torture.md of such a file; those that they were made of are in torture/runs.jsonl.
  */
 import fs from 'node:fs'
 import { randomInt } from 'node:crypto'
@@ -13,14 +14,15 @@ import { FAULT_KINDS, type FaultKind } from './torture/plan.ts'
 import { describeResult } from './torture/report.ts'
 import { runTorture } from './torture/run.ts'
 import { describeRuns, recordOf, type RecordedRun } from './torture/table.ts'
-import { writeTorture } from './write-readme.ts'
+import { writeTorture } from './write-docs.ts'
 
 const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--only KIND,…] [--history FILE] [--out FILE] [--json]
        npm run torture -- --table FILE
 kinds of faults: ${FAULT_KINDS.join(', ')}`
 
 function readWholeNumber(name: string, text: string): number {
-  if (!/^[1-9]\d{0,9}$/.test(text)) stop(`--${name} expected a whole number above 0, got ${JSON.stringify(text)}`)
+  if (!/^[1-9]\d{0,9}$/.test(text))
+    stop(`--${name} expected a whole number above 0, got ${JSON.stringify(text)}`)
   return Number(text)
 }
 
@@ -56,9 +58,12 @@ if (values.table !== undefined) {
   writeTorture(describeRuns(results.map((line) => JSON.parse(line) as RecordedRun)))
   process.exit(0)
 }
-if (values.minutes !== undefined && values.seconds !== undefined) stop('expected --minutes or --seconds, not both')
+if (values.minutes !== undefined && values.seconds !== undefined)
+  stop('expected --minutes or --seconds, not both')
 const seconds =
-  values.minutes === undefined ? readWholeNumber('seconds', values.seconds ?? '60') : 60 * readWholeNumber('minutes', values.minutes)
+  values.minutes === undefined
+    ? readWholeNumber('seconds', values.seconds ?? '60')
+    : 60 * readWholeNumber('minutes', values.minutes)
 const seed = values.seed === undefined ? randomInt(1, 2 ** 31) : readWholeNumber('seed', values.seed)
 const result = await runTorture({
   seed,

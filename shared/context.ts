@@ -1,24 +1,30 @@
+import { createAllowanceStore, type AllowanceStore } from './agents/allowance-store.ts'
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts'
-import { createCardStore, type CardStore } from './agents/card-store.ts'
+import { createCardStore, type CardStore } from './account/card-store.ts'
 import { createAnnouncementStore, type AnnouncementStore } from './announcements/announcement-store.ts'
 import { createClaimStore, type ClaimStore } from './claims/claim-store.ts'
-import type { Config } from './config.ts'
-import { openDatabase, type Database } from './database.ts'
+import type { Config } from './foundation/config.ts'
+import { openDatabase, type Database } from './servers/database.ts'
 import { createEntryStore, type EntryStore } from './ledger/entry-store.ts'
+import { createKeyTrees, type ReadKeyTree } from './ledger/agent-keys.ts'
+import { createCosignatureStore, type CosignatureStore } from './ledger/cosignature-store.ts'
 import { createLeaseStore, type LeaseStore } from './ledger/lease-store.ts'
+import { createLogStore, type LogStore } from './ledger/log-store.ts'
 import { createSealPeers, type SealPeer } from './ledger/seal-peers.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
-import { createIndexes, leaveToOthers } from './indexes.ts'
-import type { Log } from './log.ts'
+import { createIndexes, leaveToOthers } from './servers/indexes.ts'
+import type { Log } from './foundation/log.ts'
 import { orderPurpose } from './market/order-payments.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
 import { createOrderStore, type OrderStore } from './market/order-store.ts'
 import { createServingStore, type ServingStore } from './market/serving-store.ts'
-import { createMetrics, type Metrics } from './metrics.ts'
+import { createWitnesses, type OutsideWitness } from './ledger/witnesses.ts'
+import { createMetrics, type Metrics } from './servers/metrics.ts'
+import { createInboxStore, type InboxStore } from './messages/inbox-store.ts'
 import { createMessageStore, type MessageStore } from './messages/message-store.ts'
-import { createStandingStore, type StandingStore } from './passes/standing-store.ts'
+import { createStandingStore, type StandingStore } from './account/standing-store.ts'
 import { createCoinStore, type CoinStore } from './payments/coin-store.ts'
-import { passPurpose } from './passes/pass-purchase.ts'
+import { passPurpose } from './account/pass-purchase.ts'
 import { createInvoiceStore, type InvoiceStore } from './payments/invoice-store.ts'
 import { openJournal } from './payments/journal-opening.ts'
 import { createJournalStore, type JournalStore } from './payments/journal-store.ts'
@@ -26,9 +32,9 @@ import { createPayoutStore, type PayoutStore } from './payments/payout-store.ts'
 import type { Purposes } from './payments/purpose.ts'
 import { createReconciliationStore, type ReconciliationStore } from './payments/reconciliation-store.ts'
 import { createPostStore, type PostStore } from './posts/post-store.ts'
-import { openQueues, type Queues } from './queues.ts'
+import { openQueues, type Queues } from './servers/queues.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
-import { unixSeconds } from './time.ts'
+import { unixSeconds } from './foundation/time.ts'
 import { createWorkStore, type WorkStore } from './work/work-store.ts'
 
 /** Everything that a use case works with. One for each process; a test makes its own with its own clock. */
@@ -39,6 +45,7 @@ export interface Context {
   readonly database: Database
   readonly queues: Queues
   readonly agents: AgentStore
+  readonly allowances: AllowanceStore
   readonly cards: CardStore
   readonly posts: PostStore
   readonly claims: ClaimStore
@@ -53,39 +60,56 @@ export interface Context {
   readonly orders: OrderStore
   readonly serving: ServingStore
   readonly messages: MessageStore
+  readonly inboxes: InboxStore
   readonly standings: StandingStore
   readonly reports: ReportStore
   readonly announcements: AnnouncementStore
   readonly entries: EntryStore
   readonly seals: SealStore
+  readonly logTiles: LogStore
+  readonly cosignatures: CosignatureStore
+  readonly readKeyTree: ReadKeyTree
   readonly leases: LeaseStore
   /** Whom the signer asks what they remember of the chain. */
   readonly peers: readonly SealPeer[]
-  /** The present, in milliseconds since the epoch. */
+  /** Who cosigns checkpoints from outside. */
+  readonly witnesses: readonly OutsideWitness[]
+  /** The present by this machine's clock, in milliseconds since the epoch. */
   now(): number
+  /**
+   * The same by the database's clock: every time that decides about money or a pass. @throws Refusal
+   * `unavailable` if it is not known
+   */
+  databaseNow(): number
   close(): Promise<void>
 }
 
 export interface ContextOptions {
+  /** Puts the present somewhere else, by the machine's clock and by the database's. */
   now?: () => number
-  /** Longest wait for MongoDB; as long as a request may wait where absent. */
+  /** Longest wait for MongoDB; as long as a request may wait if absent. */
   databaseTimeoutMs?: number
 }
 
 /** Opens stores and queues. Both connect in the background, so a process can start before its servers. */
 export function openContext(config: Config, log: Log, options: ContextOptions = {}): Context {
-  if (config.mongodbUrl === undefined || config.redisUrl === undefined) throw new TypeError('"config" expected mongodbUrl and redisUrl')
+  if (config.mongodbUrl === undefined || config.redisUrl === undefined)
+    throw new TypeError('"config" expected mongodbUrl and redisUrl')
   const database = openDatabase({
     url: config.mongodbUrl,
     log,
     timeoutMs: options.databaseTimeoutMs ?? config.databaseMs,
     async prepare(own) {
       await createIndexes(own)
-      await leaveToOthers(openJournal(own, log), 'the books are to be opened by a process that may write them')
+      await leaveToOthers(
+        openJournal(own, log),
+        'the books are to be opened by a process that may write them',
+      )
     },
   })
   const { connection } = database
-  const now = options.now ?? Date.now
+  const now = options.now ?? (() => Date.now())
+  const entries = createEntryStore(connection)
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
   return {
     config,
@@ -94,6 +118,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     database,
     queues,
     agents: createAgentStore(connection),
+    allowances: createAllowanceStore(connection, config.requestMs),
     cards: createCardStore(connection, () => unixSeconds(now())),
     posts: createPostStore(connection, config.requestMs),
     claims: createClaimStore(connection),
@@ -106,16 +131,22 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     purposes: { pass: passPurpose, order: orderPurpose },
     offers: createOfferStore(connection),
     orders: createOrderStore(connection),
-    serving: createServingStore(database),
+    serving: createServingStore(connection),
     messages: createMessageStore(connection, config.requestMs),
+    inboxes: createInboxStore(connection, config.requestMs),
     standings: createStandingStore(connection),
     reports: createReportStore(connection),
     announcements: createAnnouncementStore(connection),
-    entries: createEntryStore(connection),
+    entries,
     seals: createSealStore(connection),
+    logTiles: createLogStore(connection),
+    cosignatures: createCosignatureStore(connection),
+    readKeyTree: createKeyTrees(entries),
     leases: createLeaseStore(connection),
     peers: createSealPeers(config),
+    witnesses: createWitnesses(config),
     now,
+    databaseNow: () => database.now() + now() - Date.now(),
     async close() {
       await Promise.all([queues.close(), database.close()])
     },

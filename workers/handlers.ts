@@ -1,36 +1,72 @@
-import type { Payload, QueueName } from '../shared/queues.ts'
-import { MONERO_JOBS, NANO_JOBS } from './jobs/coin.ts'
+import { signAnnouncement } from '../shared/announcements/announcement-service.ts'
+import { enqueueDueSealing, enqueueSigning } from '../shared/ledger/seal-service.ts'
+import { makeSeal } from '../shared/ledger/sealer.ts'
+import { sequencePending } from '../shared/ledger/sequencer.ts'
+import { cosignOutside } from '../shared/ledger/witnesses.ts'
+import { signSeals } from '../shared/ledger/signing.ts'
+import { passDeadline } from '../shared/market/order-deadlines.ts'
+import type { Coin } from '../shared/payments/coin.ts'
+import { listCoinsInUse, refreshRate } from '../shared/payments/rate.ts'
+import { settleWaiting } from '../shared/payments/settlement.ts'
+import type { Payload, QueueName } from '../shared/servers/queues.ts'
+import { verifyBatch } from '../shared/work/work-service.ts'
 import { checkChain } from './jobs/check-chain.ts'
-import { makeSealJob } from './jobs/make-seal.ts'
-import { sequence } from './jobs/sequence.ts'
-import { signSealsJob } from './jobs/sign-seals.ts'
-import { signAnnouncementJob } from './jobs/sign-announcement.ts'
+import { MONERO_JOBS, NANO_JOBS } from './jobs/coin.ts'
 import { sweep } from './jobs/sweep.ts'
-import { verifyShares } from './jobs/verify-shares.ts'
-import { refreshRates } from './jobs/refresh-rates.ts'
-import { orderDeadlines } from './jobs/order-deadlines.ts'
 import type { WorkerContext } from './worker-context.ts'
 
-/** One handler for each queue; a queue without one does not compile. */
-export const HANDLERS: { [Name in QueueName]: (ctx: WorkerContext, payload: Payload<Name>) => Promise<void> } = {
+/**
+ * Whoever asks for a seal means what is written by now, so another's run that began before is waited for; a
+ * dead one's lease ends sooner.
+ */
+const OTHERS_WAIT_MS = 15_000
+
+/** What each queue runs; a queue without a handler does not compile. */
+export const HANDLERS: {
+  [Name in QueueName]: (ctx: WorkerContext, payload: Payload<Name>) => Promise<void>
+} = {
   sweep,
-  'verify-shares': verifyShares,
-  sequence,
-  'make-seal': makeSealJob,
-  'sign-seals': signSealsJob,
-  'sign-announcement': signAnnouncementJob,
+  'verify-shares': (ctx, { batch_id: batchId }) => verifyBatch(ctx, batchId),
+
+  async sequence(ctx) {
+    await sequencePending(ctx)
+    await enqueueDueSealing(ctx)
+  },
+  async 'make-seal'(ctx) {
+    await sequencePending(ctx, { waitMs: OTHERS_WAIT_MS })
+    const seal = await makeSeal(ctx, { waitMs: OTHERS_WAIT_MS })
+    if (seal !== undefined) ctx.log.info({ seq: seal._id, count: seal.count }, 'a seal was made')
+    await enqueueSigning(ctx)
+  },
+  async 'sign-seals'(ctx) {
+    const signed = await signSeals(ctx)
+    if (signed === 0) return
+    ctx.log.info({ signed }, 'seals were signed')
+    if (ctx.witnesses.length > 0) await ctx.queues.enqueue('cosign', {}, { debounceId: 'cosign' })
+  },
+  cosign: cosignOutside,
+  async 'sign-announcement'(ctx, payload) {
+    if (await signAnnouncement(ctx, payload.announcement_id))
+      ctx.log.info(payload, 'an announcement was signed')
+  },
   'check-chain': checkChain,
-  'check-monero': MONERO_JOBS.check,
-  'check-nano': NANO_JOBS.check,
-  'fill-monero': MONERO_JOBS.fill,
-  'fill-nano': NANO_JOBS.fill,
-  'reconcile-monero': MONERO_JOBS.reconcile,
-  'reconcile-nano': NANO_JOBS.reconcile,
-  'refresh-rates': refreshRates,
-  'send-monero': MONERO_JOBS.send,
-  'send-nano': NANO_JOBS.send,
-  'sweep-nano': NANO_JOBS.sweep,
-  'watch-monero': MONERO_JOBS.watch,
+
+  /** Late money that waited for a rate is settled by the first that comes. */
+  async 'refresh-rates'(ctx) {
+    const settleByNewRate = async (coin: Coin) =>
+      (await refreshRate(ctx, coin)) ? settleWaiting(ctx, coin) : undefined
+    await Promise.all((await listCoinsInUse(ctx)).map(settleByNewRate))
+  },
   'watch-nano': NANO_JOBS.watch,
-  'order-deadlines': orderDeadlines,
+  'watch-monero': MONERO_JOBS.watch,
+  'check-nano': NANO_JOBS.check,
+  'check-monero': MONERO_JOBS.check,
+  'fill-nano': NANO_JOBS.fill,
+  'fill-monero': MONERO_JOBS.fill,
+  'sweep-nano': NANO_JOBS.sweep,
+  'send-nano': NANO_JOBS.send,
+  'send-monero': MONERO_JOBS.send,
+  'reconcile-nano': NANO_JOBS.reconcile,
+  'reconcile-monero': MONERO_JOBS.reconcile,
+  'order-deadlines': (ctx, { due_at: dueAt }) => passDeadline(ctx, dueAt),
 }

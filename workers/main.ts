@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util'
-import { readConfig } from '../shared/config.ts'
-import { startMetricsServer, watchHealth } from '../shared/health.ts'
-import { createLog } from '../shared/log.ts'
-import { assertPrivate } from '../shared/private-file.ts'
-import { runUntilStopped, StartError } from '../shared/process.ts'
-import { QUEUE_NAMES, type QueueName } from '../shared/queues.ts'
-import { SECOND_MS } from '../shared/time.ts'
+import { readConfig } from '../shared/foundation/config.ts'
+import { startMetricsServer, watchHealth } from '../shared/servers/health.ts'
+import { createLog } from '../shared/foundation/log.ts'
+import { assertPrivate } from '../shared/foundation/private-file.ts'
+import { runUntilStopped, StartError } from '../shared/foundation/process.ts'
+import { QUEUE_NAMES, type QueueName } from '../shared/servers/queues.ts'
+import { SECOND_MS } from '../shared/foundation/time.ts'
 import { startOperatorServer } from './operator/server.ts'
 import { startPool } from './pool.ts'
 import { openWorkerContext } from './worker-context.ts'
@@ -25,7 +25,8 @@ await runUntilStopped('workers', async (stopping) => {
   const operator = config.operatorPort === 0 ? undefined : await startOperatorServer(ctx, health)
   const metrics = config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, health)
   const stopped = stopping.then(() => 'stop' as const)
-  const pool = (await Promise.race([ctx.database.whenReady(), stopped])) === 'stop' ? undefined : startPool(ctx, names)
+  const pool =
+    (await Promise.race([ctx.database.whenReady(), stopped])) === 'stop' ? undefined : startPool(ctx, names)
   if (pool !== undefined) log.info({ queues: names }, 'the workers work')
   await stopped
   log.info('the workers stop: no new jobs, those under way are finished')
@@ -34,12 +35,13 @@ await runUntilStopped('workers', async (stopping) => {
   await ctx.close()
 })
 
-/** `--queues a,b` picks what this process serves; all of them where it is absent. */
+/** `--queues a,b` picks what this process serves; all of them if it is absent. */
 function parseQueues(): QueueName[] {
   const { values } = parseArgs({ options: { queues: { type: 'string' } } })
   if (values.queues === undefined) return [...QUEUE_NAMES]
   const names = values.queues.split(',').map((name) => name.trim())
   const unknown = names.filter((name) => !QUEUE_NAMES.some((known) => known === name))
-  if (unknown.length > 0) throw new StartError(`--queues names ${unknown.join(', ')}; the queues are ${QUEUE_NAMES.join(', ')}`)
+  if (unknown.length > 0)
+    throw new StartError(`--queues names ${unknown.join(', ')}; the queues are ${QUEUE_NAMES.join(', ')}`)
   return names as QueueName[]
 }

@@ -1,20 +1,20 @@
-import type { QueueName } from '../shared/queues.ts'
+import type { QueueName } from '../shared/servers/queues.ts'
 import { requireNano } from '../shared/payments/nano/nano-gateway.ts'
 import { createNanoHints } from '../shared/payments/nano/nano-watch.ts'
 import { watchNanoConfirmations, type NanoWatch } from '../shared/payments/nano/nano-websocket.ts'
-import { unixSeconds } from '../shared/time.ts'
+import { unixSeconds } from '../shared/foundation/time.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 /**
- * Listens to the node's confirmations where this process serves `watch-nano` and NANO_WS_URL is set. What is heard is a
- * hint: the rounds find every payment without it, later.
+ * Listens to the node's confirmations if this process serves `watch-nano` and NANO_WS_URL is set. What is
+ * heard is a hint: the rounds find every payment without it, later.
  */
 export function startNanoListener(ctx: WorkerContext, served: readonly QueueName[]): NanoWatch | undefined {
   const { wsUrl: url } = ctx.config.nano
   if (url === undefined || ctx.nano === undefined || !served.includes('watch-nano')) return undefined
   const noteWebsocket = (websocket: 'listening' | 'silent'): Promise<void> =>
     ctx.coins
-      .report('xno', { websocket }, unixSeconds(ctx.now()))
+      .report('xno', { websocket }, unixSeconds(ctx.databaseNow()))
       .catch((error: unknown) => ctx.log.warn({ err: error }, 'the state of the websocket was not stored'))
   const follow = createNanoHints(requireNano(ctx))
   return watchNanoConfirmations({

@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { REFRESH_RATES_EVERY_MS, SEQUENCE_EVERY_MS, STOP_LIMIT_MS } from '../shared/limits.ts'
-import type { RegularQueue } from '../shared/queue-state.ts'
-import type { QueueName } from '../shared/queues.ts'
-import { connectWaiting } from '../shared/redis-connection.ts'
+import { STOP_LIMIT_MS } from '../shared/foundation/limits.ts'
+import { COIN_FACTS } from '../shared/payments/coin-facts.ts'
+import { COINS } from '../shared/payments/coin.ts'
+import { endSwitchedOff } from '../shared/payments/switched-off.ts'
+import { queueRow, type QueueName } from '../shared/servers/queues.ts'
+import { connectWaiting } from '../shared/servers/redis-connection.ts'
 import { startNanoListener } from './nano-listener.ts'
 import { startQueueWorker } from './queue-worker.ts'
 import { servedQueues, type WorkerContext } from './worker-context.ts'
@@ -19,7 +21,8 @@ export interface Pool {
 export type Intervals = Partial<Record<QueueName, number>>
 
 /**
- * Serves the named queues until closed. A handler's error is the job's error: it is logged, and tried again where that can help.
+ * Serves the named queues until closed. A handler's error is the job's error: it is logged, and tried again
+ * if that can help.
  *
  * @param otherwise intervals other than the settings' and the limits'
  */
@@ -29,7 +32,7 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], other
   const connection = connectWaiting(redisUrl, ctx.log)
   const served = servedQueues(ctx.config, names)
   const workers = served.map((name) => startQueueWorker(ctx, name, connection))
-  const stopSchedule = keepScheduled(ctx, served, otherwise)
+  const stopSchedule = keepScheduled(ctx, names, served, otherwise)
   const nanoListener = startNanoListener(ctx, served)
   return {
     async close() {
@@ -37,40 +40,43 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], other
       stopSchedule()
       const closing = Promise.all(workers.map((worker) => worker.close()))
       // A worker cannot take leave of a Redis that is away; its jobs are handed on all the same.
-      await Promise.race([closing, sleep(connection.status === 'ready' ? STOP_LIMIT_MS : AWAY_LIMIT_MS, undefined, { ref: false })])
+      await Promise.race([
+        closing,
+        sleep(connection.status === 'ready' ? STOP_LIMIT_MS : AWAY_LIMIT_MS, undefined, { ref: false }),
+      ])
       connection.disconnect()
     },
   }
 }
 
 /**
- * Puts the regular jobs on their queues. Nothing of the schedule lives in Redis, which may be emptied, and nothing of it
- * goes by a clock that may jump: each process that serves a queue has a timer, and the first to come in each turn adds
- * the job.
+ * Puts the regular jobs on their queues. Nothing of the schedule lives in Redis, which may be emptied, and
+ * nothing of it goes by a clock that may jump: each process that serves a queue has a timer, and the first to
+ * come in each turn adds the job.
  */
-function keepScheduled(ctx: WorkerContext, served: readonly QueueName[], otherwise: Intervals): () => void {
+function keepScheduled(
+  ctx: WorkerContext,
+  names: readonly QueueName[],
+  served: readonly QueueName[],
+  otherwise: Intervals,
+): () => void {
   const { sweepMs, paymentPollMs } = ctx.config
-  const regular: Record<RegularQueue, number> = {
-    sweep: sweepMs,
-    sequence: SEQUENCE_EVERY_MS,
-    'refresh-rates': REFRESH_RATES_EVERY_MS,
-    'watch-nano': paymentPollMs,
-    'fill-nano': paymentPollMs,
-    'sweep-nano': paymentPollMs,
-    'send-nano': paymentPollMs,
-    'watch-monero': paymentPollMs,
-    'fill-monero': paymentPollMs,
-    'send-monero': paymentPollMs,
-  }
-  const intervals: Intervals = { ...regular, ...otherwise }
+  const report = (error: unknown): void =>
+    ctx.log.warn(
+      { err: error },
+      'what a coin that is switched off leaves behind could not be ended; the next turn tries again',
+    )
   const timers = served.flatMap((name) => {
-    const every = intervals[name]
+    const every = otherwise[name] ?? queueRow(name).every?.(ctx.config)
     if (every === undefined) return []
     const add = (): void => void ctx.queues.enqueueRegular(name, every)
     void ctx.queues.whenReady().then(add)
     return [setInterval(add, every)]
   })
   timers.push(setInterval(() => void ctx.queues.recallStrayed(served), sweepMs))
+  for (const coin of COINS)
+    if (!COIN_FACTS[coin].isSetUp(ctx.config) && names.includes(COIN_FACTS[coin].queues.watch))
+      timers.push(setInterval(() => void endSwitchedOff(ctx, coin).catch(report), paymentPollMs))
   return () => {
     for (const timer of timers) clearInterval(timer)
   }

@@ -1,10 +1,10 @@
 import { UnrecoverableError, Worker, type Job } from 'bullmq'
-import { isWorthRetrying, Refusal } from '../shared/errors.ts'
-import type { JobOutcome } from '../shared/metrics.ts'
-import { QUEUES, queuePrefix, WORKER_TIMING, type Payload, type QueueName } from '../shared/queues.ts'
-import type { RedisClient } from '../shared/redis-connection.ts'
-import { REQUEST_ID_FORM, runInScope, type Scope } from '../shared/scope.ts'
-import { SECOND_MS } from '../shared/time.ts'
+import { isWorthRetrying, Refusal } from '../shared/foundation/errors.ts'
+import type { JobOutcome } from '../shared/servers/metrics.ts'
+import { QUEUES, queuePrefix, WORKER_TIMING, type Payload, type QueueName } from '../shared/servers/queues.ts'
+import type { RedisClient } from '../shared/servers/redis-connection.ts'
+import { REQUEST_ID_FORM, runInScope, type Scope } from '../shared/foundation/scope.ts'
+import { SECOND_MS } from '../shared/foundation/time.ts'
 import { HANDLERS } from './handlers.ts'
 import type { WorkerContext } from './worker-context.ts'
 
@@ -17,25 +17,35 @@ export interface QueueWorker {
 interface Watch {
   /** How often it is seen to that the worker still takes jobs, in ms. */
   everyMs: number
-  /** So many looks in a row must find a worker that has room, jobs that wait, and no sign of life since the look before. */
+  /**
+   * So many looks in a row must find a worker that has room, jobs that wait, and no sign of life since the
+   * look before.
+   */
   looks: number
 }
 /**
- * Longer than BullMQ's own longest wait for a job, which is 10 s and then 1 s until it gives the connection up. By looks and
- * not by time: a process that was held up all the while has looked once.
+ * Longer than BullMQ's own longest wait for a job, which is 10 s and then 1 s until it gives the connection
+ * up. By looks and not by time: a process that was held up all the while has looked once.
  */
 const WATCH: Watch = { everyMs: 2 * SECOND_MS, looks: 7 }
 
 /**
- * Serves one queue until closed. A handler's error is the job's error: it is logged, and tried again where that can help.
+ * Serves one queue until closed. A handler's error is the job's error: it is logged, and tried again if that
+ * can help.
  *
- * BullMQ fetches jobs in one loop, and every way out of a wait in that loop is an answer or an event of the connection. Where
- * one never comes, the loop is parked for ever while the process is well: seen with Redis Cluster, where a node died while
- * this process was held up for seconds, and the client was told to end, connected again and never said that it had ended. So
- * what counts is looked at from outside: a worker that takes nothing although jobs wait is replaced by a new one. A job that
- * the old one still works on may be handed on beside it, as with a killed worker.
+ * BullMQ fetches jobs in one loop, and every way out of a wait in that loop is an answer or an event of the
+ * connection. If one never comes, the loop hangs for ever while the process is well: seen with Redis Cluster,
+ * where a node died while this process was held up for seconds, and the client was told to end, connected
+ * again and never said that it had ended. So what counts is looked at from outside: a worker that takes
+ * nothing although jobs wait is replaced by a new one. A job that the old one still works on may be handed on
+ * beside it, as with a killed worker.
  */
-export function startQueueWorker(ctx: WorkerContext, name: QueueName, connection: RedisClient, watch: Watch = WATCH): QueueWorker {
+export function startQueueWorker(
+  ctx: WorkerContext,
+  name: QueueName,
+  connection: RedisClient,
+  watch: Watch = WATCH,
+): QueueWorker {
   const load: Load = { running: 0, signs: 0 }
   let worker = startWorker(ctx, name, connection, load)
   let isClosed = false
@@ -44,20 +54,30 @@ export function startQueueWorker(ctx: WorkerContext, name: QueueName, connection
   const isIdle = async (): Promise<boolean> => {
     const signs = signsBefore
     signsBefore = load.signs
-    if (connection.status !== 'ready' || load.signs !== signs || load.running === QUEUES[name].concurrency) return false
+    if (connection.status !== 'ready' || load.signs !== signs || load.running === QUEUES[name].concurrency)
+      return false
     return (await ctx.queues.hasWaiting(name)) && load.signs === signs
   }
   const look = async (): Promise<void> => {
     idleLooks = (await isIdle()) ? idleLooks + 1 : 0
     if (isClosed || idleLooks < watch.looks) return
     idleLooks = 0
-    ctx.log.error({ queue: name, running: load.running }, 'a worker takes no jobs although some wait; it is replaced by a new one')
+    ctx.log.error(
+      { queue: name, running: load.running },
+      'a worker takes no jobs although some wait; it is replaced by a new one',
+    )
     // Its loop may never end, so nothing waits for it.
-    worker.close(true).catch((error: unknown) => ctx.log.warn({ queue: name, err: error }, 'a worker that was replaced cannot be closed'))
+    worker
+      .close(true)
+      .catch((error: unknown) =>
+        ctx.log.warn({ queue: name, err: error }, 'a worker that was replaced cannot be closed'),
+      )
     worker = startWorker(ctx, name, connection, load)
   }
   let looking = Promise.resolve()
-  const timer = setInterval(() => (looking = looking.then(look)), watch.everyMs)
+  const timer = setInterval(() => {
+    looking = looking.then(look)
+  }, watch.everyMs)
   return {
     async close() {
       isClosed = true
@@ -75,7 +95,12 @@ interface Load {
   signs: number
 }
 
-function startWorker<Name extends QueueName>(ctx: WorkerContext, name: Name, connection: RedisClient, load: Load): Worker {
+function startWorker<Name extends QueueName>(
+  ctx: WorkerContext,
+  name: Name,
+  connection: RedisClient,
+  load: Load,
+): Worker {
   const { payload, concurrency } = QUEUES[name]
   const handle = HANDLERS[name] as (ctx: WorkerContext, payload: Payload<Name>) => Promise<void>
   const worker = new Worker(
@@ -88,12 +113,20 @@ function startWorker<Name extends QueueName>(ctx: WorkerContext, name: Name, con
         load.running++
         try {
           const checked = payload.safeParse(job.data)
-          if (!checked.success) throw new UnrecoverableError(`the payload of job ${job.id} is not one of ${name}: ${checked.error.message}`)
+          if (!checked.success)
+            throw new UnrecoverableError(
+              `the payload of job ${job.id} is not one of ${name}: ${checked.error.message}`,
+            )
           await handle(ctx, checked.data as Payload<Name>)
         } catch (error) {
           const final =
-            error instanceof Refusal && !isWorthRetrying(error.code) ? new UnrecoverableError(`${error.code}: ${error.message}`) : error
-          outcome = final instanceof UnrecoverableError || job.attemptsMade + 1 >= (job.opts.attempts ?? 1) ? 'failed' : 'retried'
+            error instanceof Refusal && !isWorthRetrying(error.code)
+              ? new UnrecoverableError(`${error.code}: ${error.message}`)
+              : error
+          outcome =
+            final instanceof UnrecoverableError || job.attemptsMade + 1 >= (job.opts.attempts ?? 1)
+              ? 'failed'
+              : 'retried'
           throw final
         } finally {
           load.running--
@@ -104,7 +137,11 @@ function startWorker<Name extends QueueName>(ctx: WorkerContext, name: Name, con
   )
   worker.on('failed', (job, error) =>
     ctx.log.error(
-      { ...(job === undefined ? { queue: name } : scopeOf(name, job)), attempts: job?.attemptsMade, err: error },
+      {
+        ...(job === undefined ? { queue: name } : scopeOf(name, job)),
+        attempts: job?.attemptsMade,
+        err: error,
+      },
       'a job failed',
     ),
   )
@@ -112,12 +149,13 @@ function startWorker<Name extends QueueName>(ctx: WorkerContext, name: Name, con
   worker.on('error', (error) => {
     load.signs++
     // That Redis is away is said once, by the connection, and not by each worker at each try.
-    if (connection.status === 'ready') ctx.log.warn({ queue: name, err: error }, 'a worker has trouble with Redis')
+    if (connection.status === 'ready')
+      ctx.log.warn({ queue: name, err: error }, 'a worker has trouble with Redis')
   })
   return worker
 }
 
-/** A job may have been put on its queue by anything, so its request is taken for one only if it has that form. */
+/** Anything may have put the job on its queue, so its request id is used only if it has the right form. */
 function scopeOf(queue: QueueName, job: Job): Scope {
   const requestId = (job.data as { request_id?: unknown } | null)?.request_id
   return {

@@ -1,9 +1,11 @@
 import type { ServerResponse } from 'node:http'
-import { isOutage, unavailable } from '../../shared/database.ts'
-import { Refusal, statusOf } from '../../shared/errors.ts'
-import { RETRY_AFTER_SECONDS } from '../../shared/limits.ts'
-import type { Log } from '../../shared/log.ts'
+import { isOutage, unavailable } from '../../shared/servers/database.ts'
+import { Refusal, statusOf } from '../../shared/foundation/errors.ts'
+import { RETRY_AFTER_SECONDS } from '../../shared/foundation/limits.ts'
+import type { Log } from '../../shared/foundation/log.ts'
 import { countUnread } from './admission.ts'
+import { LateRequest } from './body.ts'
+import type { NoteRefusal } from './refusals.ts'
 
 /** Writes a JSON object. Node leaves the body out for HEAD and keeps its length. */
 export function sendJson(res: ServerResponse, status: number, value: object): void {
@@ -20,48 +22,52 @@ export function writeJsonList(name: string, items: readonly string[]): Buffer {
   return Buffer.from(`{"ok":true,"${name}":[${items.join(',')}],"count":${items.length}}`)
 }
 
-/** Writes a JSON object that is text already. */
-export function sendJsonText(res: ServerResponse, status: number, text: Buffer): void {
+/** Writes a JSON object that is text already; its parts may be shared with other answers. */
+export function sendJsonText(res: ServerResponse, status: number, ...parts: readonly Buffer[]): void {
+  sendParts(res, status, 'application/json; charset=utf-8', parts)
+}
+
+function sendParts(res: ServerResponse, status: number, type: string, parts: readonly Buffer[]): void {
+  const length = parts.reduce((sum, part) => sum + part.length, 0)
   res.statusCode = status
-  res.setHeader('Content-Type', 'application/json; charset=utf-8')
-  res.setHeader('Content-Length', text.length)
-  countUnread(res, text.length)
-  res.end(text)
+  res.setHeader('Content-Type', type)
+  res.setHeader('Content-Length', length)
+  countUnread(res, length)
+  res.cork()
+  for (const part of parts) res.write(part)
+  res.end()
+  res.uncork()
 }
 
 /** Writes a text as it is. A page of ours loads and runs nothing, and a browser is told so. */
-export function sendDocumentText(res: ServerResponse, document: { type: string; text: string }): void {
-  const text = Buffer.from(document.text)
-  res.statusCode = 200
-  res.setHeader('Content-Type', document.type)
-  res.setHeader('Content-Length', text.length)
+export function sendDocument(res: ServerResponse, type: string, parts: readonly Buffer[]): void {
   res.setHeader('Content-Security-Policy', "default-src 'none'")
   res.setHeader('X-Content-Type-Options', 'nosniff')
-  countUnread(res, text.length)
-  res.end(text)
+  sendParts(res, 200, type, parts)
 }
 
 /** Writes a refusal with the headers that its code asks for. */
 export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
   const { code, message, field, retryAfterSeconds } = refusal
-  const status = statusOf(code)
+  const status = refusal instanceof LateRequest ? 408 : statusOf(code)
   if (status === 401) res.setHeader('WWW-Authenticate', 'Bearer')
   if (status === 503) res.setHeader('Retry-After', String(retryAfterSeconds ?? RETRY_AFTER_SECONDS))
   sendJson(res, status, { ok: false, error: code, message, ...(field === undefined ? {} : { field }) })
 }
 
 /**
- * Any error as a refusal from the table. An outage of the database is not a defect, and neither is a path that Express
- * cannot decode; whatever else comes is one, is logged, and tells nothing.
+ * Any error as a refusal from the table. An outage of the database is not a defect, and neither is a path
+ * that Express cannot decode; whatever else comes is one, is logged, and tells nothing.
  */
-export function toRefusal(error: unknown, log: Log, requestId: string): Refusal {
-  if (error instanceof Refusal) return error
-  if (isOutage(error)) {
-    log.warn({ request_id: requestId, err: error }, 'MongoDB did not answer')
-    return unavailable(error)
-  }
+export function toRefusal(error: unknown, log: Log, note: NoteRefusal, requestId: string): Refusal {
+  const refusal = error instanceof Refusal ? error : isOutage(error) ? unavailable(error) : undefined
+  if (refusal?.countedAs !== undefined) note(refusal.countedAs, refusal.cause)
+  if (refusal !== undefined) return refusal
   if (error instanceof URIError)
-    return new Refusal('invalid_field', 'The path has a % that two hex digits do not follow, or that is not UTF-8; escape it as %25.')
+    return new Refusal(
+      'invalid_field',
+      'The path has a % that two hex digits do not follow, or that is not UTF-8; escape it as %25.',
+    )
   log.error({ request_id: requestId, err: error }, 'a request ended in a defect')
   return new Refusal('internal', 'The service failed at this request; it has been logged.')
 }

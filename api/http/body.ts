@@ -1,38 +1,82 @@
-import type { IncomingMessage } from 'node:http'
-import { Refusal } from '../../shared/errors.ts'
-import { MAX_BODY_BYTES } from '../../shared/limits.ts'
-import { overloaded, takeBodyRoom, type BodyShare } from './admission.ts'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import { BODY_FLOOR, MAX_BODY_BYTES } from '../../shared/foundation/limits.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
+import { overloaded, takeBodyRoom } from './admission.ts'
 import { parseJsonObject } from './parse.ts'
 
 /** How long a client may go on sending what nobody will read, before its connection is cut. */
 const DISCARD_LIMIT_MS = 2_000
 
+/** Requests that wait for `100 Continue` before they send their body. */
+const awaitingContinue = new WeakSet<IncomingMessage>()
+
 /**
- * The body of a request as a JSON object; one that is absent or empty counts as `{}`. Called after authentication, so
- * that nobody without a token makes the service hold what it sends. A body that is too large is refused by its
- * Content-Length at once, and without one as soon as it passes the limit.
- *
- * @param share which part of the room for bodies it is held in
- * @throws Refusal `body_too_large`, `unsupported_media_type`, `invalid_json`; `unavailable` where there is no room for it
+ * `Expect: 100-continue` is answered when the body is wanted: after authentication, and not if it is too
+ * long.
  */
-export async function readBody(req: IncomingMessage, share: BodyShare): Promise<object> {
+export function awaitContinue(req: IncomingMessage): void {
+  awaitingContinue.add(req)
+}
+
+/**
+ * The bytes of a request's body. Called after authentication, so that nobody without a token makes the
+ * service hold what it sends. A body that is too large is refused by its Content-Length at once, and without
+ * one as soon as it passes the limit.
+ *
+ * @param agentId in whose part of the room for bodies it is held; undefined for what everyone may send
+ * @throws Refusal `body_too_large`, `invalid_json`; `unavailable` if there is no room for it
+ */
+export async function readBody(
+  req: IncomingMessage,
+  res: ServerResponse,
+  agentId: string | undefined,
+): Promise<HeldBody> {
   if (Number(req.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
-  const room = takeBodyRoom(share)
+  const room = takeBodyRoom(agentId)
   try {
-    const bytes = await readBytes(req, room.add)
-    if (bytes.length === 0) return {}
-    assertJson(req)
-    return parseJsonObject(bytes)
-  } finally {
+    if (awaitingContinue.delete(req)) res.writeContinue()
+    return { bytes: await readBytes(req, room.add), release: room.release }
+  } catch (error) {
     room.release()
+    throw error
   }
+}
+
+/** A body, and the room that it takes until it is parsed. */
+export interface HeldBody {
+  bytes: Buffer
+  release(): void
+}
+
+/**
+ * A body as a JSON object; one that is absent or empty counts as `{}`.
+ *
+ * @throws Refusal `unsupported_media_type`, `invalid_json`
+ */
+export function parseBody(req: IncomingMessage, bytes: Buffer): object {
+  if (bytes.length === 0) return {}
+  assertJson(req)
+  return parseJsonObject(bytes)
 }
 
 function readBytes(req: IncomingMessage, takeRoom: (length: number) => boolean): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0
+    const startedAt = performance.now()
+    const floor = setInterval(() => {
+      const dueMs = performance.now() - startedAt - BODY_FLOOR.graceMs
+      if (length * SECOND_MS >= dueMs * BODY_FLOOR.bytesPerSecond) return
+      stop()
+      reject(
+        new LateRequest(
+          `The body came at less than ${BODY_FLOOR.bytesPerSecond} bytes a second; send it faster, or less at a time.`,
+        ),
+      )
+    }, SECOND_MS)
     const stop = (): void => {
+      clearInterval(floor)
       req.off('data', onData).off('end', onEnd).off('close', onClose)
     }
     const onData = (chunk: Buffer): void => {
@@ -55,10 +99,15 @@ function readBytes(req: IncomingMessage, takeRoom: (length: number) => boolean):
 }
 
 function assertJson(req: IncomingMessage): void {
-  const [essence, ...parameters] = (req.headers['content-type'] ?? '').split(';').map((part) => part.trim().toLowerCase())
+  const [essence, ...parameters] = (req.headers['content-type'] ?? '')
+    .split(';')
+    .map((part) => part.trim().toLowerCase())
   const charset = parameters.find((parameter) => parameter.startsWith('charset='))
   if (essence !== 'application/json' || (charset !== undefined && !/^charset="?utf-?8"?$/.test(charset))) {
-    throw new Refusal('unsupported_media_type', 'The body must be sent as "Content-Type: application/json" in UTF-8.')
+    throw new Refusal(
+      'unsupported_media_type',
+      'The body must be sent as "Content-Type: application/json" in UTF-8.',
+    )
   }
   const encoding = req.headers['content-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
@@ -66,17 +115,28 @@ function assertJson(req: IncomingMessage): void {
   }
 }
 
+/** A request that its client did not send in time. */
+export class LateRequest extends Refusal {
+  constructor(message: string) {
+    super('unavailable', message, { countedAs: 'slow_request' })
+  }
+}
+
 function tooLarge(): Refusal {
-  return new Refusal('body_too_large', `The body is larger than ${MAX_BODY_BYTES} bytes; send less at a time.`)
+  return new Refusal(
+    'body_too_large',
+    `The body is larger than ${MAX_BODY_BYTES} bytes; send less at a time.`,
+  )
 }
 
 /**
- * Lets a client finish sending what is not wanted, so that it gets to read its refusal, but not for long: an answered
- * request whose body does not end is cut off.
+ * Lets a client finish sending what is not wanted, so that it gets to read its refusal, but not for long: an
+ * answered request whose body does not end is cut off.
  */
-export function discardRest(req: IncomingMessage): void {
+export function discardRest(req: IncomingMessage, limitMs = DISCARD_LIMIT_MS): void {
+  awaitingContinue.delete(req)
   if (req.complete) return
-  const cut = setTimeout(() => req.socket.destroy(), DISCARD_LIMIT_MS)
+  const cut = setTimeout(() => req.socket.destroy(), limitMs)
   req.once('end', () => clearTimeout(cut)).once('close', () => clearTimeout(cut))
   req.resume()
 }

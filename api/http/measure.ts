@@ -1,6 +1,6 @@
 import type { RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
-import { SECOND_MS } from '../../shared/time.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
 
 /** What callers send as a method may be anything, and a metric's labels must be few. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'DELETE', 'PATCH'])
@@ -18,7 +18,10 @@ export function measureRequests(ctx: Context): RequestHandler {
       }
       ctx.metrics.countRequest(labels, milliseconds / SECOND_MS)
       if (ctx.log.isLevelEnabled('debug'))
-        ctx.log.debug({ request_id: String(res.locals['requestId']), ...labels, ms: Math.round(milliseconds) }, 'a request was answered')
+        ctx.log.debug(
+          { request_id: String(res.locals['requestId']), ...labels, ms: Math.round(milliseconds) },
+          'a request was answered',
+        )
     })
     next()
   }

@@ -1,22 +1,40 @@
-import { randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
+import { promisify } from 'node:util'
+import zlib from 'node:zlib'
 import type { ErrorRequestHandler, Request, RequestHandler, Response, Router } from 'express'
-import type { Caller } from '../../shared/agents/agent-store.ts'
 import type { Context } from '../../shared/context.ts'
-import { unavailable } from '../../shared/database.ts'
-import { withDeadline } from '../../shared/deadline.ts'
-import { Refusal } from '../../shared/errors.ts'
-import { API_BASE } from '../../shared/limits.ts'
-import { runInScope } from '../../shared/scope.ts'
-import { createAdmission, type Admission } from './admission.ts'
-import { sendDocumentText, sendJson, sendJsonText, sendRefusal, toRefusal } from './answer.ts'
+import { tookTooLong, unavailable } from '../../shared/servers/database.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import {
+  API_BASE,
+  CLOSE_LIMIT_MS,
+  MAX_LIGHT_BODY_BYTES,
+  MAX_LIGHT_COST,
+} from '../../shared/foundation/limits.ts'
+import { currentSignal, runInScope } from '../../shared/foundation/scope.ts'
+import { createAdmission, untilOver, type Admission } from './admission.ts'
+import { sendDocument, sendJson, sendJsonText, sendRefusal, toRefusal, writeJson } from './answer.ts'
 import type { Authenticator } from './authenticate.ts'
-import { discardRest, readBody } from './body.ts'
+import { watchDisk } from './disk.ts'
+import { discardRest, LateRequest, parseBody, readBody } from './body.ts'
 import { measureRequests } from './measure.ts'
-import { parseFields } from './parse.ts'
-import type { GivenAnswer, Route } from './route.ts'
+import { parseFields, parseQuery } from './parse.ts'
+import type { NoteRefusal } from './refusals.ts'
+import { cacheAndAsk, isPublic, type GivenAnswer, type Route } from './route.ts'
 
-/** `{name}` of a route's path → Express's `:name`. */
-const expressPath = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1')
+const gzip = promisify(zlib.gzip)
+/** Of what is shorter little is saved. */
+const MIN_COMPRESSED_BYTES = 1_024
+
+/** How long a browser remembers what a path takes. */
+const PREFLIGHT_SECONDS = 86_400
+
+/** `{name}` of a route's path → Express's `:name`, or its `*name`, which it gives part by part. */
+const expressPath = (path: string, endsOpen = false): string =>
+  (endsOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path).replace(/\{(\w+)\}/g, ':$1')
+
+const joinParts = (params: Request['params']): Record<string, string> =>
+  Object.fromEntries(Object.entries(params).map(([name, value]) => [name, [value].flat().join('/')]))
 
 /** The paths that a route answers at. */
 export function pathsOf(route: Route): string[] {
@@ -25,118 +43,245 @@ export function pathsOf(route: Route): string[] {
   return route.alsoAtRoot ? [below, route.path] : [below]
 }
 
-/** Mounts the routes, and for each path what every other method on it gets. Paths without parameters come first: `/claim/resolve` is no claim's id. */
-export function mountRoutes(router: Router, ctx: Context, authenticator: Authenticator, routes: readonly Route[]): void {
+/**
+ * Mounts the routes, and for each path what every other method on it gets. Paths without parameters come
+ * first: `/claim/resolve` is no claim's id.
+ */
+export function mountRoutes(
+  router: Router,
+  ctx: Context,
+  authenticator: Authenticator,
+  routes: readonly Route[],
+): void {
   const admission = createAdmission()
+  const requireDisk = watchDisk(ctx)
   const byPath = new Map<string, Route[]>()
-  for (const route of routes) for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route])
-  for (const [path, own] of [...byPath].sort(([one], [other]) => Number(one.includes('{')) - Number(other.includes('{')))) {
+  for (const route of routes)
+    for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route])
+  for (const [path, own] of [...byPath].sort(
+    ([one], [other]) => Number(one.includes('{')) - Number(other.includes('{')),
+  )) {
     const allowed = own.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
     for (const route of own) {
-      if (route.method === 'GET') router.get(expressPath(path), serve(ctx, authenticator, admission, route))
-      else router.post(expressPath(path), serve(ctx, authenticator, admission, route))
+      if (route.method === 'GET')
+        router.get(
+          expressPath(path, route.endsOpen),
+          serve(ctx, authenticator, admission, requireDisk, route),
+        )
+      else router.post(expressPath(path), serve(ctx, authenticator, admission, requireDisk, route))
     }
-    router.all(expressPath(path), refuseMethod([...allowed, 'OPTIONS']))
+    router.all(expressPath(path, own[0]?.endsOpen), refuseMethod([...allowed, 'OPTIONS']))
   }
 }
 
 /**
- * Authenticate → read → parse → handle → view. Until the first connection and every index stand, no uniqueness holds, so
- * nothing that needs the database is served.
+ * Authenticate → read → parse → handle → view. Until the first connection and every index stand, no
+ * uniqueness holds, so nothing that needs the database is served. Whatever is costly waits for its turn,
+ * parsing and writing included.
  */
-function serve(ctx: Context, authenticator: Authenticator, admission: Admission, route: Route): RequestHandler {
+function serve(
+  ctx: Context,
+  authenticator: Authenticator,
+  admission: Admission,
+  requireDisk: () => void,
+  route: Route,
+): RequestHandler {
   const kind = route.method === 'POST' ? 'writes' : 'reads'
   return async (req, res) => {
     if (route.needsDatabase !== false && !ctx.database.isReady()) throw unavailable()
-    const given = await answer(req)
-    if (route.documents !== undefined) res.vary('Accept')
-    if (given.cache !== undefined) {
-      res.setHeader('ETag', given.cache.etag)
-      res.setHeader('Cache-Control', given.cache.control)
-      if (namesTag(req.headers['if-none-match'], given.cache.etag)) return void res.status(304).end()
-    }
-    if ('document' in given) sendDocumentText(res, given.document)
-    else if ('json' in given) sendJsonText(res, given.status, given.json)
-    else sendJson(res, given.status, { ok: true, ...(given.view as object) })
-  }
-
-  async function answer(req: Request): Promise<GivenAnswer<unknown>> {
+    if (kind === 'writes') requireDisk()
+    const life = res.locals['life'] as AbortController
     let leftMs = ctx.config.requestMs
-    const authenticate = async (): Promise<Caller | undefined> => {
+    const timed = async <T>(part: () => Promise<T>, moreMs = 0): Promise<T> => {
       const startedAt = performance.now()
-      const found = await admission.work(kind, () =>
-        withinTime(authenticator.authenticate(route.access, req.headers.authorization, route.takesBanned), leftMs),
-      )
-      leftMs = Math.max(0, leftMs - (performance.now() - startedAt))
-      return found
+      const timer = setTimeout(() => life.abort(tookTooLong()), leftMs + moreMs)
+      try {
+        return await untilOver(part(), life.signal)
+      } finally {
+        clearTimeout(timer)
+        leftMs = Math.max(0, leftMs - (performance.now() - startedAt))
+      }
     }
-    const early = await authenticate()
+    const authenticate = () =>
+      authenticator.authenticate(route.access, req.headers.authorization, route.takesBanned)
+    const early = await timed(async () => {
+      if (kind === 'writes')
+        await admission.turn(
+          authenticator.guess(route.access, req.headers.authorization) ?? req.socket,
+          life.signal,
+        )
+      return admission.work(kind, authenticate)
+    })
     const isWhole = route.body === undefined || req.complete
+    const query = parseQuery(route.query, req.query)
+    const params = route.params === undefined ? undefined : parseFields(route.params, joinParts(req.params))
     // The client's own time, which the server bounds, is not the service's.
-    const body =
-      route.body === undefined ? undefined : parseFields(route.body, await readBody(req, route.access === 'open' ? 'open' : 'token'))
-    const call = {
-      ctx,
-      // A body may take half a minute, and meanwhile a token may have been replaced, or its agent banned.
-      caller: isWhole ? early : await authenticate(),
-      body,
-      query: route.query === undefined ? undefined : parseFields(route.query, req.query),
-      params: route.params === undefined ? undefined : parseFields(route.params, req.params),
-      peek: req.method === 'HEAD',
-      prefers: (types: readonly string[]) => req.accepts([...types]) || undefined,
-      aside: <T>(wait: () => Promise<T>) => admission.aside(kind, wait),
+    const held =
+      route.body === undefined
+        ? undefined
+        : await readBody(req, res, route.access === 'open' ? undefined : early?._id)
+    const who = early?._id ?? req.socket
+    const inTurn = <T>(isHeavy: boolean, part: () => Promise<T>): Promise<T> =>
+      isHeavy ? admission.heavy(who, part, currentSignal()) : part()
+    const perform = async (): Promise<void> => {
+      const { body: schema } = route
+      const longest = MAX_LIGHT_BODY_BYTES[route.access === 'open' ? 'open' : 'token']
+      const body =
+        schema === undefined || held === undefined
+          ? undefined
+          : await inTurn(held.bytes.length > longest, () =>
+              Promise.resolve(parseFields(schema, parseBody(req, held.bytes))),
+            )
+      held?.release()
+      const call = {
+        ctx,
+        // A body may take half a minute, and meanwhile a token may have been replaced, or its agent banned.
+        caller: isWhole ? early : await authenticate(),
+        body,
+        query,
+        params,
+        peek: req.method === 'HEAD',
+        prefers: (types: readonly string[]) => req.accepts([...types]) || undefined,
+        aside: <T>(wait: () => Promise<T>) => admission.aside(kind, wait),
+        inTurn: <T>(cost: number, work: () => Promise<T>) => inTurn(cost > MAX_LIGHT_COST, work),
+      }
+      await inTurn((route.cost?.(query) ?? 0) > MAX_LIGHT_COST, async () => {
+        const given = await route.handle(call)
+        // Its refusal has been sent.
+        life.signal.throwIfAborted()
+        await send(req, res, route, given)
+      })
     }
-    return admission.work(kind, () => withinTime(Promise.resolve(route.handle(call)), leftMs + (route.patienceMs ?? 0)))
+    try {
+      await timed(() => admission.work(kind, perform, early?._id), route.patienceMs)
+    } finally {
+      held?.release()
+    }
   }
 }
 
+async function send(req: Request, res: Response, route: Route, given: GivenAnswer<unknown>): Promise<void> {
+  if (route.documents !== undefined) res.vary('Accept')
+  const parts = bytesOf(given)
+  if (!isPublic(route)) return sendParts(res, given, parts)
+  res.vary('Accept-Encoding')
+  const cache = given.cache ?? (route.isUnique ? undefined : cacheAndAsk(tagOf(parts)))
+  if (cache !== undefined) {
+    res.setHeader('ETag', cache.etag)
+    res.setHeader('Cache-Control', cache.control)
+    if (namesTag(req.headers['if-none-match'], cache.etag)) return void res.status(304).end()
+  }
+  const length = parts.reduce((sum, part) => sum + part.length, 0)
+  if (length < MIN_COMPRESSED_BYTES || req.acceptsEncodings('gzip') === false)
+    return sendParts(res, given, parts)
+  const compressed = await compress(parts)
+  res.setHeader('Content-Encoding', 'gzip')
+  // Other bytes than those of the strong tag (RFC 9110 section 8.8.3.3).
+  if (cache !== undefined) res.setHeader('ETag', `W/${cache.etag}`)
+  sendParts(res, given, [compressed])
+}
+
+function bytesOf(given: GivenAnswer<unknown>): readonly Buffer[] {
+  if ('document' in given) {
+    const { text } = given.document
+    return [typeof text === 'string' ? Buffer.from(text) : text]
+  }
+  return 'json' in given ? [given.json].flat() : [writeJson(given.view as object)]
+}
+
+function sendParts(res: Response, given: GivenAnswer<unknown>, parts: readonly Buffer[]): void {
+  if ('document' in given) sendDocument(res, given.document.type, parts)
+  else sendJsonText(res, given.status, ...parts)
+}
+
+/** Makes something of an answer's bytes, once for everyone who shares them. */
+function oncePerBytes<Made>(make: (bytes: Buffer) => Made): (parts: readonly Buffer[]) => Made {
+  const made = new WeakMap<Buffer, Made>()
+  return ([first = EMPTY, ...more]) => {
+    if (more.length > 0) return make(Buffer.concat([first, ...more]))
+    const known = made.get(first)
+    if (known !== undefined) return known
+    const anew = make(first)
+    made.set(first, anew)
+    return anew
+  }
+}
+
+const EMPTY = Buffer.alloc(0)
+const tagOf = oncePerBytes((bytes) => hash('sha256', bytes, 'hex').slice(0, 32))
+const compress = oncePerBytes((bytes) => gzip(bytes, { level: zlib.constants.Z_BEST_SPEED }))
+
 /**
- * Whether `If-None-Match` names the etag (RFC 9110 section 13.1.2, compared weakly). Express's own `req.fresh` says no
- * wherever the request has `Cache-Control: no-cache`, which fetch adds by itself to each such request.
+ * Whether `If-None-Match` names the etag (RFC 9110 section 13.1.2, compared weakly). Express's own
+ * `req.fresh` says no wherever the request has `Cache-Control: no-cache`, which fetch adds by itself to each
+ * such request.
  */
 function namesTag(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false
   return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag)
 }
 
-/** A database that took a command and fell silent is an outage too. What was begun may still be stored, and the refusal says so. */
-const withinTime = <T>(work: Promise<T>, limitMs: number): Promise<T> => withDeadline(work, limitMs, () => unavailable())
-
 function refuseMethod(allowed: readonly string[]): RequestHandler {
   return (req, res) => {
     res.setHeader('Allow', allowed.join(', '))
     if (req.method === 'OPTIONS') {
-      res.setHeader('Access-Control-Allow-Methods', allowed.filter((method) => method !== 'POST').join(', '))
-      res.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type')
+      res.setHeader('Access-Control-Allow-Methods', allowed.join(', '))
+      res.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type, If-None-Match')
+      res.setHeader('Access-Control-Max-Age', PREFLIGHT_SECONDS)
       sendJson(res, 200, { ok: true, methods: allowed })
       return
     }
-    sendRefusal(res, new Refusal('method_not_allowed', `This path does not take ${req.method}; it takes ${allowed.join(', ')}.`))
+    sendRefusal(
+      res,
+      new Refusal(
+        'method_not_allowed',
+        `This path does not take ${req.method}; it takes ${allowed.join(', ')}.`,
+      ),
+    )
   }
 }
 
 /**
- * An id for each request, made here: it stands in `X-Request-Id`, in the log, and with the jobs that the request
- * enqueues, and says nothing about the caller.
+ * An id for each request, made here: it stands in `X-Request-Id`, in the log, and with the jobs that the
+ * request enqueues, and says nothing about the caller. And the request's life: what is done for it stops when
+ * its caller has left.
  */
-export const identifyRequest: RequestHandler = (req, res, next) => {
+export const identifyRequest: RequestHandler = (_req, res, next) => {
   const id = randomUUID()
   res.locals['requestId'] = id
   res.setHeader('X-Request-Id', id)
-  if (req.method === 'GET' || req.method === 'HEAD' || req.method === 'OPTIONS') res.setHeader('Access-Control-Allow-Origin', '*')
-  runInScope({ request_id: id }, next)
+  // A token is sent by whoever has it, and never by a browser on its own, as a cookie would be: any page may
+  // ask.
+  res.setHeader('Access-Control-Allow-Origin', '*')
+  res.setHeader('Access-Control-Expose-Headers', 'Allow, ETag, Retry-After, WWW-Authenticate, X-Request-Id')
+  const life = new AbortController()
+  res.locals['life'] = life
+  res.once('close', () => {
+    if (!res.writableFinished)
+      life.abort(new Refusal('unavailable', 'The caller has left.', { countedAs: 'caller_left' }))
+  })
+  runInScope({ request_id: id }, next, life.signal)
 }
 
 export const refuseUnknownPath: RequestHandler = (req, res) => {
-  sendRefusal(res, new Refusal('no_such_route', `There is no route ${req.method} at this path; GET ${API_BASE} lists them all.`))
+  sendRefusal(
+    res,
+    new Refusal(
+      'no_such_route',
+      `There is no route ${req.method} at this path; GET ${API_BASE} lists them all.`,
+    ),
+  )
 }
 
 /**
- * The router's last word, in place of Express's own, which is a page. It comes to that for a target that is no URL: the
- * router gives it up before the first middleware.
+ * The router's last word, in place of Express's own, which is a page. It comes to that for a target that is
+ * no URL: the router gives it up before the first middleware.
  */
-export function answerUnrouted(ctx: Context): (req: Request, res: Response) => (error?: unknown) => void {
-  const [measure, answerError] = [measureRequests(ctx), answerErrors(ctx)]
+export function answerUnrouted(
+  ctx: Context,
+  note: NoteRefusal,
+): (req: Request, res: Response) => (error?: unknown) => void {
+  const [measure, answerError] = [measureRequests(ctx), answerErrors(ctx, note)]
   return (req, res) => (error) => {
     const ignored = (): void => undefined
     if (error !== undefined) return void answerError(error, req, res, ignored)
@@ -145,11 +290,12 @@ export function answerUnrouted(ctx: Context): (req: Request, res: Response) => (
   }
 }
 
-export function answerErrors(ctx: Context): ErrorRequestHandler {
+export function answerErrors(ctx: Context, note: NoteRefusal): ErrorRequestHandler {
   return (error: unknown, req, res, _next) => {
-    const refusal = toRefusal(error, ctx.log, String(res.locals['requestId']))
-    if (res.headersSent) return void res.destroy()
+    const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))
+    if (res.headersSent || res.destroyed) return void res.destroy()
+    if (refusal instanceof LateRequest) res.setHeader('Connection', 'close')
     sendRefusal(res, refusal)
-    discardRest(req)
+    discardRest(req, refusal instanceof LateRequest ? CLOSE_LIMIT_MS : undefined)
   }
 }

@@ -1,43 +1,52 @@
 import { z } from 'zod'
-import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts'
-import { PROTOCOL_VERSION, SERVICE_VERSION, TOKEN_PATTERN } from '../../shared/limits.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
+import { PROTOCOL_VERSION, SERVICE_VERSION, TOKEN_PATTERN } from '../../shared/foundation/limits.ts'
+import {
+  describeSchema,
+  exampleOf,
+  extendEachOther,
+  oneOf,
+  resolve,
+  toSchema,
+  type JsonSchema,
+  type ObjectSchema,
+} from './json-schema.ts'
 import { pathsOf } from './mount.ts'
 import { operationName } from './operation-names.ts'
 import { noView, type Access, type Route } from './route.ts'
 
-export type JsonSchema = { [key: string]: unknown }
-
-interface Described {
-  schema: JsonSchema
-  /** Schemas with a name of their own, which stand once under `components`. */
-  named: Record<string, JsonSchema>
-}
-
 /**
- * The OpenAPI 3.1 document, made of the routes as they are mounted and of the schemas that check them. Request bodies
- * are open (an undefined field is dropped), responses are closed.
+ * The OpenAPI 3.1 document, made of the routes as they are mounted and of the schemas that check them. Bodies
+ * and answers are open: fields may be added (contract, Versioning, 2). It keeps to what code generators take:
+ * each path once, no constant booleans, 64-bit integers, answers of several forms as one object with optional
+ * fields.
  *
  * Source: OpenAPI 3.1.1; its schemas are JSON Schema 2020-12.
  */
 export function describeApi(routes: readonly Route[], baseUrl: string): JsonSchema {
   const paths: Record<string, Record<string, unknown>> = {}
-  const named: Record<string, JsonSchema> = {}
-  for (const route of routes) {
-    const operation = describeOperation(route, named)
-    pathsOf(route).forEach((path, index) => {
-      const item = (paths[path] ??= {})
-      item[route.method.toLowerCase()] =
-        index === 0 ? operation : { ...operation, operationId: `${String(operation['operationId'])}AtRoot` }
-    })
+  const shared: Shared = {
+    named: {},
+    examples: {},
+    parameters: {},
+    answers: new Map(),
+    refusals: shareRefusals(routes),
+  }
+  // Pages at the root are documents beside the API.
+  for (const route of routes.filter(({ onlyAtRoot }) => onlyAtRoot !== true)) {
+    const [path = route.path] = pathsOf(route)
+    const item = (paths[path] ??= {})
+    item[route.method.toLowerCase()] = describeOperation(route, shared)
   }
   return {
     openapi: '3.1.1',
-    jsonSchemaDialect: 'https://spec.openapis.org/oas/3.1/dialect/base',
     info: {
       title: 'agent-network',
       version: `${SERVICE_VERSION}.0.0`,
       summary: 'An open network for autonomous agents',
       description: INFO,
+      license: { name: 'MIT OR Apache-2.0', identifier: 'MIT OR Apache-2.0' },
+      contact: { name: 'The operator', url: `${baseUrl}/` },
       'x-protocol-version': PROTOCOL_VERSION,
     },
     servers: [{ url: baseUrl }],
@@ -45,7 +54,10 @@ export function describeApi(routes: readonly Route[], baseUrl: string): JsonSche
     tags: TAGS.map(({ name, description }) => ({ name, description })),
     paths,
     components: {
-      schemas: { ...named, Refusal: refusalSchema(Object.keys(ERRORS) as ErrorCode[]) },
+      schemas: { ...extendEachOther(shared.named), Refusal: REFUSAL },
+      parameters: shared.parameters,
+      responses: { ...Object.fromEntries(shared.refusals.values()), unchanged: NOT_MODIFIED },
+      examples: shared.examples,
       securitySchemes: {
         bearer: {
           type: 'http',
@@ -59,8 +71,9 @@ export function describeApi(routes: readonly Route[], baseUrl: string): JsonSche
 }
 
 const INFO = [
-  'Every response is a JSON object with `ok`; a refusal has `error`, `message` and, where one field is at fault, `field`.',
-  'A field of a request body that is not defined here is dropped. Where a bound of a text is in bytes of UTF-8 its description says so; `maxLength` counts characters and is then the same number.',
+  'Fields may be added to any answer: take no notice of those that you do not know.',
+  'Every response is a JSON object with `ok`; a refusal has `error`, `message` and, if one field is at fault, `field`.',
+  'A field of a request body that is not defined here is dropped, a query parameter is refused. If a bound of a text is in bytes of UTF-8 its description says so; `maxLength` counts characters and is then the same number.',
   'Any path answers HEAD where it answers GET, 405 `method_not_allowed` with `Allow` to a method it does not take, and an unknown path 404 `no_such_route`.',
 ].join(' ')
 
@@ -75,12 +88,31 @@ const TAGS = [
     description: 'Registration, tokens, profiles',
     first: ['challenge', 'register', 'token', 'profile', 'agent', 'directory'],
   },
-  { name: 'passes', description: 'Pass days: prices, invoices, work', first: ['currencies', 'invoice', 'work', 'me'] },
+  {
+    name: 'passes',
+    description: 'Pass days: prices, invoices, work',
+    first: ['currencies', 'invoice', 'work', 'me'],
+  },
   { name: 'claims', description: 'Claims, verdicts, proposals', first: ['claim', 'claims', 'proposals'] },
   { name: 'posts', description: 'Public posts and reports of them', first: ['feed', 'post', 'report'] },
   { name: 'messages', description: 'Direct messages', first: ['dm'] },
   { name: 'market', description: 'Offers and orders', first: ['market'] },
-  { name: 'ledger', description: 'Entries, seals, receipts', first: ['seal', 'seals', 'ledger', 'receipt', 'vectors', 'seal-verify.mjs'] },
+  {
+    name: 'ledger',
+    description: 'Entries, seals, receipts, the log and its witnesses',
+    first: [
+      'seal',
+      'seals',
+      'ledger',
+      'receipt',
+      'checkpoint',
+      'tile',
+      'keys',
+      'witness',
+      'vectors',
+      'seal-verify.mjs',
+    ],
+  },
 ] as const
 
 function tagOf(route: Route): string {
@@ -88,18 +120,48 @@ function tagOf(route: Route): string {
   return TAGS.find((tag) => (tag.first as readonly string[]).includes(first))?.name ?? 'about'
 }
 
-function describeOperation(route: Route, named: Record<string, JsonSchema>): Record<string, unknown> {
-  const security = SECURITY[route.access]
+/** What stands once under `components`. */
+interface Shared {
+  named: Record<string, JsonSchema>
+  examples: Record<string, { value: unknown }>
+  /** Answers by their schema as JSON: the name of each. */
+  answers: Map<string, string>
+  parameters: Record<string, object>
+  refusals: SharedRefusals
+}
+
+function describeOperation(route: Route, shared: Shared): Record<string, unknown> {
+  const { named, refusals } = shared
   return {
     operationId: operationName(route),
     tags: [tagOf(route)],
     summary: route.summary,
-    ...(route.access === 'pass' ? { description: 'Needs an active pass.' } : {}),
-    security,
-    ...describeParameters(route, named),
+    description: describeUse(route),
+    security: SECURITY[route.access],
+    ...describeParameters(route, shared),
     ...(route.body === undefined ? {} : { requestBody: describeBody(route.body, named) }),
-    responses: { ...describeAnswers(route, named), ...describeRefusals(route) },
+    responses: { ...describeAnswers(route, shared), ...describeRefusals(route, refusals) },
   }
+}
+
+function describeUse(route: Route): string {
+  const [, alsoAt] = pathsOf(route)
+  return [
+    ...(route.description === undefined ? [] : [route.description]),
+    NEEDS[route.access],
+    ...(alsoAt === undefined ? [] : [`Answers at \`${alsoAt}\` too.`]),
+    ...(route.statuses?.includes(304)
+      ? ['Name the `ETag` of the last answer in `If-None-Match`: 304 says that nothing has changed.']
+      : []),
+  ].join(' ')
+}
+
+const NEEDS: Record<Access, string> = {
+  open: 'Needs no token.',
+  optional: 'Needs no token, and takes notice of one.',
+  token: 'Needs a token.',
+  fresh: 'Needs a token.',
+  pass: 'Needs a token and an active pass.',
 }
 
 const SECURITY: Record<Access, readonly object[]> = {
@@ -110,21 +172,45 @@ const SECURITY: Record<Access, readonly object[]> = {
   pass: [{ bearer: [] }],
 }
 
-function describeParameters(route: Route, named: Record<string, JsonSchema>): { parameters?: unknown[] } {
-  const parameters = [...parametersOf('path', route.params, named), ...parametersOf('query', route.query, named)]
-  return parameters.length === 0 ? {} : { parameters }
+function describeParameters(route: Route, shared: Shared): { parameters?: unknown[] } {
+  const { named, parameters } = shared
+  const own = [...parametersOf('path', route.params, named), ...parametersOf('query', route.query, named)]
+  if (own.length === 0) return {}
+  return {
+    parameters: own.map((parameter) => {
+      const { key } = parameter
+      parameters[key] ??= parameter.described
+      // Of one name, another route may have another parameter.
+      return JSON.stringify(parameters[key]) === JSON.stringify(parameter.described)
+        ? { $ref: `#/components/parameters/${key}` }
+        : parameter.described
+    }),
+  }
 }
 
-function parametersOf(place: 'path' | 'query', fields: z.ZodObject | undefined, named: Record<string, JsonSchema>): unknown[] {
+function parametersOf(
+  place: 'path' | 'query',
+  fields: z.ZodObject | undefined,
+  named: Record<string, JsonSchema>,
+): { key: string; described: object }[] {
   if (fields === undefined) return []
-  const { properties, required = [] } = toSchema(fields, 'input', named) as { properties: Record<string, JsonSchema>; required?: string[] }
-  return Object.entries(properties).map(([name, { description, ...schema }]) => ({
-    name,
-    in: place,
-    required: place === 'path' || required.includes(name),
-    ...(description === undefined ? {} : { description }),
-    schema,
-  }))
+  const { properties, required = [] } = toSchema(fields, 'input', named) as {
+    properties: Record<string, JsonSchema>
+    required?: string[]
+  }
+  return Object.entries(properties).map(([name, { description, ...schema }]) => {
+    const described = {
+      name,
+      in: place,
+      required: place === 'path' || required.includes(name),
+      ...(description === undefined ? {} : { description }),
+      schema,
+    }
+    // `before` is an id of another kind on each list.
+    const [, prefix] =
+      / begins with (\w+)_/.exec(String(description)) ?? /id of an? (\w+)/.exec(String(description)) ?? []
+    return { key: [place, name, ...(prefix === undefined ? [] : [prefix])].join('-'), described }
+  })
 }
 
 function describeBody(body: z.ZodObject, named: Record<string, JsonSchema>): object {
@@ -132,29 +218,65 @@ function describeBody(body: z.ZodObject, named: Record<string, JsonSchema>): obj
   return { required: Array.isArray(schema['required']), content: { 'application/json': { schema } } }
 }
 
-function describeAnswers(route: Route, named: Record<string, JsonSchema>): Record<string, unknown> {
+function describeAnswers(route: Route, shared: Shared): Record<string, unknown> {
   const content: Record<string, unknown> = {}
-  if (route.view !== noView) content['application/json'] = { schema: withOk(route.view, named) }
+  if (route.view !== noView) content['application/json'] = describeAnswer(route, shared)
   for (const [type, schema] of Object.entries(route.documents ?? {})) content[type] = { schema }
-  return Object.fromEntries((route.statuses ?? [200]).map((status) => [String(status), { description: STATUS_TEXTS[status], content }]))
+  return Object.fromEntries(
+    (route.statuses ?? [200]).map((status) => [
+      String(status),
+      status === 304
+        ? { $ref: '#/components/responses/unchanged' }
+        : { description: STATUS_TEXTS[status], content },
+    ]),
+  )
 }
 
-const STATUS_TEXTS = { 200: 'Done', 201: 'A record was created', 202: 'Stored; the workers have not answered yet' } as const
+/** The answer of a route, which others may have too, under a name of its own. */
+function describeAnswer(route: Route, { named, examples, answers }: Shared): object {
+  const schema = withOk(route.view, named)
+  const written = JSON.stringify(schema)
+  const operation = operationName(route)
+  const name = answers.get(written) ?? `${operation.charAt(0).toUpperCase()}${operation.slice(1)}Answer`
+  answers.set(written, name)
+  named[name] = schema
+  const [first = route.view] = route.view instanceof z.ZodUnion ? route.view.options : []
+  const whole = describeSchema(first, 'output')
+  examples[name] = { value: { ok: true, ...(exampleOf(whole.schema, whole.named) as object) } }
+  return {
+    schema: { $ref: `#/components/schemas/${name}` },
+    examples: { usual: { $ref: `#/components/examples/${name}` } },
+  }
+}
 
-/** The view as it goes over the wire: closed, and with `ok`. */
+const STATUS_TEXTS = {
+  200: 'Done',
+  201: 'A record was created',
+  202: 'Stored; the workers have not answered yet',
+} as const
+const NOT_MODIFIED = {
+  description: 'Nothing has changed since the answer whose `ETag` stands in `If-None-Match`',
+  headers: { ETag: { required: true, schema: { type: 'string' } } },
+  content: {},
+}
+
+/** The view as it goes over the wire, with `ok`. */
 function withOk(view: Route['view'], named: Record<string, JsonSchema>): JsonSchema {
-  if (view instanceof z.ZodUnion) return { type: 'object', anyOf: view.options.map((option) => withOk(option as z.ZodObject, named)) }
-  const { properties, required, ...rest } = resolve(toSchema(view, 'output', named), named) as { properties: object; required?: string[] }
-  return { ...rest, properties: { ok: { type: 'boolean', const: true }, ...properties }, required: ['ok', ...(required ?? [])] }
+  const forms = view instanceof z.ZodUnion ? view.options : [view]
+  const {
+    properties,
+    required = [],
+    ...rest
+  } = oneOf(forms.map((form) => resolve(toSchema(form, 'output', named), named) as ObjectSchema))
+  return { ...rest, properties: { ok: OK, ...properties }, required: ['ok', ...required] }
 }
 
-/** A view that has a name of its own stands behind a reference, and has to be written out to be given `ok`. */
-function resolve(schema: JsonSchema, named: Record<string, JsonSchema>): JsonSchema {
-  const { $ref: reference } = schema
-  return typeof reference === 'string' ? (named[reference.slice(reference.lastIndexOf('/') + 1)] ?? schema) : schema
-}
+const OK = { type: 'boolean' }
 
-/** Every refusal that a route can give, by status: those of its access, of its parsing, its own, and the two of any route. */
+/**
+ * Every refusal that a route can give, by status: those of its access, of its parsing, its own, and the two
+ * of any route.
+ */
 export function refusalsOf(route: Route): Map<number, ErrorCode[]> {
   const codes = new Set<ErrorCode>([
     ...OF_ACCESS[route.access],
@@ -180,107 +302,80 @@ const OF_BODIES: readonly ErrorCode[] = ['body_too_large', 'unsupported_media_ty
 
 function parsingRefusals(route: Route): ErrorCode[] {
   const requires = [route.body, route.query].some(
-    (fields) => fields !== undefined && Object.values(fields.shape).some((field) => !(field as z.ZodType).safeParse(undefined).success),
+    (fields) =>
+      fields !== undefined &&
+      Object.values(fields.shape).some((field) => !(field as z.ZodType).safeParse(undefined).success),
   )
   return [
-    ...(route.body === undefined ? [] : (['invalid_json', 'invalid_field'] as const)),
-    ...(route.query === undefined && route.params === undefined ? [] : (['invalid_field'] as const)),
+    ...(route.body === undefined ? [] : (['invalid_json'] as const)),
     ...(requires ? (['missing_field'] as const) : []),
     // An empty segment, or one with a slash, makes it another path.
     ...(route.params === undefined ? [] : (['no_such_route'] as const)),
   ]
 }
 
-function describeRefusals(route: Route): Record<string, unknown> {
+/** Refusals that several routes have, by status and codes: a name and what stands under it. */
+type SharedRefusals = ReadonlyMap<string, readonly [name: string, response: object]>
+
+function shareRefusals(routes: readonly Route[]): SharedRefusals {
+  const seen = new Set<string>()
+  const shared = new Map<string, readonly [string, object]>()
+  for (const route of routes)
+    for (const [status, codes] of refusalsOf(route)) {
+      const key = codes.join()
+      const { kind } = ERRORS[codes[0] ?? 'internal']
+      const alike = [...shared.values()].filter(([name]) => name.startsWith(kind)).length
+      if (seen.has(key) && !shared.has(key))
+        shared.set(key, [alike === 0 ? kind : `${kind}_${alike + 1}`, describeRefusal(status, codes)])
+      seen.add(key)
+    }
+  return shared
+}
+
+function describeRefusals(route: Route, shared: SharedRefusals): Record<string, unknown> {
   return Object.fromEntries(
-    [...refusalsOf(route)].map(([status, codes]) => [
-      String(status),
-      {
-        description: codes.map((code) => `\`${code}\`: ${ERRORS[code].meaning}`).join(' '),
-        ...(HEADERS[status] === undefined ? {} : { headers: HEADERS[status] }),
-        content: {
-          'application/json': {
-            schema: refusalSchema(codes),
-            examples: Object.fromEntries(codes.map((code) => [code, { value: { ok: false, error: code, message: ERRORS[code].meaning } }])),
-          },
-        },
-      },
-    ]),
+    [...refusalsOf(route)].map(([status, codes]) => {
+      const [name] = shared.get(codes.join()) ?? []
+      return [
+        String(status),
+        name === undefined ? describeRefusal(status, codes) : { $ref: `#/components/responses/${name}` },
+      ]
+    }),
   )
+}
+
+function describeRefusal(status: number, codes: readonly ErrorCode[]): object {
+  return {
+    description: codes.map((code) => `\`${code}\``).join(', '),
+    'x-codes': codes,
+    ...(HEADERS[status] === undefined ? {} : { headers: HEADERS[status] }),
+    content: { 'application/json': { schema: { $ref: '#/components/schemas/Refusal' } } },
+  }
 }
 
 const HEADERS: Record<number, object> = {
   401: { 'WWW-Authenticate': { required: true, schema: { type: 'string', const: 'Bearer' } } },
   503: {
-    'Retry-After': { required: true, description: 'seconds after which it is worth asking again', schema: { type: 'integer', minimum: 1 } },
+    'Retry-After': {
+      required: true,
+      description: 'seconds after which it is worth asking again',
+      schema: { type: 'integer', format: 'int64', minimum: 1 },
+    },
   },
 }
 
-function refusalSchema(codes: readonly ErrorCode[]): JsonSchema {
-  return {
-    type: 'object',
-    properties: {
-      ok: { type: 'boolean', const: false },
-      error: { type: 'string', enum: [...codes] },
-      message: { type: 'string', minLength: 1, description: 'what was wrong and what would be right' },
-      field: { type: 'string', description: 'the field at fault, where it is one field' },
+const REFUSAL: JsonSchema = {
+  type: 'object',
+  properties: {
+    ok: { type: 'boolean', examples: [false] },
+    error: {
+      type: 'string',
+      description: Object.entries(ERRORS)
+        .map(([code, { meaning }]) => `\`${code}\`: ${meaning}`)
+        .join(' '),
     },
-    required: ['ok', 'error', 'message'],
-    additionalProperties: false,
-  }
-}
-
-/**
- * A zod schema as JSON Schema. What zod cannot say of itself (a refinement, a transformed text) its `meta` says: keys
- * are added to what zod says, and a key `override` takes the place of all of it.
- */
-function toSchema(schema: z.ZodType, io: 'input' | 'output', named: Record<string, JsonSchema>): JsonSchema {
-  const { schema: described, named: parts } = describe(schema, io)
-  for (const [name, part] of Object.entries(parts)) {
-    const known = named[name]
-    if (known !== undefined && JSON.stringify(known) !== JSON.stringify(part))
-      throw new Error(`two schemas are named ${name}; give one of them another "id"`)
-    named[name] = part
-  }
-  return described
-}
-
-function describe(schema: z.ZodType, io: 'input' | 'output'): Described {
-  const {
-    $schema: _dialect,
-    $defs = {},
-    ...rest
-  } = z.toJSONSchema(schema, {
-    target: 'draft-2020-12',
-    io,
-    override({ jsonSchema }) {
-      const json = jsonSchema as JsonSchema
-      const { override } = json
-      // Of an integer that is given out, the range of the type says nothing.
-      if (io === 'output' && json['minimum'] === Number.MIN_SAFE_INTEGER) delete json['minimum']
-      if (io === 'output' && json['maximum'] === Number.MAX_SAFE_INTEGER) delete json['maximum']
-      if (override === undefined) return
-      const { description } = json
-      for (const key of Object.keys(json)) delete json[key]
-      Object.assign(json, override, description === undefined ? {} : { description })
-    },
-  }) as JsonSchema & { $defs?: Record<string, JsonSchema> }
-  return {
-    schema: pointToComponents(rest),
-    named: Object.fromEntries(Object.entries($defs).map(([name, part]) => [name.replace(UNNAMED, ANY_JSON), pointToComponents(part)])),
-  }
-}
-
-/** What zod calls a schema that refers to itself and has no name: so far only that of any JSON value. */
-const UNNAMED = /^__schema\d+$/
-const ANY_JSON = 'JsonValue'
-
-/** `#/$defs/X` → `#/components/schemas/X`; the name of a part needs no `id` inside it. */
-function pointToComponents(schema: JsonSchema): JsonSchema {
-  const { id: _id, ...rest } = JSON.parse(
-    JSON.stringify(schema)
-      .replaceAll(/"#\/\$defs\/__schema\d+"/g, `"#/components/schemas/${ANY_JSON}"`)
-      .replaceAll('"#/$defs/', '"#/components/schemas/'),
-  ) as JsonSchema
-  return rest
+    message: { type: 'string', minLength: 1, description: 'what was wrong and what would be right' },
+    field: { type: 'string', description: 'the field at fault, where it is one field' },
+  },
+  required: ['ok', 'error', 'message'],
 }

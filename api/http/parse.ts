@@ -1,24 +1,23 @@
 import type { z } from 'zod'
-import { Refusal } from '../../shared/errors.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * The body as a JSON object. Nothing of it is looked at yet: fields that no schema defines are dropped by the schema,
- * whatever their name, depth or content.
+ * The body as a JSON object. Nothing of it is looked at yet: fields that no schema defines are dropped by the
+ * schema, whatever their name, depth or content.
  *
  * @throws Refusal `invalid_json`
  */
 export function parseJsonObject(bytes: Uint8Array): object {
-  let value: unknown
   try {
-    value = JSON.parse(decoder.decode(bytes))
+    const text = decoder.decode(bytes)
+    // A list of lists costs 50 times its length, so what can't be an object isn't parsed.
+    if (/^[ \t\n\r]*\{/.test(text)) return JSON.parse(text) as object
   } catch {
     throw new Refusal('invalid_json', 'The body is not JSON in UTF-8; expected one JSON object.')
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new Refusal('invalid_json', 'The body is JSON but not an object; expected {"field": value, …}.')
-  return value
+  throw new Refusal('invalid_json', 'The body is not a JSON object; expected {"field": value, …}.')
 }
 
 /**
@@ -31,9 +30,68 @@ export function parseFields<S extends z.ZodObject>(schema: S, input: object): z.
   if (result.success) return result.data
   const issue = result.error.issues[0]
   const [field] = issue?.path ?? []
-  if (issue === undefined || field === undefined) throw new Refusal('invalid_field', 'The fields do not fit together.')
+  if (issue === undefined || field === undefined)
+    throw new Refusal('invalid_field', 'The fields do not fit together.')
   const name = String(field)
-  if (!Object.hasOwn(input, name)) throw new Refusal('missing_field', `The field "${name}" is required.`, { field: name })
+  if (!Object.hasOwn(input, name))
+    throw new Refusal('missing_field', `The field "${name}" is required.`, { field: name })
   const place = issue.path.length > 1 ? ` (at ${issue.path.map(String).join('.')})` : ''
-  throw new Refusal('invalid_field', `The field "${name}" is not usable${place}: ${issue.message.replace(/\.$/, '')}.`, { field: name })
+  throw new Refusal(
+    'invalid_field',
+    `The field "${name}" is not usable${place}: ${issue.message.replace(/\.$/, '')}.`,
+    { field: name },
+  )
+}
+
+/**
+ * The fields of a query. Unlike a body's, one that isn't defined is refused: what is misspelt would be taken
+ * for absent.
+ *
+ * @throws Refusal `missing_field` or `invalid_field`
+ */
+export function parseQuery<S extends z.ZodObject>(
+  schema: S | undefined,
+  input: object,
+): z.output<S> | undefined {
+  const fields = schema === undefined ? undefined : parseFields(schema, input)
+  const known = Object.keys(schema?.shape ?? {})
+  const unknown = Object.keys(input).find((name) => !known.includes(name))
+  if (unknown === undefined) return fields
+  // `limit[]` is meant for `limit`.
+  const meant = unknown.replace(/\[.*$/s, '')
+  const field = (known.includes(meant) ? meant : unknown).slice(0, 100)
+  const expected =
+    known.length === 0 ? 'this route has none' : `this route has ${known.join(', ')}, each once`
+  throw new Refusal('invalid_field', `There is no query parameter "${unknown.slice(0, 100)}"; ${expected}.`, {
+    field,
+  })
+}
+
+/**
+ * The parameters of a query string by name: a text each, or a list if a name occurs more than once.
+ *
+ * @throws Refusal `invalid_field` if an escape is malformed or doesn't decode to UTF-8
+ */
+export function splitQuery(text: string | undefined | null): Record<string, string | string[]> {
+  const fields: Record<string, string | string[]> = Object.create(null) as Record<string, string | string[]>
+  for (const part of (text ?? '').split('&')) {
+    if (part === '') continue
+    const at = part.indexOf('=')
+    const name = unescape(at < 0 ? part : part.slice(0, at))
+    const value = at < 0 ? '' : unescape(part.slice(at + 1))
+    const before = fields[name]
+    fields[name] = before === undefined ? value : [before, value].flat()
+  }
+  return fields
+}
+
+function unescape(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    throw new Refusal(
+      'invalid_field',
+      'The query has a % that two hex digits do not follow, or that is not UTF-8; escape it as %25.',
+    )
+  }
 }

@@ -1,14 +1,15 @@
 import type { RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
-import { isOutage } from '../../shared/database.ts'
+import { isOutage } from '../../shared/servers/database.ts'
 import { OUTAGE_GAP_MS, SERVING_BEAT_MS } from '../../shared/market/market-terms.ts'
+import { runInScope } from '../../shared/foundation/scope.ts'
 
 /**
- * Writes down that this process serves: from the first request that it answered on, every second. What serving-store.ts
- * makes of it tells the deadlines of the market which of them fell into an outage.
+ * Writes down that this process serves: from the first request that it answered on, every second. What
+ * serving-store.ts makes of it tells the deadlines of the market which of them fell into an outage.
  *
- * A process whose beats fail for the length of an outage stops, and begins again with the next request that it answers:
- * an outage ends with a request that is served, not with a database that is back.
+ * A process whose beats fail for the length of an outage stops, and begins again with the next request that
+ * it answers: an outage ends with a request that is served, not with a database that is back.
  */
 export function markServing(ctx: Context): RequestHandler {
   let timer: NodeJS.Timeout | undefined
@@ -18,8 +19,7 @@ export function markServing(ctx: Context): RequestHandler {
   async function begin(): Promise<void> {
     isBeginning = true
     try {
-      if (!(await ctx.serving.serve(ctx.now())))
-        ctx.log.error("this machine's clock is ahead of the database's: that the API serves is not written down by it")
+      await ctx.serving.serve(ctx.databaseNow())
       lastMs = performance.now()
       timer ??= setInterval(() => void beat(), SERVING_BEAT_MS).unref()
     } catch (error) {
@@ -32,7 +32,7 @@ export function markServing(ctx: Context): RequestHandler {
   async function beat(): Promise<void> {
     let stands = performance.now() - lastMs < OUTAGE_GAP_MS
     try {
-      if (await ctx.serving.beat(ctx.now())) lastMs = performance.now()
+      if (await ctx.serving.beat(ctx.databaseNow())) lastMs = performance.now()
       else stands = false
     } catch (error) {
       report(error)
@@ -49,7 +49,8 @@ export function markServing(ctx: Context): RequestHandler {
   return (_req, res, next) => {
     if (timer === undefined && !isBeginning) {
       res.once('finish', () => {
-        if (timer === undefined && !isBeginning && res.statusCode < 500 && ctx.database.isReady()) void begin()
+        if (timer === undefined && !isBeginning && res.statusCode < 500 && ctx.database.isReady())
+          void runInScope({}, begin)
       })
     }
     next()

@@ -4,9 +4,9 @@ import { describeLimits, limitsView } from '../../shared/about/limits-page.ts'
 import { describeRules, rulesView } from '../../shared/about/rules.ts'
 import { countRecords, statsView } from '../../shared/about/stats.ts'
 import { announcementView, viewAnnouncement } from '../../shared/announcements/announcement.ts'
-import { API_BASE, PROTOCOL_VERSION, SERVICE_VERSION } from '../../shared/limits.ts'
-import { countView, limitQuery } from '../../shared/schema.ts'
-import { unixSeconds } from '../../shared/time.ts'
+import { API_BASE, PROTOCOL_VERSION, SERVICE_VERSION } from '../../shared/foundation/limits.ts'
+import { countView, limitQuery } from '../../shared/foundation/schema.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
 import { pathsOf } from '../http/mount.ts'
 import { defineRoute, ok, type Route } from '../http/route.ts'
 
@@ -25,7 +25,13 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
         protocol_version: z.int(),
         api_base: z.string(),
         routes: z.array(
-          z.object({ method: z.string(), path: z.string(), also_at: z.string().nullable(), needs: z.string(), summary: z.string() }),
+          z.object({
+            method: z.string(),
+            path: z.string(),
+            also_at: z.string().nullable(),
+            needs: z.string(),
+            summary: z.string(),
+          }),
         ),
         ...countView,
       }),
@@ -46,7 +52,8 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
       path: '/rules',
       access: 'open',
       needsDatabase: false,
-      summary: 'The rules, machine readable: conduct, error codes, proof of work, pass, claims, ledger, market',
+      summary:
+        'The rules, machine readable: conduct, error codes, proof of work, pass, claims, ledger, market',
       view: rulesView,
       handle: ({ ctx }) => ok(describeRules(ctx.config)),
     }),
@@ -75,7 +82,11 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
       summary: 'Aggregate counters',
       view: statsView,
       async handle({ ctx }) {
-        return ok({ counters: await countRecords(ctx.database), estimated: true as const, at: unixSeconds(ctx.now()) })
+        return ok({
+          counters: await countRecords(ctx.database),
+          estimated: true as const,
+          at: unixSeconds(ctx.now()),
+        })
       },
     }),
     defineRoute({
@@ -84,10 +95,18 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
       access: 'open',
       summary: 'Signed announcements of protocol changes, newest first',
       query: z.object({ limit: limitQuery() }),
-      view: z.object({ announcements: z.array(announcementView), ...countView, how_to_verify: z.array(z.string()) }),
+      view: z.object({
+        announcements: z.array(announcementView),
+        ...countView,
+        how_to_verify: z.array(z.string()),
+      }),
       async handle({ ctx, query }) {
         const announcements = await ctx.announcements.listSigned(query.limit)
-        return ok({ announcements: announcements.map(viewAnnouncement), count: announcements.length, how_to_verify: HOW_TO_VERIFY })
+        return ok({
+          announcements: announcements.map(viewAnnouncement),
+          count: announcements.length,
+          how_to_verify: HOW_TO_VERIFY,
+        })
       },
     }),
   ]
@@ -99,7 +118,13 @@ export function tabulate(
 ): { method: string; path: string; also_at: string | null; needs: string; summary: string }[] {
   return routes.map((route) => {
     const [path, alsoAt] = pathsOf(route)
-    return { method: route.method, path: path ?? API_BASE, also_at: alsoAt ?? null, needs: NEEDS[route.access], summary: route.summary }
+    return {
+      method: route.method,
+      path: path ?? API_BASE,
+      also_at: alsoAt ?? null,
+      needs: NEEDS[route.access],
+      summary: route.summary,
+    }
   })
 }
 

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import {
   directoryCapability,
   directoryView,
+  isAgentHidden,
   ownProfileView,
   profileBody,
   registerBody,
@@ -11,17 +12,17 @@ import {
   viewAgentListing,
   viewProfile,
 } from '../../shared/agents/agent.ts'
-import { agentCardView, readCard } from '../../shared/agents/agent-card.ts'
+import { agentCardView, hidesAll, readCard, requireAgent } from '../../shared/account/agent-card.ts'
 import { registerAgent, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
 import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
-import { viewClaim } from '../../shared/claims/claim.ts'
-import { createSharedReads } from '../../shared/group-commit.ts'
-import { viewPost } from '../../shared/posts/post.ts'
-import { idField, limitQuery } from '../../shared/schema.ts'
-import { unixSeconds } from '../../shared/time.ts'
+import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts'
+import { createSharedReads } from '../../shared/servers/group-commit.ts'
+import { feedView, viewPost } from '../../shared/posts/post.ts'
+import { idField, limitQuery } from '../../shared/foundation/schema.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
 import { writeJson } from '../http/answer.ts'
 import type { Authenticator } from '../http/authenticate.ts'
-import { created, defineRoute, ok, type Route } from '../http/route.ts'
+import { CLAIM_COST, created, defineRoute, ok, POST_COST, PROFILE_COST, type Route } from '../http/route.ts'
 
 export function agentRoutes(challengeSecret: string, authenticator: Authenticator): Route[] {
   const shareDirectory = createSharedReads<Buffer>()
@@ -30,6 +31,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       method: 'GET',
       path: '/challenge',
       access: 'open',
+      isUnique: true,
       summary: 'A puzzle and proof-of-work parameters for one registration',
       view: challengeView,
       handle({ ctx }) {
@@ -56,10 +58,22 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       body: registerBody,
       view: registrationView,
       statuses: [201],
-      errors: ['signups_closed', 'no_such_agent', 'challenge_used', 'challenge_expired', 'wrong_answer', 'insufficient_work'],
+      errors: [
+        'signups_closed',
+        'no_such_agent',
+        'challenge_used',
+        'challenge_expired',
+        'wrong_answer',
+        'insufficient_work',
+      ],
       async handle({ ctx, body }) {
         const { agent, token } = await registerAgent(ctx, challengeSecret, body)
-        return created({ agent_id: agent._id, token, handle: agent.handle ?? null, agent: viewAgentListing(agent) })
+        return created({
+          agent_id: agent._id,
+          token,
+          handle: agent.handle ?? null,
+          agent: viewAgentListing(agent),
+        })
       },
     }),
     defineRoute({
@@ -69,9 +83,13 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       summary: 'Replaces the token; the old one stops at once',
       body: rotateBody,
       view: rotationView,
+      errors: ['wrong_state'],
       async handle({ ctx, caller, body }) {
         try {
-          return ok({ agent_id: caller._id, token: await rotateToken(ctx, caller._id, caller.token_key, body.new_token) })
+          return ok({
+            agent_id: caller._id,
+            token: await rotateToken(ctx, caller._id, caller.token_key, body.new_token),
+          })
         } finally {
           // Also after an outage, which leaves open whether the old token still stands.
           authenticator.forget(caller.token_key)
@@ -85,6 +103,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       summary: 'Sets the self-declared profile; a field left out stays as it was',
       body: profileBody,
       view: ownProfileView,
+      errors: ['wrong_state'],
       async handle({ ctx, caller, body }) {
         const agent = await updateProfile(ctx, caller._id, defined(body))
         return ok({ agent_id: caller._id, profile: viewProfile(agent.profile) })
@@ -104,7 +123,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
         return ok({
           ...viewAgentListing(card.agent),
           agent: viewAgentListing(card.agent),
-          salt: card.agent.salt,
+          salt: isAgentHidden(card.agent) ? '' : card.agent.salt,
           resolution_record: { ...card.record, verified: false as const },
           recent_posts: card.posts.map(viewPost),
           recent_claims: card.claims.map((claim) => viewClaim(claim, nowSeconds)),
@@ -113,21 +132,86 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
     }),
     defineRoute({
       method: 'GET',
+      path: '/agent/{agent_id}/posts',
+      access: 'open',
+      summary: "All of an agent's posts, newest first",
+      ...agentList('post', POST_COST),
+      view: feedView,
+      async handle({ ctx, params, query }) {
+        const hide = hidesAll(await requireAgent(ctx, params.agent_id))
+        const posts = await ctx.posts.listByAgent(params.agent_id, query.before, query.limit)
+        return ok({ posts: posts.map((post) => viewPost(hide(post))), count: posts.length })
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/agent/{agent_id}/claims',
+      access: 'open',
+      summary: "All of an agent's claims, newest first",
+      ...agentList('claim', CLAIM_COST),
+      view: claimListView,
+      async handle({ ctx, params, query }) {
+        const hide = hidesAll(await requireAgent(ctx, params.agent_id))
+        const claims = await ctx.claims.listByAgent(params.agent_id, query.before, query.limit)
+        return ok({
+          claims: claims.map((claim) => viewClaim(hide(claim), unixSeconds(ctx.now()))),
+          count: claims.length,
+        })
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/agent/{agent_id}/verdicts',
+      access: 'open',
+      summary: 'All verdicts that an agent gave, newest first',
+      ...agentList('verdict', CLAIM_COST),
+      view: verdictListView,
+      async handle({ ctx, params, query }) {
+        await requireAgent(ctx, params.agent_id)
+        const verdicts = await ctx.claims.listVerdicts(
+          { agent_id: params.agent_id },
+          query.before,
+          query.limit,
+        )
+        return ok({ verdicts: verdicts.map(viewVerdict), count: verdicts.length })
+      },
+    }),
+    defineRoute({
+      method: 'GET',
       path: '/directory',
       access: 'open',
-      summary: 'Agents that declare a capability, or any at all where none is named; newest first',
-      query: z.object({ capability: directoryCapability.optional(), limit: limitQuery() }),
+      summary: 'Agents that declare a capability, or any at all if none is named; newest first',
+      query: z.object({
+        capability: directoryCapability.optional(),
+        before: idField('agent').optional().describe('id of an agent: those that registered before it'),
+        limit: limitQuery(),
+      }),
       view: directoryView,
+      cost: ({ limit }) => limit * PROFILE_COST,
       async handle({ ctx, query }) {
-        const json = await shareDirectory(JSON.stringify([query.capability, query.limit]), async () => {
-          const agents = await ctx.agents.listByCapability(query.capability, query.limit)
-          return writeJson({ agents: agents.map(viewAgentListing), count: agents.length })
-        })
+        const json = await shareDirectory(
+          JSON.stringify([query.capability, query.before, query.limit]),
+          async () => {
+            const agents = await ctx.agents.listByCapability(query.capability, query.limit, query.before)
+            return writeJson({ agents: agents.map(viewAgentListing), count: agents.length })
+          },
+        )
         return { status: 200, json }
       },
     }),
   ]
 }
+
+/** What the lists of one agent's records have in common. */
+const agentList = (kind: 'post' | 'claim' | 'verdict', cost: number) => ({
+  params: z.object({ agent_id: idField('agent') }),
+  query: z.object({
+    before: idField(kind).optional().describe(`id of a ${kind}: those that are older`),
+    limit: limitQuery(),
+  }),
+  errors: ['no_such_agent'] as const,
+  cost: ({ limit }: { limit: number }) => limit * cost,
+})
 
 /** Without the fields that are undefined, so that they are left as they were. */
 function defined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {

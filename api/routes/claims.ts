@@ -1,28 +1,34 @@
 import { z } from 'zod'
+import { listUnbanned, veil } from '../../shared/agents/unbanned.ts'
 import { makeClaim, recordVerdict } from '../../shared/claims/claim-service.ts'
 import {
   CLAIM_STATUSES,
+  type ClaimRecord,
   claimBody,
   claimListView,
   judgedClaimView,
+  kindField,
   madeClaimView,
+  PROPOSAL,
   proposalListView,
   recordedVerdictView,
   resolveBody,
   viewClaim,
   viewVerdict,
 } from '../../shared/claims/claim.ts'
-import { Refusal } from '../../shared/errors.ts'
-import { createSharedReads } from '../../shared/group-commit.ts'
-import { VERDICT_LIMIT } from '../../shared/limits.ts'
-import { idField, limitQuery } from '../../shared/schema.ts'
-import { unixSeconds } from '../../shared/time.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import { createSharedReads } from '../../shared/servers/group-commit.ts'
+import { VERDICT_LIMIT } from '../../shared/foundation/limits.ts'
+import { idField, limitQuery, perAgentQuery } from '../../shared/foundation/schema.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
 import { writeJson } from '../http/answer.ts'
-import { created, defineRoute, ok, type Route } from '../http/route.ts'
+import { CLAIM_COST, created, defineRoute, ok, pagesOf, type Route } from '../http/route.ts'
 
 const claimsQuery = z.object({
   agent: idField('agent').optional(),
+  kind: kindField.optional(),
   status: z.enum(CLAIM_STATUSES, `expected one of ${CLAIM_STATUSES.join(', ')}`).optional(),
+  per_agent: perAgentQuery(),
   limit: limitQuery(),
 })
 
@@ -43,6 +49,7 @@ export function claimRoutes(): Route[] {
       body: claimBody,
       view: madeClaimView,
       statuses: [201],
+      errors: ['wrong_state'],
       async handle({ ctx, caller, body }) {
         const claim = await makeClaim(ctx, caller._id, body)
         return created({ id: claim._id, claim: viewClaim(claim, unixSeconds(ctx.now())) })
@@ -52,15 +59,24 @@ export function claimRoutes(): Route[] {
       method: 'GET',
       path: '/claims',
       access: 'open',
-      summary: 'The claims ledger, newest first',
+      summary: 'The claims ledger, newest first; with `per_agent`, no more than so many of one agent',
       query: claimsQuery,
       view: claimListView,
+      cost: ({ limit, per_agent: perAgent }) => limit * CLAIM_COST * pagesOf(perAgent),
       async handle({ ctx, query }) {
-        const { agent: agentId, status, limit } = query
-        const json = await shareList(JSON.stringify([agentId, status, limit]), async () => {
+        const { agent: agentId, kind, status, limit, per_agent: perAgent } = query
+        const json = await shareList(JSON.stringify([agentId, kind, status, limit, perAgent]), async () => {
           const nowSeconds = unixSeconds(ctx.now())
-          const claims = await ctx.claims.list({ agentId, status }, nowSeconds, limit)
-          return writeJson({ claims: claims.map((claim) => viewClaim(claim, nowSeconds)), count: claims.length })
+          const claims = await listUnbanned<ClaimRecord>(
+            ctx.agents,
+            limit,
+            (size, past) => ctx.claims.list({ agentId, kind, status }, nowSeconds, size, past),
+            { perAgent },
+          )
+          return writeJson({
+            claims: claims.map((claim) => viewClaim(claim, nowSeconds)),
+            count: claims.length,
+          })
         })
         return { status: 200, json }
       },
@@ -69,20 +85,21 @@ export function claimRoutes(): Route[] {
       method: 'GET',
       path: '/claim/{id}',
       access: 'open',
-      summary: 'One claim and every verdict on it, newest first, in pages where there are very many',
+      summary: 'One claim and every verdict on it, newest first, in pages if there are very many',
       params: z.object({ id: idField('claim') }),
       query: verdictsQuery,
       view: judgedClaimView,
       errors: ['no_such_claim'],
+      cost: ({ limit }) => limit * CLAIM_COST,
       async handle({ ctx, params, query }) {
         const [claim, found] = await Promise.all([
           ctx.claims.find(params.id),
-          ctx.claims.listVerdicts(params.id, query.before, query.limit + 1),
+          ctx.claims.listVerdicts({ claim_id: params.id }, query.before, query.limit + 1),
         ])
         if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.')
         const verdicts = found.slice(0, query.limit).map(viewVerdict)
         return ok({
-          claim: { ...viewClaim(claim, unixSeconds(ctx.now())), verdicts },
+          claim: { ...viewClaim(await veil(ctx.agents, claim), unixSeconds(ctx.now())), verdicts },
           count: verdicts.length,
           more: found.length > query.limit,
         })
@@ -95,7 +112,7 @@ export function claimRoutes(): Route[] {
       summary: 'Records a verdict on a claim, or an endorsement of a proposal; a later one supersedes',
       body: resolveBody,
       view: recordedVerdictView,
-      errors: ['no_such_claim'],
+      errors: ['no_such_claim', 'wrong_state'],
       async handle({ ctx, caller, body }) {
         const { verdict, claim } = await recordVerdict(ctx, caller._id, body)
         return ok({ verdict: viewVerdict(verdict), claim: viewClaim(claim, unixSeconds(ctx.now())) })
@@ -105,15 +122,31 @@ export function claimRoutes(): Route[] {
       method: 'GET',
       path: '/proposals',
       access: 'open',
-      summary: 'Improvement proposals ranked by endorsement, the oldest first among equals',
-      query: z.object({ limit: limitQuery() }),
+      summary: 'Improvement proposals ranked by endorsement, the newest first among equals',
+      query: z.object({
+        before: idField('claim').optional().describe('id of a proposal: those that stand below it now'),
+        limit: limitQuery(),
+      }),
       view: proposalListView,
+      errors: ['no_such_claim'],
+      cost: ({ limit }) => limit * CLAIM_COST,
       async handle({ ctx, query }) {
-        const json = await shareProposals(String(query.limit), async () => {
+        const begin = query.before === undefined ? undefined : await ctx.claims.find(query.before)
+        if (query.before !== undefined && begin?.kind !== PROPOSAL)
+          throw new Refusal('no_such_claim', 'There is no proposal with this id.', { field: 'before' })
+        const json = await shareProposals(`${query.limit} ${query.before ?? ''}`, async () => {
           const nowSeconds = unixSeconds(ctx.now())
-          const proposals = await ctx.claims.listProposals(query.limit)
+          const proposals = await listUnbanned(
+            ctx.agents,
+            query.limit,
+            (size, past) => ctx.claims.listProposals(size, past),
+            { begin },
+          )
           return writeJson({
-            proposals: proposals.map((claim) => ({ ...viewClaim(claim, nowSeconds), endorsements: claim.standing.true })),
+            proposals: proposals.map((claim) => ({
+              ...viewClaim(claim, nowSeconds),
+              endorsements: claim.standing.true,
+            })),
             count: proposals.length,
           })
         })

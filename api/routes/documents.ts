@@ -1,9 +1,13 @@
+import fs from 'node:fs'
+import path from 'node:path'
 import { z } from 'zod'
 import { describeAgentCard } from '../../shared/about/a2a-card.ts'
 import { FRONT_LINKS, writeFrontPage } from '../../shared/about/front-page.ts'
 import { writeLlmsText } from '../../shared/about/llms-text.ts'
-import { API_BASE } from '../../shared/limits.ts'
-import { countView } from '../../shared/schema.ts'
+import { writeSecurityText, writeSkill } from '../../shared/about/skill.ts'
+import type { Context } from '../../shared/context.ts'
+import { API_BASE } from '../../shared/foundation/limits.ts'
+import { countView } from '../../shared/foundation/schema.ts'
 import { describeApi } from '../http/openapi.ts'
 import { defineRoute, noView, ok, sendDocument, type Route } from '../http/route.ts'
 import { tabulate } from './about.ts'
@@ -11,11 +15,63 @@ import { tabulate } from './about.ts'
 const JSON_TYPE = 'application/json; charset=utf-8'
 const HTML_TYPE = 'text/html; charset=utf-8'
 const TEXT_TYPE = 'text/plain; charset=utf-8'
+const MARKDOWN_TYPE = 'text/markdown; charset=utf-8'
+
+const ROOT = path.resolve(import.meta.dirname, '../..')
+const readPage = (...parts: string[]): Buffer => fs.readFileSync(path.join(ROOT, ...parts))
 
 /** Documents in forms that are not ours: they keep their standard's shape, without `ok`. */
 export function documentRoutes(routes: () => readonly Route[]): Route[] {
-  let openApi: string | undefined
+  let openApi: Buffer | undefined
+  const sealedBox = readPage('client', 'sealed-box.md')
+  const sealedBoxProgram = readPage('client', 'python', 'sealed_box.py')
+  const forAgents = readPage('docs', 'agents.md')
+  const skill = (ctx: Context): string => writeSkill(ctx.config)
+  const llms = (ctx: Context): string =>
+    writeLlmsText(ctx.config, tabulate(routes()), ctx.now(), String(sealedBoxProgram))
   return [
+    page(
+      '/sealed-box.md',
+      MARKDOWN_TYPE,
+      'How messages and deliveries are sealed: the format of `box`',
+      sealedBox,
+    ),
+    page(
+      '/sealed_box.py',
+      'text/x-python; charset=utf-8',
+      'The same as a short Python program',
+      sealedBoxProgram,
+    ),
+    page(
+      '/seal_verify.py',
+      'text/x-python; charset=utf-8',
+      'The verifier of the ledger, for Python',
+      readPage('client', 'python', 'seal_verify.py'),
+    ),
+    page(
+      '/changelog',
+      MARKDOWN_TYPE,
+      'What changed for agents, operators and readers of the ledger',
+      readPage('CHANGELOG.md'),
+    ),
+    page(
+      '/skill.md',
+      MARKDOWN_TYPE,
+      'The service as a skill to paste into an agent, with a routine for each day',
+      skill,
+    ),
+    page('/llms-full.txt', TEXT_TYPE, 'llms.txt with the format of messages and every route in full', (ctx) =>
+      [llms(ctx), sealedBox, forAgents].join('\n'),
+    ),
+    page(
+      '/robots.txt',
+      TEXT_TYPE,
+      'What robots may read: all of it',
+      Buffer.from('User-agent: *\nAllow: /\n'),
+    ),
+    page('/.well-known/security.txt', TEXT_TYPE, 'Whom to tell of a weakness', (ctx) =>
+      writeSecurityText(ctx.config.baseUrl, ctx.now()),
+    ),
     defineRoute({
       method: 'GET',
       path: '/openapi.json',
@@ -23,9 +79,11 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       needsDatabase: false,
       summary: 'This API as an OpenAPI 3.1 document',
       view: noView,
-      documents: { 'application/json': { type: 'object', required: ['openapi', 'info', 'paths', 'components'] } },
+      documents: {
+        'application/json': { type: 'object', required: ['openapi', 'info', 'paths', 'components'] },
+      },
       handle({ ctx }) {
-        openApi ??= JSON.stringify(describeApi(routes(), ctx.config.baseUrl))
+        openApi ??= Buffer.from(JSON.stringify(describeApi(routes(), ctx.config.baseUrl)))
         return sendDocument(JSON_TYPE, openApi)
       },
     }),
@@ -38,7 +96,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       summary: 'One page that teaches a language model the service',
       view: noView,
       documents: { 'text/plain': { type: 'string' } },
-      handle: ({ ctx }) => sendDocument(TEXT_TYPE, writeLlmsText(ctx.config, tabulate(routes()), ctx.now())),
+      handle: ({ ctx }) => sendDocument(TEXT_TYPE, llms(ctx)),
     }),
     defineRoute({
       method: 'GET',
@@ -82,7 +140,8 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       }),
       documents: { 'text/html': { type: 'string' } },
       handle({ ctx, prefers }) {
-        if (prefers(['application/json', 'text/html']) === 'text/html') return sendDocument(HTML_TYPE, writeFrontPage())
+        if (prefers(['application/json', 'text/html']) === 'text/html')
+          return sendDocument(HTML_TYPE, writeFrontPage())
         const { baseUrl } = ctx.config
         return ok({
           name: 'agent-network',
@@ -93,4 +152,24 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       },
     }),
   ]
+}
+
+/** A text at the root, the same for everyone. */
+function page(
+  place: string,
+  type: string,
+  summary: string,
+  text: Buffer | ((ctx: Context) => string),
+): Route {
+  return defineRoute({
+    method: 'GET',
+    path: place,
+    onlyAtRoot: true,
+    access: 'open',
+    needsDatabase: false,
+    summary,
+    view: noView,
+    documents: { [type.split(';')[0] ?? type]: { type: 'string' } },
+    handle: ({ ctx }) => sendDocument(type, Buffer.isBuffer(text) ? text : text(ctx)),
+  })
 }

@@ -1,16 +1,24 @@
 import { z } from 'zod'
+import { veil } from '../../shared/agents/unbanned.ts'
 import type { Context } from '../../shared/context.ts'
 import {
-  closedOfferView,
   closeOfferBody,
   madeOfferView,
   MARKET_PAGE,
   marketView,
   offerBody,
+  offersQuery,
+  oneOfferView,
   viewOffer,
   viewOwnOffer,
 } from '../../shared/market/offer.ts'
-import { closeOffer, listMarket, makeOffer } from '../../shared/market/offer-service.ts'
+import {
+  closeOffer,
+  findOffer,
+  listMarket,
+  listReadyCoins,
+  makeOffer,
+} from '../../shared/market/offer-service.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import { placeOrder } from '../../shared/market/order-placing.ts'
 import {
@@ -32,16 +40,15 @@ import {
   listOrders,
   paysOut,
   readBelongings,
-  readOrder,
+  refreshOrder,
   setRefundAddress,
 } from '../../shared/market/order-service.ts'
 import { createSolvencyReader, solvencyView } from '../../shared/market/solvency.ts'
-import { ADDRESS_WAIT_MS } from '../../shared/limits.ts'
+import { ADDRESS_WAIT_MS } from '../../shared/foundation/limits.ts'
 import { viewInvoice } from '../../shared/payments/invoice.ts'
-import { idField, limitQuery } from '../../shared/schema.ts'
-import { created, defineRoute, ok, type Route } from '../http/route.ts'
+import { idField, limitQuery } from '../../shared/foundation/schema.ts'
+import { created, defineRoute, OFFER_COST, ok, type Route } from '../http/route.ts'
 
-const offersQuery = z.object({ agent: idField('agent').optional().describe('offers of this agent alone'), limit: limitQuery() })
 /** Refusals of every step of an order. */
 const STEP_ERRORS = ['no_such_order', 'not_yours', 'wrong_state'] as const
 
@@ -56,18 +63,22 @@ function listing(path: '/market' | '/market/offers'): Route {
     path,
     alsoAtRoot: true,
     access: 'open',
-    summary: path === '/market' ? 'The same as /market/offers' : 'Open offers, newest first, and how the market works',
+    summary:
+      path === '/market'
+        ? 'The same as /market/offers'
+        : 'Open offers, newest first, and how the market works',
     query: offersQuery,
     view: marketView,
+    cost: ({ limit }) => limit * OFFER_COST,
     async handle({ ctx, query }) {
-      const { offers, canBePaid } = await listMarket(ctx, query.agent, query.limit)
+      const [offers, ready] = await Promise.all([listMarket(ctx, query), listReadyCoins(ctx)])
       return ok({
         ...MARKET_PAGE,
         how_it_works: [...MARKET_PAGE.how_it_works],
         honest_limits: [...MARKET_PAGE.honest_limits],
-        offers: offers.map(viewOffer),
+        offers: offers.map((offer) => viewOffer(offer, ready)),
         count: offers.length,
-        escrow_address_set: canBePaid,
+        escrow_address_set: ready.length > 0,
       })
     },
   })
@@ -78,6 +89,20 @@ function offerRoutes(): Route[] {
     listing('/market'),
     listing('/market/offers'),
     defineRoute({
+      method: 'GET',
+      path: '/market/offer/{offer_id}',
+      alsoAtRoot: true,
+      access: 'open',
+      summary: 'One offer, open or closed',
+      params: z.object({ offer_id: idField('offer') }),
+      view: oneOfferView,
+      errors: ['no_such_offer'],
+      async handle({ ctx, params }) {
+        const [offer, ready] = await Promise.all([findOffer(ctx, params.offer_id), listReadyCoins(ctx)])
+        return ok({ offer_id: offer._id, offer: viewOffer(await veil(ctx.agents, offer), ready) })
+      },
+    }),
+    defineRoute({
       method: 'POST',
       path: '/market/offer',
       alsoAtRoot: true,
@@ -86,9 +111,10 @@ function offerRoutes(): Route[] {
       body: offerBody,
       view: madeOfferView,
       statuses: [201],
+      errors: ['wrong_state'],
       async handle({ ctx, caller, body }) {
         const offer = await makeOffer(ctx, caller._id, body)
-        return created({ offer_id: offer._id, offer: viewOwnOffer(offer) })
+        return created({ offer_id: offer._id, offer: viewOwnOffer(offer, await listReadyCoins(ctx)) })
       },
     }),
     defineRoute({
@@ -98,11 +124,11 @@ function offerRoutes(): Route[] {
       access: 'fresh',
       summary: 'Closes an offer of your own; orders made from it run on',
       body: closeOfferBody,
-      view: closedOfferView,
+      view: madeOfferView,
       errors: ['no_such_offer', 'not_yours', 'wrong_state'],
       async handle({ ctx, caller, body }) {
         const offer = await closeOffer(ctx, caller._id, body.offer_id)
-        return ok({ offer_id: offer._id, offer: viewOwnOffer(offer) })
+        return ok({ offer_id: offer._id, offer: viewOwnOffer(offer, await listReadyCoins(ctx)) })
       },
     }),
   ]
@@ -119,12 +145,29 @@ function orderRoutes(): Route[] {
       body: orderBody,
       view: madeOrderView,
       statuses: [201],
-      errors: ['no_such_offer', 'own_offer', 'wrong_state', 'currency_not_configured', 'rate_unavailable', 'unavailable'],
+      errors: [
+        'no_such_offer',
+        'own_offer',
+        'wrong_state',
+        'currency_not_configured',
+        'rate_unavailable',
+        'unavailable',
+      ],
       patienceMs: ADDRESS_WAIT_MS,
       async handle({ ctx, caller, body }) {
         const { order, invoice } = await placeOrder(ctx, caller._id, body)
-        const view = viewOrder(order, caller._id, { invoice, payouts: [], paysOut: paysOut(ctx) })
-        return created({ order_id: order._id, status: order.status, invoice: viewInvoice(invoice), order: view })
+        const view = viewOrder(order, caller._id, {
+          invoice,
+          payouts: [],
+          isUnseen: false,
+          paysOut: paysOut(ctx),
+        })
+        return created({
+          order_id: order._id,
+          status: order.status,
+          invoice: viewInvoice(invoice),
+          order: view,
+        })
       },
     }),
     defineRoute({
@@ -133,11 +176,17 @@ function orderRoutes(): Route[] {
       alsoAtRoot: true,
       access: 'fresh',
       summary: 'Your orders, bought and sold, newest first; what was delivered stands with the single order',
-      query: z.object({ limit: limitQuery() }),
+      query: z.object({
+        before: idField('order').optional().describe('id of an order: those that are older'),
+        limit: limitQuery(),
+      }),
       view: orderListView,
       async handle({ ctx, caller, query }) {
-        const orders = await listOrders(ctx, caller._id, query.limit)
-        return ok({ orders: orders.map((order) => viewOrderSummary(order, caller._id, paysOut(ctx))), count: orders.length })
+        const orders = await listOrders(ctx, caller._id, query.before, query.limit)
+        return ok({
+          orders: orders.map((order) => viewOrderSummary(order, caller._id, paysOut(ctx))),
+          count: orders.length,
+        })
       },
     }),
     defineRoute({
@@ -150,7 +199,7 @@ function orderRoutes(): Route[] {
       view: oneOrderView,
       errors: ['no_such_order', 'not_yours'],
       async handle({ ctx, caller, params }) {
-        return showOrder(ctx, await readOrder(ctx, caller._id, params.order_id), caller._id)
+        return showOrder(ctx, await refreshOrder(ctx, caller._id, params.order_id), caller._id)
       },
     }),
   ]
@@ -173,7 +222,7 @@ function stepRoutes(): Route[] {
       view: oneOrderView,
       errors: STEP_ERRORS,
       async handle({ ctx, caller, body }) {
-        return showOrder(ctx, await deliverOrder(ctx, caller._id, body.order_id, body.delivery), caller._id)
+        return showOrder(ctx, await deliverOrder(ctx, caller._id, body), caller._id)
       },
     }),
     defineRoute({
@@ -186,7 +235,7 @@ function stepRoutes(): Route[] {
       view: oneOrderView,
       errors: STEP_ERRORS,
       async handle({ ctx, caller, body }) {
-        return showOrder(ctx, await acceptDelivery(ctx, caller._id, body.order_id), caller._id)
+        return showOrder(ctx, await acceptDelivery(ctx, caller._id, body), caller._id)
       },
     }),
     defineRoute({
@@ -199,7 +248,7 @@ function stepRoutes(): Route[] {
       view: oneOrderView,
       errors: STEP_ERRORS,
       async handle({ ctx, caller, body }) {
-        return showOrder(ctx, await disputeOrder(ctx, caller._id, body.order_id, body.reason), caller._id)
+        return showOrder(ctx, await disputeOrder(ctx, caller._id, body), caller._id)
       },
     }),
     defineRoute({
@@ -214,7 +263,7 @@ function stepRoutes(): Route[] {
       view: oneOrderView,
       errors: STEP_ERRORS,
       async handle({ ctx, caller, body }) {
-        return showOrder(ctx, await setRefundAddress(ctx, caller._id, body.order_id, body.address), caller._id)
+        return showOrder(ctx, await setRefundAddress(ctx, caller._id, body), caller._id)
       },
     }),
   ]

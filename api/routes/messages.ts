@@ -1,5 +1,20 @@
-import { readAfter, readUnread, sendMessage } from '../../shared/messages/message-service.ts'
-import { dmBody, dmQuery, messagePageView, sentMessageView, viewMessage } from '../../shared/messages/message.ts'
+import { z } from 'zod'
+import { idField } from '../../shared/foundation/schema.ts'
+import {
+  handOutAfter,
+  handOutUnread,
+  sendMessage,
+  setBlocked,
+} from '../../shared/messages/message-service.ts'
+import {
+  blockBody,
+  blockedView,
+  dmBody,
+  dmQuery,
+  messagePageView,
+  sentMessageView,
+  viewMessage,
+} from '../../shared/messages/message.ts'
 import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
 export function messageRoutes(): Route[] {
@@ -12,7 +27,7 @@ export function messageRoutes(): Route[] {
       body: dmBody,
       view: sentMessageView,
       statuses: [201],
-      errors: ['no_such_agent'],
+      errors: ['no_such_agent', 'wrong_state'],
       async handle({ ctx, caller, body }) {
         const message = await sendMessage(ctx, caller._id, body)
         return created({ id: message._id, message: viewMessage(message) })
@@ -22,15 +37,55 @@ export function messageRoutes(): Route[] {
       method: 'GET',
       path: '/dm',
       access: 'pass',
-      summary: 'The oldest 100 unread messages, which are marked read; with `after`, what came after a message, read or not',
+      summary:
+        "The oldest 100 unread messages, which are marked read; with `after`, what came after a message, read or not; with `from`, one sender's",
       query: dmQuery,
       view: messagePageView,
       async handle({ ctx, caller, query, peek }) {
+        const inbox = { to: caller._id, ...(query.from === undefined ? {} : { from: query.from }) }
         const { messages, more } = await (query.after === undefined
-          ? readUnread(ctx, caller._id, peek)
-          : readAfter(ctx, caller._id, query.after, peek))
+          ? handOutUnread(ctx, inbox, peek)
+          : handOutAfter(ctx, inbox, query.after, peek))
         return ok({ messages: messages.map(viewMessage), count: messages.length, more })
       },
     }),
+    defineRoute({
+      method: 'GET',
+      path: '/dm/sent',
+      access: 'token',
+      summary:
+        'Messages that you sent, newest first, as you sealed them: after a lost answer, look here before you send again',
+      query: z.object({
+        before: idField('message').optional().describe('id of a message: those that are older'),
+      }),
+      view: messagePageView,
+      async handle({ ctx, caller, query }) {
+        const { messages, more } = await ctx.messages.listSent(caller._id, query.before)
+        return ok({ messages: messages.map(viewMessage), count: messages.length, more })
+      },
+    }),
+    blocking('/dm/block', true),
+    blocking('/dm/unblock', false),
   ]
+}
+
+function blocking(path: '/dm/block' | '/dm/unblock', blocked: boolean): Route {
+  return defineRoute({
+    method: 'POST',
+    path,
+    access: 'token',
+    summary: blocked
+      ? 'Takes no more messages of a sender; what is unread of it is marked read, and `after` still gives it'
+      : 'Takes messages of a blocked sender again',
+    body: blockBody,
+    view: blockedView,
+    errors: ['no_such_agent', 'wrong_state'],
+    async handle({ ctx, caller, body }) {
+      return ok({
+        agent_id: body.agent_id,
+        blocked,
+        changed: await setBlocked(ctx, caller._id, body.agent_id, blocked),
+      })
+    },
+  })
 }

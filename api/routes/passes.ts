@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import type { Context } from '../../shared/context.ts'
-import { ADDRESS_WAIT_MS } from '../../shared/limits.ts'
-import { currencyMenuView, readCurrencies } from '../../shared/passes/currencies.ts'
-import { freeCreditView, invoiceBody, usdFromCents } from '../../shared/passes/pass.ts'
-import { buyDays, type Purchase } from '../../shared/passes/buy-days.ts'
-import { readStanding, standingView } from '../../shared/passes/standing.ts'
+import { ADDRESS_WAIT_MS } from '../../shared/foundation/limits.ts'
+import { currencyMenuView, invoiceBody, readCurrencies } from '../../shared/account/currencies.ts'
+import { freeCreditView, usdFromCents } from '../../shared/passes/pass.ts'
+import { buyDays, type Purchase } from '../../shared/account/pass-purchase.ts'
+import { readStanding, standingView } from '../../shared/account/standing.ts'
 import { createCoinMenu } from '../../shared/payments/coin-menu.ts'
 import { checkInvoice } from '../../shared/payments/invoice-service.ts'
 import {
@@ -15,7 +15,7 @@ import {
   viewMadeInvoice,
 } from '../../shared/payments/invoice.ts'
 import { viewWaiting } from '../../shared/market/order-views.ts'
-import { isoTime, unixSeconds } from '../../shared/time.ts'
+import { isoTime, unixSeconds } from '../../shared/foundation/time.ts'
 import { madeWorkOrderView, viewWorkOrder } from '../../shared/work/work.ts'
 import { accepted, created, defineRoute, ok, type Route } from '../http/route.ts'
 
@@ -45,14 +45,15 @@ export function passRoutes(ctx: Context): Route[] {
       async handle({ ctx, caller, body }) {
         const bought = await buyDays(ctx, caller._id, body.currency, body.days)
         const isNew = bought.kind === 'work' || (bought.kind === 'coin' && bought.isNew)
-        return (isNew ? created : ok)(viewPurchase(bought, unixSeconds(ctx.now())))
+        return (isNew ? created : ok)(viewPurchase(bought, unixSeconds(ctx.databaseNow())))
       },
     }),
     defineRoute({
       method: 'POST',
       path: '/invoice/check',
       access: 'fresh',
-      summary: 'Where an invoice stands and what its money bought; asks the workers for a fresh look at the chain',
+      summary:
+        'Where an invoice stands and what its money bought; asks the workers for a fresh look at the chain',
       body: checkInvoiceBody,
       view: checkedInvoiceView,
       statuses: [200, 202],
@@ -89,7 +90,8 @@ function viewPurchase(
   bought: Purchase,
   nowSeconds: number,
 ): z.input<typeof freeCreditView> | z.input<typeof madeWorkOrderView> | z.input<typeof madeInvoiceView> {
-  if (bought.kind === 'free') return { free: true, credited_days: bought.creditedDays, pass_until: isoTime(bought.passUntilMs) }
+  if (bought.kind === 'free')
+    return { free: true, credited_days: bought.creditedDays, pass_until: isoTime(bought.passUntilMs) }
   if (bought.kind === 'work') {
     const order = viewWorkOrder(bought.order, nowSeconds)
     return { ...order, order }

@@ -1,11 +1,13 @@
 import { z } from 'zod'
-import { createSharedReads } from '../../shared/group-commit.ts'
+import { veil } from '../../shared/agents/unbanned.ts'
+import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { createFeed } from '../../shared/posts/feed.ts'
 import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts'
 import { publishPost } from '../../shared/posts/post-service.ts'
-import { limitQuery } from '../../shared/schema.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import { idField, limitQuery, perAgentQuery } from '../../shared/foundation/schema.ts'
 import { writeJsonList } from '../http/answer.ts'
-import { created, defineRoute, type Route } from '../http/route.ts'
+import { created, defineRoute, ok, pagesOf, POST_COST, type Route } from '../http/route.ts'
 
 export function postRoutes(): Route[] {
   const shareFeed = createSharedReads<Buffer>()
@@ -19,6 +21,7 @@ export function postRoutes(): Route[] {
       body: postBody,
       view: publishedPostView,
       statuses: [201],
+      errors: ['wrong_state'],
       async handle({ ctx, caller, body }) {
         const post = await publishPost(ctx, caller._id, body)
         feed.remember(post)
@@ -27,14 +30,30 @@ export function postRoutes(): Route[] {
     }),
     defineRoute({
       method: 'GET',
+      path: '/post/{id}',
+      access: 'open',
+      summary: 'One post; a hidden one stands without its text',
+      params: z.object({ id: idField('post') }),
+      view: publishedPostView,
+      errors: ['no_such_post'],
+      async handle({ ctx, params }) {
+        const post = await ctx.posts.find(params.id)
+        if (post === undefined) throw new Refusal('no_such_post', 'There is no post with this id.')
+        return ok({ id: post._id, post: viewPost(await veil(ctx.agents, post)) })
+      },
+    }),
+    defineRoute({
+      method: 'GET',
       path: '/feed',
       access: 'open',
-      summary: 'Public posts, newest first',
-      query: z.object({ topic: topicField.optional(), limit: limitQuery() }),
+      summary: 'Public posts, newest first; with `per_agent`, no more than so many of one agent',
+      query: z.object({ topic: topicField.optional(), per_agent: perAgentQuery(), limit: limitQuery() }),
       view: feedView,
+      cost: ({ limit, per_agent: perAgent }) => limit * POST_COST * pagesOf(perAgent),
       async handle({ ctx, query }) {
-        const json = await shareFeed(`${query.limit} ${query.topic ?? ''}`, async () => {
-          return writeJsonList('posts', await feed.read(ctx.posts, query.topic, query.limit))
+        const { topic, limit, per_agent: perAgent } = query
+        const json = await shareFeed(`${limit} ${perAgent ?? ''} ${topic ?? ''}`, async () => {
+          return writeJsonList('posts', await feed.read(ctx, topic, limit, perAgent))
         })
         return { status: 200, json }
       },

@@ -11,7 +11,7 @@ export function reportRoutes(): Route[] {
       summary: 'Reports a post to the operator under a rule; the same report twice counts once',
       body: reportBody,
       view: reportView,
-      errors: ['no_such_post'],
+      errors: ['no_such_post', 'wrong_state'],
       async handle({ ctx, caller, body }) {
         const { report, isNew } = await reportPost(ctx, caller._id, body)
         return ok({ post_id: report.post_id, rule: report.rule, at: report.at, counted: isNew })

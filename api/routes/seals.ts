@@ -1,16 +1,42 @@
-import { hash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
-import { createSharedReads } from '../../shared/group-commit.ts'
-import { entryView, viewEntry } from '../../shared/ledger/entry.ts'
+import { createSharedReads } from '../../shared/servers/group-commit.ts'
+import type { Context } from '../../shared/context.ts'
+import { searchEntries } from '../../shared/ledger/entry-search.ts'
+import { checkpointOf } from '../../shared/ledger/checkpoint.ts'
+import { entryView } from '../../shared/ledger/entry.ts'
+import { ENTRY_KINDS } from '../../shared/ledger/pending.ts'
 import { proofView, readProof } from '../../shared/ledger/proofs.ts'
-import { makeReceipt, receiptView } from '../../shared/ledger/receipt-service.ts'
+import { makeReceipt, receiptView } from '../../shared/account/receipt-service.ts'
 import { sealView } from '../../shared/ledger/seal.ts'
+import { createSealedPages } from '../../shared/ledger/sealed-pages.ts'
 import { listSeals, readChainState } from '../../shared/ledger/seal-service.ts'
-import { MAX_SEALS_LISTED, RECEIPT_WAIT_MS, WALK_LIMIT } from '../../shared/limits.ts'
-import { countView, limitQuery, text, unixTime } from '../../shared/schema.ts'
-import { cacheAndAsk, cacheForEver, defineRoute, noView, ok, sendDocument, type Route, type WrittenAnswer } from '../http/route.ts'
+import {
+  MAX_ENTRIES_SEARCHED,
+  MAX_SEALS_LISTED,
+  RECEIPT_WAIT_MS,
+  WALK_LIMIT,
+} from '../../shared/foundation/limits.ts'
+import {
+  countView,
+  hex,
+  idField,
+  limitQuery,
+  text,
+  unixTime,
+  wholeNumber,
+} from '../../shared/foundation/schema.ts'
+import {
+  cacheAndAsk,
+  cacheForEver,
+  defineRoute,
+  noView,
+  ok,
+  sendDocument,
+  type Route,
+  type WrittenAnswer,
+} from '../http/route.ts'
 
 const WHAT_THIS_IS =
   'Each seal covers a range of ledger entries with the root of a Merkle tree over them, names the root of the seal before it, and is signed with Ed25519. Whoever kept an earlier seal can tell whether anything that it covers was changed since.'
@@ -19,10 +45,10 @@ const HONEST_LIMIT =
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
-export function sealRoutes(): Route[] {
+export function sealRoutes(ctx: Context): Route[] {
+  const readPage = createSealedPages(ctx)
   const vectors = readVectors()
-  const verifier = fs.readFileSync(path.join(ROOT, 'client', 'seal-verify.mjs'), 'utf8')
-  const verifierTag = tagOf(verifier)
+  const verifier = fs.readFileSync(path.join(ROOT, 'client', 'seal-verify.mjs'))
   const shareReceipts = createSharedReads<Buffer>()
   let wholeList: { tag: string; json: Buffer } | undefined
   return [
@@ -39,38 +65,69 @@ export function sealRoutes(): Route[] {
       view: z.object({
         seals: z.array(sealView),
         ...countView,
-        truncated: z.boolean().describe('true where the chain has more seals than this list'),
+        truncated: z.boolean().describe('true if the chain has more seals than this list'),
         unsigned_seqs: z.array(z.int()),
-        chain_intact: z.boolean().describe('every link, range, root and signature of the chain holds, as this service found'),
-        verified_to_seq: z.int().min(0).describe('the seal up to which roots were computed from the stored entries again'),
-        walked_at: unixTime().nullable().describe('when the whole chain was last verified from its beginning'),
+        chain_intact: z
+          .boolean()
+          .describe('every link, range, root and signature of the chain holds, as this service found'),
+        verified_to_seq: z
+          .int()
+          .min(0)
+          .describe('the seal up to which roots were computed from the stored entries again'),
+        walked_at: unixTime()
+          .nullable()
+          .describe('when the whole chain was last verified from its beginning'),
+        origin: z
+          .string()
+          .nullable()
+          .describe(
+            'name of the log of all entries; null before its first checkpoint, as are the next three',
+          ),
+        vkey: z
+          .string()
+          .nullable()
+          .describe('the key that signs GET /checkpoint, as C2SP signed-note writes it'),
+        log_size: z.int().min(1).nullable().describe('entries in the log of the last checkpoint'),
+        log_root: hex(64).nullable().describe('its root (RFC 6962 section 2.1)'),
         what_this_is: z.string(),
         honest_limit: z.string(),
         verify: z.string(),
       }),
-      async handle({ ctx, query }) {
+      async handle({ ctx, query, inTurn }) {
         const { after_seq: afterSeq, limit } = query
         const state = await readChainState(ctx)
         const tag = `${state.tag}-${afterSeq ?? 'newest'}-${limit}`
         const answer = (json: Buffer): WrittenAnswer => ({ status: 200, json, cache: cacheAndAsk(tag) })
         if (wholeList?.tag === tag) return answer(wholeList.json)
-        const list = await listSeals(ctx, state, afterSeq, limit)
-        const view = {
-          seals: list.seals,
-          count: list.seals.length,
-          truncated: list.isTruncated,
-          unsigned_seqs: list.unsignedSeqs,
-          chain_intact: list.isIntact,
-          verified_to_seq: list.verified.seq,
-          walked_at: list.verified.walkedAt,
-          what_this_is: WHAT_THIS_IS,
-          honest_limit: HONEST_LIMIT,
-          verify: `Rebuild each payload from at, count, from_id, prev_root, root, seq and to_id as canonical JSON, never from a string of ours. ${ctx.config.baseUrl}/seal-verify.mjs does all of it: node seal-verify.mjs ${ctx.config.baseUrl}`,
+        const write = async (): Promise<WrittenAnswer> => {
+          // Another one may have written it meanwhile.
+          if (wholeList?.tag === tag) return answer(wholeList.json)
+          const list = await listSeals(ctx, state, afterSeq, limit)
+          const checkpoint = checkpointOf(await ctx.seals.lastSigned())
+          const view = {
+            seals: list.seals,
+            count: list.seals.length,
+            truncated: list.isTruncated,
+            unsigned_seqs: list.unsignedSeqs,
+            chain_intact: list.isIntact,
+            verified_to_seq: list.verified.seq,
+            walked_at: list.verified.walkedAt,
+            origin: checkpoint?.origin ?? null,
+            vkey: checkpoint?.vkey ?? null,
+            log_size: checkpoint?.size ?? null,
+            log_root: checkpoint?.root ?? null,
+            what_this_is: WHAT_THIS_IS,
+            honest_limit: HONEST_LIMIT,
+            verify: `Rebuild each payload from at, count, from_id, prev_root, root, seq and to_id as canonical JSON, never from a string of ours. ${ctx.config.baseUrl}/seal-verify.mjs does all of it: node seal-verify.mjs ${ctx.config.baseUrl}`,
+          }
+          const json = Buffer.from(JSON.stringify({ ok: true, ...view }))
+          // The list that everyone asks for is written out once for each state of the chain, not once for
+          // each request.
+          if (afterSeq === undefined && limit === MAX_SEALS_LISTED) wholeList = { tag, json }
+          return answer(json)
         }
-        const json = Buffer.from(JSON.stringify({ ok: true, ...view }))
-        // The list that everyone asks for is written out once for each state of the chain, not once for each request.
-        if (afterSeq === undefined && limit === MAX_SEALS_LISTED) wholeList = { tag, json }
-        return answer(json)
+        // A seal is shown in half a KiB.
+        return inTurn(Math.min(limit, Math.max(0, (state.last?._id ?? 0) - (afterSeq ?? 0))) * 1.5, write)
       },
     }),
     defineRoute({
@@ -79,7 +136,10 @@ export function sealRoutes(): Route[] {
       alsoAtRoot: true,
       access: 'open',
       summary: 'The proof that an entry stands under a seal',
-      query: z.object({ seq: wholeNumber(1), index: wholeNumber(0).describe('place of the entry under the seal, from 0') }),
+      query: z.object({
+        seq: wholeNumber(1),
+        index: wholeNumber(0).describe('place of the entry under the seal, from 0'),
+      }),
       view: proofView,
       errors: ['no_such_seal', 'no_such_index'],
       async handle({ ctx, query }) {
@@ -93,31 +153,65 @@ export function sealRoutes(): Route[] {
       path: '/ledger',
       access: 'open',
       summary: 'Ledger entries, ascending by id',
-      query: z.object({ from_id: wholeNumber(1).default(1).describe('the first id to give'), limit: limitQuery(WALK_LIMIT) }),
-      view: z.object({ entries: z.array(entryView), ...countView }),
+      query: z.object({
+        from_id: wholeNumber(1).default(1).describe('the first id to give'),
+        kind: z
+          .enum(ENTRY_KINDS, `expected one of ${ENTRY_KINDS.join(', ')}`)
+          .optional()
+          .describe('entries of this kind alone'),
+        agent: idField('agent').optional().describe('entries that name this agent alone'),
+        limit: limitQuery(WALK_LIMIT),
+      }),
+      view: z.object({
+        entries: z.array(entryView),
+        ...countView,
+        next_id: z
+          .int()
+          .min(1)
+          .optional()
+          .describe(
+            `with kind or agent, of which at most ${MAX_ENTRIES_SEARCHED} entries are searched: the from_id to go on with`,
+          ),
+        more: z
+          .boolean()
+          .optional()
+          .describe('with kind or agent: true if there are entries from next_id on'),
+      }),
+      cost: ({ limit, kind, agent }) =>
+        kind === undefined && agent === undefined ? limit : limit + MAX_ENTRIES_SEARCHED,
       async handle({ ctx, query }) {
-        const { from_id: fromId, limit } = query
-        const [stored, lastSigned] = await Promise.all([ctx.entries.list(fromId, limit), ctx.seals.lastSigned()])
-        const entries = stored.map(viewEntry)
-        const json = Buffer.from(JSON.stringify({ ok: true, entries, count: entries.length }))
-        // A full page of entries under signed seals is what it will be for ever.
-        const isFinal = entries.length === limit && (entries.at(-1)?.id ?? 0) <= (lastSigned?.to_id ?? 0)
-        return { status: 200, json, cache: (isFinal ? cacheForEver : cacheAndAsk)(tagOf(json)) }
+        const { kind, agent: agentId } = query
+        if (kind !== undefined || agentId !== undefined) {
+          const { entries, nextId, more } = await searchEntries(
+            ctx,
+            { fromId: query.from_id, kind, agentId },
+            query.limit,
+          )
+          return ok({ entries, count: entries.length, next_id: nextId, more })
+        }
+        const { parts, count, tag, isFinal } = await readPage(query.from_id, query.limit)
+        const json = [Buffer.from('{"ok":true,"entries":['), ...parts, Buffer.from(`],"count":${count}}`)]
+        return { status: 200, json, cache: (isFinal ? cacheForEver : cacheAndAsk)(tag) }
       },
     }),
     defineRoute({
       method: 'GET',
       path: '/receipt/{id}',
       access: 'open',
-      summary: 'Every ledger entry of a record with its proof and seal, in one file that a verifier checks offline',
+      summary:
+        'Every ledger entry of a record with its proof and seal, in one file that a verifier checks offline',
       params: z.object({ id: text({ min: 1, max: 100 }).describe('id of any record that has entries') }),
-      query: z.object({ after: wholeNumber(0).optional().describe("an entry's id: the record's entries after this one") }),
+      query: z.object({
+        after: wholeNumber(0).optional().describe("an entry's id: the record's entries after this one"),
+      }),
       view: receiptView,
       errors: ['no_such_record'],
       patienceMs: RECEIPT_WAIT_MS,
-      async handle({ ctx, params: { id }, query: { after } }) {
-        const json = await shareReceipts(`${id} ${after ?? 0}`, async () => Buffer.from(JSON.stringify(await makeReceipt(ctx, id, after))))
-        return { status: 200, json, cache: cacheAndAsk(tagOf(json)) }
+      async handle({ ctx, params: { id }, query: { after }, inTurn }) {
+        const json = await shareReceipts(`${id} ${after ?? 0}`, async () =>
+          Buffer.from(JSON.stringify(await makeReceipt(ctx, id, after, inTurn))),
+        )
+        return { status: 200, json }
       },
     }),
     defineRoute({
@@ -126,8 +220,12 @@ export function sealRoutes(): Route[] {
       access: 'open',
       needsDatabase: false,
       summary: 'Test vectors for other implementations, valid and invalid, by the name of their case',
-      view: z.object({ valid: z.record(z.string(), z.json()), invalid: z.record(z.string(), z.json()), ...countView }),
-      handle: () => ({ status: 200, json: vectors.json, cache: cacheAndAsk(vectors.tag) }),
+      view: z.object({
+        valid: z.record(z.string(), z.json()),
+        invalid: z.record(z.string(), z.json()),
+        ...countView,
+      }),
+      handle: () => ({ status: 200, json: vectors }),
     }),
     defineRoute({
       method: 'GET',
@@ -138,23 +236,13 @@ export function sealRoutes(): Route[] {
       summary: 'The verifier: one file without dependencies for Node 18 and newer',
       view: noView,
       documents: { 'text/javascript': { type: 'string' } },
-      handle: () => ({ ...sendDocument('text/javascript; charset=utf-8', verifier), cache: cacheAndAsk(verifierTag) }),
+      handle: () => sendDocument('text/javascript; charset=utf-8', verifier),
     }),
   ]
 }
 
-function wholeNumber(min: 0 | 1) {
-  const expected = `expected a whole number from ${min}, once`
-  return z
-    .string(expected)
-    .regex(/^\d{1,15}$/, expected)
-    .transform(Number)
-    .refine((value) => value >= min, expected)
-    .meta({ override: { type: 'integer', minimum: min, maximum: 999_999_999_999_999 } })
-}
-
-/** The vectors as they lie in the repository; none where it was deployed without its tests. */
-function readVectors(): { json: Buffer; tag: string } {
+/** The vectors as they lie in the repository; none if it was deployed without its tests. */
+function readVectors(): Buffer {
   const read = (folder: string): Record<string, unknown> => {
     const place = path.join(ROOT, 'test', 'vectors', folder)
     if (!fs.existsSync(place)) return {}
@@ -163,15 +251,20 @@ function readVectors(): { json: Buffer; tag: string } {
       .filter((name) => name.endsWith('.json'))
       .sort()
     return Object.fromEntries(
-      names.map((name) => [path.basename(name, '.json'), JSON.parse(fs.readFileSync(path.join(place, name), 'utf8')) as unknown]),
+      names.map((name) => [
+        path.basename(name, '.json'),
+        JSON.parse(fs.readFileSync(path.join(place, name), 'utf8')) as unknown,
+      ]),
     )
   }
   const valid = read('valid')
   const invalid = read('invalid')
-  const json = Buffer.from(JSON.stringify({ ok: true, valid, invalid, count: Object.keys(valid).length + Object.keys(invalid).length }))
-  return { json, tag: tagOf(json) }
-}
-
-function tagOf(content: Buffer | string): string {
-  return hash('sha256', content, 'hex').slice(0, 32)
+  return Buffer.from(
+    JSON.stringify({
+      ok: true,
+      valid,
+      invalid,
+      count: Object.keys(valid).length + Object.keys(invalid).length,
+    }),
+  )
 }

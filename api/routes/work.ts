@@ -1,14 +1,14 @@
 import type { z } from 'zod'
 import type { Context } from '../../shared/context.ts'
-import { VERDICT_WAIT_MS } from '../../shared/limits.ts'
-import { isoTime, unixSeconds } from '../../shared/time.ts'
-import { createVerdicts } from '../../shared/work/verdicts.ts'
+import { RESULT_WAIT_MS } from '../../shared/foundation/limits.ts'
+import { isoTime, unixSeconds } from '../../shared/foundation/time.ts'
+import { createBatchResults } from '../../shared/work/batch-results.ts'
 import { readSubmission, submitShares, type Submission } from '../../shared/work/work-service.ts'
 import { submissionView, submitBody, workStatusAt } from '../../shared/work/work.ts'
 import { accepted, defineRoute, ok, type Route } from '../http/route.ts'
 
 export function workRoutes(ctx: Context): Route[] {
-  const verdicts = createVerdicts(ctx.work)
+  const results = createBatchResults(ctx.work)
   return [
     defineRoute({
       method: 'POST',
@@ -18,29 +18,37 @@ export function workRoutes(ctx: Context): Route[] {
       body: submitBody,
       view: submissionView,
       statuses: [200, 202],
-      errors: ['no_such_work_order', 'wrong_state'],
-      patienceMs: VERDICT_WAIT_MS,
-      async handle({ ctx, caller, body, aside }) {
-        const batch = await submitShares(ctx, caller._id, body.order_id, body.nonces)
-        const judged = await aside(() => verdicts.wait(batch._id, VERDICT_WAIT_MS))
-        const submission = await readSubmission(ctx, caller._id, judged ?? batch)
-        return judged === undefined
+      errors: ['no_such_work_order', 'wrong_state', 'insufficient_work'],
+      patienceMs: RESULT_WAIT_MS,
+      async handle({ ctx, caller, body, aside, inTurn }) {
+        const { nonces } = body
+        const submitted = await inTurn(nonces.length * NONCE_COST, () =>
+          submitShares(ctx, caller._id, body.order_id, nonces),
+        )
+        const { batchId } = submitted
+        const verified =
+          batchId === undefined ? undefined : await aside(() => results.wait(batchId, RESULT_WAIT_MS))
+        const submission = await readSubmission(ctx, caller._id, submitted, verified)
+        return batchId !== undefined && verified === undefined
           ? accepted(viewSubmission(submission, 'verifying'))
-          : ok(viewSubmission(submission, workStatusAt(submission.order, unixSeconds(ctx.now()))))
+          : ok(viewSubmission(submission, workStatusAt(submission.order, unixSeconds(ctx.databaseNow()))))
       },
     }),
   ]
 }
 
+/** A nonce is hashed, which takes less than a microsecond. */
+const NONCE_COST = 0.1
+
 function viewSubmission(
-  { batch, order, passUntilMs }: Submission,
+  { order, accepted, rejected, passUntilMs }: Submission,
   status: z.input<typeof submissionView>['status'],
 ): z.input<typeof submissionView> {
   return {
     order_id: order._id,
     status,
-    accepted: batch.accepted ?? 0,
-    rejected: batch.rejected,
+    accepted,
+    rejected: [...rejected],
     shares_accepted: order.shares_accepted,
     shares_required: order.shares_required,
     credited_days: order.credited_days,

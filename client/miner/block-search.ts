@@ -1,25 +1,41 @@
 /**
- * Searching a block: the 65,536 nonces with one 15-character head, which differ in their last four hex digits.
+ * Searching a block: the 65,536 nonces with one 15-character head, which differ in their last four hex
+ * digits.
  */
 import { hash } from 'node:crypto'
 import { assertDifficultyBits, assertPrefix, findShares, isShare } from '../../shared/crypto/pow.ts'
 import { LANES } from '../../shared/crypto/sha256-vector.ts'
 import { canRunSimd, instantiate } from '../../shared/crypto/wasm-module.ts'
-import { BLOCK_NONCES, BLOCK_PASSES, HEAD_LENGTH, HITS, TAIL_LENGTH, generateSearchModule, writeBlock, writeTables } from './sha256-simd.ts'
+import {
+  BLOCK_NONCES,
+  BLOCK_PASSES,
+  HEAD_LENGTH,
+  HITS,
+  TAIL_LENGTH,
+  generateSearchModule,
+  writeBlock,
+  writeTables,
+} from './sha256-simd.ts'
 
 /**
- * Every share among the block's nonces, in ascending order. Throws on a malformed prefix or difficulty, and on a head
- * that is not 15 characters of 0-9 a-z.
+ * Every share among the block's nonces, in ascending order. Throws on a malformed prefix or difficulty, and
+ * on a head that is not 15 characters of 0-9 a-z.
  */
 export type SearchBlock = (prefix: string, head: string, difficultyBits: number) => string[]
 
-type SearchExports = { memory: { buffer: ArrayBuffer }; search: (firstPass: number, endPass: number) => number }
+type SearchExports = {
+  memory: { buffer: ArrayBuffer }
+  search: (firstPass: number, endPass: number) => number
+}
 
 const HEAD_FORM = new RegExp(`^[0-9a-z]{${HEAD_LENGTH}}$`)
 const SELF_CHECK_PASSES = 64
 const SELF_CHECK_BITS = 4
 
-/** The fastest search that runs here: WebAssembly with 128-bit vectors, or plain hashing where those are missing. */
+/**
+ * The fastest search that runs here: WebAssembly with 128-bit vectors, or plain hashing where those are
+ * missing.
+ */
 export function createSearch(): SearchBlock {
   return canRunSimd() ? createSimdSearch() : searchBlockPlainly
 }
@@ -54,7 +70,8 @@ function assertArguments(prefix: string, head: string, difficultyBits: number): 
   if (!HEAD_FORM.test(head)) throw new Error(`"head" must be ${HEAD_LENGTH} characters of 0-9 a-z`)
 }
 
-const formatNonce = (head: string, index: number): string => head + index.toString(16).padStart(TAIL_LENGTH, '0')
+const formatNonce = (head: string, index: number): string =>
+  head + index.toString(16).padStart(TAIL_LENGTH, '0')
 
 function readHits(hits: Uint32Array, head: string): string[] {
   const nonces: string[] = []
@@ -67,11 +84,14 @@ function readHits(hits: Uint32Array, head: string): string[] {
 }
 
 /** A vector unit or compiler that errs must not mine for days in vain: 256 nonces against node:crypto. */
-function checkAgainstPlatform(find: (prefix: string, head: string, bits: number, endPass: number) => string[]): void {
+function checkAgainstPlatform(
+  find: (prefix: string, head: string, bits: number, endPass: number) => string[],
+): void {
   const prefix = hash('sha256', '', 'hex').slice(0, 32)
   const head = '0'.repeat(HEAD_LENGTH)
   const nonces = Array.from({ length: SELF_CHECK_PASSES * LANES }, (_, index) => formatNonce(head, index))
   const expected = findShares(prefix, nonces, SELF_CHECK_BITS)
   const found = find(prefix, head, SELF_CHECK_BITS, SELF_CHECK_PASSES)
-  if (found.join() !== expected.join()) throw new Error('the vector search and node:crypto disagree about SHA-256')
+  if (found.join() !== expected.join())
+    throw new Error('the vector search and node:crypto disagree about SHA-256')
 }

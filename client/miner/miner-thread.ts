@@ -4,10 +4,16 @@ import { createSearch } from './block-search.ts'
 import { BLOCK_NONCES } from './sha256-simd.ts'
 import { advancePosition } from './position.ts'
 
-/** What a thread is started with. `stop` is shared: anything but 0 ends the thread after the block that it is at. */
+/**
+ * What a thread is started with. `stop` is shared: anything but 0 ends the thread after the block that it is
+ * at.
+ */
 export type ThreadOrder = { prefix: string; difficultyBits: number; position: string; stop: Int32Array }
 
-/** What a thread did since its last report. Everything before `position` is searched, and its shares are reported. */
+/**
+ * What a thread did since its last report. Everything before `position` is searched, and its shares are
+ * reported.
+ */
 export type ThreadReport = { position: string; hashes: number; nonces: string[] }
 
 const REPORT_MS = 250

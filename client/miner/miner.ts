@@ -22,7 +22,10 @@ export type MiningOrder = {
   count: number
   /** Mining threads; one per core when absent, and none but the caller's own for work that is soon done. */
   threads?: number
-  /** Where a former run stopped (`positions` of its progress). Threads beyond these begin somewhere of their own. */
+  /**
+   * Where a former run stopped (`positions` of its progress). Threads beyond these begin somewhere of their
+   * own.
+   */
   positions?: readonly string[]
   /** Stops the run within a block of each thread (some milliseconds). */
   signal?: AbortSignal
@@ -35,20 +38,25 @@ export type MiningOrder = {
 
 export type WorkOrder = Omit<MiningOrder, 'count'>
 
-/** Below so many expected hashes, a fraction of a second, starting threads would cost more than they bring. */
-const OWN_THREAD_HASHES = 2 ** 22
+/**
+ * Below so many expected hashes, a fraction of a second, starting threads would cost more than they bring.
+ */
+const CALLERS_THREAD_HASHES = 2 ** 22
 
 /**
- * Finds `count` different shares, in the order found. Rejects with the signal's reason when stopped before that, with
- * whatever a callback throws, and with an Error on a malformed argument.
+ * Finds `count` different shares, in the order found. Rejects with the signal's reason when stopped before
+ * that, with whatever a callback throws, and with an Error on a malformed argument.
  */
 export async function mineShares(order: MiningOrder): Promise<string[]> {
   assertOrder(order)
   order.signal?.throwIfAborted()
-  const isSmall = order.count * expectedHashes(order.difficultyBits) <= OWN_THREAD_HASHES
-  const ownThread = order.threads === undefined && isSmall
-  const threads = ownThread ? 1 : (order.threads ?? availableParallelism())
-  const positions = Array.from({ length: threads }, (_, thread) => order.positions?.[thread] ?? drawPosition())
+  const isSmall = order.count * expectedHashes(order.difficultyBits) <= CALLERS_THREAD_HASHES
+  const onCallersThread = order.threads === undefined && isSmall
+  const threads = onCallersThread ? 1 : (order.threads ?? availableParallelism())
+  const positions = Array.from(
+    { length: threads },
+    (_, thread) => order.positions?.[thread] ?? drawPosition(),
+  )
   const tally = startTally({
     count: order.count,
     expectedHashesPerShare: expectedHashes(order.difficultyBits),
@@ -57,14 +65,16 @@ export async function mineShares(order: MiningOrder): Promise<string[]> {
     onShare: order.onShare,
     onProgress: order.onProgress,
   })
-  if (ownThread) await mineOnOwnThread(order, positions[0] ?? drawPosition(), tally)
+  if (onCallersThread) await mineOnCallersThread(order, positions[0] ?? drawPosition(), tally)
   else await mineOnThreads(order, positions, tally)
   tally.reportProgress()
   if (!tally.isComplete()) order.signal?.throwIfAborted()
   return [...tally.shares]
 }
 
-/** Finds one share; otherwise as mineShares. Work of a registration's size is done without starting threads. */
+/**
+ * Finds one share; otherwise as mineShares. Work of a registration's size is done without starting threads.
+ */
 export async function solveWork(order: WorkOrder): Promise<string> {
   const [nonce] = await mineShares({ ...order, count: 1 })
   if (nonce === undefined) throw new Error('the miner ended without a share')
@@ -77,15 +87,17 @@ function assertOrder({ prefix, difficultyBits, count, threads, positions }: Mini
   assertPositiveInteger('count', count)
   if (threads !== undefined) assertPositiveInteger('threads', threads)
   for (const position of positions ?? []) assertPosition(position)
-  if (new Set(positions).size !== (positions ?? []).length) throw new Error('"positions" must differ from one another')
+  if (new Set(positions).size !== (positions ?? []).length)
+    throw new Error('"positions" must differ from one another')
 }
 
 function assertPositiveInteger(name: string, value: number): void {
-  if (!Number.isSafeInteger(value) || value < 1) throw new Error(`"${name}" must be an integer from 1, got ${value}`)
+  if (!Number.isSafeInteger(value) || value < 1)
+    throw new Error(`"${name}" must be an integer from 1, got ${value}`)
 }
 
 /** Block after block, with a turn for other events in between. */
-async function mineOnOwnThread(order: MiningOrder, start: string, tally: Tally): Promise<void> {
+async function mineOnCallersThread(order: MiningOrder, start: string, tally: Tally): Promise<void> {
   const searchBlock = createSearch()
   let position = start
   while (!tally.isComplete() && !order.signal?.aborted) {
@@ -125,7 +137,8 @@ async function mineOnThreads(order: MiningOrder, positions: readonly string[], t
 
 function runThread(order: ThreadOrder, take: (report: ThreadReport) => void): Promise<void> {
   return new Promise((resolve, reject) => {
-    // A caller run as `node --input-type=module -e …` hands that option down, and Node refuses it beside a file.
+    // A caller run as `node --input-type=module -e …` hands that option down, and Node refuses it beside a
+    // file.
     const execArgv = process.execArgv.filter((argument) => !argument.startsWith('--input-type'))
     const worker = new Worker(new URL('./miner-thread.ts', import.meta.url), { workerData: order, execArgv })
     worker.on('message', (report: ThreadReport) => {
@@ -136,6 +149,8 @@ function runThread(order: ThreadOrder, take: (report: ThreadReport) => void): Pr
       }
     })
     worker.once('error', reject)
-    worker.once('exit', (code) => (code === 0 ? resolve() : reject(new Error(`a mining thread ended with ${code}`))))
+    worker.once('exit', (code) =>
+      code === 0 ? resolve() : reject(new Error(`a mining thread ended with ${code}`)),
+    )
   })
 }

@@ -18,7 +18,10 @@ export function drawPosition(): string {
   return range + '0'.repeat(BLOCK_DIGITS)
 }
 
-/** The block after `position`; after a range's last one, the beginning of a new range. Throws as assertPosition. */
+/**
+ * The block after `position`; after a range's last one, the beginning of a new range. Throws as
+ * assertPosition.
+ */
 export function advancePosition(position: string): string {
   assertPosition(position)
   const block = Number.parseInt(position.slice(RANGE_LENGTH), 16)
@@ -28,6 +31,8 @@ export function advancePosition(position: string): string {
 
 export function assertPosition(position: string): void {
   if (!POSITION_FORM.test(position)) {
-    throw new Error(`"position" must be 9 characters of 0-9 a-z and 6 of 0-9 a-f, got ${JSON.stringify(position)}`)
+    throw new Error(
+      `"position" must be 9 characters of 0-9 a-z and 6 of 0-9 a-f, got ${JSON.stringify(position)}`,
+    )
   }
 }

@@ -1,6 +1,7 @@
 /**
- * SHA-256 (FIPS 180-4) over the one block `prefix ":" nonce`, four nonces a pass, one in each 32-bit lane of a 128-bit
- * vector: generates the WebAssembly of the inner loop, and computes what is the same for a whole run of it.
+ * SHA-256 (FIPS 180-4) over the one block `prefix ":" nonce`, four nonces a pass, one in each 32-bit lane of
+ * a 128-bit vector: generates the WebAssembly of the inner loop, and computes what is the same for a whole
+ * run of it.
  *
  * The message block, word by word (§5.2.1), with nonces of 19 characters:
  *
@@ -11,9 +12,9 @@
  *   W13      80000000: the 1 bit after the message (§5.1.1)
  *   W14–W15  the message length in bits: 52 × 8 = 416
  *
- * So of one block's 64 rounds (§6.2.2 step 3) rounds 0–11 are done once, in round 12 W12 is only added, and rounds
- * 13–63 are done for every nonce. In the message schedule (step 1) a word depends on W12 or it does not:
- * `isVaried` says which. Sums of words that do not are computed once and stand in memory as one word.
+ * So of one block's 64 rounds (§6.2.2 step 3) rounds 0–11 are done once, in round 12 W12 is only added, and
+ * rounds 13–63 are done for every nonce. In the message schedule (step 1) a word depends on W12 or it does
+ * not: `isVaried` says which. Sums of words that do not are computed once and stand in memory as one word.
  */
 import {
   applyVector,
@@ -30,7 +31,16 @@ import {
   writeSplat,
   type State,
 } from '../../shared/crypto/sha256-vector.ts'
-import { assembleModule, getLocal, i32, i32x4, ifThen, loopWhile, setLocal, type Code } from '../../shared/crypto/wasm-module.ts'
+import {
+  assembleModule,
+  getLocal,
+  i32,
+  i32x4,
+  ifThen,
+  loopWhile,
+  setLocal,
+  type Code,
+} from '../../shared/crypto/wasm-module.ts'
 
 export const HEAD_LENGTH = 15
 export const TAIL_LENGTH = 4
@@ -79,8 +89,8 @@ export function writeTables(memory: Uint32Array): void {
 }
 
 /**
- * Writes what a block of nonces has in common. `prefix` is 32 ASCII characters and `head` 15; `difficultyBits` beyond
- * 32 leaves candidates whose first 32 bits are zero.
+ * Writes what a block of nonces has in common. `prefix` is 32 ASCII characters and `head` 15;
+ * `difficultyBits` beyond 32 leaves candidates whose first 32 bits are zero.
  */
 export function writeBlock(memory: Uint32Array, prefix: string, head: string, difficultyBits: number): void {
   const words = prepareSchedule(`${prefix}:${head}`)
@@ -135,7 +145,10 @@ const FIRST_VECTOR_LOCAL = 4
 const { add, and, equal, or, xor } = i32x4
 const loadWord = (address: number): Code => i32x4.load(i32.const(0), address)
 
-/** A module exporting `memory` and `search(firstPass, endPass)`, which returns the end of the hits it wrote at HITS. */
+/**
+ * A module exporting `memory` and `search(firstPass, endPass)`, which returns the end of the hits it wrote at
+ * HITS.
+ */
 export function generateSearchModule(): Uint8Array<ArrayBuffer> {
   let locals = FIRST_VECTOR_LOCAL
   const takeLocal = (): number => locals++
@@ -146,7 +159,10 @@ export function generateSearchModule(): Uint8Array<ArrayBuffer> {
     ...loopWhile([...pass, ...nextPass], i32.lessThan(getLocal(FIRST_PASS), getLocal(END_PASS))),
     ...getLocal(HITS_END),
   ]
-  return assembleModule({ name: 'search', params: 2, i32Locals: 2, v128Locals: locals - FIRST_VECTOR_LOCAL, body }, MEMORY_BYTES)
+  return assembleModule(
+    { name: 'search', params: 2, i32Locals: 2, v128Locals: locals - FIRST_VECTOR_LOCAL, body },
+    MEMORY_BYTES,
+  )
 }
 
 /** Four nonces: the tails into W12, rounds 13 to 63, and the look at digest word 0. */
@@ -161,14 +177,18 @@ function generatePass(takeLocal: () => number): Code {
   return [...code, ...recordHits(add(state.a, loadWord(TARGET)))] // §6.2.2 step 4: H0 + a
 }
 
-/** The four tails of pass p: its upper 8 bits choose the first two characters, its lower 6 bits the last two. */
+/**
+ * The four tails of pass p: its upper 8 bits choose the first two characters, its lower 6 bits the last two.
+ */
 function loadTails(): Code {
   const high = i32.shiftLeft(i32.shiftRight(getLocal(FIRST_PASS), 6), 2)
   const low = i32.shiftLeft(i32.and(getLocal(FIRST_PASS), i32.const(63)), 4)
   return or(i32x4.loadSplat(high, TAIL_HIGH), i32x4.load(low, TAIL_LOW))
 }
 
-/** After round 12: a and e get the word that they lack; the others are the same for all nonces of the block. */
+/**
+ * After round 12: a and e get the word that they lack; the others are the same for all nonces of the block.
+ */
 function startState(word: number, takeLocal: () => number, code: number[]): State {
   const variable = (index: number): Code => loadWord(STATE + index * 16)
   const a = takeLocal()

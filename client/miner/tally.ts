@@ -6,8 +6,8 @@ export type MiningProgress = {
   hashesPerSecond: number
   sharesFound: number
   /**
-   * Seconds until `count` is expected to be reached, at the rate so far. Luck has no memory: it is an average.
-   * Infinity before the first report.
+   * Seconds until `count` is expected to be reached, at the rate so far. Luck has no memory: it is an
+   * average. Infinity before the first report.
    */
   secondsLeft: number
   /** Where each thread goes on. Given as `positions` to a later run, no nonce is tried twice. */

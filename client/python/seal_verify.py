@@ -83,7 +83,8 @@ class Findings:
 
     def __init__(self):
         self.kept = []
-        self.fork = None
+        self.fork = None  # two seals
+        self.log_fork = None  # two checkpoints
 
     @property
     def full(self):
@@ -265,9 +266,21 @@ def decode_signature(value):
 
 def shown(value):
     try:
-        return first_units(json.dumps(value, separators=(",", ":"), ensure_ascii=False), 80)
+        text = json.dumps(whole_numbers(value), separators=(",", ":"), ensure_ascii=False)
+        return first_units(re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text), 80)
     except (TypeError, ValueError, RecursionError):
         return "something unprintable"
+
+
+def whole_numbers(value):
+    """The same with each whole number written as ECMAScript writes it, without a fraction."""
+    if isinstance(value, list):
+        return [whole_numbers(item) for item in value]
+    if isinstance(value, dict):
+        return {name: whole_numbers(item) for name, item in value.items()}
+    if isinstance(value, float) and abs(value) == float("inf"):
+        return None
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e21 else value
 
 
 def first_units(text, count):
@@ -304,17 +317,28 @@ def node_of(left, right):
     return hashlib.sha256(left + right).digest()
 
 
+def log_node_of(left, right):
+    """Of the log over all entries, and of the tree of keys (RFC 6962 section 2.1)."""
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+EMPTY_LOG_ROOT = hashlib.sha256(b"").digest()
+EMPTY_KEY_ROOT = bytes(32)
+
+
 class Tree:
     """Root of leaves that come one by one: at most one finished subtree of each height is held."""
 
-    def __init__(self):
-        self.count = 0
-        self._finished = {}  # height -> root of a complete subtree
+    def __init__(self, node=node_of, count=0, frontier=()):
+        self.count = count
+        self._node = node
+        heights = [height for height in range(count.bit_length()) if count >> height & 1]
+        self._finished = dict(zip(reversed(heights), frontier))  # height -> root of a complete subtree
 
     def append(self, leaf):
         height = 0
         while height in self._finished:
-            leaf = node_of(self._finished.pop(height), leaf)
+            leaf = self._node(self._finished.pop(height), leaf)
             height += 1
         self._finished[height] = leaf
         self.count += 1
@@ -322,8 +346,67 @@ class Tree:
     def root(self):
         running = None
         for height in sorted(self._finished):
-            running = self._finished[height] if running is None else node_of(self._finished[height], running)
+            running = self._finished[height] if running is None else self._node(self._finished[height], running)
         return running
+
+    def frontier(self):
+        """Roots of the complete subtrees, the largest first."""
+        return [self._finished[height] for height in sorted(self._finished, reverse=True)]
+
+
+def log_head_of(tree):
+    return {"size": tree.count, "root": (tree.root() if tree.count else EMPTY_LOG_ROOT).hex()}
+
+
+class KeyTree:
+    """The keys of all agents under one root: a prefix tree over SHA-256 of the agent's id, the highest bit first.
+
+    A part with one leaf is that leaf, one without any is 32 zero bytes. A leaf is a tuple (place, hash), an inner part
+    a list [left, right, hash], whose hash is None until it is asked for.
+    """
+
+    def __init__(self):
+        self._keys = {}  # agent id -> keys
+        self._root = None
+
+    @property
+    def count(self):
+        return len(self._keys)
+
+    def get(self, agent_id):
+        return self._keys.get(agent_id)
+
+    def set(self, keys):
+        self._keys[keys["agent_id"]] = keys
+        place = int.from_bytes(hashlib.sha256(keys["agent_id"].encode("utf-8")).digest(), "big")
+        self._root = _insert_key(self._root, (place, hashlib.sha256(b"\x00" + canonical_json(keys)).digest()), 0)
+
+    def root(self):
+        return _hash_of_part(self._root)
+
+
+def _insert_key(part, leaf, depth):
+    if part is None or (isinstance(part, tuple) and part[0] == leaf[0]):
+        return leaf
+    if isinstance(part, tuple):
+        inner = [None, None, None]
+        inner[part[0] >> 255 - depth & 1] = part
+    else:
+        inner = part
+    side = leaf[0] >> 255 - depth & 1
+    inner[side] = _insert_key(inner[side], leaf, depth + 1)
+    inner[2] = None
+    return inner
+
+
+def _hash_of_part(part):
+    if part is None:
+        return EMPTY_KEY_ROOT
+    if isinstance(part, tuple):
+        return part[1]
+    if part[2] is None:
+        part[2] = log_node_of(_hash_of_part(part[0]), _hash_of_part(part[1]))
+    return part[2]
 
 
 def path_sides(index, count):
@@ -344,13 +427,13 @@ def path_sides(index, count):
 def inclusion_faults(leaf, path, root, index, count):
     """At most one fault: whether leaf is number `index` of `count` under root, by the only shape that position allows."""
     if not is_hash(leaf) or not is_hash(root):
-        yield Fault("malformed_proof", "leaf and root must be 64 lower-case hex characters")
+        yield Fault("malformed_proof", f"{'root' if is_hash(leaf) else 'leaf'} is not 64 lower-case hex characters")
         return
     if not is_whole(index) or not is_whole(count) or index >= count:
         yield Fault("malformed_proof", f"there is no index {shown(index)} among {shown(count)}")
         return
     if not isinstance(path, list) or not all(_is_step(step) for step in path):
-        yield Fault("malformed_proof", "path must be a list of {hash, side}")
+        yield Fault("malformed_proof", "path is not a list of {hash, side}")
         return
     sides = path_sides(index, count)
     if len(path) != len(sides):
@@ -439,7 +522,8 @@ def seal_faults(seal, now):
     if seal["seq"] == 1 and seal["from_id"] != 1:
         yield Fault("range_gap", f"the first seal begins at entry {seal['from_id']}, not 1")
     if (seal["seq"] == 1) != (seal["prev_root"] is None) and seal["seq"] >= 1:
-        yield Fault("wrong_prev_root", "the first seal, and no other, has no previous root")
+        first = "the first seal names a previous root"
+        yield Fault("wrong_prev_root", first if seal["seq"] == 1 else "only the first seal has no previous root")
     latest = max(seal["at"], seal["signed_at"]) if seal["signed"] else seal["at"]
     if latest > now + CLOCK_SKEW_SECONDS:
         yield Fault("from_the_future", f"is of the time {latest}, and now is {now}")
@@ -530,8 +614,17 @@ def _multiples_of(key):
 
 
 def is_signed_by(key, payload, signature):
-    """Whether 64 bytes are the signature of a 32-byte key over the payload."""
-    of_key = _multiples_of(key)
+    """Whether 64 bytes are the signature of a 32-byte key, which signs often, over the payload."""
+    return _holds(key, _multiples_of(key), payload, signature)
+
+
+def is_signed_once_by(key, payload, signature):
+    """The same for a key of which nothing is kept: there are as many as agents."""
+    point = _decode_point(key)
+    return _holds(key, None if point is None else Multiples(point), payload, signature)
+
+
+def _holds(key, of_key, payload, signature):
     scalar = int.from_bytes(signature[32:], "little")
     if of_key is None or scalar >= _ORDER:
         return False
@@ -586,6 +679,219 @@ class Keyring:
                 "key_changed",
                 f"signed with {key}, not with {' or '.join(self.accepted)}; if you know this key to be the service's, accept it: --pubkey for each key",
             )
+
+
+# --- the log over all entries: signed notes, checkpoints and proofs, as in C2SP and RFC 6962 ---------------------------
+
+LONGEST_NOTE = 65_536  # UTF-16 units
+MOST_NOTE_LINES = 64
+LONGEST_LOG_PATH = 128
+_LOG_SIZE = re.compile(r"(0|[1-9][0-9]{0,15})\Z")
+# White space, plus signs and control characters.
+_NOT_IN_NAMES = re.compile(r"[\s+\ufeff\x00-\x1f\x7f-\x9f]")
+PROOF_HEADER = "c2sp.org/tlog-proof@v1"
+
+
+class NotHeld(Exception):
+    """A check of a note or a proof that failed, as the fault that it is."""
+
+    def __init__(self, reason, message):
+        super().__init__(message)
+        self.fault = Fault(reason, message)
+
+
+def held(check):
+    """The value of a check and no fault, or None and the fault."""
+    try:
+        return check(), []
+    except NotHeld as refused:
+        return None, [refused.fault]
+
+
+def bytes_of_base64(text):
+    """The bytes of a text that is their one base64 form, or None."""
+    try:
+        raw = base64.b64decode(text.encode("ascii"), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return raw if base64.b64encode(raw).decode("ascii") == text else None
+
+
+def _is_note_name(name):
+    return 0 < len(name) <= 255 and not _NOT_IN_NAMES.search(name)
+
+
+def read_checkpoint(note, word):
+    """{text, origin, size, root, lines} of a signed checkpoint; its signatures are not looked at."""
+    good = isinstance(note, str) and len(note) <= LONGEST_NOTE and note.endswith("\n") and not re.search("[\ud800-\udfff]", note)
+    if not good:
+        raise NotHeld(word, "it is no signed note")
+    text, found, signatures = note.partition("\n\n")
+    parts, lines = text.split("\n"), signatures[:-1].split("\n")
+    root = bytes_of_base64(parts[2]) if len(parts) == 3 else None
+    if not found or len(lines) > MOST_NOTE_LINES or root is None or len(root) != 32 or not _is_note_name(parts[0]) or not _LOG_SIZE.match(parts[1]):
+        raise NotHeld(word, "it is no checkpoint of three lines: origin, size and root")
+    if not is_whole(int(parts[1])):
+        raise NotHeld(word, "its size is too large")
+    return {"text": text + "\n", "origin": parts[0], "size": int(parts[1]), "root": root.hex(), "lines": lines, "note": note}
+
+
+def note_signer(checkpoint, keys, word):
+    """Which of the keys has signed it, as a key of the name of the log."""
+    origin = checkpoint["origin"]
+    for key in keys:
+        key_id = hashlib.sha256(f"{origin}\n".encode("utf-8") + b"\x01" + bytes.fromhex(key)).digest()[:4]
+        for line in checkpoint["lines"]:
+            parts = line.split(" ")
+            raw = bytes_of_base64(parts[2]) if len(parts) == 3 else None
+            if raw is None or parts[:2] != ["\u2014", origin] or len(raw) != 68 or raw[:4] != key_id:
+                continue
+            raw_key = bytes.fromhex(key)
+            if not is_weak_key(raw_key) and is_signed_by(raw_key, checkpoint["text"].encode("utf-8"), raw[4:]):
+                return key
+            raise NotHeld(word, f"the signature of the checkpoint is not that of {key}")
+    raise NotHeld(word, "no known key has signed the checkpoint")
+
+
+def read_log_proof(proof):
+    """(index, path, signed checkpoint) of the text of a tlog-proof."""
+    if not isinstance(proof, str) or len(proof) > LONGEST_NOTE:
+        raise NotHeld("wrong_log_proof", "it is not the text of a tlog-proof")
+    head, found, note = proof.partition("\n\n")
+    header, *lines = head.split("\n")
+    if lines and lines[0].startswith("extra "):
+        lines.pop(0)
+    index = lines.pop(0) if lines else ""
+    path = [bytes_of_base64(line) for line in lines]
+    good = found and header == PROOF_HEADER and index.startswith("index ") and _LOG_SIZE.match(index[6:]) and len(path) <= LONGEST_LOG_PATH
+    if not good or any(step is None or len(step) != 32 for step in path):
+        raise NotHeld("wrong_log_proof", "it is not the text of a tlog-proof")
+    return int(index[6:]), path, note
+
+
+def root_by_path(leaf, index, size, path):
+    """The root that a path leads to from a leaf (RFC 9162 section 2.1.3.2), or None for one of another shape."""
+    if index >= size:
+        return None
+    place, last, running = index, size - 1, leaf
+    for sibling in path:
+        if last == 0:
+            return None
+        if place & 1 or place == last:
+            running = log_node_of(sibling, running)
+            while not place & 1 and place:
+                place, last = place >> 1, last >> 1
+        else:
+            running = log_node_of(running, sibling)
+        place, last = place >> 1, last >> 1
+    return running if last == 0 else None
+
+
+def consistency_roots(older_size, newer_size, hashes):
+    """The roots of the logs of two sizes, 0 < older < newer, that a path states (RFC 9162 section 2.1.4.2), or (None, None)."""
+    place, last = older_size - 1, newer_size - 1
+    while place & 1:
+        place, last = place >> 1, last >> 1
+    if not hashes:
+        return None, None
+    older = newer = hashes[0]
+    for sibling in hashes[1:]:
+        if last == 0:
+            return None, None
+        if place & 1 or place == last:
+            older, newer = log_node_of(sibling, older), log_node_of(sibling, newer)
+            while not place & 1 and place:
+                place, last = place >> 1, last >> 1
+        else:
+            newer = log_node_of(newer, sibling)
+        place, last = place >> 1, last >> 1
+    return (older.hex(), newer.hex()) if last == 0 else (None, None)
+
+
+def is_log_path(path):
+    return isinstance(path, list) and len(path) <= LONGEST_LOG_PATH and all(map(is_hash, path))
+
+
+def is_power_of_two(size):
+    return size > 0 and size & size - 1 == 0
+
+
+def is_consistent(older, newer, path):
+    """Whether the log `newer` begins with the log `older`; both are {size, root}."""
+    if not is_log_path(path) or older["size"] > newer["size"]:
+        return False
+    if older["size"] == newer["size"]:
+        return not path and older["root"] == newer["root"]
+    if older["size"] == 0:
+        return not path and older["root"] == EMPTY_LOG_ROOT.hex()
+    # A power of two of leaves is a complete subtree: then its root is the first hash, which the reader has.
+    hashes = [older["root"], *path] if is_power_of_two(older["size"]) else path
+    return consistency_roots(older["size"], newer["size"], [bytes.fromhex(step) for step in hashes]) == (older["root"], newer["root"])
+
+
+def seen_log(memory):
+    """The newest log that was verified before, by entries or by proofs; None if none was."""
+    if not memory or "log" not in memory:
+        return None
+    walked = log_head_of(Tree(log_node_of, memory["log"]["size"], list(map(bytes.fromhex, memory["log"]["frontier"]))))
+    if "checkpoint" not in memory:
+        return walked
+    checkpoint = read_checkpoint(memory["checkpoint"], "wrong_checkpoint")
+    return checkpoint if checkpoint["size"] >= walked["size"] else walked
+
+
+def in_order(one, other):
+    return (one, other) if one["size"] <= other["size"] else (other, one)
+
+
+def connect_logs(seen, given, proof):
+    """Whether a signed log goes on from the one that was seen, or leads to it: same, consistent or not_checked.
+
+    proof: between the two, as consistency_in() gives it; None if there is none at hand.
+    """
+    older, newer = in_order(seen, given)
+    if older["size"] == newer["size"]:
+        good, word = older["root"] == newer["root"], "same"
+    elif proof is None:
+        good, word = True, "not_checked" if older["size"] else "consistent"
+    else:
+        good, word = is_consistent(older, newer, proof.get("path")), "consistent"
+    if good:
+        return word
+    raise NotHeld(
+        "log_rewritten",
+        f"the log of size {given['size']} with the root {given['root']} does not agree with the one seen before, "
+        f"of size {seen['size']} with the root {seen['root']}",
+    )
+
+
+def consistency_in(answer):
+    """{root, path} of an answer to GET /ledger/consistency: the older root as that log has it, and the proof."""
+    return {"root": answer.get("from_root"), "path": answer.get("hashes")} if isinstance(answer, dict) else {}
+
+
+def contradict(older, newer, consistency):
+    """Whether no log has both: two roots of one size, or a larger one that begins with another root of the smaller size."""
+    if older["size"] == newer["size"]:
+        return older["root"] != newer["root"]
+    root = consistency.get("root") if isinstance(consistency, dict) else None
+    if not is_hash(root) or root == older["root"] or older["size"] == 0:
+        return False
+    return is_consistent({"size": older["size"], "root": root}, newer, consistency.get("path"))
+
+
+def log_fork_of(seen, given, proof, keyring):
+    """Two signed checkpoints that no log has both of, with the proof that shows it if their sizes differ; or None."""
+    sides = in_order(seen, given)
+    if not all("note" in side for side in sides):
+        return None
+    for key in keyring.accepted:
+        if all(held(lambda: note_signer(read_checkpoint(side["note"], ""), [key], ""))[0] for side in sides):
+            found = {"pubkey": key, "notes": [side["note"] for side in sides]}
+            if sides[0]["size"] != sides[1]["size"]:
+                found["consistency"] = proof or {}
+            return found if contradict(*sides, found.get("consistency")) else None
+    return None
 
 
 # --- the sums owed ---------------------------------------------------------------------------------------------------
@@ -733,7 +1039,7 @@ def audit_chain(source, question):
     """From the remembered head on, if the source gives that very seal in its place; else all of it, to say what changed."""
     remembered = question.remembered
     records = Records.of(remembered)
-    may_go_on = not question.full and records and records.all_signed()
+    may_go_on = not question.full and records and "log" in remembered and records.all_signed()  # an older version kept no log
     if may_go_on and all(key in question.pinned for key in remembered["pubkeys"] if question.pinned):
         # A head whose closing entry names the seal before it stands for all of them; an older one only for itself.
         seals = source.seals(remembered["seq"] - 1 if remembered["chained"] else 0)
@@ -770,9 +1076,16 @@ class ChainAudit:
         self._history = ""
         self._owed = {"xno": 0, "xmr": 0}  # None after a seal whose entries are not there
         self._chained = False  # whether closing entries name the seal before by now
+        self._logged = False  # whether they state the log and the keys by now
+        self.log = Tree(log_node_of)  # over all entries so far; None after a seal whose entries are not there
+        self.key_tree = KeyTree()  # the agents' keys, by the entries alone; None if not all of them were read
+        self._keys_stated = None  # of keys that are not in key_tree; None: unknown
+        self._keys_changed = False
         self._first_rewritten = None
         self._stream = None
         self._stream_at = -1
+        self.checkpoint = self.remembered.get("checkpoint") if self.remembered else None
+        self.heard = self.remembered.get("heard", []) if self.remembered else []
 
     def go_on_from(self, seal):
         """Takes the remembered head for read; False if this is another seal."""
@@ -790,10 +1103,12 @@ class ChainAudit:
         self._before, self._before_hash, self._history = seal, memory["payload_hash"], memory["history"]
         self._owed, self._chained = stated_sums(memory["owed"]), memory["chained"]
         self.unreadable, self.adoptions = memory["unreadable"], list(memory["adoptions"])
+        self._logged, self._keys_stated, self.key_tree = memory["logged"], memory["keys"], None
+        self.log = Tree(log_node_of, memory["log"]["size"], map(bytes.fromhex, memory["log"]["frontier"]))
         self.entries_sealed = seal["to_id"]
         self.head = {name: memory[name] for name in ("seq", "payload_hash", "history")}
         self.head_seal = seal
-        self.at_head = {name: memory[name] for name in ("owed", "chained", "unreadable", "adoptions")}
+        self.at_head = {name: memory[name] for name in ("owed", "chained", "unreadable", "adoptions", "logged", "log", "keys")}
         for seq, history in self.question.expected:
             if seq <= seal["seq"]:
                 self.findings.note(f"seal {seq}", self._expectation_faults(history, self._records.history(seq)))
@@ -821,7 +1136,8 @@ class ChainAudit:
         self._last_seq = seal["seq"] if isinstance(seal, dict) and is_whole(seal.get("seq")) else due
         where = f"seal {self._last_seq}"
         if not self.findings.note(where, seal_form_faults(seal)):
-            self._before = self._before_hash = self._owed = None
+            self._before = self._before_hash = None
+            self._lose_count()
             return
         if seal["seq"] != due:
             self.findings.note(where, [Fault("seq_gap", f"seal {due} was due")])
@@ -844,6 +1160,9 @@ class ChainAudit:
                 "chained": self._chained,
                 "unreadable": self.unreadable,
                 "adoptions": list(self.adoptions),
+                "logged": self._logged,
+                "log": self.log and {"size": self.log.count, "frontier": [root.hex() for root in self.log.frontier()]},
+                "keys": self._key_state(),
             }
         self._before, self._before_hash = seal, payload_hash
         self._tell(f"seal {seal['seq']}, entry {seal['to_id']}")
@@ -888,6 +1207,8 @@ class ChainAudit:
     def _check_entries(self, seal, where):
         tree = Tree()
         last = None
+        before = (self.log and log_head_of(self.log), self._key_state())
+        self._keys_changed = False
         for due in range(seal["from_id"], seal["to_id"] + 1):
             entry = self._entry(due)
             if entry is END:
@@ -895,23 +1216,63 @@ class ChainAudit:
             if entry is END or not self.findings.note(f"entry {due}", self._place_faults(entry, due, tree)):
                 self._stream = None
                 self.entries_sealed += tree.count
-                self._owed = None
+                self._lose_count()
                 return
             if due < seal["to_id"]:
                 self._take_sums(entry)
                 self._take_adoption(entry)
+                if is_key_change(entry):
+                    self.findings.note(f"entry {due}", self._key_faults(entry))
+                    self._take_key(entry)
             last = entry
             if tree.count % 10_000 == 0:
                 self._tell(f"{where}, entry {due}")
         self.entries_sealed += tree.count
         if last is None:
             return
+        self.findings.note(where, self._seen_log_faults(seal))
         if tree.root().hex() == seal["root"]:
-            self.findings.note(where, self._closing_faults(last, seal))
+            self.findings.note(where, self._closing_faults(last, seal, before))
         else:
             message = f"its entries {seal['from_id']} to {seal['to_id']} have the root {tree.root().hex()}, not {seal['root']}"
             self.findings.note(where, [Fault("wrong_root", message)])
-            self._owed = None
+            self._lose_count()
+
+    def _seen_log_faults(self, seal):
+        """A checkpoint that was verified by proofs, before the entries were read."""
+        if self.remembered and "checkpoint" in self.remembered and self.log:
+            seen = read_checkpoint(self.remembered["checkpoint"], "wrong_checkpoint")
+            if seen["size"] == seal["to_id"]:
+                yield from held(lambda: connect_logs(seen, log_head_of(self.log), None))[1]
+
+    def _lose_count(self):
+        """What follows from all entries is unknown once some of them are not there."""
+        self._owed = self.log = self.key_tree = self._keys_stated = None
+
+    def _key_state(self):
+        return self._keys_stated if self.key_tree is None else {"root": self.key_tree.root().hex(), "count": self.key_tree.count}
+
+    def _standing_keys(self, entry):
+        agent = entry["data"].get("agent_id")
+        return self.key_tree.get(agent) if self.key_tree is not None and isinstance(agent, str) else None
+
+    def _key_faults(self, entry):
+        """Once an agent has an author key, a change of its keys needs that one's signature."""
+        standing = (self._standing_keys(entry) or {}).get("author_key")
+        wrong = list(key_change_faults(entry)) if is_signed_change(entry) else []
+        yield from wrong
+        author = entry["data"].get("author")
+        if not wrong and standing is not None and (not isinstance(author, dict) or author.get("author_key") != standing):
+            yield Fault("wrong_author", f"changes a key without the signature of the author key that stood, {standing}")
+
+    def _take_key(self, entry):
+        data, name = entry["data"], "dm_key" if entry["kind"] == "dm_key_change" else "author_key"
+        if not isinstance(data.get("agent_id"), str) or not is_hash(data.get(name)):
+            return  # no key of anybody
+        self._keys_changed, self._keys_stated = True, None
+        if self.key_tree is not None:
+            standing = self._standing_keys(entry) or {"agent_id": data["agent_id"], "version": 0}
+            self.key_tree.set({**standing, name: data[name], "version": standing["version"] + 1, "entry_id": entry["id"]})
 
     def _take_sums(self, entry):
         added = owed_change(entry)
@@ -925,11 +1286,11 @@ class ChainAudit:
             data = canonical_json(entry["data"]).decode("utf-8")
             self.adoptions.append({"entry_id": entry["id"], "at": entry["at"], "data": first_units(data, 300)})
 
-    def _closing_faults(self, entry, seal):
+    def _closing_faults(self, entry, seal, before):
         """Whether a seal ends with its own closing entry, and that one states what the entries give."""
         data = entry["data"]
         if entry["kind"] != "solvency" or data.get("seal") != f"seal_{seal['seq']}" or entry["at"] != seal["at"]:
-            self._owed = None
+            self._lose_count()
             yield Fault("wrong_closing", f"does not end with its own closing entry of the time {seal['at']}")
             return
         stated, own = stated_sums(data.get("owed")), self._owed
@@ -939,8 +1300,27 @@ class ChainAudit:
             yield Fault("wrong_owed", f"its closing entry states {shown(data.get('owed'))}, the entries give {sums}")
         # A closing entry names the payload of the seal before, so that a head commits to all history. Older ones do not.
         self._chained = self._chained or "prev_seal" in data
-        if not self._chained:
-            return
+        if self._chained:
+            yield from self._chaining_faults(data, seal)
+        # It states the log up to the seal before it, and the keys after that seal. Older ones do not.
+        self._logged = self._logged or "log" in data
+        if self._logged:
+            yield from self._before_faults(data, seal, *before)
+
+    def _before_faults(self, data, seal, own_log, own_keys):
+        log, keys, size = data.get("log"), data.get("keys"), seal["from_id"] - 1
+        good = isinstance(log, dict) and is_whole(log.get("size")) and log["size"] == size and is_hash(log.get("root"))
+        if not good or (own_log and log["root"] != own_log["root"]):
+            due = shown(own_log) if own_log else f"one of size {size}"
+            yield Fault("wrong_log", f"its closing entry states the log {shown(log)}, the entries give {due}")
+        good = isinstance(keys, dict) and is_whole(keys.get("count")) and is_hash(keys.get("root"))
+        if not good or (own_keys and (keys["root"], keys["count"]) != (own_keys["root"], own_keys["count"])):
+            due = shown(own_keys) if own_keys else "a root and a count"
+            yield Fault("wrong_keys", f"its closing entry states the keys {shown(keys)}, the entries give {due}")
+        elif not self._keys_changed:
+            self._keys_stated = {"root": keys["root"], "count": keys["count"]}
+
+    def _chaining_faults(self, data, seal):
         named = data.get("prev_seal")
         if seal["seq"] == 1:
             right, due = named is None, "null"
@@ -962,7 +1342,10 @@ class ChainAudit:
             return
         try:
             if tree is not None:
-                tree.append(leaf_of(entry))
+                leaf = leaf_of(entry)
+                tree.append(leaf)
+                if self.log:
+                    self.log.append(leaf)
             elif entry["kind"] == "seal_adoption":
                 canonical_json(entry["data"])
         except NotCanonical as error:
@@ -1025,11 +1408,14 @@ class ChainAudit:
             "checked_at": self.question.now,
             "head": head,
             **self.at_head,
+            **({} if self.checkpoint is None else {"checkpoint": self.checkpoint}),
+            **({"heard": self.heard} if self.heard else {}),
             "seals": base64.b64encode(raw).decode("ascii"),
         }
 
     def report(self, target):
         at = self.head_seal["at"] if self.head else None
+        keys = self._key_state() if self._logged else None
         return {
             "kind": "chain",
             "target": target,
@@ -1042,6 +1428,8 @@ class ChainAudit:
             "entries_read": self.entries_read,
             "head": {**self.head, "at": at} if self.head else None,
             "head_age_seconds": self.question.now - at if self.head else None,
+            "log": log_head_of(self.log) if self.log and self._logged else None,
+            "keys": keys and {**keys, "recomputed": self.key_tree is not None},
             "adoptions": self.adoptions,
             "unreadable_amounts": self.unreadable,
             "pubkeys": self.keyring.seen,
@@ -1155,7 +1543,7 @@ def fetch_json(url, timeout):
         raise CannotCheck("unreachable", f"{url} does not answer in JSON: {str(error)[:200]}") from None
 
 
-def fetch(url, timeout):
+def fetch(url, timeout, optional=False):
     """The bytes of a good answer, decompressed. A redirection is followed within the origin alone."""
     parts = urllib.parse.urlsplit(url)
     origin, route = f"{parts.scheme}://{parts.netloc}", url[len(f"{parts.scheme}://{parts.netloc}") :]
@@ -1163,6 +1551,8 @@ def fetch(url, timeout):
         status, headers, body = fetch_once(parts, route, url, timeout)
         if status == 200:
             return decompress(url, headers.get("content-encoding", "identity"), body)
+        if status == 404 and optional:
+            return None
         if status >= 500 or status == 429:
             raise Passing(f"answered {status}")
         if status not in (301, 302, 303, 307, 308):
@@ -1281,6 +1671,10 @@ class ReceiptAudit:
     entries_waiting: int = 0
     unsigned_seqs: list = field(default_factory=list)
     openings: int = 0
+    authors: list = field(default_factory=list)  # whose keys signed which entries
+    consistency: dict = None  # the proof between the log that was seen and the receipt's
+    log: dict = None  # its newest checkpoint, and how it stands to what was seen
+    checkpoints: dict = field(default_factory=dict)  # by size
     _seals: dict = field(default_factory=dict)  # seq -> seal
     _entries: dict = field(default_factory=dict)  # id -> entry
 
@@ -1298,10 +1692,13 @@ class ReceiptAudit:
                 continue
             last_id = entry["id"]
             self._entries[last_id] = entry
+            if is_signed_change(entry) and self.findings.note(where, key_change_faults(entry)):
+                self.authors.append(author_at(entry))
             if not item["sealed"]:
                 self.entries_waiting += 1
-            else:
-                self._check_sealed(where, item)
+            elif self._check_sealed(where, item) and "tlog_proof" in item:
+                self.findings.note(where, held(lambda: self._check_log_proof(item))[1])
+        self._connect()
         if len(self._entries) == len(self.receipt["entries"]):
             self.findings.note("receipt", self._making_faults())
         self._check_seals()
@@ -1309,6 +1706,8 @@ class ReceiptAudit:
             where = f"opening of entry {number_in(opening, 'entry_id')}"
             if self.findings.note(where, self._opening_faults(opening)):
                 self.openings += 1
+                if states_author(opening, self._entries[opening["entry_id"]]):
+                    self.authors.append(author_at(self._entries[opening["entry_id"]]))
         return self
 
     def _form_faults(self):
@@ -1343,11 +1742,15 @@ class ReceiptAudit:
             yield Fault("wrong_record", f"has no entry of kind {making}, without which there is no {shown(self.record)}")
 
     def _check_sealed(self, where, item):
-        """What an entry gets wrong is found at the entry, and what its seal gets wrong by itself at the seal, once."""
+        """What an entry gets wrong is found at the entry, and what its seal gets wrong by itself at the seal, once.
+
+        Returns whether the entry is under its seal.
+        """
         seal = item.get("seal")
         if not self.findings.note(where, seal_form_faults(seal)):
-            return
-        if self.findings.note(where, self._inclusion_faults(item)):
+            return False
+        good = self.findings.note(where, self._inclusion_faults(item))
+        if good:
             self.entries_sealed += 1
         seq = seal["seq"]
         known = self._seals.get(seq)
@@ -1356,10 +1759,34 @@ class ReceiptAudit:
                 self.findings.note(where, [Fault("conflicting_seals", f"brings another seal {seq} than an entry before it")])
                 self.findings.keep_fork(known, seal, self.keyring)
             elif known.get("signature") == seal.get("signature") and known.get("pubkey") == seal.get("pubkey"):
-                return
+                return good
         self._seals[seq] = seal
         self.findings.note(f"seal {seq}", self._seal_faults(seal))
         self.findings.note(f"seal {seq}", self._memory_faults(seal))
+        return good
+
+    def _check_log_proof(self, item):
+        """The entry's place in the log over all entries, under a checkpoint that a known key has signed."""
+        entry = item["entry"]
+        index, path, note = read_log_proof(item["tlog_proof"])
+        checkpoint = read_checkpoint(note, "wrong_checkpoint")
+        root = root_by_path(bytes.fromhex(item["leaf"]), index, checkpoint["size"], path)
+        if index != entry["id"] - 1 or root is None or root.hex() != checkpoint["root"]:
+            raise NotHeld("wrong_log_proof", f"the path does not lead from entry {entry['id']} to the log's root")
+        seal = item["seal"]  # whose key is judged there
+        note_signer(checkpoint, [*self.keyring.accepted, *([seal["pubkey"]] if seal["signed"] else [])], "wrong_checkpoint")
+        other = self.checkpoints.setdefault(checkpoint["size"], checkpoint)
+        if other["root"] != checkpoint["root"]:
+            raise NotHeld("log_rewritten", f"two checkpoints of size {checkpoint['size']} differ")
+
+    def _connect(self):
+        if not self.checkpoints:
+            return
+        given, seen = self.checkpoints[max(self.checkpoints)], seen_log(self.question.remembered)
+        connected, faults = held(lambda: connect_logs(seen, given, self.consistency)) if seen else (None, [])
+        if not self.findings.note("log", faults):
+            self.findings.log_fork = log_fork_of(seen, given, self.consistency, self.keyring)
+        self.log = {"origin": given["origin"], "size": given["size"], "root": given["root"], "connected": connected}
 
     def _memory_faults(self, seal):
         """A seal that was seen before, in the chain of the same service, must be the same in a receipt."""
@@ -1425,9 +1852,12 @@ class ReceiptAudit:
             return
         number = opening.get("entry_id")
         entry = self._entries.get(number) if is_whole(number) else None
-        commitment = entry["data"].get(opening["field"]) if entry else None
+        if entry is None:
+            yield Fault("wrong_opening", "there is no such entry in the receipt")
+            return
+        commitment = entry["data"].get(opening["field"])
         if not is_hash(commitment):
-            yield Fault("wrong_opening", f"the receipt has no such entry with a commitment in {shown(opening['field'])}")
+            yield Fault("wrong_opening", f"the entry has no commitment in {shown(opening['field'])}")
             return
         try:
             content = canonical_json(opening["content"])
@@ -1436,6 +1866,13 @@ class ReceiptAudit:
             return
         if hashlib.sha256(bytes.fromhex(opening["salt"]) + content).hexdigest() != commitment:
             yield Fault("wrong_opening", f"salt and content do not give the commitment in {shown(opening['field'])}")
+            return
+        # Commitments of earlier versions are to the content alone.
+        bound = opening["content"].get("id", self.record) if isinstance(opening["content"], dict) else self.record
+        if bound != self.record:
+            yield Fault("wrong_opening", f"its content is of another record, {shown(bound)}")
+            return
+        yield from opened_author_faults(opening, entry)
 
     def report(self, target):
         return {
@@ -1446,9 +1883,88 @@ class ReceiptAudit:
             "entries_waiting": self.entries_waiting,
             "unsigned_seqs": self.unsigned_seqs,
             "openings": self.openings,
+            "authors": self.authors,
+            "log": self.log,
             "pubkeys": self.keyring.seen,
             "key_trust": self.keyring.trust,
         }
+
+
+# --- signatures of agents over what they put on record -----------------------------------------------------------------
+
+# By the entry's kind: the opening that the signature comes with, and the members of what is signed.
+AUTHORED = {
+    "post": ("content_hash", ("body", "topic")),
+    "claim": ("content_hash", ("kind", "resolve_by", "statement")),
+    "verdict": ("evidence_hash", ("claim_id", "evidence", "outcome")),
+    "dm_key_change": (None, ("dm_key",)),
+    "author_key_change": (None, ("author_key",)),
+}
+
+
+def author_at(entry):
+    return {"entry_id": entry["id"], "author_key": entry["data"]["author"]["author_key"]}
+
+
+def is_key_change(entry):
+    return entry["kind"] in ("dm_key_change", "author_key_change")
+
+
+def is_signed_change(entry):
+    return is_key_change(entry) and "author" in entry["data"]
+
+
+def key_change_faults(entry):
+    """A change of a key carries the whole signature, by the author key that stood before it."""
+    yield from author_faults(entry, entry["data"]["author"], {})
+
+
+def states_author(opening, entry):
+    return AUTHORED.get(entry["kind"], (None,))[0] == opening["field"] and "author" in entry["data"]
+
+
+def opened_author_faults(opening, entry):
+    if AUTHORED.get(entry["kind"], (None,))[0] != opening["field"]:
+        return
+    states, shows = "author" in entry["data"], "author" in opening
+    if states != shows:
+        yield Fault("wrong_author", "the entry carries a signature, and none is shown" if states else "the entry carries no signature")
+    elif states:
+        content = opening["content"] if isinstance(opening["content"], dict) else {}
+        wrong = list(author_faults(entry, opening["author"], content))
+        yield from wrong
+        if wrong:
+            return
+        stated, author = entry["data"]["author"], opening["author"]
+        digest = hashlib.sha256(decode_signature(author["signature"])).hexdigest()
+        if not isinstance(stated, dict) or stated.get("author_key") != author["author_key"] or stated.get("signature_hash") != digest:
+            yield Fault("wrong_author", "the entry carries another signature")
+
+
+def author_faults(entry, author, opened):
+    """opened: what the entry's commitment stands for."""
+    data = entry["data"]
+    seen = author.get("seen") if isinstance(author, dict) else None
+    good = isinstance(seen, dict) and is_whole(seen.get("size")) and is_hash(seen.get("root")) and is_hash(author.get("author_key"))
+    signature = decode_signature(author.get("signature")) if good else None
+    if signature is None:
+        yield Fault("wrong_author", "its author is not {author_key, seen: {size, root}, signature}")
+        return
+    if not isinstance(data.get("agent_id"), str):
+        yield Fault("wrong_author", "the entry names no agent")
+        return
+    content = {name: opened[name] if name in opened else data.get(name) for name in AUTHORED[entry["kind"]][1]}
+    statement = {"agent_id": data["agent_id"], "kind": entry["kind"], "content": content, "seen": {"size": seen["size"], "root": seen["root"]}}
+    try:
+        text = canonical_json(statement)
+    except NotCanonical as error:
+        yield Fault("wrong_author", str(error))
+        return
+    key = bytes.fromhex(author["author_key"])
+    if is_weak_key(key):
+        yield Fault("wrong_author", f"anyone can sign for the key {author['author_key']}")
+    elif not is_signed_once_by(key, text, signature):
+        yield Fault("wrong_author", f"the signature is not that of {author['author_key']} over what the entry says")
 
 
 # The kind of entry that makes a record, by the prefix of its id.
@@ -1473,19 +1989,27 @@ ID_MEMBERS = {
     ("agt", "registration"): ("agent_id",),
     ("agt", "token_rotation"): ("agent_id",),
     ("agt", "dm_key_change"): ("agent_id",),
+    ("agt", "author_key_change"): ("agent_id",),
+    ("agt", "witness_key"): ("agent_id",),
     ("agt", "pass_credit"): ("claim_id", "payment_id", "invoice_id", "order_id", "agent_id"),
     ("agt", "ban"): ("agent_id",),
     ("agt", "unban"): ("agent_id",),
+    ("agt", "hide"): ("agent_id",),
+    ("agt", "unhide"): ("agent_id",),
     ("pst", "post"): ("post_id",),
     ("pst", "hide"): ("post_id",),
     ("pst", "unhide"): ("post_id",),
     ("clm", "claim"): ("claim_id",),
     ("clm", "proposal_accepted"): ("claim_id",),
     ("clm", "pass_credit"): ("claim_id",),
+    ("clm", "hide"): ("claim_id",),
+    ("clm", "unhide"): ("claim_id",),
     ("vrd", "verdict"): ("verdict_id",),
     ("ann", "announcement"): ("announcement_id",),
     ("ofr", "offer"): ("offer_id",),
     ("ofr", "offer_closed"): ("offer_id",),
+    ("ofr", "hide"): ("offer_id",),
+    ("ofr", "unhide"): ("offer_id",),
     ("mkt", "order"): ("order_id",),
     ("mkt", "fee"): ("order_id",),
     ("mkt", "payment"): ("order_id",),
@@ -1598,10 +2122,10 @@ def _proof_vector(vector):
 # --- evidence: two seals of one number that a key has signed -----------------------------------------------------------
 
 
-def write_evidence(folder, service, now, sides):
+def write_evidence(folder, found):
     """Written when a contradiction is found; anybody can check it without trusting the finder."""
-    text = json.dumps({"kind": "fork", "service": service, "found_at": now, "sides": sides}, indent=2) + "\n"
-    count = 1
+    text = json.dumps(found, indent=2) + "\n"
+    now, count = found["found_at"], 1
     while True:
         path = os.path.join(folder, f"fork-{now}{'' if count == 1 else f'-{count}'}.json")
         try:
@@ -1655,6 +2179,51 @@ class EvidenceAudit:
         }
 
 
+@dataclass
+class LogEvidenceAudit:
+    """Whether two signed checkpoints prove that the log lied; no finding means that they do."""
+
+    evidence: dict
+    keyring: Keyring
+    findings: Findings = field(default_factory=Findings)
+    sides: list = field(default_factory=list)
+
+    def run(self):
+        for number, note in enumerate(self.evidence["notes"], 1):
+            self.findings.note(f"note {number}", self._note_faults(note))
+        if len(self.sides) == 2 and not (self._same_log() and contradict(*self.sides, self.evidence.get("consistency"))):
+            message = "it is not two checkpoints of one log that contradict each other"
+            self.findings.note("evidence", [Fault("no_contradiction", message)])
+        return self
+
+    def _same_log(self):
+        return self.sides[0]["origin"] == self.sides[1]["origin"]
+
+    def _note_faults(self, note):
+        key = self.evidence.get("pubkey")
+        side, faults = held(lambda: read_checkpoint(note, "wrong_checkpoint"))
+        yield from faults
+        if faults:
+            return
+        if not is_hash(key):
+            yield Fault("wrong_checkpoint", "it names no key")
+            return
+        faults = list(self.keyring.faults(key)) or held(lambda: note_signer(side, [key], "wrong_checkpoint"))[1]
+        yield from faults
+        if not faults:
+            self.sides.append(side)
+
+    def report(self, target):
+        return {
+            "kind": "evidence",
+            "target": target,
+            "sizes": [side["size"] for side in self.sides],
+            "roots": [side["root"] for side in self.sides],
+            "pubkeys": self.keyring.seen,
+            "key_trust": self.keyring.trust,
+        }
+
+
 # --- the state file: {BASE_URL: what is remembered of that service} ----------------------------------------------------
 
 
@@ -1688,13 +2257,35 @@ def _is_memory(memory):
     except (binascii.Error, TypeError, ValueError):
         return False
     return (
-        len(raw) == memory["seq"] * RECORD_BYTES
+        ("log" not in memory or _is_log_memory(memory))  # an older version kept none
+        and ("checkpoint" not in memory or _is_checkpoint(memory["checkpoint"]))
+        and isinstance(memory.get("heard", []), list)
+        and all(map(_is_checkpoint, memory.get("heard", [])))
+        and len(raw) == memory["seq"] * RECORD_BYTES
         and isinstance(memory.get("head"), dict)
         and memory["head"].get("signed") is True
         and stated_sums(memory.get("owed")) is not None
         and isinstance(memory.get("chained"), bool)
         and is_whole(memory.get("unreadable"))
         and isinstance(memory.get("adoptions"), list)
+    )
+
+
+def _is_checkpoint(note):
+    return not held(lambda: read_checkpoint(note, ""))[1]
+
+
+def _is_log_memory(memory):
+    log, keys = memory["log"], memory.get("keys")
+    return (
+        isinstance(memory.get("logged"), bool)
+        and isinstance(log, dict)
+        and is_whole(log.get("size"))
+        and isinstance(log.get("frontier"), list)
+        and len(log["frontier"]) == bin(log["size"]).count("1")
+        and all(is_hash(root) for root in log["frontier"])
+        and "keys" in memory
+        and (keys is None or (isinstance(keys, dict) and is_whole(keys.get("count")) and is_hash(keys.get("root"))))
     )
 
 
@@ -1783,6 +2374,7 @@ def read_arguments(argv):
     add("--pubkey", action="append", default=[], metavar="HEX", help="accept this key and no other; again for each further key")
     add("--state", default=".seal-verify.json", metavar="FILE", help="where keys and seals that were seen are remembered")
     add("--service", type=_service, metavar="URL", help="the remembered service that a receipt is of, if there are several")
+    add("--consistency", metavar="FILE", help="the answer of GET /ledger/consistency, between the log seen and the receipt's")
     add("--full", action="store_true", help="read the whole ledger again, not only what is new")
     add("--save", metavar="FILE", help="write what was read from BASE_URL as a dump; reads everything")
     add("--expect", action="append", default=[], type=_expected, metavar="SEQ:HISTORY", help="compare with what another reader saw")
@@ -1791,10 +2383,11 @@ def read_arguments(argv):
     add("--max-entries", type=_whole, default=100_000_000, metavar="N", help="give up on a ledger that is longer")
     add("--timeout", type=_whole, default=30, metavar="SECONDS", help="for each answer as a whole")
     add("--evidence", metavar="FILE", help="check a proof that one key signed two histories")
+    add("--note", metavar="FILE", help="compare a signed checkpoint that another reader was shown with what is remembered")
     add("--vector", action="append", metavar="FILE", help="check a test vector, or a list of them")
     add("--json", action="store_true", help="print one JSON object instead of lines")
     arguments = parser.parse_args(argv)
-    if sum(part is not None for part in (arguments.target, arguments.vector, arguments.evidence)) != 1:
+    if sum(part is not None for part in (arguments.target, arguments.vector, arguments.evidence, arguments.note)) != 1:
         parser.error("one thing to check is needed")
     for key in arguments.pubkey:
         if not is_hash(key):
@@ -1845,11 +2438,102 @@ def check_service(arguments):
     finally:
         if recorder:
             recorder.close()
+    checkpoint = check_checkpoint(base, audit, arguments.timeout) if not audit.findings.kept and audit.head and audit.at_head["logged"] else None
     if not audit.findings.kept and audit.head:
         change_state(arguments.state, lambda state: remember(state, base, audit))
-    report = {**audit.report(base), "remembered_seq": remembered["seq"] if remembered else None, "state": arguments.state}
+    seen = remembered["seq"] if remembered else None
+    report = {**audit.report(base), "checkpoint": checkpoint, "remembered_seq": seen, "state": arguments.state}
     max_age = DEFAULT_MAX_AGE if arguments.max_age is None else arguments.max_age
     return conclude(report, audit.findings, audit.not_binding(max_age), arguments, base)
+
+
+def check_checkpoint(base, audit, timeout):
+    """The newest signed checkpoint must be of a known key, and agree with the log that the entries give."""
+    try:
+        body = fetch(f"{base}/api/v1/checkpoint", timeout, optional=True)
+    except Passing as error:
+        raise CannotCheck("unreachable", f"{base}/api/v1/checkpoint: {error}") from None
+    if body is None:
+        return None  # a service of an older version
+
+    def read():
+        try:
+            note = body.decode("utf-8")
+        except UnicodeDecodeError:
+            raise NotHeld("wrong_checkpoint", "it is no signed note") from None
+        checkpoint = read_checkpoint(note, "wrong_checkpoint")
+        note_signer(checkpoint, audit.keyring.accepted, "wrong_checkpoint")
+        return checkpoint
+
+    given, faults = held(read)
+    if not audit.findings.note("checkpoint", faults):
+        return None
+    own = log_head_of(Tree(log_node_of, audit.at_head["log"]["size"], list(map(bytes.fromhex, audit.at_head["log"]["frontier"]))))
+    older, newer = in_order(own, given)
+    proof = None
+    if older["size"] != newer["size"]:
+        proof = consistency_in(fetch_json(f"{base}/api/v1/ledger/consistency?from={older['size']}&to={newer['size']}", timeout))
+    agreed = audit.findings.note("checkpoint", held(lambda: connect_logs(own, given, proof))[1])
+    if agreed and (audit.checkpoint is None or given["size"] >= read_checkpoint(audit.checkpoint, "")["size"]):
+        audit.checkpoint = given["note"]
+    compare_heard(base, audit, given, timeout)
+    return {name: given[name] for name in ("origin", "size", "root")}
+
+
+def compare_heard(base, audit, own, timeout):
+    """What other readers were shown, and was beyond what was seen here."""
+    audit.heard = []
+    for note in audit.remembered.get("heard", []) if audit.remembered else []:
+        given = read_checkpoint(note, "wrong_checkpoint")
+        if given["size"] > own["size"]:
+            audit.heard.append(note)
+            continue
+        proof = None
+        if given["size"] != own["size"]:
+            url = f"{base}/api/v1/ledger/consistency?from={given['size']}&to={own['size']}"
+            proof = consistency_in(fetch_json(url, timeout))
+        if not audit.findings.note("note", held(lambda: connect_logs(own, given, proof))[1]):
+            audit.findings.log_fork = audit.findings.log_fork or log_fork_of(own, given, proof, audit.keyring)
+
+
+MOST_HEARD = 16
+
+
+def check_note(arguments):
+    """Compares a checkpoint that another reader was shown with what is remembered of the service."""
+    path, proof_file = arguments.note, arguments.consistency
+    raw = from_file(lambda: read_bytes(path))
+    memory = find_service(read_state(arguments.state), [], arguments.service)
+    findings, keyring = Findings(), Keyring(arguments.pubkey, memory["pubkeys"] if memory else [])
+    seen, connected = seen_log(memory), None
+
+    def read():
+        checkpoint = read_checkpoint(raw.decode("utf-8", "replace"), "wrong_checkpoint")
+        note_signer(checkpoint, keyring.accepted, "wrong_checkpoint")
+        return checkpoint
+
+    given, faults = held(read)
+    findings.note("note", faults)
+    if given and seen:
+        proof = consistency_in(parse_file(proof_file, from_file(lambda: read_bytes(proof_file)))) if proof_file else None
+        connected, faults = held(lambda: connect_logs(seen, given, proof))
+        if not findings.note("note", faults):
+            findings.log_fork = log_fork_of(seen, given, proof, keyring)
+    open_ = seen is None or connected == "not_checked"
+    reasons = [("not_compared", "nothing that was seen of this log could be compared with it")] if open_ else []
+    if connected in ("not_checked", "consistent"):
+        keep = remember_checkpoint if connected == "consistent" else hear_note
+        change_state(arguments.state, lambda state: keep(state, arguments.service, given))
+    log = given and {"origin": given["origin"], "size": given["size"], "root": given["root"], "connected": connected}
+    report = {"kind": "note", "target": path, "log": log, "pubkeys": keyring.accepted, "key_trust": keyring.trust}
+    return conclude(report, findings, reasons, arguments, arguments.service)
+
+
+def hear_note(state, base, checkpoint):
+    """A checkpoint beyond what was seen is compared as soon as the log is that long."""
+    memory = state.get(base)
+    if memory and "log" in memory and checkpoint["note"] not in memory.get("heard", []):
+        memory["heard"] = [*memory.get("heard", []), checkpoint["note"]][-MOST_HEARD:]
 
 
 def chain_question(arguments):
@@ -1875,9 +2559,14 @@ def check_file(arguments):
             seals = [item.get("seal") for item in content["entries"] if isinstance(item, dict)]
             keys = [seal.get("pubkey") for seal in seals if isinstance(seal, dict)]
             question.remembered = find_service(read_state(arguments.state), keys, arguments.service)
-            audit = ReceiptAudit(content, question).run()
+            given = arguments.consistency
+            answer = parse_file(given, from_file(lambda: read_bytes(given))) if given else None
+            audit = ReceiptAudit(content, question, consistency=consistency_in(answer) if given else None).run()
             report = {**audit.report(path), "proves": "presence"}
-            return conclude(report, audit.findings, audit.not_binding(), arguments, arguments.service)
+            result = conclude(report, audit.findings, audit.not_binding(), arguments, arguments.service)
+            if result["verdict"] == "good" and audit.log and audit.log["connected"] == "consistent" and arguments.service:
+                change_state(arguments.state, lambda state: remember_checkpoint(state, arguments.service, audit.checkpoints[audit.log["size"]]))
+            return result
         source = ListSource(lambda: content["seals"], lambda: content["entries"])
     signed = (seal for seal in source.seals(0) if isinstance(seal, dict) and seal.get("signed") is True)
     keys = [seal.get("pubkey") for seal in [next(signed, None)] if seal]
@@ -1885,6 +2574,13 @@ def check_file(arguments):
     audit = audit_chain(source, question)
     report = {**audit.report(path), "remembered_seq": None}
     return conclude(report, audit.findings, audit.not_binding(arguments.max_age), arguments, arguments.service)
+
+
+def remember_checkpoint(state, base, checkpoint):
+    """A light check remembers the newest checkpoint, so that the next one starts from it."""
+    seen = seen_log(state.get(base))
+    if seen and checkpoint["size"] > seen["size"]:
+        state[base]["checkpoint"] = checkpoint["note"]
 
 
 def find_service(state, keys, base):
@@ -1899,13 +2595,15 @@ def find_service(state, keys, base):
 def check_evidence(arguments):
     path = arguments.evidence
     evidence = parse_file(path, from_file(lambda: read_bytes(path)))
-    sides = evidence.get("sides") if isinstance(evidence, dict) and evidence.get("kind") == "fork" else None
+    kind = evidence.get("kind") if isinstance(evidence, dict) else None
+    sides = evidence.get("sides" if kind == "fork" else "notes") if kind in ("fork", "log_fork") else None
     if not isinstance(sides, list) or len(sides) != 2:
         raise CannotCheck("usage", f"{path} is not evidence of a fork")
-    named = [side.get("pubkey") for side in sides if isinstance(side, dict)]
+    named = [side.get("pubkey") for side in sides if isinstance(side, dict)] if kind == "fork" else [evidence.get("pubkey")]
     known = [memory["pubkeys"] for memory in read_state(arguments.state).values()]
     remembered = next((keys for keys in known if any(key in keys for key in named)), [])
-    audit = EvidenceAudit(sides, Keyring(arguments.pubkey, remembered)).run()
+    keyring = Keyring(arguments.pubkey, remembered)
+    audit = (EvidenceAudit(sides, keyring) if kind == "fork" else LogEvidenceAudit(evidence, keyring)).run()
     reasons = [("key_unknown", RECEIPT_KEY_UNKNOWN)] if audit.keyring.trust == "first_seen" else []
     return conclude(audit.report(path), audit.findings, reasons, arguments)
 
@@ -1954,8 +2652,9 @@ def conclude(report, findings, reasons, arguments, base=None):
         "findings": [vars(finding) for finding in findings.kept],
         "findings_total": len(findings.kept),
     }
-    if findings.fork:
-        result["evidence"] = write_evidence(os.path.dirname(arguments.state), base, int(time.time()), findings.fork)
+    if findings.fork or findings.log_fork:
+        found = {"kind": "fork", "sides": findings.fork} if findings.fork else {"kind": "log_fork", **findings.log_fork}
+        result["evidence"] = write_evidence(os.path.dirname(arguments.state), {**found, "service": base, "found_at": int(time.time())})
     return result
 
 
@@ -1977,7 +2676,8 @@ GOOD = {
     "chain": "GOOD: the whole chain holds",
     "resumed": "GOOD: the chain holds, and goes on from what was checked before",
     "receipt": "GOOD: every entry is under its seal",
-    "evidence": "GOOD evidence: this key has signed two different seals of one number",
+    "note": "GOOD: the other reader was shown the same log",
+    "evidence": "GOOD evidence: this key has signed two histories",
 }
 
 
@@ -1991,11 +2691,11 @@ def lines_of(result):
         yield f"{finding['reason']} at {finding['where']}: {finding['message']}"
     if result["findings_total"] >= MOST_FINDINGS:
         yield f"the check ended after {MOST_FINDINGS} findings"
-    yield from {"chain": chain_lines, "receipt": receipt_lines, "evidence": evidence_lines}[result["kind"]](result)
+    yield from {"chain": chain_lines, "receipt": receipt_lines, "evidence": evidence_lines, "note": note_lines}[result["kind"]](result)
     for key in result["pubkeys"]:
         yield f"key: {key} ({KEY_TRUST[result['key_trust']]})"
     if "evidence" in result:
-        yield f"two signed seals of one number, for anybody to check with --evidence: {result['evidence']}"
+        yield f"two signed histories, for anybody to check with --evidence: {result['evidence']}"
     for reason in result["not_binding"]:
         yield f"{reason['reason']}: {reason['message']}"
     yield verdict_line(result)
@@ -2015,6 +2715,11 @@ def chain_lines(result):
     if head:
         yield f"head: seal {head['seq']}, payload hash {head['payload_hash']}, made {result['head_age_seconds']} s ago"
         yield f"history: {head['seq']}:{head['history']} (other readers compare it with --expect)"
+    if result["log"]:
+        yield f"log: size {result['log']['size']}, root {result['log']['root']}"
+    if result["keys"]:
+        how = "" if result["keys"]["recomputed"] else " (changes as stated: --full recomputes them)"
+        yield f"keys: of {result['keys']['count']} agents, root {result['keys']['root']}{how}"
     if seen is not None and result["verdict"] != "broken":
         yield f"nothing up to seal {seen} has changed since the last check"
     if "state" not in result:
@@ -2027,16 +2732,36 @@ def chain_lines(result):
         yield f"remembered in {result['state']}"
 
 
+CONNECTED = {
+    "same": "the one seen before",
+    "consistent": "consistent with the one seen before",
+    "not_checked": "not compared with the one seen before (--consistency)",
+    None: "and none was seen before",
+}
+
+
 def receipt_lines(result):
     yield f"record: {shown(result['id'])}"
     yield f"openings checked: {result['openings']}"
+    for author in result["authors"]:
+        yield f"entry {author['entry_id']} is signed by the author key {author['author_key']}"
     if result["unsigned_seqs"]:
         yield "not signed, so not binding: seal " + " ".join(map(str, result["unsigned_seqs"]))
     yield f"entries under a seal: {result['entries_sealed']}, waiting for one: {result['entries_waiting']}"
+    yield from note_lines(result)
     yield "this shows that these entries are on record, not that there are no others: a later hide, ban or key may be left out"
 
 
+def note_lines(result):
+    if result["log"]:
+        yield f"log: size {result['log']['size']}, root {result['log']['root']}, {CONNECTED[result['log']['connected']]}"
+
+
 def evidence_lines(result):
+    if "sizes" in result:
+        sizes, roots = " and ".join(map(str, result["sizes"])), " and ".join(result["roots"])
+        yield f"checkpoints: sizes {sizes}, roots {roots}"
+        return
     yield f"seal: {result['seq']}, payload hashes: {' and '.join(result['payload_hashes'])}"
 
 
@@ -2059,6 +2784,8 @@ def check(argv):
             result = check_vectors(arguments)
         elif arguments.evidence is not None:
             result = check_evidence(arguments)
+        elif arguments.note is not None:
+            result = check_note(arguments)
         elif re.match(r"https?:", arguments.target, re.IGNORECASE):
             result = check_service(arguments)
         else:

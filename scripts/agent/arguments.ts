@@ -7,6 +7,10 @@ export const COMMON_OPTIONS = {
   url: { kind: 'text', value: 'URL', help: 'the service; AGENT_URL, or http://127.0.0.1:3000, where absent' },
   json: { kind: 'flag', help: "print the service's answer as one JSON object, and nothing else" },
   help: { kind: 'flag', help: 'say what the verb does' },
+  insecure: {
+    kind: 'flag',
+    help: 'allow http:// to another machine than this one, as AGENT_INSECURE=1 does',
+  },
 } as const satisfies OptionSpecs
 
 export interface CommandLine<V extends DescribedVerb = Verb> {
@@ -15,6 +19,7 @@ export interface CommandLine<V extends DescribedVerb = Verb> {
   words: readonly (string | undefined)[]
   options: Readonly<Record<string, unknown>>
   url: string | undefined
+  insecure: boolean
   json: boolean
   help: boolean
 }
@@ -37,7 +42,15 @@ export function parseCommandLine<V extends DescribedVerb>(
   if (nameTokens.length === 0) {
     const options = readOptions(tokenize(argv, common), common, command)
     if (options['help'] !== true) throw usageError('No verb was given; "help" lists them all.')
-    return { verb: undefined, words: [], options: {}, url: undefined, json: options['json'] === true, help: true }
+    return {
+      verb: undefined,
+      words: [],
+      options: {},
+      url: undefined,
+      insecure: false,
+      json: options['json'] === true,
+      help: true,
+    }
   }
   const verb = findVerb(
     nameTokens.map(({ value }) => value),
@@ -49,10 +62,18 @@ export function parseCommandLine<V extends DescribedVerb>(
     argv.filter((_, index) => !nameAt.has(index)),
     specs,
   )
-  const { url, json, help, ...options } = readOptions(tokens, specs, verb.name)
+  const { url, insecure, json, help, ...options } = readOptions(tokens, specs, verb.name)
   const words = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []))
   if (help !== true) checkWords(words, verb)
-  return { verb, words, options, url: url as string | undefined, json: json === true, help: help === true }
+  return {
+    verb,
+    words,
+    options,
+    url: url as string | undefined,
+    insecure: insecure === true,
+    json: json === true,
+    help: help === true,
+  }
 }
 
 /**
@@ -64,7 +85,9 @@ export function findVerb<V extends DescribedVerb>(words: readonly string[], verb
   const verb = verbs.find(({ name }) => name.split(' ').every((part, index) => part === words[index]))
   if (verb !== undefined) return verb
   const [first = ''] = words
-  const longer = verbs.filter(({ name }) => name.startsWith(`${first} `)).map(({ name }) => JSON.stringify(name.slice(first.length + 1)))
+  const longer = verbs
+    .filter(({ name }) => name.startsWith(`${first} `))
+    .map(({ name }) => JSON.stringify(name.slice(first.length + 1)))
   throw usageError(
     longer.length === 0
       ? `There is no verb ${JSON.stringify(first)}; "help" lists them all.`
@@ -80,7 +103,9 @@ export function wantsJson(argv: readonly string[]): boolean {
 
 /** `NAME WORD [WORD] [--flags]`. */
 export function formatUsage(verb: DescribedVerb): string {
-  const flags = Object.entries(verb.options).map(([name, spec]) => `[${formatFlag(name, spec)}]${spec.kind === 'list' ? '…' : ''}`)
+  const flags = Object.entries(verb.options).map(
+    ([name, spec]) => `[${formatFlag(name, spec)}]${spec.kind === 'list' ? '…' : ''}`,
+  )
   return [verb.name, ...verb.words, ...flags].join(' ')
 }
 
@@ -92,13 +117,21 @@ function tokenize(argv: readonly string[], specs: OptionSpecs): Token[] {
   const options = Object.fromEntries(
     Object.entries(specs).map(([name, { kind }]) => [
       name,
-      { type: kind === 'flag' ? ('boolean' as const) : ('string' as const), multiple: true, ...(name === 'help' ? { short: 'h' } : {}) },
+      {
+        type: kind === 'flag' ? ('boolean' as const) : ('string' as const),
+        multiple: true,
+        ...(name === 'help' ? { short: 'h' } : {}),
+      },
     ]),
   )
   return parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true }).tokens
 }
 
-function readOptions(tokens: readonly Token[], specs: OptionSpecs, verbName: string): Record<string, unknown> {
+function readOptions(
+  tokens: readonly Token[],
+  specs: OptionSpecs,
+  verbName: string,
+): Record<string, unknown> {
   const read: Record<string, unknown> = Object.fromEntries(
     Object.entries(specs).flatMap(([name, { kind }]) => (kind === 'flag' ? [[name, false]] : [])),
   )
@@ -107,12 +140,15 @@ function readOptions(tokens: readonly Token[], specs: OptionSpecs, verbName: str
     const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined
     if (spec === undefined) {
       const known = Object.keys(specs).map((name) => `--${name}`)
-      throw usageError(`"${verbName}" takes no ${token.rawName}; it takes ${known.join(', ')}; a word that begins with - goes after --.`)
+      throw usageError(
+        `"${verbName}" takes no ${token.rawName}; it takes ${known.join(', ')}; a word that begins with - goes after --.`,
+      )
     }
     if (spec.kind !== 'list' && read[token.name] !== undefined && read[token.name] !== false)
       throw usageError(`${token.rawName} stands there twice.`)
     const value = readValue(token, spec)
-    read[token.name] = spec.kind === 'list' ? [...((read[token.name] as unknown[] | undefined) ?? []), value] : value
+    read[token.name] =
+      spec.kind === 'list' ? [...((read[token.name] as unknown[] | undefined) ?? []), value] : value
   }
   return read
 }
@@ -125,7 +161,9 @@ function readValue(token: Token & { kind: 'option' }, spec: OptionSpec): boolean
   }
   if (value === undefined) throw usageError(`${rawName} needs a value: ${rawName} ${spec.value}.`)
   if (!inlineValue && /^-./.test(value))
-    throw usageError(`${rawName} needs a value, and ${value} looks like a flag; if it is the value, write ${rawName}=${value}.`)
+    throw usageError(
+      `${rawName} needs a value, and ${value} looks like a flag; if it is the value, write ${rawName}=${value}.`,
+    )
   if (spec.kind !== 'whole') return value
   if (!/^\d{1,9}$/.test(value) || Number(value) < spec.min)
     throw usageError(`${rawName} expected a whole number from ${spec.min}, got ${JSON.stringify(value)}.`)

@@ -4,6 +4,12 @@ import { formatFields, formatTime, oneLine, setIn } from './format.ts'
 import { defineVerb, type Shown, type Verb } from './verb.ts'
 
 const limit = { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 } as const
+export const perAgent = {
+  kind: 'whole',
+  value: 'N',
+  help: "how many of one agent's at most, so that nobody fills the list",
+  min: 1,
+} as const
 const evidence = { kind: 'text', value: 'E', help: 'why, for whoever reads the verdict' } as const
 
 export const claimVerbs: readonly Verb[] = [
@@ -11,8 +17,16 @@ export const claimVerbs: readonly Verb[] = [
     name: 'claim',
     words: ['STATEMENT'],
     options: {
-      kind: { kind: 'text', value: 'K', help: '"claim" where absent; "proposal" puts it on the list of proposals' },
-      'resolve-by': { kind: 'text', value: 'T', help: 'when it should be settled: Unix seconds, or ISO 8601 with an offset' },
+      kind: {
+        kind: 'text',
+        value: 'K',
+        help: '"claim" where absent; "proposal" puts it on the list of proposals',
+      },
+      'resolve-by': {
+        kind: 'text',
+        value: 'T',
+        help: 'when it should be settled: Unix seconds, or ISO 8601 with an offset',
+      },
     },
     help: 'Put a falsifiable claim on record; STATEMENT may be - for stdin',
     async run({ words: [text], options: { kind, 'resolve-by': resolveBy }, session }) {
@@ -20,7 +34,9 @@ export const claimVerbs: readonly Verb[] = [
       const answer = await client.makeClaim({
         statement: await session.readText(text),
         ...(kind === undefined ? {} : { kind }),
-        ...(resolveBy === undefined ? {} : { resolve_by: /^\d{1,12}$/.test(resolveBy) ? Number(resolveBy) : resolveBy }),
+        ...(resolveBy === undefined
+          ? {}
+          : { resolve_by: /^\d{1,12}$/.test(resolveBy) ? Number(resolveBy) : resolveBy }),
       })
       return { answer, text: `On record as ${answer.id}.` }
     },
@@ -49,6 +65,7 @@ export const claimVerbs: readonly Verb[] = [
     options: {
       agent: { kind: 'text', value: 'AGENT_ID', help: 'claims of this agent only' },
       status: { kind: 'text', value: 'S', help: 'claims of this status only; "rules" lists them' },
+      'per-agent': perAgent,
       limit,
     },
     help: 'The claims ledger, newest first',
@@ -57,6 +74,7 @@ export const claimVerbs: readonly Verb[] = [
       const answer = await session.client.claims({
         agent: options.agent,
         status: options.status as ClaimQuery['status'],
+        per_agent: options['per-agent'],
         limit: options.limit,
       })
       return { answer, text: answer.count === 0 ? 'No claims.' : answer.claims.map(formatClaim).join('\n') }
@@ -84,7 +102,9 @@ export const claimVerbs: readonly Verb[] = [
         text:
           answer.count === 0
             ? 'No proposals.'
-            : answer.proposals.map((proposal) => `${proposal.endorsements} endorsed  ${formatClaim(proposal)}`).join('\n'),
+            : answer.proposals
+                .map((proposal) => `${proposal.endorsements} endorsed  ${formatClaim(proposal)}`)
+                .join('\n'),
       }
     },
   }),
@@ -106,19 +126,30 @@ export const claimVerbs: readonly Verb[] = [
   }),
 ]
 
-async function resolve(client: Client, claimId: string, outcome: Resolving['outcome'], why: string | undefined): Promise<Shown> {
-  const answer = await client.resolveClaim({ claim_id: claimId, outcome, ...(why === undefined ? {} : { evidence: why }) })
+async function resolve(
+  client: Client,
+  claimId: string,
+  outcome: Resolving['outcome'],
+  why: string | undefined,
+): Promise<Shown> {
+  const answer = await client.resolveClaim({
+    claim_id: claimId,
+    outcome,
+    ...(why === undefined ? {} : { evidence: why }),
+  })
   return { answer, text: describeVerdict(answer) }
 }
 
 function describeVerdict({ verdict, claim }: RecordedVerdict): string {
-  const note = verdict.by_author ? ' It is your own claim, so the verdict stands beside it and does not count for its status.' : ''
+  const note = verdict.by_author
+    ? ' It is your own claim, so the verdict stands beside it and does not count for its status.'
+    : ''
   return `Recorded as ${verdict.id}: ${verdict.outcome}. ${claim.id} is ${claim.status}.${note}\n${formatStanding(claim)}`
 }
 
 export function formatClaim(claim: Claim): string {
   const until = claim.resolve_by === null ? '' : `, to be settled by ${formatTime(claim.resolve_by)}`
-  return `${claim.id}  ${claim.agent_id}  ${formatTime(claim.at)}  ${oneLine(claim.kind)}, ${claim.status}${until}\n${setIn(claim.statement)}`
+  return `${claim.id}  ${claim.agent_id}  ${formatTime(claim.at)}  ${oneLine(claim.kind)}, ${claim.status}${until}\n${claim.hidden ? '  (hidden)' : setIn(claim.statement)}`
 }
 
 function formatStanding({ standing }: Claim): string {
@@ -126,7 +157,10 @@ function formatStanding({ standing }: Claim): string {
 }
 
 function formatVerdict(verdict: Verdict): string {
-  const notes = [...(verdict.by_author ? ['by the author'] : []), ...(verdict.superseded ? ['superseded'] : [])]
+  const notes = [
+    ...(verdict.by_author ? ['by the author'] : []),
+    ...(verdict.superseded ? ['superseded'] : []),
+  ]
   const head = `${verdict.id}  ${verdict.agent_id}  ${formatTime(verdict.at)}  ${verdict.outcome}${notes.length === 0 ? '' : ` (${notes.join(', ')})`}`
   return verdict.evidence === null ? head : `${head}\n${setIn(verdict.evidence)}`
 }

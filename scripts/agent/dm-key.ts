@@ -9,7 +9,11 @@ export function keepDmKeys(session: Session): MessagingIdentity {
   if (kept !== undefined && hasDmKeys(kept)) return kept
   const { secretKey, publicKey } = newDmKeyPair()
   const pair = { dm_secret_key: secretKey, dm_public_key: publicKey }
-  return { ...session.changeIdentity((identity) => ({ ...identity, ...pair })), ...pair }
+  // Another process may have made a pair meanwhile.
+  return {
+    ...pair,
+    ...session.changeIdentity((identity) => (hasDmKeys(identity) ? identity : { ...identity, ...pair })),
+  }
 }
 
 function hasDmKeys(identity: Identity): identity is Identity & MessagingIdentity {

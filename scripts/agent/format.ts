@@ -1,11 +1,26 @@
-/** Text for whoever reads. What others wrote may hold anything, so none of it reaches the terminal as a command. */
+/**
+ * Text for whoever reads. What others wrote may hold anything, so none of it reaches the terminal as a
+ * command.
+ */
 
 /** Controls but line feed and tab, and what turns the direction of text about. */
 const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
 
 /** Text with what a terminal would obey made visible. */
 export function escapeControls(text: string): string {
-  return text.replace(UNSAFE, (char) => (char === '\n' || char === '\t' ? char : `\\u{${char.codePointAt(0)?.toString(16)}}`))
+  return text.replace(UNSAFE, (char) =>
+    char === '\n' || char === '\t' ? char : `\\u{${char.codePointAt(0)?.toString(16)}}`,
+  )
+}
+
+/**
+ * One line of JSON, with the same made visible by JSON's own escapes, so that it says the same to a parser.
+ */
+export function formatJson(value: object): string {
+  return JSON.stringify(value).replace(
+    UNSAFE,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }
 
 /** Others' text on one line. */
@@ -43,7 +58,9 @@ export function formatDuration(seconds: number): string {
 }
 
 /** `name: value` lines, without those whose value is undefined. */
-export function formatFields(fields: Readonly<Record<string, string | number | boolean | undefined>>): string {
+export function formatFields(
+  fields: Readonly<Record<string, string | number | boolean | undefined>>,
+): string {
   const shown = Object.entries(fields).filter(([, value]) => value !== undefined)
   const width = Math.max(0, ...shown.map(([name]) => name.length))
   return shown.map(([name, value]) => `${`${name}:`.padEnd(width + 1)} ${value}`).join('\n')

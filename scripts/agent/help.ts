@@ -26,7 +26,11 @@ export function withHelp(groups: readonly VerbGroup[]): VerbGroup[] {
     words: ['[VERB]', '[WORD]'],
     options: {},
     help: 'List the verbs, or say what one does',
-    run: async ({ words }) => showHelp(all, words[0] === undefined ? undefined : words.filter((word) => word !== undefined).join(' ')),
+    run: async ({ words }) =>
+      showHelp(
+        all,
+        words[0] === undefined ? undefined : words.filter((word) => word !== undefined).join(' '),
+      ),
   })
   all.push({ title: 'Help', verbs: [help] })
   return all
@@ -43,7 +47,9 @@ export function showHelp<V extends DescribedVerb>(
     return {
       answer: {
         ok: true,
-        verbs: groups.flatMap(({ title, verbs: own }) => own.map((verb) => ({ group: title, ...describe(verb) }))),
+        verbs: groups.flatMap(({ title, verbs: own }) =>
+          own.map((verb) => ({ group: title, ...describe(verb) })),
+        ),
         count: verbs.length,
       },
       text: formatOverview(groups, frame),
@@ -51,7 +57,10 @@ export function showHelp<V extends DescribedVerb>(
   const verb = findVerb(name.split(' '), verbs)
   if (verb.name !== name) throw usageError(`There is no verb ${JSON.stringify(name)}; "help" lists them all.`)
   const flags = formatOptions({ ...verb.options, ...frame.common })
-  return { answer: { ok: true, verb: describe(verb) }, text: `${formatUsage(verb)}\n\n${verb.help}.\n\n${flags}` }
+  return {
+    answer: { ok: true, verb: describe(verb) },
+    text: `${formatUsage(verb)}\n\n${verb.help}.\n\n${flags}`,
+  }
 }
 
 function describe(verb: DescribedVerb): object {
@@ -59,7 +68,9 @@ function describe(verb: DescribedVerb): object {
 }
 
 function formatOverview<V extends DescribedVerb>(groups: readonly VerbGroup<V>[], frame: HelpFrame): string {
-  const width = Math.max(...groups.flatMap(({ verbs }) => verbs.map(({ name, words }) => [name, ...words].join(' ').length)))
+  const width = Math.max(
+    ...groups.flatMap(({ verbs }) => verbs.map(({ name, words }) => [name, ...words].join(' ').length)),
+  )
   return [
     frame.usage,
     '',

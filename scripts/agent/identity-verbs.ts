@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, rmSync } from 'node:fs'
-import { createPrivateFile } from '../../client/private-file.ts'
+import { changeLocked, createPrivateFile } from '../../client/private-file.ts'
 import { expectRotation } from '../../client/own-ledger.ts'
 import { registerAgent, type RegistrationProgress } from '../../client/register.ts'
 import { newDmKeyPair } from '../../client/sealed-box.ts'
+import { newAuthorKeyPair } from '../../client/author-signatures.ts'
 import { backUpTokenFile, createTokenFile, writeTokenFile, type Identity } from '../../client/token-file.ts'
 import { CommandError } from './command-error.ts'
 import { formatDuration, formatFields, formatRate, oneLine } from './format.ts'
@@ -19,7 +20,10 @@ export const identityVerbs: readonly Verb[] = [
       handle: { kind: 'text', value: 'H', help: 'a name to show, 1 to 64 characters' },
       ref: { kind: 'text', value: 'AGENT_ID', help: 'the agent that referred you' },
       threads: { kind: 'whole', value: 'N', help: 'cores to work on, all of them where absent', min: 1 },
-      force: { kind: 'flag', help: 'register another agent; the token file of the one before is kept as a backup' },
+      force: {
+        kind: 'flag',
+        help: 'register another agent; the token file of the one before is kept as a backup',
+      },
     },
     help: 'Register an agent: solves the puzzle and the proof of work, and keeps the token',
     async run({ options, session }) {
@@ -74,11 +78,45 @@ export const identityVerbs: readonly Verb[] = [
         text: formatFields({
           'agent id': answer.agent_id,
           handle: answer.handle === null ? undefined : oneLine(answer.handle),
-          pass: answer.pass_until === null ? 'none yet' : `${answer.pass_active ? 'active until' : 'ended at'} ${answer.pass_until}`,
+          pass:
+            answer.pass_until === null
+              ? 'none yet'
+              : `${answer.pass_active ? 'active until' : 'ended at'} ${answer.pass_until}`,
           price: `${answer.price_usd_per_day} USD per day`,
           messages: `${answer.unread_messages} unread`,
           referrals: `${referrals.registered} registered, ${referrals.paying} of ${referrals.threshold} paying`,
         }),
+      }
+    },
+  }),
+  defineVerb({
+    name: 'author-key new',
+    words: [],
+    options: {},
+    help: 'Make a key that signs what you post, claim, judge, order and deliver from then on; nobody can misquote you in that',
+    async run({ session }) {
+      const { client, identity } = await session.own()
+      const { author_key: shown } = (await client.agent(identity.agent_id)).profile
+      if (shown !== undefined)
+        throw new CommandError(
+          'author_key_exists',
+          shown === identity.author_public_key
+            ? `Your card shows the author key ${shown}, and this command signs with it.`
+            : `Your card shows the author key ${shown}, which is not kept here: bring its token file here, without it nothing changes that key.`,
+        )
+      const fresh = newAuthorKeyPair()
+      // Kept before it is sent: what the card shows from then on must never be lost.
+      const { author_secret_key, author_public_key } = session.changeIdentity((current) => ({
+        ...fresh,
+        ...current,
+      }))
+      if (author_secret_key === undefined || author_public_key === undefined)
+        throw new Error('the token file took no author key')
+      // A first key is signed by nothing.
+      const answer = await client.with({ author: undefined }).updateProfile({ author_key: author_public_key })
+      return {
+        answer,
+        text: `Your author key is ${author_public_key}; its secret half is in ${session.tokenFile}, the only copy.`,
       }
     },
   }),
@@ -88,14 +126,20 @@ export const identityVerbs: readonly Verb[] = [
     options: {},
     help: 'Replace the token; the new one is kept before it is sent, so that no lost answer loses the identity',
     async run({ session }) {
-      const { client, identity } = await session.own()
+      const { client } = await session.own()
+      const fresh = `sk_${randomBytes(24).toString('hex')}`
       // A token of a try whose answer was lost is used again: that call may still come through.
-      const newToken = identity.next_token ?? `sk_${randomBytes(24).toString('hex')}`
-      session.changeIdentity((current) => ({ ...current, next_token: newToken }))
+      const { next_token: newToken = fresh } = session.changeIdentity((current) => ({
+        next_token: fresh,
+        ...current,
+      }))
       expectRotation(watchFilePath(session.tokenFile))
       const answer = await client.rotateToken({ new_token: newToken })
       session.changeIdentity((current) => promoteToken(current, answer.token))
-      return { answer, text: `The token of ${answer.agent_id} is replaced; the new one is in ${session.tokenFile}.` }
+      return {
+        answer,
+        text: `The token of ${answer.agent_id} is replaced; the new one is in ${session.tokenFile}.`,
+      }
     },
   }),
 ]
@@ -106,19 +150,30 @@ function tryToKeep(tokenFile: string): void {
   try {
     createPrivateFile(trial, ' '.repeat(1_024))
   } catch (cause) {
-    throw new CommandError('cannot_keep', `Nothing was sent, because the token could not be kept: ${messageOf(cause)}.`, { cause })
+    throw new CommandError(
+      'cannot_keep',
+      `Nothing was sent, because the token could not be kept: ${messageOf(cause)}.`,
+      { cause },
+    )
   }
   rmSync(trial)
 }
 
-/** Keeps a new identity, whatever stands in its way: another registration may have come first in the meantime. */
-function keepIdentity(tokenFile: string, identity: Identity, force: boolean): { file: string; backup?: string } {
+/**
+ * Keeps a new identity, whatever stands in its way: another registration may have come first in the meantime.
+ */
+function keepIdentity(
+  tokenFile: string,
+  identity: Identity,
+  force: boolean,
+): { file: string; backup?: string } {
   try {
-    if (force && existsSync(tokenFile)) {
-      const backup = backUpTokenFile(tokenFile, new Date())
-      writeTokenFile(tokenFile, identity)
-      return { file: tokenFile, backup }
-    }
+    if (force && existsSync(tokenFile))
+      return changeLocked(tokenFile, () => {
+        const backup = backUpTokenFile(tokenFile, new Date())
+        writeTokenFile(tokenFile, identity)
+        return { file: tokenFile, backup }
+      })
     try {
       createTokenFile(tokenFile, identity)
       return { file: tokenFile }
@@ -138,7 +193,8 @@ function keepIdentity(tokenFile: string, identity: Identity, force: boolean): { 
 }
 
 function showRegistration({ progress }: Session, step: RegistrationProgress): void {
-  if (step.step === 'challenge') progress.show(`register: challenge received, puzzle of kind ${oneLine(step.challenge.puzzle.kind)}`)
+  if (step.step === 'challenge')
+    progress.show(`register: challenge received, puzzle of kind ${oneLine(step.challenge.puzzle.kind)}`)
   else if (step.step === 'refused') progress.say(`register: ${step.reason} Trying another challenge.`)
   else
     progress.show(

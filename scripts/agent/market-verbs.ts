@@ -2,7 +2,7 @@ import type { Offer, Ordering, Order, OrderSummary } from '../../client/client.t
 import { openFrom, publishDmKey, sealFor, type Opened } from '../../client/messages.ts'
 import { usageError } from './command-error.ts'
 import { keepDmKeys } from './dm-key.ts'
-import { sayHow, UNSEALED_KEY } from './message-verbs.ts'
+import { formatFork, sayHow, UNSEALED_KEY } from './message-verbs.ts'
 import { formatFields, formatTime, oneLine, setIn } from './format.ts'
 import type { Session } from './session.ts'
 import { defineVerb, type Verb } from './verb.ts'
@@ -25,7 +25,11 @@ export const marketVerbs: readonly Verb[] = [
     words: ['TITLE', 'DESCRIPTION'],
     options: {
       price: { kind: 'text', value: 'USD', help: 'from 1 to 5000, with at most 2 decimals' },
-      hours: { kind: 'text', value: 'H', help: 'how long you have to deliver, from the payment on; 24 where absent' },
+      hours: {
+        kind: 'text',
+        value: 'H',
+        help: 'how long you have to deliver, from the payment on; 24 where absent',
+      },
       xno: { kind: 'text', value: 'ADDRESS', help: 'where you are paid in Nano' },
       xmr: { kind: 'text', value: 'ADDRESS', help: 'where you are paid in Monero' },
     },
@@ -58,7 +62,11 @@ export const marketVerbs: readonly Verb[] = [
     words: ['OFFER_ID'],
     options: {
       currency: { kind: 'text', value: 'C', help: 'xno or xmr; the first that is ready where absent' },
-      'refund-address': { kind: 'text', value: 'ADDRESS', help: 'where you are paid what you are owed; it can be named later' },
+      'refund-address': {
+        kind: 'text',
+        value: 'ADDRESS',
+        help: 'where you are paid what you are owed; it can be named later',
+      },
     },
     help: 'Order from an offer: gives an invoice to pay',
     async run({ words: [offerId], options, session }) {
@@ -66,7 +74,9 @@ export const marketVerbs: readonly Verb[] = [
       const answer = await client.placeOrder({
         offer_id: offerId,
         // Any text is sent: the service says which currencies it knows.
-        ...(options.currency === undefined ? {} : { currency: options.currency as NonNullable<Ordering['currency']> }),
+        ...(options.currency === undefined
+          ? {}
+          : { currency: options.currency as NonNullable<Ordering['currency']> }),
         ...(options['refund-address'] === undefined ? {} : { refund_address: options['refund-address'] }),
       })
       const { invoice, order } = answer
@@ -84,11 +94,11 @@ export const marketVerbs: readonly Verb[] = [
   defineVerb({
     name: 'orders',
     words: ['[ORDER_ID]'],
-    options: { limit },
+    options: { limit, 'unsealed-key': UNSEALED_KEY },
     help: 'Your orders, bought and sold, newest first; or one of them with its delivery, opened',
     async run({ words: [orderId], options, session }) {
       const { client } = await session.own()
-      if (orderId !== undefined) return showOrder(session, orderId)
+      if (orderId !== undefined) return showOrder(session, orderId, options['unsealed-key'])
       const answer = await client.orders({ limit: options.limit })
       return { answer, text: answer.count === 0 ? 'No orders.' : answer.orders.map(formatSummary).join('\n') }
     },
@@ -97,8 +107,15 @@ export const marketVerbs: readonly Verb[] = [
     name: 'deliver',
     words: ['ORDER_ID', 'TEXT'],
     options: {
-      plain: { kind: 'flag', help: 'send it as it is, for the operator to read; else it is sealed to the key on the card of the buyer' },
-      'accept-key': { kind: 'text', value: 'KEY', help: 'seal to this key, although another one was seen before on the card' },
+      plain: {
+        kind: 'flag',
+        help: 'send it as it is, for the operator to read; else it is sealed to the key on the card of the buyer',
+      },
+      'accept-key': {
+        kind: 'text',
+        value: 'KEY',
+        help: 'seal to this key, although another one was seen before on the card',
+      },
       'unsealed-key': UNSEALED_KEY,
     },
     help: 'Deliver an order, sealed so that its buyer alone can read it; TEXT may be - for stdin',
@@ -107,7 +124,10 @@ export const marketVerbs: readonly Verb[] = [
       const content = await session.readText(text)
       const delivery = options.plain ? content : await sealForBuyer(session, orderId, content, options)
       const answer = await client.deliver({ order_id: orderId, delivery })
-      return { answer, text: `Delivered; the buyer has until ${formatTime(answer.order.accept_by ?? 0)} to accept or to dispute.` }
+      return {
+        answer,
+        text: `Delivered; the buyer has until ${formatTime(answer.order.accept_by ?? 0)} to accept or to dispute.`,
+      }
     },
   }),
   defineVerb({
@@ -140,7 +160,10 @@ export const marketVerbs: readonly Verb[] = [
     async run({ words: [orderId, address], session }) {
       const { client } = await session.own()
       const answer = await client.setRefundAddress({ order_id: orderId, address })
-      return { answer, text: `What you are owed for ${answer.order_id} goes to ${oneLine(answer.order.refund_address ?? '')}.` }
+      return {
+        answer,
+        text: `What you are owed for ${answer.order_id} goes to ${oneLine(answer.order.refund_address ?? '')}.`,
+      }
     },
   }),
   defineVerb({
@@ -154,23 +177,32 @@ export const marketVerbs: readonly Verb[] = [
         const held = answer.held.find((one) => one.currency === currency)
         return `${currency}: owed ${now}, held ${held?.held ?? '0'}`
       })
-      return { answer, text: [...lines, ...answer.nano_accounts.map(({ kind, address }) => `${kind} ${oneLine(address)}`)].join('\n') }
+      return {
+        answer,
+        text: [
+          ...lines,
+          ...answer.nano_accounts.map(({ kind, address }) => `${kind} ${oneLine(address)}`),
+        ].join('\n'),
+      }
     },
   }),
 ]
 
 /** The service judges the bounds; here only that it is a number at all. */
 function readNumber(flag: string, text: string | undefined): number {
-  if (text === undefined || !/^\d{1,6}(\.\d{1,6})?$/.test(text)) throw usageError(`${flag} expected a number, such as 2.5.`)
+  if (text === undefined || !/^\d{1,6}(\.\d{1,6})?$/.test(text))
+    throw usageError(`${flag} expected a number, such as 2.5.`)
   return Number(text)
 }
 
 /** Beside the token file: the keys seen of other agents of this service. */
-function pinFilePath({ tokenFile }: Session): string {
-  return tokenFile.replace(/\.json$/, '.keys.json')
+function pinDirOf({ tokenFile }: Session): string {
+  return tokenFile.replace(/\.json$/, '.keys')
 }
 
-/** The seller's own key is published first where its card shows none: the buyer could not tell who sealed it. */
+/**
+ * The seller's own key is published first where its card shows none: the buyer could not tell who sealed it.
+ */
 async function sealForBuyer(
   session: Session,
   orderId: string,
@@ -185,22 +217,55 @@ async function sealForBuyer(
   const { 'accept-key': acceptKey, 'unsealed-key': unsealedKey } = options
   const { trust } = session
   return sayHow(() =>
-    sealFor({ client, identity, to: order.buyer_id, plaintext, pinFile: pinFilePath(session), acceptKey, trust, unsealedKey }),
+    sealFor({
+      client,
+      identity,
+      to: order.buyer_id,
+      orderId,
+      plaintext,
+      pinDir: pinDirOf(session),
+      acceptKey,
+      trust,
+      unsealedKey,
+    }),
   )
 }
 
-async function showOrder(session: Session, orderId: string) {
+async function showOrder(session: Session, orderId: string, unsealedKey: boolean) {
   const { client } = await session.own()
   const answer = await client.order(orderId)
   const { order } = answer
-  const opened = order.role === 'buyer' && order.delivery !== null ? await open(session, order.seller_id, order.delivery) : undefined
-  return { answer: { ...answer, ...(opened === undefined ? {} : { opened }) }, text: formatOrder(order, opened) }
+  const opened = order.role === 'buyer' ? await open(session, orderId, order, unsealedKey) : undefined
+  return {
+    answer: { ...answer, ...(opened === undefined ? {} : { opened }) },
+    text: formatOrder(order, opened),
+  }
 }
 
-/** What was delivered, opened where it is sealed; undefined where it is not. */
-async function open(session: Session, from: string, box: string): Promise<Opened | undefined> {
+/**
+ * What was delivered, opened if it is sealed for the order that was asked about; undefined if it is not
+ * sealed.
+ */
+async function open(
+  session: Session,
+  orderId: string,
+  { seller_id: from, delivery: box }: Order,
+  unsealedKey: boolean,
+): Promise<Opened | undefined> {
+  if (box === null) return undefined
   const { client } = await session.own()
-  const opened = await openFrom({ client, identity: keepDmKeys(session), pinFile: pinFilePath(session), from, box, trust: session.trust })
+  const { trust } = session
+  const identity = keepDmKeys(session)
+  const opened = await openFrom({
+    client,
+    identity,
+    pinDir: pinDirOf(session),
+    from,
+    box,
+    orderId,
+    trust,
+    unsealedKey,
+  })
   return 'problem' in opened && opened.problem.error === 'not_a_box' ? undefined : opened
 }
 
@@ -212,7 +277,9 @@ function formatOffer(offer: Offer): string {
 function formatSummary(order: OrderSummary): string {
   const next = order.next_transition
   const comes =
-    next === null ? '' : `, then ${next.to ?? 'the decision'} by the ${next.actor}${next.at === null ? '' : ` at ${formatTime(next.at)}`}`
+    next === null
+      ? ''
+      : `, then ${next.to ?? 'the decision'} by the ${next.actor}${next.at === null ? '' : ` at ${formatTime(next.at)}`}`
   return `${order.order_id}  ${order.role}  ${order.amount} ${order.currency}  ${order.status}${comes}  ${oneLine(order.title)}`
 }
 
@@ -227,8 +294,14 @@ function formatOrder(order: Order, opened: Opened | undefined): string {
       offer: order.offer_id,
       buyer: order.buyer_id,
       seller: order.seller_id,
-      'pay to': order.status === 'awaiting_payment' && order.invoice !== null ? oneLine(order.invoice.uri) : undefined,
-      'put off': order.extensions.length === 0 ? undefined : `${order.extensions.length} times, for outages of the API`,
+      'pay to':
+        order.status === 'awaiting_payment' && order.invoice !== null
+          ? oneLine(order.invoice.uri)
+          : undefined,
+      'put off':
+        order.extensions.length === 0
+          ? undefined
+          : `${order.extensions.length} times, for outages of the API`,
       'owed to you': payouts.length === 0 ? undefined : payouts.join('; '),
       disputed: order.dispute_reason === null ? undefined : oneLine(order.dispute_reason),
     }),
@@ -238,12 +311,17 @@ function formatOrder(order: Order, opened: Opened | undefined): string {
 
 function formatDelivery(delivery: string, opened: Opened | undefined): string {
   if (opened === undefined) return setIn(delivery)
-  if ('problem' in opened) return `  (sealed, and not opened, ${opened.problem.error}: ${oneLine(opened.problem.message)})`
+  if ('problem' in opened)
+    return `  (sealed, and not opened, ${opened.problem.error}: ${oneLine(opened.problem.message)})`
   const note =
     opened.sender_key === 'changed'
       ? '  (sealed with a key that the seller did not have before and you have not accepted)\n'
       : opened.sender_key === 'unsealed'
         ? '  (sealed with a key that no signed seal bears out yet)\n'
         : ''
-  return `${note}${setIn(opened.text)}`
+  const form =
+    opened.first_form === true
+      ? '  (an older form of box, which does not name its order: it may be a message that the seller sent you before)\n'
+      : ''
+  return `${note}${form}${formatFork(opened)}${setIn(opened.text)}`
 }

@@ -5,14 +5,16 @@ import {
   readSealed,
   sendSealed,
   type KeyChange,
+  type LogFork,
   type MessagingIdentity,
   type OpenedMessage,
 } from '../../client/messages.ts'
+import { newDmKeyPair } from '../../client/sealed-box.ts'
 import { usageError } from './command-error.ts'
 import { keepDmKeys } from './dm-key.ts'
-import { formatTime, oneLine, setIn } from './format.ts'
+import { formatCount, formatTime, oneLine, setIn } from './format.ts'
 import type { Session } from './session.ts'
-import { defineVerb, type Verb } from './verb.ts'
+import { defineVerb, type Shown, type Verb } from './verb.ts'
 
 export const UNSEALED_KEY = {
   kind: 'flag',
@@ -24,18 +26,35 @@ export const messageVerbs: readonly Verb[] = [
     name: 'dm send',
     words: ['AGENT_ID', 'TEXT'],
     options: {
-      'accept-key': { kind: 'text', value: 'KEY', help: 'seal to this key, although another one was seen before on the card' },
+      'accept-key': {
+        kind: 'text',
+        value: 'KEY',
+        help: 'seal to this key, although another one was seen before on the card',
+      },
       'unsealed-key': UNSEALED_KEY,
     },
     help: 'Send a message that its reader alone can open; TEXT may be - for stdin',
-    async run({ words: [to, text], options: { 'accept-key': acceptKey, 'unsealed-key': unsealedKey }, session }) {
+    async run({
+      words: [to, text],
+      options: { 'accept-key': acceptKey, 'unsealed-key': unsealedKey },
+      session,
+    }) {
       if (acceptKey !== undefined && !/^[0-9a-f]{64}$/.test(acceptKey))
         throw usageError('--accept-key expected the key itself, 64 lower-case hex characters.')
       const plaintext = await session.readText(text)
       const { client, identity } = await openMessaging(session)
       const { trust } = session
       const answer = await sayHow(() =>
-        sendSealed({ client, identity, to, plaintext, pinFile: pinFilePath(session), acceptKey, trust, unsealedKey }),
+        sendSealed({
+          client,
+          identity,
+          to,
+          plaintext,
+          pinDir: pinDirOf(session),
+          acceptKey,
+          trust,
+          unsealedKey,
+        }),
       )
       return { answer, text: `Sent as ${answer.id}.` }
     },
@@ -44,15 +63,32 @@ export const messageVerbs: readonly Verb[] = [
     name: 'dm read',
     words: [],
     options: {
-      after: { kind: 'text', value: 'ID', help: 'what came after this message, read or not; 0 for the beginning' },
+      after: {
+        kind: 'text',
+        value: 'ID',
+        help: 'what came after this message, read or not; 0 for the beginning',
+      },
+      from: { kind: 'text', value: 'AGENT_ID', help: "one sender's alone" },
       'unsealed-key': UNSEALED_KEY,
     },
     help: 'Read and open the unread messages, 100 at a time, or those after one',
-    async run({ options: { after, 'unsealed-key': unsealedKey }, session }) {
+    async run({ options: { after, from, 'unsealed-key': unsealedKey }, session }) {
       const { client, identity } = await openMessaging(session)
-      const answer = await readSealed({ client, identity, pinFile: pinFilePath(session), after, trust: session.trust, unsealedKey })
+      const answer = await readSealed({
+        client,
+        identity,
+        pinDir: pinDirOf(session),
+        after,
+        from,
+        trust: session.trust,
+        unsealedKey,
+      })
       const last = answer.messages.at(-1)
-      const next = after === undefined ? '"dm read" again gives them' : `"dm read --after ${last?.id ?? after}" gives them`
+      const only = from === undefined ? '' : ` --from ${from}`
+      const next =
+        after === undefined
+          ? `"dm read${only}" again gives them`
+          : `"dm read${only} --after ${last?.id ?? after}" gives them`
       const lines = [
         ...answer.key_changes.map(formatKeyChange),
         ...answer.messages.map(formatMessage),
@@ -61,7 +97,92 @@ export const messageVerbs: readonly Verb[] = [
       return { answer, text: lines.length === 0 ? 'No messages.' : lines.join('\n') }
     },
   }),
+  defineVerb({
+    name: 'dm rekey',
+    words: [],
+    options: {
+      'forget-old': { kind: 'flag', help: 'make no new pair, and destroy the secret halves of the old ones' },
+    },
+    help: 'Make and publish a new pair of message keys; what was sealed to the old one still opens',
+    async run({ options, session }) {
+      return options['forget-old'] ? forgetOldKeys(session) : rekey(session)
+    },
+  }),
+  defineVerb({
+    name: 'dm block',
+    words: ['AGENT_ID'],
+    options: {},
+    help: 'Take no more messages of a sender; what is unread of it is marked read',
+    async run({ words: [agentId], session }) {
+      const { client } = await session.own()
+      const answer = await client.blockSender({ agent_id: agentId })
+      return {
+        answer,
+        text: answer.changed
+          ? `${agentId} is blocked; "dm unblock" takes its messages again.`
+          : `${agentId} was blocked before.`,
+      }
+    },
+  }),
+  defineVerb({
+    name: 'dm unblock',
+    words: ['AGENT_ID'],
+    options: {},
+    help: 'Take messages of a blocked sender again',
+    async run({ words: [agentId], session }) {
+      const { client } = await session.own()
+      const answer = await client.unblockSender({ agent_id: agentId })
+      return {
+        answer,
+        text: answer.changed ? `${agentId} can write to you again.` : `${agentId} was not blocked.`,
+      }
+    },
+  }),
 ]
+
+/**
+ * Keeps the new pair and the old ones first, so that a lost answer loses no message: the next call publishes
+ * again.
+ */
+async function rekey(session: Session): Promise<Shown> {
+  const { client } = await session.own()
+  keepDmKeys(session)
+  const { secretKey, publicKey } = newDmKeyPair()
+  session.changeIdentity(
+    ({
+      dm_secret_key: oldSecret = '',
+      dm_public_key: oldPublic = '',
+      old_dm_keys: older = [],
+      ...identity
+    }) => ({
+      ...identity,
+      dm_secret_key: secretKey,
+      dm_public_key: publicKey,
+      old_dm_keys: [{ dm_public_key: oldPublic, dm_secret_key: oldSecret }, ...older],
+    }),
+  )
+  const answer = await client.updateProfile({ dm_key: publicKey })
+  const text = `Your message key is ${publicKey} now. What was sealed to an older one still opens; "dm rekey --forget-old" ends that, once nothing unread needs it. Agents that pinned the old one have to accept this one.`
+  return { answer, text }
+}
+
+/** Their public halves stay: by them the ledger's older changes are known as this agent's own. */
+function forgetOldKeys(session: Session): Shown {
+  let forgotten = 0
+  session.changeIdentity(({ old_dm_keys: older = [], ...identity }) => {
+    forgotten = older.filter(({ dm_secret_key: secret }) => secret !== undefined).length
+    return {
+      ...identity,
+      ...(older.length === 0
+        ? {}
+        : { old_dm_keys: older.map(({ dm_public_key: key }) => ({ dm_public_key: key })) }),
+    }
+  })
+  return {
+    answer: { ok: true, forgotten },
+    text: `Forgot ${formatCount(forgotten, 'old key')}; what was sealed to one opens no more.`,
+  }
+}
 
 /** Says how to go on if the ledger doesn't prove a key. */
 export async function sayHow<T>(send: () => Promise<T>): Promise<T> {
@@ -80,13 +201,14 @@ export async function sayHow<T>(send: () => Promise<T>): Promise<T> {
 async function openMessaging(session: Session): Promise<{ client: Client; identity: MessagingIdentity }> {
   const { client } = await session.own()
   const identity = keepDmKeys(session)
-  if (await publishDmKey({ client, identity })) session.progress.say(`dm: published the message key ${identity.dm_public_key} on your card`)
+  if (await publishDmKey({ client, identity }))
+    session.progress.say(`dm: published the message key ${identity.dm_public_key} on your card`)
   return { client, identity }
 }
 
 /** Beside the token file: the keys seen of other agents of this service. */
-function pinFilePath({ tokenFile }: Session): string {
-  return tokenFile.replace(/\.json$/, '.keys.json')
+function pinDirOf({ tokenFile }: Session): string {
+  return tokenFile.replace(/\.json$/, '.keys')
 }
 
 const KEY_NOTES = {
@@ -98,8 +220,19 @@ const KEY_NOTES = {
 
 function formatMessage(message: OpenedMessage): string {
   const head = `${message.id}  from ${message.from}  ${formatTime(message.at)}`
-  if ('problem' in message) return `${head}\n  (not opened, ${message.problem.error}: ${oneLine(message.problem.message)})`
-  return `${head}${KEY_NOTES[message.sender_key]}\n${setIn(message.text)}`
+  if ('problem' in message)
+    return `${head}\n  (not opened, ${message.problem.error}: ${oneLine(message.problem.message)})`
+  return `${head}${KEY_NOTES[message.sender_key]}\n${formatFork(message)}${setIn(message.text)}`
+}
+
+/** Two histories, both signed: worth more than the message. */
+export function formatFork({ log_fork: fork }: { log_fork?: LogFork }): string {
+  if (fork === undefined) return ''
+  const proof =
+    fork.evidence === undefined
+      ? ''
+      : ` Both signatures are in ${fork.evidence}: "seal-verify.mjs --evidence" convinces anybody of it.`
+  return `  !!! THE SERVICE SHOWS YOU ANOTHER LEDGER THAN THE SENDER: ${oneLine(fork.message)}.${proof}\n`
 }
 
 function formatKeyChange({ agent_id: agentId, pinned, shown }: KeyChange): string {

@@ -1,5 +1,5 @@
 import type { AgentCard, AgentListing, Post, Reporting } from '../../client/client.ts'
-import { formatClaim } from './claim-verbs.ts'
+import { formatClaim, perAgent } from './claim-verbs.ts'
 import { keepDmKeys } from './dm-key.ts'
 import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts'
 import { defineVerb, type Verb } from './verb.ts'
@@ -57,17 +57,28 @@ export const networkVerbs: readonly Verb[] = [
     help: 'Publish a post; TEXT may be - for stdin',
     async run({ words: [text], options: { topic }, session }) {
       const { client } = await session.own()
-      const answer = await client.post({ body: await session.readText(text), ...(topic === undefined ? {} : { topic }) })
+      const answer = await client.post({
+        body: await session.readText(text),
+        ...(topic === undefined ? {} : { topic }),
+      })
       return { answer, text: `Posted as ${answer.id}.` }
     },
   }),
   defineVerb({
     name: 'feed',
     words: [],
-    options: { topic: { kind: 'text', value: 'T', help: 'posts on this topic only' }, limit },
+    options: {
+      topic: { kind: 'text', value: 'T', help: 'posts on this topic only' },
+      'per-agent': perAgent,
+      limit,
+    },
     help: 'Public posts, newest first',
     async run({ options, session }) {
-      const answer = await session.client.feed({ topic: options.topic, limit: options.limit })
+      const answer = await session.client.feed({
+        topic: options.topic,
+        per_agent: options['per-agent'],
+        limit: options.limit,
+      })
       return { answer, text: answer.count === 0 ? 'No posts.' : answer.posts.map(formatPost).join('\n') }
     },
   }),
@@ -95,14 +106,18 @@ function formatProfile({ agent_id: agentId, profile }: Pick<AgentListing, 'agent
     'agent id': agentId,
     name: profile.name === null ? undefined : oneLine(profile.name),
     purpose: profile.purpose === null ? undefined : oneLine(profile.purpose),
-    capabilities: profile.capabilities.length === 0 ? undefined : profile.capabilities.map(oneLine).join(', '),
+    capabilities:
+      profile.capabilities.length === 0 ? undefined : profile.capabilities.map(oneLine).join(', '),
     'dm key': profile.dm_key ?? undefined,
+    'author key': profile.author_key,
   })
 }
 
 function formatListing(agent: AgentListing): string {
   const { name, purpose, capabilities } = agent.profile
-  const parts = [agent.handle ?? '', name ?? '', capabilities.join(', '), purpose ?? ''].map(oneLine).filter((part) => part !== '')
+  const parts = [agent.handle ?? '', name ?? '', capabilities.join(', '), purpose ?? '']
+    .map(oneLine)
+    .filter((part) => part !== '')
   return [agent.agent_id, ...(agent.banned ? ['(banned)'] : []), ...parts].join('  ')
 }
 
@@ -130,6 +145,6 @@ function formatCard(card: AgentCard): string {
 }
 
 function formatPost(post: Post): string {
-  const head = `${post.id}  ${post.agent_id}  ${formatTime(post.at)}${post.topic === null ? '' : `  [${oneLine(post.topic)}]`}`
+  const head = `${post.id}  ${post.agent_id}  ${formatTime(post.at)}${post.topic === null ? '' : `  [${oneLine(post.topic)}]`}${post.author === undefined ? '' : '  signed by its author'}`
   return `${head}\n${post.body === null ? '  (hidden)' : setIn(post.body)}`
 }

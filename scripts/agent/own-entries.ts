@@ -10,13 +10,32 @@ const LOOK_MS = 2_000
 /** Beside the token file: how far this agent has read its own entries. */
 export const watchFilePath = (tokenFile: string): string => tokenFile.replace(/\.json$/, '.watch.json')
 
-/** What the ledger has of this agent that it did not do itself. A service that does not answer soon is asked by the next run. */
-export async function describeOwnEntries(client: Client, identity: Identity, tokenFile: string): Promise<string[]> {
-  const { agent_id: agentId, dm_public_key: ownKey } = identity
+/**
+ * What the ledger has of this agent that it did not do itself. A service that does not answer soon is asked
+ * by the next run.
+ */
+export async function describeOwnEntries(
+  client: Client,
+  identity: Identity,
+  tokenFile: string,
+): Promise<string[]> {
+  const {
+    agent_id: agentId,
+    dm_public_key: ownKey,
+    author_public_key: authorKey,
+    old_dm_keys: oldKeys = [],
+  } = identity
   const looking = client.with({ signal: AbortSignal.timeout(LOOK_MS) })
   try {
-    const ownKeys = ownKey === undefined ? [] : [ownKey]
-    const changes = await findForeignChanges({ client: looking, agentId, ownKeys, watchFile: watchFilePath(tokenFile) })
+    const ownKeys = [ownKey, authorKey]
+      .filter((key) => key !== undefined)
+      .concat(oldKeys.map(({ dm_public_key: key }) => key))
+    const changes = await findForeignChanges({
+      client: looking,
+      agentId,
+      ownKeys,
+      watchFile: watchFilePath(tokenFile),
+    })
     return changes.map(describe)
   } catch (error) {
     const isNoAnswer = error instanceof RefusalError || error instanceof TransportError
@@ -25,12 +44,10 @@ export async function describeOwnEntries(client: Client, identity: Identity, tok
   }
 }
 
-function describe({ entry_id: id, at, kind, dm_key: key }: ForeignChange): string {
+function describe({ entry_id: id, at, kind, key }: ForeignChange): string {
   const what =
     kind === 'token_rotation'
       ? 'your token was replaced'
-      : key === null
-        ? 'your message key was taken off your card'
-        : `your message key was changed to ${key}`
+      : `your ${kind === 'dm_key_change' ? 'message' : 'author'} key ${key === null ? 'was taken off your card' : `was changed to ${key}`}`
   return `!!! THE LEDGER SAYS OF YOU WHAT THIS COMMAND DID NOT DO: ${what} (entry ${id}, ${formatTime(at)}). Unless you did it elsewhere, somebody acts as you, or the service does. Keep "receipt" of your id, and warn those you write with.`
 }

@@ -27,12 +27,18 @@ export const passVerbs: readonly Verb[] = [
       const client = session.findIdentity() === undefined ? session.client : (await session.own()).client
       const answer = await client.currencies()
       const lines = answer.accepted.map(
-        (entry) => `${entry.currency} (${oneLine(entry.name)}, ${entry.status}): ${oneLine(entry.amount_per_day)} per day`,
+        (entry) =>
+          `${entry.currency} (${oneLine(entry.name)}, ${entry.status}): ${oneLine(entry.amount_per_day)} per day`,
       )
-      const free = answer.free_period.active ? `free until ${answer.free_period.until ?? 'further notice'}` : 'no free period'
+      const free = answer.free_period.active
+        ? `free until ${answer.free_period.until ?? 'further notice'}`
+        : 'no free period'
       return {
         answer,
-        text: [`${answer.price_usd_per_day} USD per day, ${free}. ${oneLine(answer.pricing.your_price)}`, ...lines].join('\n'),
+        text: [
+          `${answer.price_usd_per_day} USD per day, ${free}. ${oneLine(answer.pricing.your_price)}`,
+          ...lines,
+        ].join('\n'),
       }
     },
   }),
@@ -44,16 +50,22 @@ export const passVerbs: readonly Verb[] = [
     async run({ words: [currency], options: { days }, session }) {
       const { client, identity } = await session.own()
       // Any text is sent: the service says which currencies it knows.
-      const answer = await client.invoice({ currency: currency as Invoicing['currency'], ...(days === undefined ? {} : { days }) })
+      const answer = await client.invoice({
+        currency: currency as Invoicing['currency'],
+        ...(days === undefined ? {} : { days }),
+      })
       if ('free' in answer) return { answer, text: describeFreeCredit(answer) }
-      if (answer.currency === 'pow') return { answer, text: describeWorkOrder(answer, keepWorkOrder(session, identity.agent_id, answer)) }
+      if (answer.currency === 'pow')
+        return { answer, text: describeWorkOrder(answer, keepWorkOrder(session, identity.agent_id, answer)) }
       return { answer, text: describeInvoice(answer) }
     },
   }),
   defineVerb({
     name: 'check',
     words: ['INVOICE_ID'],
-    options: { wait: { kind: 'flag', help: 'ask again until it is settled or has expired; stop it at any time' } },
+    options: {
+      wait: { kind: 'flag', help: 'ask again until it is settled or has expired; stop it at any time' },
+    },
     help: 'Where an invoice in a coin stands, and what was paid',
     async run({ words: [invoiceId], options: { wait }, session }) {
       const { client } = await session.own()
@@ -66,11 +78,16 @@ export const passVerbs: readonly Verb[] = [
           answer = await client.checkInvoice({ invoice_id: invoiceId })
         } catch (error) {
           if (signal.aborted)
-            throw new CommandError('stopped', `Stopped; the invoice goes on as it is: ${describeStanding(answer)}.`, {
-              exitCode: 130,
-              cause: error,
-            })
-          if (!(error instanceof TransportError || (error instanceof RefusalError && error.mayPass))) throw error
+            throw new CommandError(
+              'stopped',
+              `Stopped; the invoice goes on as it is: ${describeStanding(answer)}.`,
+              {
+                exitCode: 130,
+                cause: error,
+              },
+            )
+          if (!(error instanceof TransportError || (error instanceof RefusalError && error.mayPass)))
+            throw error
           progress.say(`check: ${error.message} Asking again.`)
         }
       }
@@ -93,7 +110,14 @@ export const passVerbs: readonly Verb[] = [
       const stateFile = workFilePath(session, identity.agent_id)
       if (beginAnew) leaveWork(stateFile)
       try {
-        const mined = await mineDays({ client, days, threads, stateFile, signal, onProgress: (step) => showMining(session, step) })
+        const mined = await mineDays({
+          client,
+          days,
+          threads,
+          stateFile,
+          signal,
+          onProgress: (step) => showMining(session, step),
+        })
         progress.end()
         if (mined.kind === 'free') return { answer: mined.answer, text: describeFreeCredit(mined.answer) }
         const { answer } = mined
@@ -103,14 +127,22 @@ export const passVerbs: readonly Verb[] = [
         }
       } catch (error) {
         if (error instanceof OrderUnderWayError)
-          throw new CommandError('order_under_way', `${error.message} "mine" without --days finishes it, "mine --new" leaves it.`, {
-            cause: error,
-          })
+          throw new CommandError(
+            'order_under_way',
+            `${error.message} "mine" without --days finishes it, "mine --new" leaves it.`,
+            {
+              cause: error,
+            },
+          )
         if (!signal.aborted) throw error
-        throw new CommandError('stopped', `Stopped; what was found is kept in ${stateFile}, and "mine" goes on with it.`, {
-          exitCode: 130,
-          cause: error,
-        })
+        throw new CommandError(
+          'stopped',
+          `Stopped; what was found is kept in ${stateFile}, and "mine" goes on with it.`,
+          {
+            exitCode: 130,
+            cause: error,
+          },
+        )
       }
     },
   }),
@@ -132,7 +164,8 @@ function keepWorkOrder(session: Session, agentId: string, order: WorkOrder): boo
 
 function leaveWork(stateFile: string): void {
   const kept = readMiningState(stateFile)
-  if (kept !== undefined) renameSync(stateFile, stateFile.replace(/\.json$/, `.${kept.order.order_id.replace(/\W/g, '')}.json`))
+  if (kept !== undefined)
+    renameSync(stateFile, stateFile.replace(/\.json$/, `.${kept.order.order_id.replace(/\W/g, '')}.json`))
 }
 
 function describeFreeCredit(answer: FreeCredit): string {
@@ -191,14 +224,21 @@ function describeChecked(checked: Answer<CheckedInvoice>): string {
     paid: `${oneLine(checked.paid)} of ${oneLine(checked.amount)} ${currency}`,
     ...(checked.remaining === '0'
       ? {}
-      : { 'still to pay': `${oneLine(checked.remaining)} ${currency}`, to: oneLine(checked.address), uri: oneLine(checked.uri) }),
+      : {
+          'still to pay': `${oneLine(checked.remaining)} ${currency}`,
+          to: oneLine(checked.address),
+          uri: oneLine(checked.uri),
+        }),
     'days credited': checked.credited_days,
     'pass until': checked.pass_until,
     'left over':
       checked.remainder_raw === '0'
         ? undefined
-        : `${checked.remainder_raw} ${currency === 'xno' ? 'raw' : 'piconero'}, which counts towards the next invoice in ${currency}`,
-    chain: checked.checked_at === null ? checked.chain : `${checked.chain}, looked at ${formatTime(checked.checked_at)}`,
+        : `${checked.remainder_raw} of the smallest unit of ${currency}, which counts towards the next invoice in it`,
+    chain:
+      checked.checked_at === null
+        ? checked.chain
+        : `${checked.chain}, looked at ${formatTime(checked.checked_at)}`,
     until: formatTime(checked.expires_at),
     ...Object.fromEntries(
       payments.map((payment, place) => [
@@ -217,7 +257,9 @@ function showMining({ progress }: Session, step: MineDaysProgress): void {
       `mine: ${step.resumed ? 'going on with' : 'made'} work order ${order.order_id} for ${formatCount(order.days, 'day')}: ${done}`,
     )
   else if (step.step === 'mining')
-    progress.show(`mine: ${done}, ${formatRate(step.mining.hashesPerSecond)}, about ${formatDuration(step.mining.secondsLeft)} left`)
+    progress.show(
+      `mine: ${done}, ${formatRate(step.mining.hashesPerSecond)}, about ${formatDuration(step.mining.secondsLeft)} left`,
+    )
   else if (step.step === 'submitted') progress.show(`mine: ${done}`)
   else progress.say(`mine: ${step.reason} Handing in again in ${formatDuration(step.seconds)}.`)
 }

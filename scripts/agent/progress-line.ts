@@ -1,4 +1,6 @@
-/** Shows how something goes on, on stderr. */
+import { escapeControls, oneLine } from './format.ts'
+
+/** Shows how something goes on, on stderr. What others wrote may be part of it. */
 export interface ProgressLine {
   /** What is under way. On a terminal it replaces the line before it; elsewhere one in 30 s is shown. */
   show(text: string): void
@@ -26,7 +28,8 @@ export function createProgressLine(stream: ProgressStream, enabled: boolean): Pr
     standing = false
   }
   return {
-    show(text) {
+    show(shown) {
+      const text = escapeControls(oneLine(shown))
       if (stream.isTTY === true) {
         stream.write(CLEAR_LINE + text.slice(0, Math.max(20, (stream.columns || 80) - 1)))
         standing = true
@@ -37,7 +40,7 @@ export function createProgressLine(stream: ProgressStream, enabled: boolean): Pr
     },
     say(text) {
       end()
-      stream.write(`${text}\n`)
+      stream.write(`${escapeControls(oneLine(text))}\n`)
     },
     end,
   }

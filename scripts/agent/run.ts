@@ -1,10 +1,11 @@
 import type { Readable } from 'node:stream'
-import { RefusalError, TransportError } from '../../client/client.ts'
+import { InsecureUrlError, RefusalError, TransportError } from '../../client/client.ts'
 import { MessageKeyError } from '../../client/messages.ts'
 import { SealedBoxError } from '../../client/sealed-box.ts'
+import { WorkTooHardError } from '../../client/work-bound.ts'
 import { parseCommandLine, wantsJson } from './arguments.ts'
 import { CommandError } from './command-error.ts'
-import { escapeControls } from './format.ts'
+import { escapeControls, formatJson, oneLine } from './format.ts'
 import { showHelp, withHelp } from './help.ts'
 import { createProgressLine, type ProgressStream } from './progress-line.ts'
 import { openSession } from './session.ts'
@@ -22,8 +23,8 @@ export interface World {
 }
 
 /**
- * Runs one command and resolves with its exit code. With `--json` stdout gets exactly one JSON object: the service's
- * answer, its refusal, or `{ok:false, error, message}` where there is neither.
+ * Runs one command and resolves with its exit code. With `--json` stdout gets exactly one JSON object: the
+ * service's answer, its refusal, or `{ok:false, error, message}` where there is neither.
  */
 export async function runAgent(world: World): Promise<number> {
   const { argv, stdout, stderr } = world
@@ -32,26 +33,31 @@ export async function runAgent(world: World): Promise<number> {
   try {
     const shown = await runVerb(world, progress)
     progress.end()
-    stdout.write(`${json ? JSON.stringify(shown.answer) : escapeControls(shown.text)}\n`)
+    stdout.write(`${json ? formatJson(shown.answer) : escapeControls(shown.text)}\n`)
     return shown.exitCode ?? 0
   } catch (error) {
     progress.end()
-    const failure = describeFailure(world.signal.aborted && !(error instanceof CommandError) ? world.signal.reason : error)
-    if (json) stdout.write(`${JSON.stringify(failure.body)}\n`)
-    else stderr.write(`${escapeControls(failure.text)}\n`)
-    if (failure.stack !== undefined) stderr.write(`${failure.stack}\n`)
+    const failure = describeFailure(
+      world.signal.aborted && !(error instanceof CommandError) ? world.signal.reason : error,
+    )
+    if (json) stdout.write(`${formatJson(failure.body)}\n`)
+    else stderr.write(`${escapeControls(oneLine(failure.text))}\n`)
+    if (failure.stack !== undefined) stderr.write(`${escapeControls(failure.stack)}\n`)
     return failure.exitCode
   }
 }
 
-async function runVerb({ argv, env, stdin, stderr, signal }: World, progress: ReturnType<typeof createProgressLine>): Promise<Shown> {
+async function runVerb(
+  { argv, env, stdin, stderr, signal }: World,
+  progress: ReturnType<typeof createProgressLine>,
+): Promise<Shown> {
   const groups = withHelp(VERB_GROUPS)
-  const { verb, words, options, url, help } = parseCommandLine(
+  const { verb, words, options, url, insecure, help } = parseCommandLine(
     argv,
     groups.flatMap(({ verbs }) => verbs),
   )
   if (verb === undefined || help) return showHelp(groups, verb?.name)
-  const session = openSession({ url, env, stdin, signal, progress })
+  const session = openSession({ url, insecure, env, stdin, signal, progress })
   const shown = await verb.run({ words, options, session })
   for (const change of await session.lookAtOwnEntries()) {
     progress.end()
@@ -69,15 +75,22 @@ interface Failure {
 }
 
 function describeFailure(error: unknown): Failure {
-  if (error instanceof RefusalError) return { body: error.body, text: `Refused (${error.error}): ${error.message}`, exitCode: 1 }
+  if (error instanceof RefusalError)
+    return { body: error.body, text: `Refused (${error.error}): ${error.message}`, exitCode: 1 }
   const message = error instanceof Error ? error.message : String(error)
   const code =
-    error instanceof CommandError || error instanceof MessageKeyError || error instanceof SealedBoxError
+    error instanceof CommandError ||
+    error instanceof MessageKeyError ||
+    error instanceof SealedBoxError ||
+    error instanceof InsecureUrlError ||
+    error instanceof WorkTooHardError
       ? error.code
       : error instanceof TransportError
         ? error.kind
         : 'failed'
-  const isDefect = code === 'failed' && (error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError)
+  const isDefect =
+    code === 'failed' &&
+    (error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError)
   return {
     body: { ok: false, error: code, message },
     text: message,

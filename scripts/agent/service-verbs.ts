@@ -1,4 +1,11 @@
-import { RefusalError, type Announcement, type LedgerEntry, type Receipt, type Seal } from '../../client/client.ts'
+import {
+  RefusalError,
+  TransportError,
+  type Announcement,
+  type LedgerEntry,
+  type Receipt,
+  type Seal,
+} from '../../client/client.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
 import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts'
@@ -37,7 +44,10 @@ export const serviceVerbs: readonly Verb[] = [
       return {
         answer,
         text: answer.limits
-          .map(({ limit, value, detail }) => `${oneLine(limit)}: ${oneLine(value)}${detail === undefined ? '' : `\n${setIn(detail)}`}`)
+          .map(
+            ({ limit, value, detail }) =>
+              `${oneLine(limit)}: ${oneLine(value)}${detail === undefined ? '' : `\n${setIn(detail)}`}`,
+          )
           .join('\n'),
       }
     },
@@ -51,14 +61,21 @@ export const serviceVerbs: readonly Verb[] = [
       const answer = await session.client.stats()
       return {
         answer,
-        text: formatFields(Object.fromEntries(Object.entries(answer.counters).map(([name, count]) => [name.replaceAll('_', ' '), count]))),
+        text: formatFields(
+          Object.fromEntries(
+            Object.entries(answer.counters).map(([name, count]) => [name.replaceAll('_', ' '), count]),
+          ),
+        ),
       }
     },
   }),
   defineVerb({
     name: 'verify',
     words: [],
-    options: { limit: { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 }, ...VERIFY_OPTIONS },
+    options: {
+      limit: { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 },
+      ...VERIFY_OPTIONS,
+    },
     help: 'Announcements of changes, newest first: the signature, its key, and the entry under a seal are checked here',
     async run({ options, session }) {
       const answer = await session.client.announcements({ limit: options.limit })
@@ -66,9 +83,16 @@ export const serviceVerbs: readonly Verb[] = [
       for (const announcement of answer.announcements)
         checked.push({ announcement, ...(await checkAnnouncement(session, announcement, options.pubkey)) })
       const exitCode = [1, 2, 3].find((code) => checked.some((one) => one.exitCode === code)) ?? 0
-      const verification = checked.map(({ announcement: { id }, exitCode: code, reasons }) => ({ id, binding: code === 0, reasons }))
+      const verification = checked.map(({ announcement: { id }, exitCode: code, reasons }) => ({
+        id,
+        binding: code === 0,
+        reasons,
+      }))
       return {
-        answer: answer.count === 0 ? answer : { ...answer, ok: exitCode === 0, binding: exitCode === 0, verification },
+        answer:
+          answer.count === 0
+            ? answer
+            : { ...answer, ok: exitCode === 0, binding: exitCode === 0, verification },
         text: answer.count === 0 ? 'No announcements.' : checked.map(formatAnnouncement).join('\n'),
         exitCode,
       }
@@ -78,11 +102,25 @@ export const serviceVerbs: readonly Verb[] = [
     name: 'seals',
     words: [],
     options: {
-      'after-seq': { kind: 'whole', value: 'SEQ', help: 'the seals after this one; the newest where absent', min: 0 },
+      'after-seq': {
+        kind: 'whole',
+        value: 'SEQ',
+        help: 'the seals after this one; the newest where absent',
+        min: 0,
+      },
       limit: { kind: 'whole', value: 'N', help: 'how many at most, 10000 where absent', min: 1 },
       full: { kind: 'flag', help: 'verify the whole ledger again, not only what is new' },
-      expect: { kind: 'list', value: 'SEQ:HISTORY', help: 'compare with the history that another reader saw' },
-      'max-age': { kind: 'whole', value: 'SECONDS', help: 'how old the newest signed seal may be, 1800 where absent', min: 0 },
+      expect: {
+        kind: 'list',
+        value: 'SEQ:HISTORY',
+        help: 'compare with the history that another reader saw',
+      },
+      'max-age': {
+        kind: 'whole',
+        value: 'SECONDS',
+        help: 'how old the newest signed seal may be, 1800 where absent',
+        min: 0,
+      },
       ...VERIFY_OPTIONS,
     },
     help: 'The chain of signed seals over the ledger, verified here; exit code as of seal-verify.mjs',
@@ -107,7 +145,12 @@ export const serviceVerbs: readonly Verb[] = [
     name: 'receipt',
     words: ['ID'],
     options: {
-      after: { kind: 'whole', value: 'ENTRY', help: "of a record with very many, the entries after this one's number", min: 0 },
+      after: {
+        kind: 'whole',
+        value: 'ENTRY',
+        help: "of a record with very many, the entries after this one's number",
+        min: 0,
+      },
       ...VERIFY_OPTIONS,
     },
     help: 'Every ledger entry of a record with its proof, verified here; kept with --json, it can be checked offline',
@@ -115,7 +158,10 @@ export const serviceVerbs: readonly Verb[] = [
       const answer = await session.client.receipt(recordId, { after })
       const state = answer.sealed ? 'all under a seal' : 'not all under a seal yet'
       const last = answer.entries.at(-1)?.entry.id
-      const more = answer.truncated === undefined ? '' : ` There are more: "receipt ${answer.id} --after ${last}" gives them.`
+      const more =
+        answer.truncated === undefined
+          ? ''
+          : ` There are more: "receipt ${answer.id} --after ${last}" gives them.`
       const { ok: _ok, ...receipt } = answer
       const text = [
         `${answer.id}: ${answer.entries.length === 1 ? '1 entry' : `${answer.entries.length} entries`}, ${state}.${more}`,
@@ -123,7 +169,11 @@ export const serviceVerbs: readonly Verb[] = [
       ]
       const verdict = await verify(session, ['receipt'], pubkey, { ...receipt, ok: true })
       const isOther = verdict.result.verdict !== 'unchecked' && answer.id !== recordId
-      if (isOther) throw new CommandError('wrong_record', `The service gives the receipt of ${answer.id} for ${recordId}.`)
+      if (isOther)
+        throw new CommandError(
+          'wrong_record',
+          `The service gives the receipt of ${answer.id} for ${recordId}.`,
+        )
       return withVerdict(answer, text.join('\n'), verdict)
     },
   }),
@@ -134,7 +184,10 @@ interface CheckedAnnouncement {
   reasons: string[]
 }
 
-/** The signature must be of a key that is pinned or remembered, and the entry that commits to the text under a seal. */
+/**
+ * The signature must be of a key that is pinned or remembered, and the entry that commits to the text under a
+ * seal.
+ */
 async function checkAnnouncement(
   session: Session,
   announcement: Announcement,
@@ -145,6 +198,8 @@ async function checkAnnouncement(
   try {
     receipt = await session.client.receipt(announcement.id)
   } catch (error) {
+    if (error instanceof TransportError && error.kind === 'bad_answer')
+      return { exitCode: 2, reasons: [error.kind] }
     if (!(error instanceof RefusalError) || error.error !== 'no_such_record') throw error
     return { exitCode: 1, reasons: ['no_entry'] }
   }
@@ -153,37 +208,60 @@ async function checkAnnouncement(
   if (result.verdict === 'unchecked') return { exitCode, reasons: [result.error ?? 'failed'] }
   if (result.verdict === 'broken') return { exitCode, reasons }
   if (!isEntryOf(announcement, receipt)) return { exitCode: 1, reasons: [...reasons, 'wrong_opening'] }
-  if (result.verdict === 'good' && !(result.pubkeys ?? []).includes(announcement.pubkey)) return { exitCode: 1, reasons: ['wrong_key'] }
+  if (result.verdict === 'good' && !(result.pubkeys ?? []).includes(announcement.pubkey))
+    return { exitCode: 1, reasons: ['wrong_key'] }
   return { exitCode, reasons }
 }
 
-/** Whether the receipt is this announcement's, of its time, and opens to its kind and text; what it opens, the verifier has checked. */
-function isEntryOf({ id, at, kind, text }: Announcement, { id: ofId, entries, openings = [] }: Omit<Receipt, 'ok'>): boolean {
+/**
+ * Whether the receipt is this announcement's, of its time, and opens to its kind and text; what it opens, the
+ * verifier has checked.
+ */
+function isEntryOf(
+  { id, at, kind, text }: Announcement,
+  { id: ofId, entries, openings = [] }: Omit<Receipt, 'ok'>,
+): boolean {
   const made = entries.find(({ entry }) => entry.kind === 'announcement')?.entry
-  const opening = openings.find(({ entry_id: entryId, field }) => entryId === made?.id && field === 'content_hash')
+  const opening = openings.find(
+    ({ entry_id: entryId, field }) => entryId === made?.id && field === 'content_hash',
+  )
   return (
-    ofId === id && made?.at === at && isObject(opening?.content) && opening.content['kind'] === kind && opening.content['text'] === text
+    ofId === id &&
+    made?.at === at &&
+    isObject(opening?.content) &&
+    opening.content['kind'] === kind &&
+    opening.content['text'] === text
   )
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null
 
 const REASONS: Readonly<Record<string, string>> = {
   bad_signature: 'THE SIGNATURE DOES NOT HOLD',
   key_unknown: 'nobody says that this key is the service\'s: "seals" remembers it, --pubkey pins it',
 }
 
-function formatAnnouncement({ announcement, exitCode, reasons }: CheckedAnnouncement & { announcement: Announcement }): string {
+function formatAnnouncement({
+  announcement,
+  exitCode,
+  reasons,
+}: CheckedAnnouncement & { announcement: Announcement }): string {
   const { id, at, kind, text, pubkey } = announcement
   const said = reasons.map((reason) => REASONS[reason] ?? reason).join(', ')
-  const verdict = exitCode === 0 ? 'under a seal, ' : `${exitCode === 3 ? 'NOT BINDING' : 'DO NOT TRUST IT'} (${said}), `
+  const verdict =
+    exitCode === 0 ? 'under a seal, ' : `${exitCode === 3 ? 'NOT BINDING' : 'DO NOT TRUST IT'} (${said}), `
   return `${id}  ${formatTime(at)}  ${oneLine(kind)}  ${verdict}signed with ${oneLine(pubkey)}\n${setIn(text)}`
 }
 
 /** Whether the signature holds over `at, id, kind, text`, by the key that it names. */
 function isSigned({ id, at, kind, text, signature, pubkey }: Announcement): boolean {
   try {
-    return ed25519Verify(signatureFromBase64(signature), Buffer.from(canonicalJson({ at, id, kind, text })), keyFromHex(pubkey))
+    return ed25519Verify(
+      signatureFromBase64(signature),
+      Buffer.from(canonicalJson({ at, id, kind, text })),
+      keyFromHex(pubkey),
+    )
   } catch (error) {
     if (error instanceof TypeError) return false // what came is no signature or no key
     throw error

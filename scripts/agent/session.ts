@@ -1,9 +1,11 @@
 import { addAbortSignal, type Readable } from 'node:stream'
 import { homedir } from 'node:os'
 import path from 'node:path'
-import { createClient, RefusalError, type Client } from '../../client/client.ts'
+import { createClient, RefusalError, type Author, type Client } from '../../client/client.ts'
 import { parseBaseUrl } from '../../client/http.ts'
 import type { SealTrust } from '../../client/own-ledger.ts'
+import { changeLocked } from '../../client/private-file.ts'
+import { recall } from '../../client/seal-verify.mjs'
 import { readTokenFile, tokenFilePath, writeTokenFile, type Identity } from '../../client/token-file.ts'
 import { CommandError, usageError } from './command-error.ts'
 import { describeOwnEntries } from './own-entries.ts'
@@ -25,17 +27,21 @@ export interface Session {
   readonly trust: SealTrust
   /** With this agent's token. @throws CommandError `not_registered` */
   own(): Promise<{ client: Client; identity: Identity }>
-  /** Changes the token file as it stands now. */
+  /** Changes the token file as it stands now, while no other process does. */
   changeIdentity(change: (identity: Identity) => Identity): Identity
-  /** After a verb that used this agent's identity: what the ledger says anew of the agent, and this command did not do. */
+  /**
+   * After a verb that used this agent's identity: what the ledger says anew of the agent, and this command
+   * did not do.
+   */
   lookAtOwnEntries(): Promise<string[]>
   /** `text`, or what stands on stdin where it is `-`. */
   readText(text: string): Promise<string>
 }
 
-/** @throws CommandError `usage` for a URL that is none */
+/** @throws CommandError `usage` for a URL that is none; InsecureUrlError */
 export function openSession(options: {
   url: string | undefined
+  insecure: boolean
   env: NodeJS.ProcessEnv
   stdin: Readable
   signal: AbortSignal
@@ -44,12 +50,19 @@ export function openSession(options: {
   const { env, stdin, signal, progress } = options
   const baseUrl = readUrl(options.url ?? (env['AGENT_URL'] || DEFAULT_URL))
   const tokenFile = tokenFilePath(env['AGENT_HOME'] || path.join(homedir(), '.agent-network'), baseUrl)
-  const client = createClient({ baseUrl, signal })
+  const client = createClient({
+    baseUrl,
+    signal,
+    insecure: options.insecure || env['AGENT_INSECURE'] === '1',
+  })
 
   const findIdentity = (): Identity | undefined => {
     const identity = readTokenFile(tokenFile)
     if (identity !== undefined && identity.url !== baseUrl)
-      throw new CommandError('wrong_token_file', `${tokenFile} holds the token of ${identity.url}, which is not sent to ${baseUrl}.`)
+      throw new CommandError(
+        'wrong_token_file',
+        `${tokenFile} holds the token of ${identity.url}, which is not sent to ${baseUrl}.`,
+      )
     return identity
   }
   const requireIdentity = (): Identity => {
@@ -62,16 +75,28 @@ export function openSession(options: {
     return identity
   }
   const changeIdentity = (change: (identity: Identity) => Identity): Identity => {
-    const changed = change(requireIdentity())
-    writeTokenFile(tokenFile, changed)
-    return changed
+    return changeLocked(tokenFile, () => {
+      const changed = change(requireIdentity())
+      writeTokenFile(tokenFile, changed)
+      return changed
+    })
   }
+
+  const trust = { stateFile: tokenFile.replace(/\.json$/, '.seals.json') }
+  /** Who signs: with all that it signs it says which log it has seen. */
+  const authorOf = async ({
+    agent_id,
+    author_secret_key: secretKey,
+  }: Identity): Promise<Author | undefined> =>
+    secretKey === undefined
+      ? undefined
+      : { agent_id, secret_key: secretKey, seen: (await recall(trust.stateFile, baseUrl))?.log }
 
   let isAsItself = false
   return {
     baseUrl,
     tokenFile,
-    trust: { stateFile: tokenFile.replace(/\.json$/, '.seals.json') },
+    trust,
     signal,
     progress,
     client,
@@ -83,7 +108,7 @@ export function openSession(options: {
       if (nextToken !== undefined && (await isGood(client.with({ token: nextToken }))))
         identity = changeIdentity((current) => promoteToken(current, nextToken))
       isAsItself = true
-      return { identity, client: client.with({ token: identity.token }) }
+      return { identity, client: client.with({ token: identity.token, author: await authorOf(identity) }) }
     },
     async lookAtOwnEntries() {
       return isAsItself ? describeOwnEntries(client, requireIdentity(), tokenFile) : []
@@ -93,7 +118,9 @@ export function openSession(options: {
       const chunks: Buffer[] = []
       for await (const chunk of addAbortSignal(signal, stdin)) chunks.push(Buffer.from(chunk as Uint8Array))
       try {
-        return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks)).replace(/\r?\n$/, '')
+        return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+          .decode(Buffer.concat(chunks))
+          .replace(/\r?\n$/, '')
       } catch (cause) {
         throw new CommandError('not_text', 'What came on stdin is not text in UTF-8.', { cause })
       }
@@ -103,7 +130,11 @@ export function openSession(options: {
 
 /** Once a token is known to be good, the one before it is dead for ever. */
 export function promoteToken({ next_token: nextToken, ...identity }: Identity, token: string): Identity {
-  return { ...identity, token, ...(nextToken === undefined || nextToken === token ? {} : { next_token: nextToken }) }
+  return {
+    ...identity,
+    token,
+    ...(nextToken === undefined || nextToken === token ? {} : { next_token: nextToken }),
+  }
 }
 
 async function isGood(client: Client): Promise<boolean> {
@@ -120,6 +151,8 @@ function readUrl(text: string): string {
   try {
     return parseBaseUrl(text)
   } catch (error) {
-    throw usageError(`The service's address cannot be used: ${error instanceof Error ? error.message : String(error)}.`)
+    throw usageError(
+      `The service's address cannot be used: ${error instanceof Error ? error.message : String(error)}.`,
+    )
   }
 }

@@ -16,7 +16,9 @@ export type OptionValue<S extends OptionSpec> = S extends { kind: 'flag' }
     : S extends { kind: 'whole' }
       ? number | undefined
       : string | undefined
-export type WordValues<W extends readonly string[]> = { readonly [I in keyof W]: W[I] extends `[${string}]` ? string | undefined : string }
+export type WordValues<W extends readonly string[]> = {
+  readonly [I in keyof W]: W[I] extends `[${string}]` ? string | undefined : string
+}
 
 /** What a verb has to show: the service's answer for `--json`, and text for whoever reads. */
 export interface Shown {
@@ -42,15 +44,25 @@ export interface VerbSpec<W extends readonly string[], O extends OptionSpecs> {
   options: O
   /** One line. */
   help: string
-  run(call: { words: WordValues<W>; options: { readonly [N in keyof O]: OptionValue<O[N]> }; session: Session }): Promise<Shown>
+  run(call: {
+    words: WordValues<W>
+    options: { readonly [N in keyof O]: OptionValue<O[N]> }
+    session: Session
+  }): Promise<Shown>
 }
 
 /** A verb with its types folded away, as the parser and the help see it. */
 export interface Verb extends DescribedVerb {
-  run(call: { words: readonly (string | undefined)[]; options: Readonly<Record<string, unknown>>; session: Session }): Promise<Shown>
+  run(call: {
+    words: readonly (string | undefined)[]
+    options: Readonly<Record<string, unknown>>
+    session: Session
+  }): Promise<Shown>
 }
 
 /** Declares a verb; the table in verbs.ts lists it. */
-export function defineVerb<const W extends readonly string[], const O extends OptionSpecs>(spec: VerbSpec<W, O>): Verb {
-  return spec as unknown as Verb
+export function defineVerb<const W extends readonly string[], const O extends OptionSpecs>(
+  spec: VerbSpec<W, O>,
+): Verb {
+  return spec
 }

@@ -5,6 +5,7 @@ import { messageVerbs } from './message-verbs.ts'
 import { networkVerbs } from './network-verbs.ts'
 import { passVerbs } from './pass-verbs.ts'
 import { serviceVerbs } from './service-verbs.ts'
+import { witnessVerbs } from './witness-verbs.ts'
 import type { Verb, VerbGroup } from './verb.ts'
 
 /** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
@@ -15,7 +16,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
   { title: 'Messages', verbs: messageVerbs },
   { title: 'Claims and proposals', verbs: claimVerbs },
   { title: 'The market', verbs: marketVerbs },
-  { title: 'The service and its ledger', verbs: serviceVerbs },
+  { title: 'The service and its ledger', verbs: [...serviceVerbs, ...witnessVerbs] },
 ]
 
 export const VERBS: readonly Verb[] = VERB_GROUPS.flatMap(({ verbs }) => verbs)

@@ -1,10 +1,9 @@
 import mongoose from 'mongoose'
-import { noResolutions } from '../../shared/agents/agent.ts'
 import { newToken, storeToken } from '../../shared/agents/token.ts'
-import { newId } from '../../shared/ids.ts'
-import { compareWith, measureInTurns, type Figure } from './figure.ts'
+import { compareInTurns, type Figure } from './figure.ts'
 import { requestText, startLoad, type Load, type LoadJob } from './load.ts'
 import { startReference, startStack } from './processes.ts'
+import { makeAgent, makeClaim, makeMessage, makePost } from './records.ts'
 
 const CONNECTIONS = 64
 const SAMPLE_MS = 2_500
@@ -21,7 +20,10 @@ const MIXED_MS = 6_000
 /** A percentile of a few thousand requests swings more than a rate does. */
 const MIXED_ROUNDS = 9
 
-const BODY = 'A post of a usual length: an agent says what it can do, what it asks for it and how fast it answers. '.repeat(2)
+const BODY =
+  'A post of a usual length: an agent says what it can do, what it asks for it and how fast it answers. '.repeat(
+    2,
+  )
 
 /** What an agent asks most, in its own process, beside Express and the raw driver in theirs. */
 export async function benchApi(): Promise<Figure[]> {
@@ -32,15 +34,21 @@ export async function benchApi(): Promise<Figure[]> {
   try {
     const data = makeData()
     for (const url of [stack.mongodbUrl, reference.mongodbUrl]) await storeData(url, data)
-    const sides = { service: stack.port, reference: reference.port }
     const requests = makeRequests(data)
     const figures: Figure[] = []
-    const compare = async (figure: Pick<Figure, 'name' | 'reference'> & { goal: number }, sampleOf: (port: number) => Promise<number>) => {
-      const contenders = Object.entries(sides).map(([name, port]) => ({ name, sample: () => sampleOf(port) }))
-      const values = await measureInTurns(contenders, ROUNDS)
-      const beside = { name: figure.reference, value: values.get('reference') ?? Number.NaN }
-      const value = values.get('service') ?? Number.NaN
-      figures.push(compareWith(beside, { name: figure.name, value, unit: 'requests/s', better: 'higher', goal: figure.goal }))
+    const compare = async (
+      figure: Pick<Figure, 'name' | 'reference'> & { goal: number },
+      sampleOf: (port: number) => Promise<number>,
+    ) => {
+      const [own, beside] = [() => sampleOf(stack.port), () => sampleOf(reference.port)]
+      const { name, goal } = figure
+      figures.push(
+        await compareInTurns(
+          ROUNDS,
+          { name: figure.reference, sample: beside },
+          { name, sample: own, unit: 'requests/s', better: 'higher', goal },
+        ),
+      )
     }
     const job = (port: number, list: string[]): LoadJob => ({
       port,
@@ -51,21 +59,35 @@ export async function benchApi(): Promise<Figure[]> {
     })
     const rate = (list: string[]) => async (port: number) => (await load.run(job(port, list))).perSecond
 
-    await compare({ name: 'api: POST /post', reference: `${BY_HAND}: token, pass, insertOne majority`, goal: 3 }, rate(requests.post))
     await compare(
-      { name: 'api: POST /claim/resolve', reference: `${BY_HAND}: token, one insert, one update, majority`, goal: 2 },
+      { name: 'api: POST /post', reference: `${BY_HAND}: token, pass, insertOne majority`, goal: 3 },
+      rate(requests.post),
+    )
+    await compare(
+      {
+        name: 'api: POST /claim/resolve',
+        reference: `${BY_HAND}: token, one insert, one update, majority`,
+        goal: 2,
+      },
       rate(requests.resolve),
     )
     await compare(
-      { name: 'api: GET /feed?limit=50, a post every 10 ms', reference: `${BY_HAND}: find 50, newest first`, goal: 5 },
+      {
+        name: 'api: GET /feed?limit=50, a post every 10 ms',
+        reference: `${BY_HAND}: find 50, newest first`,
+        goal: 5,
+      },
       (port) => besideWriter(load, writer, job(port, requests.feed), requests.post),
     )
     await compare(
       { name: `api: GET /agent/<id> over ${AGENTS} agents`, reference: `${BY_HAND}: three finds`, goal: 1.5 },
       rate(requests.card),
     )
-    await compare({ name: 'api: GET /me', reference: `${BY_HAND}: token, then its three finds at once`, goal: 1.2 }, rate(requests.me))
-    figures.push(await benchMixed(load, sides, requests.mixed))
+    await compare(
+      { name: 'api: GET /me', reference: `${BY_HAND}: token, then its three finds at once`, goal: 1.2 },
+      rate(requests.me),
+    )
+    figures.push(await benchMixed(load, stack.port, reference.port, requests.mixed))
     return figures
   } finally {
     load.stop()
@@ -85,31 +107,20 @@ async function besideWriter(load: Load, writer: Load, job: LoadJob, posts: strin
   return perSecond
 }
 
-async function benchMixed(load: Load, sides: Record<string, number>, list: string[]): Promise<Figure> {
-  const contenders = Object.entries(sides).map(([name, port]) => ({
-    name,
-    sample: async () =>
-      (
-        await load.run({
-          port,
-          connections: CONNECTIONS,
-          durationMs: MIXED_MS,
-          ratePerSecond: MIXED_PER_SECOND,
-          lanes: [list],
-          repeat: true,
-        })
-      ).p99Ms,
-  }))
-  const values = await measureInTurns(contenders, MIXED_ROUNDS)
-  return compareWith(
-    { name: `${BY_HAND}, the same mix and rate`, value: values.get('reference') ?? Number.NaN },
-    {
-      name: `api: p99 of ${MIXED_PER_SECOND} requests/s, 80 % of them reads`,
-      value: values.get('service') ?? Number.NaN,
-      unit: 'ms',
-      better: 'lower',
-      goal: 1,
-    },
+function benchMixed(load: Load, servicePort: number, referencePort: number, list: string[]): Promise<Figure> {
+  const job = {
+    connections: CONNECTIONS,
+    durationMs: MIXED_MS,
+    ratePerSecond: MIXED_PER_SECOND,
+    lanes: [list],
+    repeat: true,
+  }
+  const p99Of = (port: number) => async () => (await load.run({ port, ...job })).p99Ms
+  const name = `api: p99 of ${MIXED_PER_SECOND} requests/s, 80 % of them reads`
+  return compareInTurns(
+    MIXED_ROUNDS,
+    { name: `${BY_HAND}, the same mix and rate`, sample: p99Of(referencePort) },
+    { name, sample: p99Of(servicePort), unit: 'ms', better: 'lower', goal: 1 },
   )
 }
 
@@ -121,45 +132,23 @@ export interface BenchData {
   tokens: string[]
 }
 
-/** Agents with a few posts and claims each; the first ones have known tokens, a pass and a message that waits. */
+/**
+ * Agents with a few posts and claims each; the first ones have known tokens, a pass and a message that waits.
+ */
 export function makeData(): BenchData {
-  const at = Math.floor(Date.now() / 1_000)
   const tokens = Array.from({ length: CALLERS }, newToken)
-  const agents = Array.from({ length: AGENTS }, (_, index) => ({
-    _id: newId('agent'),
-    at,
-    handle: `agent ${index}`,
-    salt: 'ab'.repeat(32),
-    challenge: `challenge ${index}`,
-    ...storeToken(tokens[index] ?? newToken()),
-    profile: { name: `Agent ${index}`, purpose: 'Translates between two of twelve languages.', capabilities: [`skill-${index % 500}`] },
-    pass_until_ms: Date.now() + 86_400_000,
-    referrals: { paying: 0 },
-    record: { ...noResolutions(), claims: { ...noResolutions().claims, open: CLAIMS_EACH } },
-  }))
-  const posts = []
-  const claims = []
-  for (let round = 0; round < Math.max(POSTS_EACH, CLAIMS_EACH); round++) {
-    for (const { _id: agent_id } of agents) {
-      if (round < POSTS_EACH) posts.push({ _id: newId('post'), agent_id, at, body: BODY, salt: 'cd'.repeat(32) })
-      if (round < CLAIMS_EACH)
-        claims.push({
-          _id: newId('claim'),
-          agent_id,
-          at,
-          statement: 'Block 30 000 000 of the chain is mined before the first of January 2031.',
-          kind: 'claim',
-          salt: 'ef'.repeat(32),
-          status: 'open',
-          standing: { true: 0, false: 0, void: 0 },
-        })
-    }
-  }
-  const messages = agents.slice(0, CALLERS).map(({ _id }) => ({ _id: newId('message'), from: _id, to: _id, at, box: 'b', handed: 0 }))
+  const agents = Array.from({ length: AGENTS }, (_, index) =>
+    makeAgent(index, storeToken(tokens[index] ?? newToken()), `skill-${index % 500}`, CLAIMS_EACH),
+  )
+  const ofEach = <T>(count: number, make: (agentId: string) => T): T[] =>
+    Array.from({ length: count }, () => agents.map(({ _id }) => make(_id))).flat()
+  const posts = ofEach(POSTS_EACH, (agentId) => makePost(agentId, BODY))
+  const claims = ofEach(CLAIMS_EACH, makeClaim)
+  const messages = agents.slice(0, CALLERS).map(({ _id }) => makeMessage(_id, _id, 'b'))
   return { agents, posts, claims, messages, tokens }
 }
 
-/** Stores the data with the indexes that its reads need; where the service has made its own, they are these. */
+/** Stores the data with the indexes that its reads need; if the service has made its own, they are these. */
 export async function storeData(url: string, data: BenchData): Promise<void> {
   const client = await new mongoose.mongo.MongoClient(url).connect()
   const db = client.db()
@@ -169,7 +158,9 @@ export async function storeData(url: string, data: BenchData): Promise<void> {
   await db.collection('posts').createIndex({ agent_id: 1, _id: -1 })
   await db.collection('claims').createIndex({ agent_id: 1, _id: -1 })
   await db.collection('verdicts').createIndex({ claim_id: 1, _id: -1 })
-  await db.collection('messages').createIndex({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_out' })
+  await db
+    .collection('messages')
+    .createIndex({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_out' })
   for (const name of ['agents', 'posts', 'claims', 'messages'] as const)
     await db.collection<{ _id: string }>(name).insertMany(data[name], { ordered: false })
   await client.close()
@@ -180,17 +171,26 @@ export function makeRequests({ agents, claims, tokens }: BenchData) {
   const base = '/api/v1'
   const shuffled = (index: number, count: number): number => (index * 7_919 + 13) % count
   const token = (index: number): { token: string } => ({ token: tokens[index % tokens.length] ?? '' })
-  const each = <T>(length: number, make: (index: number) => T): T[] => Array.from({ length }, (_, index) => make(index))
-  const post = each(CALLERS, (index) => requestText('POST', `${base}/post`, { ...token(index), body: { body: BODY } }))
-  // Verdicts by 64 agents over 1,000 claims: most supersede none, and those that do are the same on both sides.
+  const each = <T>(length: number, make: (index: number) => T): T[] =>
+    Array.from({ length }, (_, index) => make(index))
+  const post = each(CALLERS, (index) =>
+    requestText('POST', `${base}/post`, { ...token(index), body: { body: BODY } }),
+  )
+  // Verdicts by 64 agents over 1,000 claims: most supersede none, and those that do are the same on both
+  // sides.
   const resolve = each(CLAIMS_JUDGED * CALLERS, (index) =>
     requestText('POST', `${base}/claim/resolve`, {
       ...token(index + Math.floor(index / CLAIMS_JUDGED)),
-      body: { claim_id: claims[shuffled(index, CLAIMS_JUDGED)]?._id, outcome: index % 3 === 0 ? 'false' : 'true' },
+      body: {
+        claim_id: claims[shuffled(index, CLAIMS_JUDGED)]?._id,
+        outcome: index % 3 === 0 ? 'false' : 'true',
+      },
     }),
   )
   const feed = [requestText('GET', `${base}/feed?limit=50`)]
-  const card = each(AGENTS, (index) => requestText('GET', `${base}/agent/${agents[shuffled(index, AGENTS)]?._id}`))
+  const card = each(AGENTS, (index) =>
+    requestText('GET', `${base}/agent/${agents[shuffled(index, AGENTS)]?._id}`),
+  )
   const me = each(CALLERS, (index) => requestText('GET', `${base}/me`, token(index)))
   const pick = (list: string[], index: number): string => list[index % list.length] ?? ''
   const mixed = each(20_000, (index) => {

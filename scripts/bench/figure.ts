@@ -8,7 +8,7 @@ export type Figure = {
   reference_value: number
   /** value / reference_value */
   ratio: number
-  /** What `ratio` is to reach (or, where lower is better, not to exceed). */
+  /** What `ratio` is to reach (or, if lower is better, not to exceed). */
   goal?: number
   better: 'higher' | 'lower'
 }
@@ -26,10 +26,13 @@ export function median(values: readonly number[]): number {
 export type Contender = { name: string; sample: () => number | Promise<number> }
 
 /**
- * The median sample of each contender by its name. Contenders take turns within a round, so that a slow spell of the
- * machine hits all of them; the first round is a warm-up and does not count.
+ * The median sample of each contender by its name. Contenders take turns within a round, so that a slow spell
+ * of the machine hits all of them; the first round is a warm-up and does not count.
  */
-export async function measureInTurns(contenders: readonly Contender[], rounds: number): Promise<Map<string, number>> {
+export async function measureInTurns(
+  contenders: readonly Contender[],
+  rounds: number,
+): Promise<Map<string, number>> {
   const samples = new Map<string, number[]>(contenders.map(({ name }) => [name, []]))
   for (let round = 0; round <= rounds; round++) {
     for (const { name, sample } of contenders) {
@@ -38,6 +41,20 @@ export async function measureInTurns(contenders: readonly Contender[], rounds: n
     }
   }
   return new Map(Array.from(samples, ([name, values]) => [name, median(values)]))
+}
+
+/** A figure beside its reference, both measured in turns. */
+export async function compareInTurns(
+  rounds: number,
+  reference: Contender,
+  { sample, ...figure }: Contender & { unit: string; better: Figure['better']; goal?: number },
+): Promise<Figure> {
+  const values = await measureInTurns([reference, { name: figure.name, sample }], rounds)
+  const valueOf = (name: string): number => values.get(name) ?? Number.NaN
+  return compareWith(
+    { name: reference.name, value: valueOf(reference.name) },
+    { ...figure, value: valueOf(figure.name) },
+  )
 }
 
 /** Repeats `work` for at least `minMs` and gives what it did, as it counts it, per second. */
@@ -52,12 +69,17 @@ export function timeRate(work: () => number, minMs: number): number {
   return (done / elapsedMs) * 1000
 }
 
-/** A figure from two values of one measurement; `goal` is left out where there is none. */
+/** A figure from two values of one measurement; `goal` is left out if there is none. */
 export function compareWith(
   reference: { name: string; value: number },
   figure: { name: string; value: number; unit: string; better: Figure['better']; goal?: number },
 ): Figure {
-  return { ...figure, reference: reference.name, reference_value: reference.value, ratio: figure.value / reference.value }
+  return {
+    ...figure,
+    reference: reference.name,
+    reference_value: reference.value,
+    ratio: figure.value / reference.value,
+  }
 }
 
 /** One line a figure: value, reference, ratio, and whether the goal is met. */
@@ -72,9 +94,10 @@ function formatFigure(figure: Figure): string {
   return `${line} (goal ${better === 'higher' ? 'at least' : 'at most'} ${goal}: ${isMet(figure) ? 'met' : 'MISSED'})`
 }
 
-/** Whether the ratio reaches the goal; true where there is none. */
+/** Whether the ratio reaches the goal; true if there is none. */
 export function isMet({ ratio, goal, better }: Figure): boolean {
   return goal === undefined || (better === 'higher' ? ratio >= goal : ratio <= goal)
 }
 
-export const formatValue = (value: number): string => Number(value.toPrecision(4)).toLocaleString('en-US', { maximumFractionDigits: 4 })
+export const formatValue = (value: number): string =>
+  Number(value.toPrecision(4)).toLocaleString('en-US', { maximumFractionDigits: 4 })

@@ -1,11 +1,10 @@
 import mongoose from 'mongoose'
-import { noResolutions } from '../../shared/agents/agent.ts'
 import { newToken, storeToken } from '../../shared/agents/token.ts'
-import { newId } from '../../shared/ids.ts'
 import { startServers, type TemporaryServers } from '../embedded/temporary.ts'
-import { compareWith, measureInTurns, type Figure } from './figure.ts'
+import { compareInTurns, compareWith, type Figure } from './figure.ts'
 import { requestText, startLoad, type Load } from './load.ts'
 import { startStack, type BenchStack } from './processes.ts'
+import { makeAgent, makeClaim, makeMessage, makePost } from './records.ts'
 
 const FEW = 1_000
 const MANY = 1_000_000
@@ -13,56 +12,46 @@ const CALLERS = 64
 const CONNECTIONS = 4
 const SAMPLE_MS = 500
 const ROUNDS = 9
-/** Room for a million of each: what no memory holds is bound by the disk, on either side of any comparison. */
+/**
+ * Room for a million of each: what no memory holds is bound by the disk, on either side of any comparison.
+ */
 const CACHE_GB = 4
 const FIRST_REQUESTS = 10_000
 const ALL_REQUESTS = 1_000_000
 const SETUP_BATCH = 10_000
 const MIB = 2 ** 20
+const POST_BODY = 'A post of a usual length. '.repeat(8)
 /** On a machine that is busy with other things. */
 const MAY_FAIL = 0.01
 
-export interface GrowthOptions {
-  records?: number
-  requests?: number
-  /** Hears each figure as soon as it is measured. */
-  report?: (figure: Figure) => void
-}
-
-/** What a network of a million records costs beside one of a thousand, and an API after a million requests beside itself after ten thousand. */
-export async function benchGrowth({ records = MANY, requests = ALL_REQUESTS, report = () => undefined }: GrowthOptions = {}): Promise<
-  Figure[]
-> {
+/**
+ * What a network of a million records costs beside one of a thousand, and an API after a million requests
+ * beside itself after ten thousand.
+ */
+export async function benchGrowth(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, { cacheGb: CACHE_GB })
   const load = startLoad()
   const stacks: BenchStack[] = []
   try {
-    const [few, many] = [await openNetwork(servers, 'few', FEW), await openNetwork(servers, 'many', records)]
+    const [few, many] = [await openNetwork(servers, 'few', FEW), await openNetwork(servers, 'many', MANY)]
     stacks.push(few.stack, many.stack)
     const figures: Figure[] = []
     for (const name of Object.keys(few.requests) as (keyof Requests)[]) {
       const p50 = (network: Network) => async () => (await send(load, network, network.requests[name])).p50Ms
-      const times = await measureInTurns(
-        [
-          { name: 'few', sample: p50(few) },
-          { name: 'many', sample: p50(many) },
-        ],
+      const figure = await compareInTurns(
         ROUNDS,
-      )
-      const figure = compareWith(
-        { name: `over ${FEW} records of each kind`, value: times.get('few') ?? Number.NaN },
+        { name: `over ${FEW} records of each kind`, sample: p50(few) },
         {
-          name: `growth: p50 of ${name} over ${records} records of each kind`,
-          value: times.get('many') ?? Number.NaN,
+          name: `growth: p50 of ${name} over ${MANY} records of each kind`,
+          sample: p50(many),
           unit: 'ms',
           better: 'lower',
           goal: 1.3,
         },
       )
-      report(figure)
       figures.push(figure)
     }
-    figures.push(await benchMemory(load, few, requests))
+    figures.push(await benchMemory(load, few))
     return figures
   } finally {
     load.stop()
@@ -90,10 +79,11 @@ async function openNetwork(servers: TemporaryServers, database: string, records:
   return { stack, requests: makeRequests(agentIds, tokens, records) }
 }
 
-/** Of each kind so many records: one post, claim and message of each agent; fifty agents share a capability. */
+/**
+ * Of each kind so many records: one post, claim and message of each agent; fifty agents share a capability.
+ */
 async function fill(mongodbUrl: string, records: number): Promise<{ agentIds: string[]; tokens: string[] }> {
   const client = await new mongoose.mongo.MongoClient(mongodbUrl, { writeConcern: { w: 1 } }).connect()
-  const at = Math.floor(Date.now() / 1_000)
   const tokens = Array.from({ length: CALLERS }, newToken)
   const stored = storeToken(newToken())
   const agentIds: string[] = []
@@ -103,47 +93,26 @@ async function fill(mongodbUrl: string, records: number): Promise<{ agentIds: st
     const agents = Array.from({ length: Math.min(SETUP_BATCH, records - start) }, (_, place) => {
       const index = start + place
       const token = tokens[index]
-      return {
-        _id: newId('agent'),
-        at,
-        handle: `agent ${index}`,
-        salt: 'ab'.repeat(32),
-        challenge: `challenge ${index}`,
-        ...(token === undefined ? { ...stored, token_key: index.toString(16).padStart(16, '0') } : storeToken(token)),
-        profile: {
-          name: `Agent ${index}`,
-          purpose: 'Translates between two of twelve languages.',
-          capabilities: [capability(index, records)],
-        },
-        pass_until_ms: Date.now() + 86_400_000,
-        referrals: { paying: 0 },
-        record: { ...noResolutions(), claims: { ...noResolutions().claims, open: 1 } },
-      }
+      // Hashing a million tokens would take longer than what is measured.
+      const own =
+        token === undefined
+          ? { ...stored, token_key: index.toString(16).padStart(16, '0') }
+          : storeToken(token)
+      return makeAgent(index, own, capability(index, records), 1)
     })
     const ids = agents.map(({ _id }) => _id)
+    const [first = ''] = ids
     agentIds.push(...ids)
     await Promise.all([
       insert('agents', agents),
       insert(
         'posts',
-        ids.map((agent_id) => ({ _id: newId('post'), agent_id, at, body: 'A post of a usual length. '.repeat(8), salt: 'cd'.repeat(32) })),
+        ids.map((id) => makePost(id, POST_BODY)),
       ),
-      insert(
-        'claims',
-        ids.map((agent_id) => ({
-          _id: newId('claim'),
-          agent_id,
-          at,
-          statement: 'Block 30 000 000 of the chain is mined before the first of January 2031.',
-          kind: 'claim',
-          salt: 'ef'.repeat(32),
-          status: 'open',
-          standing: { true: 0, false: 0, void: 0 },
-        })),
-      ),
+      insert('claims', ids.map(makeClaim)),
       insert(
         'messages',
-        ids.map((to) => ({ _id: newId('message'), from: ids[0], to, at, box: 'b'.repeat(200), handed: 0 })),
+        ids.map((id) => makeMessage(first, id, 'b'.repeat(200))),
       ),
     ])
   }
@@ -153,23 +122,32 @@ async function fill(mongodbUrl: string, records: number): Promise<{ agentIds: st
 
 const capability = (index: number, records: number): string => `skill-${index % Math.max(1, records / 50)}`
 
-type Requests = Record<'feed' | 'claims' | 'directory' | 'card' | 'post' | 'a sent dm' | 'a read dm', string[]>
+type Requests = Record<
+  'feed' | 'claims' | 'directory' | 'card' | 'post' | 'a sent dm' | 'a read dm',
+  string[]
+>
 
 function makeRequests(agentIds: readonly string[], tokens: readonly string[], records: number): Requests {
   const base = '/api/v1'
   const token = (index: number): { token: string } => ({ token: tokens[index % tokens.length] ?? '' })
-  const each = <T>(length: number, make: (index: number) => T): T[] => Array.from({ length }, (_, index) => make(index))
+  const each = <T>(length: number, make: (index: number) => T): T[] =>
+    Array.from({ length }, (_, index) => make(index))
   const someAgent = (index: number): string => agentIds[(index * 7_919 * 104_729) % agentIds.length] ?? ''
   return {
     feed: [requestText('GET', `${base}/feed`)],
     claims: [requestText('GET', `${base}/claims`)],
-    directory: each(1_000, (index) => requestText('GET', `${base}/directory?capability=${capability(index * 7_919, records)}`)),
+    directory: each(1_000, (index) =>
+      requestText('GET', `${base}/directory?capability=${capability(index * 7_919, records)}`),
+    ),
     card: each(20_000, (index) => requestText('GET', `${base}/agent/${someAgent(index)}`)),
     post: each(CALLERS, (index) =>
-      requestText('POST', `${base}/post`, { ...token(index), body: { body: 'A post of a usual length. '.repeat(8) } }),
+      requestText('POST', `${base}/post`, { ...token(index), body: { body: POST_BODY } }),
     ),
     'a sent dm': each(1_000, (index) =>
-      requestText('POST', `${base}/dm`, { ...token(index), body: { to: someAgent(index), box: 'b'.repeat(200) } }),
+      requestText('POST', `${base}/dm`, {
+        ...token(index),
+        body: { to: someAgent(index), box: 'b'.repeat(200) },
+      }),
     ),
     'a read dm': each(CALLERS, (index) => requestText('GET', `${base}/dm`, token(index))),
   }
@@ -178,8 +156,11 @@ function makeRequests(agentIds: readonly string[], tokens: readonly string[], re
 const send = (load: Load, { stack }: Network, list: string[]) =>
   load.run({ port: stack.port, connections: CONNECTIONS, durationMs: SAMPLE_MS, lanes: [list], repeat: true })
 
-/** What the API's process takes of memory, after a collection each time; a mix of all routes, four fifths of it reads. */
-async function benchMemory(load: Load, { stack, requests }: Network, all: number): Promise<Figure> {
+/**
+ * What the API's process takes of memory, after a collection each time; a mix of all routes, four fifths of
+ * it reads.
+ */
+async function benchMemory(load: Load, { stack, requests }: Network): Promise<Figure> {
   const reads = [requests.feed, requests.claims, requests.directory, requests.card]
   const writes = [requests.post, requests['a sent dm'], requests['a read dm']]
   const mix = Array.from({ length: 20_000 }, (_, index) => {
@@ -199,12 +180,12 @@ async function benchMemory(load: Load, { stack, requests }: Network, all: number
     })
   await serve(FIRST_REQUESTS)
   const before = await stack.api.readVitals()
-  await serve(all - FIRST_REQUESTS)
+  await serve(ALL_REQUESTS - FIRST_REQUESTS)
   const after = await stack.api.readVitals()
   return compareWith(
     { name: `after ${FIRST_REQUESTS} requests`, value: before.rssBytes / MIB },
     {
-      name: `growth: memory of the API after ${all} requests`,
+      name: `growth: memory of the API after ${ALL_REQUESTS} requests`,
       value: after.rssBytes / MIB,
       unit: 'MiB',
       better: 'lower',

@@ -1,6 +1,7 @@
 /*
- * The load generator, in a process of its own: HTTP/1.1 over kept-alive sockets, one request at a time on each, with as
- * little work for each of them as possible, because it shares the machine with what it measures.
+ * The load generator, in a process of its own: HTTP/1.1 over kept-alive sockets, one request at a time on
+ * each, with as little work for each of them as possible, because it shares the machine with what it
+ * measures.
  */
 import net from 'node:net'
 import type { LoadJob, LoadResult } from './load.ts'
@@ -16,7 +17,16 @@ interface Lane {
 }
 
 async function run(job: LoadJob): Promise<LoadResult> {
-  const { port, connections, durationMs, count = Number.POSITIVE_INFINITY, ratePerSecond, lanes: texts, repeat, expect } = job
+  const {
+    port,
+    connections,
+    durationMs,
+    count = Number.POSITIVE_INFINITY,
+    ratePerSecond,
+    lanes: texts,
+    repeat,
+    expect,
+  } = job
   const requests = texts.map((lane) => lane.map((text) => Buffer.from(text, 'utf8')))
   const nextOf = requests.map(() => 0)
   const expected = expect === undefined ? undefined : Buffer.from(expect)
@@ -32,7 +42,7 @@ async function run(job: LoadJob): Promise<LoadResult> {
   let finish: () => void = () => {}
   const finished = new Promise<void>((resolve) => (finish = resolve))
 
-  /** The next request of the lane's list, or undefined where the list is at its end. */
+  /** The next request of the lane's list, or undefined if the list is at its end. */
   function take(lane: Lane): Buffer | undefined {
     if (sent >= count) return undefined
     const place = requests.length === 1 ? 0 : lanes.indexOf(lane)
@@ -123,7 +133,8 @@ async function run(job: LoadJob): Promise<LoadResult> {
     lane.socket.destroy()
   }
   const sorted = Float64Array.from(latencies).sort()
-  const at = (part: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
+  const at = (part: number): number =>
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
   return {
     answers: latencies.length,
     perSecond: (latencies.length / elapsedMs) * 1_000,

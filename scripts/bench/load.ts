@@ -7,15 +7,19 @@ export interface LoadJob {
   durationMs: number
   /** Ends after so many requests, if not before. */
   count?: number
-  /** So many requests a second whatever becomes of them; as fast as the answers come where absent. */
+  /** So many requests a second whatever becomes of them; as fast as the answers come if absent. */
   ratePerSecond?: number
-  /** The text of each request as it goes over the wire: one list that all connections share, or one for each. */
+  /**
+   * The text of each request as it goes over the wire: one list that all connections share, or one for each.
+   */
   lanes: string[][]
   /** Whether a list begins anew at its end. */
   repeat: boolean
   /** What every answer has to contain. */
   expect?: string
-  /** The part of the answers that may be refusals, where a long run is not to be lost for a few; none where absent. */
+  /**
+   * The part of the answers that may be refusals, so that a long run is not lost for a few; none if absent.
+   */
   mayFail?: number
 }
 
@@ -30,7 +34,7 @@ export interface LoadResult {
 }
 
 export interface Load {
-  /** @throws Error where more answers were refusals than may be */
+  /** @throws Error if more answers were refusals than may be */
   run(job: LoadJob): Promise<LoadResult>
   stop(): void
 }
@@ -46,7 +50,10 @@ export function startLoad(): Load {
       child.once('message', (result: LoadResult) => {
         child.off('exit', fail)
         if (result.failed <= result.answers * (job.mayFail ?? 0)) resolve(result)
-        else reject(new Error(`${result.failed} of ${result.answers} answers failed: ${result.firstFailure ?? ''}`))
+        else
+          reject(
+            new Error(`${result.failed} of ${result.answers} answers failed: ${result.firstFailure ?? ''}`),
+          )
       })
       child.send(job)
     })
@@ -61,14 +68,20 @@ export function startLoad(): Load {
 }
 
 /** A request as text. */
-export function requestText(method: 'GET' | 'POST', path: string, options: { token?: string; body?: object } = {}): string {
+export function requestText(
+  method: 'GET' | 'POST',
+  path: string,
+  options: { token?: string; body?: object } = {},
+): string {
   const { token, body } = options
   const text = body === undefined ? '' : JSON.stringify(body)
   return [
     `${method} ${path} HTTP/1.1`,
     'Host: 127.0.0.1',
     ...(token === undefined ? [] : [`Authorization: Bearer ${token}`]),
-    ...(body === undefined ? [] : ['Content-Type: application/json', `Content-Length: ${Buffer.byteLength(text)}`]),
+    ...(body === undefined
+      ? []
+      : ['Content-Type: application/json', `Content-Length: ${Buffer.byteLength(text)}`]),
     '',
     text,
   ].join('\r\n')

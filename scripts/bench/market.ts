@@ -1,8 +1,8 @@
 import mongoose from 'mongoose'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { newId } from '../../shared/ids.ts'
-import { createLog } from '../../shared/log.ts'
+import { newId } from '../../shared/foundation/ids.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { MARKET_FEE_PERCENT } from '../../shared/market/market-terms.ts'
 import { enqueueDeadline } from '../../shared/market/order-schedule.ts'
 import { feeOf } from '../../shared/market/order-states.ts'
@@ -12,7 +12,7 @@ import { TimeoutError, waitFor } from '../embedded/wait.ts'
 import { compareWith, median, type Figure } from './figure.ts'
 import { startStack } from './processes.ts'
 
-const DEFAULT_ORDERS = 10_000
+const ORDERS = 10_000
 const MINUTE_SECONDS = 60
 /** Until the first of them is due: the orders are stored by then. */
 const LEAD_SECONDS = 10
@@ -24,39 +24,46 @@ const LANES = 4
 const WRITE_CONCERN = { w: 'majority', journal: true } as const
 
 /**
- * Orders whose accept deadline comes in the same minute, with 1 and with 4 worker processes: how late each is released,
- * and how fast a minute's worth is worked off that came due while no worker was there.
+ * Orders whose accept deadline comes in the same minute, with 1 and with 4 worker processes: how late each is
+ * released, and how fast a minute's worth is worked off that came due while no worker was there.
  */
-export async function benchMarket(options: { orders?: number; report?: (line: string) => void } = {}): Promise<Figure[]> {
-  const { orders = DEFAULT_ORDERS, report = () => undefined } = options
+export async function benchMarket(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, { cacheGb: 1 })
   try {
     const figures: Figure[] = []
     for (const workers of [1, 4]) {
-      const late = await measureLateness(servers, workers, orders)
-      report(
-        `${workers} worker processes, due within a minute: ${late.map((ms) => ms.toFixed(0)).join(' / ')} ms late (median / 99 % / most)`,
-      )
+      const late = await measureLateness(servers, workers, ORDERS)
       const rates: number[] = []
       const references: number[] = []
       // In turns, so that a slow spell of the machine hits both.
       for (let round = 0; round < 2; round++) {
-        rates.push(await measureBacklog(servers, workers, orders, round))
-        references.push(await measureReference(servers, orders, `${workers}-${round}`))
-        report(
-          `${workers} worker processes, a minute's backlog: ${rates.at(-1)?.toFixed(0)} orders/s, raw driver ${references.at(-1)?.toFixed(0)}`,
-        )
+        rates.push(await measureBacklog(servers, workers, ORDERS, round))
+        references.push(await measureReference(servers, ORDERS, `${workers}-${round}`))
       }
       const [middle = 0, , worst = 0] = late
-      const name = `market: ${workers} worker ${workers === 1 ? 'process' : 'processes'}, ${orders} orders due in one minute`
+      const name = `market: ${workers} worker ${workers === 1 ? 'process' : 'processes'}, ${ORDERS} orders due in one minute`
       figures.push(
         compareWith(
-          { name: 'the raw driver, same reads, conditional updates and inserts, 100 in a transaction', value: median(references) },
-          { name: `${name}, worked off at once`, value: median(rates), unit: 'orders/s', better: 'higher', goal: GOAL },
+          {
+            name: 'the raw driver, same reads, conditional updates and inserts, 100 in a transaction',
+            value: median(references),
+          },
+          {
+            name: `${name}, worked off at once`,
+            value: median(rates),
+            unit: 'orders/s',
+            better: 'higher',
+            goal: GOAL,
+          },
         ),
         compareWith(
           { name: 'the latest of them', value: worst },
-          { name: `${name}, acted on after the deadline, median`, value: middle, unit: 'ms', better: 'lower' },
+          {
+            name: `${name}, acted on after the deadline, median`,
+            value: middle,
+            unit: 'ms',
+            better: 'lower',
+          },
         ),
       )
     }
@@ -75,19 +82,32 @@ async function measureLateness(servers: TemporaryServers, workers: number, count
       const from = Math.ceil(ctx.now() / 1_000) + LEAD_SECONDS
       const orders = makeOrders(count, from)
       await storeOrders(ctx, orders)
-      for (const dueAt of new Set(orders.map(({ due_at: due }) => due))) await enqueueDeadline(ctx, { due_at: dueAt ?? 0 })
+      for (const dueAt of new Set(orders.map(({ due_at: due }) => due)))
+        await enqueueDeadline(ctx, { due_at: dueAt ?? 0 })
       await untilReleased(ctx, count)
-      const late = await ctx.orders.models.orders.find({}, { _id: 0, late_ms: 1 }).lean<Required<Pick<OrderRecord, 'late_ms'>>[]>()
+      const late = await ctx.orders.models.orders
+        .find({}, { _id: 0, late_ms: 1 })
+        .lean<Required<Pick<OrderRecord, 'late_ms'>>[]>()
       const sorted = late.map(({ late_ms: ms }) => ms).sort((a, b) => a - b)
-      return [0.5, 0.99, 1].map((part) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN)
+      return [0.5, 0.99, 1].map(
+        (part) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN,
+      )
     })
   } finally {
     await stack.stop()
   }
 }
 
-/** @returns orders per second of a minute's worth that came due while no worker was there, from the first job to the last release */
-export async function measureBacklog(servers: TemporaryServers, workers: number, count: number, round: number): Promise<number> {
+/**
+ * @returns orders per second of a minute's worth that came due while no worker was there, from the first job
+ *   to the last release
+ */
+export async function measureBacklog(
+  servers: TemporaryServers,
+  workers: number,
+  count: number,
+  round: number,
+): Promise<number> {
   const stack = await startStack({}, { workers, servers, database: `market-backlog-${workers}-${round}` })
   try {
     return await withContext(stack.mongodbUrl, servers, async (ctx) => {
@@ -97,7 +117,8 @@ export async function measureBacklog(servers: TemporaryServers, workers: number,
       await storeOrders(ctx, orders, { due_at: Number.MAX_SAFE_INTEGER })
       await ctx.database.connection.collection('orders').updateMany({}, [{ $set: { due_at: '$accept_by' } }])
       const startedAt = performance.now()
-      for (const dueAt of new Set(orders.map(({ due_at: due }) => due))) await enqueueDeadline(ctx, { due_at: dueAt ?? 0 })
+      for (const dueAt of new Set(orders.map(({ due_at: due }) => due)))
+        await enqueueDeadline(ctx, { due_at: dueAt ?? 0 })
       await untilReleased(ctx, count)
       return (count / (performance.now() - startedAt)) * 1_000
     })
@@ -106,9 +127,19 @@ export async function measureBacklog(servers: TemporaryServers, workers: number,
   }
 }
 
-async function withContext<T>(mongodbUrl: string, servers: TemporaryServers, work: (ctx: Context) => Promise<T>): Promise<T> {
-  const env = { MONGODB_URL: mongodbUrl, REDIS_URL: servers.redis.url, QUEUE_PREFIX: queuePrefixOf(mongodbUrl) }
-  const ctx = openContext(readConfig(env, 'workers'), createLog('bench', 'silent'), { databaseTimeoutMs: 30_000 })
+export async function withContext<T>(
+  mongodbUrl: string,
+  servers: TemporaryServers,
+  work: (ctx: Context) => Promise<T>,
+): Promise<T> {
+  const env = {
+    MONGODB_URL: mongodbUrl,
+    REDIS_URL: servers.redis.url,
+    QUEUE_PREFIX: queuePrefixOf(mongodbUrl),
+  }
+  const ctx = openContext(readConfig(env, 'workers'), createLog('bench', 'silent'), {
+    databaseTimeoutMs: 30_000,
+  })
   try {
     await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
     return await work(ctx)
@@ -120,7 +151,7 @@ async function withContext<T>(mongodbUrl: string, servers: TemporaryServers, wor
 const queuePrefixOf = (mongodbUrl: string): string => new URL(mongodbUrl).pathname.slice(1)
 
 /** Delivered orders, their deadlines spread evenly over the minute from `from` on (Unix seconds). */
-function makeOrders(count: number, from: number): OrderRecord[] {
+export function makeOrders(count: number, from: number): OrderRecord[] {
   const amount = 5n * 10n ** 30n
   const salt = 'ab'.repeat(32)
   return Array.from({ length: count }, (_, place) => {
@@ -156,7 +187,11 @@ function makeOrders(count: number, from: number): OrderRecord[] {
   })
 }
 
-async function storeOrders(ctx: Context, orders: readonly OrderRecord[], fields: Partial<OrderRecord> = {}): Promise<void> {
+export async function storeOrders(
+  ctx: Context,
+  orders: readonly OrderRecord[],
+  fields: Partial<OrderRecord> = {},
+): Promise<void> {
   const collection = ctx.database.connection.collection<OrderRecord>('orders')
   for (let start = 0; start < orders.length; start += 1_000)
     await collection.insertMany(orders.slice(start, start + 1_000).map((order) => ({ ...order, ...fields })))
@@ -165,10 +200,14 @@ async function storeOrders(ctx: Context, orders: readonly OrderRecord[], fields:
 async function untilReleased(ctx: Context, count: number): Promise<void> {
   const { orders } = ctx.orders.models
   try {
-    await waitFor('the last order', async () => ((await orders.countDocuments({ due_at: { $exists: true } })) === 0 ? true : undefined), {
-      limitMs: LIMIT_MS,
-      everyMs: 50,
-    })
+    await waitFor(
+      'the last order',
+      async () => ((await orders.countDocuments({ due_at: { $exists: true } })) === 0 ? true : undefined),
+      {
+        limitMs: LIMIT_MS,
+        everyMs: 50,
+      },
+    )
   } catch (error) {
     if (error instanceof TimeoutError)
       throw new Error(`of ${count} orders some were not acted on in ${LIMIT_MS / 1_000} s`, { cause: error })
@@ -176,17 +215,24 @@ async function untilReleased(ctx: Context, count: number): Promise<void> {
   }
   const released = await orders.countDocuments({ status: 'released' })
   const payouts = await ctx.payouts.models.payouts.countDocuments({})
-  if (released !== count || payouts !== count) throw new Error(`of ${count} orders ${released} are released, with ${payouts} payouts`)
+  if (released !== count || payouts !== count)
+    throw new Error(`of ${count} orders ${released} are released, with ${payouts} payouts`)
 }
 
-/** What one would write without queues or processes: the same documents, indexes, reads, conditional updates and inserts. */
+/**
+ * What one would write without queues or processes: the same documents, indexes, reads, conditional updates
+ * and inserts.
+ */
 async function measureReference(servers: TemporaryServers, count: number, name: string): Promise<number> {
   const url = new URL(servers.mongod.url)
   url.pathname = `/market-reference-${name}`
   return withContext(url.href, servers, async (ctx) => {
     const orders = makeOrders(count, 1_000_000)
     await storeOrders(ctx, orders)
-    const client = await new mongoose.mongo.MongoClient(url.href, { writeConcern: WRITE_CONCERN, maxPoolSize: 100 }).connect()
+    const client = await new mongoose.mongo.MongoClient(url.href, {
+      writeConcern: WRITE_CONCERN,
+      maxPoolSize: 100,
+    }).connect()
     const db = client.db()
     const [own, payouts] = [db.collection<OrderRecord>('orders'), db.collection<{ _id: string }>('payouts')]
     const times = [...new Set(orders.map(({ due_at: due }) => due ?? 0))]
@@ -195,7 +241,9 @@ async function measureReference(servers: TemporaryServers, count: number, name: 
       Array.from({ length: LANES }, async () => {
         for (let due = times.shift(); due !== undefined; due = times.shift()) {
           for (;;) {
-            const found = await own.find({ due_at: due }, { projection: { delivery: 0, pending: 0 }, limit: BATCH }).toArray()
+            const found = await own
+              .find({ due_at: due }, { projection: { delivery: 0, pending: 0 }, limit: BATCH })
+              .toArray()
             if (found.length === 0) break
             await client.withSession((session) =>
               session.withTransaction(
@@ -224,7 +272,13 @@ const mark = (source: string, kind: string, orderId: string) => ({
   source,
   at: 1_000_100,
   kind,
-  data: { order_id: orderId, step: 'unanswered', status: 'released', coin: 'xno', amount_raw: '1000000000000000000000000000000' },
+  data: {
+    order_id: orderId,
+    step: 'unanswered',
+    status: 'released',
+    coin: 'xno',
+    amount_raw: '1000000000000000000000000000000',
+  },
 })
 
 function makeUpdate({ _id, version, accept_by: acceptBy = 0 }: OrderRecord) {
@@ -234,7 +288,11 @@ function makeUpdate({ _id, version, accept_by: acceptBy = 0 }: OrderRecord) {
       $set: { status: 'released' as const, closed_at: 1_000_100, fee_taken: true as const, late_ms: 1 },
       $inc: { version: 1 },
       $unset: { due_at: 1 as const },
-      $push: { pending: { $each: [mark(`${_id}/order/3`, 'order', _id), mark(`${_id}/fee/3`, 'fee', _id)] as never[] } },
+      $push: {
+        pending: {
+          $each: [mark(`${_id}/order/3`, 'order', _id), mark(`${_id}/fee/3`, 'fee', _id)] as never[],
+        },
+      },
     },
   }
 }

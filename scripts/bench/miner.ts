@@ -6,18 +6,27 @@ import { createSearch } from '../../client/miner/block-search.ts'
 import { mineShares, type MiningProgress } from '../../client/miner/miner.ts'
 import { advancePosition, drawPosition } from '../../client/miner/position.ts'
 import { BLOCK_NONCES } from '../../client/miner/sha256-simd.ts'
-import { expectedHashes, findShares } from '../../shared/crypto/pow.ts'
-import { coreHoursPerDay, type Solver } from '../../shared/passes/solvers.ts'
-import { compareWith, formatFigures, measureInTurns, timeRate, type Contender, type Figure } from './figure.ts'
+import { findShares } from '../../shared/crypto/pow.ts'
+import type { Solver } from '../../shared/passes/solvers.ts'
+import {
+  compareInTurns,
+  compareWith,
+  measureInTurns,
+  timeRate,
+  type Contender,
+  type Figure,
+} from './figure.ts'
 
 const PREFIX = '5f1d7a84c9e2b3061728394a5b6c7d8e'
 const SHARE_BITS = 26
-const SHARES_PER_DAY = 500
 const SAMPLE_MS = 300
 const TURN_MS = 25
 const SAMPLE_SECONDS_OF_PROGRAMS = 1
 const PREIMAGE_BYTES = 52
-const NONCES = Array.from({ length: 50_000 }, (_, i) => `k3x9q0ab7c1${(i * 7919).toString(16).padStart(8, '0')}`)
+const NONCES = Array.from(
+  { length: 50_000 },
+  (_, i) => `k3x9q0ab7c1${(i * 7919).toString(16).padStart(8, '0')}`,
+)
 /** Ready-made, so that the references need not even put their strings together. */
 const PREIMAGES = NONCES.map((nonce) => Buffer.from(`${PREFIX}:${nonce}`).toString('latin1'))
 
@@ -64,40 +73,45 @@ export async function benchMiner(): Promise<Figure[]> {
     )
   const allCores = await measureAllCores()
   const beside = { name: MINER, value: miner.hashesPerSecond }
-  figures.push(compareWith(beside, { name: 'this miner, all cores', value: allCores, unit: 'hashes/s', better: 'higher' }))
+  figures.push(
+    compareWith(beside, {
+      name: 'this miner, all cores',
+      value: allCores,
+      unit: 'hashes/s',
+      better: 'higher',
+    }),
+  )
   return figures
 }
 
-/** The batch verifier beside the bare hash over the same nonces: many short turns, as the two are close together. */
+/**
+ * The batch verifier beside the bare hash over the same nonces: many short turns, as the two are close
+ * together.
+ */
 export async function benchFindShares(): Promise<Figure[]> {
-  const name = 'findShares'
-  const reference = 'bare crypto.hash loop'
   const head = `${PREFIX}:`
   let length = 0
-  const rates = await measureInTurns(
-    [
-      {
-        name: reference,
-        sample: () =>
-          timeRate(() => {
-            for (const nonce of NONCES) length += hash('sha256', head + nonce, 'hex').length
-            return NONCES.length
-          }, TURN_MS),
-      },
-      {
-        name,
-        sample: () =>
-          timeRate(() => {
-            length += findShares(PREFIX, NONCES, SHARE_BITS).length
-            return NONCES.length
-          }, TURN_MS),
-      },
-    ],
+  const figure = await compareInTurns(
     40,
+    {
+      name: 'bare crypto.hash loop',
+      sample: () =>
+        timeRate(() => {
+          for (const nonce of NONCES) length += hash('sha256', head + nonce, 'hex').length
+          return NONCES.length
+        }, TURN_MS),
+    },
+    {
+      ...{ name: 'findShares', unit: 'nonces/s', better: 'higher', goal: 0.9 },
+      sample: () =>
+        timeRate(() => {
+          length += findShares(PREFIX, NONCES, SHARE_BITS).length
+          return NONCES.length
+        }, TURN_MS),
+    },
   )
   if (length === 0) throw new Error('nothing was hashed')
-  const figure = { name, value: rates.get(name) ?? NaN, unit: 'nonces/s', better: 'higher', goal: 0.9 } as const
-  return [compareWith({ name: reference, value: rates.get(reference) ?? NaN }, figure)]
+  return [figure]
 }
 
 function sampleMiner(): () => number {
@@ -132,7 +146,9 @@ async function hasProgram(program: string, argument: string): Promise<boolean> {
   }
 }
 
-/** The hash function alone, with no nonce to make and no digest to look at: a bound for solvers built on it. */
+/**
+ * The hash function alone, with no nonce to make and no digest to look at: a bound for solvers built on it.
+ */
 async function sampleOpenssl(): Promise<number> {
   const seconds = String(SAMPLE_SECONDS_OF_PROGRAMS)
   // By the clock, as the others are measured, and not by the processor time that it would count.
@@ -170,22 +186,16 @@ async function measureAllCores(): Promise<number> {
     marks.push({ atMs: performance.now(), hashes })
     if (marks.length === 4) stopper.abort()
   }
-  await mineShares({ prefix: PREFIX, difficultyBits: 256, count: 1, signal: stopper.signal, onProgress }).catch((error: unknown) => {
+  await mineShares({
+    prefix: PREFIX,
+    difficultyBits: 256,
+    count: 1,
+    signal: stopper.signal,
+    onProgress,
+  }).catch((error: unknown) => {
     if (!stopper.signal.aborted) throw error
   })
   const [first, , , last] = marks
   if (first === undefined || last === undefined) throw new Error('the miner ended before it was measured')
   return ((last.hashes - first.hashes) / (last.atMs - first.atMs)) * 1000
-}
-
-if (import.meta.main) {
-  const figures = [...(await benchMiner()), ...(await benchFindShares())]
-  console.log(formatFigures(figures))
-  const rates = new Map(figures.map((figure) => [figure.reference, figure.reference_value]))
-  console.log(`\ncore-hours for ${SHARES_PER_DAY} shares at ${SHARE_BITS} bits`)
-  for (const name of [MINER, OPENSSL, PLAIN_HASH, CREATE_HASH, HASH_WASM, PYTHON]) {
-    const hashesPerSecond = rates.get(name)
-    if (hashesPerSecond !== undefined)
-      console.log(`${name}: ${coreHoursPerDay({ name, hashesPerSecond }, SHARES_PER_DAY * expectedHashes(SHARE_BITS)).toFixed(2)}`)
-  }
 }

@@ -1,8 +1,8 @@
 /*
- * The stand-in Nano node in a process of its own, so that what it costs is not measured as ours. It tells its URLs, and
- * confirms a send for each address and amount that it is sent.
+ * The stand-in Nano node in a process of its own, so that what it costs is not measured as ours. It tells its
+ * URLs, and confirms a send for each address and amount that it is sent.
  */
-import { startNanoNode } from '../../test/support/nano-node/nano-node.ts'
+import { startNanoNode } from '../../devnet/nano-node/nano-node.ts'
 
 const node = await startNanoNode()
 process.on('message', (payments: { address: string; amountRaw: string }[]) => {

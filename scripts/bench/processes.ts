@@ -16,6 +16,7 @@ export interface BenchStack {
 
 export interface BenchProcess {
   port: number
+  pid: number
   /** What it holds now; only of a stack that is probed. */
   readVitals(): Promise<Vitals>
   stop(): Promise<void>
@@ -38,12 +39,20 @@ export interface StackOptions {
   /** Whether its processes tell their vitals. */
   isProbed?: boolean
   database?: string
+  /** How many files the API may have open; as many as the system lets it if absent. */
+  openFiles?: number
   /** Servers that run already, which the stack then leaves running. */
   servers?: TemporaryServers
 }
 
-/** The real service for a benchmark: its own MongoDB and Redis, one API process and `workers` worker processes. */
-export async function startStack(env: Record<string, string>, options: StackOptions = {}): Promise<BenchStack> {
+/**
+ * The real service for a benchmark: its own MongoDB and Redis, one API process and `workers` worker
+ * processes.
+ */
+export async function startStack(
+  env: Record<string, string>,
+  options: StackOptions = {},
+): Promise<BenchStack> {
   const { workers = 1, isProbed = false, database = 'bench' } = options
   const servers = options.servers ?? (await startServers(() => undefined, { cacheGb: 1 }))
   const mongodbUrl = new URL(servers.mongod.url)
@@ -67,12 +76,21 @@ export async function startStack(env: Record<string, string>, options: StackOpti
       ...(isProbed ? { NODE_OPTIONS: `--expose-gc --import ${PROBE}` } : {}),
       ...env,
     }
-    const api = await startProcess(API, common)
+    const api = await startProcess(API, common, options.openFiles)
     processes.push(api)
     for (let index = 0; index < workers; index++) processes.push(await startProcess(WORKERS, common))
     const url = `http://127.0.0.1:${api.port}`
     const { redis } = servers
-    return { url, port: api.port, mongodbUrl: mongodbUrl.href, redisUrl: redis.url, servers, api, workers: processes.slice(1), stop }
+    return {
+      url,
+      port: api.port,
+      mongodbUrl: mongodbUrl.href,
+      redisUrl: redis.url,
+      servers,
+      api,
+      workers: processes.slice(1),
+      stop,
+    }
   } catch (error) {
     await stop()
     throw error
@@ -82,7 +100,9 @@ export async function startStack(env: Record<string, string>, options: StackOpti
 const REFERENCE = fileURLToPath(new URL('reference-child.ts', import.meta.url))
 
 /** The hand-written reference for the same routes, in a process of its own, on a database of its own. */
-export async function startReference(mongodbUrl: string): Promise<{ port: number; mongodbUrl: string; stop(): Promise<void> }> {
+export async function startReference(
+  mongodbUrl: string,
+): Promise<{ port: number; mongodbUrl: string; stop(): Promise<void> }> {
   const url = new URL(mongodbUrl)
   url.pathname = '/reference'
   const { port, stop } = await startProcess(REFERENCE, { ...process.env, MONGODB_URL: url.href })
@@ -90,12 +110,29 @@ export async function startReference(mongodbUrl: string): Promise<{ port: number
 }
 
 /** Starts a part and waits for the log line that says it is up. */
-async function startProcess(script: string, env: NodeJS.ProcessEnv): Promise<BenchProcess> {
-  const child = spawn(process.execPath, [script], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+async function startProcess(
+  script: string,
+  env: NodeJS.ProcessEnv,
+  openFiles?: number,
+): Promise<BenchProcess> {
+  const [command, ...args] =
+    openFiles === undefined
+      ? [process.execPath, script]
+      : [
+          '/bin/sh',
+          '-c',
+          'ulimit -n "$1" && exec "$2" "$3"',
+          'sh',
+          String(openFiles),
+          process.execPath,
+          script,
+        ]
+  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
   const lines = createInterface({ input: child.stdout })
   const waitForLine = (form: RegExp): Promise<string> =>
     new Promise((resolve, reject) => {
-      const fail = (code: number | null): void => reject(new Error(`${script} ended with ${code} before it said ${form}`))
+      const fail = (code: number | null): void =>
+        reject(new Error(`${script} ended with ${code} before it said ${form}`))
       const look = (line: string): void => {
         if (!form.test(line)) return
         lines.off('line', look)
@@ -108,6 +145,7 @@ async function startProcess(script: string, env: NodeJS.ProcessEnv): Promise<Ben
   const up = JSON.parse(await waitForLine(/"msg":"(the API listens|the workers work)"/)) as { port?: number }
   return {
     port: up.port ?? 0,
+    pid: child.pid ?? 0,
     async readVitals() {
       const answer = waitForLine(/"msg":"vitals"/)
       child.kill('SIGUSR2')

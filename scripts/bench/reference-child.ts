@@ -1,15 +1,15 @@
 /*
- * What one would write by hand for the same routes, in a process of its own: Express 5 and the raw driver, the fastest
- * form of both that has no trick in it. One command for each thing that has to be known or stored, all that can be asked
- * at once asked at once, projections, indexes, lean answers, majority writes, no ETag; no ledger entry, no commitment, no
- * validation beyond a look at the types.
+ * What one would write by hand for the same routes, in a process of its own: Express 5 and the raw driver,
+ * the fastest form of both that has no trick in it. One command for each thing that has to be known or
+ * stored, all that can be asked at once asked at once, projections, indexes, lean answers, majority writes,
+ * no ETag; no ledger entry, no commitment, no validation beyond a look at the types.
  */
 import { createServer } from 'node:http'
 import express, { type Request, type Response } from 'express'
 import mongoose from 'mongoose'
 import { isToken, tokenKey } from '../../shared/agents/token.ts'
 import { findShares } from '../../shared/crypto/pow.ts'
-import { newId } from '../../shared/ids.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 
 interface AgentDocument {
   _id: string
@@ -50,7 +50,10 @@ const seconds = (): number => Math.floor(Date.now() / 1_000)
 
 async function findCaller(req: Request, res: Response): Promise<AgentDocument | undefined> {
   const token = String(req.headers.authorization).slice(7)
-  const agent = await agents.findOne({ token_key: tokenKey(token) }, { projection: { token_key: 1, token_salt: 1, token_hash: 1 } })
+  const agent = await agents.findOne(
+    { token_key: tokenKey(token) },
+    { projection: { token_key: 1, token_salt: 1, token_hash: 1 } },
+  )
   if (agent !== null && isToken(token, agent)) return agent
   res.status(401).json({ ok: false })
   return undefined
@@ -66,7 +69,13 @@ app.post('/api/v1/post', json, async (req, res) => {
   if ((pass?.pass_until_ms ?? 0) < Date.now()) return void res.status(402).json({ ok: false })
   const { body, topic } = req.body as { body?: unknown; topic?: unknown }
   if (typeof body !== 'string') return void res.status(400).json({ ok: false })
-  const post = { _id: newId('post'), agent_id: caller._id, at: seconds(), body, ...(typeof topic === 'string' ? { topic } : {}) }
+  const post = {
+    _id: newId('post'),
+    agent_id: caller._id,
+    at: seconds(),
+    body,
+    ...(typeof topic === 'string' ? { topic } : {}),
+  }
   await posts.insertOne(post)
   res.status(201).json({ ok: true, id: post._id, post })
 })
@@ -97,7 +106,10 @@ app.get('/api/v1/feed', async (req, res) => {
 app.get('/api/v1/agent/:id', async (req, res) => {
   const { id } = req.params
   const [agent, recentPosts, recentClaims] = await Promise.all([
-    agents.findOne({ _id: id }, { projection: { token_key: 0, token_salt: 0, token_hash: 0, challenge: 0, pending: 0 } }),
+    agents.findOne(
+      { _id: id },
+      { projection: { token_key: 0, token_salt: 0, token_hash: 0, challenge: 0, pending: 0 } },
+    ),
     posts
       .find({ agent_id: id }, { projection: { pending: 0 } })
       .sort({ _id: -1 })
@@ -132,13 +144,19 @@ app.post('/api/v1/work/submit', json, async (req, res) => {
   const order = await orders.findOne({ _id: orderId })
   if (order === null) return void res.status(404).json({ ok: false })
   const shares = findShares(order.prefix, nonces, order.difficulty_bits)
-  const after = await orders.findOneAndUpdate({ _id: orderId }, { $inc: { shares: shares.length } }, { returnDocument: 'after' })
+  const after = await orders.findOneAndUpdate(
+    { _id: orderId },
+    { $inc: { shares: shares.length } },
+    { returnDocument: 'after' },
+  )
   res.json({ ok: true, accepted: shares.length, shares_accepted: after?.shares })
 })
 
 const server = createServer(app)
 server.keepAliveTimeout = 60_000
 server.listen(0, '127.0.0.1', () => {
-  process.stdout.write(`${JSON.stringify({ msg: 'the API listens', port: (server.address() as { port: number }).port })}\n`)
+  process.stdout.write(
+    `${JSON.stringify({ msg: 'the API listens', port: (server.address() as { port: number }).port })}\n`,
+  )
 })
 process.on('SIGTERM', () => process.exit(0))

@@ -1,22 +1,20 @@
 import os from 'node:os'
 import mongoose from 'mongoose'
-import { noResolutions } from '../../shared/agents/agent.ts'
 import { newToken, storeToken } from '../../shared/agents/token.ts'
-import { findShares } from '../../shared/crypto/pow.ts'
-import { newId } from '../../shared/ids.ts'
-import { createLog } from '../../shared/log.ts'
-import { openQueues, type Queues } from '../../shared/queues.ts'
+import { newId } from '../../shared/foundation/ids.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { openQueues, type Queues } from '../../shared/servers/queues.ts'
 import { startServers, type TemporaryServers } from '../embedded/temporary.ts'
 import { compareWith, measureInTurns, median, type Figure } from './figure.ts'
 import { measureBacklog } from './market.ts'
 import { startStack, type BenchStack } from './processes.ts'
+import { makeAgent, makeShareBatches, makeWorkOrder } from './records.ts'
 
-/** The most that a batch may bring, so that what is measured is the verdict and not its way. */
+/** The most that a batch may bring, so that what is measured is the verification and not the way to it. */
 const BATCH = 10_000
 const BATCHES = 600
 const DIFFERENT_BATCHES = 10
 const SHARE_BITS = 1
-const PREFIX = '0123456789abcdef0123456789abcdef'
 const ROUNDS = 3
 const LOOK_EVERY_MS = 50
 
@@ -25,25 +23,40 @@ const WORKERS = [1, 2, 4] as const
 const ORDERS = 5_000
 const ORDER_ROUNDS = 2
 
-/** The same work with 1, 2 and 4 worker processes, stored beforehand; each beside one process, and beside what the cores allow. */
+/**
+ * The same work with 1, 2 and 4 worker processes, stored beforehand; each beside one process, and beside what
+ * the cores allow.
+ */
 export async function benchScale(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, { cacheGb: 1 })
   try {
     // Four beside the others would take from what the two have: processes that wait are not free.
-    const shares = new Map([...(await measureShares(servers, [1, 2])), ...(await measureShares(servers, [4]))])
+    const shares = new Map([
+      ...(await measureShares(servers, [1, 2])),
+      ...(await measureShares(servers, [4])),
+    ])
     const orders = new Map<number, number>()
     for (const workers of WORKERS) {
       const rates = []
-      for (let round = 0; round < ORDER_ROUNDS; round++) rates.push(await measureBacklog(servers, workers, ORDERS, round))
+      for (let round = 0; round < ORDER_ROUNDS; round++)
+        rates.push(await measureBacklog(servers, workers, ORDERS, round))
       orders.set(workers, median(rates))
     }
-    return [...compareAll('shares verified', 'shares/s', shares, 1.5), ...compareAll('orders settled', 'orders/s', orders)]
+    return [
+      ...compareAll('shares verified', 'shares/s', shares, 1.5),
+      ...compareAll('orders settled', 'orders/s', orders),
+    ]
   } finally {
     await servers.stop()
   }
 }
 
-function compareAll(what: string, unit: string, rates: ReadonlyMap<number, number>, goalOfTwo?: number): Figure[] {
+function compareAll(
+  what: string,
+  unit: string,
+  rates: ReadonlyMap<number, number>,
+  goalOfTwo?: number,
+): Figure[] {
   const one = rates.get(1) ?? Number.NaN
   const cores = os.availableParallelism()
   return WORKERS.slice(1).flatMap((workers) => {
@@ -63,11 +76,15 @@ function compareAll(what: string, unit: string, rates: ReadonlyMap<number, numbe
   })
 }
 
-/** @returns shares judged per second, by the number of worker processes */
-async function measureShares(servers: TemporaryServers, counts: readonly number[]): Promise<Map<number, number>> {
+/** @returns shares verified per second, by the number of worker processes */
+async function measureShares(
+  servers: TemporaryServers,
+  counts: readonly number[],
+): Promise<Map<number, number>> {
   const stacks: { stack: BenchStack; queues: Queues }[] = []
   try {
-    const texts = makeBatches()
+    // As they are stored: the nonces of a batch as one text.
+    const texts = makeShareBatches(DIFFERENT_BATCHES, BATCH, SHARE_BITS).map((nonces) => nonces.join(' '))
     const contenders = []
     for (const workers of counts) {
       const database = `workers${workers}`
@@ -75,7 +92,7 @@ async function measureShares(servers: TemporaryServers, counts: readonly number[
       const queues = openQueues(servers.redis.url, database, createLog('bench', 'silent'))
       stacks.push({ stack, queues })
       await queues.whenReady()
-      contenders.push({ name: String(workers), sample: () => judgeAll(stack.mongodbUrl, queues, texts) })
+      contenders.push({ name: String(workers), sample: () => verifyAll(stack.mongodbUrl, queues, texts) })
     }
     const rates = await measureInTurns(contenders, ROUNDS)
     return new Map([...rates].map(([workers, rate]) => [Number(workers), rate]))
@@ -87,8 +104,8 @@ async function measureShares(servers: TemporaryServers, counts: readonly number[
   }
 }
 
-/** @returns shares judged in a second, from when the queue is let go to the last verdict */
-async function judgeAll(mongodbUrl: string, queues: Queues, texts: readonly string[]): Promise<number> {
+/** @returns shares verified in a second, from when the queue is let go to the last result */
+async function verifyAll(mongodbUrl: string, queues: Queues, texts: readonly string[]): Promise<number> {
   const client = await new mongoose.mongo.MongoClient(mongodbUrl).connect()
   const queue = queues.get('verify-shares')
   try {
@@ -100,7 +117,8 @@ async function judgeAll(mongodbUrl: string, queues: Queues, texts: readonly stri
     const startedAt = performance.now()
     await queue.resume()
     // By the index: a look must not take from what it looks at.
-    while ((await orders.countDocuments({ shares_accepted: 0 })) > 0) await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
+    while ((await orders.countDocuments({ shares_accepted: 0 })) > 0)
+      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
     return ((BATCHES * BATCH) / (performance.now() - startedAt)) * 1_000
   } finally {
     await client.close()
@@ -109,30 +127,11 @@ async function judgeAll(mongodbUrl: string, queues: Queues, texts: readonly stri
 
 /** One order for each batch, so that no two workers meet in one. */
 async function storeWork(client: mongoose.mongo.MongoClient, texts: readonly string[]): Promise<string[]> {
-  const store = (name: string, documents: { _id: string }[]) => client.db().collection<{ _id: string }>(name).insertMany(documents)
-  const agent = {
-    _id: newId('agent'),
-    at: 1,
-    salt: 'ab'.repeat(32),
-    challenge: newToken(),
-    ...storeToken(newToken()),
-    referrals: { paying: 0 },
-    record: noResolutions(),
-  }
+  const store = (name: string, documents: { _id: string }[]) =>
+    client.db().collection<{ _id: string }>(name).insertMany(documents)
+  const agent = makeAgent(0, storeToken(newToken()))
   await store('agents', [agent])
-  const orders = Array.from({ length: BATCHES }, () => ({
-    _id: newId('work_order'),
-    agent_id: agent._id,
-    at: 1,
-    days: 1,
-    shares_per_day: 10_000_000,
-    shares_required: 10_000_000,
-    difficulty_bits: SHARE_BITS,
-    prefix: PREFIX,
-    expires_at: Math.floor(Date.now() / 1_000) + 86_400,
-    shares_accepted: 0,
-    credited_days: 0,
-  }))
+  const orders = Array.from({ length: BATCHES }, () => makeWorkOrder(agent._id, SHARE_BITS))
   await store('work_orders', orders)
   const batches = orders.map(({ _id: order_id }, index) => ({
     _id: newId('work_batch'),
@@ -144,16 +143,4 @@ async function storeWork(client: mongoose.mongo.MongoClient, texts: readonly str
   }))
   await store('work_batches', batches)
   return batches.map(({ _id }) => _id)
-}
-
-/** Batches as they are stored: their nonces as one text. */
-function makeBatches(): string[] {
-  const texts: string[] = []
-  let shares: string[] = []
-  for (let next = 0; texts.length < DIFFERENT_BATCHES;) {
-    const candidates = Array.from({ length: BATCH * 2 ** SHARE_BITS }, () => (next++).toString(36))
-    shares = shares.concat(findShares(PREFIX, candidates, SHARE_BITS))
-    if (shares.length >= BATCH) texts.push(shares.splice(0, BATCH).join(' '))
-  }
-  return texts
 }

@@ -1,15 +1,15 @@
 /*
- * One side of the seal benchmark, in a process of its own so that its memory is its own: `ours` numbers, seals and signs
- * what waits in the database; `raw` does the same reads, inserts and clearing with the driver alone and builds no tree.
- * Prints one JSON object.
+ * One side of the seal benchmark, in a process of its own so that its memory is its own: `ours` numbers,
+ * seals and signs what waits in the database; `raw` does the same reads, inserts and clearing with the driver
+ * alone and builds no tree. Prints one JSON object.
  */
 import mongoose from 'mongoose'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext } from '../../shared/context.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 
 export interface SealRun {
   entries: number
@@ -26,7 +26,9 @@ const PAGE_ENTRIES = 5_000
 const MAJORITY = { readConcern: { level: 'majority' } } as const
 
 async function runOurs(): Promise<SealRun> {
-  const ctx = openContext(readConfig(process.env, 'workers'), createLog('bench', 'silent'), { databaseTimeoutMs: 30_000 })
+  const ctx = openContext(readConfig(process.env, 'workers'), createLog('bench', 'silent'), {
+    databaseTimeoutMs: 30_000,
+  })
   await ctx.database.whenReady()
   const started = performance.now()
   const entries = await sequencePending(ctx, { limitMs: Number.POSITIVE_INFINITY })
@@ -35,7 +37,12 @@ async function runOurs(): Promise<SealRun> {
   await signSeals(ctx)
   const sealed = performance.now()
   await ctx.close()
-  return { entries, sequenceMs: sequenced - started, sealMs: sealed - sequenced, peakBytes: process.resourceUsage().maxRSS * 1024 }
+  return {
+    entries,
+    sequenceMs: sequenced - started,
+    sealMs: sealed - sequenced,
+    peakBytes: process.resourceUsage().maxRSS * 1024,
+  }
 }
 
 interface Marked {
@@ -67,7 +74,11 @@ async function runRaw(): Promise<SealRun> {
     if (last === undefined) break
     after = last.source
     await entries.insertMany(
-      marks.map((mark, index) => ({ _id: count + 1 + index, record: mark.source.slice(0, mark.source.indexOf('/')), ...mark })),
+      marks.map((mark, index) => ({
+        _id: count + 1 + index,
+        record: mark.source.slice(0, mark.source.indexOf('/')),
+        ...mark,
+      })),
       { ordered: true },
     )
     count += marks.length
@@ -88,7 +99,12 @@ async function runRaw(): Promise<SealRun> {
   }
   const read = performance.now()
   await client.close()
-  return { entries: count, sequenceMs: sequenced - started, sealMs: read - sequenced, peakBytes: process.resourceUsage().maxRSS * 1024 }
+  return {
+    entries: count,
+    sequenceMs: sequenced - started,
+    sealMs: read - sequenced,
+    peakBytes: process.resourceUsage().maxRSS * 1024,
+  }
 }
 
 process.stdout.write(`${JSON.stringify(await (process.argv[2] === 'raw' ? runRaw() : runOurs()))}\n`)

@@ -1,22 +1,23 @@
 import { execFile } from 'node:child_process'
 import { hash } from 'node:crypto'
 import fs from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import os from 'node:os'
 import path from 'node:path'
 import { parseArgs, promisify } from 'node:util'
 import { MerkleTree } from 'merkletreejs'
 import mongoose from 'mongoose'
 import { createApp } from '../../api/app.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { buildTree, HASH_BYTES } from '../../shared/crypto/merkle.ts'
 import { signSeal } from '../../shared/crypto/seal-payload.ts'
 import { readProof } from '../../shared/ledger/proofs.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { createLog } from '../../shared/log.ts'
+import { listen } from '../../shared/servers/listen.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { startServers } from '../embedded/temporary.ts'
-import { compareWith, formatFigures, measureInTurns, median, type Figure } from './figure.ts'
+import { compareInTurns, compareWith, formatFigures, median, type Figure } from './figure.ts'
 import type { SealRun } from './seal-worker.ts'
 
 const DEFAULT_ENTRIES = 1_000_000
@@ -30,8 +31,13 @@ const WORKER = path.join(import.meta.dirname, 'seal-worker.ts')
 
 const run = promisify(execFile)
 
-/** Numbering and sealing beside the raw driver, proofs out of a small and a large seal, and the longest list of seals. */
-export async function benchSeal(options: { entries?: number; report?: (line: string) => void } = {}): Promise<Figure[]> {
+/**
+ * Numbering and sealing beside the raw driver, proofs out of a small and a large seal, and the longest list
+ * of seals.
+ */
+export async function benchSeal(
+  options: { entries?: number; report?: (line: string) => void } = {},
+): Promise<Figure[]> {
   const { entries = DEFAULT_ENTRIES, report = () => undefined } = options
   const servers = await startServers(() => undefined, { cacheGb: 1 })
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-bench-'))
@@ -50,7 +56,10 @@ export async function benchSeal(options: { entries?: number; report?: (line: str
       }
     }
     const work = async (side: 'ours' | 'raw', database: string): Promise<SealRun> => {
-      const { stdout } = await run(process.execPath, [WORKER, side], { env: { ...process.env, ...envOf(database) }, maxBuffer: MIB })
+      const { stdout } = await run(process.execPath, [WORKER, side], {
+        env: { ...process.env, ...envOf(database) },
+        maxBuffer: MIB,
+      })
       const result = JSON.parse(stdout) as SealRun
       report(
         `${side}: ${result.entries} entries, ${(result.sequenceMs / 1_000).toFixed(1)} s of numbering, ${(result.sealMs / 1_000).toFixed(1)} s of ${side === 'ours' ? 'sealing and signing' : 'reading them twice'}, ${(result.peakBytes / MIB).toFixed(0)} MiB`,
@@ -58,7 +67,9 @@ export async function benchSeal(options: { entries?: number; report?: (line: str
       return result
     }
 
-    const ctx = openContext(readConfig(envOf('ours'), 'workers'), createLog('bench', 'silent'), { databaseTimeoutMs: 30_000 })
+    const ctx = openContext(readConfig(envOf('ours'), 'workers'), createLog('bench', 'silent'), {
+      databaseTimeoutMs: 30_000,
+    })
     await ctx.database.whenReady()
     await writeMarked(envOf('ours')['MONGODB_URL'] ?? '', SMALL_SEAL - 1, 'a')
     await work('ours', 'ours')
@@ -76,7 +87,8 @@ export async function benchSeal(options: { entries?: number; report?: (line: str
     await dropDatabase(envOf('raw2')['MONGODB_URL'] ?? '')
 
     const rate = (runs: readonly SealRun[], timeOf: (one: SealRun) => number) =>
-      (runs.reduce((sum, one) => sum + one.entries, 0) / runs.reduce((sum, one) => sum + timeOf(one), 0)) * 1_000
+      (runs.reduce((sum, one) => sum + one.entries, 0) / runs.reduce((sum, one) => sum + timeOf(one), 0)) *
+      1_000
     const whole = ({ sequenceMs, sealMs }: SealRun) => sequenceMs + sealMs
     const numbering = ({ sequenceMs }: SealRun) => sequenceMs
     const sealed = {
@@ -86,8 +98,14 @@ export async function benchSeal(options: { entries?: number; report?: (line: str
       better: 'higher',
     } as const
     const figures = [
-      compareWith({ name: 'the raw driver, same reads, inserts and clearing, no tree', value: rate(raw, whole) }, { ...sealed, goal: 0.8 }),
-      compareWith({ name: 'the raw driver, inserts and clearing, nothing read again', value: rate(raw, numbering) }, sealed),
+      compareWith(
+        { name: 'the raw driver, same reads, inserts and clearing, no tree', value: rate(raw, whole) },
+        { ...sealed, goal: 0.8 },
+      ),
+      compareWith(
+        { name: 'the raw driver, inserts and clearing, nothing read again', value: rate(raw, numbering) },
+        sealed,
+      ),
       compareWith(
         { name: 'the raw driver, one batch after the other', value: rate(raw, numbering) },
         { name: 'seal: numbering alone', value: rate(ours, numbering), unit: 'entries/s', better: 'higher' },
@@ -118,7 +136,10 @@ export async function benchSeal(options: { entries?: number; report?: (line: str
 async function writeMarked(url: string, count: number, prefix: string): Promise<void> {
   const client = await new mongoose.mongo.MongoClient(url).connect()
   const posts = client.db().collection<{ _id: string }>('posts')
-  await posts.createIndex({ 'pending.source': 1 }, { partialFilterExpression: { 'pending.source': { $exists: true } } })
+  await posts.createIndex(
+    { 'pending.source': 1 },
+    { partialFilterExpression: { 'pending.source': { $exists: true } } },
+  )
   for (let start = 0; start < count; start += SETUP_BATCH) {
     const batch = Array.from({ length: Math.min(SETUP_BATCH, count - start) }, (_, index) => {
       const _id = `pst_${prefix}${String(start + index).padStart(25, '0')}`
@@ -158,55 +179,58 @@ async function benchProofs(ctx: Context, entries: number): Promise<Figure> {
     }
     return median(times)
   }
-  const times = await measureInTurns(
-    [
-      { name: 'small', sample: measure(1, SMALL_SEAL) },
-      { name: 'large', sample: measure(2, entries) },
-    ],
+  return compareInTurns(
     5,
+    { name: `out of a seal of ${SMALL_SEAL}`, sample: measure(1, SMALL_SEAL) },
+    {
+      name: `seal: a proof out of a seal of ${entries}`,
+      sample: measure(2, entries),
+      unit: 'ms',
+      better: 'lower',
+      goal: 2,
+    },
   )
-  const reference = { name: `out of a seal of ${SMALL_SEAL}`, value: times.get('small') ?? Number.NaN }
-  return compareWith(reference, {
-    name: `seal: a proof out of a seal of ${entries}`,
-    value: times.get('large') ?? Number.NaN,
-    unit: 'ms',
-    better: 'lower',
-    goal: 2,
-  })
 }
 
-/** A tree with all its levels, beside merkletreejs with the fastest form of `crypto.hash` that gives it the buffers it wants. */
+/**
+ * A tree with all its levels, beside merkletreejs with the fastest form of `crypto.hash` that gives it the
+ * buffers it wants.
+ */
 async function benchRoot(count: number): Promise<Figure> {
   const flat = Buffer.alloc(count * HASH_BYTES)
-  for (let index = 0; index < count; index++) flat.write(hash('sha256', `leaf ${index}`, 'binary'), index * HASH_BYTES, 'latin1')
-  const leaves = Array.from({ length: count }, (_, index) => flat.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES))
+  for (let index = 0; index < count; index++)
+    flat.write(hash('sha256', `leaf ${index}`, 'binary'), index * HASH_BYTES, 'latin1')
+  const leaves = Array.from({ length: count }, (_, index) =>
+    flat.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES),
+  )
   const hashBuffer = (data: Buffer): Buffer => Buffer.from(hash('sha256', data, 'binary'), 'latin1')
   const roots = new Set<string>()
   const time = (makeRoot: () => Buffer | undefined) => (): number => {
     const startedAt = performance.now()
     const root = makeRoot()
-    const elapsedMs = performance.now() - startedAt
+    const perSecond = (count / (performance.now() - startedAt)) * 1_000
     roots.add(root?.toString('hex') ?? '')
-    return elapsedMs
+    return perSecond
   }
-  const times = await measureInTurns(
-    [
-      { name: 'ours', sample: time(() => buildTree(flat).at(-1)) },
-      { name: 'library', sample: time(() => new MerkleTree(leaves, hashBuffer).getRoot()) },
-    ],
+  const name = `seal: the root of ${count} leaves, all levels kept`
+  const figure = await compareInTurns(
     5,
+    {
+      name: 'merkletreejs with crypto.hash',
+      sample: time(() => new MerkleTree(leaves, hashBuffer).getRoot()),
+    },
+    { name, sample: time(() => buildTree(flat).at(-1)), unit: 'leaves/s', better: 'higher', goal: 5 },
   )
   if (roots.size !== 1) throw new Error('the two trees have different roots')
-  const perSecond = (name: string): number => (count / (times.get(name) ?? Number.NaN)) * 1_000
-  return compareWith(
-    { name: 'merkletreejs with crypto.hash', value: perSecond('library') },
-    { name: `seal: the root of ${count} leaves, all levels kept`, value: perSecond('ours'), unit: 'leaves/s', better: 'higher', goal: 5 },
-  )
+  return figure
 }
 
 /** `GET /seal` with the longest list, beside a bare server that holds the same bytes. */
 async function benchList(env: Record<string, string>): Promise<Figure[]> {
-  const ctx = openContext(readConfig({ ...env, CHALLENGE_SECRET: 'be'.repeat(32) }, 'api'), createLog('bench', 'silent'))
+  const ctx = openContext(
+    readConfig({ ...env, CHALLENGE_SECRET: 'be'.repeat(32) }, 'api'),
+    createLog('bench', 'silent'),
+  )
   await ctx.database.whenReady()
   const key = new Uint8Array(32).fill(7)
   const seals = Array.from({ length: LISTED_SEALS }, (_, index) => {
@@ -236,41 +260,36 @@ async function benchList(env: Record<string, string>): Promise<Figure[]> {
     await (await fetch(url)).arrayBuffer()
     return performance.now() - from
   }
-  const times = await measureInTurns(
-    [
-      { name: 'bare', sample: fetchOnce(bareUrl) },
-      { name: 'service', sample: fetchOnce(serviceUrl) },
-    ],
-    30,
-  )
+  const reference = { name: 'a bare server with the same bytes in memory', sample: fetchOnce(bareUrl) }
+  const name = `seal: GET /seal with ${LISTED_SEALS} seals, ${(bytes.length / 1e6).toFixed(1)} MB`
+  const listed = await compareInTurns(30, reference, {
+    name,
+    sample: fetchOnce(serviceUrl),
+    unit: 'ms',
+    better: 'lower',
+  })
   service.close()
   bare.close()
   await ctx.database.connection.dropDatabase()
   await ctx.close()
-  const reference = { name: 'a bare server with the same bytes in memory', value: times.get('bare') ?? Number.NaN }
-  const figure = { unit: 'ms', better: 'lower' } as const
-  return [
-    compareWith(reference, {
-      name: `seal: GET /seal with ${LISTED_SEALS} seals, ${(bytes.length / 1e6).toFixed(1)} MB`,
-      value: times.get('service') ?? Number.NaN,
-      ...figure,
-    }),
-    compareWith(reference, { name: 'seal: the first one after the chain has changed', value: firstMs, ...figure }),
-  ]
+  const first = {
+    name: 'seal: the first one after the chain has changed',
+    value: firstMs,
+    unit: 'ms',
+    better: 'lower',
+  } as const
+  return [listed, compareWith({ name: reference.name, value: listed.reference_value }, first)]
 }
 
-function listenAt(server: ReturnType<typeof createServer>): Promise<string> {
-  return new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      resolve(`http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`)
-    })
-  })
-}
+const listenAt = async (server: Server): Promise<string> =>
+  `http://127.0.0.1:${await listen(server, 0, '127.0.0.1')}`
 
 if (import.meta.main) {
   const { values } = parseArgs({ options: { entries: { type: 'string', default: String(DEFAULT_ENTRIES) } } })
-  const figures = await benchSeal({ entries: Number(values.entries), report: (line) => void process.stderr.write(`${line}\n`) })
+  const figures = await benchSeal({
+    entries: Number(values.entries),
+    report: (line) => void process.stderr.write(`${line}\n`),
+  })
   console.log(formatFigures(figures))
   process.exit(0)
 }

@@ -21,7 +21,10 @@ interface Slice {
   worker: Vitals
 }
 
-/** A mixed load at a fixed rate for so many minutes, with the workers numbering and sealing beside it: what has drifted by its end. */
+/**
+ * A mixed load at a fixed rate for so many minutes, with the workers numbering and sealing beside it: what
+ * has drifted by its end.
+ */
 export async function benchSoak({ minutes = 1 }: { minutes?: number } = {}): Promise<Figure[]> {
   const stack = await startStack({ SEAL_INTERVAL_SECONDS: '10' }, { isProbed: true })
   const load = startLoad()
@@ -44,10 +47,18 @@ export async function benchSoak({ minutes = 1 }: { minutes?: number } = {}): Pro
     const slices: Slice[] = []
     for (let slice = 0; slice < SLICES; slice++) {
       const { p50Ms, p99Ms } = await run((minutes * MINUTE_MS) / SLICES)
-      const [api, worker] = await Promise.all([stack.api.readVitals(), (stack.workers[0] as BenchProcess).readVitals()])
+      const [api, worker] = await Promise.all([
+        stack.api.readVitals(),
+        (stack.workers[0] as BenchProcess).readVitals(),
+      ])
       slices.push({ p50Ms, p99Ms, api, worker })
     }
-    const drift = (name: string, unit: string, goal: number | undefined, of: (slice: Slice) => number): Figure =>
+    const drift = (
+      name: string,
+      unit: string,
+      goal: number | undefined,
+      of: (slice: Slice) => number,
+    ): Figure =>
       compareWith(
         { name: 'its first quarter', value: median(slices.slice(0, QUARTER).map(of)) },
         {

@@ -3,7 +3,10 @@ import os from 'node:os'
 import { findMongod } from '../prepare.mjs'
 import { formatValue, isMet, type Figure } from './figure.ts'
 
-/** The figures of each benchmark by its name, as README shows them, with what they were measured on. */
+/**
+ * The figures of each benchmark by its name, as docs/benchmarks.md shows them, with what they were measured
+ * on.
+ */
 export function benchTable(measured: ReadonlyMap<string, readonly Figure[]>): string {
   const rows = [...measured].flatMap(([bench, figures]) => figures.map((figure) => row(bench, figure)))
   return [
@@ -16,10 +19,10 @@ export function benchTable(measured: ReadonlyMap<string, readonly Figure[]>): st
 }
 
 /**
- * A table with these benchmarks' rows in place of the ones that it has for them: each stands beside references of its own
- * run, so one can be measured anew alone.
+ * A table with these benchmarks' rows in place of the ones that it has for them: each stands beside
+ * references of its own run, so one can be measured anew alone.
  *
- * @throws Error where the table has no row of one of them
+ * @throws Error if the table has no row of one of them
  */
 export function replaceRows(table: string, measured: ReadonlyMap<string, readonly Figure[]>): string {
   let lines = table.split('\n')
@@ -35,16 +38,29 @@ export function replaceRows(table: string, measured: ReadonlyMap<string, readonl
 
 function row(bench: string, figure: Figure): string {
   const { name, value, unit, reference, reference_value: beside, ratio, goal, better } = figure
-  const target = goal === undefined ? '' : `${better === 'higher' ? '≥' : '≤'} ${goal}${isMet(figure) ? '' : ', **missed**'}`
+  const target =
+    goal === undefined
+      ? ''
+      : `${better === 'higher' ? '≥' : '≤'} ${goal}${isMet(figure) ? '' : ', **missed**'}`
   const own = name.replace(new RegExp(`^${bench}: `), '')
-  const cells = [`\`${bench}\``, own, `${formatValue(value)} ${unit}`, `${formatValue(beside)}: ${reference}`, ratio.toFixed(2), target]
+  const cells = [
+    `\`${bench}\``,
+    own,
+    `${formatValue(value)} ${unit}`,
+    `${formatValue(beside)}: ${reference}`,
+    ratio.toFixed(2),
+    target,
+  ]
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
 }
 
 function describeMachine(): string {
   const [cpu] = os.cpus()
   const mongod = findMongod(process.env)
-  const version = mongod === undefined ? undefined : /v([\d.]+)/.exec(execFileSync(mongod, ['--version'], { encoding: 'utf8' }))?.[1]
+  const version =
+    mongod === undefined
+      ? undefined
+      : /v([\d.]+)/.exec(execFileSync(mongod, ['--version'], { encoding: 'utf8' }))?.[1]
   const parts = [
     `${os.cpus().length} cores (${cpu?.model.trim() ?? 'unknown'})`,
     `Node ${process.versions.node}`,

@@ -3,28 +3,28 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { parseArgs } from 'node:util'
 import { noResolutions } from '../../shared/agents/agent.ts'
-import { readConfig } from '../../shared/config.ts'
-import { newId } from '../../shared/ids.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { newSalt } from '../../shared/ledger/pending.ts'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import type { AddressRecord, RateRecord } from '../../shared/payments/coin-store.ts'
 import { dustThreshold } from '../../shared/payments/coin.ts'
 import { newInvoice } from '../../shared/payments/invoice-service.ts'
 import type { InvoiceRecord } from '../../shared/payments/invoice.ts'
-import { encodeNanoAddress } from '../../shared/payments/nano/nano-address.ts'
+import { encodeNanoAddress } from '../../shared/crypto/nano-address.ts'
 import { requireNano, type NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
 import { RECEIVABLE_BATCH } from '../../shared/payments/nano/nano-rpc.ts'
-import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
-import { SECOND_MS, unixSeconds } from '../../shared/time.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 import { startPool } from '../../workers/pool.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { startServers } from '../embedded/temporary.ts'
 import { waitFor } from '../embedded/wait.ts'
-import { compareWith, formatFigures, measureInTurns, median, type Figure } from './figure.ts'
+import { compareInTurns, compareWith, median, type Figure } from './figure.ts'
+import { watchCoin } from '../../shared/payments/coin-round.ts'
+import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 
-const DEFAULT_OPEN = 50_000
+const OPEN = 50_000
 /** Of them, so many are paid and counted already, and not swept: the node lists them in every round. */
 const PAID_SHARE = 0.01
 const DAY_RAW = 10n ** 30n
@@ -39,8 +39,7 @@ const POLL_SECONDS = 2
 const SETUP_BATCH = 10_000
 
 /** A round over every open Nano invoice, and the time from a payment's confirmation to the settled pass. */
-export async function benchWatch(options: { open?: number } = {}): Promise<Figure[]> {
-  const { open = DEFAULT_OPEN } = options
+export async function benchWatch(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, { cacheGb: 1 })
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-bench-'))
   const node = await startNode()
@@ -58,12 +57,18 @@ export async function benchWatch(options: { open?: number } = {}): Promise<Figur
     SWEEP_SECONDS: '1',
     FREE_UNTIL: 'none',
   }
-  const ctx = requireNano(openWorkerContext(readConfig(env, 'workers'), createLog('bench', 'silent'), { databaseTimeoutMs: 30_000 }))
+  const ctx = requireNano(
+    openWorkerContext(readConfig(env, 'workers'), createLog('bench', 'silent'), {
+      databaseTimeoutMs: 30_000,
+    }),
+  )
   try {
     await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
-    const invoices = await writeInvoices(ctx, open)
-    await node.pay(invoices.slice(0, open * PAID_SHARE).map(({ address }) => ({ address, amountRaw: String(DAY_RAW) })))
-    const unpaid = invoices.slice(open * PAID_SHARE)
+    const invoices = await writeInvoices(ctx, OPEN)
+    await node.pay(
+      invoices.slice(0, OPEN * PAID_SHARE).map(({ address }) => ({ address, amountRaw: String(DAY_RAW) })),
+    )
+    const unpaid = invoices.slice(OPEN * PAID_SHARE)
     return [
       await benchRound(ctx, node.rpcUrl, invoices),
       await benchSettlement(ctx, node, unpaid.slice(0, SETTLEMENTS), 'over the websocket'),
@@ -103,7 +108,7 @@ async function startNode(): Promise<BenchNode> {
       child.send(payments)
       return (await answer).atMs
     },
-    stop: () => void child.disconnect(),
+    stop: () => child.disconnect(),
   }
 }
 
@@ -142,19 +147,28 @@ async function writeInvoices(ctx: NanoContext, count: number): Promise<InvoiceRe
     days: 1,
   }))
   for (let start = 0; start < count; start += SETUP_BATCH) {
-    await ctx.invoices.models.invoices.insertMany(invoices.slice(start, start + SETUP_BATCH), { lean: true, ordered: false })
+    await ctx.invoices.models.invoices.insertMany(invoices.slice(start, start + SETUP_BATCH), {
+      lean: true,
+      ordered: false,
+    })
     await ctx.coins.addAddresses(addresses.slice(start, start + SETUP_BATCH))
   }
   return invoices
 }
 
-async function benchRound(ctx: NanoContext, rpcUrl: string, invoices: readonly InvoiceRecord[]): Promise<Figure> {
-  await watchNano(ctx) // counts what is paid
+async function benchRound(
+  ctx: NanoContext,
+  rpcUrl: string,
+  invoices: readonly InvoiceRecord[],
+): Promise<Figure> {
+  await watchCoin(ctx, nanoDriver(ctx)) // counts what is paid
   const count = invoices.length
   const bodies = Array.from({ length: Math.ceil(count / RECEIVABLE_BATCH) }, (_, page) =>
     JSON.stringify({
       action: 'accounts_receivable',
-      accounts: invoices.slice(page * RECEIVABLE_BATCH, (page + 1) * RECEIVABLE_BATCH).map(({ address }) => address),
+      accounts: invoices
+        .slice(page * RECEIVABLE_BATCH, (page + 1) * RECEIVABLE_BATCH)
+        .map(({ address }) => address),
       count: '16',
       threshold: String(dustThreshold('xno')),
       include_only_confirmed: 'true',
@@ -165,29 +179,28 @@ async function benchRound(ctx: NanoContext, rpcUrl: string, invoices: readonly I
   const askAll = async (): Promise<void> => {
     const left = [...bodies]
     const lane = async (): Promise<void> => {
-      for (let body = left.shift(); body !== undefined; body = left.shift()) await (await fetch(rpcUrl, { method: 'POST', body })).text()
+      for (let body = left.shift(); body !== undefined; body = left.shift())
+        await (await fetch(rpcUrl, { method: 'POST', body })).text()
     }
     await Promise.all(Array.from({ length: AT_ONCE }, lane))
   }
-  const rates = await measureInTurns(
-    [
-      { name: 'round', sample: () => rateOf(count, () => watchNano(ctx)) },
-      { name: 'requests', sample: () => rateOf(count, askAll) },
-    ],
+  const figure = await compareInTurns(
     ROUNDS,
-  )
-  const record = await ctx.coins.findCoin('xno')
-  if (record?.reachable !== true || record.round_at === undefined) throw new Error('a round did not succeed')
-  return compareWith(
-    { name: 'the same requests answered by the node, with nothing done about it', value: rates.get('requests') ?? Number.NaN },
+    {
+      name: 'the same requests answered by the node, with nothing done about it',
+      sample: () => rateOf(count, askAll),
+    },
     {
       name: `watch: a round over ${count} open Nano invoices`,
-      value: rates.get('round') ?? Number.NaN,
+      sample: () => rateOf(count, () => watchCoin(ctx, nanoDriver(ctx))),
       unit: 'addresses/s',
       better: 'higher',
       goal: 0.5,
     },
   )
+  const record = await ctx.coins.findCoin('xno')
+  if (record?.reachable !== true || record.round_at === undefined) throw new Error('a round did not succeed')
+  return figure
 }
 
 async function rateOf(count: number, work: () => Promise<void>): Promise<number> {
@@ -197,7 +210,12 @@ async function rateOf(count: number, work: () => Promise<void>): Promise<number>
 }
 
 /** The workers as they run, with all the open invoices beside; one payment at a time. */
-async function benchSettlement(ctx: NanoContext, node: BenchNode, invoices: readonly InvoiceRecord[], how: string): Promise<Figure> {
+async function benchSettlement(
+  ctx: NanoContext,
+  node: BenchNode,
+  invoices: readonly InvoiceRecord[],
+  how: string,
+): Promise<Figure> {
   const heard: number[] = []
   const socket = new WebSocket(node.wsUrl)
   await new Promise((resolve) => socket.addEventListener('open', resolve, { once: true }))
@@ -211,13 +229,19 @@ async function benchSettlement(ctx: NanoContext, node: BenchNode, invoices: read
     await new Promise((resolve) => setTimeout(resolve, POLL_SECONDS * SECOND_MS)) // the first round and the subscription
     for (const [place, { _id, address }] of invoices.entries()) {
       // Spread over the poll's interval, so that polling is measured and not the phase of it.
-      await new Promise((resolve) => setTimeout(resolve, (place * 0.37 * POLL_SECONDS * SECOND_MS) % (POLL_SECONDS * SECOND_MS)))
+      await new Promise((resolve) =>
+        setTimeout(resolve, (place * 0.37 * POLL_SECONDS * SECOND_MS) % (POLL_SECONDS * SECOND_MS)),
+      )
       const already = heard.length
       const confirmedMs = await node.pay([{ address, amountRaw: String(DAY_RAW) }])
-      await waitFor('the settlement', async () => ((await ctx.invoices.find(_id))?.credited_days === 1 ? true : undefined), {
-        limitMs: 60_000,
-        everyMs: 2,
-      })
+      await waitFor(
+        'the settlement',
+        async () => ((await ctx.invoices.find(_id))?.credited_days === 1 ? true : undefined),
+        {
+          limitMs: 60_000,
+          everyMs: 2,
+        },
+      )
       settledMs.push(Date.now() - confirmedMs)
       heardMs.push((heard[already] ?? Number.NaN) - confirmedMs)
     }
@@ -230,12 +254,11 @@ async function benchSettlement(ctx: NanoContext, node: BenchNode, invoices: read
     isPolling
       ? { name: 'the interval of the polls', value: POLL_SECONDS * SECOND_MS }
       : { name: "a bare client of the node's websocket hears of it", value: Math.max(1, median(heardMs)) },
-    { name: `watch: from confirmation to the settled pass, ${how}`, value: median(settledMs), unit: 'ms', better: 'lower' },
+    {
+      name: `watch: from confirmation to the settled pass, ${how}`,
+      value: median(settledMs),
+      unit: 'ms',
+      better: 'lower',
+    },
   )
-}
-
-if (import.meta.main) {
-  const { values } = parseArgs({ options: { open: { type: 'string', default: String(DEFAULT_OPEN) } } })
-  console.log(formatFigures(await benchWatch({ open: Number(values.open) })))
-  process.exit(0)
 }

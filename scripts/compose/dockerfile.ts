@@ -12,7 +12,10 @@ export function isPinned(image: string): boolean {
 const packageFile = z.object({ dependencies: z.object({ node: z.string() }) })
 
 /** @param users the users that Compose runs the image as */
-export function findDockerfileProblems(input: { root: string; dockerfile: string; ignore: string }, users: readonly string[]): string[] {
+export function findDockerfileProblems(
+  input: { root: string; dockerfile: string; ignore: string },
+  users: readonly string[],
+): string[] {
   const lines = input.dockerfile
     .replace(/\\\n/g, ' ')
     .split('\n')
@@ -21,23 +24,31 @@ export function findDockerfileProblems(input: { root: string; dockerfile: string
   const argumentsOf = (instruction: string): string[][] =>
     lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.split(/\s+/).slice(1))
 
-  const { node } = packageFile.parse(JSON.parse(fs.readFileSync(path.join(input.root, 'package.json'), 'utf8'))).dependencies
+  const { node } = packageFile.parse(
+    JSON.parse(fs.readFileSync(path.join(input.root, 'package.json'), 'utf8')),
+  ).dependencies
   const images = argumentsOf('FROM').map(([image = '']) => image)
   const problems = images.flatMap((image) => [
     ...(isPinned(image) ? [] : [`FROM ${image} must be pinned by a tag that names a version`]),
-    ...(image.startsWith(`node:${node}-`) ? [] : [`FROM ${image} must bring Node ${node}, which package.json pins`]),
+    ...(image.startsWith(`node:${node}-`)
+      ? []
+      : [`FROM ${image} must bring Node ${node}, which package.json pins`]),
   ])
   for (const words of argumentsOf('COPY')) {
     if (words.some((word) => word.startsWith('--from='))) continue
     for (const source of words.slice(0, -1)) {
-      if (!fs.existsSync(path.join(input.root, source))) problems.push(`COPY ${source}: there is no such file`)
-      else if (!isLetThrough(input.ignore, source)) problems.push(`COPY ${source}: .dockerignore does not let it through`)
+      if (!fs.existsSync(path.join(input.root, source)))
+        problems.push(`COPY ${source}: there is no such file`)
+      else if (!isLetThrough(input.ignore, source))
+        problems.push(`COPY ${source}: .dockerignore does not let it through`)
     }
   }
   const [user = 'root'] = argumentsOf('USER').at(-1) ?? []
-  if (!/^[1-9]\d*:[1-9]\d*$/.test(user)) problems.push(`USER ${user} must be uid:gid in numbers, and not root`)
+  if (!/^[1-9]\d*:[1-9]\d*$/.test(user))
+    problems.push(`USER ${user} must be uid:gid in numbers, and not root`)
   for (const other of new Set(users))
-    if (other !== user) problems.push(`USER ${user} is not the user ${other} that docker-compose.yml runs it as`)
+    if (other !== user)
+      problems.push(`USER ${user} is not the user ${other} that docker-compose.yml runs it as`)
   return problems.map((problem) => `Dockerfile: ${problem}`)
 }
 

@@ -10,10 +10,10 @@ import {
   type Config,
   type Part,
   type VariableName,
-} from '../../shared/config.ts'
-import { IDLE_DRAIN_MS, STOP_LIMIT_MS } from '../../shared/limits.ts'
-import { QUEUE_NAMES, type QueueName } from '../../shared/queues.ts'
-import { SECOND_MS } from '../../shared/time.ts'
+} from '../../shared/foundation/config.ts'
+import { IDLE_DRAIN_MS, STOP_LIMIT_MS } from '../../shared/foundation/limits.ts'
+import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queues.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { servedQueues } from '../../workers/worker-context.ts'
 import { findDockerfileProblems, isPinned } from './dockerfile.ts'
 import { composeFile, readSeconds, type ComposeFile, type ComposeService } from './schema.ts'
@@ -28,10 +28,13 @@ export interface ComposeInput {
 /** What is wrong with the Compose file and the Dockerfile, a sentence each, found without Docker. */
 export function findComposeProblems(input: ComposeInput): string[] {
   const document = parseDocument(input.compose, { merge: true, uniqueKeys: true })
-  if (document.errors.length > 0) return document.errors.map(({ message }) => `docker-compose.yml: ${message}`)
+  if (document.errors.length > 0)
+    return document.errors.map(({ message }) => `docker-compose.yml: ${message}`)
   const parsed = composeFile.safeParse(document.toJS())
   if (!parsed.success)
-    return parsed.error.issues.map(({ path: place, message }) => `docker-compose.yml: ${place.map(String).join('.')}: ${message}`)
+    return parsed.error.issues.map(
+      ({ path: place, message }) => `docker-compose.yml: ${place.map(String).join('.')}: ${message}`,
+    )
   const file = parsed.data
   const services = Object.entries(file.services)
   return [
@@ -54,24 +57,29 @@ export function findComposeProblems(input: ComposeInput): string[] {
 
 /** A service that is waited for to end needs no health check. */
 function isOneShot(file: ComposeFile, name: string): boolean {
-  return Object.values(file.services).some(({ depends_on: needs }) => needs[name]?.condition === 'service_completed_successfully')
+  return Object.values(file.services).some(
+    ({ depends_on: needs }) => needs[name]?.condition === 'service_completed_successfully',
+  )
 }
 
 function findHardeningProblems(service: ComposeService, oneShot: boolean): string[] {
   const problems: string[] = []
   if (!service.read_only) problems.push('read_only must be true')
   if (service.cap_drop.join() !== 'ALL') problems.push('cap_drop must be [ALL]')
-  if (!service.security_opt.includes('no-new-privileges:true')) problems.push('security_opt must have no-new-privileges:true')
+  if (!service.security_opt.includes('no-new-privileges:true'))
+    problems.push('security_opt must have no-new-privileges:true')
   if (service.user.startsWith('0:')) problems.push('user must not be root')
-  if (!service.tmpfs.some((mount) => mount.split(':')[0] === '/tmp')) problems.push('tmpfs must have /tmp, since the rest is read-only')
+  if (!service.tmpfs.some((mount) => mount.split(':')[0] === '/tmp'))
+    problems.push('tmpfs must have /tmp, since the rest is read-only')
   if (service.build === undefined && !isPinned(service.image))
     problems.push(`image ${service.image} must be pinned by a tag that names a version, or a digest`)
   if (!oneShot && service.healthcheck === undefined) problems.push('it needs a healthcheck')
-  if (!oneShot && service.stop_grace_period === undefined) problems.push('it needs a stop_grace_period: Docker kills after 10 s')
+  if (!oneShot && service.stop_grace_period === undefined)
+    problems.push('it needs a stop_grace_period: Docker kills after 10 s')
   return problems
 }
 
-/** `--scale` works only where no two containers want the same port of the host. */
+/** `--scale` works only if no two containers want the same port of the host. */
 function findPortProblems(service: ComposeService): string[] {
   if (service.deploy?.replicas === 1) return []
   return service.ports.flatMap((port) => {
@@ -79,7 +87,9 @@ function findPortProblems(service: ComposeService): string[] {
     const published = parts.length < 2 ? undefined : parts.at(-2)
     return published === undefined || published.includes('-')
       ? []
-      : [`port ${port} takes one port of the host, so the service cannot be scaled: give a range, or say deploy: { replicas: 1 }`]
+      : [
+          `port ${port} takes one port of the host, so the service cannot be scaled: give a range, or say deploy: { replicas: 1 }`,
+        ]
   })
 }
 
@@ -88,8 +98,12 @@ function findSecretProblems(service: ComposeService): string[] {
   return service.secrets.flatMap((secret) => [
     ...(secret.uid === uid && secret.gid === gid
       ? []
-      : [`secret ${secret.source} belongs to ${secret.uid}:${secret.gid}, and the container runs as ${service.user}`]),
-    ...(secret.mode === 0o400 ? [] : [`secret ${secret.source} has mode ${secret.mode.toString(8)}, and must have 0o400`]),
+      : [
+          `secret ${secret.source} belongs to ${secret.uid}:${secret.gid}, and the container runs as ${service.user}`,
+        ]),
+    ...(secret.mode === 0o400
+      ? []
+      : [`secret ${secret.source} has mode ${secret.mode.toString(8)}, and must have 0o400`]),
   ])
 }
 
@@ -104,27 +118,34 @@ function findOwnProblems(root: string, service: ComposeService): string[] {
   const [program, script = ''] = service.command ?? []
   if (program === 'node' && script === PROVISION) return []
   const part = MAIN_FILES[script]
-  if (program !== 'node' || part === undefined) return [`its command must be node with ${Object.keys(MAIN_FILES).join(' or ')}`]
+  if (program !== 'node' || part === undefined)
+    return [`its command must be node with ${Object.keys(MAIN_FILES).join(' or ')}`]
   if (!fs.existsSync(path.join(root, script))) return [`its command names ${script}, which does not exist`]
   const problems = [...findVariableProblems(service, part), ...findQueueNameProblems(service)]
   const config = readSettings(service, part)
   if ('problems' in config) return [...problems, ...config.problems]
   const neededSeconds = (config.config.drainMs + IDLE_DRAIN_MS + STOP_LIMIT_MS) / SECOND_MS
   if (readSeconds(service.stop_grace_period ?? '10s') <= neededSeconds)
-    problems.push(`stop_grace_period must be longer than the ${neededSeconds} s that the process may take to stop`)
-  const unserved = namedQueues(service).filter((name) => !servedQueues(config.config, [name]).includes(name) && !isOfACoin(name))
+    problems.push(
+      `stop_grace_period must be longer than the ${neededSeconds} s that the process may take to stop`,
+    )
+  const unserved = namedQueues(service).filter(
+    (name) => !servedQueues(config.config, [name]).includes(name) && !isOfACoin(name),
+  )
   if (unserved.length > 0) problems.push(`it is told to serve ${unserved.join(', ')} and has no key for that`)
   return problems
 }
 
 /** Coins are set up by the operator's own settings, without which their queues stay empty. */
-const isOfACoin = (name: QueueName): boolean => /nano|monero/.test(name)
+const isOfACoin = (name: QueueName): boolean => queueRow(name).pool === 'payments'
 
 function findVariableProblems(service: ComposeService, part: Part): string[] {
   return Object.entries(service.environment).flatMap(([name, value]) => {
-    const meant = FILE_VARIABLES.get(name) ?? (VARIABLE_NAMES.find((known) => known === name) as VariableName | undefined)
+    const meant = FILE_VARIABLES.get(name) ?? VARIABLE_NAMES.find((known) => known === name)
     if (meant === undefined) return [`${name} is no setting that readConfig knows`]
-    const problems = mayRead(meant, part, service.environment['METRICS_PORT']) ? [] : [`${name} is not for the ${part} to read`]
+    const problems = mayRead(meant, part, service.environment['METRICS_PORT'])
+      ? []
+      : [`${name} is not for the ${part} to read`]
     const text = String(value ?? '')
     const secret = /^\/run\/secrets\/(.+)$/.exec(text)?.[1]
     if (secret !== undefined && !service.secrets.some(({ source, target }) => (target ?? source) === secret))
@@ -143,7 +164,10 @@ function isWithin(file: string, volume: string): boolean {
   return mode === 'rw' && file.startsWith(`${target}/`)
 }
 
-/** The settings as the container gets them where nothing is set on the host. What comes from a file is stood in for. */
+/**
+ * The settings as the container gets them if nothing is set on the host. What comes from a file is stood in
+ * for.
+ */
 function readSettings(service: ComposeService, part: Part): { config: Config } | { problems: string[] } {
   const env: Record<string, string> = {}
   for (const [name, value] of Object.entries(service.environment)) {
@@ -166,7 +190,7 @@ const STAND_INS: Record<string, string> = {
   MONERO_WALLET_RPC_URL: '',
 }
 
-/** `${NAME:-default}` as Compose reads it where NAME is not set. */
+/** `${NAME:-default}` as Compose reads it if NAME is not set. */
 function interpolate(text: string): string {
   return text.replace(/\$\{\w+(?::?-([^}]*))?\}/g, (_, fallback: string | undefined) => fallback ?? '')
 }
@@ -182,23 +206,33 @@ const namedQueues = (service: ComposeService): QueueName[] => queuesOf(service).
 function findQueueNameProblems(service: ComposeService): string[] {
   if (service.command?.[1] !== 'workers/main.ts') return []
   const names = queuesOf(service)
-  if (names.length === 0) return ['workers must be told their --queues, or the pool that has the keys is not the only one']
-  return names.filter((name) => !isQueueName(name)).map((name) => `--queues names ${name}, and shared/queues.ts has no such queue`)
+  if (names.length === 0)
+    return ['workers must be told their --queues, or the pool that has the keys is not the only one']
+  return names
+    .filter((name) => !isQueueName(name))
+    .map((name) => `--queues names ${name}, and shared/servers/queues.ts has no such queue`)
 }
 
 function findQueueProblems(file: ComposeFile): string[] {
   const served = new Set(Object.values(file.services).flatMap(queuesOf))
   return QUEUE_NAMES.filter((name) => !served.has(name)).map(
-    (name) => `queue ${name} is served by no service: add it to the --queues of the pool that it belongs to in docker-compose.yml`,
+    (name) =>
+      `queue ${name} is served by no service: add it to the --queues of the pool that it belongs to in docker-compose.yml`,
   )
 }
 
 function findReferenceProblems(file: ComposeFile): string[] {
   const services = Object.entries(file.services)
   const problems: string[] = []
-  const compare = (kind: string, declared: readonly string[], used: readonly (readonly [string, string])[]): void => {
-    for (const [service, name] of used) if (!declared.includes(name)) problems.push(`service ${service}: ${kind} ${name} is not declared`)
-    for (const name of declared) if (!used.some(([, one]) => one === name)) problems.push(`${kind} ${name} is declared and not used`)
+  const compare = (
+    kind: string,
+    declared: readonly string[],
+    used: readonly (readonly [string, string])[],
+  ): void => {
+    for (const [service, name] of used)
+      if (!declared.includes(name)) problems.push(`service ${service}: ${kind} ${name} is not declared`)
+    for (const name of declared)
+      if (!used.some(([, one]) => one === name)) problems.push(`${kind} ${name} is declared and not used`)
   }
   const uses = (namesOf: (service: ComposeService) => readonly string[]) =>
     services.flatMap(([name, service]) => namesOf(service).map((used) => [name, used] as const))
@@ -219,8 +253,12 @@ function findReferenceProblems(file: ComposeFile): string[] {
   )
   for (const [name, service] of services) {
     for (const needed of Object.keys(service.depends_on))
-      if (file.services[needed] === undefined) problems.push(`service ${name}: depends_on names ${needed}, which is no service`)
-    if (service.ports.length > 0 && service.networks.every((network) => file.networks[network]?.internal === true))
+      if (file.services[needed] === undefined)
+        problems.push(`service ${name}: depends_on names ${needed}, which is no service`)
+    if (
+      service.ports.length > 0 &&
+      service.networks.every((network) => file.networks[network]?.internal === true)
+    )
       problems.push(`service ${name}: it publishes a port, and a network that is internal publishes none`)
   }
   return problems

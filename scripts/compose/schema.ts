@@ -1,6 +1,9 @@
 import { z } from 'zod'
 
-/** The part of the Compose specification that our file uses; any other key is a slip, or a decision that belongs here. */
+/**
+ * The part of the Compose specification that our file uses; any other key is a slip, or a decision that
+ * belongs here.
+ */
 
 const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()])
 const command = z.array(z.string())
@@ -37,7 +40,12 @@ const service = z.strictObject({
   profiles: z.array(z.string()).optional(),
   deploy: z.strictObject({ replicas: z.int().positive() }).optional(),
   depends_on: z
-    .record(z.string(), z.strictObject({ condition: z.enum(['service_started', 'service_healthy', 'service_completed_successfully']) }))
+    .record(
+      z.string(),
+      z.strictObject({
+        condition: z.enum(['service_started', 'service_healthy', 'service_completed_successfully']),
+      }),
+    )
     .default({}),
   healthcheck: healthcheck.optional(),
   init: z.boolean().optional(),
@@ -45,7 +53,18 @@ const service = z.strictObject({
   stop_grace_period: duration.optional(),
   read_only: z.boolean(),
   cap_drop: z.array(z.string()),
-  ulimits: z.strictObject({ core: z.literal(0, 'core must be 0: a core dump holds secrets') }),
+  ulimits: z.strictObject({
+    core: z.literal(0, 'core must be 0: a core dump holds secrets'),
+    nofile: z.strictObject(
+      { soft: z.int().min(1_024), hard: z.int() },
+      'expected a soft and a hard number of descriptors',
+    ),
+  }),
+  mem_limit: z
+    .string('a container without a memory limit can take the host')
+    .regex(/^\d+[mg]$/, 'expected a size such as 512m or 2g'),
+  pids_limit: z.int('a container without a limit of processes can take the host').positive(),
+  cpus: z.number('a container without a limit of processors can take the host').positive(),
   cap_add: z.undefined('no capability is given back').optional(),
   security_opt: z.array(z.string()),
   logging: z.strictObject({ driver: z.string(), options: z.record(z.string(), z.string()) }),
@@ -63,7 +82,11 @@ export const composeFile = z
   .superRefine((file, ctx) => {
     for (const key of Object.keys(file))
       if (!['name', 'services', 'networks', 'volumes', 'secrets'].includes(key) && !key.startsWith('x-'))
-        ctx.addIssue({ code: 'custom', path: [key], message: 'is no part of a Compose file that is known here' })
+        ctx.addIssue({
+          code: 'custom',
+          path: [key],
+          message: 'is no part of a Compose file that is known here',
+        })
   })
 
 export type ComposeFile = z.output<typeof composeFile>

@@ -1,17 +1,28 @@
-import { QUEUE_NAMES, queuePrefix, type QueueName } from '../../shared/queues.ts'
+import { QUEUE_NAMES, queuePrefix, queueRow, type QueueName } from '../../shared/servers/queues.ts'
 
 /*
- * Who may do what at the servers. Every user may read the database; what each may write is the list here, and there is a row
- * for every collection (a test compares them with the models). A process that is taken over can do what its row says and no
- * more: the API's can alter what it writes itself, and no entry, seal, tile or status of the ledger, no adoption, no
- * announcement, no payment that was counted, no state of a wallet or a coin.
+ * Who may do what at the servers. Every user may read the database; what each may write is the list here, and
+ * there is a row for every collection (a test compares them with the models). A process that is taken over
+ * can do what its row says and no more: the API's can alter what it writes itself, and no entry, seal, tile
+ * or status of the ledger, no adoption, no announcement, no payment that was counted, no state of a wallet or
+ * a coin.
  *
- * Not in the API's reach, though it is in its rows: it takes addresses from the pool and records what a buyer's acceptance
- * makes owed, so it can name an address or a payout that is not right. Who pays by hand, or reconciles, sees it.
+ * Not in the API's reach, though it is in its rows: it takes addresses from the pool and records what a
+ * buyer's acceptance makes owed, so it can name an address or a payout that is not right. Who pays by hand,
+ * or reconciles, sees it.
  */
 
-/** `npm start` runs `api` and `workers`; where each pool is a process of its own, it has a user of its own. */
-export const ACCESS_NAMES = ['api', 'shares', 'ledger', 'signer', 'payments', 'sweep', 'workers', 'operator'] as const
+/** `npm start` runs `api` and `workers`; if each pool is a process of its own, it has a user of its own. */
+export const ACCESS_NAMES = [
+  'api',
+  'shares',
+  'ledger',
+  'signer',
+  'payments',
+  'sweep',
+  'workers',
+  'operator',
+] as const
 export type AccessName = (typeof ACCESS_NAMES)[number]
 /** The users of one host. */
 export const HOST_USERS = ['api', 'workers', 'operator'] as const satisfies readonly AccessName[]
@@ -29,17 +40,26 @@ export const WRITERS = {
   entries: { ledger: ['insert'] },
   seals: { ledger: ['insert'], signer: ['update'] },
   seal_tiles: { ledger: ADD },
+  log_tiles: { ledger: ADD },
+  cosignatures: { api: ['insert'], signer: ['insert'] },
   ledger_status: { ledger: ADD, signer: ADD },
   seal_adoptions: { ...MARKS, signer: ['insert'] },
   announcements: { ...MARKS, operator: ['insert'], signer: ['update'] },
-  leases: { ledger: [...ADD, 'remove'], payments: [...ADD, 'remove'], sweep: [...ADD, 'remove'], operator: [...ADD, 'remove'] },
+  leases: {
+    ledger: [...ADD, 'remove'],
+    payments: [...ADD, 'remove'],
+    sweep: [...ADD, 'remove'],
+    operator: [...ADD, 'remove'],
+  },
   // Agents and what they write.
   agents: { ...MARKS, api: ADD, shares: ADD, payments: ADD, sweep: ADD, operator: ADD },
   used_challenges: { api: ADD },
+  allowances: { api: ADD },
   posts: { api: ADD, operator: ADD, ...MARKS },
   claims: { api: ADD, sweep: ADD, operator: ADD, ...MARKS },
   verdicts: { api: ADD, ...MARKS },
   messages: { api: ADD },
+  inboxes: { api: ADD },
   reports: { api: ADD },
   // Proof of work.
   work_orders: { api: ADD, shares: ADD, ...MARKS },
@@ -65,16 +85,15 @@ export const WRITERS = {
   look_ups: { payments: ADD, operator: ADD },
 } as const satisfies Record<string, Writers>
 
-/** The queues that a user serves or adds to. `sweep` has the operator's board too, which shows all of them. */
-const QUEUES_OF: Record<AccessName, readonly QueueName[]> = {
-  api: ['verify-shares', 'check-nano', 'check-monero', 'fill-nano', 'fill-monero', 'order-deadlines'],
-  shares: ['verify-shares'],
-  ledger: ['sequence', 'make-seal', 'check-chain', 'sign-seals'],
-  signer: ['sign-seals', 'sign-announcement'],
-  payments: QUEUE_NAMES.filter((name) => /nano|monero|rates|deadlines/.test(name)),
-  sweep: QUEUE_NAMES,
-  workers: QUEUE_NAMES,
-  operator: QUEUE_NAMES,
+/**
+ * The queues that a user serves or adds to. `sweep` has the operator's board too, which shows all of them.
+ */
+function queuesOf(user: AccessName): readonly QueueName[] {
+  if (user === 'sweep' || user === 'workers' || user === 'operator') return QUEUE_NAMES
+  return QUEUE_NAMES.filter((name) => {
+    const { pool, addedBy = [] } = queueRow(name)
+    return pool === user || addedBy.some((one) => one === user)
+  })
 }
 
 export interface Privilege {
@@ -87,14 +106,17 @@ export function mongoPrivileges(db: string, name: AccessName): Privilege[] {
   const reading = ['find', 'listCollections', 'listIndexes', 'collStats', 'dbStats', 'indexStats']
   const writing = Object.entries(WRITERS as Record<string, Writers>).flatMap(([collection, writers]) => {
     const actions = actionsOf(writers, name)
-    return actions.length === 0 ? [] : [{ resource: { db, collection }, actions: [...actions, 'createCollection', 'createIndex'] }]
+    return actions.length === 0
+      ? []
+      : [{ resource: { db, collection }, actions: [...actions, 'createCollection', 'createIndex'] }]
   })
   return [{ resource: { db, collection: '' }, actions: reading }, ...writing]
 }
 
 /** `workers` is all pools in one process. */
 function actionsOf(writers: Writers, name: AccessName): Action[] {
-  const names = name === 'workers' ? ACCESS_NAMES.filter((one) => one !== 'api' && one !== 'operator') : [name]
+  const names =
+    name === 'workers' ? ACCESS_NAMES.filter((one) => one !== 'api' && one !== 'operator') : [name]
   return [...new Set(names.flatMap((one) => writers[one] ?? []))]
 }
 
@@ -104,11 +126,11 @@ export function redisUser(name: AccessName, password: string, prefix: string): s
 }
 
 /**
- * The keys of a user's queues and nothing else, and no command that reaches beyond them. A worker names its connection, which
- * the count of workers is read from.
+ * The keys of a user's queues and nothing else, and no command that reaches beyond them. A worker names its
+ * connection, which the count of workers is read from.
  */
 export function redisRules(name: AccessName, prefix: string): string {
-  const keys = QUEUES_OF[name].map((queue) => `~${queuePrefix(prefix, queue)}:*`)
+  const keys = queuesOf(name).map((queue) => `~${queuePrefix(prefix, queue)}:*`)
   const client = name === 'api' ? '' : ' +client'
   return `resetkeys ${keys.join(' ')} resetchannels -@all +@all -@admin -@dangerous +info${client}`
 }

@@ -2,13 +2,14 @@ import { spawn, spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
-import { replaceFile } from '../../shared/durable-file.ts'
+import { replaceFile } from '../../shared/foundation/durable-file.ts'
 import { waitFor } from './wait.ts'
 
 /**
- * Children must not outlive a start script that was killed and so could not stop them. Two things see to it. A shell of
- * a megabyte holds the other end of a pipe: when the pipe breaks it stops whoever is on its list, the last started first.
- * And the list is kept in the data folder, so that the next start stops whoever got past a shell that was killed too.
+ * Children must not outlive a start script that was killed and so could not stop them. Two things see to it.
+ * A shell of a megabyte holds the other end of a pipe: when the pipe breaks it stops whoever is on its list,
+ * the last started first. And the list is kept in the data folder, so that the next start stops whoever got
+ * past a shell that was killed too.
  */
 export interface ChildTracker {
   add(name: string, pid: number): void
@@ -47,7 +48,11 @@ done
  * @param dataDir where the list is kept
  * @param isThrownAway the watch removes the folder after the children of a killed process: what tests want
  */
-export function trackChildren(dataDir: string, report: (line: string) => void, isThrownAway = false): ChildTracker {
+export function trackChildren(
+  dataDir: string,
+  report: (line: string) => void,
+  isThrownAway = false,
+): ChildTracker {
   let children: Child[] = []
   let closed = false
   let isFailing = false
@@ -71,7 +76,8 @@ export function trackChildren(dataDir: string, report: (line: string) => void, i
   })
   shell.on('error', (error) => report(`the watch over child processes could not start: ${error.message}`))
   shell.on('exit', () => {
-    if (!closed) report('the watch over child processes ended; if this process is killed now, the next start stops them')
+    if (!closed)
+      report('the watch over child processes ended; if this process is killed now, the next start stops them')
   })
   // The broken pipe of a shell that ended, which 'exit' has reported.
   shell.stdin.on('error', () => undefined)
@@ -95,7 +101,10 @@ export function trackChildren(dataDir: string, report: (line: string) => void, i
   }
 }
 
-/** Stops whatever an earlier start left running, the last started first. Only the holder of the folder's lock may call it. */
+/**
+ * Stops whatever an earlier start left running, the last started first. Only the holder of the folder's lock
+ * may call it.
+ */
 export async function stopLeftovers(dataDir: string, report: (line: string) => void): Promise<void> {
   for (const child of readRecord(dataDir, report).reverse()) {
     const isThere = () => identifyProcess(child.pid) === child.identity
@@ -105,13 +114,17 @@ export async function stopLeftovers(dataDir: string, report: (line: string) => v
     const gone = () => (isThere() ? undefined : true)
     await waitFor(`the end of ${child.name}`, gone, { limitMs: LEFTOVER_LIMIT_MS }).catch(async () => {
       signal(child.pid, 'SIGKILL')
-      await waitFor(`the end of ${child.name} (process ${child.pid}) after SIGKILL`, gone, { limitMs: LEFTOVER_LIMIT_MS })
+      await waitFor(`the end of ${child.name} (process ${child.pid}) after SIGKILL`, gone, {
+        limitMs: LEFTOVER_LIMIT_MS,
+      })
     })
   }
   writeRecord(dataDir, [])
 }
 
-/** A process by when it started, since its number is given to another one day; undefined when there is none. */
+/**
+ * A process by when it started, since its number is given to another one day; undefined when there is none.
+ */
 export function identifyProcess(pid: number): string | undefined {
   if (process.platform !== 'linux') {
     const listed = spawnSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' })
@@ -119,7 +132,8 @@ export function identifyProcess(pid: number): string | undefined {
   }
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // After the name, which is in brackets and may hold anything: state is field 3, start time in ticks since boot field 22.
+    // After the name, which is in brackets and may hold anything: state is field 3, start time in ticks since
+    // boot field 22.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     if (fields[0] === 'Z' || fields[0] === 'X') return undefined
     return `${fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}:${fields[19]}`
@@ -137,13 +151,17 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-/** A list that cannot be read counts as empty: the shell has stopped those on it, and a start must not fail for it. */
+/**
+ * A list that cannot be read counts as empty: the shell has stopped those on it, and a start must not fail
+ * for it.
+ */
 function readRecord(dataDir: string, report: (line: string) => void): Child[] {
   const file = path.join(dataDir, RECORD_NAME)
   try {
     return recordSchema.parse(JSON.parse(fs.readFileSync(file, 'utf8')))
   } catch (error) {
-    if (!isMissing(error)) report(`${file} cannot be read; whatever an earlier start left running is not stopped`)
+    if (!isMissing(error))
+      report(`${file} cannot be read; whatever an earlier start left running is not stopped`)
     return []
   }
 }

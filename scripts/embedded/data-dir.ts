@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
-import { replaceFile } from '../../shared/durable-file.ts'
-import { assertPrivate } from '../../shared/private-file.ts'
-import { StartError } from '../../shared/process.ts'
+import { replaceFile, takeLock } from '../../shared/foundation/durable-file.ts'
+import { assertPrivate } from '../../shared/foundation/private-file.ts'
+import { StartError } from '../../shared/foundation/process.ts'
 
 /** A data folder that cannot be used. */
 export class DataDirError extends StartError {
@@ -16,21 +15,15 @@ export interface DataDirLock {
 }
 
 /**
- * Makes the folder if need be and takes it for this process alone. SQLite's exclusive lock is the operating system's own
- * (fcntl), so it ends with its holder, however that ends: there is no stale lock and no process number to compare.
- *
- * @throws DataDirError when another start holds it
+ * Makes the folder if need be, and takes it for this process alone. @throws DataDirError if another start
+ * holds it
  */
 export function lockDataDir(dataDir: string): DataDirLock {
   fs.mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   fs.chmodSync(dataDir, 0o700)
   const holderFile = path.join(dataDir, 'start.pid')
-  const lock = new DatabaseSync(path.join(dataDir, 'lock'), { timeout: 0 })
-  try {
-    lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
-  } catch (error) {
-    lock.close()
-    if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error
+  const unlock = takeLock(path.join(dataDir, 'lock'))
+  if (unlock === undefined) {
     const holder = fs.existsSync(holderFile) ? ` (process ${fs.readFileSync(holderFile, 'utf8').trim()})` : ''
     throw new DataDirError(
       `The data folder ${dataDir} is in use by another start${holder}: stop that one first, or set DATA_DIR to another folder.`,
@@ -40,12 +33,10 @@ export function lockDataDir(dataDir: string): DataDirLock {
   return {
     release() {
       fs.rmSync(holderFile, { force: true })
-      lock.close()
+      unlock()
     },
   }
 }
-
-const SQLITE_BUSY = 5
 
 export interface FirstStart {
   challengeSecret: string
@@ -58,7 +49,11 @@ export interface FirstStart {
 /** What the first start makes once and every later one finds again. */
 export function readFirstStart(dataDir: string, nowMs: number): FirstStart {
   const operatorTokenFile = path.join(dataDir, 'operator-token')
-  const firstStart = readOrMake(path.join(dataDir, 'first-start'), () => new Date(nowMs).toISOString(), /^\d{4}-\d\d-\d\dT[\d:.]+Z$/)
+  const firstStart = readOrMake(
+    path.join(dataDir, 'first-start'),
+    () => new Date(nowMs).toISOString(),
+    /^\d{4}-\d\d-\d\dT[\d:.]+Z$/,
+  )
   return {
     challengeSecret: readOrMake(path.join(dataDir, 'challenge-secret'), makeSecret, SECRET),
     operatorToken: readOrMake(operatorTokenFile, makeSecret, /^\S{16,}$/),
@@ -79,7 +74,9 @@ export function readSecret(file: string): string {
   return readOrMake(file, makeSecret, SECRET)
 }
 
-/** Written whole and synced before it has its name, so that it is there with all its content or not at all. */
+/**
+ * Written whole and synced before it has its name, so that it is there with all its content or not at all.
+ */
 function readOrMake(file: string, make: () => string, form: RegExp): string {
   if (!fs.existsSync(file)) {
     replaceFile(file, `${make()}\n`)
@@ -87,6 +84,8 @@ function readOrMake(file: string, make: () => string, form: RegExp): string {
   assertPrivate('DATA_DIR', file)
   const content = fs.readFileSync(file, 'utf8').trim()
   if (!form.test(content))
-    throw new DataDirError(`${file} does not hold what was once written there: restore it, or remove it to have a new one made.`)
+    throw new DataDirError(
+      `${file} does not hold what was once written there: restore it, or remove it to have a new one made.`,
+    )
   return content
 }

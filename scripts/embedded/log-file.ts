@@ -2,7 +2,8 @@ import fs from 'node:fs'
 import path from 'node:path'
 
 const LOG_LIMIT_BYTES = 20 * 1024 * 1024
-const TAIL_BYTES = 16 * 1024
+/** A server that dies writes its reason and then its stack, a line for each frame. */
+const TAIL_BYTES = 256 * 1024
 
 export interface LogFile {
   write(line: string): void
@@ -10,12 +11,17 @@ export interface LogFile {
 }
 
 /**
- * Appends lines; at the limit the file becomes `FILE.1` in place of the one before, so that two at most are kept. A file
- * that cannot be written, on a full disk for one, ends nobody: its lines are lost until it can.
+ * Appends lines; at the limit the file becomes `FILE.1` in place of the one before, so that two at most are
+ * kept. If the file can't be written, as on a full disk, its lines are lost until it can, and nothing else
+ * happens.
  *
  * @param report told when the file cannot be written any more, once until it can
  */
-export function openLogFile(file: string, report: (line: string) => void, limitBytes = LOG_LIMIT_BYTES): LogFile {
+export function openLogFile(
+  file: string,
+  report: (line: string) => void,
+  limitBytes = LOG_LIMIT_BYTES,
+): LogFile {
   let handle: number | undefined
   let sizeBytes = 0
   let isFailing = false
@@ -45,7 +51,8 @@ export function openLogFile(file: string, report: (line: string) => void, limitB
         }
         isFailing = false
       } catch (error) {
-        if (!isFailing) report(`${file} cannot be written, and lines may be lost until it can: ${(error as Error).message}`)
+        if (!isFailing)
+          report(`${file} cannot be written, and lines may be lost until it can: ${(error as Error).message}`)
         isFailing = true
       }
     },
@@ -59,7 +66,7 @@ export function rotateLogFile(file: string, limitBytes = LOG_LIMIT_BYTES): void 
   if (fs.existsSync(file) && fs.statSync(file).size >= limitBytes) fs.renameSync(file, `${file}.1`)
 }
 
-/** The last whole lines of a file; none where there is no file. */
+/** The last whole lines of a file; none if there is no file. */
 export function readLastLines(file: string): string[] {
   if (!fs.existsSync(file)) return []
   const handle = fs.openSync(file, 'r')

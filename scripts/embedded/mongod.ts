@@ -2,16 +2,15 @@ import fs from 'node:fs'
 import path from 'node:path'
 import mongoose from 'mongoose'
 import { z } from 'zod'
-import { replaceFile } from '../../shared/durable-file.ts'
+import { replaceFile } from '../../shared/foundation/durable-file.ts'
 import type { AccessName } from './access.ts'
 import type { ChildTracker } from './children.ts'
 import { readSecret } from './data-dir.ts'
 import { readLastLines, rotateLogFile } from './log-file.ts'
-import { ADMIN, ensureAdmin, ensureUsers } from './mongo-users.ts'
+import { ADMIN, dropDatabases, dropOtherUsers, ensureAdmin, ensureUsers } from './mongo-users.ts'
 import { findFreePort } from './ports.ts'
-import { StartError } from '../../shared/process.ts'
-import { supervise, type SupervisedChild } from './supervise.ts'
-import { waitFor } from './wait.ts'
+import { StartError } from '../../shared/foundation/process.ts'
+import { supervise, whenUp, type SupervisedChild } from './supervise.ts'
 
 const REPLICA_SET = 'agent-network'
 const DATABASE = 'agent_network'
@@ -19,8 +18,6 @@ const HOST = '127.0.0.1'
 /** A large journal is replayed before the first answer. */
 const READY_LIMIT_MS = 120_000
 const STOP_LIMIT_MS = 30_000
-/** Deaths before the first answer after which it is not going to answer. */
-const DEATH_LIMIT = 3
 
 // Codes of the server's error_codes.yml.
 const NOT_YET_INITIALIZED = 94
@@ -43,7 +40,10 @@ export interface MongodOptions {
   dataDir: string
   /** GB of cache; the server's own default is half of the machine's memory. */
   cacheGb?: number
-  /** Who may connect, beside who starts it; none: everybody may, and may do everything. Passwords are kept in the folder. */
+  /**
+   * Who may connect, beside who starts it; none: everybody may, and may do everything. Passwords are kept in
+   * the folder.
+   */
   users?: readonly AccessName[]
   children: ChildTracker
   report: (line: string) => void
@@ -54,20 +54,22 @@ export interface MongodOptions {
 }
 
 /**
- * Starts a MongoDB of our own and waits until it takes writes: a replica set of one member, since transactions need a set,
- * journaled as it is by default. It listens on the loopback address and on nothing else. Unless `users` is empty, who connects
- * must be one of its users: a folder from before there were users is started without once, given an administrator, and
- * started again.
+ * Starts a MongoDB of our own and waits until it takes writes: a replica set of one member, since
+ * transactions need a set, journaled as it is by default. It listens on the loopback address and on nothing
+ * else. Unless `users` is empty, who connects must be one of its users: a folder from before there were users
+ * is started without once, given an administrator, and started again.
  */
 export async function startMongod(options: MongodOptions): Promise<Mongod> {
   const dbPath = path.join(options.dataDir, 'mongo')
   const portFile = path.join(options.dataDir, 'mongo-port')
   fs.mkdirSync(dbPath, { recursive: true, mode: 0o700 })
-  // The port of the last time spares the set a new configuration. Another will do too, though a start then takes up to
-  // 30 s longer where a silent server sits on the old one, since mongod asks there whether that is itself.
+  // The port of the last time spares the set a new configuration. Another will do too, though a start then
+  // takes up to 30 s longer if a silent server sits on the old one, since mongod asks there whether that is
+  // itself.
   const port = await findFreePort(readPort(portFile))
   fs.writeFileSync(portFile, `${port}\n`)
-  const urlOf = (login: string, query: string): string => `mongodb://${login}${HOST}:${port}/${DATABASE}?replicaSet=${REPLICA_SET}${query}`
+  const urlOf = (login: string, query: string): string =>
+    `mongodb://${login}${HOST}:${port}/${DATABASE}?replicaSet=${REPLICA_SET}${query}`
 
   const { users = [] } = options
   if (users.length === 0) {
@@ -77,6 +79,7 @@ export async function startMongod(options: MongodOptions): Promise<Mongod> {
   const admin = readSecret(path.join(options.dataDir, 'mongo-password'))
   // There once the administrator is.
   const madeFile = path.join(options.dataDir, 'mongo-users')
+  const isNew = fs.readdirSync(dbPath).length === 0
   if (!fs.existsSync(madeFile)) {
     const open = await runMongod(options, port, undefined)
     await withClient(port, undefined, (client) => ensureAdmin(client, admin))
@@ -84,14 +87,27 @@ export async function startMongod(options: MongodOptions): Promise<Mongod> {
     replaceFile(madeFile, `${ADMIN}\n`)
   }
   const child = await runMongod(options, port, admin)
-  const known = users.map((name) => ({ name, password: readSecret(path.join(options.dataDir, `mongo-password-${name}`)) }))
-  await withClient(port, admin, (client) => ensureUsers(client, DATABASE, known))
-  const urls = Object.fromEntries(known.map(({ name, password }) => [name, urlOf(`${name}:${password}@`, '&authSource=admin')]))
+  const known = users.map((name) => ({
+    name,
+    password: readSecret(path.join(options.dataDir, `mongo-password-${name}`)),
+  }))
+  await withClient(port, admin, async (client) => {
+    await dropOtherUsers(client, [ADMIN, ...users])
+    if (isNew) await dropDatabases(client)
+    await ensureUsers(client, DATABASE, known)
+  })
+  const urls = Object.fromEntries(
+    known.map(({ name, password }) => [name, urlOf(`${name}:${password}@`, '&authSource=admin')]),
+  )
   return { url: urlOf(`${ADMIN}:${admin}@`, '&authSource=admin'), urls, port, child }
 }
 
 /** @param admin the administrator's password; without one the server asks nobody who it is */
-async function runMongod(options: MongodOptions, port: number, admin: string | undefined): Promise<SupervisedChild> {
+async function runMongod(
+  options: MongodOptions,
+  port: number,
+  admin: string | undefined,
+): Promise<SupervisedChild> {
   const logFile = path.join(options.dataDir, 'logs', 'mongod.log')
   const keyFile = path.join(options.dataDir, 'mongo-keyfile')
   rotateLogFile(logFile)
@@ -102,14 +118,37 @@ async function runMongod(options: MongodOptions, port: number, admin: string | u
       name: 'mongod',
       command: options.binary,
       args: [
-        ...['--dbpath', path.join(options.dataDir, 'mongo'), '--port', String(port), '--bind_ip', HOST, '--nounixsocket'],
+        ...[
+          '--dbpath',
+          path.join(options.dataDir, 'mongo'),
+          '--port',
+          String(port),
+          '--bind_ip',
+          HOST,
+          '--nounixsocket',
+        ],
         ...['--replSet', REPLICA_SET, ...(admin === undefined ? [] : ['--keyFile', keyFile])],
-        ...['--logpath', logFile, '--logappend', '--wiredTigerCacheSizeGB', String(options.cacheGb ?? 0.5), '--oplogSize', '512'],
+        ...[
+          '--logpath',
+          logFile,
+          '--logappend',
+          '--wiredTigerCacheSizeGB',
+          String(options.cacheGb ?? 0.5),
+          '--oplogSize',
+          '512',
+        ],
         // Nothing here runs JavaScript in the server or is far enough away to be worth compressing for.
         ...['--noscripting', '--networkMessageCompressors', 'disabled'],
         ...['--setParameter', 'diagnosticDataCollectionEnabled=false'],
-        // A transaction whose worker was killed keeps its documents to itself until then, and half as long again at the worst; ours take milliseconds.
+        // The log is rotated at a start: a line for each operation that takes 0.1 s would fill the disk under
+        // an attack.
+        ...['--slowms', '5000'],
+        // A transaction whose worker was killed keeps its documents to itself until then, and half as long
+        // again at the worst; ours take milliseconds.
         ...['--setParameter', 'transactionLifetimeLimitSeconds=3'],
+        // Old versions fill the cache for so long; the default of 300 s serves readers of the past, and there
+        // are none.
+        ...['--setParameter', 'minSnapshotHistoryWindowInSeconds=30'],
         // A primary waits 15 s at SIGTERM for its clients to find another one; there is no other.
         ...['--setParameter', 'shutdownTimeoutMillisForSignaledShutdown=100'],
       ],
@@ -148,7 +187,10 @@ async function withClient<T>(
   }
 }
 
-/** Makes the one-member set where there is none, puts its member right where the port has changed, and waits for writes. */
+/**
+ * Makes the one-member set if there is none, puts its member right if the port has changed, and waits for
+ * writes.
+ */
 async function becomePrimary(
   port: number,
   admin: string | undefined,
@@ -156,59 +198,61 @@ async function becomePrimary(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const host = `${HOST}:${port}`
-  await waitFor(
-    'a MongoDB that takes writes',
-    async () => {
-      if (child.deaths() >= DEATH_LIMIT)
-        throw new StartError(`MongoDB ended ${child.deaths()} times before it answered; its last words are above.`)
-      try {
-        return await withClient(port, admin, async (client) => {
-          const hello = await client.db('admin').command({ hello: 1 })
-          // Whether the password is right is seen by a command that asks for it.
-          if (admin !== undefined) await client.db('admin').command({ connectionStatus: 1 })
-          if (hello['isWritablePrimary'] === true && hello['me'] === host) return true
-          await configure(client, host)
-          return undefined
-        })
-      } catch (error) {
-        if (error instanceof mongoose.mongo.MongoServerError && error.code === AUTHENTICATION_FAILED)
-          throw new StartError(
-            'MongoDB refuses the password in DATA_DIR/mongo-password. If the data was replaced, remove DATA_DIR/mongo-users, and the next start makes its users anew.',
-          )
-        if (!isPassing(error)) throw error
+  const isPrimary = async (): Promise<true | undefined> => {
+    try {
+      return await withClient(port, admin, async (client) => {
+        const hello = await client.db('admin').command({ hello: 1 })
+        // Whether the password is right is seen by a command that asks for it.
+        if (admin !== undefined) await client.db('admin').command({ connectionStatus: 1 })
+        if (hello['isWritablePrimary'] === true && hello['me'] === host) return true
+        await configure(client, host)
         return undefined
-      }
-    },
-    { limitMs: READY_LIMIT_MS, signal },
-  )
+      })
+    } catch (error) {
+      if (error instanceof mongoose.mongo.MongoServerError && error.code === AUTHENTICATION_FAILED)
+        throw new StartError(
+          'MongoDB refuses the password in DATA_DIR/mongo-password. If the data was replaced, remove DATA_DIR/mongo-users, and the next start makes its users anew.',
+        )
+      // Not up yet, in an election, or being configured already.
+      if (!(error instanceof mongoose.mongo.MongoError)) throw error
+      return undefined
+    }
+  }
+  await whenUp(child, 'MongoDB', isPrimary, { limitMs: READY_LIMIT_MS, signal })
 }
 
 async function configure(client: mongoose.mongo.MongoClient, host: string): Promise<void> {
   const admin = client.db('admin')
   const state = await admin.command({ replSetGetStatus: 1 }).then(
     () => 'a member',
-    (error: unknown) => (error instanceof mongoose.mongo.MongoServerError ? error.code : Promise.reject(error)),
+    (error: unknown) =>
+      error instanceof mongoose.mongo.MongoServerError ? error.code : Promise.reject(error),
   )
   if (state === NOT_YET_INITIALIZED) {
     await admin.command({ replSetInitiate: { _id: REPLICA_SET, members: [{ _id: 0, host }] } })
     return
   }
-  // Without a member that is itself, the server answers nothing about the set, so the stored configuration is read.
+  // Without a member that is itself, the server answers nothing about the set, so the stored configuration is
+  // read.
   if (state !== INVALID_REPLICA_SET_CONFIG && state !== 'a member') return
-  const stored = await client.db('local').collection('system.replset').findOne({}, { readPreference: 'nearest' })
+  const stored = await client
+    .db('local')
+    .collection('system.replset')
+    .findOne({}, { readPreference: 'nearest' })
   const config = storedConfig.safeParse(stored)
   if (!config.success || (config.data.members.length === 1 && config.data.members[0]?.host === host)) return
   const member = { ...config.data.members[0], host }
   // Forced, because a member that is not in its own set cannot be elected to agree to anything.
-  await admin.command({ replSetReconfig: { ...config.data, version: config.data.version + 1, members: [member] }, force: true })
+  await admin.command({
+    replSetReconfig: { ...config.data, version: config.data.version + 1, members: [member] },
+    force: true,
+  })
 }
 
-const storedConfig = z.looseObject({ version: z.int(), members: z.array(z.looseObject({ host: z.string() })).min(1) })
-
-/** Not up yet, in an election, or being configured already. */
-function isPassing(error: unknown): boolean {
-  return error instanceof mongoose.mongo.MongoError
-}
+const storedConfig = z.looseObject({
+  version: z.int(),
+  members: z.array(z.looseObject({ host: z.string() })).min(1),
+})
 
 function readPort(file: string): number | undefined {
   if (!fs.existsSync(file)) return undefined
@@ -216,7 +260,10 @@ function readPort(file: string): number | undefined {
   return Number.isInteger(port) && port > 0 && port < 65_536 ? port : undefined
 }
 
-/** The errors at the end of mongod's log, whose lines are JSON: `s` is the severity, `msg` and `attr` say what happened. */
+/**
+ * The errors at the end of mongod's log, whose lines are JSON: `s` is the severity, `msg` and `attr` say what
+ * happened.
+ */
 function readErrors(logFile: string): string[] {
   const entry = z.object({ s: z.string(), msg: z.string(), attr: z.unknown().optional() })
   return readLastLines(logFile)

@@ -1,8 +1,8 @@
 import path from 'node:path'
 import { z } from 'zod'
-import { mayRead, VARIABLE_NAMES } from '../../shared/config.ts'
-import { STOP_LIMIT_MS } from '../../shared/limits.ts'
-import { SECOND_MS } from '../../shared/time.ts'
+import { mayRead, VARIABLE_NAMES } from '../../shared/foundation/config.ts'
+import { STOP_LIMIT_MS } from '../../shared/foundation/limits.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
 import type { ChildTracker } from './children.ts'
 import { openLogFile } from './log-file.ts'
 import { supervise, type SupervisedChild } from './supervise.ts'
@@ -30,19 +30,35 @@ const BASICS = [
   'SSL_CERT_DIR',
 ]
 /** For the part that talks to the outside; a proxy's URL may hold a password. */
-const PROXIES = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy', 'NODE_USE_ENV_PROXY']
+const PROXIES = [
+  'HTTP_PROXY',
+  'HTTPS_PROXY',
+  'NO_PROXY',
+  'http_proxy',
+  'https_proxy',
+  'no_proxy',
+  'NODE_USE_ENV_PROXY',
+]
 
-/** The environment of one part: its settings and the secrets that are its own, and nothing else of what we were given. */
+/**
+ * The environment of one part: its settings and the secrets that are its own, and nothing else of what we
+ * were given.
+ */
 export function selectEnvironment(env: NodeJS.ProcessEnv, part: ChildPart): NodeJS.ProcessEnv {
   const names: string[] = [
     ...BASICS,
     ...(part === 'workers' ? PROXIES : []),
     ...VARIABLE_NAMES.filter((name) => mayRead(name, part, env['METRICS_PORT'])),
   ]
-  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined || env[name] === '' ? [] : [[name, env[name]]])))
+  return Object.fromEntries(
+    names.flatMap((name) => (env[name] === undefined || env[name] === '' ? [] : [[name, env[name]]])),
+  )
 }
 
-/** Runs one part under supervision: its log goes to `logs/PART.log`, warnings and errors in short to the screen too. */
+/**
+ * Runs one part under supervision: its log goes to `logs/PART.log`, warnings and errors in short to the
+ * screen too.
+ */
 export function startPart(options: {
   part: ChildPart
   script: string
@@ -79,7 +95,10 @@ const entrySchema = z.object({
   err: z.object({ message: z.string() }).optional(),
 })
 
-/** A log line for the screen: a warning or worse in one line, any line that is not JSON as it is, else nothing. */
+/**
+ * A log line for the screen: a warning or worse in one line, any line that is not JSON as it is, else
+ * nothing.
+ */
 export function shorten(line: string): string | undefined {
   if (!line.startsWith('{')) return line.trim() === '' ? undefined : line
   let json: unknown

@@ -5,16 +5,14 @@ import { redisUser, type AccessName } from './access.ts'
 import type { ChildTracker } from './children.ts'
 import { readSecret } from './data-dir.ts'
 import { readLastLines, rotateLogFile } from './log-file.ts'
+import { replaceFile } from '../../shared/foundation/durable-file.ts'
 import { findFreePort } from './ports.ts'
-import { StartError } from '../../shared/process.ts'
-import { supervise, type BackOff, type SupervisedChild } from './supervise.ts'
-import { waitFor } from './wait.ts'
+import { supervise, whenUp, type BackOff, type SupervisedChild } from './supervise.ts'
 
 const HOST = '127.0.0.1'
 /** A large append-only file is loaded before the first answer. */
 const READY_LIMIT_MS = 120_000
 const STOP_LIMIT_MS = 15_000
-const DEATH_LIMIT = 3
 
 export interface EmbeddedRedis {
   /** For who may do everything; holds the password. */
@@ -43,9 +41,10 @@ export interface RedisOptions {
 }
 
 /**
- * Starts a Redis of our own and waits until it answers. It writes every command to a file, synced each second; queues
- * must never be evicted, so a full memory refuses writes. Other users of the machine reach the loopback address too and
- * a Redis takes files and commands from anyone it trusts, so there is a password, kept in the data folder.
+ * Starts a Redis of our own and waits until it answers. It writes every command to a file, synced each
+ * second; queues must never be evicted, so a full memory refuses writes. Other users of the machine reach the
+ * loopback address too and a Redis takes files and commands from anyone it trusts, so there is a password,
+ * kept in the data folder.
  */
 export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> {
   const folder = path.join(options.dataDir, 'redis')
@@ -60,7 +59,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> 
   const port = await findFreePort()
   const configFile = path.join(folder, 'redis.conf')
   // In a file, because a command line can be read by every user of the machine.
-  writePrivately(
+  replaceFile(
     configFile,
     [
       `bind ${HOST}`,
@@ -76,7 +75,9 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> 
       'save ""',
       'maxmemory-policy noeviction',
       'always-show-logo no',
-    ].join('\n'),
+    ]
+      .map((line) => `${line}\n`)
+      .join(''),
   )
   const child = supervise(
     {
@@ -94,20 +95,15 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> 
   const url = `redis://:${password}@${HOST}:${port}/0`
   try {
     options.onStarted?.(child)
-    await waitFor(
-      'an answer from Redis',
-      async () => {
-        if (child.deaths() >= DEATH_LIMIT)
-          throw new StartError(`Redis ended ${child.deaths()} times before it answered; its last words are above.`)
-        return (await answersPing(url)) ? true : undefined
-      },
-      { limitMs: READY_LIMIT_MS, everyMs: 20, signal: options.signal },
-    )
+    const isUp = async () => ((await answersPing(url)) ? true : undefined)
+    await whenUp(child, 'Redis', isUp, { limitMs: READY_LIMIT_MS, everyMs: 20, signal: options.signal })
   } catch (error) {
     await child.stop()
     throw error
   }
-  const urls = Object.fromEntries(users.map(({ name, password }) => [name, `redis://${name}:${password}@${HOST}:${port}/0`]))
+  const urls = Object.fromEntries(
+    users.map(({ name, password }) => [name, `redis://${name}:${password}@${HOST}:${port}/0`]),
+  )
   return { url, urls, port, child }
 }
 
@@ -131,9 +127,4 @@ async function answersPing(url: string): Promise<boolean> {
   } finally {
     connection.disconnect()
   }
-}
-
-function writePrivately(file: string, content: string): void {
-  fs.rmSync(file, { force: true })
-  fs.writeFileSync(file, `${content}\n`, { mode: 0o600, flag: 'wx' })
 }

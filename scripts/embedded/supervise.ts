@@ -1,9 +1,14 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
+import { StartError } from '../../shared/foundation/process.ts'
 import type { ChildTracker } from './children.ts'
+import { waitFor } from './wait.ts'
 
-/** How long a dead child stays dead: doubling from the first delay to the longest, from the start again after a steady life. */
+/**
+ * How long a dead child stays dead: doubling from the first delay to the longest, from the start again after
+ * a steady life.
+ */
 export const BACK_OFF = { firstDelayMs: 500, longestDelayMs: 10_000, steadyMs: 30_000 } as const
 export type BackOff = { readonly [Name in keyof typeof BACK_OFF]: number }
 
@@ -19,7 +24,9 @@ export interface ChildSpec {
   cwd?: string
   onLine?: (line: string) => void
   onErrorLine?: (line: string) => void
-  /** What it wrote elsewhere before it died, such as the end of its log; shown instead of its standard error. */
+  /**
+   * What it wrote elsewhere before it died, such as the end of its log; shown instead of its standard error.
+   */
   readLastWords?: () => string[]
   /** From SIGTERM to SIGKILL. */
   stopLimitMs: number
@@ -39,12 +46,17 @@ export interface SupervisedChild {
 }
 
 /**
- * Starts a child process and starts it again, after a pause, whenever it ends. It leads a process group of its own: a
- * terminal sends Ctrl-C to every process of the group in front, and children must end in order, not all at once.
+ * Starts a child process and starts it again, after a pause, whenever it ends. It leads a process group of
+ * its own: a terminal sends Ctrl-C to every process of the group in front, and children must end in order,
+ * not all at once.
  *
  * @param report takes one line for each death and each new start
  */
-export function supervise(spec: ChildSpec, report: (line: string) => void, children: ChildTracker): SupervisedChild {
+export function supervise(
+  spec: ChildSpec,
+  report: (line: string) => void,
+  children: ChildTracker,
+): SupervisedChild {
   const backOff = spec.backOff ?? BACK_OFF
   let child: ChildProcess | undefined
   let timer: NodeJS.Timeout | undefined
@@ -87,7 +99,11 @@ export function supervise(spec: ChildSpec, report: (line: string) => void, child
           told = true
           clearTimeout(limit)
           resolve()
-          onDeath(signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`, errorLines, startedAt)
+          onDeath(
+            signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`,
+            errorLines,
+            startedAt,
+          )
         }
         started.once('close', tell)
         const limit = setTimeout(tell, LAST_OUTPUT_MS)
@@ -137,6 +153,30 @@ export function supervise(spec: ChildSpec, report: (line: string) => void, child
       clearTimeout(limit)
     },
   }
+}
+
+/** Deaths before the first answer after which it is not going to answer. */
+const DEATH_LIMIT = 3
+
+/**
+ * Waits until a child that was just started does its work.
+ *
+ * @param title the child at the beginning of a sentence
+ * @throws StartError if it ends time and again; what {@link waitFor} throws
+ */
+export async function whenUp(
+  child: SupervisedChild,
+  title: string,
+  isUp: () => Promise<true | undefined>,
+  options: Parameters<typeof waitFor>[2],
+): Promise<void> {
+  const check = (): Promise<true | undefined> => {
+    if (child.deaths() < DEATH_LIMIT) return isUp()
+    throw new StartError(
+      `${title} ended ${child.deaths()} times before it answered; its last words are above.`,
+    )
+  }
+  await waitFor(`an answer of ${child.name}`, check, options)
 }
 
 function readLines(stream: Readable, onLine: (line: string) => void): void {

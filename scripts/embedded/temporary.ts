@@ -2,9 +2,9 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import type { AccessName } from './access.ts'
-import { findMongod, findRedis } from '../prepare.mjs'
 import { trackChildren } from './children.ts'
 import { startMongod, type Mongod } from './mongod.ts'
+import { requireMongod, requireRedis } from './programs.ts'
 import { startRedis, type EmbeddedRedis } from './redis.ts'
 
 export interface TemporaryServers {
@@ -16,8 +16,9 @@ export interface TemporaryServers {
 }
 
 /**
- * A real MongoDB replica set and a real Redis in a fresh folder, journaled and synced as in service, for tests or a
- * benchmark. One pair serves a whole run of tests; a test that kills its servers starts a pair of its own.
+ * A real MongoDB replica set and a real Redis in a fresh folder, journaled and synced as in service, for
+ * tests or a benchmark. One pair serves a whole run of tests; a test that kills its servers starts a pair of
+ * its own.
  */
 export async function startServers(
   report: (line: string) => void = console.error,
@@ -39,16 +40,11 @@ export async function startServers(
     fs.rmSync(folder, { recursive: true, force: true })
   }
   try {
-    const mongod = await startMongod({ ...options, binary: required('mongod', findMongod(process.env)), cacheGb, onStarted })
-    const redis = await startRedis({ ...options, queuePrefix, binary: required('redis-server', findRedis(process.env)), onStarted })
+    const mongod = await startMongod({ ...options, binary: requireMongod(), cacheGb, onStarted })
+    const redis = await startRedis({ ...options, queuePrefix, binary: requireRedis(), onStarted })
     return { mongod, redis, folder, stop }
   } catch (error) {
     await stop()
     throw error
   }
-}
-
-function required(name: string, program: string | undefined): string {
-  if (program === undefined) throw new Error(`There is no ${name} here: run "node scripts/prepare.mjs" first.`)
-  return program
 }

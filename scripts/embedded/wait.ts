@@ -1,4 +1,4 @@
-import { StartError } from '../../shared/process.ts'
+import { StartError } from '../../shared/foundation/process.ts'
 
 export class TimeoutError extends StartError {
   override readonly name = 'TimeoutError'
@@ -19,7 +19,8 @@ export async function waitFor<T>(
     options.signal?.throwIfAborted()
     const found = await check()
     if (found !== undefined) return found
-    if (performance.now() >= deadline) throw new TimeoutError(`${what} did not come within ${Math.round(options.limitMs / 1000)} s`)
+    if (performance.now() >= deadline)
+      throw new TimeoutError(`${what} did not come within ${Math.round(options.limitMs / 1000)} s`)
     await new Promise((resolve) => setTimeout(resolve, options.everyMs ?? 50))
   }
 }

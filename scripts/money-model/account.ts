@@ -1,12 +1,22 @@
 /*
- * The accounts at the end, from the raw chain and the service's answers alone: every raw that came in is days, remainder,
- * owed, paid out, fee or unassigned.
+ * The accounts at the end, from the raw chain and the service's answers alone: every raw that came in is
+ * days, remainder, owed, paid out, fee or unassigned.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DAY_MS } from '../../shared/time.ts'
+import { DAY_MS } from '../../shared/foundation/time.ts'
 import { checkOrder, checkPassInvoice } from './books.ts'
 import type { Block } from './chain.ts'
-import { isOpen, ofXno, readBook, readInvoice, sum, type Entry, type InvoiceView, type OrderBook, type PayoutView } from './views.ts'
+import {
+  isOpen,
+  ofXno,
+  readBook,
+  readInvoice,
+  sum,
+  type Entry,
+  type InvoiceView,
+  type OrderBook,
+  type PayoutView,
+} from './views.ts'
 import { readTreasury, sendsOf } from './watch.ts'
 import { check, count, DUST_RAW, type KnownInvoice, type Sale, type World } from './world.ts'
 
@@ -39,7 +49,10 @@ export async function readBooks(world: World): Promise<Books> {
     known.isForgotten = invoice === undefined
     if (invoice !== undefined) passes.push({ known, invoice })
   }
-  const invoices = [...orders.map(({ sale, book }) => ({ known: sale.invoice, invoice: book.invoice })), ...passes]
+  const invoices = [
+    ...orders.map(({ sale, book }) => ({ known: sale.invoice, invoice: book.invoice })),
+    ...passes,
+  ]
   const payouts = orders.flatMap(({ book }) => [...book.toSeller, ...book.toBuyer])
   const money = world.chain.dump().filter(({ kind, amountRaw }) => kind === 'send' && amountRaw >= DUST_RAW)
   return { orders, passes, invoices, payouts, arrivals: Map.groupBy(money, ({ to }) => to) }
@@ -51,15 +64,21 @@ export function findLeftOver(world: World, { orders, invoices, payouts, arrivals
   const left: string[] = []
   for (const { order } of orders.map(({ book }) => book)) {
     const { order_id: id, status, pay_by: payBy, deliver_by: deliverBy, accept_by: acceptBy } = order
-    const due = { awaiting_payment: payBy, paid: deliverBy, delivered: acceptBy }[status as 'paid'] ?? Infinity
+    const due =
+      { awaiting_payment: payBy, paid: deliverBy, delivered: acceptBy }[status as 'paid'] ?? Infinity
     if (status === 'disputed' || status === 'released') left.push(`order ${id} is ${status}`)
     if (due < now) left.push(`order ${id} is ${status} after its deadline`)
   }
-  for (const { payout_id: id, state } of payouts.filter((payout) => isOpen(payout) && payout.state !== 'owed'))
+  for (const { payout_id: id, state } of payouts.filter(
+    (payout) => isOpen(payout) && payout.state !== 'owed',
+  ))
     left.push(`payout ${id} is ${state}`)
-  const sendable = payouts.filter(({ state, frozen, address }) => state === 'owed' && !frozen && address !== null)
+  const sendable = payouts.filter(
+    ({ state, frozen, address }) => state === 'owed' && !frozen && address !== null,
+  )
   for (const own of Map.groupBy(sendable, ({ address }) => address).values())
-    if (sum(own) >= DUST_RAW) left.push(...own.map(({ payout_id: id }) => `payout ${id} is owed and not sent`))
+    if (sum(own) >= DUST_RAW)
+      left.push(...own.map(({ payout_id: id }) => `payout ${id} is owed and not sent`))
   for (const { known, invoice } of invoices) {
     const { status, expires_at: at, payments } = invoice
     const isLate = (status === 'awaiting_payment' || status === 'underpaid') && at < now
@@ -69,10 +88,14 @@ export function findLeftOver(world: World, { orders, invoices, payouts, arrivals
     for (const { hash, amountRaw } of came.filter((block) => !settled.has(block.hash)))
       left.push(`payment ${hash} of ${amountRaw} raw to invoice ${known.id} is not counted`)
     const waiting = came.filter(({ receivedBy }) => receivedBy === undefined)
-    const unswept = waiting.reduce((total, { amountRaw }) => total + amountRaw, world.chain.balanceOf(known.address))
+    const unswept = waiting.reduce(
+      (total, { amountRaw }) => total + amountRaw,
+      world.chain.balanceOf(known.address),
+    )
     if (unswept > 0n) left.push(`${unswept} raw at ${known.address} are not swept`)
     for (const { kind, hash, receivedBy } of world.chain.chainOf(known.address))
-      if (kind === 'send' && receivedBy === undefined) left.push(`sweep ${hash} is not received by the treasury`)
+      if (kind === 'send' && receivedBy === undefined)
+        left.push(`sweep ${hash} is not received by the treasury`)
   }
   return left
 }
@@ -94,7 +117,11 @@ function checkPayments(world: World, { invoices, arrivals }: Books): void {
   for (const { known, invoice } of invoices) {
     const there = new Map((arrivals.get(known.address) ?? []).map((block) => [block.hash, block.amountRaw]))
     const settled = invoice.payments.filter(({ state }) => state === 'settled')
-    check(world, new Set(settled.map(({ tx_hash: tx }) => tx)).size === settled.length, `invoice ${known.id} counts a payment twice`)
+    check(
+      world,
+      new Set(settled.map(({ tx_hash: tx }) => tx)).size === settled.length,
+      `invoice ${known.id} counts a payment twice`,
+    )
     for (const { tx_hash: tx, amount_raw: raw } of settled) {
       const what = `invoice ${known.id} counts ${raw} raw of ${tx}, and the chain has ${there.get(tx) ?? 'nothing'} there`
       check(world, there.get(tx) === BigInt(raw), what)
@@ -102,7 +129,10 @@ function checkPayments(world: World, { invoices, arrivals }: Books): void {
   }
 }
 
-/** Every send out of the treasury is of payouts that name it, each payout of one send. @returns raw that a restore has orphaned */
+/**
+ * Every send out of the treasury is of payouts that name it, each payout of one send. @returns raw that a
+ * restore has orphaned
+ */
 function checkSends(world: World, { payouts }: Books): bigint {
   const sends = new Map(sendsOf(world).map((block) => [block.hash, block]))
   const named = payouts.filter(({ tx_hash: tx, state }) => tx !== null && state !== 'withdrawn')
@@ -114,15 +144,24 @@ function checkSends(world: World, { payouts }: Books): bigint {
     const rest = amountRaw - sum(own)
     if (world.orphans.has(hash)) orphaned += rest
     const isWhole = rest === 0n || (world.orphans.has(hash) && rest > 0n)
-    check(world, isWhole, `${hash} sent ${amountRaw} raw to ${to}, and the payouts that name it are ${sum(own)}`)
+    check(
+      world,
+      isWhole,
+      `${hash} sent ${amountRaw} raw to ${to}, and the payouts that name it are ${sum(own)}`,
+    )
     for (const { payout_id: id, address } of own)
       check(world, address === to, `${hash} went to ${to}, and its payout ${id} is to ${address}`)
   }
   for (const { payout_id: id, state, tx_hash: tx } of payouts)
-    check(world, state !== 'confirmed' || sends.has(tx ?? ''), `payout ${id} is confirmed by ${tx}, which is not in the chain`)
+    check(
+      world,
+      state !== 'confirmed' || sends.has(tx ?? ''),
+      `payout ${id} is confirmed by ${tx}, which is not in the chain`,
+    )
   const accounts = new Set(world.invoices.map(({ address }) => address))
   for (const { account: from, kind, to, hash } of world.chain.dump())
-    if (kind === 'send' && accounts.has(from)) check(world, to === world.treasury, `${hash} sends an invoice's money to ${to}`)
+    if (kind === 'send' && accounts.has(from))
+      check(world, to === world.treasury, `${hash} sends an invoice's money to ${to}`)
   return orphaned
 }
 
@@ -131,28 +170,46 @@ async function checkAgents(world: World, { orders, passes }: Books): Promise<voi
   for (const agent of world.agents) {
     const { json } = await world.ask(agent, 'me', 'GET', '/me')
     const own = passes.filter(({ known }) => known.agent === agent).map(({ invoice }) => invoice)
-    const total = (name: 'moved_raw' | 'carried_raw'): bigint => own.reduce((all, invoice) => all + BigInt(invoice[name]), 0n)
+    const total = (name: 'moved_raw' | 'carried_raw'): bigint =>
+      own.reduce((all, invoice) => all + BigInt(invoice[name]), 0n)
     const [moved, carried] = [total('moved_raw'), total('carried_raw')]
-    check(world, moved === carried, `${agent.id} has ${moved} raw moved out of invoices and ${carried} carried in`)
+    check(
+      world,
+      moved === carried,
+      `${agent.id} has ${moved} raw moved out of invoices and ${carried} carried in`,
+    )
     // A pass that has never ended began when its first day was credited: in this run.
     const days = own.reduce((all, invoice) => all + invoice.credited_days, 0)
     const passUntil = String(json['pass_until'] ?? '')
     const beganAtMs = Date.parse(passUntil) - days * DAY_MS
     const isInRun = beganAtMs >= world.startedAtMs - SLACK_MS && beganAtMs <= Date.now() + SLACK_MS
-    check(world, days === 0 ? passUntil === '' : isInRun, `${agent.id} bought ${days} days and has a pass until ${passUntil}`)
+    check(
+      world,
+      days === 0 ? passUntil === '' : isInRun,
+      `${agent.id} bought ${days} days and has a pass until ${passUntil}`,
+    )
     const payouts = orders.flatMap(({ sale, book: { toSeller, toBuyer } }) =>
       sale.seller === agent ? toSeller : sale.buyer === agent ? toBuyer : [],
     )
     const told = ofXno<{ currency: string; amount_raw: string }>(json['owed'])?.amount_raw ?? '0'
     const owed = sum(payouts.filter(isOpen))
-    check(world, BigInt(told) === owed, `${agent.id} is told that ${told} raw are owed to it, and its payouts are ${owed}`)
+    check(
+      world,
+      BigInt(told) === owed,
+      `${agent.id} is told that ${told} raw are owed to it, and its payouts are ${owed}`,
+    )
   }
 }
 
 async function readLedger(world: World): Promise<Entry[]> {
   const entries: Entry[] = []
   for (;;) {
-    const { json } = await world.ask(undefined, 'ledger', 'GET', `/ledger?from_id=${entries.length + 1}&limit=${LEDGER_PAGE}`)
+    const { json } = await world.ask(
+      undefined,
+      'ledger',
+      'GET',
+      `/ledger?from_id=${entries.length + 1}&limit=${LEDGER_PAGE}`,
+    )
     const page = (json['entries'] ?? []) as Entry[]
     entries.push(...page)
     if (page.length < LEDGER_PAGE) return entries
@@ -163,7 +220,9 @@ async function readLedger(world: World): Promise<Entry[]> {
 async function checkLedger(world: World, { orders, payouts }: Books): Promise<void> {
   const ledger = await readLedger(world)
   count(world, 'ledger entries', ledger.length)
-  ledger.forEach(({ id }, index) => check(world, id === index + 1, `the ledger has the entry ${id} in place ${index + 1}`))
+  ledger.forEach(({ id }, index) =>
+    check(world, id === index + 1, `the ledger has the entry ${id} in place ${index + 1}`),
+  )
   const totals = new Map<string, bigint>()
   const steps = new Map<unknown, unknown>()
   for (const { kind, data } of ledger) {
@@ -177,14 +236,24 @@ async function checkLedger(world: World, { orders, payouts }: Books): Promise<vo
     const { order_id: id, fee_raw: fee, status } = order
     const [received, paid] = [totals.get(`payment ${id}`) ?? 0n, BigInt(invoice.paid_raw)]
     check(world, received === paid, `order ${id} received ${paid} raw, and the ledger says ${received}`)
-    const [entered, taken] = [totals.get(`fee ${id}`) ?? 0n, status === 'released' || status === 'paid_out' ? BigInt(fee) : 0n]
+    const [entered, taken] = [
+      totals.get(`fee ${id}`) ?? 0n,
+      status === 'released' || status === 'paid_out' ? BigInt(fee) : 0n,
+    ]
     check(world, entered === taken, `order ${id} is ${status}, and the ledger has a fee of ${entered}`)
-    owed += paid - taken - sum([...toSeller, ...toBuyer].filter(({ state }) => state === 'confirmed' || state === 'manual'))
+    owed +=
+      paid -
+      taken -
+      sum([...toSeller, ...toBuyer].filter(({ state }) => state === 'confirmed' || state === 'manual'))
   }
   for (const { payout_id: id, state } of payouts) {
     const [isPaid, step] = [state === 'confirmed' || state === 'manual', steps.get(id)]
     const agrees = isPaid ? step === state : step !== 'confirmed' && step !== 'manual'
-    check(world, agrees, `payout ${id} is ${state}, and the last that the ledger says of it is ${String(step)}`)
+    check(
+      world,
+      agrees,
+      `payout ${id} is ${state}, and the last that the ledger says of it is ${String(step)}`,
+    )
   }
   await checkSolvency(world, String(owed))
 }
@@ -205,7 +274,10 @@ async function checkSolvency(world: World, owed: string): Promise<void> {
 /** In less out is what the venue's accounts have, and each raw of it has a name. */
 function checkTotals(world: World, { orders, passes, payouts }: Books, orphaned: bigint): void {
   const { chain, treasury } = world
-  const accounts = new Set([...world.invoices.map(({ address }) => address), ...(treasury === undefined ? [] : [treasury])])
+  const accounts = new Set([
+    ...world.invoices.map(({ address }) => address),
+    ...(treasury === undefined ? [] : [treasury]),
+  ])
   const sends = chain.dump().filter(({ kind }) => kind === 'send')
   const total = (some: readonly Block[]): bigint => some.reduce((all, { amountRaw }) => all + amountRaw, 0n)
   const came = sends.filter(({ account: from, to }) => accounts.has(to) && !accounts.has(from))
@@ -214,17 +286,31 @@ function checkTotals(world: World, { orders, passes, payouts }: Books, orphaned:
   const waiting = total(sends.filter(({ to, receivedBy }) => accounts.has(to) && receivedBy === undefined))
   const balance = [...accounts].reduce((all, address) => all + chain.balanceOf(address), 0n)
   const flow = `${moneyIn} came, ${moneyOut} went`
-  check(world, balance + waiting === moneyIn - moneyOut, `the accounts have ${balance} and wait for ${waiting}: ${flow}`)
+  check(
+    world,
+    balance + waiting === moneyIn - moneyOut,
+    `the accounts have ${balance} and wait for ${waiting}: ${flow}`,
+  )
 
-  const remembered = new Set(world.invoices.filter(({ isForgotten }) => !isForgotten).map(({ address }) => address))
+  const remembered = new Set(
+    world.invoices.filter(({ isForgotten }) => !isForgotten).map(({ address }) => address),
+  )
   const unassigned = total(came.filter(({ to, amountRaw }) => !remembered.has(to) || amountRaw < DUST_RAW))
   const sold = passes.reduce((all, { invoice }) => all + BigInt(invoice.paid_raw), 0n)
   const received = orders.reduce((all, { book }) => all + BigInt(book.invoice.paid_raw), 0n)
   const named = `passes ${sold}, orders ${received}, unassigned ${unassigned}`
   check(world, sold + received + unassigned === moneyIn, `${moneyIn} raw came in: ${named}`)
   const hashes = new Set(went.map(({ hash }) => hash))
-  const paidOut = sum(payouts.filter(({ state, tx_hash: tx }) => state === 'confirmed' || (state === 'manual' && hashes.has(tx ?? ''))))
-  check(world, paidOut + orphaned === moneyOut, `${moneyOut} raw went out: paid out ${paidOut}, before a restore ${orphaned}`)
+  const paidOut = sum(
+    payouts.filter(
+      ({ state, tx_hash: tx }) => state === 'confirmed' || (state === 'manual' && hashes.has(tx ?? '')),
+    ),
+  )
+  check(
+    world,
+    paidOut + orphaned === moneyOut,
+    `${moneyOut} raw went out: paid out ${paidOut}, before a restore ${orphaned}`,
+  )
   count(world, 'XNO in', Number(moneyIn / DUST_RAW) / 1e6)
   count(world, 'XNO out', Number(moneyOut / DUST_RAW) / 1e6)
   count(world, 'blocks', chain.dump().length)

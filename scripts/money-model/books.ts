@@ -2,16 +2,21 @@
 import { isOpen, sum, type InvoiceView, type OrderBook, type PayoutView } from './views.ts'
 import { check, DUST_RAW, type World } from './world.ts'
 
-const counted = (payouts: readonly PayoutView[]): bigint => sum(payouts.filter(({ state }) => state !== 'withdrawn'))
+const counted = (payouts: readonly PayoutView[]): bigint =>
+  sum(payouts.filter(({ state }) => state !== 'withdrawn'))
 const gone = (payouts: readonly PayoutView[]): bigint => counted(payouts.filter((payout) => !isOpen(payout)))
 
-/** What was received for an order is its seller's, its buyer's, the venue's fee or held, by its status; nothing is left over. */
+/**
+ * What was received for an order is its seller's, its buyer's, the venue's fee or held, by its status;
+ * nothing is left over.
+ */
 export function checkOrder(world: World, { order, invoice, toSeller, toBuyer }: OrderBook): void {
   const { order_id: id, status, disputed_by: disputedBy } = order
   const [amount, fee, received] = [BigInt(order.amount_raw), BigInt(order.fee_raw), BigInt(invoice.paid_raw)]
   const [seller, buyer] = [counted(toSeller), counted(toBuyer)]
   const shares = `received ${received}, to its seller ${seller}, to its buyer ${buyer}, fee ${fee}, price ${amount}`
-  const must = (holds: boolean, what: string): void => check(world, holds, `order ${id} is ${status} and ${what}: ${shares}`)
+  const must = (holds: boolean, what: string): void =>
+    check(world, holds, `order ${id} is ${status} and ${what}: ${shares}`)
   if (status === 'disputed' && disputedBy === 'chain')
     return must(gone(toSeller) + gone(toBuyer) <= received, 'has paid out more than it received')
   const isPaid = !['awaiting_payment', 'expired'].includes(status)
@@ -20,12 +25,19 @@ export function checkOrder(world: World, { order, invoice, toSeller, toBuyer }: 
   must(!isPaid || lacks < DUST_RAW, 'was not paid')
   const isReleased = status === 'released' || status === 'paid_out'
   must(seller === (isReleased ? amount - fee : 0n), 'owes its seller something else')
-  const held = ['paid', 'delivered', 'disputed'].includes(status) ? amount : status === 'awaiting_payment' ? received : 0n
+  const held = ['paid', 'delivered', 'disputed'].includes(status)
+    ? amount
+    : status === 'awaiting_payment'
+      ? received
+      : 0n
   const total = seller + buyer + held + (isReleased ? fee : 0n)
   must(total === received || (isPaid && total === received + lacks), `accounts for ${total}`)
 }
 
-/** Of a pass invoice: paid and carried are days at their price, what is left, and what moved on to another invoice. */
+/**
+ * Of a pass invoice: paid and carried are days at their price, what is left, and what moved on to another
+ * invoice.
+ */
 export function checkPassInvoice(world: World, invoice: InvoiceView): void {
   const {
     invoice_id: id,
@@ -37,10 +49,16 @@ export function checkPassInvoice(world: World, invoice: InvoiceView): void {
   } = invoice
   const [days, price] = [BigInt(invoice.days ?? 0), BigInt(invoice.amount_raw)]
   const settled = invoice.payments.filter(({ state }) => state === 'settled')
-  check(world, sum(settled) === BigInt(paid), `invoice ${id} is paid ${paid}, and its payments are ${sum(settled)}`)
-  // Days that no payment bought were bought when the invoice expired, or by what was carried in: at its own price.
+  check(
+    world,
+    sum(settled) === BigInt(paid),
+    `invoice ${id} is paid ${paid}, and its payments are ${sum(settled)}`,
+  )
+  // Days that no payment bought were bought when the invoice expired, or by what was carried in: at its own
+  // price.
   let spent = BigInt(credited) * price
-  for (const payment of settled) spent += BigInt(payment.credited_days) * (BigInt(payment.price_raw ?? price) - price)
+  for (const payment of settled)
+    spent += BigInt(payment.credited_days) * (BigInt(payment.price_raw ?? price) - price)
   const left = (BigInt(paid) + BigInt(carried) - BigInt(moved)) * days - spent
   const isCounting = credited > 0 || invoice.status === 'settled' || invoice.status === 'expired'
   const unnamed = isCounting ? left - BigInt(remainder) * days : 0n

@@ -30,7 +30,11 @@ export const BREAKS: readonly Break[] = [
   { file: DUE, text: 'group?.address !== address || isFull', instead: 'group === undefined || isFull' },
   { file: DUE, text: 'return groups.sort(', instead: 'return groups.slice(1).sort(' },
   { file: STEPS, text: 'step, sellerShare(order), at', instead: 'step, BigInt(order.amount_raw), at' },
-  { file: STEPS, text: "address: side === 'buyer' ? order.refund_address", instead: "address: side === 'buyer' ? order.payout_address" },
+  {
+    file: STEPS,
+    text: "address: side === 'buyer' ? order.refund_address",
+    instead: "address: side === 'buyer' ? order.payout_address",
+  },
   { file: RECEIVED, text: 'payouts: excess === 0n', instead: 'payouts: excess >= 0n' },
   { file: RECEIVED, text: 'payouts: received === 0n', instead: 'payouts: received >= 0n' },
   {
@@ -62,11 +66,25 @@ function tryBreak({ file, text, instead }: Break, copy: string, seed: number): s
     fs.cpSync(path.join(ROOT, name), path.join(copy, name), { recursive: true })
   fs.symlinkSync(path.join(ROOT, 'node_modules'), path.join(copy, 'node_modules'))
   const [before, after, ...more] = fs.readFileSync(path.join(copy, file), 'utf8').split(text)
-  if (after === undefined || more.length > 0) throw new Error(`${file} does not have ${JSON.stringify(text)} once`)
+  if (after === undefined || more.length > 0)
+    throw new Error(`${file} does not have ${JSON.stringify(text)} once`)
   fs.writeFileSync(path.join(copy, file), `${before}${instead}${after}`)
-  const args = [SECONDS, seed, '--no-faults', 'all', '--pay-by', PAY_BY_SECONDS, '--history', path.join(copy, 'history')].map(String)
-  const { status, stdout } = spawnSync(process.execPath, [path.join(copy, 'scripts/money-model.ts'), ...args], {
-    ...{ cwd: copy, encoding: 'utf8', timeout: LIMIT_MS },
-  })
+  const args = [
+    SECONDS,
+    seed,
+    '--no-faults',
+    'all',
+    '--pay-by',
+    PAY_BY_SECONDS,
+    '--history',
+    path.join(copy, 'history'),
+  ].map(String)
+  const { status, stdout } = spawnSync(
+    process.execPath,
+    [path.join(copy, 'scripts/money-model.ts'), ...args],
+    {
+      ...{ cwd: copy, encoding: 'utf8', timeout: LIMIT_MS },
+    },
+  )
   return status === 1 ? stdout.split('\n').find((line) => line.startsWith('- at ')) : undefined
 }

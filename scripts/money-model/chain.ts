@@ -1,12 +1,19 @@
 /*
- * The coin's network as an outsider sees it: every block that stands in its ledger, and payments into it; and how its node
- * is made to fail and to lie. This is the only file here that knows the stand-in.
+ * The coin's network as an outsider sees it: every block that stands in its ledger, and payments into it; and
+ * how its node is made to fail and to lie. This is the only file here that knows the stand-in.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { deriveSecretKey, hashStateBlock, publicKeyOf, signHash, workRoot, type StateBlock } from '../../test/support/nano-node/block.ts'
-import { decodeAddress, encodeAddress, zeroHash } from '../../test/support/nano-node/encoding.ts'
-import type { Lie, RpcExchange } from '../../test/support/nano-node/nano-node.ts'
-import { findWork } from '../../test/support/nano-node/work.ts'
+import {
+  deriveSecretKey,
+  hashStateBlock,
+  publicKeyOf,
+  signHash,
+  workRoot,
+  type StateBlock,
+} from '../../devnet/nano-node/block.ts'
+import { decodeAddress, encodeAddress, zeroHash } from '../../devnet/nano-node/encoding.ts'
+import type { Lie, RpcExchange } from '../../devnet/nano-node/nano-node.ts'
+import { findWork } from '../../devnet/nano-node/work.ts'
 import { startCoins } from '../torture/coins.ts'
 
 /** A block as it stands in the ledger; hashes in lower case, as the service shows them. */
@@ -36,7 +43,8 @@ export async function startChain() {
     if (exchange.action === 'process' && exchange.answerText.includes('"Fork"')) forks++
     return answerInstead?.(exchange)
   })
-  const loseAnswer = ({ action }: RpcExchange): Lie | undefined => (action === 'process' ? { cutAfterBytes: 0 } : undefined)
+  const loseAnswer = ({ action }: RpcExchange): Lie | undefined =>
+    action === 'process' ? { cutAfterBytes: 0 } : undefined
   const refuse = ({ action, answerText }: RpcExchange): string | undefined => {
     const hash = action === 'process' ? (JSON.parse(answerText) as { hash?: string }).hash : undefined
     if (hash === undefined) return undefined
@@ -52,7 +60,17 @@ export async function startChain() {
     const { kind, amount: amountRaw, confirmed: isConfirmed, receivedBy } = entry
     const to = kind === 'send' ? encodeAddress(entry.block.link) : ''
     const received = receivedBy === zeroHash ? undefined : receivedBy.toLowerCase()
-    return [{ hash: hash.toLowerCase(), account: encodeAddress(entry.account), kind, amountRaw, to, receivedBy: received, isConfirmed }]
+    return [
+      {
+        hash: hash.toLowerCase(),
+        account: encodeAddress(entry.account),
+        kind,
+        amountRaw,
+        to,
+        receivedBy: received,
+        isConfirmed,
+      },
+    ]
   }
   const keyOf = (address: string): string => {
     const key = decodeAddress(address)
@@ -92,7 +110,13 @@ export async function startChain() {
     const secretKey = deriveSecretKey(seed, 0)
     const [account, balance] = [publicKeyOf(secretKey), ledger.blocks.get(previous)?.balance ?? 0n]
     const other = keyOf(node.genesis.address)
-    const fields = { account, previous, representative: representative === other ? account : other, balance, link: zeroHash }
+    const fields = {
+      account,
+      previous,
+      representative: representative === other ? account : other,
+      balance,
+      link: zeroHash,
+    }
     const work = findWork(workRoot(fields), ledger.thresholds.epoch2)
     return { type: 'state', ...fields, signature: signHash(hashStateBlock(fields), secretKey), work }
   }
@@ -127,22 +151,32 @@ export async function startChain() {
       if (isDown) await node.setDown(false)
       isDown = false
     },
-    hashesOf: (hidden: readonly StateBlock[]): string[] => hidden.map((block) => hashStateBlock(block).toLowerCase()),
+    hashesOf: (hidden: readonly StateBlock[]): string[] =>
+      hidden.map((block) => hashStateBlock(block).toLowerCase()),
     /** Takes a confirmed block and all that rests on it out of the ledger, as if it had never been. */
     hide: (hash: string): StateBlock[] => takeOut(hash.toUpperCase()),
     /** Puts blocks back and confirms them; what has taken their places goes. */
     bringBack(hidden: readonly StateBlock[]): void {
       // A receive waits until the send that it takes is back.
       let left = [...hidden]
-      for (let tries = 0; left.length > 0 && tries < hidden.length; tries++) left = left.filter((block) => !put(block))
+      for (let tries = 0; left.length > 0 && tries < hidden.length; tries++)
+        left = left.filter((block) => !put(block))
     },
-    /** Confirms another block in the place of the treasury's newest send, before that one is. @returns what it was put in the place of */
-    async replaceUnconfirmed(seed: string, treasury: string, waitMs: number): Promise<StateBlock[] | undefined> {
+    /**
+     * Confirms another block in the place of the treasury's newest send, before that one is. @returns what it
+     * was put in the place of
+     */
+    async replaceUnconfirmed(
+      seed: string,
+      treasury: string,
+      waitMs: number,
+    ): Promise<StateBlock[] | undefined> {
       node.setAutoConfirm(null)
       try {
         for (const untilMs = performance.now() + waitMs; performance.now() < untilMs; await sleep(5)) {
           const entry = ledger.blocks.get(ledger.frontier(keyOf(treasury)))
-          if (entry === undefined || entry.confirmed || entry.kind !== 'send' || entry.block.type !== 'state') continue
+          if (entry === undefined || entry.confirmed || entry.kind !== 'send' || entry.block.type !== 'state')
+            continue
           const hidden = takeOut(entry.hash)
           put(rivalOf(entry.block, seed))
           return hidden
@@ -150,7 +184,8 @@ export async function startChain() {
         return undefined
       } finally {
         node.setAutoConfirm(CONFIRMED_AFTER_MS)
-        for (const { hash, confirmed } of [...ledger.blocks.values()]) if (!confirmed) node.state.scheduleConfirmation(hash)
+        for (const { hash, confirmed } of [...ledger.blocks.values()])
+          if (!confirmed) node.state.scheduleConfirmation(hash)
       }
     },
     close: (): Promise<void> => coins.close(),

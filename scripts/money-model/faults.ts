@@ -8,7 +8,10 @@ import { mistypePaid, mistypeSettle, operate } from './operator.ts'
 import { sendsOf } from './watch.ts'
 import { count, isWanted, type World } from './world.ts'
 
-/** How long it lasts, from and to in milliseconds, and what is done. It gives what was hit, or undefined if there was nothing to hit. */
+/**
+ * How long it lasts, from and to in milliseconds, and what is done. It gives what was hit, or undefined if
+ * there was nothing to hit.
+ */
 type Breaking = readonly [number, number, (world: World, lastsMs: number) => Promise<string | undefined>]
 
 /** The node is as `breakIt` leaves it for a while. */
@@ -33,7 +36,10 @@ export const FAULTS = {
   lost: [1_000, 2_000, async (world, lastsMs) => hideNewest(world, lastsMs, false)],
   /** Another block is confirmed in the place of a payout; then the truth is back. */
   rival: [3_000, 8_000, replaceNewest],
-  /** The node refuses blocks for no reason of theirs, and the workers' clock says that it is doing so for long. */
+  /**
+   * The node refuses blocks for no reason of theirs, and the workers' clock says that it is doing so for
+   * long.
+   */
   refused: [4_000, 6_000, refuse],
   'coin-off': [3_000, 12_000, switchCoinOff],
   restore: [8_000, 16_000, restore],
@@ -104,7 +110,8 @@ async function hideNewest(world: World, lastsMs: number, comesBack: boolean): Pr
 
 async function replaceNewest(world: World, lastsMs: number): Promise<string | undefined> {
   const { chain, treasury, doubted } = world
-  const hidden = treasury === undefined ? undefined : await chain.replaceUnconfirmed(SEED, treasury, LIE_WAIT_MS)
+  const hidden =
+    treasury === undefined ? undefined : await chain.replaceUnconfirmed(SEED, treasury, LIE_WAIT_MS)
   if (hidden === undefined) return undefined
   for (const hash of chain.hashesOf(hidden)) doubted.add(hash)
   // The operator believes the node too, and accepts what it shows.
@@ -127,7 +134,9 @@ async function kill(world: World, name: 'api' | 'workers'): Promise<string | und
   const [pid, upAtMs] = [part.child.pid(), part.upAtMs()]
   if (pid === undefined) return undefined
   process.kill(pid, 'SIGKILL')
-  await waitFor(`the next start of ${name}`, () => (part.upAtMs() === upAtMs ? undefined : true), { limitMs: UP_LIMIT_MS })
+  await waitFor(`the next start of ${name}`, () => (part.upAtMs() === upAtMs ? undefined : true), {
+    limitMs: UP_LIMIT_MS,
+  })
   return name
 }
 

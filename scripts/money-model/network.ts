@@ -3,12 +3,12 @@ import os from 'node:os'
 import path from 'node:path'
 import { trackChildren } from '../embedded/children.ts'
 import { startMongod, type Mongod } from '../embedded/mongod.ts'
+import { requireMongod, requireRedis } from '../embedded/programs.ts'
 import { reservePort } from '../embedded/ports.ts'
 import { startRedis } from '../embedded/redis.ts'
 import { waitFor } from '../embedded/wait.ts'
-import { findMongod, findRedis } from '../prepare.mjs'
 import { QUICK_RESTART } from '../torture/mongo-set.ts'
-import { required, startPart, type Part } from '../torture/stack.ts'
+import { startPart, type Part } from '../torture/stack.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 
 /** The treasury's seed: the model itself signs with it when it plays a wallet in use elsewhere. */
@@ -28,7 +28,7 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
   const options = { dataDir: folder, children, report }
   const toStop: (() => Promise<unknown>)[] = []
   const startDatabase = (): Promise<Mongod> =>
-    startMongod({ ...options, binary: required('mongod', findMongod(process.env)), cacheGb: 0.25 })
+    startMongod({ ...options, binary: requireMongod(), cacheGb: 0.25 })
   let mongod: Mongod | undefined
   const parts = new Map<'api' | 'workers', Part>()
   const stop = async (): Promise<void> => {
@@ -41,7 +41,7 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
   try {
     mongod = await startDatabase()
     const redis = await startRedis({
-      ...{ ...options, binary: required('redis-server', findRedis(process.env)), backOff: QUICK_RESTART },
+      ...{ ...options, binary: requireRedis(), backOff: QUICK_RESTART },
       onStarted: (child) => void toStop.push(() => child.stop()),
     })
     ensureSealKey(path.join(folder, 'seal-key'))
@@ -49,14 +49,30 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
     const port = await reservePort()
     const url = `http://127.0.0.1:${port}`
     const env = (): Record<string, string> => ({
-      ...{ MONGODB_URL: mongod?.url ?? '', REDIS_URL: redis.url, DATA_DIR: folder, CHALLENGE_SECRET: 'c0'.repeat(32) },
+      ...{
+        MONGODB_URL: mongod?.url ?? '',
+        REDIS_URL: redis.url,
+        DATA_DIR: folder,
+        CHALLENGE_SECRET: 'c0'.repeat(32),
+      },
       ...{ SEAL_KEY_FILE: path.join(folder, 'seal-key'), SEAL_MEMORY_FILE: path.join(folder, 'seal-memory') },
-      ...{ FREE_UNTIL: 'none', REGISTER_BITS: '4', SWEEP_SECONDS: '1', OPERATOR_PORT: '0', PORT: String(port) },
+      ...{
+        FREE_UNTIL: 'none',
+        REGISTER_BITS: '4',
+        SWEEP_SECONDS: '1',
+        OPERATOR_PORT: '0',
+        PORT: String(port),
+      },
       ...{ ...settings, NANO_SEED_FILE: path.join(folder, 'nano-seed') },
     })
     const start = (name: 'api' | 'workers', hasCoin = true): void => {
-      const own = Object.fromEntries(Object.entries(env()).filter(([key]) => hasCoin || !COIN_SETTINGS.includes(key)))
-      parts.set(name, startPart({ name, script: `${name}/main.ts`, args: [], env: own, folder, children, report }))
+      const own = Object.fromEntries(
+        Object.entries(env()).filter(([key]) => hasCoin || !COIN_SETTINGS.includes(key)),
+      )
+      parts.set(
+        name,
+        startPart({ name, script: `${name}/main.ts`, args: [], env: own, folder, children, report }),
+      )
     }
     start('api')
     start('workers')
@@ -67,14 +83,20 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
     }
     const whenServing = async (): Promise<void> => {
       const answers = async (): Promise<true | undefined> => {
-        const answer = await fetch(`${url}/api/v1/feed`, { signal: AbortSignal.timeout(3_000) }).catch(() => undefined) // not up yet
+        const answer = await fetch(`${url}/api/v1/feed`, { signal: AbortSignal.timeout(3_000) }).catch(
+          () => undefined,
+        ) // not up yet
         await answer?.body?.cancel()
         return answer?.status === 200 && part('workers').upAtMs() !== undefined ? true : undefined
       }
-      await waitFor('the network', answers, { limitMs: UP_LIMIT_MS, everyMs: 100 }).catch((error: unknown) => {
-        const words = [...parts.values()].flatMap(({ name, lastWords }) => lastWords().map((line) => `${name}: ${line}`))
-        throw new Error(`the network did not come up\n${words.join('\n')}`, { cause: error })
-      })
+      await waitFor('the network', answers, { limitMs: UP_LIMIT_MS, everyMs: 100 }).catch(
+        (error: unknown) => {
+          const words = [...parts.values()].flatMap(({ name, lastWords }) =>
+            lastWords().map((line) => `${name}: ${line}`),
+          )
+          throw new Error(`the network did not come up\n${words.join('\n')}`, { cause: error })
+        },
+      )
     }
     const live = path.join(folder, 'mongo')
     const copy = path.join(folder, 'mongo-backup')

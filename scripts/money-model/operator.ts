@@ -15,10 +15,21 @@ interface Operated {
 /** One command of the operator, on record. */
 export async function operate(world: World, ...words: string[]): Promise<Operated> {
   const { history, network } = world
-  const call = { atMs: history.nowMs(), who: 'operator', did: words[0] ?? '', method: 'operator', path: words.join(' ') }
+  const call = {
+    atMs: history.nowMs(),
+    who: 'operator',
+    did: words[0] ?? '',
+    method: 'operator',
+    path: words.join(' '),
+  }
   let said = ''
   const stdout = { write: (text: string) => void (said += text) }
-  const code = await runOperator({ argv: [...words, '--json'], env: network.env(), stdout, stderr: { write: () => undefined } })
+  const code = await runOperator({
+    argv: [...words, '--json'],
+    env: network.env(),
+    stdout,
+    stderr: { write: () => undefined },
+  })
   const answer = JSON.parse(said || '{}') as Record<string, unknown>
   const outcome = code === 0 ? { status: 200 } : { status: 400, error: String(answer['error']) }
   history.record({ ...call, tookMs: history.nowMs() - call.atMs, answer, ...outcome })
@@ -60,7 +71,10 @@ export function hireOperator(world: World) {
       const sale = world.sales.find((one) => one.id === id)
       const has = (address: string | undefined): boolean =>
         address !== undefined && sale?.sharesAddresses !== true && (arrived.get(address)?.length ?? 0) > 0
-      const byChance = numbersOf(world.mode.seed, `dispute/${sale === undefined ? id : world.sales.indexOf(sale)}`).below(2) === 0
+      const byChance =
+        numbersOf(world.mode.seed, `dispute/${sale === undefined ? id : world.sales.indexOf(sale)}`).below(
+          2,
+        ) === 0
       const wish = has(sale?.payoutAddress) || (byChance && !has(sale?.refundAddress)) ? 'release' : 'refund'
       if ((await operate(world, 'dispute', id, wish)).code === 0) count(world, `disputes decided: ${wish}`)
       else await operate(world, 'dispute', id, wish === 'release' ? 'refund' : 'release')
@@ -82,21 +96,36 @@ export function hireOperator(world: World) {
     return true
   }
 
-  /** After a restore: says of each send that was found which payout it paid. `isEnd`: no more payouts will come. */
+  /**
+   * After a restore: says of each send that was found which payout it paid. `isEnd`: no more payouts will
+   * come.
+   */
   async function settleFound(isEnd: boolean): Promise<void> {
     if (found.size === 0 && !isEnd) return
-    const held = new Map((await listPayouts(world)).filter(({ state }) => state === 'held').map((payout) => [payout.payout_id, payout]))
+    const held = new Map(
+      (await listPayouts(world))
+        .filter(({ state }) => state === 'held')
+        .map((payout) => [payout.payout_id, payout]),
+    )
     for (const { tx, to, amount_raw: raw } of [...found.values()]) {
       const own = [...held.values()].filter(({ address }) => to.includes(address ?? ''))
       const one = own.find((payout) => payout.amount_raw === raw)
       const paid = one !== undefined ? [one] : sum(own) === BigInt(raw) ? own : []
-      for (const { payout_id: id } of paid) if ((await operate(world, 'payout-paid', id, tx)).code === 0) held.delete(id)
-      const isOf = ({ payoutAddress, refundAddress }: Sale): boolean => to.includes(payoutAddress) || to.includes(refundAddress ?? '')
+      let isRefused = false
+      for (const { payout_id: id } of paid) {
+        if ((await operate(world, 'payout-paid', id, tx)).code === 0) held.delete(id)
+        else isRefused = true
+      }
+      // One of a disputed order is frozen until that is decided.
+      if (isRefused) continue
+      const isOf = ({ payoutAddress, refundAddress }: Sale): boolean =>
+        to.includes(payoutAddress) || to.includes(refundAddress ?? '')
       const isForgotten = world.sales.filter(isOf).every((sale) => sale.isForgotten)
       const isDone = paid.length > 0 || isForgotten || isEnd
       if (isDone && (await operate(world, 'reconcile', 'xno', '--explained', tx)).code === 0) found.delete(tx)
     }
-    if (isEnd && found.size === 0) for (const id of held.keys()) await operate(world, 'reconcile', 'xno', '--owed', id)
+    if (isEnd && found.size === 0)
+      for (const id of held.keys()) await operate(world, 'reconcile', 'xno', '--owed', id)
   }
 
   return { decide, isReady, tend, settleFound }
@@ -119,7 +148,10 @@ export async function keepHouse(world: World, operator: Operator, isOver: () => 
 
 const wrongTx = (): string => randomBytes(32).toString('hex')
 
-/** A payment recorded by hand with too much money, and one by a transaction that does not exist; then the way back. */
+/**
+ * A payment recorded by hand with too much money, and one by a transaction that does not exist; then the way
+ * back.
+ */
 export async function mistypeSettle(world: World): Promise<string | undefined> {
   const invoice = world.invoices.findLast(({ isForgotten, days }) => !isForgotten && days === undefined)
   if (invoice === undefined) return undefined
@@ -135,16 +167,25 @@ export async function mistypeSettle(world: World): Promise<string | undefined> {
   return invoice.id
 }
 
-/** A payout recorded as paid by somebody's payment, or by a transaction that does not exist; then the way back. */
+/**
+ * A payout recorded as paid by somebody's payment, or by a transaction that does not exist; then the way
+ * back.
+ */
 export async function mistypePaid(world: World): Promise<string | undefined> {
-  const id = (await listPayouts(world)).find(({ address }) => address === null)?.payout_id
-  const payment = world.chain.dump().findLast(({ kind, account }) => kind === 'send' && account === world.chain.payer)
+  const { payout_id: id, order_id: orderId } =
+    (await listPayouts(world)).find(({ address }) => address === null) ?? {}
+  const payment = world.chain
+    .dump()
+    .findLast(({ kind, account }) => kind === 'send' && account === world.chain.payer)
   if (id === undefined || payment === undefined) return undefined
   for (const tx of [payment.hash, wrongTx()]) {
     const named = world.chain.addressOf(`named by the operator for ${id}`)
     const taken = (await operate(world, 'payout-paid', id, tx, '--address', named)).code === 0
     check(world, !taken || tx !== payment.hash, `payout-paid takes the payment ${tx} as what paid ${id}`)
     if (!taken) continue
+    // The buyer's address is named with it, and stays when the payment is taken back.
+    const sale = world.sales.find((one) => one.id === orderId)
+    if (sale !== undefined) sale.refundAddress = named
     await undo(world, 'payout-paid', id)
     return id
   }

@@ -5,9 +5,16 @@ import { PAYMENT_NAMES, PAYMENTS, PAYS_ALL } from './sale.ts'
 import { readInvoice } from './views.ts'
 import { count, noteInvoice, pay, until, type World } from './world.ts'
 
-/** Days of pass bought by one agent, as the seed has chosen it. An agent has one open invoice, so it buys one at a time. */
+/**
+ * Days of pass bought by one agent, as the seed has chosen it. An agent has one open invoice, so it buys one
+ * at a time.
+ */
 export async function buyPass(world: World, busy: Set<string>, numbers: SeededNumbers): Promise<void> {
-  const [agent, days, payment] = [numbers.pick(world.agents), numbers.between(1, 7), numbers.pick(PAYMENT_NAMES)]
+  const [agent, days, payment] = [
+    numbers.pick(world.agents),
+    numbers.between(1, 7),
+    numbers.pick(PAYMENT_NAMES),
+  ]
   if (busy.has(agent.name)) return
   busy.add(agent.name)
   try {
@@ -16,10 +23,16 @@ export async function buyPass(world: World, busy: Set<string>, numbers: SeededNu
     const invoice = noteInvoice(world, agent, json)
     for (const raw of PAYMENTS[payment][1](invoice.amountRaw)) pay(world, agent, invoice.address, raw)
     await sleep(PAYS_ALL.includes(payment) ? 0 : world.mode.payBySeconds * 1_000)
-    const view = await until(world, `invoice ${invoice.id}, paid ${payment}, is neither settled nor expired`, async () => {
-      const read = await readInvoice(world, invoice)
-      return read === undefined || read.status === 'settled' || read.status === 'expired' ? (read ?? 'forgotten') : undefined
-    })
+    const view = await until(
+      world,
+      `invoice ${invoice.id}, paid ${payment}, is neither settled nor expired`,
+      async () => {
+        const read = await readInvoice(world, invoice)
+        return read === undefined || read.status === 'settled' || read.status === 'expired'
+          ? (read ?? 'forgotten')
+          : undefined
+      },
+    )
     if (view === undefined || view === 'forgotten') return
     checkPassInvoice(world, view)
     count(world, 'passes')

@@ -51,7 +51,10 @@ export async function runModel({ historyFile, say, ...mode }: ModelOptions): Pro
     const world = await openWorld(mode, network, chain, AGENTS)
     say(`seed ${mode.seed}: ${AGENTS} agents at work for ${mode.seconds} s`)
     await play(world, say)
-    const findings = world.findings.map((finding) => ({ ...finding, history: world.history.around(namesIn(finding.what)) }))
+    const findings = world.findings.map((finding) => ({
+      ...finding,
+      history: world.history.around(namesIn(finding.what)),
+    }))
     if (findings.length > 0 && historyFile !== undefined) keepRecords(world, historyFile)
     return { seed: mode.seed, seconds: mode.seconds, counts: Object.fromEntries(world.counts), findings }
   } finally {
@@ -65,18 +68,22 @@ function keepRecords({ history, chain, network }: World, file: string): void {
   history.write(file)
   const blocks = chain.dump().map((block) => JSON.stringify({ ...block, amountRaw: String(block.amountRaw) }))
   fs.writeFileSync(`${file}.chain`, `${blocks.join('\n')}\n`, { mode: 0o600 })
-  for (const name of ['api', 'workers']) fs.copyFileSync(path.join(network.folder, `${name}.log`), `${file}.${name}.log`)
+  for (const name of ['api', 'workers'])
+    fs.copyFileSync(path.join(network.folder, `${name}.log`), `${file}.${name}.log`)
 }
 
 /** Ids, addresses and hashes, by which records are found. */
-const namesIn = (what: string): string[] => what.match(/\b(?:[a-z]{2,4}_[0-9a-z]{26}|nano_[0-9a-z]{60}|[0-9a-f]{64})\b/g) ?? []
+const namesIn = (what: string): string[] =>
+  what.match(/\b(?:[a-z]{2,4}_[0-9a-z]{26}|nano_[0-9a-z]{60}|[0-9a-f]{64})\b/g) ?? []
 
 async function play(world: World, say: (line: string) => void): Promise<void> {
   const operator = hireOperator(world)
   const endMs = world.history.nowMs() + world.mode.seconds * 1_000
   const isOver = (): boolean => world.history.nowMs() >= endMs || world.ended.signal.aborted
   let hasEnded = false
-  await until(world, 'the coin did not get ready', async () => ((await operator.isReady()) ? true : undefined))
+  await until(world, 'the coin did not get ready', async () =>
+    (await operator.isReady()) ? true : undefined,
+  )
   world.treasury = await readTreasury(world)
   const watching = Promise.all([keepWatch(world, () => hasEnded), keepHouse(world, operator, () => hasEnded)])
   watching.catch(() => world.ended.abort())
@@ -131,7 +138,11 @@ async function settle(world: World, operator: Operator): Promise<Books | undefin
     if (isStill) await operator.settleFound(true)
     if (isStill && left.length === 0) return books
     if (nowMs - changedMs > patienceMs(STUCK_MS) || nowMs - startedMs > patienceMs(MOST_MS)) {
-      check(world, nowMs - startedMs <= patienceMs(MOST_MS), `nothing came to rest within ${Math.round((nowMs - startedMs) / 1_000)} s`)
+      check(
+        world,
+        nowMs - startedMs <= patienceMs(MOST_MS),
+        `nothing came to rest within ${Math.round((nowMs - startedMs) / 1_000)} s`,
+      )
       return books
     }
     count(world, 'looks after the end')
@@ -140,7 +151,9 @@ async function settle(world: World, operator: Operator): Promise<Books | undefin
   return undefined
 }
 
-/** Sellers deliver what is paid and buyers accept what is delivered, as agents do that see it in their `/me`. */
+/**
+ * Sellers deliver what is paid and buyers accept what is delivered, as agents do that see it in their `/me`.
+ */
 async function windUp(world: World): Promise<void> {
   for (const agent of world.agents) {
     const { status, json } = await world.ask(agent, 'me', 'GET', '/me')

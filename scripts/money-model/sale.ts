@@ -3,7 +3,15 @@ import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts
 import type { Agent } from '../torture/agent.ts'
 import type { Answered } from '../torture/client.ts'
 import { checkOrder } from './books.ts'
-import { isOpen, readBook, readInvoice, readOrder, type InvoiceView, type OrderView, type PayoutView } from './views.ts'
+import {
+  isOpen,
+  readBook,
+  readInvoice,
+  refreshOrder,
+  type InvoiceView,
+  type OrderView,
+  type PayoutView,
+} from './views.ts'
 import { check, count, DUST_RAW, isWanted, noteInvoice, pay, until, type Sale, type World } from './world.ts'
 
 /** What is sent for a price, and how often so among all. */
@@ -23,9 +31,18 @@ export const PAYMENTS = {
   crumbs: [1, (price) => [price - 1n]],
 } as const satisfies Record<string, readonly [number, (price: bigint) => bigint[]]>
 export type Payment = keyof typeof PAYMENTS
-export const PAYMENT_NAMES = (Object.keys(PAYMENTS) as Payment[]).flatMap((name) => Array<Payment>(PAYMENTS[name][0]).fill(name))
+export const PAYMENT_NAMES = (Object.keys(PAYMENTS) as Payment[]).flatMap((name) =>
+  Array<Payment>(PAYMENTS[name][0]).fill(name),
+)
 /** Those that pay in full, and in time. */
-export const PAYS_ALL: readonly Payment[] = ['exact', 'parts', 'over', 'twice', 'dust-then-rest', 'too-little-then-all']
+export const PAYS_ALL: readonly Payment[] = [
+  'exact',
+  'parts',
+  'over',
+  'twice',
+  'dust-then-rest',
+  'too-little-then-all',
+]
 
 const DELIVERIES = ['delivered', 'delivered', 'delivered', 'delivered', 'missed', 'in-a-hurry'] as const
 const ANSWERS = ['accepted', 'accepted', 'silence', 'disputed'] as const
@@ -35,13 +52,27 @@ const REFUNDS = ['named', 'named', 'later', 'shared', 'never'] as const
 function plan(world: World, numbers: SeededNumbers) {
   const [seller, buyer] = numbers.shuffle(world.agents) as [Agent, Agent]
   return {
-    ...{ seller, buyer, payment: numbers.pick(PAYMENT_NAMES), delivery: numbers.pick(DELIVERIES), answer: numbers.pick(ANSWERS) },
-    ...{ refund: numbers.pick(REFUNDS), priceUsd: numbers.between(1, 9), pauseMs: numbers.between(0, 1_500), dice: numbers.below(1_000) },
+    ...{
+      seller,
+      buyer,
+      payment: numbers.pick(PAYMENT_NAMES),
+      delivery: numbers.pick(DELIVERIES),
+      answer: numbers.pick(ANSWERS),
+    },
+    ...{
+      refund: numbers.pick(REFUNDS),
+      priceUsd: numbers.between(1, 9),
+      pauseMs: numbers.between(0, 1_500),
+      dice: numbers.below(1_000),
+    },
   }
 }
 type Plan = ReturnType<typeof plan>
 
-/** Hours in which the seller delivers: no limit that matters, or so few that a run outlasts them if the seller never delivers. */
+/**
+ * Hours in which the seller delivers: no limit that matters, or so few that a run outlasts them if the seller
+ * never delivers.
+ */
 const HOURS = { delivered: 1, missed: 0.0012, 'in-a-hurry': 0.02 } as const
 
 /** An order from its offer to its end, as the seed has chosen it. */
@@ -57,11 +88,20 @@ export async function makeSale(world: World, index: number, numbers: SeededNumbe
   await seeItPaid(world, sale)
 }
 
-async function order(world: World, { seller, buyer, priceUsd, delivery, refund }: Plan, index: number): Promise<Sale | undefined> {
+async function order(
+  world: World,
+  { seller, buyer, priceUsd, delivery, refund }: Plan,
+  index: number,
+): Promise<Sale | undefined> {
   const { chain } = world
   const sharesAddresses = refund === 'shared'
   const payoutAddress = chain.addressOf(sharesAddresses ? seller.name : `seller-${index}`)
-  const refundAddress = refund === 'named' ? chain.addressOf(`buyer-${index}`) : sharesAddresses ? chain.addressOf(buyer.name) : undefined
+  const refundAddress =
+    refund === 'named'
+      ? chain.addressOf(`buyer-${index}`)
+      : sharesAddresses
+        ? chain.addressOf(buyer.name)
+        : undefined
   const offered = await world.ask(seller, 'offer', 'POST', '/market/offer', {
     ...{ title: `${index}`, description: 'as agreed', price_usd: priceUsd, delivery_hours: HOURS[delivery] },
     payout_addresses: { xno: payoutAddress },
@@ -81,14 +121,21 @@ async function order(world: World, { seller, buyer, priceUsd, delivery, refund }
   return made
 }
 
-async function payAsPlanned(world: World, sale: Sale, { payment, pauseMs, buyer, dice }: Plan): Promise<void> {
+async function payAsPlanned(
+  world: World,
+  sale: Sale,
+  { payment, pauseMs, buyer, dice }: Plan,
+): Promise<void> {
   const { address, amountRaw } = sale.invoice
   for (const raw of PAYMENTS[payment][1](amountRaw)) {
     await sleep(pauseMs)
     pay(world, buyer, address, raw)
   }
   if (payment === 'wrong-address') {
-    const wrong = [world.treasury, ...world.invoices.filter(({ agent }) => agent !== buyer).map((other) => other.address)]
+    const wrong = [
+      world.treasury,
+      ...world.invoices.filter(({ agent }) => agent !== buyer).map((other) => other.address),
+    ]
     pay(world, buyer, wrong[dice % wrong.length] ?? address, amountRaw)
   }
   if (payment === 'late') {
@@ -100,17 +147,22 @@ async function payAsPlanned(world: World, sale: Sale, { payment, pauseMs, buyer,
 
 /** The service says what remains to be paid; who pays exactly that is done. */
 async function payWhatIsAsked(world: World, { invoice, buyer }: Sale): Promise<void> {
-  const read = (): Promise<InvoiceView | 'forgotten'> => readInvoice(world, invoice).then((view) => view ?? 'forgotten')
+  const read = (): Promise<InvoiceView | 'forgotten'> =>
+    readInvoice(world, invoice).then((view) => view ?? 'forgotten')
   const counted = await until(world, `invoice ${invoice.id} does not count a payment`, async () => {
     const view = await read()
     return view === 'forgotten' || BigInt(view.paid_raw) > 0n ? view : undefined
   })
   if (counted === undefined || counted === 'forgotten' || counted.status === 'settled') return
   pay(world, buyer, invoice.address, toRaw(counted.remaining))
-  await until(world, `invoice ${invoice.id} asks for ${counted.remaining} more, and does not count it`, async () => {
-    const view = await read()
-    return view === 'forgotten' || view.status === 'settled' ? true : undefined
-  })
+  await until(
+    world,
+    `invoice ${invoice.id} asks for ${counted.remaining} more, and does not count it`,
+    async () => {
+      const view = await read()
+      return view === 'forgotten' || view.status === 'settled' ? true : undefined
+    },
+  )
 }
 
 function toRaw(amount: string): bigint {
@@ -118,8 +170,12 @@ function toRaw(amount: string): bigint {
   return BigInt(whole + fraction.padEnd(30, '0'))
 }
 
-async function whenStatus(world: World, sale: Sale, ...wanted: OrderView['status'][]): Promise<OrderView | 'forgotten' | undefined> {
-  const view = await readOrder(world, sale.buyer, sale.id)
+async function whenStatus(
+  world: World,
+  sale: Sale,
+  ...wanted: OrderView['status'][]
+): Promise<OrderView | 'forgotten' | undefined> {
+  const view = await refreshOrder(world, sale.buyer, sale.id)
   if (view === undefined) {
     sale.isForgotten = sale.invoice.isForgotten = true
     return 'forgotten'
@@ -131,30 +187,49 @@ async function whenStatus(world: World, sale: Sale, ...wanted: OrderView['status
 const FAR_SECONDS = 120
 const ENDED = ['paid_out', 'refunded', 'expired'] as const
 
-/** Delivery, acceptance, dispute or silence, until nothing more happens. @returns undefined if it is forgotten or takes too long */
-async function carryOut(world: World, sale: Sale, { payment, delivery, answer }: Plan): Promise<OrderView | undefined> {
+/**
+ * Delivery, acceptance, dispute or silence, until nothing more happens. @returns undefined if it is forgotten
+ * or takes too long
+ */
+async function carryOut(
+  world: World,
+  sale: Sale,
+  { payment, delivery, answer }: Plan,
+): Promise<OrderView | undefined> {
   const see = async (what: string, ...wanted: OrderView['status'][]): Promise<OrderView | undefined> => {
-    const seen = await until(world, `order ${sale.id}, paid ${payment}, ${what}`, () => whenStatus(world, sale, ...wanted))
+    const seen = await until(world, `order ${sale.id}, paid ${payment}, ${what}`, () =>
+      whenStatus(world, sale, ...wanted),
+    )
     return seen === 'forgotten' ? undefined : seen
   }
-  await sleep(
-    ['never', 'half', 'short-by-1', 'to-the-treasury', 'to-another-invoice'].includes(payment) ? world.mode.payBySeconds * 1_000 : 0,
+  await sleep(PAYS_ALL.includes(payment) ? 0 : world.mode.payBySeconds * 1_000)
+  const settled = await see(
+    'is neither paid nor expired',
+    'paid',
+    'delivered',
+    'disputed',
+    'released',
+    ...ENDED,
   )
-  const settled = await see('is neither paid nor expired', 'paid', 'delivered', 'disputed', 'released', ...ENDED)
   if (settled === undefined || settled.status !== 'paid') return settled
   const body = { order_id: sale.id }
   const act = async (): Promise<void> => {
     if (delivery === 'missed') return
-    const delivered = await world.ask(sale.seller, 'deliver', 'POST', '/market/deliver', { ...body, delivery: `for ${sale.id}` })
+    const delivered = await world.ask(sale.seller, 'deliver', 'POST', '/market/deliver', {
+      ...body,
+      delivery: `for ${sale.id}`,
+    })
     if (delivered.status === 200) count(world, 'deliveries')
     if (answer === 'accepted') await world.ask(sale.buyer, 'accept', 'POST', '/market/accept', body)
-    else if (answer === 'disputed') await world.ask(sale.buyer, 'dispute', 'POST', '/market/dispute', { ...body, reason: 'not as agreed' })
+    else if (answer === 'disputed')
+      await world.ask(sale.buyer, 'dispute', 'POST', '/market/dispute', { ...body, reason: 'not as agreed' })
   }
   await act()
   const what = `order ${sale.id}, paid ${payment}, ${delivery} and ${answer}, does not end`
   const end = await until(world, what, async () => {
     const seen = await whenStatus(world, sale, 'paid', 'delivered', ...ENDED)
-    if (seen === undefined || seen === 'forgotten' || (seen.status !== 'paid' && seen.status !== 'delivered')) return seen
+    if (seen === undefined || seen === 'forgotten' || (seen.status !== 'paid' && seen.status !== 'delivered'))
+      return seen
     // A restore has taken a step back, or an outage has put off a deadline by an hour.
     if (seen.status === 'paid') await act()
     const due = (seen.status === 'paid' ? seen.deliver_by : seen.accept_by) ?? 0
@@ -165,7 +240,10 @@ async function carryOut(world: World, sale: Sale, { payment, delivery, answer }:
 
 async function nameRefundAddress(world: World, sale: Sale, name: string): Promise<void> {
   const address = world.chain.addressOf(name)
-  const answered = await world.ask(sale.buyer, 'refund-address', 'POST', '/market/refund-address', { order_id: sale.id, address })
+  const answered = await world.ask(sale.buyer, 'refund-address', 'POST', '/market/refund-address', {
+    order_id: sale.id,
+    address,
+  })
   if (answered.status === 200) sale.refundAddress = address
 }
 
@@ -181,7 +259,9 @@ async function seeItPaid(world: World, sale: Sale): Promise<void> {
     () => `of order ${sale.id} is not paid out: ${waiting.join(', ')}`,
     async () => {
       const read = await readBook(world, sale)
-      const open = [...(read?.toSeller ?? []), ...(read?.toBuyer ?? [])].filter((payout) => isOpen(payout) && isSendable(payout))
+      const open = [...(read?.toSeller ?? []), ...(read?.toBuyer ?? [])].filter(
+        (payout) => isOpen(payout) && isSendable(payout),
+      )
       waiting = open.map(({ payout_id: id, state, amount_raw: raw }) => `${id} ${state} ${raw}`)
       return open.length === 0 ? (read ?? 'forgotten') : undefined
     },
@@ -191,12 +271,18 @@ async function seeItPaid(world: World, sale: Sale): Promise<void> {
 
 /** The venue's own addresses, as places to be paid at: money sent there would come back or be lost. */
 async function tryOwnAddresses(world: World, { seller, buyer, dice }: Plan): Promise<void> {
-  const own = [world.treasury, ...world.invoices.slice(-5).map(({ address }) => address)].filter((address) => address !== undefined)
+  const own = [world.treasury, ...world.invoices.slice(-5).map(({ address }) => address)].filter(
+    (address) => address !== undefined,
+  )
   const address = own[dice % own.length] ?? ''
   const tell = (where: string, { status, json }: Answered): void => {
     count(world, `own address as ${where}: ${status}`)
     const isRefused = status === 400 && json['field'] !== undefined
-    check(world, isRefused || status === 503 || world.mode.allowsOwnAddresses, `the venue's own address ${address} is taken as ${where}`)
+    check(
+      world,
+      isRefused || status === 503 || world.mode.allowsOwnAddresses,
+      `the venue's own address ${address} is taken as ${where}`,
+    )
   }
   const body = { title: 'to yourself', description: 'as agreed', price_usd: 1, delivery_hours: 1 }
   const offer = (payoutAddress: string): Promise<Answered> =>

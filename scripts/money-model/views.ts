@@ -14,7 +14,8 @@ export interface PayoutView {
 
 export interface OrderView {
   order_id: string
-  status: 'awaiting_payment' | 'paid' | 'delivered' | 'disputed' | 'released' | 'paid_out' | 'refunded' | 'expired'
+  status:
+    'awaiting_payment' | 'paid' | 'delivered' | 'disputed' | 'released' | 'paid_out' | 'refunded' | 'expired'
   amount_raw: string
   fee_raw: string
   pay_by: number
@@ -36,7 +37,13 @@ export interface InvoiceView {
   remainder_raw: string
   moved_raw: string
   credited_days: number
-  payments: { tx_hash: string; amount_raw: string; state: string; credited_days: number; price_raw?: string }[]
+  payments: {
+    tx_hash: string
+    amount_raw: string
+    state: string
+    credited_days: number
+    price_raw?: string
+  }[]
 }
 
 export interface Entry {
@@ -57,22 +64,30 @@ export const sum = (items: readonly { amount_raw: string }[]): bigint =>
   items.reduce((total, { amount_raw: raw }) => total + BigInt(raw), 0n)
 
 /** A payout that is neither with its payee nor given up. */
-export const isOpen = ({ state }: PayoutView): boolean => !['confirmed', 'manual', 'withdrawn'].includes(state)
+export const isOpen = ({ state }: PayoutView): boolean =>
+  !['confirmed', 'manual', 'withdrawn'].includes(state)
 
 function readOr404(answered: Answered, what: string): Record<string, unknown> | undefined {
   if (answered.error === 'no_such_order' || answered.error === 'no_such_invoice') return undefined
-  if (answered.status !== 200) throw new Error(`${what} could not be read: ${answered.error ?? answered.status ?? answered.lost}`)
+  if (answered.status !== 200)
+    throw new Error(`${what} could not be read: ${answered.error ?? answered.status ?? answered.lost}`)
   return answered.json
 }
 
 /** An order as one side sees it; undefined if the network has forgotten it. */
-export async function readOrder(world: World, agent: Agent, id: string): Promise<OrderView | undefined> {
+export async function refreshOrder(world: World, agent: Agent, id: string): Promise<OrderView | undefined> {
   const json = readOr404(await world.ask(agent, 'read-order', 'GET', `/market/order/${id}`), id)
   return json?.['order'] as OrderView | undefined
 }
 
-export async function readInvoice(world: World, { id, agent }: KnownInvoice): Promise<InvoiceView | undefined> {
-  const json = readOr404(await world.ask(agent, 'check-invoice', 'POST', '/invoice/check', { invoice_id: id }), id)
+export async function readInvoice(
+  world: World,
+  { id, agent }: KnownInvoice,
+): Promise<InvoiceView | undefined> {
+  const json = readOr404(
+    await world.ask(agent, 'check-invoice', 'POST', '/invoice/check', { invoice_id: id }),
+    id,
+  )
   return json as unknown as InvoiceView | undefined
 }
 
@@ -82,8 +97,8 @@ const MOST_READINGS = 8
 export async function readBook(world: World, sale: Sale): Promise<OrderBook | undefined> {
   let before = ''
   for (let tries = 1; ; tries++) {
-    const order = await readOrder(world, sale.buyer, sale.id)
-    const seen = await readOrder(world, sale.seller, sale.id)
+    const order = await refreshOrder(world, sale.buyer, sale.id)
+    const seen = await refreshOrder(world, sale.seller, sale.id)
     const invoice = await readInvoice(world, sale.invoice)
     if (order === undefined || seen === undefined || invoice === undefined) return undefined
     const book = { order, invoice, toSeller: seen.payouts, toBuyer: order.payouts }

@@ -1,7 +1,7 @@
 /* What has to hold at every moment, looked at while everything is at work. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Block } from './chain.ts'
-import { ofXno, readOrder, sum, type PayoutView } from './views.ts'
+import { ofXno, refreshOrder, sum, type PayoutView } from './views.ts'
 import { check, count, type World } from './world.ts'
 
 const LOOK_EVERY_MS = 1_500
@@ -18,26 +18,37 @@ export async function readTreasury(world: World): Promise<string | undefined> {
   const address = accounts.find(({ kind }) => kind === 'treasury')?.address
   const owed = ofXno<{ currency: string; now_raw: string }>(json['owed'])?.now_raw
   check(world, BigInt(owed ?? 0) >= 0n, `the venue says that it owes ${owed} raw`)
-  check(world, world.treasury === undefined || address === world.treasury, `the treasury was ${world.treasury} and is ${address}`)
+  check(
+    world,
+    world.treasury === undefined || address === world.treasury,
+    `the treasury was ${world.treasury} and is ${address}`,
+  )
   return address
 }
 
 /** Confirmed sends that leave the treasury. */
 export const sendsOf = ({ chain, treasury }: World): Block[] =>
-  treasury === undefined ? [] : chain.chainOf(treasury).filter(({ kind, isConfirmed }) => kind === 'send' && isConfirmed)
+  treasury === undefined
+    ? []
+    : chain.chainOf(treasury).filter(({ kind, isConfirmed }) => kind === 'send' && isConfirmed)
 
 /** The payouts that name a block, out of the orders that its recipient is a payee of. */
 async function payoutsOf(world: World, { hash, to }: Block): Promise<PayoutView[]> {
   const found = new Map<string, PayoutView>()
   for (const { id, seller, buyer, payoutAddress, refundAddress } of world.sales)
     for (const agent of [...(payoutAddress === to ? [seller] : []), ...(refundAddress === to ? [buyer] : [])])
-      for (const payout of (await readOrder(world, agent, id))?.payouts ?? [])
+      for (const payout of (await refreshOrder(world, agent, id))?.payouts ?? [])
         if (payout.tx_hash === hash) found.set(payout.payout_id, payout)
   return [...found.values()]
 }
 
 /** Every send out of the treasury is of payouts that name it, and pays them what they say. */
-async function checkSends(world: World, sends: readonly Block[], firstSeen: Map<string, number>, explained: Set<string>): Promise<void> {
+async function checkSends(
+  world: World,
+  sends: readonly Block[],
+  firstSeen: Map<string, number>,
+  explained: Set<string>,
+): Promise<void> {
   for (const block of sends) {
     const { hash, to, amountRaw } = block
     if (explained.has(hash) || world.orphans.has(hash)) continue
@@ -48,8 +59,17 @@ async function checkSends(world: World, sends: readonly Block[], firstSeen: Map<
     if ((payouts.length === 0 && !isLate) || world.orphans.has(hash)) continue
     const sent = `the treasury sent ${amountRaw} raw to ${to} in ${hash}`
     check(world, payouts.length > 0, `${sent}, for no payout`)
-    check(world, payouts.length === 0 || sum(payouts) === amountRaw, `${sent}, and its payouts are ${sum(payouts)}`)
-    for (const payout of payouts) check(world, payout.address === to, `${sent}, and its payout ${payout.payout_id} is to ${payout.address}`)
+    check(
+      world,
+      payouts.length === 0 || sum(payouts) === amountRaw,
+      `${sent}, and its payouts are ${sum(payouts)}`,
+    )
+    for (const payout of payouts)
+      check(
+        world,
+        payout.address === to,
+        `${sent}, and its payout ${payout.payout_id} is to ${payout.address}`,
+      )
     explained.add(hash)
   }
   // A block that is gone has to be explained anew when it is back.
@@ -83,8 +103,13 @@ export async function keepWatch(world: World, isOver: () => boolean): Promise<vo
     const sends = sendsOf(world)
     checkBothSides(world, sends)
     await checkSends(world, sends, firstSeen, explained)
-    const isHonest = !world.history.faults.some(({ kind }) => MAKES_FORKS.includes(kind)) && world.faults === 0
-    check(world, !isHonest || world.chain.forks() === 0, `two blocks were signed for one place in an account's chain`)
+    const isHonest =
+      !world.history.faults.some(({ kind }) => MAKES_FORKS.includes(kind)) && world.faults === 0
+    check(
+      world,
+      !isHonest || world.chain.forks() === 0,
+      `two blocks were signed for one place in an account's chain`,
+    )
     count(world, 'looks')
     await sleep(LOOK_EVERY_MS)
   }

@@ -9,7 +9,10 @@ import type { Network } from './network.ts'
 
 /** A sum below this is not money (`/limits`). */
 export const DUST_RAW = 10n ** 24n
-/** A thing that should happen may take so long on a network that nobody disturbs, and longer on a machine that is busy otherwise. */
+/**
+ * A thing that should happen may take so long on a network that nobody disturbs, and longer on a machine that
+ * is busy otherwise.
+ */
 const PATIENCE_MS = 30_000
 const USUAL_LOAD = 2
 export const patienceMs = (usualMs: number): number =>
@@ -79,7 +82,10 @@ export interface World {
   readonly counts: Map<string, number>
   /** Sends that were in the chain before the last restore: the database may not know them. */
   readonly orphans: Set<string>
-  /** Sends that the node did not stand by for a while: the service may take its time to find out that they are there. */
+  /**
+   * Sends that the node did not stand by for a while: the service may take its time to find out that they are
+   * there.
+   */
   readonly doubted: Set<string>
   readonly startedAtMs: number
   treasury: string | undefined
@@ -90,7 +96,13 @@ export interface World {
   /** Resolves when nobody holds the agents back. */
   whenOpen: Promise<void>
   /** A request of an agent, sent again until it is answered by something other than a 5xx. */
-  ask(agent: Agent | undefined, did: string, method: 'GET' | 'POST', path: string, body?: object): Promise<Answered>
+  ask(
+    agent: Agent | undefined,
+    did: string,
+    method: 'GET' | 'POST',
+    path: string,
+    body?: object,
+  ): Promise<Answered>
 }
 
 export const isWanted = ({ mode }: World, kind: string): boolean => !mode.without.includes(kind)
@@ -107,18 +119,45 @@ export function check(world: World, holds: boolean, what: string): void {
   if (!world.mode.keepsGoing) world.ended.abort()
 }
 
-export async function openWorld(mode: Mode, network: Network, chain: Chain, agentCount: number): Promise<World> {
+export async function openWorld(
+  mode: Mode,
+  network: Network,
+  chain: Chain,
+  agentCount: number,
+): Promise<World> {
   const history = startHistory()
   const client = createClient([network.url], history)
   const world: World = {
-    ...{ mode, network, chain, history, agents: [], invoices: [], sales: [], findings: [], ended: new AbortController() },
-    ...{ counts: new Map(), orphans: new Set(), doubted: new Set(), startedAtMs: Date.now(), treasury: undefined },
+    ...{
+      mode,
+      network,
+      chain,
+      history,
+      agents: [],
+      invoices: [],
+      sales: [],
+      findings: [],
+      ended: new AbortController(),
+    },
+    ...{
+      counts: new Map(),
+      orphans: new Set(),
+      doubted: new Set(),
+      startedAtMs: Date.now(),
+      treasury: undefined,
+    },
     ...{ faults: 0, disturbedMs: 0, whenOpen: Promise.resolve() },
     async ask(agent, did, method, path, body) {
       for (let tries = 1; ; tries++) {
         await world.whenOpen
         const who = agent?.name ?? 'anyone'
-        const answered = await client(method, path, { who, did, api: 0, token: agent?.token, ...(body && { body }) })
+        const answered = await client(method, path, {
+          who,
+          did,
+          api: 0,
+          token: agent?.token,
+          ...(body && { body }),
+        })
         check(world, answered.status !== 500, `${method} ${path} was answered 500`)
         const isAnswered = answered.status !== undefined && answered.status < 500
         if (isAnswered || tries >= MOST_TRIES || world.ended.signal.aborted) return answered
@@ -127,7 +166,19 @@ export async function openWorld(mode: Mode, network: Network, chain: Chain, agen
     },
   }
   const registry: TortureWorld = {
-    ...{ client, history, apis: 1, agents: [], posts: [], claims: [], coins: undefined, invoices: [], offers: [], orders: [], wrong: [] },
+    ...{
+      client,
+      history,
+      apis: 1,
+      agents: [],
+      posts: [],
+      claims: [],
+      coins: undefined,
+      invoices: [],
+      offers: [],
+      orders: [],
+      wrong: [],
+    },
   }
   for (let index = 0; index < agentCount; index++) {
     const agent = newAgent(`a${index}`, numbersOf(mode.seed, `agent/${index}`))
@@ -144,7 +195,14 @@ export function noteInvoice(world: World, agent: Agent, json: Record<string, unk
   const known = world.invoices.find((one) => one.id === id)
   if (known !== undefined) return known
   const days = json['days'] === undefined ? {} : { days: Number(json['days']) }
-  const invoice = { id, agent, address, amountRaw: BigInt(String(json['amount_raw'])), ...days, isForgotten: false }
+  const invoice = {
+    id,
+    agent,
+    address,
+    amountRaw: BigInt(String(json['amount_raw'])),
+    ...days,
+    isForgotten: false,
+  }
   const other = world.invoices.find((one) => one.address === address)
   check(world, other === undefined, `the invoices ${id} and ${other?.id} have one address`)
   world.invoices.push(invoice)
@@ -154,15 +212,27 @@ export function noteInvoice(world: World, agent: Agent, json: Record<string, unk
 
 /** A payment over the coin's network, on record as every request is. */
 export function pay({ chain, history }: World, agent: Agent, address: string, amountRaw: bigint): void {
-  const call = { atMs: history.nowMs(), tookMs: 0, who: agent.name, did: 'pay', method: 'nano', path: address, status: 200 }
+  const call = {
+    atMs: history.nowMs(),
+    tookMs: 0,
+    who: agent.name,
+    did: 'pay',
+    method: 'nano',
+    path: address,
+    status: 200,
+  }
   history.record({ ...call, marker: chain.pay(address, amountRaw), body: { amount_raw: String(amountRaw) } })
 }
 
 /**
- * Looks until `look` gives something. What does not come although nothing has disturbed the network for long enough is a
- * finding; what faults hold up is left to the end of the run.
+ * Looks until `look` gives something. What does not come although nothing has disturbed the network for long
+ * enough is a finding; what faults hold up is left to the end of the run.
  */
-export async function until<T>(world: World, what: string | (() => string), look: () => Promise<T | undefined>): Promise<T | undefined> {
+export async function until<T>(
+  world: World,
+  what: string | (() => string),
+  look: () => Promise<T | undefined>,
+): Promise<T | undefined> {
   const startedMs = world.history.nowMs()
   while (!world.ended.signal.aborted) {
     const found = await look()
@@ -172,7 +242,11 @@ export async function until<T>(world: World, what: string | (() => string), look
     }
     const calmMs = world.history.nowMs() - Math.max(startedMs, world.disturbedMs + RECOVERY_MS)
     if (world.faults === 0 && calmMs > patienceMs(PATIENCE_MS)) {
-      check(world, false, `${typeof what === 'string' ? what : what()}, after ${Math.round(calmMs / 1_000)} s without a fault`)
+      check(
+        world,
+        false,
+        `${typeof what === 'string' ? what : what()}, after ${Math.round(calmMs / 1_000)} s without a fault`,
+      )
       return undefined
     }
     await sleep(LOOK_EVERY_MS)

@@ -1,7 +1,7 @@
 import { usageError } from '../agent/command-error.ts'
 import { formatTime, setIn } from '../agent/format.ts'
 import type { Context } from '../../shared/context.ts'
-import { LIST_LIMIT } from '../../shared/limits.ts'
+import { LIST_LIMIT } from '../../shared/foundation/limits.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { CoinRecord } from '../../shared/payments/coin-store.ts'
 import type { LineFilter } from '../../shared/payments/journal-store.ts'
@@ -16,42 +16,80 @@ export const booksVerbs: readonly OperatorVerb[] = [
       agent: { kind: 'text', value: 'AGENT_ID', help: 'the money of one agent' },
       order: { kind: 'text', value: 'ORDER_ID', help: 'of one market order' },
       coin: { kind: 'text', value: 'COIN', help: `${COINS.join(' or ')} alone` },
-      limit: { kind: 'whole', value: 'N', help: `how many moves per coin at most, ${LIST_LIMIT.fallback} where absent`, min: 1 },
+      limit: {
+        kind: 'whole',
+        value: 'N',
+        help: `how many moves per coin at most, ${LIST_LIMIT.fallback} if absent`,
+        min: 1,
+      },
     },
     help: 'What each account of the books has and the moves that made it so, the newest first; in all, or of an agent or order',
     changes: false,
     run({ ctx, options: { agent, order, coin, limit } }) {
-      if (coin !== undefined && !isCoin(coin)) throw usageError(`--coin expected ${COINS.join(' or ')}, got ${JSON.stringify(coin)}.`)
-      const filter = { ...(agent === undefined ? {} : { agent_id: agent }), ...(order === undefined ? {} : { order_id: order }) }
-      return showBooks(ctx, coin === undefined ? COINS : [coin], filter, Math.min(limit ?? LIST_LIMIT.fallback, LIST_LIMIT.max))
+      if (coin !== undefined && !isCoin(coin))
+        throw usageError(`--coin expected ${COINS.join(' or ')}, got ${JSON.stringify(coin)}.`)
+      const filter = {
+        ...(agent === undefined ? {} : { agent_id: agent }),
+        ...(order === undefined ? {} : { order_id: order }),
+      }
+      return showBooks(
+        ctx,
+        coin === undefined ? COINS : [coin],
+        filter,
+        Math.min(limit ?? LIST_LIMIT.fallback, LIST_LIMIT.max),
+      )
     },
   }),
 ]
 
 const isCoin = (text: string): text is Coin => (COINS as readonly string[]).includes(text)
 
-async function showBooks(ctx: Context, coins: readonly Coin[], filter: LineFilter, limit: number): Promise<Shown> {
+async function showBooks(
+  ctx: Context,
+  coins: readonly Coin[],
+  filter: LineFilter,
+  limit: number,
+): Promise<Shown> {
   const isWhole = Object.keys(filter).length === 0
   const books = await Promise.all(
     coins.map(async (coin) => {
-      const [balances, lines, record] = await Promise.all([
+      const [balances, lines, record, openings] = await Promise.all([
         isWhole ? readTotals(ctx, coin) : ctx.journal.balances(coin, filter),
         ctx.journal.list({ ...filter, coin }, limit + 1),
         ctx.coins.findCoin(coin),
+        isWhole ? ctx.journal.listOpenings(coin) : [],
       ])
-      return { coin, balances, lines, record: isWhole ? record : undefined }
+      return { coin, balances, lines, record: isWhole ? record : undefined, openings }
     }),
   )
   return {
     answer: {
       ok: true,
-      books: books.map(({ coin, balances, lines, record }) => ({
+      books: books.map(({ coin, balances, lines, record, openings }) => ({
         currency: coin,
-        balances: [...balances].map(([account, raw]) => ({ account, balance: show(raw, coin), balance_raw: String(raw) })),
-        ...(isWhole ? { held_raw: String(heldRaw(balances)), gap_raw: record?.gap_raw ?? null, compared_at: record?.gap_at ?? null } : {}),
-        moves: lines
-          .slice(0, limit)
-          .map(({ _id, amount_raw, ...line }) => ({ move: _id, ...line, amount: show(BigInt(amount_raw), coin), amount_raw })),
+        balances: [...balances].map(([account, raw]) => ({
+          account,
+          balance: show(raw, coin),
+          balance_raw: String(raw),
+        })),
+        ...(isWhole
+          ? {
+              held_raw: String(heldRaw(balances)),
+              gap_raw: record?.gap_raw ?? null,
+              compared_at: record?.gap_at ?? null,
+            }
+          : {}),
+        openings: openings.map((line) => ({
+          move: line._id,
+          at: line.at,
+          operator_raw: String(openedRaw(line)),
+        })),
+        moves: lines.slice(0, limit).map(({ _id, amount_raw, ...line }) => ({
+          move: _id,
+          ...line,
+          amount: show(BigInt(amount_raw), coin),
+          amount_raw,
+        })),
         truncated: lines.length > limit,
       })),
     },
@@ -69,16 +107,26 @@ async function readTotals(ctx: Context, coin: Coin): Promise<ReadonlyMap<Account
   return totals
 }
 
-const show = (raw: bigint, coin: Coin): string => (raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin))
+const show = (raw: bigint, coin: Coin): string =>
+  raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin)
 
 interface Book {
   coin: Coin
   balances: ReadonlyMap<Account | AccountKind, bigint>
   lines: readonly JournalLine[]
   record: CoinRecord | undefined
+  openings: readonly JournalLine[]
 }
 
-function formatBook({ coin, balances, lines, record }: Book, limit: number, isWhole: boolean): string {
+/** What a wallet held beyond the books when they began with it: the operator's, below 0 if it held less. */
+const openedRaw = ({ to, amount_raw: raw }: JournalLine): bigint =>
+  to === 'operator' ? BigInt(raw) : -BigInt(raw)
+
+function formatBook(
+  { coin, balances, lines, record, openings }: Book,
+  limit: number,
+  isWhole: boolean,
+): string {
   if (lines.length === 0) return `${coin}: no money has moved`
   const compared =
     record?.gap_raw === undefined
@@ -91,6 +139,10 @@ function formatBook({ coin, balances, lines, record }: Book, limit: number, isWh
         .sort()
         .map(([account, raw]) => `${account}  ${show(raw, coin)}`)
         .join('\n'),
+    ),
+    ...openings.map(
+      (line) =>
+        `The books began with a wallet that held ${show(openedRaw(line), coin)} beyond them, which is the operator's: ${line._id}`,
     ),
     setIn(lines.slice(0, limit).map(formatLine).join('\n')),
     ...(lines.length > limit ? ['There are older moves; --limit shows more.'] : []),

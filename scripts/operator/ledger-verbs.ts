@@ -1,11 +1,12 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { CommandError, usageError } from '../agent/command-error.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import type { Context } from '../../shared/context.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
-import { Refusal } from '../../shared/errors.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
 import { adoptionFileOf, adoptSeal } from '../../shared/ledger/adoption.ts'
+import { exportLog } from '../../shared/ledger/log-export.ts'
 import { ensureSealKey, memoryBeside, readSealKey } from '../../shared/ledger/seal-key.ts'
 import { headOf, memoryFileIn, NOTHING_SIGNED } from '../../shared/ledger/seal-memory.ts'
 import { readNextSeal } from '../../shared/ledger/seal-service.ts'
@@ -30,7 +31,9 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
       if (adopt) return adoptLast(ctx, seq, hash, dryRun)
       if (seq !== undefined) throw usageError('"seal" takes no words, or --adopt SEQ HASH.')
       const { isNeeded } = await readNextSeal(ctx)
-      const pending = (await Promise.all(ctx.entries.pendingCollections().map((collection) => collection.list('', 1)))).flat()
+      const pending = (
+        await Promise.all(ctx.entries.pendingCollections().map((collection) => collection.list('', 1)))
+      ).flat()
       if (!dryRun) await enqueueJob(ctx, 'make-seal', {})
       return showDone(
         {
@@ -40,6 +43,18 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
         },
         dryRun,
       )
+    },
+  }),
+  defineOperatorVerb({
+    name: 'export-log',
+    words: ['DIR'],
+    options: {},
+    help: 'Write the log to a folder that any web server can serve: what is new since the last time',
+    changes: true,
+    async run({ ctx, words: [name], dryRun }) {
+      const folder = path.resolve(name)
+      if (dryRun) return showDone({ folder }, true)
+      return showDone({ folder, ...(await exportLog(ctx, folder)) }, false)
     },
   }),
   defineLocalVerb({
@@ -52,13 +67,18 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
       const file = path.resolve(name)
       const memoryFile = path.resolve(readConfig(env, 'start').secrets.sealMemoryFile ?? memoryBeside(file))
       if (fs.existsSync(file))
-        throw new CommandError('exists', `There is a file ${file} already, and a key is never replaced; choose another name.`)
+        throw new CommandError(
+          'exists',
+          `There is a file ${file} already, and a key is never replaced; choose another name.`,
+        )
       const folder = path.dirname(file)
-      if (!fs.existsSync(folder)) throw new CommandError('no_folder', `There is no folder ${folder}; make it first, mode 700.`)
+      if (!fs.existsSync(folder))
+        throw new CommandError('no_folder', `There is no folder ${folder}; make it first, mode 700.`)
       if (dryRun) return showDone({ seal_key_file: file, mode: '600' }, true)
       ensureSealKey(file, memoryFile)
       const key = readSealKey(file)
-      if (key === undefined) throw new CommandError('not_made', `The key in ${file} was removed while it was being made.`)
+      if (key === undefined)
+        throw new CommandError('not_made', `The key in ${file} was removed while it was being made.`)
       return showDone(
         { seal_key_file: file, mode: '600', pubkey: keyToHex(ed25519PublicKey(key)) },
         false,
@@ -68,10 +88,19 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
-/** The signer checks it all again when it takes the adoption; here a slip is said before anything is written. */
-async function adoptLast(ctx: Context, seq: string | undefined, hash: string | undefined, dryRun: boolean): Promise<Shown> {
+/**
+ * The signer checks it all again when it takes the adoption; here a slip is said before anything is written.
+ */
+async function adoptLast(
+  ctx: Context,
+  seq: string | undefined,
+  hash: string | undefined,
+  dryRun: boolean,
+): Promise<Shown> {
   if (seq === undefined || hash === undefined || !/^\d{1,9}$/.test(seq) || !/^[0-9a-f]{64}$/.test(hash))
-    throw usageError('"seal --adopt" needs the SEQ of the last signed seal and the HASH of its payload, 64 lower-case hex characters.')
+    throw usageError(
+      '"seal --adopt" needs the SEQ of the last signed seal and the HASH of its payload, 64 lower-case hex characters.',
+    )
   const last = await ctx.seals.lastSigned()
   const head = last === undefined ? NOTHING_SIGNED : headOf(last)
   if (head.seq !== Number(seq) || head.payloadHash !== hash)

@@ -1,16 +1,16 @@
 import { TimeoutError, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
-import { withDeadline } from '../../shared/deadline.ts'
+import { withDeadline } from '../../shared/foundation/deadline.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import type { Coin } from '../../shared/payments/coin.ts'
 import type { FoundPay } from '../../shared/payments/driver.ts'
 import { isChainReachable } from '../../shared/payments/invoice-service.ts'
-import { SECOND_MS, unixSeconds } from '../../shared/time.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 
 const REDIS_WAIT_MS = 2 * SECOND_MS
 const ANSWER_WAIT_MS = 15 * SECOND_MS
 
-/** Whom a transaction pays, by a worker's look at the chain: nothing of that is done here, where there is no node and no key. */
+/** Whom a transaction pays. A worker looks at the chain, since there is no node and no key here. */
 export type LookedUp =
   | { isKnown: true; pays: FoundPay[] }
   /** The chain does not have it, as far as the node can tell. */
@@ -19,15 +19,22 @@ export type LookedUp =
   | 'unasked'
 
 export async function lookUp(ctx: Context, coin: Coin, tx: string): Promise<LookedUp> {
-  if (!isChainReachable(ctx, await ctx.coins.findCoin(coin)) || !(await hasWorker(ctx, coin))) return 'unasked'
-  await ctx.coins.askLookUp(coin, tx, unixSeconds(ctx.now()))
+  if (!isChainReachable(ctx, await ctx.coins.findCoin(coin)) || !(await hasWorker(ctx, coin)))
+    return 'unasked'
+  await ctx.coins.askLookUp(coin, tx, unixSeconds(ctx.databaseNow()))
   if (!(await ctx.queues.enqueue(COIN_FACTS[coin].queues.check, { tx }))) return 'unasked'
   try {
-    const { found } = await waitFor('the look at the chain', () => ctx.coins.readLookUp(coin, tx), { limitMs: ANSWER_WAIT_MS })
+    const { found } = await waitFor('the look at the chain', () => ctx.coins.readLookUp(coin, tx), {
+      limitMs: ANSWER_WAIT_MS,
+    })
     if (found === undefined) return { isKnown: false }
     return {
       isKnown: true,
-      pays: found.map(({ to, amount_raw: raw, is_confirmed: isConfirmed }) => ({ to, amountRaw: BigInt(raw), isConfirmed })),
+      pays: found.map(({ to, amount_raw: raw, is_confirmed: isConfirmed }) => ({
+        to,
+        amountRaw: BigInt(raw),
+        isConfirmed,
+      })),
     }
   } catch (error) {
     if (error instanceof TimeoutError) return 'unasked'

@@ -2,10 +2,10 @@ import { usageError } from '../agent/command-error.ts'
 import { formatCount, formatTime, oneLine, setIn } from '../agent/format.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import type { Context } from '../../shared/context.ts'
-import { Refusal } from '../../shared/errors.ts'
-import { LIST_LIMIT } from '../../shared/limits.ts'
-import { setHidden } from '../../shared/posts/post-service.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import { LIST_LIMIT } from '../../shared/foundation/limits.ts'
 import type { PostRecord } from '../../shared/posts/post.ts'
+import { findHideable, setHidden } from '../../shared/reports/hiding-service.ts'
 import { RULE_IDS, type ReportRecord } from '../../shared/reports/report.ts'
 import { showDone } from './shown.ts'
 import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
@@ -14,65 +14,107 @@ export const moderationVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'reports',
     words: [],
-    options: { limit: { kind: 'whole', value: 'N', help: `how many at most, ${LIST_LIMIT.fallback} where absent`, min: 1 } },
+    options: {
+      limit: {
+        kind: 'whole',
+        value: 'N',
+        help: `how many at most, ${LIST_LIMIT.fallback} if absent`,
+        min: 1,
+      },
+    },
     help: 'What agents reported, newest first, with the posts',
     changes: false,
-    run: ({ ctx, options }) => listReports(ctx, Math.min(options.limit ?? LIST_LIMIT.fallback, LIST_LIMIT.max)),
+    run: ({ ctx, options }) =>
+      listReports(ctx, Math.min(options.limit ?? LIST_LIMIT.fallback, LIST_LIMIT.max)),
   }),
   defineOperatorVerb({
     name: 'hide',
-    words: ['POST_ID'],
+    words: ['ID'],
     options: {
-      rule: { kind: 'text', value: 'RULE', help: `what it breaks: ${RULE_IDS.join(', ')}; as it was last reported where absent` },
+      rule: {
+        kind: 'text',
+        value: 'RULE',
+        help: `what it breaks: ${RULE_IDS.join(', ')}; as it was last reported if absent`,
+      },
     },
-    help: 'Take a post from the feed; the card shows that it was there, and the ledger for which rule',
+    help: 'Hide a post, a claim, an offer, or of an agent handle and profile; the ledger shows for which rule',
     changes: true,
-    run: ({ ctx, words: [postId], options: { rule }, dryRun }) => hide(ctx, postId, true, dryRun, rule),
+    run: ({ ctx, words: [id], options: { rule }, dryRun }) => hide(ctx, id, true, dryRun, rule),
   }),
   defineOperatorVerb({
     name: 'unhide',
-    words: ['POST_ID'],
+    words: ['ID'],
     options: {},
-    help: 'Show a hidden post again',
+    help: 'Show again what was hidden',
     changes: true,
-    run: ({ ctx, words: [postId], dryRun }) => hide(ctx, postId, false, dryRun),
+    run: ({ ctx, words: [id], dryRun }) => hide(ctx, id, false, dryRun),
   }),
   defineOperatorVerb({
     name: 'ban',
     words: ['AGENT_ID'],
-    options: {},
-    help: "Remove an agent's access within a second; its data stays",
+    options: {
+      hide: {
+        kind: 'flag',
+        help: 'hide all that it wrote too, with its handle and profile, until the ban is lifted',
+      },
+    },
+    help: "Remove an agent's access within a second, and all of it from the lists; its data stays",
     changes: true,
-    run: ({ ctx, words: [agentId], dryRun }) => ban(ctx, agentId, true, dryRun),
+    run: ({ ctx, words: [agentId], options: { hide: hides }, dryRun }) =>
+      ban(ctx, agentId, true, dryRun, hides),
   }),
   defineOperatorVerb({
     name: 'unban',
     words: ['AGENT_ID'],
     options: {},
-    help: 'Give a banned agent its access back',
+    help: 'Give a banned agent its access back, and show again what its ban hid',
     changes: true,
     run: ({ ctx, words: [agentId], dryRun }) => ban(ctx, agentId, false, dryRun),
   }),
 ]
 
-async function ban(ctx: Context, agentId: string, banned: boolean, dryRun: boolean): Promise<Shown> {
+async function ban(
+  ctx: Context,
+  agentId: string,
+  banned: boolean,
+  dryRun: boolean,
+  hides = false,
+): Promise<Shown> {
   const agent = await ctx.agents.find(agentId)
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-  const changed = dryRun ? (agent.banned_at !== undefined) !== banned : await setBanned(ctx, agentId, banned)
-  return showDone({ agent_id: agentId, banned, changed, ledger_entry: changed ? (banned ? 'ban' : 'unban') : null }, dryRun)
-}
-
-async function hide(ctx: Context, postId: string, hidden: boolean, dryRun: boolean, named?: string): Promise<Shown> {
-  if (named !== undefined && !RULE_IDS.some((known) => known === named))
-    throw usageError(`There is no rule "${named}"; the rules are ${RULE_IDS.join(', ')}.`)
-  const post = await ctx.posts.find(postId)
-  if (post === undefined) throw new Refusal('no_such_post', 'There is no post with this id.')
-  const rule = hidden ? (named ?? (await ctx.reports.findNewest(postId))?.rule) : post.hidden_rule
-  const changed = dryRun ? (post.hidden_at !== undefined) !== hidden : await setHidden(ctx, postId, hidden, rule)
+  const isSo = hides ? agent.ban_hides === true : agent.banned_at !== undefined
+  const changed = dryRun ? isSo !== banned : await setBanned(ctx, agentId, banned, hides)
+  const hidden = banned && (hides || agent.ban_hides === true)
   return showDone(
     {
-      post_id: postId,
-      agent_id: post.agent_id,
+      agent_id: agentId,
+      banned,
+      ...(hidden ? { hidden } : {}),
+      changed,
+      ledger_entry: changed ? (banned ? 'ban' : 'unban') : null,
+    },
+    dryRun,
+  )
+}
+
+async function hide(
+  ctx: Context,
+  id: string,
+  hidden: boolean,
+  dryRun: boolean,
+  named?: string,
+): Promise<Shown> {
+  if (named !== undefined && !RULE_IDS.some((known) => known === named))
+    throw usageError(`There is no rule "${named}"; the rules are ${RULE_IDS.join(', ')}.`)
+  const { idField, agentId, record } = await findHideable(ctx, id)
+  const rule = hidden ? (named ?? (await ctx.reports.findNewest(id))?.rule) : record.hidden_rule
+  const changed = dryRun
+    ? (record.hidden_at !== undefined) !== hidden
+    : await setHidden(ctx, id, hidden, rule)
+  return showDone(
+    {
+      [idField]: id,
+      agent_id: agentId,
       hidden,
       rule: rule ?? null,
       changed,
@@ -84,10 +126,22 @@ async function hide(ctx: Context, postId: string, hidden: boolean, dryRun: boole
 
 async function listReports(ctx: Context, limit: number): Promise<Shown> {
   const reports = await ctx.reports.listNewest(limit)
-  const posts = new Map((await ctx.posts.findAll([...new Set(reports.map(({ post_id }) => post_id))])).map((post) => [post._id, post]))
+  const posts = new Map(
+    (await ctx.posts.findAll([...new Set(reports.map(({ post_id }) => post_id))])).map((post) => [
+      post._id,
+      post,
+    ]),
+  )
   return {
-    answer: { ok: true, reports: reports.map((report) => viewReport(report, posts.get(report.post_id))), count: reports.length },
-    text: reports.length === 0 ? 'No reports.' : reports.map((report) => formatReport(report, posts.get(report.post_id))).join('\n'),
+    answer: {
+      ok: true,
+      reports: reports.map((report) => viewReport(report, posts.get(report.post_id))),
+      count: reports.length,
+    },
+    text:
+      reports.length === 0
+        ? 'No reports.'
+        : reports.map((report) => formatReport(report, posts.get(report.post_id))).join('\n'),
   }
 }
 
@@ -101,7 +155,13 @@ function viewReport(report: ReportRecord, post: PostRecord | undefined): object 
     post:
       post === undefined
         ? null
-        : { agent_id: post.agent_id, at: post.at, topic: post.topic ?? null, body: post.body, hidden: post.hidden_at !== undefined },
+        : {
+            agent_id: post.agent_id,
+            at: post.at,
+            topic: post.topic ?? null,
+            body: post.body,
+            hidden: post.hidden_at !== undefined,
+          },
   }
 }
 

@@ -1,14 +1,16 @@
+import { VERIFIER_LIST } from '../../shared/about/rules.ts'
 import { announce, checkAnnouncement } from '../../shared/announcements/announcement-service.ts'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
+import type { Context } from '../../shared/context.ts'
 import { waitFor, TimeoutError } from '../embedded/wait.ts'
 import { usageError } from '../agent/command-error.ts'
-import { MAX_PASS_DAYS, MIN_PASS_DAYS } from '../../shared/limits.ts'
-import { SECOND_MS } from '../../shared/time.ts'
+import { MAX_PASS_DAYS, MIN_PASS_DAYS } from '../../shared/foundation/limits.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { rehearse } from './rehearse.ts'
 import { showDone } from './shown.ts'
-import { defineOperatorVerb, type OperatorVerb } from './verb.ts'
+import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
 
-/** A worker signs within a second; where none has the key, the operator should not wait for long. */
+/** A worker signs within a second; if none has the key, the operator should not wait for long. */
 const SIGNATURE_WAIT_MS = 10 * SECOND_MS
 
 export const networkVerbs: readonly OperatorVerb[] = [
@@ -20,10 +22,18 @@ export const networkVerbs: readonly OperatorVerb[] = [
     changes: true,
     async run({ ctx, words: [claimId, days], dryRun }) {
       if (!/^\d{1,3}$/.test(days))
-        throw usageError(`DAYS expected a whole number from ${MIN_PASS_DAYS} to ${MAX_PASS_DAYS}, got ${JSON.stringify(days)}.`)
+        throw usageError(
+          `DAYS expected a whole number from ${MIN_PASS_DAYS} to ${MAX_PASS_DAYS}, got ${JSON.stringify(days)}.`,
+        )
       const claim = await acceptProposal(dryRun ? rehearse(ctx) : ctx, claimId, Number(days))
       return showDone(
-        { claim_id: claim._id, agent_id: claim.agent_id, status: claim.status, days: Number(days), ledger_entry: 'proposal_accepted' },
+        {
+          claim_id: claim._id,
+          agent_id: claim.agent_id,
+          status: claim.status,
+          days: Number(days),
+          ledger_entry: 'proposal_accepted',
+        },
         dryRun,
       )
     },
@@ -31,28 +41,45 @@ export const networkVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'announce',
     words: ['TEXT'],
-    options: { kind: { kind: 'text', value: 'KIND', help: 'a-z, 0-9, - and _; "protocol" where absent' } },
+    options: { kind: { kind: 'text', value: 'KIND', help: 'a-z, 0-9, - and _; "protocol" if absent' } },
     help: 'Announce a change; the worker with the seal key signs it, and GET /verify lists it from then on',
     changes: true,
-    async run({ ctx, words: [text], options: { kind = 'protocol' }, dryRun }) {
-      const fields = checkAnnouncement({ kind, text })
-      if (dryRun) return showDone({ ...fields, ledger_entry: 'announcement' }, true)
-      const { _id: id, at } = await announce(ctx, fields)
-      const signed = await waitFor(
-        'the signature',
-        async () => ((await ctx.announcements.find(id))?.signature === undefined ? undefined : true),
-        {
-          limitMs: SIGNATURE_WAIT_MS,
-        },
-      ).catch((error: unknown) => {
-        if (error instanceof TimeoutError) return false
-        throw error
-      })
-      return showDone(
-        { announcement_id: id, at, ...fields, signed, ledger_entry: 'announcement' },
-        false,
-        signed ? undefined : 'It is stored and waits for the worker that has SEAL_KEY_FILE; GET /verify lists it once it is signed.',
-      )
-    },
+    run: ({ ctx, words: [text], options: { kind = 'protocol' }, dryRun }) =>
+      makeAnnouncement(ctx, { kind, text }, dryRun),
+  }),
+  defineOperatorVerb({
+    name: 'announce-verifiers',
+    words: [],
+    options: {},
+    help: 'Announce the SHA-256 of the verifiers that this version brings, so that a signed entry under a seal names them',
+    changes: true,
+    run: ({ ctx, dryRun }) => makeAnnouncement(ctx, { kind: 'verifiers', text: VERIFIER_LIST }, dryRun),
   }),
 ]
+
+async function makeAnnouncement(
+  ctx: Context,
+  input: { kind: string; text: string },
+  dryRun: boolean,
+): Promise<Shown> {
+  const fields = checkAnnouncement(input)
+  if (dryRun) return showDone({ ...fields, ledger_entry: 'announcement' }, true)
+  const { _id: id, at } = await announce(ctx, fields)
+  const signed = await waitFor(
+    'the signature',
+    async () => ((await ctx.announcements.find(id))?.signature === undefined ? undefined : true),
+    {
+      limitMs: SIGNATURE_WAIT_MS,
+    },
+  ).catch((error: unknown) => {
+    if (error instanceof TimeoutError) return false
+    throw error
+  })
+  return showDone(
+    { announcement_id: id, at, ...fields, signed, ledger_entry: 'announcement' },
+    false,
+    signed
+      ? undefined
+      : 'It is stored and waits for the worker that has SEAL_KEY_FILE; GET /verify lists it once it is signed.',
+  )
+}

@@ -1,14 +1,19 @@
 import { usageError } from '../agent/command-error.ts'
 import type { Context } from '../../shared/context.ts'
-import { Refusal } from '../../shared/errors.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
 import { COIN_UNITS, dustThreshold, formatAmount, parseAmount } from '../../shared/payments/coin.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import type { FoundPay } from '../../shared/payments/driver.ts'
-import { invoiceStatus, remainingRaw, type InvoiceRecord, type PaymentRecord } from '../../shared/payments/invoice.ts'
+import {
+  invoiceStatus,
+  remainingRaw,
+  type InvoiceRecord,
+  type PaymentRecord,
+} from '../../shared/payments/invoice.ts'
 import { requiredConfirmations } from '../../shared/payments/invoice-service.ts'
 import { noteShown, recordPayment } from '../../shared/payments/settlement.ts'
 import { undoPayment } from '../../shared/payments/undo-payment.ts'
-import { isoTime } from '../../shared/time.ts'
+import { isoTime } from '../../shared/foundation/time.ts'
 import { lookUp, paidTo } from './look-up.ts'
 import { rehearse } from './rehearse.ts'
 import { showDone } from './shown.ts'
@@ -21,7 +26,11 @@ export const paymentVerbs: readonly OperatorVerb[] = [
     options: {
       over: { kind: 'flag', help: 'count more than is still to be paid' },
       unseen: { kind: 'flag', help: 'count it although the node does not have the transaction' },
-      undo: { kind: 'text', value: 'PAYMENT_ID', help: 'take back what was counted so, while what it bought can be taken back' },
+      undo: {
+        kind: 'text',
+        value: 'PAYMENT_ID',
+        help: 'take back what was counted so, while what it bought can be taken back',
+      },
     },
     help: 'Count a payment of AMOUNT coins by the transaction or block TX for an invoice, by hand; AMOUNT may be left out if the node can say it',
     changes: true,
@@ -30,7 +39,13 @@ export const paymentVerbs: readonly OperatorVerb[] = [
       const hash = (tx ?? amount)?.toLowerCase()
       if (invoiceId === undefined || hash === undefined)
         throw usageError('"settle-invoice" takes INVOICE_ID [AMOUNT] TX, or --undo PAYMENT_ID.')
-      return settleInvoice(ctx, { invoiceId, amount: tx === undefined ? undefined : amount, tx: hash, ...options, dryRun })
+      return settleInvoice(ctx, {
+        invoiceId,
+        amount: tx === undefined ? undefined : amount,
+        tx: hash,
+        ...options,
+        dryRun,
+      })
     },
   }),
 ]
@@ -45,18 +60,24 @@ interface Settling {
 }
 
 /**
- * Counts a payment as a worker that found it would. TX is what makes it count once: the chain's own look at the same
- * transaction, now or later, finds it counted. Until the chain has shown it, no payout is made of it.
+ * Counts a payment as a worker that found it would. TX is what makes it count once: the chain's own look at
+ * the same transaction, now or later, finds it counted. Until the chain has shown it, no payout is made of
+ * it.
  */
-async function settleInvoice(ctx: Context, { invoiceId, amount, tx, over, unseen, dryRun }: Settling): Promise<Shown> {
-  if (!/^[0-9a-f]{64}$/.test(tx)) throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
+async function settleInvoice(
+  ctx: Context,
+  { invoiceId, amount, tx, over, unseen, dryRun }: Settling,
+): Promise<Shown> {
+  if (!/^[0-9a-f]{64}$/.test(tx))
+    throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice === undefined) throw new Refusal('no_such_invoice', 'There is no invoice with this id.')
   const named = amount === undefined ? undefined : readAmount(amount, invoice)
   const known = await findRecorded(ctx, invoice, tx)
   const seen = known?.state === 'settled' ? undefined : await lookAt(ctx, invoice, tx, unseen)
   const amountRaw = named ?? seen?.amountRaw ?? (known && BigInt(known.amount_raw))
-  if (amountRaw === undefined) throw usageError('The node cannot be asked for the amount now; name AMOUNT before TX.')
+  if (amountRaw === undefined)
+    throw usageError('The node cannot be asked for the amount now; name AMOUNT before TX.')
   if (known !== undefined && BigInt(known.amount_raw) !== amountRaw)
     throw new Refusal(
       'wrong_state',
@@ -70,20 +91,38 @@ async function settleInvoice(ctx: Context, { invoiceId, amount, tx, over, unseen
   // What the chain has is what it is.
   const openRaw = remainingRaw(invoice)
   if (known === undefined && seen === undefined && amountRaw > openRaw && !over)
-    throw new Refusal('wrong_state', `Only ${formatAmount(openRaw, invoice.coin)} ${invoice.coin} is still to be paid; --over counts more.`)
+    throw new Refusal(
+      'wrong_state',
+      `Only ${formatAmount(openRaw, invoice.coin)} ${invoice.coin} is still to be paid; --over counts more.`,
+    )
   if (dryRun || known?.state === 'settled')
     return show({ invoice, payment: known, amountRaw, tx, changed: known?.state !== 'settled', dryRun })
   const { required_confirmations: base = 1 } = (await ctx.coins.findCoin(invoice.coin)) ?? {}
   const confirmations = known?.confirmations ?? requiredConfirmations(invoice, base)
   await recordPayment(
     ctx,
-    { coin: invoice.coin, tx, addressIndex: invoice.address_index, amountRaw, confirmations, isConfirmed: true },
+    {
+      coin: invoice.coin,
+      tx,
+      addressIndex: invoice.address_index,
+      amountRaw,
+      confirmations,
+      isConfirmed: true,
+    },
     'operator',
   )
   const payment = await ctx.invoices.findPayment(invoice.coin, tx, invoice.address_index)
   if (payment !== undefined && seen?.isConfirmed === true) await noteShown(ctx, payment)
   const [after, agent] = await Promise.all([ctx.invoices.find(invoiceId), ctx.agents.find(invoice.agent_id)])
-  return show({ invoice: after ?? invoice, payment, amountRaw, tx, changed: true, passUntilMs: agent?.pass_until_ms, dryRun: false })
+  return show({
+    invoice: after ?? invoice,
+    payment,
+    amountRaw,
+    tx,
+    changed: true,
+    passUntilMs: agent?.pass_until_ms,
+    dryRun: false,
+  })
 }
 
 /**
@@ -91,12 +130,20 @@ async function settleInvoice(ctx: Context, { invoiceId, amount, tx, over, unseen
  *
  * @throws Refusal `wrong_state` for one that pays somebody else, or that the node does not have
  */
-async function lookAt(ctx: Context, { coin, address }: InvoiceRecord, tx: string, unseen: boolean): Promise<FoundPay | undefined> {
+async function lookAt(
+  ctx: Context,
+  { coin, address }: InvoiceRecord,
+  tx: string,
+  unseen: boolean,
+): Promise<FoundPay | undefined> {
   const looked = await lookUp(ctx, coin, tx)
   if (looked === 'unasked') return undefined
   if (!looked.isKnown) {
     if (unseen) return undefined
-    throw new Refusal('wrong_state', 'The node does not have this transaction; --unseen counts it on your word.')
+    throw new Refusal(
+      'wrong_state',
+      'The node does not have this transaction; --unseen counts it on your word.',
+    )
   }
   const own = paidTo(coin, looked.pays, address)
   if (own.length === 0) {
@@ -112,7 +159,14 @@ async function lookAt(ctx: Context, { coin, address }: InvoiceRecord, tx: string
 
 async function undoSettled(ctx: Context, paymentId: string, dryRun: boolean): Promise<Shown> {
   const { invoice_id, agent_id, coin, amount_raw: raw, tx } = await undoPayment(ctx, paymentId)
-  const fields = { payment_id: paymentId, invoice_id, agent_id, currency: coin, amount: formatAmount(BigInt(raw), coin), tx_hash: tx }
+  const fields = {
+    payment_id: paymentId,
+    invoice_id,
+    agent_id,
+    currency: coin,
+    amount: formatAmount(BigInt(raw), coin),
+    tx_hash: tx,
+  }
   return showDone({ ...fields, state: 'gone', ledger_entry: 'payment' }, dryRun)
 }
 
@@ -126,16 +180,25 @@ function readAmount(text: string, { coin }: InvoiceRecord): bigint {
     )
   }
   if (amountRaw < dustThreshold(coin))
-    throw usageError(`AMOUNT is at least ${formatAmount(dustThreshold(coin), coin)}: less is not counted as money.`)
+    throw usageError(
+      `AMOUNT is at least ${formatAmount(dustThreshold(coin), coin)}: less is not counted as money.`,
+    )
   return amountRaw
 }
 
 /** @throws Refusal `wrong_state` for a Nano block that is another invoice's: a block has one recipient */
-async function findRecorded(ctx: Context, invoice: InvoiceRecord, tx: string): Promise<PaymentRecord | undefined> {
+async function findRecorded(
+  ctx: Context,
+  invoice: InvoiceRecord,
+  tx: string,
+): Promise<PaymentRecord | undefined> {
   const recorded = await ctx.invoices.listPaymentsByTx(invoice.coin, [tx])
   const elsewhere = recorded.find(({ invoice_id }) => invoice_id !== invoice._id)
   if (COIN_FACTS[invoice.coin].paysOneAddress && elsewhere !== undefined)
-    throw new Refusal('wrong_state', `This block is on record as the payment ${elsewhere._id} of the invoice ${elsewhere.invoice_id}.`)
+    throw new Refusal(
+      'wrong_state',
+      `This block is on record as the payment ${elsewhere._id} of the invoice ${elsewhere.invoice_id}.`,
+    )
   return recorded.find(({ invoice_id }) => invoice_id === invoice._id)
 }
 
@@ -167,6 +230,8 @@ function show(outcome: {
       ledger_entry: changed && !isWaiting ? 'payment' : null,
     },
     dryRun,
-    isWaiting ? 'It is late money and there is no fresh rate: it is counted as soon as there is one.' : undefined,
+    isWaiting
+      ? 'It is late money and there is no fresh rate: it is counted as soon as there is one.'
+      : undefined,
   )
 }

@@ -2,12 +2,12 @@ import { formatTime } from '../agent/format.ts'
 import { usageError } from '../agent/command-error.ts'
 import { TimeoutError, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
-import { Refusal } from '../../shared/errors.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import type { ReconciliationRecord } from '../../shared/payments/reconciliation-store.ts'
 import { explainTransfer, oweAgain } from '../../shared/payments/payout-service.ts'
-import { SECOND_MS } from '../../shared/time.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { enqueueJob } from './job.ts'
 import { rehearse } from './rehearse.ts'
 import { showDone } from './shown.ts'
@@ -21,15 +21,25 @@ export const reconcileVerbs: readonly OperatorVerb[] = [
     name: 'reconcile',
     words: ['COIN'],
     options: {
-      explained: { kind: 'text', value: 'TX', help: 'a transaction that was found is accounted for: payouts to its payee go out again' },
-      owed: { kind: 'text', value: 'PAYOUT_ID', help: 'a payout that was held because of one was not paid by it: it is owed again' },
+      explained: {
+        kind: 'text',
+        value: 'TX',
+        help: 'a transaction that was found is accounted for: payouts to its payee go out again',
+      },
+      owed: {
+        kind: 'text',
+        value: 'PAYOUT_ID',
+        help: 'a payout that was held because of one was not paid by it: it is owed again',
+      },
     },
     help: "Accept a wallet's chain that the database does not know, after a restore or a send by hand, and go on",
     changes: true,
     async run({ ctx, words: [name], options: { explained, owed }, dryRun }) {
       const coin = COINS.find((known) => known === name)
-      if (coin === undefined) throw usageError(`COIN expected ${COINS.join(' or ')}, got ${JSON.stringify(name)}.`)
-      if (explained !== undefined && owed !== undefined) throw usageError('"reconcile" takes --explained or --owed, not both.')
+      if (coin === undefined)
+        throw usageError(`COIN expected ${COINS.join(' or ')}, got ${JSON.stringify(name)}.`)
+      if (explained !== undefined && owed !== undefined)
+        throw usageError('"reconcile" takes --explained or --owed, not both.')
       if (explained !== undefined) return explain(ctx, coin, explained, dryRun)
       if (owed !== undefined) return oweHeld(ctx, owed, dryRun)
       return reconcile(ctx, coin, dryRun)
@@ -40,7 +50,8 @@ export const reconcileVerbs: readonly OperatorVerb[] = [
 async function reconcile(ctx: Context, coin: Coin, dryRun: boolean): Promise<Shown> {
   const record = await ctx.coins.findCoin(coin)
   if (record?.configured !== true) throw new Refusal('wrong_state', `No worker has set ${coin} up.`)
-  const halted = record.halted === undefined ? null : `since ${formatTime(record.halted.at)}: ${record.halted.reason}`
+  const halted =
+    record.halted === undefined ? null : `since ${formatTime(record.halted.at)}: ${record.halted.reason}`
   const before = await ctx.reconciliations.last(coin)
   if (dryRun) return showDone({ coin, halted, ledger_entry: 'reconcile' }, true, await listOpen(ctx, coin))
   await enqueueJob(ctx, COIN_FACTS[coin].queues.reconcile, {})
@@ -87,15 +98,24 @@ async function showReconciliation(ctx: Context, done: ReconciliationRecord): Pro
       await listOpen(ctx, coin),
     ].join('\n'),
   )
-  return { ...shown, answer: { ...(shown.answer as object), sends, stray, held_payout_ids: held } }
+  return { ...shown, answer: { ...shown.answer, sends, stray, held_payout_ids: held } }
 }
 
-/** What waits for the operator: transactions that nobody has accounted for, and payouts held without one of their own. */
+/**
+ * What waits for the operator: transactions that nobody has accounted for, and payouts held without one of
+ * their own.
+ */
 async function listOpen(ctx: Context, coin: Coin): Promise<string> {
-  const [sends, held] = await Promise.all([ctx.payouts.listUnexplained(coin), ctx.payouts.listUnsendable(coin, 'held', 200)])
+  const [sends, held] = await Promise.all([
+    ctx.payouts.listUnexplained(coin),
+    ctx.payouts.listUnsendable(coin, 'held', 200),
+  ])
   const amount = (raw: string): string => `${formatAmount(BigInt(raw), coin)} ${coin}`
   return [
-    ...sends.map(({ tx, amount_raw: raw, unexplained_to: to = [] }) => `not accounted for: ${tx} sent ${amount(raw)} to ${to.join(', ')}`),
+    ...sends.map(
+      ({ tx, amount_raw: raw, unexplained_to: to = [] }) =>
+        `not accounted for: ${tx} sent ${amount(raw)} to ${to.join(', ')}`,
+    ),
     ...held.map(
       ({ _id, amount_raw: raw, address = 'no address', transfer_id: own }) =>
         `held: ${_id}, ${amount(raw)} to ${address}${own === undefined ? '' : ', with a transaction of its own'}`,
@@ -114,11 +134,18 @@ async function explain(ctx: Context, coin: Coin, tx: string, dryRun: boolean): P
       'wrong_state',
       `${tx} is no transaction in ${coin} that waits to be accounted for (reconcile ${coin} --dry-run lists them), or ${coin} was never reconciled to the end.`,
     )
-  return showDone({ tx: tx.toLowerCase(), explained: true, ledger_entry: 'reconcile' }, dryRun, await listOpen(ctx, coin))
+  return showDone(
+    { tx: tx.toLowerCase(), explained: true, ledger_entry: 'reconcile' },
+    dryRun,
+    await listOpen(ctx, coin),
+  )
 }
 
 async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise<Shown> {
   if (!(await oweAgain(dryRun ? rehearse(ctx) : ctx, payoutId)))
-    throw new Refusal('wrong_state', `${payoutId} is no payout that is held without a transaction of its own.`)
+    throw new Refusal(
+      'wrong_state',
+      `${payoutId} is no payout that is held without a transaction of its own.`,
+    )
   return showDone({ payout_id: payoutId, state: 'owed', ledger_entry: 'payout' }, dryRun)
 }

@@ -1,5 +1,5 @@
 import type { Context } from '../../shared/context.ts'
-import type { Session } from '../../shared/database.ts'
+import type { Session } from '../../shared/servers/database.ts'
 
 /** Carries what a rehearsed transaction came to out of the transaction, which it ends. */
 class Rehearsed extends Error {
@@ -12,9 +12,9 @@ class Rehearsed extends Error {
 }
 
 /**
- * A context for a dry run of a use case that makes its changes in transactions: each runs as it would, with every check
- * of its own and of the database, and is aborted at its end. No job is enqueued. A use case that writes outside of a
- * transaction must not be rehearsed: that write would stay.
+ * A context for a dry run of a use case that makes its changes in transactions: each runs as it would, with
+ * every check of its own and of the database, and is aborted at its end. No job is enqueued. A use case that
+ * writes outside of a transaction must not be rehearsed: that write would stay.
  */
 export function rehearse(ctx: Context): Context {
   return {

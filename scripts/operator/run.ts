@@ -2,14 +2,14 @@ import { COMMON_OPTIONS, parseCommandLine, wantsJson } from '../agent/arguments.
 import { CommandError } from '../agent/command-error.ts'
 import { escapeControls } from '../agent/format.ts'
 import { showHelp, type HelpFrame } from '../agent/help.ts'
-import { ConfigError, readConfig, readFiles } from '../../shared/config.ts'
+import { ConfigError, readConfig, readFiles } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { isOutage } from '../../shared/database.ts'
-import { withDeadline } from '../../shared/deadline.ts'
-import { Refusal } from '../../shared/errors.ts'
-import { createLog } from '../../shared/log.ts'
-import { StartError } from '../../shared/process.ts'
-import { SECOND_MS } from '../../shared/time.ts'
+import { isOutage } from '../../shared/servers/database.ts'
+import { withDeadline } from '../../shared/foundation/deadline.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { StartError } from '../../shared/foundation/process.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { completeEnvironment, readRunning } from '../embedded/running.ts'
 import { defineLocalVerb, type OperatorVerb, type OperatorVerbGroup, type Shown } from './verb.ts'
 import { OPERATOR_VERB_GROUPS } from './verbs.ts'
@@ -19,7 +19,7 @@ export interface OperatorWorld {
   env: NodeJS.ProcessEnv
   stdout: { write(text: string): unknown }
   stderr: { write(text: string): unknown }
-  /** The machine's clock where absent. */
+  /** The machine's clock if absent. */
   now?: () => number
 }
 
@@ -38,7 +38,10 @@ const FRAME: HelpFrame = {
   ],
 }
 
-/** Runs one command of the operator and resolves with its exit code. With `--json` stdout gets exactly one JSON object. */
+/**
+ * Runs one command of the operator and resolves with its exit code. With `--json` stdout gets exactly one
+ * JSON object.
+ */
 export async function runOperator(world: OperatorWorld): Promise<number> {
   const { argv, stdout, stderr } = world
   const asJson = wantsJson(argv)
@@ -87,7 +90,9 @@ function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
   return all
 }
 
-/** The servers and settings of the environment; where it has none, those of the network that runs from DATA_DIR. */
+/**
+ * The servers and settings of the environment; if it has none, those of the network that runs from DATA_DIR.
+ */
 function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWorld): Context {
   const running = readRunning(readConfig(given, 'start').dataDir)
   const { env } = readFiles(given, 'operator')
@@ -102,13 +107,24 @@ const withinPatience = <T>(work: Promise<T>, limitMs: number): Promise<T> =>
   withDeadline(
     work,
     limitMs,
-    () => new Refusal('unavailable', `MongoDB or Redis did not answer within ${limitMs / SECOND_MS} s; is the network running?`),
+    () =>
+      new Refusal(
+        'unavailable',
+        `MongoDB or Redis did not answer within ${limitMs / SECOND_MS} s; is the network running?`,
+      ),
   )
 
-function describeFailure(error: unknown): { code: string; message: string; exitCode: number; stack?: string | undefined } {
+function describeFailure(error: unknown): {
+  code: string
+  message: string
+  exitCode: number
+  stack?: string | undefined
+} {
   if (error instanceof Refusal) return { code: error.code, message: error.message, exitCode: 1 }
-  if (error instanceof CommandError) return { code: error.code, message: error.message, exitCode: error.exitCode }
-  if (error instanceof ConfigError || error instanceof StartError) return { code: 'settings', message: error.message, exitCode: 1 }
+  if (error instanceof CommandError)
+    return { code: error.code, message: error.message, exitCode: error.exitCode }
+  if (error instanceof ConfigError || error instanceof StartError)
+    return { code: 'settings', message: error.message, exitCode: 1 }
   if (isOutage(error))
     return {
       code: 'unavailable',

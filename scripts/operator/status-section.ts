@@ -5,7 +5,10 @@ export interface StatusSection {
   /** Its key under `--json`. */
   name: string
   title: string
-  /** What it has to tell: the object for `--json`, and lines of text. A section that fails is shown with its error; the others stand. */
+  /**
+   * What it has to tell: the object for `--json`, and lines of text. A section that fails is shown with its
+   * error; the others stand.
+   */
   read(ctx: Context): Promise<{ answer: unknown; lines: readonly string[] }>
 }
 
@@ -14,7 +17,9 @@ export function formatTable(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   return rows.map((row) =>
     row
-      .map((cell, column) => (column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)))
+      .map((cell, column) =>
+        column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
+      )
       .join('  ')
       .trimEnd(),
   )

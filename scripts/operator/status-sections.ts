@@ -1,12 +1,11 @@
 import { formatDuration, formatTime } from '../agent/format.ts'
 import type { EntryKind } from '../../shared/ledger/pending.ts'
-import { closingSource } from '../../shared/ledger/seal.ts'
-import { NOTHING_OWED, readOwed } from '../../shared/ledger/solvency.ts'
+import { closingSums, NOTHING_OWED } from '../../shared/ledger/solvency.ts'
 import { readNextSeal } from '../../shared/ledger/seal-service.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { CoinRecord } from '../../shared/payments/coin-store.ts'
-import { hasNoWorker, readQueueStates } from '../../shared/queue-state.ts'
-import { SECOND_MS, unixSeconds } from '../../shared/time.ts'
+import { hasNoWorker, readQueueStates } from '../../shared/servers/queue-state.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 import { formatGap } from './books-verbs.ts'
 import { formatTable, type StatusSection } from './status-section.ts'
 
@@ -32,7 +31,9 @@ const queues: StatusSection = {
             String(workers),
           ]),
         ]),
-        ...(starved.length === 0 ? [] : [`NO WORKER for work that waits or falls due: ${starved.join(', ')}`]),
+        ...(starved.length === 0
+          ? []
+          : [`NO WORKER for work that waits or falls due: ${starved.join(', ')}`]),
       ],
     }
   },
@@ -63,8 +64,7 @@ const ledger: StatusSection = {
       .findOne({ _id: { $gt: highest - SETTLEMENT_LOOK_BACK }, kind: { $in: SETTLEMENT_KINDS } })
       .sort({ _id: -1 })
       .lean<{ _id: number; at: number; kind: string } | null>()
-    const closing = last === undefined ? undefined : await ctx.entries.findBySource(closingSource(last._id))
-    const owed = closing === undefined ? NOTHING_OWED : readOwed(closing)
+    const owed = last === undefined ? NOTHING_OWED : closingSums(await ctx.entries.find(last.to_id), last._id)
     const now = unixSeconds(ctx.now())
     const [waiting] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1)
     const waitingSeconds = waiting === undefined ? 0 : now - waiting.at
@@ -78,18 +78,28 @@ const ledger: StatusSection = {
         unsigned_seals: unsigned.length,
         next_seal_at: next.isNeeded ? next.at : null,
         chain_intact: chain.intact,
-        last_settlement: settlement === null ? null : { entry_id: settlement._id, kind: settlement.kind, at: settlement.at },
-        owed_at_last_seal: { xno_raw: String(owed.xno), xmr_piconero: String(owed.xmr) },
+        last_settlement:
+          settlement === null ? null : { entry_id: settlement._id, kind: settlement.kind, at: settlement.at },
+        owed_at_last_seal:
+          owed === undefined ? null : { xno_raw: String(owed.xno), xmr_piconero: String(owed.xmr) },
       },
       lines: [
         `entries ${highest}; last seal ${last === undefined ? 'none yet' : `${last._id}, ${formatTime(last.at)} (${age(last.at)})${last.signed ? '' : ', unsigned'}`}`,
         ...(unsigned.length === 0
           ? []
-          : [`${unsigned.length} without a signature, from ${unsigned[0]} on: is the worker with SEAL_KEY_FILE running?`]),
-        ...(waitingSeconds > overdueSeconds ? [`NO SEAL over entries that have waited ${formatDuration(waitingSeconds)}`] : []),
-        chain.intact ? 'the chain of seals holds' : `THE CHAIN OF SEALS DOES NOT HOLD: ${chain.fault ?? 'no reason is stored'}`,
+          : [
+              `${unsigned.length} without a signature, from ${unsigned[0]} on: is the worker with SEAL_KEY_FILE running?`,
+            ]),
+        ...(waitingSeconds > overdueSeconds
+          ? [`NO SEAL over entries that have waited ${formatDuration(waitingSeconds)}`]
+          : []),
+        chain.intact
+          ? 'the chain of seals holds'
+          : `THE CHAIN OF SEALS DOES NOT HOLD: ${chain.fault ?? 'no reason is stored'}`,
         `last settlement ${settlement === null ? 'none' : `${formatTime(settlement.at)} (${age(settlement.at)}), entry ${settlement._id}`}`,
-        `owed at the last seal: ${COINS.map((coin) => formatOwed(owed[coin], coin)).join(', ')}`,
+        owed === undefined
+          ? `THE LAST SEAL DOES NOT SAY WHAT IS OWED: entry ${last?.to_id ?? 0} does not close it`
+          : `owed at the last seal: ${COINS.map((coin) => formatOwed(owed[coin], coin)).join(', ')}`,
       ],
     }
   },
@@ -106,7 +116,7 @@ const passes: StatusSection = {
     const { agents } = ctx.agents.models
     const [registered, active, banned] = await Promise.all([
       agents.estimatedDocumentCount(),
-      agents.countDocuments({ pass_until_ms: { $gt: ctx.now() } }).maxTimeMS(COUNT_LIMIT_MS),
+      agents.countDocuments({ pass_until_ms: { $gt: ctx.databaseNow() } }).maxTimeMS(COUNT_LIMIT_MS),
       agents.countDocuments({ banned_at: { $exists: true } }).maxTimeMS(COUNT_LIMIT_MS),
     ])
     return {
@@ -121,8 +131,10 @@ const coins: StatusSection = {
   title: 'Coins',
   async read(ctx) {
     await ctx.database.whenReady()
-    const found = (await ctx.coins.listCoins()).filter(({ configured }) => configured)
-    const now = unixSeconds(ctx.now())
+    const { on: found = [], off = [] } = Object.groupBy(await ctx.coins.listCoins(), ({ configured }) =>
+      configured ? 'on' : 'off',
+    )
+    const now = unixSeconds(ctx.databaseNow())
     return {
       answer: found.map(
         ({
@@ -153,7 +165,10 @@ const coins: StatusSection = {
           compared_at: gap_at ?? null,
         }),
       ),
-      lines: found.length === 0 ? ['none is configured'] : found.map((coin) => formatCoin(coin, now)),
+      lines: [
+        ...(found.length === 0 ? ['none is configured'] : found.map((coin) => formatCoin(coin, now))),
+        ...off.map(({ _id }) => `${_id} is switched off: what is owed in it stays owed, see "payouts"`),
+      ],
     }
   },
 }
@@ -177,14 +192,18 @@ function formatCoin(coin: CoinRecord, now: number): string {
     `${_id}: ${reachable ? 'reachable' : `OUT OF REACH${unreachable === undefined ? '' : `: ${unreachable}`}`}`,
     ...(height === undefined ? [] : [`height ${height}`]),
     ...(grownAt === undefined ? [] : [`which last grew ${formatDuration(Math.max(0, now - grownAt))} ago`]),
-    checkedAt === undefined ? 'never looked at' : `looked at ${formatDuration(Math.max(0, now - checkedAt))} ago`,
+    checkedAt === undefined
+      ? 'never looked at'
+      : `looked at ${formatDuration(Math.max(0, now - checkedAt))} ago`,
     ...Object.entries(problems).map(([about, problem]) => `NOT READY, ${about}: ${problem}`),
     ...(websocket === 'silent' ? ['nobody answers at NANO_WS_URL, so payments are found by polling'] : []),
     ...(halted === undefined ? [] : [`HALTED, see "reconcile": ${halted.reason}`]),
     ...(gapRaw === undefined || gapRaw === '0'
       ? []
       : [`${formatGap(gapRaw, _id)} (${formatDuration(Math.max(0, now - gapAt))} ago), see "books"`]),
-    ...(shortRaw === '0' ? [] : [`THE TREASURY LACKS ${formatOwed(BigInt(shortRaw), _id)} for payouts that are due`]),
+    ...(shortRaw === '0'
+      ? []
+      : [`THE TREASURY LACKS ${formatOwed(BigInt(shortRaw), _id)} for payouts that are due`]),
   ].join(', ')
 }
 
@@ -193,15 +212,38 @@ const payouts: StatusSection = {
   title: 'Payouts',
   async read(ctx) {
     await ctx.database.whenReady()
-    const [counted, unpaid] = await Promise.all([ctx.payouts.countByState(), ctx.payouts.sumUnpaid()])
+    const [counted, unpaid, keptBack] = await Promise.all([
+      ctx.payouts.countByState(),
+      ctx.payouts.sumUnpaid(),
+      Promise.all(
+        COINS.map(async (coin) => ({
+          coin,
+          ...(await ctx.payouts.countKeptBack(coin, await ctx.invoices.listUnseenOrders(coin))),
+        })),
+      ),
+    ])
     return {
       answer: {
         counts: counted.map(({ coin, state, count }) => ({ currency: coin, state, count })),
         unpaid_raw: Object.fromEntries(COINS.map((coin) => [coin, String(unpaid[coin])])),
+        waits_for_chain: Object.fromEntries(keptBack.map(({ coin, waitsForChain }) => [coin, waitsForChain])),
+        to_self: Object.fromEntries(keptBack.map(({ coin, toSelf }) => [coin, toSelf])),
       },
       lines: [
-        counted.length === 0 ? 'none' : counted.map(({ coin, state, count }) => `${coin} ${state} ${count}`).join('; '),
-        ...(counted.length === 0 ? [] : [`not paid yet: ${COINS.map((coin) => formatOwed(unpaid[coin], coin)).join(', ')}`]),
+        counted.length === 0
+          ? 'none'
+          : counted.map(({ coin, state, count }) => `${coin} ${state} ${count}`).join('; '),
+        ...keptBack.flatMap(({ coin, waitsForChain, toSelf }) => [
+          ...(waitsForChain === 0
+            ? []
+            : [`${coin}: ${waitsForChain} WAIT until the chain shows what you recorded`]),
+          ...(toSelf === 0
+            ? []
+            : [`${coin}: ${toSelf} ARE TO AN ADDRESS OF THE VENUE'S OWN, pay them elsewhere`]),
+        ]),
+        ...(counted.length === 0
+          ? []
+          : [`not paid yet: ${COINS.map((coin) => formatOwed(unpaid[coin], coin)).join(', ')}`]),
       ],
     }
   },
@@ -212,12 +254,14 @@ const market: StatusSection = {
   title: 'Market',
   async read(ctx) {
     await ctx.database.whenReady()
-    const { overdue, oldestSeconds, disputed } = await ctx.orders.readBacklog(unixSeconds(ctx.now()))
+    const { overdue, oldestSeconds, disputed } = await ctx.orders.readBacklog(unixSeconds(ctx.databaseNow()))
     return {
       answer: { orders_overdue: overdue, oldest_overdue_seconds: oldestSeconds, orders_disputed: disputed },
       lines: [
         `waiting for your decision ${disputed}`,
-        overdue === 0 ? 'no deadline is overdue' : `OVERDUE DEADLINES ${overdue}, the oldest since ${formatDuration(oldestSeconds)}`,
+        overdue === 0
+          ? 'no deadline is overdue'
+          : `OVERDUE DEADLINES ${overdue}, the oldest since ${formatDuration(oldestSeconds)}`,
       ],
     }
   },

@@ -2,10 +2,10 @@ import { STATUS_SECTIONS } from './status-sections.ts'
 import type { StatusSection } from './status-section.ts'
 import { defineOperatorVerb, type OperatorVerb } from './verb.ts'
 import type { Context } from '../../shared/context.ts'
-import { withDeadline } from '../../shared/deadline.ts'
-import { SECOND_MS } from '../../shared/time.ts'
+import { withDeadline } from '../../shared/foundation/deadline.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
 
-/** A server that is away is told of, and the rest is shown. */
+/** If a server is away, its section says so and the others are shown. */
 const SECTION_LIMIT_MS = 8 * SECOND_MS
 
 export const statusVerbs: readonly OperatorVerb[] = [
@@ -20,7 +20,9 @@ export const statusVerbs: readonly OperatorVerb[] = [
       const read = await Promise.all(STATUS_SECTIONS.map((section) => readSection(ctx, section)))
       return {
         answer: { ok: true, ...Object.fromEntries(read.map(({ name, answer }) => [name, answer])) },
-        text: read.map(({ title, lines }) => [`${title}`, ...lines.map((line) => `  ${line}`)].join('\n')).join('\n'),
+        text: read
+          .map(({ title, lines }) => [title, ...lines.map((line) => `  ${line}`)].join('\n'))
+          .join('\n'),
       }
     },
   }),

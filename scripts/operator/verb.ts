@@ -10,7 +10,10 @@ interface SpecBase<W extends readonly string[], O extends OptionSpecs> {
   options: O
   /** One line. */
   help: string
-  /** True where it changes something: then it takes `--dry-run`, which says what would change and changes nothing. */
+  /**
+   * True if it changes something: then it takes `--dry-run`, which says what would change and changes
+   * nothing.
+   */
   changes: boolean
 }
 
@@ -21,7 +24,7 @@ interface Given<W extends readonly string[], O extends OptionSpecs> {
 }
 
 export interface OperatorVerbSpec<W extends readonly string[], O extends OptionSpecs> extends SpecBase<W, O> {
-  /** False: it is told of servers that are away, in place of a refusal. */
+  /** False: it runs even if a server is away, and says so itself. */
   needsDatabase?: false
   /** @throws Refusal with a sentence for the operator */
   run(call: Given<W, O> & { ctx: Context }): Promise<Shown>
@@ -53,10 +56,12 @@ const DRY_RUN = { 'dry-run': { kind: 'flag', help: 'say what would change, and c
 export function defineOperatorVerb<const W extends readonly string[], const O extends OptionSpecs>(
   spec: OperatorVerbSpec<W, O>,
 ): OperatorVerb {
-  return { ...spec, options: { ...spec.options, ...(spec.changes ? DRY_RUN : {}) } } as unknown as OperatorVerb
+  return { ...spec, options: { ...spec.options, ...(spec.changes ? DRY_RUN : {}) } }
 }
 
 /** Declares a verb that does its work on this machine alone. */
-export function defineLocalVerb<const W extends readonly string[], const O extends OptionSpecs>(spec: LocalVerbSpec<W, O>): OperatorVerb {
-  return { ...spec, options: { ...spec.options, ...(spec.changes ? DRY_RUN : {}) } } as unknown as OperatorVerb
+export function defineLocalVerb<const W extends readonly string[], const O extends OptionSpecs>(
+  spec: LocalVerbSpec<W, O>,
+): OperatorVerb {
+  return { ...spec, options: { ...spec.options, ...(spec.changes ? DRY_RUN : {}) } }
 }

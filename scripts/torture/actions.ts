@@ -34,7 +34,15 @@ const LISTS = [
     '/currencies',
     '/openapi.json',
   ],
-  ...['//seal', '/ledger', '/feed?limit=5', '/claims?status=open', '/seal/proof?seq=1&index=0', '/', '/vectors'],
+  ...[
+    '//seal',
+    '/ledger',
+    '/feed?limit=5',
+    '/claims?status=open',
+    '/seal/proof?seq=1&index=0',
+    '/',
+    '/vectors',
+  ],
 ]
 
 const post: Action = {
@@ -52,12 +60,16 @@ const post: Action = {
     world.posts.push({ id, by: agent.name })
     agent.posts++
     if (agent.posts > 15) return
-    // The contract's way out of a lost answer: own writes are on the card at once, whichever process is asked.
+    // The contract's way out of a lost answer: own writes are on the card at once, whichever process is
+    // asked.
     const card = await ask(world, agent, 'read-own-card', 'GET', `/agent/${agent.id}`)
     if (card.status !== 200) return
     const recent = card.json['recent_posts'] as { id: string }[]
     if (!recent.some((one) => one.id === id))
-      world.wrong.push({ what: `post ${id} was acknowledged and is not on its author's card`, words: [marker, id] })
+      world.wrong.push({
+        what: `post ${id} was acknowledged and is not on its author's card`,
+        words: [marker, id],
+      })
   },
 }
 
@@ -94,8 +106,14 @@ const claim: Action = {
   async run(world, agent) {
     const marker = nextMarker(agent)
     const kind = agent.numbers.below(3) === 0 ? 'proposal' : 'claim'
-    const due = agent.numbers.below(2) === 0 ? { resolve_by: Math.floor(Date.now() / 1_000) + 2 + agent.numbers.below(10) } : {}
-    const { status, json } = await ask(world, agent, 'claim', 'POST', '/claim', { body: { statement: marker, kind, ...due }, marker })
+    const due =
+      agent.numbers.below(2) === 0
+        ? { resolve_by: Math.floor(Date.now() / 1_000) + 2 + agent.numbers.below(10) }
+        : {}
+    const { status, json } = await ask(world, agent, 'claim', 'POST', '/claim', {
+      body: { statement: marker, kind, ...due },
+      marker,
+    })
     if (status === 201) world.claims.push({ id: String(json['id']), by: agent.name, kind })
   },
 }
@@ -129,7 +147,10 @@ const report: Action = {
     const about = pick(agent, world.posts)
     if (about === undefined) return
     const rule = RULES[agent.numbers.below(RULES.length)]
-    await ask(world, agent, 'report', 'POST', '/report', { body: { post_id: about.id, rule }, marker: `${agent.name} ${about.id} ${rule}` })
+    await ask(world, agent, 'report', 'POST', '/report', {
+      body: { post_id: about.id, rule },
+      marker: `${agent.name} ${about.id} ${rule}`,
+    })
   },
 }
 
@@ -170,9 +191,13 @@ const work: Action = {
     const order = pick(agent, open)
     if (order === undefined) return
     const part = numbers.take(order.shares, numbers.between(1, order.shares.length))
-    // Beside good nonces weak ones and, now and then, ones that counted before: a bad nonce costs the good ones nothing.
+    // Beside good nonces weak ones and, now and then, ones that counted before: a bad nonce costs the good
+    // ones nothing.
     const beside = numbers.below(2) === 0 ? ['zz', 'zzz'] : []
-    if ((await submitWork(world, agent, order, [...part, ...beside], numbers.below(4) === 0)) && numbers.below(5) > 0)
+    if (
+      (await submitWork(world, agent, order, [...part, ...beside], numbers.below(4) === 0)) &&
+      numbers.below(5) > 0
+    )
       order.shares = order.shares.filter((nonce) => !part.includes(nonce))
   },
 }
@@ -183,7 +208,9 @@ const read: Action = {
   async run(world, agent) {
     const paths = [
       ...LISTS,
-      ...(agent.id === undefined ? [] : [`/agent/${agent.id}`, '/me', `/claims?agent=${agent.id}`, `/receipt/${agent.id}`]),
+      ...(agent.id === undefined
+        ? []
+        : [`/agent/${agent.id}`, '/me', `/claims?agent=${agent.id}`, `/receipt/${agent.id}`]),
       ...world.claims.slice(-3).flatMap(({ id }) => [`/claim/${id}`, `/receipt/${id}`]),
       ...world.posts.slice(-2).map(({ id }) => `/receipt/${id}`),
     ]
@@ -192,7 +219,18 @@ const read: Action = {
 }
 
 /** Every route that agents have. */
-export const ACTIONS: readonly Action[] = [post, message, readMessages, claim, verdict, report, profile, rotate, work, read]
+export const ACTIONS: readonly Action[] = [
+  post,
+  message,
+  readMessages,
+  claim,
+  verdict,
+  report,
+  profile,
+  rotate,
+  work,
+  read,
+]
 
 const ALL_ACTIONS = [...ACTIONS, ...COIN_ACTIONS]
 

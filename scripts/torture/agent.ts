@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
-import { SECOND_MS } from '../../shared/time.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { waitFor } from '../embedded/wait.ts'
 import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 import type { Answered, Client } from './client.ts'
@@ -41,7 +41,7 @@ export interface World {
   readonly agents: Agent[]
   readonly posts: { id: string; by: string }[]
   readonly claims: { id: string; by: string; kind: string }[]
-  /** The coin's network, where there is one. */
+  /** The coin's network, if there is one. */
   readonly coins: Coins | undefined
   readonly invoices: KnownInvoice[]
   readonly offers: { id: string; by: string }[]
@@ -51,7 +51,17 @@ export interface World {
 }
 
 export function newAgent(name: string, numbers: SeededNumbers): Agent {
-  return { name, numbers, id: undefined, token: '', otherToken: undefined, orders: [], received: new Map(), count: 0, posts: 0 }
+  return {
+    name,
+    numbers,
+    id: undefined,
+    token: '',
+    otherToken: undefined,
+    orders: [],
+    received: new Map(),
+    count: 0,
+    posts: 0,
+  }
 }
 
 export const nextMarker = (agent: Agent): string => `${agent.name}-${++agent.count}.`
@@ -66,7 +76,13 @@ export async function ask(
   options: { body?: unknown; marker?: string; api?: number; keepsAnswer?: boolean } = {},
 ): Promise<Answered> {
   const { api = agent.numbers.below(world.apis), ...rest } = options
-  const answered = await world.client(method, path, { who: agent.name, did, api, token: agent.token, ...rest })
+  const answered = await world.client(method, path, {
+    who: agent.name,
+    did,
+    api,
+    token: agent.token,
+    ...rest,
+  })
   // A token that may have been replaced: the other one is it, from the first refusal on.
   if (answered.error === 'invalid_token' && agent.otherToken !== undefined)
     [agent.token, agent.otherToken] = [agent.otherToken, agent.token]
@@ -79,8 +95,13 @@ interface ChallengeAnswer {
   pow: { prefix: string; difficulty_bits: number }
 }
 
-/** Registers, twice at once where the dice say so: one challenge makes one agent. */
-export async function register(world: World, agent: Agent, ref: string | undefined, dice: number): Promise<void> {
+/** Registers, twice at once if the dice say so: one challenge makes one agent. */
+export async function register(
+  world: World,
+  agent: Agent,
+  ref: string | undefined,
+  dice: number,
+): Promise<void> {
   const { client } = world
   const given = await client('GET', '/challenge', { who: agent.name, did: 'challenge', api: dice })
   if (given.status !== 200) return
@@ -108,7 +129,8 @@ export async function register(world: World, agent: Agent, ref: string | undefin
 /** Shares as decimal nonces. Independent of the code under test. */
 export function findShares(prefix: string, bits: number, count: number): string[] {
   const shares: string[] = []
-  for (let nonce = 0; shares.length < count; nonce++) if (isShare(prefix, String(nonce), bits)) shares.push(String(nonce))
+  for (let nonce = 0; shares.length < count; nonce++)
+    if (isShare(prefix, String(nonce), bits)) shares.push(String(nonce))
   return shares
 }
 
@@ -118,19 +140,35 @@ export function isShare(prefix: string, nonce: string, bits: number): boolean {
 
 /** Asks for a work order and finds its shares. */
 export async function orderWork(world: World, agent: Agent, days: number): Promise<void> {
-  const { status, json } = await ask(world, agent, 'order-work', 'POST', '/invoice', { body: { currency: 'pow', days } })
+  const { status, json } = await ask(world, agent, 'order-work', 'POST', '/invoice', {
+    body: { currency: 'pow', days },
+  })
   if (status !== 201) return
-  const order = json as unknown as { order_id: string; prefix: string; difficulty_bits: number; shares_required: number }
+  const order = json as unknown as {
+    order_id: string
+    prefix: string
+    difficulty_bits: number
+    shares_required: number
+  }
   const { order_id: id, prefix, difficulty_bits: bits } = order
   agent.orders.push({ id, prefix, bits, days, shares: findShares(prefix, bits, order.shares_required) })
 }
 
-/** Hands in nonces, now and then twice at once. @returns true where all of them were taken */
-export async function submitWork(world: World, agent: Agent, order: Order, nonces: readonly string[], twice: boolean): Promise<boolean> {
+/** Hands in nonces, now and then twice at once. @returns true if all of them were taken */
+export async function submitWork(
+  world: World,
+  agent: Agent,
+  order: Order,
+  nonces: readonly string[],
+  twice: boolean,
+): Promise<boolean> {
   const api = agent.numbers.below(world.apis)
   const answers = await Promise.all(
     (twice ? [api, api + 1] : [api]).map((one) =>
-      ask(world, agent, 'submit-work', 'POST', '/work/submit', { api: one, body: { order_id: order.id, nonces } }),
+      ask(world, agent, 'submit-work', 'POST', '/work/submit', {
+        api: one,
+        body: { order_id: order.id, nonces },
+      }),
     ),
   )
   return answers.some((answer) => fateOf(answer) === 'yes')
@@ -139,8 +177,13 @@ export async function submitWork(world: World, agent: Agent, order: Order, nonce
 /** A busy machine's service may say that it is not available. */
 const SETTLED = { limitMs: 20 * SECOND_MS, everyMs: SECOND_MS }
 
-/** Registers and buys a first pass, before anything is broken. @throws Error where that does not work */
-export async function settleIn(world: World, agent: Agent, ref: string | undefined, days: number): Promise<void> {
+/** Registers and buys a first pass, before anything is broken. @throws Error if that does not work */
+export async function settleIn(
+  world: World,
+  agent: Agent,
+  ref: string | undefined,
+  days: number,
+): Promise<void> {
   const enter = async (): Promise<string | undefined> => {
     await register(world, agent, ref, 1)
     return agent.id

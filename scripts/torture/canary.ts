@@ -6,14 +6,21 @@ const PAUSE_MS = 150
 /** A write that takes longer than this is no service to speak of. */
 const GOOD_WITHIN_MS = 2_500
 
-/** Writes a post through each API process again and again, so that it is known from when to when the service serves. */
+/**
+ * Writes a post through each API process again and again, so that it is known from when to when the service
+ * serves.
+ */
 export async function runCanary(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
   await Promise.all(
     Array.from({ length: world.apis }, async (_, api) => {
       // To the end of the last outage, so that it is known how long it was.
       for (let isServed = false; !isServed || !isOver();) {
         const marker = nextMarker(agent)
-        const { status } = await ask(world, agent, 'post', 'POST', '/post', { body: { body: marker }, marker, api })
+        const { status } = await ask(world, agent, 'post', 'POST', '/post', {
+          body: { body: marker },
+          marker,
+          api,
+        })
         isServed = status === 201
         await sleep(PAUSE_MS)
       }
@@ -23,14 +30,21 @@ export async function runCanary(world: World, agent: Agent, isOver: () => boolea
 
 export interface Recovery {
   fault: FaultRecord
-  /** From the fault to the first write that was taken again by every API process; 0 where none was refused. */
+  /** From the fault to the first write that was taken again by every API process; 0 if none was refused. */
   outageMs: number
   /** The same from the fault's end. */
   afterMs: number
 }
 
-/** How long writes were refused after each fault. A refusal is put down to the last fault that began before it was answered. */
-export function measureRecoveries(calls: readonly Call[], faults: readonly FaultRecord[], who: string): Recovery[] {
+/**
+ * How long writes were refused after each fault. A refusal is put down to the last fault that began before it
+ * was answered.
+ */
+export function measureRecoveries(
+  calls: readonly Call[],
+  faults: readonly FaultRecord[],
+  who: string,
+): Recovery[] {
   const own = calls.filter((call) => call.who === who && call.did === 'post')
   const isGood = (call: Call): boolean => call.status === 201 && call.tookMs <= GOOD_WITHIN_MS
   const endOf = ({ atMs, tookMs }: Call): number => atMs + tookMs
@@ -38,7 +52,9 @@ export function measureRecoveries(calls: readonly Call[], faults: readonly Fault
     const nextMs = faults[index + 1]?.fromMs ?? Number.POSITIVE_INFINITY
     let backMs = fault.fromMs
     for (const api of new Set(own.map((call) => call.api))) {
-      const bad = own.findLast((call) => call.api === api && !isGood(call) && endOf(call) >= fault.fromMs && endOf(call) < nextMs)
+      const bad = own.findLast(
+        (call) => call.api === api && !isGood(call) && endOf(call) >= fault.fromMs && endOf(call) < nextMs,
+      )
       if (bad === undefined) continue
       const good = own.find((call) => call.api === api && isGood(call) && call.atMs > bad.atMs)
       // What comes after the next fault's beginning is the next fault's.

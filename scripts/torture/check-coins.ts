@@ -1,7 +1,7 @@
 import { addToOwed, NOTHING_OWED } from '../../shared/ledger/solvency.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import type { World } from './agent.ts'
-import type { Finding } from './check-records.ts'
+import { collectFindings, type Finding } from './check-records.ts'
 import { fateOf, type Call } from './history.ts'
 import { withDatabase } from './stored.ts'
 
@@ -59,14 +59,18 @@ export interface StoredMoney {
 
 export async function readMoney(url: string): Promise<StoredMoney> {
   return withDatabase(url, async (db) => {
-    const all = <T>(name: string): Promise<T[]> => db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
+    const all = <T>(name: string): Promise<T[]> =>
+      db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
     return {
       ...{ invoices: await all<StoredInvoice>('invoices'), payments: await all<StoredPayment>('payments') },
       ...{
-        payouts: withTransfers(await all<StoredPayout>('payouts'), await all<{ _id: string; state: string }>('transfers')),
+        payouts: withTransfers(
+          await all<StoredPayout>('payouts'),
+          await all<{ _id: string; state: string }>('transfers'),
+        ),
         orders: await all<StoredMarketOrder>('orders'),
-        halted: (await all<{ _id: string; halted?: { reason: string } }>('coins')).flatMap(({ _id, halted }) =>
-          halted === undefined ? [] : [`${_id}: ${halted.reason}`],
+        halted: (await all<{ _id: string; halted?: { reason: string } }>('coins')).flatMap(
+          ({ _id, halted }) => (halted === undefined ? [] : [`${_id}: ${halted.reason}`]),
         ),
       },
     }
@@ -74,7 +78,10 @@ export async function readMoney(url: string): Promise<StoredMoney> {
 }
 
 /** How far a payout in a transfer is, its transfer says. */
-function withTransfers(payouts: StoredPayout[], transfers: readonly { _id: string; state: string }[]): StoredPayout[] {
+function withTransfers(
+  payouts: StoredPayout[],
+  transfers: readonly { _id: string; state: string }[],
+): StoredPayout[] {
   const states = new Map(transfers.map(({ _id, state }) => [_id, state]))
   return payouts.map((payout) => ({ ...payout, state: states.get(payout.transfer_id ?? '') ?? payout.state }))
 }
@@ -84,18 +91,24 @@ export async function dumpMoney(url: string): Promise<string> {
   return withDatabase(url, async (db) => {
     const lines: string[] = []
     for (const name of ['coins', 'invoices', 'payments', 'transfers', 'payouts', 'orders'])
-      for await (const record of db.collection(name).find().sort({ _id: 1 })) lines.push(`${name} ${JSON.stringify(record)}`)
+      for await (const record of db.collection(name).find().sort({ _id: 1 }))
+        lines.push(`${name} ${JSON.stringify(record)}`)
     return `${lines.join('\n')}\n`
   })
 }
 
-const sum = (items: readonly { amount_raw: string }[]): bigint => items.reduce((total, { amount_raw: raw }) => total + BigInt(raw), 0n)
+const sum = (items: readonly { amount_raw: string }[]): bigint =>
+  items.reduce((total, { amount_raw: raw }) => total + BigInt(raw), 0n)
 
 /**
- * Payments that were sent and are not settled or not swept, payouts that are owed and can be sent, deadlines that passed:
- * empty when all is done.
+ * Payments that were sent and are not settled or not swept, payouts that are owed and can be sent, deadlines
+ * that passed: empty when all is done.
  */
-export function findLeftOver(world: World, { invoices, payments, payouts, orders }: StoredMoney, nowSeconds: number): string[] {
+export function findLeftOver(
+  world: World,
+  { invoices, payments, payouts, orders }: StoredMoney,
+  nowSeconds: number,
+): string[] {
   const seen = new Set(payments.filter(({ state }) => state === 'settled').map(({ tx }) => tx))
   const byAddress = new Map(invoices.map((invoice) => [invoice.address, invoice]))
   const sent = world.history.calls.filter(({ did }) => did === 'pay')
@@ -103,14 +116,21 @@ export function findLeftOver(world: World, { invoices, payments, payouts, orders
     ...sent
       .filter((call) => {
         const invoice = byAddress.get(call.path)
-        return invoice !== undefined && !seen.has(call.marker ?? '') && !waitsForItsHour(world, call, invoice, nowSeconds)
+        return (
+          invoice !== undefined &&
+          !seen.has(call.marker ?? '') &&
+          !waitsForItsHour(world, call, invoice, nowSeconds)
+        )
       })
       .map(({ marker = '', path }) => `payment ${marker} to ${path} is not settled`),
     ...payments
       .filter(({ state, swept_at: sweptAt }) => state === 'settled' && sweptAt === undefined)
       .map(({ _id }) => `payment ${_id} is not swept`),
     ...payouts
-      .filter(({ state, address }) => (state === 'owed' && address !== undefined) || state === 'signed' || state === 'sent')
+      .filter(
+        ({ state, address }) =>
+          (state === 'owed' && address !== undefined) || state === 'signed' || state === 'sent',
+      )
       .map(({ _id, state }) => `payout ${_id} is ${state}`),
     ...orders
       .filter(({ due_at: dueAt }) => dueAt !== undefined && dueAt < nowSeconds - 5)
@@ -118,8 +138,16 @@ export function findLeftOver(world: World, { invoices, payments, payouts, orders
   ]
 }
 
-/** Money that was sent after the invoice's time was over, and for which nobody asked: its address is looked at hourly. */
-function waitsForItsHour({ history }: World, { atMs }: Call, invoice: StoredInvoice, nowSeconds: number): boolean {
+/**
+ * Money that was sent after the invoice's time was over, and for which nobody asked: its address is looked at
+ * hourly.
+ */
+function waitsForItsHour(
+  { history }: World,
+  { atMs }: Call,
+  invoice: StoredInvoice,
+  nowSeconds: number,
+): boolean {
   const sentAt = nowSeconds - (history.nowMs() - atMs) / 1_000
   return sentAt > invoice.expires_at && invoice.watch === 'hourly' && invoice.look_after > nowSeconds
 }
@@ -128,8 +156,7 @@ function waitsForItsHour({ history }: World, { atMs }: Call, invoice: StoredInvo
 export function checkCoins(world: World, money: StoredMoney, ledger: readonly LedgerEntry[]): Finding[] {
   const { coins, history } = world
   if (coins === undefined) return []
-  const findings: Finding[] = []
-  const say = (what: string, ...words: string[]): void => void findings.push({ what, words })
+  const { findings, say } = collectFindings()
   const { invoices, payments, payouts, orders } = money
   for (const reason of money.halted) say(`a coin is halted, ${reason}`)
 
@@ -137,7 +164,8 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   const byTx = Map.groupBy(payments, ({ tx }) => tx)
   const byAddress = Map.groupBy(invoices, ({ address }) => address)
   for (const [address, own] of byAddress)
-    if (own.length > 1) say(`address ${address} stands on ${own.length} invoices`, ...own.map(({ _id }) => _id))
+    if (own.length > 1)
+      say(`address ${address} stands on ${own.length} invoices`, ...own.map(({ _id }) => _id))
   for (const call of history.calls.filter(({ did }) => did === 'pay')) {
     const { marker = '', path, body } = call
     const found = byTx.get(marker) ?? []
@@ -152,7 +180,10 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   for (const invoice of invoices) {
     const settled = payments.filter(({ invoice_id: id, state }) => id === invoice._id && state === 'settled')
     if (sum(settled) !== BigInt(invoice.received_raw))
-      say(`invoice ${invoice._id} received ${invoice.received_raw}, and its payments are ${sum(settled)}`, invoice._id)
+      say(
+        `invoice ${invoice._id} received ${invoice.received_raw}, and its payments are ${sum(settled)}`,
+        invoice._id,
+      )
   }
   const settledEntries = Map.groupBy(
     ledger.filter(({ kind }) => kind === 'payment'),
@@ -160,13 +191,16 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   )
   for (const { _id: id, state, invoice_id: invoiceId } of payments) {
     const entries = settledEntries.get(id)?.length ?? 0
-    if (entries !== (state === 'settled' ? 1 : 0)) say(`payment ${id} is ${state} and has ${entries} entries`, id, invoiceId)
+    if (entries !== (state === 'settled' ? 1 : 0))
+      say(`payment ${id} is ${state} and has ${entries} entries`, id, invoiceId)
   }
 
   // What went out: to each payee what its payouts say, and not a raw more.
   for (const agent of world.agents) {
     const address = coins.addressOf(agent.name)
-    const paid = payouts.filter((payout) => payout.address === address && ['sent', 'confirmed'].includes(payout.state))
+    const paid = payouts.filter(
+      (payout) => payout.address === address && ['sent', 'confirmed'].includes(payout.state),
+    )
     if (coins.arrivedAt(agent.name) !== sum(paid))
       say(
         `${coins.arrivedAt(agent.name)} raw arrived at ${agent.name}, and its payouts are ${sum(paid)}`,
@@ -175,66 +209,90 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
       )
   }
   const sources = Map.groupBy(payouts, ({ source }) => source)
-  for (const [source, own] of sources) if (own.length > 1) say(`${source} is owed ${own.length} times`, source)
+  for (const [source, own] of sources)
+    if (own.length > 1) say(`${source} is owed ${own.length} times`, source)
 
   // Of each order everything is somebody's.
+  const isOf = (order: StoredMarketOrder, { order_id: id }: { order_id?: string }): boolean =>
+    id === order._id
+  const heldFor = (order: StoredMarketOrder): bigint => {
+    const received = sum(payments.filter((payment) => isOf(order, payment) && payment.state === 'settled'))
+    const given = sum(payouts.filter((payout) => isOf(order, payout) && payout.state !== 'withdrawn'))
+    return (
+      received -
+      BigInt(order.written_off_raw) -
+      given -
+      (order.fee_taken === true ? BigInt(order.fee_raw) : 0n)
+    )
+  }
   for (const order of orders) {
-    const received =
-      sum(payments.filter(({ order_id: id, state }) => id === order._id && state === 'settled')) - BigInt(order.written_off_raw)
-    const given = sum(payouts.filter(({ order_id: id, state }) => id === order._id && state !== 'withdrawn'))
-    const held = received - given - (order.fee_taken === true ? BigInt(order.fee_raw) : 0n)
+    const held = heldFor(order)
     const isOpen = ['awaiting_payment', 'paid', 'delivered', 'disputed'].includes(order.status)
-    if (held < 0n || (!isOpen && held !== 0n)) say(`order ${order._id} is ${order.status}, and ${held} raw of it are nobody's`, order._id)
+    if (held < 0n || (!isOpen && held !== 0n))
+      say(`order ${order._id} is ${order.status}, and ${held} raw of it are nobody's`, order._id)
   }
 
   // By the ledger alone, and by the last entry that states it.
-  const owed = ledger.reduce((so, { id, kind, data }) => addToOwed(so, { _id: id, kind: kind as never, data }), NOTHING_OWED)
-  const stated = ledger.findLast(({ kind }) => kind === 'solvency')?.data['owed'] as { xno: string } | undefined
-  if (String(owed.xno) !== stated?.xno) say(`the last solvency entry says ${stated?.xno}, and the ledger adds up to ${owed.xno}`)
+  const owed = ledger.reduce(
+    (so, { id, kind, data }) => addToOwed(so, { _id: id, kind: kind as never, data }),
+    NOTHING_OWED,
+  )
+  const stated = ledger.findLast(({ kind }) => kind === 'solvency')?.data['owed'] as
+    { xno: string } | undefined
+  if (String(owed.xno) !== stated?.xno)
+    say(`the last solvency entry says ${stated?.xno}, and the ledger adds up to ${owed.xno}`)
   const unpaid = sum(payouts.filter(({ state }) => !['confirmed', 'manual', 'withdrawn'].includes(state)))
-  const heldNow = orders.reduce((total, order) => {
-    const received =
-      sum(payments.filter(({ order_id: id, state }) => id === order._id && state === 'settled')) - BigInt(order.written_off_raw)
-    return (
-      total +
-      received -
-      sum(payouts.filter(({ order_id: id, state }) => id === order._id && state !== 'withdrawn')) -
-      (order.fee_taken === true ? BigInt(order.fee_raw) : 0n)
-    )
-  }, 0n)
-  if (owed.xno !== unpaid + heldNow) say(`by the ledger ${owed.xno} raw are owed, by the records ${unpaid + heldNow}`)
+  const heldNow = orders.reduce((total, order) => total + heldFor(order), 0n)
+  if (owed.xno !== unpaid + heldNow)
+    say(`by the ledger ${owed.xno} raw are owed, by the records ${unpaid + heldNow}`)
   return [...findings, ...checkSteps(world, ledger, money)]
 }
 
-/** Each step of an order stands once on record (each hour that an outage gave to one of its deadlines, too), and none that was acknowledged is missing. */
-function checkSteps(world: World, ledger: readonly LedgerEntry[], { orders, invoices }: StoredMoney): Finding[] {
-  const findings: Finding[] = []
+/**
+ * Each step of an order stands once on record (each hour that an outage gave to one of its deadlines, too),
+ * and none that was acknowledged is missing.
+ */
+function checkSteps(
+  world: World,
+  ledger: readonly LedgerEntry[],
+  { orders, invoices }: StoredMoney,
+): Finding[] {
+  const { findings, say } = collectFindings()
   const stored = new Set(orders.map(({ _id }) => _id))
   const given = new Set(invoices.map(({ _id }) => _id))
   const steps = Map.groupBy(
     ledger.filter(({ kind, data }) => ['order', 'dispute'].includes(kind) && data['order_id'] !== undefined),
-    ({ data }) => [data['order_id'], data['step'], ...(data['step'] === 'extended' ? [data['deadline'], data['until']] : [])].join(' '),
+    ({ data }) =>
+      [
+        data['order_id'],
+        data['step'],
+        ...(data['step'] === 'extended' ? [data['deadline'], data['until']] : []),
+      ].join(' '),
   )
   for (const [step, entries] of steps)
     if (entries.length > 1)
-      findings.push({ what: `${step} stands ${entries.length} times in the ledger`, words: step.split(' ').slice(0, 1) })
-  const NAMES: Readonly<Record<string, string>> = { deliver: 'delivered', accept: 'accepted', dispute: 'disputed' }
+      say(`${step} stands ${entries.length} times in the ledger`, ...step.split(' ').slice(0, 1))
+  const NAMES: Readonly<Record<string, string>> = {
+    deliver: 'delivered',
+    accept: 'accepted',
+    dispute: 'disputed',
+  }
   for (const call of world.history.calls) {
     if (fateOf(call) !== 'yes') continue
     if (call.did === 'order' && !stored.has(String(call.answer?.['order_id'])))
-      findings.push({
-        what: `order ${String(call.answer?.['order_id'])} was acknowledged and is lost`,
-        words: [String(call.answer?.['order_id'])],
-      })
+      say(
+        `order ${String(call.answer?.['order_id'])} was acknowledged and is lost`,
+        String(call.answer?.['order_id']),
+      )
     if (call.did === 'coin-invoice' && !given.has(String(call.answer?.['invoice_id'])))
-      findings.push({
-        what: `invoice ${String(call.answer?.['invoice_id'])} was acknowledged and is lost`,
-        words: [String(call.answer?.['invoice_id'])],
-      })
+      say(
+        `invoice ${String(call.answer?.['invoice_id'])} was acknowledged and is lost`,
+        String(call.answer?.['invoice_id']),
+      )
     const name = NAMES[call.did]
     const { order_id: id } = (call.body ?? {}) as { order_id?: string }
     if (name !== undefined && id !== undefined && !steps.has(`${id} ${name}`))
-      findings.push({ what: `order ${id} was ${name} by what its agent was told, and the ledger does not say so`, words: [id] })
+      say(`order ${id} was ${name} by what its agent was told, and the ledger does not say so`, id)
   }
   return findings
 }

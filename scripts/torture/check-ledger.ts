@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { foldPath, leafHash } from '../../shared/crypto/merkle.ts'
 import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
-import { SECOND_MS } from '../../shared/time.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { askAtRest } from './at-rest.ts'
-import type { Finding } from './check-records.ts'
+import { collectFindings, type Finding } from './check-records.ts'
 import type { Stored } from './stored.ts'
 
 const ENTRIES_PER_PAGE = 10_000
@@ -23,7 +23,9 @@ interface Json {
 export async function readLedger(url: string): Promise<LedgerEntry[]> {
   const entries: LedgerEntry[] = []
   for (;;) {
-    const page = (await getJson(`${url}/api/v1/ledger?from_id=${entries.length + 1}&limit=${ENTRIES_PER_PAGE}`))['entries'] as LedgerEntry[]
+    const page = (
+      await getJson(`${url}/api/v1/ledger?from_id=${entries.length + 1}&limit=${ENTRIES_PER_PAGE}`)
+    )['entries'] as LedgerEntry[]
     entries.push(...page)
     if (page.length < ENTRIES_PER_PAGE) return entries
   }
@@ -36,20 +38,24 @@ async function getJson(url: string): Promise<Json> {
   return json
 }
 
-/** One entry for each record's step, none without its record, numbers without a gap, and what is published is what is stored. */
+/**
+ * One entry for each record's step, none without its record, numbers without a gap, and what is published is
+ * what is stored.
+ */
 export function checkEntries(published: readonly LedgerEntry[], stored: Stored): Finding[] {
-  const findings: Finding[] = []
+  const { findings, say } = collectFindings()
   for (const [index, entry] of published.entries()) {
-    if (entry.id !== index + 1) return [{ what: `the ledger has entry ${entry.id} where ${index + 1} should be`, words: [] }]
+    if (entry.id !== index + 1)
+      return [{ what: `the ledger has entry ${entry.id} where ${index + 1} should be`, words: [] }]
     const { source: _, ...own } = stored.entries[index] ?? { source: '' }
     if (leafHash(own) !== leafHash(entry))
-      findings.push({ what: `entry ${entry.id} is published in another form than it is stored`, words: [] })
+      say(`entry ${entry.id} is published in another form than it is stored`)
   }
   if (published.length !== stored.entries.length)
-    findings.push({ what: `${published.length} entries are published, and ${stored.entries.length} are stored`, words: [] })
+    say(`${published.length} entries are published, and ${stored.entries.length} are stored`)
   const sources = Map.groupBy(stored.entries, ({ source }) => source)
   for (const [source, entries] of sources)
-    if (entries.length > 1) findings.push({ what: `${source} has ${entries.length} entries`, words: source.split('/') })
+    if (entries.length > 1) say(`${source} has ${entries.length} entries`, ...source.split('/'))
   const records: [string, readonly { _id: string }[]][] = [
     ['registration', stored.agents],
     ['post', stored.posts],
@@ -59,10 +65,10 @@ export function checkEntries(published: readonly LedgerEntry[], stored: Stored):
   for (const [step, documents] of records) {
     const ids = new Set(documents.map(({ _id }) => _id))
     for (const id of ids)
-      if (!sources.has(`${id}/${step}`)) findings.push({ what: `${id} is stored and has no entry in the ledger`, words: [id] })
+      if (!sources.has(`${id}/${step}`)) say(`${id} is stored and has no entry in the ledger`, id)
     for (const { kind, source } of stored.entries)
       if (kind === step && !ids.has(source.split('/')[0] ?? ''))
-        findings.push({ what: `the ledger has ${source}, and no such record is stored`, words: [source.split('/')[0] ?? source] })
+        say(`the ledger has ${source}, and no such record is stored`, source.split('/')[0] ?? source)
   }
   return findings
 }
@@ -77,24 +83,29 @@ export async function checkReceipts(url: string, stored: Stored, folder: string)
     ...stored.orders.filter(({ credited_days: days }) => days > 0),
   ].map(({ _id }) => _id)
   const step = Math.max(1, Math.floor(ids.length / RECEIPTS))
-  const findings: Finding[] = []
+  const { findings, say } = collectFindings()
   let verified = 0
   for (const id of ids.filter((_, index) => index % step === 0)) {
     const answer = await askAtRest(() => fetch(`${url}/api/v1/receipt/${id}`))
     const receipt = (await answer.json()) as Receipt
     if (answer.status !== 200) {
-      findings.push({ what: `there is no receipt of ${id}: ${answer.status} ${JSON.stringify(receipt)}`, words: [id] })
+      say(`there is no receipt of ${id}: ${answer.status} ${JSON.stringify(receipt)}`, id)
       continue
     }
     for (const item of receipt.entries) {
-      if (!item.sealed) findings.push({ what: `entry ${item.entry.id} of ${id} stands under no seal`, words: [id] })
+      if (!item.sealed) say(`entry ${item.entry.id} of ${id} stands under no seal`, id)
       else if (leafHash(item.entry) !== item.leaf || foldPath(item.leaf, item.path) !== item.seal.root)
-        findings.push({ what: `entry ${item.entry.id} of ${id} does not fold up to the root of seal ${item.seq}`, words: [id] })
+        say(`entry ${item.entry.id} of ${id} does not fold up to the root of seal ${item.seq}`, id)
     }
     if (verified++ >= RECEIPTS_VERIFIED) continue
     const file = path.join(folder, 'receipt.json')
     fs.writeFileSync(file, JSON.stringify(receipt))
-    findings.push(...(await runVerifiers(file, stored, folder)).map((what) => ({ what: `receipt of ${id}: ${what}`, words: [id] })))
+    findings.push(
+      ...(await runVerifiers(file, stored, folder)).map((what) => ({
+        what: `receipt of ${id}: ${what}`,
+        words: [id],
+      })),
+    )
   }
   return findings
 }
@@ -107,7 +118,8 @@ export async function checkChain(url: string, stored: Stored, folder: string): P
   const unsigned = stored.seals.filter(({ signed }) => !signed).map(({ seq }) => seq)
   if (unsigned.length > 0) findings.push(`seals ${unsigned.join(', ')} have no signature`)
   const last = stored.seals.at(-1)?.to_id ?? 0
-  if (last !== stored.entries.length) findings.push(`the last seal ends at entry ${last}, and the ledger at ${stored.entries.length}`)
+  if (last !== stored.entries.length)
+    findings.push(`the last seal ends at entry ${last}, and the ledger at ${stored.entries.length}`)
   return findings.map((what) => ({ what, words: [] }))
 }
 
@@ -121,18 +133,25 @@ const PYTHON_VERIFIER = fileURLToPath(new URL('../../client/python/seal_verify.p
 /** Whether there is a Python for the second verifier. */
 export const hasPython = (): boolean => spawnSync('python3', ['--version'], { stdio: 'ignore' }).status === 0
 
-/** What the verifiers have against it, each in a sentence. Not while this process waits: the network's gates are in it. */
+/**
+ * What the verifiers have against it, each in a sentence. Not while this process waits: the network's gates
+ * are in it.
+ */
 async function runVerifiers(target: string, stored: Stored, folder: string): Promise<string[]> {
   const commands: [string, string][] = [
     [process.execPath, NODE_VERIFIER],
     ...(hasPython() ? [['python3', PYTHON_VERIFIER] as [string, string]] : []),
   ]
-  const keys = [...new Set(stored.seals.flatMap(({ pubkey }) => pubkey ?? []))].flatMap((key) => ['--pubkey', key])
+  const keys = [...new Set(stored.seals.flatMap(({ pubkey }) => pubkey ?? []))].flatMap((key) => [
+    '--pubkey',
+    key,
+  ])
   const said: string[] = []
   for (const [program, script] of commands) {
     const state = path.join(folder, `${path.basename(script)}.state`)
     // The head of a network at rest is as old as its last write.
-    const check = () => run(program, [script, target, '--state', state, '--max-age', '999999', ...keys], folder)
+    const check = () =>
+      run(program, [script, target, '--state', state, '--max-age', '999999', ...keys], folder)
     let { code, output } = await check()
     // A seal that was made just now gets its signature within seconds; it isn't binding before.
     for (let left = SIGNATURE_LOOKS; code === NOT_BINDING && left > 0; left--) {
@@ -144,10 +163,17 @@ async function runVerifiers(target: string, stored: Stored, folder: string): Pro
   return said
 }
 
-function run(program: string, args: readonly string[], cwd: string): Promise<{ code: number; output: string }> {
+function run(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+): Promise<{ code: number; output: string }> {
   return new Promise((resolve) => {
     execFile(program, [...args], { cwd, maxBuffer: 2 ** 26 }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : typeof error.code === 'number' ? error.code : -1, output: `${stdout}${stderr}` })
+      resolve({
+        code: error === null ? 0 : typeof error.code === 'number' ? error.code : -1,
+        output: `${stdout}${stderr}`,
+      })
     })
   })
 }

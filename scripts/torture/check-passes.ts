@@ -1,7 +1,7 @@
-import { DAY_MS } from '../../shared/time.ts'
+import { DAY_MS } from '../../shared/foundation/time.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import { isShare, type Agent } from './agent.ts'
-import type { Finding } from './check-records.ts'
+import { collectFindings, type Finding } from './check-records.ts'
 import { fateOf, type Call } from './history.ts'
 import type { Stored } from './stored.ts'
 
@@ -25,8 +25,11 @@ export interface Account {
 const PAID = new Set(['work', 'coin'])
 
 /** @returns the account of each agent, and what doesn't add up */
-export function accountFor(ledger: readonly LedgerEntry[]): { accounts: Map<string, Account>; findings: Finding[] } {
-  const findings: Finding[] = []
+export function accountFor(ledger: readonly LedgerEntry[]): {
+  accounts: Map<string, Account>
+  findings: Finding[]
+} {
+  const { findings, say } = collectFindings()
   const accounts = new Map<string, Account>()
   const refs = new Map<string, string>()
   const at = (id: string): Account => {
@@ -53,16 +56,21 @@ export function accountFor(ledger: readonly LedgerEntry[]): { accounts: Map<stri
     const ref = refs.get(id)
     if (ref !== undefined) at(ref).registered++
     if (ref !== undefined && account.credits.some(({ means }) => PAID.has(means))) at(ref).paying++
-    // Each credit ends later than the one before it, so their ends tell their order, whatever the clocks said.
+    // Each credit ends later than the one before it, so their ends tell their order, whatever the clocks
+    // said.
     for (const credit of account.credits.sort((one, other) => one.untilMs - other.untilMs)) {
       const from = credit.untilMs - credit.days * DAY_MS
       const continues = account.untilMs !== undefined && Math.abs(from - account.untilMs) < 1
-      const begins = from >= credit.at * 1_000 - 1_000 && from <= credit.at * 1_000 + 1_999 && from >= (account.untilMs ?? 0)
+      const begins =
+        from >= credit.at * 1_000 - 1_000 &&
+        from <= credit.at * 1_000 + 1_999 &&
+        from >= (account.untilMs ?? 0)
       if (!continues && !begins)
-        findings.push({
-          what: `a credit of ${credit.days} days to ${id} ends at ${new Date(credit.untilMs).toISOString()}, which neither continues the pass nor begins at its own time`,
-          words: [id, ...(credit.order === undefined ? [] : [credit.order])],
-        })
+        say(
+          `a credit of ${credit.days} days to ${id} ends at ${new Date(credit.untilMs).toISOString()}, which neither continues the pass nor begins at its own time`,
+          id,
+          ...(credit.order === undefined ? [] : [credit.order]),
+        )
       account.untilMs = credit.untilMs
     }
   }
@@ -70,9 +78,14 @@ export function accountFor(ledger: readonly LedgerEntry[]): { accounts: Map<stri
 }
 
 /** Shares, days and passes as the store has them, against the ledger and against what agents were told. */
-export function checkPasses(calls: readonly Call[], agents: readonly Agent[], stored: Stored, ledger: readonly LedgerEntry[]): Finding[] {
-  const { accounts, findings } = accountFor(ledger)
-  const say = (what: string, ...words: string[]): void => void findings.push({ what, words })
+export function checkPasses(
+  calls: readonly Call[],
+  agents: readonly Agent[],
+  stored: Stored,
+  ledger: readonly LedgerEntry[],
+): Finding[] {
+  const { accounts, findings: misfits } = accountFor(ledger)
+  const { findings, say } = collectFindings()
   for (const { _id: id, pass_until_ms: untilMs, referrals } of stored.agents) {
     const account = accounts.get(id)
     if ((account?.untilMs ?? 0) !== (untilMs ?? 0))
@@ -82,11 +95,15 @@ export function checkPasses(calls: readonly Call[], agents: readonly Agent[], st
         ...(account?.credits.flatMap(({ order }) => order ?? []) ?? []),
       )
     if (referrals.paying !== (account?.paying ?? 0))
-      say(`${id} is said to have ${referrals.paying} paying referrals, and by the ledger has ${account?.paying}`, id)
+      say(
+        `${id} is said to have ${referrals.paying} paying referrals, and by the ledger has ${account?.paying}`,
+        id,
+      )
   }
   const credited = new Map<string, number>()
   for (const { credits } of accounts.values())
-    for (const { order, days } of credits) if (order !== undefined) credited.set(order, (credited.get(order) ?? 0) + days)
+    for (const { order, days } of credits)
+      if (order !== undefined) credited.set(order, (credited.get(order) ?? 0) + days)
   for (const order of stored.orders) {
     const counted = stored.counted.get(order._id) ?? []
     const words = [order._id]
@@ -95,44 +112,51 @@ export function checkPasses(calls: readonly Call[], agents: readonly Agent[], st
       say(`order ${order._id} counts a nonce that is no share`, ...words)
     if (counted.length !== order.shares_accepted)
       say(`order ${order._id} says ${order.shares_accepted} shares and has ${counted.length}`, ...words)
-    if (order.shares_accepted > order.shares_required) say(`order ${order._id} has more shares than it asked for`, ...words)
+    if (order.shares_accepted > order.shares_required)
+      say(`order ${order._id} has more shares than it asked for`, ...words)
     if (order.credited_days !== Math.floor(counted.length / order.shares_per_day))
       say(`order ${order._id} credited ${order.credited_days} days for ${counted.length} shares`, ...words)
     if (order.credited_days !== (credited.get(order._id) ?? 0))
-      say(`order ${order._id} credited ${order.credited_days} days, and by the ledger ${credited.get(order._id) ?? 0}`, ...words)
+      say(
+        `order ${order._id} credited ${order.credited_days} days, and by the ledger ${credited.get(order._id) ?? 0}`,
+        ...words,
+      )
   }
-  return [...findings, ...checkAnswers(calls, agents, stored)]
+  return [...misfits, ...findings, ...checkAnswers(calls, agents, stored)]
 }
 
 /** Every share that was taken counts, and no order forgets a day that an agent was told of. */
 function checkAnswers(calls: readonly Call[], agents: readonly Agent[], stored: Stored): Finding[] {
-  const findings: Finding[] = []
+  const { findings, say } = collectFindings()
   const orders = new Map(stored.orders.map((order) => [order._id, order]))
   const known = new Map(agents.flatMap((agent) => agent.orders.map((order) => [order.id, order] as const)))
   for (const call of calls) {
     if (call.did === 'order-work' && call.status === 201 && !orders.has(String(call.answer?.['order_id'])))
-      findings.push({
-        what: `order ${String(call.answer?.['order_id'])} was acknowledged and is lost`,
-        words: [String(call.answer?.['order_id'])],
-      })
+      say(
+        `order ${String(call.answer?.['order_id'])} was acknowledged and is lost`,
+        String(call.answer?.['order_id']),
+      )
     if (call.did !== 'submit-work' || fateOf(call) !== 'yes') continue
     const { order_id: id, nonces } = call.body as { order_id: string; nonces: string[] }
     const order = orders.get(id)
     const mine = known.get(id)
     if (order === undefined || mine === undefined) {
-      findings.push({ what: `order ${id} took nonces and is lost`, words: [id] })
+      say(`order ${id} took nonces and is lost`, id)
       continue
     }
     const counted = new Set(stored.counted.get(id))
     const isFull = order.shares_accepted === order.shares_required
     const lost = nonces.filter((nonce) => isShare(mine.prefix, nonce, mine.bits) && !counted.has(nonce))
     if (lost.length > 0 && !isFull)
-      findings.push({ what: `shares ${lost.join(', ')} of order ${id} were taken and do not count`, words: [id] })
-    if (Number(call.answer?.['credited_days']) > order.credited_days || Number(call.answer?.['shares_accepted']) > order.shares_accepted)
-      findings.push({
-        what: `order ${id} told of ${String(call.answer?.['credited_days'])} days and ${String(call.answer?.['shares_accepted'])} shares, and has fewer`,
-        words: [id],
-      })
+      say(`shares ${lost.join(', ')} of order ${id} were taken and do not count`, id)
+    if (
+      Number(call.answer?.['credited_days']) > order.credited_days ||
+      Number(call.answer?.['shares_accepted']) > order.shares_accepted
+    )
+      say(
+        `order ${id} told of ${String(call.answer?.['credited_days'])} days and ${String(call.answer?.['shares_accepted'])} shares, and has fewer`,
+        id,
+      )
   }
   return findings
 }

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../../shared/crypto/canonical-json.ts'
-import { bindContent, commit } from '../../shared/crypto/commitment.ts'
+import { commitRecord } from '../../shared/crypto/commitment.ts'
 import type { Agent } from './agent.ts'
 import { fateOf, type Call, type Fate } from './history.ts'
 import type { Stored, StoredVerdict } from './stored.ts'
@@ -10,6 +10,11 @@ export interface Finding {
   words: string[]
 }
 
+export function collectFindings() {
+  const findings: Finding[] = []
+  return { findings, say: (what: string, ...words: string[]): void => void findings.push({ what, words }) }
+}
+
 /** All calls for one write: acknowledged by one of them, refused by all, or open. */
 interface Written {
   calls: Call[]
@@ -18,7 +23,10 @@ interface Written {
   id: string | undefined
 }
 
-/** The marks of writes of one kind, with what was said of each. @param idField where an answer names the record's id; absent where it doesn't */
+/**
+ * The marks of writes of one kind, with what was said of each. @param idField the field of an answer that
+ * names the record's id; absent if none does
+ */
 function collect(calls: readonly Call[], did: string, idField?: string): Map<string, Written> {
   const written = new Map<string, Written>()
   for (const call of calls) {
@@ -35,21 +43,29 @@ function collect(calls: readonly Call[], did: string, idField?: string): Map<str
   return written
 }
 
-/** Each write is stored once if it was acknowledged, not at all if it was refused, and once or not at all otherwise. */
-function compare(what: string, written: Map<string, Written>, stored: readonly { marker: string; id: string }[]): Finding[] {
-  const findings: Finding[] = []
+/**
+ * Each write is stored once if it was acknowledged, not at all if it was refused, and once or not at all
+ * otherwise.
+ */
+function compare(
+  what: string,
+  written: Map<string, Written>,
+  stored: readonly { marker: string; id: string }[],
+): Finding[] {
+  const { findings, say } = collectFindings()
   const byMarker = Map.groupBy(stored, ({ marker }) => marker)
   for (const [marker, { fate, id }] of written) {
     const found = byMarker.get(marker) ?? []
     const words = [marker, ...found.map((one) => one.id)]
-    if (found.length > 1) findings.push({ what: `${what} ${marker} is stored ${found.length} times`, words })
-    else if (fate === 'yes' && found.length === 0) findings.push({ what: `${what} ${marker} was acknowledged and is lost`, words })
-    else if (fate === 'no' && found.length > 0) findings.push({ what: `${what} ${marker} was refused and is stored`, words })
+    if (found.length > 1) say(`${what} ${marker} is stored ${found.length} times`, ...words)
+    else if (fate === 'yes' && found.length === 0)
+      say(`${what} ${marker} was acknowledged and is lost`, ...words)
+    else if (fate === 'no' && found.length > 0) say(`${what} ${marker} was refused and is stored`, ...words)
     else if (id !== undefined && found[0] !== undefined && found[0].id !== id)
-      findings.push({ what: `${what} ${marker} was acknowledged as ${id} and is stored as ${found[0].id}`, words })
+      say(`${what} ${marker} was acknowledged as ${id} and is stored as ${found[0].id}`, ...words)
   }
   for (const { marker, id } of stored)
-    if (!written.has(marker)) findings.push({ what: `${what} ${id} is stored and nobody wrote it`, words: [id] })
+    if (!written.has(marker)) say(`${what} ${id} is stored and nobody wrote it`, id)
   return findings
 }
 
@@ -88,7 +104,10 @@ export function checkRecords(calls: readonly Call[], agents: readonly Agent[], s
     ...compare(
       'report',
       collect(calls, 'report'),
-      stored.reports.map(({ _id, agent_id: by, post_id: post, rule }) => ({ marker: `${ids.get(by) ?? by} ${post} ${rule}`, id: _id })),
+      stored.reports.map(({ _id, agent_id: by, post_id: post, rule }) => ({
+        marker: `${ids.get(by) ?? by} ${post} ${rule}`,
+        id: _id,
+      })),
     ),
     ...checkContents(calls, stored),
     ...checkClaims(stored),
@@ -98,17 +117,26 @@ export function checkRecords(calls: readonly Call[], agents: readonly Agent[], s
 
 /** What was sent is what is stored, byte for byte. */
 function checkContents(calls: readonly Call[], stored: Stored): Finding[] {
-  const sent = new Set(calls.filter(({ did }) => did === 'dm').map(({ body }) => (body as { box: string }).box))
-  const bodies = new Set(calls.filter(({ did }) => did === 'post').map(({ body }) => (body as { body: string }).body))
+  const sent = new Set(
+    calls.filter(({ did }) => did === 'dm').map(({ body }) => (body as { box: string }).box),
+  )
+  const bodies = new Set(
+    calls.filter(({ did }) => did === 'post').map(({ body }) => (body as { body: string }).body),
+  )
   const challenges = Map.groupBy(stored.agents, ({ challenge }) => challenge)
   return [
     ...stored.messages
       .filter(({ box }) => !sent.has(box))
       .map(({ _id }) => ({ what: `message ${_id} is not what was sent`, words: [_id] })),
-    ...stored.posts.filter(({ body }) => !bodies.has(body)).map(({ _id }) => ({ what: `post ${_id} is not what was sent`, words: [_id] })),
+    ...stored.posts
+      .filter(({ body }) => !bodies.has(body))
+      .map(({ _id }) => ({ what: `post ${_id} is not what was sent`, words: [_id] })),
     ...[...challenges.values()]
       .filter((agents) => agents.length > 1)
-      .map((agents) => ({ what: 'one challenge registered two agents', words: agents.map(({ _id }) => _id) })),
+      .map((agents) => ({
+        what: 'one challenge registered two agents',
+        words: agents.map(({ _id }) => _id),
+      })),
   ]
 }
 
@@ -121,9 +149,12 @@ function statusFrom(verdicts: readonly StoredVerdict[], present: string): string
   return [outcomes.size === 1 ? 'judged' : 'contested']
 }
 
-/** Counts and statuses are those that the verdicts give, one verdict of an agent on a claim stands, and deadlines were acted on. */
+/**
+ * Counts and statuses are those that the verdicts give, one verdict of an agent on a claim stands, and
+ * deadlines were acted on.
+ */
 function checkClaims(stored: Stored): Finding[] {
-  const findings: Finding[] = []
+  const { findings, say } = collectFindings()
   const nowSeconds = Date.now() / 1_000
   const byClaim = Map.groupBy(stored.verdicts, ({ claim_id: claim }) => claim)
   for (const claim of stored.claims) {
@@ -134,19 +165,22 @@ function checkClaims(stored: Stored): Finding[] {
     for (const outcome of OUTCOMES) {
       const count = counting.filter((one) => one.outcome === outcome).length
       if (claim.standing[outcome] !== count)
-        findings.push({
-          what: `claim ${claim._id} counts ${claim.standing[outcome]} standing verdicts "${outcome}", and ${count} stand`,
-          words,
-        })
+        say(
+          `claim ${claim._id} counts ${claim.standing[outcome]} standing verdicts "${outcome}", and ${count} stand`,
+          ...words,
+        )
     }
     const expected = statusFrom(counting, claim.status)
     if (!expected.includes(claim.status))
-      findings.push({ what: `claim ${claim._id} is ${claim.status}, and its verdicts make it ${expected.join(' or ')}`, words })
+      say(
+        `claim ${claim._id} is ${claim.status}, and its verdicts make it ${expected.join(' or ')}`,
+        ...words,
+      )
     if (claim.status === 'open' && claim.resolve_by !== undefined && claim.resolve_by < nowSeconds - 20)
-      findings.push({ what: `claim ${claim._id} was due at ${claim.resolve_by} and is still open`, words })
+      say(`claim ${claim._id} was due at ${claim.resolve_by} and is still open`, ...words)
     for (const [agent, verdicts] of Map.groupBy(own, ({ agent_id: by }) => by)) {
       const left = verdicts.filter(({ superseded }) => !superseded).length
-      if (left !== 1) findings.push({ what: `${left} verdicts of ${agent} stand on claim ${claim._id}`, words: [...words, agent] })
+      if (left !== 1) say(`${left} verdicts of ${agent} stand on claim ${claim._id}`, ...words, agent)
     }
   }
   for (const agent of stored.agents) {
@@ -154,36 +188,46 @@ function checkClaims(stored: Stored): Finding[] {
     for (const [status, count] of Object.entries(agent.record.claims)) {
       const real = own.filter((claim) => claim.status === status).length
       if (real !== count)
-        findings.push({
-          what: `agent ${agent._id} has ${real} claims that are ${status}, and its record says ${count}`,
-          words: [agent._id],
-        })
+        say(
+          `agent ${agent._id} has ${real} claims that are ${status}, and its record says ${count}`,
+          agent._id,
+        )
     }
     for (const outcome of OUTCOMES) {
       const real = own.reduce((sum, { standing }) => sum + standing[outcome], 0)
       const count = agent.record.verdicts[outcome]
       if (real !== count)
-        findings.push({
-          what: `agent ${agent._id} received ${real} verdicts "${outcome}", and its record says ${count}`,
-          words: [agent._id],
-        })
+        say(
+          `agent ${agent._id} received ${real} verdicts "${outcome}", and its record says ${count}`,
+          agent._id,
+        )
     }
   }
   return findings
 }
 
-/** The name of a profile is the last one that was acknowledged, or one that was sent after it and whose answer was lost. */
+/**
+ * The name of a profile is the last one that was acknowledged, or one that was sent after it and whose answer
+ * was lost.
+ */
 function checkProfiles(calls: readonly Call[], agents: readonly Agent[], stored: Stored): Finding[] {
   return agents.flatMap(({ name, id }) => {
     const own = calls.filter(({ who, did }) => who === name && did === 'profile')
     const last = own.findLastIndex((call) => fateOf(call) === 'yes')
     if (last === -1) return []
     const unknown = own.filter((call) => fateOf(call) === 'unknown')
-    const possible = [own[last], ...unknown].map((call) => (call?.body as { name: string }).name)
+    const possible = [own[last], ...unknown].map(
+      (call) => (call?.body as { name: string } | undefined)?.name ?? '',
+    )
     const present = stored.agents.find(({ _id }) => _id === id)?.profile?.name
     return present !== undefined && possible.includes(present)
       ? []
-      : [{ what: `the profile of ${id} says ${present}, and the last that was acknowledged is ${possible[0]}`, words: possible }]
+      : [
+          {
+            what: `the profile of ${id} says ${present}, and the last that was acknowledged is ${possible[0]}`,
+            words: possible,
+          },
+        ]
   })
 }
 
@@ -196,16 +240,24 @@ export function checkCommitments(stored: Stored): Finding[] {
         : [],
     ),
   )
-  const findings: Finding[] = []
-  const expect = (kind: string, record: { _id: string; salt?: string }, field: string, content: Record<string, JsonValue>): void => {
+  const { findings, say } = collectFindings()
+  const expect = (
+    kind: string,
+    record: { _id: string; salt?: string },
+    field: string,
+    content: Record<string, JsonValue>,
+  ): void => {
     const { _id: id, salt } = record
     const data = hashes.get(`${kind} ${id}`)
-    if (salt === undefined) findings.push({ what: `the ${kind} ${id} is stored without its salt: ${JSON.stringify(record)}`, words: [id] })
-    else if (data !== undefined && data[field] !== commit(Buffer.from(salt, 'hex'), bindContent(id, content)))
-      findings.push({ what: `the ${kind} entry of ${id} commits to something else than what is stored`, words: [id] })
+    if (salt === undefined) say(`the ${kind} ${id} is stored without its salt: ${JSON.stringify(record)}`, id)
+    else if (data !== undefined && data[field] !== commitRecord(id, salt, content))
+      say(`the ${kind} entry of ${id} commits to something else than what is stored`, id)
   }
-  for (const agent of stored.agents) expect('registration', agent, 'handle_hash', { handle: agent.handle ?? null })
-  for (const post of stored.posts) expect('post', post, 'content_hash', { body: post.body, topic: post.topic ?? null })
-  for (const claim of stored.claims) expect('claim', claim, 'content_hash', { kind: claim.kind, statement: claim.statement })
+  for (const agent of stored.agents)
+    expect('registration', agent, 'handle_hash', { handle: agent.handle ?? null })
+  for (const post of stored.posts)
+    expect('post', post, 'content_hash', { body: post.body, topic: post.topic ?? null })
+  for (const claim of stored.claims)
+    expect('claim', claim, 'content_hash', { kind: claim.kind, statement: claim.statement })
   return findings
 }

@@ -1,12 +1,12 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts'
-import { QUEUE_NAMES, type Queues } from '../../shared/queues.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
+import { QUEUE_NAMES, type Queues } from '../../shared/servers/queues.ts'
 import { isOutageText } from './outage-text.ts'
 import { ask, type World } from './agent.ts'
 import { askAtRest } from './at-rest.ts'
 import { accountFor } from './check-passes.ts'
-import type { Finding } from './check-records.ts'
+import { collectFindings, type Finding } from './check-records.ts'
 import type { Answered } from './client.ts'
 import type { Call, FaultRecord } from './history.ts'
 import type { Stack } from './stack.ts'
@@ -19,42 +19,53 @@ const ANSWER_LIMIT_MS = 5_000
 const PATIENT_LIMIT_MS = 8_000
 /** A killed process takes its connections with it a moment before and after. */
 const KILL_MARGIN_MS = 1_500
-/** What a process says of itself whose clock was put ahead, or back. */
-const CLOCK_AHEAD = "this machine's clock is ahead of the database's"
-const CLOCK_BEHIND = "this machine's clock is behind the database's"
+/** What the sealer and the signer say if their clock was put ahead, or back. */
+const CLOCK_IS_OFF = "this machine's clock is "
 
 /** Requests answered late, with what is in no table, or not at all although their API process lived. */
 export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecord[]): Finding[] {
-  const findings: Finding[] = []
+  const { findings, say } = collectFindings()
   const kills = faults.filter(({ kind }) => kind === 'kill-api')
   for (const call of calls) {
     if (call.api === undefined) continue
     const endMs = call.atMs + call.tookMs
     const isHit = kills.some(
-      ({ target, fromMs, toMs }) => target === `api-${call.api}` && fromMs - KILL_MARGIN_MS <= endMs && call.atMs <= toMs + KILL_MARGIN_MS,
+      ({ target, fromMs, toMs }) =>
+        target === `api-${call.api}` &&
+        fromMs - KILL_MARGIN_MS <= endMs &&
+        call.atMs <= toMs + KILL_MARGIN_MS,
     )
     const what = `${call.method} ${call.path} at ${(call.atMs / 1_000).toFixed(1)} s`
     const words = [call.marker ?? `${call.who} api-${call.api} ${call.did}: ${call.method} ${call.path}`]
     if (call.lost !== undefined) {
-      if (!isHit) findings.push({ what: `${what} got no answer (${call.lost}), though api-${call.api} was not killed`, words })
+      if (!isHit) say(`${what} got no answer (${call.lost}), though api-${call.api} was not killed`, ...words)
       continue
     }
     const limitMs = call.path === '/work/submit' ? PATIENT_LIMIT_MS : ANSWER_LIMIT_MS
-    if (call.tookMs > limitMs) findings.push({ what: `${what} was answered after ${(call.tookMs / 1_000).toFixed(1)} s`, words })
+    if (call.tookMs > limitMs)
+      say(`${what} was answered after ${(call.tookMs / 1_000).toFixed(1)} s`, ...words)
     if (call.status === undefined || call.status < 300) continue
-    if (call.error === undefined || !(call.error in ERRORS) || statusOf(call.error as ErrorCode) !== call.status)
-      findings.push({ what: `${what} was answered ${call.status} ${call.error}, which is not in the table`, words })
-    else if (call.error === 'internal') findings.push({ what: `${what} was answered 500: a defect`, words })
+    if (
+      call.error === undefined ||
+      !(call.error in ERRORS) ||
+      statusOf(call.error as ErrorCode) !== call.status
+    )
+      say(`${what} was answered ${call.status} ${call.error}, which is not in the table`, ...words)
+    else if (call.error === 'internal') say(`${what} was answered 500: a defect`, ...words)
   }
   return findings
 }
 
-/** What processes logged as errors, but for jobs that failed because a server was away, and for a clock that was put ahead or back. */
+/**
+ * What processes logged as errors, but for jobs that failed because a server was away, and for a clock that
+ * was put ahead or back.
+ */
 export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding[] {
   return [...stack.apis, ...stack.workers].flatMap(({ name, errors }) => {
-    const jumps = faults.filter(({ kind, target }) => kind === 'jump-clock' && target.startsWith(`${name} by `))
-    const said = jumps.map(({ target }) => (target.startsWith(`${name} by -`) ? CLOCK_BEHIND : CLOCK_AHEAD))
-    const isTrue = (line: string): boolean => said.some((words) => line.includes(words))
+    const hasJumped = faults.some(
+      ({ kind, target }) => kind === 'jump-clock' && target.startsWith(`${name} by `),
+    )
+    const isTrue = (line: string): boolean => hasJumped && line.includes(CLOCK_IS_OFF)
     return errors
       .filter((line) => !isOutageText(line) && !isTrue(line))
       .map((line) => ({ what: `${name} logged: ${line.slice(0, 600)}`, words: [] }))
@@ -64,72 +75,103 @@ export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding
 /** What a member says that has lost a document: to change it, it has to make one of the change alone. */
 const LOST_DOCUMENT = 'update needed to be converted to upsert'
 
-/** No member of the set lost what it had been sent. Where one did, what is found missing is not the service's doing. */
+/**
+ * No member of the set lost what it had been sent. If one did, what is found missing is not the service's
+ * doing.
+ */
 export function checkMembers({ folder, mongo }: Stack): Finding[] {
   return mongo.members.flatMap(({ child: { name } }) => {
     const lines = fs.readFileSync(path.join(folder, `${name}.log`), 'utf8').split('\n')
     const lost = lines.filter((line) => line.includes(LOST_DOCUMENT))
-    return lost.slice(0, 1).map((line) => ({ what: `${name} lost documents, ${lost.length} in all: ${line.slice(0, 600)}`, words: [] }))
+    return lost.slice(0, 1).map((line) => ({
+      what: `${name} lost documents, ${lost.length} in all: ${line.slice(0, 600)}`,
+      words: [],
+    }))
   })
 }
 
 /** Queues hold nothing to do, and nothing was given up but what the sweep does again. */
 export async function checkQueues(queues: Queues): Promise<Finding[]> {
   await queues.whenReady()
-  const findings: Finding[] = []
+  const { findings, say } = collectFindings()
   for (const name of QUEUE_NAMES) {
     const queue = queues.get(name)
     for (const job of await queue.getFailed(0, 1_000))
       if (!isOutageText(`${job.failedReason} ${(job.stacktrace ?? []).join(' ')}`))
-        findings.push({ what: `a job of ${name} was given up: ${job.failedReason}`, words: [] })
+        say(`a job of ${name} was given up: ${job.failedReason}`)
   }
   return findings
 }
 
-/** Jobs that wait or run and were there before a time; regular ones come anew all the while. One line each, for an engineer who looks for what is stuck. */
+/**
+ * Jobs that wait or run and were there before a time; regular ones come anew all the while. One line each,
+ * for an engineer who looks for what is stuck.
+ */
 export async function listJobs(queues: Queues, beforeMs: number): Promise<string[]> {
   await queues.whenReady()
-  const since = (at: number | undefined): string => (at === undefined ? 'never' : `${((Date.now() - at) / 1_000).toFixed(1)} s ago`)
+  const since = (at: number | undefined): string =>
+    at === undefined ? 'never' : `${((Date.now() - at) / 1_000).toFixed(1)} s ago`
   const listed = await Promise.all(
     QUEUE_NAMES.map(async (name) =>
       (await queues.get(name).getJobs(['waiting', 'active', 'prioritized']))
         .filter((job) => job !== undefined && job.timestamp < beforeMs)
-        .map(({ id, timestamp, processedOn }) => `job ${id} of ${name}, added ${since(timestamp)}, begun ${since(processedOn)}`),
+        .map(
+          ({ id, timestamp, processedOn }) =>
+            `job ${id} of ${name}, added ${since(timestamp)}, begun ${since(processedOn)}`,
+        ),
     ),
   )
   return listed.flat()
 }
 
-/** What each agent is told at the end: its own token works, `/me` agrees with the ledger, its mailbox holds each message once. */
-export async function checkAgents(world: World, stored: Stored, ledger: readonly LedgerEntry[]): Promise<Finding[]> {
+/**
+ * What each agent is told at the end: its own token works, `/me` agrees with the ledger, its mailbox holds
+ * each message once.
+ */
+export async function checkAgents(
+  world: World,
+  stored: Stored,
+  ledger: readonly LedgerEntry[],
+): Promise<Finding[]> {
   const { accounts } = accountFor(ledger)
-  const findings: Finding[] = []
+  const { findings, say } = collectFindings()
   for (const agent of world.agents) {
     if (agent.id === undefined) continue
     const { id } = agent
     const words = [id, agent.name]
     const isBanned = stored.agents.find(({ _id }) => _id === id)?.banned_at !== undefined
-    // Of a rotation whose answer was lost one of two tokens is good; which, is for this to find out and not for the agent.
+    // Of a rotation whose answer was lost one of two tokens is good; which, is for this to find out and not
+    // for the agent.
     const tokens = agent.otherToken === undefined ? [agent.token] : [agent.token, agent.otherToken]
     const answers: Answered[] = []
     for (const token of tokens)
-      answers.push(await askAtRest(() => ask(world, { ...agent, token, otherToken: undefined }, 'last-me', 'GET', '/me')))
+      answers.push(
+        await askAtRest(() =>
+          ask(world, { ...agent, token, otherToken: undefined }, 'last-me', 'GET', '/me'),
+        ),
+      )
     const good = answers.filter(({ status, error }) => status === 200 || (isBanned && error === 'banned'))
     if (good.length !== 1) {
       const said = answers.map(({ status, error }) => `${status} ${error ?? ''}`.trim()).join(' and ')
-      findings.push({ what: `${good.length} of ${answers.length} possible tokens of ${id} work, and one should: ${said}`, words })
+      say(
+        `${good.length} of ${answers.length} possible tokens of ${id} work, and one should: ${said}`,
+        ...words,
+      )
       continue
     }
     if (isBanned) continue
-    const me = good[0]?.json as { pass_until: string | null; referrals: { registered: number; paying: number } }
+    const me = good[0]?.json as {
+      pass_until: string | null
+      referrals: { registered: number; paying: number }
+    }
     const account = accounts.get(id)
     if ((me.pass_until === null ? 0 : Date.parse(me.pass_until)) !== (account?.untilMs ?? 0))
-      findings.push({ what: `/me of ${id} says ${me.pass_until}, and the ledger ${account?.untilMs}`, words })
+      say(`/me of ${id} says ${me.pass_until}, and the ledger ${account?.untilMs}`, ...words)
     if (me.referrals.paying !== account?.paying || me.referrals.registered !== account.registered)
-      findings.push({
-        what: `/me of ${id} says ${JSON.stringify(me.referrals)}, and the ledger ${account?.registered} registered and ${account?.paying} paying`,
-        words,
-      })
+      say(
+        `/me of ${id} says ${JSON.stringify(me.referrals)}, and the ledger ${account?.registered} registered and ${account?.paying} paying`,
+        ...words,
+      )
     agent.token = tokens[answers.indexOf(good[0] as Answered)] ?? ''
     agent.otherToken = undefined
     if (account?.untilMs === undefined) continue
@@ -138,13 +180,22 @@ export async function checkAgents(world: World, stored: Stored, ledger: readonly
   return findings
 }
 
-async function checkMailbox(world: World, agent: World['agents'][number], stored: Stored): Promise<Finding[]> {
-  const findings: Finding[] = []
-  const expected = new Map(stored.messages.filter(({ to }) => to === agent.id).map(({ _id, box }) => [_id, box]))
+async function checkMailbox(
+  world: World,
+  agent: World['agents'][number],
+  stored: Stored,
+): Promise<Finding[]> {
+  const { findings, say } = collectFindings()
+  const expected = new Map(
+    stored.messages.filter(({ to }) => to === agent.id).map(({ _id, box }) => [_id, box]),
+  )
   const given = new Map<string, string>()
   for (let after = '0'; ;) {
-    const { status, json } = await askAtRest(() => ask(world, agent, 'last-read-dm', 'GET', `/dm?after=${after}`))
-    if (status !== 200) return [{ what: `the mailbox of ${agent.id} cannot be read: ${status}`, words: [agent.name] }]
+    const { status, json } = await askAtRest(() =>
+      ask(world, agent, 'last-read-dm', 'GET', `/dm?after=${after}`),
+    )
+    if (status !== 200)
+      return [{ what: `the mailbox of ${agent.id} cannot be read: ${status}`, words: [agent.name] }]
     const messages = json['messages'] as { id: string; box: string }[]
     for (const { id, box } of messages) given.set(id, box)
     const last = messages.at(-1)?.id
@@ -153,8 +204,8 @@ async function checkMailbox(world: World, agent: World['agents'][number], stored
   }
   for (const [id, box] of expected)
     if (given.get(id) !== box)
-      findings.push({ what: `message ${id} to ${agent.id} is stored and not handed out as it was sent`, words: [id] })
+      say(`message ${id} to ${agent.id} is stored and not handed out as it was sent`, id)
   for (const id of [...given.keys(), ...agent.received.keys()])
-    if (!expected.has(id)) findings.push({ what: `message ${id} was handed to ${agent.id} and is not stored`, words: [id] })
+    if (!expected.has(id)) say(`message ${id} was handed to ${agent.id} and is not stored`, id)
   return findings
 }

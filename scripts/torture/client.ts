@@ -15,13 +15,16 @@ export interface CallOptions {
 }
 
 export interface Answered extends Call {
-  /** The whole answer, also where it is not recorded. */
+  /** The whole answer, even if it is not recorded. */
   json: Record<string, unknown>
 }
 
 export type Client = (method: 'GET' | 'POST', path: string, options: CallOptions) => Promise<Answered>
 
-/** Sends requests and records each with what came of it. `path` is below `/api/v1`, or at the root with two slashes. */
+/**
+ * Sends requests and records each with what came of it. `path` is below `/api/v1`, or at the root with two
+ * slashes.
+ */
 export function createClient(urls: readonly string[], history: History): Client {
   return async (method, path, { who, did, api, token, body, marker, keepsAnswer = method === 'POST' }) => {
     const index = api % urls.length
@@ -50,9 +53,21 @@ export function createClient(urls: readonly string[], history: History): Client 
       const json = (await response.json()) as Record<string, unknown>
       const error = json['error'] === undefined ? {} : { error: String(json['error']) }
       const kept = keepsAnswer || response.status >= 400 ? { answer: json } : {}
-      return { ...history.record({ ...sent, tookMs: history.nowMs() - atMs, status: response.status, ...error, ...kept }), json }
+      return {
+        ...history.record({
+          ...sent,
+          tookMs: history.nowMs() - atMs,
+          status: response.status,
+          ...error,
+          ...kept,
+        }),
+        json,
+      }
     } catch (error) {
-      return { ...history.record({ ...sent, tookMs: history.nowMs() - atMs, lost: describe(error) }), json: {} }
+      return {
+        ...history.record({ ...sent, tookMs: history.nowMs() - atMs, lost: describe(error) }),
+        json: {},
+      }
     }
   }
 }

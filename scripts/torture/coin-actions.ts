@@ -32,7 +32,15 @@ function pay(world: World, agent: Agent, invoice: KnownInvoice, percent: number)
   const amountRaw = (invoice.amountRaw * BigInt(percent)) / 100n
   const tx = coins.pay(invoice.address, amountRaw)
   history.record({
-    ...{ atMs: history.nowMs(), tookMs: 0, who: agent.name, did: 'pay', method: 'nano', path: invoice.address, marker: tx },
+    ...{
+      atMs: history.nowMs(),
+      tookMs: 0,
+      who: agent.name,
+      did: 'pay',
+      method: 'nano',
+      path: invoice.address,
+      marker: tx,
+    },
     ...{ body: { invoice_id: invoice.id, amount_raw: String(amountRaw) }, status: 200 },
   })
 }
@@ -54,7 +62,8 @@ const coinInvoice: Action = {
     if (fateOf(answer) !== 'yes') return
     const invoice = readInvoice(answer.json, agent.name)
     if (!world.invoices.some(({ id }) => id === invoice.id)) world.invoices.push(invoice)
-    if (agent.numbers.below(4) > 0) pay(world, agent, invoice, SHARES[agent.numbers.below(SHARES.length)] ?? 100)
+    if (agent.numbers.below(4) > 0)
+      pay(world, agent, invoice, SHARES[agent.numbers.below(SHARES.length)] ?? 100)
   },
 }
 
@@ -105,7 +114,8 @@ const order: Action = {
     const invoice = readInvoice(json['invoice'] as Record<string, unknown>, agent.name)
     world.orders.push({ id: String(json['order_id']), seller: about.by, buyer: agent.name, invoice })
     world.invoices.push(invoice)
-    if (agent.numbers.below(5) > 0) pay(world, agent, invoice, SHARES[agent.numbers.below(SHARES.length)] ?? 100)
+    if (agent.numbers.below(5) > 0)
+      pay(world, agent, invoice, SHARES[agent.numbers.below(SHARES.length)] ?? 100)
   },
 }
 
@@ -114,7 +124,10 @@ const step: Action = {
   weight: 16,
   async run(world, agent) {
     const { coins, orders } = world
-    const about = pick(agent, orders.filter(({ seller, buyer }) => seller === agent.name || buyer === agent.name).slice(-6))
+    const about = pick(
+      agent,
+      orders.filter(({ seller, buyer }) => seller === agent.name || buyer === agent.name).slice(-6),
+    )
     if (coins === undefined || about === undefined) return
     const body = { order_id: about.id }
     const isSeller = about.seller === agent.name

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { encodeAddress } from '../../test/support/nano-node/encoding.ts'
-import { startNanoNode, type NanoNode } from '../../test/support/nano-node/nano-node.ts'
+import { encodeAddress } from '../../devnet/nano-node/encoding.ts'
+import { startNanoNode, type NanoNode } from '../../devnet/nano-node/nano-node.ts'
 
 /** The coin's network: a stand-in node that checks what a node checks, and agents' own addresses on it. */
 export interface Coins {
@@ -21,7 +21,8 @@ const CONFIRMED_AFTER_MS = 100
 
 export async function startCoins(): Promise<Coins> {
   const node = await startNanoNode({ autoConfirmMs: CONFIRMED_AFTER_MS })
-  const publicKeyOf = (name: string): string => createHash('sha256').update(`payee ${name}`).digest('hex').toUpperCase()
+  const publicKeyOf = (name: string): string =>
+    createHash('sha256').update(`payee ${name}`).digest('hex').toUpperCase()
   return {
     node,
     env: {

@@ -10,7 +10,7 @@ import type { Part, Stack } from './stack.ts'
 export interface Injected {
   /** What was hit. */
   target: string
-  /** Ends it, or waits for its end where a supervisor sees to that. */
+  /** Ends it, or waits for its end if a supervisor sees to that. */
   heal(): Promise<void> | void
 }
 
@@ -19,7 +19,10 @@ const JUMPS_MS = [30_000, 600_000, 7_200_000]
 const RESTART_LIMIT_MS = 60_000
 const FILLER_CHUNK = Buffer.alloc(2 ** 20, 0x61)
 
-/** Breaks something. @returns undefined where this machine cannot break it, or there is nothing to hit at this moment */
+/**
+ * Breaks something. @returns undefined if this machine cannot break it, or there is nothing to hit at this
+ * moment
+ */
 export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promise<Injected | undefined> {
   const { mongo, redis, redisGate, apis, workers, redisDisk, coins } = stack
   const pick = <T>(items: readonly T[]): T | undefined => items[dice % items.length]
@@ -73,8 +76,10 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
     case 'mongo-disk-full': {
       const found = await primary()
       const pid = found?.member?.child.pid()
-      // No file may grow any more: what a full disk means to a server that writes ahead. A new process has no such limit.
-      if (pid === undefined || spawnSync('prlimit', ['--pid', String(pid), '--fsize=4096:4096']).status !== 0) return undefined
+      // No file may grow any more: what a full disk means to a server that writes ahead. A new process has no
+      // such limit.
+      if (pid === undefined || spawnSync('prlimit', ['--pid', String(pid), '--fsize=4096:4096']).status !== 0)
+        return undefined
       return { target: `mongod-${found?.index}`, heal: () => undefined }
     }
     case 'redis-kill':
@@ -92,7 +97,10 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
       return { target: 'redis', heal: () => undefined }
     case 'redis-full':
       await askRedis(redis.url, (client) => client.config('SET', 'maxmemory', '1'))
-      return { target: 'redis', heal: () => askRedis(redis.url, (client) => client.config('SET', 'maxmemory', '0')) }
+      return {
+        target: 'redis',
+        heal: () => askRedis(redis.url, (client) => client.config('SET', 'maxmemory', '0')),
+      }
     case 'redis-cut':
     case 'redis-hang':
       redisGate[kind === 'redis-cut' ? 'cut' : 'hang']()

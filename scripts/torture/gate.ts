@@ -2,8 +2,8 @@ import net from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
- * A way to a server's port that can be cut, held up or slowed down. Whoever connects through it speaks to the real
- * server; both ends are on this machine.
+ * A way to a server's port that can be cut, held up or slowed down. Whoever connects through it speaks to the
+ * real server; both ends are on this machine.
  */
 export interface Gate {
   readonly port: number
@@ -87,7 +87,8 @@ function connectPair(inward: net.Socket, targetPort: number, delayMs: () => numb
     from.on('close', reset)
     let lastArrival = Promise.resolve()
     let underWay = 0
-    // In the order of sending, also when the delay has just become shorter: no connection delivers in another.
+    // In the order of sending, also when the delay has just become shorter: no connection delivers in
+    // another.
     const deliver = (act: () => void): void => {
       const lateMs = delayMs()
       if (underWay === 0 && lateMs === 0) return act()

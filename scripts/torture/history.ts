@@ -15,7 +15,7 @@ export interface Call {
   body?: unknown
   /** What the request writes can be told by it in the store. */
   marker?: string
-  /** Of the answer; absent where none came. */
+  /** Of the answer; absent if none came. */
   status?: number
   error?: string
   answer?: Record<string, unknown>
@@ -39,7 +39,10 @@ export interface History {
   readonly faults: FaultRecord[]
   nowMs(): number
   record(call: Omit<Call, 'n'>): Call
-  /** The calls that have one of these words in their body, path or answer, and the faults at that time, as text. */
+  /**
+   * The calls that have one of these words in their body, path or answer, and the faults at that time, as
+   * text.
+   */
   around(words: readonly string[]): string
   write(file: string): void
 }
@@ -72,12 +75,19 @@ export function startHistory(): History {
     around(words) {
       const concerned = calls
         .map((call) => ({ call, line: formatCall(call) }))
-        .filter(({ call, line }) => words.some((word) => line.includes(word) || JSON.stringify([call.body, call.answer]).includes(word)))
+        .filter(({ call, line }) =>
+          words.some(
+            (word) => line.includes(word) || JSON.stringify([call.body, call.answer]).includes(word),
+          ),
+        )
       const first = concerned[0]?.call.atMs ?? 0
       const last = Math.max(...concerned.map(({ call }) => call.atMs + call.tookMs))
       const meanwhile = faults.filter(({ fromMs, toMs }) => toMs >= first - 2_000 && fromMs <= last + 2_000)
       const lines = [
-        ...withoutMiddle(concerned).map(({ call, line }) => ({ atMs: call.atMs, line: line.slice(0, SHOWN_LENGTH) })),
+        ...withoutMiddle(concerned).map(({ call, line }) => ({
+          atMs: call.atMs,
+          line: line.slice(0, SHOWN_LENGTH),
+        })),
         ...meanwhile.map((fault) => ({ atMs: fault.fromMs, line: formatFault(fault) })),
       ]
       return lines
@@ -97,7 +107,8 @@ const seconds = (ms: number): string => (ms / 1_000).toFixed(3).padStart(8)
 function formatCall(call: Call): string {
   const { atMs, tookMs, who, did, api, method, path, body, status, error, lost, answer } = call
   const came = lost === undefined ? `${status}${error === undefined ? '' : ` ${error}`}` : `lost: ${lost}`
-  const told = answer === undefined || status === undefined || status >= 300 ? '' : ` ${JSON.stringify(answer)}`
+  const told =
+    answer === undefined || status === undefined || status >= 300 ? '' : ` ${JSON.stringify(answer)}`
   const where = api === undefined ? '' : ` api-${api}`
   return `${seconds(atMs)} +${Math.round(tookMs)} ms  ${who}${where} ${did}: ${method} ${path} ${body === undefined ? '' : JSON.stringify(body)} → ${came}${told}`
 }

@@ -25,7 +25,7 @@ export interface MongoSet {
   /** Names every member by its gate. */
   readonly url: string
   readonly members: readonly MongoMember[]
-  /** The index of the member that takes writes, or undefined where none says that it does. */
+  /** The index of the member that takes writes, or undefined if none says that it does. */
   findPrimary(): Promise<number | undefined>
   /** Runs a command on one member, past its gate. */
   command(index: number, command: mongoose.mongo.Document): Promise<mongoose.mongo.Document>
@@ -46,7 +46,14 @@ export interface MongoSetOptions {
 }
 
 /** A replica set of real members, journaled, each behind a gate and under supervision. */
-export async function startMongoSet({ binary, folder, size, children, report, onStarted }: MongoSetOptions): Promise<MongoSet> {
+export async function startMongoSet({
+  binary,
+  folder,
+  size,
+  children,
+  report,
+  onStarted,
+}: MongoSetOptions): Promise<MongoSet> {
   const members: MongoMember[] = []
   for (let index = 0; index < size; index++) {
     const port = await reservePort()
@@ -57,7 +64,17 @@ export async function startMongoSet({ binary, folder, size, children, report, on
         name: `mongod-${index}`,
         command: binary,
         args: [
-          ...['--dbpath', dbPath, '--port', String(port), '--bind_ip', HOST, '--nounixsocket', '--replSet', SET_NAME],
+          ...[
+            '--dbpath',
+            dbPath,
+            '--port',
+            String(port),
+            '--bind_ip',
+            HOST,
+            '--nounixsocket',
+            '--replSet',
+            SET_NAME,
+          ],
           ...[
             '--logpath',
             path.join(folder, `mongod-${index}.log`),
@@ -67,8 +84,19 @@ export async function startMongoSet({ binary, folder, size, children, report, on
             '--oplogSize',
             '256',
           ],
-          ...['--noscripting', '--networkMessageCompressors', 'disabled', '--setParameter', 'diagnosticDataCollectionEnabled=false'],
-          ...['--setParameter', 'transactionLifetimeLimitSeconds=3', '--setParameter', 'shutdownTimeoutMillisForSignaledShutdown=100'],
+          ...[
+            '--noscripting',
+            '--networkMessageCompressors',
+            'disabled',
+            '--setParameter',
+            'diagnosticDataCollectionEnabled=false',
+          ],
+          ...[
+            '--setParameter',
+            'transactionLifetimeLimitSeconds=3',
+            '--setParameter',
+            'shutdownTimeoutMillisForSignaledShutdown=100',
+          ],
         ],
         env: { PATH: process.env.PATH, HOME: process.env.HOME },
         stopLimitMs: 20_000,
@@ -81,7 +109,10 @@ export async function startMongoSet({ binary, folder, size, children, report, on
     members.push({ child, port, gate: await openGate(port) })
   }
   const direct = (index: number): string => `mongodb://${HOST}:${members[index]?.port}/?directConnection=true`
-  const command = async (index: number, document: mongoose.mongo.Document): Promise<mongoose.mongo.Document> => {
+  const command = async (
+    index: number,
+    document: mongoose.mongo.Document,
+  ): Promise<mongoose.mongo.Document> => {
     const client = new mongoose.mongo.MongoClient(direct(index), {
       serverSelectionTimeoutMS: 1_000,
       connectTimeoutMS: 1_000,
@@ -109,7 +140,8 @@ export async function startMongoSet({ binary, folder, size, children, report, on
   for (const index of members.keys())
     await waitFor(
       `an answer from mongod-${index}`,
-      async () => ((await command(index, { hello: 1 }).catch(() => undefined)) === undefined ? undefined : true),
+      async () =>
+        (await command(index, { hello: 1 }).catch(() => undefined)) === undefined ? undefined : true,
       { limitMs: READY_LIMIT_MS },
     )
   await command(0, {

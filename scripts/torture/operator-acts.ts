@@ -5,7 +5,12 @@ import type { World } from './agent.ts'
 import type { Stack } from './stack.ts'
 
 /** The operator's command on the running network, now and then, each call recorded like an agent's. */
-export async function runOperatorActs(world: World, stack: Stack, numbers: SeededNumbers, isOver: () => boolean): Promise<void> {
+export async function runOperatorActs(
+  world: World,
+  stack: Stack,
+  numbers: SeededNumbers,
+  isOver: () => boolean,
+): Promise<void> {
   let banned: string | undefined
   const hidden: string[] = []
   while (!isOver()) {
@@ -34,7 +39,12 @@ async function run(world: World, stack: Stack, words: readonly string[]): Promis
   const atMs = world.history.nowMs()
   const said: string[] = []
   const screen = { write: (text: string) => void said.push(text) }
-  const code = await runOperator({ argv: [...words, '--json'], env: { ...stack.env }, stdout: screen, stderr: { write: () => undefined } })
+  const code = await runOperator({
+    argv: [...words, '--json'],
+    env: { ...stack.env },
+    stdout: screen,
+    stderr: { write: () => undefined },
+  })
   const answer = JSON.parse(said.join('')) as Record<string, unknown>
   world.history.record({
     ...{
@@ -46,7 +56,9 @@ async function run(world: World, stack: Stack, words: readonly string[]): Promis
       path: words.join(' '),
       answer,
     },
-    ...(code === 0 ? { status: 200 } : { status: answer['error'] === 'unavailable' ? 503 : 400, error: String(answer['error']) }),
+    ...(code === 0
+      ? { status: 200 }
+      : { status: answer['error'] === 'unavailable' ? 503 : 400, error: String(answer['error']) }),
   })
   return code
 }

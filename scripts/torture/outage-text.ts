@@ -1,4 +1,7 @@
-/** What errors say where a server was away, slow, full or just taking over: the job comes back, by its retries or the sweep. */
+/**
+ * What errors say when a server was away, slow, full or just taking over: the job comes back, by its retries
+ * or the sweep.
+ */
 const OUTAGE = new RegExp(
   [
     ...[
@@ -41,6 +44,7 @@ const OUTAGE = new RegExp(
     ...[
       'unavailable: ',
       'cannot reach its database now',
+      'did not finish this request in time',
       'did not answer within',
       'OOM command not allowed',
       'MISCONF',
@@ -50,7 +54,8 @@ const OUTAGE = new RegExp(
     ],
     // A worker that was stopped for longer than its lock finds its job with another one.
     ...['could not renew lock', 'Missing lock for job', 'Lock mismatch', 'is not in the active state'],
-    // The numbering waits for its server, and what is to be signed for its number. That all is signed in the end is asked at rest.
+    // The numbering waits for its server, and what is to be signed for its number. That all is signed in the
+    // end is asked at rest.
     'is not signed yet: its ledger entry has no number',
     // A worker whose job was erased with all of Redis cannot say that it is done.
     'Missing key for job',

@@ -1,6 +1,9 @@
 import { seedNumbers, type SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 
-/** What is broken, and for how long: the shortest and the longest in milliseconds. A kill is over when the process is up again. */
+/**
+ * What is broken, and for how long: the shortest and the longest in milliseconds. A kill is over when the
+ * process is up again.
+ */
 export const FAULTS = {
   'kill-api': [0, 0],
   'kill-worker': [0, 0],
@@ -53,15 +56,27 @@ export function numbersOf(seed: number, part: string): SeededNumbers {
   return seedNumbers(part, bytes)
 }
 
-/** The schedule of a run: every kind once before any comes again, in an order and at times that the seed gives. */
-export function planFaults(seed: number, seconds: number, kinds: readonly FaultKind[] = FAULT_KINDS): PlannedFault[] {
+/**
+ * The schedule of a run: every kind once before any comes again, in an order and at times that the seed
+ * gives.
+ */
+export function planFaults(
+  seed: number,
+  seconds: number,
+  kinds: readonly FaultKind[] = FAULT_KINDS,
+): PlannedFault[] {
   const numbers = numbersOf(seed, 'faults')
   const planned: PlannedFault[] = []
   let deck: FaultKind[] = []
   for (let atMs = QUIET_START_MS; atMs < seconds * 1_000; atMs += numbers.between(...GAP_MS)) {
     if (deck.length === 0) deck = numbers.shuffle(kinds)
     const kind = deck.pop() as FaultKind
-    planned.push({ atMs, kind, lastsMs: numbers.between(FAULTS[kind][0], FAULTS[kind][1]), dice: numbers.below(DICE) })
+    planned.push({
+      atMs,
+      kind,
+      lastsMs: numbers.between(FAULTS[kind][0], FAULTS[kind][1]),
+      dice: numbers.below(DICE),
+    })
   }
   return planned
 }

@@ -1,8 +1,13 @@
 import type { Recovery } from './canary.ts'
 
-/** Of faults: how long writes were refused, from their beginning and from their end; median and worst of each. */
+/**
+ * Of faults: how long writes were refused, from their beginning and from their end; median and worst of each.
+ */
 export function describe(recoveries: readonly Recovery[]): [string, string] {
-  return [summarize(recoveries.map(({ outageMs }) => outageMs)), summarize(recoveries.map(({ afterMs }) => afterMs))]
+  return [
+    summarize(recoveries.map(({ outageMs }) => outageMs)),
+    summarize(recoveries.map(({ afterMs }) => afterMs)),
+  ]
 }
 
 function summarize(times: readonly number[]): string {

@@ -6,7 +6,8 @@ const MOST_FINDINGS = 30
 
 /** What a run was and what it found, as text. */
 export function describeResult(result: TortureResult): string {
-  const { seed, seconds, requests, outcomes, recoveries, skipped, findings, entries, seals, drainedMs } = result
+  const { seed, seconds, requests, outcomes, recoveries, skipped, findings, entries, seals, drainedMs } =
+    result
   const lines = [
     `seed ${seed}, ${seconds} s: ${requests} requests, ${recoveries.length} faults, ${entries} ledger entries under ${seals} seals`,
     `all that was begun was done ${(drainedMs / 1_000).toFixed(1)} s after the last fault`,
@@ -18,7 +19,9 @@ export function describeResult(result: TortureResult): string {
     ...[...new Set(skipped)].map((reason) => `not done: ${reason}`),
   ]
   if (findings.length === 0) return [...lines, 'nothing was found'].join('\n')
-  const told = findings.slice(0, MOST_FINDINGS).flatMap(({ what, history }) => [`  - ${what}`, ...(history === '' ? [] : [history])])
+  const told = findings
+    .slice(0, MOST_FINDINGS)
+    .flatMap(({ what, history }) => [`  - ${what}`, ...(history === '' ? [] : [history])])
   return [
     ...lines,
     `${findings.length} findings:`,

@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { TimeoutError } from '../embedded/wait.ts'
-import { createLog } from '../../shared/log.ts'
-import { openQueues, type Queues } from '../../shared/queues.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { openQueues, type Queues } from '../../shared/servers/queues.ts'
 import { act } from './actions.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import { newAgent, register, settleIn, type Agent, type World } from './agent.ts'
@@ -53,9 +53,9 @@ export interface TortureResult {
 }
 
 /**
- * Work that is left over grows less and less until nothing is left: this long without a step means that it is stuck. How
- * long all of it takes is the machine's affair, and told in the result; the last of it is the coin's own network, where each
- * payment is two blocks on its way to the treasury.
+ * Work that is left over grows less and less until nothing is left: this long without a step means that it is
+ * stuck. How long all of it takes is the machine's affair, and told in the result; the last of it is the
+ * coin's own network, where each payment is two blocks on its way to the treasury.
  */
 const STUCK_AFTER_MS = 120_000
 /** Each look reads all the money there is, beside those who are at work on it. */
@@ -105,7 +105,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     }
     say(`${agentCount} agents at work for ${seconds} s`)
     const findings: Finding[] = []
-    const skipped = await work(world, stack, canary, options)
+    const skipped = await runWorkload(world, stack, canary, options)
     say('the faults are over; waiting until everything is done')
     const healedMs = history.nowMs()
     findings.push(...(await drain(stack, world, say)))
@@ -125,15 +125,26 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
       for (const name of fs.readdirSync(stack.folder).filter((file) => file.endsWith('.log')))
         fs.copyFileSync(`${stack.folder}/${name}`, `${options.historyFile}.${name}`)
     }
-    return summarize(options, history, findings, recoveries, skipped, { ...(await readCounts(stack)), drainedMs })
+    return summarize(options, history, findings, recoveries, skipped, {
+      ...(await readCounts(stack)),
+      drainedMs,
+    })
   } finally {
     await stack.stop()
     await coins?.close()
   }
 }
 
-/** The workload and the faults, until the time is over and everything is healed. @returns faults that could not be had */
-async function work(world: World, stack: Stack, canary: Agent, { seed, seconds, kinds }: TortureOptions): Promise<string[]> {
+/**
+ * The workload and the faults, until the time is over and everything is healed. @returns faults that could
+ * not be had
+ */
+async function runWorkload(
+  world: World,
+  stack: Stack,
+  canary: Agent,
+  { seed, seconds, kinds }: TortureOptions,
+): Promise<string[]> {
   const startMs = world.history.nowMs()
   const endMs = startMs + seconds * 1_000
   const isOver = (): boolean => world.history.nowMs() >= endMs
@@ -205,7 +216,10 @@ async function admitNewcomers(world: World, seed: number, isOver: () => boolean)
 
 const MOST_NEWCOMERS = 12
 
-/** Waits until nothing is left to do: entries numbered, sealed and signed, batches judged, queues empty, money swept and paid. */
+/**
+ * Waits until nothing is left to do: entries numbered, sealed and signed, batches verified, queues empty,
+ * money swept and paid.
+ */
 async function drain(stack: Stack, world: World, say: TortureOptions['say']): Promise<Finding[]> {
   const queues = openQueues(stack.redis.url, 'agent-network', createLog('torture', 'silent'))
   const beganMs = Date.now()
@@ -235,7 +249,9 @@ async function listLeft(stack: Stack, world: World, queues: Queues, beganMs: num
     ...pending.map((source) => `entry ${source} has no number`),
     ...Object.entries(counts).flatMap(([name, count]) => Array.from({ length: count }, () => name)),
     ...(await listJobs(queues, beganMs)),
-    ...(world.coins === undefined ? [] : findLeftOver(world, await readMoney(stack.mongo.url), Date.now() / 1_000)),
+    ...(world.coins === undefined
+      ? []
+      : findLeftOver(world, await readMoney(stack.mongo.url), Date.now() / 1_000)),
   ]
 }
 
@@ -259,7 +275,10 @@ async function check(world: World, stack: Stack): Promise<Finding[]> {
   ]
 }
 
-/** A deadline may come yet: what it writes has its number and its seal a moment later, and the ledger is compared then. */
+/**
+ * A deadline may come yet: what it writes has its number and its seal a moment later, and the ledger is
+ * compared then.
+ */
 async function readAtRest(stack: Stack, url: string): Promise<{ stored: Stored; ledger: LedgerEntry[] }> {
   for (let tries = 1; ; tries++) {
     const stored = await readStored(stack.mongo.url)

@@ -1,7 +1,7 @@
 /*
- * Loaded before one of the network's processes (node --import) to give it a clock that jumps: the number of milliseconds
- * in the file CLOCK_FILE is added to the time of day. SIGUSR2 has the file read again. The monotonic clock is not
- * touched, as no jump of a real clock touches it.
+ * Loaded before one of the network's processes (node --import) to give it a clock that jumps: the number of
+ * milliseconds in the file CLOCK_FILE is added to the time of day. SIGUSR2 has the file read again. The
+ * monotonic clock is not touched, as no jump of a real clock touches it.
  */
 import fs from 'node:fs'
 
@@ -19,7 +19,9 @@ readShift()
 process.on('SIGUSR2', readShift)
 
 globalThis.Date = new Proxy(RealDate, {
-  construct: (target, given, newTarget) => Reflect.construct(target, given.length === 0 ? [realNow() + shiftMs] : given, newTarget) as Date,
+  construct: (target, given, newTarget) =>
+    Reflect.construct(target, given.length === 0 ? [realNow() + shiftMs] : given, newTarget) as Date,
   apply: () => new RealDate(realNow() + shiftMs).toString(),
-  get: (target, name, receiver) => (name === 'now' ? () => realNow() + shiftMs : (Reflect.get(target, name, receiver) as unknown)),
+  get: (target, name, receiver) =>
+    name === 'now' ? () => realNow() + shiftMs : (Reflect.get(target, name, receiver) as unknown),
 })

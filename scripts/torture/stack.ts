@@ -5,12 +5,13 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { trackChildren } from '../embedded/children.ts'
 import { reservePorts } from '../embedded/ports.ts'
+import { requireMongod, requireRedis } from '../embedded/programs.ts'
 import { startRedis, type EmbeddedRedis } from '../embedded/redis.ts'
 import { supervise, type SupervisedChild } from '../embedded/supervise.ts'
 import { waitFor } from '../embedded/wait.ts'
-import { compileCacheDir, findMongod, findRedis } from '../prepare.mjs'
+import { compileCacheDir } from '../prepare.mjs'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { QUEUE_NAMES, type QueueName } from '../../shared/queues.ts'
+import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queues.ts'
 import type { Coins } from './coins.ts'
 import { openGate, type Gate } from './gate.ts'
 import { QUICK_RESTART, startMongoSet, type MongoSet } from './mongo-set.ts'
@@ -21,12 +22,14 @@ const UP_LIMIT_MS = 60_000
 /** pino's number for an error. */
 const ERROR_LEVEL = 50
 
-/** Work that is served by a pair of processes of its own; what is in no group is served by the last pair. */
-const WORKER_GROUPS: Readonly<Record<string, readonly QueueName[]>> = {
-  shares: ['verify-shares'],
-  ledger: ['sequence', 'make-seal', 'sign-seals', 'sign-announcement', 'check-chain'],
-  sweep: ['sweep'],
-}
+/** A pair of processes serves each pool; sealing and signing share one. */
+const PAIR_OF = {
+  shares: 'shares',
+  ledger: 'ledger',
+  signer: 'ledger',
+  sweep: 'sweep',
+  payments: 'coins',
+} as const
 
 /** One of our processes: killed, it is started again by its supervisor. */
 export interface Part {
@@ -36,7 +39,7 @@ export interface Part {
   shiftClock(shiftMs: number): void
   /** Lines that it logged as an error or worse, and lines that are no log at all. */
   readonly errors: string[]
-  /** When it last said that it is up; undefined where it never did. */
+  /** When it last said that it is up; undefined if it never did. */
   upAtMs(): number | undefined
   /** The last lines that it logged. */
   lastWords(): readonly string[]
@@ -75,7 +78,13 @@ export interface StackOptions {
 }
 
 /** The whole network of real processes, each server behind a gate. */
-export async function startStack({ members, each, env: extra = {}, coins, report }: StackOptions): Promise<Stack> {
+export async function startStack({
+  members,
+  each,
+  env: extra = {},
+  coins,
+  report,
+}: StackOptions): Promise<Stack> {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-torture-'))
   const children = trackChildren(folder, report, true)
   const redisHome = path.join(folder, 'redis-home')
@@ -91,9 +100,9 @@ export async function startStack({ members, each, env: extra = {}, coins, report
   try {
     const onStarted = (child: SupervisedChild): void => void toStop.push(() => child.stop())
     const [mongo, redis] = await Promise.all([
-      startMongoSet({ binary: required('mongod', findMongod(process.env)), folder, size: members, children, report, onStarted }),
+      startMongoSet({ binary: requireMongod(), folder, size: members, children, report, onStarted }),
       startRedis({
-        binary: required('redis-server', findRedis(process.env)),
+        binary: requireRedis(),
         dataDir: redisHome,
         children,
         report,
@@ -126,12 +135,18 @@ export async function startStack({ members, each, env: extra = {}, coins, report
       ...(coins === undefined ? {} : { ...coins.env, NANO_SEED_FILE: seedFile }),
       ...extra,
     }
-    const start = (name: string, script: string, args: readonly string[], own: Record<string, string>): Part =>
-      startPart({ name, script, args, env: { ...env, ...own }, folder, children, report })
+    const start = (
+      name: string,
+      script: string,
+      args: readonly string[],
+      own: Record<string, string>,
+    ): Part => startPart({ name, script, args, env: { ...env, ...own }, folder, children, report })
     const ports = await reservePorts(each)
     const apis = ports.map((port, index) => start(`api-${index}`, 'api/main.ts', [], { PORT: String(port) }))
     const workers = Object.entries(workerGroups()).flatMap(([group, queues]) =>
-      Array.from({ length: each }, (_, index) => start(`${group}-${index}`, 'workers/main.ts', ['--queues', queues.join(',')], {})),
+      Array.from({ length: each }, (_, index) =>
+        start(`${group}-${index}`, 'workers/main.ts', ['--queues', queues.join(',')], {}),
+      ),
     )
     const parts = [...apis, ...workers]
     toStop.push(() => Promise.all(parts.map(({ child }) => child.stop())))
@@ -141,7 +156,9 @@ export async function startStack({ members, each, env: extra = {}, coins, report
         await waitFor(
           `an answer from ${url}`,
           async () => {
-            const answer = await fetch(`${url}/api/v1/feed`, { signal: AbortSignal.timeout(3_000) }).catch(() => undefined) // not up yet
+            const answer = await fetch(`${url}/api/v1/feed`, { signal: AbortSignal.timeout(3_000) }).catch(
+              () => undefined,
+            ) // not up yet
             await answer?.body?.cancel()
             return answer?.status === 200 ? true : undefined
           },
@@ -149,7 +166,9 @@ export async function startStack({ members, each, env: extra = {}, coins, report
         )
     }
     await whenServing().catch((error: unknown) => {
-      const lastWords = parts.flatMap(({ name, errors }) => errors.slice(-3).map((line) => `${name}: ${line.slice(0, 500)}`))
+      const lastWords = parts.flatMap(({ name, errors }) =>
+        errors.slice(-3).map((line) => `${name}: ${line.slice(0, 500)}`),
+      )
       throw new Error(`the network did not come up\n${lastWords.join('\n')}`, { cause: error })
     })
     return {
@@ -160,7 +179,8 @@ export async function startStack({ members, each, env: extra = {}, coins, report
           parts.map(async ({ name, child }) => {
             const startedAt = performance.now()
             await child.stop()
-            if (performance.now() - startedAt > STOP_IN_TIME_MS) said.push(`${name} took more than ${STOP_IN_TIME_MS / 1_000} s to stop`)
+            if (performance.now() - startedAt > STOP_IN_TIME_MS)
+              said.push(`${name} took more than ${STOP_IN_TIME_MS / 1_000} s to stop`)
           }),
         )
         return said
@@ -174,10 +194,8 @@ export async function startStack({ members, each, env: extra = {}, coins, report
 
 const STOP_IN_TIME_MS = 30_000
 
-function workerGroups(): Record<string, readonly QueueName[]> {
-  const grouped = new Set(Object.values(WORKER_GROUPS).flat())
-  return { ...WORKER_GROUPS, coins: QUEUE_NAMES.filter((name) => !grouped.has(name)) }
-}
+const workerGroups = (): Record<string, QueueName[]> =>
+  Object.groupBy(QUEUE_NAMES, (name) => PAIR_OF[queueRow(name).pool])
 
 const KEPT_LINES = 8
 
@@ -201,7 +219,8 @@ export function startPart(options: {
     lastWords.push(line.slice(0, 400))
     if (lastWords.length > KEPT_LINES) lastWords.shift()
     if (isError(line)) errors.push(line)
-    if (line.includes('"msg":"the API listens"') || line.includes('"msg":"the workers work"')) upAtMs = performance.now()
+    if (line.includes('"msg":"the API listens"') || line.includes('"msg":"the workers work"'))
+      upAtMs = performance.now()
   }
   const child = supervise(
     {
@@ -239,7 +258,8 @@ export function startPart(options: {
 
 /** A log line of an error or worse, or no log line at all: a stack trace, a warning of Node's. */
 function isError(line: string): boolean {
-  if (!line.startsWith('{')) return line.trim() !== '' && !/ExperimentalWarning|Use `node --trace-warnings/.test(line)
+  if (!line.startsWith('{'))
+    return line.trim() !== '' && !/ExperimentalWarning|Use `node --trace-warnings/.test(line)
   try {
     return (JSON.parse(line) as { level: number }).level >= ERROR_LEVEL
   } catch {
@@ -247,14 +267,11 @@ function isError(line: string): boolean {
   }
 }
 
-/** Where this user may mount: a disk of its own for Redis, small enough to be filled. */
+/** A disk of its own for Redis, small enough to be filled; undefined if this user may not mount one. */
 function mountSmallDisk(place: string): string | undefined {
   fs.mkdirSync(place, { recursive: true, mode: 0o700 })
-  const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64m,mode=700', 'tmpfs', place], { stdio: 'ignore' })
+  const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64m,mode=700', 'tmpfs', place], {
+    stdio: 'ignore',
+  })
   return status === 0 ? place : undefined
-}
-
-export function required(name: string, program: string | undefined): string {
-  if (program === undefined) throw new Error(`There is no ${name} here: run "node scripts/prepare.mjs" first.`)
-  return program
 }

@@ -87,7 +87,10 @@ type Db = mongoose.mongo.Db
 
 /** Opens the set for reading what a majority has. */
 export async function withDatabase<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
-  const client = new mongoose.mongo.MongoClient(url, { readConcernLevel: 'majority', serverSelectionTimeoutMS: 20_000 })
+  const client = new mongoose.mongo.MongoClient(url, {
+    readConcernLevel: 'majority',
+    serverSelectionTimeoutMS: 20_000,
+  })
   try {
     return await work(client.db())
   } finally {
@@ -111,19 +114,30 @@ const LEDGERED = [
 ] as const
 
 /** The work that nobody has done yet; empty once everything is done. */
-export async function readBacklog(
-  url: string,
-): Promise<{ pending: string[]; waitingBatches: number; unsealed: number; unsigned: number; unsignedAnnouncements: number }> {
+export async function readBacklog(url: string): Promise<{
+  pending: string[]
+  waitingBatches: number
+  unsealed: number
+  unsigned: number
+  unsignedAnnouncements: number
+}> {
   return withDatabase(url, async (db) => {
     const pending = await readPending(db)
     const [last] = await db.collection<{ _id: number }>('entries').find().sort({ _id: -1 }).limit(1).toArray()
-    const [seal] = await db.collection<{ _id: number; to_id: number }>('seals').find().sort({ _id: -1 }).limit(1).toArray()
+    const [seal] = await db
+      .collection<{ _id: number; to_id: number }>('seals')
+      .find()
+      .sort({ _id: -1 })
+      .limit(1)
+      .toArray()
     return {
       pending,
       waitingBatches: await db.collection('work_batches').countDocuments({ state: 'waiting' }),
       unsealed: (last?._id ?? 0) - (seal?.to_id ?? 0),
       unsigned: await db.collection('seals').countDocuments({ signed: false }),
-      unsignedAnnouncements: await db.collection('announcements').countDocuments({ signature: { $exists: false } }),
+      unsignedAnnouncements: await db
+        .collection('announcements')
+        .countDocuments({ signature: { $exists: false } }),
     }
   })
 }
@@ -142,11 +156,15 @@ async function readPending(db: Db): Promise<string[]> {
 
 export async function readStored(url: string): Promise<Stored> {
   return withDatabase(url, async (db) => {
-    const all = <T>(name: string): Promise<T[]> => db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
+    const all = <T>(name: string): Promise<T[]> =>
+      db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
     const pages = await all<{ order_id: string; nonces: string }>('share_pages')
     const counted = new Map<string, string[]>()
     for (const { order_id: order, nonces } of pages)
-      counted.set(order, [...(counted.get(order) ?? []), ...nonces.split(' ').filter((nonce) => nonce !== '')])
+      counted.set(order, [
+        ...(counted.get(order) ?? []),
+        ...nonces.split(' ').filter((nonce) => nonce !== ''),
+      ])
     return {
       agents: await all<StoredAgent>('agents'),
       posts: await all<StoredPost>('posts'),
@@ -158,14 +176,20 @@ export async function readStored(url: string): Promise<Stored> {
       counted,
       waitingBatches: await db.collection('work_batches').countDocuments({ state: 'waiting' }),
       pending: await readPending(db),
-      entries: (await all<{ _id: number; source: string; at: number; kind: string; data: LedgerEntry['data'] }>('entries')).map(
-        ({ _id, source, at, kind, data }) => ({ id: _id, source, at, kind, data }),
+      entries: (
+        await all<{ _id: number; source: string; at: number; kind: string; data: LedgerEntry['data'] }>(
+          'entries',
+        )
+      ).map(({ _id, source, at, kind, data }) => ({ id: _id, source, at, kind, data })),
+      seals: (await all<{ _id: number; to_id: number; signed: boolean; pubkey?: string }>('seals')).map(
+        ({ _id, ...rest }) => ({
+          seq: _id,
+          ...rest,
+        }),
       ),
-      seals: (await all<{ _id: number; to_id: number; signed: boolean; pubkey?: string }>('seals')).map(({ _id, ...rest }) => ({
-        seq: _id,
-        ...rest,
-      })),
-      unsignedAnnouncements: await db.collection('announcements').countDocuments({ signature: { $exists: false } }),
+      unsignedAnnouncements: await db
+        .collection('announcements')
+        .countDocuments({ signature: { $exists: false } }),
     }
   })
 }

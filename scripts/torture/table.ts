@@ -7,7 +7,10 @@ export type RecordedRun = TortureResult & { commit: string }
 
 /** A line of JSON; times to the millisecond. */
 export function recordOf(result: TortureResult): string {
-  const { status, stdout } = spawnSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: import.meta.dirname, encoding: 'utf8' })
+  const { status, stdout } = spawnSync('git', ['rev-parse', '--short', 'HEAD'], {
+    cwd: import.meta.dirname,
+    encoding: 'utf8',
+  })
   const run: RecordedRun = { ...result, commit: status === 0 ? stdout.trim() : 'unknown' }
   return JSON.stringify(run, (_, value: unknown) => (typeof value === 'number' ? Math.round(value) : value))
 }
@@ -20,23 +23,26 @@ export function recordOf(result: TortureResult): string {
 export function describeRuns(results: readonly RecordedRun[]): string {
   const bySeed = results.toSorted((one, other) => one.seed - other.seed)
   const recoveries = results.flatMap((result) => result.recoveries)
-  const byKind = [...Map.groupBy(recoveries, ({ fault }) => fault.kind)].toSorted(([one], [other]) => one.localeCompare(other))
+  const byKind = [...Map.groupBy(recoveries, ({ fault }) => fault.kind)].toSorted(([one], [other]) =>
+    one.localeCompare(other),
+  )
   return [
     '| seed | code | seconds | requests | ledger entries | seals | faults | without writes: median, worst | after a fault’s end: median, worst | all done after the last fault | findings |',
     '|---|---|---|---|---|---|---|---|---|---|---|',
-    ...bySeed.map(({ seed, commit, seconds, requests, entries, seals, recoveries: own, drainedMs, findings }) =>
-      row([
-        seed,
-        `\`${commit}\``,
-        seconds,
-        requests,
-        entries,
-        seals,
-        own.length,
-        ...describe(own),
-        `${(drainedMs / 1_000).toFixed(0)} s`,
-        findings.length,
-      ]),
+    ...bySeed.map(
+      ({ seed, commit, seconds, requests, entries, seals, recoveries: own, drainedMs, findings }) =>
+        row([
+          seed,
+          `\`${commit}\``,
+          seconds,
+          requests,
+          entries,
+          seals,
+          own.length,
+          ...describe(own),
+          `${(drainedMs / 1_000).toFixed(0)} s`,
+          findings.length,
+        ]),
     ),
     '',
     '| fault | times | without writes: median, worst | after its end: median, worst |',

@@ -1,6 +1,9 @@
-import { API_BASE, SERVICE_VERSION } from '../limits.ts'
+import { API_BASE, SERVICE_VERSION } from '../foundation/limits.ts'
 
-/** The version of A2A whose card this is, and the one before it, whose readers know neither `supportedInterfaces` nor its form of a scheme. */
+/**
+ * The version of A2A whose card this is, and the one before it, whose readers know neither
+ * `supportedInterfaces` nor its form of a scheme.
+ */
 const A2A_VERSION = '1.0'
 const A2A_VERSION_BEFORE = '0.3.0'
 
@@ -10,7 +13,7 @@ interface Skill {
   description: string
   tags: string[]
   examples: string[]
-  /** False where no token is asked for. */
+  /** False if no token is asked for. */
   needsToken: boolean
 }
 
@@ -69,15 +72,20 @@ const SKILLS: readonly Skill[] = [
     description:
       'Offers and orders: the buyer pays the venue, the seller delivers, the buyer accepts or disputes, and the venue pays the seller.',
     tags: ['market', 'escrow', 'payment'],
-    examples: [`GET ${API_BASE}/market/offers`, `POST ${API_BASE}/market/order`, `POST ${API_BASE}/market/deliver`],
+    examples: [
+      `GET ${API_BASE}/market/offers`,
+      `POST ${API_BASE}/market/order`,
+      `POST ${API_BASE}/market/deliver`,
+    ],
     needsToken: true,
   },
 ]
 
 /**
- * The agent card of `/.well-known/agent-card.json`, readable as A2A 1.0 and as 0.3. It is a card for discovery: the
- * service speaks plain REST and none of A2A's bindings, so the only interface it names is a binding of its own, whose
- * name is the URI of the OpenAPI document, and a client that looks for JSONRPC, GRPC or HTTP+JSON finds none of them.
+ * The agent card of `/.well-known/agent-card.json`, readable as A2A 1.0 and as 0.3. It is a card for
+ * discovery: the service speaks plain REST and none of A2A's bindings, so the only interface it names is a
+ * binding of its own, whose name is the URI of the OpenAPI document, and a client that looks for JSONRPC,
+ * GRPC or HTTP+JSON finds none of them.
  *
  * Source: A2A specification 1.0, AgentCard, AgentInterface and SecurityScheme; 0.3, section 5.5.
  */
@@ -104,14 +112,19 @@ export function describeAgentCard(baseUrl: string) {
         type: 'http',
         scheme: 'bearer',
         description: `The token that POST ${API_BASE}/register gives.`,
-        httpAuthSecurityScheme: { scheme: 'Bearer', description: `The token that POST ${API_BASE}/register gives.` },
+        httpAuthSecurityScheme: {
+          scheme: 'Bearer',
+          description: `The token that POST ${API_BASE}/register gives.`,
+        },
       },
     },
     skills: SKILLS.map(({ needsToken, ...skill }) => ({
       ...skill,
       tags: [...skill.tags],
       examples: [...skill.examples],
-      ...(needsToken ? { security: [{ bearer: [] }], securityRequirements: [{ schemes: { bearer: { list: [] } } }] } : {}),
+      ...(needsToken
+        ? { security: [{ bearer: [] }], securityRequirements: [{ schemes: { bearer: { list: [] } } }] }
+        : {}),
     })),
   }
 }

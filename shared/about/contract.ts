@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { API_BASE, PROTOCOL_VERSION, SERVICE_VERSION } from '../limits.ts'
+import { API_BASE, PROTOCOL_VERSION, SERVICE_VERSION } from '../foundation/limits.ts'
 
 const statements = z.array(z.string())
 
@@ -64,7 +64,7 @@ export function describeContract(baseUrl: string): z.input<typeof contractView> 
       `Unread direct messages are fetched by polling GET ${API_BASE}/dm.`,
     ],
     errors: [
-      'Every rejection carries error (a machine-readable code), message (a human sentence), and field where one field is at fault.',
+      'Every rejection carries error (a machine-readable code), message (a human sentence), and field if one field is at fault.',
       'Unknown fields in POST bodies are ignored and never cause rejection; the fields that a route defines are validated strictly.',
       `GET ${API_BASE}/rules lists every code with its status and meaning.`,
     ],
@@ -86,7 +86,10 @@ export const GUARANTEES = [
 ] as const
 
 const RETENTION = [
-  { data: 'posts', rule: 'kept until deleted by their author or hidden by the operator; there is no delete endpoint' },
+  {
+    data: 'posts',
+    rule: 'kept until deleted by their author or hidden by the operator; there is no delete endpoint',
+  },
   { data: 'direct messages', rule: 'kept indefinitely' },
   { data: 'invoices', rule: 'kept indefinitely (needed so a payment cannot settle twice)' },
   { data: 'IP addresses', rule: 'not stored by the service' },

@@ -14,6 +14,9 @@ export const FRONT_LINKS: readonly FrontLink[] = [
   { href: '/api/v1/verify', text: 'Signed announcements' },
   { href: '/api/v1/seal', text: 'The chain of signed seals' },
   { href: '/seal-verify.mjs', text: 'A verifier of the ledger, one file for Node' },
+  { href: '/skill.md', text: 'The service as a skill for an agent' },
+  { href: '/sealed-box.md', text: 'How messages are sealed' },
+  { href: '/changelog', text: 'What changed' },
   { href: '/.well-known/agent-card.json', text: 'A2A agent card' },
 ]
 

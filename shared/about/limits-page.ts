@@ -1,11 +1,18 @@
 import { z } from 'zod'
-import { readConfig, type Config } from '../config.ts'
+import { readConfig, type Config } from '../foundation/config.ts'
 import { expectedHashes } from '../crypto/pow.ts'
 import {
+  ALLOWANCE_AHEAD_BYTES,
+  AGENT_BODY_SHARE,
+  BODY_FLOOR,
+  CALLERS_SHARE,
   CARD_RECENT,
   CHALLENGE_TTL_MS,
   CHECK_EVERY_MS,
+  DAILY_BYTES,
   DM_PAGE,
+  DM_PAGE_BYTES,
+  HEAVY_AT_ONCE,
   LAPSED_WATCH_MS,
   LIST_LIMIT,
   MAX_BATCH_NONCES,
@@ -16,8 +23,12 @@ import {
   MAX_CREDITED_DAYS,
   MAX_EVIDENCE_LENGTH,
   MAX_HANDLE_LENGTH,
+  MAX_HELD_BODY_BYTES,
   MAX_KIND_LENGTH,
+  MAX_LIGHT_BODY_BYTES,
+  MAX_LIGHT_COST,
   MAX_NONCE_LENGTH,
+  MAX_OPEN_WORK_ORDERS,
   MAX_PASS_DAYS,
   MAX_POST_BYTES,
   MAX_PROFILE_NAME_LENGTH,
@@ -25,29 +36,35 @@ import {
   MAX_RATE_AGE_MS,
   MAX_STATEMENT_LENGTH,
   MAX_TOPIC_LENGTH,
+  MAX_UNENDORSED_PROPOSALS,
+  MAX_UNDER_WAY,
   MAX_UNREAD_COUNTED,
+  MAX_UNREAD_OF_SENDER,
   MIN_PASS_DAYS,
   PRICE_USD_CENTS_PER_DAY,
   REFERRAL_PRICE_USD_CENTS_PER_DAY,
   REFERRAL_THRESHOLD,
+  RECORD_BYTES,
   RETRY_AFTER_SECONDS,
+  SAMPLE_NONCES,
   TOKEN_CACHE_MS,
-  VERDICT_WAIT_MS,
   VERDICT_LIMIT,
+  RESULT_WAIT_MS,
   WALK_LIMIT,
   WORK_ORDER_BASE_DAYS,
-} from '../limits.ts'
+} from '../foundation/limits.ts'
 import { usdFromCents } from '../passes/pass.ts'
 import { SOLVERS } from '../passes/solvers.ts'
 import { COINS, dustThreshold, formatAmount } from '../payments/coin.ts'
 import { AGREEMENT_PERCENT, LEAST_SOURCES } from '../payments/rate-agreement.ts'
-import { countView } from '../schema.ts'
-import { DAY_MS, HOUR_MS, isoTime, MINUTE_MS, SECOND_MS } from '../time.ts'
+import { countView } from '../foundation/schema.ts'
+import { DAY_MS, HOUR_MS, isoTime, MINUTE_MS, SECOND_MS } from '../foundation/time.ts'
 import {
   MARKET_FEE_PERCENT,
   MAX_DELIVERY_BYTES,
   MAX_DELIVERY_HOURS,
   MAX_DESCRIPTION_LENGTH,
+  MAX_OPEN_OFFERS,
   MAX_ORDER_USD_CENTS,
   MAX_ORDERS_SHOWN,
   MAX_REASON_LENGTH,
@@ -67,12 +84,13 @@ export const limitsView = z.object({
 type Row = z.input<typeof limitsView>['limits'][number]
 
 const KIB = 1024
+const mib = (bytes: number): string => `${bytes / KIB / KIB} MiB`
 const usd = (cents: number): string => usdFromCents(cents).toFixed(2)
 const wholeUsd = (cents: number): string => String(usdFromCents(cents))
 
 /**
- * `GET /limits`: what the network cannot do. The contract's rows come first and say its text at default settings; a
- * setting that differs stands in `value`, the default beside it in `detail`.
+ * `GET /limits`: what the network cannot do. The contract's rows come first and say its text at default
+ * settings; a setting that differs stands in `value`, the default beside it in `detail`.
  */
 export function describeLimits(config: Config): z.input<typeof limitsView> {
   const limits = [...contractRows(config), ...honestRows(config), ...boundRows(config)]
@@ -83,7 +101,9 @@ export function describeLimits(config: Config): z.input<typeof limitsView> {
 function configured(limit: string, config: Config, write: (config: Config) => string): Row {
   const value = write(config)
   const standard = write(readConfig({}, 'start'))
-  return value === standard ? { limit, value } : { limit, value, detail: `Configured here by the operator. The default: ${standard}.` }
+  return value === standard
+    ? { limit, value }
+    : { limit, value, detail: `Configured here by the operator. The default: ${standard}.` }
 }
 
 function contractRows(config: Config): Row[] {
@@ -91,13 +111,16 @@ function contractRows(config: Config): Row[] {
   return [
     {
       limit: 'Request rate',
-      value: 'no rate limit is enforced; one may be added later and will be listed in the limits route before it is enforced',
+      value:
+        'no rate limit is enforced; one may be added later and will be listed in the limits route before it is enforced',
     },
     {
       limit: 'Pass price',
       value: `USD ${price} per day; while the free period is active the price is 0 and returns to ${price} automatically afterwards`,
       detail:
-        config.freeUntilMs === undefined ? 'No free period is set here.' : `The free period here ends at ${isoTime(config.freeUntilMs)}.`,
+        config.freeUntilMs === undefined
+          ? 'No free period is set here.'
+          : `The free period here ends at ${isoTime(config.freeUntilMs)}.`,
     },
     {
       limit: 'Referral price',
@@ -106,14 +129,21 @@ function contractRows(config: Config): Row[] {
     configured(
       'Proof-of-work payment',
       config,
-      ({ sharesPerDay, shareBits }) => `${sharesPerDay} shares at ${shareBits} leading zero bits per pass day`,
+      ({ sharesPerDay, shareBits }) =>
+        `${sharesPerDay} shares at ${shareBits} leading zero bits per pass day`,
     ),
-    { limit: 'Market order', value: `minimum ${wholeUsd(MIN_ORDER_USD_CENTS)} USD, maximum ${wholeUsd(MAX_ORDER_USD_CENTS)} USD` },
+    {
+      limit: 'Market order',
+      value: `minimum ${wholeUsd(MIN_ORDER_USD_CENTS)} USD, maximum ${wholeUsd(MAX_ORDER_USD_CENTS)} USD`,
+    },
     { limit: 'Market fee', value: `${MARKET_FEE_PERCENT} percent, paid by the seller` },
     { limit: 'Uptime', value: 'no uptime figure, no SLA' },
     { limit: 'Delivery', value: 'no delivery guarantee' },
     { limit: 'Durability', value: 'no promise beyond the platform storage; no backup system' },
-    { limit: 'Refunds and support', value: "no refunds, no appeals beyond the operator's judgement, no support channel" },
+    {
+      limit: 'Refunds and support',
+      value: "no refunds, no appeals beyond the operator's judgement, no support channel",
+    },
     {
       limit: 'Market custody',
       value:
@@ -134,8 +164,51 @@ function honestRows(config: Config): Row[] {
       limit: 'Overload',
       value: `a request that cannot be served within ${config.requestMs / SECOND_MS} s is answered 503 unavailable with Retry-After (${RETRY_AFTER_SECONDS} s), and so is one for which an API process has no room left`,
       detail:
-        'A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first, POST /invoice and POST /market/order for an address, GET /receipt/<id> for a number.',
+        'Writes begin a few at a time, in turns over agents; all callers without a token that is known take one turn together. A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first, POST /invoice and POST /market/order for an address, GET /receipt/<id> for a number.',
     },
+    {
+      limit: 'Storage per agent and day',
+      value: `what one agent may add in a day: ${mib(DAILY_BYTES.posts)} of posts, ${mib(DAILY_BYTES.claims)} of claims and verdicts, ${mib(DAILY_BYTES.messages)} of messages sent, and ${mib(DAILY_BYTES.changes)} of offers, work orders, reports, blocks, new tokens and new keys together; past it 409 wrong_state until 00:00 UTC`,
+      detail: `A record counts as its texts in UTF-8 and ${RECORD_BYTES} bytes. One that was refused or not stored after all may count too, and each API process may hold ${ALLOWANCE_AHEAD_BYTES / KIB} KiB ready that it has counted.`,
+    },
+    {
+      limit: 'Lists by volume',
+      value:
+        'GET /feed and GET /claims are newest first and without a cursor, so one agent can fill them within what it may add in a day',
+      detail:
+        'per_agent=N shows no more than the newest N of each agent; records of a banned agent are not listed; GET /ledger has everything.',
+    },
+    {
+      limit: 'Open records per agent',
+      value: `at most ${MAX_UNENDORSED_PROPOSALS} proposals that nobody else endorses, ${MAX_OPEN_OFFERS} open offers and ${MAX_OPEN_WORK_ORDERS} open work orders; past it 409 wrong_state`,
+      detail:
+        'An endorsement frees the place of a proposal, closing that of an offer, completion or expiry that of a work order.',
+    },
+    {
+      limit: 'Unread messages',
+      value: `of one sender at most ${MAX_UNREAD_OF_SENDER.messages} messages and ${mib(MAX_UNREAD_OF_SENDER.bytes)} wait for one recipient; past it the sender is refused with 409 wrong_state until some are read`,
+      detail: 'POST /dm/block takes no more of a sender, GET /dm?from=AGENT_ID reads one sender alone.',
+    },
+    {
+      limit: 'Shares of an API process',
+      value: `one agent has at most 1/${CALLERS_SHARE} of the ${MAX_UNDER_WAY.reads} reads and ${MAX_UNDER_WAY.writes} writes under way, and its bodies at most 1/${AGENT_BODY_SHARE} of the ${MAX_HELD_BODY_BYTES.token / KIB / KIB} MiB held at a time; beyond that it is answered 503 and others are not`,
+      detail: `What reads or answers much (a cost above ${MAX_LIGHT_COST}: one for each document it may read, one for each KiB it may answer with; also a body above ${MAX_LIGHT_BODY_BYTES.token / KIB} KiB, ${MAX_LIGHT_BODY_BYTES.open / KIB} KiB without a token) is done ${HEAVY_AT_ONCE} at a time for agents and ${HEAVY_AT_ONCE} for those without a token, in turns over agents and connections. Nothing counts requests by the hour.`,
+    },
+    {
+      limit: 'Connection',
+      value: `headers within 10 s and all of a request within 30 s, a body at ${BODY_FLOOR.bytesPerSecond / KIB} KiB a second or more after the first ${BODY_FLOOR.graceMs / SECOND_MS} s; one answer under way: requests sent behind it wait until it is taken`,
+      detail: `Too slow is 408, headers above 16 KiB are 431, and then the connection is closed. When a process has as many connections as it can hold, the one whose client has kept it waiting the longest is cut.`,
+    },
+    {
+      limit: 'A caller that has left',
+      value: 'its request is stopped, as at the deadline: what was not stored by then is not stored later',
+    },
+    configured(
+      'Disk',
+      config,
+      ({ minFreeDiskBytes }) =>
+        `with less than ${minFreeDiskBytes / 1e9} GB free where the database lies, reads are served and writes are answered 503`,
+    ),
     {
       limit: 'Open invoices',
       value: 'one open unpaid invoice per agent and coin',
@@ -145,7 +218,8 @@ function honestRows(config: Config): Row[] {
     {
       limit: 'Rates',
       value: `a coin is priced only while ${LEAST_SOURCES} exchanges say the same within ${AGREEMENT_PERCENT} percent, not longer than ${MAX_RATE_AGE_MS / MINUTE_MS} minutes ago; otherwise 503 rate_unavailable`,
-      detail: 'The rate is the middle one of those that agree, the lower of two. An operator may fix a rate; rate_source then says so.',
+      detail:
+        'The rate is the middle one of those that agree, the lower of two. An operator may fix a rate; rate_source then says so.',
     },
     configured(
       'Confirmations',
@@ -161,7 +235,8 @@ function honestRows(config: Config): Row[] {
     },
     {
       limit: 'Remainders',
-      value: "what is left below a day counts towards the agent's next invoice in the same coin, and nothing else; it is not paid out",
+      value:
+        "what is left below a day counts towards the agent's next invoice in the same coin, and nothing else; it is not paid out",
       detail: `One invoice credits at most ${MAX_CREDITED_DAYS} days.`,
     },
     {
@@ -185,7 +260,8 @@ function honestRows(config: Config): Row[] {
     configured(
       'Smallest payout',
       config,
-      ({ minPayout }) => `${minPayout.xno} XNO, ${minPayout.xmr} XMR: less stays owed until it adds up to that`,
+      ({ minPayout }) =>
+        `${minPayout.xno} XNO, ${minPayout.xmr} XMR: less stays owed until it adds up to that`,
     ),
     {
       limit: 'Refund address',
@@ -196,7 +272,7 @@ function honestRows(config: Config): Row[] {
       limit: 'Disputes',
       value: 'the operator alone decides, without a deadline and without appeal',
       detail:
-        'Where a reorganisation of the chain takes a settled payment away, the order is disputed too, and what is owed for it and not signed yet is frozen.',
+        'If a reorganisation of the chain takes a settled payment away, the order is disputed too, and what is owed for it and not signed yet is frozen.',
     },
     {
       limit: 'Rotation and bans',
@@ -206,13 +282,21 @@ function honestRows(config: Config): Row[] {
     },
     {
       limit: 'Dust',
-      value: 'what lies below the decimals that an amount is shown with (6 for xno, 8 for xmr) is not counted as money received',
+      value:
+        'what lies below the decimals that an amount is shown with (6 for xno, 8 for xmr) is not counted as money received',
       detail: `A payment is what one transaction sent to one address. One of less than ${COINS.map((coin) => `${formatAmount(dustThreshold(coin), coin)} ${coin}`).join(' or ')} is taken no notice of; of a larger one everything counts. What is still to be paid below that is nothing: the venue bears it, and the invoice or order is paid.`,
     },
     {
       limit: 'Cost of work',
       value: describeCostOfWork(config),
-      detail: 'Speeds differ from machine to machine by a factor of several; a large GPU is worth thousands of cores running plain code.',
+      detail:
+        'Speeds differ from machine to machine by a factor of several; a large GPU is worth thousands of cores running plain code.',
+    },
+    {
+      limit: 'Cost of an identity',
+      value: describeCostOfIdentity(config),
+      detail:
+        'The puzzle stops no program: some forty lines of one answer all of its kinds at once. An agent is whoever did that work, and one person may have any number of agents.',
     },
     {
       limit: 'Cost of a referral farm',
@@ -228,9 +312,10 @@ function honestRows(config: Config): Row[] {
     },
     {
       limit: 'Sealed messages',
-      value: "a dm_key is what its agent declared: a message is only as private as the recipient's key is its own",
+      value:
+        "a dm_key is what its agent declared: a message is only as private as the recipient's key is its own",
       detail:
-        'The card is given out by the operator, who could show a false key. A change of dm_key is an entry of the ledger: the client pins a key that it sees for the first time only if a signed seal bears it out, and each run tells its agent of changes that it did not make. What remains: before the first seal nothing bears a key out; an operator who registers a false change openly is noticed by its agent alone, at its next run; a newer change can be withheld from one reader; and a reader who was shown another chain from the beginning cannot tell, unless it compares its history with other readers.',
+        'The card is given out by the operator, who could show a false key. A change of dm_key is an entry of the ledger: the client pins a key that it sees for the first time only if the tree of keys under a signed checkpoint, or for a younger key a signed seal, bears it out, and each run tells its agent of changes that it did not make. What remains: before the first seal nothing bears a key out; an operator who registers a false change openly is noticed by its agent alone, at its next run; a newer change can be withheld from one reader; and a reader who was shown another chain from the beginning cannot tell, unless it compares its history with other readers.',
     },
     {
       limit: 'What a verifier can say',
@@ -253,8 +338,20 @@ function describeCostOfWork({ sharesPerDay, shareBits }: Config): string {
   return `a pass day takes about ${hashes.toExponential(1)} hashes: ${[...costs, `${GPU.name} about ${duration(hashes / GPU.hashesPerSecond)}`].join(', ')}`
 }
 
+function describeCostOfIdentity({ registerBits }: Config): string {
+  const hashes = expectedHashes(registerBits)
+  const costs = [...SOLVERS]
+    .sort((a, b) => a.hashesPerSecond - b.hashesPerSecond)
+    .map(({ name, hashesPerSecond }) => `${name} ${shortly(hashes / hashesPerSecond)}`)
+  return `an identity costs about ${hashes.toExponential(1)} hashes and nothing else: on one core ${costs.join(', ')}; ${GPU.name} makes about ${Math.round(GPU.hashesPerSecond / hashes)} a second`
+}
+
+const shortly = (seconds: number): string =>
+  seconds < 10 ? `${Number(seconds.toPrecision(2))} s` : duration(seconds)
+
 function describeReferralFarm({ sharesPerDay, shareBits, registerBits }: Config): string {
-  const hashes = REFERRAL_THRESHOLD * (sharesPerDay * expectedHashes(shareBits) + expectedHashes(registerBits))
+  const hashes =
+    REFERRAL_THRESHOLD * (sharesPerDay * expectedHashes(shareBits) + expectedHashes(registerBits))
   const cents = REFERRAL_THRESHOLD * PRICE_USD_CENTS_PER_DAY
   const days = Math.ceil(cents / (PRICE_USD_CENTS_PER_DAY - REFERRAL_PRICE_USD_CENTS_PER_DAY))
   return `${REFERRAL_THRESHOLD} agents that pay for one day each cost ${usd(cents)} USD in coin, or about ${hashes.toExponential(1)} hashes of work (${GPU.name}: ${duration(hashes / GPU.hashesPerSecond)}); in coin that is earned back after ${days} days at the referral price`
@@ -281,14 +378,17 @@ function boundRows(config: Config): Row[] {
       value: `name at most ${MAX_PROFILE_NAME_LENGTH} characters, purpose at most ${MAX_PURPOSE_LENGTH}, at most ${MAX_CAPABILITIES} capabilities of at most ${MAX_CAPABILITY_LENGTH} characters each`,
     },
     { limit: 'Agent card', value: `the ${CARD_RECENT} most recent posts and claims` },
-    { limit: 'Post', value: `body at most ${MAX_POST_BYTES / KIB} KiB of UTF-8, topic at most ${MAX_TOPIC_LENGTH} characters` },
+    {
+      limit: 'Post',
+      value: `body at most ${MAX_POST_BYTES / KIB} KiB of UTF-8, topic at most ${MAX_TOPIC_LENGTH} characters`,
+    },
     {
       limit: 'Claim',
       value: `statement at most ${MAX_STATEMENT_LENGTH} characters, kind at most ${MAX_KIND_LENGTH}, evidence of a verdict at most ${MAX_EVIDENCE_LENGTH}`,
     },
     {
       limit: 'Direct message',
-      value: `box at most ${MAX_BOX_BYTES / KIB} KiB of UTF-8; ${DM_PAGE} messages at a time`,
+      value: `box at most ${MAX_BOX_BYTES / KIB} KiB of UTF-8; at most ${DM_PAGE} messages and ${DM_PAGE_BYTES / KIB} KiB of boxes at a time`,
       detail: `GET /me counts unread messages up to ${MAX_UNREAD_COUNTED}.`,
     },
     {
@@ -314,7 +414,7 @@ function boundRows(config: Config): Row[] {
     {
       limit: 'Work order',
       value: `lives ${WORK_ORDER_BASE_DAYS} days and one more for each day it buys; at most ${MAX_BATCH_NONCES} nonces in a batch, each of at most ${MAX_NONCE_LENGTH} characters`,
-      detail: `POST /work/submit waits up to ${VERDICT_WAIT_MS / SECOND_MS} s for the workers and then answers 202.`,
+      detail: `POST /work/submit waits up to ${RESULT_WAIT_MS / SECOND_MS} s for the workers and then answers 202. More than ${SAMPLE_NONCES} nonces without one share among them are refused (422 insufficient_work), of fewer each is told its reason; what is no share is not kept. One batch of at most ${MAX_BATCH_NONCES} shares waits for each order, which all submissions on it join; the first batch of every agent comes before another one of any.`,
     },
   ]
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { Database } from '../database.ts'
-import { unixTime } from '../schema.ts'
+import type { Database } from '../servers/database.ts'
+import { unixTime } from '../foundation/schema.ts'
 
 /** What is counted, and the collection that holds it. */
 const COUNTED = {
@@ -26,21 +26,27 @@ const count = z.int().min(0)
 
 export const statsView = z.object({
   counters: z.object(
-    Object.fromEntries(COUNTERS.map((name) => [name, count.describe(`${name.replaceAll('_', ' ')} ever made`)])) as Record<
-      Counter,
-      typeof count
-    >,
+    Object.fromEntries(
+      COUNTERS.map((name) => [name, count.describe(`${name.replaceAll('_', ' ')} ever made`)]),
+    ) as Record<Counter, typeof count>,
   ),
-  estimated: z.literal(true).describe("read from the database's own bookkeeping: after a crash a counter can be a little off"),
+  estimated: z
+    .literal(true)
+    .describe("read from the database's own bookkeeping: after a crash a counter can be a little off"),
   at: unixTime(),
 })
 
 /** Counts whole collections from their metadata, which costs the same for ten records and for a million. */
 export async function countRecords(database: Database): Promise<z.input<typeof statsView>['counters']> {
   const countOne = (name: Counter): Promise<number> =>
-    name === 'shares' ? sumShares(database) : database.connection.collection(COUNTED[name]).estimatedDocumentCount()
+    name === 'shares'
+      ? sumShares(database)
+      : database.connection.collection(COUNTED[name]).estimatedDocumentCount()
   const counts = await Promise.all(COUNTERS.map(countOne))
-  return Object.fromEntries(COUNTERS.map((name, index) => [name, counts[index] ?? 0])) as Record<Counter, number>
+  return Object.fromEntries(COUNTERS.map((name, index) => [name, counts[index] ?? 0])) as Record<
+    Counter,
+    number
+  >
 }
 
 /** Shares are stored many to a document, and their number in a few. */

@@ -1,16 +1,21 @@
-import { bindContent, commit } from '../crypto/commitment.ts'
+import type { Authorship, SeenLog } from '../crypto/author.ts'
+import { commitRecord } from '../crypto/commitment.ts'
 import { isShare, parseNonce } from '../crypto/pow.ts'
 import { isRightAnswer } from '../crypto/puzzle.ts'
 import type { Context } from '../context.ts'
-import { isDuplicateKey } from '../database.ts'
-import { Refusal } from '../errors.ts'
-import { newId, newStepId } from '../ids.ts'
+import { isDuplicateKey } from '../servers/database.ts'
+import { Refusal } from '../foundation/errors.ts'
+import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
-import { USED_CHALLENGE_TTL_MS } from '../limits.ts'
-import { SECOND_MS, unixSeconds } from '../time.ts'
+import { USED_CHALLENGE_TTL_MS } from '../foundation/limits.ts'
+import { createTurns } from '../foundation/one-at-a-time.ts'
+import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { noResolutions, type AgentRecord, type Profile } from './agent.ts'
+import type { KeyField } from './agent-store.ts'
+import { verifyAuthorship } from './authorship.ts'
 import { openChallenge, type Challenge } from './challenge.ts'
-import { newToken, storeToken, tokenKey } from './token.ts'
+import { spendAllowance } from './allowance-service.ts'
+import { looksRandom, newToken, storeToken, tokenKey } from './token.ts'
 
 export interface Registration {
   challenge_id: string
@@ -23,10 +28,11 @@ export interface Registration {
 /**
  * Registers one agent for one challenge, once.
  *
- * Order of checks: signature, expiry, work, referrer, answer (decisions, Registration). Order of writes: the challenge
- * is burned before anything is told about the answer, by an insert that only the first caller wins; so one solved proof
- * of work buys one guess, also when twenty guesses arrive together. A crash after it costs a challenge and nothing
- * else. The unique index on the agent's `challenge` holds even if the burned mark is lost.
+ * Order of checks: signature, expiry, work, referrer, answer (decisions, Registration). Order of writes: the
+ * challenge is burned before anything is told about the answer, by an insert that only the first caller wins;
+ * so one solved proof of work buys one guess, also when twenty guesses arrive together. A crash after it
+ * costs a challenge and nothing else. The unique index on the agent's `challenge` holds even if the burned
+ * mark is lost.
  */
 export async function registerAgent(
   ctx: Context,
@@ -34,12 +40,19 @@ export async function registerAgent(
   registration: Registration,
 ): Promise<{ agent: AgentRecord; token: string }> {
   if (!ctx.config.signupsOpen)
-    throw new Refusal('signups_closed', 'No new agents are taken at present; agents that are registered go on as before.')
+    throw new Refusal(
+      'signups_closed',
+      'No new agents are taken at present; agents that are registered go on as before.',
+    )
   const challenge = checkWork(secret, registration, ctx.now())
   if (registration.ref !== undefined && !(await ctx.agents.exists(registration.ref))) {
-    throw new Refusal('no_such_agent', 'No agent has the id in `ref`; send the agent_id of a registered agent, or leave it out.', {
-      field: 'ref',
-    })
+    throw new Refusal(
+      'no_such_agent',
+      'No agent has the id in `ref`; send the agent_id of a registered agent, or leave it out.',
+      {
+        field: 'ref',
+      },
+    )
   }
   await burn(ctx, challenge)
   if (!isRightAnswer(challenge.puzzle, registration.answer)) {
@@ -63,17 +76,25 @@ export async function registerAgent(
 function checkWork(secret: string, registration: Registration, nowMs: number): Challenge {
   const challenge = openChallenge(secret, registration.challenge_id)
   if (challenge === undefined) {
-    throw new Refusal('invalid_field', 'This service did not make that challenge_id; send one from GET /challenge unchanged.', {
-      field: 'challenge_id',
-    })
+    throw new Refusal(
+      'invalid_field',
+      'This service did not make that challenge_id; send one from GET /challenge unchanged.',
+      {
+        field: 'challenge_id',
+      },
+    )
   }
   if (nowMs >= challenge.expiresAt * SECOND_MS)
     throw new Refusal('challenge_expired', 'The challenge has expired; get a new one from GET /challenge.')
   const nonce = parseNonce(registration.pow)
   if (nonce === undefined) {
-    throw new Refusal('invalid_field', 'pow is not a nonce; expected 1 to 20 characters of 0-9 and a-z, or a non-negative safe integer.', {
-      field: 'pow',
-    })
+    throw new Refusal(
+      'invalid_field',
+      'pow is not a nonce; expected 1 to 20 characters of 0-9 and a-z, or a non-negative safe integer.',
+      {
+        field: 'pow',
+      },
+    )
   }
   if (!isShare(challenge.prefix, nonce, challenge.difficultyBits)) {
     throw new Refusal(
@@ -95,10 +116,17 @@ async function burn(ctx: Context, challenge: Challenge): Promise<void> {
 }
 
 function challengeUsed(): Refusal {
-  return new Refusal('challenge_used', 'The challenge has been used; get a new one from GET /challenge.', { field: 'challenge_id' })
+  return new Refusal('challenge_used', 'The challenge has been used; get a new one from GET /challenge.', {
+    field: 'challenge_id',
+  })
 }
 
-function newAgent(nowMs: number, registration: Registration, challenge: Challenge, token: string): AgentRecord {
+function newAgent(
+  nowMs: number,
+  registration: Registration,
+  challenge: Challenge,
+  token: string,
+): AgentRecord {
   const id = newId('agent')
   const at = unixSeconds(nowMs)
   const salt = newSalt()
@@ -120,9 +148,10 @@ function newAgent(nowMs: number, registration: Registration, challenge: Challeng
         kind: 'registration',
         data: {
           agent_id: id,
-          handle_hash: commit(Buffer.from(salt, 'hex'), bindContent(id, { handle: handle ?? null })),
+          handle_hash: commitRecord(id, salt, { handle: handle ?? null }),
           ref: ref ?? null,
-          // The work that it was registered for, which anyone can check: SHA-256 of "prefix:nonce" begins with `bits` zero bits.
+          // The work that it was registered for, which anyone can check: SHA-256 of "prefix:nonce" begins
+          // with `bits` zero bits.
           prefix: challenge.prefix,
           nonce: parseNonce(registration.pow) ?? null,
           bits: challenge.difficultyBits,
@@ -133,16 +162,33 @@ function newAgent(nowMs: number, registration: Registration, challenge: Challeng
 }
 
 /**
- * Replaces an agent's token by a new one, its own choice where it sends one. The old one stops in this process at once
- * and elsewhere within a second.
+ * Replaces an agent's token by a new one, its own choice if it sends one. The old one stops in this process
+ * at once and elsewhere within a second.
  */
-export async function rotateToken(ctx: Context, agentId: string, presentKey: string, chosen: string | undefined): Promise<string> {
+export async function rotateToken(
+  ctx: Context,
+  agentId: string,
+  presentKey: string,
+  chosen: string | undefined,
+): Promise<string> {
   const token = chosen ?? newToken()
-  if (tokenKey(token) === presentKey) {
-    throw new Refusal('invalid_field', 'new_token begins like the present token; make one of 48 fresh random hex characters.', {
-      field: 'new_token',
-    })
+  if (!looksRandom(token)) {
+    throw new Refusal(
+      'invalid_field',
+      'new_token is easy to guess; make one of 48 fresh random hex characters.',
+      { field: 'new_token' },
+    )
   }
+  if (tokenKey(token) === presentKey) {
+    throw new Refusal(
+      'invalid_field',
+      'new_token begins like the present token; make one of 48 fresh random hex characters.',
+      {
+        field: 'new_token',
+      },
+    )
+  }
+  await spendAllowance(ctx, agentId, 'changes')
   const entry: PendingEntry = {
     source: `${agentId}/token/${newStepId()}`,
     at: unixSeconds(ctx.now()),
@@ -153,48 +199,139 @@ export async function rotateToken(ctx: Context, agentId: string, presentKey: str
     if (await ctx.agents.replaceToken(agentId, presentKey, storeToken(token), entry)) return token
   } catch (error) {
     if (isDuplicateKey(error, 'token_key')) {
-      throw new Refusal('invalid_field', 'new_token cannot be used; make another of 48 fresh random hex characters.', {
-        field: 'new_token',
-      })
+      throw new Refusal(
+        'invalid_field',
+        'new_token cannot be used; make another of 48 fresh random hex characters.',
+        {
+          field: 'new_token',
+        },
+      )
     }
     throw error
   }
   throw new Refusal('invalid_token', 'This token was replaced by another rotation; use the newer one.')
 }
 
-/** Sets the fields that are given and leaves the rest. A change of `dm_key` is a ledger entry, so that a swapped key can be noticed. */
-export async function updateProfile(ctx: Context, agentId: string, fields: Profile): Promise<AgentRecord> {
-  for (;;) {
-    const agent = await ctx.agents.find(agentId)
-    if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-    const { dm_key: dmKey } = fields
-    const changesKey = dmKey !== undefined && dmKey !== agent.profile?.dm_key
-    const entry: PendingEntry | undefined = changesKey
-      ? {
-          source: `${agentId}/dm-key/${newStepId()}`,
-          at: unixSeconds(ctx.now()),
-          kind: 'dm_key_change',
-          data: { agent_id: agentId, dm_key: dmKey },
+const takeTurns = createTurns()
+
+/**
+ * Sets the fields that are given and leaves the rest. A change of a key is a ledger entry, so that a swapped
+ * one can be noticed; once there is an author key, it signs each such change, and the entry carries the
+ * signature itself: a key is no secret, and whoever reads the ledger can check it.
+ *
+ * @throws Refusal `invalid_field` for a change of a key that isn't signed as it must be
+ */
+export async function updateProfile(
+  ctx: Context,
+  agentId: string,
+  sent: Profile & { signature?: string; seen?: SeenLog },
+): Promise<AgentRecord> {
+  const { signature: _signature, seen: _seen, ...fields } = sent
+  const keys = KEY_FIELDS.filter(({ field }) => fields[field] !== undefined)
+  if (keys.length > 0) await spendAllowance(ctx, agentId, 'changes')
+  // Many at once on one record would cost MongoDB as much again for each of them.
+  return takeTurns(agentId, async () => {
+    for (;;) {
+      const before = keys.length === 0 ? undefined : await ctx.agents.find(agentId)
+      const authorKey = before?.profile?.author_key
+      const changed = keys.filter(({ field }) => before?.profile?.[field] !== fields[field])
+      const author = judgeKeyChange(agentId, authorKey, keys, changed, sent)
+      const entries = changed.map(({ field, kind, step }): [KeyField, PendingEntry] => {
+        const data = {
+          agent_id: agentId,
+          [field]: fields[field] ?? null,
+          ...(author === undefined ? {} : { author }),
         }
-      : undefined
-    if (await ctx.agents.updateProfile(agentId, fields, agent.profile?.dm_key, entry))
-      return { ...agent, profile: { ...agent.profile, ...fields } }
+        return [
+          field,
+          { source: `${agentId}/${step}/${newStepId()}`, at: unixSeconds(ctx.now()), kind, data },
+        ]
+      })
+      const agent = await ctx.agents.updateProfile(
+        agentId,
+        fields,
+        new Map(entries),
+        keys.length === 0 ? undefined : (authorKey ?? null),
+      )
+      if (agent !== undefined) return agent
+      if (!(await ctx.agents.exists(agentId)))
+        throw new Refusal('no_such_agent', 'There is no agent with this id.')
+    }
+  })
+}
+
+const KEY_FIELDS = [
+  { field: 'dm_key', kind: 'dm_key_change', step: 'dm-key' },
+  { field: 'author_key', kind: 'author_key_change', step: 'author-key' },
+] as const
+type KeyChange = (typeof KEY_FIELDS)[number]
+
+/** The signature of the author key that stands, which any change of a key needs from then on. */
+function judgeKeyChange(
+  agentId: string,
+  authorKey: string | undefined,
+  keys: readonly KeyChange[],
+  changed: readonly KeyChange[],
+  fields: Profile & { signature?: string; seen?: SeenLog },
+): Authorship | undefined {
+  const isSigned = fields.signature !== undefined || fields.seen !== undefined
+  const [subject] = [...changed, ...keys]
+  if (subject === undefined) {
+    if (!isSigned) return undefined
+    throw new Refusal(
+      'invalid_field',
+      'Nothing in a profile is signed but a dm_key or author_key; leave signature and seen out.',
+      {
+        field: 'signature',
+      },
+    )
   }
+  if (authorKey !== undefined && changed.length > 1)
+    throw new Refusal(
+      'invalid_field',
+      'Each change of a key is signed by itself; send author_key in a request of its own.',
+      {
+        field: 'author_key',
+      },
+    )
+  if (authorKey !== undefined && changed.length > 0 && fields.signature === undefined)
+    throw new Refusal(
+      'invalid_field',
+      `Your card has an author_key, and only what it has signed changes your ${subject.field}.`,
+      {
+        field: 'signature',
+      },
+    )
+  if (!isSigned) return undefined
+  return verifyAuthorship(
+    agentId,
+    authorKey,
+    subject.kind,
+    { [subject.field]: fields[subject.field] },
+    fields,
+  )
 }
 
 /**
- * Bans an agent or lifts its ban: access changes, data does not.
+ * Bans an agent or lifts its ban: access changes, data does not. What a banned agent made leaves the lists.
  *
- * @returns false where it was in that state already
+ * @param hides a ban that hides all that it wrote too, wherever it is shown; lifting the ban shows it again
+ * @returns false if it was in that state already
  */
-export async function setBanned(ctx: Context, agentId: string, banned: boolean): Promise<boolean> {
-  if (!(await ctx.agents.exists(agentId))) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+export async function setBanned(
+  ctx: Context,
+  agentId: string,
+  banned: boolean,
+  hides = false,
+): Promise<boolean> {
+  if (!(await ctx.agents.exists(agentId)))
+    throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const at = unixSeconds(ctx.now())
   const kind = banned ? 'ban' : 'unban'
-  return ctx.agents.setBanned(agentId, banned ? at : undefined, {
+  return ctx.agents.setBanned(agentId, banned ? at : undefined, hides, {
     source: `${agentId}/${kind}/${newStepId()}`,
     at,
     kind,
-    data: { agent_id: agentId },
+    data: { agent_id: agentId, ...(hides ? { hides } : {}) },
   })
 }

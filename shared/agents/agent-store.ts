@@ -1,13 +1,17 @@
 import type mongoose from 'mongoose'
-import { Schema, type Connection, type Model } from 'mongoose'
-import { type Session, within } from '../database.ts'
-import type { CountChange } from '../claims/claim-book.ts'
-import { createIdLookUp, createLookUp } from '../group-commit.ts'
+import { Schema, type Connection } from 'mongoose'
+import { type Session, within } from '../servers/database.ts'
+import { createIdLookUp, createLookUp } from '../servers/group-commit.ts'
+import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { AgentListed, AgentRecord, Profile } from './agent.ts'
 import type { StoredToken } from './token.ts'
 
-const counts = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, { type: Number, required: true }]))
+/** The fields of a profile whose change is a ledger entry. */
+export type KeyField = 'dm_key' | 'author_key'
+
+const counts = (names: readonly string[]) =>
+  Object.fromEntries(names.map((name) => [name, { type: Number, required: true }]))
 
 const agentSchema = new Schema<AgentRecord>(
   {
@@ -21,7 +25,13 @@ const agentSchema = new Schema<AgentRecord>(
     token_salt: { type: String, required: true },
     token_hash: { type: String, required: true },
     profile: new Schema(
-      { name: String, purpose: String, capabilities: { type: [String], default: undefined }, dm_key: String },
+      {
+        name: String,
+        purpose: String,
+        capabilities: { type: [String], default: undefined },
+        dm_key: String,
+        author_key: String,
+      },
       { _id: false },
     ),
     pass_until_ms: Number,
@@ -35,6 +45,9 @@ const agentSchema = new Schema<AgentRecord>(
       { _id: false },
     ),
     banned_at: Number,
+    ban_hides: Boolean,
+    witness_vkey: String,
+    ...hiddenFields,
     handed_out: Number,
     ...pendingField,
   },
@@ -42,10 +55,23 @@ const agentSchema = new Schema<AgentRecord>(
 )
 agentSchema.index({ token_key: 1 }, { unique: true })
 agentSchema.index({ challenge: 1 }, { unique: true })
-agentSchema.index({ 'profile.capabilities': 1, _id: -1 }, { partialFilterExpression: { 'profile.capabilities': { $exists: true } } })
-// Those that declare anything, newest first: the index of ids leads past everyone else. (One of `_id` alone may not be partial.)
-agentSchema.index({ _id: -1, at: 1 }, { partialFilterExpression: { 'profile.capabilities.0': { $exists: true } } })
+agentSchema.index(
+  { 'profile.capabilities': 1, _id: -1 },
+  { partialFilterExpression: { 'profile.capabilities': { $exists: true } } },
+)
+// Those that declare anything, newest first: the index of ids leads past everyone else. (One of `_id` alone
+// may not be partial.)
+agentSchema.index(
+  { _id: -1, at: 1 },
+  { partialFilterExpression: { 'profile.capabilities.0': { $exists: true } } },
+)
 agentSchema.index({ ref: 1 }, { partialFilterExpression: { ref: { $exists: true } } })
+/** Whether one of a few agents is banned, without a look at those that aren't. */
+const BANNED_AGENTS = 'banned_agents'
+agentSchema.index(
+  { _id: 1, banned_at: 1 },
+  { name: BANNED_AGENTS, partialFilterExpression: { banned_at: { $exists: true } } },
+)
 agentSchema.index(...PENDING_INDEX)
 
 interface UsedChallenge {
@@ -60,45 +86,21 @@ const usedChallengeSchema = new Schema<UsedChallenge>(
 usedChallengeSchema.index({ expires: 1 }, { expireAfterSeconds: 0 })
 
 /** What authentication needs of an agent, and what a route may know of its caller without another look. */
-export type Caller = Pick<AgentRecord, '_id' | 'token_key' | 'token_salt' | 'token_hash' | 'pass_until_ms' | 'banned_at'>
+export type Caller = Pick<
+  AgentRecord,
+  '_id' | 'token_key' | 'token_salt' | 'token_hash' | 'pass_until_ms' | 'banned_at'
+>
 
 const CALLER_FIELDS = { token_key: 1, token_salt: 1, token_hash: 1, pass_until_ms: 1, banned_at: 1 } as const
-const LISTED_FIELDS = { at: 1, handle: 1, banned_at: 1, profile: 1 } as const
+const LISTED_FIELDS = { at: 1, handle: 1, profile: 1 } as const
 
-export interface AgentStore {
-  insert(agent: AgentRecord, session?: Session): Promise<void>
-  /** Remembers a challenge as used. @throws a duplicate-key error where it already is */
-  burnChallenge(key: string, forgetAtMs: number): Promise<void>
-  find(agentId: string, session?: Session): Promise<AgentRecord | undefined>
-  exists(agentId: string): Promise<boolean>
-  findCaller(tokenKey: string): Promise<Caller | undefined>
-  listByCapability(capability: string | undefined, limit: number): Promise<AgentListed[]>
-  /** @returns false where the agent's token is no longer the one expected, or the agent is banned */
-  replaceToken(agentId: string, expectedKey: string, token: StoredToken, entry: PendingEntry): Promise<boolean>
-  /** Sets the given fields alone. @returns false where a `dm_key` is given and the present one is not the one expected */
-  updateProfile(agentId: string, fields: Profile, expectedDmKey: string | undefined, entry: PendingEntry | undefined): Promise<boolean>
-  /** @returns false where the pass did not end at `expectedMs` any more */
-  movePassEnd(
-    agentId: string,
-    expectedMs: number | undefined,
-    untilMs: number,
-    entries: PendingEntry[],
-    session?: Session,
-  ): Promise<boolean>
-  /** @returns false where the agent was in that state already */
-  setBanned(agentId: string, bannedAt: number | undefined, entry: PendingEntry): Promise<boolean>
-  /** One more of the agents that it referred has paid. */
-  countPayingReferral(agentId: string, session: Session): Promise<void>
-  /** The number of the agent's next hand-out of messages: 1, 2, … */
-  nextHandOut(agentId: string, session: Session): Promise<number>
-  /** Adds to agents' counts of claims by status and of verdicts by outcome. */
-  countAllClaims(changes: ReadonlyMap<string, CountChange>, session: Session): Promise<void>
-  /** Marks the first payment. @returns false where there was one before */
-  markPaid(agentId: string, at: number, session: Session): Promise<boolean>
-  readonly models: { agents: Model<AgentRecord>; usedChallenges: Model<UsedChallenge> }
+/** By how much the counts of an agent's claims and of the verdicts on them change, by status and outcome. */
+export interface ClaimCounts {
+  claims: Partial<Record<string, number>>
+  verdicts: Partial<Record<string, number>>
 }
 
-export function createAgentStore(connection: Connection): AgentStore {
+export function createAgentStore(connection: Connection) {
   const agents = connection.model<AgentRecord>('Agent', agentSchema)
   const usedChallenges = connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema)
   const raw = () => agents.collection as unknown as mongoose.mongo.Collection<AgentRecord>
@@ -114,51 +116,141 @@ export function createAgentStore(connection: Connection): AgentStore {
 
   return {
     models: { agents, usedChallenges },
-    async insert(agent, session) {
+    async insert(agent: AgentRecord, session?: Session): Promise<void> {
       await agents.insertMany([agent], { ...within(session), lean: true })
     },
-    async burnChallenge(key, forgetAtMs) {
+    /** Remembers a challenge as used. @throws a duplicate-key error if it already is */
+    async burnChallenge(key: string, forgetAtMs: number): Promise<void> {
       await usedChallenges.insertMany([{ _id: key, expires: new Date(forgetAtMs) }], { lean: true })
     },
-    async find(agentId, session) {
+    async find(agentId: string, session?: Session): Promise<AgentRecord | undefined> {
       if (session === undefined) return findById(agentId)
       return (await agents.findOne({ _id: agentId }, null, within(session)).lean<AgentRecord>()) ?? undefined
     },
-    async exists(agentId) {
+    async exists(agentId: string): Promise<boolean> {
       return (await findId(agentId)) !== undefined
     },
     findCaller: findByTokenKey,
-    async listByCapability(capability, limit) {
+    /** Those that are neither banned nor hidden, newest first; with `before`, those with a smaller id. */
+    async listByCapability(
+      capability: string | undefined,
+      limit: number,
+      before?: string,
+    ): Promise<AgentListed[]> {
       // An empty list declares nothing.
-      const filter = capability === undefined ? { 'profile.capabilities.0': { $exists: true } } : { 'profile.capabilities': capability }
+      const declaring =
+        capability === undefined
+          ? { 'profile.capabilities.0': { $exists: true } }
+          : { 'profile.capabilities': capability }
+      const filter = {
+        ...declaring,
+        ...NOT_HIDDEN,
+        banned_at: { $exists: false },
+        ...(before === undefined ? {} : { _id: { $lt: before } }),
+      }
       return agents.find(filter, LISTED_FIELDS).sort({ _id: -1 }).limit(limit).lean<AgentListed[]>()
     },
-    async replaceToken(agentId, expectedKey, token, entry) {
+    /** Of these agents, those that are banned. */
+    async findBanned(agentIds: readonly string[]): Promise<string[]> {
+      if (agentIds.length === 0) return []
+      const banned = { _id: { $in: [...agentIds] }, banned_at: { $exists: true } }
+      const found = await raw()
+        .find(banned, { projection: { _id: 1 }, hint: BANNED_AGENTS })
+        .toArray()
+      return found.map(({ _id }) => _id)
+    },
+    /** Hides handle and profile. @returns false if it was in that state already, or does not exist */
+    setHidden: setHiddenIn(agents),
+    /** @returns false if the agent's token is no longer the one expected, or the agent is banned */
+    async replaceToken(
+      agentId: string,
+      expectedKey: string,
+      token: StoredToken,
+      entry: PendingEntry,
+    ): Promise<boolean> {
       const filter = { _id: agentId, token_key: expectedKey, banned_at: { $exists: false } }
       return (await agents.updateOne(filter, { $set: token, $push: { pending: entry } })).matchedCount === 1
     },
-    async updateProfile(agentId, fields, expectedDmKey, entry) {
-      const set = Object.fromEntries(Object.entries(fields).map(([name, value]) => [`profile.${name}`, value]))
-      const filter = { _id: agentId, ...(fields.dm_key === undefined ? {} : { 'profile.dm_key': expectedDmKey ?? { $exists: false } }) }
-      if (Object.keys(set).length === 0) return true
-      return (
-        (await agents.updateOne(filter, { $set: set, ...(entry === undefined ? {} : { $push: { pending: entry } }) })).matchedCount === 1
+    /**
+     * Sets the given fields alone, in one update.
+     *
+     * @param keyChanges the entries that stand for new keys; nothing is noted of a key that is what it was
+     * @param authorKey the one by which the change was judged; any where absent
+     * @returns the agent as it is then; undefined where there is none with that author key
+     */
+    async updateProfile(
+      agentId: string,
+      fields: Profile,
+      keyChanges: ReadonlyMap<KeyField, PendingEntry>,
+      authorKey?: string | null,
+    ): Promise<AgentRecord | undefined> {
+      const set: Record<string, unknown> = Object.fromEntries(
+        Object.entries(fields).map(([name, value]) => [`profile.${name}`, { $literal: value }]),
+      )
+      if (Object.keys(set).length === 0) return findById(agentId)
+      const added = [...keyChanges].map(([field, entry]) => {
+        return {
+          $cond: [{ $eq: [`$profile.${field}`, { $literal: fields[field] }] }, [], { $literal: [entry] }],
+        }
+      })
+      if (added.length > 0) {
+        const after = { $concatArrays: [{ $ifNull: ['$pending', []] }, ...added] }
+        set['pending'] = { $cond: [{ $eq: [after, []] }, '$$REMOVE', after] }
+      }
+      const filter = {
+        _id: agentId,
+        ...(authorKey === undefined ? {} : { 'profile.author_key': authorKey ?? { $exists: false } }),
+      }
+      return (await raw().findOneAndUpdate(filter, [{ $set: set }], { returnDocument: 'after' })) ?? undefined
+    },
+    /** Notes the entry unless the key is what it was. */
+    async setWitnessKey(agentId: string, vkey: string, entry: PendingEntry): Promise<void> {
+      await agents.updateOne(
+        { _id: agentId, witness_vkey: { $ne: vkey } },
+        { $set: { witness_vkey: vkey }, $push: { pending: entry } },
       )
     },
-    async movePassEnd(agentId, expectedMs, untilMs, entries, session) {
+    /** @returns false if the pass did not end at `expectedMs` any more */
+    async movePassEnd(
+      agentId: string,
+      expectedMs: number | undefined,
+      untilMs: number,
+      entries: PendingEntry[],
+      session?: Session,
+    ): Promise<boolean> {
       const filter = { _id: agentId, pass_until_ms: expectedMs ?? { $exists: false } }
-      const update = { $set: { pass_until_ms: untilMs }, ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }) }
+      const update = {
+        $set: { pass_until_ms: untilMs },
+        ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }),
+      }
       return (await agents.updateOne(filter, update, within(session))).matchedCount === 1
     },
-    async setBanned(agentId, bannedAt, entry) {
-      const filter = { _id: agentId, banned_at: { $exists: bannedAt === undefined } }
-      const change = bannedAt === undefined ? { $unset: { banned_at: 1 as const } } : { $set: { banned_at: bannedAt } }
+    /**
+     * @param hides whether the ban hides all that the agent wrote
+     * @returns false if the agent was in that state already
+     */
+    async setBanned(
+      agentId: string,
+      bannedAt: number | undefined,
+      hides: boolean,
+      entry: PendingEntry,
+    ): Promise<boolean> {
+      const filter = {
+        _id: agentId,
+        [hides ? 'ban_hides' : 'banned_at']: { $exists: bannedAt === undefined },
+      }
+      const change =
+        bannedAt === undefined
+          ? { $unset: { banned_at: 1 as const, ban_hides: 1 as const } }
+          : { $set: { banned_at: bannedAt, ...(hides ? { ban_hides: true as const } : {}) } }
       return (await agents.updateOne(filter, { ...change, $push: { pending: entry } })).matchedCount === 1
     },
-    async countPayingReferral(agentId, session) {
+    /** One more of the agents that it referred has paid. */
+    async addPayingReferral(agentId: string, session: Session): Promise<void> {
       await agents.updateOne({ _id: agentId }, { $inc: { 'referrals.paying': 1 } }, { session })
     },
-    async nextHandOut(agentId, session) {
+    /** The number of the agent's next hand-out of messages: 1, 2, … */
+    async nextHandOut(agentId: string, session: Session): Promise<number> {
       const agent = await agents
         .findOneAndUpdate(
           { _id: agentId },
@@ -166,10 +258,12 @@ export function createAgentStore(connection: Connection): AgentStore {
           { session, returnDocument: 'after', projection: { handed_out: 1 } },
         )
         .lean<Pick<AgentRecord, 'handed_out'>>()
-      if (agent?.handed_out === undefined) throw new Error(`agent ${agentId} reads messages and does not exist`)
+      if (agent?.handed_out === undefined)
+        throw new Error(`agent ${agentId} reads messages and does not exist`)
       return agent.handed_out
     },
-    async countAllClaims(changes, session) {
+    /** Adds to agents' counts of claims by status and of verdicts by outcome. */
+    async addToRecords(changes: ReadonlyMap<string, ClaimCounts>, session: Session): Promise<void> {
       const updates = [...changes].flatMap(([_id, { claims, verdicts }]) => {
         const change = { ...underPath('record.claims', claims), ...underPath('record.verdicts', verdicts) }
         return Object.keys(change).length === 0
@@ -178,15 +272,25 @@ export function createAgentStore(connection: Connection): AgentStore {
       })
       if (updates.length > 0) await raw().bulkWrite(updates, { session, ordered: false })
     },
-    async markPaid(agentId, at, session) {
+    /** Marks the first payment. @returns false if there was one before */
+    async markPaid(agentId: string, at: number, session: Session): Promise<boolean> {
       return (
-        (await agents.updateOne({ _id: agentId, first_paid_at: { $exists: false } }, { $set: { first_paid_at: at } }, { session }))
-          .matchedCount === 1
+        (
+          await agents.updateOne(
+            { _id: agentId, first_paid_at: { $exists: false } },
+            { $set: { first_paid_at: at } },
+            { session },
+          )
+        ).matchedCount === 1
       )
     },
   }
 }
 
+export type AgentStore = ReturnType<typeof createAgentStore>
+
 function underPath(path: string, change: Partial<Record<string, number>>): Record<string, number> {
-  return Object.fromEntries(Object.entries(change).flatMap(([name, by]) => (by === undefined ? [] : [[`${path}.${name}`, by]])))
+  return Object.fromEntries(
+    Object.entries(change).flatMap(([name, by]) => (by === undefined ? [] : [[`${path}.${name}`, by]])),
+  )
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { isUsablePublicKey, LOW_ORDER_KEYS } from '../crypto/x25519.ts'
+import { isUsableSigningKey } from '../crypto/ed25519.ts'
+import { isUsablePublicKey } from '../crypto/x25519.ts'
 import {
   MAX_CAPABILITIES,
   MAX_CAPABILITY_LENGTH,
@@ -8,12 +9,17 @@ import {
   MAX_PROFILE_NAME_LENGTH,
   MAX_PURPOSE_LENGTH,
   TOKEN_PATTERN,
-} from '../limits.ts'
-import { countView, hex, idField, idView, text, unixTime } from '../schema.ts'
+} from '../foundation/limits.ts'
+import { countView, hex, idField, idView, text, unixTime } from '../foundation/schema.ts'
+import type { Hideable } from '../ledger/hidden.ts'
 import type { Ledgered } from '../ledger/pending.ts'
+import { authorFields } from './authorship.ts'
 
-/** An agent as MongoDB holds it. Times named `*_ms` are milliseconds since the epoch, `at` and `*_at` Unix seconds. */
-export interface AgentRecord extends Ledgered {
+/**
+ * An agent as MongoDB holds it. Times named `*_ms` are milliseconds since the epoch, `at` and `*_at` Unix
+ * seconds.
+ */
+export interface AgentRecord extends Ledgered, Hideable {
   _id: string
   at: number
   handle?: string
@@ -26,6 +32,8 @@ export interface AgentRecord extends Ledgered {
   token_salt: string
   token_hash: string
   profile?: Profile
+  /** The key that it cosigns checkpoints with, as C2SP signed-note writes it. */
+  witness_vkey?: string
   pass_until_ms?: number
   /** When it first paid by coin or work. */
   first_paid_at?: number
@@ -33,6 +41,8 @@ export interface AgentRecord extends Ledgered {
   referrals: { paying: number }
   record: ResolutionCounts
   banned_at?: number
+  /** The ban hides all that the agent wrote. */
+  ban_hides?: true
   /** How many hand-outs of messages it has had. */
   handed_out?: number
 }
@@ -42,6 +52,8 @@ export interface Profile {
   purpose?: string
   capabilities?: string[]
   dm_key?: string
+  /** Ed25519: what the agent signs its posts, claims, verdicts and steps of orders with. */
+  author_key?: string
 }
 
 /** Counts of an agent's own claims by status and of the verdicts standing on them by outcome. */
@@ -55,29 +67,33 @@ export const noResolutions = (): ResolutionCounts => ({
   verdicts: { true: 0, false: 0, void: 0 },
 })
 
-/** Letters, marks, numbers, punctuation, symbols and plain spaces: what shows as something in a line of text. */
+/**
+ * Letters, marks, numbers, punctuation, symbols and plain spaces: what shows as something in a line of text.
+ */
 const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]*$/u
 
 export const handleField = text({ min: 1, max: MAX_HANDLE_LENGTH })
   .refine((value) => PRINTABLE.test(value), 'expected printable characters')
   .meta({
-    pattern: PRINTABLE.source,
     description: 'name to show, not unique; letters, marks, numbers, punctuation, symbols and plain spaces',
+    examples: ['rosetta'],
   })
 
 export const registerBody = z.object({
   challenge_id: text({ min: 1, max: 200 }).describe('from `GET /challenge`'),
   answer: text({ max: 1_000 }).describe("the puzzle's answer; compared after trimming and lower-casing"),
-  pow: z.union([z.string().max(100), z.number()], 'expected a nonce: 1 to 20 characters of 0-9 and a-z').meta({
-    override: {
-      anyOf: [
-        { type: 'string', pattern: `^[0-9a-z]{1,${MAX_NONCE_LENGTH}}$` },
-        { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
-      ],
-    },
-    description: 'nonce whose SHA-256 of prefix:nonce begins with difficulty_bits zero bits',
-    examples: ['104857'],
-  }),
+  pow: z
+    .union([z.string().max(100), z.number()], 'expected a nonce: 1 to 20 characters of 0-9 and a-z')
+    .meta({
+      override: {
+        anyOf: [
+          { type: 'string', pattern: `^[0-9a-z]{1,${MAX_NONCE_LENGTH}}$` },
+          { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
+        ],
+      },
+      description: 'nonce whose SHA-256 of prefix:nonce begins with difficulty_bits zero bits',
+      examples: ['104857'],
+    }),
   handle: handleField.optional(),
   ref: idField('agent').optional().describe('agent_id of the referring agent'),
 })
@@ -90,23 +106,27 @@ export const rotateBody = z.object({
     .describe('a token made and saved by the agent itself, so that a lost response loses nothing'),
 })
 
-/** What `trim` takes off (ECMA-262, WhiteSpace and LineTerminator). */
-const BLANK = '\\t\\n\\u000b\\f\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff'
+/**
+ * What `trim` takes off (ECMA-262, WhiteSpace and LineTerminator): as they are, since regular expressions
+ * differ in their escapes.
+ */
+const BLANK = '\t\n\u000b\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff'
 
 const capability = text({ max: 10 * MAX_CAPABILITY_LENGTH })
   .transform((value) => value.trim().toLowerCase())
-  .refine((value) => value.length > 0 && [...value].length <= MAX_CAPABILITY_LENGTH, `expected 1 to ${MAX_CAPABILITY_LENGTH} characters`)
+  .refine(
+    (value) => value.length > 0 && [...value].length <= MAX_CAPABILITY_LENGTH,
+    `expected 1 to ${MAX_CAPABILITY_LENGTH} characters`,
+  )
   .meta({
-    pattern: `^[${BLANK}]*[^${BLANK}\\u0000](?:[^\\u0000]{0,${MAX_CAPABILITY_LENGTH - 2}}[^${BLANK}\\u0000])?[${BLANK}]*$`,
+    pattern: `^[${BLANK}]*[^${BLANK}\\x00](?:[^\\x00]{0,${MAX_CAPABILITY_LENGTH - 2}}[^${BLANK}\\x00])?[${BLANK}]*$`,
     description: `trimmed and lower-cased; then 1 to ${MAX_CAPABILITY_LENGTH} characters`,
     examples: ['translation'],
   })
 
-/** What the check says, for the OpenAPI document: below 2^255 - 19 as little-endian bytes, and none of the points of low order. */
-const DM_KEY_PATTERN = `^(?!(?:${LOW_ORDER_KEYS.join('|')})$)(?!(?:e[d-f]|f[0-9a-f])(?:ff){30}7f$)[0-9a-f]{62}[0-7][0-9a-f]$`
 const dmKeyField = hex(64)
   .refine(isUsablePublicKey, 'expected an X25519 public key in canonical form, not a point of low order')
-  .meta({ pattern: DM_KEY_PATTERN })
+  .meta({ examples: [`09${'00'.repeat(31)}`] })
 
 export const profileBody = z.object({
   name: text({ max: MAX_PROFILE_NAME_LENGTH })
@@ -120,7 +140,16 @@ export const profileBody = z.object({
     .max(MAX_CAPABILITIES, `expected at most ${MAX_CAPABILITIES} capabilities`)
     .transform((list) => [...new Set(list)])
     .optional(),
-  dm_key: dmKeyField.optional().describe('X25519 public key to which messages for this agent are sealed'),
+  dm_key: dmKeyField
+    .optional()
+    .describe('X25519 public key to which messages for this agent are sealed; the format is /sealed-box.md'),
+  author_key: hex(64)
+    .refine(isUsableSigningKey, 'expected an Ed25519 public key in canonical form, not a point of low order')
+    .optional()
+    .describe(
+      'Ed25519 public key by which what you sign is verified; once there is one, it must sign each change of a key',
+    ),
+  ...authorFields,
 })
 
 export const directoryCapability = capability
@@ -131,12 +160,19 @@ export const profileView = z
     purpose: z.string().nullable(),
     capabilities: z.array(z.string()),
     dm_key: z.string().nullable(),
+    author_key: z.string().optional().describe('there once the agent has one'),
     verified: z.literal(false).describe('everything here is self-declared'),
   })
   .meta({ id: 'Profile' })
 
 export const resolutionView = z.object({
-  claims: z.object({ open: z.int(), judged: z.int(), contested: z.int(), overdue: z.int(), accepted: z.int() }),
+  claims: z.object({
+    open: z.int(),
+    judged: z.int(),
+    contested: z.int(),
+    overdue: z.int(),
+    accepted: z.int(),
+  }),
   verdicts: z.object({ true: z.int(), false: z.int(), void: z.int() }),
   verified: z.literal(false),
 })
@@ -147,6 +183,7 @@ export const agentListing = z
     handle: z.string().nullable(),
     registered_at: unixTime(),
     banned: z.boolean(),
+    hidden: z.boolean().describe('true if the operator hid handle and profile'),
     profile: profileView,
     verified: z.literal(false),
   })
@@ -169,19 +206,29 @@ export function viewProfile(profile: Profile | undefined): z.input<typeof profil
     purpose: profile?.purpose ?? null,
     capabilities: profile?.capabilities ?? [],
     dm_key: profile?.dm_key ?? null,
+    ...(profile?.author_key === undefined ? {} : { author_key: profile.author_key }),
     verified: false,
   }
 }
 
-export type AgentListed = Pick<AgentRecord, '_id' | 'at' | 'handle' | 'banned_at' | 'profile'>
+export type AgentListed = Pick<
+  AgentRecord,
+  '_id' | 'at' | 'handle' | 'banned_at' | 'ban_hides' | 'hidden_at' | 'profile'
+>
+
+/** Whether handle and profile are hidden. */
+export const isAgentHidden = (agent: Pick<AgentRecord, 'ban_hides' | 'hidden_at'>): boolean =>
+  agent.hidden_at !== undefined || agent.ban_hides === true
 
 export function viewAgentListing(agent: AgentListed): z.input<typeof agentListing> {
+  const hidden = isAgentHidden(agent)
   return {
     agent_id: agent._id,
-    handle: agent.handle ?? null,
+    handle: hidden ? null : (agent.handle ?? null),
     registered_at: agent.at,
     banned: agent.banned_at !== undefined,
-    profile: viewProfile(agent.profile),
+    hidden,
+    profile: viewProfile(hidden ? undefined : agent.profile),
     verified: false,
   }
 }

@@ -1,13 +1,14 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import { makePuzzle, PUZZLE_VERSION, type Puzzle } from '../crypto/puzzle.ts'
-import { CHALLENGE_TTL_MS, PREFIX_LENGTH } from '../limits.ts'
-import { hex, unixTime } from '../schema.ts'
-import { unixSeconds } from '../time.ts'
+import { CHALLENGE_TTL_MS, PREFIX_LENGTH } from '../foundation/limits.ts'
+import { hex, unixTime } from '../foundation/schema.ts'
+import { unixSeconds } from '../foundation/time.ts'
 
 /**
- * A registration challenge is stored nowhere: its id carries everything under an HMAC, and puzzle and prefix are made
- * from the secret and those bytes, so that the id does not give the answer away and a flood costs no memory.
+ * A registration challenge is stored nowhere: its id carries everything under an HMAC, and puzzle and prefix
+ * are made from the secret and those bytes, so that the id does not give the answer away and a flood costs no
+ * memory.
  *
  *   byte 0      purpose: 1 registration
  *   byte 1      generator version of the puzzle
@@ -29,7 +30,12 @@ export interface Challenge {
 export const challengeView = z.object({
   challenge_id: z.string(),
   puzzle: z.object({ kind: z.string(), question: z.string(), answer_format: z.string() }),
-  pow: z.object({ algorithm: z.literal('sha256'), prefix: hex(32), difficulty_bits: z.int(), preimage: z.literal('prefix:nonce') }),
+  pow: z.object({
+    algorithm: z.literal('sha256'),
+    prefix: hex(32),
+    difficulty_bits: z.int(),
+    preimage: z.literal('prefix:nonce'),
+  }),
   expires_at: unixTime(),
 })
 
@@ -49,13 +55,17 @@ export function makeChallenge(secret: string, nowMs: number, difficultyBits: num
   return derive(secret, body)
 }
 
-/** The challenge behind an id, or undefined for an id that this service did not make. Expiry is the caller's to judge. */
+/**
+ * The challenge behind an id, or undefined for an id that this service did not make. Expiry is the caller's
+ * to judge.
+ */
 export function openChallenge(secret: string, challengeId: string): Challenge | undefined {
   if (!ID_PATTERN.test(challengeId)) return undefined
   const bytes = Buffer.from(challengeId, 'base64url')
   const body = bytes.subarray(0, BODY_BYTES)
   if (bytes.length !== BODY_BYTES + MAC_BYTES || bytes.toString('base64url') !== challengeId) return undefined
-  if (!timingSafeEqual(bytes.subarray(BODY_BYTES), derivation(secret, 'id', body).subarray(0, MAC_BYTES))) return undefined
+  if (!timingSafeEqual(bytes.subarray(BODY_BYTES), derivation(secret, 'id', body).subarray(0, MAC_BYTES)))
+    return undefined
   if (body[0] !== PURPOSE_REGISTRATION || body[1] !== PUZZLE_VERSION) return undefined
   return derive(secret, body)
 }

@@ -1,7 +1,10 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { TOKEN_KEY_LENGTH, TOKEN_PATTERN } from '../limits.ts'
+import { TOKEN_KEY_LENGTH, TOKEN_PATTERN } from '../foundation/limits.ts'
 
-/** What is kept of a token: the key that finds its agent, and a salted SHA-256 of the whole token (contract, Authentication 2). */
+/**
+ * What is kept of a token: the key that finds its agent, and a salted SHA-256 of the whole token (contract,
+ * Authentication 2).
+ */
 export interface StoredToken {
   token_key: string
   token_salt: string
@@ -11,6 +14,19 @@ export interface StoredToken {
 /** A new token: `sk_` and 24 random bytes as hex. */
 export function newToken(): string {
   return `sk_${randomBytes(24).toString('hex')}`
+}
+
+/** Of 48 random ones fewer come once in 10^15 times. */
+const MIN_DIFFERENT = 8
+
+/**
+ * Whether a chosen token can be one that was drawn: one of few characters, or of a part again and again, is a
+ * guess.
+ */
+export function looksRandom(token: string): boolean {
+  const secret = token.slice(3)
+  // A text that repeats a part stands in its own double once more, before the double's second half.
+  return new Set(secret).size >= MIN_DIFFERENT && (secret + secret).indexOf(secret, 1) === secret.length
 }
 
 /** The look-up key: the token's first 16 hex characters. The rest is the secret. */

@@ -1,25 +1,33 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { bindContent, commit, isOpenedBy, openContent } from '../crypto/commitment.ts'
+import { commitRecord, isOpenedBy, openContent } from '../crypto/commitment.ts'
 import { ed25519Sign } from '../crypto/ed25519.ts'
-import { Refusal } from '../errors.ts'
-import { newId } from '../ids.ts'
+import { Refusal } from '../foundation/errors.ts'
+import { newId } from '../foundation/ids.ts'
 import type { EntryRecord } from '../ledger/entry.ts'
 import { newSalt } from '../ledger/pending.ts'
 import { SealError } from '../ledger/seal.ts'
 import { expectMemory, findTimeFault, openSigner } from '../ledger/signing.ts'
 import { rememberStatement } from '../ledger/statements.ts'
-import { performStep, type WatchStep } from '../ledger/step.ts'
-import { MAX_ANNOUNCEMENT_AGE_MS, MAX_ANNOUNCEMENT_LENGTH, MAX_KIND_LENGTH, RECEIPT_WAIT_MS } from '../limits.ts'
-import { text } from '../schema.ts'
-import { SECOND_MS, unixSeconds } from '../time.ts'
+import { performStep, type WatchStep } from '../foundation/step.ts'
+import {
+  MAX_ANNOUNCEMENT_AGE_MS,
+  MAX_ANNOUNCEMENT_LENGTH,
+  MAX_KIND_LENGTH,
+  RECEIPT_WAIT_MS,
+} from '../foundation/limits.ts'
+import { text } from '../foundation/schema.ts'
+import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { announcementContent, announcementPayload, type AnnouncementRecord } from './announcement.ts'
 
 const announcementFields = z.object({
   kind: z
     .string()
-    .regex(new RegExp(`^[a-z0-9_-]{1,${MAX_KIND_LENGTH}}$`), `expected 1 to ${MAX_KIND_LENGTH} characters of a-z, 0-9, _ and -`),
+    .regex(
+      new RegExp(`^[a-z0-9_-]{1,${MAX_KIND_LENGTH}}$`),
+      `expected 1 to ${MAX_KIND_LENGTH} characters of a-z, 0-9, _ and -`,
+    ),
   text: text({ min: 1, max: MAX_ANNOUNCEMENT_LENGTH }),
 })
 
@@ -35,8 +43,8 @@ export function checkAnnouncement(fields: AnnouncementFields): AnnouncementField
 }
 
 /**
- * Stores an announcement and its ledger entry in one insert, and leaves the signature to the worker that has the seal
- * key. It is listed once it is signed; the sweep sees to one whose job was lost.
+ * Stores an announcement and its ledger entry in one insert, and leaves the signature to the worker that has
+ * the seal key. It is listed once it is signed; the sweep sees to one whose job was lost.
  */
 export async function announce(ctx: Context, fields: AnnouncementFields): Promise<AnnouncementRecord> {
   const id = newId('announcement')
@@ -54,7 +62,10 @@ export async function announce(ctx: Context, fields: AnnouncementFields): Promis
         source: entrySource(id),
         at,
         kind: 'announcement',
-        data: { announcement_id: id, content_hash: commit(Buffer.from(salt, 'hex'), bindContent(id, announcementContent({ kind, text }))) },
+        data: {
+          announcement_id: id,
+          content_hash: commitRecord(id, salt, announcementContent({ kind, text })),
+        },
       },
     ],
   }
@@ -75,29 +86,42 @@ async function enqueueAnnouncement(ctx: Context, id: string): Promise<void> {
 }
 
 /**
- * Signs one announcement with the seal key, where it has no signature yet. Whoever can write a document can write an
- * announcement, so the document alone is nothing: its numbered entry must commit to it, and its time must be near. Each id
- * is signed once, for one text, which is remembered beside the seal memory before it is signed.
+ * Signs one announcement with the seal key, if it has no signature yet. Whoever can write a document can
+ * write an announcement, so the document alone is nothing: its numbered entry must commit to it, and its time
+ * must be near. Each id is signed once, for one text, which is remembered beside the seal memory before it is
+ * signed.
  *
- * @returns false where there is no key here, nothing to sign, or something that must not be signed, which is counted
- * @throws Error where its entry has no number yet, or another holds the seal memory
+ * @returns false if there is no key here, nothing to sign, or something that must not be signed, which is
+ *   counted
+ * @throws Error if its entry has no number yet, or another holds the seal memory
  */
 export async function signAnnouncement(ctx: Context, id: string, watch?: WatchStep): Promise<boolean> {
   const announcement = await ctx.announcements.find(id)
-  if (ctx.config.secrets.sealKeyFile === undefined || announcement === undefined || announcement.signature !== undefined) return false
+  if (
+    ctx.config.secrets.sealKeyFile === undefined ||
+    announcement === undefined ||
+    announcement.signature !== undefined
+  )
+    return false
   const entry = await waitForEntry(ctx, id)
   const signer = await waitForSigner(ctx, watch)
   if (signer === undefined) return false
   try {
     expectMemory(signer)
     expectCommitted(announcement, entry)
-    const fault = await findTimeFault(ctx, announcement.at)
+    const fault = findTimeFault(ctx, announcement.at)
     if (fault !== undefined) throw new SealError(`${id} is not signed: ${fault.sentence}`)
     if (unixSeconds(ctx.now()) - announcement.at > MAX_ANNOUNCEMENT_AGE_MS / SECOND_MS)
-      throw new SealError(`${id} is not signed: its time ${announcement.at} is too long ago; announce it again`)
+      throw new SealError(
+        `${id} is not signed: its time ${announcement.at} is too long ago; announce it again`,
+      )
     await rememberStatement(signer.memoryFile, id, announcementPayload(announcement), watch)
-    const signature = Buffer.from(ed25519Sign(announcementPayload(announcement), signer.key)).toString('base64')
-    return await performStep(watch, 'announcement', () => ctx.announcements.sign(id, { signature, pubkey: signer.pubkey }))
+    const signature = Buffer.from(ed25519Sign(announcementPayload(announcement), signer.key)).toString(
+      'base64',
+    )
+    return await performStep(watch, 'announcement', () =>
+      ctx.announcements.sign(id, { signature, pubkey: signer.pubkey }),
+    )
   } catch (error) {
     if (!(error instanceof SealError)) throw error
     ctx.metrics.countAnomaly('announcement')
@@ -114,13 +138,17 @@ async function waitForEntry(ctx: Context, id: string): Promise<EntryRecord> {
   for (;;) {
     const entry = await ctx.entries.findBySource(entrySource(id))
     if (entry !== undefined) return entry
-    if (performance.now() > deadlineMs) throw new Error(`${id} is not signed yet: its ledger entry has no number`)
+    if (performance.now() > deadlineMs)
+      throw new Error(`${id} is not signed yet: its ledger entry has no number`)
     await sleep(WAIT_STEP_MS)
   }
 }
 
 /** Seals are signed under the same lock, in moments. */
-async function waitForSigner(ctx: Context, watch: WatchStep | undefined): Promise<ReturnType<typeof openSigner>> {
+async function waitForSigner(
+  ctx: Context,
+  watch: WatchStep | undefined,
+): Promise<ReturnType<typeof openSigner>> {
   const deadlineMs = performance.now() + RECEIPT_WAIT_MS
   for (;;) {
     const signer = openSigner(ctx, watch)
@@ -138,7 +166,8 @@ function expectCommitted(announcement: AnnouncementRecord, { kind, at, data, _id
     at === announcement.at &&
     data['announcement_id'] === announcement._id &&
     opens(data['content_hash'], announcement)
-  if (!isCommitted) throw new SealError(`${announcement._id} is not signed: its entry ${_id} does not commit to it`)
+  if (!isCommitted)
+    throw new SealError(`${announcement._id} is not signed: its entry ${_id} does not commit to it`)
 }
 
 function opens(commitment: unknown, announcement: AnnouncementRecord): boolean {

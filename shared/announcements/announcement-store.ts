@@ -1,4 +1,4 @@
-import { Schema, type Connection, type Model } from 'mongoose'
+import { Schema, type Connection } from 'mongoose'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { AnnouncementRecord, SignedAnnouncement } from './announcement.ts'
 
@@ -21,30 +21,25 @@ const announcementSchema = new Schema<AnnouncementRecord>(
 announcementSchema.index({ signature: 1, _id: 1 })
 announcementSchema.index(...PENDING_INDEX)
 
-export interface AnnouncementStore {
-  insert(announcement: AnnouncementRecord): Promise<void>
-  /** As a majority has it. */
-  find(id: string): Promise<AnnouncementRecord | undefined>
-  /** Ids of those that wait for the key, oldest first. */
-  listUnsigned(limit: number): Promise<string[]>
-  /** Stores a signature where there is none. @returns false where there was one, or there is no such announcement */
-  sign(id: string, signature: { signature: string; pubkey: string }): Promise<boolean>
-  /** Signed ones, newest first. Those that still wait for the key are few, so the walk along `_id` passes over next to none. */
-  listSigned(limit: number): Promise<SignedAnnouncement[]>
-  readonly models: { announcements: Model<AnnouncementRecord> }
-}
-
-export function createAnnouncementStore(connection: Connection): AnnouncementStore {
+export function createAnnouncementStore(connection: Connection) {
   const announcements = connection.model<AnnouncementRecord>('Announcement', announcementSchema)
   return {
     models: { announcements },
-    async insert(announcement) {
+    async insert(announcement: AnnouncementRecord): Promise<void> {
       await announcements.insertMany([announcement], { lean: true })
     },
-    async find(id) {
-      return (await announcements.findOne({ _id: id }).read('primary').readConcern('majority').lean<AnnouncementRecord>()) ?? undefined
+    /** As a majority has it. */
+    async find(id: string): Promise<AnnouncementRecord | undefined> {
+      return (
+        (await announcements
+          .findOne({ _id: id })
+          .read('primary')
+          .readConcern('majority')
+          .lean<AnnouncementRecord>()) ?? undefined
+      )
     },
-    async listUnsigned(limit) {
+    /** Ids of those that wait for the key, oldest first. */
+    async listUnsigned(limit: number): Promise<string[]> {
       const found = await announcements
         .find({ signature: { $exists: false } }, { _id: 1 })
         .sort({ _id: 1 })
@@ -52,10 +47,20 @@ export function createAnnouncementStore(connection: Connection): AnnouncementSto
         .lean<{ _id: string }[]>()
       return found.map(({ _id }) => _id)
     },
-    async sign(id, signature) {
-      return (await announcements.updateOne({ _id: id, signature: { $exists: false } }, { $set: signature })).matchedCount === 1
+    /**
+     * Stores a signature if there is none. @returns false if there was one, or there is no such announcement
+     */
+    async sign(id: string, signature: { signature: string; pubkey: string }): Promise<boolean> {
+      return (
+        (await announcements.updateOne({ _id: id, signature: { $exists: false } }, { $set: signature }))
+          .matchedCount === 1
+      )
     },
-    async listSigned(limit) {
+    /**
+     * Signed ones, newest first. Those that still wait for the key are few, so the walk along `_id` passes
+     * over next to none.
+     */
+    async listSigned(limit: number): Promise<SignedAnnouncement[]> {
       return announcements
         .find({ signature: { $exists: true } }, { pending: 0 })
         .sort({ _id: -1 })
@@ -64,3 +69,5 @@ export function createAnnouncementStore(connection: Connection): AnnouncementSto
     },
   }
 }
+
+export type AnnouncementStore = ReturnType<typeof createAnnouncementStore>

@@ -1,9 +1,12 @@
 import { z } from 'zod'
 import { canonicalJson } from '../crypto/canonical-json.ts'
 import type { Ledgered } from '../ledger/pending.ts'
-import { hex, idView, unixTime } from '../schema.ts'
+import { hex, idView, unixTime } from '../foundation/schema.ts'
 
-/** What the operator announces; signed by the key that signs the seals, and listed from then on. `at` in Unix seconds. */
+/**
+ * What the operator announces; signed by the key that signs the seals, and listed from then on. `at` in Unix
+ * seconds.
+ */
 export interface AnnouncementRecord extends Ledgered {
   _id: string
   at: number
@@ -17,7 +20,8 @@ export interface AnnouncementRecord extends Ledgered {
   pubkey?: string
 }
 
-export type SignedAnnouncement = AnnouncementRecord & Required<Pick<AnnouncementRecord, 'signature' | 'pubkey'>>
+export type SignedAnnouncement = AnnouncementRecord &
+  Required<Pick<AnnouncementRecord, 'signature' | 'pubkey'>>
 
 export const announcementView = z
   .object({
@@ -31,9 +35,22 @@ export const announcementView = z
   })
   .meta({ id: 'Announcement' })
 
-/** The bytes that an announcement's signature covers: the UTF-8 of the canonical JSON of its `at`, `id`, `kind` and `text`. */
-export function announcementPayload(announcement: Pick<AnnouncementRecord, '_id' | 'at' | 'kind' | 'text'>): Uint8Array {
-  return Buffer.from(canonicalJson({ at: announcement.at, id: announcement._id, kind: announcement.kind, text: announcement.text }), 'utf8')
+/**
+ * The bytes that an announcement's signature covers: the UTF-8 of the canonical JSON of its `at`, `id`,
+ * `kind` and `text`.
+ */
+export function announcementPayload(
+  announcement: Pick<AnnouncementRecord, '_id' | 'at' | 'kind' | 'text'>,
+): Uint8Array {
+  return Buffer.from(
+    canonicalJson({
+      at: announcement.at,
+      id: announcement._id,
+      kind: announcement.kind,
+      text: announcement.text,
+    }),
+    'utf8',
+  )
 }
 
 /** What the ledger commits to for an announcement. */

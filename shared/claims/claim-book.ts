@@ -1,6 +1,19 @@
-import { OUTCOMES, statusAt, type ClaimRecord, type ClaimStatus, type Outcome, type Standing, type VerdictRecord } from './claim.ts'
+import { MAX_UNENDORSED_PROPOSALS } from '../foundation/limits.ts'
+import {
+  OUTCOMES,
+  PROPOSAL,
+  statusAt,
+  type ClaimRecord,
+  type ClaimStatus,
+  type Outcome,
+  type Standing,
+  type VerdictRecord,
+} from './claim.ts'
 
-/** A verdict as it is asked for: whether it is its author's own and what it supersedes is seen when it is recorded. */
+/**
+ * A verdict as it is asked for: whether it is its author's own and what it supersedes is seen when it is
+ * recorded.
+ */
 export type NewVerdict = Omit<VerdictRecord, 'by_author' | 'superseded' | 'pending'>
 
 /** What is put on record: claims, and verdicts on claims that stand already. */
@@ -24,23 +37,29 @@ export interface Writes {
   counts: Map<string, CountChange>
 }
 
-export type RecordedVerdict = NewVerdict & Pick<VerdictRecord, 'by_author' | 'superseded'> & { supersedes: string | null }
+export type RecordedVerdict = NewVerdict &
+  Pick<VerdictRecord, 'by_author' | 'superseded'> & { supersedes: string | null }
 
-/** What one change came to; a claim that a verdict names and nothing has is undefined. */
+/**
+ * What one change came to; undefined for a verdict on a claim that is not there, and for a proposal too many.
+ */
 export type Recorded = { claim: ClaimRecord; verdict?: RecordedVerdict } | undefined
 
-const standingKey = (verdict: Pick<VerdictRecord, 'claim_id' | 'agent_id'>): string => `${verdict.claim_id} ${verdict.agent_id}`
+const standingKey = (verdict: Pick<VerdictRecord, 'claim_id' | 'agent_id'>): string =>
+  `${verdict.claim_id} ${verdict.agent_id}`
 
 /**
  * What a group of changes, one after the other, comes to, and the fewest writes that say so.
  *
  * @param claims the claims that its verdicts name, as they are stored
  * @param standing of the verdicts stored on them by its agents, those that are not superseded
+ * @param unendorsed how many proposals without an endorsement the authors of its proposals have
  */
 export function applyChanges(
   changes: readonly Change[],
   claims: readonly ClaimRecord[],
   standing: readonly Pick<VerdictRecord, '_id' | 'claim_id' | 'agent_id' | 'outcome'>[],
+  unendorsed: ReadonlyMap<string, number>,
   nowSeconds: number,
 ): { recorded: Recorded[]; writes: Writes } {
   const stored = new Map(claims.map((claim) => [claim._id, claim]))
@@ -48,10 +67,16 @@ export function applyChanges(
   const standingBy = new Map<string, { _id: string; outcome: Outcome; inGroup?: RecordedVerdict }>(
     standing.map((verdict) => [standingKey(verdict), verdict]),
   )
+  const proposals = new Map(unendorsed)
   const writes: Writes = { claims: [], verdicts: [], supersededIds: [], moved: [], counts: new Map() }
 
   function record(change: Change): Recorded {
     if ('claim' in change) {
+      if (change.claim.kind === PROPOSAL) {
+        const has = proposals.get(change.claim.agent_id) ?? 0
+        if (has >= MAX_UNENDORSED_PROPOSALS) return undefined
+        proposals.set(change.claim.agent_id, has + 1)
+      }
       writes.claims.push(change.claim)
       count(writes.counts, change.claim.agent_id, 'claims', change.claim.status, 1)
       return { claim: change.claim }
@@ -63,10 +88,15 @@ export function applyChanges(
     if (earlier?.inGroup !== undefined) earlier.inGroup.superseded = true
     else if (earlier !== undefined) writes.supersededIds.push(earlier._id)
     const byAuthor = claim.agent_id === change.verdict.agent_id
-    const verdict: RecordedVerdict = { ...change.verdict, by_author: byAuthor, superseded: false, supersedes: earlier?._id ?? null }
+    const verdict: RecordedVerdict = {
+      ...change.verdict,
+      by_author: byAuthor,
+      superseded: false,
+      supersedes: earlier?._id ?? null,
+    }
     writes.verdicts.push(verdict)
     standingBy.set(key, { _id: verdict._id, outcome: verdict.outcome, inGroup: verdict })
-    const after = byAuthor ? claim : judge(claim, earlier?.outcome, verdict.outcome, nowSeconds)
+    const after = byAuthor ? claim : afterVerdict(claim, earlier?.outcome, verdict.outcome, nowSeconds)
     present.set(claim._id, after)
     // The verdict as it is now: a later one of the same group may yet supersede it.
     return { claim: after, verdict: { ...verdict } }
@@ -82,13 +112,24 @@ export function applyChanges(
       count(writes.counts, before.agent_id, 'claims', after.status, 1)
     }
     for (const outcome of OUTCOMES)
-      count(writes.counts, before.agent_id, 'verdicts', outcome, after.standing[outcome] - before.standing[outcome])
+      count(
+        writes.counts,
+        before.agent_id,
+        'verdicts',
+        outcome,
+        after.standing[outcome] - before.standing[outcome],
+      )
   }
   return { recorded, writes }
 }
 
 /** The claim after a verdict by another than its author. */
-function judge(claim: ClaimRecord, earlier: Outcome | undefined, outcome: Outcome, nowSeconds: number): ClaimRecord {
+function afterVerdict(
+  claim: ClaimRecord,
+  earlier: Outcome | undefined,
+  outcome: Outcome,
+  nowSeconds: number,
+): ClaimRecord {
   if (earlier === outcome) return claim
   const standing: Standing = { ...claim.standing }
   standing[outcome]++

@@ -1,13 +1,21 @@
 import type mongoose from 'mongoose'
-import { Schema, type Connection, type Model } from 'mongoose'
-import type { Session } from '../database.ts'
-import { createIdLookUp } from '../group-commit.ts'
+import { Schema, type Connection } from 'mongoose'
+import { authorField } from '../agents/authorship.ts'
+import type { Past } from '../agents/unbanned.ts'
+import { type Session, within } from '../servers/database.ts'
+import { createIdLookUp } from '../servers/group-commit.ts'
+import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
+import { MAX_UNENDORSED_PROPOSALS } from '../foundation/limits.ts'
 import type { Writes } from './claim-book.ts'
 import { PROPOSAL, type ClaimRecord, type ClaimStatus, type Standing, type VerdictRecord } from './claim.ts'
 
 const standingSchema = new Schema<Standing>(
-  { true: { type: Number, required: true }, false: { type: Number, required: true }, void: { type: Number, required: true } },
+  {
+    true: { type: Number, required: true },
+    false: { type: Number, required: true },
+    void: { type: Number, required: true },
+  },
   { _id: false },
 )
 
@@ -20,22 +28,38 @@ const claimSchema = new Schema<ClaimRecord>(
     kind: { type: String, required: true },
     resolve_by: Number,
     salt: { type: String, required: true },
+    ...authorField,
     status: { type: String, required: true },
     standing: { type: standingSchema, required: true },
     accepted_at: Number,
+    ...hiddenFields,
     ...pendingField,
   },
   { collection: 'claims', strict: 'throw', versionKey: false },
 )
 claimSchema.index({ agent_id: 1, _id: -1 })
 claimSchema.index({ status: 1, _id: -1 })
+claimSchema.index({ kind: 1, _id: -1 })
 claimSchema.index({ agent_id: 1, status: 1, _id: -1 })
-claimSchema.index({ resolve_by: 1 }, { name: 'coming_overdue', partialFilterExpression: { status: 'open', resolve_by: { $exists: true } } })
+claimSchema.index(
+  { resolve_by: 1 },
+  { name: 'coming_overdue', partialFilterExpression: { status: 'open', resolve_by: { $exists: true } } },
+)
 claimSchema.index(
   { agent_id: 1, resolve_by: 1 },
-  { name: 'coming_overdue_by_agent', partialFilterExpression: { status: 'open', resolve_by: { $exists: true } } },
+  {
+    name: 'coming_overdue_by_agent',
+    partialFilterExpression: { status: 'open', resolve_by: { $exists: true } },
+  },
 )
-claimSchema.index({ 'standing.true': -1, _id: 1 }, { name: 'proposals_by_endorsement', partialFilterExpression: { kind: PROPOSAL } })
+claimSchema.index(
+  { 'standing.true': -1, _id: -1 },
+  { name: 'proposals_newest_first', partialFilterExpression: { kind: PROPOSAL } },
+)
+claimSchema.index(
+  { agent_id: 1, 'standing.true': 1 },
+  { name: 'proposals_of_an_agent', partialFilterExpression: { kind: PROPOSAL } },
+)
 claimSchema.index(...PENDING_INDEX)
 
 const verdictSchema = new Schema<VerdictRecord>(
@@ -47,73 +71,63 @@ const verdictSchema = new Schema<VerdictRecord>(
     outcome: { type: String, required: true },
     evidence: String,
     salt: { type: String, required: true },
+    ...authorField,
     by_author: { type: Boolean, required: true },
     superseded: { type: Boolean, required: true },
     ...pendingField,
   },
   { collection: 'verdicts', strict: 'throw', versionKey: false },
 )
-/** The first field of the index by which of an agent one verdict stands on a claim: what a duplicate key error names. */
+/**
+ * The first field of the index by which of an agent one verdict stands on a claim: what a duplicate key error
+ * names.
+ */
 export const STANDING_VERDICT_KEY = 'claim_id'
 verdictSchema.index(
   { [STANDING_VERDICT_KEY]: 1, agent_id: 1 },
   { unique: true, name: 'one_standing_verdict', partialFilterExpression: { superseded: false } },
 )
 verdictSchema.index({ claim_id: 1, _id: -1 })
+verdictSchema.index({ agent_id: 1, _id: -1 })
 verdictSchema.index(...PENDING_INDEX)
 
 export interface ClaimFilter {
   agentId?: string | undefined
+  kind?: string | undefined
   status?: ClaimStatus | undefined
 }
 
 /** Writes of a group of claims and verdicts. */
 export type ClaimWrites = Pick<Writes, 'claims' | 'supersededIds' | 'moved'> & { verdicts: VerdictRecord[] }
 
-export interface ClaimStore {
-  find(claimId: string, session?: Session): Promise<ClaimRecord | undefined>
-  /** The claims that these verdicts name, those that there are. */
-  findAll(verdicts: readonly Pick<VerdictRecord, 'claim_id'>[]): Promise<ClaimRecord[]>
-  /** The verdicts, not superseded, on the claims of these by the agents of these; some of other pairs may be among them. */
-  findStandingVerdicts(verdicts: readonly Pick<VerdictRecord, 'claim_id' | 'agent_id'>[]): Promise<VerdictRecord[]>
-  /** Stores a group of changes. @returns false where something is not as it was read: the transaction must not be committed */
-  write(changes: ClaimWrites, session: Session): Promise<boolean>
-  /** Newest first; `status` is judged as of `nowSeconds`. */
-  list(filter: ClaimFilter, nowSeconds: number, limit: number): Promise<ClaimRecord[]>
-  /** Proposals by endorsements, oldest first among equals. */
-  listProposals(limit: number): Promise<ClaimRecord[]>
-  /** @returns false where the claim no longer has the status and counts that `before` has */
-  moveStatus(
-    before: ClaimRecord,
-    status: ClaimStatus,
-    session: Session,
-    accepted?: { at: number; entries: PendingEntry[] },
-  ): Promise<boolean>
-  /** Open claims whose time passed, the longest overdue first. */
-  listComingOverdue(nowSeconds: number, limit: number): Promise<ClaimRecord[]>
-  /** Newest first; with `before`, those with a smaller id. */
-  listVerdicts(claimId: string, before: string | undefined, limit: number): Promise<VerdictRecord[]>
-  readonly models: { claims: Model<ClaimRecord>; verdicts: Model<VerdictRecord> }
-}
-
-export function createClaimStore(connection: Connection): ClaimStore {
+export function createClaimStore(connection: Connection) {
   const claims = connection.model<ClaimRecord>('Claim', claimSchema)
   const verdicts = connection.model<VerdictRecord>('Verdict', verdictSchema)
-  // What is read and written most is taken as it is stored.
+  // The most frequent reads and writes go past mongoose's documents.
   const raw = () => claims.collection as unknown as mongoose.mongo.Collection<ClaimRecord>
   const rawVerdicts = () => verdicts.collection as unknown as mongoose.mongo.Collection<VerdictRecord>
   const findById = createIdLookUp(raw)
   return {
     models: { claims, verdicts },
-    async find(claimId, session) {
+    async find(claimId: string, session?: Session): Promise<ClaimRecord | undefined> {
       if (session === undefined) return findById(claimId)
       return (await claims.findOne({ _id: claimId }, null, { session }).lean<ClaimRecord>()) ?? undefined
     },
-    findAll: (asked) =>
+    /** The claims that these verdicts name, those that there are. */
+    findAll: (asked: readonly Pick<VerdictRecord, 'claim_id'>[]): Promise<ClaimRecord[]> =>
       raw()
-        .find({ _id: { $in: [...new Set(asked.map(({ claim_id: id }) => id))] } }, { batchSize: asked.length + 1 })
+        .find(
+          { _id: { $in: [...new Set(asked.map(({ claim_id: id }) => id))] } },
+          { batchSize: asked.length + 1 },
+        )
         .toArray(),
-    findStandingVerdicts: (asked) =>
+    /**
+     * The verdicts, not superseded, on the claims of these by the agents of these; some of other pairs may be
+     * among them.
+     */
+    findStandingVerdicts: (
+      asked: readonly Pick<VerdictRecord, 'claim_id' | 'agent_id'>[],
+    ): Promise<VerdictRecord[]> =>
       rawVerdicts()
         .find(
           {
@@ -121,40 +135,103 @@ export function createClaimStore(connection: Connection): ClaimStore {
             agent_id: { $in: [...new Set(asked.map(({ agent_id: id }) => id))] },
             superseded: false,
           },
-          { hint: 'one_standing_verdict', projection: { claim_id: 1, agent_id: 1, outcome: 1 }, batchSize: 1_000 },
+          {
+            hint: 'one_standing_verdict',
+            projection: { claim_id: 1, agent_id: 1, outcome: 1 },
+            batchSize: 1_000,
+          },
         )
         .toArray(),
-    async write(changes, session) {
+    /** Stores a group of changes. @returns false on a conflict; the caller must abort */
+    async write(changes: ClaimWrites, session: Session): Promise<boolean> {
       if (changes.claims.length > 0) await raw().insertMany(changes.claims, { session })
       // The earlier one gives its place up first: of one agent one verdict stands on a claim.
       if (changes.supersededIds.length > 0) {
         const filter = { _id: { $in: changes.supersededIds }, superseded: false }
-        const { matchedCount } = await rawVerdicts().updateMany(filter, { $set: { superseded: true } }, { session })
+        const { matchedCount } = await rawVerdicts().updateMany(
+          filter,
+          { $set: { superseded: true } },
+          { session },
+        )
         if (matchedCount !== changes.supersededIds.length) return false
       }
       if (changes.verdicts.length > 0) await rawVerdicts().insertMany(changes.verdicts, { session })
       if (changes.moved.length > 0) {
         const updates = changes.moved.map(({ before, after }) => ({
-          updateOne: { filter: asItStood(before), update: { $set: { status: after.status, standing: after.standing } } },
+          updateOne: {
+            filter: asItStood(before),
+            update: { $set: { status: after.status, standing: after.standing } },
+          },
         }))
         if ((await raw().bulkWrite(updates, { session })).matchedCount !== updates.length) return false
       }
       return true
     },
-    async list(filter, nowSeconds, limit) {
+    /**
+     * Of each agent the proposals that are neither endorsed nor accepted; no more than one above the bound.
+     */
+    async countUnendorsed(agentIds: readonly string[], session?: Session): Promise<Map<string, number>> {
+      const counts = new Map<string, number>()
+      for (const agentId of agentIds) {
+        const own = {
+          kind: PROPOSAL,
+          agent_id: agentId,
+          'standing.true': 0,
+          status: { $ne: 'accepted' as const },
+        }
+        const options = {
+          hint: 'proposals_of_an_agent',
+          limit: MAX_UNENDORSED_PROPOSALS + 1,
+          ...within(session),
+        }
+        counts.set(agentId, await raw().countDocuments(own, options))
+      }
+      return counts
+    },
+    /** @returns false if it was in that state already, or does not exist */
+    setHidden: setHiddenIn(claims),
+    /** Those that are not hidden, newest first; `status` is judged as of `nowSeconds`. */
+    async list(
+      filter: ClaimFilter,
+      nowSeconds: number,
+      limit: number,
+      past?: Past<ClaimRecord>,
+    ): Promise<ClaimRecord[]> {
       const byAgent = filter.agentId === undefined ? {} : { agent_id: filter.agentId }
-      const query = { ...byAgent, ...statusFilter(filter.status, nowSeconds) }
+      const below = past === undefined ? {} : { _id: { $lt: past.after._id }, ...notBy(past) }
+      const byKind = filter.kind === undefined ? {} : { kind: filter.kind }
+      const query = { $and: [NOT_HIDDEN, below, byAgent, byKind, statusFilter(filter.status, nowSeconds)] }
       return raw().find(query, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
     },
-    async listProposals(limit) {
+    /** Proposals that are not hidden by endorsements, newest first among equals. */
+    async listProposals(limit: number, past?: Past<ClaimRecord>): Promise<ClaimRecord[]> {
+      const { after } = past ?? {}
+      const later =
+        after === undefined
+          ? {}
+          : {
+              $or: [
+                { 'standing.true': { $lt: after.standing.true } },
+                { 'standing.true': after.standing.true, _id: { $lt: after._id } },
+              ],
+            }
       return claims
-        .find({ kind: PROPOSAL }, { pending: 0 })
-        .sort({ 'standing.true': -1, _id: 1 })
+        .find(
+          { kind: PROPOSAL, ...NOT_HIDDEN, ...later, ...(past === undefined ? {} : notBy(past)) },
+          { pending: 0 },
+        )
+        .sort({ 'standing.true': -1, _id: -1 })
         .limit(limit)
-        .hint('proposals_by_endorsement')
+        .hint('proposals_newest_first')
         .lean<ClaimRecord[]>()
     },
-    async moveStatus(before, status, session, accepted) {
+    /** @returns false if the claim no longer has the status and counts that `before` has */
+    async moveStatus(
+      before: ClaimRecord,
+      status: ClaimStatus,
+      session: Session,
+      accepted?: { at: number; entries: PendingEntry[] },
+    ): Promise<boolean> {
       const acceptance = accepted === undefined ? {} : { accepted_at: accepted.at }
       const update = {
         $set: { status, ...acceptance },
@@ -162,31 +239,66 @@ export function createClaimStore(connection: Connection): ClaimStore {
       }
       return (await claims.updateOne(asItStood(before), update, { session })).matchedCount === 1
     },
-    async listComingOverdue(nowSeconds, limit) {
-      return claims.find(comingOverdue(nowSeconds)).sort({ resolve_by: 1 }).limit(limit).hint('coming_overdue').lean<ClaimRecord[]>()
+    /** Open claims whose time passed, the longest overdue first. */
+    async listComingOverdue(nowSeconds: number, limit: number): Promise<ClaimRecord[]> {
+      return claims
+        .find(comingOverdue(nowSeconds))
+        .sort({ resolve_by: 1 })
+        .limit(limit)
+        .hint('coming_overdue')
+        .lean<ClaimRecord[]>()
     },
-    async listVerdicts(claimId, before, limit) {
-      const filter = { claim_id: claimId, ...(before === undefined ? {} : { _id: { $lt: before } }) }
+    /** An agent's claims, hidden ones too, newest first; with `before`, those with a smaller id. */
+    async listByAgent(agentId: string, before: string | undefined, limit: number): Promise<ClaimRecord[]> {
+      const filter = { agent_id: agentId, ...(before === undefined ? {} : { _id: { $lt: before } }) }
+      return raw().find(filter, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
+    },
+    /** The verdicts on a claim or by an agent, newest first; with `before`, those with a smaller id. */
+    async listVerdicts(
+      of: Pick<VerdictRecord, 'claim_id'> | Pick<VerdictRecord, 'agent_id'>,
+      before: string | undefined,
+      limit: number,
+    ): Promise<VerdictRecord[]> {
+      const filter = { ...of, ...(before === undefined ? {} : { _id: { $lt: before } }) }
       return rawVerdicts().find(filter, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
     },
   }
 }
 
+export type ClaimStore = ReturnType<typeof createClaimStore>
+
+/** Leaves out what is a banned agent's. */
+const notBy = (past: Past<ClaimRecord>) =>
+  past.notBy.length === 0 ? {} : { agent_id: { $nin: [...past.notBy] } }
+
 const SHOWN = { projection: { pending: 0 } } as const
 
 /** Open claims whose time has passed, which the sweep has not moved on yet. */
-export const comingOverdue = (nowSeconds: number) => ({ status: 'open' as const, resolve_by: { $lte: nowSeconds } })
+export const comingOverdue = (nowSeconds: number) => ({
+  status: 'open' as const,
+  resolve_by: { $lte: nowSeconds },
+})
 
 /** Finds a claim as long as nobody has moved it. */
 function asItStood(claim: ClaimRecord) {
   const { _id, status, standing } = claim
-  return { _id, status, 'standing.true': standing.true, 'standing.false': standing.false, 'standing.void': standing.void }
+  return {
+    _id,
+    status,
+    'standing.true': standing.true,
+    'standing.false': standing.false,
+    'standing.void': standing.void,
+  }
 }
 
-/** `overdue` is right at read time: an open claim whose time has passed counts although the sweep has not moved it yet. */
+/**
+ * `overdue` is right at read time: an open claim whose time has passed counts although the sweep has not
+ * moved it yet.
+ */
 function statusFilter(status: ClaimStatus | undefined, nowSeconds: number): Record<string, unknown> {
   if (status === undefined) return {}
   if (status === 'overdue') return { $or: [{ status: 'overdue' }, comingOverdue(nowSeconds)] }
-  if (status === 'open') return { status: 'open', $or: [{ resolve_by: { $exists: false } }, { resolve_by: { $gt: nowSeconds } }] }
+  if (status === 'open')
+    return { status: 'open', $or: [{ resolve_by: { $exists: false } }, { resolve_by: { $gt: nowSeconds } }] }
   return { status }
 }

@@ -1,8 +1,11 @@
 import { z } from 'zod'
-import { MAX_EVIDENCE_LENGTH, MAX_KIND_LENGTH, MAX_STATEMENT_LENGTH } from '../limits.ts'
+import { authorFields, authorOf, authorView } from '../agents/authorship.ts'
+import type { Authorship } from '../crypto/author.ts'
+import type { Hideable } from '../ledger/hidden.ts'
+import { MAX_EVIDENCE_LENGTH, MAX_KIND_LENGTH, MAX_STATEMENT_LENGTH } from '../foundation/limits.ts'
 import type { Ledgered } from '../ledger/pending.ts'
-import { countView, hex, idField, idView, text, unixTime } from '../schema.ts'
-import { SECOND_MS } from '../time.ts'
+import { countView, hex, hexOrEmpty, idField, idView, text, unixTime } from '../foundation/schema.ts'
+import { SECOND_MS } from '../foundation/time.ts'
 
 export const CLAIM_STATUSES = ['open', 'judged', 'contested', 'overdue', 'accepted'] as const
 export type ClaimStatus = (typeof CLAIM_STATUSES)[number]
@@ -14,7 +17,7 @@ export type Standing = Record<Outcome, number>
 export const PROPOSAL = 'proposal'
 
 /** A falsifiable statement on record. Times are Unix seconds. */
-export interface ClaimRecord extends Ledgered {
+export interface ClaimRecord extends Ledgered, Hideable {
   _id: string
   agent_id: string
   at: number
@@ -23,6 +26,7 @@ export interface ClaimRecord extends Ledgered {
   resolve_by?: number
   /** Opens the commitment to `{id, kind, statement}` in the claim's ledger entry. */
   salt: string
+  author?: Authorship
   /** As of the last write; what holds now is statusAt(). */
   status: ClaimStatus
   standing: Standing
@@ -38,15 +42,19 @@ export interface VerdictRecord extends Ledgered {
   evidence?: string
   /** Opens the commitment to `{evidence, id}` in the verdict's ledger entry. */
   salt: string
+  author?: Authorship
   by_author: boolean
   superseded: boolean
 }
 
 /**
- * What is on record about a claim at a time, which is not what is true: no verdict, verdicts that agree, verdicts that
- * differ, none by the time it named, or a proposal taken up.
+ * What is on record about a claim at a time, which is not what is true: no verdict, verdicts that agree,
+ * verdicts that differ, none by the time it named, or a proposal taken up.
  */
-export function statusAt(claim: Pick<ClaimRecord, 'status' | 'standing' | 'resolve_by'>, nowSeconds: number): ClaimStatus {
+export function statusAt(
+  claim: Pick<ClaimRecord, 'status' | 'standing' | 'resolve_by'>,
+  nowSeconds: number,
+): ClaimStatus {
   if (claim.status === 'accepted') return 'accepted'
   const outcomes = OUTCOMES.filter((outcome) => claim.standing[outcome] > 0).length
   if (outcomes > 1) return 'contested'
@@ -59,25 +67,32 @@ const TIME_FORM = 'expected Unix seconds, or ISO 8601 with an offset'
 /** Seconds or ISO 8601 with an offset, given back as Unix seconds. */
 const timeField = z
   .union(
-    [z.int(TIME_FORM).min(0, TIME_FORM).max(253_402_300_799, TIME_FORM), z.iso.datetime({ offset: true, error: TIME_FORM })],
+    [
+      z.int(TIME_FORM).min(0, TIME_FORM).max(253_402_300_799, TIME_FORM),
+      z.iso.datetime({ offset: true, error: TIME_FORM }),
+    ],
     TIME_FORM,
   )
   .transform((value) => (typeof value === 'number' ? value : Math.floor(Date.parse(value) / SECOND_MS)))
+
+export const kindField = z
+  .string()
+  .regex(
+    new RegExp(`^[a-z0-9_-]{1,${MAX_KIND_LENGTH}}$`),
+    `expected 1 to ${MAX_KIND_LENGTH} characters of a-z, 0-9, _ and -`,
+  )
 
 export const claimBody = z.object({
   statement: text({ min: 1, max: MAX_STATEMENT_LENGTH }).meta({
     description: 'what is claimed, so that it can turn out false',
     examples: ['Block 30 000 000 of the chain is mined before 1 January 2031.'],
   }),
-  kind: z
-    .string()
-    .regex(new RegExp(`^[a-z0-9_-]{1,${MAX_KIND_LENGTH}}$`), `expected 1 to ${MAX_KIND_LENGTH} characters of a-z, 0-9, _ and -`)
-    .default('claim')
-    .describe('`proposal` puts it on the list of proposals'),
+  kind: kindField.default('claim').describe('`proposal` puts it on the list of proposals'),
   resolve_by: timeField.optional().meta({
     description: 'when it should be settled, later than now; Unix seconds or ISO 8601 with an offset',
     examples: [4_102_444_800, '2100-01-01T00:00:00+00:00'],
   }),
+  ...authorFields,
 })
 
 export const resolveBody = z.object({
@@ -86,6 +101,7 @@ export const resolveBody = z.object({
   evidence: text({ max: MAX_EVIDENCE_LENGTH })
     .optional()
     .meta({ description: 'why, for whoever reads the verdict', examples: ['The block explorer shows it.'] }),
+  ...authorFields,
 })
 
 export const claimView = z
@@ -93,12 +109,16 @@ export const claimView = z
     id: idView('claim'),
     agent_id: idView('agent'),
     at: unixTime(),
-    statement: z.string(),
+    statement: z.string().describe('empty if hidden'),
     kind: z.string(),
     resolve_by: unixTime().nullable(),
     status: z.enum(CLAIM_STATUSES).describe('what is on record, not what is true'),
-    standing: z.object({ true: z.int(), false: z.int(), void: z.int() }).describe("standing verdicts by outcome, the author's left out"),
-    salt: hex(64),
+    standing: z
+      .object({ true: z.int(), false: z.int(), void: z.int() })
+      .describe("standing verdicts by outcome, the author's left out"),
+    salt: hexOrEmpty(64).describe('opens the commitment in the ledger entry; empty if hidden'),
+    hidden: z.boolean(),
+    author: authorView.optional().describe('there where its author has signed it; not where hidden'),
     verified: z.literal(false),
   })
   .meta({ id: 'Claim' })
@@ -114,20 +134,24 @@ export const verdictView = z
     by_author: z.boolean(),
     superseded: z.boolean(),
     salt: hex(64),
+    author: authorView.optional().describe('there where its author has signed it'),
     verified: z.literal(false),
   })
   .meta({ id: 'Verdict' })
 
 export const madeClaimView = z.object({ id: idView('claim'), claim: claimView })
 export const claimListView = z.object({ claims: z.array(claimView), ...countView })
+export const verdictListView = z.object({ verdicts: z.array(verdictView), ...countView })
 export const judgedClaimView = z.object({
   claim: claimView.extend({ verdicts: z.array(verdictView) }),
   ...countView,
-  more: z.boolean().describe('true where the claim has older verdicts'),
+  more: z.boolean().describe('true if the claim has older verdicts'),
 })
 export const recordedVerdictView = z.object({ verdict: verdictView, claim: claimView })
 export const proposalListView = z.object({
-  proposals: z.array(claimView.extend({ endorsements: z.int().describe('standing verdicts `true` by other agents') })),
+  proposals: z.array(
+    claimView.extend({ endorsements: z.int().describe('standing verdicts `true` by other agents') }),
+  ),
   ...countView,
 })
 
@@ -136,17 +160,21 @@ export function claimContent(claim: Pick<ClaimRecord, 'kind' | 'statement'>) {
   return { kind: claim.kind, statement: claim.statement }
 }
 
+/** A hidden claim stands without its statement and salt. */
 export function viewClaim(claim: ClaimRecord, nowSeconds: number): z.input<typeof claimView> {
+  const hidden = claim.hidden_at !== undefined
   return {
     id: claim._id,
     agent_id: claim.agent_id,
     at: claim.at,
-    statement: claim.statement,
+    statement: hidden ? '' : claim.statement,
     kind: claim.kind,
     resolve_by: claim.resolve_by ?? null,
     status: statusAt(claim, nowSeconds),
     standing: { true: claim.standing.true, false: claim.standing.false, void: claim.standing.void },
-    salt: claim.salt,
+    salt: hidden ? '' : claim.salt,
+    hidden,
+    ...(hidden ? {} : authorOf(claim)),
     verified: false,
   }
 }
@@ -162,6 +190,7 @@ export function viewVerdict(verdict: VerdictRecord): z.input<typeof verdictView>
     by_author: verdict.by_author,
     superseded: verdict.superseded,
     salt: verdict.salt,
+    ...authorOf(verdict),
     verified: false,
   }
 }

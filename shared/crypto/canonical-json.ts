@@ -1,17 +1,22 @@
-/** A value that JSON can carry. Numbers are IEEE 754 doubles, as in RFC 8259 section 6 and RFC 8785 section 3.2.2.3. */
-export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue }
+/**
+ * A value that JSON can carry. Numbers are IEEE 754 doubles, as in RFC 8259 section 6 and RFC 8785 section
+ * 3.2.2.3.
+ */
+export type JsonValue =
+  null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue }
 
 /** Deeper nesting is refused: recursion stays bounded, and other implementations can state the same bound. */
 export const MAX_JSON_DEPTH = 500
 
 /**
- * The one text of a JSON value that is hashed and signed: keys sorted by UTF-16 code units, no whitespace, strings and
- * numbers as ECMAScript writes them, applied recursively (RFC 8785; contract, endpoint rule 5).
+ * The one text of a JSON value that is hashed and signed: keys sorted by UTF-16 code units, no whitespace,
+ * strings and numbers as ECMAScript writes them, applied recursively (RFC 8785; contract, endpoint rule 5).
  *
- * Nothing is dropped or converted in silence, because a value that changes on its way to the hash can't be checked by
- * a stranger. So everything that JSON has no form for throws a TypeError naming the place: undefined (also as an
- * object's value or an array's hole), NaN and the infinities, BigInt, functions, symbols, lone surrogates in a string
- * or a key, cycles, and instances of classes (Date, Map, Buffer, ObjectId), which must be made plain by the caller.
+ * Nothing is dropped or converted in silence, because a value that changes on its way to the hash can't be
+ * checked by a stranger. So everything that JSON has no form for throws a TypeError naming the place:
+ * undefined (also as an object's value or an array's hole), NaN and the infinities, BigInt, functions,
+ * symbols, lone surrogates in a string or a key, cycles, and instances of classes (Date, Map, Buffer,
+ * ObjectId), which must be made plain by the caller.
  *
  * @returns text to be encoded as UTF-8; -0 is written `0`
  * @throws TypeError for a value as above, or nested deeper than MAX_JSON_DEPTH
@@ -38,7 +43,8 @@ function write(value: unknown, keys: (string | number)[], ancestors: object[]): 
 
 function writeContainer(value: object, keys: (string | number)[], ancestors: object[]): string {
   if (ancestors.includes(value)) throw refusal(keys, 'the value contains itself')
-  if (ancestors.length === MAX_JSON_DEPTH) throw new TypeError(`JSON nested deeper than ${MAX_JSON_DEPTH} levels is refused`)
+  if (ancestors.length === MAX_JSON_DEPTH)
+    throw new TypeError(`JSON nested deeper than ${MAX_JSON_DEPTH} levels is refused`)
   ancestors.push(value)
   const text = Array.isArray(value) ? writeArray(value, keys, ancestors) : writeObject(value, keys, ancestors)
   ancestors.pop()
@@ -56,24 +62,34 @@ function writeArray(value: readonly unknown[], keys: (string | number)[], ancest
 }
 
 function writeObject(value: object, keys: (string | number)[], ancestors: object[]): string {
-  if (!isPlainObject(value)) throw refusal(keys, `an instance of ${value.constructor?.name || 'a class'} is not a plain object`)
+  if (!isPlainObject(value))
+    throw refusal(keys, `an instance of ${value.constructor?.name || 'a class'} is not a plain object`)
   let text = '{'
   // The default order of Array.prototype.sort is by UTF-16 code units, which is RFC 8785 section 3.2.3.
   for (const key of Object.keys(value).sort()) {
     keys.push(key)
-    text += (text.length === 1 ? '' : ',') + writeString(key, keys) + ':' + write((value as Record<string, unknown>)[key], keys, ancestors)
+    text +=
+      (text.length === 1 ? '' : ',') +
+      writeString(key, keys) +
+      ':' +
+      write((value as Record<string, unknown>)[key], keys, ancestors)
     keys.pop()
   }
   return text + '}'
 }
 
-/** JSON.stringify escapes exactly what RFC 8785 section 3.2.2.2 asks for, except that it hides lone surrogates. */
+/**
+ * JSON.stringify escapes exactly what RFC 8785 section 3.2.2.2 asks for, except that it hides lone
+ * surrogates.
+ */
 function writeString(value: string, keys: (string | number)[]): string {
   if (!value.isWellFormed()) throw refusal(keys, 'a lone surrogate has no UTF-8 form')
   return JSON.stringify(value)
 }
 
-/** True for `{}`, a null prototype, and an object literal of another realm, but for no instance of a class. */
+/**
+ * True for `{}`, a null prototype, and an object literal of another realm, but for no instance of a class.
+ */
 function isPlainObject(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || Object.getPrototypeOf(prototype) === null

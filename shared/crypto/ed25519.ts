@@ -34,12 +34,13 @@ export function ed25519Sign(message: Uint8Array, secretKey: Uint8Array): Uint8Ar
 }
 
 /**
- * Whether `signature` is the key holder's on `message` (RFC 8032 section 5.1.7), by the strictest reading: canonical
- * encodings, S below the group order, no key of small order, and neither key nor R with a part of small order.
+ * Whether `signature` is the key holder's on `message` (RFC 8032 section 5.1.7), by the strictest reading:
+ * canonical encodings, S below the group order, no key of small order, and neither key nor R with a part of
+ * small order.
  *
  * RFC 8032 lets a verifier multiply by the cofactor or not. The library does, OpenSSL (node:crypto, Python's
- * `cryptography`) doesn't, and a key holder can craft a signature that only the first accepts. Without parts of small
- * order both readings are the same, so what passes here passes at every verifier.
+ * `cryptography`) doesn't, and a key holder can craft a signature that only the first accepts. Without parts
+ * of small order both readings are the same, so what passes here passes at every verifier.
  *
  * @returns false for a wrong signature, and for bytes that encode no signature or no key
  * @throws TypeError for arguments of another length
@@ -49,7 +50,22 @@ export function ed25519Verify(signature: Uint8Array, message: Uint8Array, public
   assertBytes('message', message)
   assertBytes('publicKey', publicKey, PUBLIC_KEY_BYTES)
   if (!verify(signature, message, publicKey, { zip215: false })) return false
-  return Point.fromBytes(publicKey).isTorsionFree() && Point.fromBytes(signature.subarray(0, 32)).isTorsionFree()
+  return (
+    Point.fromBytes(publicKey).isTorsionFree() && Point.fromBytes(signature.subarray(0, 32)).isTorsionFree()
+  )
+}
+
+/**
+ * Whether 64 hex characters are a key for which every verifier accepts the same signatures: see
+ * ed25519Verify().
+ */
+export function isUsableSigningKey(keyHex: string): boolean {
+  try {
+    const point = Point.fromHex(keyHex)
+    return point.isTorsionFree() && !point.is0()
+  } catch {
+    return false // not the canonical form of a point
+  }
 }
 
 /** A key as 64 lower-case hex characters. @throws TypeError for another length than 32 bytes */
@@ -58,14 +74,22 @@ export function keyToHex(key: Uint8Array): string {
   return Buffer.from(key).toString('hex')
 }
 
-/** The 32 bytes of a key. @throws TypeError for anything but 64 lower-case hex characters; the value isn't repeated, it may be secret */
+/**
+ * The 32 bytes of a key. @throws TypeError for anything but 64 lower-case hex characters; the value isn't
+ * repeated, it may be secret
+ */
 export function keyFromHex(hex: string): Uint8Array {
-  if (typeof hex !== 'string' || !HEX.test(hex)) throw new TypeError('"hex" expected lower-case hex characters')
-  if (hex.length !== 2 * PUBLIC_KEY_BYTES) throw new TypeError(`"hex" expected ${2 * PUBLIC_KEY_BYTES} characters, got ${hex.length}`)
+  if (typeof hex !== 'string' || !HEX.test(hex))
+    throw new TypeError('"hex" expected lower-case hex characters')
+  if (hex.length !== 2 * PUBLIC_KEY_BYTES)
+    throw new TypeError(`"hex" expected ${2 * PUBLIC_KEY_BYTES} characters, got ${hex.length}`)
   return new Uint8Array(Buffer.from(hex, 'hex'))
 }
 
-/** A signature as base64 with padding, 88 characters (RFC 4648 section 4). @throws TypeError for another length than 64 bytes */
+/**
+ * A signature as base64 with padding, 88 characters (RFC 4648 section 4). @throws TypeError for another
+ * length than 64 bytes
+ */
 export function signatureToBase64(signature: Uint8Array): string {
   assertBytes('signature', signature, SIGNATURE_BYTES)
   return Buffer.from(signature).toString('base64')
@@ -74,16 +98,21 @@ export function signatureToBase64(signature: Uint8Array): string {
 /**
  * The 64 bytes of a signature in base64.
  *
- * @throws TypeError for anything but the one base64 text of 64 bytes: padding missing, other alphabet, bits left over
+ * @throws TypeError for anything but the one base64 text of 64 bytes: padding missing, other alphabet, bits
+ *   left over
  */
 export function signatureFromBase64(base64: string): Uint8Array {
-  if (typeof base64 !== 'string' || !BASE64.test(base64)) throw new TypeError('"base64" expected 88 characters of base64 with padding')
+  if (typeof base64 !== 'string' || !BASE64.test(base64))
+    throw new TypeError('"base64" expected 88 characters of base64 with padding')
   const signature = Buffer.from(base64, 'base64')
-  if (signature.toString('base64') !== base64) throw new TypeError('"base64" has bits left over after its 64 bytes')
+  if (signature.toString('base64') !== base64)
+    throw new TypeError('"base64" has bits left over after its 64 bytes')
   return new Uint8Array(signature)
 }
 
 function assertBytes(name: string, value: Uint8Array, length?: number): void {
-  if (!(value instanceof Uint8Array)) throw new TypeError(`"${name}" expected a Uint8Array, got ${typeof value}`)
-  if (length !== undefined && value.length !== length) throw new TypeError(`"${name}" expected ${length} bytes, got ${value.length}`)
+  if (!(value instanceof Uint8Array))
+    throw new TypeError(`"${name}" expected a Uint8Array, got ${typeof value}`)
+  if (length !== undefined && value.length !== length)
+    throw new TypeError(`"${name}" expected ${length} bytes, got ${value.length}`)
 }

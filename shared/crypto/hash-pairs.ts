@@ -1,13 +1,36 @@
 /**
- * SHA-256 (FIPS 180-4) of messages of exactly 64 bytes, two hashes side by side, four messages a pass, one in each 32-bit
- * lane of a 128-bit vector. A message of 64 bytes is two blocks (§5.1.1), of which the second is the same for all:
+ * SHA-256 (FIPS 180-4) of messages of exactly 64 bytes, two hashes side by side, four messages a pass, one in
+ * each 32-bit lane of a 128-bit vector. A message of 64 bytes is two blocks (§5.1.1), of which the second is
+ * the same for all:
  *
  *   first    W0–W15, the message
  *   second   W0 = 80000000, W15 = 512, the length in bits, and nothing between; so its whole schedule is known
  */
 import { hash } from 'node:crypto'
-import { applyWord, generateRound, H, K, LANES, ROUNDS, SCHEDULE, applyVector, wordAt, writeSplat, type State } from './sha256-vector.ts'
-import { assembleModule, canRunSimd, getLocal, i32, i32x4, instantiate, loopWhile, setLocal, type Code } from './wasm-module.ts'
+import {
+  applyWord,
+  generateRound,
+  H,
+  K,
+  LANES,
+  ROUNDS,
+  SCHEDULE,
+  applyVector,
+  wordAt,
+  writeSplat,
+  type State,
+} from './sha256-vector.ts'
+import {
+  assembleModule,
+  canRunSimd,
+  getLocal,
+  i32,
+  i32x4,
+  instantiate,
+  loopWhile,
+  setLocal,
+  type Code,
+} from './wasm-module.ts'
 
 const HASH_BYTES = 32
 const PAIR_BYTES = 2 * HASH_BYTES
@@ -32,7 +55,10 @@ const PAIRS = INITIAL + 8 * 16
 const HASHES = PAIRS + CHUNK_PAIRS * PAIR_BYTES
 const MEMORY_BYTES = HASHES + CHUNK_PAIRS * HASH_BYTES
 
-/** Hashes the first `pairs` messages of `level` into `above`, which may be the same buffer: what is written has been read by then. */
+/**
+ * Hashes the first `pairs` messages of `level` into `above`, which may be the same buffer: what is written
+ * has been read by then.
+ */
 export type HashPairs = (level: Uint8Array, above: Uint8Array, pairs: number) => void
 
 let chosen: HashPairs | undefined
@@ -54,9 +80,15 @@ export const hashPairsPlainly: HashPairs = (level, above, pairs) => {
   }
 }
 
-/** Compiles the vector code and compares it with the platform's hash. @throws Error where the two differ, or without WebAssembly */
+/**
+ * Compiles the vector code and compares it with the platform's hash. @throws Error where the two differ, or
+ * without WebAssembly
+ */
 export function createSimdHashPairs(): HashPairs {
-  const { memory, hashGroups } = instantiate<{ memory: { buffer: ArrayBuffer }; hashGroups: (groups: number) => number }>(generateModule())
+  const { memory, hashGroups } = instantiate<{
+    memory: { buffer: ArrayBuffer }
+    hashGroups: (groups: number) => number
+  }>(generateModule())
   writeTables(new Uint32Array(memory.buffer))
   const bytes = new Uint8Array(memory.buffer)
   const hashChunk: HashPairs = (level, above, pairs) => {
@@ -75,7 +107,10 @@ export function createSimdHashPairs(): HashPairs {
 function checkAgainstPlatform(hashChunk: HashPairs): void {
   const level = Buffer.alloc(CHECKED_PAIRS * PAIR_BYTES)
   for (let at = 0; at < level.length; at++) level[at] = (at * 151) & 0xff
-  const [found, expected] = [Buffer.alloc(CHECKED_PAIRS * HASH_BYTES), Buffer.alloc(CHECKED_PAIRS * HASH_BYTES)]
+  const [found, expected] = [
+    Buffer.alloc(CHECKED_PAIRS * HASH_BYTES),
+    Buffer.alloc(CHECKED_PAIRS * HASH_BYTES),
+  ]
   hashChunk(level, found, CHECKED_PAIRS)
   hashPairsPlainly(level, expected, CHECKED_PAIRS)
   if (!found.equals(expected)) throw new Error('the vector code and node:crypto disagree about SHA-256')
@@ -86,14 +121,17 @@ function writeTables(memory: Uint32Array): void {
   words[0] = 0x80000000
   words[15] = MESSAGE_BITS
   for (let t = 0; t < ROUNDS; t++) {
-    if (t >= 16) for (const { back, apply } of SCHEDULE) words[t] = wordAt(words, t) + valueOf(apply, wordAt(words, t - back))
+    if (t >= 16)
+      for (const { back, apply } of SCHEDULE)
+        words[t] = wordAt(words, t) + valueOf(apply, wordAt(words, t - back))
     writeSplat(memory, ROUND_CONSTANTS + t * 16, wordAt(K, t))
     writeSplat(memory, SECOND_BLOCK + t * 16, wordAt(words, t) + wordAt(K, t))
   }
   for (let i = 0; i < 8; i++) writeSplat(memory, INITIAL + i * 16, wordAt(H, i))
 }
 
-const valueOf = (apply: Parameters<typeof applyWord>[0] | undefined, word: number): number => (apply ? applyWord(apply, word) : word)
+const valueOf = (apply: Parameters<typeof applyWord>[0] | undefined, word: number): number =>
+  apply ? applyWord(apply, word) : word
 
 const GROUPS = 0 // parameter: fours of messages to do
 const FROM = 1 // i32: where the next four messages are
@@ -121,7 +159,10 @@ function generateModule(): Uint8Array<ArrayBuffer> {
     ),
     ...getLocal(TO),
   ]
-  return assembleModule({ name: 'hashGroups', params: 1, i32Locals: 2, v128Locals: locals - FIRST_VECTOR_LOCAL, body }, MEMORY_BYTES)
+  return assembleModule(
+    { name: 'hashGroups', params: 1, i32Locals: 2, v128Locals: locals - FIRST_VECTOR_LOCAL, body },
+    MEMORY_BYTES,
+  )
 }
 
 function generateGroup(takeLocal: () => number): Code {
@@ -135,8 +176,15 @@ function generateGroup(takeLocal: () => number): Code {
   return code
 }
 
-/** §6.2.2 for one block: all rounds, and the sums with the hash value before it, each in a local of its own. */
-function generateBlock(before: readonly Code[], wordOf: (t: number) => Code, takeLocal: () => number, code: number[]): Code[] {
+/**
+ * §6.2.2 for one block: all rounds, and the sums with the hash value before it, each in a local of its own.
+ */
+function generateBlock(
+  before: readonly Code[],
+  wordOf: (t: number) => Code,
+  takeLocal: () => number,
+  code: number[],
+): Code[] {
   const [a = [], b = [], c = [], d = [], e = [], f = [], g = [], h = []] = before
   let state: State = { a, b, c, d, e, f, g, h, bXorC: xor(b, c) }
   for (let t = 0; t < ROUNDS; t++) state = generateRound(state, wordOf(t), takeLocal, code)
@@ -164,12 +212,14 @@ function generateScheduleWord(t: number, schedule: readonly number[], code: numb
 /** Word number `word` of four messages, which lie big-endian one after the other (§3.1). */
 function loadWords(word: number): Code {
   let vector = i32x4.loadSplat(getLocal(FROM), word * 4)
-  for (let lane = 1; lane < LANES; lane++) vector = i32x4.loadLane(getLocal(FROM), lane * PAIR_BYTES + word * 4, lane, vector)
+  for (let lane = 1; lane < LANES; lane++)
+    vector = i32x4.loadLane(getLocal(FROM), lane * PAIR_BYTES + word * 4, lane, vector)
   return i32x4.swapBytes(vector)
 }
 
 function storeWords(word: number, value: Code, spare: number): Code {
   const code: number[] = [...setLocal(spare, i32x4.swapBytes(value))]
-  for (let lane = 0; lane < LANES; lane++) code.push(...i32x4.storeLane(getLocal(TO), lane * HASH_BYTES + word * 4, lane, getLocal(spare)))
+  for (let lane = 0; lane < LANES; lane++)
+    code.push(...i32x4.storeLane(getLocal(TO), lane * HASH_BYTES + word * 4, lane, getLocal(spare)))
   return code
 }

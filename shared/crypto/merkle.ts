@@ -5,22 +5,25 @@ import { hashPairs } from './hash-pairs.ts'
 /*
  * The tree over a seal's ledger entries (decisions, "Ledger and seals"; contract, endpoint rule 4):
  *
- *   leaf = SHA-256(00 || canonical JSON of the entry)
- *   node = SHA-256(left || right), the decoded bytes, nothing between
- *   shape of RFC 6962 section 2.1: from the leaves up, neighbours pair and an odd last node moves up unchanged
+ *   leaf = SHA-256(00 || canonical JSON of the entry) node = SHA-256(left || right), the decoded bytes,
+ *   nothing between shape of RFC 6962 section 2.1: from the leaves up, neighbours pair and an odd last node
+ *   moves up unchanged
  *
- * RFC 6962 puts 01 before a node's bytes so that no leaf can pass for a node; here the contract fixes the node without
- * it. Second preimages are excluded all the same:
- *   - A node passing for an entry: its 64-byte preimage would have to be 00, '{', '"' and 61 more bytes of canonical
- *     JSON, but it is two hashes, of which one can steer a few bytes and not all of them.
- *   - An entry passing for a node: an entry whose leaf preimage is exactly 64 bytes can be cut into two "children".
- *     That lengthens the path by one step. The path's length and sides follow from the index and the seal's signed
- *     count, and verifyInclusion() takes no path of another shape.
- *   - An odd leaf paired with itself (the Bitcoin tree) gives two counts one root; here the odd one moves up unpaired,
- *     and the count is signed.
+ * RFC 6962 puts 01 before a node's bytes so that no leaf can pass for a node; here the contract fixes the
+ * node without it. Second preimages are excluded all the same:
+ *   - A node passing for an entry: its 64-byte preimage would have to be 00, '{', '"' and 61 more bytes of
+ *     canonical JSON, but it is two hashes, of which one can steer a few bytes and not all of them.
+ *   - An entry passing for a node: an entry whose leaf preimage is exactly 64 bytes can be cut into two
+ *     "children". That lengthens the path by one step. The path's length and sides follow from the index and
+ *     the seal's signed count, and verifyInclusion() takes no path of another shape.
+ *   - An odd leaf paired with itself (the Bitcoin tree) gives two counts one root; here the odd one moves up
+ *     unpaired, and the count is signed.
  */
 
-/** Bytes of a leaf or node. Digests are taken as one-byte characters ('binary', Node's other name for latin1): the fast form of crypto.hash. */
+/**
+ * Bytes of a leaf or node. Digests are taken as one-byte characters ('binary', Node's other name for latin1):
+ * the fast form of crypto.hash.
+ */
 export const HASH_BYTES = 32
 
 /** Levels of the tree that one tile spans, and the hashes it holds at most: 8 KiB. */
@@ -33,19 +36,24 @@ export type Side = 'left' | 'right'
 /** One step from a leaf to the root. `hash` is the sibling: 64 lower-case hex characters. */
 export type PathStep = { readonly hash: string; readonly side: Side }
 
-/** The hashes of one level from `index * TILE_WIDTH` on, 32 bytes each; `level` counts tiles, so it is 8 tree levels high. */
+/**
+ * The hashes of one level from `index * TILE_WIDTH` on, 32 bytes each; `level` counts tiles, so it is 8 tree
+ * levels high.
+ */
 export type Tile = { readonly level: number; readonly index: number; readonly hashes: Buffer }
 
 /** Which tile, and how many hashes of it: a tile at the right edge may have grown fewer than TILE_WIDTH. */
 export type TileAddress = { readonly level: number; readonly index: number; readonly width: number }
 
 export type InclusionFault = 'malformed_proof' | 'path_shape' | 'wrong_side' | 'wrong_root'
-export type InclusionVerdict = { readonly ok: true } | { readonly ok: false; readonly reason: InclusionFault; readonly message: string }
+export type InclusionVerdict =
+  { readonly ok: true } | { readonly ok: false; readonly reason: InclusionFault; readonly message: string }
 
 const HEX_HASH = /^[0-9a-f]{64}$/
 
 /**
- * The leaf of a ledger entry: SHA-256 of the byte 00 and the entry's canonical JSON, 64 lower-case hex characters.
+ * The leaf of a ledger entry: SHA-256 of the byte 00 and the entry's canonical JSON, 64 lower-case hex
+ * characters.
  *
  * @throws TypeError for anything but a plain object that has canonical JSON
  */
@@ -57,12 +65,17 @@ export function leafHash(entry: object): string {
 export function hashLeaves(entries: readonly object[]): Buffer {
   const leaves = Buffer.allocUnsafe(entries.length * HASH_BYTES)
   for (let index = 0; index < entries.length; index++)
-    leaves.write(hash('sha256', leafPreimage(entries[index] as object), 'binary'), index * HASH_BYTES, 'latin1')
+    leaves.write(
+      hash('sha256', leafPreimage(entries[index] as object), 'binary'),
+      index * HASH_BYTES,
+      'latin1',
+    )
   return leaves
 }
 
 function leafPreimage(entry: object): string {
-  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) throw new TypeError('"entry" expected a plain object')
+  if (typeof entry !== 'object' || entry === null || Array.isArray(entry))
+    throw new TypeError('"entry" expected a plain object')
   return '\0' + canonicalJson(entry) // U+0000 is the one byte 00 in UTF-8
 }
 
@@ -84,7 +97,9 @@ export function buildTree(leaves: Uint8Array, count: number = leaves.length / HA
   return levels
 }
 
-/** The root (32 bytes) over `count` leaves without keeping the levels; arguments and errors as buildTree(). */
+/**
+ * The root (32 bytes) over `count` leaves without keeping the levels; arguments and errors as buildTree().
+ */
 export function merkleRoot(leaves: Uint8Array, count: number = leaves.length / HASH_BYTES): Buffer {
   let level = Buffer.from(flatHashes(leaves, count)) // a copy: it is overwritten level by level
   while (level.length > HASH_BYTES) {
@@ -94,7 +109,10 @@ export function merkleRoot(leaves: Uint8Array, count: number = leaves.length / H
   return Buffer.from(level)
 }
 
-/** Writes the level above `level` into `above`, which may be the same buffer: what is written has been read by then. */
+/**
+ * Writes the level above `level` into `above`, which may be the same buffer: what is written has been read by
+ * then.
+ */
 function hashLevel(level: Buffer, above: Buffer): void {
   const pairs = Math.floor(level.length / (2 * HASH_BYTES))
   hashPairs(level, above, pairs)
@@ -102,10 +120,12 @@ function hashLevel(level: Buffer, above: Buffer): void {
 }
 
 function flatHashes(leaves: Uint8Array, count: number): Buffer {
-  if (!(leaves instanceof Uint8Array)) throw new TypeError(`"leaves" expected a Uint8Array, got ${typeof leaves}`)
+  if (!(leaves instanceof Uint8Array))
+    throw new TypeError(`"leaves" expected a Uint8Array, got ${typeof leaves}`)
   if (!Number.isSafeInteger(count) || count < 1)
     throw new TypeError(`"count" expected at least one whole leaf of ${HASH_BYTES} bytes, got ${count}`)
-  if (leaves.length < count * HASH_BYTES) throw new TypeError(`"leaves" expected ${count * HASH_BYTES} bytes, got ${leaves.length}`)
+  if (leaves.length < count * HASH_BYTES)
+    throw new TypeError(`"leaves" expected ${count * HASH_BYTES} bytes, got ${leaves.length}`)
   return Buffer.from(leaves.buffer, leaves.byteOffset, count * HASH_BYTES)
 }
 
@@ -121,17 +141,19 @@ export function inclusionPath(levels: readonly Uint8Array[], index: number): Pat
   let position = index
   for (const level of levels) {
     const sibling = position % 2 === 0 ? position + 1 : position - 1
-    if (sibling < level.length / HASH_BYTES) path.push({ hash: hexAt(level, sibling), side: sibling < position ? 'left' : 'right' })
+    if (sibling < level.length / HASH_BYTES)
+      path.push({ hash: hexAt(level, sibling), side: sibling < position ? 'left' : 'right' })
     position = Math.floor(position / 2)
   }
   return path
 }
 
 /**
- * The root that a leaf and its path lead to (contract, endpoint rule 4): 64 lower-case hex characters. That alone proves
- * nothing about the position: verifyInclusion() is the check.
+ * The root that a leaf and its path lead to (contract, endpoint rule 4): 64 lower-case hex characters. That
+ * alone proves nothing about the position: verifyInclusion() is the check.
  *
- * @throws TypeError for a hash that isn't 64 lower-case hex characters, or a side that isn't `left` or `right`
+ * @throws TypeError for a hash that isn't 64 lower-case hex characters, or a side that isn't `left` or
+ *   `right`
  */
 export function foldPath(leaf: string, path: readonly PathStep[]): string {
   assertHexHash('leaf', leaf)
@@ -140,14 +162,18 @@ export function foldPath(leaf: string, path: readonly PathStep[]): string {
     assertHexHash(`path[${step}].hash`, sibling)
     if (side !== 'left' && side !== 'right')
       throw new TypeError(`"path[${step}].side" expected "left" or "right", got ${JSON.stringify(side)}`)
-    running = hash('sha256', Buffer.from(side === 'left' ? sibling + running : running + sibling, 'hex'), 'hex')
+    running = hash(
+      'sha256',
+      Buffer.from(side === 'left' ? sibling + running : running + sibling, 'hex'),
+      'hex',
+    )
   }
   return running
 }
 
 /**
- * The side of each sibling on the path of leaf `index` in a tree of `count` leaves, lowest first: the only shape such a
- * path can have (RFC 6962 section 2.1.1).
+ * The side of each sibling on the path of leaf `index` in a tree of `count` leaves, lowest first: the only
+ * shape such a path can have (RFC 6962 section 2.1.1).
  *
  * @throws RangeError for an index outside the tree
  */
@@ -166,11 +192,12 @@ export function pathShape(count: number, index: number): Side[] {
 /**
  * Whether `leaf` is number `index` (from 0) of the `count` leaves under `root`.
  *
- * `index` and `count` come from the reader and the signed seal, never from the path. A path with one step too many, a
- * wrong side, a 64-byte entry posing as a node or an odd leaf paired with itself has another shape, or another root.
+ * `index` and `count` come from the reader and the signed seal, never from the path. A path with one step too
+ * many, a wrong side, a 64-byte entry posing as a node or an odd leaf paired with itself has another shape,
+ * or another root.
  *
- * @returns `malformed_proof` where a part has the wrong form, `path_shape` for the wrong number of steps, `wrong_side`
- *   for a sibling on the wrong side, `wrong_root` where the path leads elsewhere. Doesn't throw.
+ * @returns `malformed_proof` where a part has the wrong form, `path_shape` for the wrong number of steps,
+ *   `wrong_side` for a sibling on the wrong side, `wrong_root` where the path leads elsewhere. Doesn't throw.
  */
 export function verifyInclusion(proof: {
   leaf: string
@@ -191,9 +218,13 @@ export function verifyInclusion(proof: {
     return fault('malformed_proof', error instanceof Error ? error.message : String(error))
   }
   if (path.length !== shape.length)
-    return fault('path_shape', `index ${index} of ${count} takes ${shape.length} steps, the path has ${path.length}`)
+    return fault(
+      'path_shape',
+      `index ${index} of ${count} takes ${shape.length} steps, the path has ${path.length}`,
+    )
   for (const [step, side] of shape.entries()) {
-    if (path[step]?.side !== side) return fault('wrong_side', `index ${index} of ${count} has its sibling on the ${side} at step ${step}`)
+    if (path[step]?.side !== side)
+      return fault('wrong_side', `index ${index} of ${count} has its sibling on the ${side} at step ${step}`)
   }
   if (reached !== root) return fault('wrong_root', `the path leads to ${reached}, not to ${root}`)
   return { ok: true }
@@ -204,14 +235,18 @@ function fault(reason: InclusionFault, message: string): InclusionVerdict {
 }
 
 /*
- * Tiles: a proof without the whole tree in memory. The tile at level t holds up to 256 neighbouring hashes of tree level
- * 8t; the seven levels between are hashed again from it when a proof asks, at most 254 hashes a tile. Each hash of tile
- * level t + 1 is the root of one tile of level t. So a proof over up to 65,536 entries reads 2 tiles, over up to 2^24
- * entries 3, and all tiles above level 0 together hold 1/255 of the hashes. Level 0 need not be stored either: its tile
- * i is hashLeaves() of the entries 256i to 256i + 255. A tile is final as soon as its seal is made.
+ * Tiles: a proof without the whole tree in memory. The tile at level t holds up to 256 neighbouring hashes of
+ * tree level 8t; the seven levels between are hashed again from it when a proof asks, at most 254 hashes a
+ * tile. Each hash of tile level t + 1 is the root of one tile of level t. So a proof over up to 65,536
+ * entries reads 2 tiles, over up to 2^24 entries 3, and all tiles above level 0 together hold 1/255 of the
+ * hashes. Level 0 need not be stored either: its tile i is hashLeaves() of the entries 256i to 256i + 255. A
+ * tile is final as soon as its seal is made.
  */
 
-/** Cuts a whole tree into its tiles, level by level from the leaves up; the last one has the root's children below it. */
+/**
+ * Cuts a whole tree into its tiles, level by level from the leaves up; the last one has the root's children
+ * below it.
+ */
 export function* treeTiles(levels: readonly Buffer[]): Generator<Tile> {
   const count = (levels[0]?.length ?? 0) / HASH_BYTES
   for (let level = 0; level < tileLevels(count); level++) {
@@ -277,7 +312,8 @@ function hexAt(level: Uint8Array, index: number): string {
 }
 
 function assertIndex(index: number, count: number): void {
-  if (!Number.isSafeInteger(count) || count < 1) throw new RangeError(`"count" expected a whole number from 1, got ${count}`)
+  if (!Number.isSafeInteger(count) || count < 1)
+    throw new RangeError(`"count" expected a whole number from 1, got ${count}`)
   if (!Number.isSafeInteger(index) || index < 0 || index >= count)
     throw new RangeError(`"index" expected a whole number from 0 to ${count - 1}, got ${index}`)
 }

@@ -1,11 +1,12 @@
 /**
- * The one rule for all proof of work: a share is a nonce such that SHA-256 (FIPS 180-4 §6.2) of the UTF-8 bytes of
- * `prefix + ":" + nonce` begins with at least `difficultyBits` zero bits.
+ * The one rule for all proof of work: a share is a nonce such that SHA-256 (FIPS 180-4 §6.2) of the UTF-8
+ * bytes of `prefix + ":" + nonce` begins with at least `difficultyBits` zero bits.
  *
  *   prefix  32 lower-case hex characters, chosen by the server
  *   nonce   1 to 20 characters of 0-9 a-z, chosen by the agent
  *
- * 32 + 1 + 20 = 53 bytes at most, and 55 is the most that still fits one SHA-256 block (§5.1.1): one compression a nonce.
+ * 32 + 1 + 20 = 53 bytes at most, and 55 is the most that still fits one SHA-256 block (§5.1.1): one
+ * compression a nonce.
  */
 import { hash } from 'node:crypto'
 
@@ -18,7 +19,10 @@ const NONCE_FORM = /^[0-9a-z]{1,20}$/
 const DIGEST_FORM = /^[0-9a-f]{64}$/
 const DIGIT_ZERO = 48 // '0'
 
-/** Zero bits at the beginning of a digest given as 64 lower-case hex characters: 0 to 256. Throws on any other form. */
+/**
+ * Zero bits at the beginning of a digest given as 64 lower-case hex characters: 0 to 256. Throws on any other
+ * form.
+ */
 export function countLeadingZeroBits(digestHex: string): number {
   if (!DIGEST_FORM.test(digestHex)) throw new Error('"digestHex" must be 64 lower-case hex characters')
   let digits = 0
@@ -28,8 +32,8 @@ export function countLeadingZeroBits(digestHex: string): number {
 }
 
 /**
- * The canonical text of a nonce as it came over the wire, or undefined where it is none: 1 to 20 characters of 0-9 a-z,
- * or a non-negative safe integer, which stands for its decimal text.
+ * The nonce in canonical form, or undefined if it is not a nonce. On the wire it is 1 to 20 characters of 0-9
+ * a-z, or a non-negative safe integer, which stands for its decimal text.
  */
 export function parseNonce(value: unknown): string | undefined {
   if (typeof value === 'string') return NONCE_FORM.test(value) ? value : undefined
@@ -38,18 +42,20 @@ export function parseNonce(value: unknown): string | undefined {
 }
 
 /**
- * Whether `nonce` is a share. False for weak work and for a nonce that is not in canonical form (parseNonce gives that
- * form). Throws on a malformed `prefix` or `difficultyBits`: those are the server's own.
+ * Whether `nonce` is a share. False for weak work and for a nonce that is not in canonical form (parseNonce
+ * gives that form). Throws on a malformed `prefix` or `difficultyBits`: those are the server's own.
  */
 export function isShare(prefix: string, nonce: string, difficultyBits: number): boolean {
   assertPrefix(prefix)
   assertDifficultyBits(difficultyBits)
-  return NONCE_FORM.test(nonce) && hasLeadingZeroBits(hash('sha256', `${prefix}:${nonce}`, 'hex'), difficultyBits)
+  return (
+    NONCE_FORM.test(nonce) && hasLeadingZeroBits(hash('sha256', `${prefix}:${nonce}`, 'hex'), difficultyBits)
+  )
 }
 
 /**
- * Those of `nonces` that are shares, in the order given, repetitions included: for every nonce what isShare says, at
- * the speed of the bare hash. Throws as isShare does.
+ * Those of `nonces` that are shares, in the order given, repetitions included: for every nonce what isShare
+ * says, at the speed of the bare hash. Throws as isShare does.
  */
 export function findShares(prefix: string, nonces: readonly string[], difficultyBits: number): string[] {
   assertPrefix(prefix)
@@ -65,7 +71,10 @@ export function findShares(prefix: string, nonces: readonly string[], difficulty
   return shares
 }
 
-/** The hashes that one share takes on average: 2^difficultyBits. Throws on anything but an integer from 0 to 256. */
+/**
+ * The hashes that one share takes on average: 2^difficultyBits. Throws on anything but an integer from 0 to
+ * 256.
+ */
 export function expectedHashes(difficultyBits: number): number {
   assertDifficultyBits(difficultyBits)
   return 2 ** difficultyBits
@@ -81,7 +90,9 @@ export function assertPrefix(prefix: string): void {
 /** Throws unless `difficultyBits` is an integer from 0 to 256. */
 export function assertDifficultyBits(difficultyBits: number): void {
   if (!Number.isInteger(difficultyBits) || difficultyBits < 0 || difficultyBits > DIGEST_BITS) {
-    throw new Error(`"difficultyBits" must be an integer from 0 to ${DIGEST_BITS}, got ${String(difficultyBits)}`)
+    throw new Error(
+      `"difficultyBits" must be an integer from 0 to ${DIGEST_BITS}, got ${String(difficultyBits)}`,
+    )
   }
 }
 

@@ -3,17 +3,26 @@ import { makeDateAfter, makeDaysBetween } from './puzzle/dates.ts'
 import { makeDecodeBase64, makeDecodeHex } from './puzzle/decoding.ts'
 import { makeOrdering, makeTruthTellers } from './puzzle/logic.ts'
 import { seedNumbers, type SeededNumbers } from './puzzle/seeded-numbers.ts'
-import { makeCountLetters, makePickWords, makeReverseWords, makeSortWords, makeTallyWords } from './puzzle/words.ts'
+import {
+  makeCountLetters,
+  makePickWords,
+  makeReverseWords,
+  makeSortWords,
+  makeTallyWords,
+} from './puzzle/words.ts'
 
 /**
- * Version of the generator. It goes up with any change by which a seed could give another question or answer: a
- * challenge names the version that made it, and test/vectors/valid/puzzle-v1.json holds this one in place.
+ * Version of the generator. It goes up with any change by which a seed could give another question or answer:
+ * a challenge names the version that made it, and test/vectors/valid/puzzle-v1.json holds this one in place.
  */
 export const PUZZLE_VERSION = 1
 
 const SEED_BYTES = 32
 
-/** What a maker gives: the task in English, the form of its answer, and the one right answer (trimmed lower-case ASCII). */
+/**
+ * What a maker gives: the task in English, the form of its answer, and the one right answer (trimmed
+ * lower-case ASCII).
+ */
 export type Task = { question: string; answer_format: string; answer: string }
 
 export type Puzzle = Task & { kind: PuzzleKind }
@@ -39,8 +48,8 @@ export type PuzzleKind = keyof typeof MAKERS
 export const PUZZLE_KINDS = Object.keys(MAKERS) as readonly PuzzleKind[]
 
 /**
- * The puzzle of a seed, the same for the same seed: `{kind, question, answer_format, answer}`. Everything but `answer`
- * may be shown; it tells nothing about the seed.
+ * The puzzle of a seed, the same for the same seed: `{kind, question, answer_format, answer}`. Everything but
+ * `answer` may be shown; it tells nothing about the seed.
  * @param seed 32 bytes that nobody can predict, an HMAC of the challenge's bytes
  * @throws when the seed is not 32 bytes
  * Source: decisions.md, "Registration".
@@ -62,7 +71,9 @@ export function isRightAnswer(puzzle: Pick<Puzzle, 'answer'>, answer: string): b
 
 function startNumbers(seed: Uint8Array): SeededNumbers {
   if (!(seed instanceof Uint8Array) || seed.length !== SEED_BYTES) {
-    throw new Error(`"seed" expected ${SEED_BYTES} bytes, got ${seed instanceof Uint8Array ? seed.length : typeof seed}`)
+    throw new Error(
+      `"seed" expected ${SEED_BYTES} bytes, got ${seed instanceof Uint8Array ? seed.length : typeof seed}`,
+    )
   }
   return seedNumbers(`puzzle-v${PUZZLE_VERSION}:`, seed)
 }

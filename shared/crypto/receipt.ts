@@ -1,11 +1,12 @@
+import type { Authorship } from './author.ts'
 import type { JsonValue } from './canonical-json.ts'
 import type { PathStep } from './merkle.ts'
 import type { Seal } from './seal-payload.ts'
 
 /*
- * The receipt of `GET /receipt/<id>`: one JSON file that a verifier checks without asking anyone (decisions, "Ledger and
- * seals"). The shape is closed against the wire rules of the seal and the proof: the server builds it to these types,
- * and client/seal-verify.mjs and client/python/seal_verify.py read it by them.
+ * The receipt of `GET /receipt/<id>`: one JSON file that a verifier checks without asking anyone (decisions,
+ * "Ledger and seals"). The shape is closed against the wire rules of the seal and the proof: the server
+ * builds it to these types, and client/seal-verify.mjs and client/python/seal_verify.py read it by them.
  */
 
 /** A published ledger entry; the leaf covers exactly these four fields. `at` is Unix seconds. */
@@ -17,9 +18,9 @@ export type LedgerEntry = {
 }
 
 /**
- * An entry that stands under a seal. `index` counts from 0 within the seal, so `entry.id` is `seal.from_id + index`;
- * `seq` is `seal.seq`; `leaf` is the entry's, 64 lower-case hex characters; `path` leads from it to `seal.root`. The seal
- * itself may still be unsigned: then it binds nobody yet, and a verifier says so.
+ * An entry that stands under a seal. `index` counts from 0 within the seal, so `entry.id` is `seal.from_id +
+ * index`; `seq` is `seal.seq`; `leaf` is the entry's, 64 lower-case hex characters; `path` leads from it to
+ * `seal.root`. The seal itself may still be unsigned: then it binds nobody yet, and a verifier says so.
  */
 export type SealedReceiptEntry = {
   readonly sealed: true
@@ -29,9 +30,17 @@ export type SealedReceiptEntry = {
   readonly index: number
   readonly path: readonly PathStep[]
   readonly seal: Seal
+  /**
+   * Its place in the log of all entries and the signed checkpoint, as the text of C2SP tlog-proof; absent
+   * before one covers it.
+   */
+  readonly tlog_proof?: string
 }
 
-/** An entry written after the last seal. `next_seal_at`, Unix seconds, is when the next one is due, not a promise. */
+/**
+ * An entry written after the last seal. `next_seal_at`, Unix seconds, is when the next one is due, not a
+ * promise.
+ */
 export type WaitingReceiptEntry = {
   readonly sealed: false
   readonly entry: LedgerEntry
@@ -39,23 +48,26 @@ export type WaitingReceiptEntry = {
 }
 
 /**
- * What a commitment in an entry stands for: `entry.data[field]` of the entry with id `entry_id` is SHA-256 of the salt's
- * 32 bytes (64 lower-case hex characters here) and the canonical JSON of `content`. `field` is a key of `data` itself,
- * not a path into it.
+ * What a commitment in an entry stands for: `entry.data[field]` of the entry with id `entry_id` is SHA-256 of
+ * the salt's 32 bytes (64 lower-case hex characters here) and the canonical JSON of `content`. `field` is a
+ * key of `data` itself, not a path into it. `author` is there where the entry carries the hash of a
+ * signature: the agent's own, over what is opened and what the entry says.
  */
 export type Opening = {
   readonly entry_id: number
   readonly field: string
   readonly salt: string
   readonly content: JsonValue
+  readonly author?: Authorship
 }
 
 /**
- * `entries` holds entries of the record, ascending by id, at least one. In each, the field of `entry.data` in which its
- * kind names its record is the record's `id`, and one of them is of the kind that makes such a record: so no receipt can
- * be made up of other records' entries that name this one. The verifiers have the table of kinds and fields by the id's
- * prefix; for a prefix or a kind that is not in it, the `id` is some string anywhere in `entry.data`. `sealed` is true
- * when all of them are. `openings` is there only for those who may read the record, and never for a hidden one.
+ * `entries` holds entries of the record, ascending by id, at least one. In each, the field of `entry.data` in
+ * which its kind names its record is the record's `id`, and one of them is of the kind that makes such a
+ * record: so no receipt can be made up of other records' entries that name this one. The verifiers have the
+ * table of kinds and fields by the id's prefix; for a prefix or a kind that is not in it, the `id` is some
+ * string anywhere in `entry.data`. `sealed` is true when all of them are. `openings` is there only for those
+ * who may read the record, and never for a hidden one.
  */
 export type Receipt = {
   readonly ok: true

@@ -1,10 +1,21 @@
 import { hash } from 'node:crypto'
 import { canonicalJson } from './canonical-json.ts'
-import { ed25519PublicKey, ed25519Sign, ed25519Verify, keyFromHex, keyToHex, signatureFromBase64, signatureToBase64 } from './ed25519.ts'
+import {
+  ed25519PublicKey,
+  ed25519Sign,
+  ed25519Verify,
+  keyFromHex,
+  keyToHex,
+  signatureFromBase64,
+  signatureToBase64,
+} from './ed25519.ts'
 
 export const SEAL_ALGO = 'ed25519'
 
-/** What a seal's signature covers (contract, endpoint rule 5). Times in Unix seconds, hashes as 64 lower-case hex characters. */
+/**
+ * What a seal's signature covers (contract, endpoint rule 5). Times in Unix seconds, hashes as 64 lower-case
+ * hex characters.
+ */
 export type SealFields = {
   readonly seq: number
   readonly at: number
@@ -25,7 +36,10 @@ export type SealSignature = {
 
 /** A seal as `GET /seal` lists it. */
 export type Seal = SealFields &
-  ((SealSignature & { readonly signed: true }) | ({ readonly [K in keyof SealSignature]: null } & { readonly signed: false }))
+  (
+    | (SealSignature & { readonly signed: true })
+    | ({ readonly [K in keyof SealSignature]: null } & { readonly signed: false })
+  )
 
 /** Why a chain of seals doesn't hold; the words are the same in every verifier. */
 export type SealFault =
@@ -39,14 +53,15 @@ export type SealFault =
   | 'weak_key'
   | 'bad_signature'
 
-export type SealVerdict = { readonly ok: true } | { readonly ok: false; readonly reason: SealFault; readonly message: string }
+export type SealVerdict =
+  { readonly ok: true } | { readonly ok: false; readonly reason: SealFault; readonly message: string }
 
 const HEX_HASH = /^[0-9a-f]{64}$/
 const WHOLE_FIELDS = ['seq', 'at', 'count', 'from_id', 'to_id'] as const
 
 /**
- * The text that is signed: canonical JSON of exactly `at, count, from_id, prev_root, root, seq, to_id`, to be encoded as
- * UTF-8. It is always rebuilt from the fields, never taken over from whoever hands out the seal.
+ * The text that is signed: canonical JSON of exactly `at, count, from_id, prev_root, root, seq, to_id`, to be
+ * encoded as UTF-8. It is always rebuilt from the fields, never taken over from whoever hands out the seal.
  *
  * @throws TypeError naming the field that is missing or has the wrong form
  */
@@ -55,21 +70,27 @@ export function sealPayload(seal: SealFields): string {
     if (!Number.isSafeInteger(seal[field]) || seal[field] < 0)
       throw new TypeError(`"${field}" expected a whole number from 0, got ${JSON.stringify(seal[field])}`)
   }
-  if (!isHexHash(seal.root)) throw new TypeError(`"root" expected 64 lower-case hex characters, got ${JSON.stringify(seal.root)}`)
+  if (!isHexHash(seal.root))
+    throw new TypeError(`"root" expected 64 lower-case hex characters, got ${JSON.stringify(seal.root)}`)
   if (seal.prev_root !== null && !isHexHash(seal.prev_root))
-    throw new TypeError(`"prev_root" expected 64 lower-case hex characters or null, got ${JSON.stringify(seal.prev_root)}`)
+    throw new TypeError(
+      `"prev_root" expected 64 lower-case hex characters or null, got ${JSON.stringify(seal.prev_root)}`,
+    )
   const { at, count, from_id, prev_root, root, seq, to_id } = seal
   return canonicalJson({ at, count, from_id, prev_root, root, seq, to_id })
 }
 
-/** SHA-256 of the payload's UTF-8 bytes, 64 lower-case hex characters: what the seal memory and a verifier's state keep. */
+/**
+ * SHA-256 of the payload's UTF-8 bytes, 64 lower-case hex characters: what the seal memory and a verifier's
+ * state keep.
+ */
 export function sealPayloadHash(seal: SealFields): string {
   return hash('sha256', sealPayload(seal), 'hex')
 }
 
 /**
- * The signature fields of a seal. It signs whatever it is given: that no other payload was ever signed for this `seq` is
- * the seal memory's to guard, before this call.
+ * The signature fields of a seal. It signs whatever it is given: that no other payload was ever signed for
+ * this `seq` is the seal memory's to guard, before this call.
  *
  * @param secretKey 32 bytes
  * @param signedAt Unix seconds, not before the seal's `at`
@@ -78,12 +99,17 @@ export function signSeal(seal: SealFields, secretKey: Uint8Array, signedAt: numb
   if (!Number.isSafeInteger(signedAt) || signedAt < seal.at)
     throw new TypeError(`"signedAt" expected a whole number from the seal's at ${seal.at}, got ${signedAt}`)
   const signature = ed25519Sign(Buffer.from(sealPayload(seal), 'utf8'), secretKey)
-  return { signature: signatureToBase64(signature), pubkey: keyToHex(ed25519PublicKey(secretKey)), algo: SEAL_ALGO, signed_at: signedAt }
+  return {
+    signature: signatureToBase64(signature),
+    pubkey: keyToHex(ed25519PublicKey(secretKey)),
+    algo: SEAL_ALGO,
+    signed_at: signedAt,
+  }
 }
 
 /**
- * Whether a signed seal's signature is its key's over the rebuilt payload. The key is the one in the seal: whose key that
- * is, is for the reader to know.
+ * Whether a signed seal's signature is its key's over the rebuilt payload. The key is the one in the seal:
+ * whose key that is, is for the reader to know.
  */
 export function verifySealSignature(seal: SealFields & SealSignature): SealVerdict {
   let payload: string
@@ -91,7 +117,8 @@ export function verifySealSignature(seal: SealFields & SealSignature): SealVerdi
   let pubkey: Uint8Array
   try {
     payload = sealPayload(seal)
-    if (seal.algo !== SEAL_ALGO) throw new TypeError(`"algo" expected "${SEAL_ALGO}", got ${JSON.stringify(seal.algo)}`)
+    if (seal.algo !== SEAL_ALGO)
+      throw new TypeError(`"algo" expected "${SEAL_ALGO}", got ${JSON.stringify(seal.algo)}`)
     if (!Number.isSafeInteger(seal.signed_at))
       throw new TypeError(`"signed_at" expected a whole number, got ${JSON.stringify(seal.signed_at)}`)
     signature = signatureFromBase64(seal.signature)
@@ -99,7 +126,8 @@ export function verifySealSignature(seal: SealFields & SealSignature): SealVerdi
   } catch (error) {
     return refuse('malformed_seal', error instanceof Error ? error.message : String(error))
   }
-  if (seal.signed_at < seal.at) return refuse('signed_before_made', `signed at ${seal.signed_at}, before it was made at ${seal.at}`)
+  if (seal.signed_at < seal.at)
+    return refuse('signed_before_made', `signed at ${seal.signed_at}, before it was made at ${seal.at}`)
   if (isSmallOrderKey(pubkey)) return refuse('weak_key', `anyone can sign for the key ${seal.pubkey}`)
   if (!ed25519Verify(signature, Buffer.from(payload, 'utf8'), pubkey))
     return refuse('bad_signature', `the signature is not that of ${seal.pubkey} over this payload`)
@@ -107,8 +135,8 @@ export function verifySealSignature(seal: SealFields & SealSignature): SealVerdi
 }
 
 /**
- * Whether `seal` may stand after `previous` (null: it is the first): seq, range, count, prev_root and time. Neither the
- * signature nor the root's entries are looked at.
+ * Whether `seal` may stand after `previous` (null: it is the first): seq, range, count, prev_root and time.
+ * Neither the signature nor the root's entries are looked at.
  */
 export function verifySealFollows(previous: SealFields | null, seal: SealFields): SealVerdict {
   try {
@@ -123,7 +151,8 @@ export function verifySealFollows(previous: SealFields | null, seal: SealFields)
   if (seal.from_id !== fromId) return refuse('range_gap', `from_id ${fromId} was due, not ${seal.from_id}`)
   if (seal.count < 1 || seal.count !== seal.to_id - seal.from_id + 1)
     return refuse('wrong_count', `count is ${seal.count} for the entries ${seal.from_id} to ${seal.to_id}`)
-  if (seal.prev_root !== prevRoot) return refuse('wrong_prev_root', `prev_root is ${seal.prev_root}, the previous root is ${prevRoot}`)
+  if (seal.prev_root !== prevRoot)
+    return refuse('wrong_prev_root', `prev_root is ${seal.prev_root}, the previous root is ${prevRoot}`)
   if (previous !== null && seal.at < previous.at)
     return refuse('at_goes_back', `at ${seal.at} is before the previous seal's ${previous.at}`)
   return { ok: true }
@@ -132,7 +161,13 @@ export function verifySealFollows(previous: SealFields | null, seal: SealFields)
 const FIELD_PRIME = 2n ** 255n - 19n
 /** y of the two order-8 points with positive y; the other pair's is its negative. */
 const ORDER_8_Y = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n
-const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([0n, 1n, FIELD_PRIME - 1n, ORDER_8_Y, FIELD_PRIME - ORDER_8_Y])
+const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
+  0n,
+  1n,
+  FIELD_PRIME - 1n,
+  ORDER_8_Y,
+  FIELD_PRIME - ORDER_8_Y,
+])
 
 /** One of the eight points of small order, in any encoding: a "signature" for such a key needs no secret. */
 function isSmallOrderKey(pubkey: Uint8Array): boolean {

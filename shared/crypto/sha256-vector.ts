@@ -1,6 +1,6 @@
 /**
- * The parts of SHA-256 (FIPS 180-4) that code for vectors of four 32-bit lanes is made of: the constants, the functions
- * of one word in plain arithmetic, and the same functions and one round as WebAssembly.
+ * The parts of SHA-256 (FIPS 180-4) that code for vectors of four 32-bit lanes is made of: the constants, the
+ * functions of one word in plain arithmetic, and the same functions and one round as WebAssembly.
  */
 import { getLocal, i32x4, setLocal, type Code } from './wasm-module.ts'
 
@@ -76,9 +76,21 @@ export const K = Uint32Array.of(
 )
 
 /** §5.3.3: the initial hash value. */
-export const H = Uint32Array.of(0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19)
+export const H = Uint32Array.of(
+  0x6a09e667,
+  0xbb67ae85,
+  0x3c6ef372,
+  0xa54ff53a,
+  0x510e527f,
+  0x9b05688c,
+  0x1f83d9ab,
+  0x5be0cd19,
+)
 
-/** The four functions of one word, §4.1.2 (4.4) to (4.7): rotations right, and for the small sigmas a shift right. */
+/**
+ * The four functions of one word, §4.1.2 (4.4) to (4.7): rotations right, and for the small sigmas a shift
+ * right.
+ */
 export type WordFunction = { rotations: readonly number[]; shift?: number }
 export const SUM_0: WordFunction = { rotations: [2, 13, 22] }
 export const SUM_1: WordFunction = { rotations: [6, 11, 25] }
@@ -110,8 +122,8 @@ export function writeSplat(memory: Uint32Array, address: number, word: number): 
 const { add, and, shiftLeft, shiftRight, xor } = i32x4
 
 /**
- * The working variables before a round, and b xor c, which the round before has as its a xor b. Every round writes to
- * locals of its own, which the engine's register allocation makes free.
+ * The working variables before a round, and b xor c, which the round before has as its a xor b. Every round
+ * writes to locals of its own, which the engine's register allocation makes free.
  */
 export type State = Record<'a' | 'b' | 'c' | 'd' | 'e' | 'f' | 'g' | 'h' | 'bXorC', Code>
 
@@ -145,12 +157,16 @@ export function generateRound(state: State, word: Code, takeLocal: () => number,
   }
 }
 
-/** A word function on four lanes: a rotation is two shifts, and all shifts are joined by xor, pair by pair. */
+/**
+ * A word function on four lanes: a rotation is two shifts, and all shifts are joined by xor, pair by pair.
+ */
 export function applyVector({ rotations, shift }: WordFunction, x: Code): Code {
   let terms = rotations.flatMap((bits) => [shiftRight(x, bits), shiftLeft(x, 32 - bits)])
   if (shift !== undefined) terms.push(shiftRight(x, shift))
   while (terms.length > 1) {
-    terms = terms.flatMap((term, i) => (i % 2 === 1 ? [] : [i + 1 < terms.length ? xor(term, terms[i + 1] ?? []) : term]))
+    terms = terms.flatMap((term, i) =>
+      i % 2 === 1 ? [] : [i + 1 < terms.length ? xor(term, terms[i + 1] ?? []) : term],
+    )
   }
   return terms[0] ?? []
 }

@@ -1,7 +1,8 @@
 /**
- * As much of a WebAssembly assembler as the miner and the Merkle tree need. An expression is the bytes of the instructions that leave its
- * value on the stack, so operands come before their operator and putting code together is concatenation.
- * Sections and opcodes: WebAssembly Core Specification 2.0, chapter 5 "Binary Format".
+ * As much of a WebAssembly assembler as the miner and the Merkle tree need. An expression is the bytes of the
+ * instructions that leave its value on the stack, so operands come before their operator and putting code
+ * together is concatenation. Sections and opcodes: WebAssembly Core Specification 2.0, chapter 5 "Binary
+ * Format".
  */
 
 export type Code = readonly number[]
@@ -27,7 +28,8 @@ const SIMD = 0xfd // §5.4.8: the prefix of all vector instructions, followed by
 
 /** §5.2.2: unsigned LEB128, seven bits a byte, lowest first. */
 export function encodeUnsigned(value: number): number[] {
-  if (!Number.isInteger(value) || value < 0 || value > 0xffffffff) throw new Error(`"value" expected u32, got ${value}`)
+  if (!Number.isInteger(value) || value < 0 || value > 0xffffffff)
+    throw new Error(`"value" expected u32, got ${value}`)
   const bytes: number[] = []
   let rest = value
   do {
@@ -96,7 +98,27 @@ export const i32x4 = {
     lane,
   ],
   /** Turns the bytes of each lane around. */
-  swapBytes: (x: Code): Code => [...x, ...x, ...simd(13), 3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12],
+  swapBytes: (x: Code): Code => [
+    ...x,
+    ...x,
+    ...simd(13),
+    3,
+    2,
+    1,
+    0,
+    7,
+    6,
+    5,
+    4,
+    11,
+    10,
+    9,
+    8,
+    15,
+    14,
+    13,
+    12,
+  ],
   and: (x: Code, y: Code): Code => [...x, ...y, ...simd(78)],
   or: (x: Code, y: Code): Code => [...x, ...y, ...simd(80)],
   xor: (x: Code, y: Code): Code => [...x, ...y, ...simd(81)],
@@ -112,13 +134,27 @@ export const i32x4 = {
 // §5.4.1 control
 
 /** Runs `body` again for as long as `condition` leaves something other than 0. */
-export const loopWhile = (body: Code, condition: Code): Code => [0x03, EMPTY_BLOCK, ...body, ...condition, 0x0d, 0, END] // loop … br_if 0 end
+export const loopWhile = (body: Code, condition: Code): Code => [
+  0x03,
+  EMPTY_BLOCK,
+  ...body,
+  ...condition,
+  0x0d,
+  0,
+  END,
+] // loop … br_if 0 end
 export const ifThen = (condition: Code, body: Code): Code => [...condition, 0x04, EMPTY_BLOCK, ...body, END]
 
 /** A module with one function and one memory of `memoryBytes`, exported as "memory". */
 export function assembleModule(fn: WasmFunction, memoryBytes: number): Uint8Array<ArrayBuffer> {
   const pages = Math.ceil(memoryBytes / PAGE_BYTES)
-  const locals = [...encodeUnsigned(2), ...encodeUnsigned(fn.i32Locals), I32, ...encodeUnsigned(fn.v128Locals), V128]
+  const locals = [
+    ...encodeUnsigned(2),
+    ...encodeUnsigned(fn.i32Locals),
+    I32,
+    ...encodeUnsigned(fn.v128Locals),
+    V128,
+  ]
   const params = new Array<number>(fn.params).fill(I32)
   return Uint8Array.from([
     ...[0x00, 0x61, 0x73, 0x6d], // §5.5.16: "\0asm"
@@ -166,7 +202,9 @@ export function canRunSimd(): boolean {
  *
  * @throws Error where this runtime has no WebAssembly
  */
-export function instantiate<Exports extends { memory: { buffer: ArrayBuffer } }>(module: Uint8Array): Exports {
+export function instantiate<Exports extends { memory: { buffer: ArrayBuffer } }>(
+  module: Uint8Array,
+): Exports {
   if (engine === undefined) throw new Error('this runtime has no WebAssembly')
   return new engine.Instance(new engine.Module(module)).exports as Exports
 }

@@ -1,17 +1,18 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
-import type { Config } from '../config.ts'
+import type { Config } from '../foundation/config.ts'
 import type { Context } from '../context.ts'
-import { readJsonFile, replaceFile, syncFolder } from '../durable-file.ts'
-import { newStepId } from '../ids.ts'
+import { readJsonFile, replaceFile, syncFolder } from '../foundation/durable-file.ts'
+import { newStepId } from '../foundation/ids.ts'
 import { SealError } from './seal.ts'
 import { headOf, memoryFileIn, NOTHING_SIGNED, readMemory, type Remembered } from './seal-memory.ts'
 
 /**
- * An operator's decision that the database is the one to go on from, although the seal memory knows another or nothing: it
- * lies in a file beside the memory, written on the signing host, and the signer takes it when it runs next. No job and no
- * document can say the same: whoever reaches the database and the queues alone can't have history signed anew.
+ * An operator's decision that the database is the one to go on from, although the seal memory knows another
+ * or nothing: it lies in a file beside the memory, written on the signing host, and the signer takes it when
+ * it runs next. No job and no document can say the same: whoever reaches the database and the queues alone
+ * can't have history signed anew.
  */
 export interface Adoption {
   /** Names the act, which is on record once however often its taking is tried. */
@@ -35,7 +36,8 @@ const adoptionFile = z.object({
 export const adoptionFileOf = (memoryFile: string): string => `${memoryFile}.adoption`
 
 /**
- * Writes down that the seal memory shall take over the last signed seal of the database. To be run on the signing host.
+ * Writes down that the seal memory shall take over the last signed seal of the database. To be run on the
+ * signing host.
  *
  * @param seq the last signed seal of the database; 0 if it has none
  * @param payloadHash SHA-256 of its payload, as hex; 64 zeros for seq 0
@@ -51,12 +53,19 @@ export async function adoptSeal(
   const memoryFile = findMemoryFile(ctx.config)
   const remembered = readIfWhole(memoryFile)
   const file = adoptionFileOf(memoryFile)
-  replaceFile(file, `${JSON.stringify({ id: newStepId(), seq, payload_hash: payloadHash, remembered } satisfies Adoption)}\n`)
+  replaceFile(
+    file,
+    `${JSON.stringify({ id: newStepId(), seq, payload_hash: payloadHash, remembered } satisfies Adoption)}\n`,
+  )
   return { file, remembered }
 }
 
 /** @throws SealError if the last signed seal of the database is another */
-export async function expectLastSigned(ctx: Pick<Context, 'seals'>, seq: number, payloadHash: string): Promise<void> {
+export async function expectLastSigned(
+  ctx: Pick<Context, 'seals'>,
+  seq: number,
+  payloadHash: string,
+): Promise<void> {
   const last = await ctx.seals.lastSigned()
   const head = last === undefined ? NOTHING_SIGNED : headOf(last)
   if (head.seq !== seq || head.payloadHash !== payloadHash)
@@ -80,7 +89,11 @@ function findMemoryFile({ secrets, dataDir }: Pick<Config, 'secrets' | 'dataDir'
 /** @throws SealError if the file is not one that `operator seal --adopt` has written */
 export function readAdoption(memoryFile: string): Adoption | undefined {
   const file = adoptionFileOf(memoryFile)
-  return readJsonFile(file, adoptionFile, (cause) => new SealError(`${file} is not what operator seal --adopt writes`, { cause }))
+  return readJsonFile(
+    file,
+    adoptionFile,
+    (cause) => new SealError(`${file} is not what operator seal --adopt writes`, { cause }),
+  )
 }
 
 /** Ends an adoption that was taken, or puts one aside that was refused. */

@@ -1,7 +1,8 @@
 import type { Context } from '../context.ts'
-import type { Session } from '../database.ts'
+import type { Session } from '../servers/database.ts'
+import { hashLeaves } from '../crypto/merkle.ts'
 import { verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
-import { unixSeconds } from '../time.ts'
+import { unixSeconds } from '../foundation/time.ts'
 import { viewEntry } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { sealFields, sealSignature, type SealRecord } from './seal.ts'
@@ -13,12 +14,16 @@ type ChainContext = Pick<Context, 'database' | 'entries' | 'seals'>
 const PAGE_SEALS = 500
 
 /**
- * Verifies the seals that came since the last time, and the signatures that came late, and stores how the chain stands.
- * A chain with a fault is left as it is: it stays so until a whole walk finds none.
+ * Verifies the seals that came since the last time, and the signatures that came late, and stores how the
+ * chain stands. A chain with a fault is left as it is: it stays so until a whole walk finds none.
  *
- * @param known a seal whose root was computed from the stored entries just now, so that they are not read once more
+ * @param known a seal whose root was computed from the stored entries just now, so that they are not read
+ *   once more
  */
-export async function extendChain(ctx: ChainContext, known?: { seq: number; root: string }): Promise<ChainStatus> {
+export async function extendChain(
+  ctx: ChainContext,
+  known?: { seq: number; root: string },
+): Promise<ChainStatus> {
   for (;;) {
     const { before, after } = await ctx.database.inOrder(async (session) => {
       const before = await ctx.seals.readStatus(session)
@@ -33,15 +38,22 @@ export async function walkChain(ctx: ChainContext & Pick<Context, 'now'>): Promi
   const start = { revision: 0, seq: 0, open: [], intact: true }
   const walked = await ctx.database.inOrder((session) => verifyOn(ctx, start, undefined, session))
   for (;;) {
-    // Seals may have come meanwhile, and another process may have stored its part of them: ours counts, since it began at the first.
+    // Seals may have come meanwhile, and another process may have stored its part of them: ours counts, since
+    // it began at the first.
     const { revision } = await ctx.seals.readStatus()
     const after = { ...walked, revision, walked_at: unixSeconds(ctx.now()) }
     if (await ctx.seals.writeStatus(after)) return after.intact ? extendChain(ctx) : after
   }
 }
 
-/** What doesn't hold of links and signatures of the first seals after `seq`; their roots are not looked at. */
-export async function findTailFault(ctx: Pick<Context, 'database' | 'seals'>, seq: number, limit: number): Promise<string | undefined> {
+/**
+ * What doesn't hold of links and signatures of the first seals after `seq`; their roots are not looked at.
+ */
+export async function findTailFault(
+  ctx: Pick<Context, 'database' | 'seals'>,
+  seq: number,
+  limit: number,
+): Promise<string | undefined> {
   const { last, tail } = await ctx.database.inOrder(async (session) => ({
     last: seq === 0 ? undefined : await ctx.seals.find(seq, session),
     tail: await ctx.seals.listAfter(seq, limit, session),
@@ -74,7 +86,10 @@ async function verifyOn(
     page = await ctx.seals.listAfter(seq, PAGE_SEALS, session)
   ) {
     for (const seal of page) {
-      fault = findLinkFault(previous, seal) ?? findSignatureFault(seal) ?? (await findRootFault(ctx, seal, known, session))
+      fault =
+        findLinkFault(previous, seal) ??
+        findSignatureFault(seal) ??
+        (await findRootFault(ctx, seal, known, session))
       if (fault !== undefined) break
       if (!seal.signed) open.push(seal._id)
       previous = seal
@@ -85,7 +100,9 @@ async function verifyOn(
   return { ...status, seq, open, intact: fault === undefined, ...(fault === undefined ? {} : { fault }) }
 }
 
-/** Signatures that came since their seals were verified without one. A seal that is gone is found by the walk. */
+/**
+ * Signatures that came since their seals were verified without one. A seal that is gone is found by the walk.
+ */
 async function verifyLateSignatures(
   ctx: ChainContext,
   open: readonly number[],
@@ -113,7 +130,10 @@ function findLinkFault(previous: SealRecord | undefined, seal: SealRecord): stri
 }
 
 function findSignatureFault(seal: SealRecord): string | undefined {
-  if (!seal.signed) return seal.signature === undefined ? undefined : `seal ${seal._id} says that it is not signed and has a signature`
+  if (!seal.signed)
+    return seal.signature === undefined
+      ? undefined
+      : `seal ${seal._id} says that it is not signed and has a signature`
   let verdict
   try {
     verdict = verifySealSignature({ ...sealFields(seal), ...sealSignature(seal) })
@@ -129,13 +149,14 @@ async function findRootFault(
   known: { seq: number; root: string } | undefined,
   session: Session,
 ): Promise<string | undefined> {
-  const wrong = (root: string) => `seal ${seal._id}: the root of its stored entries is ${root}, not ${seal.root}`
+  const wrong = (root: string) =>
+    `seal ${seal._id}: the root of its stored entries is ${root}, not ${seal.root}`
   if (known?.seq === seal._id) return known.root === seal.root ? undefined : wrong(known.root)
   const tree = createEntryTree()
   let due = seal.from_id
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id, session)) {
     for (const entry of page) if (entry._id !== due++) return `entry ${due - 1} is missing from the ledger`
-    tree.add(page.map(viewEntry))
+    tree.add(hashLeaves(page.map(viewEntry)))
   }
   if (tree.count !== seal.count) return `entry ${due} is missing from the ledger`
   const { root } = tree.finish()

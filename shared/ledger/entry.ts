@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { canonicalJson, type JsonValue } from '../crypto/canonical-json.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
-import { unixTime } from '../schema.ts'
+import { unixTime } from '../foundation/schema.ts'
 import type { EntryKind, PendingEntry } from './pending.ts'
 
 /** A numbered entry as MongoDB holds it, for ever and unchanged. */
@@ -22,32 +22,45 @@ export const entryView = z.object({
   id: z.int().min(1).describe('contiguous from 1'),
   at: unixTime(),
   kind: z.string(),
-  data: z.record(z.string(), z.json() as unknown as z.ZodType<JsonValue, JsonValue>).describe('ids, numbers, times and salted hashes'),
+  data: z
+    .record(z.string(), z.json() as unknown as z.ZodType<JsonValue, JsonValue>)
+    .describe('ids, numbers, times and salted hashes'),
 })
 
-/** What an entry is published as that has no canonical JSON. No step of ours makes one: it was written past the sequencer. */
+/**
+ * What an entry is published as that has no canonical JSON. No step of ours makes one: it was written past
+ * the sequencer.
+ */
 const UNREADABLE = 'unreadable'
 
 /**
- * The published form, which is also what a leaf covers: exactly these four fields. A stored entry that has no such form is
- * published as `unreadable`, with its number alone, so that one bad entry stops neither sealing nor reading.
+ * The published form, which is also what a leaf covers: exactly these four fields. A stored entry that has no
+ * such form is published as `unreadable`, with its number alone, so that one bad entry stops neither sealing
+ * nor reading.
  */
 export function viewEntry(entry: EntryRecord): LedgerEntry {
   const { _id: id, at, kind, data } = entry
-  return isReadable(entry) ? { id, at, kind, data } : { id, at: isTime(at) ? at : 0, kind: UNREADABLE, data: {} }
+  return isReadable(entry)
+    ? { id, at, kind, data }
+    : { id, at: isTime(at) ? at : 0, kind: UNREADABLE, data: {} }
 }
 
-/** Whether what was stored as an entry, or as a mark of one, can be published: times, kind and data have their forms. */
+/**
+ * Whether what was stored as an entry, or as a mark of one, can be published: times, kind and data have their
+ * forms, and are not too long.
+ */
 export function isReadable({ at, kind, data }: { at?: unknown; kind?: unknown; data?: unknown }): boolean {
   if (!isTime(at) || typeof kind !== 'string' || !kind.isWellFormed()) return false
   if (typeof data !== 'object' || data === null || Array.isArray(data)) return false
   try {
-    canonicalJson(data)
-    return true
+    return Buffer.byteLength(canonicalJson({ kind, data })) <= MAX_ENTRY_BYTES
   } catch {
     return false
   }
 }
+
+/** Without id and time. In the log an entry's length has two bytes (C2SP tlog-tiles, "Log entries"). */
+const MAX_ENTRY_BYTES = 65_000
 
 const isTime = (at: unknown): boolean => Number.isSafeInteger(at) && (at as number) >= 0
 

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type mongoose from 'mongoose'
-import { Schema, type Connection, type Model } from 'mongoose'
-import { isDuplicateKey } from '../database.ts'
+import { Schema, type Connection } from 'mongoose'
+import { isDuplicateKey } from '../servers/database.ts'
 
 interface LeaseRecord {
   _id: string
@@ -11,7 +11,11 @@ interface LeaseRecord {
 }
 
 const leaseSchema = new Schema<LeaseRecord>(
-  { _id: { type: String, required: true }, holder: { type: String, required: true }, until: { type: Date, required: true } },
+  {
+    _id: { type: String, required: true },
+    holder: { type: String, required: true },
+    until: { type: Date, required: true },
+  },
   { collection: 'leases', strict: 'throw', versionKey: false },
 )
 
@@ -21,35 +25,30 @@ export interface Lease {
   release(): Promise<void>
 }
 
-/**
- * Leases keep processes from doing the same work side by side. They guard nothing: a holder that slept through its lease
- * works on beside the next one, and every write under a lease is right without it.
- */
-export interface LeaseStore {
-  /**
-   * @param waitMs how long to wait for it
-   * @returns undefined where another holds it all that time
-   */
-  take(name: string, waitMs?: number): Promise<Lease | undefined>
-  readonly models: { leases: Model<LeaseRecord> }
-}
-
 /** A dead holder is in the way for at most this long. */
 const LEASE_MS = 5_000
 const RENEW_AFTER_MS = 1_000
 const RETRY_MS = 50
 
-export function createLeaseStore(connection: Connection): LeaseStore {
+export function createLeaseStore(connection: Connection) {
   const leases = connection.model<LeaseRecord>('Lease', leaseSchema)
   const raw = leases.collection as unknown as mongoose.mongo.Collection<LeaseRecord>
   // The server's clock alone judges a lease: those of the workers may differ.
   const hold = async (name: string, holder: string): Promise<boolean> => {
     const isFree = { $or: [{ $eq: ['$holder', holder] }, { $lt: ['$until', '$$NOW'] }] } // without a lease there is no `until`, which is less than any date
     const update = [
-      { $set: { holder: { $cond: [isFree, holder, '$holder'] }, until: { $cond: [isFree, { $add: ['$$NOW', LEASE_MS] }, '$until'] } } },
+      {
+        $set: {
+          holder: { $cond: [isFree, holder, '$holder'] },
+          until: { $cond: [isFree, { $add: ['$$NOW', LEASE_MS] }, '$until'] },
+        },
+      },
     ]
     try {
-      const lease = await raw.findOneAndUpdate({ _id: name }, update, { upsert: true, returnDocument: 'after' })
+      const lease = await raw.findOneAndUpdate({ _id: name }, update, {
+        upsert: true,
+        returnDocument: 'after',
+      })
       return lease?.holder === holder
     } catch (error) {
       if (isDuplicateKey(error)) return false // two made the first one at once
@@ -58,7 +57,11 @@ export function createLeaseStore(connection: Connection): LeaseStore {
   }
   return {
     models: { leases },
-    async take(name, waitMs = 0) {
+    /**
+     * @param waitMs how long to wait for it
+     * @returns undefined where another holds it all that time
+     */
+    async take(name: string, waitMs: number = 0): Promise<Lease | undefined> {
       const holder = randomUUID()
       const deadline = performance.now() + waitMs
       while (!(await hold(name, holder))) {
@@ -79,3 +82,9 @@ export function createLeaseStore(connection: Connection): LeaseStore {
     },
   }
 }
+
+/**
+ * Leases keep processes from doing the same work side by side. They guard nothing: a holder that slept
+ * through its lease works on beside the next one, and every write under a lease is right without it.
+ */
+export type LeaseStore = ReturnType<typeof createLeaseStore>

@@ -7,15 +7,17 @@ import { SALT_BYTES } from '../crypto/commitment.ts'
  * Terms.
  *
  * - An *entry* is a line of the public ledger, `{id, at, kind, data}`.
- * - A *pending* entry has no number yet. It is stored in the same write as the change that it records, as an element of
- *   the changed document's `pending` array, so no change can exist without its entry. The sequencer numbers it later
- *   and takes it out of the array.
+ * - A *pending* entry has no number yet. It is stored in the same write as the change that it records, as an
+ *   element of the changed document's `pending` array, so no change can exist without its entry. The
+ *   sequencer numbers it later and takes it out of the array.
  * - Its *source* is `<record id>/<step>`: unique for ever, so that no step can be numbered twice.
  */
 export const ENTRY_KINDS = [
   'registration',
   'token_rotation',
   'dm_key_change',
+  'author_key_change',
+  'witness_key',
   'pass_credit',
   'claim',
   'verdict',
@@ -46,7 +48,10 @@ export interface PendingEntry {
   /** Unix seconds. */
   at: number
   kind: EntryKind
-  /** Ids, numbers, times and commitments; never free text, a handle, an address or a coin transaction in the clear. */
+  /**
+   * Ids, numbers, times and commitments; never free text, a handle, an address or a coin transaction in the
+   * clear.
+   */
   data: { readonly [key: string]: JsonValue }
 }
 
@@ -68,8 +73,14 @@ const pendingEntrySchema = new Schema(
 /** The field for a ledgered record's schema. */
 export const pendingField = { pending: { type: [pendingEntrySchema], default: undefined } } as const
 
-/** Finds the documents that have a pending entry without touching the others; the index is empty when nothing waits. */
-export const PENDING_INDEX = [{ 'pending.source': 1 }, { partialFilterExpression: { 'pending.source': { $exists: true } } }] as const
+/**
+ * Finds the documents that have a pending entry without touching the others; the index is empty when nothing
+ * waits.
+ */
+export const PENDING_INDEX = [
+  { 'pending.source': 1 },
+  { partialFilterExpression: { 'pending.source': { $exists: true } } },
+] as const
 
 /** True for a collection whose records carry pending entries: those that the sequencer reads. */
 export function isLedgered(schema: Schema): boolean {

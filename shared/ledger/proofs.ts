@@ -1,9 +1,16 @@
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { inclusionPathFromTiles, leafHash, tilesForProof, verifyInclusion, type PathStep, type TileAddress } from '../crypto/merkle.ts'
+import {
+  inclusionPathFromTiles,
+  leafHash,
+  tilesForProof,
+  verifyInclusion,
+  type PathStep,
+  type TileAddress,
+} from '../crypto/merkle.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
-import { Refusal } from '../errors.ts'
-import { hex } from '../schema.ts'
+import { Refusal } from '../foundation/errors.ts'
+import { hex } from '../foundation/schema.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
 import type { SealRecord } from './seal.ts'
 
@@ -16,7 +23,9 @@ export interface SealProof {
   index: number
 }
 
-export const pathView = z.array(z.object({ hash: hex(64), side: z.enum(['left', 'right']).describe('the side on which this hash stands') }))
+export const pathView = z.array(
+  z.object({ hash: hex(64), side: z.enum(['left', 'right']).describe('the side on which this hash stands') }),
+)
 
 export const proofView = z.object({
   leaf: hex(64).describe('SHA-256 of the byte 00 and the canonical JSON of the entry'),
@@ -28,8 +37,9 @@ export const proofView = z.object({
 })
 
 /**
- * The proof that an entry stands under a seal, from the seal, the entry and at most 3 tiles of 8 KiB for up to 2^24
- * entries. It is verified before it is handed out: what leads to another root is a defect, not a proof.
+ * The proof that an entry stands under a seal, from the seal, the entry and at most 3 tiles of 8 KiB for up
+ * to 2^24 entries. It is verified before it is handed out: what leads to another root is a defect, not a
+ * proof.
  *
  * @param index place under the seal, from 0
  * @throws Refusal `no_such_seal`, `no_such_index`
@@ -40,11 +50,16 @@ export async function readProof(
   index: number,
 ): Promise<{ seal: SealRecord; proof: SealProof }> {
   const seal = await ctx.seals.find(seq)
-  if (seal === undefined) throw new Refusal('no_such_seal', `There is no seal ${seq}; GET /seal lists them.`, { field: 'seq' })
+  if (seal === undefined)
+    throw new Refusal('no_such_seal', `There is no seal ${seq}; GET /seal lists them.`, { field: 'seq' })
   if (index >= seal.count)
-    throw new Refusal('no_such_index', `Seal ${seq} covers ${seal.count} entries; expected an index from 0 to ${seal.count - 1}.`, {
-      field: 'index',
-    })
+    throw new Refusal(
+      'no_such_index',
+      `Seal ${seq} covers ${seal.count} entries; expected an index from 0 to ${seal.count - 1}.`,
+      {
+        field: 'index',
+      },
+    )
   const entry = await ctx.entries.find(seal.from_id + index)
   if (entry === undefined) throw new Error(`entry ${seal.from_id + index} of seal ${seq} is missing`)
   const [proof] = await proveEntries(ctx, seal, [entry])
@@ -52,11 +67,19 @@ export async function readProof(
 }
 
 /** The proofs of entries that stand under one seal, all of them at hand. */
-export async function proveEntries(ctx: Pick<Context, 'seals'>, seal: SealRecord, stored: readonly EntryRecord[]): Promise<SealProof[]> {
+export async function proveEntries(
+  ctx: Pick<Context, 'seals'>,
+  seal: SealRecord,
+  stored: readonly EntryRecord[],
+): Promise<SealProof[]> {
   const { _id: seq, count, root, from_id: fromId } = seal
   const placeOf = ({ level, index }: TileAddress): string => `${level}/${index}`
   // Neighbours share tiles.
-  const addresses = new Map(stored.flatMap(({ _id }) => tilesForProof(count, _id - fromId)).map((address) => [placeOf(address), address]))
+  const addresses = new Map(
+    stored
+      .flatMap(({ _id }) => tilesForProof(count, _id - fromId))
+      .map((address) => [placeOf(address), address]),
+  )
   const found = await ctx.seals.findTiles(seq, [...addresses.values()])
   const tiles = new Map([...addresses.keys()].map((place, number) => [place, found[number]]))
   return stored.map((record) => {
@@ -65,7 +88,8 @@ export async function proveEntries(ctx: Pick<Context, 'seals'>, seal: SealRecord
     const leaf = leafHash(entry)
     const path = inclusionPathFromTiles(count, index, (address) => tiles.get(placeOf(address)))
     const verdict = verifyInclusion({ leaf, path, root, index, count })
-    if (!verdict.ok) throw new Error(`the proof of entry ${entry.id} under seal ${seq} does not hold: ${verdict.message}`)
+    if (!verdict.ok)
+      throw new Error(`the proof of entry ${entry.id} under seal ${seq} does not hold: ${verdict.message}`)
     return { leaf, path, root, entry, seq, index }
   })
 }

@@ -2,43 +2,30 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { ed25519PublicKey, keyFromHex, keyToHex } from '../crypto/ed25519.ts'
-import { replaceFile, syncFolder } from '../durable-file.ts'
+import { replaceFile, syncFolder } from '../foundation/durable-file.ts'
+import { readPrivateFile } from '../foundation/private-file.ts'
 import { SealError } from './seal.ts'
 import { memoryText, NO_PAYLOAD_HASH, readMemory } from './seal-memory.ts'
 
-/** Permission bits of anyone but the owner. */
-const OTHERS = 0o077
-
 /**
- * The Ed25519 secret key (32 bytes, the seed of RFC 8032) from its file: 64 lower-case hex characters and a line feed,
- * readable by its owner alone.
+ * The Ed25519 secret key (32 bytes, the seed of RFC 8032) from its file: 64 lower-case hex characters and a
+ * line feed, readable by its owner alone.
  *
- * @returns undefined where there is no such file: a key may be given later
- * @throws SealError where others may read the file, or it holds something else
+ * @returns undefined if there is no such file: a key may be given later
+ * @throws SealError if others may read the file, or it holds something else
  */
 export function readSealKey(file: string): Uint8Array | undefined {
-  let handle: number
+  let text: string
   try {
-    handle = fs.openSync(file, 'r')
+    text = readPrivateFile('The seal key', file, (problem) => new SealError(problem))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error
   }
   try {
-    const { mode } = fs.fstatSync(handle)
-    if ((mode & OTHERS) !== 0) {
-      throw new SealError(
-        `The seal key ${file} can be read or written by others than its owner (mode ${(mode & 0o777).toString(8)}); set its mode to 600, and make a new key if others had access.`,
-      )
-    }
-    const text = fs.readFileSync(handle, 'utf8').trim()
-    try {
-      return keyFromHex(text)
-    } catch {
-      throw new SealError(`The seal key ${file} does not hold a key: expected 64 lower-case hex characters.`)
-    }
-  } finally {
-    fs.closeSync(handle)
+    return keyFromHex(text)
+  } catch {
+    throw new SealError(`The seal key ${file} does not hold a key: expected 64 lower-case hex characters.`)
   }
 }
 
@@ -48,9 +35,10 @@ const NOTHING_REMEMBERED = { seq: 0, payload_hash: NO_PAYLOAD_HASH }
 export const memoryBeside = (keyFile: string): string => path.join(path.dirname(keyFile), 'seal-memory')
 
 /**
- * Makes a seal key if there is no file yet, mode 600, and its memory, which says that nothing was signed with it. A key has
- * its name only once it is whole and synced, and never replaces another. The memory comes first: one without its key has
- * signed nothing and is replaced, and a key without its memory is not signed with.
+ * Makes a seal key if there is no file yet, mode 600, and its memory, which says that nothing was signed with
+ * it. A key has its name only once it is whole and synced, and never replaces another. The memory comes
+ * first: one without its key has signed nothing and is replaced, and a key without its memory is not signed
+ * with.
  */
 export function ensureSealKey(file: string, memoryFile: string = memoryBeside(file)): void {
   if (fs.existsSync(file)) return

@@ -1,12 +1,15 @@
 import path from 'node:path'
 import { z } from 'zod'
-import type { Config } from '../config.ts'
+import type { Config } from '../foundation/config.ts'
 import { sealPayloadHash } from '../crypto/seal-payload.ts'
-import { lockFile, readJsonFile, writeDurably } from '../durable-file.ts'
+import { lockFile, readJsonFile, writeDurably } from '../foundation/durable-file.ts'
 import { sealFields, SealError, type SealRecord } from './seal.ts'
-import type { WatchStep } from './step.ts'
+import type { WatchStep } from '../foundation/step.ts'
 
-/** What was last signed, kept beside the key and not in the database, so that a restored database can't make it forget. */
+/**
+ * What was last signed, kept beside the key and not in the database, so that a restored database can't make
+ * it forget.
+ */
 export interface Remembered {
   /** 0: nothing has been signed yet. */
   seq: number
@@ -14,7 +17,17 @@ export interface Remembered {
   payload_hash: string
   /** The key that it was signed with, as hex. */
   pubkey: string
-  /** Seals from one seq to another that adoptions gave up: those who remember them are right, and don't hold up signing. */
+  /** The log's name. */
+  origin?: string
+  /**
+   * The log and the keys as they are after that seal: nothing older is signed, and nothing else of this size.
+   */
+  log?: { size: number; root: string }
+  keys?: { root: string; count: number }
+  /**
+   * Seals from one seq to another that adoptions gave up: those who remember them are right, and don't hold
+   * up signing.
+   */
   given_up?: { from: number; to: number }
 }
 
@@ -24,6 +37,9 @@ const rememberedFile = z.object({
   seq: z.int().min(0),
   payload_hash: z.string().regex(/^[0-9a-f]{64}$/),
   pubkey: z.string().regex(/^[0-9a-f]{64}$/),
+  origin: z.string().exactOptional(),
+  log: z.object({ size: z.int().min(0), root: z.string().regex(/^[0-9a-f]{64}$/) }).exactOptional(),
+  keys: z.object({ root: z.string().regex(/^[0-9a-f]{64}$/), count: z.int().min(0) }).exactOptional(),
   given_up: z.object({ from: z.int().min(1), to: z.int().min(1) }).exactOptional(),
 })
 
@@ -80,10 +96,10 @@ export function headOf(seal: SealRecord): SealHead {
 }
 
 /**
- * Why the next seal must not be signed, or undefined where it may be. In an unbroken history the memory holds the last
- * signed seal of the database, or the next one where the signature was made and not stored. Anything else means that
- * the database, the memory or the key is not the one that was in use, and that a signature may be the second one for
- * its seq: a fork, which a machine must not decide on.
+ * Why the next seal must not be signed, or undefined where it may be. In an unbroken history the memory holds
+ * the last signed seal of the database, or the next one where the signature was made and not stored. Anything
+ * else means that the database, the memory or the key is not the one that was in use, and that a signature
+ * may be the second one for its seq: a fork, which a machine must not decide on.
  *
  * @param last the last signed seal in the database
  * @param next the seal to be signed, the one after `last`
@@ -96,8 +112,10 @@ export function findMemoryConflict(
 ): string | undefined {
   const lastSeq = last?.seq ?? 0
   // It was made with the key. A key without it may have signed anything.
-  if (remembered === undefined) return `there is no seal memory, and the database has signed seals up to ${lastSeq}`
-  if (remembered.pubkey !== pubkey) return `the seal memory belongs to the key ${remembered.pubkey}, and the key at hand is ${pubkey}`
+  if (remembered === undefined)
+    return `there is no seal memory, and the database has signed seals up to ${lastSeq}`
+  if (remembered.pubkey !== pubkey)
+    return `the seal memory belongs to the key ${remembered.pubkey}, and the key at hand is ${pubkey}`
   if (next.seq < remembered.seq)
     return `seal ${remembered.seq} was signed before, and the database ends at signed seal ${lastSeq}: it looks like an older one that was restored`
   if (next.seq === remembered.seq) {

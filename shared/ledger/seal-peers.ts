@@ -1,11 +1,12 @@
+import { readBounded } from '../foundation/http.ts'
 import { z } from 'zod'
-import type { Config } from '../config.ts'
+import type { Config } from '../foundation/config.ts'
 import { sealPayloadHash, verifySealSignature, type Seal } from '../crypto/seal-payload.ts'
-import { MAX_PEER_ANSWER_BYTES, PEER_PAUSE_MS, PEER_TIMEOUT_MS } from '../limits.ts'
+import { MAX_PEER_ANSWER_BYTES, PEER_PAUSE_MS, PEER_TIMEOUT_MS } from '../foundation/limits.ts'
 
 /*
- * A host that was restored as a whole, database and seal memory from one copy, has forgotten what it signed since; others
- * have not. Before the first signature after a start, the signer reads what they remember.
+ * A host that was restored as a whole, database and seal memory from one copy, has forgotten what it signed
+ * since; others have not. Before the first signature after a start, the signer reads what they remember.
  */
 
 /** Somebody outside this host who publishes the chain, and is asked once after each start. */
@@ -16,7 +17,9 @@ export interface SealPeer {
   readonly isSettled: boolean
   /** False during the pause after a try that failed. */
   isDue(): boolean
-  /** Its `GET /seal`. @throws Error if it doesn't answer in time and in form; then it is not due for a while */
+  /**
+   * Its `GET /seal`. @throws Error if it doesn't answer in time and in form; then it is not due for a while
+   */
   ask(): Promise<Seal[]>
   /** What it said fits: it isn't asked again. */
   settle(): void
@@ -24,7 +27,10 @@ export interface SealPeer {
 
 const answerForm = z.object({ seals: z.array(z.looseObject({ seq: z.int().min(1) })) })
 
-export function createSealPeers({ publicUrl, sealPeers }: Pick<Config, 'publicUrl' | 'sealPeers'>): SealPeer[] {
+export function createSealPeers({
+  publicUrl,
+  sealPeers,
+}: Pick<Config, 'publicUrl' | 'sealPeers'>): SealPeer[] {
   const own = publicUrl === undefined || sealPeers.includes(publicUrl) ? [] : [createPeer(publicUrl, false)]
   return [...own, ...sealPeers.map((url) => createPeer(url, true))]
 }
@@ -58,25 +64,26 @@ function createPeer(url: string, isNamed: boolean): SealPeer {
 async function readText(url: string): Promise<string> {
   const answer = await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(PEER_TIMEOUT_MS) })
   if (!answer.ok || answer.body === null) throw new Error(`it answered ${answer.status}`)
-  const parts: Uint8Array[] = []
-  let size = 0
-  for await (const part of answer.body as AsyncIterable<Uint8Array>) {
-    size += part.length
-    if (size > MAX_PEER_ANSWER_BYTES) throw new Error(`its answer is longer than ${MAX_PEER_ANSWER_BYTES} bytes`)
-    parts.push(part)
-  }
-  return Buffer.concat(parts).toString('utf8')
+  return readBounded(
+    answer,
+    MAX_PEER_ANSWER_BYTES,
+    () => new Error(`its answer is longer than ${MAX_PEER_ANSWER_BYTES} bytes`),
+  )
 }
 
 /**
- * Seals of this key that somebody remembers and that are not the ones on record here. What anyone could have made up, without
- * a good signature, is nothing.
+ * Seals of this key that somebody remembers and that are not the ones on record here. What anyone could have
+ * made up, without a good signature, is nothing.
  *
  * @param ours the payload hash on record for a seq
  */
-export function findStrangeSeals(theirs: readonly Seal[], ours: (seq: number) => string | undefined, pubkey: string): Seal[] {
+export function findStrangeSeals(
+  theirs: readonly Seal[],
+  ours: (seq: number) => string | undefined,
+  pubkey: string,
+): Seal[] {
   return theirs.filter((seal) => {
-    if (seal.signed !== true || seal.pubkey !== pubkey) return false
+    if (!seal.signed || seal.pubkey !== pubkey) return false
     try {
       // The signature, which takes longer, only if it matters.
       return sealPayloadHash(seal) !== ours(seal.seq) && verifySealSignature(seal).ok

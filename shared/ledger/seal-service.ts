@@ -1,22 +1,31 @@
 import type { Context } from '../context.ts'
 import type { Seal } from '../crypto/seal-payload.ts'
-import { CHAIN_WALK_EVERY_MS, MAX_SEALS_LISTED } from '../limits.ts'
-import { SECOND_MS, unixSeconds } from '../time.ts'
+import { CHAIN_WALK_EVERY_MS, MAX_SEALS_LISTED } from '../foundation/limits.ts'
+import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { findTailFault } from './chain-check.ts'
 import { nextSealAt, viewSeal } from './seal.ts'
 
 /** When the next seal is due, in Unix seconds, and whether there is anything to seal. */
-export async function readNextSeal(ctx: Pick<Context, 'entries' | 'seals' | 'config' | 'now'>): Promise<{ at: number; isNeeded: boolean }> {
+export async function readNextSeal(
+  ctx: Pick<Context, 'entries' | 'seals' | 'config' | 'now'>,
+): Promise<{ at: number; isNeeded: boolean }> {
   const last = await ctx.seals.last()
   const [waiting] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1)
   const intervalSeconds = ctx.config.sealIntervalMs / SECOND_MS
-  return { at: Math.ceil(nextSealAt(last?.at, waiting?.at, intervalSeconds, unixSeconds(ctx.now()))), isNeeded: waiting !== undefined }
+  return {
+    at: Math.ceil(nextSealAt(last?.at, waiting?.at, intervalSeconds, unixSeconds(ctx.now()))),
+    isNeeded: waiting !== undefined,
+  }
 }
 
-/** Enqueues what is due of sealing and of signing. Only the to-do list: both jobs look for themselves what there is to do. */
+/**
+ * Enqueues what is due of sealing and of signing. Only the to-do list: both jobs look for themselves what
+ * there is to do.
+ */
 export async function enqueueDueSealing(ctx: Context): Promise<void> {
   const next = await readNextSeal(ctx)
-  if (next.isNeeded && next.at <= unixSeconds(ctx.now())) await ctx.queues.enqueue('make-seal', {}, { debounceId: 'make-seal' })
+  if (next.isNeeded && next.at <= unixSeconds(ctx.now()))
+    await ctx.queues.enqueue('make-seal', {}, { debounceId: 'make-seal' })
   await enqueueSigning(ctx)
 }
 
@@ -31,7 +40,8 @@ export async function enqueueChainCheck(ctx: Context): Promise<void> {
   const { walked_at: walkedAt } = await ctx.seals.readStatus()
   const ageMs = walkedAt === undefined ? Number.POSITIVE_INFINITY : ctx.now() - walkedAt * SECOND_MS
   // A clock that was set back makes it walk once more.
-  if (ageMs >= CHAIN_WALK_EVERY_MS || ageMs < -SECOND_MS) await ctx.queues.enqueue('check-chain', {}, { debounceId: 'check-chain' })
+  if (ageMs >= CHAIN_WALK_EVERY_MS || ageMs < -SECOND_MS)
+    await ctx.queues.enqueue('check-chain', {}, { debounceId: 'check-chain' })
 }
 
 export interface SealList {
@@ -48,21 +58,30 @@ export interface SealList {
 /** Seals verified at once while they are not yet in the workers' account. */
 const TAIL_SEALS = 100
 
-/** Where the chain stands: the same text for the same state, so that nothing has to be listed to know that nothing changed. */
+/**
+ * Where the chain stands: the same text for the same state, so that nothing has to be listed to know that
+ * nothing changed.
+ */
 export async function readChainState(ctx: Pick<Context, 'seals'>) {
   const [last, unsignedSeqs, status] = await Promise.all([
     ctx.seals.last(),
     ctx.seals.listUnsigned(MAX_SEALS_LISTED),
     ctx.seals.readStatus(),
   ])
-  return { last, unsignedSeqs, status, tag: `${last?._id ?? 0}-${unsignedSeqs.length}-${unsignedSeqs[0] ?? 0}-${status.revision}` }
+  return {
+    last,
+    unsignedSeqs,
+    status,
+    tag: `${last?._id ?? 0}-${unsignedSeqs.length}-${unsignedSeqs[0] ?? 0}-${status.revision}`,
+  }
 }
 
 /**
  * The seals after `afterSeq`, or the newest where it is absent, ascending.
  *
- * `isIntact` is what the workers found, who verify each seal as it comes and the whole chain every hour. A seal that
- * came a moment ago is verified here, but for its root, which was computed from the stored entries when it was made.
+ * `isIntact` is what the workers found, who verify each seal as it comes and the whole chain every hour. A
+ * seal that came a moment ago is verified here, but for its root, which was computed from the stored entries
+ * when it was made.
  */
 export async function listSeals(
   ctx: Pick<Context, 'database' | 'seals'>,
@@ -71,9 +90,12 @@ export async function listSeals(
   limit: number,
 ): Promise<SealList> {
   const { last, unsignedSeqs, status } = state
-  const seals = afterSeq === undefined ? await ctx.seals.listNewest(limit) : await ctx.seals.listAfter(afterSeq, limit)
+  const seals =
+    afterSeq === undefined ? await ctx.seals.listNewest(limit) : await ctx.seals.listAfter(afterSeq, limit)
   const lastSeq = last?._id ?? 0
-  const isIntact = status.intact && (lastSeq <= status.seq || (await findTailFault(ctx, status.seq, TAIL_SEALS)) === undefined)
+  const isIntact =
+    status.intact &&
+    (lastSeq <= status.seq || (await findTailFault(ctx, status.seq, TAIL_SEALS)) === undefined)
   const [first] = seals
   const leftOut = afterSeq === undefined ? (first?._id ?? 1) > 1 : (seals.at(-1)?._id ?? lastSeq) < lastSeq
   return {

@@ -1,8 +1,9 @@
-import mongoose, { Schema, type Connection, type Model } from 'mongoose'
-import { isDuplicateKey, type Session } from '../database.ts'
+import mongoose, { Schema, type Connection } from 'mongoose'
+import { isDuplicateKey, type Session } from '../servers/database.ts'
 import type { Tile } from '../crypto/merkle.ts'
 import type { SealSignature } from '../crypto/seal-payload.ts'
 import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from './pending.ts'
+import type { SealNote } from './checkpoint.ts'
 import type { SealRecord } from './seal.ts'
 
 const number = { type: Number, required: true } as const
@@ -22,6 +23,9 @@ const sealSchema = new Schema<SealRecord>(
     pubkey: String,
     algo: String,
     signed_at: Number,
+    origin: String,
+    log_root: String,
+    note: String,
   },
   { collection: 'seals', strict: 'throw', versionKey: false },
 )
@@ -84,42 +88,6 @@ const adoptionSchema = new Schema<AdoptionRecord>(
 )
 adoptionSchema.index(...PENDING_INDEX)
 
-export interface SealStore {
-  last(session?: Session): Promise<SealRecord | undefined>
-  lastSigned(session?: Session): Promise<SealRecord | undefined>
-  find(seq: number, session?: Session): Promise<SealRecord | undefined>
-  /** The seal that covers an entry. */
-  findCovering(entryId: number): Promise<SealRecord | undefined>
-  /** The next after `seq`, ascending. */
-  listAfter(seq: number, limit: number, session?: Session): Promise<SealRecord[]>
-  /** The newest, in ascending order. */
-  listNewest(limit: number): Promise<SealRecord[]>
-  /** Seqs without a signature, ascending. */
-  listUnsigned(limit: number, session?: Session): Promise<number[]>
-  /** Those that have a signature, from one seq to another, ascending. */
-  listSigned(fromSeq: number, toSeq: number, limit: number, session?: Session): Promise<SealRecord[]>
-  /** @returns false where there is a seal of this seq, or one that ends at the same entry */
-  insert(seal: SealRecord): Promise<boolean>
-  /** Stores a signature where there is none. @returns false where there is no unsigned seal exactly as `seal` */
-  sign(seal: SealRecord, signature: SealSignature): Promise<boolean>
-  putTiles(seq: number, tiles: readonly Tile[]): Promise<void>
-  /** Hashes side by side, by the same index as the addresses; undefined where there is no such tile. */
-  findTiles(seq: number, addresses: readonly Pick<Tile, 'level' | 'index'>[]): Promise<(Buffer | undefined)[]>
-  readStatus(session?: Session): Promise<ChainStatus>
-  /** Puts the status in place of the one that it was made from. @returns false where another came first */
-  writeStatus(status: ChainStatus): Promise<boolean>
-  /** What of an adoption waits for its number; undefined if there is no such adoption. */
-  findAdoption(id: string): Promise<PendingEntry[] | undefined>
-  /** @returns false if there is an adoption of that id */
-  insertAdoption(adoption: { id: string; seq: number; payloadHash: string; at: number; entry: PendingEntry }): Promise<boolean>
-  readonly models: {
-    seals: Model<SealRecord>
-    tiles: Model<TileRecord>
-    status: Model<ChainStatus & { _id: string }>
-    adoptions: Model<AdoptionRecord>
-  }
-}
-
 /** Nothing is signed or published that an election can still take back. */
 const MAJORITY = { readConcern: { level: 'majority' } } as const
 
@@ -127,7 +95,7 @@ const MAJORITY = { readConcern: { level: 'majority' } } as const
 const majorityWithin = (session: Session | undefined) =>
   session === undefined ? MAJORITY : session.inTransaction() ? { session } : { ...MAJORITY, session }
 
-export function createSealStore(connection: Connection): SealStore {
+export function createSealStore(connection: Connection) {
   const seals = connection.model<SealRecord>('Seal', sealSchema)
   const tiles = connection.model<TileRecord>('SealTile', tileSchema)
   const status = connection.model<ChainStatus & { _id: string }>('LedgerStatus', statusSchema)
@@ -139,16 +107,22 @@ export function createSealStore(connection: Connection): SealStore {
 
   return {
     models: { seals, tiles, status, adoptions },
-    async last(session) {
+    async last(session?: Session): Promise<SealRecord | undefined> {
       return (await newest({}, session)) ?? undefined
     },
-    async lastSigned(session) {
+    async lastSigned(session?: Session): Promise<SealRecord | undefined> {
       return (await newest({ signed: true }, session)) ?? undefined
     },
-    async find(seq, session) {
+    /** The last signed seal that has a checkpoint. */
+    async lastNoted(): Promise<SealRecord | undefined> {
+      const last = await newest({ signed: true })
+      return last?.note === undefined ? undefined : last
+    },
+    async find(seq: number, session?: Session): Promise<SealRecord | undefined> {
       return (await raw().findOne({ _id: seq }, majorityWithin(session))) ?? undefined
     },
-    async findCovering(entryId) {
+    /** The seal that covers an entry. */
+    async findCovering(entryId: number): Promise<SealRecord | undefined> {
       const seal = await raw()
         .find({ to_id: { $gte: entryId } }, MAJORITY)
         .sort({ to_id: 1 })
@@ -156,13 +130,15 @@ export function createSealStore(connection: Connection): SealStore {
         .next()
       return seal !== null && seal.from_id <= entryId ? seal : undefined
     },
-    listAfter: (seq, limit, session) =>
+    /** The next after `seq`, ascending. */
+    listAfter: (seq: number, limit: number, session?: Session): Promise<SealRecord[]> =>
       raw()
         .find({ _id: { $gt: seq } }, { ...majorityWithin(session), batchSize: limit })
         .sort({ _id: 1 })
         .limit(limit)
         .toArray(),
-    async listNewest(limit) {
+    /** The newest, in ascending order. */
+    async listNewest(limit: number): Promise<SealRecord[]> {
       return (
         await raw()
           .find({}, { ...MAJORITY, batchSize: limit })
@@ -171,7 +147,8 @@ export function createSealStore(connection: Connection): SealStore {
           .toArray()
       ).reverse()
     },
-    async listUnsigned(limit, session) {
+    /** Seqs without a signature, ascending. */
+    async listUnsigned(limit: number, session?: Session): Promise<number[]> {
       const found = await raw()
         .find({ signed: false }, { ...majorityWithin(session), projection: { _id: 1 }, batchSize: limit })
         .sort({ _id: 1 })
@@ -179,13 +156,18 @@ export function createSealStore(connection: Connection): SealStore {
         .toArray()
       return found.map(({ _id }) => _id)
     },
-    listSigned: (fromSeq, toSeq, limit, session) =>
+    /** Those that have a signature, from one seq to another, ascending. */
+    listSigned: (fromSeq: number, toSeq: number, limit: number, session?: Session): Promise<SealRecord[]> =>
       raw()
-        .find({ signed: true, _id: { $gte: fromSeq, $lte: toSeq } }, { ...majorityWithin(session), batchSize: limit })
+        .find(
+          { signed: true, _id: { $gte: fromSeq, $lte: toSeq } },
+          { ...majorityWithin(session), batchSize: limit },
+        )
         .sort({ _id: 1 })
         .limit(limit)
         .toArray(),
-    async insert(seal) {
+    /** @returns false where there is a seal of this seq, or one that ends at the same entry */
+    async insert(seal: SealRecord): Promise<boolean> {
       try {
         await raw().insertOne(seal)
         return true
@@ -194,14 +176,23 @@ export function createSealStore(connection: Connection): SealStore {
         throw error
       }
     },
-    async sign(seal, signature) {
+    /**
+     * Stores a signature where there is none. @returns false where there is no unsigned seal exactly as
+     * `seal`
+     */
+    async sign(seal: SealRecord, signature: SealSignature & SealNote): Promise<boolean> {
       const { _id, at, count, root, prev_root, from_id, to_id } = seal
       const unsigned = { _id, at, count, root, prev_root, from_id, to_id, signed: false }
       return (
-        (await raw().updateOne({ ...unsigned, signature: { $exists: false } }, { $set: { ...signature, signed: true } })).matchedCount === 1
+        (
+          await raw().updateOne(
+            { ...unsigned, signature: { $exists: false } },
+            { $set: { ...signature, signed: true } },
+          )
+        ).matchedCount === 1
       )
     },
-    async putTiles(seq, given) {
+    async putTiles(seq: number, given: readonly Tile[]): Promise<void> {
       if (given.length === 0) return
       const writes = given.map(({ level, index, hashes }) => {
         const _id = tileId(seq, level, index)
@@ -209,7 +200,11 @@ export function createSealStore(connection: Connection): SealStore {
       })
       await rawTiles().bulkWrite(writes, { ordered: false })
     },
-    async findTiles(seq, addresses) {
+    /** Hashes side by side, by the same index as the addresses; undefined where there is no such tile. */
+    async findTiles(
+      seq: number,
+      addresses: readonly Pick<Tile, 'level' | 'index'>[],
+    ): Promise<(Buffer | undefined)[]> {
       const ids = addresses.map(({ level, index }) => tileId(seq, level, index))
       const found = await rawTiles()
         .find({ _id: { $in: ids } }, { ...MAJORITY, promoteBuffers: true, batchSize: ids.length + 1 })
@@ -217,31 +212,60 @@ export function createSealStore(connection: Connection): SealStore {
       const byId = new Map(found.map(({ _id, hashes }) => [_id, hashes]))
       return ids.map((id) => byId.get(id))
     },
-    async readStatus(session) {
-      const query = status.findOne({ _id: CHAIN }, { _id: 0 }).read('primary').readConcern('majority').lean<ChainStatus>()
+    async readStatus(session?: Session): Promise<ChainStatus> {
+      const query = status
+        .findOne({ _id: CHAIN }, { _id: 0 })
+        .read('primary')
+        .readConcern('majority')
+        .lean<ChainStatus>()
       const found = await (session === undefined ? query : query.session(session))
       return found ?? { revision: 0, seq: 0, open: [], intact: true }
     },
-    async writeStatus(next) {
+    /** Puts the status in place of the one that it was made from. @returns false where another came first */
+    async writeStatus(next: ChainStatus): Promise<boolean> {
       const replacement = { _id: CHAIN, ...next, revision: next.revision + 1 }
       try {
         // A first status is inserted by the upsert; a second first one meets its `_id`.
-        const { matchedCount, upsertedCount } = await status.replaceOne({ _id: CHAIN, revision: next.revision }, replacement, {
-          upsert: next.revision === 0,
-        })
+        const { matchedCount, upsertedCount } = await status.replaceOne(
+          { _id: CHAIN, revision: next.revision },
+          replacement,
+          {
+            upsert: next.revision === 0,
+          },
+        )
         return matchedCount + upsertedCount === 1
       } catch (error) {
         if (isDuplicateKey(error)) return false
         throw error
       }
     },
-    async findAdoption(id) {
-      const found = await adoptions.findOne({ _id: id }).read('primary').readConcern('majority').lean<AdoptionRecord>()
+    /** What of an adoption waits for its number; undefined if there is no such adoption. */
+    async findAdoption(id: string): Promise<PendingEntry[] | undefined> {
+      const found = await adoptions
+        .findOne({ _id: id })
+        .read('primary')
+        .readConcern('majority')
+        .lean<AdoptionRecord>()
       return found === null ? undefined : (found.pending ?? [])
     },
-    async insertAdoption({ id, seq, payloadHash, at, entry }) {
+    /** @returns false if there is an adoption of that id */
+    async insertAdoption({
+      id,
+      seq,
+      payloadHash,
+      at,
+      entry,
+    }: {
+      id: string
+      seq: number
+      payloadHash: string
+      at: number
+      entry: PendingEntry
+    }): Promise<boolean> {
       try {
-        await adoptions.insertMany([{ _id: id, seq, payload_hash: payloadHash, at, pending: [entry] }], { lean: true })
+        await adoptions.insertMany([{ _id: id, seq, payload_hash: payloadHash, at, pending: [entry] }], {
+          lean: true,
+        })
         return true
       } catch (error) {
         if (isDuplicateKey(error)) return false
@@ -250,6 +274,8 @@ export function createSealStore(connection: Connection): SealStore {
     },
   }
 }
+
+export type SealStore = ReturnType<typeof createSealStore>
 
 function tileId(seq: number, level: number, index: number): string {
   return `${seq}/${level}/${index}`

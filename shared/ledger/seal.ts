@@ -1,8 +1,11 @@
 import { z } from 'zod'
 import { SEAL_ALGO, type Seal, type SealFields, type SealSignature } from '../crypto/seal-payload.ts'
-import { hex, unixTime } from '../schema.ts'
+import { hex, unixTime } from '../foundation/schema.ts'
 
-/** A seal as MongoDB holds it. Everything but the signature is immutable from its insert on. Times are Unix seconds. */
+/**
+ * A seal as MongoDB holds it. Everything but the signature is immutable from its insert on. Times are Unix
+ * seconds.
+ */
 export interface SealRecord {
   /** seq: 1, 2, 3, … */
   _id: number
@@ -17,9 +20,15 @@ export interface SealRecord {
   pubkey?: string
   algo?: typeof SEAL_ALGO
   signed_at?: number
+  /** The log up to the last entry, signed with the seal: see checkpoint.ts. */
+  origin?: string
+  log_root?: string
+  note?: string
 }
 
-/** What the sealer cannot go on from: it stops, publishes nothing, and says what an operator has to look at. */
+/**
+ * What the sealer cannot go on from: it stops, publishes nothing, and says what an operator has to look at.
+ */
 export class SealError extends Error {
   override name = 'SealError'
 }
@@ -49,7 +58,9 @@ export function sealFields(seal: SealRecord): SealFields {
 export function sealSignature(seal: SealRecord): SealSignature {
   const { signature, pubkey, algo, signed_at } = seal
   if (signature === undefined || pubkey === undefined || algo === undefined || signed_at === undefined) {
-    throw new SealError(`seal ${seal._id} says that it is signed and has not all of signature, pubkey, algo and signed_at`)
+    throw new SealError(
+      `seal ${seal._id} says that it is signed and has not all of signature, pubkey, algo and signed_at`,
+    )
   }
   return { signature, pubkey, algo, signed_at }
 }
@@ -66,8 +77,9 @@ export function viewSeal(seal: SealRecord): Seal {
 export const sealRecord = (seq: number): string => `seal_${seq}`
 
 /**
- * The source of the entry that closes a seal: of all entries it is the last one under seal `seq`. Where something that
- * doesn't close a seal has taken the source, it is the first free one of `<source>/2`, `<source>/3`, …
+ * The source of the entry that closes a seal: of all entries it is the last one under seal `seq`. Where
+ * something that doesn't close a seal has taken the source, it is the first free one of `<source>/2`,
+ * `<source>/3`, …
  */
 export const closingSource = (seq: number): string => `${sealRecord(seq)}/solvency`
 
@@ -77,9 +89,15 @@ export const closingSource = (seq: number): string => `${sealRecord(seq)}/solven
  * @param lastAt `at` of the last seal
  * @param waitingAt `at` of the first entry that stands under no seal
  */
-export function nextSealAt(lastAt: number | undefined, waitingAt: number | undefined, intervalSeconds: number, nowSeconds: number): number {
+export function nextSealAt(
+  lastAt: number | undefined,
+  waitingAt: number | undefined,
+  intervalSeconds: number,
+  nowSeconds: number,
+): number {
   const regular = lastAt === undefined ? undefined : lastAt + intervalSeconds
-  if (regular !== undefined && lastAt !== undefined && lastAt <= nowSeconds) return Math.max(regular, nowSeconds)
+  if (regular !== undefined && lastAt !== undefined && lastAt <= nowSeconds)
+    return Math.max(regular, nowSeconds)
   // No seal yet, or the clock was set back behind the last one: then the first entry's age decides.
   if (waitingAt === undefined) return nowSeconds + intervalSeconds
   return waitingAt > nowSeconds ? nowSeconds : Math.max(waitingAt + intervalSeconds, nowSeconds)

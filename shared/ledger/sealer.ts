@@ -1,40 +1,56 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
-import type { Tile } from '../crypto/merkle.ts'
+import type { LogTree } from '../crypto/log-tree.ts'
+import { hashLeaves, type Tile } from '../crypto/merkle.ts'
 import { sealPayloadHash, verifySealFollows } from '../crypto/seal-payload.ts'
-import { MAX_SIGNED_AHEAD_MS } from '../limits.ts'
-import { unixSeconds } from '../time.ts'
+import { MAX_SIGNED_AHEAD_MS } from '../foundation/limits.ts'
+import { unixSeconds } from '../foundation/time.ts'
 import { extendChain } from './chain-check.ts'
 import { viewEntry, numberEntry, type EntryRecord } from './entry.ts'
+import { keyState } from './agent-keys.ts'
 import { createEntryTree } from './entry-tree.ts'
 import type { Lease } from './lease-store.ts'
+import { logState, readLog, rebuildLog } from './log.ts'
 import { closingSource, sealFields, SealError, type SealRecord } from './seal.ts'
-import { closesSeal, closingEntry, countOwed, NOTHING_OWED, readOwed, type Owed } from './solvency.ts'
-import { performStep, type WatchStep } from './step.ts'
+import {
+  closesSeal,
+  closingEntry,
+  countOwed,
+  NOTHING_OWED,
+  readOwed,
+  type Before,
+  type Owed,
+} from './solvency.ts'
+import { performStep, type WatchStep } from '../foundation/step.ts'
 
 /*
- * The sealer makes seal after seal over the ledger's entries; signing.ts signs them. Any number of sealers may run at
- * once and die anywhere, and each of them does what one that died would have done next.
+ * The sealer makes seal after seal over the ledger's entries; signing.ts signs them. Any number of sealers
+ * may run at once and die anywhere, and each of them does what one that died would have done next.
  *
- * The order of its writes, for the seal that follows the last one (seq s, first entry f = the last one's to_id + 1):
+ * The order of its writes, for the seal that follows the last one (seq s, first entry f = the last one's
+ * to_id + 1):
  *
- *   1. Entries: the closing entry, with source `seal_<s>/solvency`, at h + 1, where h is the highest durable number and
- *      every entry up to h has been read. It follows the sequencer's rules: no gap, and `source` is unique, so seal s is
- *      closed once, by whichever sealer came first, however many died after it. A taken number means: read on from
- *      there and try again behind. A taken source means: it is closed, read on to that entry. Something that took the source
- *      and closes nothing is an entry like any other, and counted: then the closing entry gets the next source.
+ *   1. Entries: the closing entry, with source `seal_<s>/solvency`, at h + 1, where h is the highest durable
+ *      number and every entry up to h has been read. It follows the sequencer's rules: no gap, and `source`
+ *      is unique, so seal s is closed once, by whichever sealer came first, however many died after it. A
+ *      taken number means: read on from there and try again behind. A taken source means: it is closed, read
+ *      on to that entry. Something that took the source and closes nothing is an entry like any other, and
+ *      counted: then the closing entry gets the next source.
  *
  *      The closing entry decides everything else. The range is f to its number, and the seal's `at` is its `at`; root,
  *      count and prev_root follow from the entries and the last seal. So all sealers of s make the same seal, byte for
  *      byte, and so does the one that comes after a crash; there is nothing to agree on any more.
  *
- *   2. The tiles of the tree, then the unsigned seal, immutable, with its unique seq. A seal that can be seen has its
- *      tiles. Tiles of a seal that doesn't exist yet may be written again: with the same bytes, as above.
+ *   2. The tiles of the tree, those of the log, then the unsigned seal, immutable, with its unique seq. A
+ *      seal that can be seen has its tiles. Tiles of a seal that doesn't exist yet may be written again: with
+ *      the same bytes, as above. A tile of the log only grows, and what it holds of earlier seals stays; a
+ *      log without tiles is built from the first entry on.
  *
  * Steps 3 to 7, from reading the entries again to storing the signature, are in signing.ts.
  *
- * `at` never goes back: the closing entry's `at` is the later of now and the last seal's `at`. Now is by the clock of this
- * machine or by the database's, whichever is behind: one clock that is ahead would date every later seal.
+ * `at` never goes back: the closing entry's `at` is the later of now and the last seal's `at`. Now is by the
+ * clock of this machine or by the database's, whichever is behind: one clock that is ahead would date every
+ * later seal.
  */
 
 export interface SealerOptions {
@@ -45,9 +61,14 @@ export interface SealerOptions {
   watch?: WatchStep
 }
 
-type SealerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'leases' | 'metrics' | 'log' | 'now'>
+type SealerContext = Pick<
+  Context,
+  'database' | 'entries' | 'seals' | 'logTiles' | 'readKeyTree' | 'leases' | 'metrics' | 'log' | 'now'
+>
 
-/** Between two tries to close a seal while others number entries: a majority needs that long to have theirs. */
+/**
+ * Between two tries to close a seal while others number entries: a majority needs that long to have theirs.
+ */
 const RACE_PAUSE_MS = 5
 
 /**
@@ -56,7 +77,10 @@ const RACE_PAUSE_MS = 5
  * @returns the unsigned seal; undefined where there is nothing to seal, or another process is sealing
  * @throws SealError where what is stored doesn't fit together
  */
-export async function makeSeal(ctx: SealerContext, options: SealerOptions = {}): Promise<SealRecord | undefined> {
+export async function makeSeal(
+  ctx: SealerContext,
+  options: SealerOptions = {},
+): Promise<SealRecord | undefined> {
   if (options.useLease === false) return sealEntries(ctx, undefined, options.watch)
   const lease = await ctx.leases.take('sealer', options.waitMs)
   if (lease === undefined) return undefined
@@ -67,7 +91,11 @@ export async function makeSeal(ctx: SealerContext, options: SealerOptions = {}):
   }
 }
 
-async function sealEntries(ctx: SealerContext, lease: Lease | undefined, watch: WatchStep | undefined): Promise<SealRecord | undefined> {
+async function sealEntries(
+  ctx: SealerContext,
+  lease: Lease | undefined,
+  watch: WatchStep | undefined,
+): Promise<SealRecord | undefined> {
   const previous = await ctx.seals.last()
   const seq = (previous?._id ?? 0) + 1
   const fromId = (previous?.to_id ?? 0) + 1
@@ -76,16 +104,31 @@ async function sealEntries(ctx: SealerContext, lease: Lease | undefined, watch: 
   let root = ''
   const put = (tiles: readonly Tile[]): Promise<void> =>
     tiles.length === 0 ? Promise.resolve() : performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles))
-  for await (const page of readUntilClosed(ctx, seq, fromId, previous, watch)) {
+  const putLog = (tiles: readonly Tile[]): Promise<void> =>
+    tiles.length === 0
+      ? Promise.resolve()
+      : performStep(watch, 'log-tiles', () => ctx.logTiles.putTiles(tiles))
+  if ((await ctx.entries.highestId()) < fromId) return undefined
+  const log = await openLog(ctx, previous, putLog)
+  const before: Before = {
+    prevSeal: previous === undefined ? null : sealPayloadHash(sealFields(previous)),
+    log: logState(log),
+    keys: keyState(await ctx.readKeyTree(fromId - 1)),
+  }
+  for await (const page of readUntilClosed(ctx, seq, fromId, previous, before, watch)) {
     if (lease !== undefined && !(await lease.renew())) return undefined
-    await put(tree.add(page.map(viewEntry)))
+    const leaves = hashLeaves(page.map(viewEntry))
+    await put(tree.add(leaves))
+    await putLog(log.append(leaves))
     closing = page.at(-1)
   }
   if (closing === undefined) return undefined
-  if (!closesSeal(closing, seq)) throw new SealError(`entry ${closing._id} is the last of seal ${seq} and does not close it`)
+  if (!closesSeal(closing, seq))
+    throw new SealError(`entry ${closing._id} is the last of seal ${seq} and does not close it`)
   const edge = tree.finish()
   root = edge.root
   await put(edge.tiles)
+  await putLog(log.edge())
 
   const seal: SealRecord = {
     _id: seq,
@@ -105,6 +148,25 @@ async function sealEntries(ctx: SealerContext, lease: Lease | undefined, watch: 
   return seal
 }
 
+/**
+ * The log up to the seal before: from its tiles, if they lead to the root that was signed, else from the
+ * entries.
+ */
+async function openLog(
+  ctx: SealerContext,
+  previous: SealRecord | undefined,
+  put: (tiles: readonly Tile[]) => Promise<void>,
+): Promise<LogTree> {
+  const size = previous?.to_id ?? 0
+  const stored = await readLog(ctx, size)
+  if (
+    stored !== undefined &&
+    (previous?.log_root === undefined || logState(stored).root === previous.log_root)
+  )
+    return stored
+  return rebuildLog(ctx, size, put)
+}
+
 /** Another sealer made this seal: then it made the same. */
 async function compareWithStored(ctx: SealerContext, seal: SealRecord): Promise<void> {
   for (;;) {
@@ -114,21 +176,29 @@ async function compareWithStored(ctx: SealerContext, seal: SealRecord): Promise<
       await sleep(RACE_PAUSE_MS)
       continue
     }
-    const differing = (['at', 'count', 'root', 'prev_root', 'from_id', 'to_id'] as const).filter((field) => stored[field] !== seal[field])
-    if (differing.length > 0) throw new SealError(`seal ${seal._id} is stored with another ${differing.join(', ')} than its entries give`)
+    const differing = (['at', 'count', 'root', 'prev_root', 'from_id', 'to_id'] as const).filter(
+      (field) => stored[field] !== seal[field],
+    )
+    if (differing.length > 0)
+      throw new SealError(
+        `seal ${seal._id} is stored with another ${differing.join(', ')} than its entries give`,
+      )
     return
   }
 }
 
-/** Step 1. The entries from `fromId` to the one that closes seal `seq`, which is appended where there is none; nothing where there is nothing new. */
+/**
+ * Step 1. The entries from `fromId` to the one that closes seal `seq`, which is appended where there is none;
+ * nothing where there is nothing new.
+ */
 async function* readUntilClosed(
   ctx: SealerContext,
   seq: number,
   fromId: number,
   previous: SealRecord | undefined,
+  before: Before,
   watch: WatchStep | undefined,
 ): AsyncGenerator<EntryRecord[]> {
-  const prevSeal = previous === undefined ? null : sealPayloadHash(sealFields(previous))
   let owed = previous === undefined ? NOTHING_OWED : await readPreviousOwed(ctx, previous)
   let due = fromId
   let turn: Lease | undefined
@@ -138,7 +208,8 @@ async function* readUntilClosed(
         const end = page.findIndex((entry) => closesSeal(entry, seq))
         const part = end === -1 ? page : page.slice(0, end + 1)
         for (const entry of part) {
-          if (entry._id !== due) throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`)
+          if (entry._id !== due)
+            throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`)
           due++
           owed = countEntry(ctx, owed, entry)
         }
@@ -148,9 +219,10 @@ async function* readUntilClosed(
       if (due === fromId) return
       const source = await findClosingSource(ctx, seq, due)
       if (source === undefined) continue
-      const at = Math.max(unixSeconds(await readTime(ctx)), previous?.at ?? 0)
-      const closing = numberEntry({ ...closingEntry(seq, at, owed, prevSeal), source }, due)
-      // Whether it is ours or another's, it is read like any other entry; and so are those that came before it.
+      const at = Math.max(unixSeconds(readTime(ctx)), previous?.at ?? 0)
+      const closing = numberEntry({ ...closingEntry(seq, at, owed, before), source }, due)
+      // Whether it is ours or another's, it is read like any other entry; and so are those that came before
+      // it.
       if (await performStep(watch, 'closing', () => ctx.entries.append([closing]))) continue
       // A sequencer with much to do would always be faster: the sealer takes its turn once it ends a run.
       turn ??= await ctx.leases.take('sequencer')
@@ -162,7 +234,10 @@ async function* readUntilClosed(
   }
 }
 
-/** The source for the entry that closes seal `seq`; undefined if there is an entry with it that has not been read, from `due` on. */
+/**
+ * The source for the entry that closes seal `seq`; undefined if there is an entry with it that has not been
+ * read, from `due` on.
+ */
 async function findClosingSource(ctx: SealerContext, seq: number, due: number): Promise<string | undefined> {
   for (let count = 1; ; count++) {
     const source = count === 1 ? closingSource(seq) : `${closingSource(seq)}/${count}`
@@ -183,19 +258,26 @@ function countEntry(ctx: SealerContext, owed: Owed, entry: EntryRecord): Owed {
 }
 
 /** Now, in milliseconds since the epoch, by the one of two clocks that is behind. */
-async function readTime(ctx: SealerContext): Promise<number> {
-  const databaseMs = Date.now() - (await ctx.database.clockAheadMs())
+function readTime(ctx: SealerContext): number {
+  const databaseMs = ctx.database.now()
   const nowMs = ctx.now()
   if (nowMs - databaseMs > MAX_SIGNED_AHEAD_MS) {
     ctx.metrics.countAnomaly('clock')
-    ctx.log.error({ ahead_ms: nowMs - databaseMs }, "this machine's clock is ahead: the seal is dated by the database's")
+    ctx.log.error(
+      { ahead_ms: nowMs - databaseMs },
+      "this machine's clock is ahead: the seal is dated by the database's",
+    )
   }
   return Math.min(nowMs, databaseMs)
 }
 
 async function readPreviousOwed(ctx: SealerContext, previous: SealRecord): Promise<Owed> {
   const entry = await ctx.entries.find(previous.to_id)
-  if (entry === undefined) throw new SealError(`entry ${previous.to_id}, the last of seal ${previous._id}, is missing from the ledger`)
-  if (!closesSeal(entry, previous._id)) throw new SealError(`entry ${previous.to_id} does not close seal ${previous._id}`)
+  if (entry === undefined)
+    throw new SealError(
+      `entry ${previous.to_id}, the last of seal ${previous._id}, is missing from the ledger`,
+    )
+  if (!closesSeal(entry, previous._id))
+    throw new SealError(`entry ${previous.to_id} does not close seal ${previous._id}`)
   return readOwed(entry)
 }

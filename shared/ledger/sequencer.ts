@@ -6,42 +6,45 @@ import type { Lease } from './lease-store.ts'
 import { asMark } from './mark.ts'
 import type { PendingEntry } from './pending.ts'
 import { SealError } from './seal.ts'
-import { performStep, type WatchStep } from './step.ts'
+import { performStep, type WatchStep } from '../foundation/step.ts'
 
 /*
- * The sequencer gives pending entries their numbers: 1, 2, 3, … without a gap, each entry one number, none left behind.
- * Any number of sequencers may run at once and die anywhere. There is no recovery beside the normal path: a sequencer
- * that starts does what one that died would have done next.
+ * The sequencer gives pending entries their numbers: 1, 2, 3, … without a gap, each entry one number, none
+ * left behind. Any number of sequencers may run at once and die anywhere. There is no recovery beside the
+ * normal path: a sequencer that starts does what one that died would have done next.
  *
- * Terms: a *mark* is a pending entry in its record's `pending` array; the *ledger* is the collection `entries`, whose
- * `_id` is the number and whose `source` is unique. *Durable* is what a majority has in its journal: no election takes
- * it back.
+ * Terms: a *mark* is a pending entry in its record's `pending` array; the *ledger* is the collection
+ * `entries`, whose `_id` is the number and whose `source` is unique. *Durable* is what a majority has in its
+ * journal: no election takes it back.
  *
  * One batch, in this order:
  *
- *   1. Read marks, by the index that holds marks and nothing else. What is no mark of that collection (mark.ts) stays where
- *      it is and is counted: a ledger that took it could not be sealed, or would say what nobody has decided. Only durable ones: a mark that an election takes
- *      back must not have become an entry. A transaction that commits late brings its marks into the index when it
- *      commits, however old their times and sources are; each run reads the index from its beginning, and nothing
- *      remembers how far an earlier one came, so nothing can have gone past them.
- *   2. Insert the entries at h + 1, h + 2, … in order, where h is the highest durable number. A ledger that ends before its
- *      last seal does is an older copy: nothing is numbered, since those numbers stand under a seal. Ordered inserts stop at
- *      the first failure, so n is stored only by someone who stored n - 1 or read it as durable: there is no gap. `_id`
- *      is unique, so no number is given twice. `source` is unique, so no entry gets two numbers.
- *   3. A duplicate key says that another sequencer took the number, or that this entry has one: from another sequencer,
- *      or from one that died between 2 and 4. Which of them doesn't matter. Read again which sources are in the ledger
- *      durably, and go back to 2 with the others. A duplicate is never a reason to skip: what isn't seen in the ledger
- *      is inserted, and what is seen there needs nothing more.
- *   4. Clear the marks by source. By now each entry of the batch is durable: it was inserted with majority and journal,
- *      or read with majority. A mark that was pushed meanwhile has another source and stays.
+ *   1. Read marks, by the index that holds marks and nothing else. What is no mark of that collection
+ *      (mark.ts) stays where it is and is counted: a ledger that took it could not be sealed, or would say
+ *      what nobody has decided. Only durable ones: a mark that an election takes back must not have become an
+ *      entry. A transaction that commits late brings its marks into the index when it commits, however old
+ *      their times and sources are; each run reads the index from its beginning, and nothing remembers how
+ *      far an earlier one came, so nothing can have gone past them.
+ *   2. Insert the entries at h + 1, h + 2, … in order, where h is the highest durable number. A ledger that
+ *      ends before its last seal does is an older copy: nothing is numbered, since those numbers stand under
+ *      a seal. Ordered inserts stop at the first failure, so n is stored only by someone who stored n - 1 or
+ *      read it as durable: there is no gap. `_id` is unique, so no number is given twice. `source` is unique,
+ *      so no entry gets two numbers.
+ *   3. A duplicate key says that another sequencer took the number, or that this entry has one: from another
+ *      sequencer, or from one that died between 2 and 4. Which of them doesn't matter. Read again which
+ *      sources are in the ledger durably, and go back to 2 with the others. A duplicate is never a reason to
+ *      skip: what isn't seen in the ledger is inserted, and what is seen there needs nothing more.
+ *   4. Clear the marks by source. By now each entry of the batch is durable: it was inserted with majority
+ *      and journal, or read with majority. A mark that was pushed meanwhile has another source and stays.
  *
- * An error (a primary that steps down, a connection that breaks) leaves open whether its write was stored. It ends the
- * run. If the insert was stored, the next run meets it in 3; if it was not, the marks are still there; a clearing that
- * was not stored leaves marks that 3 finds numbered.
+ * An error (a primary that steps down, a connection that breaks) leaves open whether its write was stored. It
+ * ends the run. If the insert was stored, the next run meets it in 3; if it was not, the marks are still
+ * there; a clearing that was not stored leaves marks that 3 finds numbered.
  *
- * For speed, the next batch is read while this one is inserted, and the last one is cleared beside it. That changes no
- * argument above: 2 of each batch comes after 2 of the one before, 4 of each after its own 2, and a mark read twice is
- * the case of 3. The lease keeps sequencers from racing for the same numbers, which only costs time.
+ * For speed, the next batch is read while this one is inserted, and the last one is cleared beside it. That
+ * changes no argument above: 2 of each batch comes after 2 of the one before, 4 of each after its own 2, and
+ * a mark read twice is the case of 3. The lease keeps sequencers from racing for the same numbers, which only
+ * costs time.
  */
 
 export interface SequencerOptions {
@@ -56,7 +59,10 @@ export interface SequencerOptions {
   watch?: WatchStep
 }
 
-/** Large enough that a round trip and a journal's sync are little beside it, small enough that a batch is a few MB. */
+/**
+ * Large enough that a round trip and a journal's sync are little beside it, small enough that a batch is a
+ * few MB.
+ */
 const BATCH_ENTRIES = 2_000
 /** A run ends by then, so that a flood of writes can't keep its worker from sealing; the next run goes on. */
 const RUN_LIMIT_MS = 10_000
@@ -66,7 +72,10 @@ const RACE_PAUSE_MS = 5
 /**
  * Numbers the pending entries that are there. @returns how many; 0 also where another process is at it
  */
-export async function sequencePending(ctx: SequencerContext, options: SequencerOptions = {}): Promise<number> {
+export async function sequencePending(
+  ctx: SequencerContext,
+  options: SequencerOptions = {},
+): Promise<number> {
   if (options.useLease === false) return sequence(ctx, options, undefined)
   const lease = await ctx.leases.take('sequencer', options.waitMs)
   if (lease === undefined) return 0
@@ -87,10 +96,15 @@ interface Batch {
 
 type NumberedRecord = Pick<PendingRecord, '_id'> & { marks: PendingEntry[] }
 
-async function sequence(ctx: SequencerContext, options: SequencerOptions, lease: Lease | undefined): Promise<number> {
+async function sequence(
+  ctx: SequencerContext,
+  options: SequencerOptions,
+  lease: Lease | undefined,
+): Promise<number> {
   const { batchSize = BATCH_ENTRIES, limitMs = RUN_LIMIT_MS, watch } = options
   const startedAt = performance.now()
-  // One pass over the index. Each batch of it begins after the last one, so that marks on their way out are not read again.
+  // One pass over the index. Each batch of it begins after the last one, so that marks on their way out are
+  // not read again.
   const readNext = walkMarks(ctx, batchSize)
   let highest: number | undefined
   let done = 0
@@ -118,10 +132,18 @@ function inBackground<T>(work: Promise<T>): Promise<T> {
   return work
 }
 
-/** Step 1. Each call gives the next marks of a pass, of all collections together, in the order of their times; none at its end. */
+/**
+ * Step 1. Each call gives the next marks of a pass, of all collections together, in the order of their times;
+ * none at its end.
+ */
 function walkMarks(ctx: SequencerContext, batchSize: number): () => Promise<Batch> {
-  const after = new Map<PendingCollection, string>(ctx.entries.pendingCollections().map((collection) => [collection, '']))
-  const readPart = async (collection: PendingCollection, position: string): Promise<Batch['parts'][number]> => {
+  const after = new Map<PendingCollection, string>(
+    ctx.entries.pendingCollections().map((collection) => [collection, '']),
+  )
+  const readPart = async (
+    collection: PendingCollection,
+    position: string,
+  ): Promise<Batch['parts'][number]> => {
     const found = await collection.list(position, batchSize)
     const last = firstSourceAfter(found.at(-1), position)
     if (found.length < batchSize || last === undefined) after.delete(collection)
@@ -131,17 +153,24 @@ function walkMarks(ctx: SequencerContext, batchSize: number): () => Promise<Batc
   }
   return async () => {
     for (;;) {
-      const parts = await Promise.all([...after].map(([collection, position]) => readPart(collection, position)))
+      const parts = await Promise.all(
+        [...after].map(([collection, position]) => readPart(collection, position)),
+      )
       const placed = parts.flatMap(({ records }) => records.flatMap(({ marks }) => placeInTime(marks)))
       // Stable, so that entries of one record stay in the order of their writing.
       const entries = placed.sort((a, b) => a.place - b.place).map(({ entry }) => entry)
-      if (entries.length > 0 || after.size === 0) return { entries, parts: parts.filter(({ records }) => records.length > 0) }
+      if (entries.length > 0 || after.size === 0)
+        return { entries, parts: parts.filter(({ records }) => records.length > 0) }
     }
   }
 }
 
 /** The marks of a record, without what is none. */
-function readMarks(ctx: SequencerContext, { name }: PendingCollection, { _id, pending }: PendingRecord): PendingEntry[] {
+function readMarks(
+  ctx: SequencerContext,
+  { name }: PendingCollection,
+  { _id, pending }: PendingRecord,
+): PendingEntry[] {
   const elements: unknown[] = Array.isArray(pending) ? pending : [undefined]
   return elements.flatMap((element) => {
     const mark = asMark(name, element)
@@ -154,14 +183,20 @@ function readMarks(ctx: SequencerContext, { name }: PendingCollection, { _id, pe
 
 /** By what the index found a record: the first of its sources after a position. */
 function firstSourceAfter(record: PendingRecord | undefined, position: string): string | undefined {
-  const sources = [record?.pending].flat().map((element) => (element as PendingEntry | null | undefined)?.source as unknown)
+  const sources = [record?.pending]
+    .flat()
+    .map((element) => (element as PendingEntry | null | undefined)?.source as unknown)
   const later = sources.filter((source) => typeof source === 'string').filter((source) => source > position)
-  return later.reduce<string | undefined>((first, source) => (first === undefined || source < first ? source : first), undefined)
+  return later.reduce<string | undefined>(
+    (first, source) => (first === undefined || source < first ? source : first),
+    undefined,
+  )
 }
 
 /**
- * Where the entries of one record belong among those of all records: each by its time, and none before one that was
- * written earlier. The times are by the clocks of several processes; that of a later entry may be behind.
+ * Where the entries of one record belong among those of all records: each by its time, and none before one
+ * that was written earlier. The times are by the clocks of several processes; that of a later entry may be
+ * behind.
  */
 function placeInTime(pending: readonly PendingEntry[]): { place: number; entry: PendingEntry }[] {
   let place = -Infinity

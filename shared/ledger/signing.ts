@@ -1,54 +1,94 @@
 import type { Context } from '../context.ts'
 import { canonicalJson } from '../crypto/canonical-json.ts'
+import type { KeyTree } from '../crypto/key-tree.ts'
+import type { LogTree } from '../crypto/log-tree.ts'
 import { ed25519PublicKey, keyToHex } from '../crypto/ed25519.ts'
-import { HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile } from '../crypto/merkle.ts'
+import { hashLeaves, HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile } from '../crypto/merkle.ts'
 import { sealPayloadHash, signSeal, verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
-import { MAX_SIGNED_AHEAD_MS } from '../limits.ts'
-import { SECOND_MS, unixSeconds } from '../time.ts'
+import { MAX_SIGNED_AHEAD_MS } from '../foundation/limits.ts'
+import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { endAdoption, expectLastSigned, readAdoption, type Adoption } from './adoption.ts'
 import { extendChain, walkChain } from './chain-check.ts'
 import { viewEntry, type EntryRecord } from './entry.ts'
+import { applyKeyChange, keyState } from './agent-keys.ts'
+import { checkpointOf, findLogConflict, originOf, signCheckpoint } from './checkpoint.ts'
 import { createEntryTree } from './entry-tree.ts'
+import { logState, readLog, rebuildLog, type LogState } from './log.ts'
 import { proveEntries } from './proofs.ts'
 import { sealFields, sealRecord, SealError, type SealRecord } from './seal.ts'
 import { readSealKey } from './seal-key.ts'
-import { findMemoryConflict, headOf, NOTHING_SIGNED, openSealMemory, type Remembered, type SealMemory } from './seal-memory.ts'
+import {
+  findMemoryConflict,
+  headOf,
+  NOTHING_SIGNED,
+  openSealMemory,
+  type Remembered,
+  type SealMemory,
+} from './seal-memory.ts'
 import { findStrangeSeals, type SealPeer } from './seal-peers.ts'
-import { closesSeal, closingEntry, countOwed, NOTHING_OWED, readOwed, type Owed } from './solvency.ts'
-import { performStep, type WatchStep } from './step.ts'
+import {
+  allowedClosings,
+  closesSeal,
+  closingEntry,
+  countOwed,
+  NOTHING_OWED,
+  readOwed,
+  type Owed,
+} from './solvency.ts'
+import { performStep, type WatchStep } from '../foundation/step.ts'
+import { askWitnesses } from './witnesses.ts'
 
 /*
- * Signing, in the one process that has the key. Steps 1 and 2 of the order are in sealer.ts. It trusts nobody: neither the
- * database nor the queues can tell it what to sign, only what there is to look at. Under the exclusive lock of the seal
- * memory:
+ * Signing, in the one process that has the key. Steps 1 and 2 of the order are in sealer.ts. It trusts
+ * nobody: neither the database nor the queues can tell it what to sign, only what there is to look at. Under
+ * the exclusive lock of the seal memory:
  *
- *   a. An adoption that lies beside the memory is taken: recorded in the database, then in the memory, then removed. A death
- *      in between leaves the file, and the next run does what is left (adoption.ts).
+ *   a. An adoption that lies beside the memory is taken: recorded in the database, then in the memory, then
+ *      removed. A death in between leaves the file, and the next run does what is left (adoption.ts).
  *   b. The memory must be there, and the chain must hold as far as the workers have verified it.
- *   c. Once after each start, what others remember of the chain is compared with the database: see seal-peers.ts.
+ *   c. Once after each start, what others remember of the chain is compared with the database: see
+ *      seal-peers.ts and witnesses.ts.
  *
  * Then, for each unsigned seal, the lowest first:
  *
- *   3. Read the entries again, recompute leaves, tiles, root, sums and closing entry, and compare all of them with what is
- *      stored. A signature is a statement about the ledger as it lies in the database, not about what some process once had
- *      in memory. The seal's time must not be ahead, of this clock or of the database's, unless the seal before has it.
- *   4. The seal memory: it must not know another payload for this seq or a later one; then it is written, synced and
- *      renamed. From here on no other payload can be signed for this seq by this host, whatever is restored.
- *   5. Sign. Only after 4: a signature that exists must be remembered, also if we die before it is stored.
- *   6. Verify the signature by the rules of every verifier.
- *   7. Store it where there is none, on exactly the seal that was signed.
+ *   3. Read the entries again, recompute leaves, tiles, root, sums, keys and closing entry, and compare all
+ *      of them with what is stored. The log goes on from tiles that lead to the root in the memory; without
+ *      them, from the first entry. A signature is a statement about the ledger as it lies in the database,
+ *      not about what some process once had in memory. The seal's time must not be ahead, of this clock or of
+ *      the database's, unless the seal before has it.
+ *   4. The seal memory: it must not know another payload for this seq or a later one, nor another root for
+ *      this size of the log or a larger size; then it is written, synced and renamed. From here on no other
+ *      payload and no other checkpoint can be signed in this place by this host, whatever is restored.
+ *   5. Sign the seal, and the checkpoint of the log at its end. Only after 4: a signature that exists must be
+ *      remembered, also if we die before it is stored.
+ *   6. Verify both signatures by the rules of every verifier.
+ *   7. Store them by one write where there are none, on exactly the seal that was signed.
  *
- * A death before 4 leaves an unsigned seal, as if nothing had been done. A death after 4 leaves an unsigned seal that the
- * memory knows: the next run finds the same payload in it and goes on, and since Ed25519 is deterministic it makes the
- * same signature; only `signed_at`, which is not signed, may differ. A write of 7 that failed and was stored is found
- * signed. So recovery is the next run.
+ * A death before 4 leaves an unsigned seal, as if nothing had been done. A death after 4 leaves an unsigned
+ * seal that the memory knows: the next run finds the same payload in it and goes on, and since Ed25519 is
+ * deterministic it makes the same signature; only `signed_at`, which is not signed, may differ. A write of 7
+ * that failed and was stored is found signed. So recovery is the next run.
  */
 
 export interface SigningOptions {
   watch?: WatchStep
 }
 
-type SigningContext = Pick<Context, 'database' | 'entries' | 'seals' | 'config' | 'peers' | 'metrics' | 'log' | 'now'>
+type SigningContext = Pick<
+  Context,
+  | 'database'
+  | 'entries'
+  | 'seals'
+  | 'logTiles'
+  | 'readKeyTree'
+  | 'config'
+  | 'peers'
+  | 'witnesses'
+  | 'cosignatures'
+  | 'metrics'
+  | 'log'
+  | 'now'
+>
 
 interface Signer {
   key: Uint8Array
@@ -69,8 +109,9 @@ const REMEDY =
 /**
  * Signs every unsigned seal, in order.
  *
- * @returns how many were signed; 0 also where there is no key yet, where another process of this host is signing, while a
- * peer that doesn't answer is given a pause, while the chain is known not to hold, and while this machine's clock is behind
+ * @returns how many were signed; 0 also where there is no key yet, where another process of this host is
+ * signing, while a peer that doesn't answer is given a pause, while the chain is known not to hold, and while
+ * this machine's clock is behind
  * @throws SealError where what is stored can't be trusted; nothing is signed from there on
  */
 export async function signSeals(ctx: SigningContext, options: SigningOptions = {}): Promise<number> {
@@ -85,9 +126,13 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
         await performStep(options.watch, 'status', () => extendChain(ctx))
       if (firstUnsigned === undefined) return signed
       if (last !== undefined && firstUnsigned < last._id)
-        throw new SealError(`seal ${firstUnsigned} has no signature and seal ${last._id} after it has one. ${REMEDY}`)
+        throw new SealError(
+          `seal ${firstUnsigned} has no signature and seal ${last._id} after it has one. ${REMEDY}`,
+        )
       if (next === undefined)
-        throw new SealError(`seal ${(last?._id ?? 0) + 1} is missing, and seal ${firstUnsigned} comes after it. ${REMEDY}`)
+        throw new SealError(
+          `seal ${(last?._id ?? 0) + 1} is missing, and seal ${firstUnsigned} comes after it. ${REMEDY}`,
+        )
       if (signed === 0 && !(await mayBegin(ctx, signer, last))) return 0
       if (!(await signOne(ctx, next, last, signer))) return signed
       signed++
@@ -109,10 +154,16 @@ async function mayBegin(ctx: SigningContext, signer: Signer, last: SealRecord | 
     ctx.log.error({ fault }, 'nothing is signed while the chain of seals does not hold')
     return false
   }
-  return performStep(signer.watch, 'peers', () => askPeers(ctx, signer, remembered, last))
+  return performStep(signer.watch, 'peers', async () => {
+    await askWitnesses(ctx, checkpointOf(last))
+    return askPeers(ctx, signer, remembered, last)
+  })
 }
 
-/** Also for other statements of the key: one signs only with the memory that was made with it. @throws SealError */
+/**
+ * Also for other statements of the key: one signs only with the memory that was made with it. @throws
+ * SealError
+ */
 export function expectMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'memoryFile'>): Remembered {
   const remembered = memory.read()
   if (remembered !== undefined) return remembered
@@ -121,8 +172,16 @@ export function expectMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'me
   )
 }
 
-/** Step c. @returns false while a named peer is given a pause. @throws SealError if one doesn't answer, or remembers another chain */
-async function askPeers(ctx: SigningContext, signer: Signer, remembered: Remembered, last: SealRecord | undefined): Promise<boolean> {
+/**
+ * Step c. @returns false while a named peer is given a pause. @throws SealError if one doesn't answer, or
+ * remembers another chain
+ */
+async function askPeers(
+  ctx: SigningContext,
+  signer: Signer,
+  remembered: Remembered,
+  last: SealRecord | undefined,
+): Promise<boolean> {
   const unreached: string[] = []
   for (const peer of ctx.peers.filter(({ isSettled }) => !isSettled)) {
     if (!peer.isDue()) {
@@ -135,7 +194,9 @@ async function askPeers(ctx: SigningContext, signer: Signer, remembered: Remembe
       continue
     }
     const givenUp = remembered.given_up
-    const other = strange.findLast(({ seq }) => givenUp === undefined || seq < givenUp.from || seq > givenUp.to)
+    const other = strange.findLast(
+      ({ seq }) => givenUp === undefined || seq < givenUp.from || seq > givenUp.to,
+    )
     if (other !== undefined) {
       ctx.metrics.countAnomaly('peer')
       throw new SealError(
@@ -152,17 +213,24 @@ async function askPeers(ctx: SigningContext, signer: Signer, remembered: Remembe
 }
 
 /**
- * What a peer remembers and we don't; undefined if it doesn't answer. Our own BASE_URL may be down because we are: that
- * delays nothing, and it is asked again before later signatures until it answers.
+ * What a peer remembers and we don't; undefined if it doesn't answer. Our own BASE_URL may be down because we
+ * are: that delays nothing, and it is asked again before later signatures until it answers.
  */
-async function findStrange(ctx: SigningContext, peer: SealPeer, pubkey: string, remembered: Remembered, last: SealRecord | undefined) {
+async function findStrange(
+  ctx: SigningContext,
+  peer: SealPeer,
+  pubkey: string,
+  remembered: Remembered,
+  last: SealRecord | undefined,
+) {
   try {
     const theirs = await peer.ask()
     const seqs = theirs.map(({ seq }) => seq)
     const [from, to] = [Math.min(...seqs), Math.min(Math.max(...seqs), last?._id ?? 0)]
     const stored = to < from ? [] : await ctx.seals.listSigned(from, to, to - from + 1)
     const hashes = new Map(stored.map((seal) => [seal._id, headOf(seal).payloadHash]))
-    const ours = (seq: number) => hashes.get(seq) ?? (seq === remembered.seq ? remembered.payload_hash : undefined)
+    const ours = (seq: number) =>
+      hashes.get(seq) ?? (seq === remembered.seq ? remembered.payload_hash : undefined)
     return findStrangeSeals(theirs, ours, pubkey)
   } catch (error) {
     ctx.metrics.countAnomaly('peer')
@@ -172,9 +240,9 @@ async function findStrange(ctx: SigningContext, peer: SealPeer, pubkey: string, 
 }
 
 /**
- * Where signing stands: the last signed seal, the seq of the first unsigned one and the seal after the last signed one, all
- * as of one moment. Reads that come one after the other may come from one primary and from its successor, which knows less
- * at first.
+ * Where signing stands: the last signed seal, the seq of the first unsigned one and the seal after the last
+ * signed one, all as of one moment. Reads that come one after the other may come from one primary and from
+ * its successor, which knows less at first.
  */
 export function readFront(ctx: Pick<Context, 'database' | 'seals'>) {
   return ctx.database.transaction(async (session) => {
@@ -194,7 +262,9 @@ export function openSigner(ctx: Pick<Context, 'config'>, watch?: WatchStep): Sig
   const { sealKeyFile, sealMemoryFile } = ctx.config.secrets
   if (sealKeyFile === undefined) return undefined
   if (sealMemoryFile === undefined)
-    throw new SealError('SEAL_KEY_FILE is set and SEAL_MEMORY_FILE is not; what was signed must be remembered, so set both.')
+    throw new SealError(
+      'SEAL_KEY_FILE is set and SEAL_MEMORY_FILE is not; what was signed must be remembered, so set both.',
+    )
   const key = readSealKey(sealKeyFile)
   if (key === undefined) return undefined
   const memory = openSealMemory(sealMemoryFile)
@@ -203,38 +273,49 @@ export function openSigner(ctx: Pick<Context, 'config'>, watch?: WatchStep): Sig
 }
 
 /** @returns false if this machine's clock is behind */
-async function signOne(ctx: SigningContext, seal: SealRecord, last: SealRecord | undefined, signer: Signer): Promise<boolean> {
+async function signOne(
+  ctx: SigningContext,
+  seal: SealRecord,
+  last: SealRecord | undefined,
+  signer: Signer,
+): Promise<boolean> {
   const { key, pubkey, memory, watch } = signer
   const seq = seal._id
   const fields = sealFields(seal)
-  await performStep(watch, 'read-again', () => readAgain(ctx, seal, last))
+  const remembered = expectMemory(signer)
+  const origin = originOf(ctx.config, remembered, last)
+  const head = headOf(seal)
+  const expectNone = (conflict: string | undefined): void => {
+    if (conflict === undefined) return
+    const adoptable = last === undefined ? NOTHING_SIGNED : headOf(last)
+    throw new SealError(
+      `Seal ${seq} is not signed: ${conflict}. ${REMEDY} The last signed seal of the database: ${adoptable.seq} ${adoptable.payloadHash}`,
+    )
+  }
+  expectNone(findMemoryConflict(remembered, last === undefined ? undefined : headOf(last), head, pubkey))
+  const { log, keys } = await performStep(watch, 'read-again', () => readAgain(ctx, seal, last, remembered))
   // A time that was signed before may be repeated: the next seal can't have an earlier one.
-  const fault = await findTimeFault(ctx, seal.at === last?.at ? 0 : seal.at)
+  const fault = findTimeFault(ctx, seal.at === last?.at ? 0 : seal.at)
   if (fault?.isOurs === false) throw new SealError(`Seal ${seq} is not signed: ${fault.sentence}. ${REMEDY}`)
   if (fault !== undefined) {
     ctx.log.error({ seq }, `a seal is not signed: ${fault.sentence}`)
     return false
   }
 
-  const head = headOf(seal)
-  const lastHead = last === undefined ? undefined : headOf(last)
-  const remembered = expectMemory(signer)
-  const conflict = findMemoryConflict(remembered, lastHead, head, pubkey)
-  if (conflict !== undefined) {
-    const adoptable = lastHead ?? NOTHING_SIGNED
-    throw new SealError(
-      `Seal ${seq} is not signed: ${conflict}. ${REMEDY} The last signed seal of the database: ${adoptable.seq} ${adoptable.payloadHash}`,
-    )
-  }
-  await memory.write({ ...remembered, seq, payload_hash: head.payloadHash, pubkey }, watch)
+  expectNone(findLogConflict(remembered, log))
+  await memory.write({ ...remembered, seq, payload_hash: head.payloadHash, pubkey, origin, log, keys }, watch)
 
   // By this clock, unless it is too far ahead of the database's.
-  const nowMs = Math.min(ctx.now(), (await readDatabaseTime(ctx)) + MAX_SIGNED_AHEAD_MS)
+  const nowMs = Math.min(ctx.now(), ctx.database.now() + MAX_SIGNED_AHEAD_MS)
   const signedAt = Math.max(unixSeconds(nowMs), seal.at)
-  const signature = await performStep(watch, 'sign', () => signSeal(fields, key, signedAt))
+  const signature = await performStep(watch, 'sign', () => ({
+    ...signSeal(fields, key, signedAt),
+    ...signCheckpoint(origin, log, key, pubkey),
+  }))
   await performStep(watch, 'verify', () => {
     const verdict = verifySealSignature({ ...fields, ...signature })
-    if (!verdict.ok) throw new SealError(`the signature made for seal ${seq} does not verify: ${verdict.message}`)
+    if (!verdict.ok)
+      throw new SealError(`the signature made for seal ${seq} does not verify: ${verdict.message}`)
   })
   const isStored = await performStep(watch, 'signature', () => ctx.seals.sign(seal, signature))
   if (!isStored) await expectSigned(ctx, seal)
@@ -249,21 +330,26 @@ export interface TimeFault {
 }
 
 /**
- * Two clocks have to agree before the key states a time: a date that is once too late makes every later one too late.
+ * Two clocks have to agree before the key states a time: a date that is once too late makes every later one
+ * too late.
  *
  * @param at Unix seconds
  */
-export async function findTimeFault(ctx: Pick<Context, 'database' | 'metrics' | 'now'>, at: number): Promise<TimeFault | undefined> {
-  const [nowMs, databaseMs] = [ctx.now(), await readDatabaseTime(ctx)]
+export function findTimeFault(
+  ctx: Pick<Context, 'database' | 'metrics' | 'now'>,
+  at: number,
+): TimeFault | undefined {
+  const [nowMs, databaseMs] = [ctx.now(), ctx.database.now()]
   const isAhead = (timeMs: number): boolean => at * SECOND_MS - timeMs > MAX_SIGNED_AHEAD_MS
   if (!isAhead(nowMs) && !isAhead(databaseMs)) return undefined
   ctx.metrics.countAnomaly('clock')
-  if (isAhead(databaseMs)) return { sentence: `its time ${at} is ahead of the database's clock`, isOurs: false }
-  return { sentence: `this machine's clock is ${(databaseMs - nowMs) / SECOND_MS} s behind the database's`, isOurs: true }
+  if (isAhead(databaseMs))
+    return { sentence: `its time ${at} is ahead of the database's clock`, isOurs: false }
+  return {
+    sentence: `this machine's clock is ${(databaseMs - nowMs) / SECOND_MS} s behind the database's`,
+    isOurs: true,
+  }
 }
-
-/** By the database's clock, in milliseconds since the epoch. */
-const readDatabaseTime = async ({ database }: Pick<Context, 'database'>): Promise<number> => Date.now() - (await database.clockAheadMs())
 
 /** Where our signature found no place, the seal must have one over the same payload. */
 async function expectSigned(ctx: SigningContext, seal: SealRecord): Promise<void> {
@@ -276,22 +362,29 @@ async function expectSigned(ctx: SigningContext, seal: SealRecord): Promise<void
 const TILE_GROUP = 64
 
 /** Step 3. @throws SealError naming the entry, the leaf or the level that is not what was sealed */
-async function readAgain(ctx: SigningContext, seal: SealRecord, previous: SealRecord | undefined): Promise<void> {
-  const refuse = (sentence: string): SealError => new SealError(`Seal ${seal._id} is not signed: ${sentence}. ${REMEDY}`)
+async function readAgain(
+  ctx: SigningContext,
+  seal: SealRecord,
+  previous: SealRecord | undefined,
+  remembered: Remembered,
+): Promise<{ log: LogState; keys: ReturnType<typeof keyState> }> {
+  const refuse = (sentence: string): SealError =>
+    new SealError(`Seal ${seal._id} is not signed: ${sentence}. ${REMEDY}`)
   const follows = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal))
   if (!follows.ok) throw refuse(follows.message)
 
-  const differing: { level: number; position: number }[] = []
-  let waiting: Tile[] = []
-  const compare = async (tiles: readonly Tile[], isLast: boolean): Promise<void> => {
-    waiting.push(...tiles)
-    if (waiting.length < TILE_GROUP && !isLast) return
-    const stored = await ctx.seals.findTiles(seal._id, waiting)
-    for (const [place, tile] of waiting.entries()) differing.push(...findDifference(tile, stored[place]))
-    waiting = []
-  }
+  const own = compareTiles((tiles) => ctx.seals.findTiles(seal._id, tiles))
+  // A tile of the log may have grown since.
+  const whole = compareTiles(async (tiles) => {
+    const stored = await ctx.logTiles.findTiles(tiles)
+    return stored.map((hashes, place) => hashes?.subarray(0, tiles[place]?.hashes.length))
+  })
 
   const tree = createEntryTree()
+  const base = await openBefore(ctx, seal, previous, remembered, refuse)
+  const { log } = base
+  const logBefore = logState(log)
+  let keys = base.keys
   const before = await readClosing(ctx, previous, refuse)
   let owed = before === undefined ? NOTHING_OWED : readOwed(before)
   let owedBelow: Owed = owed
@@ -302,34 +395,127 @@ async function readAgain(ctx: SigningContext, seal: SealRecord, previous: SealRe
       if (entry._id !== due++) throw refuse(`entry ${due - 1} is missing from the ledger`)
       owedBelow = owed
       owed = countOwed(owed, entry).owed
+      keys = applyKeyChange(keys, entry)
     }
     last = page.at(-1)
-    await compare(tree.add(page.map(viewEntry)), false)
+    const leaves = hashLeaves(page.map(viewEntry))
+    await own.add(tree.add(leaves), false)
+    await whole.add(log.append(leaves), false)
   }
   if (last === undefined || tree.count !== seal.count) throw refuse(`entry ${due} is missing from the ledger`)
   const { tiles, root } = tree.finish()
-  await compare(tiles, true)
+  await own.add(tiles, true)
+  await whole.add(log.edge(), true)
 
+  const { differing } = own
   const wrongLeaf = differing.find(({ level }) => level === 0)
   if (root !== seal.root) {
     if (wrongLeaf === undefined)
-      throw refuse(`its root ${seal.root} is not that of its entries, ${root}, and the stored leaves agree with the entries`)
+      throw refuse(
+        `its root ${seal.root} is not that of its entries, ${root}, and the stored leaves agree with the entries`,
+      )
     throw refuse(
       `entry ${seal.from_id + wrongLeaf.position} is not what it was when the seal was made: the stored entry gives another leaf`,
     )
   }
-  if (wrongLeaf !== undefined) throw refuse(`the stored leaf of entry ${seal.from_id + wrongLeaf.position} is not that of the entry`)
+  if (wrongLeaf !== undefined)
+    throw refuse(`the stored leaf of entry ${seal.from_id + wrongLeaf.position} is not that of the entry`)
   const [wrong] = differing
   if (wrong !== undefined)
-    throw refuse(`hash ${wrong.position} of level ${wrong.level * TILE_HEIGHT} of its stored tree is not that of the entries below it`)
-  if (!closesSeal(last, seal._id) || last.at !== seal.at) throw refuse(`entry ${last._id} is its last and does not close it`)
+    throw refuse(
+      `hash ${wrong.position} of level ${wrong.level * TILE_HEIGHT} of its stored tree is not that of the entries below it`,
+    )
+  if (!closesSeal(last, seal._id) || last.at !== seal.at)
+    throw refuse(`entry ${last._id} is its last and does not close it`)
+  const [wrongTile] = whole.differing
+  if (wrongTile !== undefined)
+    throw refuse(
+      `hash ${wrongTile.position} of level ${wrongTile.level} of the log's stored tiles is not that of the entries; if the entries are right, drop the collection log_tiles, and the next seal builds it again`,
+    )
   const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
-  const { data } = closingEntry(seal._id, seal.at, owedBelow, prevSeal)
-  // A chain whose last closing entry names no seal before it comes from a version that named none.
-  const mayNameNone = before === undefined || before.data['prev_seal'] === undefined
-  const allowed = [data, ...(mayNameNone ? [{ seal: data['seal'], owed: data['owed'] }] : [])].map(canonicalJson)
-  if (!allowed.includes(canonicalJson(last.data)))
-    throw refuse(`entry ${last._id} closes it with ${canonicalJson(last.data)}, and the entries give ${canonicalJson(data)}`)
+  const { data } = closingEntry(seal._id, seal.at, owedBelow, {
+    prevSeal,
+    log: logBefore,
+    keys: keyState(base.keys),
+  })
+  if (!allowedClosings(data, before).map(canonicalJson).includes(canonicalJson(last.data)))
+    throw refuse(
+      `entry ${last._id} closes it with ${canonicalJson(last.data)}, and the entries give ${canonicalJson(data)}`,
+    )
+  const after = { log: logState(log), keys: keyState(keys) }
+  if (
+    remembered.seq === seal._id &&
+    remembered.log !== undefined &&
+    canonicalJson(remembered.log) !== canonicalJson(after.log)
+  )
+    throw refuse(
+      `a log of size ${remembered.log.size} with the root ${remembered.log.root} was signed before, and the entries give ${after.log.root}`,
+    )
+  return after
+}
+
+/**
+ * The log and the keys up to the seal before, from where the memory knows them to be right: by what is
+ * stored, else by all entries. A memory without them comes from an earlier version or an adoption: then the
+ * whole chain is verified first.
+ *
+ * @throws SealError if the entries below are not those that were signed
+ */
+async function openBefore(
+  ctx: SigningContext,
+  seal: SealRecord,
+  previous: SealRecord | undefined,
+  remembered: Remembered,
+  refuse: (sentence: string) => SealError,
+): Promise<{ log: LogTree; keys: KeyTree }> {
+  const size = previous?.to_id ?? 0
+  // A seal that the memory has is being signed again: what comes out of it is compared with the memory.
+  const isAgain = remembered.seq === seal._id
+  const isKnown = remembered.log !== undefined && (isAgain || remembered.log.size === size)
+  if (!isKnown && size > 0) {
+    const { intact, fault } = await walkChain(ctx)
+    if (!intact) throw refuse(`the chain does not hold: ${fault ?? 'no reason is stored'}`)
+  }
+  const isRight = (log: LogTree): boolean =>
+    isAgain || !isKnown || logState(log).root === remembered.log?.root
+  const stored = isKnown ? await readLog(ctx, size) : undefined
+  const log = stored !== undefined && isRight(stored) ? stored : await rebuildLog(ctx, size)
+  if (!isRight(log))
+    throw refuse(
+      `the entries up to ${size} give a log with the root ${logState(log).root}, and the root ${remembered.log?.root ?? ''} was signed`,
+    )
+
+  const { keys } = remembered
+  const isKeys = (tree: KeyTree): boolean =>
+    isAgain || !isKnown || keys === undefined || canonicalJson(keyState(tree)) === canonicalJson(keys)
+  const known = await ctx.readKeyTree(size)
+  const tree = isKeys(known) ? known : await ctx.readKeyTree(size, 'first')
+  if (!isKeys(tree))
+    throw refuse(
+      `the entries up to ${size} give keys with the root ${keyState(tree).root}, and the root ${keys?.root ?? ''} was signed`,
+    )
+  return { log, keys: tree }
+}
+
+interface Difference {
+  level: number
+  position: number
+}
+
+/** Compares computed tiles with stored ones, many at a time. */
+function compareTiles(find: (tiles: readonly Tile[]) => Promise<(Buffer | undefined)[]>) {
+  const differing: Difference[] = []
+  let waiting: Tile[] = []
+  return {
+    differing,
+    async add(tiles: readonly Tile[], isLast: boolean): Promise<void> {
+      waiting.push(...tiles)
+      if (waiting.length < TILE_GROUP && !isLast) return
+      const stored = await find(waiting)
+      for (const [place, tile] of waiting.entries()) differing.push(...findDifference(tile, stored[place]))
+      waiting = []
+    },
+  }
 }
 
 /** The entry that closes the seal before, as it stands under that seal. */
@@ -340,17 +526,20 @@ async function readClosing(
 ): Promise<EntryRecord | undefined> {
   if (previous === undefined) return undefined
   const entry = await ctx.entries.find(previous.to_id)
-  if (entry === undefined || !closesSeal(entry, previous._id)) throw refuse(`entry ${previous.to_id} does not close seal ${previous._id}`)
+  if (entry === undefined || !closesSeal(entry, previous._id))
+    throw refuse(`entry ${previous.to_id} does not close seal ${previous._id}`)
   try {
     await proveEntries(ctx, previous, [entry])
   } catch (error) {
-    throw refuse(`entry ${previous.to_id} does not stand under seal ${previous._id}: ${(error as Error).message}`)
+    throw refuse(
+      `entry ${previous.to_id} does not stand under seal ${previous._id}: ${(error as Error).message}`,
+    )
   }
   return entry
 }
 
 /** The first hash of a tile that is stored otherwise, by its position in its level. */
-function findDifference(tile: Tile, stored: Buffer | undefined): { level: number; position: number }[] {
+function findDifference(tile: Tile, stored: Buffer | undefined): Difference[] {
   if (stored?.equals(tile.hashes)) return []
   let index = 0
   while (
@@ -363,7 +552,10 @@ function findDifference(tile: Tile, stored: Buffer | undefined): { level: number
   return [{ level: tile.level, position: tile.index * TILE_WIDTH + index }]
 }
 
-/** Step a. One that cannot be taken is put aside: what the memory allows is signed without it, and nothing else. */
+/**
+ * Step a. One that cannot be taken is put aside: what the memory allows is signed without it, and nothing
+ * else.
+ */
 async function takeAdoption(ctx: SigningContext, signer: Signer): Promise<void> {
   try {
     const adoption = readAdoption(signer.memoryFile)
@@ -378,14 +570,16 @@ async function takeAdoption(ctx: SigningContext, signer: Signer): Promise<void> 
 /**
  * It is put on record as a ledger entry first, so that a fork which this may be can't be made in silence.
  *
- * @throws SealError if the database or the memory is not what the operator decided on, or the chain doesn't hold
+ * @throws SealError if the database or the memory is not what the operator decided on, or the chain doesn't
+ *   hold
  */
 async function adopt(ctx: SigningContext, signer: Signer, adoption: Adoption): Promise<void> {
   const { memory, memoryFile, pubkey, watch } = signer
   const { seq, payload_hash } = adoption
   const remembered = readUnlessDamaged(memory)
   // The memory is written last: with these in it, the file alone is left to be removed.
-  const isTaken = remembered?.seq === seq && remembered.payload_hash === payload_hash && remembered.pubkey === pubkey
+  const isTaken =
+    remembered?.seq === seq && remembered.payload_hash === payload_hash && remembered.pubkey === pubkey
   if (!isTaken || !(await isOnRecord(ctx, adoption))) {
     expectDecidedOn(adoption, remembered)
     await expectLastSigned(ctx, seq, payload_hash)
@@ -394,9 +588,20 @@ async function adopt(ctx: SigningContext, signer: Signer, adoption: Adoption): P
       throw new SealError(
         `Seal ${seq} is not adopted, because the chain in the database does not hold: ${status.fault ?? 'no reason is stored'}.`,
       )
-    if (!(await isOnRecord(ctx, adoption))) await performStep(watch, 'adoption', () => putOnRecord(ctx, adoption))
+    if (!(await isOnRecord(ctx, adoption)))
+      await performStep(watch, 'adoption', () => putOnRecord(ctx, adoption))
     const givenUp = await findGivenUp(ctx, pubkey, seq, remembered)
-    await memory.write({ seq, payload_hash, pubkey, ...(givenUp === undefined ? {} : { given_up: givenUp }) }, watch)
+    const origin = remembered?.origin
+    await memory.write(
+      {
+        seq,
+        payload_hash,
+        pubkey,
+        ...(origin === undefined ? {} : { origin }),
+        ...(givenUp === undefined ? {} : { given_up: givenUp }),
+      },
+      watch,
+    )
   }
   await performStep(watch, 'adopted', () => endAdoption(memoryFile, true))
   ctx.log.warn({ seq, payload_hash }, 'the operator adopted a seal: signing goes on from it')
@@ -404,7 +609,10 @@ async function adopt(ctx: SigningContext, signer: Signer, adoption: Adoption): P
 
 /** @throws SealError if signing has gone on since the operator decided */
 function expectDecidedOn({ seq, remembered: decidedOn }: Adoption, remembered: Remembered | undefined): void {
-  if ((decidedOn?.seq ?? 0) === (remembered?.seq ?? 0) && (remembered === undefined || decidedOn?.payload_hash === remembered.payload_hash))
+  if (
+    (decidedOn?.seq ?? 0) === (remembered?.seq ?? 0) &&
+    (remembered === undefined || decidedOn?.payload_hash === remembered.payload_hash)
+  )
     return
   throw new SealError(
     `Seal ${seq} is not adopted: the seal memory ends at seal ${remembered?.seq ?? 0}, and ended at seal ${decidedOn?.seq ?? 0} when the operator decided. Adopt again.`,
@@ -417,7 +625,10 @@ async function isOnRecord(ctx: SigningContext, adoption: Adoption): Promise<bool
   const numbered = await ctx.entries.findBySource(source)
   const pending = await ctx.seals.findAdoption(adoption.id)
   return [numbered, ...(pending ?? [])].some(
-    (entry) => entry?.source === source && entry.kind === 'seal_adoption' && canonicalJson(entry.data) === canonicalJson(data),
+    (entry) =>
+      entry?.source === source &&
+      entry.kind === 'seal_adoption' &&
+      canonicalJson(entry.data) === canonicalJson(data),
   )
 }
 
@@ -425,15 +636,25 @@ async function putOnRecord(ctx: SigningContext, adoption: Adoption): Promise<voi
   const at = unixSeconds(ctx.now())
   const { id, seq, payload_hash: payloadHash } = adoption
   if (await ctx.seals.insertAdoption({ id, seq, payloadHash, at, entry: adoptionEntry(adoption, at) })) return
-  throw new SealError(`Seal ${seq} is not adopted: another adoption ${id} is stored, with no entry of its own. Adopt again.`)
+  throw new SealError(
+    `Seal ${seq} is not adopted: another adoption ${id} is stored, with no entry of its own. Adopt again.`,
+  )
 }
 
 function adoptionEntry({ id, seq, payload_hash }: Adoption, at: number) {
   const kind = 'seal_adoption' as const
-  return { source: `${sealRecord(seq)}/adoption/${id}`, at, kind, data: { seal: sealRecord(seq), payload_hash } }
+  return {
+    source: `${sealRecord(seq)}/adoption/${id}`,
+    at,
+    kind,
+    data: { seal: sealRecord(seq), payload_hash },
+  }
 }
 
-/** The seals of this key after the adopted one, or beside it, that we or others remember: they are what the operator gave up. */
+/**
+ * The seals of this key after the adopted one, or beside it, that we or others remember: they are what the
+ * operator gave up.
+ */
 async function findGivenUp(
   ctx: SigningContext,
   pubkey: string,

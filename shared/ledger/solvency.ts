@@ -11,26 +11,31 @@ export interface Owed {
 export const NOTHING_OWED: Owed = { xno: 0n, xmr: 0n }
 
 /**
- * The sums after an entry, from the sums before it: whoever reads the ledger from its beginning can compute the same.
+ * The sums after an entry, from the sums before it: whoever reads the ledger from its beginning can compute
+ * the same.
  *
- * What is received for a market order is owed to somebody from the moment it is counted: it is held for the order's
- * sides, or owed to one of them by name. It ends being owed when the venue takes its fee of it, when a payout of it has
- * arrived or was paid by hand, or when the operator gives up what the chain took back. What such an entry said may be undone:
- * a payout's later entry names in `undoes` the step that is true no more, and a payment's has the step `undone`. A payment for a pass is the
- * venue's own.
+ * What is received for a market order is owed to somebody from the moment it is counted: it is held for the
+ * order's sides, or owed to one of them by name. It ends being owed when the venue takes its fee of it, when
+ * a payout of it has arrived or was paid by hand, or when the operator gives up what the chain took back.
+ * What such an entry said may be undone: a payout's later entry names in `undoes` the step that is true no
+ * more, and a payment's has the step `undone`. A payment for a pass is the venue's own.
  */
 export function addToOwed(owed: Owed, entry: Pick<EntryRecord, '_id' | 'kind' | 'data'>): Owed {
   const change = owedChange(entry)
   if (change === 0n) return owed
   const { coin } = entry.data
-  if (coin !== 'xno' && coin !== 'xmr') throw new TypeError(`entry ${entry._id} expected data.coin xno or xmr`)
+  if (!isCoin(coin)) throw new TypeError(`entry ${entry._id} expected data.coin xno or xmr`)
   return { ...owed, [coin]: owed[coin] + change }
 }
+
+const isCoin = (coin: unknown): coin is keyof Owed =>
+  typeof coin === 'string' && Object.hasOwn(NOTHING_OWED, coin)
 
 function owedChange({ _id, kind, data }: Pick<EntryRecord, '_id' | 'kind' | 'data'>): bigint {
   const amount = (name: 'amount_raw' | 'written_off_raw'): bigint => {
     const text = data[name]
-    if (typeof text !== 'string' || !/^\d{1,60}$/.test(text)) throw new TypeError(`entry ${_id} expected data.${name} as decimal digits`)
+    if (typeof text !== 'string' || !/^\d{1,60}$/.test(text))
+      throw new TypeError(`entry ${_id} expected data.${name} as decimal digits`)
     return BigInt(text)
   }
   switch (kind) {
@@ -50,8 +55,8 @@ function owedChange({ _id, kind, data }: Pick<EntryRecord, '_id' | 'kind' | 'dat
 }
 
 /**
- * The same for a ledger as it is stored: an entry without a readable amount or coin changes nothing, and is an anomaly to
- * be counted. Every verifier of the sums follows this rule.
+ * The same for a ledger as it is stored: an entry without a readable amount or coin changes nothing, and is
+ * an anomaly to be counted. Every verifier of the sums follows this rule.
  */
 export function countOwed(owed: Owed, entry: EntryRecord): { owed: Owed; anomaly?: string } {
   if (!isReadable(entry)) return { owed, anomaly: `entry ${entry._id} has no canonical JSON` }
@@ -66,27 +71,70 @@ export function countOwed(owed: Owed, entry: EntryRecord): { owed: Owed; anomaly
 /** The sums that a solvency entry states. */
 export function readOwed(entry: EntryRecord): Owed {
   const { owed } = entry.data as { owed?: { xno?: unknown; xmr?: unknown } }
-  if (!isSum(owed?.xno) || !isSum(owed.xmr)) throw new TypeError(`entry ${entry._id} expected data.owed with the sums of xno and xmr`)
+  if (!isSum(owed?.xno) || !isSum(owed.xmr))
+    throw new TypeError(`entry ${entry._id} expected data.owed with the sums of xno and xmr`)
   return { xno: BigInt(owed.xno), xmr: BigInt(owed.xmr) }
 }
 
-const isSum = (text: unknown): text is string => typeof text === 'string' && /^(0|-?[1-9]\d{0,77})$/.test(text)
+const isSum = (text: unknown): text is string =>
+  typeof text === 'string' && /^(0|-?[1-9]\d{0,77})$/.test(text)
 
 /**
- * The entry that closes seal `seq`: what is owed by all entries below it, and the SHA-256 of the payload of the seal
- * before, as hex (null for the first). By that each seal's root covers all of history: to rewrite one seal, every later one
- * has to be signed anew. `at` in Unix seconds.
+ * What a closing entry states about all that lies before its seal. Hashes are 64 lower-case hex characters.
  */
-export function closingEntry(seq: number, at: number, owed: Owed, prevSeal: string | null): PendingEntry {
+export interface Before {
+  /** SHA-256 of the payload of the seal before; null for the first. */
+  prevSeal: string | null
+  /** The log up to that seal. */
+  log: { size: number; root: string }
+  /** The agents' keys after that seal. */
+  keys: { root: string; count: number }
+}
+
+/**
+ * The entry that closes seal `seq`: what is owed by all entries below it, and what lies before its seal. By
+ * that each seal's root covers all of history: to rewrite one seal, every later one has to be signed anew.
+ * `at` in Unix seconds.
+ */
+export function closingEntry(
+  seq: number,
+  at: number,
+  owed: Owed,
+  { prevSeal, log, keys }: Before,
+): PendingEntry {
+  const { size, root } = log
   return {
     source: closingSource(seq),
     at,
     kind: 'solvency',
-    data: { seal: sealRecord(seq), owed: { xno: String(owed.xno), xmr: String(owed.xmr) }, prev_seal: prevSeal },
+    data: {
+      seal: sealRecord(seq),
+      owed: { xno: String(owed.xno), xmr: String(owed.xmr) },
+      prev_seal: prevSeal,
+      log: { size, root },
+      keys: { root: keys.root, count: keys.count },
+    },
   }
 }
 
-/** Whether an entry was written to close seal `seq`, and says so in a form that can be read. What it states may still be false. */
+/**
+ * The data that may close a seal: all of it, or what a version states that knows less, as long as the closing
+ * entry of the seal before states no more than that.
+ */
+export function allowedClosings(
+  data: PendingEntry['data'],
+  before: EntryRecord | undefined,
+): PendingEntry['data'][] {
+  const { log: _log, keys: _keys, ...chained } = data
+  const { prev_seal: _prevSeal, ...sums } = chained
+  const states = (field: string): boolean => before?.data[field] !== undefined
+  return [data, ...(states('log') ? [] : [chained]), ...(states('log') || states('prev_seal') ? [] : [sums])]
+}
+
+/**
+ * Whether an entry was written to close seal `seq`, and says so in a form that can be read. What it states
+ * may still be false.
+ */
 export function closesSeal(entry: EntryRecord, seq: number): boolean {
   if (entry.kind !== 'solvency' || !isReadable(entry) || entry.data['seal'] !== sealRecord(seq)) return false
   if (entry.source !== closingSource(seq) && !entry.source.startsWith(`${closingSource(seq)}/`)) return false
@@ -97,3 +145,9 @@ export function closesSeal(entry: EntryRecord, seq: number): boolean {
     return false
   }
 }
+
+/**
+ * The sums that the last entry of seal `seq` states; undefined if it is missing, or doesn't close that seal.
+ */
+export const closingSums = (last: EntryRecord | undefined, seq: number): Owed | undefined =>
+  last !== undefined && closesSeal(last, seq) ? readOwed(last) : undefined

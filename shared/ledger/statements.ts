@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto'
 import fs from 'node:fs'
 import { z } from 'zod'
-import { writeDurably } from '../durable-file.ts'
+import { writeDurably } from '../foundation/durable-file.ts'
 import { SealError } from './seal.ts'
-import type { WatchStep } from './step.ts'
+import type { WatchStep } from '../foundation/step.ts'
 
 /**
- * What the seal key has signed beside seals: by the id of each announcement, the SHA-256 of what was signed, as hex. It lies
- * beside the seal memory and is written under its lock.
+ * What the seal key has signed beside seals: by the id of each announcement, the SHA-256 of what was signed,
+ * as hex. It lies beside the seal memory and is written under its lock.
  */
 const statementsFile = z.record(z.string(), z.string().regex(/^[0-9a-f]{64}$/))
 
@@ -18,7 +18,12 @@ export const statementsFileOf = (memoryFile: string): string => `${memoryFile}.a
  *
  * @throws SealError if others were signed for it before
  */
-export async function rememberStatement(memoryFile: string, id: string, payload: Uint8Array, watch?: WatchStep): Promise<void> {
+export async function rememberStatement(
+  memoryFile: string,
+  id: string,
+  payload: Uint8Array,
+  watch?: WatchStep,
+): Promise<void> {
   const file = statementsFileOf(memoryFile)
   const known = readStatements(file)
   const digest = hash('sha256', payload, 'hex')
@@ -34,7 +39,9 @@ function readStatements(file: string): Record<string, string> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
     if (error instanceof SyntaxError || error instanceof z.ZodError)
-      throw new SealError(`${file} does not hold what was written there: give it back as it was`, { cause: error })
+      throw new SealError(`${file} does not hold what was written there: give it back as it was`, {
+        cause: error,
+      })
     throw error
   }
 }

@@ -1,20 +1,27 @@
 import type { Context } from '../context.ts'
-import { requireOwn, type Session } from '../database.ts'
-import { Refusal } from '../errors.ts'
+import type { Session } from '../servers/database.ts'
+import { Refusal } from '../foundation/errors.ts'
 import type { PayoutRecord } from '../payments/payout.ts'
 import { withdrawPayout } from '../payments/payout-service.ts'
-import { unixSeconds } from '../time.ts'
-import { countedRaw } from './order-payments.ts'
-import { endOrder } from './order-payouts.ts'
-import { feeEntries, makeMove, payoutFor } from './order-service.ts'
-import { atReceived, changeOrder, feeEntry, priceOf, sellerShare, stepChange, sum, type OrderRecord } from './order.ts'
+import { unixSeconds } from '../foundation/time.ts'
+import { countedRaw, endOrder } from './order-payments.ts'
+import { feeEntries, makeOwnMove, payoutFor } from './order-service.ts'
+import {
+  atReceived,
+  changeOrder,
+  feeEntry,
+  priceOf,
+  sellerShare,
+  stepChange,
+  sum,
+  type OrderRecord,
+} from './order.ts'
 
 export const DISPUTE_OUTCOMES = ['release', 'refund'] as const
 export type DisputeOutcome = (typeof DISPUTE_OUTCOMES)[number]
 
 export interface Decision {
   order: OrderRecord
-  /** What the seller, the buyer and the venue have by it, of everything that was received. */
   sellerRaw: bigint
   buyerRaw: bigint
   feeRaw: bigint
@@ -23,26 +30,25 @@ export interface Decision {
 }
 
 /**
- * The operator decides a disputed order, for the seller or for the buyer.
- *
- * What was received is given out as for any order that ends so. A payment that the chain took back counts as received
- * only where somebody has to have it: a release owes the seller its whole part, if need be from the venue's own money,
- * and gives up of the loss what is left; a refund gives up all of the loss.
- *
- * @throws Refusal `no_such_order`; `wrong_state` where it is not disputed, was never paid in full (it can only be
- *   refunded), or one side's payout is signed already (it can only be decided for that side)
+ * The operator decides a disputed order. A payment that the chain took back counts as received only if
+ * somebody has to have it: a release owes the seller its whole part, if need be from the venue's own money; a
+ * refund gives up all of the loss. @throws Refusal `no_such_order`, `wrong_state`
  */
-export async function decideDispute(ctx: Context, orderId: string, outcome: DisputeOutcome): Promise<Decision> {
+export async function decideDispute(
+  ctx: Context,
+  orderId: string,
+  outcome: DisputeOutcome,
+): Promise<Decision> {
   return ctx.database.transaction(async (session) => {
     const order = await ctx.orders.find(orderId, session)
     if (order === undefined) throw new Refusal('no_such_order', 'There is no market order with this id.')
-    if (order.status !== 'disputed') throw new Refusal('wrong_state', `The order is ${order.status}, not disputed.`)
+    if (order.status !== 'disputed')
+      throw new Refusal('wrong_state', `The order is ${order.status}, not disputed.`)
     const book = await readBook(ctx, order, session)
     return outcome === 'release' ? release(ctx, order, book, session) : refund(ctx, order, book, session)
   })
 }
 
-/** The money of an order at a decision. */
 interface Book {
   received: bigint
   /** Of that, taken back by the chain now. */
@@ -55,10 +61,10 @@ interface Book {
 async function readBook(ctx: Context, order: OrderRecord, session: Session): Promise<Book> {
   const invoice = await ctx.invoices.find(order.invoice_id, session)
   if (invoice === undefined) throw new Error(`order ${order._id} has no invoice`)
-  const payments = await ctx.invoices.listPayments(invoice._id, session)
-  const payouts = (await ctx.payouts.listByOrder(order._id, session)).filter(({ state }) => state !== 'withdrawn')
-  const reversed = sum(payments.filter(({ reversed_at: at }) => at !== undefined))
-  const lost = reversed - BigInt(order.written_off_raw)
+  const payouts = (await ctx.payouts.listByOrder(order._id, session)).filter(
+    ({ state }) => state !== 'withdrawn',
+  )
+  const lost = sum(await ctx.invoices.listReversed(invoice._id, session)) - BigInt(order.written_off_raw)
   const of = (agentId: string, isOpen: boolean) =>
     payouts.filter((payout) => payout.agent_id === agentId && (payout.state === 'owed') === isOpen)
   return {
@@ -74,14 +80,26 @@ const largest = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 async function release(ctx: Context, found: OrderRecord, book: Book, session: Session): Promise<Decision> {
   const order = atReceived(found, book.received)
   if (order === undefined)
-    throw new Refusal('wrong_state', 'The order was never paid in full, so there is nothing to release; it can only be refunded.')
-  const at = unixSeconds(ctx.now())
+    throw new Refusal(
+      'wrong_state',
+      'The order was never paid in full, so there is nothing to release; it can only be refunded.',
+    )
+  const at = unixSeconds(ctx.databaseNow())
   const price = BigInt(order.amount_raw)
   const buyer = largest(book.received - book.lost - price, book.gone.buyer)
   const writtenOff = book.received - price - buyer
-  if (writtenOff < 0n) throw new Refusal('wrong_state', "The buyer's payout is signed or paid already, so the order can only be refunded.")
+  if (writtenOff < 0n)
+    throw new Refusal(
+      'wrong_state',
+      "The buyer's payout is signed or paid already, so the order can only be refunded.",
+    )
   const change = stepChange(order, 'dispute_released', at, {
-    set: { ...priceOf(order), closed_at: at, fee_taken: true, written_off_raw: String(BigInt(order.written_off_raw) + writtenOff) },
+    set: {
+      ...priceOf(order),
+      closed_at: at,
+      fee_taken: true,
+      written_off_raw: String(BigInt(order.written_off_raw) + writtenOff),
+    },
     unset: ['undelivered'],
     kind: 'dispute_outcome',
     data: { outcome: 'release', coin: order.coin, written_off_raw: String(writtenOff) },
@@ -89,18 +107,27 @@ async function release(ctx: Context, found: OrderRecord, book: Book, session: Se
   })
   await decide(ctx, found, { change, at, seller: sellerShare(order), buyer }, book, session)
   const decided = changeOrder(order, change)
-  // Its payout had arrived before the payment was lost.
   const paid = (await ctx.payouts.listByOrder(order._id, session)).some(
-    ({ agent_id: agentId, state }) => agentId === order.seller_id && (state === 'confirmed' || state === 'manual'),
+    ({ agent_id: agentId, state }) =>
+      agentId === order.seller_id && (state === 'confirmed' || state === 'manual'),
   )
   if (paid) await endOrder(ctx, decided, session)
-  return { order: decided, sellerRaw: sellerShare(order), buyerRaw: buyer, feeRaw: BigInt(order.fee_raw), writtenOffRaw: writtenOff }
+  return {
+    order: decided,
+    sellerRaw: sellerShare(order),
+    buyerRaw: buyer,
+    feeRaw: BigInt(order.fee_raw),
+    writtenOffRaw: writtenOff,
+  }
 }
 
 async function refund(ctx: Context, order: OrderRecord, book: Book, session: Session): Promise<Decision> {
   if (book.gone.seller > 0n)
-    throw new Refusal('wrong_state', "The seller's payout is signed or paid already, so the order can only be released.")
-  const at = unixSeconds(ctx.now())
+    throw new Refusal(
+      'wrong_state',
+      "The seller's payout is signed or paid already, so the order can only be released.",
+    )
+  const at = unixSeconds(ctx.databaseNow())
   const buyer = largest(book.received - book.lost, book.gone.buyer)
   const writtenOff = book.received - buyer
   const isFeeReturned = order.fee_taken === true && BigInt(order.fee_raw) > 0n
@@ -112,10 +139,15 @@ async function refund(ctx: Context, order: OrderRecord, book: Book, session: Ses
     entries: isFeeReturned ? [feeEntry(order, at, 'returned')] : [],
   })
   await decide(ctx, order, { change, at, seller: 0n, buyer }, book, session)
-  return { order: changeOrder(order, change), sellerRaw: 0n, buyerRaw: buyer, feeRaw: 0n, writtenOffRaw: writtenOff }
+  return {
+    order: changeOrder(order, change),
+    sellerRaw: 0n,
+    buyerRaw: buyer,
+    feeRaw: 0n,
+    writtenOffRaw: writtenOff,
+  }
 }
 
-/** Makes the change, and the sums that are owed what they have to be: those that fit are freed, others are withdrawn and made anew. */
 async function decide(
   ctx: Context,
   order: OrderRecord,
@@ -131,5 +163,5 @@ async function decide(
     for (const payout of book.open[side]) await withdrawPayout(ctx, payout, session)
     if (owed > 0n) made.push(payoutFor(order, side, `decided/${side}`, owed, decided.at))
   }
-  await requireOwn(makeMove(ctx, order, { change: decided.change, payouts: made }, session), `order ${order._id}`)
+  await makeOwnMove(ctx, order, { change: decided.change, payouts: made }, session)
 }

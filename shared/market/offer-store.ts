@@ -1,7 +1,10 @@
-import { Schema, type Connection, type Model } from 'mongoose'
-import { createSharedReads } from '../group-commit.ts'
+import { Schema, type Connection } from 'mongoose'
+import type { Past } from '../agents/unbanned.ts'
+import { createSharedReads } from '../servers/group-commit.ts'
+import { recordsOf } from '../servers/records.ts'
+import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
-import type { OfferRecord } from './offer.ts'
+import type { OfferQuery, OfferRecord } from './offer.ts'
 
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
@@ -19,54 +22,85 @@ const offerSchema = new Schema<OfferRecord>(
     salt: string,
     addresses_salt: string,
     open: Boolean,
+    open_slot: Number,
     closed_at: Number,
+    ...hiddenFields,
     ...pendingField,
   },
   { collection: 'offers', strict: 'throw', versionKey: false },
 )
-/** Carries the agent, so that a banned one's offers are passed over without a look at them, however many they are. */
-const OPEN_OFFERS = 'open_offers_and_agents'
-offerSchema.index({ open: 1, _id: -1, agent_id: 1 }, { name: OPEN_OFFERS, partialFilterExpression: { open: true } })
-offerSchema.index({ agent_id: 1, _id: -1 }, { name: 'open_offers_of_an_agent', partialFilterExpression: { open: true } })
+/**
+ * Each carries what a list leaves out by (a banned seller, a price, a coin), so that none of these is looked
+ * at, however many they are.
+ */
+const FILTERED = {
+  agent_id: 1,
+  price_usd_cents: 1,
+  'payout_addresses.xno': 1,
+  'payout_addresses.xmr': 1,
+} as const
+const LISTS = {
+  open: { name: 'open_offers_to_filter', filter: { open: true as const } },
+  closed: { name: 'closed_offers_to_filter', filter: { closed_at: { $exists: true } } },
+}
+for (const { name, filter } of Object.values(LISTS))
+  offerSchema.index({ _id: -1, ...FILTERED }, { name, partialFilterExpression: filter })
+offerSchema.index(
+  { agent_id: 1, _id: -1 },
+  { name: 'open_offers_of_an_agent', partialFilterExpression: { open: true } },
+)
+offerSchema.index(
+  { agent_id: 1, open_slot: 1 },
+  { unique: true, partialFilterExpression: { open_slot: { $exists: true } } },
+)
 offerSchema.index(...PENDING_INDEX)
 
-export interface OfferStore {
-  insert(offer: OfferRecord): Promise<void>
-  find(offerId: string): Promise<OfferRecord | undefined>
-  /** Those that are open, newest first; with `from`, those below an id and of none of these agents. */
-  listOpen(agentId: string | undefined, limit: number, from?: { below: string; notBy: readonly string[] }): Promise<OfferRecord[]>
-  /** @returns false where it is closed already, or of another agent */
-  close(offerId: string, agentId: string, at: number, entry: PendingEntry): Promise<boolean>
-  readonly models: { offers: Model<OfferRecord> }
-}
+export type OfferStore = ReturnType<typeof createOfferStore>
 
-export function createOfferStore(connection: Connection): OfferStore {
-  const offers = connection.model<OfferRecord>('Offer', offerSchema)
+export function createOfferStore(connection: Connection) {
+  const offers = recordsOf(connection.model<OfferRecord>('Offer', offerSchema))
   const shareReads = createSharedReads<OfferRecord[]>()
   return {
-    models: { offers },
-    async insert(offer) {
-      await offers.insertMany([offer], { lean: true })
+    models: { offers: offers.model },
+    insert: (offer: OfferRecord) => offers.insert([offer]),
+    async listSlots(agentId: string): Promise<number[]> {
+      const found = await offers.all(
+        { agent_id: agentId, open_slot: { $exists: true } },
+        { fields: { open_slot: 1 } },
+      )
+      return found.flatMap(({ open_slot: slot }) => slot ?? [])
     },
-    async find(offerId) {
-      return (await offers.findOne({ _id: offerId }).lean<OfferRecord>()) ?? undefined
-    },
-    async listOpen(agentId, limit, from) {
+    find: (offerId: string) => offers.one({ _id: offerId }),
+    setHidden: setHiddenIn(offers.model),
+    /** Those that are not hidden, newest first. */
+    async list(
+      asked: Omit<OfferQuery, 'before' | 'limit'>,
+      limit: number,
+      past?: Past<{ _id: string }>,
+    ): Promise<OfferRecord[]> {
+      const { agent, currency, max_price: maxPrice, status } = asked
       const filter = {
-        open: true as const,
-        ...(from === undefined ? {} : { _id: { $lt: from.below }, agent_id: { $nin: [...from.notBy] } }),
-        ...(agentId === undefined ? {} : { agent_id: agentId }),
+        ...LISTS[status].filter,
+        ...NOT_HIDDEN,
+        // A bound on the first field, whatever it is, lets the index leave out by the others too.
+        _id: { $gt: '', ...(past === undefined ? {} : { $lt: past.after._id }) },
+        ...(past === undefined ? {} : { agent_id: { $nin: [...past.notBy] } }),
+        ...(agent === undefined ? {} : { agent_id: agent }),
+        ...(maxPrice === undefined ? {} : { price_usd_cents: { $lte: Math.round(maxPrice * 100) } }),
+        ...(currency === undefined ? {} : { [`payout_addresses.${currency}`]: { $gt: '' } }),
       }
-      return shareReads(JSON.stringify([agentId, limit, from]), async () => {
-        const query = offers.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit)
-        // A database that was made before has an index without the agent too.
-        return (agentId === undefined ? query.hint(OPEN_OFFERS) : query).lean<OfferRecord[]>()
+      return shareReads(JSON.stringify([filter, limit]), async () => {
+        const query = offers.model.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit)
+        return (agent === undefined || status === 'closed' ? query.hint(LISTS[status].name) : query).lean<
+          OfferRecord[]
+        >()
       })
     },
-    async close(offerId, agentId, at, entry) {
-      const filter = { _id: offerId, agent_id: agentId, open: true as const }
-      const update = { $set: { closed_at: at }, $unset: { open: 1 as const }, $push: { pending: entry } }
-      return (await offers.updateOne(filter, update)).matchedCount === 1
-    },
+    /** @returns false where it is closed already, or of another agent */
+    close: (offerId: string, agentId: string, at: number, entry: PendingEntry) =>
+      offers.change(
+        { _id: offerId, agent_id: agentId, open: true },
+        { $set: { closed_at: at }, $unset: { open: 1, open_slot: 1 }, $push: { pending: entry } },
+      ),
   }
 }

@@ -1,10 +1,20 @@
 import { z } from 'zod'
+import type { Hideable } from '../ledger/hidden.ts'
 import type { Ledgered } from '../ledger/pending.ts'
 import { COIN_FACTS } from '../payments/coin-facts.ts'
 import { COINS, type Coin } from '../payments/coin.ts'
 import { usdFromCents } from '../passes/pass.ts'
-import { countView, hex, idField, idView, text, unixTime } from '../schema.ts'
-import { HOUR_MS, SECOND_MS } from '../time.ts'
+import {
+  countView,
+  hex,
+  hexOrEmpty,
+  idField,
+  idView,
+  limitQuery,
+  text,
+  unixTime,
+} from '../foundation/schema.ts'
+import { HOUR_MS, SECOND_MS } from '../foundation/time.ts'
 import {
   MARKET_FEE_PERCENT,
   MAX_ADDRESS_LENGTH,
@@ -16,13 +26,13 @@ import {
   MIN_ORDER_USD_CENTS,
 } from './market-terms.ts'
 
+export const OFFER_STATUSES = ['open', 'closed'] as const
+
 export type PayoutAddresses = { [C in Coin]?: string }
 
-/** What a seller offers, unchanged from the moment it is made; it can only be closed. */
-export interface OfferRecord extends Ledgered {
+export interface OfferRecord extends Ledgered, Hideable {
   _id: string
   agent_id: string
-  /** Unix seconds. */
   at: number
   title: string
   description: string
@@ -35,6 +45,8 @@ export interface OfferRecord extends Ledgered {
   addresses_salt: string
   /** Present until it is closed. */
   open?: true
+  /** Which of the seller's open offers it is; none of an offer from before they were counted. */
+  open_slot?: number
   closed_at?: number
 }
 
@@ -54,7 +66,11 @@ const addressField = (coin: Coin) =>
     .transform((written, check) => {
       const { address } = COIN_FACTS[coin].parseAddress(written) ?? {}
       if (address !== undefined) return address
-      check.issues.push({ code: 'custom', message: `expected ${COIN_FACTS[coin].addressForm}`, input: written })
+      check.issues.push({
+        code: 'custom',
+        message: `expected ${COIN_FACTS[coin].addressForm}`,
+        input: written,
+      })
       return z.NEVER
     })
     .optional()
@@ -80,10 +96,36 @@ export const offerBody = z.object({
     .object({ xno: addressField('xno'), xmr: addressField('xmr') }, ADDRESSES_FORM)
     .refine((addresses) => COINS.some((coin) => addresses[coin] !== undefined), ADDRESSES_FORM)
     .meta({
-      description: 'where the seller is paid; an order can be paid in the coins named here. Nobody but the seller sees it.',
+      description:
+        'where the seller is paid; an order can be paid in the coins named here. Nobody but the seller sees it.',
       anyOf: COINS.map((coin) => ({ type: 'object', required: [coin] })),
     }),
 })
+
+const MAX_PRICE_FORM = 'expected an amount of USD with at most 2 decimals, once'
+
+/** Which offers a list gives. */
+export const offersQuery = z.object({
+  agent: idField('agent').optional().describe('offers of this agent alone'),
+  currency: z
+    .enum(COINS, `expected one of ${COINS.join(', ')}`)
+    .optional()
+    .describe('offers that can be paid in it, whether it is ready or not'),
+  max_price: z
+    .string(MAX_PRICE_FORM)
+    .regex(/^\d{1,6}(\.\d{1,2})?$/, MAX_PRICE_FORM)
+    .transform(Number)
+    .optional()
+    .meta({
+      override: { type: 'number', minimum: 0, maximum: 999_999.99 },
+      description: 'USD; offers that cost no more',
+    }),
+  status: z.enum(OFFER_STATUSES, `expected one of ${OFFER_STATUSES.join(', ')}`).default('open'),
+  before: idField('offer').optional().describe('id of an offer: those that are older'),
+  limit: limitQuery(),
+})
+
+export type OfferQuery = z.output<typeof offersQuery>
 
 export const closeOfferBody = z.object({ offer_id: idField('offer') })
 
@@ -92,25 +134,26 @@ export const offerView = z
     offer_id: idView('offer'),
     agent_id: idView('agent'),
     at: unixTime(),
-    title: z.string(),
-    description: z.string(),
+    title: z.string().describe('empty where hidden'),
+    description: z.string().describe('empty where hidden'),
     price_usd: z.number(),
     delivery_hours: z.number(),
     currencies: z.array(z.enum(COINS)).describe('what an order can be paid in, where it is ready'),
+    currencies_ready: z.array(z.enum(COINS)).describe('those of `currencies` that can be paid in now'),
     closed_at: unixTime().nullable(),
-    salt: hex(64).describe('opens `content_hash` of its ledger entry'),
+    salt: hexOrEmpty(64).describe('opens `content_hash` of its ledger entry; empty where hidden'),
+    hidden: z.boolean(),
     verified: z.literal(false),
   })
   .meta({ id: 'Offer' })
 
-/** What the seller alone sees of it. */
 export const ownOfferView = offerView.extend({
   payout_addresses: z.object({ xno: z.string().optional(), xmr: z.string().optional() }),
   addresses_salt: hex(64).describe('opens `addresses_hash` of its ledger entry'),
 })
 
+export const oneOfferView = z.object({ offer_id: idView('offer'), offer: offerView })
 export const madeOfferView = z.object({ offer_id: idView('offer'), offer: ownOfferView })
-export const closedOfferView = z.object({ offer_id: idView('offer'), offer: ownOfferView })
 
 export const marketView = z.object({
   fee_percent: z.int(),
@@ -119,15 +162,26 @@ export const marketView = z.object({
   ...countView,
   escrow_address_set: z
     .boolean()
-    .describe('true where an order can be paid now: a coin is ready, and each order gets an address of its own'),
+    .describe(
+      'true where an order can be paid now: a coin is ready, and each order gets an address of its own',
+    ),
   how_it_works: z.array(z.string()),
   honest_limits: z.array(z.string()),
 })
 
-/** What the ledger commits to for an offer, where anyone may read it, and where the seller alone may. */
-export const offerContent = ({ title, description }: Pick<OfferRecord, 'title' | 'description'>) => ({ description, title })
-export const offerAddresses = ({ payout_addresses: addresses }: Pick<OfferRecord, 'payout_addresses'>) => ({
-  payout_addresses: Object.fromEntries(Object.entries(addresses).filter(([, address]) => address !== undefined)),
+/** What the ledger commits to for an offer. */
+export const offerContent = ({ title, description }: Pick<OfferRecord, 'title' | 'description'>) => ({
+  description,
+  title,
+})
+export const offerAddresses = ({
+  payout_addresses: addresses,
+}: {
+  payout_addresses: { [C in Coin]?: string | undefined }
+}) => ({
+  payout_addresses: Object.fromEntries(
+    Object.entries(addresses).filter(([, address]) => address !== undefined),
+  ) as PayoutAddresses,
 })
 
 /** Whole seconds, rounded up: the shortest delivery time has 4. */
@@ -135,32 +189,35 @@ export function deliverySeconds(hours: number): number {
   return Math.ceil((hours * HOUR_MS) / SECOND_MS)
 }
 
-export function viewOffer(offer: OfferRecord): z.input<typeof offerView> {
+/** @param ready the coins that can be paid in now */
+export function viewOffer(offer: OfferRecord, ready: readonly Coin[]): z.input<typeof offerView> {
+  const hidden = offer.hidden_at !== undefined
+  const currencies = COINS.filter((coin) => offer.payout_addresses[coin] !== undefined)
   return {
     offer_id: offer._id,
     agent_id: offer.agent_id,
     at: offer.at,
-    title: offer.title,
-    description: offer.description,
+    title: hidden ? '' : offer.title,
+    description: hidden ? '' : offer.description,
     price_usd: usdFromCents(offer.price_usd_cents),
     delivery_hours: offer.delivery_hours,
-    currencies: COINS.filter((coin) => offer.payout_addresses[coin] !== undefined),
+    currencies,
+    currencies_ready: currencies.filter((coin) => ready.includes(coin)),
     closed_at: offer.closed_at ?? null,
-    salt: offer.salt,
+    salt: hidden ? '' : offer.salt,
+    hidden,
     verified: false,
   }
 }
 
-export function viewOwnOffer(offer: OfferRecord): z.input<typeof ownOfferView> {
-  const { xno, xmr } = offer.payout_addresses
+export function viewOwnOffer(offer: OfferRecord, ready: readonly Coin[]): z.input<typeof ownOfferView> {
   return {
-    ...viewOffer(offer),
-    payout_addresses: { ...(xno === undefined ? {} : { xno }), ...(xmr === undefined ? {} : { xmr }) },
+    ...viewOffer(offer, ready),
+    payout_addresses: offer.payout_addresses,
     addresses_salt: offer.addresses_salt,
   }
 }
 
-/** What the listing says beside the offers (contract, Market listing). */
 export const MARKET_PAGE = {
   fee_percent: MARKET_FEE_PERCENT,
   who_pays_the_fee: `the seller: it receives ${100 - MARKET_FEE_PERCENT} percent of the price`,

@@ -1,31 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
-import { isOutage } from '../database.ts'
-import { SECOND_MS, unixSeconds } from '../time.ts'
+import { isOutage } from '../servers/database.ts'
+import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from './market-terms.ts'
 import { extendForOutage } from './order-outages.ts'
 import { makeMove, payoutFor, releaseOrder, type Move } from './order-service.ts'
 import { deadlineStep } from './order-states.ts'
 import { moveLines, stepChange, type OrderRecord } from './order.ts'
 
-/** Orders in one transaction: what a commit costs is then little beside what each of them costs. */
 const BATCH_ORDERS = 100
 const LOOK_EVERY_MS = 100
 
 /**
- * Acts on every order with this deadline, in Unix seconds, whose job comes at or after it: at once, after hours in which
- * everything was down, or twice.
- *
- * Nobody loses a deadline that it could not meet. So nothing is done before the API is known to have served at that
- * time or later; a deadline that fell into an outage is put off; and while the outage lasts nothing happens at all: the
- * sweep comes back to it.
- *
- * Each order's transition is its own conditional update with its own entries and payout. They share a transaction for
- * speed alone: where one of them cannot be made any more (its buyer was faster), the transaction is ended and each is
- * made by itself.
+ * Acts on every order with this deadline, in Unix seconds, whenever its job comes. Nothing is done before the
+ * API is known to have served at that time or later; a deadline that fell into an outage is put off. Orders
+ * share a transaction for speed alone: if one of them has changed, it is ended and each is made by itself.
  */
 export async function passDeadline(ctx: Context, dueAt: number): Promise<void> {
-  if (unixSeconds(ctx.now()) < dueAt || !(await isKnown(ctx, dueAt))) return
+  if (unixSeconds(ctx.databaseNow()) < dueAt || !(await isKnown(ctx, dueAt))) return
   const isInOutage = (await ctx.serving.findOutage(dueAt * SECOND_MS)) !== undefined
   let failed: unknown
   for (let after = ''; ;) {
@@ -44,22 +36,22 @@ export async function passDeadline(ctx: Context, dueAt: number): Promise<void> {
   if (failed !== undefined) throw failed
 }
 
-/** Whether it is known if the API served at this time; the beat that tells may be on its way. */
+/** The beat that tells may be on its way. */
 async function isKnown(ctx: Context, dueAt: number): Promise<boolean> {
   const giveUpAt = performance.now() + 2 * DEADLINE_SLACK_MS
   for (;;) {
     const until = await ctx.serving.servedUntil()
     if (until !== undefined && until >= dueAt * SECOND_MS) return true
-    if (until === undefined || ctx.now() - until > OUTAGE_GAP_MS || performance.now() > giveUpAt) return false
+    if (until === undefined || ctx.databaseNow() - until > OUTAGE_GAP_MS || performance.now() > giveUpAt)
+      return false
     await sleep(LOOK_EVERY_MS)
   }
 }
 
-/** The batch cannot be made as a whole. */
 class NotAll extends Error {}
 
 async function passAll(ctx: Context, due: readonly OrderRecord[]): Promise<void> {
-  const nowMs = ctx.now()
+  const nowMs = ctx.databaseNow()
   const moves = due.map((before) => ({ before, ...deadlineMove(before, nowMs) }))
   try {
     await ctx.database.transaction(async (session) => {
@@ -76,7 +68,10 @@ async function passAll(ctx: Context, due: readonly OrderRecord[]): Promise<void>
   } catch (error) {
     if (isOutage(error)) throw error
     if (!(error instanceof NotAll))
-      ctx.log.warn({ err: error, orders: due.length }, 'deadlines were not acted on together; each is tried alone')
+      ctx.log.warn(
+        { err: error, orders: due.length },
+        'deadlines were not acted on together; each is tried alone',
+      )
     await passEach(ctx, due)
   }
   ctx.log.info(
@@ -103,22 +98,24 @@ async function passEach(ctx: Context, due: readonly OrderRecord[]): Promise<void
 async function passOne(ctx: Context, orderId: string, dueAt: number | undefined): Promise<void> {
   for (;;) {
     const before = await ctx.orders.find(orderId)
-    // Its deadline was met, or put off.
     if (before === undefined || before.due_at !== dueAt) return
-    const move = deadlineMove(before, ctx.now())
+    const move = deadlineMove(before, ctx.databaseNow())
     if (await ctx.database.transaction((session) => makeMove(ctx, before, move, session))) return
   }
 }
 
-/** What the service does with an order whose deadline passed: releases a delivery, refunds where there is none. */
 function deadlineMove(order: OrderRecord, nowMs: number): Move {
   const due = deadlineStep(order.status)
-  if (due === undefined || order.due_at === undefined) throw new Error(`order ${order._id} is ${order.status} and has a deadline`)
+  if (due === undefined || order.due_at === undefined)
+    throw new Error(`order ${order._id} is ${order.status} and has a deadline`)
   const at = unixSeconds(nowMs)
   const late = { late_ms: nowMs - order.due_at * SECOND_MS }
   if (due.step === 'unanswered') return releaseOrder(order, 'unanswered', at, late)
   return {
-    change: stepChange(order, 'undelivered', at, { set: { ...late, closed_at: at, undelivered: true }, unset: ['due_at'] }),
+    change: stepChange(order, 'undelivered', at, {
+      set: { ...late, closed_at: at, undelivered: true },
+      unset: ['due_at'],
+    }),
     payouts: [payoutFor(order, 'buyer', 'undelivered', BigInt(order.amount_raw), at)],
   }
 }

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { SECOND_MS, unixSeconds } from '../time.ts'
+import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { OUTAGE_GRACE_MS } from './market-terms.ts'
 import { enqueueDeadline } from './order-schedule.ts'
 import { deadlineStep } from './order-states.ts'
@@ -7,21 +7,18 @@ import { changeOrder, orderEntry, type OrderChange, type OrderRecord } from './o
 import type { OutageRecord } from './serving-store.ts'
 
 /**
- * Puts off an order's deadline that fell into an outage of the API, to an hour after the first request that was served
- * again, and on where that hour fell into another one. Both sides meet their deadlines over the API, so both have it; the
- * pay-by time is met on the chain, which the workers look at whether the API serves or not.
- *
- * @returns the order as it stands now
+ * Puts off a deadline that fell into an outage of the API, to an hour after the first request that was served
+ * again. Not the pay-by time: that is met on the chain. @returns the order as it stands now
  */
 export async function extendForOutage(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
   let current = order
   for (;;) {
     if (current.due_at === undefined) return current
     const outage = await ctx.serving.findOutage(current.due_at * SECOND_MS)
-    const change = outage === undefined ? undefined : extension(current, outage, unixSeconds(ctx.now()))
+    const change =
+      outage === undefined ? undefined : extension(current, outage, unixSeconds(ctx.databaseNow()))
     if (change === undefined) return current
     if (await ctx.orders.change(current, change)) {
-      // The hour may have fallen into the next outage.
       current = changeOrder(current, change)
       await enqueueDeadline(ctx, current)
       continue
@@ -32,7 +29,6 @@ export async function extendForOutage(ctx: Context, order: OrderRecord): Promise
   }
 }
 
-/** The change that puts off the deadline an order waits for; undefined where it waits for none. */
 function extension(order: OrderRecord, outage: OutageRecord, at: number): OrderChange | undefined {
   const due = deadlineStep(order.status)
   if (due === undefined || order.due_at === undefined) return undefined

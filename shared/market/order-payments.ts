@@ -1,35 +1,32 @@
 import type { Context } from '../context.ts'
-import { requireOwn, type Session } from '../database.ts'
-import { Refusal } from '../errors.ts'
+import type { Session } from '../servers/database.ts'
+import { Refusal } from '../foundation/errors.ts'
+import type { PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from '../payments/coin.ts'
 import type { InvoiceRecord, PaymentRecord } from '../payments/invoice.ts'
-import type { PayoutRecord } from '../payments/payout.ts'
+import type { PayoutRecord, PayoutState, StoredPayout } from '../payments/payout.ts'
 import { withdrawPayout } from '../payments/payout-service.ts'
 import { NOTHING_TO_DO, type Outcome, type Purpose } from '../payments/purpose.ts'
-import { unixSeconds } from '../time.ts'
+import { unixSeconds } from '../foundation/time.ts'
 import { MARKET_FEE_PERCENT } from './market-terms.ts'
-import { notePayoutStep } from './order-payouts.ts'
-import { enqueueDeadline, secondsBehind } from './order-schedule.ts'
-import { makeMove, payoutFor, type Move } from './order-service.ts'
+import { enqueueDeadline } from './order-schedule.ts'
+import { makeOwnMove, payoutFor, type Move } from './order-service.ts'
 import { feeOf, stepRule } from './order-states.ts'
 import { atReceived, priceOf, stepChange, sum, type OrderChange, type OrderRecord } from './order.ts'
 
 /*
- * What settlement tells the market, inside its own transactions. Everything that arrives is held for the order, or owed
- * to the buyer; here it is decided which. Each of these changes the order's version, so of two that come at once the
- * second sees what the first did.
+ * What settlement tells the market, in its transactions. Each changes the order's version: of two at once one
+ * gives way.
  */
 
-/** What settlement and payouts tell the market. */
 export const orderPurpose: Purpose = {
   ...NOTHING_TO_DO,
   async noted(ctx, payment, session) {
-    if (payment.order_id !== undefined) await ctx.orders.notePaymentSeen(payment.order_id, payment.first_seen_at, session)
+    if (payment.order_id !== undefined)
+      await ctx.orders.notePaymentSeen(payment.order_id, payment.first_seen_at, session)
   },
-  // Nothing hangs on whether another is under way but what a view shows.
   async dropped(ctx, payment) {
-    const payments = await ctx.invoices.listPayments(payment.invoice_id)
-    if (payment.order_id !== undefined && !payments.some(({ state }) => state === 'seen'))
+    if (payment.order_id !== undefined && !(await ctx.invoices.isUnderWay(payment.invoice_id)))
       await ctx.orders.forgetPaymentSeen(payment.order_id)
   },
   async received(ctx, invoice, payment, session) {
@@ -50,15 +47,18 @@ export const orderPurpose: Purpose = {
   payoutMoved: notePayoutStep,
 }
 
-/** `invoice` has the payment counted in `received_raw`. */
-async function receiveOrderPayment(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<void> {
+async function receiveOrderPayment(
+  ctx: Context,
+  invoice: InvoiceRecord,
+  payment: PaymentRecord,
+  session: Session,
+): Promise<void> {
   const order = await findOrder(ctx, invoice, session)
-  const at = unixSeconds(ctx.now())
-  const others = (await ctx.invoices.listPayments(invoice._id, session)).filter(({ _id }) => _id !== payment._id)
-  const isMoreUnderWay = others.some(({ state }) => state === 'seen')
-  const move = receive(order, invoice, payment, { at, behind: await secondsBehind(ctx), isMoreUnderWay })
+  const at = unixSeconds(ctx.databaseNow())
+  const isMoreUnderWay = await ctx.invoices.isUnderWay(invoice._id, { butFor: payment._id }, session)
+  const move = receive(order, invoice, payment, at, isMoreUnderWay)
   await makeOwnMove(ctx, order, move, session)
-  // To-do list alone: where the transaction comes to nothing, the job finds nothing.
+  // A job without its transaction finds nothing.
   void enqueueDeadline(ctx, move.change.set)
 }
 
@@ -66,7 +66,8 @@ function receive(
   order: OrderRecord,
   invoice: InvoiceRecord,
   payment: PaymentRecord,
-  { at, behind, isMoreUnderWay }: { at: number; behind: number; isMoreUnderWay: boolean },
+  at: number,
+  isMoreUnderWay: boolean,
 ): Move {
   const unset = isMoreUnderWay ? [] : (['payment_seen_at'] as const)
   const noted = { change: { step: 'payment' as const, at, set: {}, unset, entries: [] } }
@@ -74,20 +75,21 @@ function receive(
     case 'awaiting_payment': {
       const received = countedRaw(order, invoice)
       const priced = atReceived(order, received)
-      return priced === undefined ? noted : pay(order, priced, received - BigInt(priced.amount_raw), { at, behind })
+      return priced === undefined ? noted : pay(order, priced, received - BigInt(priced.amount_raw), at)
     }
-    // The decision will say whose it is.
     case 'disputed':
       return noted
     // The price is held, or was given to its owner: what comes now is over it.
     default:
-      return { ...noted, payouts: [payoutFor(order, 'buyer', `excess/${payment._id}`, BigInt(payment.amount_raw), at)] }
+      return {
+        ...noted,
+        payouts: [payoutFor(order, 'buyer', `excess/${payment._id}`, BigInt(payment.amount_raw), at)],
+      }
   }
 }
 
-/** The full price is there. */
-function pay(order: OrderRecord, priced: OrderRecord, excess: bigint, { at, behind }: { at: number; behind: number }): Move {
-  const deliverBy = at + behind + order.delivery_seconds
+function pay(order: OrderRecord, priced: OrderRecord, excess: bigint, at: number): Move {
+  const deliverBy = at + order.delivery_seconds
   return {
     change: stepChange(order, 'paid', at, {
       set: { paid_at: at, deliver_by: deliverBy, due_at: deliverBy, ...priceOf(priced) },
@@ -99,14 +101,12 @@ function pay(order: OrderRecord, priced: OrderRecord, excess: bigint, { at, behi
 }
 
 /**
- * The operator takes back a payment of an order; `invoice` has it counted no more. No payout was made of it: those of an order
- * with such a payment are not sent. What the buyer is owed becomes what it has to be without it.
- *
- * @throws Refusal `wrong_state` if the price is no longer there and the order cannot wait for it again
+ * `invoice` has it counted no more. @throws Refusal `wrong_state` if the order cannot wait for its price
+ * again
  */
 async function undoOrderPayment(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<void> {
   const order = await findOrder(ctx, invoice, session)
-  const at = unixSeconds(ctx.now())
+  const at = unixSeconds(ctx.databaseNow())
   const received = countedRaw(order, invoice)
   const isCovered = received >= BigInt(order.amount_raw)
   const isOver = order.status === 'refunded' || order.status === 'expired'
@@ -119,30 +119,44 @@ async function undoOrderPayment(ctx: Context, invoice: InvoiceRecord, session: S
     order.status === 'paid' && !isCovered
       ? await waitAgain(ctx, order, invoice, at)
       : { step: 'payment' as const, at, set: {}, entries: [] }
-  // The decision says whose it is.
   if (order.status === 'disputed') return makeOwnMove(ctx, order, { change }, session)
-  const due = isOver ? received : isCovered && order.status !== 'awaiting_payment' ? received - BigInt(order.amount_raw) : 0n
+  const due = isOver
+    ? received
+    : isCovered && order.status !== 'awaiting_payment'
+      ? received - BigInt(order.amount_raw)
+      : 0n
   const own = (await ctx.payouts.listByOrder(order._id, session)).filter(
     ({ agent_id: agentId, state }) => agentId === order.buyer_id && state !== 'withdrawn',
   )
   const isOpen = ({ state }: PayoutRecord): boolean => state === 'owed' || state === 'held'
   const owed = due - sum(own.filter((payout) => !isOpen(payout)))
   if (owed < 0n)
-    throw new Refusal('wrong_state', 'The buyer has been paid more than is left without this payment; it cannot be taken back.')
+    throw new Refusal(
+      'wrong_state',
+      'The buyer has been paid more than is left without this payment; it cannot be taken back.',
+    )
   const isSame = owed === sum(own.filter(isOpen))
   if (!isSame) for (const payout of own.filter(isOpen)) await withdrawPayout(ctx, payout, session)
   const payouts = isSame || owed === 0n ? [] : [payoutFor(order, 'buyer', 'undone', owed, at)]
   await makeOwnMove(ctx, order, { change, payouts }, session)
 }
 
-/** The price is not there after all: it is asked for again, in full. */
-async function waitAgain(ctx: Context, order: OrderRecord, invoice: InvoiceRecord, at: number): Promise<OrderChange> {
+async function waitAgain(
+  ctx: Context,
+  order: OrderRecord,
+  invoice: InvoiceRecord,
+  at: number,
+): Promise<OrderChange> {
   const used = new Set(await ctx.orders.listUnpaidSlots(order.buyer_id))
   let slot = 0
   while (used.has(slot)) slot++
   const amount = BigInt(invoice.amount_raw)
   return stepChange(order, 'payment_undone', at, {
-    set: { unpaid_slot: slot, amount_raw: String(amount), fee_raw: String(feeOf(amount, MARKET_FEE_PERCENT)) },
+    set: {
+      unpaid_slot: slot,
+      amount_raw: String(amount),
+      fee_raw: String(feeOf(amount, MARKET_FEE_PERCENT)),
+    },
     unset: ['paid_at', 'deliver_by', 'due_at'],
   })
 }
@@ -153,41 +167,45 @@ export function countedRaw(order: OrderRecord, invoice: Pick<InvoiceRecord, 'rec
 }
 
 /**
- * The chain took a settled payment of an order back. It goes on counting as received until the operator decides, and
- * until then nothing of the order's money goes out that is not signed yet.
+ * It goes on counting as received until the operator decides; until then nothing of the order's is signed.
  */
 async function loseOrderPayment(ctx: Context, payment: PaymentRecord, session: Session): Promise<void> {
-  const order = await findOrder(ctx, payment, session)
-  const at = unixSeconds(ctx.now())
-  const change = stepChange(order, 'payment_lost', at, {
+  const about = { payment_id: payment._id, coin: payment.coin, amount_raw: payment.amount_raw }
+  await disputeByChain(ctx, await findOrder(ctx, payment, session), 'payment_lost', about, session)
+}
+
+async function disputeByChain(
+  ctx: Context,
+  order: OrderRecord,
+  step: 'payment_lost' | 'suspected',
+  about: PendingEntry['data'],
+  session: Session,
+): Promise<void> {
+  const at = unixSeconds(ctx.databaseNow())
+  const change = stepChange(order, step, at, {
     set: { disputed_at: at, disputed_by: 'chain' },
     unset: ['due_at', 'unpaid_slot'],
     kind: 'dispute',
-    data: { by: 'chain', payment_id: payment._id, coin: payment.coin, amount_raw: payment.amount_raw },
+    data: { by: 'chain', ...about },
   })
   await makeOwnMove(ctx, order, { change }, session)
   await ctx.payouts.setFrozen(order._id, true, session)
 }
 
 /**
- * Orders that could still be owed to either side, one of which may have been paid by a transaction that the database has
- * forgotten: the operator decides them, so that none pays both sides.
+ * The operator decides orders one of whose sides may have been paid by a transaction that is not on record.
  */
-async function disputeUnexplained(ctx: Context, coin: Coin, addresses: readonly string[]): Promise<string[]> {
+async function disputeUnexplained(
+  ctx: Context,
+  coin: Coin,
+  addresses: readonly string[] | undefined,
+): Promise<string[]> {
   const disputed: string[] = []
   for (const { _id } of await ctx.orders.listOpenWith(coin, addresses)) {
     const isDisputed = await ctx.database.transaction(async (session) => {
       const order = await ctx.orders.find(_id, session)
       if (order === undefined || !stepRule('suspected').from.includes(order.status)) return false
-      const at = unixSeconds(ctx.now())
-      const change = stepChange(order, 'suspected', at, {
-        set: { disputed_at: at, disputed_by: 'chain' },
-        unset: ['due_at', 'unpaid_slot'],
-        kind: 'dispute',
-        data: { by: 'chain', coin },
-      })
-      await makeOwnMove(ctx, order, { change }, session)
-      await ctx.payouts.setFrozen(_id, true, session)
+      await disputeByChain(ctx, order, 'suspected', { coin }, session)
       return true
     })
     if (isDisputed) disputed.push(_id)
@@ -200,17 +218,15 @@ async function disputeUnexplained(ctx: Context, coin: Coin, addresses: readonly 
   return disputed
 }
 
-/**
- * A payment that the chain took back is there again. Before a decision that changes nothing. Where the decision gave it
- * up, it has been received once more, and is owed to the buyer.
- */
+/** What a decision gave up has been received once more, and is owed to the buyer. */
 async function restoreOrderPayment(ctx: Context, payment: PaymentRecord, session: Session): Promise<void> {
   const order = await findOrder(ctx, payment, session)
   const [writtenOff, amount] = [BigInt(order.written_off_raw), BigInt(payment.amount_raw)]
   const returned = writtenOff < amount ? writtenOff : amount
-  const at = unixSeconds(ctx.now())
+  const at = unixSeconds(ctx.databaseNow())
   if (returned === 0n) {
-    // Writes the order all the same: beside a decision that still counts the payment as lost, one of the two conflicts.
+    // Writes the order all the same: beside a decision that still counts the payment as lost, one of the two
+    // conflicts.
     await makeOwnMove(ctx, order, { change: { step: 'payment_returned', at, set: {}, entries: [] } }, session)
     return
   }
@@ -234,31 +250,100 @@ async function restoreOrderPayment(ctx: Context, payment: PaymentRecord, session
       },
     ],
   }
-  const payouts = order.status === 'disputed' ? [] : [payoutFor(order, 'buyer', `returned/${payment._id}`, returned, at)]
+  const payouts =
+    order.status === 'disputed' ? [] : [payoutFor(order, 'buyer', `returned/${payment._id}`, returned, at)]
   await makeOwnMove(ctx, order, { change, payouts }, session)
 }
 
-/**
- * The time to pay an order is over, the chain has been looked at since, and no payment is under way; in this
- * transaction. What was paid in part is owed to the buyer.
- */
+/** What was paid in part is owed to the buyer. */
 async function lapseOrder(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<Outcome> {
   const order = await findOrder(ctx, invoice, session)
   if (order.status !== 'awaiting_payment') return {}
-  const at = unixSeconds(ctx.now())
+  const at = unixSeconds(ctx.databaseNow())
   const received = countedRaw(order, invoice)
-  const change = stepChange(order, 'expired', at, { set: { closed_at: at }, unset: ['unpaid_slot', 'payment_seen_at'] })
-  await makeOwnMove(ctx, order, { change, payouts: received === 0n ? [] : [payoutFor(order, 'buyer', 'expired', received, at)] }, session)
+  const change = stepChange(order, at < order.pay_by ? 'unpayable' : 'expired', at, {
+    set: { closed_at: at },
+    unset: ['unpaid_slot', 'payment_seen_at'],
+  })
+  await makeOwnMove(
+    ctx,
+    order,
+    { change, payouts: received === 0n ? [] : [payoutFor(order, 'buyer', 'expired', received, at)] },
+    session,
+  )
   return {}
 }
 
-async function findOrder(ctx: Context, of: { _id: string; order_id?: string }, session: Session): Promise<OrderRecord> {
+async function findOrder(
+  ctx: Context,
+  of: { _id: string; order_id?: string },
+  session: Session,
+): Promise<OrderRecord> {
   const order = of.order_id === undefined ? undefined : await ctx.orders.find(of.order_id, session)
   if (order === undefined) throw new Error(`${of._id} is of an order that does not exist`)
   return order
 }
 
-/** A move inside the transaction that read the order: a conflict ends that as a whole, so nothing can have changed. */
-async function makeOwnMove(ctx: Context, order: OrderRecord, move: Move, session: Session): Promise<void> {
-  await requireOwn(makeMove(ctx, order, move, session), `order ${order._id}`)
+/**
+ * A seller's payout that has arrived ends its order, or will with the decision if that is disputed; one that
+ * came back must not leave while its order is disputed because of a lost payment.
+ */
+export async function notePayoutStep(
+  ctx: Context,
+  payout: StoredPayout,
+  to: PayoutState,
+  session: Session,
+): Promise<void> {
+  if (payout.order_id === undefined || !['confirmed', 'manual', 'owed'].includes(to)) return
+  const order = await findOrder(ctx, payout, session)
+  if (to === 'owed') {
+    if (order.status === 'paid_out' && payout.agent_id === order.seller_id)
+      await makeOwnMove(
+        ctx,
+        order,
+        {
+          change: stepChange(order, 'payout_undone', unixSeconds(ctx.databaseNow()), {
+            unset: ['paid_out_at'],
+          }),
+        },
+        session,
+      )
+    else await touchOrder(ctx, order, 'payout_returned', session)
+    await ctx.payouts.setFrozen(
+      order._id,
+      order.status === 'disputed' && order.disputed_by === 'chain',
+      session,
+    )
+  } else if (payout.agent_id === order.seller_id) {
+    if (order.status === 'released') await endOrder(ctx, order, session)
+    else if (order.status === 'disputed') await touchOrder(ctx, order, 'payout_arrived', session)
+  }
+}
+
+/**
+ * Writes the order though nothing of it changes: beside a transaction that disputes or decides it, one
+ * conflicts.
+ */
+async function touchOrder(
+  ctx: Context,
+  order: OrderRecord,
+  step: 'payout_returned' | 'payout_arrived',
+  session: Session,
+): Promise<void> {
+  await makeOwnMove(
+    ctx,
+    order,
+    { change: { step, at: unixSeconds(ctx.databaseNow()), set: {}, entries: [] } },
+    session,
+  )
+}
+
+export async function endOrder(ctx: Context, order: OrderRecord, session: Session): Promise<void> {
+  const at = unixSeconds(ctx.databaseNow())
+  await makeOwnMove(
+    ctx,
+    order,
+    { change: stepChange(order, 'paid_out', at, { set: { paid_out_at: at } }) },
+    session,
+  )
 }

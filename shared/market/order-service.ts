@@ -1,63 +1,117 @@
+import { readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
-import { commit } from '../crypto/commitment.ts'
-import type { Session } from '../database.ts'
-import { Refusal } from '../errors.ts'
+import type { Authorship, SeenLog } from '../crypto/author.ts'
+import { commitRecord } from '../crypto/commitment.ts'
+import { requireOwn, type Session } from '../servers/database.ts'
+import { Refusal } from '../foundation/errors.ts'
 import { newSalt } from '../ledger/pending.ts'
 import type { PayoutRecord } from '../payments/payout.ts'
 import { newPayout } from '../payments/payout-service.ts'
-import { SECOND_MS, unixSeconds } from '../time.ts'
+import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { MAX_PAYOUTS_SHOWN } from './market-terms.ts'
 import { extendForOutage } from './order-outages.ts'
-import { enqueueDeadline, secondsBehind } from './order-schedule.ts'
+import { enqueueDeadline } from './order-schedule.ts'
 import { stepObstacle, stepRule, type OrderStep } from './order-states.ts'
 import type { OrderBelongings } from './order-views.ts'
-import { changeOrder, feeEntry, moveLines, orderEntry, sellerShare, stepChange, type OrderChange, type OrderRecord } from './order.ts'
-import { commitAddress, requireAddress } from '../payments/payout-address.ts'
+import {
+  changeOrder,
+  feeEntry,
+  moveLines,
+  orderEntry,
+  sellerShare,
+  signedChange,
+  stepChange,
+  type OrderChange,
+  type OrderRecord,
+} from './order.ts'
+import { requireAddress } from '../payments/payout-address.ts'
 
-/** The seller delivers. @throws Refusal as takeStep() */
-export async function deliverOrder(ctx: Context, sellerId: string, orderId: string, delivery: string): Promise<OrderRecord> {
+/** What the side that takes a step may send beside it. */
+type Signed = { signature?: string | undefined; seen?: SeenLog | undefined }
+
+/** The seller delivers. @throws Refusal as takeStep() and readAuthorship() */
+export async function deliverOrder(
+  ctx: Context,
+  sellerId: string,
+  fields: { order_id: string; delivery: string } & Signed,
+) {
+  const { order_id: orderId, delivery } = fields
+  const author = await readAuthorship(
+    ctx,
+    sellerId,
+    'order delivered',
+    { order_id: orderId, delivery },
+    fields,
+  )
   const salt = newSalt()
-  const deliveryHash = commit(Buffer.from(salt, 'hex'), { delivery })
-  const behind = await secondsBehind(ctx)
-  const order = await takeStep(ctx, { agentId: sellerId, side: 'seller', orderId, step: 'delivered' }, (before, at) => {
-    const acceptBy = at + behind + before.accept_seconds
-    return {
-      change: stepChange(before, 'delivered', at, {
-        set: { delivery, delivery_salt: salt, delivered_at: at, accept_by: acceptBy, due_at: acceptBy },
-        data: { accept_by: acceptBy, delivery_hash: deliveryHash },
-      }),
-    }
-  })
+  const deliveryHash = commitRecord(orderId, salt, { delivery })
+  const order = await takeStep(
+    ctx,
+    { agentId: sellerId, side: 'seller', orderId, step: 'delivered', author },
+    (before, at) => {
+      const acceptBy = at + before.accept_seconds
+      return {
+        change: stepChange(before, 'delivered', at, {
+          set: { delivery, delivery_salt: salt, delivered_at: at, accept_by: acceptBy, due_at: acceptBy },
+          data: { accept_by: acceptBy, delivery_hash: deliveryHash },
+        }),
+      }
+    },
+  )
   await enqueueDeadline(ctx, order)
   return order
 }
 
-/** The buyer accepts: the seller is owed its part. @throws Refusal as takeStep() */
-export function acceptDelivery(ctx: Context, buyerId: string, orderId: string): Promise<OrderRecord> {
-  return takeStep(ctx, { agentId: buyerId, side: 'buyer', orderId, step: 'accepted' }, (before, at) => releaseOrder(before, 'accepted', at))
+/** The buyer accepts: the seller is owed its part. @throws Refusal as takeStep() and readAuthorship() */
+export async function acceptDelivery(
+  ctx: Context,
+  buyerId: string,
+  fields: { order_id: string } & Signed,
+): Promise<OrderRecord> {
+  const { order_id: orderId } = fields
+  const author = await readAuthorship(ctx, buyerId, 'order accepted', { order_id: orderId }, fields)
+  const by = { agentId: buyerId, side: 'buyer', orderId, step: 'accepted', author } as const
+  return takeStep(ctx, by, (before, at) => releaseOrder(before, 'accepted', at))
 }
 
-/** The buyer disputes a delivery; nothing is owed to anyone until the operator decides. @throws Refusal as takeStep() */
-export function disputeOrder(ctx: Context, buyerId: string, orderId: string, reason: string): Promise<OrderRecord> {
+/**
+ * The buyer disputes a delivery; nothing is owed to anyone until the operator decides. @throws Refusal as
+ * takeStep() and readAuthorship()
+ */
+export async function disputeOrder(
+  ctx: Context,
+  buyerId: string,
+  fields: { order_id: string; reason: string } & Signed,
+) {
+  const { order_id: orderId, reason } = fields
+  const author = await readAuthorship(ctx, buyerId, 'dispute disputed', { order_id: orderId, reason }, fields)
   const salt = newSalt()
-  const reasonHash = commit(Buffer.from(salt, 'hex'), { reason })
-  return takeStep(ctx, { agentId: buyerId, side: 'buyer', orderId, step: 'disputed' }, (before, at) => ({
-    change: stepChange(before, 'disputed', at, {
-      set: { disputed_at: at, disputed_by: 'buyer', dispute_reason: reason, dispute_salt: salt },
-      unset: ['due_at'],
-      kind: 'dispute',
-      data: { by: 'buyer', reason_hash: reasonHash },
+  const reasonHash = commitRecord(orderId, salt, { reason })
+  return takeStep(
+    ctx,
+    { agentId: buyerId, side: 'buyer', orderId, step: 'disputed', author },
+    (before, at) => ({
+      change: stepChange(before, 'disputed', at, {
+        set: { disputed_at: at, disputed_by: 'buyer', dispute_reason: reason, dispute_salt: salt },
+        unset: ['due_at'],
+        kind: 'dispute',
+        data: { by: 'buyer', reason_hash: reasonHash },
+      }),
     }),
-  }))
+  )
 }
 
-/** A change, and what is owed from then on. */
 export interface Move {
   change: OrderChange
   payouts?: PayoutRecord[]
 }
 
-/** From then on the seller is owed the price without the fee. */
-export function releaseOrder(order: OrderRecord, step: 'accepted' | 'unanswered', at: number, set: OrderChange['set'] = {}): Move {
+export function releaseOrder(
+  order: OrderRecord,
+  step: 'accepted' | 'unanswered',
+  at: number,
+  set: OrderChange['set'] = {},
+): Move {
   return {
     change: stepChange(order, step, at, {
       set: { ...set, closed_at: at, fee_taken: true },
@@ -73,8 +127,14 @@ export function feeEntries(order: OrderRecord, at: number) {
   return BigInt(order.fee_raw) === 0n ? [] : [feeEntry(order, at, 'taken')]
 }
 
-/** A sum that is owed to one side of an order. The change that owes it makes its source unique. */
-export function payoutFor(order: OrderRecord, side: 'buyer' | 'seller', what: string, amountRaw: bigint, at: number): PayoutRecord {
+/** The change that owes it makes its source unique. */
+export function payoutFor(
+  order: OrderRecord,
+  side: 'buyer' | 'seller',
+  what: string,
+  amountRaw: bigint,
+  at: number,
+): PayoutRecord {
   return newPayout({
     source: `${order._id}/${what}/${order.version + 1}`,
     coin: order.coin,
@@ -86,8 +146,13 @@ export function payoutFor(order: OrderRecord, side: 'buyer' | 'seller', what: st
   })
 }
 
-/** @returns false where the order has changed since it was read: nothing was written */
-export async function makeMove(ctx: Context, before: OrderRecord, move: Move, session: Session): Promise<boolean> {
+/** @returns false if the order has changed since it was read: nothing was written */
+export async function makeMove(
+  ctx: Context,
+  before: OrderRecord,
+  move: Move,
+  session: Session,
+): Promise<boolean> {
   if (!(await ctx.orders.change(before, move.change, session))) return false
   await ctx.payouts.insert(move.payouts ?? [], session)
   await ctx.journal.write(moveLines(before, move.change, move.payouts), session)
@@ -95,22 +160,36 @@ export async function makeMove(ctx: Context, before: OrderRecord, move: Move, se
 }
 
 /**
- * One side takes a step, by the state and the time that it finds. Where somebody else was faster it looks again, and is
- * refused by what it finds then.
- *
- * @throws Refusal `no_such_order`; `not_yours`, for the other side too; `wrong_state`, also where a deadline has passed
+ * Inside the transaction that read the order: a conflict ends that as a whole, so nothing can have changed.
  */
+export async function makeOwnMove(
+  ctx: Context,
+  order: OrderRecord,
+  move: Move,
+  session: Session,
+): Promise<void> {
+  await requireOwn(makeMove(ctx, order, move, session), `order ${order._id}`)
+}
+
+/** If somebody else was faster it looks again. @throws Refusal `no_such_order`; `not_yours`; `wrong_state` */
 async function takeStep(
   ctx: Context,
-  by: { agentId: string; side: 'buyer' | 'seller'; orderId: string; step: OrderStep },
+  by: {
+    agentId: string
+    side: 'buyer' | 'seller'
+    orderId: string
+    step: OrderStep
+    author: Authorship | undefined
+  },
   move: (before: OrderRecord, at: number) => Move,
 ): Promise<OrderRecord> {
   for (;;) {
-    const before = await readOrder(ctx, by.agentId, by.orderId)
+    const before = await refreshOrder(ctx, by.agentId, by.orderId)
     requireSide(before, by.agentId, by.side)
-    const at = unixSeconds(ctx.now())
+    const at = unixSeconds(ctx.databaseNow())
     requireStep(before, by.step, at)
-    const made = move(before, at)
+    const moved = move(before, at)
+    const made = { ...moved, change: signedChange(before, moved.change, by.agentId, by.author) }
     const isDone =
       made.payouts === undefined
         ? await ctx.orders.change(before, made.change)
@@ -121,9 +200,13 @@ async function takeStep(
 
 function requireSide(order: OrderRecord, agentId: string, side: 'buyer' | 'seller'): void {
   if ((side === 'buyer' ? order.buyer_id : order.seller_id) === agentId) return
-  throw new Refusal('not_yours', `This step is the ${side}'s, and you are the ${side === 'buyer' ? 'seller' : 'buyer'} of this order.`, {
-    field: 'order_id',
-  })
+  throw new Refusal(
+    'not_yours',
+    `This step is the ${side}'s, and you are the ${side === 'buyer' ? 'seller' : 'buyer'} of this order.`,
+    {
+      field: 'order_id',
+    },
+  )
 }
 
 function requireStep(order: OrderRecord, step: OrderStep, at: number): void {
@@ -140,81 +223,134 @@ function requireStep(order: OrderRecord, step: OrderStep, at: number): void {
 }
 
 /**
- * An order as its two sides may see it. A deadline that passed in an outage of the API is put off first.
- *
- * @throws Refusal `no_such_order`; `not_yours` for whoever is neither its buyer nor its seller
+ * A deadline that passed in an outage of the API is put off first. @throws Refusal `no_such_order`;
+ * `not_yours`
  */
-export async function readOrder(ctx: Context, agentId: string, orderId: string): Promise<OrderRecord> {
+export async function refreshOrder(ctx: Context, agentId: string, orderId: string): Promise<OrderRecord> {
   const order = await ctx.orders.find(orderId)
-  if (order === undefined) throw new Refusal('no_such_order', 'There is no market order with this id.', { field: 'order_id' })
+  if (order === undefined)
+    throw new Refusal('no_such_order', 'There is no market order with this id.', { field: 'order_id' })
   if (order.buyer_id !== agentId && order.seller_id !== agentId)
     throw new Refusal('not_yours', 'This order is of two other agents.', { field: 'order_id' })
   return putOff(ctx, order)
 }
 
-/** Either side's orders, newest first. */
-export async function listOrders(ctx: Context, agentId: string, limit: number): Promise<OrderRecord[]> {
-  return Promise.all((await ctx.orders.listByAgent(agentId, limit)).map((order) => putOff(ctx, order)))
+export async function listOrders(
+  ctx: Context,
+  agentId: string,
+  before: string | undefined,
+  limit: number,
+): Promise<OrderRecord[]> {
+  return Promise.all(
+    (await ctx.orders.listByAgent(agentId, before, limit)).map((order) => putOff(ctx, order)),
+  )
 }
 
-/** A request is being served, so what the outage that ends with it did to this order is known now. */
 async function putOff(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
-  const nowMs = ctx.now()
+  const nowMs = ctx.databaseNow()
   if (order.due_at === undefined || order.due_at * SECOND_MS > nowMs) return order
-  if (!(await ctx.serving.serve(nowMs)))
-    ctx.log.error({ order_id: order._id }, "this machine's clock is ahead of the database's: that the API serves is not written down by it")
+  await ctx.serving.serve(nowMs)
   return extendForOutage(ctx, order)
 }
 
 /**
  * Names the address that the buyer is paid at, once.
  *
- * @throws Refusal as takeStep(); `wrong_state` where one is set; `invalid_field`
+ * @throws Refusal as takeStep() and readAuthorship(); `wrong_state` where one is set; `invalid_field`
  */
-export async function setRefundAddress(ctx: Context, buyerId: string, orderId: string, text: string): Promise<OrderRecord> {
+export async function setRefundAddress(
+  ctx: Context,
+  buyerId: string,
+  fields: { order_id: string; address: string } & Signed,
+) {
+  const { order_id: orderId, address } = fields
+  const author = await readAuthorship(
+    ctx,
+    buyerId,
+    'order refund_address',
+    { order_id: orderId, address },
+    fields,
+  )
   for (;;) {
-    const before = await readOrder(ctx, buyerId, orderId)
+    const before = await refreshOrder(ctx, buyerId, orderId)
     requireSide(before, buyerId, 'buyer')
-    const named = await ctx.database.transaction((session) => nameRefundAddress(ctx, before, text, session))
+    const named = await ctx.database.transaction((session) =>
+      nameRefundAddress(ctx, before, address, session, author),
+    )
     if (named !== undefined) return named
   }
 }
 
 /**
- * The same for whoever may speak for the buyer, in a transaction of its own.
- *
- * @returns undefined where the order has changed since it was read: nothing was written
- * @throws Refusal `wrong_state` where one is set; `invalid_field`
+ * @returns undefined if the order has changed since it was read: nothing was written. @throws Refusal as
+ *   above
  */
 export async function nameRefundAddress(
   ctx: Context,
   before: OrderRecord,
   text: string,
   session: Session,
+  author?: Authorship,
 ): Promise<OrderRecord | undefined> {
   if (before.refund_address !== undefined)
-    throw new Refusal('wrong_state', 'This order has a refund address, and it stays as it is.', { field: 'order_id' })
+    throw new Refusal('wrong_state', 'This order has a refund address, and it stays as it is.', {
+      field: 'order_id',
+    })
   const address = await requireAddress(ctx, before.coin, text, 'address')
-  const at = unixSeconds(ctx.now())
+  const at = unixSeconds(ctx.databaseNow())
   const salt = newSalt()
-  const change: OrderChange = {
+  const unsigned: OrderChange = {
     step: 'refund_address',
     at,
     set: { refund_address: address, refund_salt: salt },
-    entries: [orderEntry(before, 'refund_address', at, { refund_address_hash: commitAddress(salt, address) })],
+    entries: [
+      orderEntry(before, 'refund_address', at, {
+        refund_address_hash: commitRecord(before._id, salt, { address }),
+      }),
+    ],
   }
+  const change = signedChange(before, unsigned, before.buyer_id, author)
   if (!(await ctx.orders.change(before, change, session))) return undefined
   await ctx.payouts.setAddress(before._id, before.buyer_id, address, session)
   return changeOrder(before, change)
 }
 
-/** What an order's view shows beside the order. */
-export async function readBelongings(ctx: Context, order: OrderRecord, agentId: string): Promise<OrderBelongings> {
-  const [invoice, payouts] = await Promise.all([
-    agentId === order.buyer_id ? ctx.invoices.find(order.invoice_id) : undefined,
-    ctx.payouts.listByOrder(order._id),
-  ])
-  return { invoice, payouts, paysOut: paysOut(ctx) }
+/**
+ * What the operator named with a payment that was none. @returns false if something else was paid there: it
+ * stays
+ */
+export async function forgetRefundAddress(ctx: Context, orderId: string, session: Session): Promise<boolean> {
+  const before = await ctx.orders.find(orderId, session)
+  if (before?.refund_address === undefined || before.refund_salt === undefined) return false
+  const { buyer_id: buyerId, refund_address: address, refund_salt: salt } = before
+  const payouts = await ctx.payouts.listByOrder(orderId, session)
+  if (payouts.some((one) => one.agent_id === buyerId && !['owed', 'held', 'withdrawn'].includes(one.state)))
+    return false
+  const at = unixSeconds(ctx.databaseNow())
+  const change: OrderChange = {
+    step: 'refund_address',
+    at,
+    set: { refunds_undone: [...(before.refunds_undone ?? []), { address, salt }] },
+    unset: ['refund_address', 'refund_salt'],
+    entries: [orderEntry(before, 'refund_address', at, { refund_address_hash: null })],
+  }
+  await makeOwnMove(ctx, before, { change }, session)
+  await ctx.payouts.forgetAddress(orderId, buyerId, session)
+  return true
 }
 
-export const paysOut = (ctx: Context) => (ctx.config.payouts === 'automatic' ? ('service' as const) : ('operator' as const))
+export async function readBelongings(
+  ctx: Context,
+  order: OrderRecord,
+  agentId: string,
+): Promise<OrderBelongings> {
+  const [invoice, payouts, unseen] = await Promise.all([
+    agentId === order.buyer_id ? ctx.invoices.find(order.invoice_id) : undefined,
+    ctx.payouts.listNewest(order._id, agentId, MAX_PAYOUTS_SHOWN + 1),
+    ctx.invoices.listUnseenOrders(order.coin, order._id),
+  ])
+  return { invoice, payouts, isUnseen: unseen.length > 0, paysOut: paysOut(ctx) }
+}
+
+export const paysOut = (ctx: Context) =>
+  ctx.config.payouts === 'automatic' ? ('service' as const) : ('operator' as const)

@@ -1,12 +1,19 @@
-/**
- * An order's states and the only ways between them. Every transition is one conditional update that names the state it
- * expects and, where it has a deadline, the time; `GET /rules` publishes this table.
- */
-export const ORDER_STATUSES = ['awaiting_payment', 'paid', 'delivered', 'disputed', 'released', 'paid_out', 'refunded', 'expired'] as const
+/** Every transition is one conditional update that names the state and, if it has one, the deadline. */
+export const ORDER_STATUSES = [
+  'awaiting_payment',
+  'paid',
+  'delivered',
+  'disputed',
+  'released',
+  'paid_out',
+  'refunded',
+  'expired',
+] as const
 export type OrderStatus = (typeof ORDER_STATUSES)[number]
 
 export const ORDER_STATUS_MEANINGS: Readonly<Record<OrderStatus, string>> = {
-  awaiting_payment: 'The buyer has until pay_by; a payment that is on its way by then holds the order until it is confirmed or gone.',
+  awaiting_payment:
+    'The buyer has until pay_by; a payment that is on its way by then holds the order until it is confirmed or gone.',
   paid: 'The full price is confirmed, and the seller has until deliver_by.',
   delivered: 'The buyer has until accept_by to accept or to dispute.',
   disputed: 'The operator decides, without a deadline.',
@@ -16,11 +23,12 @@ export const ORDER_STATUS_MEANINGS: Readonly<Record<OrderStatus, string>> = {
   expired: 'Never paid in time; what was paid in part is owed to the buyer.',
 }
 
-/** Who makes a transition: a side, the operator, the chain (confirmed payments), or the service at a deadline. */
+/**
+ * Who makes a transition: a side, the operator, the chain (confirmed payments), or the service at a deadline.
+ */
 export const ORDER_ACTORS = ['buyer', 'seller', 'operator', 'chain', 'service'] as const
 export type OrderActor = (typeof ORDER_ACTORS)[number]
 
-/** Absolute times, in Unix seconds, that stand on the order. */
 export const DEADLINES = ['pay_by', 'deliver_by', 'accept_by'] as const
 export type Deadline = (typeof DEADLINES)[number]
 
@@ -28,7 +36,10 @@ export interface OrderStepRule {
   from: readonly OrderStatus[]
   to: OrderStatus
   actor: OrderActor
-  /** `before`: while the time has not come; `after`: from that time on. Nothing is both, so of two one alone can win. */
+  /**
+   * `before`: while the time has not come; `after`: from that time on. Nothing is both, so of two one alone
+   * can win.
+   */
   deadline?: { name: Deadline; side: 'before' | 'after' }
   text: string
 }
@@ -45,7 +56,13 @@ export const ORDER_STEPS = {
     to: 'expired',
     actor: 'service',
     deadline: { name: 'pay_by', side: 'after' },
-    text: 'The chain was looked at after pay_by, with no payment under way. A chain that is out of reach makes nothing expire.',
+    text: 'The chain was looked at after pay_by, with no payment under way. A chain that is out of reach makes nothing expire, unless the operator has switched its coin off.',
+  },
+  unpayable: {
+    from: ['awaiting_payment'],
+    to: 'expired',
+    actor: 'service',
+    text: 'The service has another wallet now, which cannot take what is paid for this order; no payment is under way.',
   },
   delivered: {
     from: ['paid'],
@@ -83,7 +100,7 @@ export const ORDER_STEPS = {
     text: 'The buyer disputes the delivery. No deadline holds any more.',
   },
   payment_lost: {
-    from: ['awaiting_payment', 'paid', 'delivered', 'disputed', 'released', 'paid_out', 'refunded', 'expired'],
+    from: ORDER_STATUSES,
     to: 'disputed',
     actor: 'chain',
     text: 'A reorganisation of the chain took a settled payment away. What is owed for the order and not signed yet is frozen.',
@@ -129,25 +146,33 @@ export const ORDER_STEPS = {
 export type OrderStep = keyof typeof ORDER_STEPS
 export const ORDER_STEP_NAMES = Object.keys(ORDER_STEPS) as OrderStep[]
 
-/** A row of the table, with its types folded away. */
 export function stepRule(step: OrderStep): OrderStepRule {
   return ORDER_STEPS[step]
 }
 
-/** What decides whether a step may be taken. Times in Unix seconds. */
 export type OrderState = { status: OrderStatus } & { readonly [Name in Deadline]?: number }
 
 /** @returns why the step cannot be taken at this time; undefined where it can */
-export function stepObstacle(order: OrderState, step: OrderStep, nowSeconds: number): 'status' | 'deadline' | undefined {
+export function stepObstacle(
+  order: OrderState,
+  step: OrderStep,
+  nowSeconds: number,
+): 'status' | 'deadline' | undefined {
   const { from, deadline } = stepRule(step)
   if (!from.includes(order.status)) return 'status'
   if (deadline === undefined) return undefined
   const time = order[deadline.name]
   if (time === undefined) throw new Error(`an order that is ${order.status} has no ${deadline.name}`)
-  return deadline.side === 'before' ? (nowSeconds < time ? undefined : 'deadline') : nowSeconds >= time ? undefined : 'deadline'
+  return deadline.side === 'before'
+    ? nowSeconds < time
+      ? undefined
+      : 'deadline'
+    : nowSeconds >= time
+      ? undefined
+      : 'deadline'
 }
 
-/** The step that the service takes by itself when a deadline passes, in this state. Unpaid orders expire with their invoice. */
+/** Unpaid orders expire with their invoice. */
 export function deadlineStep(
   status: OrderStatus,
 ): { step: 'undelivered' | 'unanswered'; deadline: 'deliver_by' | 'accept_by' } | undefined {
@@ -159,12 +184,10 @@ export function deadlineStep(
 export interface NextTransition {
   /** null where more than one is possible. */
   to: OrderStatus | null
-  /** Unix seconds; null where a person or the chain decides when. */
   at: number | null
   actor: OrderActor
 }
 
-/** What comes next if neither side does anything; undefined in a final state. */
 export function nextTransition(
   order: OrderState & { isPaymentUnderWay: boolean; paysOut: 'service' | 'operator' },
 ): NextTransition | undefined {

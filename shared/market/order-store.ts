@@ -1,5 +1,7 @@
-import mongoose, { Schema, type Connection, type Model } from 'mongoose'
-import { type Session, within } from '../database.ts'
+import mongoose, { Schema, type Connection, type QueryFilter } from 'mongoose'
+import { authorShape } from '../agents/authorship.ts'
+import type { Session } from '../servers/database.ts'
+import { recordsOf } from '../servers/records.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { Coin } from '../payments/coin.ts'
 import { DEADLINE_OVERDUE_SECONDS } from './market-terms.ts'
@@ -28,6 +30,10 @@ const orderSchema = new Schema<OrderRecord>(
     refund_address: String,
     payout_salt: string,
     refund_salt: String,
+    refunds_undone: {
+      type: [new Schema({ address: string, salt: string }, { _id: false })],
+      default: undefined,
+    },
     status: string,
     version: number,
     unpaid_slot: Number,
@@ -48,12 +54,21 @@ const orderSchema = new Schema<OrderRecord>(
     paid_out_at: Number,
     due_at: Number,
     extensions: {
-      type: [new Schema({ deadline: string, was: number, until: number, outage_from: number, outage_to: number }, { _id: false })],
+      type: [
+        new Schema(
+          { deadline: string, was: number, until: number, outage_from: number, outage_to: number },
+          { _id: false },
+        ),
+      ],
       default: undefined,
     },
     late_ms: Number,
     fee_taken: Boolean,
     written_off_raw: string,
+    signatures: {
+      type: [new Schema({ ...authorShape, step: string, agent_id: string }, { _id: false })],
+      default: undefined,
+    },
     ...pendingField,
   },
   { collection: 'orders', strict: 'throw', versionKey: false },
@@ -64,117 +79,120 @@ orderSchema.index(
   { buyer_id: 1, unpaid_slot: 1 },
   { unique: true, name: 'unpaid_slots', partialFilterExpression: { unpaid_slot: { $exists: true } } },
 )
-orderSchema.index({ due_at: 1, _id: 1 }, { name: 'due', partialFilterExpression: { due_at: { $exists: true } } })
+orderSchema.index(
+  { due_at: 1, _id: 1 },
+  { name: 'due', partialFilterExpression: { due_at: { $exists: true } } },
+)
 orderSchema.index(
   { seller_id: 1, status: 1, due_at: 1 },
   { name: 'due_of_a_seller', partialFilterExpression: { due_at: { $exists: true } } },
 )
-orderSchema.index({ buyer_id: 1, status: 1, due_at: 1 }, { name: 'due_of_a_buyer', partialFilterExpression: { due_at: { $exists: true } } })
-orderSchema.index({ status: 1, _id: 1 }, { name: 'disputed', partialFilterExpression: { status: 'disputed' } })
+orderSchema.index(
+  { buyer_id: 1, status: 1, due_at: 1 },
+  { name: 'due_of_a_buyer', partialFilterExpression: { due_at: { $exists: true } } },
+)
+orderSchema.index(
+  { status: 1, _id: 1 },
+  { name: 'disputed', partialFilterExpression: { status: 'disputed' } },
+)
 orderSchema.index(...PENDING_INDEX)
 
-/** Of a list: all but what may be large and what nobody lists. */
 const LISTED = { pending: 0, delivery: 0 } as const
 
-/** What waits for each side. */
 export const WAITING = {
   buyer: { id: 'buyer_id', filter: { status: 'delivered', due_at: { $exists: true } } },
   seller: { id: 'seller_id', filter: { status: 'paid', due_at: { $exists: true } } },
 } as const
 
-export interface OrderStore {
-  /** @throws a duplicate-key error on `buyer_id` where another order of the buyer has its `unpaid_slot` */
-  insert(order: OrderRecord, session: Session): Promise<void>
-  find(orderId: string, session?: Session): Promise<OrderRecord | undefined>
-  /** Either side's, newest first; `delivery` is left out. */
-  listByAgent(agentId: string, limit: number): Promise<OrderRecord[]>
-  /** The slots that a buyer's unpaid orders have. */
-  listUnpaidSlots(buyerId: string): Promise<number[]>
-  /** Deliveries that a buyer has to accept, or orders that a seller has to deliver; the soonest first. */
-  listWaiting(side: 'buyer' | 'seller', agentId: string, limit: number): Promise<OrderRecord[]>
-  /** The longest first. */
-  listDisputed(limit: number): Promise<OrderRecord[]>
-  /** Those of a coin that can still be owed to either side, with one of these addresses on one of them. */
-  listOpenWith(coin: Coin, addresses: readonly string[]): Promise<OrderRecord[]>
-  /** Those with this deadline, in the order of their ids, after the id `after`; `delivery` is left out. */
-  listDue(dueAt: number, after: string, limit: number): Promise<OrderRecord[]>
-  /** Deadlines that passed and were not acted on, how long ago the oldest of them was, and orders that wait for a decision. */
-  readBacklog(nowSeconds: number): Promise<{ overdue: number; oldestSeconds: number; disputed: number }>
-  /** Different deadlines up to a time, the oldest first. */
-  listDueTimes(untilSeconds: number, limit: number): Promise<number[]>
-  /** @returns false where the order is no longer as it was read, or the time of the step is over or has not come */
-  change(before: OrderRecord, change: OrderChange, session?: Session): Promise<boolean>
-  /** All of these or, where it gives back false, some: then the transaction must be ended. */
-  changeAll(changes: readonly { before: OrderRecord; change: OrderChange }[], session: Session): Promise<boolean>
-  /** A payment was seen, while the order waits for one. */
-  notePaymentSeen(orderId: string, at: number, session: Session): Promise<void>
-  /** None is under way any more. */
-  forgetPaymentSeen(orderId: string): Promise<void>
-  readonly models: { orders: Model<OrderRecord> }
-}
+export type OrderStore = ReturnType<typeof createOrderStore>
 
-export function createOrderStore(connection: Connection): OrderStore {
-  const orders = connection.model<OrderRecord>('Order', orderSchema)
-  // Deadlines come by the thousand, and what they write is made by changeOf() alone.
-  const raw = () => orders.collection as unknown as mongoose.mongo.Collection<OrderRecord>
+export function createOrderStore(connection: Connection) {
+  const orders = recordsOf(connection.model<OrderRecord>('Order', orderSchema))
+  // What is written past mongoose is made by changeOf() alone.
+  const raw = () => orders.model.collection as unknown as mongoose.mongo.Collection<OrderRecord>
   return {
-    models: { orders },
-    async insert(order, session) {
-      await orders.insertMany([order], { session, lean: true })
-    },
-    async find(orderId, session) {
-      return (await orders.findOne({ _id: orderId }, null, within(session)).lean<OrderRecord>()) ?? undefined
-    },
-    async listByAgent(agentId, limit) {
+    models: { orders: orders.model },
+    /** @throws a duplicate-key error on `buyer_id` where another order of the buyer has its `unpaid_slot` */
+    insert: (order: OrderRecord, session: Session) => orders.insert([order], session),
+    find: (orderId: string, session?: Session) => orders.one({ _id: orderId }, { session }),
+    /** Either side's, newest first; with `before`, those with a smaller id. `delivery` is left out. */
+    async listByAgent(agentId: string, before: string | undefined, limit: number): Promise<OrderRecord[]> {
       // Each side by its own index; nobody stands on both sides of an order.
-      const [bought, sold] = await Promise.all(
-        [{ buyer_id: agentId }, { seller_id: agentId }].map((side) =>
-          orders.find(side, LISTED).sort({ _id: -1 }).limit(limit).lean<OrderRecord[]>(),
-        ),
+      const older = before === undefined ? {} : { _id: { $lt: before } }
+      const sides = [
+        { buyer_id: agentId, ...older },
+        { seller_id: agentId, ...older },
+      ]
+      const found = await Promise.all(
+        sides.map((side) => orders.all(side, { fields: LISTED, sort: { _id: -1 }, limit })),
       )
-      return [...(bought ?? []), ...(sold ?? [])].sort((a, b) => (a._id < b._id ? 1 : -1)).slice(0, limit)
+      return found
+        .flat()
+        .sort((a, b) => (a._id < b._id ? 1 : -1))
+        .slice(0, limit)
     },
-    async listUnpaidSlots(buyerId) {
-      const found = await orders
-        .find({ buyer_id: buyerId, unpaid_slot: { $exists: true } }, { _id: 0, unpaid_slot: 1 })
-        .lean<Required<Pick<OrderRecord, 'unpaid_slot'>>[]>()
-      return found.map(({ unpaid_slot: slot }) => slot)
+    async listUnpaidSlots(buyerId: string): Promise<number[]> {
+      const found = await orders.all(
+        { buyer_id: buyerId, unpaid_slot: { $exists: true } },
+        { fields: { unpaid_slot: 1 } },
+      )
+      return found.flatMap(({ unpaid_slot: slot }) => slot ?? [])
     },
-    async listWaiting(side, agentId, limit) {
+    /** Deliveries that a buyer has to accept, or orders that a seller has to deliver; the soonest first. */
+    listWaiting(side: 'buyer' | 'seller', agentId: string, limit: number): Promise<OrderRecord[]> {
       const { id, filter } = WAITING[side]
-      return orders
-        .find({ [id]: agentId, ...filter }, LISTED)
-        .sort({ due_at: 1 })
-        .limit(limit)
-        .lean<OrderRecord[]>()
+      return orders.all({ [id]: agentId, ...filter }, { fields: LISTED, sort: { due_at: 1 }, limit })
     },
-    async listDisputed(limit) {
-      return orders.find({ status: 'disputed' }, LISTED).sort({ _id: 1 }).limit(limit).lean<OrderRecord[]>()
+    listDisputed: (limit: number) =>
+      orders.all({ status: 'disputed' }, { fields: LISTED, sort: { _id: 1 }, limit }),
+    /**
+     * Open orders of a coin with one of these addresses on either side; all of them if `addresses` is
+     * undefined. An address that no order has may have been named after the copy was made: then orders
+     * without a refund address are among them.
+     */
+    async listOpenWith(coin: Coin, addresses: readonly string[] | undefined): Promise<OrderRecord[]> {
+      const open: QueryFilter<OrderRecord> = {
+        $or: [
+          { status: { $in: ['paid', 'delivered'] } },
+          { status: 'awaiting_payment', payment_seen_at: { $exists: true } },
+        ],
+      }
+      if (addresses === undefined) return orders.all({ coin, ...open }, { fields: LISTED })
+      const sides = ['payout_address', 'refund_address'] as const
+      const onOrders = await Promise.all(
+        sides.map((side) => raw().distinct(side, { coin, [side]: { $in: [...addresses] } } as object)),
+      )
+      const known = new Set(onOrders.flat())
+      const nameless = addresses.every((address) => known.has(address))
+        ? []
+        : [{ refund_address: { $exists: false } }]
+      const either = { $or: [...sides.map((side) => ({ [side]: { $in: [...addresses] } })), ...nameless] }
+      return orders.all({ coin, $and: [open, either] }, { fields: LISTED })
     },
-    async listOpenWith(coin, addresses) {
-      const open = { $or: [{ status: { $in: ['paid', 'delivered'] } }, { status: 'awaiting_payment', payment_seen_at: { $exists: true } }] }
-      const either = { $or: ['payout_address', 'refund_address'].map((side) => ({ [side]: { $in: [...addresses] } })) }
-      return raw()
-        .find({ coin, $and: [open, either] } as object, { projection: LISTED })
-        .toArray()
-    },
-    async listDue(dueAt, after, limit) {
+    /** By id, after the id `after`; without `delivery`. */
+    async listDue(dueAt: number, after: string, limit: number): Promise<OrderRecord[]> {
       return raw()
         .find({ due_at: dueAt, _id: { $gt: after } }, { projection: LISTED, limit, batchSize: limit })
         .sort({ _id: 1 })
         .toArray()
     },
-    async readBacklog(nowSeconds) {
-      // A deadline is acted on a moment after it; what is older than that is late.
+    /** `oldestSeconds`: how long ago the oldest overdue deadline was. */
+    async readBacklog(
+      nowSeconds: number,
+    ): Promise<{ overdue: number; oldestSeconds: number; disputed: number }> {
       const isOverdue = { due_at: { $lte: nowSeconds - DEADLINE_OVERDUE_SECONDS } }
       const [overdue, oldest, disputed] = await Promise.all([
-        orders.countDocuments(isOverdue),
-        orders.findOne(isOverdue, { due_at: 1 }).sort({ due_at: 1 }).lean<Pick<OrderRecord, 'due_at'>>(),
-        orders.countDocuments({ status: 'disputed' }),
+        orders.model.countDocuments(isOverdue),
+        orders.one(isOverdue, { fields: { due_at: 1 }, sort: { due_at: 1 } }),
+        orders.model.countDocuments({ status: 'disputed' }),
       ])
-      return { overdue, oldestSeconds: oldest?.due_at === undefined ? 0 : nowSeconds - oldest.due_at, disputed }
+      return {
+        overdue,
+        oldestSeconds: oldest?.due_at === undefined ? 0 : nowSeconds - oldest.due_at,
+        disputed,
+      }
     },
-    async listDueTimes(untilSeconds, limit) {
+    async listDueTimes(untilSeconds: number, limit: number): Promise<number[]> {
       const times = await raw()
         .aggregate<{ _id: number }>([
           { $match: { due_at: { $lte: untilSeconds } } },
@@ -185,30 +203,34 @@ export function createOrderStore(connection: Connection): OrderStore {
         .toArray()
       return times.map(({ _id }) => _id)
     },
-    async change(before, change, session) {
+    async change(before: OrderRecord, change: OrderChange, session?: Session): Promise<boolean> {
       const { filter, update } = changeOf(before, change)
-      return (await orders.updateOne(filter, update, within(session))).matchedCount === 1
+      return orders.change(filter, update, session)
     },
-    async changeAll(changes, session) {
+    /** All of these or, where it gives back false, some: then the transaction must be ended. */
+    async changeAll(
+      changes: readonly { before: OrderRecord; change: OrderChange }[],
+      session: Session,
+    ): Promise<boolean> {
       const operations = changes.map(({ before, change }) => ({ updateOne: changeOf(before, change) }))
-      return (await raw().bulkWrite(operations as never[], { session })).matchedCount === changes.length
+      return (await raw().bulkWrite(operations, { session })).matchedCount === changes.length
     },
-    async notePaymentSeen(orderId, at, session) {
-      await orders.updateOne(
+    notePaymentSeen: (orderId: string, at: number, session: Session) =>
+      orders.change(
         { _id: orderId, status: 'awaiting_payment', payment_seen_at: { $exists: false } },
         { $set: { payment_seen_at: at } },
-        { session },
-      )
-    },
-    async forgetPaymentSeen(orderId) {
-      await orders.updateOne({ _id: orderId, payment_seen_at: { $exists: true } }, { $unset: { payment_seen_at: 1 } })
-    },
+        session,
+      ),
+    forgetPaymentSeen: (orderId: string) =>
+      orders.change({ _id: orderId, payment_seen_at: { $exists: true } }, { $unset: { payment_seen_at: 1 } }),
   }
 }
 
 const isStep = (step: OrderChange['step']): step is OrderStep => Object.hasOwn(ORDER_STEPS, step)
 
-/** The one form of every change: it names the state, the version and, where the step has a deadline, the time. */
+/**
+ * The one form of every change: it names the state, the version and, where the step has a deadline, the time.
+ */
 function changeOf(before: OrderRecord, { step, at, set, unset = [], entries }: OrderChange) {
   const rule = isStep(step) ? stepRule(step) : undefined
   if (rule !== undefined && !rule.from.includes(before.status))
@@ -219,7 +241,9 @@ function changeOf(before: OrderRecord, { step, at, set, unset = [], entries }: O
       _id: before._id,
       status: before.status,
       version: before.version,
-      ...(deadline === undefined ? {} : { [deadline.name]: deadline.side === 'before' ? { $gt: at } : { $lte: at } }),
+      ...(deadline === undefined
+        ? {}
+        : { [deadline.name]: deadline.side === 'before' ? { $gt: at } : { $lte: at } }),
     },
     update: {
       $set: set,

@@ -1,12 +1,19 @@
 import { z } from 'zod'
+import { authorFields, authorView } from '../agents/authorship.ts'
 import { COINS, formatAmount, formatPrice, type Coin } from '../payments/coin.ts'
 import { invoiceView, viewInvoice, type InvoiceRecord } from '../payments/invoice.ts'
 import { PAYOUT_STATES, type PayoutRecord } from '../payments/payout.ts'
 import { usdFromCents } from '../passes/pass.ts'
-import { countView, hex, idField, idView, text, textOfBytes, unixTime } from '../schema.ts'
-import { MAX_ADDRESS_LENGTH, MAX_DELIVERY_BYTES, MAX_ORDERS_SHOWN, MAX_REASON_LENGTH } from './market-terms.ts'
-import { DEADLINES, nextTransition, ORDER_ACTORS, ORDER_STATUSES, type Deadline } from './order-states.ts'
-import type { OrderRecord } from './order.ts'
+import { countView, hex, idField, idView, text, textOfBytes, unixTime } from '../foundation/schema.ts'
+import {
+  MAX_ADDRESS_LENGTH,
+  MAX_DELIVERY_BYTES,
+  MAX_ORDERS_SHOWN,
+  MAX_PAYOUTS_SHOWN,
+  MAX_REASON_LENGTH,
+} from './market-terms.ts'
+import { DEADLINES, nextTransition, ORDER_ACTORS, ORDER_STATUSES } from './order-states.ts'
+import type { OrderRecord, StepSignature } from './order.ts'
 
 export const orderBody = z.object({
   offer_id: idField('offer'),
@@ -16,12 +23,16 @@ export const orderBody = z.object({
     .describe("one of the offer's currencies; the first that is ready where absent"),
   refund_address: text({ min: 1, max: MAX_ADDRESS_LENGTH })
     .optional()
-    .describe("where the buyer is paid what it is owed, an address of the order's coin; it can be named later"),
+    .describe(
+      "where the buyer is paid what it is owed, an address of the order's coin; it can be named later",
+    ),
+  ...authorFields,
 })
 
 export const refundAddressBody = z.object({
   order_id: idField('order'),
   address: text({ min: 1, max: MAX_ADDRESS_LENGTH }).describe("an address of the order's coin"),
+  ...authorFields,
 })
 
 export const deliverBody = z.object({
@@ -29,13 +40,17 @@ export const deliverBody = z.object({
   delivery: textOfBytes({ maxBytes: MAX_DELIVERY_BYTES, opaque: true }).describe(
     "given to the buyer byte for byte; best sealed to the dm_key on the buyer's card, so that it alone can read it",
   ),
+  ...authorFields,
 })
 
-export const acceptBody = z.object({ order_id: idField('order') })
+export const acceptBody = z.object({ order_id: idField('order'), ...authorFields })
 
 export const disputeBody = z.object({
   order_id: idField('order'),
-  reason: text({ min: 1, max: MAX_REASON_LENGTH }).describe('what is wrong with the delivery; the seller and the operator read it'),
+  reason: text({ min: 1, max: MAX_REASON_LENGTH }).describe(
+    'what is wrong with the delivery; the seller and the operator read it',
+  ),
+  ...authorFields,
 })
 
 const statusField = z.enum(ORDER_STATUSES)
@@ -54,7 +69,9 @@ export const orderSummaryView = z
     role: z.enum(['buyer', 'seller']).describe('your own side of it'),
     title: z.string().describe('what the offer calls it; text of the seller'),
     status: statusField,
-    next_transition: nextView.nullable().describe('what comes next if neither side does anything; null in a final state'),
+    next_transition: nextView
+      .nullable()
+      .describe('what comes next if neither side does anything; null in a final state'),
     currency: z.enum(COINS),
     price_usd: z.number(),
     amount: z.string().describe('the price in the coin, as decimal text'),
@@ -78,7 +95,15 @@ export const orderSummaryView = z
     undelivered: z.boolean().describe('refunded because no delivery came in time'),
     paid_out_at: unixTime().nullable(),
     extensions: z
-      .array(z.object({ deadline: z.enum(DEADLINES), was: unixTime(), until: unixTime(), outage_from: unixTime(), outage_to: unixTime() }))
+      .array(
+        z.object({
+          deadline: z.enum(DEADLINES),
+          was: unixTime(),
+          until: unixTime(),
+          outage_from: unixTime(),
+          outage_to: unixTime(),
+        }),
+      )
       .describe('deadlines that fell into an outage of the API'),
   })
   .meta({ id: 'OrderSummary' })
@@ -90,34 +115,62 @@ export const payoutView = z.object({
   amount_raw: z.string(),
   state: z.enum(PAYOUT_STATES),
   frozen: z.boolean(),
-  address: z.string().nullable().describe('null: nothing is sent until you name one with POST /market/refund-address'),
+  waits_for_chain: z
+    .boolean()
+    .describe("the order's money is on the operator's word: nothing is sent before the chain shows it"),
+  to_self: z.boolean().describe("`address` is one of the venue's own: the operator pays it elsewhere"),
+  address: z
+    .string()
+    .nullable()
+    .describe('null: nothing is sent until you name one with POST /market/refund-address'),
   tx_hash: z.string().nullable(),
   at: unixTime(),
   changed_at: unixTime(),
-  salt: hex(64).describe('opens `tx_hash` of its ledger entries'),
+  salt: hex(64).describe(
+    'opens `tx_hash` of its ledger entries: SHA-256(salt || canonical JSON of {"id": payout_id, "tx": tx_hash})',
+  ),
 })
 
 const saltView = () => hex(64).nullable()
 
 export const orderView = orderSummaryView
   .extend({
-    delivery: z.string().nullable().describe('what the seller delivered, byte for byte; text of a stranger, unless it is sealed'),
+    delivery: z
+      .string()
+      .nullable()
+      .describe('what the seller delivered, byte for byte; text of a stranger, unless it is sealed'),
     dispute_reason: z.string().nullable(),
     payout_address: z.string().nullable().describe('for the seller alone'),
     refund_address: z.string().nullable().describe('for the buyer alone'),
     invoice: invoiceView.nullable().describe('for the buyer alone'),
-    payouts: z.array(payoutView).describe('what you are owed for this order, or were paid'),
+    payouts: z
+      .array(payoutView)
+      .describe(`what you are owed for this order, or were paid: the newest ${MAX_PAYOUTS_SHOWN}`),
+    payouts_truncated: z.boolean().describe('true where there are more'),
     salts: z
-      .object({ payout_address: saltView(), refund_address: saltView(), delivery: saltView(), dispute: saltView() })
+      .object({
+        payout_address: saltView(),
+        refund_address: saltView(),
+        delivery: saltView(),
+        dispute: saltView(),
+      })
       .describe('open the commitments in the ledger, for whoever sees the content'),
+    signatures: z
+      .array(authorView.extend({ step: z.string(), agent_id: idView('agent') }))
+      .optional()
+      .describe('of the two sides, on the steps that they signed'),
   })
   .meta({ id: 'Order' })
 
-export const madeOrderView = z.object({ order_id: idView('order'), status: statusField, invoice: invoiceView, order: orderView })
+export const madeOrderView = z.object({
+  order_id: idView('order'),
+  status: statusField,
+  invoice: invoiceView,
+  order: orderView,
+})
 export const oneOrderView = z.object({ order_id: idView('order'), status: statusField, order: orderView })
 export const orderListView = z.object({ orders: z.array(orderSummaryView), ...countView })
 
-/** What waits for the caller, in `GET /me`. */
 export const waitingOrdersView = {
   orders_to_deliver: z
     .array(z.object({ order_id: idView('order'), deliver_by: unixTime() }))
@@ -144,8 +197,14 @@ export function viewWaiting(waiting: {
 }) {
   const { toDeliver, toAccept, owed } = waiting
   return {
-    orders_to_deliver: toDeliver.map(({ _id, deliver_by: deliverBy }) => ({ order_id: _id, deliver_by: deliverBy ?? 0 })),
-    deliveries_to_accept: toAccept.map(({ _id, accept_by: acceptBy }) => ({ order_id: _id, accept_by: acceptBy ?? 0 })),
+    orders_to_deliver: toDeliver.map(({ _id, deliver_by: deliverBy }) => ({
+      order_id: _id,
+      deliver_by: deliverBy ?? 0,
+    })),
+    deliveries_to_accept: toAccept.map(({ _id, accept_by: acceptBy }) => ({
+      order_id: _id,
+      accept_by: acceptBy ?? 0,
+    })),
     owed: COINS.filter((coin) => owed.all[coin] > 0n).map((currency) => ({
       currency,
       amount: formatAmount(owed.all[currency], currency),
@@ -155,10 +214,13 @@ export function viewWaiting(waiting: {
   }
 }
 
-/** Who pays out what is owed: the workers, or the operator by hand. */
 export type PaysOut = 'service' | 'operator'
 
-export function viewOrderSummary(order: OrderRecord, agentId: string, paysOut: PaysOut): z.input<typeof orderSummaryView> {
+export function viewOrderSummary(
+  order: OrderRecord,
+  agentId: string,
+  paysOut: PaysOut,
+): z.input<typeof orderSummaryView> {
   const { coin } = order
   return {
     order_id: order._id,
@@ -168,7 +230,8 @@ export function viewOrderSummary(order: OrderRecord, agentId: string, paysOut: P
     role: agentId === order.buyer_id ? 'buyer' : 'seller',
     title: order.title,
     status: order.status,
-    next_transition: nextTransition({ ...order, isPaymentUnderWay: order.payment_seen_at !== undefined, paysOut }) ?? null,
+    next_transition:
+      nextTransition({ ...order, isPaymentUnderWay: order.payment_seen_at !== undefined, paysOut }) ?? null,
     currency: coin,
     price_usd: usdFromCents(order.price_usd_cents),
     amount: formatPrice(BigInt(order.amount_raw), coin),
@@ -186,26 +249,25 @@ export function viewOrderSummary(order: OrderRecord, agentId: string, paysOut: P
     closed_at: order.closed_at ?? null,
     undelivered: order.undelivered === true,
     paid_out_at: order.paid_out_at ?? null,
-    extensions: (order.extensions ?? []).map(({ deadline, was, until, outage_from, outage_to }) => ({
-      deadline: deadline satisfies Deadline,
-      was,
-      until,
-      outage_from,
-      outage_to,
-    })),
+    extensions: order.extensions ?? [],
   }
 }
 
-/** What belongs to an order beside its own record. */
 export interface OrderBelongings {
-  /** Absent for the seller. */
   invoice: InvoiceRecord | undefined
-  /** Of either side. */
+  /** The viewer's own, one more than is shown. */
   payouts: readonly PayoutRecord[]
+  /** Its money was recorded by hand, and the chain has not shown it. */
+  isUnseen: boolean
   paysOut: PaysOut
 }
 
-export function viewOrder(order: OrderRecord, agentId: string, { invoice, payouts, paysOut }: OrderBelongings): z.input<typeof orderView> {
+export function viewOrder(
+  order: OrderRecord,
+  agentId: string,
+  belongings: OrderBelongings,
+): z.input<typeof orderView> {
+  const { invoice, payouts, isUnseen, paysOut } = belongings
   const isBuyer = agentId === order.buyer_id
   return {
     ...viewOrderSummary(order, agentId, paysOut),
@@ -213,18 +275,25 @@ export function viewOrder(order: OrderRecord, agentId: string, { invoice, payout
     dispute_reason: order.dispute_reason ?? null,
     payout_address: isBuyer ? null : order.payout_address,
     refund_address: isBuyer ? (order.refund_address ?? null) : null,
-    invoice: isBuyer && invoice !== undefined ? viewInvoice(invoice, order.payment_seen_at !== undefined) : null,
-    payouts: payouts.filter((payout) => payout.agent_id === agentId).map(viewPayout),
+    invoice:
+      isBuyer && invoice !== undefined ? viewInvoice(invoice, order.payment_seen_at !== undefined) : null,
+    payouts: payouts.slice(-MAX_PAYOUTS_SHOWN).map((payout) => viewPayout(payout, isUnseen)),
+    payouts_truncated: payouts.length > MAX_PAYOUTS_SHOWN,
     salts: {
       payout_address: isBuyer ? null : order.payout_salt,
       refund_address: isBuyer ? (order.refund_salt ?? null) : null,
       delivery: order.delivery_salt ?? null,
       dispute: order.dispute_salt ?? null,
     },
+    ...(order.signatures === undefined ? {} : { signatures: order.signatures.map(viewSignature) }),
   }
 }
 
-function viewPayout(payout: PayoutRecord): z.input<typeof payoutView> {
+function viewSignature({ step, agent_id, author_key, seen, signature }: StepSignature) {
+  return { step, agent_id, author_key, seen: { size: seen.size, root: seen.root }, signature }
+}
+
+function viewPayout(payout: PayoutRecord, isUnseen: boolean): z.input<typeof payoutView> {
   return {
     payout_id: payout._id,
     currency: payout.coin,
@@ -232,6 +301,8 @@ function viewPayout(payout: PayoutRecord): z.input<typeof payoutView> {
     amount_raw: payout.amount_raw,
     state: payout.state,
     frozen: payout.frozen === true,
+    waits_for_chain: isUnseen && payout.state === 'owed',
+    to_self: payout.to_self === true,
     address: payout.address ?? null,
     tx_hash: payout.tx ?? null,
     at: payout.at,

@@ -1,3 +1,5 @@
+import { authorData } from '../agents/authorship.ts'
+import type { Authorship } from '../crypto/author.ts'
 import type { Ledgered, PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from '../payments/coin.ts'
 import { missingRaw } from '../payments/invoice.ts'
@@ -6,11 +8,9 @@ import type { PayoutRecord } from '../payments/payout.ts'
 import { stepRule, type OrderStatus, type OrderStep } from './order-states.ts'
 
 /**
- * A market order. Money is decimal text in the coin's smallest unit, times are Unix seconds.
- *
- * What was received and is owed: while it awaits payment or is disputed, everything that came is held. From `paid` on the
- * price is held and everything over it is owed to the buyer at once. `released` owes the price to the seller and the
- * fee; `refunded` and `expired` owe everything to the buyer.
+ * A market order. Money is decimal text in the coin's smallest unit, times are Unix seconds. While it awaits
+ * payment or is disputed everything that came is held. From `paid` on the price is held, and everything over
+ * it is owed to the buyer at once.
  */
 export interface OrderRecord extends Ledgered {
   _id: string
@@ -18,7 +18,6 @@ export interface OrderRecord extends Ledgered {
   buyer_id: string
   seller_id: string
   at: number
-  /** Of the offer, which never changes. */
   title: string
   coin: Coin
   price_usd_cents: number
@@ -27,13 +26,13 @@ export interface OrderRecord extends Ledgered {
   invoice_id: string
   delivery_seconds: number
   accept_seconds: number
-  /** The seller's, as it was when the order was made. */
   payout_address: string
-  /** The buyer's, once it named one. */
   refund_address?: string
   /** Opens the commitment to the seller's address. */
   payout_salt: string
   refund_salt?: string
+  /** Addresses that the operator named and took back, each with its salt. */
+  refunds_undone?: { address: string; salt: string }[]
 
   status: OrderStatus
   /** Counts the changes: an update names the one that it read. */
@@ -54,22 +53,24 @@ export interface OrderRecord extends Ledgered {
   disputed_by?: 'buyer' | 'chain'
   dispute_reason?: string
   dispute_salt?: string
-  /** Of the last release, refund or expiry. */
   closed_at?: number
   undelivered?: true
   paid_out_at?: number
-  /** The deadline that the service acts on, while there is one. */
   due_at?: number
   extensions?: Extension[]
-  /** How long after its deadline the service acted, in milliseconds. */
   late_ms?: number
-  /** Present while the fee is taken. */
   fee_taken?: true
+  /** Signatures of the two sides on steps that they took, in the order of the steps. */
+  signatures?: StepSignature[]
   /** Taken back by the chain and given up by a decision: no longer counted as received. */
   written_off_raw: string
 }
 
-/** A deadline that fell into an outage of the API. */
+export interface StepSignature extends Authorship {
+  step: OrderChange['step'] | 'ordered'
+  agent_id: string
+}
+
 export interface Extension {
   deadline: 'deliver_by' | 'accept_by'
   was: number
@@ -80,15 +81,20 @@ export interface Extension {
 
 /** One change of an order: a step of the table, or one that leaves the state as it is. */
 export interface OrderChange {
-  step: OrderStep | 'extended' | 'payment' | 'payment_returned' | 'payout_returned' | 'payout_arrived' | 'refund_address'
-  /** Unix seconds. */
+  step:
+    | OrderStep
+    | 'extended'
+    | 'payment'
+    | 'payment_returned'
+    | 'payout_returned'
+    | 'payout_arrived'
+    | 'refund_address'
   at: number
   set: Partial<Omit<OrderRecord, '_id' | 'version' | 'pending'>>
   unset?: readonly (keyof OrderRecord)[]
   entries: readonly PendingEntry[]
 }
 
-/** The order as it stands after a change. */
 export function changeOrder(order: OrderRecord, change: OrderChange): OrderRecord {
   const changed = { ...order, ...change.set, version: order.version + 1 }
   return Object.fromEntries(
@@ -96,10 +102,7 @@ export function changeOrder(order: OrderRecord, change: OrderChange): OrderRecor
   ) as unknown as OrderRecord
 }
 
-/**
- * A step's ledger entry. Its source carries the number of the change, because an order may take a step twice: a payment
- * can be taken back by the chain more than once.
- */
+/** Its source carries the number of the change: an order may take a step twice. */
 export function orderEntry(
   order: Pick<OrderRecord, '_id' | 'version'>,
   step: OrderChange['step'] | 'ordered',
@@ -107,10 +110,14 @@ export function orderEntry(
   data: PendingEntry['data'] = {},
   kind: PendingEntry['kind'] = 'order',
 ): PendingEntry {
-  return { source: `${order._id}/${kind}/${order.version + 1}`, at, kind, data: { order_id: order._id, step, ...data } }
+  return {
+    source: `${order._id}/${kind}/${order.version + 1}`,
+    at,
+    kind,
+    data: { order_id: order._id, step, ...data },
+  }
 }
 
-/** A change by a step of the table, with its entry; `set` need not name the state. */
 export function stepChange(
   order: OrderRecord,
   step: OrderStep,
@@ -129,14 +136,34 @@ export function stepChange(
     at,
     set: { status: to, ...change.set },
     ...(change.unset === undefined ? {} : { unset: change.unset }),
-    entries: [orderEntry(order, step, at, { status: to, ...change.data }, change.kind), ...(change.entries ?? [])],
+    entries: [
+      orderEntry(order, step, at, { status: to, ...change.data }, change.kind),
+      ...(change.entries ?? []),
+    ],
   }
 }
 
 /**
- * The order with the price that was received. Below dust the venue bears what is missing, out of its fee, so that the seller's
- * part is what was agreed. @returns undefined if more is missing
+ * The same change, signed by the side that takes the step: its entry, the first, carries the signature's
+ * hash.
  */
+export function signedChange(
+  order: Pick<OrderRecord, 'signatures'>,
+  change: OrderChange,
+  agentId: string,
+  author?: Authorship,
+): OrderChange {
+  const [own, ...others] = change.entries
+  if (author === undefined || own === undefined) return change
+  const signatures = [...(order.signatures ?? []), { ...author, step: change.step, agent_id: agentId }]
+  return {
+    ...change,
+    set: { ...change.set, signatures },
+    entries: [{ ...own, data: { ...own.data, ...authorData(author) } }, ...others],
+  }
+}
+
+/** Below dust the venue bears what is missing, out of its fee. @returns undefined if more is missing */
 export function atReceived(order: OrderRecord, receivedRaw: bigint): OrderRecord | undefined {
   const amount = BigInt(order.amount_raw)
   if (receivedRaw >= amount) return order
@@ -147,7 +174,6 @@ export function atReceived(order: OrderRecord, receivedRaw: bigint): OrderRecord
 
 export const priceOf = ({ amount_raw, fee_raw }: OrderRecord) => ({ amount_raw, fee_raw })
 
-/** The price without the fee. */
 export function sellerShare(order: Pick<OrderRecord, 'amount_raw' | 'fee_raw'>): bigint {
   return BigInt(order.amount_raw) - BigInt(order.fee_raw)
 }
@@ -162,13 +188,17 @@ export function feeEntry(order: OrderRecord, at: number, step: 'taken' | 'return
   }
 }
 
-/** The money that a change moves, and what is owed from then on. */
-export function moveLines(before: OrderRecord, { at, set, unset = [] }: OrderChange, payouts: readonly PayoutRecord[] = []): JournalLine[] {
+export function moveLines(
+  before: OrderRecord,
+  { at, set, unset = [] }: OrderChange,
+  payouts: readonly PayoutRecord[] = [],
+): JournalLine[] {
   const own = `order:${before._id}` as const
   const about = { coin: before.coin, at, ids: { order_id: before._id } }
   const wasTaken = before.fee_taken === true
   const isTaken = set.fee_taken === true || (wasTaken && !unset.includes('fee_taken'))
-  const fee = (isTaken ? BigInt(set.fee_raw ?? before.fee_raw) : 0n) - (wasTaken ? BigInt(before.fee_raw) : 0n)
+  const fee =
+    (isTaken ? BigInt(set.fee_raw ?? before.fee_raw) : 0n) - (wasTaken ? BigInt(before.fee_raw) : 0n)
   const writtenOff = BigInt(set.written_off_raw ?? before.written_off_raw) - BigInt(before.written_off_raw)
   const nth = before.version + 1
   return [

@@ -1,16 +1,15 @@
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { createSharedReads } from '../group-commit.ts'
-import { addToOwed, NOTHING_OWED, readOwed, type Owed } from '../ledger/solvency.ts'
-import { closingSource } from '../ledger/seal.ts'
+import { createSharedReads } from '../servers/group-commit.ts'
+import { countOwed, NOTHING_OWED, closingSums, type Owed } from '../ledger/solvency.ts'
+import { COIN_FACTS } from '../payments/coin-facts.ts'
 import { COINS, formatAmount, type Coin } from '../payments/coin.ts'
-import type { PaymentRecord } from '../payments/invoice.ts'
 import type { AccountKind } from '../payments/journal.ts'
-import { unixTime } from '../schema.ts'
-import { SECOND_MS, unixSeconds } from '../time.ts'
+import { unixTime } from '../foundation/schema.ts'
+import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { MAX_ACCOUNTS_SHOWN } from './market-terms.ts'
+import { sum } from './order.ts'
 
-/** What is summed over every order is summed at most this often. */
 const HELD_FOR_MS = 10 * SECOND_MS
 const PAGE_ENTRIES = 2_000
 
@@ -30,7 +29,9 @@ export const solvencyView = z.object({
   held: z.array(
     z.object({
       currency: z.enum(COINS),
-      received_raw: amountView.describe('confirmed payments of market orders, but for what was given up after the chain took it back'),
+      received_raw: amountView.describe(
+        'confirmed payments of market orders, but for what was given up after the chain took it back',
+      ),
       paid_out_raw: amountView,
       fees_raw: amountView,
       held_raw: amountView.describe('received less paid out and fees'),
@@ -45,20 +46,23 @@ export const solvencyView = z.object({
         kind: z.enum(['treasury', 'invoice']),
         expected_raw: amountView
           .nullable()
-          .describe('of an invoice: payments confirmed there and not yet sent on; of the treasury: as last looked at'),
+          .describe(
+            'of an invoice: payments confirmed there and not yet sent on; of the treasury: as last looked at',
+          ),
       }),
     )
     .describe('the accounts that hold it; a pass is paid into accounts of the same kind, so they hold more'),
   nano_accounts_truncated: z
     .boolean()
-    .describe(`true where there are more than ${MAX_ACCOUNTS_SHOWN}, or more payments than that in them: then some are left out`),
+    .describe(
+      `true where there are more than ${MAX_ACCOUNTS_SHOWN}, or more payments than that in them: then some are left out`,
+    ),
   how_to_check: z.array(z.string()),
   honest_limits: z.array(z.string()),
 })
 
 type Held = { atMs: number; sums: Record<Coin, { received: bigint; paidOut: bigint; fees: bigint }> }
 
-/** Reads what the venue owes and holds; what was read before is kept, since entries never change. */
 export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof solvencyView>> {
   const shareReads = createSharedReads<z.input<typeof solvencyView>>()
   let known: { upTo: number; owed: Owed } | undefined
@@ -68,7 +72,7 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
     let { upTo, owed } = known === undefined || known.upTo < sealed.upTo ? sealed : known
     for (;;) {
       const page = await ctx.entries.list(upTo + 1, PAGE_ENTRIES)
-      for (const entry of page) owed = addToOwed(owed, entry)
+      for (const entry of page) owed = countOwed(owed, entry).owed
       upTo = page.at(-1)?._id ?? upTo
       if (page.length < PAGE_ENTRIES) break
     }
@@ -79,7 +83,7 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
   return () =>
     shareReads('', async () => {
       const sealed = await readSealed(ctx)
-      const nowMs = ctx.now()
+      const nowMs = ctx.databaseNow()
       if (held === undefined || Math.abs(nowMs - held.atMs) >= HELD_FOR_MS) held = await sumHeld(ctx, nowMs)
       const [owed, { accounts, isCut }] = await Promise.all([readNow(sealed), listAccounts(ctx)])
       const { sums } = held
@@ -128,11 +132,13 @@ function show(raw: bigint, coin: Coin): string {
   return raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin)
 }
 
-async function readSealed(ctx: Context): Promise<{ upTo: number; owed: Owed; seal?: { seq: number; at: number; entry_id: number } }> {
+async function readSealed(
+  ctx: Context,
+): Promise<{ upTo: number; owed: Owed; seal?: { seq: number; at: number; entry_id: number } }> {
   const last = await ctx.seals.last()
-  const closing = last === undefined ? undefined : await ctx.entries.findBySource(closingSource(last._id))
-  if (last === undefined || closing === undefined) return { upTo: 0, owed: NOTHING_OWED }
-  return { upTo: closing._id, owed: readOwed(closing), seal: { seq: last._id, at: last.at, entry_id: closing._id } }
+  const owed = last === undefined ? undefined : closingSums(await ctx.entries.find(last.to_id), last._id)
+  if (last === undefined || owed === undefined) return { upTo: 0, owed: NOTHING_OWED }
+  return { upTo: last.to_id, owed, seal: { seq: last._id, at: last.at, entry_id: last.to_id } }
 }
 
 async function sumHeld(ctx: Context, nowMs: number): Promise<Held> {
@@ -140,32 +146,56 @@ async function sumHeld(ctx: Context, nowMs: number): Promise<Held> {
     const flows = await ctx.journal.flows(coin)
     const net = (from: AccountKind, to: AccountKind): bigint =>
       flows.reduce(
-        (sum, flow) => sum + (flow.from === from && flow.to === to ? flow.sum : flow.from === to && flow.to === from ? -flow.sum : 0n),
+        (sum, flow) =>
+          sum +
+          (flow.from === from && flow.to === to
+            ? flow.sum
+            : flow.from === to && flow.to === from
+              ? -flow.sum
+              : 0n),
         0n,
       )
     // What the chain took back counts as received until it is given up.
     const received = net('chain', 'order') + net('lost', 'order')
-    return [coin, { received, paidOut: net('owed', 'paid') + net('owed', 'operator'), fees: net('order', 'fee') }]
+    return [
+      coin,
+      { received, paidOut: net('owed', 'paid') + net('owed', 'operator'), fees: net('order', 'fee') },
+    ]
   }
   return { atMs: nowMs, sums: Object.fromEntries(await Promise.all(COINS.map(read))) as Held['sums'] }
 }
 
 type Accounts = z.input<typeof solvencyView>['nano_accounts']
 
+const PUBLIC_COINS = COINS.filter((coin) => COIN_FACTS[coin].hasPublicAccounts)
+
 async function listAccounts(ctx: Context): Promise<{ accounts: Accounts; isCut: boolean }> {
-  // Payments are counted and not accounts, of which there are no more: one above the limit says that there may be others.
-  const [coin, unswept] = await Promise.all([ctx.coins.findCoin('xno'), ctx.invoices.listUnswept('xno', '', MAX_ACCOUNTS_SHOWN + 1)])
-  const there = unswept.filter(({ reversed_at: at }) => at === undefined)
-  const byIndex = Map.groupBy(there, ({ address_index: index }: PaymentRecord) => index)
-  const invoices = await ctx.invoices.findByAddresses('xno', [...byIndex.keys()])
-  const treasury = coin?.treasury_address
+  const parts = await Promise.all(PUBLIC_COINS.map((coin) => listAccountsOf(ctx, coin)))
+  return { accounts: parts.flatMap(({ accounts }) => accounts), isCut: parts.some(({ isCut }) => isCut) }
+}
+
+async function listAccountsOf(ctx: Context, coin: Coin): Promise<{ accounts: Accounts; isCut: boolean }> {
+  // Payments are counted: one above the limit says that there may be more accounts.
+  const [record, unswept] = await Promise.all([
+    ctx.coins.findCoin(coin),
+    ctx.invoices.listUnswept(coin, '', MAX_ACCOUNTS_SHOWN + 1),
+  ])
+  const byIndex = Map.groupBy(
+    unswept.filter(({ reversed_at: at }) => at === undefined),
+    ({ address_index: index }) => index,
+  )
+  const treasury = record?.treasury_address
   const accounts: Accounts = [
-    ...(treasury === undefined ? [] : [{ address: treasury, kind: 'treasury' as const, expected_raw: coin?.treasury_raw ?? null }]),
-    ...invoices.map(({ address, address_index: index }) => ({
-      address,
-      kind: 'invoice' as const,
-      expected_raw: String((byIndex.get(index) ?? []).reduce((sum, { amount_raw: amount }) => sum + BigInt(amount), 0n)),
-    })),
+    ...(treasury === undefined
+      ? []
+      : [{ address: treasury, kind: 'treasury' as const, expected_raw: record?.treasury_raw ?? null }]),
+    ...(await ctx.invoices.findByAddresses(coin, [...byIndex.keys()])).map(
+      ({ address, address_index: index }) => ({
+        address,
+        kind: 'invoice' as const,
+        expected_raw: String(sum(byIndex.get(index) ?? [])),
+      }),
+    ),
   ]
   return { accounts, isCut: unswept.length > MAX_ACCOUNTS_SHOWN }
 }

@@ -1,6 +1,7 @@
-import { Schema, type Connection, type Model } from 'mongoose'
-import { type Session, within } from '../database.ts'
-import { createGroups, insertEach } from '../group-commit.ts'
+import { Schema, type Connection } from 'mongoose'
+import { type Session, within } from '../servers/database.ts'
+import { createGroups, insertEach } from '../servers/group-commit.ts'
+import { DM_PAGE, DM_PAGE_BYTES } from '../foundation/limits.ts'
 import type { MessageRecord } from './message.ts'
 
 const string = { type: String, required: true } as const
@@ -15,60 +16,166 @@ const messageSchema = new Schema<MessageRecord>(
 )
 messageSchema.index({ to: 1, _id: 1 }, { name: 'unread', partialFilterExpression: UNREAD })
 messageSchema.index({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_out' })
+messageSchema.index({ from: 1, _id: -1 }, { name: 'sent' })
+messageSchema.index({ to: 1, from: 1, handed: 1, _id: 1 }, { name: 'of_one_sender' })
 
-export interface MessageStore {
-  /** Together with what arrives at the same time; resolves once a majority has it in its journal. */
-  insert(message: MessageRecord): Promise<void>
-  find(messageId: string, session?: Session): Promise<MessageRecord | undefined>
-  /** The oldest unread. */
-  listUnread(agentId: string, limit: number, session?: Session): Promise<MessageRecord[]>
-  /** Messages handed out before, in the order of their handing out; with `after`, those that came later in it. */
-  listHandedAfter(agentId: string, after: MessageRecord | undefined, limit: number, session?: Session): Promise<MessageRecord[]>
-  /** Messages whose id is greater than a message's although they were handed out before it, in the order of their handing out. */
-  listHandedEarlier(agentId: string, than: MessageRecord, limit: number, session?: Session): Promise<MessageRecord[]>
-  markHanded(messageIds: readonly string[], handed: number, session: Session): Promise<void>
-  readonly models: { messages: Model<MessageRecord> }
+/** The messages that an agent reads: all that came to it, or one sender's. */
+export interface Inbox {
+  to: string
+  from?: string
+}
+
+const indexFor = (inbox: Inbox, ofAll: 'unread' | 'in_order_of_handing_out'): string =>
+  inbox.from === undefined ? ofAll : 'of_one_sender'
+
+/** What a page has left; a whole one takes its first message however long that is. */
+export interface Room {
+  messages: number
+  bytes: number
+}
+export const WHOLE_PAGE: Room = { messages: DM_PAGE, bytes: DM_PAGE_BYTES }
+
+/** The first of a list that fit, and whether there are more. */
+export interface MessagePage {
+  messages: MessageRecord[]
+  more: boolean
 }
 
 /** @param patienceMs how long a message may wait for its turn to be stored */
-export function createMessageStore(connection: Connection, patienceMs: number): MessageStore {
+export function createMessageStore(connection: Connection, patienceMs: number) {
   const messages = connection.model<MessageRecord>('Message', messageSchema)
+  const inHandingOrder = (
+    filter: object,
+    inbox: Inbox,
+    room: Room,
+    session: Session | undefined,
+  ): Promise<MessagePage> =>
+    list(
+      { ...inbox, ...filter },
+      { handed: 1, _id: 1 },
+      indexFor(inbox, 'in_order_of_handing_out'),
+      room,
+      session,
+    )
+  const list = (
+    filter: object,
+    order: Record<string, 1 | -1>,
+    index: string,
+    room: Room,
+    session: Session | undefined,
+  ): Promise<MessagePage> =>
+    readPage(
+      messages
+        .find(filter, null, within(session))
+        .sort(order)
+        .limit(room.messages + 1)
+        .hint(index)
+        .lean<MessageRecord>()
+        .cursor({ batchSize: BATCH }),
+      room,
+    )
   return {
     models: { messages },
+    /** Together with what arrives at the same time; resolves once a majority has it in its journal. */
     insert: createGroups((group: MessageRecord[]) => insertEach(messages.collection, group), { patienceMs }),
-    async find(messageId, session) {
-      return (await messages.findOne({ _id: messageId }, null, within(session)).lean<MessageRecord>()) ?? undefined
+    async find(messageId: string, session?: Session): Promise<MessageRecord | undefined> {
+      return (
+        (await messages.findOne({ _id: messageId }, null, within(session)).lean<MessageRecord>()) ?? undefined
+      )
     },
-    async listUnread(agentId, limit, session) {
-      return messages
-        .find({ to: agentId, ...UNREAD }, null, within(session))
-        .sort({ _id: 1 })
-        .limit(limit)
-        .hint('unread')
-        .lean<MessageRecord[]>()
+    /** The oldest unread. */
+    async listUnread(inbox: Inbox, room: Room, session?: Session): Promise<MessagePage> {
+      return list({ ...inbox, ...UNREAD }, { _id: 1 }, indexFor(inbox, 'unread'), room, session)
     },
-    async listHandedAfter(agentId, after, limit, session) {
+    /**
+     * Messages handed out before, in the order of their handing out; with `after`, those that came later in
+     * it.
+     */
+    async listHandedAfter(
+      inbox: Inbox,
+      after: MessageRecord | undefined,
+      room: Room,
+      session?: Session,
+    ): Promise<MessagePage> {
       const later =
         after === undefined
           ? { handed: { $gt: 0 } }
           : { $or: [{ handed: { $gt: after.handed } }, { handed: after.handed, _id: { $gt: after._id } }] }
-      return messages
-        .find({ to: agentId, ...later }, null, within(session))
-        .sort({ handed: 1, _id: 1 })
-        .limit(limit)
-        .hint('in_order_of_handing_out')
-        .lean<MessageRecord[]>()
+      return inHandingOrder(later, inbox, room, session)
     },
-    async listHandedEarlier(agentId, than, limit, session) {
-      return messages
-        .find({ to: agentId, _id: { $gt: than._id }, handed: { $gt: 0, $lt: than.handed } }, null, within(session))
-        .sort({ handed: 1, _id: 1 })
-        .limit(limit)
-        .hint('in_order_of_handing_out')
-        .lean<MessageRecord[]>()
+    /**
+     * Messages whose id is greater than a message's although they were handed out before it, in the order of
+     * their handing out.
+     */
+    async listHandedEarlier(
+      inbox: Inbox,
+      than: MessageRecord,
+      room: Room,
+      session?: Session,
+    ): Promise<MessagePage> {
+      return inHandingOrder(
+        { _id: { $gt: than._id }, handed: { $gt: 0, $lt: than.handed } },
+        inbox,
+        room,
+        session,
+      )
     },
-    async markHanded(messageIds, handed, session) {
-      await messages.updateMany({ _id: { $in: [...messageIds] }, ...UNREAD }, { $set: { handed } }, { session })
+    /** What an agent sent, newest first; with `before`, those with a smaller id. */
+    async listSent(from: string, before: string | undefined): Promise<MessagePage> {
+      const filter = { from, ...(before === undefined ? {} : { _id: { $lt: before } }) }
+      return list(filter, { _id: -1 }, 'sent', WHOLE_PAGE, undefined)
     },
+    async markHanded(messageIds: readonly string[], handed: number, session: Session): Promise<void> {
+      await messages.updateMany(
+        { _id: { $in: [...messageIds] }, ...UNREAD },
+        { $set: { handed } },
+        { session },
+      )
+    },
+    /** Marks all that is unread of a sender. */
+    async markAllHanded({ to, from }: Required<Inbox>, handed: number, session: Session): Promise<void> {
+      await messages.updateMany({ to, from, ...UNREAD }, { $set: { handed } }, { session })
+    },
+    /** How many are unread of a sender, and their bytes. */
+    async countUnread({ to, from }: Required<Inbox>): Promise<{ unread: number; bytes: number }> {
+      const [found] = await messages.aggregate<{ unread: number; bytes: number }>([
+        { $match: { to, from, ...UNREAD } },
+        { $group: { _id: null, unread: { $sum: 1 }, bytes: { $sum: { $strLenBytes: '$box' } } } },
+      ])
+      return { unread: found?.unread ?? 0, bytes: found?.bytes ?? 0 }
+    },
+  }
+}
+
+export type MessageStore = ReturnType<typeof createMessageStore>
+
+/** Messages read at once: 34 of the longest are 2 MB, and three times that is a page. */
+const BATCH = 34
+
+/** Reads no more than fits. */
+async function readPage(
+  found: AsyncIterable<MessageRecord> & { close(): Promise<unknown> },
+  room: Room,
+): Promise<MessagePage> {
+  const messages: MessageRecord[] = []
+  let { bytes } = room
+  try {
+    for await (const message of found) {
+      bytes -= Buffer.byteLength(message.box)
+      const isFirst = messages.length === 0 && room.messages === DM_PAGE
+      if (messages.length >= room.messages || (bytes < 0 && !isFirst)) return { messages, more: true }
+      messages.push(message)
+    }
+    return { messages, more: false }
+  } finally {
+    await found.close()
+  }
+}
+
+/** What is left of a page's room after these. */
+export function roomBeside({ messages, bytes }: Room, taken: readonly MessageRecord[]): Room {
+  return {
+    messages: messages - taken.length,
+    bytes: taken.reduce((left, { box }) => left - Buffer.byteLength(box), bytes),
   }
 }

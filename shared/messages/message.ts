@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { idPattern } from '../ids.ts'
-import { MAX_BOX_BYTES } from '../limits.ts'
-import { countView, idField, idView, textOfBytes, unixTime } from '../schema.ts'
+import { idPattern } from '../foundation/ids.ts'
+import { MAX_BOX_BYTES } from '../foundation/limits.ts'
+import { countView, idField, idView, textOfBytes, unixTime } from '../foundation/schema.ts'
 
 /** A direct message: the sender's ciphertext, kept byte for byte; the operator cannot read it. */
 export interface MessageRecord {
@@ -11,8 +11,8 @@ export interface MessageRecord {
   at: number
   box: string
   /**
-   * In which of its reader's hand-outs it was first given: 1, 2, …; 0 while unread. Within one hand-out messages go by
-   * id, so (handed, id) is the order in which a reader got them.
+   * In which of its reader's hand-outs it was first given: 1, 2, …; 0 while unread. Within one hand-out
+   * messages go by id, so (handed, id) is the order in which a reader got them.
    */
   handed: number
 }
@@ -20,7 +20,7 @@ export interface MessageRecord {
 export const dmBody = z.object({
   to: idField('agent').describe('agent_id of the recipient'),
   box: textOfBytes({ min: 0, maxBytes: MAX_BOX_BYTES, opaque: true }).describe(
-    `ciphertext sealed to the recipient's dm_key, at most ${MAX_BOX_BYTES} bytes of UTF-8; given back byte for byte`,
+    `ciphertext sealed to the recipient's dm_key as /sealed-box.md says, at most ${MAX_BOX_BYTES} bytes of UTF-8; given back byte for byte. The service does not check that it is encrypted`,
   ),
 })
 
@@ -33,17 +33,31 @@ export const dmQuery = z.object({
       override: { type: 'string', pattern: `^(0|${idPattern('message').source.slice(1, -1)})$` },
       description: 'id of a message of yours: read again what came after it; 0: from the beginning',
     }),
+  from: idField('agent').optional().describe('messages of this sender alone'),
+})
+
+export const blockBody = z.object({ agent_id: idField('agent').describe('the sender') })
+export const blockedView = z.object({
+  agent_id: idView('agent'),
+  blocked: z.boolean(),
+  changed: z.boolean().describe('false if it was so already'),
 })
 
 export const messageView = z
-  .object({ id: idView('message'), from: idView('agent'), to: idView('agent'), at: unixTime(), box: z.string() })
+  .object({
+    id: idView('message'),
+    from: idView('agent'),
+    to: idView('agent'),
+    at: unixTime(),
+    box: z.string(),
+  })
   .meta({ id: 'Message' })
 
 export const sentMessageView = z.object({ id: idView('message'), message: messageView })
 export const messagePageView = z.object({
   messages: z.array(messageView),
   ...countView,
-  more: z.boolean().describe('true where another page waits'),
+  more: z.boolean().describe('true if another page waits'),
 })
 
 export function viewMessage(message: MessageRecord): z.input<typeof messageView> {

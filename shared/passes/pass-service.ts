@@ -1,17 +1,17 @@
 import type { AgentRecord } from '../agents/agent.ts'
 import type { Context } from '../context.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
-import { requireOwn, type Session } from '../database.ts'
-import { Refusal } from '../errors.ts'
-import { newStepId } from '../ids.ts'
-import { createTurns } from '../one-at-a-time.ts'
+import { requireOwn, type Session } from '../servers/database.ts'
+import { Refusal } from '../foundation/errors.ts'
+import { newStepId } from '../foundation/ids.ts'
+import { createTurns } from '../foundation/one-at-a-time.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { DAY_MS, isoTime, unixSeconds } from '../time.ts'
+import { DAY_MS, isoTime, unixSeconds } from '../foundation/time.ts'
 import { addFreeDays, addPaidDays } from './pass.ts'
 
 /**
- * Credits free days to an agent. One conditional update on the agent carries the ledger entry; a concurrent credit
- * makes it miss, and then the rule is applied to what is there now, so every one of them counts.
+ * Credits free days to an agent. One conditional update on the agent carries the ledger entry; a concurrent
+ * credit makes it miss, and then the rule is applied to what is there now, so every one of them counts.
  *
  * @throws Refusal `no_such_agent`
  */
@@ -24,7 +24,7 @@ export async function creditFreeDays(
   for (;;) {
     const agent = await ctx.agents.find(agentId)
     if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-    const nowMs = ctx.now()
+    const nowMs = ctx.databaseNow()
     const { untilMs, creditedDays } = addFreeDays(agent.pass_until_ms, nowMs, days, freeUntilMs)
     if (untilMs === agent.pass_until_ms) return { creditedDays: 0, passUntilMs: untilMs }
     const entry = {
@@ -33,7 +33,8 @@ export async function creditFreeDays(
       kind: 'pass_credit' as const,
       data: { agent_id: agentId, means: 'free', days: creditedDays, pass_until: isoTime(untilMs) },
     }
-    if (await ctx.agents.movePassEnd(agentId, agent.pass_until_ms, untilMs, [entry])) return { creditedDays, passUntilMs: untilMs }
+    if (await ctx.agents.movePassEnd(agentId, agent.pass_until_ms, untilMs, [entry]))
+      return { creditedDays, passUntilMs: untilMs }
   }
 }
 
@@ -46,15 +47,24 @@ export interface Credit {
 }
 
 /**
- * Adds whole days to a pass, inside the transaction of the record that they are for, whose own conditional update makes
- * this happen once.
+ * Adds whole days to a pass, inside the transaction of the record that they are for, whose own conditional
+ * update makes this happen once.
  *
  * @returns the entry, which the caller stores with that record
  */
-export async function creditDays(ctx: Context, agent: AgentRecord, days: number, credit: Credit, session: Session): Promise<PendingEntry> {
-  const nowMs = ctx.now()
+export async function creditDays(
+  ctx: Context,
+  agent: AgentRecord,
+  days: number,
+  credit: Credit,
+  session: Session,
+): Promise<PendingEntry> {
+  const nowMs = ctx.databaseNow()
   const untilMs = addPaidDays(agent.pass_until_ms, nowMs, days)
-  await requireOwn(ctx.agents.movePassEnd(agent._id, agent.pass_until_ms, untilMs, [], session), `agent ${agent._id}`)
+  await requireOwn(
+    ctx.agents.movePassEnd(agent._id, agent.pass_until_ms, untilMs, [], session),
+    `agent ${agent._id}`,
+  )
   return {
     source: credit.source,
     at: unixSeconds(nowMs),
@@ -64,44 +74,77 @@ export async function creditDays(ctx: Context, agent: AgentRecord, days: number,
 }
 
 /**
- * Takes days back that were credited for what turned out not to be there. A referral that they counted stays counted.
+ * Takes days back that were credited for what turned out not to be there. A referral that they counted stays
+ * counted.
  *
  * @throws Refusal `wrong_state` if a whole day of them is used up
  */
-export async function takeBackDays(ctx: Context, agentId: string, days: number, credit: Credit, session: Session): Promise<PendingEntry> {
+export async function takeBackDays(
+  ctx: Context,
+  agentId: string,
+  days: number,
+  credit: Credit,
+  session: Session,
+): Promise<PendingEntry> {
   const agent = await ctx.agents.find(agentId, session)
   const untilMs = (agent?.pass_until_ms ?? 0) - days * DAY_MS
-  const nowMs = ctx.now()
+  const nowMs = ctx.databaseNow()
   if (nowMs - untilMs >= DAY_MS)
-    throw new Refusal('wrong_state', `Of the ${days} days that it bought some are used up, so they cannot be taken back.`)
-  if (!(await ctx.agents.movePassEnd(agentId, agent?.pass_until_ms, untilMs, [], session)))
-    throw new Error(`agent ${agentId} changed inside its own transaction`)
+    throw new Refusal(
+      'wrong_state',
+      `Of the ${days} days that it bought some are used up, so they cannot be taken back.`,
+    )
+  await requireOwn(
+    ctx.agents.movePassEnd(agentId, agent?.pass_until_ms, untilMs, [], session),
+    `agent ${agentId}`,
+  )
   return {
     source: credit.source,
     at: unixSeconds(nowMs),
     kind: 'pass_credit',
-    data: { agent_id: agentId, means: credit.means, ...credit.record, days: -days, pass_until: isoTime(untilMs) },
+    data: {
+      agent_id: agentId,
+      means: credit.means,
+      ...credit.record,
+      days: -days,
+      pass_until: isoTime(untilMs),
+    },
   }
 }
 
 const takeReferrersTurn = createTurns()
 
 /**
- * Runs a transaction that may credit paid days to an agent. The first payment of an agent counts for its referrer, and the
- * first payments of many at once all write that one record: within this process they take turns, because each conflict
- * costs a pause and the whole transaction.
+ * Runs a transaction that may credit paid days to an agent. The first payment of an agent counts for its
+ * referrer, and the first payments of many at once all write that one record: within this process they take
+ * turns, because each conflict costs a pause and the whole transaction.
  */
-export async function inReferrersTurn<T>(ctx: Context, agentId: string, transact: () => Promise<T>): Promise<T> {
+export async function inReferrersTurn<T>(
+  ctx: Context,
+  agentId: string,
+  transact: () => Promise<T>,
+): Promise<T> {
   const agent = await ctx.agents.find(agentId)
-  return agent?.ref === undefined || agent.first_paid_at !== undefined ? transact() : takeReferrersTurn(agent.ref, transact)
+  return agent?.ref === undefined || agent.first_paid_at !== undefined
+    ? transact()
+    : takeReferrersTurn(agent.ref, transact)
 }
 
-/** Credits days that were paid for: the pass, the first payment and the referrer's count move together; otherwise as creditDays(). */
-export async function creditPaidDays(ctx: Context, agentId: string, days: number, credit: Credit, session: Session): Promise<PendingEntry> {
+/**
+ * Credits days that were paid for: the pass, the first payment and the referrer's count move together;
+ * otherwise as creditDays().
+ */
+export async function creditPaidDays(
+  ctx: Context,
+  agentId: string,
+  days: number,
+  credit: Credit,
+  session: Session,
+): Promise<PendingEntry> {
   const agent = await ctx.agents.find(agentId, session)
   if (agent === undefined) throw new Error(`agent ${agentId} is paid for and does not exist`)
   const entry = await creditDays(ctx, agent, days, credit, session)
   const isFirstPayment = await ctx.agents.markPaid(agentId, entry.at, session)
-  if (isFirstPayment && agent.ref !== undefined) await ctx.agents.countPayingReferral(agent.ref, session)
+  if (isFirstPayment && agent.ref !== undefined) await ctx.agents.addPayingReferral(agent.ref, session)
   return entry
 }

@@ -1,24 +1,15 @@
 import { z } from 'zod'
-import { MAX_PASS_DAYS, MIN_PASS_DAYS, PRICE_USD_CENTS_PER_DAY, REFERRAL_PRICE_USD_CENTS_PER_DAY, REFERRAL_THRESHOLD } from '../limits.ts'
-import { isoTimeView } from '../schema.ts'
-import { DAY_MS } from '../time.ts'
-
-export const CURRENCIES = ['xno', 'xmr', 'pow'] as const
-export type Currency = (typeof CURRENCIES)[number]
-
-export const invoiceBody = z.object({
-  currency: z.enum(CURRENCIES, `expected one of ${CURRENCIES.join(', ')}`),
-  days: z
-    .int(`expected a whole number of days from ${MIN_PASS_DAYS} to ${MAX_PASS_DAYS}`)
-    .min(MIN_PASS_DAYS, `expected at least ${MIN_PASS_DAYS} day`)
-    .max(MAX_PASS_DAYS, `expected at most ${MAX_PASS_DAYS} days`)
-    .default(1)
-    .describe('pass days to buy'),
-})
+import {
+  PRICE_USD_CENTS_PER_DAY,
+  REFERRAL_PRICE_USD_CENTS_PER_DAY,
+  REFERRAL_THRESHOLD,
+} from '../foundation/limits.ts'
+import { isoTimeView } from '../foundation/schema.ts'
+import { DAY_MS } from '../foundation/time.ts'
 
 export const freeCreditView = z.object({
   free: z.literal(true),
-  credited_days: z.int().describe('whole days added; 0 where the free period ends sooner'),
+  credited_days: z.int().describe('whole days added; 0 if the free period ends sooner'),
   pass_until: isoTimeView(),
 })
 

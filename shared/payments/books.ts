@@ -1,29 +1,31 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
-import { SECOND_MS, unixSeconds } from '../time.ts'
+import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
 import { untilNodeFails } from './coin-round.ts'
 import type { CoinRecord } from './coin-store.ts'
 import type { CoinDriver, Holdings } from './driver.ts'
-import { move } from './journal.ts'
+import { isByHandAlone } from './invoice.ts'
+import { move, type JournalLine } from './journal.ts'
 import { OPEN_TRANSFERS } from './payout.ts'
 
-/** How often the books are compared with the chain. */
 const EVERY_SECONDS = 30
 /** Looks at the chain, one of which has to fall between two changes. */
 const LOOKS = 6
 const PAUSE_MS = SECOND_MS / 2
-/** A gap that is there no more after so long was one of money under way, which a node tells of in two answers. */
+/**
+ * A gap that is there no more after so long was one of money under way, which a node tells of in two answers.
+ */
 const SURE_MS = 2 * SECOND_MS
 
 /**
- * Compares what the books say is held with what the chain says, unless that was done just now, and puts the difference on
- * record: above 0 where the chain has more. What came in that is no payment is booked first.
+ * Puts the difference on record: above 0 if the chain has more. What came in that is no payment is booked
+ * first.
  */
 export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<void> {
   const { coin } = driver
   const record = await ctx.coins.findCoin(coin)
-  const now = unixSeconds(ctx.now())
+  const now = unixSeconds(ctx.databaseNow())
   if (record?.reachable !== true || Math.abs(now - (record.gap_at ?? 0)) < EVERY_SECONDS) return
   await untilNodeFails(ctx, coin, async () => {
     const found = await measureSurely(ctx, record, () => driver.holdings())
@@ -33,12 +35,19 @@ export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<vo
     const fields = { gap_raw: String(gapRaw), gap_at: now, books_address: address }
     await ctx.coins.noteGap(coin, { ...fields, ...(height === undefined ? {} : { books_height: height }) })
     if (gapRaw !== 0n && record.gap_raw !== fields.gap_raw)
-      ctx.log.error({ coin, gap_raw: fields.gap_raw }, `the books and the chain of ${COIN_UNITS[coin].name} differ about what is held`)
+      ctx.log.error(
+        { coin, gap_raw: fields.gap_raw },
+        `the books and the chain of ${COIN_UNITS[coin].name} differ about what is held`,
+      )
   })
 }
 
 /** A gap that is news is looked at twice. */
-async function measureSurely(ctx: Context, { _id: coin, gap_raw: known = '0' }: CoinRecord, look: Look): Promise<Measured | undefined> {
+async function measureSurely(
+  ctx: Context,
+  { _id: coin, gap_raw: known = '0' }: CoinRecord,
+  look: Look,
+): Promise<Measured | undefined> {
   const found = await measure(ctx, coin, look)
   if (found === undefined || String(found.gapRaw) === known) return found
   await sleep(SURE_MS)
@@ -54,7 +63,11 @@ async function measure(ctx: Context, coin: Coin, look: Look): Promise<Measured |
   for (let left = LOOKS; left > 0; left--) {
     const before = await readMark(ctx, coin)
     const found = await look()
-    if (found !== undefined && !(await bookDeposits(ctx, coin, found)) && (await readMark(ctx, coin)).text === before.text)
+    if (
+      found !== undefined &&
+      !(await bookDeposits(ctx, coin, found)) &&
+      (await readMark(ctx, coin)).text === before.text
+    )
       return { ...found, gapRaw: found.heldRaw - before.heldRaw }
     await sleep(PAUSE_MS)
   }
@@ -72,30 +85,54 @@ async function readMark(ctx: Context, coin: Coin): Promise<{ heldRaw: bigint; te
       .lean(),
     transfers.findOne({ coin, state: 'confirmed' }, { _id: 1 }).sort({ _id: -1 }).lean(),
   ])
-  return { heldRaw, text: JSON.stringify([String(heldRaw), under.map(({ _id, state }) => [_id, state]), last?._id]) }
+  return {
+    heldRaw,
+    text: JSON.stringify([String(heldRaw), under.map(({ _id, state }) => [_id, state]), last?._id]),
+  }
 }
 
-/** @returns whether there was anything new */
 async function bookDeposits(ctx: Context, coin: Coin, { deposits }: Holdings): Promise<boolean> {
-  const at = unixSeconds(ctx.now())
-  const lines = deposits.flatMap(({ source, account, amountRaw }) => move(source, 'chain', account, amountRaw, { coin, at }))
+  const at = unixSeconds(ctx.databaseNow())
+  const lines = deposits.flatMap(({ source, account, amountRaw }) =>
+    move(source, 'chain', account, amountRaw, { coin, at }),
+  )
   const known = new Set(await ctx.journal.listKnown(lines.map(({ _id }) => _id)))
   const fresh = lines.filter(({ _id }) => !known.has(_id))
-  await ctx.database.transaction((session) => ctx.journal.write(fresh, session))
+  const txs = [...new Set(fresh.map(({ _id }) => _id.split('/')[1] ?? ''))]
+  await ctx.database.transaction(async (session) => {
+    await ctx.coins.claim(coin, txs, session)
+    // What the operator has recorded as an invoice's since the look is in the books.
+    const payments = await ctx.invoices.listPaymentsByTx(coin, txs, session)
+    const recorded = new Set(
+      payments.filter(isByHandAlone).map(({ tx, amount_raw: raw }) => `${coin}/${tx} ${raw}`),
+    )
+    const isRecorded = ({ _id, amount_raw: raw }: JournalLine) =>
+      recorded.has(`${_id.slice(0, _id.lastIndexOf('/'))} ${raw}`)
+    await ctx.journal.write(
+      fresh.filter((line) => !isRecorded(line)),
+      session,
+    )
+  })
   return fresh.length > 0
 }
 
 /**
- * A wallet that the books see for the first time holds what it held before: that is the operator's, as is what stays behind
- * in one that is in use no more. Less than the books say is not explained by that, unless the books were opened from
- * older records.
- *
+ * What a wallet held before the books saw it is the operator's, as is what stays behind in one that is in use
+ * no more. Less than the books say is not explained by that, unless they were opened from older records.
  * @returns what is left of the gap
  */
-async function openWallet(ctx: Context, { _id: coin, books_address: known }: CoinRecord, { address, gapRaw }: Measured): Promise<bigint> {
+async function openWallet(
+  ctx: Context,
+  { _id: coin, books_address: known }: CoinRecord,
+  found: Measured,
+): Promise<bigint> {
+  const { address, gapRaw, height } = found
   if (known === address || gapRaw === 0n) return gapRaw
-  if (known === undefined && gapRaw < 0n && !(await ctx.journal.isMigrated())) return gapRaw
-  const at = unixSeconds(ctx.now())
+  // A chain that is not read from a height on is read from its first block: a reconciliation books what is
+  // not on record.
+  if (known === undefined && (gapRaw < 0n || height === undefined) && !(await ctx.journal.isMigrated()))
+    return gapRaw
+  const at = unixSeconds(ctx.databaseNow())
   const lines = move(`opening/${coin}/${address}/${at}`, 'chain', 'operator', gapRaw, { coin, at })
   await ctx.database.transaction((session) => ctx.journal.write(lines, session))
   ctx.log.warn(

@@ -1,14 +1,14 @@
 import type { Context } from '../context.ts'
-import { isOutage, unavailable } from '../database.ts'
-import { withDeadline } from '../deadline.ts'
-import { Refusal } from '../errors.ts'
-import { COIN_CACHE_MS, COIN_READ_LIMIT_MS } from '../limits.ts'
+import { isOutage, unavailable } from '../servers/database.ts'
+import { withDeadline } from '../foundation/deadline.ts'
+import { Refusal } from '../foundation/errors.ts'
+import { COIN_CACHE_MS, COIN_READ_LIMIT_MS } from '../foundation/limits.ts'
+import { runInScope } from '../foundation/scope.ts'
 import { COINS, type Coin } from './coin.ts'
 import type { CoinRecord, RateRecord } from './coin-store.ts'
 import { isCoinReady } from './invoice-service.ts'
 import { isFresh } from './rate.ts'
 
-/** The coins that can be paid with now, each with the rate that prices it. */
 export type CoinMenu = Readonly<Partial<Record<Coin, RateRecord>>>
 
 interface Read {
@@ -17,13 +17,12 @@ interface Read {
 }
 
 /**
- * Reads for the menu what the workers said of the coins, once a second at most, however many ask. While MongoDB is away or
- * silent what was read last stands: by its own times it stops being ready within a minute.
+ * Once a second at most. Without MongoDB what was read last stands; by its own times it stops being ready.
  */
 export function createCoinMenu(ctx: Context): () => Promise<CoinMenu> {
   let last: Read | undefined
   const read = (before: Read | undefined): Read => {
-    const fresh = Promise.all([ctx.coins.listCoins(), ctx.coins.listRates()])
+    const fresh = runInScope({}, () => Promise.all([ctx.coins.listCoins(), ctx.coins.listRates()]))
     const coins = withDeadline(fresh, COIN_READ_LIMIT_MS, () => unavailable()).catch((error: unknown) => {
       if (before === undefined || !(error instanceof Refusal || isOutage(error))) {
         last = undefined
@@ -43,7 +42,7 @@ export function createCoinMenu(ctx: Context): () => Promise<CoinMenu> {
           ctx,
           coins.find(({ _id }) => _id === coin),
         )
-        return rate !== undefined && isReady && isFresh(rate, ctx.now()) ? [[coin, rate]] : []
+        return rate !== undefined && isReady && isFresh(rate, ctx.databaseNow()) ? [[coin, rate]] : []
       }),
     )
   }

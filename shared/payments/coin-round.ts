@@ -1,62 +1,66 @@
 import type { Context } from '../context.ts'
-import { StartError } from '../process.ts'
-import { unixSeconds } from '../time.ts'
+import { StartError } from '../foundation/process.ts'
+import { unixSeconds } from '../foundation/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import type { CoinProblem, CoinRecord, CoinStore } from './coin-store.ts'
+import type { CoinProblem, CoinRecord, CoinStore, HaltKind } from './coin-store.ts'
 import type { SeenPayment } from './invoice.ts'
 import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
 import type { CoinDriver } from './driver.ts'
-import { findClockAheadMs, lapseInvoices, recordPayment, settleWaiting } from './settlement.ts'
-
-/** What the rounds of both coins' workers have in common. */
+import { lapseInvoices, recordPayment, settleWaiting } from './settlement.ts'
 
 export async function isHalted(ctx: Context, coin: Coin): Promise<boolean> {
   return (await ctx.coins.findCoin(coin))?.halted !== undefined
 }
 
 /** Stops payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
-export async function haltCoin(ctx: Context, coin: Coin, reason: string): Promise<'halted'> {
+export async function haltCoin(ctx: Context, coin: Coin, reason: string, kind?: HaltKind): Promise<'halted'> {
   if (await isHalted(ctx, coin)) return 'halted'
-  // Said before it is stored: where the answer to the write is lost, it may be stored all the same, and nobody would say why.
+  // Said before it is stored: where the answer to the write is lost, it may be stored all the same, and
+  // nobody would say why.
   ctx.log.error(
     { reason },
     `${COIN_UNITS[coin].name} is halted: no payouts, no sweeps, no new addresses before "operator reconcile ${coin}"`,
   )
-  await ctx.coins.halt(coin, unixSeconds(ctx.now()), reason)
+  await ctx.coins.halt(coin, unixSeconds(ctx.databaseNow()), reason, kind)
   return 'halted'
 }
 
-/** One round of the watcher: a look at every open address, and what has lapsed. A node that is away is written down, and is no error. */
+/** A node that is away is written down, and is no error. */
 export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void> {
   const { coin, confirmations } = driver
-  const startedAt = unixSeconds(ctx.now())
+  const startedAt = unixSeconds(ctx.databaseNow())
   try {
     const before = await ctx.coins.findCoin(coin)
-    const isAhead = (await findClockAheadMs(ctx)) !== undefined
-    const { troubles, seen } = await driver.look({ startedAt, isAhead })
+    const { troubles, seen } = await driver.look(startedAt)
     const isWhole = troubles.length === 0
-    const now = unixSeconds(ctx.now())
-    const reached = { configured: true, reachable: true, checked_at: now, required_confirmations: confirmations }
+    const now = unixSeconds(ctx.databaseNow())
+    const reached = {
+      configured: true,
+      reachable: true,
+      checked_at: now,
+      required_confirmations: confirmations,
+    }
     await ctx.coins.report(coin, { ...reached, ...seen, ...(isWhole ? { round_at: startedAt } : {}) }, now)
     if (before?.reachable === false) ctx.log.info(`the ${COIN_UNITS[coin].name} node is reached`)
     await settleWaiting(ctx, coin)
     // Nothing lapses unless each address was looked at and all that was found was taken in.
+    tellTroubles(ctx, coin, troubles)
     if (!isWhole) return
   } catch (error) {
     if (!isNodeTrouble(error)) throw error
     await noteUnreachable(ctx, coin, confirmations, error)
     return
   }
-  await lapseInvoices(ctx, coin, startedAt, () => driver.watchLapsed())
+  await lapseInvoices(ctx, coin, startedAt)
 }
 
-/** A look at one invoice's address, because its owner asked. A node that is away is no error: the round says so. */
+/** A node that is away is no error: the round says so. */
 export async function checkCoin(ctx: Context, driver: CoinDriver, invoiceId: string): Promise<void> {
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice?.coin !== driver.coin) return
   try {
     await driver.lookAt(invoice)
-    const at = unixSeconds(ctx.now())
+    const at = unixSeconds(ctx.databaseNow())
     await ctx.coins.report(driver.coin, { configured: true, reachable: true, checked_at: at }, at)
   } catch (error) {
     if (!isNodeTrouble(error)) throw error
@@ -64,59 +68,93 @@ export async function checkCoin(ctx: Context, driver: CoinDriver, invoiceId: str
   }
 }
 
-/** What keeps a coin from being ready, or keeps it no more (undefined). It is said once. */
-export async function noteProblem(ctx: Context, coin: Coin, about: CoinProblem, sentence: string | undefined): Promise<void> {
+/** undefined: nothing any more. It is said once. */
+export async function noteProblem(
+  ctx: Context,
+  coin: Coin,
+  about: CoinProblem,
+  sentence: string | undefined,
+): Promise<void> {
   if (!(await ctx.coins.noteProblem(coin, about, sentence))) return
   if (sentence === undefined) ctx.log.info({ coin, about }, 'a problem of a coin is over')
   else ctx.log.error({ coin, about, problem: sentence }, 'a coin is not ready: nobody can pay with it')
 }
 
-/** What this process has said of coins out of reach; a new one says it again. */
+/** By coin, the last trouble that this process has said. */
+const troubled = new WeakMap<CoinStore, Map<Coin, string>>()
+
+/** Says what keeps a look from being whole, once until it is another: every round meets it again. */
+function tellTroubles(ctx: Context, coin: Coin, troubles: readonly string[]): void {
+  const said = troubled.get(ctx.coins) ?? new Map<Coin, string>()
+  troubled.set(ctx.coins, said)
+  const [first] = troubles
+  if (first === undefined) return void said.delete(coin)
+  if (said.get(coin) === first) return
+  said.set(coin, first)
+  ctx.log.warn(
+    { coin, trouble: first, troubles: troubles.length },
+    'a look at the chain was not whole: nothing expires by it',
+  )
+}
+
+/** What this process has said of coins out of reach. */
 const told = new WeakMap<CoinStore, Set<Coin>>()
 
-/** The chain could not be looked at. One that stays away is said once, and shown for as long as it is. */
-async function noteUnreachable(ctx: Context, coin: Coin, requiredConfirmations: number, error: Error): Promise<void> {
+async function noteUnreachable(
+  ctx: Context,
+  coin: Coin,
+  requiredConfirmations: number,
+  error: Error,
+): Promise<void> {
   const before = await ctx.coins.findCoin(coin)
   const said = told.get(ctx.coins) ?? new Set()
   told.set(ctx.coins, said)
-  const fields = { configured: true, reachable: false, required_confirmations: requiredConfirmations, unreachable: error.message }
-  await ctx.coins.report(coin, fields, unixSeconds(ctx.now()))
+  const fields = {
+    configured: true,
+    reachable: false,
+    required_confirmations: requiredConfirmations,
+    unreachable: error.message,
+  }
+  await ctx.coins.report(coin, fields, unixSeconds(ctx.databaseNow()))
   if (before?.reachable !== false || !said.has(coin))
-    ctx.log.warn({ err: error }, `the ${COIN_UNITS[coin].name} node gives no news; nothing expires until it does`)
+    ctx.log.warn(
+      { err: error },
+      `the ${COIN_UNITS[coin].name} node gives no news; nothing expires until it does`,
+    )
   said.add(coin)
 }
 
-/**
- * Runs a round until the node fails. Of a node that gives no news the watcher tells; what it refuses, and what it keeps from
- * this round alone while the watcher has its news, shows nowhere else.
- */
+/** Of a node that gives no news the watcher tells; what it refuses shows nowhere else. */
 export async function untilNodeFails(ctx: Context, coin: Coin, round: () => Promise<void>): Promise<void> {
   try {
     await round()
   } catch (error) {
-    // A wallet that cannot be opened stops nothing but its coin, which goes on once it can.
     if (error instanceof StartError) return noteProblem(ctx, coin, 'wallet', error.message)
     if (!isNodeTrouble(error)) throw error
     const isTold = error instanceof NodeUnreachable && (await ctx.coins.findCoin(coin))?.reachable === false
-    ctx.log[isTold ? 'debug' : 'warn']({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)
+    ctx.log[isTold ? 'debug' : 'warn'](
+      { err: error },
+      `a round of the ${COIN_UNITS[coin].name} wallet ended early`,
+    )
   }
 }
 
-/** The operator's reconciliation of a coin begins: it is halted until that is done. @returns the coin as it is then, and why it was halted */
-export async function haltToReconcile(ctx: Context, coin: Coin): Promise<{ record: CoinRecord | undefined; reason: string }> {
+/** @returns the coin as it is then, and why it was halted */
+export async function haltToReconcile(
+  ctx: Context,
+  coin: Coin,
+): Promise<{ record: CoinRecord | undefined; reason: string }> {
   ctx.log.warn(`${COIN_UNITS[coin].name} is being reconciled, and halted until that is done`)
-  await ctx.coins.halt(coin, unixSeconds(ctx.now()), 'the operator reconciles it')
+  await ctx.coins.halt(coin, unixSeconds(ctx.databaseNow()), 'the operator reconciles it')
   const record = await ctx.coins.findCoin(coin)
   return { record, reason: record?.halted?.reason ?? 'it was not halted' }
 }
 
-/** Payments taken in at once. */
 const AT_ONCE = 8
 
 /**
- * Takes in what a look found. What cannot be taken in is logged and told, and holds nothing else up.
- *
- * @returns a sentence about each of those
+ * What cannot be taken in is logged and told, and holds nothing else up. @returns a sentence about each of
+ * those
  */
 export async function recordPayments(ctx: Context, found: readonly SeenPayment[]): Promise<string[]> {
   const troubles: string[] = []
@@ -127,7 +165,10 @@ export async function recordPayments(ctx: Context, found: readonly SeenPayment[]
       if (outcome.status === 'fulfilled') continue
       const { coin, tx } = batch[index] as SeenPayment
       troubles.push(`${tx}: ${String(outcome.reason)}`)
-      ctx.log.error({ err: outcome.reason, coin, tx }, 'a payment was found and could not be taken in; the next look tries again')
+      ctx.log.error(
+        { err: outcome.reason, coin, tx },
+        'a payment was found and could not be taken in; the next look tries again',
+      )
     }
   }
   return troubles

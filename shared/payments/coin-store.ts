@@ -1,54 +1,56 @@
-import { Schema, type Connection, type Model } from 'mongoose'
-import { MINUTE_MS, SECOND_MS } from '../time.ts'
+import { randomUUID } from 'node:crypto'
+import { Schema, type Connection } from 'mongoose'
+import { MAX_RATE_AGE_MS } from '../foundation/limits.ts'
+import { SECOND_MS } from '../foundation/time.ts'
+import type { Session } from '../servers/database.ts'
+import { recordsOf } from '../servers/records.ts'
 import type { Coin } from './coin.ts'
 
-/**
- * What the workers tell the API, and the operator, about a coin: the API knows no node and no wallet, and learns here
- * whether a coin can be used.
- */
+/** What the workers tell of a coin: the API knows no node and no wallet. */
 export interface CoinRecord {
   _id: Coin
-  /** False where the workers have no node for it; the other fields then say nothing. */
+  /** False once no worker has a node or wallet for it; the other fields then say how it was. */
   configured: boolean
-  /** Whether the last look at the chain succeeded. */
   reachable: boolean
-  /** Why not. */
   unreachable?: string
-  /** Nano, if there is one: whether the node's websocket brings anything. Without it payments are found by polling, later. */
+  /**
+   * Nano, if there is one: whether the node's websocket brings anything. Without it payments are found by
+   * polling, later.
+   */
   websocket?: 'listening' | 'silent'
   /** When a worker last wrote this; Unix seconds. A coin whose worker fell silent is not ready. */
   alive_at: number
-  /** When the chain was last looked at successfully; Unix seconds. */
   checked_at?: number
-  /** Start of the last round that looked at every open address and succeeded throughout; Unix seconds. */
+  /** Of the last round that looked at every open address and succeeded throughout; Unix seconds. */
   round_at?: number
   height?: number
   /** When that was last found to have grown; Unix seconds. */
   grown_at?: number
-  /** What keeps the coin from being ready, apart from its chain and the halt: by what it is about, a sentence. */
+  /** What keeps it from being ready, apart from its chain and the halt: sentences. */
   problems?: Partial<Record<CoinProblem, string>>
   required_confirmations: number
-  /** Counted with the index file beside the seed (address-pool.ts). */
-  pool_epoch?: number
-  /** When the pool was last found to be the one of the index file; Unix seconds. */
+  /** When the pool was last seen to (address-pool.ts); Unix seconds. */
   pool_at?: number
-  /** Present while the wallet's chain and what is stored disagree: no payouts, no sweeps, no new addresses (`operator reconcile`). */
-  halted?: { at: number; reason: string }
+  /** Wallet and database disagree: no payouts, no sweeps, no new addresses (`operator reconcile`). */
+  halted?: { at: number; reason: string; kind?: HaltKind }
   /** Where swept money comes together and payouts go out from; Nano: account 0 of the seed. */
   treasury_address?: string
-  /** Every treasury there ever was. */
   treasuries?: string[]
-  /** What is confirmed there, in the smallest unit, as of the last look at it. */
   treasury_raw?: string
   /** What it lacks for the payouts that are due; '0' where they could all be sent. */
   treasury_short_raw?: string
-  /** By how much the chain held more than the books said, below 0 where less, and when they were compared; Unix seconds. */
+  /** How much more the chain held than the books said, and when that was compared; Unix seconds. */
   gap_raw?: string
   gap_at?: number
-  /** Of the treasury that they were compared with, and up to where its chain was looked through for deposits. */
+  /**
+   * Of the treasury that they were compared with, and up to where its chain was looked through for deposits.
+   */
   books_address?: string
   books_height?: number
 }
+
+/** A halt that ends by itself, once the seed that the database knows is back. */
+export type HaltKind = 'other_seed'
 
 /** `wallet`: it cannot be opened. `work`: none can be had for our blocks. `node`: it is not fit for this. */
 export const COIN_PROBLEMS = ['wallet', 'work', 'node'] as const
@@ -62,34 +64,38 @@ export interface RateRecord {
   _id: Coin
   /** USD per coin, decimal text. */
   usd: string
-  /** The exchanges that agreed, by name. */
   source: string
-  /** Unix seconds. */
   at: number
 }
 
 /** An address that the workers made ahead. */
 export interface AddressRecord {
-  /** `<coin>:<index>`. */
   _id: string
   coin: Coin
   index: number
   address: string
-  /** `retired`: of a pool that may have been given out by a database that was replaced; never given out again. */
+  /**
+   * `retired`: of a pool that may have been given out by a database that was replaced; never given out again.
+   */
   state: 'free' | 'taken' | 'retired'
-  /** Money came here that belongs to no invoice. */
+  /**
+   * The process that alone may give it out: what it has given it remembers, whatever becomes of the database.
+   */
+  holder?: string
   unassigned?: true
 }
 
-/** Clocks differ by less. A rate of a later time was written by a clock that was ahead: it prices nothing, and any other takes its place. */
-export const MAX_RATE_AHEAD_MS = MINUTE_MS
+/** Who asks for addresses, and the highest index that it has given out, -1 if none. */
+export interface AddressStock {
+  holder: string
+  given: number
+}
 
 /** What the operator asks a worker about a transaction, and the answer. */
 export interface LookUpRecord {
-  /** `<coin>:<tx>`. */
   _id: string
-  /** Unix seconds. */
   at: number
+  claims?: number
   isAnswered?: boolean
   /** Whom it pays; absent if the chain does not know it. */
   found?: { to: string; amount_raw: string; is_confirmed: boolean }[]
@@ -111,11 +117,13 @@ const coinSchema = new Schema<CoinRecord>(
     round_at: Number,
     height: Number,
     grown_at: Number,
-    problems: { type: new Schema(Object.fromEntries(COIN_PROBLEMS.map((name) => [name, String])), { _id: false }), default: undefined },
+    problems: {
+      type: new Schema(Object.fromEntries(COIN_PROBLEMS.map((name) => [name, String])), { _id: false }),
+      default: undefined,
+    },
     required_confirmations: number,
-    pool_epoch: Number,
     pool_at: Number,
-    halted: { type: new Schema({ at: number, reason: string }, { _id: false }) },
+    halted: { type: new Schema({ at: number, reason: string, kind: String }, { _id: false }) },
     treasury_address: String,
     treasuries: { type: [String], default: undefined },
     treasury_raw: String,
@@ -134,7 +142,15 @@ const rateSchema = new Schema<RateRecord>(
 )
 
 const addressSchema = new Schema<AddressRecord>(
-  { _id: string, coin: string, index: number, address: string, state: string, unassigned: Boolean },
+  {
+    _id: string,
+    coin: string,
+    index: number,
+    address: string,
+    state: string,
+    holder: String,
+    unassigned: Boolean,
+  },
   { collection: 'addresses', strict: 'throw', versionKey: false },
 )
 const lookUpSchema = new Schema<LookUpRecord>(
@@ -142,168 +158,179 @@ const lookUpSchema = new Schema<LookUpRecord>(
     _id: string,
     at: number,
     isAnswered: Boolean,
-    found: { type: [new Schema({ to: string, amount_raw: string, is_confirmed: boolean }, { _id: false })], default: undefined },
+    claims: Number,
+    found: {
+      type: [new Schema({ to: string, amount_raw: string, is_confirmed: boolean }, { _id: false })],
+      default: undefined,
+    },
   },
   { collection: 'look_ups', strict: 'throw', versionKey: false },
 )
 
 addressSchema.index({ address: 1 }, { unique: true })
 addressSchema.index({ coin: 1, state: 1, index: 1 })
-addressSchema.index({ coin: 1, index: 1 }, { name: 'unassigned', partialFilterExpression: { unassigned: true } })
+addressSchema.index(
+  { coin: 1, holder: 1, index: 1 },
+  { name: 'stock', partialFilterExpression: { state: 'free' } },
+)
+addressSchema.index(
+  { coin: 1, index: 1 },
+  { name: 'unassigned', partialFilterExpression: { unassigned: true } },
+)
 
-export interface CoinStore {
-  findCoin(coin: Coin): Promise<CoinRecord | undefined>
-  listCoins(): Promise<CoinRecord[]>
-  /** Sets the given fields and `alive_at`. */
-  report(
-    coin: Coin,
-    fields: Partial<
-      Omit<CoinRecord, '_id' | 'halted' | 'problems' | 'alive_at' | 'pool_epoch' | 'pool_at' | keyof TreasuryFields | keyof BooksFields>
-    >,
-    nowSeconds: number,
-  ): Promise<void>
-  /** The pool is the one of the index file. */
-  notePool(coin: Coin, epoch: number, at: number): Promise<void>
-  /** What is known of the treasury; says nothing about the watcher. */
-  noteTreasury(coin: Coin, fields: TreasuryFields): Promise<void>
-  /** undefined: there is none any more. @returns whether that is news */
-  noteProblem(coin: Coin, about: CoinProblem, sentence: string | undefined): Promise<boolean>
-  noteGap(coin: Coin, fields: BooksFields): Promise<void>
-  /** One that is halted already keeps its reason. */
-  halt(coin: Coin, at: number, reason: string): Promise<void>
-  /** `reason`: only if that is why it is halted. */
-  resume(coin: Coin, reason?: string): Promise<boolean>
-  findRate(coin: Coin): Promise<RateRecord | undefined>
-  listRates(): Promise<RateRecord[]>
-  /** Keeps the newer of two rates, by the database's clock: one that lies ahead of that gives way to any. */
-  saveRate(rate: RateRecord): Promise<void>
-  /** The lowest free address, now taken for good; undefined where the pool is empty. */
-  takeAddress(coin: Coin): Promise<AddressRecord | undefined>
-  countFree(coin: Coin): Promise<number>
-  /** The highest index on record; -1 where there is none. */
-  highestIndex(coin: Coin): Promise<number>
-  /** @throws a duplicate-key error where an index or address is on record */
-  addAddresses(addresses: readonly AddressRecord[]): Promise<void>
-  /** No free address of this coin is given out any more. @returns how many those were */
-  retireFree(coin: Coin): Promise<number>
-  /** Money came here that belongs to no invoice. */
-  noteUnassigned(coin: Coin, address: Pick<AddressRecord, 'index' | 'address'>): Promise<void>
-  listUnassigned(coin: Coin): Promise<AddressRecord[]>
-  findAddresses(coin: Coin, addresses: readonly string[]): Promise<AddressRecord[]>
-  /** Those with these indexes that are on record. */
-  listAddresses(coin: Coin, indexes: readonly number[]): Promise<AddressRecord[]>
-  /** A worker is asked anew; or, with `found`, answers. */
-  askLookUp(coin: Coin, tx: string, at: number): Promise<void>
-  answerLookUp(coin: Coin, tx: string, found: LookUpRecord['found']): Promise<void>
-  /** @returns undefined while there is no answer */
-  readLookUp(coin: Coin, tx: string): Promise<LookUpRecord | undefined>
-  readonly models: { coins: Model<CoinRecord>; rates: Model<RateRecord>; addresses: Model<AddressRecord> }
+/** Further behind the highest that was given out nothing is given out any more. */
+const REMEMBERED = 10_000
+
+/** This process, among those that give out addresses, and what it has given out of each database's coins. */
+const holder = randomUUID()
+const givenOut = new Map<string, { indexes: Set<number>; highest: number }>()
+function givenOf(place: string): { indexes: Set<number>; highest: number } {
+  const known = givenOut.get(place) ?? { indexes: new Set(), highest: -1 }
+  givenOut.set(place, known)
+  return known
 }
 
-export function createCoinStore(connection: Connection): CoinStore {
-  const coins = connection.model<CoinRecord>('Coin', coinSchema)
-  const rates = connection.model<RateRecord>('Rate', rateSchema)
-  const addresses = connection.model<AddressRecord>('Address', addressSchema)
-  const lookUps = connection.model<LookUpRecord>('LookUp', lookUpSchema)
+/** Of a coin that nobody has told of yet. */
+const UNKNOWN = { configured: true, reachable: false, alive_at: 0, required_confirmations: 1 }
+
+export function createCoinStore(connection: Connection) {
+  const coins = recordsOf(connection.model<CoinRecord>('Coin', coinSchema))
+  const rates = recordsOf(connection.model<RateRecord>('Rate', rateSchema))
+  const addresses = recordsOf(connection.model<AddressRecord>('Address', addressSchema))
+  const lookUps = recordsOf(connection.model<LookUpRecord>('LookUp', lookUpSchema))
   return {
-    models: { coins, rates, addresses },
-    async askLookUp(coin, tx, at) {
-      await lookUps.updateOne({ _id: `${coin}:${tx}` }, { $set: { at }, $unset: { isAnswered: 1, found: 1 } }, { upsert: true })
+    models: { coins: coins.model, rates: rates.model, addresses: addresses.model },
+    askLookUp: (coin: Coin, tx: string, at: number) =>
+      lookUps.put({ _id: `${coin}:${tx}` }, { $set: { at }, $unset: { isAnswered: 1, found: 1 } }),
+    answerLookUp: (coin: Coin, tx: string, found: LookUpRecord['found']) =>
+      lookUps.change(
+        { _id: `${coin}:${tx}` },
+        { $set: { isAnswered: true, ...(found === undefined ? {} : { found }) } },
+      ),
+    /**
+     * Whoever books what a transaction brought writes here first: of two at once one is run again, and sees
+     * the other.
+     */
+    async claim(coin: Coin, txs: readonly string[], session: Session): Promise<void> {
+      for (const tx of txs) await lookUps.put({ _id: `${coin}:${tx}` }, { $inc: { claims: 1 } }, session)
     },
-    async answerLookUp(coin, tx, found) {
-      const answer = { isAnswered: true, ...(found === undefined ? {} : { found }) }
-      await lookUps.updateOne({ _id: `${coin}:${tx}` }, { $set: answer })
-    },
-    async readLookUp(coin, tx) {
-      return (await lookUps.findOne({ _id: `${coin}:${tx}`, isAnswered: true }).lean<LookUpRecord>()) ?? undefined
-    },
-    async findCoin(coin) {
-      return (await coins.findOne({ _id: coin }).lean<CoinRecord>()) ?? undefined
-    },
-    async listCoins() {
-      return coins.find({}).sort({ _id: 1 }).lean<CoinRecord[]>()
-    },
-    async report(coin, fields, nowSeconds) {
-      const first = { configured: true, reachable: false, required_confirmations: 1 }
+    readLookUp: (coin: Coin, tx: string) => lookUps.one({ _id: `${coin}:${tx}`, isAnswered: true }),
+    findCoin: (coin: Coin) => coins.one({ _id: coin }),
+    listCoins: () => coins.all({}, { sort: { _id: 1 } }),
+    report(
+      coin: Coin,
+      fields: Partial<
+        Omit<
+          CoinRecord,
+          '_id' | 'halted' | 'problems' | 'alive_at' | 'pool_at' | keyof TreasuryFields | keyof BooksFields
+        >
+      >,
+      nowSeconds: number,
+    ): Promise<void> {
       const set = { ...fields, alive_at: nowSeconds }
-      const onInsert = Object.fromEntries(Object.entries(first).filter(([name]) => !(name in set)))
-      await coins.updateOne({ _id: coin }, { $set: set, $setOnInsert: onInsert }, { upsert: true })
+      const first = Object.fromEntries(Object.entries(UNKNOWN).filter(([name]) => !(name in set)))
+      return coins.put({ _id: coin }, { $set: set, $setOnInsert: first })
     },
-    async notePool(coin, epoch, at) {
-      const first = { configured: true, reachable: false, alive_at: 0, required_confirmations: 1 }
-      await coins.updateOne({ _id: coin }, { $set: { pool_epoch: epoch, pool_at: at }, $setOnInsert: first }, { upsert: true })
-    },
-    async noteTreasury(coin, fields) {
+    /** Unless it was heard of since. @returns whether that is news */
+    switchOff: ({ _id, alive_at }: CoinRecord) =>
+      coins.change({ _id, alive_at, configured: true }, { $set: { configured: false, reachable: false } }),
+    notePool: (coin: Coin, at: number) =>
+      coins.put({ _id: coin }, { $set: { pool_at: at }, $setOnInsert: UNKNOWN }),
+    /** What is known of the treasury; says nothing about the watcher. */
+    noteTreasury(coin: Coin, fields: TreasuryFields): Promise<boolean> {
       const { treasury_address: address } = fields
-      await coins.updateOne({ _id: coin }, { $set: fields, ...(address === undefined ? {} : { $addToSet: { treasuries: address } }) })
+      return coins.change(
+        { _id: coin },
+        { $set: fields, ...(address === undefined ? {} : { $addToSet: { treasuries: address } }) },
+      )
     },
-    async noteProblem(coin, about, sentence) {
+    /** undefined: none any more. @returns whether that is news */
+    async noteProblem(coin: Coin, about: CoinProblem, sentence: string | undefined): Promise<boolean> {
       const field = `problems.${about}`
-      const first = { configured: true, reachable: false, alive_at: 0, required_confirmations: 1 }
       if (sentence === undefined)
-        return (await coins.updateOne({ _id: coin, [field]: { $exists: true } }, { $unset: { [field]: 1 } })).matchedCount === 1
-      const before = await coins
-        .findOneAndUpdate({ _id: coin }, { $set: { [field]: sentence }, $setOnInsert: first }, { upsert: true })
+        return coins.change({ _id: coin, [field]: { $exists: true } }, { $unset: { [field]: 1 } })
+      const update = { $set: { [field]: sentence }, $setOnInsert: UNKNOWN }
+      const before = await coins.model
+        .findOneAndUpdate({ _id: coin }, update, { upsert: true })
         .lean<CoinRecord>()
       return before?.problems?.[about] !== sentence
     },
-    async noteGap(coin, fields) {
-      await coins.updateOne({ _id: coin }, { $set: fields })
+    noteGap: (coin: Coin, fields: BooksFields) => coins.change({ _id: coin }, { $set: fields }),
+    halt: (coin: Coin, at: number, reason: string, kind?: HaltKind) =>
+      coins.change(
+        { _id: coin, halted: { $exists: false } },
+        { $set: { halted: { at, reason, ...(kind === undefined ? {} : { kind }) } } },
+      ),
+    /** `kind`: only if it is halted for that. */
+    resume: (coin: Coin, kind?: HaltKind) =>
+      coins.change(
+        { _id: coin, ...(kind === undefined ? { halted: { $exists: true } } : { 'halted.kind': kind }) },
+        { $unset: { halted: 1 } },
+      ),
+    findRate: (coin: Coin) => rates.one({ _id: coin }),
+    listRates: () => rates.all({}, { sort: { _id: 1 } }),
+    async saveRate({ _id, ...fields }: RateRecord): Promise<void> {
+      // One that lies further ahead than a rate is fresh is of another clock.
+      const isOlder = {
+        $or: [{ at: { $lte: fields.at } }, { at: { $gt: fields.at + MAX_RATE_AGE_MS / SECOND_MS } }],
+      }
+      if (!(await rates.change({ _id, ...isOlder }, { $set: fields })))
+        await rates.put({ _id }, { $setOnInsert: fields })
     },
-    async halt(coin, at, reason) {
-      await coins.updateOne({ _id: coin, halted: { $exists: false } }, { $set: { halted: { at, reason } } })
+    /** Taken for good; undefined if there is none left. */
+    async takeAddress(coin: Coin): Promise<AddressRecord | undefined> {
+      const given = givenOf(`${connection.name} ${coin}`)
+      for (;;) {
+        const free = { coin, holder, state: 'free' as const, index: { $gt: given.highest - REMEMBERED } }
+        const address = await addresses.model
+          .findOneAndUpdate(
+            free,
+            { $set: { state: 'taken' } },
+            { sort: { index: 1 }, returnDocument: 'after' },
+          )
+          .lean<AddressRecord>()
+        if (address === null) return undefined
+        // A database that was restored beneath this process calls free what is not.
+        if (given.indexes.has(address.index) || address.index <= given.highest - REMEMBERED) continue
+        given.indexes.add(address.index)
+        given.highest = Math.max(given.highest, address.index)
+        if (given.indexes.size > 2 * REMEMBERED)
+          for (const index of given.indexes)
+            if (index <= given.highest - REMEMBERED) given.indexes.delete(index)
+        return address
+      }
     },
-    async resume(coin, reason) {
-      const halted = reason === undefined ? { halted: { $exists: true } } : { 'halted.reason': reason }
-      return (await coins.updateOne({ _id: coin, ...halted }, { $unset: { halted: 1 } })).matchedCount === 1
+    stock: (coin: Coin): AddressStock => ({ holder, given: givenOf(`${connection.name} ${coin}`).highest }),
+    async countFree(coin: Coin): Promise<Map<string, number>> {
+      const found = await addresses.model.aggregate<{ _id: string | null; count: number }>([
+        { $match: { coin, state: 'free' } },
+        { $group: { _id: '$holder', count: { $sum: 1 } } },
+      ])
+      return new Map(found.map(({ _id, count }) => [_id ?? '', count]))
     },
-    async findRate(coin) {
-      return (await rates.findOne({ _id: coin }).lean<RateRecord>()) ?? undefined
-    },
-    async listRates() {
-      return rates.find({}).sort({ _id: 1 }).lean<RateRecord[]>()
-    },
-    async saveRate({ _id, ...fields }) {
-      const isAhead = { $expr: { $gt: [{ $multiply: ['$at', SECOND_MS] }, { $add: [{ $toLong: '$$NOW' }, MAX_RATE_AHEAD_MS] }] } }
-      const known = await rates.updateOne({ _id, $or: [{ at: { $lte: fields.at } }, isAhead] }, { $set: fields })
-      if (known.matchedCount === 0) await rates.updateOne({ _id }, { $setOnInsert: fields }, { upsert: true })
-    },
-    async takeAddress(coin) {
-      return (
-        (await addresses
-          .findOneAndUpdate({ coin, state: 'free' }, { $set: { state: 'taken' } }, { sort: { index: 1 }, returnDocument: 'after' })
-          .lean<AddressRecord>()) ?? undefined
-      )
-    },
-    async countFree(coin) {
-      return addresses.countDocuments({ coin, state: 'free' })
-    },
-    async highestIndex(coin) {
+    /** The highest index on record; -1 where there is none. */
+    async highestIndex(coin: Coin): Promise<number> {
+      const states = ['free', 'taken', 'retired'] as const
       const tops = await Promise.all(
-        (['free', 'taken', 'retired'] as const).map((state) =>
-          addresses.findOne({ coin, state }, { index: 1 }).sort({ index: -1 }).lean<Pick<AddressRecord, 'index'>>(),
-        ),
+        states.map((state) => addresses.one({ coin, state }, { fields: { index: 1 }, sort: { index: -1 } })),
       )
       return Math.max(-1, ...tops.map((top) => top?.index ?? -1))
     },
-    async addAddresses(records) {
-      await addresses.insertMany([...records], { lean: true })
-    },
-    async retireFree(coin) {
-      return (await addresses.updateMany({ coin, state: 'free' }, { $set: { state: 'retired' } })).modifiedCount
-    },
-    async listAddresses(coin, indexes) {
-      return addresses.find({ _id: { $in: indexes.map((index) => `${coin}:${index}`) } }).lean<AddressRecord[]>()
-    },
-    async noteUnassigned(coin, { index, address }) {
-      const first = { coin, index, address, state: 'retired' as const }
-      await addresses.updateOne({ _id: `${coin}:${index}` }, { $set: { unassigned: true }, $setOnInsert: first }, { upsert: true })
-    },
-    async listUnassigned(coin) {
-      return addresses.find({ coin, unassigned: true }).sort({ index: 1 }).lean<AddressRecord[]>()
-    },
-    async findAddresses(coin, texts) {
-      return addresses.find({ address: { $in: [...texts] }, coin }).lean<AddressRecord[]>()
-    },
+    /** @throws a duplicate-key error where an index or address is on record */
+    addAddresses: (records: readonly AddressRecord[]) => addresses.insert(records),
+    /** @returns how many those were */
+    retireFree: (coin: Coin) => addresses.changeAll({ coin, state: 'free' }, { $set: { state: 'retired' } }),
+    listAddresses: (coin: Coin, indexes: readonly number[]) =>
+      addresses.all({ _id: { $in: indexes.map((index) => `${coin}:${index}`) } }),
+    noteUnassigned: (coin: Coin, { index, address }: Pick<AddressRecord, 'index' | 'address'>) =>
+      addresses.put(
+        { _id: `${coin}:${index}` },
+        { $set: { unassigned: true }, $setOnInsert: { coin, index, address, state: 'retired' } },
+      ),
+    listUnassigned: (coin: Coin) => addresses.all({ coin, unassigned: true }, { sort: { index: 1 } }),
+    findAddresses: (coin: Coin, texts: readonly string[]) =>
+      addresses.all({ address: { $in: [...texts] }, coin }),
   }
 }
+
+export type CoinStore = ReturnType<typeof createCoinStore>

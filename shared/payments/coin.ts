@@ -1,13 +1,12 @@
 /**
- * The two coins and their money. Inside it is a BigInt in the coin's smallest unit (Nano: raw, Monero: piconero), in
- * MongoDB and on the wire its decimal text. There is one rounding, priceInCoin(): up, at the decimals that are shown.
+ * Inside, money is a BigInt in the coin's smallest unit (raw, piconero), in MongoDB and on the wire its
+ * decimal text. There is one rounding, priceInCoin(): up, at the decimals that are shown.
  */
 export const COINS = ['xno', 'xmr'] as const
 export type Coin = (typeof COINS)[number]
 
 interface CoinUnits {
   name: string
-  /** Of the smallest unit. */
   unit: string
   /** 1 coin = 10^decimals of the smallest unit. */
   decimals: number
@@ -26,17 +25,12 @@ export function dustThreshold(coin: Coin): bigint {
   return 10n ** BigInt(decimals - shownDecimals)
 }
 
-/**
- * The exact decimal text of an amount, without trailing zeros but for the `minDecimals` that are always shown.
- *
- * @throws TypeError for a negative amount
- */
+/** Without trailing zeros but for `minDecimals`. @throws TypeError for a negative amount */
 export function formatAmount(amountRaw: bigint, coin: Coin, minDecimals = 0): string {
   if (amountRaw < 0n) throw new TypeError(`"amountRaw" expected 0 or more, got ${amountRaw}`)
   return formatDecimal(amountRaw, COIN_UNITS[coin].decimals, minDecimals)
 }
 
-/** A price as it is shown: with all of its decimals. */
 export function formatPrice(amountRaw: bigint, coin: Coin): string {
   return formatAmount(amountRaw, coin, COIN_UNITS[coin].shownDecimals)
 }
@@ -47,11 +41,7 @@ function formatDecimal(value: bigint, decimals: number, minDecimals: number): st
   return fraction === '' ? digits.slice(0, -decimals) : `${digits.slice(0, -decimals)}.${fraction}`
 }
 
-/**
- * Decimal text → the smallest unit, exactly.
- *
- * @throws TypeError where the text is no decimal number or has more decimals than the coin
- */
+/** @throws TypeError if the text is no decimal number or has more decimals than the coin */
 export function parseAmount(text: string, coin: Coin): bigint {
   const { decimals, name } = COIN_UNITS[coin]
   return parseDecimal(text, decimals, `an amount of ${name}`)
@@ -70,11 +60,7 @@ function parseDecimal(text: string, decimals: number, what: string): bigint {
 /** Decimals of a rate that are read; sources that give more are cut there. */
 const RATE_DECIMALS = 12
 
-/**
- * A rate as a source gives it → decimal text with at most 12 decimals, of which nothing is rounded.
- *
- * @throws TypeError where it is no plain decimal number (no sign, no exponent), not below 10^9, or 0 at those decimals
- */
+/** At most 12 decimals, cut. @throws TypeError for what is no plain decimal number, not below 10^9, or 0 */
 export function normalizeRate(text: string): string {
   const [, whole, fraction = ''] = /^(\d{1,9})(?:\.(\d{1,60}))?$/.exec(text) ?? []
   if (whole === undefined) throw new TypeError('expected a rate in USD as a decimal number')
@@ -90,13 +76,11 @@ export function parseRate(usd: string): bigint {
 }
 
 /**
- * What a price in USD is in a coin, rounded up at the decimals that are shown, so that what is shown is what is asked.
- *
- * @param usdCents the price in whole cents, above 0
- * @param rateUsd USD per coin as decimal text, above 0
+ * Rounded up at the decimals that are shown: what is shown is what is asked. `usdCents` whole and above 0.
  */
 export function priceInCoin(usdCents: number, rateUsd: string, coin: Coin): bigint {
-  if (!Number.isSafeInteger(usdCents) || usdCents <= 0) throw new TypeError(`"usdCents" expected a whole number above 0, got ${usdCents}`)
+  if (!Number.isSafeInteger(usdCents) || usdCents <= 0)
+    throw new TypeError(`"usdCents" expected a whole number above 0, got ${usdCents}`)
   const rate = parseRate(rateUsd)
   if (rate === 0n) throw new TypeError('"rateUsd" expected a rate above 0')
   const { decimals, shownDecimals } = COIN_UNITS[coin]
@@ -105,7 +89,6 @@ export function priceInCoin(usdCents: number, rateUsd: string, coin: Coin): bigi
   return shownUnits * step
 }
 
-/** Division of non-negative integers, rounded up. */
 export function ceilDivide(dividend: bigint, divisor: bigint): bigint {
   return (dividend + divisor - 1n) / divisor
 }

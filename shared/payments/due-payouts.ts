@@ -1,12 +1,11 @@
 import type { Context } from '../context.ts'
-import { unixSeconds } from '../time.ts'
+import { unixSeconds } from '../foundation/time.ts'
 import { COIN_UNITS, formatAmount, parseAmount, type Coin } from './coin.ts'
 import type { TreasuryFields } from './coin-store.ts'
 import { isOwnAddress } from './payout-address.ts'
 import { holdPayouts } from './payout-service.ts'
 import type { PayoutRecord } from './payout.ts'
 
-/** What is owed to one payee and goes out together. */
 export interface DueGroup {
   address: string
   payouts: PayoutRecord[]
@@ -16,20 +15,21 @@ export interface DueGroup {
 /** The destination of a transaction whose destination nobody knows any more. */
 export const ANYWHERE = '*'
 
-/** What one group may hold; more of the same payee is in the next. */
 export interface GroupBounds {
   maxPayouts: number
   maxRaw?: bigint
 }
 
 /**
- * What could be sent, and of that what is due: its payee is owed at least the coin's MIN_PAYOUT altogether, or was when it
- * became due, or the operator asked for it. A payee is an agent, over all of its addresses, or an address.
- *
- * Left out is what is owed for an order whose money the operator has recorded and the chain has not shown: a wrong amount
- * there would be paid out of what belongs to others.
+ * Due: the payee, an agent over all of its addresses or an address, is owed MIN_PAYOUT, or was when it became
+ * due, or the operator asked for it. Left out is what is owed for an order whose money the chain has not
+ * shown: a wrong amount there would be paid out of what belongs to others.
  */
-export async function readSendable(ctx: Context, coin: Coin, isAsked = false): Promise<{ payouts: PayoutRecord[]; due: PayoutRecord[] }> {
+export async function readSendable(
+  ctx: Context,
+  coin: Coin,
+  isAsked = false,
+): Promise<{ payouts: PayoutRecord[]; due: PayoutRecord[] }> {
   const walked: PayoutRecord[] = []
   for await (const payout of ctx.payouts.walkSendable(coin, isAsked)) walked.push(payout)
   // Read after them: the payment behind a payout is on record no later than the payout is.
@@ -37,29 +37,34 @@ export async function readSendable(ctx: Context, coin: Coin, isAsked = false): P
   const payouts = walked.filter(({ order_id: orderId }) => orderId === undefined || !unseen.has(orderId))
   const sums = new Map<string, bigint>()
   const payeesOf = ({ agent_id: agentId, address = '' }: PayoutRecord) => [agentId, address]
-  for (const payout of payouts) for (const payee of payeesOf(payout)) sums.set(payee, (sums.get(payee) ?? 0n) + BigInt(payout.amount_raw))
+  for (const payout of payouts)
+    for (const payee of payeesOf(payout)) sums.set(payee, (sums.get(payee) ?? 0n) + BigInt(payout.amount_raw))
   const least = parseAmount(ctx.config.minPayout[coin], coin)
   const isDue = (payout: PayoutRecord): boolean =>
-    payout.due_at !== undefined || payout.asked_at !== undefined || payeesOf(payout).some((payee) => (sums.get(payee) ?? 0n) >= least)
+    payout.due_at !== undefined ||
+    payout.asked_at !== undefined ||
+    payeesOf(payout).some((payee) => (sums.get(payee) ?? 0n) >= least)
   return { payouts, due: payouts.filter(isDue) }
 }
 
-/**
- * What goes out now, in as many groups as the bounds make of it; those who wait longest first. With PAYOUTS=manual that is
- * what the operator asked for. What is due stays due: a rest that the treasury cannot pay today is paid however small it is.
- */
-export async function listDue(ctx: Context, coin: Coin, { maxPayouts, maxRaw }: GroupBounds): Promise<DueGroup[]> {
+/** Those who wait longest first. What is due stays due: a rest is paid however small it is. */
+export async function listDue(
+  ctx: Context,
+  coin: Coin,
+  { maxPayouts, maxRaw }: GroupBounds,
+): Promise<DueGroup[]> {
   const isManual = ctx.config.payouts !== 'automatic'
   const { due } = await readSendable(ctx, coin, isManual)
   const fresh = due.filter(({ due_at: at }) => at === undefined).map(({ _id }) => _id)
-  if (!isManual && fresh.length > 0) await ctx.payouts.mark(fresh, 'due_at', unixSeconds(ctx.now()))
+  if (!isManual && fresh.length > 0) await ctx.payouts.mark(fresh, 'due_at', unixSeconds(ctx.databaseNow()))
   const groups: DueGroup[] = []
   for (const payout of due) {
     const { address = '' } = payout
     const amountRaw = BigInt(payout.amount_raw)
     let group = groups.at(-1)
     const isFull =
-      group !== undefined && (group.payouts.length === maxPayouts || (maxRaw !== undefined && group.sumRaw + amountRaw > maxRaw))
+      group !== undefined &&
+      (group.payouts.length === maxPayouts || (maxRaw !== undefined && group.sumRaw + amountRaw > maxRaw))
     if (group?.address !== address || isFull) groups.push((group = { address, payouts: [], sumRaw: 0n }))
     group.payouts.push(payout)
     group.sumRaw += amountRaw
@@ -67,12 +72,7 @@ export async function listDue(ctx: Context, coin: Coin, { maxPayouts, maxRaw }: 
   return groups.sort((left, right) => (oldest(left) < oldest(right) ? -1 : 1))
 }
 
-/**
- * Takes out of a group its first payouts, as many as sum up to `mostRaw` at most: a payee who is owed more than there is gets
- * what there is of it.
- *
- * @returns undefined where that is less than `leastRaw`, or nothing; the group is then as it was
- */
+/** @returns undefined if what there is of it is less than `leastRaw`; the group is then as it was */
 export function splitDue(group: DueGroup, mostRaw: bigint, leastRaw: bigint): DueGroup | undefined {
   let sumRaw = 0n
   let count = 0
@@ -86,14 +86,13 @@ export function splitDue(group: DueGroup, mostRaw: bigint, leastRaw: bigint): Du
   return { address: group.address, payouts: group.payouts.splice(0, count), sumRaw }
 }
 
-const oldest = ({ payouts }: DueGroup): string => payouts.reduce((first, { _id }) => (_id < first ? _id : first), payouts[0]?._id ?? '')
+const oldest = ({ payouts }: DueGroup): string =>
+  payouts.reduce((first, { _id }) => (_id < first ? _id : first), payouts[0]?._id ?? '')
 
-export const sumDue = (groups: readonly DueGroup[]): bigint => groups.reduce((sum, { sumRaw }) => sum + sumRaw, 0n)
+export const sumDue = (groups: readonly DueGroup[]): bigint =>
+  groups.reduce((sum, { sumRaw }) => sum + sumRaw, 0n)
 
-/**
- * Whether a group may go out. Payouts to what is not an address, or to one of the venue's own, stay owed; those that a
- * transaction may have paid which nobody has accounted for (a reconciliation found it) are held for the operator.
- */
+/** What isn't, stays owed; what a transaction may have paid that nobody has accounted for is held. */
 export async function isPayable(
   ctx: Context,
   coin: Coin,
@@ -102,41 +101,60 @@ export async function isPayable(
 ): Promise<boolean> {
   const ids = payouts.map(({ _id }) => _id)
   if (!isAddress(address)) {
-    ctx.log.error({ payout_ids: ids }, `payouts name an address that is none of ${COIN_UNITS[coin].name}; they stay owed`)
+    ctx.log.error(
+      { payout_ids: ids },
+      `payouts name an address that is none of ${COIN_UNITS[coin].name}; they stay owed`,
+    )
     return false
   }
   if (await isOwnAddress(ctx, coin, address)) {
     if ((await ctx.payouts.markToSelf(ids)) > 0)
-      ctx.log.error({ payout_ids: ids }, "payouts name an address of the venue's own; they stay owed, until you pay them by hand elsewhere")
+      ctx.log.error(
+        { payout_ids: ids },
+        "payouts name an address of the venue's own; they stay owed, until you pay them by hand elsewhere",
+      )
     return false
   }
   const [unexplained] = await ctx.payouts.listUnexplained(coin, [address, ANYWHERE])
   if (unexplained === undefined) return true
   await holdPayouts(ctx, ids, unexplained._id)
-  ctx.log.error({ payout_ids: ids, tx: unexplained.tx }, 'payouts are held: a transaction that nobody has accounted for may have paid them')
+  ctx.log.error(
+    { payout_ids: ids, tx: unexplained.tx },
+    'payouts are held: a transaction that nobody has accounted for may have paid them',
+  )
   return false
 }
 
-/** Holds everything owed that such a transaction may have paid, and what may come to be owed to somebody else for the same. @returns the ids of what is held now */
+/** And what may come to be owed to somebody else for the same. @returns the ids of what is held now */
 export async function holdSuspects(ctx: Context, coin: Coin, because: string): Promise<string[]> {
   const unexplained = await ctx.payouts.listUnexplained(coin)
-  const heldBy = new Map(unexplained.flatMap(({ _id, unexplained_to: to = [] }) => to.map((address) => [address, _id] as const)))
+  const heldBy = new Map(
+    unexplained.flatMap(({ _id, unexplained_to: to = [] }) => to.map((address) => [address, _id] as const)),
+  )
   const held: string[] = []
   if (heldBy.size === 0) return held
   for await (const { _id, address = '' } of ctx.payouts.walkSendable(coin)) {
     const by = heldBy.get(address) ?? heldBy.get(ANYWHERE)
     if (by !== undefined) held.push(...(await holdPayouts(ctx, [_id], by, because)))
   }
-  await ctx.purposes.order.suspected(ctx, coin, [...heldBy.keys()])
+  await ctx.purposes.order.suspected(ctx, coin, heldBy.has(ANYWHERE) ? undefined : [...heldBy.keys()])
   return held
 }
 
-/** A treasury that is too small says so, in the log once and in `operator status` as long as it lasts. */
-export async function noteTreasury(ctx: Context, coin: Coin, fields: Required<TreasuryFields>): Promise<void> {
+/** Said in the log once, and in `operator status` as long as it lasts. */
+export async function noteTreasury(
+  ctx: Context,
+  coin: Coin,
+  fields: Required<TreasuryFields>,
+): Promise<void> {
   const before = await ctx.coins.findCoin(coin)
   if (fields.treasury_short_raw !== '0' && (before?.treasury_short_raw ?? '0') === '0')
     ctx.log.warn(
-      { coin, treasury: fields.treasury_address, lacks: formatAmount(BigInt(fields.treasury_short_raw), coin) },
+      {
+        coin,
+        treasury: fields.treasury_address,
+        lacks: formatAmount(BigInt(fields.treasury_short_raw), coin),
+      },
       'the treasury cannot send the payouts that are due; they wait until it holds enough that is unlocked',
     )
   await ctx.coins.noteTreasury(coin, fields)

@@ -1,11 +1,18 @@
 import type mongoose from 'mongoose'
-import { Schema, type Connection, type Model } from 'mongoose'
-import { type Session, within } from '../database.ts'
-import { createIdLookUp } from '../group-commit.ts'
+import { Schema, type Connection } from 'mongoose'
+import type { Session } from '../servers/database.ts'
+import { createIdLookUp } from '../servers/group-commit.ts'
+import { recordsOf } from '../servers/records.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
 import { sumByCoin } from './sum-raw.ts'
-import { FIRST_UNLOCK_SECONDS, type InvoiceRecord, type PaymentRecord, type PaymentState, type Watch } from './invoice.ts'
+import {
+  FIRST_UNLOCK_SECONDS,
+  MAX_PAYMENTS_SHOWN,
+  type InvoiceRecord,
+  type PaymentRecord,
+  type PaymentState,
+} from './invoice.ts'
 
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
@@ -29,6 +36,7 @@ const invoiceSchema = new Schema<InvoiceRecord>(
     expires_at: number,
     open: Boolean,
     lapsed: boolean,
+    foreign: Boolean,
     watch: string,
     look_after: number,
     received_raw: string,
@@ -46,13 +54,29 @@ const invoiceSchema = new Schema<InvoiceRecord>(
 )
 // An address belongs to one invoice for ever.
 invoiceSchema.index({ address_index: 1, coin: 1 }, { unique: true })
-invoiceSchema.index({ agent_id: 1, coin: 1 }, { unique: true, name: 'one_open', partialFilterExpression: { open: true } })
-invoiceSchema.index({ agent_id: 1, coin: 1, _id: 1 }, { name: 'remainders', partialFilterExpression: { has_remainder: true } })
-invoiceSchema.index({ order_id: 1 }, { unique: true, partialFilterExpression: { order_id: { $exists: true } } })
+invoiceSchema.index(
+  { agent_id: 1, coin: 1 },
+  { unique: true, name: 'one_open', partialFilterExpression: { open: true } },
+)
+invoiceSchema.index(
+  { agent_id: 1, coin: 1, _id: 1 },
+  { name: 'remainders', partialFilterExpression: { has_remainder: true } },
+)
+invoiceSchema.index(
+  { order_id: 1 },
+  { unique: true, partialFilterExpression: { order_id: { $exists: true } } },
+)
 // With the address's index, so that a round over all of them reads this one alone.
 invoiceSchema.index({ coin: 1, watch: 1, look_after: 1, _id: 1, address_index: 1 })
-invoiceSchema.index({ coin: 1, expires_at: 1 }, { name: 'not_lapsed', partialFilterExpression: { lapsed: false } })
-invoiceSchema.index({ coin: 1, expires_at: 1 }, { name: 'hourly_ends', partialFilterExpression: { watch: 'hourly' } })
+invoiceSchema.index(
+  { coin: 1, expires_at: 1 },
+  { name: 'not_lapsed', partialFilterExpression: { lapsed: false } },
+)
+invoiceSchema.index({ coin: 1, order_id: 1 }, { name: 'foreign', partialFilterExpression: { foreign: true } })
+invoiceSchema.index(
+  { coin: 1, expires_at: 1 },
+  { name: 'hourly_ends', partialFilterExpression: { watch: 'hourly' } },
+)
 invoiceSchema.index(...PENDING_INDEX)
 
 const paymentSchema = new Schema<PaymentRecord>(
@@ -78,180 +102,135 @@ const paymentSchema = new Schema<PaymentRecord>(
     price_raw: String,
     reversed_at: Number,
     by: string,
+    taken_from: String,
     shown_at: Number,
     undone_at: Number,
+    undone_tx: String,
     salt: string,
     swept_at: Number,
     ...pendingField,
   },
   { collection: 'payments', strict: 'throw', versionKey: false },
 )
-// What makes a payment settle once: one record for a transaction's money at one address, whoever finds it, however often.
+// One record for a transaction's money at one address: what makes a payment settle once.
 paymentSchema.index({ tx: 1, address_index: 1, coin: 1 }, { unique: true })
 paymentSchema.index({ invoice_id: 1, _id: 1 })
+paymentSchema.index(
+  { invoice_id: 1, late: 1 },
+  { name: 'under_way_of_an_invoice', partialFilterExpression: { state: 'seen' } },
+)
+paymentSchema.index(
+  { invoice_id: 1 },
+  { name: 'reversed_of_an_invoice', partialFilterExpression: { reversed_at: { $exists: true } } },
+)
 paymentSchema.index({ coin: 1, state: 1 }, { name: 'under_way', partialFilterExpression: { state: 'seen' } })
-paymentSchema.index({ coin: 1, unlock_time: 1 }, { name: 'locked', partialFilterExpression: { state: 'locked' } })
+paymentSchema.index(
+  { coin: 1, unlock_time: 1 },
+  { name: 'locked', partialFilterExpression: { state: 'locked' } },
+)
 paymentSchema.index(
   { coin: 1, height: 1 },
   { name: 'settled_at_height', partialFilterExpression: { state: 'settled', height: { $exists: true } } },
 )
-paymentSchema.index({ coin: 1, swept_at: 1, _id: 1 }, { name: 'unswept', partialFilterExpression: { state: 'settled' } })
+paymentSchema.index(
+  { coin: 1, swept_at: 1, _id: 1 },
+  { name: 'unswept', partialFilterExpression: { state: 'settled' } },
+)
 const UNSEEN = { by: 'operator', shown_at: { $exists: false } } as const
 paymentSchema.index({ by: 1, coin: 1, order_id: 1 }, { partialFilterExpression: { by: 'operator' } })
-paymentSchema.index({ waits_for_rate: 1, coin: 1, _id: 1 }, { partialFilterExpression: { waits_for_rate: true } })
+paymentSchema.index(
+  { waits_for_rate: 1, coin: 1, _id: 1 },
+  { partialFilterExpression: { waits_for_rate: true } },
+)
 paymentSchema.index(...PENDING_INDEX)
 
-/** What a change of an invoice's money sets; the rest of the record never changes with it. */
 export type MoneyFields = Partial<
-  Pick<InvoiceRecord, 'received_raw' | 'carried_raw' | 'moved_raw' | 'unspent' | 'credited_days' | 'lapsed' | 'watch' | 'look_after'>
+  Pick<
+    InvoiceRecord,
+    | 'received_raw'
+    | 'carried_raw'
+    | 'moved_raw'
+    | 'unspent'
+    | 'credited_days'
+    | 'lapsed'
+    | 'watch'
+    | 'look_after'
+  >
 > & { has_remainder?: boolean; open?: false }
 
-const PAYMENT_PROGRESS = { _id: 0, tx: 1, amount_raw: 1, state: 1, waits_for_rate: 1, reversed_at: 1 } as const
+const PAYMENT_PROGRESS = {
+  _id: 0,
+  tx: 1,
+  amount_raw: 1,
+  state: 1,
+  waits_for_rate: 1,
+  reversed_at: 1,
+} as const
 export type PaymentProgress = Pick<PaymentRecord, Exclude<keyof typeof PAYMENT_PROGRESS, '_id'>>
-
-export interface InvoiceStore {
-  /** @throws a duplicate-key error where the agent has an open one in this coin, or the address is taken */
-  insert(invoice: InvoiceRecord, session?: Session): Promise<void>
-  find(invoiceId: string, session?: Session): Promise<InvoiceRecord | undefined>
-  findOpen(agentId: string, coin: Coin): Promise<InvoiceRecord | undefined>
-  findByOrder(orderId: string): Promise<InvoiceRecord | undefined>
-  /** The invoices that these addresses belong to; an address without one is left out. */
-  findByAddresses(coin: Coin, addressIndexes: readonly number[]): Promise<InvoiceRecord[]>
-  /** An agent's invoices in a coin that have something left over. */
-  listRemainders(agentId: string, coin: Coin, session: Session): Promise<InvoiceRecord[]>
-  /** @returns false where the invoice has changed since it was read */
-  changeMoney(before: InvoiceRecord, fields: MoneyFields, entries: readonly PendingEntry[], session: Session): Promise<boolean>
-  /** It is no longer the one open invoice of its agent; nothing else changes. */
-  close(invoiceId: string): Promise<void>
-  /** One page of what a round looks at, after the id `after`; hourly ones only where their time has come. */
-  listWatched(coin: Coin, watch: Exclude<Watch, 'on_check'>, nowSeconds: number, after: string, limit: number): Promise<WatchedAddress[]>
-  /** The same for a round over very many: the indexes alone, and the id to go on after; undefined where there are no more. */
-  listOpenIndexes(coin: Coin, after: string, limit: number): Promise<{ indexes: number[]; last: string } | undefined>
-  /** These hourly addresses were looked at. */
-  lookLater(invoiceIds: readonly string[], lookAfter: number): Promise<void>
-  /** Not lapsed although `expires_at` lies before this time. */
-  listOverdue(coin: Coin, beforeSeconds: number, limit: number): Promise<InvoiceRecord[]>
-  /** Hourly ones whose 30 days are over are looked at no more but when asked. */
-  endHourly(coin: Coin, expiredBeforeSeconds: number): Promise<void>
-  /** Lapses those of these invoices at which nothing was ever seen; the others it leaves. */
-  lapseUntouched(changes: readonly { invoiceId: string; watch: Watch; lookAfter: number }[]): Promise<void>
-  /** Due in the next round as well, whatever becomes of the job. @returns false where a look was asked for less than `everyMs` ago */
-  askForLook(invoiceId: string, nowMs: number, everyMs: number): Promise<boolean>
-  /** The look that was asked for at that time could not be asked for after all. */
-  forgetLook(invoiceId: string, askedMs: number): Promise<void>
-  /**
-   * Tells the invoice that it has a payment under way. The write makes this transaction and every other one that moves the
-   * invoice come after each other: an invoice cannot lapse past a payment that was just noted.
-   *
-   * @returns the invoice as it is now; undefined where there is none
-   */
-  markPayment(invoiceId: string, session: Session): Promise<InvoiceRecord | undefined>
-  insertPayment(payment: PaymentRecord, session: Session): Promise<void>
-  findPayment(coin: Coin, tx: string, addressIndex: number, session?: Session): Promise<PaymentRecord | undefined>
-  findPaymentById(paymentId: string, session?: Session): Promise<PaymentRecord | undefined>
-  /** An invoice's payments, the oldest first, without those that the operator took back. */
-  listPayments(invoiceId: string, session?: Session): Promise<PaymentRecord[]>
-  /** Confirmed late money that waits for a rate, and whose invoice has lapsed or still has time, the oldest first; without a rate, that which needs none. */
-  listWaitingForRate(coin: Coin, options: { hasRate: boolean; nowSeconds: number }, limit: number): Promise<PaymentRecord[]>
-  setWaitsForRate(paymentId: string): Promise<void>
-  /** Corrects a payment that is not settled. @returns false where it is, or has another amount than the expected one */
-  correctAmount(paymentId: string, fromRaw: string, toRaw: string): Promise<boolean>
-  /** Of these transactions, the payments that are on record. */
-  listPaymentsByTx(coin: Coin, txs: readonly string[]): Promise<PaymentRecord[]>
-  /** How far the payments with these transactions are, for a round that meets the same ones over and over; without those that it is the first to see. */
-  listPaymentProgress(coin: Coin, txs: readonly string[]): Promise<PaymentProgress[]>
-  listUnderWay(coin: Coin): Promise<PaymentRecord[]>
-  /** Orders with money that was recorded by hand and that the chain has not shown. */
-  listUnseenOrders(coin: Coin): Promise<string[]>
-  /** The chain has shown what was recorded by hand. */
-  setShown(paymentId: string, at: number): Promise<void>
-  /** Locked ones whose lock has ended, at this height of the chain and this time (Unix seconds). */
-  listUnlocked(coin: Coin, height: number, nowSeconds: number, limit: number): Promise<PaymentRecord[]>
-  /** In a block, and not settled. */
-  listUncounted(coin: Coin): Promise<PaymentRecord[]>
-  /** Settled ones in blocks numbered `height` or more, and not taken back. */
-  listSettledSince(coin: Coin, height: number): Promise<PaymentRecord[]>
-  /** Settled payments that are still at their addresses, after the id `after`, the oldest first. */
-  listUnswept(coin: Coin, after: string, limit: number): Promise<PaymentRecord[]>
-  /** What of them the chain has shown. */
-  sumUnswept(coin: Coin): Promise<bigint>
-  /** Those of one address, in the same pages. */
-  listUnsweptAt(coin: Coin, addressIndex: number, after: string, limit: number): Promise<PaymentRecord[]>
-  /** undefined: they are at their addresses after all. */
-  setSwept(paymentIds: readonly string[], at: number | undefined): Promise<void>
-  /** News of a payment that is not settled; a settled one keeps its state and gets the counts. */
-  noteConfirmations(paymentId: string, confirmations: number, height: number | undefined): Promise<void>
-  /** Of one that is not settled. @returns false where it was not in the expected state */
-  movePayment(paymentId: string, from: UnsettledState, to: UnsettledState, session?: Session): Promise<boolean>
-  /** `seen` → `settled`, once. @returns false where it is not `seen` */
-  settlePayment(paymentId: string, settled: SettledFields, entries: PendingEntry[], session: Session): Promise<boolean>
-  /** `settled` → `gone`, of one that was recorded by hand and that the chain has not shown: its transaction may be recorded anew. @returns false if it is not so */
-  undoPayment(payment: PaymentRecord, at: number, entries: PendingEntry[], session: Session): Promise<boolean>
-  /** Marks a settled payment as taken back by the chain, or as back again. @returns false where it was so already */
-  setReversed(paymentId: string, at: number | undefined, session?: Session): Promise<boolean>
-  readonly models: { invoices: Model<InvoiceRecord>; payments: Model<PaymentRecord> }
-}
 
 export type UnsettledState = Exclude<PaymentState, 'settled'>
 
-/** What settling writes to a payment. */
 export type SettledFields = Required<Pick<PaymentRecord, 'settled_at' | 'confirmations' | 'late'>> &
   Partial<Pick<PaymentRecord, 'by' | 'arrival_rate' | 'credited_days' | 'price_raw'>>
 
 export type WatchedAddress = Pick<InvoiceRecord, '_id' | 'address' | 'address_index'>
 
-export function createInvoiceStore(connection: Connection): InvoiceStore {
-  const invoices = connection.model<InvoiceRecord>('Invoice', invoiceSchema)
-  const payments = connection.model<PaymentRecord>('Payment', paymentSchema)
-  const raw = () => invoices.collection as unknown as mongoose.mongo.Collection<InvoiceRecord>
-  const rawPayments = () => payments.collection as unknown as mongoose.mongo.Collection<PaymentRecord>
+export type InvoiceStore = ReturnType<typeof createInvoiceStore>
+
+export function createInvoiceStore(connection: Connection) {
+  const invoices = recordsOf(connection.model<InvoiceRecord>('Invoice', invoiceSchema))
+  const payments = recordsOf(connection.model<PaymentRecord>('Payment', paymentSchema))
+  const raw = () => invoices.model.collection as unknown as mongoose.mongo.Collection<InvoiceRecord>
+  const rawPayments = () => payments.model.collection as unknown as mongoose.mongo.Collection<PaymentRecord>
   const findById = createIdLookUp(raw)
+  const listUnswept = (filter: object, after: string, limit: number): Promise<PaymentRecord[]> =>
+    payments.all(
+      { ...filter, state: 'settled', swept_at: null, _id: { $gt: after } },
+      { fields: { pending: 0 }, sort: { _id: 1 }, limit },
+    )
   return {
-    models: { invoices, payments },
-    async insert(invoice, session) {
-      await invoices.insertMany([invoice], { ...within(session), lean: true })
-    },
-    async find(invoiceId, session) {
-      if (session === undefined) return findById(invoiceId)
-      return (await invoices.findOne({ _id: invoiceId }, null, within(session)).lean<InvoiceRecord>()) ?? undefined
-    },
-    async findOpen(agentId, coin) {
-      return (await invoices.findOne({ agent_id: agentId, coin, open: true }).lean<InvoiceRecord>()) ?? undefined
-    },
-    async findByOrder(orderId) {
-      return (await invoices.findOne({ order_id: orderId }).lean<InvoiceRecord>()) ?? undefined
-    },
-    async findByAddresses(coin, addressIndexes) {
-      return invoices.find({ address_index: { $in: [...addressIndexes] }, coin }).lean<InvoiceRecord[]>()
-    },
-    async listRemainders(agentId, coin, session) {
-      return invoices.find({ agent_id: agentId, coin, has_remainder: true }, null, { session }).sort({ _id: 1 }).lean<InvoiceRecord[]>()
-    },
-    async changeMoney(before, { has_remainder: hasRemainder, open, ...fields }, entries, session) {
-      const unset = { ...(hasRemainder === false ? { has_remainder: 1 as const } : {}), ...(open === false ? { open: 1 as const } : {}) }
+    models: { invoices: invoices.model, payments: payments.model },
+    /** @throws a duplicate-key error where the agent has an open one in this coin, or the address is taken */
+    insert: (invoice: InvoiceRecord, session?: Session) => invoices.insert([invoice], session),
+    find: (invoiceId: string, session?: Session): Promise<InvoiceRecord | undefined> =>
+      session === undefined ? findById(invoiceId) : invoices.one({ _id: invoiceId }, { session }),
+    findOpen: (agentId: string, coin: Coin) => invoices.one({ agent_id: agentId, coin, open: true }),
+    findByAddresses: (coin: Coin, indexes: readonly number[]) =>
+      invoices.all({ address_index: { $in: [...indexes] }, coin }),
+    listRemainders: (agentId: string, coin: Coin, session: Session) =>
+      invoices.all({ agent_id: agentId, coin, has_remainder: true }, { session, sort: { _id: 1 } }),
+    changeMoney(
+      { _id, version }: InvoiceRecord,
+      { has_remainder: hasRemainder, open, ...fields }: MoneyFields,
+      entries: readonly PendingEntry[],
+      session: Session,
+    ): Promise<boolean> {
+      const unset = {
+        ...(hasRemainder === false ? { has_remainder: 1 as const } : {}),
+        ...(open === false ? { open: 1 as const } : {}),
+      }
       const update = {
         $set: { ...fields, ...(hasRemainder === true ? { has_remainder: true as const } : {}) },
         $inc: { version: 1 },
         ...(Object.keys(unset).length === 0 ? {} : { $unset: unset }),
         ...(entries.length === 0 ? {} : { $push: { pending: { $each: [...entries] } } }),
       }
-      return (await invoices.updateOne({ _id: before._id, version: before.version }, update, { session })).matchedCount === 1
+      return invoices.change({ _id, version }, update, session)
     },
-    async close(invoiceId) {
-      await invoices.updateOne({ _id: invoiceId }, { $unset: { open: 1 } })
-    },
-    async listWatched(coin, watch, nowSeconds, after, limit) {
-      const filter = {
-        coin,
-        watch,
-        ...(watch === 'hourly' ? { look_after: { $lte: nowSeconds } } : { look_after: 0 }),
-        _id: { $gt: after },
-      }
-      return invoices.find(filter, { address: 1, address_index: 1 }).sort({ _id: 1 }).limit(limit).lean<WatchedAddress[]>()
-    },
-    async listOpenIndexes(coin, after, limit) {
+    close: (invoiceId: string) => invoices.change({ _id: invoiceId }, { $unset: { open: 1 } }),
+    listHourly: (coin: Coin, nowSeconds: number, after: string, limit: number): Promise<WatchedAddress[]> =>
+      invoices.all(
+        { coin, watch: 'hourly', look_after: { $lte: nowSeconds }, _id: { $gt: after } },
+        { fields: { address: 1, address_index: 1 }, sort: { _id: 1 }, limit },
+      ),
+    /** Indexes alone, and the id to go on after; undefined if there are no more. */
+    async listOpenIndexes(
+      coin: Coin,
+      after: string,
+      limit: number,
+    ): Promise<{ indexes: number[]; last: string } | undefined> {
       // One document with all of them: a document each costs several times as much to send and to read.
-      const [page] = await invoices.aggregate<{ indexes: number[]; last: string }>([
+      const [page] = await invoices.model.aggregate<{ indexes: number[]; last: string }>([
         { $match: { coin, watch: 'round', look_after: 0, _id: { $gt: after } } },
         { $sort: { _id: 1 } },
         { $limit: limit },
@@ -259,179 +238,224 @@ export function createInvoiceStore(connection: Connection): InvoiceStore {
       ])
       return page
     },
-    async lookLater(invoiceIds, lookAfter) {
-      await invoices.updateMany({ _id: { $in: [...invoiceIds] }, watch: 'hourly' }, { $set: { look_after: lookAfter } })
-    },
-    async listOverdue(coin, beforeSeconds, limit) {
-      return invoices
-        .find({ coin, lapsed: false, expires_at: { $lt: beforeSeconds } })
-        .sort({ expires_at: 1 })
-        .limit(limit)
-        .lean<InvoiceRecord[]>()
-    },
-    async endHourly(coin, expiredBeforeSeconds) {
-      await invoices.updateMany({ coin, watch: 'hourly', expires_at: { $lt: expiredBeforeSeconds } }, { $set: { watch: 'on_check' } })
-    },
-    async askForLook(invoiceId, nowMs, everyMs) {
-      // A time that lies ahead was set by a clock that was ahead: nobody waits for it.
+    lookLater: (ids: readonly string[], lookAfter: number) =>
+      invoices.changeAll({ _id: { $in: [...ids] }, watch: 'hourly' }, { $set: { look_after: lookAfter } }),
+    listOverdue: (coin: Coin, beforeSeconds: number, limit: number) =>
+      invoices.all(
+        { coin, lapsed: false, expires_at: { $lt: beforeSeconds } },
+        { sort: { expires_at: 1 }, limit },
+      ),
+    /** Of orders, and nobody can take what is paid there. */
+    listUnpayable: (coin: Coin) =>
+      invoices.all({ coin, foreign: true, lapsed: false, order_id: { $exists: true } }),
+    listUnlapsed: (coin: Coin, after: string, limit: number) =>
+      invoices.all({ coin, lapsed: false, _id: { $gt: after } }, { sort: { _id: 1 }, limit }),
+    /** Their wallet is in use no more, or again. */
+    setForeign: (ids: readonly string[], isForeign: boolean) =>
+      invoices.changeAll(
+        { _id: { $in: [...ids] } },
+        { ...(isForeign ? { $set: { foreign: true } } : { $unset: { foreign: 1 } }), $inc: { version: 1 } },
+      ),
+    /** Their 30 days are over. */
+    endHourly: (coin: Coin, expiredBeforeSeconds: number) =>
+      invoices.changeAll(
+        { coin, watch: 'hourly', expires_at: { $lt: expiredBeforeSeconds } },
+        { $set: { watch: 'on_check' } },
+      ),
+    /** Due in the next round as well. @returns false if one was asked for less than `everyMs` ago */
+    async askForLook(invoiceId: string, nowMs: number, everyMs: number): Promise<boolean> {
+      // Nobody waits for a time that lies ahead.
       const asked = {
-        $or: [{ $exists: false }, { $lte: nowMs - everyMs }, { $gte: nowMs + everyMs }].map((is) => ({ check_asked_ms: is })),
+        $or: [{ $exists: false }, { $lte: nowMs - everyMs }, { $gte: nowMs + everyMs }].map((is) => ({
+          check_asked_ms: is,
+        })),
       }
-      const filter = { _id: invoiceId, ...asked }
       const watch = { $cond: [{ $eq: ['$watch', 'round'] }, 'round', 'hourly'] }
       const update = [{ $set: { check_asked_ms: nowMs, watch, look_after: 0 } }]
-      return (await invoices.updateOne(filter, update, { updatePipeline: true })).matchedCount === 1
-    },
-    async lapseUntouched(changes) {
-      if (changes.length === 0) return
-      await invoices.bulkWrite(
-        changes.map(({ invoiceId, watch, lookAfter }) => ({
-          updateOne: {
-            filter: { _id: invoiceId, lapsed: false, has_payments: { $exists: false }, order_id: { $exists: false }, carried_raw: '0' },
-            update: {
-              $set: { lapsed: true, watch, look_after: lookAfter },
-              $unset: { open: 1 as const },
-              $inc: { version: 1 },
-            },
-          },
-        })),
-        { ordered: false },
+      return (
+        (await invoices.model.updateOne({ _id: invoiceId, ...asked }, update, { updatePipeline: true }))
+          .matchedCount === 1
       )
     },
-    async forgetLook(invoiceId, askedMs) {
-      await invoices.updateOne({ _id: invoiceId, check_asked_ms: askedMs }, { $unset: { check_asked_ms: 1 } })
-    },
-    async markPayment(invoiceId, session) {
-      const update = { $set: { has_payments: true as const }, $inc: { version: 1 } }
-      const marked = invoices.findOneAndUpdate({ _id: invoiceId }, update, { session, returnDocument: 'after' })
-      return (await marked.lean<InvoiceRecord>()) ?? undefined
-    },
-    async insertPayment(payment, session) {
-      await payments.insertMany([payment], { session, lean: true })
-    },
-    async listWaitingForRate(coin, { hasRate, nowSeconds }, limit) {
+    /** It could not be asked for after all. */
+    forgetLook: (invoiceId: string, askedMs: number) =>
+      invoices.change({ _id: invoiceId, check_asked_ms: askedMs }, { $unset: { check_asked_ms: 1 } }),
+    /** Those at which nothing was ever seen. */
+    lapseUntouched: (ids: readonly string[], later: Pick<InvoiceRecord, 'watch' | 'look_after'>) =>
+      invoices.changeAll(
+        {
+          _id: { $in: [...ids] },
+          lapsed: false,
+          has_payments: { $exists: false },
+          order_id: { $exists: false },
+          carried_raw: '0',
+        },
+        { $set: { lapsed: true, ...later }, $unset: { open: 1 }, $inc: { version: 1 } },
+      ),
+    /**
+     * An invoice cannot lapse past a payment that was just noted: both write it. @returns the invoice as it
+     * was before
+     */
+    markPayment: (invoiceId: string, session: Session) =>
+      invoices.swap({ _id: invoiceId }, { $set: { has_payments: true }, $inc: { version: 1 } }, session),
+    insertPayment: (payment: PaymentRecord, session: Session) => payments.insert([payment], session),
+    /** The oldest first; without a rate, that which needs none. */
+    async listWaitingForRate(
+      coin: Coin,
+      { hasRate, nowSeconds }: { hasRate: boolean; nowSeconds: number },
+      limit: number,
+    ): Promise<PaymentRecord[]> {
       const needsNone = { $or: [{ order_id: { $exists: true } }, { arrival_rate: { $exists: true } }] }
+      const pipeline = [{ $project: { lapsed: 1, expires_at: 1 } }]
       // What waits for its invoice to lapse, however much that is, takes no other's place in the batch.
-      return payments.aggregate<PaymentRecord>([
+      return payments.model.aggregate<PaymentRecord>([
         { $match: { waits_for_rate: true, coin, ...(hasRate ? {} : needsNone) } },
         { $sort: { _id: 1 } },
-        {
-          $lookup: {
-            from: 'invoices',
-            localField: 'invoice_id',
-            foreignField: '_id',
-            as: 'of',
-            pipeline: [{ $project: { lapsed: 1, expires_at: 1 } }],
-          },
-        },
+        { $lookup: { from: 'invoices', localField: 'invoice_id', foreignField: '_id', as: 'of', pipeline } },
         { $match: { $or: [{ 'of.lapsed': true }, { 'of.expires_at': { $gt: nowSeconds } }] } },
         { $limit: limit },
         { $unset: 'of' },
       ])
     },
-    async setWaitsForRate(paymentId) {
-      await payments.updateOne({ _id: paymentId, state: 'seen' }, { $set: { waits_for_rate: true } })
+    setWaitsForRate: (paymentId: string) =>
+      payments.change({ _id: paymentId, state: 'seen' }, { $set: { waits_for_rate: true } }),
+    correctAmount: (paymentId: string, fromRaw: string, toRaw: string) =>
+      payments.change(
+        { _id: paymentId, state: { $ne: 'settled' }, amount_raw: fromRaw },
+        { $set: { amount_raw: toRaw } },
+      ),
+    findPayment: (coin: Coin, tx: string, addressIndex: number, session?: Session) =>
+      payments.one({ tx, address_index: addressIndex, coin }, { session }),
+    findPaymentById: (paymentId: string, session?: Session) => payments.one({ _id: paymentId }, { session }),
+    /** The newest, the oldest of them first, without those that the operator took back. */
+    async listPayments(invoiceId: string, limit = MAX_PAYMENTS_SHOWN): Promise<PaymentRecord[]> {
+      const standing = { invoice_id: invoiceId, undone_at: { $exists: false } }
+      return (await payments.all(standing, { fields: { pending: 0 }, sort: { _id: -1 }, limit })).reverse()
     },
-    async correctAmount(paymentId, fromRaw, toRaw) {
-      const filter = { _id: paymentId, state: { $ne: 'settled' as const }, amount_raw: fromRaw }
-      return (await payments.updateOne(filter, { $set: { amount_raw: toRaw } })).matchedCount === 1
+    /** Seen and not confirmed. `inTime`: none that is late counts. */
+    async isUnderWay(
+      invoiceId: string,
+      { inTime = false, butFor }: { inTime?: boolean; butFor?: string } = {},
+      session?: Session,
+    ): Promise<boolean> {
+      const seen = {
+        invoice_id: invoiceId,
+        state: 'seen',
+        ...(inTime ? { late: false } : {}),
+        ...(butFor && { _id: { $ne: butFor } }),
+      }
+      return (await payments.model.exists(seen as object).session(session ?? null)) !== null
     },
-    async findPayment(coin, tx, addressIndex, session) {
-      return (await payments.findOne({ tx, address_index: addressIndex, coin }, null, within(session)).lean<PaymentRecord>()) ?? undefined
-    },
-    async findPaymentById(paymentId, session) {
-      return (await payments.findOne({ _id: paymentId }, null, within(session)).lean<PaymentRecord>()) ?? undefined
-    },
-    async listPayments(invoiceId, session) {
-      return payments
-        .find({ invoice_id: invoiceId, undone_at: { $exists: false } }, { pending: 0 }, within(session))
-        .sort({ _id: 1 })
-        .lean<PaymentRecord[]>()
-    },
-    async listPaymentsByTx(coin, txs) {
-      return payments.find({ tx: { $in: [...txs] }, coin }).lean<PaymentRecord[]>()
-    },
-    listPaymentProgress: (coin, txs) =>
+    listReversed: (invoiceId: string, session: Session) =>
+      payments.all({ invoice_id: invoiceId, reversed_at: { $exists: true } }, { session }),
+    listPaymentsByTx: (coin: Coin, txs: readonly string[], session?: Session) =>
+      payments.all({ tx: { $in: [...txs] }, coin }, { session }),
+    /** Without those that this round is the first to see. */
+    listPaymentProgress: (coin: Coin, txs: readonly string[]): Promise<PaymentProgress[]> =>
       rawPayments()
-        .find({ tx: { $in: [...txs] }, coin, $nor: [UNSEEN] }, { projection: PAYMENT_PROGRESS, batchSize: txs.length + 1 })
+        .find(
+          { tx: { $in: [...txs] }, coin, $nor: [UNSEEN] },
+          { projection: PAYMENT_PROGRESS, batchSize: txs.length + 1 },
+        )
         .toArray(),
-    async listUnderWay(coin) {
-      return payments.find({ coin, state: 'seen' }).lean<PaymentRecord[]>()
+    listUnderWay: (coin: Coin) => payments.all({ coin, state: 'seen' }),
+    /** Orders with money that was recorded by hand and that the chain has not shown. */
+    async listUnseenOrders(coin: Coin, orderId?: string): Promise<string[]> {
+      const order = orderId === undefined ? { $exists: true } : { $eq: orderId }
+      return payments.model.distinct('order_id', { ...UNSEEN, coin, state: 'settled', order_id: order })
     },
-    async listUnseenOrders(coin) {
-      return payments.distinct('order_id', { ...UNSEEN, coin, state: 'settled', order_id: { $exists: true } }) as Promise<string[]>
+    /** The chain has shown what was recorded by hand. */
+    setShown: (paymentId: string, at: number) =>
+      payments.change({ _id: paymentId, ...UNSEEN }, { $set: { shown_at: at } }),
+    /** At this height and time (Unix seconds). */
+    listUnlocked: (coin: Coin, height: number, nowSeconds: number, limit: number) =>
+      payments.all(
+        {
+          coin,
+          state: 'locked',
+          $or: [
+            { unlock_time: { $lte: height } },
+            { unlock_time: { $gte: FIRST_UNLOCK_SECONDS, $lte: nowSeconds } },
+          ],
+        },
+        { sort: { unlock_time: 1 }, limit },
+      ),
+    /** In a block, and not settled. */
+    async listUncounted(coin: Coin): Promise<PaymentRecord[]> {
+      const states = ['seen', 'locked'] as const
+      return (
+        await Promise.all(states.map((state) => payments.all({ coin, state, height: { $exists: true } })))
+      ).flat()
     },
-    async setShown(paymentId, at) {
-      await payments.updateOne({ _id: paymentId, ...UNSEEN }, { $set: { shown_at: at } })
+    /** Settled ones in blocks numbered `height` or more, and not taken back. */
+    listSettledSince: (coin: Coin, height: number) =>
+      payments.all({ coin, state: 'settled', height: { $gte: height }, reversed_at: { $exists: false } }),
+    /** Still at their addresses; the oldest first. */
+    listUnswept: (coin: Coin, after: string, limit: number) => listUnswept({ coin }, after, limit),
+    /** What of them the chain has shown. */
+    sumUnswept: async (coin: Coin): Promise<bigint> =>
+      (
+        await sumByCoin(payments.model, { coin, state: 'settled', swept_at: null, by: 'chain' }, 'amount_raw')
+      )[coin],
+    async listUnsweptAt(
+      coin: Coin,
+      addressIndex: number,
+      after: string,
+      limit: number,
+    ): Promise<PaymentRecord[]> {
+      const invoice = await invoices.one({ address_index: addressIndex, coin }, { fields: { _id: 1 } })
+      return invoice === undefined ? [] : listUnswept({ invoice_id: invoice._id }, after, limit)
     },
-    async listUnlocked(coin, height, nowSeconds, limit) {
-      const ended = { $or: [{ unlock_time: { $lte: height } }, { unlock_time: { $gte: FIRST_UNLOCK_SECONDS, $lte: nowSeconds } }] }
-      return payments
-        .find({ coin, state: 'locked', ...ended })
-        .sort({ unlock_time: 1 })
-        .limit(limit)
-        .lean<PaymentRecord[]>()
-    },
-    async listUncounted(coin) {
-      const [seen, locked] = await Promise.all(
-        (['seen', 'locked'] as const).map((state) => payments.find({ coin, state, height: { $exists: true } }).lean<PaymentRecord[]>()),
-      )
-      return [...(seen ?? []), ...(locked ?? [])]
-    },
-    async listSettledSince(coin, height) {
-      return payments.find({ coin, state: 'settled', height: { $gte: height }, reversed_at: { $exists: false } }).lean<PaymentRecord[]>()
-    },
-    async listUnswept(coin, after, limit) {
-      return payments
-        .find({ coin, state: 'settled', swept_at: null, _id: { $gt: after } }, { pending: 0 })
-        .sort({ _id: 1 })
-        .limit(limit)
-        .lean<PaymentRecord[]>()
-    },
-    async sumUnswept(coin) {
-      return (await sumByCoin(payments, { coin, state: 'settled', swept_at: null, by: 'chain' }, 'amount_raw'))[coin]
-    },
-    async listUnsweptAt(coin, addressIndex, after, limit) {
-      const [invoice] = await invoices.find({ address_index: addressIndex, coin }, { _id: 1 }).lean<Pick<InvoiceRecord, '_id'>[]>()
-      if (invoice === undefined) return []
-      return payments
-        .find({ invoice_id: invoice._id, state: 'settled', swept_at: null, _id: { $gt: after } }, { pending: 0 })
-        .sort({ _id: 1 })
-        .limit(limit)
-        .lean<PaymentRecord[]>()
-    },
-    async setSwept(paymentIds, at) {
-      const ids = { _id: { $in: [...paymentIds] } }
-      if (at === undefined) await payments.updateMany(ids, { $unset: { swept_at: 1 } })
-      else await payments.updateMany({ ...ids, state: 'settled', swept_at: null }, { $set: { swept_at: at } })
-    },
-    async noteConfirmations(paymentId, confirmations, height) {
-      await payments.updateOne({ _id: paymentId }, { $set: { confirmations, ...(height === undefined ? {} : { height }) } })
-    },
-    async movePayment(paymentId, from, to, session) {
-      const update = { $set: { state: to }, $unset: { waits_for_rate: 1 as const } }
-      return (await payments.updateOne({ _id: paymentId, state: from }, update, within(session))).matchedCount === 1
-    },
-    async settlePayment(paymentId, settled, entries, session) {
+    /** undefined: they are at their addresses after all. */
+    setSwept: (ids: readonly string[], at: number | undefined) =>
+      at === undefined
+        ? payments.changeAll({ _id: { $in: [...ids] } }, { $unset: { swept_at: 1 } })
+        : payments.changeAll(
+            { _id: { $in: [...ids] }, state: 'settled', swept_at: null },
+            { $set: { swept_at: at } },
+          ),
+    /** A settled one keeps its state and gets the counts. */
+    noteConfirmations: (paymentId: string, confirmations: number, height: number | undefined) =>
+      payments.change(
+        { _id: paymentId },
+        { $set: { confirmations, ...(height === undefined ? {} : { height }) } },
+      ),
+    movePayment: (paymentId: string, from: UnsettledState, to: UnsettledState, session?: Session) =>
+      payments.change(
+        { _id: paymentId, state: from },
+        { $set: { state: to }, $unset: { waits_for_rate: 1 } },
+        session,
+      ),
+    /** Once. @returns false if it is not `seen` */
+    settlePayment: (paymentId: string, settled: SettledFields, entries: PendingEntry[], session: Session) =>
+      payments.change(
+        { _id: paymentId, state: 'seen' },
+        {
+          $set: { ...settled, state: 'settled' },
+          $unset: { waits_for_rate: 1 },
+          $push: { pending: { $each: entries } },
+        },
+        session,
+      ),
+    /** Its transaction may be recorded anew. @returns false if it is not of the operator's word alone */
+    undoPayment(
+      { _id, tx }: PaymentRecord,
+      at: number,
+      entries: PendingEntry[],
+      session: Session,
+    ): Promise<boolean> {
       const update = {
-        $set: { ...settled, state: 'settled' as const },
-        $unset: { waits_for_rate: 1 as const },
+        $set: { state: 'gone', undone_at: at, undone_tx: tx, tx: _id },
+        $unset: { settled_at: 1, credited_days: 1, price_raw: 1, reversed_at: 1 },
         $push: { pending: { $each: entries } },
       }
-      return (await payments.updateOne({ _id: paymentId, state: 'seen' }, update, { session })).matchedCount === 1
+      return payments.change({ _id, ...UNSEEN, state: 'settled' }, update, session)
     },
-    async undoPayment({ _id }, at, entries, session) {
-      const update = {
-        $set: { state: 'gone' as const, undone_at: at, tx: _id },
-        $unset: { settled_at: 1 as const, credited_days: 1 as const, price_raw: 1 as const, reversed_at: 1 as const },
-        $push: { pending: { $each: entries } },
-      }
-      return (await payments.updateOne({ _id, ...UNSEEN, state: 'settled' }, update, { session })).matchedCount === 1
-    },
-    async setReversed(paymentId, at, session) {
-      const filter = { _id: paymentId, state: 'settled' as const, reversed_at: { $exists: at === undefined } }
-      const update = at === undefined ? { $unset: { reversed_at: 1 as const } } : { $set: { reversed_at: at } }
-      return (await payments.updateOne(filter, update, within(session))).matchedCount === 1
-    },
+    setReversed: (paymentId: string, at: number | undefined, session?: Session) =>
+      payments.change(
+        { _id: paymentId, state: 'settled', reversed_at: { $exists: at === undefined } },
+        at === undefined ? { $unset: { reversed_at: 1 } } : { $set: { reversed_at: at } },
+        session,
+      ),
   }
 }

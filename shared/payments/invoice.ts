@@ -1,21 +1,20 @@
 import { z } from 'zod'
 import type { Ledgered } from '../ledger/pending.ts'
-import { hex, idField, idView, isoTimeView, unixTime } from '../schema.ts'
-import { isoTime } from '../time.ts'
+import { hex, idField, idView, isoTimeView, unixTime } from '../foundation/schema.ts'
+import { isoTime } from '../foundation/time.ts'
 import { COINS, dustThreshold, formatAmount, formatPrice, type Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 
 /**
- * Terms.
+ * A *payment* is what one transaction sent to one address, all outputs together: `seen`, then `settled`, once
+ * and for all; `gone` if it vanished before that. One that the chain took back after it was settled stays
+ * settled and has `reversed_at`. One that its payer has `locked` (Monero) counts for nothing and holds
+ * nothing open.
  *
- * - An *invoice* asks for an amount of one coin at an address of its own. It buys pass days, or pays a market order.
- * - A *payment* is what one transaction sent to one address: several outputs of a transaction to one address are one.
- *   It is `seen` until the chain confirms it, then `settled`: counted, once and for all. One that vanished before that
- *   is `gone`. One that the chain took back after it was settled stays settled and has `reversed_at`. One that its payer
- *   has `locked` (Monero) is noted and counts for nothing, holds nothing open, until the lock ends.
- * - An invoice has *lapsed* once its chain was looked at successfully after `expires_at` with nothing on the way that was in
- *   time. Money first seen after that is *late*, and so is money that a whole round after `expires_at` did not find: else
- *   one crumb after the other would hold a price open. A node that is down makes nothing lapse, and nothing late.
+ * An invoice has *lapsed* once its chain was looked at successfully after `expires_at` with nothing on the
+ * way that was in time. Money first seen after that is *late*, and so is money that a whole round after
+ * `expires_at` did not find: else one crumb after the other would hold a price open. A node that is down
+ * makes nothing lapse, and nothing late.
  */
 export const INVOICE_STATUSES = ['awaiting_payment', 'confirming', 'underpaid', 'settled', 'expired'] as const
 export type InvoiceStatus = (typeof INVOICE_STATUSES)[number]
@@ -27,16 +26,12 @@ export type Watch = 'round' | 'hourly' | 'on_check'
 export interface InvoiceRecord extends Ledgered {
   _id: string
   agent_id: string
-  /** Unix seconds. */
   at: number
   coin: Coin
-  /** Pass days asked for; absent on a market order's invoice. */
   days?: number
-  /** The market order that it pays; absent on a pass invoice. */
   order_id?: string
   price_usd_cents: number
   amount_raw: string
-  /** USD per coin, decimal text. */
   rate: string
   rate_source: string
   rate_at: number
@@ -47,32 +42,39 @@ export interface InvoiceRecord extends Ledgered {
   /** Present while it is its agent's one open unpaid pass invoice in its coin. */
   open?: true
   lapsed: boolean
+  /** Its address is of a seed or wallet that is in use no more: whoever has that has what is paid there. */
+  foreign?: true
   watch: Watch
   /** An hourly address is looked at when this time has come; Unix seconds. */
   look_after: number
-  /** Settled payments. */
   received_raw: string
-  /** What earlier invoices of the agent left over and this one counts as paid. */
+  /** Left over by earlier invoices and counted as paid here. */
   carried_raw: string
-  /** What was left over here and counts towards a later invoice. */
   moved_raw: string
-  /** Money not yet turned into days, times `days`: so that no fraction of the smallest unit is lost on the way. */
+  /**
+   * Money not yet turned into days, times `days`: so that no fraction of the smallest unit is lost on the
+   * way.
+   */
   unspent: string
-  /** Present while a later invoice could take over what is left. */
   has_remainder?: true
   credited_days: number
   /** Counts the changes of money above and the payments noted: an update names the one that it read. */
   version: number
   /** Set with its first payment, in the same transaction: without it nothing was ever seen at the address. */
   has_payments?: true
-  /** When a fresh look was last asked for, in milliseconds. */
   check_asked_ms?: number
 }
+
+/** The newest ones: anybody can pay an invoice in crumbs, tens of thousands of them. */
+export const MAX_PAYMENTS_SHOWN = 200
 
 export const PAYMENT_STATES = ['seen', 'settled', 'gone', 'locked'] as const
 export type PaymentState = (typeof PAYMENT_STATES)[number]
 
-/** From here on an unlock time is Unix seconds, below it a block number (CRYPTONOTE_MAX_BLOCK_NUMBER of Monero's cryptonote_config.h). */
+/**
+ * From here on an unlock time is Unix seconds, below it a block number (CRYPTONOTE_MAX_BLOCK_NUMBER of
+ * Monero's cryptonote_config.h).
+ */
 export const FIRST_UNLOCK_SECONDS = 500_000_000
 
 export interface PaymentRecord extends Ledgered {
@@ -93,36 +95,51 @@ export interface PaymentRecord extends Ledgered {
   first_seen_at: number
   /** First seen after the invoice had lapsed, or would have but for another payment under way. */
   late: boolean
-  /** Late money for a pass: the rate at its arrival, USD per coin. Absent while there was none that is fresh; it waits for one. */
+  /**
+   * Late money for a pass: the rate at its arrival, USD per coin. Absent while there was none that is fresh;
+   * it waits for one.
+   */
   arrival_rate?: string
   /** Confirmed, and waiting for that rate, or for the invoice to lapse. */
   waits_for_rate?: true
   settled_at?: number
-  /** What settling it bought, and at which price of all the invoice's days. */
   credited_days?: number
   price_raw?: string
   /** The chain took it back after it had been settled. */
   reversed_at?: number
-  /** `operator`: recorded by hand. */
   by: 'chain' | 'operator'
+  /**
+   * The account of the books that had this money before the operator recorded it as this payment; absent: it
+   * came from the chain.
+   */
+  taken_from?: 'unassigned' | 'operator'
   /** When the chain first showed what was recorded by hand. Until then no payout is made of it. */
   shown_at?: number
-  /** When the operator took back what was recorded by hand. It is `gone` for ever, and has its own id in the place of its `tx`. */
+  /**
+   * When the operator took back what was recorded by hand. It is `gone` for ever, and has its own id in the
+   * place of its `tx`.
+   */
   undone_at?: number
+  undone_tx?: string
   /** Salt of the commitment to the transaction in the ledger. */
   salt: string
-  /** Nano: when the block that sent it on to the treasury was found confirmed. Absent: it is at the invoice's address. */
+  /**
+   * Nano: when the block that sent it on to the treasury was found confirmed. Absent: it is at the invoice's
+   * address.
+   */
   swept_at?: number
 }
 
-/** What a round or a look found: one transaction's money at one of our addresses. */
+/** Recorded by hand, and in the books by that alone. */
+export const isByHandAlone = ({ by, state, taken_from: from }: PaymentRecord): boolean =>
+  by === 'operator' && state === 'settled' && from === undefined
+
 export interface SeenPayment {
   coin: Coin
   tx: string
   addressIndex: number
   amountRaw: bigint
   confirmations: number
-  /** Enough of them, and nothing holds it back. */
   isConfirmed: boolean
   height?: number
   /** Its payer locked it, and the lock has not ended: `unlock_time` of the payment. */
@@ -130,27 +147,30 @@ export interface SeenPayment {
 }
 
 /**
- * What is still to be paid of a price. Below dust that is nothing: such an amount would never be counted, so the venue bears it.
- * Whether something is paid is asked here and nowhere else.
+ * Below dust that is nothing: it would never be counted. Whether something is paid is asked here and nowhere
+ * else.
  */
 export function missingRaw(coin: Coin, priceRaw: bigint, receivedRaw: bigint): bigint {
   const missing = priceRaw - receivedRaw
   return missing < dustThreshold(coin) ? 0n : missing
 }
 
-/** What is left below a day, in whole smallest units; the fraction of one stays in `unspent`. */
 export function remainderRaw(invoice: Pick<InvoiceRecord, 'unspent' | 'days'>): bigint {
   return invoice.days === undefined ? 0n : BigInt(invoice.unspent) / BigInt(invoice.days)
 }
 
-/** What is still to be paid for the full price. */
-export function remainingRaw(invoice: Pick<InvoiceRecord, 'coin' | 'amount_raw' | 'received_raw' | 'carried_raw'>): bigint {
-  return missingRaw(invoice.coin, BigInt(invoice.amount_raw), BigInt(invoice.received_raw) + BigInt(invoice.carried_raw))
+export function remainingRaw(
+  invoice: Pick<InvoiceRecord, 'coin' | 'amount_raw' | 'received_raw' | 'carried_raw'>,
+): bigint {
+  return missingRaw(
+    invoice.coin,
+    BigInt(invoice.amount_raw),
+    BigInt(invoice.received_raw) + BigInt(invoice.carried_raw),
+  )
 }
 
 export const isPaid = (invoice: Parameters<typeof remainingRaw>[0]): boolean => remainingRaw(invoice) === 0n
 
-/** `isUnderWay`: a payment is seen and not yet confirmed. */
 export function invoiceStatus(invoice: InvoiceRecord, isUnderWay: boolean): InvoiceStatus {
   if (isPaid(invoice)) return 'settled'
   if (isUnderWay) return 'confirming'
@@ -174,12 +194,14 @@ export const invoiceView = z
     rate_at: unixTime(),
     status: z.enum(INVOICE_STATUSES),
     expires_at: unixTime(),
+    not_payable: z.string().optional().describe('why nothing may be paid to it any more, if that is so'),
   })
   .meta({ id: 'Invoice' })
 
-const passInvoiceView = invoiceView.omit({ order_id: true }).extend({ days: z.int().describe('pass days asked for') })
+const passInvoiceView = invoiceView
+  .omit({ order_id: true })
+  .extend({ days: z.int().describe('pass days asked for') })
 
-/** A pass invoice as it is answered when it is made: the fields themselves, and the record under its name. */
 export const madeInvoiceView = passInvoiceView.extend({ invoice: passInvoiceView })
 
 export const checkInvoiceBody = z.object({ invoice_id: idField('invoice') })
@@ -191,13 +213,21 @@ export const paymentView = z.object({
   amount_raw: z.string(),
   state: z.enum(PAYMENT_STATES),
   confirmations: z.int(),
-  unlock_time: z.int().optional().describe('xmr: its payer locked it until this block number or, from 500,000,000 on, this Unix time'),
+  unlock_time: z
+    .int()
+    .optional()
+    .describe('xmr: its payer locked it until this block number or, from 500,000,000 on, this Unix time'),
   late: z.boolean().describe('first seen after the invoice had lapsed'),
   credited_days: z.int().describe('pass days that it bought when it was counted'),
-  price_raw: z.string().optional().describe("late money for a pass, once counted: the price of all the invoice's days at which it bought"),
+  price_raw: z
+    .string()
+    .optional()
+    .describe("late money for a pass, once counted: the price of all the invoice's days at which it bought"),
   first_seen_at: unixTime(),
   settlement: z.enum(['automatic', 'manual']),
-  salt: hex(64).describe('opens `tx_hash` of the ledger entry: SHA-256(salt || canonical JSON of {"tx": tx_hash})'),
+  salt: hex(64).describe(
+    'opens `tx_hash` of the ledger entry: SHA-256(salt || canonical JSON of {"id": payment_id, "tx": tx_hash}), without the id where it was made before ids were bound',
+  ),
 })
 
 export const checkedInvoiceView = invoiceView.extend({
@@ -207,16 +237,22 @@ export const checkedInvoiceView = invoiceView.extend({
   remaining: z.string().describe('still to be paid for the full price'),
   remainder_raw: z
     .string()
-    .describe('left below a day once the price is paid or the time is over; it counts towards the next invoice in this coin'),
+    .describe(
+      'left below a day once the price is paid or the time is over; it counts towards the next invoice in this coin',
+    ),
   moved_raw: z.string().describe('what was left here and counted towards a later invoice'),
   credited_days: z.int(),
   confirmations: z.int().describe('of the newest payment; 0 where there is none'),
   required_confirmations: z.int(),
   chain: z.enum(['reachable', 'unreachable']),
   checked_at: unixTime().nullable().describe('when the chain was last looked at successfully'),
-  payments: z.array(paymentView),
+  payments: z.array(paymentView).describe(`the newest ${MAX_PAYMENTS_SHOWN}, the oldest of them first`),
+  payments_truncated: z.boolean().describe('true where there are more'),
   pass_until: isoTimeView().optional(),
 })
+
+const NOT_PAYABLE =
+  'The service has another wallet now, and this address is of the one before: pay nothing to it. Make a new invoice or order; what arrives here is late.'
 
 export function viewInvoice(invoice: InvoiceRecord, isUnderWay = false): z.input<typeof invoiceView> {
   const { coin } = invoice
@@ -236,13 +272,18 @@ export function viewInvoice(invoice: InvoiceRecord, isUnderWay = false): z.input
     rate_at: invoice.rate_at,
     status: invoiceStatus(invoice, isUnderWay),
     expires_at: invoice.expires_at,
+    ...(invoice.foreign === true ? { not_payable: NOT_PAYABLE } : {}),
   }
 }
 
 /** @throws TypeError for one that pays a market order */
-export function viewMadeInvoice(invoice: InvoiceRecord, isUnderWay: boolean): z.input<typeof madeInvoiceView> {
+export function viewMadeInvoice(
+  invoice: InvoiceRecord,
+  isUnderWay: boolean,
+): z.input<typeof madeInvoiceView> {
   const { days } = invoice
-  if (days === undefined) throw new TypeError(`"invoice" expected a pass invoice, got ${invoice._id}, which pays an order`)
+  if (days === undefined)
+    throw new TypeError(`"invoice" expected a pass invoice, got ${invoice._id}, which pays an order`)
   const { order_id: _none, ...view } = viewInvoice(invoice, isUnderWay)
   return { ...view, days, invoice: { ...view, days } }
 }
@@ -250,6 +291,8 @@ export function viewMadeInvoice(invoice: InvoiceRecord, isUnderWay: boolean): z.
 export interface CheckedInvoice {
   invoice: InvoiceRecord
   payments: PaymentRecord[]
+  isTruncated: boolean
+  isUnderWay: boolean
   requiredConfirmations: number
   isReachable: boolean
   checkedAt: number | undefined
@@ -260,10 +303,7 @@ export function viewCheckedInvoice(checked: CheckedInvoice): z.input<typeof chec
   const { invoice, payments } = checked
   const { coin } = invoice
   return {
-    ...viewInvoice(
-      invoice,
-      payments.some(({ state }) => state === 'seen'),
-    ),
+    ...viewInvoice(invoice, checked.isUnderWay),
     paid: formatAmount(BigInt(invoice.received_raw), coin),
     paid_raw: invoice.received_raw,
     carried_raw: invoice.carried_raw,
@@ -275,6 +315,7 @@ export function viewCheckedInvoice(checked: CheckedInvoice): z.input<typeof chec
     required_confirmations: checked.requiredConfirmations,
     chain: checked.isReachable ? 'reachable' : 'unreachable',
     checked_at: checked.checkedAt ?? null,
+    payments_truncated: checked.isTruncated,
     payments: payments.map((payment) => ({
       payment_id: payment._id,
       tx_hash: payment.tx,
@@ -290,7 +331,9 @@ export function viewCheckedInvoice(checked: CheckedInvoice): z.input<typeof chec
       settlement: payment.by === 'operator' ? ('manual' as const) : ('automatic' as const),
       salt: payment.salt,
     })),
-    ...(invoice.days !== undefined && (isPaid(invoice) || invoice.credited_days > 0) && checked.passUntilMs !== undefined
+    ...(invoice.days !== undefined &&
+    (isPaid(invoice) || invoice.credited_days > 0) &&
+    checked.passUntilMs !== undefined
       ? { pass_until: isoTime(checked.passUntilMs) }
       : {}),
   }

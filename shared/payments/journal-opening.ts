@@ -1,38 +1,44 @@
-import type mongoose from 'mongoose'
 import type { Connection } from 'mongoose'
-import { isDuplicateKey, type Session } from '../database.ts'
-import type { Log } from '../log.ts'
+import { isDuplicateKey, type Session } from '../servers/database.ts'
+import type { Log } from '../foundation/log.ts'
 import type { Coin } from './coin.ts'
 import { isPaid, remainderRaw, type InvoiceRecord, type PaymentRecord } from './invoice.ts'
-import { broughtBy, move, payoutLine, paymentLine, sourceOf, transferLines, type JournalLine } from './journal.ts'
+import {
+  broughtBy,
+  move,
+  payoutLine,
+  paymentLine,
+  sourceOf,
+  transferLines,
+  type JournalLine,
+} from './journal.ts'
 import type { StoredPayout, TransferRecord } from './payout.ts'
 
 /*
- * The books of a database that has none: opened from the records that there are, once, before a process is ready. Every line
- * has the name that the move itself would have given it, or that of the opening, and each batch is a transaction that writes
- * the mark of the opening: so one that was cut goes on, and a process that comes late finds it done. No process of older
- * code may run beside it.
+ * The books of a database that has none, opened from its records before a process is ready. Every line has
+ * the name that the move itself would have given it, and each batch is a transaction that writes the mark of
+ * the opening: one that was cut goes on. No process of older code may run beside it.
  */
 
 interface Opening {
   _id: 'journal'
   done: boolean
   batches: number
-  /** There were records to open them from. */
   from_records: boolean
 }
 
 const BATCH = 200
 
-/** Whether the books of this database were opened from older records. */
 export const isOpenedFromRecords = async (connection: Connection): Promise<boolean> =>
   (await connection.collection<Opening>('openings').findOne({ _id: 'journal' }))?.from_records === true
 
-/** Opens the books, unless that was done; turns what an older version has stored of payouts into what this one knows. */
+/** Unless that was done; turns what an older version stored of payouts into what this one knows. */
 export async function openJournal(connection: Connection, log: Log): Promise<void> {
   const openings = connection.collection<Opening>('openings')
   if ((await openings.findOne({ _id: 'journal' }))?.done === true) return
-  const hasRecords = (await Promise.all(SOURCES.map(({ name }) => connection.collection(name).findOne({})))).some((one) => one !== null)
+  const hasRecords = (
+    await Promise.all(SOURCES.map(({ name }) => connection.collection(name).findOne({})))
+  ).some((one) => one !== null)
   // After the look: whoever made records since then has found this mark, or made it.
   const mark = { done: !hasRecords, batches: 0, from_records: hasRecords }
   try {
@@ -55,10 +61,14 @@ export async function openJournal(connection: Connection, log: Log): Promise<voi
   log.warn({ lines }, 'the journal of money was opened from the records of an older version')
 }
 
-type LinesOf = (records: Stored[], connection: Connection, session: Session) => Promise<JournalLine[]> | JournalLine[]
+type LinesOf = (
+  records: Stored[],
+  connection: Connection,
+  session: Session,
+) => Promise<JournalLine[]> | JournalLine[]
 type Stored = { _id: string }
 
-/** @returns undefined if there are no more records, or another process has opened the books */
+/** @returns undefined if there are no more records, or another process has opened them */
 async function openBatch(
   connection: Connection,
   name: string,
@@ -68,7 +78,9 @@ async function openBatch(
   return connection.getClient().withSession((session) =>
     session.withTransaction(async () => {
       const filter = { _id: 'journal' as const, done: false }
-      const mark = await connection.collection<Opening>('openings').updateOne(filter, { $inc: { batches: 1 } }, { session })
+      const mark = await connection
+        .collection<Opening>('openings')
+        .updateOne(filter, { $inc: { batches: 1 } }, { session })
       const records = await connection
         .collection<Stored>(name)
         .find({ _id: { $gt: after } }, { session })
@@ -79,25 +91,32 @@ async function openBatch(
       if (mark.matchedCount === 0 || last === undefined) return undefined
       const journal = connection.collection<JournalLine>('journal')
       const lines = await linesOf(records, connection, session)
-      const there = await journal.find({ _id: { $in: lines.map(({ _id }) => _id) } }, { session, projection: { _id: 1 } }).toArray()
+      const there = await journal
+        .find({ _id: { $in: lines.map(({ _id }) => _id) } }, { session, projection: { _id: 1 } })
+        .toArray()
       const known = new Set(there.map(({ _id }) => _id))
       const fresh = lines.filter(({ _id }) => !known.has(_id))
-      if (fresh.length > 0) await journal.insertMany(fresh as mongoose.mongo.OptionalUnlessRequiredId<JournalLine>[], { session })
+      if (fresh.length > 0) await journal.insertMany(fresh, { session })
       return { last, lines: fresh.length }
     }),
   )
 }
 
-/** How far a payout is that is in a transfer, only the transfer says; one that was put aside without one says for which. */
+/** How far a payout in a transfer is, only the transfer says. */
 async function renameStates(connection: Connection): Promise<void> {
   const payouts = connection.collection<StoredPayout>('payouts')
   const older = ['signed', 'sent', 'confirmed', 'held'] as unknown as StoredPayout['state'][]
   const carried = { state: { $in: older }, transfer_id: { $exists: true } }
   await payouts.updateMany(carried, { $set: { state: 'in_transfer' }, $unset: { tx: '' } })
-  await payouts.updateMany({ state: 'manual', transfer_id: { $exists: true } }, { $unset: { transfer_id: '' } })
+  await payouts.updateMany(
+    { state: 'manual', transfer_id: { $exists: true } },
+    { $unset: { transfer_id: '' } },
+  )
   const transfers = connection.collection<TransferRecord>('transfers')
   for await (const { _id, coin, address } of payouts.find({ state: { $in: older } })) {
-    const suspects = await transfers.find({ coin, unexplained_to: { $exists: true } }, { sort: { _id: -1 } }).toArray()
+    const suspects = await transfers
+      .find({ coin, unexplained_to: { $exists: true } }, { sort: { _id: -1 } })
+      .toArray()
     const suspect = suspects.find(({ unexplained_to: to }) => to?.includes(address ?? '')) ?? suspects[0]
     await payouts.updateOne({ _id }, { $set: { state: 'owed', held_by: suspect?._id ?? 'unknown' } })
   }
@@ -112,7 +131,6 @@ interface Order {
   written_off_raw: string
 }
 
-/** Where money is on record, and the moves that each record tells of. */
 const SOURCES: readonly { name: string; linesOf: LinesOf }[] = [
   {
     name: 'payments',
@@ -120,20 +138,27 @@ const SOURCES: readonly { name: string; linesOf: LinesOf }[] = [
       (records as PaymentRecord[]).flatMap((payment) => {
         const { state, settled_at: at = payment.first_seen_at, reversed_at: lostAt } = payment
         if (state !== 'settled') return []
-        return [...paymentLine(payment, 'received', at), ...(lostAt === undefined ? [] : paymentLine(payment, 'lost/opening', lostAt))]
+        return [
+          ...paymentLine(payment, 'received', at),
+          ...(lostAt === undefined ? [] : paymentLine(payment, 'lost/opening', lostAt)),
+        ]
       }),
   },
   { name: 'invoices', linesOf: (records) => (records as InvoiceRecord[]).flatMap(invoiceLines) },
   {
     name: 'orders',
     linesOf: (records) =>
-      (records as Order[]).flatMap(({ _id, coin, at, fee_raw: fee, fee_taken: isTaken, written_off_raw: writtenOff }) => {
-        const about = { coin, at, ids: { order_id: _id } }
-        return [
-          ...(isTaken === true ? move(`${_id}/fee/opening`, `order:${_id}`, 'fee', BigInt(fee), about) : []),
-          ...move(`${_id}/written_off/opening`, `order:${_id}`, 'lost', BigInt(writtenOff), about),
-        ]
-      }),
+      (records as Order[]).flatMap(
+        ({ _id, coin, at, fee_raw: fee, fee_taken: isTaken, written_off_raw: writtenOff }) => {
+          const about = { coin, at, ids: { order_id: _id } }
+          return [
+            ...(isTaken === true
+              ? move(`${_id}/fee/opening`, `order:${_id}`, 'fee', BigInt(fee), about)
+              : []),
+            ...move(`${_id}/written_off/opening`, `order:${_id}`, 'lost', BigInt(writtenOff), about),
+          ]
+        },
+      ),
   },
   {
     name: 'payouts',
@@ -143,13 +168,21 @@ const SOURCES: readonly { name: string; linesOf: LinesOf }[] = [
         ...(payout.state === 'manual' ? payoutLine(payout, 'manual/opening', payout.changed_at) : []),
       ]),
   },
-  { name: 'transfers', linesOf: (records, connection, session) => linesOfTransfers(records as TransferRecord[], connection, session) },
+  {
+    name: 'transfers',
+    linesOf: (records, connection, session) =>
+      linesOfTransfers(records as TransferRecord[], connection, session),
+  },
 ]
 
 function invoiceLines(invoice: InvoiceRecord): JournalLine[] {
   const { _id, agent_id, coin, at, days } = invoice
   if (days === undefined) return []
-  const [received, carried, moved] = [BigInt(invoice.received_raw), BigInt(invoice.carried_raw), BigInt(invoice.moved_raw)]
+  const [received, carried, moved] = [
+    BigInt(invoice.received_raw),
+    BigInt(invoice.carried_raw),
+    BigInt(invoice.moved_raw),
+  ]
   const left = remainderRaw(invoice)
   const own = `invoice:${_id}` as const
   const remainder = `remainder:${agent_id}` as const
@@ -157,11 +190,21 @@ function invoiceLines(invoice: InvoiceRecord): JournalLine[] {
   return [
     ...move(`${_id}/carried`, remainder, own, carried, about),
     ...move(`${_id}/opening/sold`, own, 'sold', received + carried - moved - left, about),
-    ...move(`${_id}/opening/left`, own, remainder, moved + (isPaid(invoice) || invoice.lapsed ? left : 0n), about),
+    ...move(
+      `${_id}/opening/left`,
+      own,
+      remainder,
+      moved + (isPaid(invoice) || invoice.lapsed ? left : 0n),
+      about,
+    ),
   ]
 }
 
-async function linesOfTransfers(records: TransferRecord[], connection: Connection, session: Session): Promise<JournalLine[]> {
+async function linesOfTransfers(
+  records: TransferRecord[],
+  connection: Connection,
+  session: Session,
+): Promise<JournalLine[]> {
   const confirmed = records.filter(({ state }) => state === 'confirmed')
   const ids = confirmed.flatMap(({ payout_ids: payouts }) => payouts)
   const carried = await connection
@@ -170,7 +213,11 @@ async function linesOfTransfers(records: TransferRecord[], connection: Connectio
     .toArray()
   const sources = confirmed.flatMap((transfer) => sourceOf(transfer) ?? [])
   const transfers = connection.collection<TransferRecord>('transfers')
-  const own = new Set((await transfers.find({ tx: { $in: sources } }, { session, projection: { tx: 1 } }).toArray()).map(({ tx }) => tx))
+  const own = new Set(
+    (await transfers.find({ tx: { $in: sources } }, { session, projection: { tx: 1 } }).toArray()).map(
+      ({ tx }) => tx,
+    ),
+  )
   return confirmed.flatMap((transfer) => {
     const payouts = carried.filter(({ transfer_id: id }) => id === transfer._id)
     return transferLines({ ...transfer, ...broughtBy(transfer, own) }, payouts, transfer.changed_at)

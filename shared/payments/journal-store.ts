@@ -1,7 +1,15 @@
-import { Schema, type Connection, type Model } from 'mongoose'
-import { within, type Session } from '../database.ts'
+import { Schema, type Connection } from 'mongoose'
+import type { Session } from '../servers/database.ts'
+import { recordsOf } from '../servers/records.ts'
 import type { Coin } from './coin.ts'
-import { heldRaw, type Account, type AccountKind, type Balances, type JournalLine, type LineIds } from './journal.ts'
+import {
+  heldRaw,
+  type Account,
+  type AccountKind,
+  type Balances,
+  type JournalLine,
+  type LineIds,
+} from './journal.ts'
 import { isOpenedFromRecords } from './journal-opening.ts'
 import { sumBy } from './sum-raw.ts'
 
@@ -37,7 +45,6 @@ const openingSchema = new Schema(
   { collection: 'openings', strict: 'throw', versionKey: false },
 )
 
-/** Which lines; all of them where nothing is named. */
 export type LineFilter = Partial<LineIds> & { coin?: Coin; account?: Account }
 
 export interface Flow {
@@ -46,60 +53,59 @@ export interface Flow {
   sum: bigint
 }
 
-export interface JournalStore {
-  /** In the transaction that makes the moves. @throws a duplicate-key error for a move that was made before */
-  write(lines: readonly JournalLine[], session: Session): Promise<void>
-  /** The newest first. */
-  list(filter: LineFilter, limit: number, session?: Session): Promise<JournalLine[]>
-  /** What these lines come to, by account. */
-  balances(coin: Coin, filter?: LineFilter, session?: Session): Promise<Balances>
-  /** All that moved between the kinds of accounts, such as `order`, in each direction. */
-  flows(coin: Coin): Promise<Flow[]>
-  /** What the venue holds. */
-  held(coin: Coin, session?: Session): Promise<bigint>
-  /** Which of these lines there are. */
-  listKnown(ids: readonly string[]): Promise<string[]>
-  /** Whether the books were opened from older records. */
-  isMigrated(): Promise<boolean>
-  readonly models: { journal: Model<JournalLine> }
-}
-
-export function createJournalStore(connection: Connection): JournalStore {
+export function createJournalStore(connection: Connection) {
   connection.model('Opening', openingSchema)
-  const journal = connection.model<JournalLine>('JournalLine', journalSchema)
-  const sumUp = async (coin: Coin, matchOf: (side: 'from' | 'to') => object, session?: Session): Promise<Balances> => {
+  const journal = recordsOf(connection.model<JournalLine>('JournalLine', journalSchema))
+  const sumUp = async (
+    coin: Coin,
+    matchOf: (side: 'from' | 'to') => object,
+    session?: Session,
+  ): Promise<Balances> => {
     const sums = new Map<Account, bigint>()
     for (const side of ['from', 'to'] as const)
-      for (const { key, sum } of await sumBy<Account, JournalLine>(journal, { coin, ...matchOf(side) }, 'amount_raw', `$${side}`, session))
+      for (const { key, sum } of await sumBy<Account, JournalLine>(
+        journal.model,
+        { coin, ...matchOf(side) },
+        'amount_raw',
+        `$${side}`,
+        session,
+      ))
         sums.set(key, (sums.get(key) ?? 0n) + (side === 'to' ? sum : -sum))
     return sums
   }
   return {
-    models: { journal },
-    async write(lines, session) {
-      if (lines.length > 0) await journal.insertMany([...lines], { session, lean: true })
-    },
-    async list({ account, ...filter }, limit, session) {
-      const match = { ...filter, ...(account === undefined ? {} : { $or: [{ from: account }, { to: account }] }) }
-      return journal.find(match, null, within(session)).sort({ at: -1, _id: -1 }).limit(limit).lean<JournalLine[]>()
-    },
-    balances: (coin, { account, ...filter } = {}, session) =>
+    models: { journal: journal.model },
+    /**
+     * In the transaction that makes the moves. @throws a duplicate-key error for a move that was made before
+     */
+    write: (lines: readonly JournalLine[], session: Session) => journal.insert(lines, session),
+    list: ({ account, ...filter }: LineFilter, limit: number, session?: Session) =>
+      journal.all(
+        { ...filter, ...(account === undefined ? {} : { $or: [{ from: account }, { to: account }] }) },
+        { session, sort: { at: -1, _id: -1 }, limit },
+      ),
+    balances: (coin: Coin, { account, ...filter }: LineFilter = {}, session?: Session): Promise<Balances> =>
       sumUp(coin, (side) => ({ ...filter, ...(account === undefined ? {} : { [side]: account }) }), session),
-    async flows(coin) {
+    async flows(coin: Coin): Promise<Flow[]> {
       const kindOf = (side: string) => ({ $first: { $split: [side, ':'] } })
       const key = { from: kindOf('$from'), to: kindOf('$to') }
-      return (await sumBy<Omit<Flow, 'sum'>, JournalLine>(journal, { coin }, 'amount_raw', key)).map(({ key: way, sum }) => ({
-        ...way,
-        sum,
-      }))
+      const found = await sumBy<Omit<Flow, 'sum'>, JournalLine>(journal.model, { coin }, 'amount_raw', key)
+      return found.map(({ key: way, sum }) => ({ ...way, sum }))
     },
-    async listKnown(ids) {
-      return (await journal.find({ _id: { $in: [...ids] } }, { _id: 1 }).lean<Pick<JournalLine, '_id'>[]>()).map(({ _id }) => _id)
+    /** How money that was no payment came into the books. */
+    findDeposit: (coin: Coin, tx: string, session: Session) =>
+      journal.one({ _id: { $regex: `^${coin}/${tx}/` } }, { session }),
+    /** With what the books have begun, by wallet: see books.ts. */
+    listOpenings: (coin: Coin) => journal.all({ _id: { $regex: `^opening/${coin}/` } }, { sort: { at: 1 } }),
+    async listKnown(ids: readonly string[]): Promise<string[]> {
+      return (await journal.all({ _id: { $in: [...ids] } }, { fields: { _id: 1 } })).map(({ _id }) => _id)
     },
-    isMigrated: () => isOpenedFromRecords(connection),
-    async held(coin, session) {
+    isMigrated: (): Promise<boolean> => isOpenedFromRecords(connection),
+    async held(coin: Coin, session?: Session): Promise<bigint> {
       const outside: Account[] = ['chain', 'paid', 'network_fee']
       return heldRaw(await sumUp(coin, (side) => ({ [side]: { $in: outside } }), session))
     },
   }
 }
+
+export type JournalStore = ReturnType<typeof createJournalStore>

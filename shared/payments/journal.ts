@@ -4,32 +4,15 @@ import { COIN_FACTS } from './coin-facts.ts'
 import { TREASURY_INDEX, type StoredPayout, type TransferRecord } from './payout.ts'
 
 /**
- * The books. Every move of money is one line, from an account to an account, written in the transaction that makes the
- * move: so what leaves one account arrives at another, and all of them together are always 0.
- *
- * - `chain`: where money comes from. What has come in, less what the chain took back, is the negative of its balance.
- * - `invoice:<id>`: received for pass days and not spent yet. Closed, an invoice has nothing left here.
- * - `remainder:<agent>`: left over below a day; it counts towards the agent's next invoice.
- * - `sold`: pass days.
- * - `order:<id>`: received for a market order and owed to nobody by name yet.
- * - `fee`: the venue's part of orders.
- * - `owed:<agent>`: owed to a payee by name, and not known to have arrived.
- * - `paid`: what has left by our own transactions that are in the chain; `network_fee`: what those have cost.
- * - `operator`: what the operator has put in, less what the operator has taken out. A payout that was paid by hand is owed
- *   to the operator from then on, wherever it was paid from; a transaction of ours that carries no payout was the
- *   operator's. So one that was paid by hand from the treasury comes to nothing, in whichever order the two are noted.
- * - `unassigned`: came in, and belongs to no invoice.
- * - `lost`: taken back by the chain after it was counted, and not given up by an order: the venue has to bear it. Below 0.
- *
- * Lines are whole units. An invoice counts what is unspent times its days, so that nothing is lost on the way to a day;
- * what is less than a whole unit of that is booked as sold, and so `sold` is rounded up, by less than a unit an invoice.
+ * The books. Every move of money is one line, from an account to an account, written in the transaction that
+ * makes the move: all accounts together are always 0. What each account holds stands in docs/architecture.md,
+ * "The journal". Lines are whole units: what an invoice has left below one is booked as sold.
  */
 export type Account = Single | `${Owner}:${string}`
 type Single = 'chain' | 'sold' | 'fee' | 'paid' | 'network_fee' | 'operator' | 'unassigned' | 'lost'
 type Owner = 'invoice' | 'remainder' | 'order' | 'owed'
 export type AccountKind = Single | Owner
 
-/** What a line is about; each is looked for by it. */
 export interface LineIds {
   agent_id?: string
   order_id?: string
@@ -42,7 +25,6 @@ export interface LineIds {
 export interface JournalLine extends LineIds {
   /** The move, such as `<payment id>/received`: unique, so that each is made once. */
   _id: string
-  /** Unix seconds. */
   at: number
   coin: Coin
   from: Account
@@ -58,21 +40,42 @@ interface About {
 }
 
 /** The line of a move: none for nothing, and the other way round for less. */
-export function move(source: string, from: Account, to: Account, amountRaw: bigint, { coin, at, ids }: About): JournalLine[] {
+export function move(
+  source: string,
+  from: Account,
+  to: Account,
+  amountRaw: bigint,
+  { coin, at, ids }: About,
+): JournalLine[] {
   if (amountRaw === 0n) return []
   const [payer, payee] = amountRaw > 0n ? [from, to] : [to, from]
-  return [{ _id: source, at, coin, from: payer, to: payee, amount_raw: String(amountRaw > 0n ? amountRaw : -amountRaw), ...ids }]
+  return [
+    {
+      _id: source,
+      at,
+      coin,
+      from: payer,
+      to: payee,
+      amount_raw: String(amountRaw > 0n ? amountRaw : -amountRaw),
+      ...ids,
+    },
+  ]
 }
 
-/** The same money back. */
 export function reverse(line: JournalLine, step: string, at: number): JournalLine {
   return { ...line, _id: `${line._id}/${step}`, at, from: line.to, to: line.from }
 }
 
-export const accountOf = ({ order_id: orderId, invoice_id: invoiceId }: Pick<PaymentRecord, 'order_id' | 'invoice_id'>): Account =>
+export const accountOf = ({
+  order_id: orderId,
+  invoice_id: invoiceId,
+}: Pick<PaymentRecord, 'order_id' | 'invoice_id'>): Account =>
   orderId === undefined ? `invoice:${invoiceId}` : `order:${orderId}`
 
-type Arrival = Pick<PaymentRecord, '_id' | 'coin' | 'amount_raw' | 'agent_id' | 'order_id' | 'invoice_id'>
+type Arrival = Pick<
+  PaymentRecord,
+  '_id' | 'coin' | 'amount_raw' | 'agent_id' | 'order_id' | 'invoice_id' | 'taken_from'
+>
 
 const idsOf = ({ _id, agent_id, order_id, invoice_id }: Arrival): LineIds => ({
   agent_id,
@@ -81,23 +84,33 @@ const idsOf = ({ _id, agent_id, order_id, invoice_id }: Arrival): LineIds => ({
   ...(order_id === undefined ? {} : { order_id }),
 })
 
-/** `received`: it is counted. `undone`: the operator takes it back. `lost`, `restored`: the chain takes a counted one back, or has it again; `step` tells apart one that goes to and fro. */
-export function paymentLine(payment: Arrival, step: 'received' | 'undone' | `${'lost' | 'restored'}/${string}`, at: number): JournalLine[] {
+/** `step` tells apart a payment that the chain takes back and has again, to and fro. */
+export function paymentLine(
+  payment: Arrival,
+  step: 'received' | 'undone' | `${'lost' | 'restored'}/${string}`,
+  at: number,
+): JournalLine[] {
   const amountRaw = BigInt(payment.amount_raw)
-  const to = step === 'received' || step === 'undone' ? accountOf(payment) : 'lost'
-  return move(`${payment._id}/${step}`, 'chain', to, step.startsWith('lost') || step === 'undone' ? -amountRaw : amountRaw, {
-    coin: payment.coin,
-    at,
-    ids: idsOf(payment),
-  })
+  const isOwn = step === 'received' || step === 'undone'
+  const [from, to]: [Account, Account] = isOwn
+    ? [payment.taken_from ?? 'chain', accountOf(payment)]
+    : ['chain', 'lost']
+  return move(
+    `${payment._id}/${step}`,
+    from,
+    to,
+    step.startsWith('lost') || step === 'undone' ? -amountRaw : amountRaw,
+    {
+      coin: payment.coin,
+      at,
+      ids: idsOf(payment),
+    },
+  )
 }
 
 type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'amount_raw'>
 
-/**
- * `owed` and `withdrawn`: between its order and its payee. `manual` and `unpaid`: the operator has paid it by hand, or has
- * not after all. `paid/<transfer>`: it is in the chain.
- */
+/** `manual`, `unpaid`: paid by hand, or not after all. `paid/<transfer>`: it is in the chain. */
 export function payoutLine(payout: Owed, step: string, at: number): JournalLine[] {
   const owed: Account = `owed:${payout.agent_id}`
   // What is owed for no order is the operator's.
@@ -119,10 +132,8 @@ export function payoutLine(payout: Owed, step: string, at: number): JournalLine[
 }
 
 /**
- * A transaction of ours is in the chain: what the payouts that it still carries are owed is paid, and what else it sends or
- * costs is the operator's. One that takes in what no payment is says whose that is.
- *
- * @param step tells apart one that was thought to be replaced, and is in the chain again
+ * What it sends beyond its payouts, or costs, is the operator's. @param step of one that was thought to be
+ * replaced
  */
 export function transferLines(
   transfer: Pick<TransferRecord, '_id' | 'coin' | 'kind' | 'amount_raw' | 'fee_raw' | 'brings'>,
@@ -136,29 +147,46 @@ export function transferLines(
   const end = step === '' ? '' : `/${step}`
   return [
     ...payouts.flatMap((payout) =>
-      payoutLine(payout, `paid/${transfer_id}${end}`, at).map((line): JournalLine => ({ ...line, transfer_id })),
+      payoutLine(payout, `paid/${transfer_id}${end}`, at).map((line): JournalLine => ({
+        ...line,
+        transfer_id,
+      })),
     ),
-    ...(kind === 'payout' ? move(`${transfer_id}/sent${end}`, 'operator', 'paid', BigInt(transfer.amount_raw) - carried, about) : []),
-    ...(brings === undefined ? [] : move(`${transfer_id}/brought${end}`, 'chain', brings, BigInt(transfer.amount_raw), about)),
+    ...(kind === 'payout'
+      ? move(`${transfer_id}/sent${end}`, 'operator', 'paid', BigInt(transfer.amount_raw) - carried, about)
+      : []),
+    ...(brings === undefined
+      ? []
+      : move(`${transfer_id}/brought${end}`, 'chain', brings, BigInt(transfer.amount_raw), about)),
     ...move(`${transfer_id}/fee${end}`, 'operator', 'network_fee', BigInt(transfer.fee_raw ?? '0'), about),
   ]
 }
 
 /** Where one of ours that takes in no payment takes its money from. */
-export const sourceOf = ({ coin, kind, payment_ids: payments, signed }: TransferRecord): string | undefined =>
+export const sourceOf = ({
+  coin,
+  kind,
+  payment_ids: payments,
+  signed,
+}: TransferRecord): string | undefined =>
   kind === 'receive' && payments.length === 0 ? COIN_FACTS[coin].sourceOf?.(signed) : undefined
 
 /** Whose it is, unless one of our own transactions sent it. */
-export function broughtBy(transfer: TransferRecord, own: ReadonlySet<string>): Pick<TransferRecord, 'brings' | 'brought_by'> {
+export function broughtBy(
+  transfer: TransferRecord,
+  own: ReadonlySet<string>,
+): Pick<TransferRecord, 'brings' | 'brought_by'> {
   const source = sourceOf(transfer)
   if (source === undefined || own.has(source)) return {}
   return { brings: transfer.account_index === TREASURY_INDEX ? 'operator' : 'unassigned', brought_by: source }
 }
 
-/** A balance by account. */
 export type Balances = ReadonlyMap<Account, bigint>
 
 /** What the venue holds by the books: what came in and has not left. */
 export function heldRaw(balances: ReadonlyMap<AccountKind | Account, bigint>): bigint {
-  return -(['chain', 'paid', 'network_fee'] as const).reduce((sum, account) => sum + (balances.get(account) ?? 0n), 0n)
+  return -(['chain', 'paid', 'network_fee'] as const).reduce(
+    (sum, account) => sum + (balances.get(account) ?? 0n),
+    0n,
+  )
 }

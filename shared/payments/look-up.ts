@@ -2,11 +2,19 @@ import type { Context } from '../context.ts'
 import type { CoinDriver } from './driver.ts'
 import { isNodeTrouble } from './node-errors.ts'
 
-/** Answers what the operator asked about a transaction. Without news of the chain it stays unanswered, and nobody waits for long. */
-export async function answerLookUp(ctx: Context, driver: Pick<CoinDriver, 'coin' | 'findTransaction'>, tx: string): Promise<void> {
+/** Without news of the chain it stays unanswered. */
+export async function answerLookUp(
+  ctx: Context,
+  driver: Pick<CoinDriver, 'coin' | 'findTransaction'>,
+  tx: string,
+): Promise<void> {
   try {
     const found = await driver.findTransaction(tx)
-    const pays = found?.map(({ to, amountRaw, isConfirmed }) => ({ to, amount_raw: String(amountRaw), is_confirmed: isConfirmed }))
+    const pays = found?.map(({ to, amountRaw, isConfirmed }) => ({
+      to,
+      amount_raw: String(amountRaw),
+      is_confirmed: isConfirmed,
+    }))
     await ctx.coins.answerLookUp(driver.coin, tx, pays)
   } catch (error) {
     if (!isNodeTrouble(error)) throw error

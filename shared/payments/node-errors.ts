@@ -1,9 +1,4 @@
-/** Node and wallet programs of either coin fail in two ways, and what follows from them is opposite. */
-
-/**
- * No news: the node was not reached, did not answer in time or in full, or its answer is not one. What was asked for may
- * or may not have been done, and nothing has become known about a payment.
- */
+/** No news: not reached, late, cut, or not an answer. What was asked for may or may not have been done. */
 export class NodeUnreachable extends Error {
   override name = 'NodeUnreachable'
 }
@@ -16,7 +11,6 @@ export class NodeRefused extends Error {
   override name = 'NodeRefused'
   /** The node's own sentence, at most 200 characters, no control characters. */
   readonly reason: string
-  /** The node's own number for it, where it gives one (JSON-RPC). */
   readonly code: number | undefined
 
   /** @param asked what was asked of which node, for the message: `process at http://127.0.0.1:7076` */
@@ -28,7 +22,6 @@ export class NodeRefused extends Error {
   }
 }
 
-/** Whether the error is about the node or wallet program, and not about this service or its database. */
 export function isNodeTrouble(error: unknown): error is NodeUnreachable | NodeRefused {
   return error instanceof NodeUnreachable || error instanceof NodeRefused
 }

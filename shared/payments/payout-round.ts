@@ -1,18 +1,14 @@
 import type { Context } from '../context.ts'
-import { SECOND_MS } from '../time.ts'
+import { SECOND_MS } from '../foundation/time.ts'
 import { parseAmount } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import { isHalted, untilNodeFails } from './coin-round.ts'
 import type { CoinDriver, NextDue } from './driver.ts'
 import { isPayable, listDue, noteTreasury, splitDue, sumDue, type DueGroup } from './due-payouts.ts'
 
-/** What is due is listed anew after so long. */
 const LISTED_FOR_MS = 5 * SECOND_MS
 
-/**
- * One round: what is under way is seen to its end, and what is owed goes out, to each payee once the sum reaches MIN_PAYOUT.
- * With PAYOUTS=manual that is what the operator asked for.
- */
+/** To each payee once the sum reaches MIN_PAYOUT; with PAYOUTS=manual what the operator asked for. */
 export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<void> {
   if (await isHalted(ctx, driver.coin)) return
   const isSending = ctx.config.payouts === 'automatic' || (await ctx.payouts.hasAsked(driver.coin))
@@ -20,7 +16,6 @@ export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<voi
   await untilNodeFails(ctx, driver.coin, () => driver.pay(nextDue(ctx, driver)))
 }
 
-/** What a round pays next: those who wait longest first, as far as the money goes. What it does not reach stays owed. */
 export function nextDue(ctx: Context, { coin, bounds }: Pick<CoinDriver, 'coin' | 'bounds'>): NextDue {
   let due: DueGroup[] = []
   let listedMs = Number.NEGATIVE_INFINITY
@@ -41,7 +36,6 @@ export function nextDue(ctx: Context, { coin, bounds }: Pick<CoinDriver, 'coin' 
   }
 }
 
-/** Takes the next groups out of `due`; a payee who is owed more than there is gets what there is of it. */
 async function choose(
   ctx: Context,
   { coin, bounds: { maxGroups, oneTransaction } }: Pick<CoinDriver, 'coin' | 'bounds'>,
@@ -54,13 +48,20 @@ async function choose(
   for (let at = 0; at < due.length && chosen.length < maxGroups;) {
     const group = due[at] as DueGroup
     const isAlone = oneTransaction?.goesAlone(group) === true
-    const isApart = oneTransaction !== undefined && (isAlone ? chosen.length > 0 : chosen.some(({ address }) => address === group.address))
-    const part = isApart ? undefined : group.sumRaw > leftRaw ? splitDue(group, leftRaw, least) : due.splice(at, 1)[0]
+    const isApart =
+      oneTransaction !== undefined &&
+      (isAlone ? chosen.length > 0 : chosen.some(({ address }) => address === group.address))
+    const part = isApart
+      ? undefined
+      : group.sumRaw > leftRaw
+        ? splitDue(group, leftRaw, least)
+        : due.splice(at, 1)[0]
     if (part === undefined) {
       at++
       continue
     }
-    if (!(await isPayable(ctx, coin, part, (text) => COIN_FACTS[coin].parseAddress(text) !== undefined))) continue
+    if (!(await isPayable(ctx, coin, part, (text) => COIN_FACTS[coin].parseAddress(text) !== undefined)))
+      continue
     chosen.push(part)
     leftRaw -= part.sumRaw
     if (isAlone) break

@@ -1,9 +1,9 @@
 import type { Context } from '../context.ts'
-import { commit } from '../crypto/commitment.ts'
-import { Overtaken, requireOwn, type Session } from '../database.ts'
-import { newId, newStepId } from '../ids.ts'
+import { commitRecord } from '../crypto/commitment.ts'
+import { Overtaken, requireOwn, type Session } from '../servers/database.ts'
+import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
-import { unixSeconds } from '../time.ts'
+import { unixSeconds } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
 import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
 import type { PayoutChange, PayoutFrom } from './payout-store.ts'
@@ -11,7 +11,7 @@ import { isRefusedForLong, OPEN_TRANSFERS, refuse } from './payout.ts'
 import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
 import { purposeOf } from './purpose.ts'
 
-/** A sum that the venue owes from now on, with its ledger entry; store it in the transaction of what it is owed for. */
+/** With its ledger entry; store it in the transaction of what it is owed for. */
 export function newPayout(fields: {
   source: string
   coin: Coin
@@ -40,8 +40,7 @@ export function newPayout(fields: {
 }
 
 /**
- * A payout's step in the ledger. The amount stands in the clear, since sums owed are public; address and transaction do
- * not. `attempt` tells apart a step that a payout takes twice, because its first transfer was replaced.
+ * The amount is in the clear, since sums owed are public. `attempt` tells apart a step that is taken twice.
  */
 function payoutEntry(
   payout: StoredPayout | PayoutRecord,
@@ -62,60 +61,79 @@ function payoutEntry(
       amount_raw: payout.amount_raw,
       step,
       ...(undoes === undefined ? {} : { undoes }),
-      ...(tx === undefined ? {} : { tx_hash: commit(Buffer.from(payout.salt, 'hex'), { tx }) }),
+      ...(tx === undefined ? {} : { tx_hash: commitRecord(payout._id, payout.salt, { tx }) }),
     },
   }
 }
 
 /**
- * Stores signed transfers with the payouts that they carry, in one transaction: only after it may they be broadcast.
- *
- * @throws a duplicate-key error if an account's place, or the one place in flight, is taken
- * @throws Overtaken if the block that they are built on was replaced
- * @throws Error if one of their payouts is no longer owed, or frozen or held: nothing is stored, and they must be dropped
+ * With the payouts that they carry, in one transaction: only after it may they be broadcast. @throws a
+ * duplicate-key error if a place is taken @throws Overtaken if the block below was replaced @throws Error if
+ * a payout is no longer free
  */
 export async function storeTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
     await buildOnConfirmed(ctx, transfers, session)
     await insertNamed(ctx, transfers, session)
     for (const transfer of transfers)
-      for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) await putInto(ctx, transfer, payout, 'signed', session)
+      for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session))
+        await putInto(ctx, transfer, payout, 'signed', session)
   })
 }
 
-/** A block that is built on a replaced one could never be published, and nothing in the chain would ever take its place. */
-async function buildOnConfirmed(ctx: Context, [first]: readonly TransferRecord[], session: Session): Promise<void> {
+/**
+ * A block that is built on a replaced one could never be published, and nothing in the chain would ever take
+ * its place.
+ */
+async function buildOnConfirmed(
+  ctx: Context,
+  [first]: readonly TransferRecord[],
+  session: Session,
+): Promise<void> {
   if (first?.account_index === undefined || first.previous === undefined) return
   const before = await ctx.payouts.noteSuccessor(first.coin, first.previous, first.tx, session)
   if (before !== undefined && before.state !== 'confirmed')
     throw new Overtaken(`transfer ${first._id} is built on ${before.tx}, which is ${before.state}`)
 }
 
-/** Stores them; those that take in money which is no payment and comes from none of ours say whose it is. */
-async function insertNamed(ctx: Context, transfers: readonly TransferRecord[], session: Session): Promise<TransferRecord[]> {
+/** Those that take in money which is under no payment and comes from none of ours say whose it is. */
+async function insertNamed(
+  ctx: Context,
+  transfers: readonly TransferRecord[],
+  session: Session,
+): Promise<TransferRecord[]> {
   const sources = transfers.flatMap((transfer) => sourceOf(transfer) ?? [])
-  const [{ coin } = { coin: undefined }] = transfers
-  const sent = coin === undefined || sources.length === 0 ? [] : await ctx.payouts.listTransfersByTx(coin, sources, session)
-  const own = new Set([...sent, ...transfers].map(({ tx }) => tx))
+  const own = new Set(transfers.map(({ tx }) => tx))
+  const [first] = transfers
+  if (first !== undefined && sources.length > 0) {
+    for (const { tx } of await ctx.payouts.listTransfersByTx(first.coin, sources, session)) own.add(tx)
+    const others = sources.filter((source) => !own.has(source))
+    await ctx.coins.claim(first.coin, others, session)
+    for (const { tx, state } of await ctx.invoices.listPaymentsByTx(first.coin, others, session))
+      if (state === 'settled') own.add(tx)
+  }
   const named = transfers.map((transfer): TransferRecord => ({ ...transfer, ...broughtBy(transfer, own) }))
   await ctx.payouts.insertTransfers(named, session)
   return named
 }
 
-async function putInto(ctx: Context, transfer: TransferRecord, payout: StoredPayout, step: PayoutState, session: Session): Promise<void> {
-  const at = unixSeconds(ctx.now())
+async function putInto(
+  ctx: Context,
+  transfer: TransferRecord,
+  payout: StoredPayout,
+  step: PayoutState,
+  session: Session,
+): Promise<void> {
+  const at = unixSeconds(ctx.databaseNow())
   const change = { state: 'in_transfer' as const, changed_at: at, transfer_id: transfer._id }
   const entry = payoutEntry(payout, step, at, transfer.tx, transfer._id)
   if (!(await ctx.payouts.move(payout._id, 'free', change, entry, session)))
-    throw new Error(`payout ${payout._id} is ${payout.state}${payout.frozen ? ' and frozen' : ''}, so it cannot go into a transfer`)
+    throw new Error(
+      `payout ${payout._id} is ${payout.state}${payout.frozen ? ' and frozen' : ''}, so it cannot go into a transfer`,
+    )
 }
 
-/**
- * Transfers' next state, each that is in one of the states `from`, in one transaction, with their payouts' steps in the
- * ledger. `replaced` (another transaction has its place in the chain for good) gives its payouts back to be sent anew.
- *
- * @returns how many were moved
- */
+/** Those in one of the states `from`, with their payouts' steps. @returns how many were moved */
 export async function moveTransfers(
   ctx: Context,
   transfers: readonly TransferRecord[],
@@ -125,7 +143,11 @@ export async function moveTransfers(
 ): Promise<number> {
   if (transfers.length === 0) return 0
   return ctx.database.transaction(async (session) => {
-    const change = { state: to, changed_at: unixSeconds(ctx.now()), ...(reason === undefined ? {} : { reason }) }
+    const change = {
+      state: to,
+      changed_at: unixSeconds(ctx.databaseNow()),
+      ...(reason === undefined ? {} : { reason }),
+    }
     let moved = 0
     for (const transfer of transfers) {
       if (!(await ctx.payouts.moveTransfer(transfer._id, from, change, session))) continue
@@ -144,44 +166,61 @@ export const moveTransfer = async (
   reason?: string,
 ): Promise<boolean> => (await moveTransfers(ctx, [transfer], from, to, reason)) === 1
 
-/** A block's place is another one's. @returns false if one on record is built on it, which has to go first, or it is replaced */
+/** @returns false if one on record is built on it, which has to go first, or it is replaced */
 export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: string): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const { _id, account_index: index, tx } = transfer
-    if (index !== undefined && (await ctx.payouts.findSuccessor(index, tx, session)) !== undefined) return false
-    const change = { state: 'replaced' as const, changed_at: unixSeconds(ctx.now()), reason }
-    if (!(await ctx.payouts.moveTransfer(_id, [...OPEN_TRANSFERS, 'confirmed'], change, session))) return false
+    if (index !== undefined && (await ctx.payouts.findSuccessor(index, tx, session)) !== undefined)
+      return false
+    const change = { state: 'replaced' as const, changed_at: unixSeconds(ctx.databaseNow()), reason }
+    if (!(await ctx.payouts.moveTransfer(_id, [...OPEN_TRANSFERS, 'confirmed'], change, session)))
+      return false
     await movePayouts(ctx, transfer, 'replaced', session)
     return true
   })
 }
 
-async function movePayouts(ctx: Context, transfer: TransferRecord, to: TransferState, session: Session): Promise<void> {
-  const at = unixSeconds(ctx.now())
-  const carried = transfer.payout_ids.length === 0 ? [] : await ctx.payouts.findMany(transfer.payout_ids, session)
+async function movePayouts(
+  ctx: Context,
+  transfer: TransferRecord,
+  to: TransferState,
+  session: Session,
+): Promise<void> {
+  const at = unixSeconds(ctx.databaseNow())
+  const carried =
+    transfer.payout_ids.length === 0 ? [] : await ctx.payouts.findMany(transfer.payout_ids, session)
   const undoes = transfer.state === 'confirmed' && to !== 'confirmed' ? 'confirmed' : undefined
   const own = carried.filter(({ transfer_id: id, state }) => state === 'in_transfer' && id === transfer._id)
-  if (to === 'confirmed') await enterChain(ctx, transfer, { own, others: carried.filter((payout) => !own.includes(payout)) }, session)
+  if (to === 'confirmed')
+    await enterChain(
+      ctx,
+      transfer,
+      { own, others: carried.filter((payout) => !own.includes(payout)) },
+      session,
+    )
   if (to === 'replaced') {
     await leaveChain(ctx, transfer, session)
     for (const payout of own) {
       const change = { state: 'owed' as const, changed_at: at, transfer_id: null }
-      // A transfer may be replaced, taken back and replaced again.
       const entry = payoutEntry(payout, 'owed', at, undefined, `${transfer._id}/${newStepId()}`, undoes)
-      await requireOwn(ctx.payouts.move(payout._id, { transferId: transfer._id }, change, entry, session), `payout ${payout._id}`)
+      await requireOwn(
+        ctx.payouts.move(payout._id, { transferId: transfer._id }, change, entry, session),
+        `payout ${payout._id}`,
+      )
     }
   } else {
     // A transfer may be held, and lack in the chain, more than once.
-    const attempt = to === 'held' || transfer.state === 'held' ? `${transfer._id}/${newStepId()}` : transfer._id
+    const attempt =
+      to === 'held' || transfer.state === 'held' ? `${transfer._id}/${newStepId()}` : transfer._id
     await ctx.payouts.addEntries(
       new Map(own.map((payout) => [payout._id, payoutEntry(payout, to, at, transfer.tx, attempt, undoes)])),
       session,
     )
   }
-  for (const payout of own) await purposeOf(ctx, payout).payoutMoved(ctx, payout, to === 'replaced' ? 'owed' : to, session)
+  for (const payout of own)
+    await purposeOf(ctx, payout).payoutMoved(ctx, payout, to === 'replaced' ? 'owed' : to, session)
 }
 
-/** A transfer is in the chain, with its own payouts and `others` that it carried before they were paid otherwise. */
 async function enterChain(
   ctx: Context,
   transfer: TransferRecord,
@@ -190,11 +229,15 @@ async function enterChain(
 ): Promise<void> {
   noteTwicePaid(ctx, transfer, others)
   // What it brings was found out when it was stored: whoever signed it has it without.
-  const stored = sourceOf(transfer) === undefined ? transfer : await ctx.payouts.findTransfer(transfer._id, session)
-  await ctx.journal.write(transferLines(stored ?? transfer, own, unixSeconds(ctx.now()), step), session)
+  const stored =
+    sourceOf(transfer) === undefined ? transfer : await ctx.payouts.findTransfer(transfer._id, session)
+  await ctx.journal.write(
+    transferLines(stored ?? transfer, own, unixSeconds(ctx.databaseNow()), step),
+    session,
+  )
 }
 
-/** Puts transactions of ours on record that the chain has and the database did not know. @throws as storeTransfers() */
+/** That the chain has and the database did not know. @throws as storeTransfers() */
 export async function adoptTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
     for (const transfer of await insertNamed(ctx, transfers, session)) {
@@ -206,19 +249,19 @@ export async function adoptTransfers(ctx: Context, transfers: readonly TransferR
   })
 }
 
-/** It was taken to be in the chain, and is not: what it moved, it did not. */
 async function leaveChain(ctx: Context, transfer: TransferRecord, session: Session): Promise<void> {
   const lines = await ctx.journal.list({ transfer_id: transfer._id }, Number.MAX_SAFE_INTEGER, session)
   // What was taken back before, and its lines anew, come to nothing together but for the last time.
-  const undone = new Set(lines.flatMap(({ _id }) => (_id.endsWith('/undone') ? [_id.slice(0, -'/undone'.length)] : [])))
+  const undone = new Set(
+    lines.flatMap(({ _id }) => (_id.endsWith('/undone') ? [_id.slice(0, -'/undone'.length)] : [])),
+  )
   const standing = lines.filter(({ _id }) => !_id.endsWith('/undone') && !undone.has(_id))
   await ctx.journal.write(
-    standing.map((line) => reverse(line, 'undone', unixSeconds(ctx.now()))),
+    standing.map((line) => reverse(line, 'undone', unixSeconds(ctx.databaseNow()))),
     session,
   )
 }
 
-/** What a transfer carried when it was thought to be lost, and something else has paid since. */
 function noteTwicePaid(ctx: Context, transfer: TransferRecord, payouts: readonly StoredPayout[]): void {
   for (const { _id, state, transfer_id: other, tx } of payouts)
     ctx.log.error(
@@ -227,22 +270,33 @@ function noteTwicePaid(ctx: Context, transfer: TransferRecord, payouts: readonly
     )
 }
 
-/** The node or daemon refuses a transfer. After long it is held: offered again all the same, and the operator is told. */
+/**
+ * The node or daemon refuses a transfer. After long it is held: offered again all the same, and the operator
+ * is told.
+ */
 export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason: string): Promise<void> {
-  const at = unixSeconds(ctx.now())
+  const at = unixSeconds(ctx.databaseNow())
   const refused = refuse(transfer, reason, at)
   await ctx.payouts.setRefused(transfer._id, refused)
-  const about = { transfer_id: transfer._id, tx: transfer.tx, payout_ids: transfer.payout_ids, reason, refusals: refused.count }
-  if (!isRefusedForLong({ refused }, at)) ctx.log.warn(about, 'a transaction of ours is refused; it will be offered again')
+  const about = {
+    transfer_id: transfer._id,
+    tx: transfer.tx,
+    payout_ids: transfer.payout_ids,
+    reason,
+    refusals: refused.count,
+  }
+  if (!isRefusedForLong({ refused }, at))
+    ctx.log.warn(about, 'a transaction of ours is refused; it will be offered again')
   else if ((await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', `it is refused: ${reason}`)) > 0)
-    ctx.log.error(about, 'a transaction of ours has been refused for long; it is offered again, with longer pauses')
+    ctx.log.error(
+      about,
+      'a transaction of ours has been refused for long; it is offered again, with longer pauses',
+    )
 }
 
 /**
- * A transfer that was thought to be replaced is in the chain after all, at this place of its account if it is of Nano;
- * what stood there must have left it. It has its payouts again, if nothing else has them meanwhile.
- *
- * @returns false if it was not replaced
+ * What stood at `place` must have left it. Payouts that something else has stay. @returns false if it was not
+ * replaced
  */
 export async function takeBack(
   ctx: Context,
@@ -250,42 +304,65 @@ export async function takeBack(
   place?: Pick<TransferRecord, 'account_index' | 'previous'>,
 ): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
-    const at = unixSeconds(ctx.now())
-    const change = { state: 'confirmed' as const, changed_at: at, reason: 'it is in the chain after all', ...(place && { place }) }
+    const at = unixSeconds(ctx.databaseNow())
+    const change = {
+      state: 'confirmed' as const,
+      changed_at: at,
+      reason: 'it is in the chain after all',
+      ...(place && { place }),
+    }
     if (!(await ctx.payouts.moveTransfer(transfer._id, ['replaced'], change, session))) return false
     const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
     const own = carried.filter(({ state }) => state === 'owed')
     for (const payout of own) {
-      const taken = { state: 'in_transfer' as const, changed_at: at, transfer_id: transfer._id, held_by: null }
+      const taken = {
+        state: 'in_transfer' as const,
+        changed_at: at,
+        transfer_id: transfer._id,
+        held_by: null,
+      }
       const entry = payoutEntry(payout, 'confirmed', at, transfer.tx, `${transfer._id}/${newStepId()}`)
       await requireOwn(ctx.payouts.move(payout._id, 'owed', taken, entry, session), `payout ${payout._id}`)
       await purposeOf(ctx, payout).payoutMoved(ctx, payout, 'confirmed', session)
     }
-    await enterChain(ctx, transfer, { own, others: carried.filter(({ state }) => state !== 'owed'), step: newStepId() }, session)
+    await enterChain(
+      ctx,
+      transfer,
+      { own, others: carried.filter(({ state }) => state !== 'owed'), step: newStepId() },
+      session,
+    )
     return true
   })
 }
 
 /**
- * Holds sums that are owed, because a transaction that nobody has accounted for may have paid them. Those that are in a
- * transfer, paid or frozen stay as they are.
- *
- * @param heldBy the transfer of that transaction
- * @param because names the occasion in the ledger entry's source. A payout may be held again for the same one, after the
- *   operator found it owed: each time is a step of its own
- * @returns the ids of those that are held now
+ * A transaction that nobody has accounted for may have paid them; only what is free is held. @param because
+ * names the occasion in the entry's source @returns the ids of those that are held now
  */
-export async function holdPayouts(ctx: Context, payoutIds: readonly string[], heldBy: string, because = heldBy): Promise<string[]> {
+export async function holdPayouts(
+  ctx: Context,
+  payoutIds: readonly string[],
+  heldBy: string,
+  because = heldBy,
+): Promise<string[]> {
   const held: string[] = []
   for (const payoutId of payoutIds) {
     // Out here, so that a transaction that is run again makes the same entry.
     const attempt = `${because}/${newStepId()}`
-    if (await moveOne(ctx, payoutId, { from: 'free', change: { state: 'owed', held_by: heldBy }, to: 'held', attempt })) held.push(payoutId)
+    if (
+      await moveOne(ctx, payoutId, {
+        from: 'free',
+        change: { state: 'owed', held_by: heldBy },
+        to: 'held',
+        attempt,
+      })
+    )
+      held.push(payoutId)
   }
   return held
 }
 
-/** One payout's own step, with its entry, in a transaction. @returns false if it is not in the expected state */
+/** In a transaction. @returns false if it is not in the expected state */
 function moveOne(ctx: Context, payoutId: string, step: OwnStep): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const [payout] = await ctx.payouts.findMany([payoutId], session)
@@ -296,7 +373,6 @@ function moveOne(ctx: Context, payoutId: string, step: OwnStep): Promise<boolean
 interface OwnStep {
   from: PayoutFrom
   change: Omit<PayoutChange, 'changed_at'>
-  /** As it is shown. */
   to: PayoutState
   tx?: string
   attempt?: string
@@ -312,7 +388,7 @@ async function takeOwnStep(
   { from, change, to, tx, attempt, line, undoes }: OwnStep,
   session: Session,
 ): Promise<boolean> {
-  const at = unixSeconds(ctx.now())
+  const at = unixSeconds(ctx.databaseNow())
   const entry = payoutEntry(payout, to, at, tx, attempt, undoes)
   if (!(await ctx.payouts.move(payout._id, from, { ...change, changed_at: at }, entry, session))) return false
   if (line !== undefined) await ctx.journal.write(payoutLine(payout, `${line}/${attempt}`, at), session)
@@ -320,32 +396,37 @@ async function takeOwnStep(
   return true
 }
 
-/**
- * The operator has found that a held sum was not paid: it is owed again. If it is in a transfer of a seed or wallet that is in
- * use no more, that one paid nobody, so all that it carried is owed again.
- *
- * @returns false if it is not held so
- */
+/** All that a transfer of another wallet carried is owed again. @returns false if it is not held so */
 export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean> {
   const [payout] = await ctx.payouts.findMany([payoutId])
-  const transfer = payout?.transfer_id === undefined ? undefined : await ctx.payouts.findTransfer(payout.transfer_id)
+  const transfer =
+    payout?.transfer_id === undefined ? undefined : await ctx.payouts.findTransfer(payout.transfer_id)
   if (transfer?.foreign === true)
-    return moveTransfer(ctx, transfer, OPEN_TRANSFERS, 'replaced', 'the operator has found that it paid nobody')
-  return moveOne(ctx, payoutId, { from: 'held', change: { state: 'owed', held_by: null }, to: 'owed', attempt: newStepId() })
+    return moveTransfer(
+      ctx,
+      transfer,
+      OPEN_TRANSFERS,
+      'replaced',
+      'the operator has found that it paid nobody',
+    )
+  return moveOne(ctx, payoutId, {
+    from: 'held',
+    change: { state: 'owed', held_by: null },
+    to: 'owed',
+    attempt: newStepId(),
+  })
 }
 
-/**
- * The operator has accounted for a transaction that a reconciliation found: payouts to its payee are held no more. The
- * ledger entry is carried by the coin's last reconciliation.
- *
- * @returns false where it is none that waits to be accounted for, or the coin was never reconciled to the end
- */
+/** @returns false if it does not wait to be accounted for, or the coin was never reconciled to the end */
 export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Promise<boolean> {
-  const [transfer, reconciliation] = await Promise.all([ctx.payouts.findTransferByTx(coin, tx), ctx.reconciliations.last(coin)])
+  const [transfer, reconciliation] = await Promise.all([
+    ctx.payouts.findTransferByTx(coin, tx),
+    ctx.reconciliations.last(coin),
+  ])
   if (transfer === undefined || reconciliation === undefined) return false
   const entry: PendingEntry = {
     source: `${reconciliation._id}/explained/${transfer._id}`,
-    at: unixSeconds(ctx.now()),
+    at: unixSeconds(ctx.databaseNow()),
     kind: 'reconcile',
     data: { reconciliation_id: reconciliation._id, step: 'explained', coin, transfer_id: transfer._id },
   }
@@ -356,43 +437,48 @@ export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Pro
   })
 }
 
-/**
- * The operator has paid by hand and says with which transaction. One that is in a transfer may still arrive by it, so only
- * a transfer of a seed or wallet that is in use no more, to which nobody sees, gives its payouts up for this.
- *
- * @returns false if the payout is in no state to be paid by hand, has no address, or is frozen
- */
-export async function markPaidByHand(ctx: Context, payoutId: string, tx: string): Promise<boolean> {
+/** Only a transfer of another wallet gives its payouts up. @returns false if it can't be paid by hand */
+export async function markPaidByHand(
+  ctx: Context,
+  payoutId: string,
+  tx: string,
+  isAddressNamed = false,
+): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const [payout] = await ctx.payouts.findMany([payoutId], session)
     if (payout?.address === undefined || payout.frozen === true) return false
-    const transfer = payout.transfer_id === undefined ? undefined : await ctx.payouts.findTransfer(payout.transfer_id, session)
+    const transfer =
+      payout.transfer_id === undefined
+        ? undefined
+        : await ctx.payouts.findTransfer(payout.transfer_id, session)
     const isGivenUp = transfer?.foreign === true && transfer.state !== 'confirmed'
     const from: PayoutFrom = isGivenUp ? { transferId: transfer._id } : 'owed'
-    const change = { state: 'manual' as const, tx, held_by: null, transfer_id: null }
+    const named_address = isAddressNamed ? (true as const) : null
+    const change = { state: 'manual' as const, tx, held_by: null, transfer_id: null, named_address }
     // It may have been paid so before, and that taken back.
-    return takeOwnStep(ctx, payout, { from, change, to: 'manual', tx, attempt: newStepId(), line: 'manual' }, session)
+    return takeOwnStep(
+      ctx,
+      payout,
+      { from, change, to: 'manual', tx, attempt: newStepId(), line: 'manual' },
+      session,
+    )
   })
 }
 
-/** What was recorded as paid by hand was not: it is owed again. @returns false if it was not recorded so */
+/** @returns false if it was not recorded so */
 export const undoPaidByHand = (ctx: Context, payoutId: string): Promise<boolean> =>
   moveOne(ctx, payoutId, {
     from: 'manual',
-    change: { state: 'owed', tx: null },
+    change: { state: 'owed', tx: null, named_address: null },
     to: 'owed',
     attempt: newStepId(),
     line: 'unpaid',
     undoes: 'manual',
   })
 
-/**
- * A sum is owed no more, because the operator decided its order otherwise after the chain had taken a payment back.
- *
- * @throws Error where it is not owed any more
- */
+/** @throws Error if it is not owed any more */
 export async function withdrawPayout(ctx: Context, payout: PayoutRecord, session: Session): Promise<void> {
-  const at = unixSeconds(ctx.now())
+  const at = unixSeconds(ctx.databaseNow())
   const change = { state: 'withdrawn' as const, changed_at: at }
   if (!(await ctx.payouts.move(payout._id, 'owed', change, payoutEntry(payout, 'withdrawn', at), session)))
     throw new Error(`payout ${payout._id} is not owed, so it cannot be withdrawn`)

@@ -1,6 +1,5 @@
 import { parseRate } from './coin.ts'
 
-/** What one source says that a coin is worth. */
 export interface Quote {
   source: string
   /** USD per coin, decimal text as normalizeRate() gives it. */
@@ -11,7 +10,6 @@ export interface Quote {
 
 export interface AgreedRate {
   usd: string
-  /** Names of the sources that agree, in the order of what they quoted. */
   sources: string[]
 }
 
@@ -21,12 +19,9 @@ export const AGREEMENT_PERCENT = 5n
 export const LEAST_SOURCES = 2
 
 /**
- * The rate that sources agree on. Of all groups whose quotes lie within 5 percent of each other the largest counts, among
- * equally large ones that which lies closest together, and of that group the median, the lower of two. So the rate is
- * always what a source quoted, and a single source that lies can neither set it nor move it past the quotes of two that
- * agree by more than those 5 percent. Quotes in a dollar token count beside one in USD alone.
- *
- * @returns undefined where no two agree
+ * The largest group within 5 percent, among equals the closest, and of it the median, the lower of two. So a
+ * single source that lies can neither set the rate nor move it past the quotes of two that agree. Quotes in a
+ * dollar token count beside one in USD alone. @returns undefined if no two agree
  */
 export function agreeOnRate(quotes: readonly Quote[]): AgreedRate | undefined {
   const sorted = quotes
@@ -34,7 +29,9 @@ export function agreeOnRate(quotes: readonly Quote[]): AgreedRate | undefined {
     .sort((a, b) => (a.value < b.value ? -1 : a.value > b.value ? 1 : a.source < b.source ? -1 : 1))
   let best: typeof sorted = []
   for (const [from, lowest] of sorted.entries()) {
-    const group = sorted.slice(from).filter(({ value }) => value * 100n <= lowest.value * (100n + AGREEMENT_PERCENT))
+    const group = sorted
+      .slice(from)
+      .filter(({ value }) => value * 100n <= lowest.value * (100n + AGREEMENT_PERCENT))
     if (group.every(({ inToken }) => inToken === true)) continue
     if (group.length > best.length || (group.length === best.length && isCloser(group, best))) best = group
   }
@@ -43,7 +40,6 @@ export function agreeOnRate(quotes: readonly Quote[]): AgreedRate | undefined {
   return { usd: middle.usd, sources: best.map(({ source }) => source) }
 }
 
-/** Compares highest/lowest of two groups without a division. */
 function isCloser(one: readonly { value: bigint }[], other: readonly { value: bigint }[]): boolean {
   const [low = 1n, high = 1n] = [one[0]?.value, one.at(-1)?.value]
   const [otherLow = 1n, otherHigh = 1n] = [other[0]?.value, other.at(-1)?.value]

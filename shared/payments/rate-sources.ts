@@ -1,8 +1,8 @@
-import { RATE_TIMEOUT_MS, MAX_RATE_ANSWER_BYTES } from '../limits.ts'
+import { readBounded } from '../foundation/http.ts'
+import { RATE_TIMEOUT_MS, MAX_RATE_ANSWER_BYTES } from '../foundation/limits.ts'
 import { normalizeRate, type Coin } from './coin.ts'
 import type { Quote } from './rate-agreement.ts'
 
-/** One place that quotes one coin. */
 export interface RateSource {
   name: string
   url: string
@@ -12,14 +12,16 @@ export interface RateSource {
   path: readonly (string | number)[]
 }
 
-/**
- * Public tickers, each with what its answer looks like. Two of each coin's three quote USD, and none is agreed on without one of
- * them: USDT that loses its dollar moves no price. An exchange that does not list a coin is replaced.
- */
+/** None is agreed on without one of the two that quote USD: USDT that loses its dollar moves no price. */
 const BUILT_IN: Readonly<Record<Coin, readonly RateSource[]>> = {
   xno: [
-    // {"error":[],"result":{"NANOUSD":{"c":["0.95000000","12.3"],…}}}: c is the last trade, its price and its volume.
-    { name: 'Kraken', url: 'https://api.kraken.com/0/public/Ticker?pair=NANOUSD', path: ['result', 'NANOUSD', 'c', 0] },
+    // {"error":[],"result":{"NANOUSD":{"c":["0.95000000","12.3"],…}}}: c is the last trade, its price and its
+    // volume.
+    {
+      name: 'Kraken',
+      url: 'https://api.kraken.com/0/public/Ticker?pair=NANOUSD',
+      path: ['result', 'NANOUSD', 'c', 0],
+    },
     // {"code":"200000","data":{"price":"0.95",…}}
     {
       name: 'KuCoin',
@@ -28,68 +30,69 @@ const BUILT_IN: Readonly<Record<Coin, readonly RateSource[]>> = {
       inToken: true,
     },
     // {"nano":{"usd":0.95}}: over the exchanges that it knows, in USD.
-    { name: 'CoinGecko', url: 'https://api.coingecko.com/api/v3/simple/price?ids=nano&vs_currencies=usd', path: ['nano', 'usd'] },
+    {
+      name: 'CoinGecko',
+      url: 'https://api.coingecko.com/api/v3/simple/price?ids=nano&vs_currencies=usd',
+      path: ['nano', 'usd'],
+    },
   ],
   xmr: [
-    { name: 'Kraken', url: 'https://api.kraken.com/0/public/Ticker?pair=XMRUSD', path: ['result', 'XXMRZUSD', 'c', 0] },
+    {
+      name: 'Kraken',
+      url: 'https://api.kraken.com/0/public/Ticker?pair=XMRUSD',
+      path: ['result', 'XXMRZUSD', 'c', 0],
+    },
     {
       name: 'KuCoin',
       url: 'https://api.kucoin.com/api/v1/market/orderbook/level1?symbol=XMR-USDT',
       path: ['data', 'price'],
       inToken: true,
     },
-    // [BID, BID_SIZE, ASK, ASK_SIZE, DAILY_CHANGE, DAILY_CHANGE_RELATIVE, LAST_PRICE, VOLUME, HIGH, LOW], all numbers.
+    // [BID, BID_SIZE, ASK, ASK_SIZE, DAILY_CHANGE, DAILY_CHANGE_RELATIVE, LAST_PRICE, VOLUME, HIGH, LOW], all
+    // numbers.
     { name: 'Bitfinex', url: 'https://api-pub.bitfinex.com/v2/ticker/tXMRUSD', path: [6] },
   ],
 }
 
-/** The sources of a coin: those that `setting` (RATE_SOURCES, `coin=URL#json.path`, comma-separated) names for it, else the built-in ones. */
+/** Those that RATE_SOURCES (`coin=URL#json.path`, comma-separated) names for it, else the built-in ones. */
 export function listRateSources(setting: string | undefined, coin: Coin): readonly RateSource[] {
   const named = (setting ?? '').split(',').flatMap((text) => {
     const [, of, url, path] = /^(xno|xmr)=([^#]+)#(.+)$/.exec(text.trim()) ?? []
-    return of === coin && url !== undefined && path !== undefined ? [{ name: new URL(url).host, url, path: parsePath(path) }] : []
+    return of === coin && url !== undefined && path !== undefined
+      ? [{ name: new URL(url).host, url, path: parsePath(path) }]
+      : []
   })
   return named.length === 0 ? BUILT_IN[coin] : named
 }
 
 /** `result.XXMRZUSD.c[0]` or `[6]` → names and places. */
 function parsePath(text: string): (string | number)[] {
-  return [...text.matchAll(/\[(\d{1,6})\]|([\w-]+)/g)].map(([, place, name]) => (place === undefined ? String(name) : Number(place)))
+  return [...text.matchAll(/\[(\d{1,6})\]|([\w-]+)/g)].map(([, place, name]) =>
+    place === undefined ? String(name) : Number(place),
+  )
 }
 
-/**
- * Asks one source, within bounds of time and size.
- *
- * @throws Error that says what was wrong with the answer; nothing of what was sent is repeated in it
- */
+/** Within bounds of time and size. @throws Error; nothing of what was sent is repeated in it */
 export async function fetchQuote(source: RateSource): Promise<Quote> {
   const response = await fetch(source.url, {
     headers: { accept: 'application/json' },
     redirect: 'error',
     signal: AbortSignal.timeout(RATE_TIMEOUT_MS),
   })
-  const text = await readBounded(response)
+  const text = await readBounded(
+    response,
+    MAX_RATE_ANSWER_BYTES,
+    () => new Error(`the answer is longer than ${MAX_RATE_ANSWER_BYTES} bytes`),
+  )
   if (response.status !== 200) throw new Error(`${source.name} answered with HTTP status ${response.status}`)
-  return { source: source.name, usd: readQuote(text, source), ...(source.inToken === true ? { inToken: true } : {}) }
-}
-
-async function readBounded(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
-    bytes += chunk.length
-    // Leaving the loop cancels the body and closes the connection.
-    if (bytes > MAX_RATE_ANSWER_BYTES) throw new Error(`the answer is longer than ${MAX_RATE_ANSWER_BYTES} bytes`)
-    chunks.push(chunk)
+  return {
+    source: source.name,
+    usd: readQuote(text, source),
+    ...(source.inToken === true ? { inToken: true } : {}),
   }
-  return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
 }
 
-/**
- * The price in an answer, as decimal text.
- *
- * @throws Error where the text is not JSON, or no decimal number above 0 stands at the source's place
- */
+/** Decimal text. @throws Error if it is not JSON, or no number above 0 stands there */
 export function readQuote(text: string, source: Pick<RateSource, 'name' | 'path'>): string {
   let value: unknown
   try {
@@ -113,7 +116,8 @@ export function readQuote(text: string, source: Pick<RateSource, 'name' | 'path'
 
 /** JSON whose numbers stay the text that they were sent as: a price never becomes a float. */
 function parseKeepingNumbers(text: string): unknown {
-  // The third argument gives a primitive's own source text (ECMAScript proposal "JSON.parse source text access", in V8 since 11.4).
+  // The third argument gives a primitive's own source text (ECMAScript proposal "JSON.parse source text
+  // access", in V8 since 11.4).
   const keep = (_key: string, value: unknown, context?: { source?: string }): unknown =>
     typeof value === 'number' ? (context?.source ?? null) : value
   return JSON.parse(text, keep)

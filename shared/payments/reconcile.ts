@@ -1,32 +1,30 @@
-import { isDuplicateKey } from '../database.ts'
+import { isDuplicateKey } from '../servers/database.ts'
 import type { Context } from '../context.ts'
-import { newId } from '../ids.ts'
-import { unixSeconds } from '../time.ts'
+import { newId } from '../foundation/ids.ts'
+import { unixSeconds } from '../foundation/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
 import { haltToReconcile } from './coin-round.ts'
 import type { CoinDriver } from './driver.ts'
 import { holdSuspects } from './due-payouts.ts'
-import type { SeenPayment } from './invoice.ts'
+import type { InvoiceRecord, SeenPayment } from './invoice.ts'
 import { adoptTransfers } from './payout-service.ts'
 import type { TransferRecord } from './payout.ts'
 import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
 import { recordPayment } from './settlement.ts'
 
 /*
- * The way on after a database was restored, or the wallet was used elsewhere, or is another one: what the wallet's chain holds
- * is put on record. The coin is halted all the while, and goes on at the end.
- *
- *   - Transactions that the database did not know are stored as confirmed. One that sent money away may have paid somebody,
- *     and the database cannot say for what: whatever is owed to its destination is held for the operator, now and whenever
- *     it becomes owed later, until the operator has accounted for it. So a payout that the database has forgotten is not
- *     made twice in silence.
- *   - Money that came to an invoice is counted, once; what came to addresses that no invoice has is told, and swept.
- *   - Transactions under way are settled by the recovery rule (driver.ts).
- *   - Addresses that were made ahead are retired. The wallet that is open is the venue's from now on.
+ * After a database was restored, or the wallet was used elsewhere or is another one: what its chain holds is
+ * put on record, with the coin halted. Whatever is owed to the destination of a transaction that the database
+ * did not know is held, now and whenever it becomes owed, until the operator has accounted for it: a payout
+ * that the database has forgotten is not made twice in silence. Money that came to an invoice is counted,
+ * once.
  */
 
 /** A transaction of ours that the database does not know, as the chain has it. */
-export interface FoundTransaction extends Pick<TransferRecord, 'kind' | 'account_index' | 'previous' | 'tx' | 'signed' | 'fee_raw'> {
+export interface FoundTransaction extends Pick<
+  TransferRecord,
+  'kind' | 'account_index' | 'previous' | 'tx' | 'signed' | 'fee_raw'
+> {
   readonly amountRaw: bigint
   /** Where it sent money to outside the wallet; empty if nowhere. */
   readonly to: readonly string[]
@@ -35,7 +33,6 @@ export interface FoundTransaction extends Pick<TransferRecord, 'kind' | 'account
   readonly paymentIds?: readonly string[]
 }
 
-/** What a driver has found so far. */
 export interface Findings {
   adopt(found: FoundTransaction): Promise<void>
   /** Counts a payment, once. @returns its id; undefined if no invoice has the address */
@@ -43,7 +40,7 @@ export interface Findings {
   stray(money: StrayMoney): void
 }
 
-/** What is found from here on, put on record and counted. @param reason why it is on record */
+/** @param reason why it is on record */
 export function startFindings(ctx: Context, coin: Coin, reason: string) {
   const found = { transactions: 0, payments: 0, sends: [] as FoundSend[], stray: [] as StrayMoney[] }
   const findings: Findings = {
@@ -73,30 +70,63 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver): Promise<v
   const { reason, record } = await haltToReconcile(ctx, coin)
   const { found, findings } = startFindings(ctx, coin, 'found by a reconciliation')
   const { address, height, totalRaw } = await driver.reconcile(record, findings)
-  for (const { address_index: index, address } of found.stray) await ctx.coins.noteUnassigned(coin, { index, address })
+  for (const { address_index: index, address } of found.stray)
+    await ctx.coins.noteUnassigned(coin, { index, address })
   const _id = newId('reconciliation')
   const held = await holdSuspects(ctx, coin, _id)
   await ctx.coins.retireFree(coin)
-  const at = unixSeconds(ctx.now())
+  const foreign = await markForeign(ctx, driver)
+  const at = unixSeconds(ctx.databaseNow())
   await ctx.reconciliations.insert({ _id, coin, at, reason, ...found, held_payout_ids: held })
-  // Lower than before, too: another node may stand behind the same URL, or one may have told of a height that was none.
   await ctx.coins.report(coin, { height, grown_at: at }, at)
   if (record?.treasury_address !== address)
     ctx.log.warn({ coin, before: record?.treasury_address, treasury: address }, 'this wallet is taken over')
-  await ctx.coins.noteTreasury(coin, { treasury_address: address, ...(totalRaw === undefined ? {} : { treasury_raw: String(totalRaw) }) })
+  await ctx.coins.noteTreasury(coin, {
+    treasury_address: address,
+    ...(totalRaw === undefined ? {} : { treasury_raw: String(totalRaw) }),
+  })
   await ctx.coins.resume(coin)
   const { transactions, payments, sends, stray } = found
   ctx.log.warn(
-    { reconciliation_id: _id, transactions, payments, sends: sends.length, held: held.length, stray: stray.length },
+    {
+      reconciliation_id: _id,
+      transactions,
+      payments,
+      sends: sends.length,
+      held: held.length,
+      stray: stray.length,
+      foreign,
+    },
     `${COIN_UNITS[coin].name} is reconciled and goes on`,
   )
 }
 
+const MARKED_AT_ONCE = 100
+
+/** Or whose wallet is back. @returns how many are marked */
+async function markForeign(ctx: Context, driver: CoinDriver): Promise<number> {
+  let count = 0
+  for (let after: string | undefined = ''; after !== undefined;) {
+    const page: InvoiceRecord[] = await ctx.invoices.listUnlapsed(driver.coin, after, MARKED_AT_ONCE)
+    const own = await driver.addressesAt(page.map(({ address_index: index }) => index))
+    const isForeign = ({ address, address_index: index }: InvoiceRecord): boolean =>
+      own.get(index) !== address
+    for (const is of [true, false]) {
+      const changed = page.filter((invoice) => isForeign(invoice) === is && (invoice.foreign === true) !== is)
+      await ctx.invoices.setForeign(
+        changed.map(({ _id }) => _id),
+        is,
+      )
+    }
+    count += page.filter(isForeign).length
+    after = page.at(-1)?._id
+  }
+  return count
+}
+
 /**
- * Puts a transaction that is in the chain on record. One that sent money away, and not as the operator has recorded it, waits
- * for the operator's account of it.
- *
- * @returns undefined if another process was faster
+ * One that sent money away waits for the operator's account of it. @returns undefined if another process was
+ * faster
  */
 export async function adoptTransaction(
   ctx: Context,
@@ -104,9 +134,9 @@ export async function adoptTransaction(
   found: FoundTransaction,
   reason: string,
 ): Promise<TransferRecord | undefined> {
-  const { amountRaw, to, sent, paymentIds = [], ...transaction } = found
+  const { amountRaw, to: _to, sent: _sent, paymentIds = [], ...transaction } = found
   const unexplained = await listUnexplained(ctx, coin, found)
-  const at = unixSeconds(ctx.now())
+  const at = unixSeconds(ctx.databaseNow())
   const transfer: TransferRecord = {
     _id: newId('transfer'),
     coin,
@@ -129,20 +159,31 @@ export async function adoptTransaction(
   }
 }
 
-/** Where it sent what the operator has not recorded as paid by hand with it: all of it to each address, if the wallet knows how much that is. */
-export async function listUnexplained(ctx: Context, coin: Coin, { tx, amountRaw, to, sent }: Sending): Promise<string[]> {
+/** All of it to each address, if the wallet knows how much that is. */
+export async function listUnexplained(
+  ctx: Context,
+  coin: Coin,
+  { tx, amountRaw, to, sent }: Sending,
+): Promise<string[]> {
   const paid = await ctx.payouts.listPaidByHand(coin, tx)
   const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
   const paidTo = (is: (address: string | undefined) => boolean): bigint =>
     sum(paid.flatMap(({ address, amount_raw: raw }) => (is(address) ? [BigInt(raw)] : [])))
   if (sent === undefined) return paidTo(() => true) === amountRaw ? [] : [...to]
   return to.filter(
-    (one) => sum(sent.flatMap(({ address, amountRaw: raw }) => (address === one ? [raw] : []))) !== paidTo((address) => address === one),
+    (one) =>
+      sum(sent.flatMap(({ address, amountRaw: raw }) => (address === one ? [raw] : []))) !==
+      paidTo((address) => address === one),
   )
 }
 
 type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
 
-/** Whether the operator has said of payouts that this transaction paid them, and they sum up to what it sent. */
-export const isPaidByHand = async (ctx: Context, coin: Coin, tx: string, amountRaw: bigint): Promise<boolean> =>
+/** And they sum up to what it sent. */
+export const isPaidByHand = async (
+  ctx: Context,
+  coin: Coin,
+  tx: string,
+  amountRaw: bigint,
+): Promise<boolean> =>
   (await listUnexplained(ctx, coin, { tx, amountRaw, to: ['its one recipient'] })).length === 0

@@ -1,17 +1,17 @@
-import { Schema, type Connection, type Model } from 'mongoose'
-import type { Session } from '../database.ts'
+import { Schema, type Connection } from 'mongoose'
+import type { Session } from '../servers/database.ts'
+import { recordsOf } from '../servers/records.ts'
 import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
 
 /** A transaction of ours that the database did not know and that sent money away. */
 export interface FoundSend {
   tx: string
-  /** Its destinations. */
   to: string[]
   amount_raw: string
 }
 
-/** Money at an address of ours that no invoice has: it was paid to an invoice that the database has forgotten. */
+/** It was paid to an invoice that the database has forgotten. */
 export interface StrayMoney {
   address: string
   address_index: number
@@ -22,22 +22,15 @@ export interface StrayMoney {
   senders?: string[]
 }
 
-/** What the operator's `reconcile` found, once a coin's chain and its records agree again. */
 export interface ReconciliationRecord extends Ledgered {
   _id: string
   coin: Coin
-  /** Unix seconds. */
   at: number
-  /** Why the coin was halted. */
   reason: string
-  /** Transactions of ours that are on record now and were not. */
   transactions: number
-  /** Payments that are counted now and were not. */
   payments: number
-  /** Of the transactions, those that may have paid somebody. */
   sends: FoundSend[]
   stray: StrayMoney[]
-  /** Payouts that were put aside because one of those may have paid them. */
   held_payout_ids: string[]
 }
 
@@ -56,7 +49,13 @@ const reconciliationSchema = new Schema<ReconciliationRecord>(
     sends: [new Schema({ tx: string, to: [String], amount_raw: string }, plain)],
     stray: [
       new Schema(
-        { address: string, address_index: number, amount_raw: string, gone: Boolean, senders: { type: [String], default: undefined } },
+        {
+          address: string,
+          address_index: number,
+          amount_raw: string,
+          gone: Boolean,
+          senders: { type: [String], default: undefined },
+        },
         plain,
       ),
     ],
@@ -68,31 +67,25 @@ const reconciliationSchema = new Schema<ReconciliationRecord>(
 reconciliationSchema.index({ coin: 1, _id: -1 })
 reconciliationSchema.index(...PENDING_INDEX)
 
-export interface ReconciliationStore {
-  /** Stores it with its ledger entry. */
-  insert(reconciliation: ReconciliationRecord): Promise<void>
-  last(coin: Coin): Promise<ReconciliationRecord | undefined>
-  /** A later step in the ledger. @throws Error where there is no such record */
-  addEntry(reconciliationId: string, entry: PendingEntry, session: Session): Promise<void>
-  readonly models: { reconciliations: Model<ReconciliationRecord> }
-}
-
-export function createReconciliationStore(connection: Connection): ReconciliationStore {
-  const reconciliations = connection.model<ReconciliationRecord>('Reconciliation', reconciliationSchema)
+export function createReconciliationStore(connection: Connection) {
+  const reconciliations = recordsOf(
+    connection.model<ReconciliationRecord>('Reconciliation', reconciliationSchema),
+  )
   return {
-    models: { reconciliations },
-    async insert(reconciliation) {
+    models: { reconciliations: reconciliations.model },
+    insert(reconciliation: ReconciliationRecord): Promise<void> {
       const { _id, at, coin, transactions, payments, held_payout_ids: held } = reconciliation
       const data = { reconciliation_id: _id, coin, transactions, payments, payouts_held: held.length }
       const pending = [{ source: `${_id}/reconcile`, at, kind: 'reconcile' as const, data }]
-      await reconciliations.insertMany([{ ...reconciliation, pending }], { lean: true })
+      return reconciliations.insert([{ ...reconciliation, pending }])
     },
-    async last(coin) {
-      return (await reconciliations.findOne({ coin }, { pending: 0 }).sort({ _id: -1 }).lean<ReconciliationRecord>()) ?? undefined
-    },
-    async addEntry(reconciliationId, entry, session) {
-      const { matchedCount } = await reconciliations.updateOne({ _id: reconciliationId }, { $push: { pending: entry } }, { session })
-      if (matchedCount !== 1) throw new Error(`there is no reconciliation ${reconciliationId}`)
+    last: (coin: Coin) => reconciliations.one({ coin }, { fields: { pending: 0 }, sort: { _id: -1 } }),
+    /** A later step in the ledger. @throws Error where there is no such record */
+    async addEntry(id: string, entry: PendingEntry, session: Session): Promise<void> {
+      if (!(await reconciliations.change({ _id: id }, { $push: { pending: entry } }, session)))
+        throw new Error(`there is no reconciliation ${id}`)
     },
   }
 }
+
+export type ReconciliationStore = ReturnType<typeof createReconciliationStore>

@@ -1,5 +1,5 @@
 import type { Model, PipelineStage } from 'mongoose'
-import { within, type Session } from '../database.ts'
+import { within, type Session } from '../servers/database.ts'
 import { COINS, type Coin } from './coin.ts'
 
 /** Digits of a limb, and limbs: 45 digits hold any amount of any coin. */
@@ -7,15 +7,11 @@ const LIMB_DIGITS = 15
 const LIMBS = 3
 const PAD = '0'.repeat(LIMB_DIGITS * LIMBS)
 
-/** A value for each coin. */
 export function eachCoin<T>(valueOf: (coin: Coin) => T): Record<Coin, T> {
   return Object.fromEntries(COINS.map((coin) => [coin, valueOf(coin)])) as Record<Coin, T>
 }
 
-/**
- * Exact sums of amounts that are stored as decimal text, by the values of a group key. They are summed in the database in
- * parts of 15 digits, because none of its numbers holds an amount of Nano.
- */
+/** Exact sums of decimal text, in parts of 15 digits: none of MongoDB's numbers holds an amount of Nano. */
 export async function sumBy<Key, T>(
   model: Model<T>,
   match: PipelineStage.Match['$match'],
@@ -30,17 +26,23 @@ export async function sumBy<Key, T>(
       return [`limb${place}`, { $sum: { $toDecimal: { $substrCP: [padded, start, LIMB_DIGITS] } } }]
     }),
   )
-  const stages: PipelineStage[] = [{ $match: match }, { $group: { _id: key, ...limbs } } as PipelineStage.Group]
+  const stages: PipelineStage[] = [{ $match: match }, { $group: { _id: key, ...limbs } }]
   const found = await model.aggregate<{ _id: Key } & Record<string, unknown>>(stages, within(session))
-  const valueOf = (limb: unknown, place: number): bigint => BigInt(String(limb)) * 10n ** BigInt(LIMB_DIGITS * place)
+  const valueOf = (limb: unknown, place: number): bigint =>
+    BigInt(String(limb)) * 10n ** BigInt(LIMB_DIGITS * place)
   return found.map((group) => ({
     key: group._id,
-    sum: Array.from({ length: LIMBS }, (_, place) => valueOf(group[`limb${place}`], place)).reduce((sum, part) => sum + part),
+    sum: Array.from({ length: LIMBS }, (_, place) => valueOf(group[`limb${place}`], place)).reduce(
+      (sum, part) => sum + part,
+    ),
   }))
 }
 
-/** The same per coin. */
-export async function sumByCoin<T>(model: Model<T>, match: PipelineStage.Match['$match'], field: string): Promise<Record<Coin, bigint>> {
+export async function sumByCoin<T>(
+  model: Model<T>,
+  match: PipelineStage.Match['$match'],
+  field: string,
+): Promise<Record<Coin, bigint>> {
   const sums = eachCoin(() => 0n)
   for (const { key, sum } of await sumBy<Coin, T>(model, match, field, '$coin')) sums[key] = sum
   return sums

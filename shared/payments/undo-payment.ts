@@ -1,37 +1,53 @@
 import type { Context } from '../context.ts'
-import { requireOwn } from '../database.ts'
-import { Refusal } from '../errors.ts'
+import { requireOwn } from '../servers/database.ts'
+import { Refusal } from '../foundation/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { unixSeconds } from '../time.ts'
+import { unixSeconds } from '../foundation/time.ts'
 import type { PaymentRecord } from './invoice.ts'
 import { paymentLine } from './journal.ts'
 import { purposeOf } from './purpose.ts'
 
 /**
- * Takes back a payment that the operator recorded by hand and that the chain never showed, with all that it bought. If the
- * chain shows its transaction later, that is another payment.
- *
- * @throws Refusal `no_such_record`; `wrong_state` with what of it cannot be taken back
+ * With all that it bought. @throws Refusal `no_such_record`; `wrong_state` with what of it cannot be taken
+ * back
  */
 export async function undoPayment(ctx: Context, paymentId: string): Promise<PaymentRecord> {
   return ctx.database.transaction(async (session) => {
     const payment = await ctx.invoices.findPaymentById(paymentId, session)
     if (payment === undefined) throw new Refusal('no_such_record', 'There is no payment with this id.')
-    if (payment.state !== 'settled') throw new Refusal('wrong_state', `The payment is ${payment.state}, so it bought nothing.`)
+    if (payment.state !== 'settled')
+      throw new Refusal('wrong_state', `The payment is ${payment.state}, so it bought nothing.`)
     if (payment.by !== 'operator' || payment.shown_at !== undefined)
       throw new Refusal('wrong_state', 'The chain has shown this payment, so it stays.')
     const invoice = await ctx.invoices.find(payment.invoice_id, session)
     if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
-    const at = unixSeconds(ctx.now())
-    const { fields = {}, entries = [], lines = [] } = await purposeOf(ctx, payment).undone(ctx, invoice, payment, session)
+    const at = unixSeconds(ctx.databaseNow())
+    const {
+      fields = {},
+      entries = [],
+      lines = [],
+    } = await purposeOf(ctx, payment).undone(ctx, invoice, payment, session)
     await requireOwn(ctx.invoices.changeMoney(invoice, fields, [], session), `invoice ${invoice._id}`)
     await ctx.journal.write([...paymentLine(payment, 'undone', at), ...lines], session)
-    await requireOwn(ctx.invoices.undoPayment(payment, at, [undoneEntry(payment, at), ...entries], session), `payment ${paymentId}`)
+    await requireOwn(
+      ctx.invoices.undoPayment(payment, at, [undoneEntry(payment, at), ...entries], session),
+      `payment ${paymentId}`,
+    )
     return payment
   })
 }
 
-function undoneEntry({ _id, invoice_id, order_id, coin, amount_raw }: PaymentRecord, at: number): PendingEntry {
-  const data = { step: 'undone', payment_id: _id, invoice_id, ...(order_id === undefined ? {} : { order_id }), coin, amount_raw }
+function undoneEntry(
+  { _id, invoice_id, order_id, coin, amount_raw }: PaymentRecord,
+  at: number,
+): PendingEntry {
+  const data = {
+    step: 'undone',
+    payment_id: _id,
+    invoice_id,
+    ...(order_id === undefined ? {} : { order_id }),
+    coin,
+    amount_raw,
+  }
   return { source: `${_id}/undone`, at, kind: 'payment', data }
 }

@@ -1,18 +1,24 @@
-import type { PostStore } from './post-store.ts'
+import type { Context } from '../context.ts'
+import { listUnbanned } from '../agents/unbanned.ts'
 import { viewPost, type PostRecord } from './post.ts'
 
 /*
- * The feed as it goes out. A post's text never changes, and is written as JSON once for as long as it is remembered: what
- * a reader waits for is the list of ids, asked for anew each time, so that no post is missed that was acknowledged before,
- * and none shown that was hidden before.
+ * The feed as it goes out. A post's text never changes, and is written as JSON once for as long as it is
+ * remembered: what a reader waits for is the list of ids, asked for anew each time, so that no post is missed
+ * that was acknowledged before, and none shown that was hidden before.
  */
 
 /** Texts remembered, in characters; the newest few hundred posts of a usual length are a small part of it. */
 const REMEMBERED_CHARACTERS = 16_000_000
 
 export interface Feed {
-  /** Posts that are not hidden, newest first, each as JSON. */
-  read(posts: PostStore, topic: string | undefined, limit: number): Promise<string[]>
+  /** Posts that are neither hidden nor of a banned agent, newest first, each as JSON. */
+  read(
+    ctx: Context,
+    topic: string | undefined,
+    limit: number,
+    perAgent: number | undefined,
+  ): Promise<string[]>
   /** A post that was just stored: the next readers ask for it. */
   remember(post: PostRecord): void
 }
@@ -38,13 +44,20 @@ export function createFeed(): Feed {
 
   return {
     remember,
-    async read(posts, topic, limit) {
-      const ids = await posts.listFeed(topic, limit)
+    async read(ctx, topic, limit, perAgent) {
+      const listed = await listUnbanned(
+        ctx.agents,
+        limit,
+        (size, past) => ctx.posts.listFeed(topic, size, past),
+        { perAgent },
+      )
+      const ids = listed.map(({ _id }) => _id)
       const found = new Map(ids.map((id) => [id, texts.get(id)]))
       const missing = ids.filter((id) => found.get(id) === undefined)
       // One that was hidden since its id was read is left out.
       if (missing.length > 0)
-        for (const post of await posts.findAll(missing)) if (post.hidden_at === undefined) found.set(post._id, remember(post))
+        for (const post of await ctx.posts.findAll(missing))
+          if (post.hidden_at === undefined) found.set(post._id, remember(post))
       return [...found.values()].filter((text) => text !== undefined)
     },
   }

@@ -1,16 +1,35 @@
+import { spendAllowance } from '../agents/allowance-service.ts'
+import { authorData, authorOf, readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
-import { bindContent, commit } from '../crypto/commitment.ts'
-import { newId, newStepId } from '../ids.ts'
+import type { SeenLog } from '../crypto/author.ts'
+import { commitRecord } from '../crypto/commitment.ts'
+import { newId } from '../foundation/ids.ts'
 import { newSalt } from '../ledger/pending.ts'
-import { unixSeconds } from '../time.ts'
+import { unixSeconds } from '../foundation/time.ts'
 import { postContent, type PostRecord } from './post.ts'
 
-/** Stores a post and its ledger entry in one insert. The caller has seen to the pass. */
+/**
+ * Stores a post and its ledger entry in one insert. The caller has seen to the pass. @throws Refusal as
+ * spendAllowance() and readAuthorship()
+ */
 export async function publishPost(
   ctx: Context,
   agentId: string,
-  fields: { body: string; topic?: string | undefined },
+  fields: {
+    body: string
+    topic?: string | undefined
+    signature?: string | undefined
+    seen?: SeenLog | undefined
+  },
 ): Promise<PostRecord> {
+  await spendAllowance(ctx, agentId, 'posts', fields.body, fields.topic)
+  const author = await readAuthorship(
+    ctx,
+    agentId,
+    'post',
+    { body: fields.body, topic: fields.topic },
+    fields,
+  )
   const id = newId('post')
   const at = unixSeconds(ctx.now())
   const salt = newSalt()
@@ -21,30 +40,21 @@ export async function publishPost(
     at,
     ...content,
     salt,
+    ...authorOf({ author }),
     pending: [
       {
         source: `${id}/post`,
         at,
         kind: 'post',
-        data: { post_id: id, agent_id: agentId, content_hash: commit(Buffer.from(salt, 'hex'), bindContent(id, postContent(content))) },
+        data: {
+          post_id: id,
+          agent_id: agentId,
+          content_hash: commitRecord(id, salt, postContent(content)),
+          ...authorData(author),
+        },
       },
     ],
   }
   await ctx.posts.insert(post)
   return post
-}
-
-/**
- * Hides a post from the feed, or shows it again; its text stays stored. Both entries carry the rule that it was hidden for.
- *
- * @param rule the id of a rule that the post breaks; only for hiding, and null in the entries where none is named
- * @returns false where the post does not exist or was in that state already
- */
-export async function setHidden(ctx: Context, postId: string, hidden: boolean, rule?: string): Promise<boolean> {
-  const at = unixSeconds(ctx.now())
-  const kind = hidden ? 'hide' : 'unhide'
-  const hiddenFor = hidden ? rule : (await ctx.posts.find(postId))?.hidden_rule
-  const data = { post_id: postId, rule: hiddenFor ?? null }
-  const entry = { source: `${postId}/${kind}/${newStepId()}`, at, kind, data } as const
-  return ctx.posts.setHidden(postId, hidden ? at : undefined, hiddenFor, entry)
 }

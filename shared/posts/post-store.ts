@@ -1,7 +1,10 @@
 import type mongoose from 'mongoose'
-import { Schema, type Connection, type Model } from 'mongoose'
-import { createGroups, insertEach } from '../group-commit.ts'
-import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
+import { Schema, type Connection } from 'mongoose'
+import { authorField } from '../agents/authorship.ts'
+import type { Past } from '../agents/unbanned.ts'
+import { createGroups, insertEach } from '../servers/group-commit.ts'
+import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
+import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { PostRecord } from './post.ts'
 
 const postSchema = new Schema<PostRecord>(
@@ -12,8 +15,8 @@ const postSchema = new Schema<PostRecord>(
     body: { type: String, required: true },
     topic: String,
     salt: { type: String, required: true },
-    hidden_at: Number,
-    hidden_rule: String,
+    ...authorField,
+    ...hiddenFields,
     ...pendingField,
   },
   { collection: 'posts', strict: 'throw', versionKey: false },
@@ -22,55 +25,52 @@ postSchema.index({ topic: 1, _id: -1 }, { partialFilterExpression: { topic: { $e
 postSchema.index({ agent_id: 1, _id: -1 })
 postSchema.index(...PENDING_INDEX)
 
-export interface PostStore {
-  /** Together with what arrives at the same time; resolves once a majority has it in its journal. */
-  insert(post: PostRecord): Promise<void>
-  find(postId: string): Promise<PostRecord | undefined>
-  /** Those of these ids that there are, in no order. */
-  findAll(postIds: readonly string[]): Promise<PostRecord[]>
-  /** The ids of posts that are not hidden, newest first. */
-  listFeed(topic: string | undefined, limit: number): Promise<string[]>
-  /** @returns false where the post was in that state already, or does not exist */
-  setHidden(postId: string, hiddenAt: number | undefined, rule: string | undefined, entry: PendingEntry): Promise<boolean>
-  readonly models: { posts: Model<PostRecord> }
-}
+/** A post's place in the feed. */
+export type PostListed = Pick<PostRecord, '_id' | 'agent_id'>
 
 /** @param patienceMs how long a post may wait for its turn to be stored */
-export function createPostStore(connection: Connection, patienceMs: number): PostStore {
+export function createPostStore(connection: Connection, patienceMs: number) {
   const posts = connection.model<PostRecord>('Post', postSchema)
-  // What is read most is read as it is stored.
+  // The most frequent reads go past mongoose's documents.
   const raw = () => posts.collection as unknown as mongoose.mongo.Collection<PostRecord>
   return {
     models: { posts },
+    /** Together with what arrives at the same time; resolves once a majority has it in its journal. */
     insert: createGroups((group: PostRecord[]) => insertEach(posts.collection, group), { patienceMs }),
-    async find(postId) {
+    async find(postId: string): Promise<PostRecord | undefined> {
       return (await posts.findOne({ _id: postId }).lean<PostRecord>()) ?? undefined
     },
-    async findAll(postIds) {
+    /** Those of these ids that there are, in no order. */
+    async findAll(postIds: readonly string[]): Promise<PostRecord[]> {
       return raw()
         .find({ _id: { $in: [...postIds] } }, { projection: { pending: 0 }, batchSize: postIds.length + 1 })
         .toArray()
     },
-    async listFeed(topic, limit) {
-      const filter = { hidden_at: { $exists: false }, ...(topic === undefined ? {} : { topic }) }
-      const found = await raw()
-        .find(filter, { projection: { _id: 1 }, batchSize: limit + 1 })
+    /** An agent's, hidden ones too, newest first; with `before`, those with a smaller id. */
+    async listByAgent(agentId: string, before: string | undefined, limit: number): Promise<PostRecord[]> {
+      const filter = { agent_id: agentId, ...(before === undefined ? {} : { _id: { $lt: before } }) }
+      return raw()
+        .find(filter, { projection: { pending: 0 } })
         .sort({ _id: -1 })
         .limit(limit)
         .toArray()
-      return found.map(({ _id }) => _id)
     },
-    async setHidden(postId, hiddenAt, rule, entry) {
-      const named = rule === undefined ? {} : { hidden_rule: rule }
-      const filter =
-        hiddenAt === undefined
-          ? { _id: postId, hidden_at: { $exists: true }, hidden_rule: rule ?? { $exists: false } }
-          : { _id: postId, hidden_at: { $exists: false } }
-      const change =
-        hiddenAt === undefined
-          ? { $unset: { hidden_at: 1 as const, hidden_rule: 1 as const } }
-          : { $set: { hidden_at: hiddenAt, ...named } }
-      return (await posts.updateOne(filter, { ...change, $push: { pending: entry } })).matchedCount === 1
+    /** Posts that are not hidden, newest first. */
+    async listFeed(topic: string | undefined, limit: number, past?: Past<PostListed>): Promise<PostListed[]> {
+      const filter = {
+        ...NOT_HIDDEN,
+        ...(topic === undefined ? {} : { topic }),
+        ...(past === undefined ? {} : { _id: { $lt: past.after._id }, agent_id: { $nin: [...past.notBy] } }),
+      }
+      return raw()
+        .find<PostListed>(filter, { projection: { agent_id: 1 }, batchSize: limit + 1 })
+        .sort({ _id: -1 })
+        .limit(limit)
+        .toArray()
     },
+    /** @returns false if the post was in that state already, or does not exist */
+    setHidden: setHiddenIn(posts),
   }
 }
+
+export type PostStore = ReturnType<typeof createPostStore>

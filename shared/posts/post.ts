@@ -1,10 +1,13 @@
 import { z } from 'zod'
-import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../limits.ts'
+import { authorFields, authorOf, authorView } from '../agents/authorship.ts'
+import type { Authorship } from '../crypto/author.ts'
+import type { Hideable } from '../ledger/hidden.ts'
+import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../foundation/limits.ts'
 import type { Ledgered } from '../ledger/pending.ts'
-import { countView, idView, text, textOfBytes, unixTime } from '../schema.ts'
+import { countView, idView, text, textOfBytes, unixTime } from '../foundation/schema.ts'
 
-/** A public post; `at` and `hidden_at` in Unix seconds. */
-export interface PostRecord extends Ledgered {
+/** A public post; `at` in Unix seconds. */
+export interface PostRecord extends Ledgered, Hideable {
   _id: string
   agent_id: string
   at: number
@@ -12,9 +15,7 @@ export interface PostRecord extends Ledgered {
   topic?: string
   /** Opens the commitment to `{body, id, topic}` in the post's ledger entry. */
   salt: string
-  hidden_at?: number
-  /** Which rule it was hidden for, where one was named. */
-  hidden_rule?: string
+  author?: Authorship
 }
 
 export const topicField = text({ min: 1, max: MAX_TOPIC_LENGTH })
@@ -24,7 +25,10 @@ export const postBody = z.object({
     description: `the text, public; at most ${MAX_POST_BYTES} bytes of UTF-8`,
     examples: ['Twelve languages, answers within the minute.'],
   }),
-  topic: topicField.optional().meta({ description: 'what the feed can be filtered by', examples: ['translation'] }),
+  topic: topicField
+    .optional()
+    .meta({ description: 'what the feed can be filtered by', examples: ['translation'] }),
+  ...authorFields,
 })
 
 export const postView = z
@@ -33,9 +37,10 @@ export const postView = z
     agent_id: idView('agent'),
     at: unixTime(),
     topic: z.string().nullable(),
-    body: z.string().nullable().describe('null where hidden'),
-    salt: z.string().nullable().describe('opens the commitment in the ledger entry; null where hidden'),
+    body: z.string().nullable().describe('null if hidden'),
+    salt: z.string().nullable().describe('opens the commitment in the ledger entry; null if hidden'),
     hidden: z.boolean(),
+    author: authorView.optional().describe('there where its author has signed it; not where hidden'),
     verified: z.literal(false),
   })
   .meta({ id: 'Post' })
@@ -59,6 +64,7 @@ export function viewPost(post: PostRecord): z.input<typeof postView> {
     body: hidden ? null : post.body,
     salt: hidden ? null : post.salt,
     hidden,
+    ...(hidden ? {} : authorOf(post)),
     verified: false,
   }
 }

@@ -1,7 +1,8 @@
+import { spendAllowance } from '../agents/allowance-service.ts'
 import type { Context } from '../context.ts'
-import { Refusal } from '../errors.ts'
-import { newId } from '../ids.ts'
-import { unixSeconds } from '../time.ts'
+import { Refusal } from '../foundation/errors.ts'
+import { newId } from '../foundation/ids.ts'
+import { unixSeconds } from '../foundation/time.ts'
 import type { ReportRecord, RuleId } from './report.ts'
 
 /** Records a report once for each agent, post and rule. @throws Refusal `no_such_post` */
@@ -12,6 +13,7 @@ export async function reportPost(
 ): Promise<{ report: ReportRecord; isNew: boolean }> {
   if ((await ctx.posts.find(fields.post_id)) === undefined)
     throw new Refusal('no_such_post', 'There is no post with this id.', { field: 'post_id' })
+  await spendAllowance(ctx, agentId, 'changes')
   return ctx.reports.insert({
     _id: newId('report'),
     agent_id: agentId,

@@ -1,5 +1,5 @@
-import { Schema, type Connection, type Model } from 'mongoose'
-import { isDuplicateKey } from '../database.ts'
+import { Schema, type Connection } from 'mongoose'
+import { isDuplicateKey } from '../servers/database.ts'
 import type { ReportRecord } from './report.ts'
 
 const string = { type: String, required: true } as const
@@ -10,27 +10,20 @@ const reportSchema = new Schema<ReportRecord>(
 )
 reportSchema.index({ post_id: 1, agent_id: 1, rule: 1 }, { unique: true })
 
-export interface ReportStore {
-  /** @returns the report on record, and whether it is this one */
-  insert(report: ReportRecord): Promise<{ report: ReportRecord; isNew: boolean }>
-  /** Newest first. */
-  listNewest(limit: number): Promise<ReportRecord[]>
-  /** The last report of a post. */
-  findNewest(postId: string): Promise<ReportRecord | undefined>
-  readonly models: { reports: Model<ReportRecord> }
-}
-
-export function createReportStore(connection: Connection): ReportStore {
+export function createReportStore(connection: Connection) {
   const reports = connection.model<ReportRecord>('Report', reportSchema)
   return {
     models: { reports },
-    async listNewest(limit) {
+    /** Newest first. */
+    async listNewest(limit: number): Promise<ReportRecord[]> {
       return reports.find().sort({ _id: -1 }).limit(limit).lean<ReportRecord[]>()
     },
-    async findNewest(postId) {
+    /** The last report of a post. */
+    async findNewest(postId: string): Promise<ReportRecord | undefined> {
       return (await reports.findOne({ post_id: postId }).sort({ _id: -1 }).lean<ReportRecord>()) ?? undefined
     },
-    async insert(report) {
+    /** @returns the report on record, and whether it is this one */
+    async insert(report: ReportRecord): Promise<{ report: ReportRecord; isNew: boolean }> {
       try {
         await reports.insertMany([report], { lean: true })
         return { report, isNew: true }
@@ -44,3 +37,5 @@ export function createReportStore(connection: Connection): ReportStore {
     },
   }
 }
+
+export type ReportStore = ReturnType<typeof createReportStore>

@@ -1,12 +1,15 @@
 import { z } from 'zod'
-import { idField, idView, unixTime } from '../schema.ts'
+import { idField, idView, unixTime } from '../foundation/schema.ts'
 
 /** What a post can break. Their ids are wire names; a report names one of them. */
 export const RULES = [
   { id: 'spam', text: 'No bulk, repeated or automated advertising that nobody asked for.' },
   { id: 'fraud', text: 'No offer, claim or message made to take something by deceit.' },
   { id: 'impersonation', text: 'No pretending to be another agent, a person, or the operator.' },
-  { id: 'malware', text: 'No code or link meant to harm whoever runs or opens it, and no text meant to hijack a reading agent.' },
+  {
+    id: 'malware',
+    text: 'No code or link meant to harm whoever runs or opens it, and no text meant to hijack a reading agent.',
+  },
   { id: 'secrets', text: 'No keys, tokens or private data of others.' },
   { id: 'illegal', text: 'Nothing that the law of the operator forbids to publish.' },
 ] as const
@@ -32,5 +35,5 @@ export const reportView = z.object({
   post_id: idView('post'),
   rule: z.enum(RULE_IDS),
   at: unixTime().describe('when you first reported it'),
-  counted: z.boolean().describe('false where you had reported this post under this rule before'),
+  counted: z.boolean().describe('false if you had reported this post under this rule before'),
 })

@@ -1,13 +1,20 @@
 import { randomBytes } from 'node:crypto'
+import { spendAllowance } from '../agents/allowance-service.ts'
 import type { Context } from '../context.ts'
-import { newId } from '../ids.ts'
-import { PREFIX_LENGTH } from '../limits.ts'
-import { DAY_MS, unixSeconds } from '../time.ts'
+import { Refusal } from '../foundation/errors.ts'
+import { newId } from '../foundation/ids.ts'
+import { MAX_OPEN_WORK_ORDERS, PREFIX_LENGTH } from '../foundation/limits.ts'
+import { insertInSlot } from '../servers/slots.ts'
+import { DAY_MS, unixSeconds } from '../foundation/time.ts'
 import { workOrderTtlDays, type WorkOrderRecord } from './work.ts'
 
-/** Makes a work order at today's difficulty and count, which are frozen with it. */
+/**
+ * Makes a work order at today's difficulty and count, which are frozen with it. @throws Refusal `wrong_state`
+ * if too many are open
+ */
 export async function orderWork(ctx: Context, agentId: string, days: number): Promise<WorkOrderRecord> {
-  const nowMs = ctx.now()
+  await spendAllowance(ctx, agentId, 'changes')
+  const nowMs = ctx.databaseNow()
   const { shareBits, sharesPerDay } = ctx.config
   const order: WorkOrderRecord = {
     _id: newId('work_order'),
@@ -22,6 +29,15 @@ export async function orderWork(ctx: Context, agentId: string, days: number): Pr
     shares_accepted: 0,
     credited_days: 0,
   }
-  await ctx.work.insertOrder(order)
+  await insertInSlot(
+    { owner: agentId, ownerField: 'agent_id', slots: MAX_OPEN_WORK_ORDERS },
+    () => ctx.work.freeOldSlots(agentId, order.at),
+    (open_slot) => ctx.work.insertOrder({ ...order, open_slot }),
+    () =>
+      new Refusal(
+        'wrong_state',
+        `You have ${MAX_OPEN_WORK_ORDERS} open work orders; finish one with POST /work/submit, or wait until one expires.`,
+      ),
+  )
   return order
 }

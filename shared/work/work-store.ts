@@ -1,9 +1,10 @@
 import type mongoose from 'mongoose'
-import { Schema, type Connection, type Model } from 'mongoose'
-import type { Session } from '../database.ts'
-import { createGroups, createIdLookUp, insertEach } from '../group-commit.ts'
+import { Schema, type Connection } from 'mongoose'
+import type { Session } from '../servers/database.ts'
+import { createGroups, createIdLookUp, insertEach } from '../servers/group-commit.ts'
+import { MAX_BATCH_NONCES } from '../foundation/limits.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
-import type { BatchRecord, SharePage, Verdict, WorkOrderRecord } from './work.ts'
+import type { BatchRecord, SharePage, WorkOrderRecord } from './work.ts'
 
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
@@ -23,14 +24,22 @@ const orderSchema = new Schema<WorkOrderRecord>(
     credited_days: number,
     share_pages: Number,
     last_batch: String,
+    open_slot: Number,
     ...pendingField,
   },
   { collection: 'work_orders', strict: 'throw', versionKey: false },
 )
 orderSchema.index({ agent_id: 1, _id: -1 })
+orderSchema.index(
+  { agent_id: 1, open_slot: 1 },
+  { unique: true, partialFilterExpression: { open_slot: { $exists: true } } },
+)
 orderSchema.index(...PENDING_INDEX)
 
-/** Nonces lie in the database as one text, a space between them: a list of thousands costs ten times as much to write and to read. */
+/**
+ * Nonces lie in the database as one text, a space between them: a list of thousands costs ten times as much
+ * to write and to read.
+ */
 type StoredBatch = Omit<BatchRecord, 'nonces'> & { nonces?: string }
 
 const batchSchema = new Schema<StoredBatch>(
@@ -39,17 +48,29 @@ const batchSchema = new Schema<StoredBatch>(
     order_id: string,
     at_ms: number,
     state: string,
+    slot: String,
+    agent_id: String,
     nonces: String,
-    rejected: { type: Schema.Types.Mixed, required: true },
+    count: Number,
+    rejected: Schema.Types.Mixed,
     accepted: Number,
+    outcomes: String,
     forget_at: Date,
   },
   { collection: 'work_batches', strict: 'throw', versionKey: false },
 )
 batchSchema.index({ at_ms: 1 }, { name: 'waiting', partialFilterExpression: { state: 'waiting' } })
+batchSchema.index({ slot: 1 }, { unique: true, sparse: true })
+batchSchema.index(
+  { agent_id: 1 },
+  { name: 'waiting_of_agent', partialFilterExpression: { state: 'waiting' } },
+)
 batchSchema.index({ forget_at: 1 }, { expireAfterSeconds: 0 })
 
-/** `_id` is `<order id>/<number>`, the number with leading zeros, so that pages sort and no number is given twice. */
+/**
+ * `_id` is `<order id>/<number>`, the number with leading zeros, so that pages sort and no number is given
+ * twice.
+ */
 type StoredPage = Omit<SharePage, 'number' | 'nonces'> & { _id: string; nonces: string }
 
 const pageSchema = new Schema<StoredPage>(
@@ -57,52 +78,36 @@ const pageSchema = new Schema<StoredPage>(
   { collection: 'share_pages', strict: 'throw', versionKey: false },
 )
 
-/** How many shares were ever counted, spread over a few documents, so that two judgements at once seldom meet in one. */
+/**
+ * How many shares were ever counted, spread over a few documents, so that two verifications at once seldom
+ * meet in one.
+ */
 const countSchema = new Schema<{ _id: number; shares: number }>(
   { _id: number, shares: number },
   { collection: 'share_counts', strict: 'throw', versionKey: false },
 )
 const COUNT_SLOTS = 64
 
-/** What one judgement of an order writes. */
-export interface Judgement {
+/** What one verification of an order writes. */
+export interface Verification {
   before: WorkOrderRecord
-  /** Absent where nothing counted. */
+  /** Absent if nothing counted. */
   page?: SharePage
   completedDays: number
   entries: PendingEntry[]
 }
 
-export interface WorkStore {
-  insertOrder(order: WorkOrderRecord): Promise<void>
-  findOrder(orderId: string): Promise<WorkOrderRecord | undefined>
-  /** Together with what arrives at the same time; resolves once a majority has it in its journal. */
-  insertBatch(batch: BatchRecord): Promise<void>
-  /** Of the given batches, those that wait. */
-  findWaiting(batchIds: readonly string[]): Promise<BatchRecord[]>
-  /** Of the given batches, those that are judged. */
-  findJudged(batchIds: readonly string[]): Promise<BatchRecord[]>
-  /** Ids of batches that have waited since before `beforeMs`, or that are stamped later than `afterMs`; the oldest first. */
-  listWaiting(beforeMs: number, limit: number, afterMs?: number): Promise<string[]>
-  /** Pages of an order by their numbers, both included, ascending; those alone that a majority has. */
-  listPages(orderId: string, from: number, to: number): Promise<SharePage[]>
-  /** @returns false where one of the batches was judged before */
-  judgeBatches(verdicts: ReadonlyMap<string, Verdict>, forgetAt: Date, session: Session): Promise<boolean>
-  /** @returns false where one of the orders no longer stands as its `before` has it */
-  countShares(judgements: readonly Judgement[], session: Session): Promise<boolean>
-  readonly models: {
-    orders: Model<WorkOrderRecord>
-    batches: Model<StoredBatch>
-    pages: Model<StoredPage>
-    counts: Model<{ _id: number; shares: number }>
-  }
+/** A batch as it was read, and what became of it. */
+export interface VerifiedBatch extends Pick<BatchRecord, '_id' | 'count'> {
+  accepted: number
+  outcomes: string
 }
 
 /** Batches of 10,000 nonces that still fit one message. */
 const BATCHES_AT_ONCE = 100
 
 /** @param patienceMs how long a batch may wait for its turn to be stored */
-export function createWorkStore(connection: Connection, patienceMs: number): WorkStore {
+export function createWorkStore(connection: Connection, patienceMs: number) {
   const orders = connection.model<WorkOrderRecord>('WorkOrder', orderSchema)
   const batches = connection.model<StoredBatch>('WorkBatch', batchSchema)
   const pages = connection.model<StoredPage>('SharePage', pageSchema)
@@ -111,7 +116,10 @@ export function createWorkStore(connection: Connection, patienceMs: number): Wor
   const rawOrders = () => orders.collection as unknown as mongoose.mongo.Collection<WorkOrderRecord>
   const rawBatches = () => batches.collection as unknown as mongoose.mongo.Collection<StoredBatch>
   const rawPages = () => pages.collection as unknown as mongoose.mongo.Collection<StoredPage>
-  const listBatches = async (batchIds: readonly string[], state: BatchRecord['state']): Promise<BatchRecord[]> =>
+  const listBatches = async (
+    batchIds: readonly string[],
+    state: BatchRecord['state'],
+  ): Promise<BatchRecord[]> =>
     (
       await rawBatches()
         .find({ _id: { $in: [...batchIds] }, state }, { batchSize: batchIds.length + 1 })
@@ -119,32 +127,94 @@ export function createWorkStore(connection: Connection, patienceMs: number): Wor
     ).map(readBatch)
   return {
     models: { orders, batches, pages, counts },
-    async insertOrder(order) {
+    /** @throws a duplicate-key error on `agent_id` if another order of the agent has its `open_slot` */
+    async insertOrder(order: WorkOrderRecord): Promise<void> {
       await orders.insertMany([order], { lean: true })
     },
+    /**
+     * Gives up the slots of orders that are credited or expired. @returns those that the agent's open orders
+     * have
+     */
+    async freeOldSlots(agentId: string, nowSeconds: number): Promise<number[]> {
+      const held = { agent_id: agentId, open_slot: { $exists: true } }
+      const isOver = {
+        $or: [{ $expr: { $gte: ['$credited_days', '$days'] } }, { expires_at: { $lte: nowSeconds } }],
+      }
+      await rawOrders().updateMany({ ...held, ...isOver }, { $unset: { open_slot: 1 } })
+      const found = await rawOrders()
+        .find(held, { projection: { open_slot: 1 } })
+        .toArray()
+      return found.flatMap(({ open_slot: slot }) => (slot === undefined ? [] : [slot]))
+    },
     findOrder: createIdLookUp(rawOrders),
+    /** Together with what arrives at the same time; resolves once a majority has it in its journal. */
     insertBatch: createGroups(
       (group: BatchRecord[]) =>
         insertEach(
           rawBatches(),
-          group.map(({ nonces, ...batch }) => ({ ...batch, ...(nonces === undefined ? {} : { nonces: nonces.join(' ') }) })),
+          group.map(({ nonces, ...batch }) => ({
+            ...batch,
+            ...(nonces === undefined ? {} : { nonces: nonces.join(' ') }),
+          })),
         ),
       { patienceMs, maxItems: BATCHES_AT_ONCE },
     ),
-    findWaiting: (batchIds) => listBatches(batchIds, 'waiting'),
-    findJudged: (batchIds) => listBatches(batchIds, 'judged'),
-    async listWaiting(beforeMs, limit, afterMs = Number.POSITIVE_INFINITY) {
+    /**
+     * Adds nonces to the batch of an order that waits. @returns the batch, and how many nonces stand before
+     * these; undefined if none waits, or has room for them
+     */
+    async joinBatch(
+      orderId: string,
+      nonces: readonly string[],
+    ): Promise<{ batchId: string; from: number } | undefined> {
+      const before = await rawBatches().findOneAndUpdate(
+        { slot: orderId, state: 'waiting', count: { $lte: MAX_BATCH_NONCES - nonces.length } },
+        [
+          {
+            $set: {
+              nonces: { $concat: ['$nonces', ' ', { $literal: nonces.join(' ') }] },
+              count: { $add: ['$count', nonces.length] },
+            },
+          },
+        ],
+        { returnDocument: 'before', projection: { count: 1 } },
+      )
+      return before === null ? undefined : { batchId: before._id, from: before.count ?? 0 }
+    },
+    /** How many batches of an agent wait. */
+    countWaiting: (agentId: string): Promise<number> =>
+      rawBatches().countDocuments({ agent_id: agentId, state: 'waiting' }, { hint: 'waiting_of_agent' }),
+    /** Of the given batches, those that wait. */
+    findWaiting: (batchIds: readonly string[]): Promise<BatchRecord[]> => listBatches(batchIds, 'waiting'),
+    /** Of the given batches, those that are verified. */
+    findVerified: (batchIds: readonly string[]): Promise<BatchRecord[]> => listBatches(batchIds, 'judged'),
+    /**
+     * Ids of batches that have waited since before `beforeMs`, or that are stamped later than `afterMs`; the
+     * oldest first.
+     */
+    async listWaiting(
+      beforeMs: number,
+      limit: number,
+      afterMs: number = Number.POSITIVE_INFINITY,
+    ): Promise<string[]> {
       const found = await batches
-        .find({ state: 'waiting', $or: [{ at_ms: { $lte: beforeMs } }, { at_ms: { $gt: afterMs } }] }, { _id: 1 })
+        .find(
+          { state: 'waiting', $or: [{ at_ms: { $lte: beforeMs } }, { at_ms: { $gt: afterMs } }] },
+          { _id: 1 },
+        )
         .sort({ at_ms: 1 })
         .limit(limit)
         .hint('waiting')
         .lean<{ _id: string }[]>()
       return found.map(({ _id }) => _id)
     },
-    async listPages(orderId, from, to) {
+    /** Pages of an order by their numbers, both included, ascending; those alone that a majority has. */
+    async listPages(orderId: string, from: number, to: number): Promise<SharePage[]> {
       const found = await rawPages()
-        .find({ _id: { $gte: pageId(orderId, from), $lte: pageId(orderId, to) } }, { readConcern: { level: 'majority' }, batchSize: 1_000 })
+        .find(
+          { _id: { $gte: pageId(orderId, from), $lte: pageId(orderId, to) } },
+          { readConcern: { level: 'majority' }, batchSize: 1_000 },
+        )
         .sort({ _id: 1 })
         .toArray()
       return found.map(({ _id, nonces, ...page }) => ({
@@ -153,19 +223,30 @@ export function createWorkStore(connection: Connection, patienceMs: number): Wor
         nonces: splitNonces(nonces),
       }))
     },
-    async judgeBatches(verdicts, forgetAt, session) {
-      const updates = [...verdicts].map(([_id, { accepted, rejected }]) => ({
+    /** @returns false if one of the batches was verified before, or was added to */
+    async verifyBatches(
+      verified: readonly VerifiedBatch[],
+      forgetAt: Date,
+      session: Session,
+    ): Promise<boolean> {
+      const updates = verified.map(({ _id, count = { $exists: false }, accepted, outcomes }) => ({
         updateOne: {
-          filter: { _id, state: 'waiting' as const },
-          update: { $set: { state: 'judged' as const, accepted, rejected, forget_at: forgetAt }, $unset: { nonces: 1 as const } },
+          filter: { _id, state: 'waiting' as const, count },
+          update: {
+            $set: { state: 'judged' as const, accepted, outcomes, forget_at: forgetAt },
+            $unset: { nonces: 1 as const, rejected: 1 as const, slot: 1 as const },
+          },
         },
       }))
-      return (await rawBatches().bulkWrite(updates, { session, ordered: false })).matchedCount === updates.length
+      return (
+        (await rawBatches().bulkWrite(updates, { session, ordered: false })).matchedCount === updates.length
+      )
     },
-    async countShares(judgements, session) {
-      const added = judgements.flatMap(({ page }) => (page === undefined ? [] : [page]))
+    /** @returns false if one of the orders no longer stands as its `before` has it */
+    async addShares(verifications: readonly Verification[], session: Session): Promise<boolean> {
+      const added = verifications.flatMap(({ page }) => (page === undefined ? [] : [page]))
       if (added.length === 0) return true
-      const updates = judgements.flatMap(({ before, page, completedDays, entries }) => {
+      const updates = verifications.flatMap(({ before, page, completedDays, entries }) => {
         const { _id, shares_accepted, credited_days, share_pages = { $exists: false } } = before
         if (page === undefined) return []
         const update = {
@@ -175,11 +256,15 @@ export function createWorkStore(connection: Connection, patienceMs: number): Wor
         }
         return [{ updateOne: { filter: { _id, shares_accepted, credited_days, share_pages }, update } }]
       })
-      // The orders first: where one of them has changed, nothing else is worth sending.
+      // The orders first: if one of them has changed, nothing else is worth sending.
       const { matchedCount } = await rawOrders().bulkWrite(updates, { session, ordered: false })
       if (matchedCount !== updates.length) return false
       await rawPages().insertMany(
-        added.map(({ number: index, nonces, ...page }) => ({ ...page, _id: pageId(page.order_id, index), nonces: nonces.join(' ') })),
+        added.map(({ number: index, nonces, ...page }) => ({
+          ...page,
+          _id: pageId(page.order_id, index),
+          nonces: nonces.join(' '),
+        })),
         { session },
       )
       const shares = added.reduce((sum, { nonces }) => sum + nonces.length, 0)
@@ -192,6 +277,8 @@ export function createWorkStore(connection: Connection, patienceMs: number): Wor
     },
   }
 }
+
+export type WorkStore = ReturnType<typeof createWorkStore>
 
 const pageId = (orderId: string, index: number): string => `${orderId}/${String(index).padStart(9, '0')}`
 const splitNonces = (text: string): string[] => (text === '' ? [] : text.split(' '))

@@ -1,8 +1,7 @@
 import { z } from 'zod'
-import { MAX_BATCH_NONCES, WORK_ORDER_BASE_DAYS } from '../limits.ts'
+import { MAX_BATCH_NONCES, WORK_ORDER_BASE_DAYS } from '../foundation/limits.ts'
 import type { Ledgered } from '../ledger/pending.ts'
-import type { NonceTable } from './nonce-table.ts'
-import { hex, idField, idView, isoTimeView, text, unixTime } from '../schema.ts'
+import { hex, idField, idView, isoTimeView, text, unixTime } from '../foundation/schema.ts'
 import { parseNonce } from '../crypto/pow.ts'
 
 /**
@@ -10,9 +9,11 @@ import { parseNonce } from '../crypto/pow.ts'
  *
  * - A *work order* is an agent's offer to buy days by proof of work; its difficulty and counts never change.
  * - A *share* is a nonce that reaches the order's difficulty; it counts once for its order.
- * - A *batch* is what one `POST /work/submit` brought, stored until workers have judged it.
- * - A *page* holds the shares of an order that one judgement counted, for ever and unchanged. Pages of an order are
- *   numbered from 1 without a gap, and the order says how many it has; so whoever counts more has seen them all.
+ * - A *batch* is what waits for the workers: the shares of one or more `POST /work/submit` on one order, one
+ *   after the other. An order has one batch that waits at most.
+ * - A *page* holds the shares of an order that one verification counted, for ever and unchanged. Pages of an
+ *   order are numbered from 1 without a gap, and the order says how many it has; so whoever counts more has
+ *   seen them all.
  */
 export const WORK_STATUSES = ['open', 'credited', 'expired'] as const
 export type WorkStatus = (typeof WORK_STATUSES)[number]
@@ -33,10 +34,12 @@ export interface WorkOrderRecord extends Ledgered {
   expires_at: number
   shares_accepted: number
   credited_days: number
-  /** Pages of counted shares; none where absent. */
+  /** Pages of counted shares; none if absent. */
   share_pages?: number
   /** The last batch of the last page. */
   last_batch?: string
+  /** Which of the agent's open orders it is. */
+  open_slot?: number
 }
 
 export interface Rejected {
@@ -49,12 +52,23 @@ export interface BatchRecord {
   order_id: string
   at_ms: number
   state: 'waiting' | 'judged'
-  /** In canonical form, each once; dropped when judged. */
+  /**
+   * The order's id while the batch waits: unique, so that an order has one such batch. Absent in those of
+   * older versions.
+   */
+  slot?: string
+  /** Whose order it is. */
+  agent_id?: string
+  /** In canonical form; dropped when verified. */
   nonces?: string[]
-  /** What was refused on arrival, and once judged what the workers refused too. */
-  rejected: Rejected[]
-  /** Shares that count through this batch; set when judged. */
+  /** How many those are. A result is stored only if none was added since they were read. */
+  count?: number
+  /** Refused on arrival; in batches of older versions alone. */
+  rejected?: Rejected[]
+  /** Shares that count through this batch; set when verified. */
   accepted?: number
+  /** What became of each nonce, in their order: see {@link writeOutcomes}. Set when verified. */
+  outcomes?: string
   forget_at?: Date
 }
 
@@ -62,7 +76,7 @@ export interface SharePage {
   order_id: string
   /** 1, 2, 3, … */
   number: number
-  /** The batches that they came in, as far as any of theirs counted. */
+  /** The batches with at least one nonce that counted here. */
   batch_ids: string[]
   nonces: string[]
 }
@@ -70,7 +84,10 @@ export interface SharePage {
 /** An order's lifetime in days: 30, and one for each day it buys. */
 export const workOrderTtlDays = (days: number): number => WORK_ORDER_BASE_DAYS + days
 
-export function workStatusAt(order: Pick<WorkOrderRecord, 'credited_days' | 'days' | 'expires_at'>, nowSeconds: number): WorkStatus {
+export function workStatusAt(
+  order: Pick<WorkOrderRecord, 'credited_days' | 'days' | 'expires_at'>,
+  nowSeconds: number,
+): WorkStatus {
   if (order.credited_days >= order.days) return 'credited'
   return order.expires_at <= nowSeconds ? 'expired' : 'open'
 }
@@ -81,32 +98,36 @@ export function applyShares(
   fresh: number,
 ): { counted: number; completedDays: number } {
   const counted = Math.min(fresh, order.shares_required - order.shares_accepted)
-  return { counted, completedDays: Math.floor((order.shares_accepted + counted) / order.shares_per_day) - order.credited_days }
+  return {
+    counted,
+    completedDays: Math.floor((order.shares_accepted + counted) / order.shares_per_day) - order.credited_days,
+  }
 }
 
 /** What a batch comes to. */
-export interface Verdict {
+export interface BatchResult {
   accepted: number
   rejected: Rejected[]
 }
 
 /**
- * Judges batches of one order, one after the other: a nonce counts if it is a share, did not count before, and the order
- * has room for it.
+ * Verifies batches of one order, one after the other: a nonce counts if it is a share, did not count before,
+ * and the order has room for it.
  *
  * @param shares of each batch's nonces those that reach the difficulty, in their order
- * @param counted the nonces that counted before; those that count now are added
- * @returns a verdict for each batch, the nonces that count now, and the days that they complete
+ * @param counted the nonces that counted before, to which those that count now are added; adding one again
+ *   gives false
+ * @returns a result for each batch, the nonces that count now, and the days that they complete
  */
-export function judgeBatches(
+export function verifyBatches(
   order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>,
   batches: readonly Pick<BatchRecord, 'nonces' | 'rejected'>[],
   shares: readonly (readonly string[])[],
-  counted: NonceTable,
-): { verdicts: Verdict[]; fresh: string[]; completedDays: number } {
+  counted: Pick<Set<string>, 'has'> & { add(nonce: string): boolean },
+): { results: BatchResult[]; fresh: string[]; completedDays: number } {
   const room = order.shares_required - order.shares_accepted
   const fresh: string[] = []
-  const verdicts = batches.map(({ nonces = [], rejected }, index) => {
+  const results = batches.map(({ nonces = [], rejected = [] }, index) => {
     const before = fresh.length
     const refused: Rejected[] = []
     const good = shares[index] ?? []
@@ -117,18 +138,69 @@ export function judgeBatches(
         continue
       }
       next++
-      if (fresh.length >= room) refused.push({ nonce, reason: counted.has(nonce) ? 'duplicate' : 'order_full' })
+      if (fresh.length >= room)
+        refused.push({ nonce, reason: counted.has(nonce) ? 'duplicate' : 'order_full' })
       else if (counted.add(nonce)) fresh.push(nonce)
       else refused.push({ nonce, reason: 'duplicate' })
     }
-    return { accepted: fresh.length - before, rejected: refused.length === 0 ? rejected : [...rejected, ...refused] }
+    return {
+      accepted: fresh.length - before,
+      rejected: refused.length === 0 ? rejected : [...rejected, ...refused],
+    }
   })
   const { completedDays } = applyShares(order, fresh.length)
-  return { verdicts, fresh, completedDays }
+  return { results, fresh, completedDays }
+}
+
+/** A letter for each outcome of a nonce that was verified. */
+const LETTERS = { a: undefined, i: 'insufficient_work', d: 'duplicate', f: 'order_full' } as const
+
+/**
+ * What became of each nonce of a batch, without the nonces: letters with how often each follows, `3a12d` for
+ * three that count and twelve that had counted before. What was refused is kept nowhere else.
+ *
+ * @param rejected those that don't count, in the order of `nonces`
+ */
+export function writeOutcomes(nonces: readonly string[], rejected: readonly Rejected[]): string {
+  let next = 0
+  let text = ''
+  let last = ''
+  let times = 0
+  const flush = (): void => {
+    if (times > 0) text += `${times}${last}`
+  }
+  for (const nonce of nonces) {
+    const refused = rejected[next]?.nonce === nonce ? rejected[next++] : undefined
+    const letter = Object.entries(LETTERS).find(([, reason]) => reason === refused?.reason)?.[0] ?? 'a'
+    if (letter !== last) {
+      flush()
+      times = 0
+    }
+    last = letter
+    times++
+  }
+  flush()
+  return text
+}
+
+/** Why each nonce from `from` on does not count, undefined for one that does; `count` of them. */
+export function readOutcomes(text: string, from: number, count: number): (Rejection | undefined)[] {
+  const found: (Rejection | undefined)[] = []
+  let place = 0
+  for (const [, times, letter] of text.matchAll(/(\d{1,5})([aidf])/g)) {
+    const end = place + Number(times)
+    for (let at = Math.max(place, from); at < Math.min(end, from + count); at++)
+      found.push(LETTERS[letter as keyof typeof LETTERS])
+    place = end
+  }
+  return found
 }
 
 /** Sorts what was sent into canonical nonces, each once, and what cannot count. */
-export function sortNonces(sent: readonly (string | number)[]): { nonces: string[]; rejected: Rejected[] } {
+export function partitionNonces(sent: readonly (string | number)[]): {
+  nonces: string[]
+  rejected: Rejected[]
+} {
   const nonces = new Set<string>()
   const rejected: Rejected[] = []
   for (const value of sent) {

@@ -2,16 +2,18 @@ import { createHash, createPublicKey, generateKeyPairSync, sign, verify } from '
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { createApp } from '../../api/app.ts'
 import { pathsOf } from '../../api/http/mount.ts'
-import { createLimitedServer, listen } from '../../api/http/server.ts'
+import { createLimitedServer } from '../../api/http/server.ts'
+import { listen } from '../../shared/servers/listen.ts'
+import { describeLimits } from '../../shared/about/limits-page.ts'
 import { announcementPayload } from '../../shared/announcements/announcement.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import type { JsonValue } from '../../shared/crypto/canonical-json.ts'
-import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts'
-import { newId } from '../../shared/ids.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { CHALLENGE_SECRET, startService, type TestAgent, type TestService } from '../support/service.ts'
 
 let service: TestService
@@ -27,6 +29,14 @@ const get = async (path: string) => (await service.call('GET', path)).json
 const TYPES: Record<string, string> = {
   '/api/v1/openapi.json': 'application/json',
   '/llms.txt': 'text/plain',
+  '/llms-full.txt': 'text/plain',
+  '/robots.txt': 'text/plain',
+  '/.well-known/security.txt': 'text/plain',
+  '/sealed-box.md': 'text/markdown',
+  '/skill.md': 'text/markdown',
+  '/changelog': 'text/markdown',
+  '/sealed_box.py': 'text/x-python',
+  '/seal_verify.py': 'text/x-python',
   '/.well-known/agent-card.json': 'application/json',
   '/': 'application/json',
 }
@@ -35,12 +45,21 @@ const DOCUMENTS = Object.keys(TYPES)
 describe('GET /rules', () => {
   it('lists every error code with its status and meaning', async () => {
     const { errors } = (await get('/rules')) as unknown as { errors: unknown }
-    expect(errors).toEqual(Object.entries(ERRORS).map(([code, { meaning }]) => ({ code, status: statusOf(code as ErrorCode), meaning })))
+    expect(errors).toEqual(
+      Object.entries(ERRORS).map(([code, { meaning }]) => ({
+        code,
+        status: statusOf(code as ErrorCode),
+        meaning,
+      })),
+    )
   })
 
   it('gives an example of work that anybody can check', async () => {
     const { proof_of_work: work } = (await get('/rules')) as unknown as {
-      proof_of_work: { registration_bits: number; example: { prefix: string; nonce: string; sha256: string; zero_bits: number } }
+      proof_of_work: {
+        registration_bits: number
+        example: { prefix: string; nonce: string; sha256: string; zero_bits: number }
+      }
     }
     const { prefix, nonce, sha256, zero_bits: bits } = work.example
     expect(createHash('sha256').update(`${prefix}:${nonce}`).digest('hex')).toBe(sha256)
@@ -50,25 +69,33 @@ describe('GET /rules', () => {
 
   it('says of every commitment what opens it', async () => {
     const post = async (path: string, body: object) =>
-      (await service.call('POST', path, { token: agent.token, body })).json as unknown as Record<string, Record<string, JsonValue>>
+      (await service.call('POST', path, { token: agent.token, body })).json as unknown as Record<
+        string,
+        Record<string, JsonValue>
+      >
     const { post: plain } = await post('/post', { body: 'no topic' })
     const { post: filed } = await post('/post', { body: 'filed', topic: 'tests' })
     const { claim } = await post('/claim', { statement: 'It opens.' })
     const { verdict } = await post('/claim/resolve', { claim_id: claim?.['id'], outcome: 'void' })
     const card = (await get(`/agent/${agent.id}`)) as unknown as Record<string, JsonValue>
-    const contents: Record<string, { record: Record<string, JsonValue> | undefined; content: JsonValue }[]> = {
-      registration: [{ record: card, content: { handle: 'teller', id: agent.id } }],
-      post: [
-        { record: plain, content: { body: 'no topic', id: String(plain?.['id']), topic: null } },
-        { record: filed, content: { body: 'filed', id: String(filed?.['id']), topic: 'tests' } },
-      ],
-      claim: [{ record: claim, content: { id: String(claim?.['id']), kind: 'claim', statement: 'It opens.' } }],
-      verdict: [{ record: verdict, content: { evidence: null, id: String(verdict?.['id']) } }],
-    }
+    const contents: Record<string, { record: Record<string, JsonValue> | undefined; content: JsonValue }[]> =
+      {
+        registration: [{ record: card, content: { handle: 'teller', id: agent.id } }],
+        post: [
+          { record: plain, content: { body: 'no topic', id: String(plain?.['id']), topic: null } },
+          { record: filed, content: { body: 'filed', id: String(filed?.['id']), topic: 'tests' } },
+        ],
+        claim: [
+          { record: claim, content: { id: String(claim?.['id']), kind: 'claim', statement: 'It opens.' } },
+        ],
+        verdict: [{ record: verdict, content: { evidence: null, id: String(verdict?.['id']) } }],
+      }
     const { ledger } = (await get('/rules')) as unknown as {
       ledger: { entry_kinds: { kind: string; commitments: { field: string; content: string }[] }[] }
     }
-    const committing = ledger.entry_kinds.filter(({ kind, commitments }) => commitments.length > 0 && kind in contents)
+    const committing = ledger.entry_kinds.filter(
+      ({ kind, commitments }) => commitments.length > 0 && kind in contents,
+    )
     expect(committing.map(({ kind }) => kind).sort()).toEqual(Object.keys(contents).sort())
     const hashes = new Set(
       (await storedEntries()).flatMap(({ kind, data }) =>
@@ -78,8 +105,12 @@ describe('GET /rules', () => {
     for (const { kind, commitments } of committing) {
       for (const { field, content: described } of commitments) {
         for (const { record, content } of contents[kind] ?? []) {
-          expect([...described.matchAll(/"(\w+)":/g)].map(([, key]) => key).sort()).toEqual(Object.keys(content as object).sort())
-          expect(hashes).toContain(`${kind} ${field} ${JSON.stringify(commit(Buffer.from(String(record?.['salt']), 'hex'), content))}`)
+          expect([...described.matchAll(/"(\w+)":/g)].map(([, key]) => key).sort()).toEqual(
+            Object.keys(content as object).sort(),
+          )
+          expect(hashes).toContain(
+            `${kind} ${field} ${JSON.stringify(commit(Buffer.from(String(record?.['salt']), 'hex'), content))}`,
+          )
         }
       }
     }
@@ -97,13 +128,18 @@ describe('GET /rules', () => {
       ),
     )
     const numbered = await connection.collection('entries').find().toArray()
-    return [...waiting.flat().flatMap((record) => record['pending'] as PendingEntry[]), ...(numbered as unknown as PendingEntry[])]
+    return [
+      ...waiting.flat().flatMap((record) => record['pending'] as PendingEntry[]),
+      ...(numbered as unknown as PendingEntry[]),
+    ]
   }
 })
 
 describe('GET /limits', () => {
   it('says beside a setting that differs what the default is', async () => {
-    const { limits } = (await get('/limits')) as unknown as { limits: { limit: string; value: string; detail?: string }[] }
+    const { limits } = (await get('/limits')) as unknown as {
+      limits: { limit: string; value: string; detail?: string }[]
+    }
     const row = limits.find(({ limit }) => limit === 'Proof-of-work payment')
     expect(row?.value).toBe('5 shares at 8 leading zero bits per pass day')
     expect(row?.detail).toContain('500 shares at 26 leading zero bits per pass day')
@@ -120,7 +156,11 @@ describe('GET /limits', () => {
       'Open orders',
       'Rotation and bans',
       'Dust',
+      'Storage per agent and day',
+      'Open records per agent',
+      'Unread messages',
       'Cost of work',
+      'Cost of an identity',
       'Cost of a referral farm',
       'Metadata of messages',
     ])
@@ -128,9 +168,27 @@ describe('GET /limits', () => {
   })
 })
 
+describe('the cost of an identity', () => {
+  it('is told with what the puzzle is not, from the work that is really asked for', () => {
+    const rowOf = (bits: string) =>
+      describeLimits(readConfig({ REGISTER_BITS: bits }, 'start')).limits.find(
+        ({ limit }) => limit === 'Cost of an identity',
+      )
+    expect(rowOf('22')?.value).toContain(
+      'an identity costs about 4.2e+6 hashes and nothing else: on one core ',
+    )
+    expect(rowOf('22')?.value).toContain('this miner, one thread 0.21 s')
+    expect(rowOf('22')?.detail).toContain('The puzzle stops no program')
+    expect(rowOf('24')?.value).toContain('1.7e+7 hashes')
+  })
+})
+
 describe('GET /stats', () => {
   it('counts what was made, and says that it estimates', async () => {
-    const before = (await get('/stats')) as unknown as { counters: { posts: number; agents: number }; estimated: boolean }
+    const before = (await get('/stats')) as unknown as {
+      counters: { posts: number; agents: number }
+      estimated: boolean
+    }
     await service.call('POST', '/post', { token: agent.token, body: { body: 'one more' } })
     const after = (await get('/stats')) as unknown as typeof before
     expect(after.counters.posts).toBe(before.counters.posts + 1)
@@ -143,18 +201,36 @@ describe('GET /verify', () => {
     const { privateKey, publicKey } = generateKeyPairSync('ed25519')
     const pubkey = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32).toString('hex')
     const make = (text: string) => {
-      const record = { _id: newId('announcement'), at: 1_800_000_000, kind: 'protocol', text, salt: '00'.repeat(32) }
-      return { ...record, signature: sign(null, announcementPayload(record), privateKey).toString('base64'), pubkey }
+      const record = {
+        _id: newId('announcement'),
+        at: 1_800_000_000,
+        kind: 'protocol',
+        text,
+        salt: '00'.repeat(32),
+      }
+      return {
+        ...record,
+        signature: sign(null, announcementPayload(record), privateKey).toString('base64'),
+        pubkey,
+      }
     }
     const [first, second] = [make('The first.'), make('The second: "\u00e9\u2028".')]
     const { signature: _signature, pubkey: _pubkey, ...unsigned } = make('Still unsigned.')
     await service.ctx.announcements.models.announcements.insertMany([first, second, unsigned], { lean: true })
 
-    const { announcements, count } = (await get('/verify')) as unknown as { announcements: Record<string, string>[]; count: number }
+    const { announcements, count } = (await get('/verify')) as unknown as {
+      announcements: Record<string, string>[]
+      count: number
+    }
     expect([count, announcements.map(({ text }) => text)]).toEqual([2, [second.text, first.text]])
     for (const { at, id, kind, text, signature, pubkey: key } of announcements) {
-      const spki = createPublicKey({ key: Buffer.from(`302a300506032b6570032100${key}`, 'hex'), format: 'der', type: 'spki' })
-      const check = (payload: object) => verify(null, Buffer.from(JSON.stringify(payload)), spki, Buffer.from(String(signature), 'base64'))
+      const spki = createPublicKey({
+        key: Buffer.from(`302a300506032b6570032100${key}`, 'hex'),
+        format: 'der',
+        type: 'spki',
+      })
+      const check = (payload: object) =>
+        verify(null, Buffer.from(JSON.stringify(payload)), spki, Buffer.from(String(signature), 'base64'))
       expect(check({ at, id, kind, text })).toBe(true)
       expect(check({ at, id, kind, text: `${text} ` })).toBe(false)
     }
@@ -165,7 +241,10 @@ describe('GET /verify', () => {
 describe('what the service says about itself', () => {
   it('has no field anywhere that is a score, a rating or a verdict of its own', async () => {
     const paths = service.routes
-      .filter(({ method, access, params }) => method === 'GET' && (access === 'open' || access === 'optional') && params === undefined)
+      .filter(
+        ({ method, access, params }) =>
+          method === 'GET' && (access === 'open' || access === 'optional') && params === undefined,
+      )
       .flatMap(pathsOf)
     const keys = new Set<string>()
     for (const path of [...paths, `/api/v1/agent/${agent.id}`]) {
@@ -174,16 +253,24 @@ describe('what the service says about itself', () => {
       JSON.stringify(await answer.json(), (key, value: unknown) => (keys.add(key), value))
     }
     expect(keys.size).toBeGreaterThan(100)
-    expect([...keys].filter((key) => /score|rating|reputation|karma|trust|truth|rank|stars|level/i.test(key))).toEqual([])
+    expect(
+      [...keys].filter((key) => /score|rating|reputation|karma|trust|truth|rank|stars|level/i.test(key)),
+    ).toEqual([])
   })
 
   it('answers HEAD like GET, and a wrong method with Allow, on documents too', async () => {
     for (const path of DOCUMENTS) {
-      const [whole, head, wrong] = await Promise.all(['GET', 'HEAD', 'PUT'].map((method) => fetch(`${service.url}${path}`, { method })))
+      const [whole, head, wrong] = await Promise.all(
+        ['GET', 'HEAD', 'PUT'].map((method) =>
+          fetch(`${service.url}${path}`, { method, headers: { 'Accept-Encoding': 'identity' } }),
+        ),
+      )
       const text = (await whole?.text()) ?? ''
       expect([whole?.status, head?.status, await head?.text()]).toEqual([200, 200, ''])
       expect(head?.headers.get('content-length')).toBe(String(Buffer.byteLength(text)))
-      expect([whole, head].map((answer) => answer?.headers.get('content-type'))).toEqual(Array(2).fill(`${TYPES[path]}; charset=utf-8`))
+      expect([whole, head].map((answer) => answer?.headers.get('content-type'))).toEqual(
+        Array(2).fill(`${TYPES[path]}; charset=utf-8`),
+      )
       expect([wrong?.status, wrong?.headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS'])
       expect(((await wrong?.json()) as { error: string }).error).toBe('method_not_allowed')
       expect(whole?.headers.get('access-control-allow-origin')).toBe('*')
@@ -191,9 +278,18 @@ describe('what the service says about itself', () => {
   })
 
   it('shows a browser a page at / and everybody else JSON', async () => {
-    const page = await fetch(service.url, { headers: { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } })
-    expect([page.headers.get('content-type'), page.headers.get('vary')]).toEqual(['text/html; charset=utf-8', 'Accept'])
-    const plain = (await (await fetch(service.url)).json()) as { ok: boolean; api_base: string; links: { href: string }[] }
+    const page = await fetch(service.url, {
+      headers: { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8' },
+    })
+    expect([page.headers.get('content-type'), page.headers.get('vary')]).toEqual([
+      'text/html; charset=utf-8',
+      'Accept, Accept-Encoding',
+    ])
+    const plain = (await (await fetch(service.url)).json()) as {
+      ok: boolean
+      api_base: string
+      links: { href: string }[]
+    }
     expect([plain.ok, plain.api_base.endsWith('/api/v1')]).toEqual([true, true])
     const text = await page.text()
     for (const { href } of plain.links) {
@@ -212,7 +308,10 @@ describe('what the service says about itself', () => {
   })
 
   it('has an agent card with what A2A requires, 1.0 and 0.3, and claims none of its bindings', async () => {
-    const card = (await (await fetch(`${service.url}/.well-known/agent-card.json`)).json()) as Record<string, unknown> & {
+    const card = (await (await fetch(`${service.url}/.well-known/agent-card.json`)).json()) as Record<
+      string,
+      unknown
+    > & {
       supportedInterfaces: Record<string, string>[]
       skills: Record<string, unknown>[]
     }
@@ -230,12 +329,23 @@ describe('what the service says about itself', () => {
     ])
       expect(card).toHaveProperty(field)
     for (const face of card.supportedInterfaces)
-      for (const field of ['url', 'protocolBinding', 'protocolVersion']) expect(face[field]).toEqual(expect.any(String))
-    for (const skill of card.skills) for (const field of ['id', 'name', 'description', 'tags']) expect(skill).toHaveProperty(field)
-    const bindings = [card['preferredTransport'], ...card.supportedInterfaces.map(({ protocolBinding }) => protocolBinding)]
+      for (const field of ['url', 'protocolBinding', 'protocolVersion'])
+        expect(face[field]).toEqual(expect.any(String))
+    for (const skill of card.skills)
+      for (const field of ['id', 'name', 'description', 'tags']) expect(skill).toHaveProperty(field)
+    const bindings = [
+      card['preferredTransport'],
+      ...card.supportedInterfaces.map(({ protocolBinding }) => protocolBinding),
+    ]
     for (const binding of bindings) expect(['JSONRPC', 'GRPC', 'HTTP+JSON']).not.toContain(binding)
-    const named = new Set(card.skills.flatMap(({ examples }) => (examples as string[]).map((example) => example.replace(/\?.*/, ''))))
-    const known = new Set(service.routes.flatMap((route) => pathsOf(route).map((path) => `${route.method} ${path}`)))
+    const named = new Set(
+      card.skills.flatMap(({ examples }) =>
+        (examples as string[]).map((example) => example.replace(/\?.*/, '')),
+      ),
+    )
+    const known = new Set(
+      service.routes.flatMap((route) => pathsOf(route).map((path) => `${route.method} ${path}`)),
+    )
     expect([...named].filter((example) => !known.has(example))).toEqual([])
   })
 

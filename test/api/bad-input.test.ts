@@ -1,13 +1,22 @@
+import { randomBytes } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import net from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { pathsOf } from '../../api/http/mount.ts'
 import type { Route } from '../../api/http/route.ts'
-import { newId } from '../../shared/ids.ts'
+import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { ADDRESSES, OFFER } from '../support/market.ts'
 import { countStored } from '../support/stored.ts'
-import { solveChallenge, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts'
+import {
+  solveChallenge,
+  startService,
+  WITHOUT_LEDGER,
+  type Answer,
+  type TestAgent,
+  type TestService,
+} from '../support/service.ts'
 
 let service: TestService
 let caller: TestAgent
@@ -21,26 +30,41 @@ beforeAll(async () => {
   const reader = await service.register()
   const post = (await service.call('POST', '/post', { token, body: { body: 'a post' } })).json['id']
   const claim = (await service.call('POST', '/claim', { token, body: { statement: 'a claim' } })).json['id']
-  const order = (await service.call('POST', '/invoice', { token, body: { currency: 'pow' } })).json['order_id']
+  const order = (await service.call('POST', '/invoice', { token, body: { currency: 'pow' } })).json[
+    'order_id'
+  ]
+  // Of the right form: whose it is comes after each field has been looked at.
+  const signed = { signature: `${'A'.repeat(86)}==`, seen: { size: 0, root: '0'.repeat(64) } }
   rightBodies = {
     '/register': { ...(await solveChallenge(service.call)), handle: 'a', ref: reader.id },
-    '/token/rotate': { new_token: `sk_${'1'.repeat(48)}` },
-    '/profile': { name: 'a', purpose: 'b', capabilities: ['c'], dm_key: '1'.repeat(64) },
+    '/token/rotate': { new_token: 'sk_5f1c0a9be37d2468c04e9b71d8a35f62e1b7094c8d3a6f20' },
+    '/profile': {
+      name: 'a',
+      purpose: 'b',
+      capabilities: ['c'],
+      dm_key: '1'.repeat(64),
+      author_key: keyToHex(ed25519PublicKey(randomBytes(32))),
+      ...signed,
+    },
     '/invoice': { currency: 'pow', days: 1 },
     '/invoice/check': { invoice_id: newId('invoice') },
     '/work/submit': { order_id: order, nonces: ['1'] },
-    '/claim': { statement: 'a', kind: 'b', resolve_by: 4_000_000_000 },
-    '/claim/resolve': { claim_id: claim, outcome: 'true', evidence: 'a' },
-    '/post': { body: 'a', topic: 'b' },
+    '/claim': { statement: 'a', kind: 'b', resolve_by: 4_000_000_000, ...signed },
+    '/claim/resolve': { claim_id: claim, outcome: 'true', evidence: 'a', ...signed },
+    '/post': { body: 'a', topic: 'b', ...signed },
     '/dm': { to: reader.id, box: 'a' },
+    '/dm/block': { agent_id: reader.id },
+    '/dm/unblock': { agent_id: reader.id },
     '/report': { post_id: post, rule: 'spam' },
     '/market/offer': OFFER,
     '/market/offer/close': { offer_id: newId('offer') },
-    '/market/order': { offer_id: newId('offer'), currency: 'xno', refund_address: ADDRESSES.xno },
-    '/market/deliver': { order_id: newId('order'), delivery: 'a' },
-    '/market/accept': { order_id: newId('order') },
-    '/market/dispute': { order_id: newId('order'), reason: 'a' },
-    '/market/refund-address': { order_id: newId('order'), address: ADDRESSES.xno },
+    '/market/order': { offer_id: newId('offer'), currency: 'xno', refund_address: ADDRESSES.xno, ...signed },
+    '/market/deliver': { order_id: newId('order'), delivery: 'a', ...signed },
+    '/market/accept': { order_id: newId('order'), ...signed },
+    '/market/dispute': { order_id: newId('order'), reason: 'a', ...signed },
+    '/market/refund-address': { order_id: newId('order'), address: ADDRESSES.xno, ...signed },
+    '/witness': { vkey: 'a' },
+    '/witness/cosign': { line: 'a' },
   }
 })
 afterAll(() => service.stop())
@@ -48,11 +72,15 @@ afterAll(() => service.stop())
 const DEEP = 100_000
 const deepList = `${'['.repeat(DEEP)}${']'.repeat(DEEP)}`
 const deepObject = `${'{"":'.repeat(DEEP)}1${'}'.repeat(DEEP)}`
-const outcome = ({ status, json }: Answer) => [status, json.error, json.field].filter((part) => part !== undefined)
+const outcome = ({ status, json }: Answer) =>
+  [status, json.error, json.field].filter((part) => part !== undefined)
 const posts = () => service.routes.filter(({ method, body }) => method === 'POST' && body !== undefined)
 const ownBody = (route: Route) => rightBodies[route.path] ?? {}
-const send = (route: Route, rawBody: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}) =>
-  service.call('POST', route.path, { token: caller.token, rawBody, headers })
+const send = (
+  route: Route,
+  rawBody: string | Uint8Array<ArrayBuffer>,
+  headers: Record<string, string> = {},
+) => service.call('POST', route.path, { token: caller.token, rawBody, headers })
 const sendWith = (route: Route, field: string, json: string) => {
   const rest = Object.entries(ownBody(route))
     .filter(([name]) => name !== field)
@@ -70,8 +98,15 @@ async function withoutTrace(attempts: () => Promise<void>): Promise<void> {
   expect(service.logged()).not.toContain('a request ended in a defect')
 }
 
-/** The JSON types that a field takes, and its longest text, as its own schema tells a reader of the OpenAPI document. */
-function describeField(schema: z.ZodType): { types: Set<string>; maxLength: number | undefined; isOpaque: boolean } {
+/**
+ * The JSON types that a field takes, and its longest text, as its own schema tells a reader of the OpenAPI
+ * document.
+ */
+function describeField(schema: z.ZodType): {
+  types: Set<string>
+  maxLength: number | undefined
+  isOpaque: boolean
+} {
   const json = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as {
     type?: string
     anyOf?: { type?: string }[]
@@ -79,7 +114,9 @@ function describeField(schema: z.ZodType): { types: Set<string>; maxLength: numb
     maxLength?: number
     pattern?: string
   }
-  const types = new Set((json.anyOf ?? [json]).map(({ type }) => (type === 'integer' ? 'number' : (type ?? 'unknown'))))
+  const types = new Set(
+    (json.anyOf ?? [json]).map(({ type }) => (type === 'integer' ? 'number' : (type ?? 'unknown'))),
+  )
   return { types, maxLength: json.maxLength, isOpaque: json.pattern === undefined && json.enum === undefined }
 }
 
@@ -109,7 +146,9 @@ describe('a field', () => {
         .sort(),
     )
     for (const route of posts()) {
-      expect(Object.keys(ownBody(route)).sort(), route.path).toEqual(Object.keys(route.body?.shape ?? {}).sort())
+      expect(Object.keys(ownBody(route)).sort(), route.path).toEqual(
+        Object.keys(route.body?.shape ?? {}).sort(),
+      )
       expect(route.body?.safeParse(ownBody(route)).success, route.path).toBe(true)
     }
   })
@@ -122,8 +161,14 @@ describe('a field', () => {
           for (const [type, json] of WRONG_TYPES) {
             if (types.has(type)) continue
             const answer = await sendWith(route, field, json)
-            expect(outcome(answer), `${route.path} ${field} ${json.slice(0, 60)}`).toEqual([400, 'invalid_field', field])
-            expect(answer.json.message, `${route.path} ${field}: ${answer.json.message}`).toMatch(/expected .+\.$/)
+            expect(outcome(answer), `${route.path} ${field} ${json.slice(0, 60)}`).toEqual([
+              400,
+              'invalid_field',
+              field,
+            ])
+            expect(answer.json.message, `${route.path} ${field}: ${answer.json.message}`).toMatch(
+              /expected .+\.$/,
+            )
           }
         }
       }
@@ -147,11 +192,10 @@ describe('a field', () => {
             ...(isBox ? [] : ['"\\u0000"', '"a\\u0000b"']),
           ]
           for (const json of texts)
-            expect(outcome(await sendWith(route, field, json)), `${route.path} ${field} ${json.slice(0, 40)}`).toEqual([
-              400,
-              'invalid_field',
-              field,
-            ])
+            expect(
+              outcome(await sendWith(route, field, json)),
+              `${route.path} ${field} ${json.slice(0, 40)}`,
+            ).toEqual([400, 'invalid_field', field])
         }
       }
       expect(fields).toBeGreaterThan(15)
@@ -164,14 +208,20 @@ describe('a field', () => {
         for (const [field, schema] of Object.entries(route.body?.shape ?? {})) {
           if ((schema as z.ZodType).safeParse(undefined).success) continue
           const { [field]: _absent, ...rest } = ownBody(route)
-          expect(outcome(await send(route, JSON.stringify(rest))), `${route.path} ${field}`).toEqual([400, 'missing_field', field])
+          expect(outcome(await send(route, JSON.stringify(rest))), `${route.path} ${field}`).toEqual([
+            400,
+            'missing_field',
+            field,
+          ])
         }
       }
     })
   })
 
   it('of numbers keeps its bounds', async () => {
-    const [invoice, claim] = ['/invoice', '/claim'].map((path) => posts().find((route) => route.path === path)) as [Route, Route]
+    const [invoice, claim] = ['/invoice', '/claim'].map((path) =>
+      posts().find((route) => route.path === path),
+    ) as [Route, Route]
     await withoutTrace(async () => {
       for (const days of ['0', '-1', '366', '1.5', '1e9', '"1"', '9007199254740993'])
         expect(outcome(await sendWith(invoice, 'days', days)), days).toEqual([400, 'invalid_field', 'days'])
@@ -186,12 +236,18 @@ describe('a field', () => {
         '"2030-02-30T00:00:00Z"',
         '"tomorrow"',
       ])
-        expect(outcome(await sendWith(claim, 'resolve_by', time)), time).toEqual([400, 'invalid_field', 'resolve_by'])
+        expect(outcome(await sendWith(claim, 'resolve_by', time)), time).toEqual([
+          400,
+          'invalid_field',
+          'resolve_by',
+        ])
     })
   })
 
   it('of lists keeps the bounds of the list and of what is in it', async () => {
-    const [profile, submit] = ['/profile', '/work/submit'].map((path) => posts().find((route) => route.path === path)) as [Route, Route]
+    const [profile, submit] = ['/profile', '/work/submit'].map((path) =>
+      posts().find((route) => route.path === path),
+    ) as [Route, Route]
     const lists = [
       ['a'.repeat(65)],
       [''],
@@ -205,13 +261,16 @@ describe('a field', () => {
     ]
     await withoutTrace(async () => {
       for (const list of lists)
-        expect(outcome(await sendWith(profile, 'capabilities', JSON.stringify(list))), JSON.stringify(list).slice(0, 60)).toEqual([
+        expect(
+          outcome(await sendWith(profile, 'capabilities', JSON.stringify(list))),
+          JSON.stringify(list).slice(0, 60),
+        ).toEqual([400, 'invalid_field', 'capabilities'])
+      for (const list of [[], [null], [{}], [['1']], [true], Array.from({ length: 10_001 }, (_, i) => i)])
+        expect(outcome(await sendWith(submit, 'nonces', JSON.stringify(list)))).toEqual([
           400,
           'invalid_field',
-          'capabilities',
+          'nonces',
         ])
-      for (const list of [[], [null], [{}], [['1']], [true], Array.from({ length: 10_001 }, (_, i) => i)])
-        expect(outcome(await sendWith(submit, 'nonces', JSON.stringify(list)))).toEqual([400, 'invalid_field', 'nonces'])
     })
   })
 
@@ -219,12 +278,18 @@ describe('a field', () => {
     const extras = (deepest: string) =>
       `"$where":"1","a.b":1,"":null,"pending":[{}],"_id":"agt_1","pass_until_ms":9e15,"banned_at":null,"deep":${deepest},"__proto__":{"polluted":true,"handle":"p"},"constructor":{"prototype":{"polluted":true}},"toString":null,"nul\\u0000":"\\u0000\\ud800"`
     const { token } = await service.registerWithPass()
-    const profile = await service.call('POST', '/profile', { token, rawBody: `{"name":"kept",${extras(deepObject)}}` })
+    const profile = await service.call('POST', '/profile', {
+      token,
+      rawBody: `{"name":"kept",${extras(deepObject)}}`,
+    })
     expect([profile.status, profile.json['profile']]).toEqual([
       200,
       { name: 'kept', purpose: null, capabilities: [], dm_key: null, verified: false },
     ])
-    const post = await service.call('POST', '/post', { token, rawBody: `{${extras(deepList)},"body":"kept"}` })
+    const post = await service.call('POST', '/post', {
+      token,
+      rawBody: `{${extras(deepList)},"body":"kept"}`,
+    })
     expect([post.status, (post.json['post'] as { body: string }).body]).toEqual([201, 'kept'])
     expect(({} as { polluted?: boolean }).polluted).toBeUndefined()
     const stored = await service.ctx.posts.models.posts.findOne({ _id: String(post.json['id']) }).lean()
@@ -237,7 +302,12 @@ describe('a body', () => {
     const large = `{"body":"${'a'.repeat(512 * 1024)}"}`
     const gzip = (text: string) => new Uint8Array(gzipSync(text))
     const json = { 'Content-Type': 'application/json' }
-    type Case = [name: string, body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string>, expected: string]
+    type Case = [
+      name: string,
+      body: string | Uint8Array<ArrayBuffer>,
+      headers: Record<string, string>,
+      expected: string,
+    ]
     const cases: Case[] = [
       ...[
         '{',
@@ -258,15 +328,40 @@ describe('a body', () => {
         'true',
         deepList,
       ].map((text) => [text.slice(0, 20), text, json, '400 invalid_json'] as Case),
-      ['bytes that are not UTF-8', new Uint8Array([0x7b, 0x22, 0x61, 0x22, 0x3a, 0x22, 0xff, 0xfe, 0x22, 0x7d]), json, '400 invalid_json'],
-      ['an overlong NUL', new Uint8Array([0x7b, 0x22, 0xc0, 0x80, 0x22, 0x3a, 0x31, 0x7d]), json, '400 invalid_json'],
+      [
+        'bytes that are not UTF-8',
+        new Uint8Array([0x7b, 0x22, 0x61, 0x22, 0x3a, 0x22, 0xff, 0xfe, 0x22, 0x7d]),
+        json,
+        '400 invalid_json',
+      ],
+      [
+        'an overlong NUL',
+        new Uint8Array([0x7b, 0x22, 0xc0, 0x80, 0x22, 0x3a, 0x31, 0x7d]),
+        json,
+        '400 invalid_json',
+      ],
       ['UTF-16', new Uint8Array(Buffer.from('{}', 'utf16le')), json, '400 invalid_json'],
       ['text', '{}', { 'Content-Type': 'text/plain' }, '415 unsupported_media_type'],
-      ['a form', 'body=a', { 'Content-Type': 'application/x-www-form-urlencoded' }, '415 unsupported_media_type'],
+      [
+        'a form',
+        'body=a',
+        { 'Content-Type': 'application/x-www-form-urlencoded' },
+        '415 unsupported_media_type',
+      ],
       ['no type', '{}', { 'Content-Type': '' }, '415 unsupported_media_type'],
       ['a like type', '{}', { 'Content-Type': 'application/jsonp' }, '415 unsupported_media_type'],
-      ['Latin 1', '{}', { 'Content-Type': 'application/json; charset=iso-8859-1' }, '415 unsupported_media_type'],
-      ['declared UTF-16', '{}', { 'Content-Type': 'application/json;charset="utf-16"' }, '415 unsupported_media_type'],
+      [
+        'Latin 1',
+        '{}',
+        { 'Content-Type': 'application/json; charset=iso-8859-1' },
+        '415 unsupported_media_type',
+      ],
+      [
+        'declared UTF-16',
+        '{}',
+        { 'Content-Type': 'application/json;charset="utf-16"' },
+        '415 unsupported_media_type',
+      ],
       ['an unknown encoding', '{}', { ...json, 'Content-Encoding': 'zebra' }, '415 unsupported_media_type'],
       ['gzip', gzip('{"body":"a"}'), { ...json, 'Content-Encoding': 'gzip' }, '415 unsupported_media_type'],
       [
@@ -285,6 +380,14 @@ describe('a body', () => {
         }
       }
     })
+  })
+
+  it('that is no object is refused without being parsed, which would cost 50 times its length', async () => {
+    for (const rawBody of ['['.repeat(500_000), `${' '.repeat(1_000)}"${'x'.repeat(1_000)}`, '\n1e'])
+      expect((await service.call('POST', '/register', { rawBody })).json).toMatchObject({
+        error: 'invalid_json',
+        message: expect.stringContaining('not a JSON object') as string,
+      })
   })
 
   it('is taken in any writing of UTF-8, and may be of 512 KiB', async () => {
@@ -343,7 +446,9 @@ describe('a body', () => {
 describe('a query', () => {
   // The verdicts of a claim are a list too, but need a claim; they have a test of their own.
   const lists = () =>
-    service.routes.filter(({ path, query }) => query !== undefined && 'limit' in query.shape && !path.includes('{')).map(({ path }) => path)
+    service.routes
+      .filter(({ path, query }) => query !== undefined && 'limit' in query.shape && !path.includes('{'))
+      .map(({ path }) => path)
 
   it('takes limit from 1 to its bound, once, in digits', async () => {
     expect(lists()).toEqual(expect.arrayContaining(['/feed', '/claims', '/directory', '/proposals']))
@@ -352,8 +457,23 @@ describe('a query', () => {
       const path = written.replace('{id}', claimId)
       const most = ['/seal', '/ledger'].includes(path) ? 10_000 : 200
       for (const limit of ['1', String(most), '050'])
-        expect((await service.call('GET', `${path}?limit=${limit}`, { token: caller.token })).status, `${path} ${limit}`).toBe(200)
-      for (const limit of ['0', String(most + 1), '-1', '1.5', 'ten', '', '1e2', '0x10', '%00', '1&limit=2', '١']) {
+        expect(
+          (await service.call('GET', `${path}?limit=${limit}`, { token: caller.token })).status,
+          `${path} ${limit}`,
+        ).toBe(200)
+      for (const limit of [
+        '0',
+        String(most + 1),
+        '-1',
+        '1.5',
+        'ten',
+        '',
+        '1e2',
+        '0x10',
+        '%00',
+        '1&limit=2',
+        '١',
+      ]) {
         const answer = await service.call('GET', `${path}?limit=${limit}`, { token: caller.token })
         expect(outcome(answer), `${path} ${limit}`).toEqual([400, 'invalid_field', 'limit'])
         expect(answer.json.message).toContain(`from 1 to ${most}`)
@@ -368,33 +488,58 @@ describe('a query', () => {
       ['topic=', 'topic'],
       [`topic=${'a'.repeat(65)}`, 'topic'],
     ]) {
-      expect(outcome(await service.call('GET', `/feed?${query}`)), query).toEqual([400, 'invalid_field', field])
+      expect(outcome(await service.call('GET', `/feed?${query}`)), query).toEqual([
+        400,
+        'invalid_field',
+        field,
+      ])
     }
-    for (const query of ['status=right', 'status=open&status=judged', 'status[$ne]=open&status=', 'status=OPEN'])
-      expect(outcome(await service.call('GET', `/claims?${query}`)), query).toEqual([400, 'invalid_field', 'status'])
+    for (const query of [
+      'status=right',
+      'status=open&status=judged',
+      'status[$ne]=open&status=',
+      'status=OPEN',
+    ])
+      expect(outcome(await service.call('GET', `/claims?${query}`)), query).toEqual([
+        400,
+        'invalid_field',
+        'status',
+      ])
     for (const query of ['agent=a&agent=b', 'agent=%00', 'agent='])
-      expect(outcome(await service.call('GET', `/claims?${query}`)), query).toEqual([400, 'invalid_field', 'agent'])
+      expect(outcome(await service.call('GET', `/claims?${query}`)), query).toEqual([
+        400,
+        'invalid_field',
+        'agent',
+      ])
     for (const query of ['capability=a&capability=b', 'capability=', `capability=${'a'.repeat(65)}`])
-      expect(outcome(await service.call('GET', `/directory?${query}`)), query).toEqual([400, 'invalid_field', 'capability'])
+      expect(outcome(await service.call('GET', `/directory?${query}`)), query).toEqual([
+        400,
+        'invalid_field',
+        'capability',
+      ])
   })
 
-  it('ignores what no route defines and reads what looks like an operator as plain text', async () => {
-    const all = (await service.call('GET', '/feed')).json['count']
+  it('refuses what no route defines by its name, bytes that are no UTF-8, and reads what looks like an operator as plain text', async () => {
     await withoutTrace(async () => {
-      for (const query of [
-        'unknown=1',
-        '__proto__[polluted]=1',
-        'constructor=1',
-        'topic[$ne]=a',
-        '%zz=1',
-        '%ff=%fe',
-        '&&==',
-        'topic=%7B%22$ne%22:1%7D',
-      ]) {
-        const answer = await service.call('GET', `/feed?${query}`)
-        expect(answer.status, query).toBe(200)
-        expect(answer.json['count'], query).toBe(query.startsWith('topic=') ? 0 : all)
-      }
+      for (const [query, field] of [
+        ['unknown=1', 'unknown'],
+        ['__proto__[polluted]=1', '__proto__[polluted]'],
+        ['constructor=1', 'constructor'],
+        ['topic[$ne]=a', 'topic'],
+        ['limit[]=1', 'limit'],
+        ['&&==', ''],
+      ])
+        expect(outcome(await service.call('GET', `/feed?${query}`)), query).toEqual([
+          400,
+          'invalid_field',
+          field,
+        ])
+      for (const query of ['%zz=1', '%ff=%fe', 'topic=%ff', 'topic=a%c3', 'limit=1%'])
+        expect(outcome(await service.call('GET', `/feed?${query}`)), query).toEqual([400, 'invalid_field'])
+      expect(outcome(await service.call('GET', '/limits?x=1'))).toEqual([400, 'invalid_field', 'x'])
+      const answer = await service.call('GET', '/feed?topic=%7B%22$ne%22:1%7D')
+      expect([answer.status, answer.json['count']]).toEqual([200, 0])
+      expect((await service.call('GET', '/feed?topic=a+b%20c')).status).toBe(200)
     })
   })
 })
@@ -439,7 +584,8 @@ describe('a path', () => {
   it('with a wrong method is answered with those that are right', async () => {
     const methods = new Map<string, Set<string>>()
     for (const route of service.routes)
-      for (const path of pathsOf(route)) methods.set(path, (methods.get(path) ?? new Set(['OPTIONS'])).add(route.method))
+      for (const path of pathsOf(route))
+        methods.set(path, (methods.get(path) ?? new Set(['OPTIONS'])).add(route.method))
     for (const [path, own] of methods) {
       if (own.has('GET')) own.add('HEAD')
       for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND']) {
@@ -475,15 +621,27 @@ describe('a path', () => {
 })
 
 describe('requests from a page of another origin', () => {
-  it('may read what GET gives and are not invited to POST', async () => {
+  it('may do what any other client may: tokens are sent by whoever has them, and there are no cookies', async () => {
     const get = await service.call('GET', '/feed', { headers: { Origin: 'https://elsewhere.example' } })
     expect(get.headers.get('access-control-allow-origin')).toBe('*')
     const asked = await service.call('OPTIONS', '/dm', {
       headers: { Origin: 'https://elsewhere.example', 'Access-Control-Request-Method': 'POST' },
     })
-    expect([asked.status, asked.headers.get('access-control-allow-methods')]).toEqual([200, 'GET, HEAD, OPTIONS'])
-    const post = await service.call('POST', '/post', { token: caller.token, body: {}, headers: { Origin: 'https://elsewhere.example' } })
-    expect(post.headers.get('access-control-allow-origin')).toBeNull()
+    expect([asked.status, asked.headers.get('access-control-allow-methods')]).toEqual([
+      200,
+      'POST, GET, HEAD, OPTIONS',
+    ])
+    expect(asked.headers.get('access-control-allow-headers')).toBe(
+      'Authorization, Content-Type, If-None-Match',
+    )
+    const post = await service.call('POST', '/post', {
+      token: caller.token,
+      body: {},
+      headers: { Origin: 'https://elsewhere.example' },
+    })
+    expect([post.status, post.headers.get('access-control-allow-origin')]).toEqual([400, '*'])
+    expect(post.headers.get('access-control-expose-headers')).toContain('Retry-After')
+    expect(post.headers.get('access-control-allow-credentials')).toBeNull()
   })
 })
 
@@ -501,7 +659,9 @@ describe('what is not HTTP', () => {
 
   it('and looks like it, a target that is no URL, is answered with JSON like any path that is none of ours', async () => {
     for (const target of ['http://[x/', 'http://]/', 'http://[::1/api/v1/feed']) {
-      const [head = '', body = ''] = (await exchange(`GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)).split('\r\n\r\n')
+      const [head = '', body = ''] = (
+        await exchange(`GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+      ).split('\r\n\r\n')
       expect(head, target).toMatch(/^HTTP\/1\.1 404 Not Found/)
       expect(head).toMatch(/content-type: application\/json/i)
       expect(head).toMatch(/x-request-id: /i)
@@ -513,7 +673,6 @@ describe('what is not HTTP', () => {
     const requests = [
       '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n',
       'GET / HTTP/9.9\r\n\r\n',
-      `GET /api/v1/feed HTTP/1.1\r\nHost: a\r\nX: ${'a'.repeat(70_000)}\r\n\r\n`,
       'POST /api/v1/post HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
     ]
     for (const request of requests) {
@@ -522,5 +681,16 @@ describe('what is not HTTP', () => {
       expect(head).toContain('Connection: close')
       expect(JSON.parse(body)).toMatchObject({ ok: false, error: 'invalid_field' })
     }
+  })
+
+  it('is answered 431 if its headers are too long', async () => {
+    const received = await exchange(
+      `GET /api/v1/feed HTTP/1.1\r\nHost: a\r\nX: ${'a'.repeat(70_000)}\r\n\r\n`,
+    )
+    expect(received).toMatch(/^HTTP\/1\.1 431 /)
+    expect(JSON.parse(received.split('\r\n\r\n')[1] ?? '')).toMatchObject({
+      ok: false,
+      error: 'invalid_field',
+    })
   })
 })

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { acceptProposal, moveOverdueClaims } from '../../shared/claims/claim-service.ts'
-import { Refusal } from '../../shared/errors.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
 import { listPending } from '../support/stored.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -41,7 +41,10 @@ afterAll(() => service.stop())
 const judge = (index: number): TestAgent => judges[index] ?? author
 const nowSeconds = () => Math.floor(service.ctx.now() / 1_000)
 const claim = async (fields: object = {}, { token } = author) => {
-  const { status, json } = await service.call('POST', '/claim', { token, body: { statement: 'it will rain', ...fields } })
+  const { status, json } = await service.call('POST', '/claim', {
+    token,
+    body: { statement: 'it will rain', ...fields },
+  })
   expect(status, JSON.stringify(json)).toBe(201)
   return json as unknown as { id: string; claim: Claim }
 }
@@ -53,10 +56,14 @@ const resolve = async (claim_id: string, outcome: string, { token }: TestAgent, 
   expect(status, JSON.stringify(json)).toBe(200)
   return json as unknown as { verdict: Verdict; claim: Claim }
 }
-const read = async (id: string) => (await service.call('GET', `/claim/${id}`)).json['claim'] as Claim & { verdicts: Verdict[] }
-const list = async (query = '') => ((await service.call('GET', `/claims${query}`)).json as unknown as { claims: Claim[] }).claims
-const recordOf = async ({ id }: TestAgent) => (await service.call('GET', `/agent/${id}`)).json['resolution_record']
-const pendingOf = (collection: 'claims' | 'verdicts', id: string) => listPending(service.ctx.database.connection, collection, id)
+const read = async (id: string) =>
+  (await service.call('GET', `/claim/${id}`)).json['claim'] as Claim & { verdicts: Verdict[] }
+const list = async (query = '') =>
+  ((await service.call('GET', `/claims${query}`)).json as unknown as { claims: Claim[] }).claims
+const recordOf = async ({ id }: TestAgent) =>
+  (await service.call('GET', `/agent/${id}`)).json['resolution_record']
+const pendingOf = (collection: 'claims' | 'verdicts', id: string) =>
+  listPending(service.ctx.database.connection, collection, id)
 const commitment = (salt: string, canonicalJson: string) =>
   createHash('sha256').update(Buffer.from(salt, 'hex')).update(canonicalJson).digest('hex')
 
@@ -82,7 +89,10 @@ describe('a claim', () => {
           claim_id: id,
           agent_id: author.id,
           resolve_by: null,
-          content_hash: commitment(made.salt, `{"id":"${id}","kind":"claim","statement":"no entry may show this"}`),
+          content_hash: commitment(
+            made.salt,
+            `{"id":"${id}","kind":"claim","statement":"no entry may show this"}`,
+          ),
         },
       },
     ])
@@ -97,17 +107,31 @@ describe('a claim', () => {
   })
 
   it('may be of 2,000 characters and of any kind in a-z, 0-9, _ and -', async () => {
-    expect((await claim({ statement: '🜚'.repeat(2_000), kind: 'a-z_09'.padEnd(32, 'x') })).claim.kind).toHaveLength(32)
+    expect(
+      (await claim({ statement: '🜚'.repeat(2_000), kind: 'a-z_09'.padEnd(32, 'x') })).claim.kind,
+    ).toHaveLength(32)
   })
 })
 
 describe('verdicts', () => {
   it('make a claim judged while they agree and contested when they differ', async () => {
     const { id } = await claim()
-    expect((await resolve(id, 'true', judge(0))).claim).toMatchObject({ status: 'judged', standing: { true: 1, false: 0, void: 0 } })
-    expect((await resolve(id, 'true', judge(1))).claim).toMatchObject({ status: 'judged', standing: { true: 2, false: 0, void: 0 } })
-    expect((await resolve(id, 'void', judge(2))).claim).toMatchObject({ status: 'contested', standing: { true: 2, false: 0, void: 1 } })
-    expect(await read(id)).toMatchObject({ status: 'contested', verdicts: [{ outcome: 'void' }, { outcome: 'true' }, { outcome: 'true' }] })
+    expect((await resolve(id, 'true', judge(0))).claim).toMatchObject({
+      status: 'judged',
+      standing: { true: 1, false: 0, void: 0 },
+    })
+    expect((await resolve(id, 'true', judge(1))).claim).toMatchObject({
+      status: 'judged',
+      standing: { true: 2, false: 0, void: 0 },
+    })
+    expect((await resolve(id, 'void', judge(2))).claim).toMatchObject({
+      status: 'contested',
+      standing: { true: 2, false: 0, void: 1 },
+    })
+    expect(await read(id)).toMatchObject({
+      status: 'contested',
+      verdicts: [{ outcome: 'void' }, { outcome: 'true' }, { outcome: 'true' }],
+    })
   })
 
   it('supersede the earlier one of the same agent, and both stay on record', async () => {
@@ -117,7 +141,14 @@ describe('verdicts', () => {
     const second = await resolve(id, 'true', judge(0), 'I looked again')
     expect(second.claim).toMatchObject({ status: 'judged', standing: { true: 2, false: 0, void: 0 } })
     const { verdicts } = await read(id)
-    expect(verdicts.map(({ agent_id, outcome, superseded, evidence }) => [agent_id, outcome, superseded, evidence])).toEqual([
+    expect(
+      verdicts.map(({ agent_id, outcome, superseded, evidence }) => [
+        agent_id,
+        outcome,
+        superseded,
+        evidence,
+      ]),
+    ).toEqual([
       [judge(0).id, 'true', false, 'I looked again'],
       [judge(1).id, 'true', false, null],
       [judge(0).id, 'false', true, 'I looked'],
@@ -133,7 +164,10 @@ describe('verdicts', () => {
         outcome: 'true',
         by_author: false,
         supersedes: first.id,
-        evidence_hash: commitment(second.verdict.salt, `{"evidence":"I looked again","id":"${second.verdict.id}"}`),
+        evidence_hash: commitment(
+          second.verdict.salt,
+          `{"evidence":"I looked again","id":"${second.verdict.id}"}`,
+        ),
       },
     })
     expect(JSON.stringify([entry, await pendingOf('verdicts', first.id)])).not.toContain('looked')
@@ -149,9 +183,16 @@ describe('verdicts', () => {
     expect(await read(id)).toMatchObject({
       status: 'judged',
       standing: { true: 0, false: 1, void: 0 },
-      verdicts: [{ by_author: true, superseded: false }, { by_author: false }, { by_author: true, superseded: true }],
+      verdicts: [
+        { by_author: true, superseded: false },
+        { by_author: false },
+        { by_author: true, superseded: true },
+      ],
     })
-    expect(await recordOf(judge(5))).toMatchObject({ claims: { open: 0, judged: 1 }, verdicts: { true: 0, false: 1, void: 0 } })
+    expect(await recordOf(judge(5))).toMatchObject({
+      claims: { open: 0, judged: 1 },
+      verdicts: { true: 0, false: 1, void: 0 },
+    })
   })
 
   it('count exactly when all come at once, two from each agent', async () => {
@@ -177,7 +218,10 @@ describe('verdicts', () => {
     const answers = await Promise.all(
       apis.flatMap((api, place) =>
         five.map(({ token }, index) =>
-          api.call('POST', '/claim/resolve', { token, body: { claim_id: id, outcome: ['true', 'false', 'void'][(place + index) % 3] } }),
+          api.call('POST', '/claim/resolve', {
+            token,
+            body: { claim_id: id, outcome: ['true', 'false', 'void'][(place + index) % 3] },
+          }),
         ),
       ),
     )
@@ -193,11 +237,16 @@ describe('verdicts', () => {
     const superseded = (await Promise.all(verdicts.map((verdict) => pendingOf('verdicts', verdict.id))))
       .flat()
       .flatMap(({ data }) => (data['supersedes'] === null ? [] : [data['supersedes']]))
-    expect(superseded.sort()).toEqual(verdicts.flatMap((verdict) => (verdict.superseded ? [verdict.id] : [])).sort())
+    expect(superseded.sort()).toEqual(
+      verdicts.flatMap((verdict) => (verdict.superseded ? [verdict.id] : [])).sort(),
+    )
   })
 
   it('are refused for a claim that does not exist', async () => {
-    const answer = await service.call('POST', '/claim/resolve', { token: author.token, body: { claim_id: 'clm_none', outcome: 'true' } })
+    const answer = await service.call('POST', '/claim/resolve', {
+      token: author.token,
+      body: { claim_id: 'clm_none', outcome: 'true' },
+    })
     expect([answer.status, answer.json.error, answer.json.field]).toEqual([404, 'no_such_claim', 'claim_id'])
   })
 })
@@ -237,11 +286,16 @@ describe('a claim whose time passed', () => {
 
   it('moves on with a later verdict, before the sweep and after it, and with ten sweeps at once', async () => {
     const agent = await service.register()
-    const ids = [(await claim({ resolve_by: nowSeconds() + 10 }, agent)).id, (await claim({ resolve_by: nowSeconds() + 10 }, agent)).id]
+    const ids = [
+      (await claim({ resolve_by: nowSeconds() + 10 }, agent)).id,
+      (await claim({ resolve_by: nowSeconds() + 10 }, agent)).id,
+    ]
     service.advance(10_000)
     expect((await resolve(ids[0] ?? '', 'true', judge(0))).claim.status).toBe('judged')
     await Promise.all(Array.from({ length: 10 }, () => moveOverdueClaims(service.ctx)))
-    expect(await recordOf(agent)).toMatchObject({ claims: { open: 0, judged: 1, contested: 0, overdue: 1, accepted: 0 } })
+    expect(await recordOf(agent)).toMatchObject({
+      claims: { open: 0, judged: 1, contested: 0, overdue: 1, accepted: 0 },
+    })
     expect((await resolve(ids[1] ?? '', 'false', judge(0))).claim.status).toBe('judged')
     expect(await recordOf(agent)).toMatchObject({
       claims: { open: 0, judged: 2, contested: 0, overdue: 0, accepted: 0 },
@@ -253,12 +307,19 @@ describe('a claim whose time passed', () => {
     const swept = await startService({ queues: ['sweep'] })
     const { token } = await swept.register()
     const { id } = (
-      await swept.call('POST', '/claim', { token, body: { statement: 's', resolve_by: Math.floor(swept.ctx.now() / 1_000) + 1_000 } })
+      await swept.call('POST', '/claim', {
+        token,
+        body: { statement: 's', resolve_by: Math.floor(swept.ctx.now() / 1_000) + 1_000 },
+      })
     ).json
     swept.advance(1_000_000)
-    await waitFor('the sweep', async () => ((await swept.ctx.claims.find(String(id)))?.status === 'overdue' ? true : undefined), {
-      limitMs: 20_000,
-    })
+    await waitFor(
+      'the sweep',
+      async () => ((await swept.ctx.claims.find(String(id)))?.status === 'overdue' ? true : undefined),
+      {
+        limitMs: 20_000,
+      },
+    )
     await swept.stop()
   })
 })
@@ -273,7 +334,8 @@ describe('the claims ledger', () => {
     await resolve(ids[0] ?? '', 'true', judge(0))
     await resolve(ids[1] ?? '', 'true', judge(0))
     await resolve(ids[1] ?? '', 'void', judge(1))
-    const byStatus = async (status: string) => (await list(`?agent=${agent.id}&status=${status}`)).map(({ id }) => id)
+    const byStatus = async (status: string) =>
+      (await list(`?agent=${agent.id}&status=${status}`)).map(({ id }) => id)
     expect([
       await byStatus('judged'),
       await byStatus('contested'),
@@ -288,9 +350,13 @@ describe('the claims ledger', () => {
 describe('proposals', () => {
   const propose = (agent: TestAgent = author) => claim({ kind: 'proposal', statement: 'let us' }, agent)
   const readProposals = async () =>
-    ((await service.call('GET', '/proposals?limit=200')).json as unknown as { proposals: (Claim & { endorsements: number })[] }).proposals
+    (
+      (await service.call('GET', '/proposals?limit=200')).json as unknown as {
+        proposals: (Claim & { endorsements: number })[]
+      }
+    ).proposals
 
-  it('are ranked by endorsements of others, the oldest first among equals', async () => {
+  it('are ranked by endorsements of others, the newest first among equals', async () => {
     const ids = [(await propose()).id, (await propose()).id, (await propose()).id, (await propose()).id]
     const [one, two, three, four] = ids as [string, string, string, string]
     await claim({ kind: 'proposals', statement: 'no proposal' })
@@ -299,28 +365,40 @@ describe('proposals', () => {
     await resolve(two, 'true', author)
     await resolve(one, 'false', judge(1))
     const ranked = await readProposals()
-    expect(ranked.filter(({ id }) => ids.includes(id)).map(({ id, endorsements }) => [id, endorsements])).toEqual([
+    expect(
+      ranked.filter(({ id }) => ids.includes(id)).map(({ id, endorsements }) => [id, endorsements]),
+    ).toEqual([
       [three, 2],
       [four, 1],
-      [one, 0],
       [two, 0],
+      [one, 0],
     ])
     expect(ranked.every(({ kind }) => kind === 'proposal')).toBe(true)
     await resolve(three, 'void', judge(0))
     await resolve(three, 'void', judge(1))
-    expect((await readProposals()).filter(({ id }) => ids.includes(id)).map(({ id }) => id)).toEqual([four, one, two, three])
+    expect((await readProposals()).filter(({ id }) => ids.includes(id)).map(({ id }) => id)).toEqual([
+      four,
+      three,
+      two,
+      one,
+    ])
   })
 
   it('pay their author once when they are accepted, also by ten at once', async () => {
     const agent = await service.register()
     const { id } = await propose(agent)
     await resolve(id, 'false', judge(0))
-    const attempts = await Promise.allSettled(Array.from({ length: 10 }, () => acceptProposal(service.ctx, id, 30)))
+    const attempts = await Promise.allSettled(
+      Array.from({ length: 10 }, () => acceptProposal(service.ctx, id, 30)),
+    )
     expect(attempts.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
-    for (const attempt of attempts) if (attempt.status === 'rejected') expect((attempt.reason as Refusal).code).toBe('wrong_state')
+    for (const attempt of attempts)
+      if (attempt.status === 'rejected') expect((attempt.reason as Refusal).code).toBe('wrong_state')
     const me = (await service.call('GET', '/me', { token: agent.token })).json
     expect(me['pass_active']).toBe(true)
-    expect(Math.abs(Date.parse(String(me['pass_until'])) - service.ctx.now() - 30 * 86_400_000)).toBeLessThan(60_000)
+    expect(Math.abs(Date.parse(String(me['pass_until'])) - service.ctx.now() - 30 * 86_400_000)).toBeLessThan(
+      60_000,
+    )
     const entries = await pendingOf('claims', id)
     expect(entries.map(({ kind, data }) => [kind, data['days'], data['means']])).toEqual([
       ['claim', undefined, undefined],
@@ -334,7 +412,10 @@ describe('proposals', () => {
     const agent = await service.register()
     const { id } = await propose(agent)
     await acceptProposal(service.ctx, id, 1)
-    expect((await resolve(id, 'false', judge(0))).claim).toMatchObject({ status: 'accepted', standing: { false: 1 } })
+    expect((await resolve(id, 'false', judge(0))).claim).toMatchObject({
+      status: 'accepted',
+      standing: { false: 1 },
+    })
     await resolve(id, 'true', judge(1))
     expect((await read(id)).status).toBe('accepted')
     expect((await list(`?agent=${agent.id}&status=accepted`)).map((found) => found.id)).toEqual([id])

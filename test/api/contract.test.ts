@@ -2,16 +2,23 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { pathsOf } from '../../api/http/mount.ts'
 import type { Route } from '../../api/http/route.ts'
 import { describeLimits } from '../../shared/about/limits-page.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { makeCoinReady, pay } from '../support/coins.ts'
 import { OFFER } from '../support/market.ts'
-import { findNonces, startService, whenServed, type Answer, type TestAgent, type TestService } from '../support/service.ts'
+import {
+  findNonces,
+  startService,
+  whenServed,
+  type Answer,
+  type TestAgent,
+  type TestService,
+} from '../support/service.ts'
 
 /*
- * The tables of the interface document, written down as data and held against the running service. A row whose route
- * does not exist yet stands in COMING, which has to be exactly what is missing.
+ * The tables of the interface document, written down as data and held against the running service. A row
+ * whose route does not exist yet stands in COMING, which has to be exactly what is missing.
  */
 
 /** Rows of the table of endpoints that have no route yet. */
@@ -45,24 +52,54 @@ const ENDPOINTS: readonly Row[] = [
       'data_honesty',
     ],
   },
-  { route: 'GET /api/v1/currencies', answer: ['price_usd_per_day', 'free_period', 'pricing', 'rate_source', 'accepted', 'not_accepted'] },
+  {
+    route: 'GET /api/v1/currencies',
+    answer: ['price_usd_per_day', 'free_period', 'pricing', 'rate_source', 'accepted', 'not_accepted'],
+  },
   { route: 'GET /api/v1/challenge', answer: ['challenge_id', 'puzzle', 'pow'] },
   {
     route: 'POST /api/v1/register',
-    fields: { challenge_id: 'required', answer: 'required', pow: 'required', handle: 'optional', ref: 'optional' },
+    fields: {
+      challenge_id: 'required',
+      answer: 'required',
+      pow: 'required',
+      handle: 'optional',
+      ref: 'optional',
+    },
     answer: ['agent_id', 'token'],
   },
-  { route: 'POST /api/v1/invoice', fields: { currency: 'required', days: 'optional' }, answer: ['order_id'], needs: 'token' },
-  { route: 'POST /api/v1/invoice/check', fields: { invoice_id: 'required' }, answer: ['status'], needs: 'token' },
+  {
+    route: 'POST /api/v1/invoice',
+    fields: { currency: 'required', days: 'optional' },
+    answer: ['order_id'],
+    needs: 'token',
+  },
+  {
+    route: 'POST /api/v1/invoice/check',
+    fields: { invoice_id: 'required' },
+    answer: ['status'],
+    needs: 'token',
+  },
   {
     route: 'POST /api/v1/work/submit',
     fields: { order_id: 'required', nonces: 'required' },
     answer: ['status', 'credited_days', 'pass_until'],
     needs: 'token',
   },
-  { route: 'GET /api/v1/me', answer: ['pass_until', 'pass_active', 'price_usd_per_day', 'referrals'], needs: 'token' },
-  { route: 'POST /api/v1/profile', fields: { name: 'optional', purpose: 'optional', capabilities: 'optional' }, needs: 'token' },
-  { route: 'GET /api/v1/agent/{agent_id}', answer: ['agent_id', 'profile', 'resolution_record', 'recent_posts', 'recent_claims'] },
+  {
+    route: 'GET /api/v1/me',
+    answer: ['pass_until', 'pass_active', 'price_usd_per_day', 'referrals'],
+    needs: 'token',
+  },
+  {
+    route: 'POST /api/v1/profile',
+    fields: { name: 'optional', purpose: 'optional', capabilities: 'optional' },
+    needs: 'token',
+  },
+  {
+    route: 'GET /api/v1/agent/{agent_id}',
+    answer: ['agent_id', 'profile', 'resolution_record', 'recent_posts', 'recent_claims'],
+  },
   { route: 'GET /api/v1/directory', fields: { capability: 'optional' }, answer: ['agents', 'count'] },
   {
     route: 'POST /api/v1/claim',
@@ -70,7 +107,11 @@ const ENDPOINTS: readonly Row[] = [
     answer: ['id', 'claim'],
     needs: 'token',
   },
-  { route: 'GET /api/v1/claims', fields: { agent: 'optional', status: 'optional', limit: 'optional' }, answer: ['claims', 'count'] },
+  {
+    route: 'GET /api/v1/claims',
+    fields: { agent: 'optional', status: 'optional', limit: 'optional' },
+    answer: ['claims', 'count'],
+  },
   { route: 'GET /api/v1/claim/{id}', answer: ['claim'] },
   {
     route: 'POST /api/v1/claim/resolve',
@@ -80,27 +121,66 @@ const ENDPOINTS: readonly Row[] = [
   },
   { route: 'GET /api/v1/proposals', answer: ['proposals', 'count'] },
   { route: 'GET /api/v1/feed', fields: { limit: 'optional', topic: 'optional' }, answer: ['posts', 'count'] },
-  { route: 'POST /api/v1/post', fields: { body: 'required', topic: 'optional' }, answer: ['id', 'post'], needs: 'pass' },
-  { route: 'POST /api/v1/dm', fields: { to: 'required', box: 'required' }, answer: ['id', 'message'], needs: 'pass' },
+  {
+    route: 'POST /api/v1/post',
+    fields: { body: 'required', topic: 'optional' },
+    answer: ['id', 'post'],
+    needs: 'pass',
+  },
+  {
+    route: 'POST /api/v1/dm',
+    fields: { to: 'required', box: 'required' },
+    answer: ['id', 'message'],
+    needs: 'pass',
+  },
   { route: 'GET /api/v1/dm', answer: ['messages', 'count'], needs: 'pass' },
   { route: 'POST /api/v1/report', fields: { post_id: 'required', rule: 'required' }, needs: 'pass' },
   { route: 'GET /api/v1/stats', answer: ['counters'] },
   { route: 'GET /api/v1/verify', answer: ['announcements', 'count'] },
-  { route: 'GET /seal', answer: ['seals', 'count', 'unsigned_seqs', 'chain_intact', 'what_this_is', 'honest_limit', 'verify'] },
-  { route: 'GET /api/v1/seal/proof', fields: { seq: 'required', index: 'required' }, answer: ['leaf', 'path', 'root'] },
-  { route: 'POST /market/order', fields: { offer_id: 'required' }, answer: ['order_id', 'invoice'], needs: 'token' },
+  {
+    route: 'GET /seal',
+    answer: ['seals', 'count', 'unsigned_seqs', 'chain_intact', 'what_this_is', 'honest_limit', 'verify'],
+  },
+  {
+    route: 'GET /api/v1/seal/proof',
+    fields: { seq: 'required', index: 'required' },
+    answer: ['leaf', 'path', 'root'],
+  },
+  {
+    route: 'POST /market/order',
+    fields: { offer_id: 'required' },
+    answer: ['order_id', 'invoice'],
+    needs: 'token',
+  },
   { route: 'POST /market/deliver', needs: 'token' },
   { route: 'POST /market/accept', needs: 'token' },
   {
     route: 'GET /market/offers',
-    answer: ['fee_percent', 'who_pays_the_fee', 'offers', 'count', 'escrow_address_set', 'how_it_works', 'honest_limits'],
+    answer: [
+      'fee_percent',
+      'who_pays_the_fee',
+      'offers',
+      'count',
+      'escrow_address_set',
+      'how_it_works',
+      'honest_limits',
+    ],
   },
 ]
 
 const LIMITS: readonly (readonly [limit: string, value: string])[] = [
-  ['Request rate', 'no rate limit is enforced; one may be added later and will be listed in the limits route before it is enforced'],
-  ['Pass price', 'USD 1.00 per day; while the free period is active the price is 0 and returns to 1.00 automatically afterwards'],
-  ['Referral price', 'USD 0.15 per day once 50 referred agents have each paid at least once; referred agents who never pay do not count'],
+  [
+    'Request rate',
+    'no rate limit is enforced; one may be added later and will be listed in the limits route before it is enforced',
+  ],
+  [
+    'Pass price',
+    'USD 1.00 per day; while the free period is active the price is 0 and returns to 1.00 automatically afterwards',
+  ],
+  [
+    'Referral price',
+    'USD 0.15 per day once 50 referred agents have each paid at least once; referred agents who never pay do not count',
+  ],
   ['Proof-of-work payment', '500 shares at 26 leading zero bits per pass day'],
   ['Market order', 'minimum 1 USD, maximum 5000 USD'],
   ['Market fee', '20 percent, paid by the seller'],
@@ -132,9 +212,24 @@ const RETENTION: readonly (readonly [data: string, rule: string])[] = [
   ['agents', 'there is no delete; a ban removes access, not data'],
 ]
 
-const MENU_ENTRY = ['currency', 'name', 'amount_per_day', 'anonymity', 'anonymity_detail', 'settlement', 'agent_autonomy', 'status']
+const MENU_ENTRY = [
+  'currency',
+  'name',
+  'amount_per_day',
+  'anonymity',
+  'anonymity_detail',
+  'settlement',
+  'agent_autonomy',
+  'status',
+]
 const FREE_PERIOD = ['active', 'until', 'note', 'what_happens_after']
-const PRICING = ['base_usd_per_day', 'referral_threshold', 'referral_price_usd_per_day', 'how_to_reach', 'your_price']
+const PRICING = [
+  'base_usd_per_day',
+  'referral_threshold',
+  'referral_price_usd_per_day',
+  'how_to_reach',
+  'your_price',
+]
 
 let service: TestService
 let agent: TestAgent
@@ -156,16 +251,26 @@ async function askEverything(): Promise<void> {
     return answer.json as unknown as Record<string, string> & { difficulty_bits: number }
   }
   const { id: postId } = await send('/post', { body: 'a post', topic: 'contract' })
-  const { id: claimId } = await send('/claim', { statement: 'It holds.', kind: 'proposal', resolve_by: 4_102_444_800 })
+  const { id: claimId } = await send('/claim', {
+    statement: 'It holds.',
+    kind: 'proposal',
+    resolve_by: 4_102_444_800,
+  })
   await send('/claim/resolve', { claim_id: claimId, outcome: 'true', evidence: 'see above' })
   await send('/dm', { to: agent.id, box: 'box' })
   await send('/report', { post_id: postId, rule: 'spam' })
   await send('/profile', { name: 'n', purpose: 'p', capabilities: ['contract'] })
   await makeCoinReady(service.ctx, 'xno')
-  const { json: invoice } = await service.call('POST', '/invoice', { token, body: { currency: 'xno', days: 2 } })
+  const { json: invoice } = await service.call('POST', '/invoice', {
+    token,
+    body: { currency: 'xno', days: 2 },
+  })
   await send('/invoice/check', { invoice_id: invoice['invoice_id'] })
   const order = await send('/invoice', { currency: 'pow', days: 1 })
-  await send('/work/submit', { order_id: order['order_id'], nonces: findNonces(String(order['prefix']), order.difficulty_bits, 5) })
+  await send('/work/submit', {
+    order_id: order['order_id'],
+    nonces: findNonces(String(order['prefix']), order.difficulty_bits, 5),
+  })
   await trade(token)
   await sequencePending(service.ctx, { useLease: false })
   await makeSeal(service.ctx, { useLease: false })
@@ -196,7 +301,11 @@ async function trade(token: string): Promise<void> {
 
 const json = (route: string) => answers.get(route)?.json as unknown as Record<string, unknown>
 const mounted = () =>
-  new Map<string, Route>(service.routes.flatMap((route) => pathsOf(route).map((path) => [`${route.method} ${path}`, route] as const)))
+  new Map<string, Route>(
+    service.routes.flatMap((route) =>
+      pathsOf(route).map((path) => [`${route.method} ${path}`, route] as const),
+    ),
+  )
 const present = () => ENDPOINTS.filter(({ route }) => !COMING.includes(route))
 
 describe('the table of endpoints', () => {
@@ -218,11 +327,11 @@ describe('the table of endpoints', () => {
     for (const { route, fields = {} } of present()) {
       const shape = { ...routes.get(route)?.body?.shape, ...routes.get(route)?.query?.shape }
       for (const [name, need] of Object.entries(fields))
-        expect([route, name, name in shape && !shape[name]?.safeParse(undefined).success ? 'required' : 'optional']).toEqual([
+        expect([
           route,
           name,
-          need,
-        ])
+          name in shape && !shape[name]?.safeParse(undefined).success ? 'required' : 'optional',
+        ]).toEqual([route, name, need])
       expect([route, Object.keys(fields).filter((name) => !(name in shape))]).toEqual([route, []])
     }
   })
@@ -264,9 +373,14 @@ describe('the tables of resources', () => {
   })
 
   it('hold for a claim and its verdicts', () => {
-    const { claim } = json('GET /api/v1/claim/{id}') as { claim: Record<string, unknown> & { verdicts: Record<string, unknown>[] } }
-    for (const field of ['id', 'statement', 'kind', 'resolve_by', 'status', 'verdicts']) expect(claim).toHaveProperty(field)
-    expect(claim.verdicts.map(({ outcome, evidence }) => [outcome, evidence])).toEqual([['true', 'see above']])
+    const { claim } = json('GET /api/v1/claim/{id}') as {
+      claim: Record<string, unknown> & { verdicts: Record<string, unknown>[] }
+    }
+    for (const field of ['id', 'statement', 'kind', 'resolve_by', 'status', 'verdicts'])
+      expect(claim).toHaveProperty(field)
+    expect(claim.verdicts.map(({ outcome, evidence }) => [outcome, evidence])).toEqual([
+      ['true', 'see above'],
+    ])
   })
 
   it('hold for posts and direct messages', () => {
@@ -277,8 +391,16 @@ describe('the tables of resources', () => {
   })
 
   it('hold for an invoice and a work order', () => {
-    expect(json('POST /api/v1/invoice/check')).toMatchObject({ invoice_id: expect.stringMatching(/^inv_/), currency: 'xno', days: 2 })
-    expect(json('POST /api/v1/invoice')).toMatchObject({ order_id: expect.stringMatching(/^wrk_/), currency: 'pow', days: 1 })
+    expect(json('POST /api/v1/invoice/check')).toMatchObject({
+      invoice_id: expect.stringMatching(/^inv_/),
+      currency: 'xno',
+      days: 2,
+    })
+    expect(json('POST /api/v1/invoice')).toMatchObject({
+      order_id: expect.stringMatching(/^wrk_/),
+      currency: 'pow',
+      days: 1,
+    })
   })
 
   it('hold for the menu of currencies', () => {
@@ -292,11 +414,16 @@ describe('the tables of resources', () => {
     }
     expect(Object.keys(menu.free_period).sort()).toEqual([...FREE_PERIOD].sort())
     expect(Object.keys(menu.pricing).sort()).toEqual([...PRICING].sort())
-    expect(menu.pricing).toMatchObject({ base_usd_per_day: 1, referral_threshold: 50, referral_price_usd_per_day: 0.15 })
+    expect(menu.pricing).toMatchObject({
+      base_usd_per_day: 1,
+      referral_threshold: 50,
+      referral_price_usd_per_day: 0.15,
+    })
     expect([typeof menu.price_usd_per_day, typeof menu.rate_source]).toEqual(['number', 'string'])
     expect(menu.accepted.map(({ currency }) => currency)).toEqual(['xno', 'xmr', 'pow'])
     for (const entry of menu.accepted) {
-      for (const field of MENU_ENTRY) expect([entry['currency'], field, typeof entry[field]]).toEqual([entry['currency'], field, 'string'])
+      for (const field of MENU_ENTRY)
+        expect([entry['currency'], field, typeof entry[field]]).toEqual([entry['currency'], field, 'string'])
       expect(['ready', 'not_configured']).toContain(entry['status'])
       expect(['automatic', 'manual']).toContain(entry['settlement'])
       expect(entry['cost_to_agent'] !== undefined).toBe(entry['currency'] === 'pow')
@@ -322,17 +449,24 @@ describe('the tables of resources', () => {
       seals,
       unsigned_seqs: unsigned,
       chain_intact: intact,
-    } = json('GET /seal') as { seals: Record<string, unknown>[]; unsigned_seqs: number[]; chain_intact: boolean }
+    } = json('GET /seal') as {
+      seals: Record<string, unknown>[]
+      unsigned_seqs: number[]
+      chain_intact: boolean
+    }
     expect(seals.length).toBeGreaterThan(0)
     for (const seal of seals) {
-      for (const field of ['seq', 'at', 'count', 'from_id', 'to_id']) expect([field, Number.isInteger(seal[field])]).toEqual([field, true])
+      for (const field of ['seq', 'at', 'count', 'from_id', 'to_id'])
+        expect([field, Number.isInteger(seal[field])]).toEqual([field, true])
       expect(seal['root']).toMatch(/^[0-9a-f]{64}$/)
-      for (const field of ['prev_root', 'signature', 'pubkey', 'algo', 'signed_at', 'signed']) expect(seal).toHaveProperty(field)
+      for (const field of ['prev_root', 'signature', 'pubkey', 'algo', 'signed_at', 'signed'])
+        expect(seal).toHaveProperty(field)
       expect(unsigned.includes(Number(seal['seq']))).toBe(!seal['signed'])
     }
     expect([seals[0]?.['seq'], seals[0]?.['prev_root'], intact]).toEqual([1, null, true])
     const { path } = json('GET /api/v1/seal/proof') as { path: { side: string; hash: string }[] }
-    for (const { side, hash } of path) expect([['left', 'right'].includes(side), /^[0-9a-f]{64}$/.test(hash)]).toEqual([true, true])
+    for (const { side, hash } of path)
+      expect([['left', 'right'].includes(side), /^[0-9a-f]{64}$/.test(hash)]).toEqual([true, true])
     expect(path.length).toBeGreaterThan(0)
   })
 
@@ -364,9 +498,11 @@ describe('the tables of limits and promises', () => {
   it('stand in /limits row by row at default settings', () => {
     const { limits } = describeLimits(readConfig({}, 'start'))
     expect(limits.slice(0, LIMITS.length).map(({ limit, value }) => [limit, value])).toEqual(LIMITS)
-    expect((json('GET /api/v1/limits')['limits'] as { limit: string }[]).slice(0, LIMITS.length).map(({ limit }) => limit)).toEqual(
-      LIMITS.map(([limit]) => limit),
-    )
+    expect(
+      (json('GET /api/v1/limits')['limits'] as { limit: string }[])
+        .slice(0, LIMITS.length)
+        .map(({ limit }) => limit),
+    ).toEqual(LIMITS.map(([limit]) => limit))
   })
 
   it('stand in /contract: versions, guarantees and retention', () => {
@@ -377,7 +513,11 @@ describe('the tables of limits and promises', () => {
       guarantees: string[]
       retention: { data: string; rule: string }[]
     }
-    expect([contract.protocol_version, contract.version, new URL(contract.api_base).pathname]).toEqual([1, 1, '/api/v1'])
+    expect([contract.protocol_version, contract.version, new URL(contract.api_base).pathname]).toEqual([
+      1,
+      1,
+      '/api/v1',
+    ])
     expect(contract.guarantees).toEqual(GUARANTEES.map((text) => text.replaceAll('`', '')))
     expect(contract.retention.map(({ data, rule }) => [data, rule])).toEqual(RETENTION)
   })

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers, PATIENT } from '../support/servers.ts'
 import {
@@ -19,7 +19,8 @@ import {
 import { atOneMoment } from '../support/stored.ts'
 
 const TOGETHER = 60
-const each = <T>(length: number, make: (index: number) => T): T[] => Array.from({ length }, (_, index) => make(index))
+const each = <T>(length: number, make: (index: number) => T): T[] =>
+  Array.from({ length }, (_, index) => make(index))
 const statuses = (answers: readonly Answer[]) => answers.map(({ status }) => status)
 
 describe('one bad record among many at once', () => {
@@ -42,16 +43,21 @@ describe('one bad record among many at once', () => {
   afterAll(() => service.stop())
 
   // Past the check of answers: no route declares a 500.
-  const send = (path: string, token: string, body: object) => callService(service.url, 'POST', path, { token, body })
+  const send = (path: string, token: string, body: object) =>
+    callService(service.url, 'POST', path, { token, body })
   const sendTogether = (path: string, bodyOf: (text: string) => object) =>
-    Promise.all(each(TOGETHER, (index) => send(path, agent.token, bodyOf(index % 20 === 7 ? 'bad' : `good ${index}`))))
+    Promise.all(
+      each(TOGETHER, (index) => send(path, agent.token, bodyOf(index % 20 === 7 ? 'bad' : `good ${index}`))),
+    )
   const expectThreeBad = (answers: readonly Answer[], good: number) =>
     expect(statuses(answers)).toEqual(each(TOGETHER, (index) => (index % 20 === 7 ? 500 : good)))
 
   it('is the only post that fails', async () => {
     const answers = await sendTogether('/post', (body) => ({ body }))
     expectThreeBad(answers, 201)
-    const shown = (await service.call('GET', '/feed?limit=200')).json as unknown as { posts: { id: string }[] }
+    const shown = (await service.call('GET', '/feed?limit=200')).json as unknown as {
+      posts: { id: string }[]
+    }
     expect(new Set(shown.posts.map(({ id }) => id))).toEqual(
       new Set(answers.flatMap(({ status, json }) => (status === 201 ? [json['id']] : []))),
     )
@@ -72,7 +78,10 @@ describe('one bad record among many at once', () => {
 
   it('is the only verdict that fails, be it refused by the database or for want of its claim', async () => {
     const author = await service.register()
-    const made = await service.call('POST', '/claim', { token: author.token, body: { statement: 'judged by many' } })
+    const made = await service.call('POST', '/claim', {
+      token: author.token,
+      body: { statement: 'judged by many' },
+    })
     const judges = await Promise.all(each(10, () => service.register()))
     const answers = await Promise.all(
       judges.map(({ token }, index) =>
@@ -88,15 +97,26 @@ describe('one bad record among many at once', () => {
       claim: { standing: object; verdicts: object[] }
     }
     expect([claim.standing, claim.verdicts.length]).toEqual([{ true: 8, false: 0, void: 0 }, 8])
-    expect((await service.ctx.agents.find(author.id))?.record).toMatchObject({ claims: { open: 0, judged: 1 }, verdicts: { true: 8 } })
+    expect((await service.ctx.agents.find(author.id))?.record).toMatchObject({
+      claims: { open: 0, judged: 1 },
+      verdicts: { true: 8 },
+    })
   })
 
   it('is a post that cannot even be written as BSON, and the others are stored', async () => {
-    const post = (index: number) => ({ _id: `pst_${index}`, agent_id: agent.id, at: 1, body: 'fine', salt: 'ab'.repeat(32) })
+    const post = (index: number) => ({
+      _id: `pst_${index}`,
+      agent_id: agent.id,
+      at: 1,
+      body: 'fine',
+      salt: 'ab'.repeat(32),
+    })
     const circular: { self?: object } = {}
     circular.self = circular
     const bad = { ...post(2), topic: circular as unknown as string }
-    const outcomes = await Promise.allSettled([post(0), post(1), bad, post(3)].map((one) => service.ctx.posts.insert(one)))
+    const outcomes = await Promise.allSettled(
+      [post(0), post(1), bad, post(3)].map((one) => service.ctx.posts.insert(one)),
+    )
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'fulfilled'])
     const stored = await service.ctx.posts.models.posts.find({ _id: /^pst_[0-3]$/ }, { _id: 1 }).lean()
     expect(stored.map(({ _id }) => _id).sort()).toEqual(['pst_0', 'pst_1', 'pst_3'])
@@ -118,16 +138,27 @@ describe('readers beside one another', () => {
     let writing = true
     const crowd = each(30, async (place) => {
       const card = `/agent/${(writers[place % writers.length] as TestAgent).id}`
-      while (writing) await Promise.all([other.call('GET', '/feed'), other.call('GET', '/claims'), other.call('GET', card)])
+      while (writing)
+        await Promise.all([other.call('GET', '/feed'), other.call('GET', '/claims'), other.call('GET', card)])
     })
-    const idsIn = (answer: Answer, list: string) => (answer.json[list] as { id: string }[]).map(({ id }) => id)
+    const idsIn = (answer: Answer, list: string) =>
+      (answer.json[list] as { id: string }[]).map(({ id }) => id)
     await Promise.all(
       writers.map(async (agent) => {
         for (let i = 0; i < 25; i++) {
-          const post = await service.call('POST', '/post', { token: agent.token, body: { body: 'seen at once' } })
+          const post = await service.call('POST', '/post', {
+            token: agent.token,
+            body: { body: 'seen at once' },
+          })
           expect(idsIn(await other.call('GET', '/feed'), 'posts')).toContain(post.json['id'])
-          const claim = await service.call('POST', '/claim', { token: agent.token, body: { statement: 'seen at once' } })
-          const [list, card] = await Promise.all([other.call('GET', '/claims'), other.call('GET', `/agent/${agent.id}`)])
+          const claim = await service.call('POST', '/claim', {
+            token: agent.token,
+            body: { statement: 'seen at once' },
+          })
+          const [list, card] = await Promise.all([
+            other.call('GET', '/claims'),
+            other.call('GET', `/agent/${agent.id}`),
+          ])
           expect(idsIn(list, 'claims')).toContain(claim.json['id'])
           expect(idsIn(card, 'recent_claims')).toContain(claim.json['id'])
           expect(idsIn(card, 'recent_posts')).toContain(post.json['id'])
@@ -169,9 +200,13 @@ describe('a group under way when its process is killed', () => {
     const api = await startApiProcess(settings)
     running.push(api)
     const call = (method: string, path: string, options = {}) => callService(api.url, method, path, options)
-    await waitFor('an answer from the database', async () => ((await call('GET', '/feed')).status === 200 ? true : undefined), {
-      limitMs: 30_000,
-    })
+    await waitFor(
+      'an answer from the database',
+      async () => ((await call('GET', '/feed')).status === 200 ? true : undefined),
+      {
+        limitMs: 30_000,
+      },
+    )
     return { ...api, call }
   }
   const register = async ({ call }: Awaited<ReturnType<typeof startApi>>) => {
@@ -180,7 +215,10 @@ describe('a group under way when its process is killed', () => {
     return agent
   }
 
-  /** Forty writers of every kind until the blow has fallen and none of them gets through. @returns the ids that were acknowledged */
+  /**
+   * Forty writers of every kind until the blow has fallen and none of them gets through. @returns the ids
+   * that were acknowledged
+   */
   async function writeUntilKilled(
     { call }: Awaited<ReturnType<typeof startApi>>,
     agents: readonly TestAgent[],
@@ -196,7 +234,11 @@ describe('a group under way when its process is killed', () => {
           [
             ['/post', 'posts', { body: 'p' }],
             ['/claim', 'claims', { statement: 's' }],
-            ['/claim/resolve', 'verdicts', { claim_id: claimIds[turn % claimIds.length], outcome: turn % 3 === 0 ? 'false' : 'true' }],
+            [
+              '/claim/resolve',
+              'verdicts',
+              { claim_id: claimIds[turn % claimIds.length], outcome: turn % 3 === 0 ? 'false' : 'true' },
+            ],
             ['/dm', 'messages', { to: id, box: 'b' }],
           ] as const
         )[turn % 4] as readonly [string, string, object]
@@ -208,10 +250,16 @@ describe('a group under way when its process is killed', () => {
         }
         if (answer.status >= 300) continue
         const { json } = answer
-        acknowledged.push({ collection, id: String(collection === 'verdicts' ? (json['verdict'] as { id: string }).id : json['id']) })
+        acknowledged.push({
+          collection,
+          id: String(collection === 'verdicts' ? (json['verdict'] as { id: string }).id : json['id']),
+        })
       }
     })
-    await waitFor('enough writes', () => (acknowledged.length > 200 ? true : undefined), { limitMs: 30_000, everyMs: 1 })
+    await waitFor('enough writes', () => (acknowledged.length > 200 ? true : undefined), {
+      limitMs: 30_000,
+      everyMs: 1,
+    })
     kill()
     await Promise.all(writers)
     return acknowledged
@@ -225,20 +273,25 @@ describe('a group under way when its process is killed', () => {
         .find({ _id: { $in: ids } })
         .toArray()
       expect(found.map(({ _id }) => _id).sort(), collection).toEqual(ids.sort())
-      if (collection !== 'messages') for (const { _id, pending } of found) expect(pending?.[0]?.source).toMatch(new RegExp(`^${_id}/`))
+      if (collection !== 'messages')
+        for (const { _id, pending } of found) expect(pending?.[0]?.source).toMatch(new RegExp(`^${_id}/`))
     }
   }
 
   /**
-   * Claims, verdicts and the counts on claims and on authors say the same at any moment: what nobody waits for any more
-   * may still be stored.
+   * Claims, verdicts and the counts on claims and on authors say the same at any moment: what nobody waits
+   * for any more may still be stored.
    */
   async function expectCountsToAgree(agents: readonly TestAgent[]): Promise<void> {
     const { claims, standing, records } = await atOneMoment(ctx.database.connection, async (session) => ({
       claims: await ctx.claims.models.claims.find({}, null, { session }).lean(),
-      standing: await ctx.claims.models.verdicts.find({ superseded: false, by_author: false }, null, { session }).lean(),
+      standing: await ctx.claims.models.verdicts
+        .find({ superseded: false, by_author: false }, null, { session })
+        .lean(),
       records: new Map(
-        (await ctx.agents.models.agents.find({}, { record: 1 }, { session }).lean()).map(({ _id, record }) => [_id, record]),
+        (await ctx.agents.models.agents.find({}, { record: 1 }, { session }).lean()).map(
+          ({ _id, record }) => [_id, record],
+        ),
       ),
     }))
     for (const claim of claims) {
@@ -253,7 +306,9 @@ describe('a group under way when its process is killed', () => {
       for (const status of ['open', 'judged', 'contested'] as const)
         expect(record?.claims[status], status).toBe(own.filter((claim) => claim.status === status).length)
       for (const outcome of ['true', 'false', 'void'] as const)
-        expect(record?.verdicts[outcome], outcome).toBe(own.reduce((sum, claim) => sum + claim.standing[outcome], 0))
+        expect(record?.verdicts[outcome], outcome).toBe(
+          own.reduce((sum, claim) => sum + claim.standing[outcome], 0),
+        )
     }
   }
 
@@ -261,7 +316,9 @@ describe('a group under way when its process is killed', () => {
     const api = await startApi()
     const agents = await Promise.all(each(8, () => register(api)))
     const made = await Promise.all(
-      agents.map(({ token }) => whenServed(() => api.call('POST', '/claim', { token, body: { statement: 'to judge' } }))),
+      agents.map(({ token }) =>
+        whenServed(() => api.call('POST', '/claim', { token, body: { statement: 'to judge' } })),
+      ),
     )
     return { api, agents, claimIds: made.map(({ json }) => String(json['id'])) }
   }
@@ -278,7 +335,8 @@ describe('a group under way when its process is killed', () => {
       () => isGone,
     )
     await expectAllThere(acknowledged)
-    // A transaction that the dead process left open is aborted by the server, at the latest after its lifetime.
+    // A transaction that the dead process left open is aborted by the server, at the latest after its
+    // lifetime.
     await expectCountsToAgree(agents)
   })
 
@@ -288,7 +346,8 @@ describe('a group under way when its process is killed', () => {
     const [pid, deaths] = [child.pid(), child.deaths()]
     if (pid === undefined) throw new Error('MongoDB does not run')
     let isBack = false
-    // An API that waits for its database need not refuse anything; what was asked after the death, the next MongoDB stored.
+    // An API that waits for its database need not refuse anything; what was asked after the death, the next
+    // MongoDB stored.
     const call: typeof api.call = async (...request) => {
       const isDead = child.deaths() > deaths
       const answer = await api.call(...request)

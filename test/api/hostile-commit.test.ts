@@ -1,8 +1,8 @@
 import mongoose from 'mongoose'
 import { afterEach, describe, expect, it } from 'vitest'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { isolate } from '../support/servers.ts'
 import { PATIENT } from '../support/servers.ts'
 
@@ -21,11 +21,17 @@ describe('a connection that the server ends just as a transaction commits', () =
     ['after it was done', true],
   ])('leaves it committed, once: %s', async (_, isDone) => {
     const { mongodbUrl, redisUrl } = isolate()
-    ctx = openContext(readConfig({ ...PATIENT, MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl }, 'workers'), createLog('test', 'silent'))
+    ctx = openContext(
+      readConfig({ ...PATIENT, MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl }, 'workers'),
+      createLog('test', 'silent'),
+    )
     await ctx.database.whenReady()
     let commits = 0
     // What Node gives for a socket that is gone, which the driver lets through as it is.
-    mongoose.mongo.ClientSession.prototype.commitTransaction = async function (this: mongoose.mongo.ClientSession, options) {
+    mongoose.mongo.ClientSession.prototype.commitTransaction = async function (
+      this: mongoose.mongo.ClientSession,
+      options,
+    ) {
       if (++commits > 1) return commitTransaction.call(this, options)
       if (isDone) await commitTransaction.call(this, options)
       throw Object.assign(new Error('This socket has been ended by the other party'), { code: 'EPIPE' })

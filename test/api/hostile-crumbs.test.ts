@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { lapseInvoices } from '../../shared/payments/settlement.ts'
-import { unixSeconds } from '../../shared/time.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
 import { makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, startMarket, type TestMarket } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'
@@ -14,7 +14,10 @@ beforeAll(async () => {
 })
 afterAll(() => market.stop())
 
-/** A crumb in time, and after each hour another one, seen before the last is confirmed: at all times one is under way. */
+/**
+ * A crumb in time, and after each hour another one, seen before the last is confirmed: at all times one is
+ * under way.
+ */
 async function holdOpen(invoiceId: string): Promise<void> {
   const { ctx } = market
   let tx = newTx()
@@ -33,7 +36,7 @@ async function nextRound(afterMs: number, rate: string): Promise<void> {
   const { ctx } = market
   market.advance(afterMs)
   await makeCoinReady(ctx, 'xmr', { rate, addresses: 0 })
-  await lapseInvoices(ctx, 'xmr', unixSeconds(ctx.now()), () => ({ watch: 'hourly', look_after: 0 }))
+  await lapseInvoices(ctx, 'xmr', unixSeconds(ctx.now()))
 }
 
 describe('a crumb that is not confirmed, renewed again and again after the time was over', () => {
@@ -41,11 +44,17 @@ describe('a crumb that is not confirmed, renewed again and again after the time 
     const { ctx } = market
     await setRate(ctx, 'xmr', '100')
     const agent = await market.register()
-    const { json } = await market.call('POST', '/invoice', { token: agent.token, body: { currency: 'xmr', days: 100 } })
+    const { json } = await market.call('POST', '/invoice', {
+      token: agent.token,
+      body: { currency: 'xmr', days: 100 },
+    })
     await holdOpen(String(json['invoice_id']))
     await nextRound(MINUTE, '50')
     await pay(ctx, String(json['invoice_id']), { amount: '1' })
-    const checked = await market.call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: json['invoice_id'] } })
+    const checked = await market.call('POST', '/invoice/check', {
+      token: agent.token,
+      body: { invoice_id: json['invoice_id'] },
+    })
     expect(checked.json['credited_days']).toBe(50)
     await checkMoney(ctx)
   })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ERRORS } from '../../shared/errors.ts'
+import { ERRORS } from '../../shared/foundation/errors.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { countStored } from '../support/stored.ts'
 
@@ -14,7 +14,13 @@ interface Schema {
 interface OpenApi {
   paths: Record<
     string,
-    Record<string, { requestBody?: { content: Record<string, { schema: Schema }> }; parameters?: { in: string; name: string }[] }>
+    Record<
+      string,
+      {
+        requestBody?: { content: Record<string, { schema: Schema }> }
+        parameters?: { in: string; name: string }[]
+      }
+    >
   >
   components?: { schemas?: Record<string, Schema> }
 }
@@ -31,7 +37,8 @@ function listFields(): { path: string; field: string }[] {
   return Object.entries(document.paths).flatMap(([path, methods]) => {
     const schema = methods['post']?.requestBody?.content['application/json']?.schema
     if (schema === undefined) return []
-    const resolved = schema.$ref === undefined ? schema : document.components?.schemas?.[schema.$ref.split('/').at(-1) ?? '']
+    const resolved =
+      schema.$ref === undefined ? schema : document.components?.schemas?.[schema.$ref.split('/').at(-1) ?? '']
     return Object.keys(resolved?.properties ?? {}).map((field) => ({ path, field }))
   })
 }
@@ -111,7 +118,10 @@ describe('every field of every POST route', () => {
   it('takes a text that means something elsewhere for a text, or refuses it by name, and answers by the table', async () => {
     for (const { path, field } of listFields())
       for (const text of TEXTS) {
-        const { status, json, headers } = await service.call('POST', at(path), { token: agent.token, body: { [field]: text } })
+        const { status, json, headers } = await service.call('POST', at(path), {
+          token: agent.token,
+          body: { [field]: text },
+        })
         expect(status, `${path} ${field} ${text}: ${JSON.stringify(json)}`).toBeLessThan(500)
         if (json.error !== undefined) expect(Object.keys(ERRORS)).toContain(json.error)
         expect(headers.get('x-injected')).toBeNull()
@@ -125,7 +135,9 @@ describe('every parameter of every GET route', () => {
     const properties = Object.getOwnPropertyNames(Object.prototype)
     for (const [path, methods] of Object.entries(document.paths)) {
       if (methods['get'] === undefined) continue
-      const queries = (methods['get'].parameters ?? []).filter(({ in: where }) => where === 'query').map(({ name }) => name)
+      const queries = (methods['get'].parameters ?? [])
+        .filter(({ in: where }) => where === 'query')
+        .map(({ name }) => name)
       const concrete = (value: string) => at(path).replace(/\{\w+\}/g, encodeURIComponent(value))
       const targets = [
         ...TEXTS.map(concrete),

@@ -21,18 +21,33 @@ beforeAll(async () => {
 afterAll(() => service.stop())
 
 /** Sends bytes and gives back what came until the service closed the connection, or until `isEnough`. */
-async function send(bytes: string | Buffer, isEnough: (received: string) => boolean = () => false): Promise<string> {
+async function send(
+  bytes: string | Buffer,
+  isEnough: (received: string) => boolean = () => false,
+): Promise<string> {
   const connection = await connectRaw(service.url)
   let isClosed = false
   void connection.closed.then(() => (isClosed = true))
   connection.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
-  await waitFor('the end of the connection', () => (isClosed || isEnough(connection.received()) ? true : undefined), LIMIT)
+  await waitFor(
+    'the end of the connection',
+    () => (isClosed || isEnough(connection.received()) ? true : undefined),
+    LIMIT,
+  )
   connection.socket.destroy()
   return connection.received()
 }
 
 const post = (body: string, headers: readonly string[] = [], line = 'POST /api/v1/post HTTP/1.1'): string =>
-  [line, 'Host: a', `Authorization: Bearer ${agent.token}`, 'Content-Type: application/json', ...headers, '', body].join('\r\n')
+  [
+    line,
+    'Host: a',
+    `Authorization: Bearer ${agent.token}`,
+    'Content-Type: application/json',
+    ...headers,
+    '',
+    body,
+  ].join('\r\n')
 
 const smuggled = (): string => post('{"body":"smuggled"}', ['Content-Length: 19'])
 
@@ -43,29 +58,62 @@ async function expectNotStored(text: string): Promise<void> {
 
 describe('a request that two readers could read as two', () => {
   it.each<[string, () => string]>([
-    ['a length and chunks', () => post('0\r\n\r\n' + smuggled(), ['Content-Length: 5', 'Transfer-Encoding: chunked'])],
-    ['chunks and a length', () => post('0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked', 'Content-Length: 5'])],
+    [
+      'a length and chunks',
+      () => post('0\r\n\r\n' + smuggled(), ['Content-Length: 5', 'Transfer-Encoding: chunked']),
+    ],
+    [
+      'chunks and a length',
+      () => post('0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked', 'Content-Length: 5']),
+    ],
     ['two lengths', () => post('{}' + smuggled(), ['Content-Length: 2', 'Content-Length: 200'])],
     ['a length of two numbers', () => post('{}' + smuggled(), ['Content-Length: 2, 200'])],
     ['a length with a sign', () => post('{}' + smuggled(), ['Content-Length: +2'])],
     ['a length in hex', () => post('{}' + smuggled(), ['Content-Length: 0x2'])],
     ['a length below 0', () => post('{}' + smuggled(), ['Content-Length: -2'])],
     ['a length that overflows', () => post('{}' + smuggled(), ['Content-Length: 18446744073709551618'])],
-    ['chunks, obscured by a blank before the colon', () => post('0\r\n\r\n' + smuggled(), ['Transfer-Encoding : chunked'])],
-    ['chunks, obscured by a tab', () => post('0\r\n\r\n' + smuggled(), ['Transfer-Encoding:\x0bchunked', 'Content-Length: 5'])],
+    [
+      'chunks, obscured by a blank before the colon',
+      () => post('0\r\n\r\n' + smuggled(), ['Transfer-Encoding : chunked']),
+    ],
+    [
+      'chunks, obscured by a tab',
+      () => post('0\r\n\r\n' + smuggled(), ['Transfer-Encoding:\x0bchunked', 'Content-Length: 5']),
+    ],
     [
       'chunks, obscured by another coding behind',
       () => post('0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked, identity', 'Content-Length: 5']),
     ],
-    ['chunks on a folded line', () => post('0\r\n\r\n' + smuggled(), ['X: y', ' Transfer-Encoding: chunked', 'Content-Length: 5'])],
-    ['a chunk whose size is no number', () => post('zz\r\n{}\r\n0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked'])],
-    ['a chunk whose size overflows', () => post('fffffffffffffffff\r\n{}\r\n0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked'])],
-    ['a chunk whose size has a sign', () => post('-2\r\n{}\r\n0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked'])],
-    ['a chunk longer than its size', () => post('1\r\n{}\r\n0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked'])],
+    [
+      'chunks on a folded line',
+      () => post('0\r\n\r\n' + smuggled(), ['X: y', ' Transfer-Encoding: chunked', 'Content-Length: 5']),
+    ],
+    [
+      'a chunk whose size is no number',
+      () => post('zz\r\n{}\r\n0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked']),
+    ],
+    [
+      'a chunk whose size overflows',
+      () => post('fffffffffffffffff\r\n{}\r\n0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked']),
+    ],
+    [
+      'a chunk whose size has a sign',
+      () => post('-2\r\n{}\r\n0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked']),
+    ],
+    [
+      'a chunk longer than its size',
+      () => post('1\r\n{}\r\n0\r\n\r\n' + smuggled(), ['Transfer-Encoding: chunked']),
+    ],
     ['a header without a colon', () => post('{}' + smuggled(), ['Content-Length 2'])],
     ['a NUL in a header', () => post('{}' + smuggled(), ['X: a\0b', 'Content-Length: 2'])],
-    ['a bare line feed in a header', () => post('{}' + smuggled(), ['X: a\nContent-Length: 200', 'Content-Length: 2'])],
-    ['a bare carriage return', () => post('{}' + smuggled(), ['X: a\rContent-Length: 200', 'Content-Length: 2'])],
+    [
+      'a bare line feed in a header',
+      () => post('{}' + smuggled(), ['X: a\nContent-Length: 200', 'Content-Length: 2']),
+    ],
+    [
+      'a bare carriage return',
+      () => post('{}' + smuggled(), ['X: a\rContent-Length: 200', 'Content-Length: 2']),
+    ],
   ])('is refused, and what follows it is not looked at: %s', async (_, request) => {
     const received = await send(request())
     const statuses = statusesOf(received)
@@ -76,10 +124,17 @@ describe('a request that two readers could read as two', () => {
 
   it('is not made out of a body that looks like one', async () => {
     const inner = smuggled()
-    const received = await send(post(inner, [`Content-Length: ${inner.length}`]), (text) => statusesOf(text).length > 0)
+    const received = await send(
+      post(inner, [`Content-Length: ${inner.length}`]),
+      (text) => statusesOf(text).length > 0,
+    )
     expect(statusesOf(received)).toEqual([400])
     const chunked = `${inner.length.toString(16)}\r\n${inner}\r\n0\r\n\r\n`
-    expect(statusesOf(await send(post(chunked, ['Transfer-Encoding: chunked']), (text) => statusesOf(text).length > 0))).toEqual([400])
+    expect(
+      statusesOf(
+        await send(post(chunked, ['Transfer-Encoding: chunked']), (text) => statusesOf(text).length > 0),
+      ),
+    ).toEqual([400])
     await expectNotStored('smuggled')
   })
 })
@@ -105,7 +160,10 @@ describe('requests sent without waiting', () => {
       post(`{"body":"piped ${index}"}`, [`Content-Length: ${`{"body":"piped ${index}"}`.length}`]),
     )
     // The last of them in full: a read may end behind its status line.
-    const received = await send(requests.join(''), (text) => statusesOf(text).length >= count && text.endsWith('}}'))
+    const received = await send(
+      requests.join(''),
+      (text) => statusesOf(text).length >= count && text.endsWith('}}'),
+    )
     expect(statusesOf(received)).toEqual(Array.from({ length: count }, () => 201))
     const answered = [...received.matchAll(/"body":"piped (\d+)"/g)].map(([, index]) => Number(index))
     expect(answered.filter((_, place) => place % (answered.length / count) === 0)).toEqual(
@@ -151,10 +209,16 @@ describe('a request of which bytes were changed, left out or put in', () => {
     const answered: Record<string, number> = {}
     const change = (): Buffer => {
       const body = numbers.pick(bodies)
-      let bytes = Buffer.from(post(body, [`Content-Length: ${body.length}`], `POST /api/v1/${numbers.pick(paths)} HTTP/1.1`), 'latin1')
+      let bytes = Buffer.from(
+        post(body, [`Content-Length: ${body.length}`], `POST /api/v1/${numbers.pick(paths)} HTTP/1.1`),
+        'latin1',
+      )
       for (let changes = numbers.between(1, 4); changes > 0; changes--) {
         const at = numbers.below(bytes.length)
-        const put = numbers.below(3) === 0 ? Buffer.from([numbers.below(256)]) : Buffer.from(numbers.pick(insertions), 'latin1')
+        const put =
+          numbers.below(3) === 0
+            ? Buffer.from([numbers.below(256)])
+            : Buffer.from(numbers.pick(insertions), 'latin1')
         bytes = Buffer.concat([
           bytes.subarray(0, at),
           numbers.below(4) === 0 ? Buffer.alloc(0) : put,
@@ -171,7 +235,8 @@ describe('a request of which bytes were changed, left out or put in', () => {
           connection.socket.end(bytes) // what lacks its end can't come any more, so every one is answered or cut
           await waitFor(
             `the end of ${JSON.stringify(bytes.toString('latin1'))}`,
-            () => (connection.socket.destroyed || statusesOf(connection.received()).length > 0 ? true : undefined),
+            () =>
+              connection.socket.destroyed || statusesOf(connection.received()).length > 0 ? true : undefined,
             LIMIT,
           )
           connection.socket.destroy()

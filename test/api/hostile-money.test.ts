@@ -1,15 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { parseAmount } from '../../shared/payments/coin.ts'
 import type { InvoiceRecord } from '../../shared/payments/invoice.ts'
-import { encodeNanoAddress, parseNanoAddress } from '../../shared/payments/nano/nano-address.ts'
-import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
-import { reconcileNano } from '../../shared/payments/nano/nano-reconcile.ts'
-import { sendNano } from '../../shared/payments/nano/nano-send.ts'
+import { encodeNanoAddress, parseNanoAddress } from '../../shared/crypto/nano-address.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
-import { checkNanoInvoice, watchNano } from '../../shared/payments/nano/nano-watch.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { refreshRate } from '../../shared/payments/rate.ts'
 import { recordLoss, recordPayment } from '../../shared/payments/settlement.ts'
@@ -18,8 +14,16 @@ import { startBrokenPeer } from '../support/broken-peer.ts'
 import { ageRate, foundAt, makeCoinReady, newTx, setRate } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, expectStatus, INTEGRATED_ADDRESS, OFFER } from '../support/market.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
-import { hashStateBlock, signHash } from '../support/nano-node/block.ts'
-import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import { hashStateBlock, signHash } from '../../devnet/nano-node/block.ts'
+import {
+  DAY_RAW,
+  nanoChain,
+  openNanoVenue,
+  signAndPublish,
+  strangerAddress,
+  XNO,
+  type NanoVenue,
+} from '../support/nano-venue.ts'
 import {
   findNonce,
   findNonces,
@@ -33,16 +37,21 @@ import {
   type TestService,
 } from '../support/service.ts'
 import { countStored, listPending } from '../support/stored.ts'
+import { checkNanoInvoice, fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 
 const MINUTE = 60_000
 const HOUR = 3_600_000
 const DAY = 86_400_000
 const SHARE_BITS = 8
 const PER_DAY = 5
-/** A node that is well answers; what was not heard of it would pass for a node that is away, and be no error. */
+/**
+ * A node that is well answers; what was not heard of it would pass for a node that is away, and be no error.
+ */
 const NODE_TIMEOUT_MS = 20_000
 
-/** A node and its wallet, and on the same database an API of two processes with the workers that judge shares. */
+/**
+ * A node and its wallet, and on the same database an API of two processes with the workers that judge shares.
+ */
 let venue: NanoVenue
 let service: TestService
 let other: TestApi
@@ -55,7 +64,10 @@ beforeAll(async () => {
 })
 // Of a coin whose workers have been silent for a minute nobody buys.
 beforeEach(() => later(0))
-checkBooksAfterEach(() => venue.ctx)
+checkBooksAfterEach(
+  () => venue.ctx,
+  () => nanoChain(venue),
+)
 afterAll(async () => {
   await checkAll()
   await service.stop()
@@ -68,11 +80,16 @@ const checkAll = async () => {
   await checkMarket(venue.ctx)
 }
 const outcome = ({ status, json }: Answer) => [status, json.error].filter((part) => part !== undefined)
-const post = (path: string, { token }: TestAgent, body: object, on: TestApi = service) => on.call('POST', path, { token, body })
-const buy = (agent: TestAgent, days = 1, currency = 'xno', on: TestApi = service) => post('/invoice', agent, { currency, days }, on)
-const check = (agent: TestAgent, invoiceId: string, on: TestApi = service) => post('/invoice/check', agent, { invoice_id: invoiceId }, on)
-const readMe = async ({ token }: TestAgent, on: TestApi = service) => (await on.call('GET', '/me', { token })).json
-const stored = async (id: string): Promise<InvoiceRecord> => (await venue.ctx.invoices.find(id)) ?? expect.fail(`there is no invoice ${id}`)
+const post = (path: string, { token }: TestAgent, body: object, on: TestApi = service) =>
+  on.call('POST', path, { token, body })
+const buy = (agent: TestAgent, days = 1, currency = 'xno', on: TestApi = service) =>
+  post('/invoice', agent, { currency, days }, on)
+const check = (agent: TestAgent, invoiceId: string, on: TestApi = service) =>
+  post('/invoice/check', agent, { invoice_id: invoiceId }, on)
+const readMe = async ({ token }: TestAgent, on: TestApi = service) =>
+  (await on.call('GET', '/me', { token })).json
+const stored = async (id: string): Promise<InvoiceRecord> =>
+  (await venue.ctx.invoices.find(id)) ?? expect.fail(`there is no invoice ${id}`)
 const daysLeft = async ({ id }: TestAgent) => {
   const { pass_until_ms: untilMs } = (await venue.ctx.agents.find(id)) ?? {}
   return untilMs === undefined ? 0 : (untilMs - venue.ctx.now()) / DAY
@@ -82,8 +99,12 @@ interface Made {
   id: string
   address: string
 }
-const madeIn = ({ json }: Answer): Made => ({ id: String(json['invoice_id']), address: String(json['address']) })
-const invoiceFor = async (agent: TestAgent, days = 1): Promise<Made> => madeIn(expectStatus(await buy(agent, days), 201))
+const madeIn = ({ json }: Answer): Made => ({
+  id: String(json['invoice_id']),
+  address: String(json['address']),
+})
+const invoiceFor = async (agent: TestAgent, days = 1): Promise<Made> =>
+  madeIn(expectStatus(await buy(agent, days), 201))
 
 /** Time passes for the API and for the workers, which are alive all along, at this rate. */
 async function later(ms: number, rate = '1'): Promise<void> {
@@ -94,7 +115,9 @@ async function later(ms: number, rate = '1'): Promise<void> {
   await fillNanoPool(venue.ctx)
 }
 
-async function operator(...argv: string[]): Promise<{ exitCode: number; error: unknown; json: Record<string, unknown> }> {
+async function operator(
+  ...argv: string[]
+): Promise<{ exitCode: number; error: unknown; json: Record<string, unknown> }> {
   const { MONGODB_URL, REDIS_URL, QUEUE_PREFIX } = venue.env
   let stdout = ''
   const exitCode = await runOperator({
@@ -114,13 +137,14 @@ async function openAnotherWorker() {
   const [{ openWorkerContext }, { openNanoGateway }, watch] = await Promise.all([
     import('../../workers/worker-context.ts'),
     import('../../shared/payments/nano/nano-gateway.ts'),
-    import('../../shared/payments/nano/nano-watch.ts'),
+    import('../support/nano-jobs.ts'),
   ])
   expect(watch.checkNanoInvoice).not.toBe(checkNanoInvoice)
   const config = readConfig(venue.env, 'workers')
   const base = openWorkerContext(config, venue.ctx.log, { now: venue.ctx.now, databaseTimeoutMs: 30_000 })
   await base.database.whenReady()
-  const nano = openNanoGateway(config.nano, venue.ctx.log, NODE_TIMEOUT_MS) ?? expect.fail('the venue names no node')
+  const nano =
+    openNanoGateway(config.nano, venue.ctx.log, NODE_TIMEOUT_MS) ?? expect.fail('the venue names no node')
   return { ctx: { ...base, nano }, ...watch, close: () => base.close() }
 }
 
@@ -131,14 +155,21 @@ function changeBlocks(text: string, edit: (blocks: Blocks) => void): string {
   const blocks = (typeof answer['blocks'] === 'object' ? answer['blocks'] : {}) as Blocks
   edit(blocks)
   const missing = Array.isArray(answer['blocks_not_found']) ? (answer['blocks_not_found'] as string[]) : []
-  return JSON.stringify({ ...answer, blocks, blocks_not_found: missing.filter((hash) => blocks[hash] === undefined) })
+  return JSON.stringify({
+    ...answer,
+    blocks,
+    blocks_not_found: missing.filter((hash) => blocks[hash] === undefined),
+  })
 }
 
 /** From now on the node lists this block as receivable there. */
 function listAt(address: string, hash: string, amountRaw: bigint): void {
   venue.node.lie(({ action, requestText, answerText }) =>
     action === 'accounts_receivable' && requestText.includes(address)
-      ? changeBlocks(answerText, (blocks) => (blocks[address] = { ...blocks[address], [hash.toUpperCase()]: String(amountRaw) }))
+      ? changeBlocks(
+          answerText,
+          (blocks) => (blocks[address] = { ...blocks[address], [hash.toUpperCase()]: String(amountRaw) }),
+        )
       : undefined,
   )
 }
@@ -150,13 +181,18 @@ describe('a payment', () => {
     const tx = venue.pay(invoice, 3n * DAY_RAW)
     const another = await openAnotherWorker()
     const find = (place: number) =>
-      place % 2 === 0 ? checkNanoInvoice(venue.ctx, invoice.id) : another.checkNanoInvoice(another.ctx, invoice.id)
+      place % 2 === 0
+        ? checkNanoInvoice(venue.ctx, invoice.id)
+        : another.checkNanoInvoice(another.ctx, invoice.id)
     const [answers] = await Promise.all([
-      Promise.all(Array.from({ length: 50 }, (_, place) => check(agent, invoice.id, place % 2 === 0 ? service : other))),
+      Promise.all(
+        Array.from({ length: 50 }, (_, place) => check(agent, invoice.id, place % 2 === 0 ? service : other)),
+      ),
       Promise.all(Array.from({ length: 8 }, (_, place) => find(place))),
     ])
     await another.close()
-    // A machine with too much to do may answer 503; whatever is answered holds the whole credit or nothing of it.
+    // A machine with too much to do may answer 503; whatever is answered holds the whole credit or nothing of
+    // it.
     const answered = answers.filter(({ status }) => status !== 503)
     expect(answered.length).toBeGreaterThan(0)
     for (const { json } of answered)
@@ -184,9 +220,15 @@ describe('a payment', () => {
       await Promise.all([paid, unpaid].map(({ id }) => checkNanoInvoice(venue.ctx, id)))
     }
     const isCountedOnce = async () => {
-      expect(await stored(paid.id)).toMatchObject({ received_raw: String(2n * DAY_RAW), credited_days: 2, unspent: '0' })
+      expect(await stored(paid.id)).toMatchObject({
+        received_raw: String(2n * DAY_RAW),
+        credited_days: 2,
+        unspent: '0',
+      })
       expect(await stored(unpaid.id)).toMatchObject({ received_raw: '0', credited_days: 0 })
-      expect((await venue.ctx.invoices.listPaymentsByTx('xno', [tx])).map(({ invoice_id }) => invoice_id)).toEqual([paid.id])
+      expect(
+        (await venue.ctx.invoices.listPaymentsByTx('xno', [tx])).map(({ invoice_id }) => invoice_id),
+      ).toEqual([paid.id])
       expect([Math.round(await daysLeft(payer)), await daysLeft(thief)]).toEqual([2, 0])
     }
     // The node lists it for the thief too, who asks first.
@@ -206,7 +248,10 @@ describe('a payment', () => {
     venue.node.lie(null)
     expect(outcome(await check(thief, paid.id))).toEqual([404, 'no_such_invoice'])
     // "I have paid, here is my transaction", in the other spelling of its hash.
-    expect(await operator('settle-invoice', unpaid.id, '2', tx.toUpperCase())).toMatchObject({ exitCode: 1, error: 'wrong_state' })
+    expect(await operator('settle-invoice', unpaid.id, '2', tx.toUpperCase())).toMatchObject({
+      exitCode: 1,
+      error: 'wrong_state',
+    })
     await later(61 * MINUTE)
     await findAgain()
     expect([Math.round(await daysLeft(payer)), await daysLeft(thief)]).toEqual([2, 0])
@@ -217,7 +262,9 @@ describe('a payment', () => {
 
 describe('a farm of referrals', () => {
   it('gains the count and its price alone, and costs what GET /limits says', async () => {
-    const { limits } = (await service.call('GET', '/limits')).json as unknown as { limits: { limit: string; value: string }[] }
+    const { limits } = (await service.call('GET', '/limits')).json as unknown as {
+      limits: { limit: string; value: string }[]
+    }
     const said = limits.find(({ limit }) => limit === 'Cost of a referral farm')?.value ?? ''
     const [, agents = '', usd = '', hashes = '', backAfter = ''] =
       /^(\d+) agents that pay for one day each cost ([\d.]+) USD in coin, or about ([\d.e+]+) hashes .* earned back after (\d+) days/.exec(
@@ -232,20 +279,27 @@ describe('a farm of referrals', () => {
     const join = async (): Promise<TestAgent> => {
       const solved = await solveChallenge(service.call)
       tried += Number(solved.pow) + 1
-      const { json } = expectStatus(await service.call('POST', '/register', { body: { ...solved, ref: root.id } }), 201)
+      const { json } = expectStatus(
+        await service.call('POST', '/register', { body: { ...solved, ref: root.id } }),
+        201,
+      )
       return { id: String(json['agent_id']), token: String(json['token']) }
     }
     const work = async (agent: TestAgent) => {
       const { json } = expectStatus(await buy(agent, 1, 'pow'), 201)
       const nonces = findNonces(String(json['prefix']), SHARE_BITS, PER_DAY)
       tried += Number(nonces.at(-1)) + 1
-      const { status, json: verdict } = await post('/work/submit', agent, { order_id: json['order_id'], nonces })
+      const { status, json: verdict } = await post('/work/submit', agent, {
+        order_id: json['order_id'],
+        nonces,
+      })
       // 202 says that the verdict takes longer than a request waits for it.
       if (status !== 202) expect(verdict).toMatchObject({ credited_days: 1 })
       await untilCredited(venue.ctx, String(json['order_id']), 1)
     }
     const farm: TestAgent[] = []
-    while (farm.length < size) farm.push(...(await Promise.all(Array.from({ length: Math.min(10, size - farm.length) }, join))))
+    while (farm.length < size)
+      farm.push(...(await Promise.all(Array.from({ length: Math.min(10, size - farm.length) }, join))))
     // Each other: a referrer is named when an agent registers and must exist by then, so no circle closes.
     const [first, last] = [farm[0] ?? root, farm.at(-1) ?? root]
     for (const [path, body] of [
@@ -253,8 +307,12 @@ describe('a farm of referrals', () => {
       ['/claim', { statement: 'I was referred.' }],
     ] as const)
       expect((await post(path, root, { ...body, ref: first.id })).json.ok).toBe(true)
-    for (let from = 0; from < size - 1; from += 7) await Promise.all(farm.slice(from, Math.min(from + 7, size - 1)).map(work))
-    expect(await readMe(root)).toMatchObject({ price_usd_per_day: 1, referrals: { registered: size, paying: size - 1 } })
+    for (let from = 0; from < size - 1; from += 7)
+      await Promise.all(farm.slice(from, Math.min(from + 7, size - 1)).map(work))
+    expect(await readMe(root)).toMatchObject({
+      price_usd_per_day: 1,
+      referrals: { registered: size, paying: size - 1 },
+    })
     await work(last)
     // Work stays as dear at the referral price as it was.
     await work(root)
@@ -269,16 +327,22 @@ describe('a farm of referrals', () => {
     })
     expect(await daysLeft(root)).toBeCloseTo(1, 2)
     for (const agent of [first, last]) {
-      expect(await readMe(agent)).toMatchObject({ price_usd_per_day: 1, referrals: { registered: 0, paying: 0 }, owed: before['owed'] })
+      expect(await readMe(agent)).toMatchObject({
+        price_usd_per_day: 1,
+        referrals: { registered: 0, paying: 0 },
+        owed: before['owed'],
+      })
       expect(await daysLeft(agent)).toBeCloseTo(1, 2)
     }
 
-    const priceOf = async (agent: TestAgent, days: number) => Number(expectStatus(await buy(agent, days), 201).json['price_usd'])
+    const priceOf = async (agent: TestAgent, days: number) =>
+      Number(expectStatus(await buy(agent, days), 201).json['price_usd'])
     const [alone, reduced] = [await priceOf(first, 1), (await priceOf(root, 100)) / 100]
     expect(size * alone).toBe(Number(usd))
     const isEarnedBack = (days: number) => days * (alone - reduced) >= Number(usd)
     expect([isEarnedBack(Number(backAfter) - 1), isEarnedBack(Number(backAfter))]).toEqual([false, true])
-    // Without the root's own order. The work of finding 250 shares varies by 6 percent; beyond 30 the sentence is wrong.
+    // Without the root's own order. The work of finding 250 shares varies by 6 percent; beyond 30 the
+    // sentence is wrong.
     expect((tried * size) / (size + 1) / Number(hashes)).toBeGreaterThan(0.7)
     expect((tried * size) / (size + 1) / Number(hashes)).toBeLessThan(1.3)
     await checkAll()
@@ -288,7 +352,10 @@ describe('a farm of referrals', () => {
 describe('an order from oneself', () => {
   it('is refused, also after the token was rotated, and makes nothing', async () => {
     const seller = await service.register()
-    const made = expectStatus(await post('/market/offer', seller, { ...OFFER, payout_addresses: { xno: strangerAddress() } }), 201)
+    const made = expectStatus(
+      await post('/market/offer', seller, { ...OFFER, payout_addresses: { xno: strangerAddress() } }),
+      201,
+    )
     const order = (by: TestAgent, on: TestApi = service) =>
       post('/market/order', by, { offer_id: made.json['offer_id'], refund_address: strangerAddress() }, on)
     const before = await countStored(venue.ctx.database.connection)
@@ -300,7 +367,8 @@ describe('an order from oneself', () => {
     for (const on of [service, other]) {
       expect(outcome(await order({ ...seller, token: chosen }, on))).toEqual([409, 'own_offer'])
       // The market never takes a token from the cache.
-      for (const token of [seller.token, rotated]) expect(outcome(await order({ ...seller, token }, on))).toEqual([401, 'invalid_token'])
+      for (const token of [seller.token, rotated])
+        expect(outcome(await order({ ...seller, token }, on))).toEqual([401, 'invalid_token'])
     }
     expect(await countStored(venue.ctx.database.connection)).toEqual(before)
     expect((await order(await service.register())).status).toBe(201)
@@ -312,12 +380,21 @@ describe("an option on a coin's price", () => {
   it('is not to be had for nothing: the open invoice stays, and late money buys at the rate that gives fewer days', async () => {
     const agents = await Promise.all(Array.from({ length: 3 }, () => service.register()))
     const [holder, waiter, switcher] = agents as [TestAgent, TestAgent, TestAgent]
-    const [fell, rose, left] = [await invoiceFor(holder, 2), await invoiceFor(waiter, 2), await invoiceFor(switcher, 2)]
+    const [fell, rose, left] = [
+      await invoiceFor(holder, 2),
+      await invoiceFor(waiter, 2),
+      await invoiceFor(switcher, 2),
+    ]
     for (const rate of ['4', '0.25']) {
       await setRate(venue.ctx, 'xno', rate)
       for (const on of [service, other]) {
         const again = await buy(holder, 2, 'xno', on)
-        expect([again.status, again.json['invoice_id'], again.json['amount'], again.json['rate']]).toEqual([200, fell.id, '2.000000', '1'])
+        expect([again.status, again.json['invoice_id'], again.json['amount'], again.json['rate']]).toEqual([
+          200,
+          fell.id,
+          '2.000000',
+          '1',
+        ])
         expect(outcome(await buy(holder, 3, 'xno', on))).toEqual([409, 'wrong_state'])
       }
     }
@@ -331,21 +408,36 @@ describe("an option on a coin's price", () => {
     // What happens to the rate between arrival and credit changes nothing.
     await setRate(venue.ctx, 'xno', '4')
     await watchNano(venue.ctx)
-    expect((await check(holder, fell.id)).json).toMatchObject({ credited_days: 1, payments: [{ late: true, credited_days: 1 }] })
+    expect((await check(holder, fell.id)).json).toMatchObject({
+      credited_days: 1,
+      payments: [{ late: true, credited_days: 1 }],
+    })
 
     // A coin is worth four times as much: 2 of them are two days, and not eight.
     venue.pay(rose, 2n * DAY_RAW)
     await checkNanoInvoice(venue.ctx, rose.id)
-    expect((await check(waiter, rose.id)).json).toMatchObject({ credited_days: 2, remainder_raw: '0', payments: [{ late: true }] })
+    expect((await check(waiter, rose.id)).json).toMatchObject({
+      credited_days: 2,
+      remainder_raw: '0',
+      payments: [{ late: true }],
+    })
 
     // The price of the new invoice, paid at the old address, is a quarter of a day's at the old rate.
     const fresh = expectStatus(await buy(switcher, 2), 201)
     expect([fresh.json['amount'], fresh.json['rate']]).toEqual(['0.500000', '4'])
     venue.pay(left, DAY_RAW / 2n)
     await checkNanoInvoice(venue.ctx, left.id)
-    expect((await check(switcher, left.id)).json).toMatchObject({ credited_days: 0, remainder_raw: String(DAY_RAW / 2n) })
-    expect((await check(switcher, madeIn(fresh).id)).json).toMatchObject({ status: 'awaiting_payment', credited_days: 0 })
-    expect([await daysLeft(holder), await daysLeft(waiter), await daysLeft(switcher)].map(Math.round)).toEqual([1, 2, 0])
+    expect((await check(switcher, left.id)).json).toMatchObject({
+      credited_days: 0,
+      remainder_raw: String(DAY_RAW / 2n),
+    })
+    expect((await check(switcher, madeIn(fresh).id)).json).toMatchObject({
+      status: 'awaiting_payment',
+      credited_days: 0,
+    })
+    expect(
+      [await daysLeft(holder), await daysLeft(waiter), await daysLeft(switcher)].map(Math.round),
+    ).toEqual([1, 2, 0])
     await setRate(venue.ctx, 'xno', '1')
     await checkAll()
   })
@@ -365,32 +457,39 @@ describe('an address that a restored database has forgotten', () => {
     for (const { id } of forgotten) expect(await venue.ctx.invoices.find(id)).toBeUndefined()
 
     const thief = await service.register()
-    // The chain is looked at again, but no worker has compared the index file with the database: no address is given out.
+    // The chain is looked at again, but no worker has seen to the addresses: none is given out.
     await setRate(venue.ctx, 'xno', '1')
     await watchNano(venue.ctx)
     expect(outcome(await buy(thief))).toEqual([503, 'currency_not_configured'])
     await later(0)
     const thieves = [thief, ...(await Promise.all(Array.from({ length: 14 }, () => service.register())))]
     const taken = await Promise.all(
-      thieves.map(async (agent, place) => madeIn(await buy(agent, 1, 'xno', place % 2 === 0 ? service : other))),
+      thieves.map(async (agent, place) =>
+        madeIn(await buy(agent, 1, 'xno', place % 2 === 0 ? service : other)),
+      ),
     )
     const all = [...forgotten, ...taken].map(({ address }) => address)
     expect(new Set(all).size).toBe(all.length)
-    expect(venue.logged()).toContain('the address pool and its index file disagree')
 
     for (const invoice of forgotten) venue.pay(invoice, DAY_RAW)
     await later(10_000)
-    for (const { id } of taken) expect(await stored(id)).toMatchObject({ received_raw: '0', credited_days: 0 })
+    for (const { id } of taken)
+      expect(await stored(id)).toMatchObject({ received_raw: '0', credited_days: 0 })
     // The next pool is made beyond them too.
     const next = await invoiceFor(await service.register())
     expect(all).not.toContain(next.address)
     await checkAll()
   })
 
-  /** Some collections as they are now, to put back: with the API and the node going on, as when only a part was lost. */
+  /**
+   * Some collections as they are now, to put back: with the API and the node going on, as when only a part
+   * was lost.
+   */
   async function copyOf(...names: string[]) {
     const { connection } = venue.ctx.database
-    const saved = await Promise.all(names.map(async (name) => ({ name, documents: await connection.collection(name).find().toArray() })))
+    const saved = await Promise.all(
+      names.map(async (name) => ({ name, documents: await connection.collection(name).find().toArray() })),
+    )
     return {
       async restore() {
         for (const { name, documents } of saved) {
@@ -414,20 +513,38 @@ const PRICE_RAW = 10n * XNO
 const PART_RAW = 8n * XNO
 
 const makeOffer = async (seller: TestAgent, payoutAddress: string): Promise<string> =>
-  String(expectStatus(await post('/market/offer', seller, { ...OFFER, payout_addresses: { xno: payoutAddress } }), 201).json['offer_id'])
+  String(
+    expectStatus(
+      await post('/market/offer', seller, { ...OFFER, payout_addresses: { xno: payoutAddress } }),
+      201,
+    ).json['offer_id'],
+  )
 
 async function placeOrder(payoutAddress: string, refundAddress?: string): Promise<Order> {
   const [seller, buyer] = [await service.register(), await service.register()]
   const offerId = await makeOffer(seller, payoutAddress)
-  const body = { offer_id: offerId, ...(refundAddress === undefined ? {} : { refund_address: refundAddress }) }
+  const body = {
+    offer_id: offerId,
+    ...(refundAddress === undefined ? {} : { refund_address: refundAddress }),
+  }
   const { json } = expectStatus(await post('/market/order', buyer, body), 201)
   const { invoice_id: id, address } = json['invoice'] as { invoice_id: string; address: string }
   return { id, address, orderId: String(json['order_id']), seller, buyer, offerId }
 }
 
 type Step = 'deliver' | 'accept' | 'dispute' | 'refund-address'
-const take = (step: Step, order: Order, fields: object = {}, by = step === 'deliver' ? order.seller : order.buyer) => {
-  const own = { deliver: { delivery: 'Saluton' }, accept: {}, dispute: { reason: 'It is empty.' }, 'refund-address': {} }
+const take = (
+  step: Step,
+  order: Order,
+  fields: object = {},
+  by = step === 'deliver' ? order.seller : order.buyer,
+) => {
+  const own = {
+    deliver: { delivery: 'Saluton' },
+    accept: {},
+    dispute: { reason: 'It is empty.' },
+    'refund-address': {},
+  }
   return post(`/market/${step}`, by, { order_id: order.orderId, ...own[step], ...fields })
 }
 const payAndDeliver = async (order: Order) => {
@@ -437,8 +554,10 @@ const payAndDeliver = async (order: Order) => {
   // So that the treasury can pay it out.
   await sweepNano(venue.ctx)
 }
-const readOrder = async ({ orderId, buyer }: Order) =>
-  expectStatus(await service.call('GET', `/market/order/${orderId}`, { token: buyer.token }), 200).json['order'] as { status: string }
+const refreshOrder = async ({ orderId, buyer }: Order) =>
+  expectStatus(await service.call('GET', `/market/order/${orderId}`, { token: buyer.token }), 200).json[
+    'order'
+  ] as { status: string }
 const payoutsOf = (order: Order): Promise<PayoutRecord[]> => venue.ctx.payouts.listByOrder(order.orderId)
 const arrived = (address: string) => venue.holds(address).receivableRaw
 
@@ -451,14 +570,17 @@ describe('an order that was paid out', () => {
     const isOwedOnce = async (...states: string[]) => {
       for (const one of [order, nameless]) {
         const payouts = await payoutsOf(one)
-        expect(payouts.map(({ agent_id, amount_raw }) => [agent_id, amount_raw])).toEqual([[one.seller.id, String(PART_RAW)]])
+        expect(payouts.map(({ agent_id, amount_raw }) => [agent_id, amount_raw])).toEqual([
+          [one.seller.id, String(PART_RAW)],
+        ])
         expect(states).toContain(payouts[0]?.state)
       }
       await checkAll()
     }
     const attack = async () => {
       for (const step of ['dispute', 'accept', 'deliver'] as const)
-        for (const one of [order, nameless]) expect([step, ...outcome(await take(step, one))]).toEqual([step, 409, 'wrong_state'])
+        for (const one of [order, nameless])
+          expect([step, ...outcome(await take(step, one))]).toEqual([step, 409, 'wrong_state'])
       expect(outcome(await take('refund-address', order, { address: swapped }))).toEqual([409, 'wrong_state'])
       const [payout] = await payoutsOf(order)
       const verbs = [
@@ -473,7 +595,11 @@ describe('an order that was paid out', () => {
     // Sent, and not confirmed yet: the worker waits for that all through the attack.
     venue.node.setAutoConfirm(null)
     const sending = sendNano(venue.ctx)
-    const sent = await waitFor('the send', async () => (await payoutsOf(order)).find(({ state }) => state === 'sent'), { limitMs: 10_000 })
+    const sent = await waitFor(
+      'the send',
+      async () => (await payoutsOf(order)).find(({ state }) => state === 'sent'),
+      { limitMs: 10_000 },
+    )
     await attack()
     // Whoever named no address may still name one, once; there is nothing that would go there.
     expect((await take('refund-address', nameless, { address: swapped })).status).toBe(200)
@@ -485,7 +611,7 @@ describe('an order that was paid out', () => {
     venue.node.setAutoConfirm(5)
     await sending
     await sendNano(venue.ctx)
-    expect((await readOrder(order)).status).toBe('paid_out')
+    expect((await refreshOrder(order)).status).toBe('paid_out')
     await attack()
     await isOwedOnce('confirmed')
 
@@ -493,11 +619,14 @@ describe('an order that was paid out', () => {
     const [payment] = await venue.ctx.invoices.listPayments(order.id)
     if (payment === undefined) throw new Error('the order has no payment')
     await recordLoss(venue.ctx, payment)
-    const isDisputed = (await readOrder(order)).status === 'disputed'
-    expect(await operator('dispute', order.orderId, 'refund')).toMatchObject({ exitCode: 1, error: 'wrong_state' })
+    const isDisputed = (await refreshOrder(order)).status === 'disputed'
+    expect(await operator('dispute', order.orderId, 'refund')).toMatchObject({
+      exitCode: 1,
+      error: 'wrong_state',
+    })
     await recordPayment(venue.ctx, { ...foundAt(await stored(order.id), { amount: '10', tx: payment.tx }) })
     if (isDisputed) expect(await operator('dispute', order.orderId, 'release')).toMatchObject({ exitCode: 0 })
-    expect((await readOrder(order)).status).toBe('paid_out')
+    expect((await refreshOrder(order)).status).toBe('paid_out')
     await sendNano(venue.ctx)
     await isOwedOnce('confirmed')
     expect([payee, refund, swapped].map(arrived)).toEqual([2n * PART_RAW, 0n, 0n])
@@ -522,7 +651,10 @@ describe('an order that was paid out', () => {
       expectStatus(await take('deliver', order, fields), 200)
       expect(outcome(await take('refund-address', order, fields, order.seller))).toEqual([403, 'not_yours'])
     }
-    expect(outcome(await take('refund-address', released, { address: swapped }))).toEqual([409, 'wrong_state'])
+    expect(outcome(await take('refund-address', released, { address: swapped }))).toEqual([
+      409,
+      'wrong_state',
+    ])
     // Two at once: one of them is the one that counts, and it is not overwritten.
     const rivals = [refund, swapped]
     const named = await Promise.all(rivals.map((address) => take('refund-address', returned, { address })))
@@ -536,7 +668,10 @@ describe('an order that was paid out', () => {
     await sweepNano(venue.ctx)
     await sendNano(venue.ctx)
     expect([payout, winner, loser].map(arrived)).toEqual([PART_RAW, PRICE_RAW, 0n])
-    expect([(await readOrder(released)).status, (await readOrder(returned)).status]).toEqual(['paid_out', 'refunded'])
+    expect([(await refreshOrder(released)).status, (await refreshOrder(returned)).status]).toEqual([
+      'paid_out',
+      'refunded',
+    ])
     await checkAll()
   })
 })
@@ -550,7 +685,11 @@ describe('an amount still to be paid that would not be counted', () => {
     venue.pay(invoice, 2n * DAY_RAW)
     venue.pay(invoice, DAY_RAW - DUST)
     await watchNano(venue.ctx)
-    expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'underpaid', remaining: '0.000001', credited_days: 0 })
+    expect((await check(agent, invoice.id)).json).toMatchObject({
+      status: 'underpaid',
+      remaining: '0.000001',
+      credited_days: 0,
+    })
     venue.pay(invoice, DUST)
     await watchNano(venue.ctx)
     expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'settled', credited_days: 3 })
@@ -571,7 +710,10 @@ describe('an amount still to be paid that would not be counted', () => {
     const first = await invoiceFor(agent)
     venue.pay(first, 2n * DAY_RAW - DUST / 2n)
     await watchNano(venue.ctx)
-    expect((await check(agent, first.id)).json).toMatchObject({ credited_days: 1, remainder_raw: String(DAY_RAW - DUST / 2n) })
+    expect((await check(agent, first.id)).json).toMatchObject({
+      credited_days: 1,
+      remainder_raw: String(DAY_RAW - DUST / 2n),
+    })
     expect(expectStatus(await buy(agent), 201).json).toMatchObject({ status: 'settled' })
     expect(await daysLeft(agent)).toBeCloseTo(2, 2)
     await checkAll()
@@ -586,7 +728,11 @@ describe('an amount still to be paid that would not be counted', () => {
     expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'expired', credited_days: 1 })
     venue.pay(invoice, 2n * DAY_RAW - (DUST - 1n))
     await checkNanoInvoice(venue.ctx, invoice.id)
-    expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'settled', credited_days: 3, remaining: '0' })
+    expect((await check(agent, invoice.id)).json).toMatchObject({
+      status: 'settled',
+      credited_days: 3,
+      remaining: '0',
+    })
     await checkAll()
   })
 
@@ -596,7 +742,7 @@ describe('an amount still to be paid that would not be counted', () => {
       const order = await placeOrder(payout, strangerAddress())
       venue.pay(order, PRICE_RAW - missing)
       await watchNano(venue.ctx)
-      expect((await readOrder(order)).status).toBe('paid')
+      expect((await refreshOrder(order)).status).toBe('paid')
       expectStatus(await take('deliver', order), 200)
       expectStatus(await take('accept', order), 200)
       expect(await payoutsOf(order)).toMatchObject([{ amount_raw: String(PART_RAW), address: payout }])
@@ -608,7 +754,7 @@ describe('an amount still to be paid that would not be counted', () => {
     venue.pay(refunded, PRICE_RAW - 1n)
     venue.pay(unpaid, PRICE_RAW - DUST)
     await watchNano(venue.ctx)
-    expect((await readOrder(unpaid)).status).toBe('awaiting_payment')
+    expect((await refreshOrder(unpaid)).status).toBe('awaiting_payment')
     expectStatus(await take('deliver', refunded), 200)
     expectStatus(await take('dispute', refunded), 200)
     expect(await operator('dispute', refunded.orderId, 'refund')).toMatchObject({ exitCode: 0 })
@@ -623,7 +769,9 @@ describe("an address of the venue's own", () => {
   it('is refused as payout and refund address, at each door, in any state and spelling, and the treasury of any time too', async () => {
     const order = await placeOrder(strangerAddress())
     const [free] = await venue.ctx.coins.models.addresses.find({ coin: 'xno', state: 'free' }).limit(1).lean()
-    const retired = await venue.ctx.coins.models.addresses.findOneAndUpdate({ coin: 'xno', state: 'free' }, { state: 'retired' }).lean()
+    const retired = await venue.ctx.coins.models.addresses
+      .findOneAndUpdate({ coin: 'xno', state: 'free' }, { state: 'retired' })
+      .lean()
     const [treasury, formerTreasury] = [venue.wallet.treasury.address, strangerAddress()]
     await venue.ctx.coins.noteTreasury('xno', { treasury_address: formerTreasury })
     await venue.ctx.coins.noteTreasury('xno', { treasury_address: treasury })
@@ -650,7 +798,10 @@ describe("an address of the venue's own", () => {
     await makeCoinReady(venue.ctx, 'xmr')
     await venue.ctx.coins.noteTreasury('xmr', { treasury_address: ADDRESSES.xmr })
     for (const address of [ADDRESSES.xmr, INTEGRATED_ADDRESS]) {
-      const answer = await post('/market/offer', await service.register(), { ...OFFER, payout_addresses: { xmr: address } })
+      const answer = await post('/market/offer', await service.register(), {
+        ...OFFER,
+        payout_addresses: { xmr: address },
+      })
       invalid(answer).toEqual([400, 'invalid_field', 'payout_addresses'])
     }
     await venue.ctx.coins.models.coins.deleteOne({ _id: 'xmr' })
@@ -671,10 +822,14 @@ describe('an order that a restored database takes for undecided', () => {
     await signAndPublish(venue, 0, { sendTo: refund, amountRaw: PRICE_RAW })
     await reconcileNano(venue.ctx)
     for (const order of [paidSeller, paidBuyer]) {
-      expect(await readOrder(order)).toMatchObject({ status: 'disputed', disputed_by: 'chain', next_transition: { actor: 'operator' } })
+      expect(await refreshOrder(order)).toMatchObject({
+        status: 'disputed',
+        disputed_by: 'chain',
+        next_transition: { actor: 'operator' },
+      })
       expect(outcome(await take('accept', order))).toEqual([409, 'wrong_state'])
     }
-    expect((await readOrder(other)).status).toBe('delivered')
+    expect((await refreshOrder(other)).status).toBe('delivered')
     await later(80 * HOUR)
     await sendNano(venue.ctx)
     expect([payout, refund].map(arrived)).toEqual([PART_RAW, PRICE_RAW])
@@ -685,11 +840,25 @@ describe('an order that a restored database takes for undecided', () => {
     const [owed] = await payoutsOf(paidSeller)
     expect(owed?.state).toBe('held')
     expect(await operator('payout-paid', owed?._id ?? '', sent)).toMatchObject({ exitCode: 0 })
-    expect((await readOrder(paidSeller)).status).toBe('paid_out')
+    expect((await refreshOrder(paidSeller)).status).toBe('paid_out')
     expect(await operator('dispute', paidBuyer.orderId, 'refund')).toMatchObject({ exitCode: 0 })
     await sendNano(venue.ctx)
     expect([payout, refund].map(arrived)).toEqual([PART_RAW, PRICE_RAW])
     expect(await payoutsOf(paidBuyer)).toMatchObject([{ state: 'held' }])
+    await checkAll()
+  })
+
+  it('does not pay its seller when its buyer was paid at an address that only the lost database knew', async () => {
+    const [nameless, named] = [
+      await placeOrder(strangerAddress()),
+      await placeOrder(strangerAddress(), strangerAddress()),
+    ]
+    for (const order of [nameless, named]) await payAndDeliver(order)
+    // Decided for the buyer, who then named an address and was sent all of it.
+    await signAndPublish(venue, 0, { sendTo: strangerAddress(), amountRaw: PRICE_RAW })
+    await reconcileNano(venue.ctx)
+    expect(await refreshOrder(nameless)).toMatchObject({ status: 'disputed', disputed_by: 'chain' })
+    expect((await refreshOrder(named)).status).toBe('delivered')
     await checkAll()
   })
 })
@@ -700,7 +869,9 @@ describe('what the operator mistypes', () => {
   async function withWorker<T>(work: () => Promise<T>): Promise<T> {
     const pool = startPool(venue.ctx, ['check-nano'])
     try {
-      await expect.poll(() => venue.ctx.queues.get('check-nano').getWorkersCount(), { timeout: 10_000 }).toBeGreaterThan(0)
+      await expect
+        .poll(() => venue.ctx.queues.get('check-nano').getWorkersCount(), { timeout: 10_000 })
+        .toBeGreaterThan(0)
       return await work()
     } finally {
       await pool.close()
@@ -715,30 +886,44 @@ describe('what the operator mistypes', () => {
     await payAndDeliver(other)
     const tx = newTx()
     const refused = await settle(order.id, '55', tx)
-    expect([refused.error, refused.json['message']]).toEqual(['wrong_state', 'Only 10 xno is still to be paid; --over counts more.'])
+    expect([refused.error, refused.json['message']]).toEqual([
+      'wrong_state',
+      'Only 10 xno is still to be paid; --over counts more.',
+    ])
     const counted = await settle(order.id, '55', tx, '--over')
     expect(counted).toMatchObject({ exitCode: 0 })
-    expect((await payoutsOf(order)).map(({ amount_raw: raw, state }) => [raw, state])).toEqual([[String(45n * XNO), 'owed']])
+    expect((await payoutsOf(order)).map(({ amount_raw: raw, state }) => [raw, state])).toEqual([
+      [String(45n * XNO), 'owed'],
+    ])
     for (let round = 0; round < 2; round++) {
       await watchNano(venue.ctx)
       await sendNano(venue.ctx)
     }
     expect(arrived(refund)).toBe(0n)
     expect(await payoutsOf(order)).toMatchObject([{ state: 'owed' }])
-    const listed = (await operator('payouts')).json['payees'] as { payouts: { payout_id: string; waits_for_chain: boolean }[] }[]
+    const listed = (await operator('payouts')).json['payees'] as {
+      payouts: { payout_id: string; waits_for_chain: boolean }[]
+    }[]
     const [shown] = listed.flatMap(({ payouts }) => payouts).filter(({ waits_for_chain: waits }) => waits)
     expect(shown?.payout_id).toBe((await payoutsOf(order))[0]?._id)
+    expect(await refreshOrder(order)).toMatchObject({ payouts: [{ waits_for_chain: true, to_self: false }] })
+    expect((await operator('status')).json).toMatchObject({
+      payouts: { waits_for_chain: { xno: 1, xmr: 0 }, to_self: { xno: 0 } },
+    })
 
     // Taken back, it can be recorded as it is; and then the chain shows it, and all goes on.
     const paymentId = String(counted.json['payment_id'])
     expect(await settle('--undo', paymentId, '--dry-run')).toMatchObject({ exitCode: 0 })
-    expect(await settle('--undo', paymentId)).toMatchObject({ exitCode: 0, json: { payment_id: paymentId, ledger_entry: 'payment' } })
-    expect((await readOrder(order)).status).toBe('awaiting_payment')
+    expect(await settle('--undo', paymentId)).toMatchObject({
+      exitCode: 0,
+      json: { payment_id: paymentId, ledger_entry: 'payment' },
+    })
+    expect((await refreshOrder(order)).status).toBe('awaiting_payment')
     expect((await payoutsOf(order)).map(({ state }) => state)).toEqual(['withdrawn'])
     await checkAll()
     venue.pay(order, 10n * XNO + 1n * XNO)
     await watchNano(venue.ctx)
-    expect((await readOrder(order)).status).toBe('paid')
+    expect((await refreshOrder(order)).status).toBe('paid')
     await sweepNano(venue.ctx)
     await sendNano(venue.ctx)
     expect(arrived(refund)).toBe(XNO)
@@ -771,9 +956,14 @@ describe('what the operator mistypes', () => {
     await withWorker(async () => {
       const refused = async (...argv: string[]) => String((await settle(...argv)).json['message'])
       expect(await refused(invoice.id, '3', mistyped)).toContain('The node does not have this transaction')
-      expect(await refused(another.id, '3', tx)).toContain(`pays ${invoice.address}, and not the invoice's address`)
+      expect(await refused(another.id, '3', tx)).toContain(
+        `pays ${invoice.address}, and not the invoice's address`,
+      )
       expect(await refused(invoice.id, '2', tx)).toContain('pays 3 to the invoice')
-      expect(await settle(invoice.id, tx)).toMatchObject({ exitCode: 0, json: { amount: '3', credited_days: 3 } })
+      expect(await settle(invoice.id, tx)).toMatchObject({
+        exitCode: 0,
+        json: { amount: '3', credited_days: 3 },
+      })
     })
     await watchNano(venue.ctx)
     expect(await daysLeft(payer)).toBeCloseTo(3, 2)
@@ -792,7 +982,12 @@ describe('what the operator mistypes', () => {
     expect(await daysLeft(agent)).toBeCloseTo(3, 2)
     expect(await settle('--undo', first)).toMatchObject({ exitCode: 0 })
     expect(await daysLeft(agent)).toBeCloseTo(0, 2)
-    expect((await check(agent, invoice.id)).json).toMatchObject({ status: 'underpaid', credited_days: 0, paid: '1', payments: [{}] })
+    expect((await check(agent, invoice.id)).json).toMatchObject({
+      status: 'underpaid',
+      credited_days: 0,
+      paid: '1',
+      payments: [{}],
+    })
     await checkAll()
     const second = String((await settle(invoice.id, '2', newTx())).json['payment_id'])
     // As if two days had passed.
@@ -845,8 +1040,12 @@ describe('a share', () => {
     const { json } = expectStatus(await buy(agent, days, 'pow'), 201)
     return { id: String(json['order_id']), prefix: String(json['prefix']) }
   }
-  const submit = (agent: TestAgent, orderId: string, nonces: readonly (string | number)[], on: TestApi = service) =>
-    post('/work/submit', agent, { order_id: orderId, nonces }, on)
+  const submit = (
+    agent: TestAgent,
+    orderId: string,
+    nonces: readonly (string | number)[],
+    on: TestApi = service,
+  ) => post('/work/submit', agent, { order_id: orderId, nonces }, on)
   const countedOf = async (orderId: string) => {
     const order = await venue.ctx.work.findOrder(orderId)
     return [order?.shares_accepted, order?.credited_days]
@@ -855,7 +1054,12 @@ describe('a share', () => {
 
   it("replayed over orders, over agents and over a challenge counts once, for its own order's prefix", async () => {
     const [miner, thief] = [await service.register(), await service.register()]
-    const [own, second, long, stolen] = [await orderWork(miner), await orderWork(miner), await orderWork(miner, 2), await orderWork(thief)]
+    const [own, second, long, stolen] = [
+      await orderWork(miner),
+      await orderWork(miner),
+      await orderWork(miner, 2),
+      await orderWork(thief),
+    ]
     const others = [second, long, stolen]
     expect(new Set([own, ...others].map(({ prefix }) => prefix)).size).toBe(4)
     // One in 256 would be a share of another order by chance.
@@ -863,11 +1067,14 @@ describe('a share', () => {
       .filter((nonce) => !others.some(({ prefix }) => isShareOf(prefix, nonce)))
       .slice(0, PER_DAY)
     expect(shares).toHaveLength(PER_DAY)
-    const rejected = (nonces: readonly (string | number)[], reason: string) => nonces.map((nonce) => ({ nonce, reason }))
+    const rejected = (nonces: readonly (string | number)[], reason: string) =>
+      nonces.map((nonce) => ({ nonce, reason }))
 
     expect(outcome(await submit(thief, own.id, shares))).toEqual([404, 'no_such_work_order'])
     const answers = await Promise.all(
-      Array.from({ length: 8 }, (_, place) => submit(miner, own.id, shares, place % 2 === 0 ? service : other)),
+      Array.from({ length: 8 }, (_, place) =>
+        submit(miner, own.id, shares, place % 2 === 0 ? service : other),
+      ),
     )
     const accepted = answers.reduce((sum, { json }) => sum + Number(json['accepted'] ?? 0), 0)
     expect(accepted).toBeLessThanOrEqual(PER_DAY)
@@ -879,7 +1086,12 @@ describe('a share', () => {
       [thief, stolen],
     ] as const) {
       const { json } = expectStatus(await submit(agent, order.id, shares), 200)
-      expect(json).toMatchObject({ accepted: 0, shares_accepted: 0, credited_days: 0, rejected: rejected(shares, 'insufficient_work') })
+      expect(json).toMatchObject({
+        accepted: 0,
+        shares_accepted: 0,
+        credited_days: 0,
+        rejected: rejected(shares, 'insufficient_work'),
+      })
     }
     // Within one order, in a later batch, and as a number where it was text.
     const good = findNonces(long.prefix, SHARE_BITS, PER_DAY)
@@ -913,7 +1125,10 @@ describe('the free period', () => {
     try {
       const second = await free.addApi()
       const referrer = await free.register()
-      const [greedy, patient] = [await free.register({ ref: referrer.id }), await free.register({ ref: referrer.id })]
+      const [greedy, patient] = [
+        await free.register({ ref: referrer.id }),
+        await free.register({ ref: referrer.id }),
+      ]
       const ask = (agent: TestAgent, days: number, place: number) =>
         buy(agent, days, ['xno', 'xmr', 'pow'][place % 3], place % 2 === 0 ? free : second)
       await Promise.all(Array.from({ length: 20 }, (_, place) => ask(greedy, 365, place)))
@@ -921,15 +1136,23 @@ describe('the free period', () => {
       for (const agent of [greedy, patient]) {
         const { pass_until: until } = await readMe(agent, free)
         expect(Date.parse(String(until))).toBe(freeUntilMs)
-        const credits = (await listPending(free.ctx.database.connection, 'agents', agent.id)).filter(({ kind }) => kind === 'pass_credit')
+        const credits = (await listPending(free.ctx.database.connection, 'agents', agent.id)).filter(
+          ({ kind }) => kind === 'pass_credit',
+        )
         expect(credits.reduce((sum, { data }) => sum + Number(data['days']), 0)).toBeLessThanOrEqual(DAYS)
         for (let place = 0; place < 3; place++) {
           const again = await ask(agent, 365, place)
-          expect([again.status, again.json['credited_days'], again.json['pass_until']]).toEqual([200, 0, until])
+          expect([again.status, again.json['credited_days'], again.json['pass_until']]).toEqual([
+            200,
+            0,
+            until,
+          ])
         }
-        expect((await listPending(free.ctx.database.connection, 'agents', agent.id)).filter(({ kind }) => kind === 'pass_credit')).toEqual(
-          credits,
-        )
+        expect(
+          (await listPending(free.ctx.database.connection, 'agents', agent.id)).filter(
+            ({ kind }) => kind === 'pass_credit',
+          ),
+        ).toEqual(credits)
       }
       // In the last minute of it a day is what is left of it, and after it costs what it costs.
       free.advance(freeUntilMs - Date.now() - MINUTE)
@@ -937,7 +1160,8 @@ describe('the free period', () => {
       expect((await ask(late, 365, 0)).json['credited_days']).toBe(0)
       expect((await free.ctx.agents.find(late.id))?.pass_until_ms).toBeLessThanOrEqual(freeUntilMs)
       free.advance(MINUTE + 1_000)
-      for (const agent of [greedy, patient, late]) expect((await readMe(agent, free))['pass_active']).toBe(false)
+      for (const agent of [greedy, patient, late])
+        expect((await readMe(agent, free))['pass_active']).toBe(false)
       expect(outcome(await ask(greedy, 1, 0))).toEqual([503, 'currency_not_configured'])
       expect((await readMe(referrer, free))['referrals']).toMatchObject({ registered: 2, paying: 0 })
       await checkMoney(free.ctx)
@@ -950,7 +1174,9 @@ describe('the free period', () => {
 describe('a source of rates that lies', () => {
   it('does not move what two others agree on; two that disagree make no rate and no invoice', async () => {
     const said = ['', '', '']
-    const peers = await Promise.all(said.map((_, place) => startBrokenPeer((res) => void res.writeHead(200).end(`{"p":${said[place]}}`))))
+    const peers = await Promise.all(
+      said.map((_, place) => startBrokenPeer((res) => void res.writeHead(200).end(`{"p":${said[place]}}`))),
+    )
     const rateSources = peers.map(({ url }) => `xno=${url}/#p`).join(',')
     const ctx = { ...venue.ctx, config: { ...venue.ctx.config, rateSources } }
     const refresh = async (...quotes: [string, string, string]) => {
@@ -993,7 +1219,10 @@ describe('a source of rates that lies', () => {
 
       const buyer = await service.register()
       const offerId = await makeOffer(await service.register(), strangerAddress())
-      const ask = async () => [outcome(await buy(buyer)), outcome(await post('/market/order', buyer, { offer_id: offerId }))]
+      const ask = async () => [
+        outcome(await buy(buyer)),
+        outcome(await post('/market/order', buyer, { offer_id: offerId })),
+      ]
       const none = [
         [503, 'rate_unavailable'],
         [503, 'rate_unavailable'],
@@ -1009,7 +1238,7 @@ describe('a source of rates that lies', () => {
         const free = await venue.ctx.coins.countFree('xno')
         expect([quotes, await refresh(...quotes), ...(await ask())]).toEqual([quotes, false, ...none])
         expect(await countStored(venue.ctx.database.connection)).toEqual(before)
-        expect(await venue.ctx.coins.countFree('xno')).toBe(free)
+        expect(await venue.ctx.coins.countFree('xno')).toEqual(free)
       }
       // The rate before goes on for its quarter of an hour, and no longer.
       await setRate(venue.ctx, 'xno', '1')
@@ -1042,9 +1271,11 @@ describe('a node that lies', () => {
       expect(venue.logged().slice(from)).toContain(reason)
     }
 
-    // A send of the genesis account that was never published, with a hash that is right and a signature by another key.
+    // A send of the genesis account that was never published, with a hash that is right and a signature by
+    // another key.
     const template = venue.pay(paid, DAY_RAW).toUpperCase()
-    const genesis = node.state.ledger.accounts.get(node.genesis.publicKey) ?? expect.fail('there is no genesis account')
+    const genesis =
+      node.state.ledger.accounts.get(node.genesis.publicKey) ?? expect.fail('there is no genesis account')
     const fields = {
       account: node.genesis.publicKey,
       previous: template,
@@ -1056,7 +1287,10 @@ describe('a node that lies', () => {
     const signature = signHash(forged, newTx().toUpperCase())
     node.lie(({ action, requestText, answerText }) => {
       if (action === 'accounts_receivable' && requestText.includes(lied.address))
-        return changeBlocks(answerText, (blocks) => (blocks[lied.address] = { [forged]: String(2n * DAY_RAW) }))
+        return changeBlocks(
+          answerText,
+          (blocks) => (blocks[lied.address] = { [forged]: String(2n * DAY_RAW) }),
+        )
       if (action !== 'blocks_info' || !requestText.includes(forged)) return undefined
       const { account, representative, ...rest } = fields
       const contents = {
@@ -1070,7 +1304,13 @@ describe('a node that lies', () => {
         work: '0'.repeat(16),
       }
       const amounts = { amount: String(2n * DAY_RAW), balance: String(fields.balance) }
-      const entry = { ...amounts, block_account: contents.account, height: '9', local_timestamp: '0', successor: '0'.repeat(64) }
+      const entry = {
+        ...amounts,
+        block_account: contents.account,
+        height: '9',
+        local_timestamp: '0',
+        successor: '0'.repeat(64),
+      }
       const info = { ...entry, confirmed: 'true', contents, subtype: 'send', receive_hash: '0'.repeat(64) }
       return changeBlocks(answerText, (blocks) => (blocks[forged] = info))
     })
@@ -1087,7 +1327,8 @@ describe('a node that lies', () => {
           })
         : action === 'blocks_info'
           ? changeBlocks(answerText, (blocks) => {
-              if (blocks[small] !== undefined) blocks[small] = { ...blocks[small], amount: String(2n * DAY_RAW) }
+              if (blocks[small] !== undefined)
+                blocks[small] = { ...blocks[small], amount: String(2n * DAY_RAW) }
             })
           : undefined,
     )
@@ -1124,7 +1365,10 @@ describe('a node that lies', () => {
     await setRate(venue.ctx, 'xno', '1')
     await watchNano(venue.ctx)
     expect(await stored(lied.id)).toMatchObject({ received_raw: String(DAY_RAW / 100n), credited_days: 0 })
-    expect((await venue.ctx.invoices.listPayments(lied.id)).map(({ state }) => state).sort()).toEqual(['gone', 'settled'])
+    expect((await venue.ctx.invoices.listPayments(lied.id)).map(({ state }) => state).sort()).toEqual([
+      'gone',
+      'settled',
+    ])
     expect(String(parseAmount('0.01', 'xno'))).toBe(String(DAY_RAW / 100n))
     await checkAll()
   })

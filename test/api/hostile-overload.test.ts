@@ -2,15 +2,31 @@ import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { countUnread, countUnreadBytes, createAdmission } from '../../api/http/admission.ts'
-import { createLimitedServer, listen, makeRoom } from '../../api/http/server.ts'
-import { Refusal } from '../../shared/errors.ts'
-import { MAX_HELD_BODY_BYTES, MAX_UNDER_WAY } from '../../shared/limits.ts'
+import { createLimitedServer, makeRoom } from '../../api/http/server.ts'
+import { listen } from '../../shared/servers/listen.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import { MAX_HELD_BODY_BYTES, MAX_UNDER_WAY } from '../../shared/foundation/limits.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { isolate } from '../support/servers.ts'
-import { callService, CHALLENGE_SECRET, registerOver, solveChallenge, type CallOptions } from '../support/service.ts'
-import { connectMany, connectRaw, residentMb, statusesOf, type RawConnection } from '../support/torture-sockets.ts'
+import {
+  callService,
+  CHALLENGE_SECRET,
+  registerOver,
+  solveChallenge,
+  type CallOptions,
+} from '../support/service.ts'
+import {
+  connectMany,
+  connectRaw,
+  residentMb,
+  statusesOf,
+  type RawConnection,
+} from '../support/torture-sockets.ts'
 
-/** Sockets, and requests at once: what one machine takes in a second by default, and what the service is made for. */
+/**
+ * Sockets, and requests at once: what one machine takes in a second by default, and what the service is made
+ * for.
+ */
 const FULL = process.env['FAULTS'] === '1'
 const SOCKETS = FULL ? 10_000 : 1_000
 const LIMIT = { limitMs: 60_000, everyMs: 50 }
@@ -18,27 +34,44 @@ const MB = 2 ** 20
 
 let api: RunningProcess & { url: string }
 let token: string
+let settings: Record<string, string>
 
-/** Over a connection of its own: one that is kept and silent is the first to be cut when there are too many. */
+/**
+ * Over a connection of its own: one that is kept and silent is the first to be cut when there are too many.
+ */
 const call = (method: string, path: string, options: CallOptions = {}) =>
   callService(api.url, method, path, { ...options, headers: { Connection: 'close', ...options.headers } })
-const closeAll = (connections: readonly RawConnection[]) => Promise.all(connections.map(({ socket, closed }) => (socket.destroy(), closed)))
+const closeAll = (connections: readonly RawConnection[]) =>
+  Promise.all(connections.map(({ socket, closed }) => (socket.destroy(), closed)))
 
 /** Reads and writes go on: what an agent would notice. */
 async function expectServed(): Promise<void> {
   expect((await call('GET', '/claims')).status).toBe(200)
   expect((await call('GET', '/me', { token })).status).toBe(200)
-  const registered = await call('POST', '/register', { body: await solveChallenge((method, path, options) => call(method, path, options)) })
+  const registered = await call('POST', '/register', {
+    body: await solveChallenge((method, path, options) => call(method, path, options)),
+  })
   expect([registered.status, registered.json.error]).toEqual([201, undefined])
 }
 
 beforeAll(async () => {
   const { mongodbUrl, redisUrl, queuePrefix } = isolate()
-  api = await startApiProcess({
-    ...{ MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, CHALLENGE_SECRET, REGISTER_BITS: '4' },
+  settings = {
+    ...{
+      MONGODB_URL: mongodbUrl,
+      REDIS_URL: redisUrl,
+      QUEUE_PREFIX: queuePrefix,
+      CHALLENGE_SECRET,
+      REGISTER_BITS: '4',
+    },
     FREE_UNTIL: new Date(Date.now() + 86_400_000).toISOString(),
-  })
-  await waitFor('a database', async () => ((await call('GET', '/feed')).status === 200 ? true : undefined), LIMIT)
+  }
+  api = await startApiProcess(settings)
+  await waitFor(
+    'a database',
+    async () => ((await call('GET', '/feed')).status === 200 ? true : undefined),
+    LIMIT,
+  )
   token = (await registerOver(call)).token
 })
 afterAll(() => api.stop())
@@ -65,16 +98,23 @@ describe('an API process', () => {
     const room = MAX_HELD_BODY_BYTES.open / length
     await waitFor(
       'the refusals',
-      () => (senders.filter(({ received }) => statusesOf(received())[0] === 503).length >= count - room - 2 ? true : undefined),
+      () =>
+        senders.filter(({ received }) => statusesOf(received())[0] === 503).length >= count - room - 2
+          ? true
+          : undefined,
       LIMIT,
     )
-    for (const { received } of senders.filter((sender) => sender.received() !== '')) expect(received()).toMatch(/retry-after: \d+\r\n/i)
+    for (const { received } of senders.filter((sender) => sender.received() !== ''))
+      expect(received()).toMatch(/retry-after: \d+\r\n/i)
     await expectServed()
     expect(residentMb(api.pid) - before).toBeLessThan(300)
     await closeAll(senders)
     await waitFor(
       'room for a large body',
-      async () => ((await call('POST', '/register', { rawBody: `{"x":"${'x'.repeat(500_000)}"}` })).status === 400 ? true : undefined),
+      async () =>
+        (await call('POST', '/register', { rawBody: `{"x":"${'x'.repeat(500_000)}"}` })).status === 400
+          ? true
+          : undefined,
       LIMIT,
     )
   }, 180_000)
@@ -92,9 +132,81 @@ describe('an API process', () => {
     )
     const answers = connections.flatMap(({ received }) => statusesOf(received()))
     expect(answers.filter((status) => status !== 200 && status !== 503)).toEqual([])
-    for (const { received } of connections) if (received().includes(' 503 ')) expect(received()).toMatch(/retry-after: \d+\r\n/i)
+    for (const { received } of connections)
+      if (received().includes(' 503 ')) expect(received()).toMatch(/retry-after: \d+\r\n/i)
     await closeAll(connections)
     await expectServed()
+  })
+})
+
+describe('an API process with few descriptors', () => {
+  it('says at its start how many connections it takes, and answers beside more than that which trickle', async () => {
+    const few = await startApiProcess(settings, 280)
+    expect(JSON.parse(await few.waitForLine('the API listens'))).toMatchObject({
+      open_files: 280,
+      max_connections: 80,
+    })
+    // It listens before it has reached the database.
+    const ask = async () =>
+      (await callService(few.url, 'GET', '/challenge', { headers: { Connection: 'close' } })).status
+    await waitFor('the database', async () => ((await ask()) === 200 ? true : undefined), LIMIT)
+    const trickling = await connectMany(few.url, 400)
+    for (const { socket } of trickling) socket.write('GET /api/v1/feed HTTP/1.1\r\nX: ')
+    const trickle = setInterval(() => trickling.forEach(({ socket }) => void socket.write('a')), 100)
+    for (let asked = 0; asked < 20; asked++) expect(await ask()).toBe(200)
+    await waitFor(
+      'an answer out of the database',
+      async () =>
+        (await callService(few.url, 'GET', '/feed', { headers: { Connection: 'close' } })).status === 200
+          ? true
+          : undefined,
+      LIMIT,
+    )
+    clearInterval(trickle)
+    await closeAll(trickling)
+    await few.stop()
+    expect(few.logged()).not.toMatch(/EMFILE|"level":[56]0/)
+  })
+})
+
+describe('beside a flood of light writes', () => {
+  /**
+   * How many of a flood are answered when an agent that is known hears of a write that came behind it; no
+   * database is waited for.
+   */
+  async function answeredBefore(request: string): Promise<{ status: number; before: number }> {
+    await call('POST', '/profile', { token, body: { name: 'quiet' } })
+    const flood = await connectMany(api.url, 200)
+    const honest = await connectRaw(api.url)
+    for (const { socket } of flood) socket.write(request)
+    honest.socket.write(writeOf('/profile', token, { name: 0 }))
+    await waitFor('the answer', () => (statusesOf(honest.received()).length === 1 ? true : undefined), {
+      limitMs: 60_000,
+      everyMs: 1,
+    })
+    const before = flood.filter(({ received }) => received() !== '').length
+    await closeAll([...flood, honest])
+    return { status: statusesOf(honest.received())[0] ?? 0, before }
+  }
+  const writeOf = (path: string, withToken: string | undefined, body: object) => {
+    const text = JSON.stringify(body)
+    const own = withToken === undefined ? '' : `Authorization: Bearer ${withToken}\r\n`
+    return `POST /api/v1${path} HTTP/1.1\r\nHost: a\r\n${own}Content-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`
+  }
+
+  it('by somebody without a token, an agent is answered before most of it', async () => {
+    const junk = writeOf('/register', undefined, { challenge_id: 'x', answer: 'y', pow: 'z' })
+    const { status, before } = await answeredBefore(junk)
+    expect(status).toBe(400)
+    expect(before).toBeLessThan(100)
+  })
+
+  it('by one agent, another is answered before most of it', async () => {
+    const loud = await registerOver(call)
+    await call('POST', '/profile', { token: loud.token, body: { name: 'loud' } })
+    const { status, before } = await answeredBefore(writeOf('/profile', loud.token, { name: 0 }))
+    expect(status).toBe(400)
+    expect(before).toBeLessThan(100)
   })
 })
 
@@ -110,19 +222,27 @@ describe('the room of an API process', () => {
     finish()
     await first
     await expect(admission.work('writes', () => Promise.resolve('written'))).resolves.toBe('written')
-    await expect(admission.work('writes', () => Promise.reject(new Error('a defect')))).rejects.toThrow('a defect')
+    await expect(admission.work('writes', () => Promise.reject(new Error('a defect')))).rejects.toThrow(
+      'a defect',
+    )
     await expect(admission.work('writes', () => Promise.resolve('written'))).resolves.toBe('written')
   })
 
   it('is not kept by a request that waits for a worker; where too many wait, the next does not', async () => {
     const admission = createAdmission({ reads: 1, writes: 1 }, 1)
     let finish = (verdict: string): void => void verdict
-    const first = admission.work('writes', () => admission.aside('writes', () => new Promise<string>((resolve) => (finish = resolve))))
+    const first = admission.work('writes', () =>
+      admission.aside('writes', () => new Promise<string>((resolve) => (finish = resolve))),
+    )
     await expect(admission.work('writes', () => Promise.resolve('written'))).resolves.toBe('written')
-    await expect(admission.work('writes', () => admission.aside('writes', () => Promise.resolve('waited')))).resolves.toBe(undefined)
+    await expect(
+      admission.work('writes', () => admission.aside('writes', () => Promise.resolve('waited'))),
+    ).resolves.toBe(undefined)
     finish('waited')
     await expect(first).resolves.toBe('waited')
-    await expect(admission.work('writes', () => admission.aside('writes', () => Promise.resolve('waited')))).resolves.toBe('waited')
+    await expect(
+      admission.work('writes', () => admission.aside('writes', () => Promise.resolve('waited'))),
+    ).resolves.toBe('waited')
   })
 
   it('for connections is taken from the client that has kept it waiting the longest, never from one that is being answered', async () => {
@@ -159,8 +279,13 @@ describe('the room of an API process', () => {
     const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
     const lying = await connectMany(url, 3, false)
     for (const { socket } of lying) socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
-    await waitFor('three answers that nobody takes', () => (countUnreadBytes() === 3 * length ? true : undefined), LIMIT)
-    // Whoever asks now is answered in full, and again and again; the first that lies is cut for it once it has lain for a while.
+    await waitFor(
+      'three answers that nobody takes',
+      () => (countUnreadBytes() === 3 * length ? true : undefined),
+      LIMIT,
+    )
+    // Whoever asks now is answered in full, and again and again; the first that lies is cut for it once it
+    // has lain for a while.
     let isCut = false
     lying[0]?.socket.once('close', () => (isCut = true))
     await waitFor(
@@ -193,19 +318,28 @@ describe('the room of an API process', () => {
     behind?.socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(2))
     await waitFor('three requests', () => (asked.length === 3 ? true : undefined), LIMIT)
     const [left, , second] = asked
-    if (left === undefined || second === undefined) throw new Error('three requests, and not all of them are kept')
+    if (left === undefined || second === undefined)
+      throw new Error('three requests, and not all of them are kept')
     answer(second)
     expect(countUnreadBytes()).toBe(MB)
     await closeAll([early, behind].filter((one) => one !== undefined))
-    await waitFor('the ends of both', () => (asked.every((res) => res.req.socket.destroyed) ? true : undefined), LIMIT)
+    await waitFor(
+      'the ends of both',
+      () => (asked.every((res) => res.req.socket.destroyed) ? true : undefined),
+      LIMIT,
+    )
     answer(left)
-    await waitFor('what is left lying', () => (countUnreadBytes() === 0 ? true : undefined), { limitMs: 10_000 })
+    await waitFor('what is left lying', () => (countUnreadBytes() === 0 ? true : undefined), {
+      limitMs: 10_000,
+    })
     await server.close()
   })
 
   it('is stated where an operator and an agent can read it', async () => {
     const { json } = await call('GET', '/limits')
-    const row = (json['limits'] as { limit: string; value: string }[]).find(({ limit }) => limit === 'Overload')
+    const row = (json['limits'] as { limit: string; value: string }[]).find(
+      ({ limit }) => limit === 'Overload',
+    )
     expect(row?.value).toContain('no room')
     expect(MAX_UNDER_WAY.reads).toBeGreaterThan(MAX_UNDER_WAY.writes)
   })

@@ -23,12 +23,18 @@ interface Locked {
 }
 
 const own = read<Package>('package.json')
-const locked = Object.entries(read<{ packages: Record<string, Locked> }>('package-lock.json').packages).filter(([name]) => name !== '')
+const locked = Object.entries(
+  read<{ packages: Record<string, Locked> }>('package-lock.json').packages,
+).filter(([name]) => name !== '')
 const EXACT = /^\d+\.\d+\.\d+$/
 
 describe('the packages that this project brings', () => {
   it('are named by exact versions', () => {
-    for (const [name, version] of Object.entries({ ...own.dependencies, ...own.devDependencies, ...own.overrides }))
+    for (const [name, version] of Object.entries({
+      ...own.dependencies,
+      ...own.devDependencies,
+      ...own.overrides,
+    }))
       expect(version, name).toMatch(EXACT)
   })
 
@@ -51,11 +57,15 @@ describe('the packages that this project brings', () => {
   })
 
   it('are listed by npm sbom, and README tells how many go into production', () => {
-    const { status, stdout } = spawnSync('npm', ['sbom', '--package-lock-only', '--omit=dev', '--sbom-format=cyclonedx'], {
-      cwd: ROOT,
-      encoding: 'utf8',
-      maxBuffer: 2 ** 26,
-    })
+    const { status, stdout } = spawnSync(
+      'npm',
+      ['sbom', '--package-lock-only', '--omit=dev', '--sbom-format=cyclonedx'],
+      {
+        cwd: ROOT,
+        encoding: 'utf8',
+        maxBuffer: 2 ** 26,
+      },
+    )
     expect(status).toBe(0)
     const { components } = JSON.parse(stdout) as { components: { name: string; version: string }[] }
     const readme = fs.readFileSync(path.join(ROOT, 'README.md'), 'utf8')
@@ -70,16 +80,24 @@ describe.runIf(FULL)('npm ci --ignore-scripts', () => {
   it('brings everything but Node itself', () => {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-packages-'))
     try {
-      for (const name of ['package.json', 'package-lock.json', '.npmrc']) fs.copyFileSync(path.join(ROOT, name), path.join(folder, name))
-      const installed = spawnSync('npm', ['ci', '--omit=dev', '--ignore-scripts'], { cwd: folder, encoding: 'utf8' })
+      for (const name of ['package.json', 'package-lock.json', '.npmrc'])
+        fs.copyFileSync(path.join(ROOT, name), path.join(folder, name))
+      const installed = spawnSync('npm', ['ci', '--omit=dev', '--ignore-scripts'], {
+        cwd: folder,
+        encoding: 'utf8',
+      })
       expect(installed.status, installed.stderr).toBe(0)
       const imports = Object.keys(own.dependencies)
         .filter((name) => name !== 'node' && !name.startsWith('@noble/'))
         .map((name) => `await import(${JSON.stringify(name)})`)
-      const loaded = spawnSync(process.execPath, ['--input-type=module', '--eval', `${imports.join('\n')}\nprocess.exit(0)`], {
-        cwd: folder,
-        encoding: 'utf8',
-      })
+      const loaded = spawnSync(
+        process.execPath,
+        ['--input-type=module', '--eval', `${imports.join('\n')}\nprocess.exit(0)`],
+        {
+          cwd: folder,
+          encoding: 'utf8',
+        },
+      )
       expect(loaded.status, loaded.stderr).toBe(0)
     } finally {
       fs.rmSync(folder, { recursive: true, force: true })

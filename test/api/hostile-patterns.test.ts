@@ -10,10 +10,19 @@ const LENGTH = 50_000
 const BOUNDED: Readonly<Record<string, { length: number; because: string }>> = {
   '\\/+$': { length: 2_000, because: 'of URLs that their own user sets' },
   '0+$': { length: 40, because: 'of the digits of an amount' },
-  'words ([a-z, ]+?) (?:stand )?in the list': { length: 2_000, because: "of a puzzle's question, which the client bounds" },
-  'take the (?:([a-z, ]+) word,|words number ([\\d, ]+) of)': { length: 2_000, because: "of a puzzle's question, which the client bounds" },
+  'words ([a-z, ]+?) (?:stand )?in the list': {
+    length: 2_000,
+    because: "of a puzzle's question, which the client bounds",
+  },
+  'take the (?:([a-z, ]+) word,|words number ([\\d, ]+) of)': {
+    length: 2_000,
+    because: "of a puzzle's question, which the client bounds",
+  },
 }
-/** A pattern in time that grows with the length takes less than a millisecond; one that grows with its square, seconds. */
+/**
+ * A pattern in time that grows with the length takes less than a millisecond; one that grows with its square,
+ * seconds.
+ */
 const LIMIT_MS = 300
 
 /** What work takes of a processor, so that a machine that does something else meanwhile does not count. */
@@ -30,33 +39,38 @@ const patterns = findPatterns(ROOT, ['api', 'shared', 'workers', 'client'])
 describe('the patterns of the service and the client', () => {
   it('are found: each is one', () => {
     expect(patterns.length).toBeGreaterThan(80)
-    for (const { file, source, flags } of patterns) expect(() => new RegExp(source, flags), `${file}: /${source}/${flags}`).not.toThrow()
+    for (const { file, source, flags } of patterns)
+      expect(() => new RegExp(source, flags), `${file}: /${source}/${flags}`).not.toThrow()
     const sources = patterns.map(({ source }) => source)
-    for (const known of ['^sk_[0-9a-f]{48}$', '^[0-9a-f]{64}$', ...Object.keys(BOUNDED)]) expect(sources).toContain(known)
+    for (const known of ['^sk_[0-9a-f]{48}$', '^[0-9a-f]{64}$', ...Object.keys(BOUNDED)])
+      expect(sources).toContain(known)
   })
 
-  it.each([...new Map(patterns.map((pattern) => [`/${pattern.source}/${pattern.flags}`, pattern])).entries()])(
-    '%s takes time that grows with the length alone',
-    (_, { source, flags }) => {
-      const pattern = new RegExp(source, flags)
-      for (const text of longTexts(source, BOUNDED[source]?.length ?? LENGTH)) {
-        const test = (): void => {
-          pattern.lastIndex = 0
-          pattern.test(text)
-        }
-        // Measured again before it counts: a guest's processor may have done something else, too.
-        if (measureMs(test) < LIMIT_MS) continue
-        expect(measureMs(test), `${JSON.stringify(text.slice(0, 20))}… ${JSON.stringify(text.slice(-2))}`).toBeLessThan(LIMIT_MS)
+  it.each([
+    ...new Map(patterns.map((pattern) => [`/${pattern.source}/${pattern.flags}`, pattern])).entries(),
+  ])('%s takes time that grows with the length alone', (_, { source, flags }) => {
+    const pattern = new RegExp(source, flags)
+    for (const text of longTexts(source, BOUNDED[source]?.length ?? LENGTH)) {
+      const test = (): void => {
+        pattern.lastIndex = 0
+        pattern.test(text)
       }
-    },
-  )
+      // The best of five counts: a guest's processor may have done something else, too.
+      let bestMs = measureMs(test)
+      for (let round = 1; round < 5 && bestMs >= LIMIT_MS; round += 1)
+        bestMs = Math.min(bestMs, measureMs(test))
+      expect(bestMs, `${JSON.stringify(text.slice(0, 20))}… ${JSON.stringify(text.slice(-2))}`).toBeLessThan(
+        LIMIT_MS,
+      )
+    }
+  })
 
   it('would be caught if one did not', () => {
     const slow = /^(a+)+$/
     expect(measureMs(() => void slow.test(`${'a'.repeat(25)}!`))).toBeGreaterThan(LIMIT_MS)
     expect([...longTexts('^(a+)+$', 27)]).toContain(`${'a'.repeat(27)}!`)
-    expect(() => solvePuzzle({ kind: 'ordering', question: 'words '.repeat(1_000), answer_format: 'words' })).toThrow(
-      /at most 2000 characters/,
-    )
+    expect(() =>
+      solvePuzzle({ kind: 'ordering', question: 'words '.repeat(1_000), answer_format: 'words' }),
+    ).toThrow(/at most 2000 characters/)
   })
 })

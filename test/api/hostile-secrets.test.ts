@@ -10,13 +10,19 @@ import { startPart } from '../../scripts/embedded/parts.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
 import { isToken, newToken, storeToken, tokenKey } from '../../shared/agents/token.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext } from '../../shared/context.ts'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { startApiProcess, startProcess, type RunningProcess } from '../support/processes.ts'
 import { isolate, PATIENT } from '../support/servers.ts'
-import { callService, CHALLENGE_SECRET, findNonces, registerOver, type CallOptions } from '../support/service.ts'
+import {
+  callService,
+  CHALLENGE_SECRET,
+  findNonces,
+  registerOver,
+  type CallOptions,
+} from '../support/service.ts'
 import { dumpStored } from '../support/stored.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -45,7 +51,9 @@ describe('a secret in a file that others can read', () => {
     fs.chmodSync(file, Number.parseInt(mode, 8))
     const workers = startProcess('workers/main.ts', { ...settings(), [name]: file })
     expect(await workers.ended).toBe(1)
-    expect(workers.logged()).toContain(`${name}: ${file} can be read or written by others than its owner (mode ${mode})`)
+    expect(workers.logged()).toContain(
+      `${name}: ${file} can be read or written by others than its owner (mode ${mode})`,
+    )
     expect(workers.logged()).not.toContain('5e'.repeat(32))
   })
 
@@ -62,7 +70,11 @@ describe('a secret in a file that others can read', () => {
       ...settings(),
       PORT: '29999',
     }
-    const { status, stderr } = spawnSync(process.execPath, ['scripts/start.ts'], { cwd: ROOT, encoding: 'utf8', env })
+    const { status, stderr } = spawnSync(process.execPath, ['scripts/start.ts'], {
+      cwd: ROOT,
+      encoding: 'utf8',
+      env,
+    })
     expect([status, stderr]).toEqual([1, expect.stringContaining(`SEAL_KEY_FILE: ${file} can be read`)])
   })
 
@@ -91,7 +103,11 @@ describe('a part of the network', () => {
       children,
       report: (line) => void said.push(line),
     })
-    const limits = await waitFor('its limits', () => said.find((line) => line.includes('Max core file size')), LIMIT)
+    const limits = await waitFor(
+      'its limits',
+      () => said.find((line) => line.includes('Max core file size')),
+      LIMIT,
+    )
     expect(limits).toMatch(/Max core file size\s+0\s+0\s/)
     const status = fs.readFileSync(`/proc/${part.pid()}/cmdline`, 'utf8').split('\0')
     expect(status[0]).toBe(process.execPath)
@@ -121,7 +137,14 @@ describe('what the network was given to keep', () => {
         SHARES_PER_DAY: '2',
         REGISTER_BITS: '4',
       },
-      ...{ ...PATIENT, LOG_LEVEL: 'trace', OPERATOR_TOKEN, SWEEP_SECONDS: '1', SEAL_INTERVAL_SECONDS: '1', FREE_UNTIL: 'none' },
+      ...{
+        ...PATIENT,
+        LOG_LEVEL: 'trace',
+        OPERATOR_TOKEN,
+        SWEEP_SECONDS: '1',
+        SEAL_INTERVAL_SECONDS: '1',
+        FREE_UNTIL: 'none',
+      },
     }
     api = await startApiProcess({ ...env, CHALLENGE_SECRET, METRICS_PORT: String(metricsPort) })
     workers = startProcess('workers/main.ts', {
@@ -135,7 +158,8 @@ describe('what the network was given to keep', () => {
   afterAll(() => Promise.all([api.stop(), workers.stop()]))
 
   it('is in no answer, log, metric, queue or record after a run', async () => {
-    const call = (method: string, where: string, options: CallOptions = {}) => callService(api.url, method, where, options)
+    const call = (method: string, where: string, options: CallOptions = {}) =>
+      callService(api.url, method, where, options)
     const answers: string[] = []
     const ask = async (method: string, where: string, options: CallOptions = {}) => {
       const { json, headers } = await call(method, where, options)
@@ -145,8 +169,14 @@ describe('what the network was given to keep', () => {
     // An API that listens may not have its database yet.
     const { token, id } = await registerOver(call)
     const own = { token }
-    const order = (await ask('POST', '/invoice', { ...own, body: { currency: 'pow' } })) as unknown as { order_id: string; prefix: string }
-    await ask('POST', '/work/submit', { ...own, body: { order_id: order.order_id, nonces: findNonces(order.prefix, 4, 2) } })
+    const order = (await ask('POST', '/invoice', { ...own, body: { currency: 'pow' } })) as unknown as {
+      order_id: string
+      prefix: string
+    }
+    await ask('POST', '/work/submit', {
+      ...own,
+      body: { order_id: order.order_id, nonces: findNonces(order.prefix, 4, 2) },
+    })
     await ask('POST', '/post', { ...own, body: { body: 'a post' } })
     await ask('POST', '/post', { ...own, rawBody: '{' })
     await ask('POST', '/token/rotate', { ...own, body: { new_token: own.token } })
@@ -167,7 +197,9 @@ describe('what the network was given to keep', () => {
       await ask('GET', where, own)
     await workers.waitForLine('seals were signed')
     const metrics = await (
-      await fetch(`http://127.0.0.1:${metricsPort}/metrics`, { headers: { Authorization: `Bearer ${OPERATOR_TOKEN}` } })
+      await fetch(`http://127.0.0.1:${metricsPort}/metrics`, {
+        headers: { Authorization: `Bearer ${OPERATOR_TOKEN}` },
+      })
     ).text()
     expect(metrics).toContain('agent_network_request_seconds')
 
@@ -229,15 +261,20 @@ async function dumpRedis(redis: Redis, prefix: string): Promise<string> {
 
 describe('the check of a token whose look-up key is known', () => {
   /**
-   * That it takes as long whatever differs is a matter of its form: the whole token goes through SHA-256 with a salt, and
-   * two digests of equal length are compared by timingSafeEqual. Here it is measured that nothing else came between.
+   * That it takes as long whatever differs is a matter of its form: the whole token goes through SHA-256 with
+   * a salt, and two digests of equal length are compared by timingSafeEqual. Here it is measured that nothing
+   * else came between.
    */
   it('takes as long with the first character of the secret wrong as with the last, and as with none', () => {
     const token = newToken()
     const stored = storeToken(token)
     const other = (at: number) => token.slice(0, at) + (token[at] === '0' ? '1' : '0') + token.slice(at + 1)
     const candidates = { first: other(3 + 16), last: other(token.length - 1), right: token }
-    expect([isToken(candidates.first, stored), isToken(candidates.last, stored), isToken(token, stored)]).toEqual([false, false, true])
+    expect([
+      isToken(candidates.first, stored),
+      isToken(candidates.last, stored),
+      isToken(token, stored),
+    ]).toEqual([false, false, true])
     expect(new Set(Object.values(candidates).map(tokenKey)).size).toBe(1)
     const times: Record<string, number[]> = { first: [], last: [], right: [] }
     // In turns, so that whatever else the machine does hits all of them alike.
@@ -247,7 +284,9 @@ describe('the check of a token whose look-up key is known', () => {
         for (let i = 0; i < 50; i++) isToken(candidate, stored)
         times[name]?.push(performance.now() - startedAt)
       }
-    const medians = Object.values(times).map((all) => all.sort((one, two) => one - two)[Math.floor(all.length / 2)] ?? 0)
+    const medians = Object.values(times).map(
+      (all) => all.sort((one, two) => one - two)[Math.floor(all.length / 2)] ?? 0,
+    )
     expect(Math.max(...medians) / Math.min(...medians)).toBeLessThan(1.5)
   })
 })

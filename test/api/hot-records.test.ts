@@ -3,9 +3,15 @@ import net from 'node:net'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { newDmKeyPair } from '../../client/sealed-box.ts'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
-import { newId } from '../../shared/ids.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import type { MessageRecord } from '../../shared/messages/message.ts'
-import { registerOver, startService, whenServed, type TestAgent, type TestService } from '../support/service.ts'
+import {
+  registerOver,
+  startService,
+  whenServed,
+  type TestAgent,
+  type TestService,
+} from '../support/service.ts'
 
 const CROWD = 60
 
@@ -31,39 +37,68 @@ describe('a crowd around one record', () => {
 
   it('registers by one referrer at once, and everyone gets a token', async () => {
     const asked = { times: 0 }
-    crowd = await Promise.all(Array.from({ length: CROWD }, () => registerOver(countPosts(asked), { ref: author.id })))
+    crowd = await Promise.all(
+      Array.from({ length: CROWD }, () => registerOver(countPosts(asked), { ref: author.id })),
+    )
     // Who was told to come again may have been registered all the same, and is twice.
     const registered = await service.ctx.agents.models.agents.countDocuments({ ref: author.id })
     expect(registered).toBeGreaterThanOrEqual(CROWD)
     expect(registered).toBeLessThanOrEqual(asked.times)
-    expect((await service.call('GET', '/me', { token: author.token })).json['referrals']).toMatchObject({ registered })
+    expect((await service.call('GET', '/me', { token: author.token })).json['referrals']).toMatchObject({
+      registered,
+    })
   })
 
   it('asks for its standing at once, one of them with more messages than are fetched to be counted', async () => {
     const [hoarder, other] = crowd.slice(0, 2) as [TestAgent, TestAgent]
     const unread = (to: string, count: number): MessageRecord[] =>
-      Array.from({ length: count }, () => ({ _id: newId('message'), from: author.id, to, at: 1, box: 'b', handed: 0 }))
-    await service.ctx.messages.models.messages.insertMany([...unread(hoarder.id, 1_100), ...unread(other.id, 3)])
-    const standings = await Promise.all(crowd.map(({ token }) => whenServed(() => service.call('GET', '/me', { token }))))
+      Array.from({ length: count }, () => ({
+        _id: newId('message'),
+        from: author.id,
+        to,
+        at: 1,
+        box: 'b',
+        handed: 0,
+      }))
+    await service.ctx.messages.models.messages.insertMany([
+      ...unread(hoarder.id, 1_100),
+      ...unread(other.id, 3),
+    ])
+    const standings = await Promise.all(
+      crowd.map(({ token }) => whenServed(() => service.call('GET', '/me', { token }))),
+    )
     expect(standings.map(({ json }) => json['agent_id'])).toEqual(crowd.map(({ id }) => id))
-    expect(standings.map(({ json }) => json['unread_messages'])).toEqual([1_100, 3, ...Array.from({ length: CROWD - 2 }, () => 0)])
+    expect(standings.map(({ json }) => json['unread_messages'])).toEqual([
+      1_100,
+      3,
+      ...Array.from({ length: CROWD - 2 }, () => 0),
+    ])
     await service.ctx.messages.models.messages.deleteMany({})
   })
 
   it('endorses one proposal at once, and every verdict is answered and counts', async () => {
-    const made = await service.call('POST', '/claim', { token: author.token, body: { statement: 'more of it', kind: 'proposal' } })
+    const made = await service.call('POST', '/claim', {
+      token: author.token,
+      body: { statement: 'more of it', kind: 'proposal' },
+    })
     const id = String(made.json['id'])
     const asked = { times: 0 }
     const call = countPosts(asked)
     const answers = await Promise.all(
-      crowd.map(({ token }) => whenServed(() => call('POST', '/claim/resolve', { token, body: { claim_id: id, outcome: 'true' } }))),
+      crowd.map(({ token }) =>
+        whenServed(() => call('POST', '/claim/resolve', { token, body: { claim_id: id, outcome: 'true' } })),
+      ),
     )
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
     const { claim, more } = (await service.call('GET', `/claim/${id}?limit=10`)).json as unknown as {
       claim: { standing: object; verdicts: { id: string }[] }
       more: boolean
     }
-    expect([claim.standing, claim.verdicts.length, more]).toEqual([{ true: CROWD, false: 0, void: 0 }, 10, true])
+    expect([claim.standing, claim.verdicts.length, more]).toEqual([
+      { true: CROWD, false: 0, void: 0 },
+      10,
+      true,
+    ])
     const seen = new Set<string>()
     for (let before = ''; ;) {
       const page = (await service.call('GET', `/claim/${id}?limit=25${before}`)).json as unknown as {
@@ -80,9 +115,14 @@ describe('a crowd around one record', () => {
   })
 
   it('accepts a proposal with whole days from 1 to 365 alone', async () => {
-    const made = await service.call('POST', '/claim', { token: author.token, body: { statement: 'pay me', kind: 'proposal' } })
+    const made = await service.call('POST', '/claim', {
+      token: author.token,
+      body: { statement: 'pay me', kind: 'proposal' },
+    })
     for (const days of [-100, 0, 0.5, 366, Number.NaN])
-      await expect(acceptProposal(service.ctx, String(made.json['id']), days)).rejects.toMatchObject({ code: 'invalid_field' })
+      await expect(acceptProposal(service.ctx, String(made.json['id']), days)).rejects.toMatchObject({
+        code: 'invalid_field',
+      })
   })
 })
 
@@ -92,13 +132,19 @@ describe('a dm_key', () => {
       const agent = await service.register()
       const keys = [newDmKeyPair().publicKey, newDmKeyPair().publicKey]
       await service.call('POST', '/profile', { token: agent.token, body: { dm_key: keys[0] } })
-      await Promise.all(keys.map((dm_key) => service.call('POST', '/profile', { token: agent.token, body: { dm_key } })))
-      const { profile } = (await service.call('GET', `/agent/${agent.id}`)).json as unknown as { profile: { dm_key: string } }
+      await Promise.all(
+        keys.map((dm_key) => service.call('POST', '/profile', { token: agent.token, body: { dm_key } })),
+      )
+      const { profile } = (await service.call('GET', `/agent/${agent.id}`)).json as unknown as {
+        profile: { dm_key: string }
+      }
       await vi.waitFor(async () => {
         expect((await service.ctx.agents.find(agent.id))?.pending ?? []).toEqual([])
       }, 10_000)
       const entries = await service.ctx.entries.listByRecord(agent.id)
-      expect(entries.filter(({ kind }) => kind === 'dm_key_change').at(-1)?.data['dm_key']).toBe(profile.dm_key)
+      expect(entries.filter(({ kind }) => kind === 'dm_key_change').at(-1)?.data['dm_key']).toBe(
+        profile.dm_key,
+      )
     }
   }, 150_000)
 })
@@ -125,7 +171,8 @@ describe('messages that were handed out in another order than that of their ids'
     let after = '0'
     for (let pages = 0; ; pages++) {
       expect(pages).toBeLessThan(10)
-      const page = (await service.call('GET', `/dm?after=${after}`, { token: reader.token })).json as unknown as {
+      const page = (await service.call('GET', `/dm?after=${after}`, { token: reader.token }))
+        .json as unknown as {
         messages: { id: string }[]
         more: boolean
       }
@@ -134,7 +181,8 @@ describe('messages that were handed out in another order than that of their ids'
       after = page.messages.at(-1)?.id ?? ''
     }
     expect(seen).toEqual(new Set(stored.map(({ _id }) => _id)))
-    const again = (await service.call('GET', `/dm?after=${message(200, 2)._id}`, { token: reader.token })).json as unknown as {
+    const again = (await service.call('GET', `/dm?after=${message(200, 2)._id}`, { token: reader.token }))
+      .json as unknown as {
       messages: { id: string }[]
     }
     expect(again.messages.map(({ id }) => id)).toContain(message(201, 2)._id)

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openGate } from '../../scripts/torture/gate.ts'
-import { ADDRESS_WAIT_MS, LAPSED_LOOK_EVERY_MS } from '../../shared/limits.ts'
+import { ADDRESS_WAIT_MS } from '../../shared/foundation/limits.ts'
 import { parseAmount } from '../../shared/payments/coin.ts'
 import { lapseInvoices } from '../../shared/payments/settlement.ts'
-import { unixSeconds } from '../../shared/time.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
 import { addAddresses, ageRate, makeCoinReady, pay, setRate } from '../support/coins.ts'
 import { vouch } from '../support/market.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
@@ -41,16 +41,19 @@ afterAll(async () => {
 })
 
 const buy = (agent: TestAgent, currency = 'xno', days?: number, on: TestApi = service) =>
-  on.call('POST', '/invoice', { token: agent.token, body: { currency, ...(days === undefined ? {} : { days }) } })
+  on.call('POST', '/invoice', {
+    token: agent.token,
+    body: { currency, ...(days === undefined ? {} : { days }) },
+  })
 const check = (agent: TestAgent, invoiceId: unknown, on: TestApi = service) =>
   on.call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: invoiceId } })
 const idOf = ({ json }: Answer) => String(json['invoice_id'])
 const lapseNow = (coin: 'xno' | 'xmr' = 'xno') =>
-  lapseInvoices(service.ctx, coin, unixSeconds(service.ctx.now()), () => ({
-    watch: 'hourly',
-    look_after: unixSeconds(service.ctx.now() + LAPSED_LOOK_EVERY_MS),
-  }))
-/** A living worker tells again and again that its coin is ready, and an API that serves, that it does: no outage is written down behind a test. */
+  lapseInvoices(service.ctx, coin, unixSeconds(service.ctx.now()))
+/**
+ * A living worker tells again and again that its coin is ready, and an API that serves, that it does: no
+ * outage is written down behind a test.
+ */
 const later = async (ms: number, rate = '1') => {
   await vouch(service.ctx, service.ctx.now() + ms)
   service.advance(ms)
@@ -77,13 +80,20 @@ describe('POST /invoice in a coin', () => {
     })
     expect(flat['uri']).toBe(`monero:${String(flat['address'])}?tx_amount=0.01224965`)
     expect(idOf(answer)).toMatch(/^inv_/)
-    expect(Math.abs(Number(flat['expires_at']) * 1_000 - service.ctx.now() - 60 * MINUTE)).toBeLessThan(10_000)
+    expect(Math.abs(Number(flat['expires_at']) * 1_000 - service.ctx.now() - 60 * MINUTE)).toBeLessThan(
+      10_000,
+    )
     expect(Math.abs(Number(flat['rate_at']) * 1_000 - service.ctx.now())).toBeLessThan(60_000)
   })
 
   it('is for one day where days is absent, and Nano is asked for in raw', async () => {
     const { json } = await buy(await service.register())
-    expect(json).toMatchObject({ currency: 'xno', days: 1, amount: '1.000000', amount_raw: String(10n ** 30n) })
+    expect(json).toMatchObject({
+      currency: 'xno',
+      days: 1,
+      amount: '1.000000',
+      amount_raw: String(10n ** 30n),
+    })
     expect(json['uri']).toBe(`nano:${String(json['address'])}?amount=${10n ** 30n}`)
   })
 
@@ -94,7 +104,11 @@ describe('POST /invoice in a coin', () => {
     expect([first.status, again.status]).toEqual([201, 200])
     expect(again.json).toEqual(first.json)
     const different = await buy(agent, 'xno', 3)
-    expect([different.status, different.json.error, different.json.field]).toEqual([409, 'wrong_state', 'days'])
+    expect([different.status, different.json.error, different.json.field]).toEqual([
+      409,
+      'wrong_state',
+      'days',
+    ])
     expect(different.json.message).toContain(idOf(first))
     expect((await buy(agent, 'xmr', 3)).status).toBe(201)
     expect((await buy(await service.register(), 'xno', 3)).status).toBe(201)
@@ -104,23 +118,33 @@ describe('POST /invoice in a coin', () => {
     const agent = await service.register()
     const first = await buy(agent, 'xno', 2)
     await pay(service.ctx, idOf(first), { amount: '0.5' })
-    expect((await buy(agent, 'xno', 2)).json).toMatchObject({ status: 'underpaid', uri: expect.stringMatching(/amount=15(0){29}$/) })
+    expect((await buy(agent, 'xno', 2)).json).toMatchObject({
+      status: 'underpaid',
+      uri: expect.stringMatching(/amount=15(0){29}$/),
+    })
     await pay(service.ctx, idOf(first), { amount: '0.5', confirmed: false })
     expect((await buy(agent, 'xno', 2)).json).toMatchObject({ invoice_id: idOf(first), status: 'confirming' })
   })
 
   it('makes one invoice of twenty requests at once to two processes', async () => {
     const agent = await service.register()
-    const answers = await Promise.all(Array.from({ length: 20 }, (_, place) => buy(agent, 'xno', 1, place % 2 === 0 ? service : other)))
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, place) => buy(agent, 'xno', 1, place % 2 === 0 ? service : other)),
+    )
     expect(new Set(answers.map(idOf)).size).toBe(1)
-    expect(answers.map(({ status }) => status).sort()).toEqual([...Array.from({ length: 19 }, () => 200), 201])
+    expect(answers.map(({ status }) => status).sort()).toEqual([
+      ...Array.from({ length: 19 }, () => 200),
+      201,
+    ])
     expect(await service.ctx.invoices.models.invoices.countDocuments({ agent_id: agent.id })).toBe(1)
   })
 
   it('gives no address twice, also to fifty agents at once', async () => {
     const agents = await Promise.all(Array.from({ length: 25 }, () => service.register()))
     await addAddresses(service.ctx, 'xmr', 100)
-    const answers = await Promise.all(agents.flatMap((agent) => [buy(agent, 'xno', 1), buy(agent, 'xmr', 1, other)]))
+    const answers = await Promise.all(
+      agents.flatMap((agent) => [buy(agent, 'xno', 1), buy(agent, 'xmr', 1, other)]),
+    )
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201))
     expect(new Set(answers.map(({ json }) => json['address'])).size).toBe(50)
   })
@@ -160,13 +184,20 @@ describe('POST /invoice in a coin', () => {
     const stranger = await service.register()
     const refused = async () => {
       const answer = await buy(stranger)
-      expect([answer.status, answer.json.error, answer.json.field]).toEqual([503, 'currency_not_configured', 'currency'])
+      expect([answer.status, answer.json.error, answer.json.field]).toEqual([
+        503,
+        'currency_not_configured',
+        'currency',
+      ])
       expect(idOf(await buy(agent))).toBe(idOf(open))
     }
     const now = () => unixSeconds(service.ctx.now())
     await service.ctx.coins.report('xno', { reachable: false }, now())
     await refused()
-    expect((await check(agent, idOf(open))).json).toMatchObject({ chain: 'unreachable', status: 'awaiting_payment' })
+    expect((await check(agent, idOf(open))).json).toMatchObject({
+      chain: 'unreachable',
+      status: 'awaiting_payment',
+    })
     await makeCoinReady(service.ctx, 'xno', { addresses: 0 })
     await service.ctx.coins.halt('xno', now(), 'a test')
     await refused()
@@ -188,7 +219,11 @@ describe('the pool of addresses', () => {
     for (;;) {
       const askedMs = performance.now()
       const asking = own.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno' } })
-      await waitFor('the job', async () => ((await own.ctx.queues.get('fill-nano').getWaitingCount()) === 1 ? true : undefined), LIMIT)
+      await waitFor(
+        'the job',
+        async () => ((await own.ctx.queues.get('fill-nano').getWaitingCount()) === 1 ? true : undefined),
+        LIMIT,
+      )
       await addAddresses(own.ctx, 'xno', 1)
       const tookMs = performance.now() - askedMs
       const { status } = await asking
@@ -237,15 +272,39 @@ describe('POST /invoice/check', () => {
       status: 'confirming',
       paid: '0',
       confirmations: 3,
-      payments: [{ tx_hash: tx, state: 'seen', amount: '0.01', late: false, settlement: 'automatic', credited_days: 0 }],
+      payments: [
+        {
+          tx_hash: tx,
+          state: 'seen',
+          amount: '0.01',
+          late: false,
+          settlement: 'automatic',
+          credited_days: 0,
+        },
+      ],
     })
     await pay(service.ctx, id, { amount: '0.01', tx })
-    expect((await check(agent, id)).json).toMatchObject({ status: 'underpaid', paid: '0.01', remaining: '0.00224965', credited_days: 0 })
+    expect((await check(agent, id)).json).toMatchObject({
+      status: 'underpaid',
+      paid: '0.01',
+      remaining: '0.00224965',
+      credited_days: 0,
+    })
     await pay(service.ctx, id, { amount: '0.00224965' })
     const settled = (await check(agent, id)).json
-    expect(settled).toMatchObject({ status: 'settled', paid: '0.01224965', remaining: '0', remainder_raw: '0', credited_days: 2 })
-    expect(Math.abs(Date.parse(String(settled['pass_until'])) - service.ctx.now() - 2 * DAY)).toBeLessThan(60_000)
-    expect(settled['pass_until']).toBe((await service.call('GET', '/me', { token: agent.token })).json['pass_until'])
+    expect(settled).toMatchObject({
+      status: 'settled',
+      paid: '0.01224965',
+      remaining: '0',
+      remainder_raw: '0',
+      credited_days: 2,
+    })
+    expect(Math.abs(Date.parse(String(settled['pass_until'])) - service.ctx.now() - 2 * DAY)).toBeLessThan(
+      60_000,
+    )
+    expect(settled['pass_until']).toBe(
+      (await service.call('GET', '/me', { token: agent.token })).json['pass_until'],
+    )
   })
 
   it("tells nobody of a stranger's invoice, nor of one that there is not", async () => {
@@ -253,7 +312,11 @@ describe('POST /invoice/check', () => {
     const stranger = await service.register()
     for (const asked of [id, 'inv_01hzzzzzzzzzzzzzzzzzzzzzzz', 'wrk_1', 'x', id.toUpperCase(), ` ${id}`]) {
       const answer = await check(stranger, asked)
-      expect([answer.status, answer.json.error, answer.json.field]).toEqual([404, 'no_such_invoice', 'invoice_id'])
+      expect([answer.status, answer.json.error, answer.json.field]).toEqual([
+        404,
+        'no_such_invoice',
+        'invoice_id',
+      ])
     }
   })
 
@@ -262,12 +325,15 @@ describe('POST /invoice/check', () => {
     await makeCoinReady(own.ctx, 'xno')
     const agent = await own.register()
     const { json } = await own.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno' } })
-    const ask = () => own.call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: json['invoice_id'] } })
+    const ask = () =>
+      own.call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: json['invoice_id'] } })
     const answers = await Promise.all(Array.from({ length: 30 }, ask))
     // 202 says that Redis took longer than a request waits for it.
     for (const { status } of answers) expect([200, 202]).toContain(status)
     const queue = own.ctx.queues.get('check-nano')
-    expect((await queue.getWaiting()).map(({ data }) => (data as { invoice_id: string }).invoice_id)).toEqual([json['invoice_id']])
+    expect((await queue.getWaiting()).map(({ data }) => (data as { invoice_id: string }).invoice_id)).toEqual(
+      [json['invoice_id']],
+    )
     // While nobody takes the job, no heap of them grows.
     own.advance(3_000)
     await ask()
@@ -287,19 +353,33 @@ describe('POST /invoice/check', () => {
     const id = idOf(await buy(agent, 'xno', 3))
     const tx = 'ab'.repeat(32)
     const [answers] = await Promise.all([
-      Promise.all(Array.from({ length: 200 }, (_, place) => check(agent, id, place % 2 === 0 ? service : other))),
-      Promise.all(Array.from({ length: 10 }, (_, place) => pay((place % 2 === 0 ? service : other).ctx, id, { amount: '3', tx }))),
+      Promise.all(
+        Array.from({ length: 200 }, (_, place) => check(agent, id, place % 2 === 0 ? service : other)),
+      ),
+      Promise.all(
+        Array.from({ length: 10 }, (_, place) =>
+          pay((place % 2 === 0 ? service : other).ctx, id, { amount: '3', tx }),
+        ),
+      ),
     ])
-    // An overloaded machine may answer some of them 503; what is answered, be it 202 for want of a fresh look, holds together.
+    // An overloaded machine may answer some of them 503; what is answered, be it 202 for want of a fresh
+    // look, holds together.
     const answered = answers.filter(({ status }) => status !== 503)
     expect(answered.length).toBeGreaterThan(0)
     for (const { json } of answered) {
       const payments = json['payments'] as { state: string; amount_raw: string }[]
-      const settled = payments.filter(({ state }) => state === 'settled').reduce((sum, { amount_raw }) => sum + BigInt(amount_raw), 0n)
+      const settled = payments
+        .filter(({ state }) => state === 'settled')
+        .reduce((sum, { amount_raw }) => sum + BigInt(amount_raw), 0n)
       expect(String(settled)).toBe(json['paid_raw'])
     }
     const { json } = await check(agent, id)
-    expect(json).toMatchObject({ status: 'settled', credited_days: 3, paid: '3', payments: [{ tx_hash: tx }] })
+    expect(json).toMatchObject({
+      status: 'settled',
+      credited_days: 3,
+      paid: '3',
+      payments: [{ tx_hash: tx }],
+    })
     const until = (await service.ctx.agents.find(agent.id))?.pass_until_ms ?? 0
     expect(Math.abs(until - service.ctx.now() - 3 * DAY)).toBeLessThan(60_000)
   })
@@ -314,13 +394,23 @@ describe('GET /currencies', () => {
   }
   const readMenu = async (on: TestApi, token?: string) => {
     // The first look at the coins has half a second.
-    const { json } = await whenServed(() => on.call('GET', '/currencies', token === undefined ? {} : { token }))
+    const { json } = await whenServed(() =>
+      on.call('GET', '/currencies', token === undefined ? {} : { token }),
+    )
     const [xno, xmr] = json['accepted'] as Entry[]
     return { xno, xmr, rateSource: String(json['rate_source']), price: json['price_usd_per_day'] }
   }
   /** What an API process reads of the coins it remembers for a second. */
-  const menuWhere = (on: TestApi, holds: (menu: Awaited<ReturnType<typeof readMenu>>) => boolean, token?: string) =>
-    waitFor('the menu', async () => ((menu) => (holds(menu) ? menu : undefined))(await readMenu(on, token)), LIMIT)
+  const menuWhere = (
+    on: TestApi,
+    holds: (menu: Awaited<ReturnType<typeof readMenu>>) => boolean,
+    token?: string,
+  ) =>
+    waitFor(
+      'the menu',
+      async () => ((menu) => (holds(menu) ? menu : undefined))(await readMenu(on, token)),
+      LIMIT,
+    )
 
   it('names what is ready, at the price that an invoice for a day would ask, and where its rate is from', async () => {
     const own = await startService({ queues: [] })
@@ -339,7 +429,9 @@ describe('GET /currencies', () => {
     })
     const agent = await own.register()
     for (const { currency, amount_per_day } of [menu.xno, menu.xmr] as Entry[])
-      expect((await own.call('POST', '/invoice', { token: agent.token, body: { currency } })).json['amount']).toBe(amount_per_day)
+      expect(
+        (await own.call('POST', '/invoice', { token: agent.token, body: { currency } })).json['amount'],
+      ).toBe(amount_per_day)
     await own.ctx.agents.models.agents.updateOne({ _id: agent.id }, { $set: { 'referrals.paying': 50 } })
     expect(await readMenu(own, agent.token)).toMatchObject({ xno: { amount_per_day: '0.157729' } })
     expect(await readMenu(own)).toMatchObject({ xno: { amount_per_day: '1.051525' } })
@@ -356,9 +448,15 @@ describe('GET /currencies', () => {
   })
 
   it('says in the free period what a day will cost after it', async () => {
-    const own = await startService({ queues: [], env: { FREE_UNTIL: new Date(Date.now() + 5 * DAY).toISOString() } })
+    const own = await startService({
+      queues: [],
+      env: { FREE_UNTIL: new Date(Date.now() + 5 * DAY).toISOString() },
+    })
     await makeCoinReady(own.ctx, 'xno', { rate: '2' })
-    expect(await menuWhere(own, ({ xno }) => xno?.status === 'ready')).toMatchObject({ price: 0, xno: { amount_per_day: '0.500000' } })
+    expect(await menuWhere(own, ({ xno }) => xno?.status === 'ready')).toMatchObject({
+      price: 0,
+      xno: { amount_per_day: '0.500000' },
+    })
     await own.stop()
   })
 })
@@ -374,13 +472,25 @@ describe('while Redis is away', () => {
     gate.cut()
     const made = await own.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno' } })
     expect(made.status).toBe(201)
-    const ask = () => own.call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: made.json['invoice_id'] } })
-    await waitFor('that Redis is known to be away', async () => ((await ask()).status === 202 ? true : undefined), LIMIT)
+    const ask = () =>
+      own.call('POST', '/invoice/check', {
+        token: agent.token,
+        body: { invoice_id: made.json['invoice_id'] },
+      })
+    await waitFor(
+      'that Redis is known to be away',
+      async () => ((await ask()).status === 202 ? true : undefined),
+      LIMIT,
+    )
     expect([(await ask()).status, (await ask()).status]).toEqual([202, 202])
     await pay(own.ctx, idOf(made), { amount: '1' })
     expect((await ask()).json).toMatchObject({ status: 'settled', credited_days: 1 })
     gate.heal()
-    await waitFor('that Redis is there again', async () => ((await ask()).status === 200 ? true : undefined), LIMIT)
+    await waitFor(
+      'that Redis is there again',
+      async () => ((await ask()).status === 200 ? true : undefined),
+      LIMIT,
+    )
     expect(await own.ctx.queues.get('check-nano').getWaitingCount()).toBe(1)
     await own.stop()
     await gate.close()
@@ -405,9 +515,16 @@ describe('what is left over', () => {
       remaining: '1.6',
       paid: '0',
     })
-    expect((await check(agent, first)).json).toMatchObject({ remainder_raw: '0', moved_raw: String(parseAmount('0.4', 'xno')) })
+    expect((await check(agent, first)).json).toMatchObject({
+      remainder_raw: '0',
+      moved_raw: String(parseAmount('0.4', 'xno')),
+    })
     await pay(service.ctx, idOf(second), { amount: '1.6' })
-    expect((await check(agent, idOf(second))).json).toMatchObject({ status: 'settled', credited_days: 2, remainder_raw: '0' })
+    expect((await check(agent, idOf(second))).json).toMatchObject({
+      status: 'settled',
+      credited_days: 2,
+      remainder_raw: '0',
+    })
   })
 
   it('pays the next invoice wholly where it is enough', async () => {
@@ -418,7 +535,10 @@ describe('what is left over', () => {
     // Late, and a day costs more than twice as much now: nothing is bought, and the price falls again.
     await setRate(service.ctx, 'xno', '0.01')
     await pay(service.ctx, first, { amount: '3.5' })
-    expect((await check(agent, first)).json).toMatchObject({ credited_days: 0, remainder_raw: String(parseAmount('3.5', 'xno')) })
+    expect((await check(agent, first)).json).toMatchObject({
+      credited_days: 0,
+      remainder_raw: String(parseAmount('3.5', 'xno')),
+    })
     await setRate(service.ctx, 'xno', '1')
     const second = await buy(agent, 'xno', 3)
     expect([second.status, second.json['status']]).toEqual([201, 'settled'])
@@ -436,13 +556,20 @@ describe('what is left over', () => {
 
 describe('a coin that nobody set up', () => {
   it('is refused for what costs, and given away in the free period all the same', async () => {
-    const own = await startService({ queues: [], env: { FREE_UNTIL: new Date(Date.now() + 5 * DAY).toISOString() } })
+    const own = await startService({
+      queues: [],
+      env: { FREE_UNTIL: new Date(Date.now() + 5 * DAY).toISOString() },
+    })
     const agent = await own.register()
     const ask = () => own.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno' } })
     expect([(await ask()).status, (await ask()).json['credited_days']]).toEqual([200, 1])
     own.advance(6 * DAY)
     const refused = await ask()
-    expect([refused.status, refused.json.error, refused.json.message?.includes('not set')]).toEqual([503, 'currency_not_configured', true])
+    expect([refused.status, refused.json.error, refused.json.message?.includes('not set')]).toEqual([
+      503,
+      'currency_not_configured',
+      true,
+    ])
     await own.stop()
   })
 })

@@ -2,12 +2,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { MAX_ACCOUNTS_SHOWN } from '../../shared/market/market-terms.ts'
+import type { OrderRecord } from '../../shared/market/order.ts'
+import { findContentFaults } from '../../shared/account/content-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { addToOwed, NOTHING_OWED } from '../../shared/ledger/solvency.ts'
 import { sumByCoin } from '../../shared/payments/sum-raw.ts'
 import { markPaidByHand } from '../../shared/payments/payout-service.ts'
-import { unixSeconds } from '../../shared/time.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
+import { STATUS_SECTIONS } from '../../scripts/operator/status-sections.ts'
 import { newTx } from '../support/coins.ts'
 import {
   ADDRESSES,
@@ -18,6 +21,7 @@ import {
   type PlacedOrder,
   type TestMarket,
 } from '../support/market.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 
 let market: TestMarket
 let paidOut: PlacedOrder
@@ -26,7 +30,13 @@ const number = () => sequencePending(market.ctx, { useLease: false })
 const solvency = async () =>
   expectStatus(await market.call('GET', '//market/solvency'), 200).json as unknown as {
     owed: { currency: string; at_last_seal_raw: string | null; now_raw: string; now: string }[]
-    held: { currency: string; received_raw: string; paid_out_raw: string; fees_raw: string; held_raw: string }[]
+    held: {
+      currency: string
+      received_raw: string
+      paid_out_raw: string
+      fees_raw: string
+      held_raw: string
+    }[]
     last_seal: { seq: number; entry_id: number } | null
     nano_accounts: { address: string; kind: string; expected_raw: string | null }[]
     nano_accounts_truncated: boolean
@@ -35,6 +45,7 @@ const solvency = async () =>
 beforeAll(async () => {
   market = await startMarket({ queues: [] })
 })
+checkBooksAfterEach(() => market.ctx)
 afterAll(async () => {
   await checkMarket(market.ctx)
   await market.stop()
@@ -69,27 +80,92 @@ describe('the ledger of the market', () => {
       ['fee', 'taken'],
       ['order', 'paid_out'],
     ])
-    expect((await receiptOf(disputed.id)).entries.map(({ entry }) => [entry.kind, entry.data['step']]).slice(-2)).toEqual([
+    expect(
+      (await receiptOf(disputed.id)).entries.map(({ entry }) => [entry.kind, entry.data['step']]).slice(-2),
+    ).toEqual([
       ['dispute', 'disputed'],
       ['dispute_outcome', 'dispute_refunded'],
     ])
     const receipt = await receiptOf(String(payout?.payout_id))
     expect(receipt.entries.map(({ entry }) => entry.data['step'])).toEqual(['owed', 'manual'])
-    const [shown] = (await market.read(paidOut, market.seller)).payouts as unknown as { salt: string; tx_hash: string }[]
+    const [shown] = (await market.read(paidOut, market.seller)).payouts as unknown as {
+      salt: string
+      tx_hash: string
+    }[]
     expect(receipt.entries.at(-1)?.entry.data['tx_hash']).toBe(
-      commit(Buffer.from(String(shown?.salt), 'hex'), { tx: String(shown?.tx_hash) }),
+      commit(Buffer.from(String(shown?.salt), 'hex'), {
+        id: String(payout?.payout_id),
+        tx: String(shown?.tx_hash),
+      }),
     )
     const view = await market.read(paidOut)
-    const delivered = (await receiptOf(paidOut.id)).entries.find(({ entry }) => entry.data['step'] === 'delivered')?.entry.data
-    expect(delivered?.['delivery_hash']).toBe(commit(Buffer.from((view['salts'] as { delivery: string }).delivery, 'hex'), { delivery }))
+    const delivered = (await receiptOf(paidOut.id)).entries.find(
+      ({ entry }) => entry.data['step'] === 'delivered',
+    )?.entry.data
+    expect(delivered?.['delivery_hash']).toBe(
+      commit(Buffer.from((view['salts'] as { delivery: string }).delivery, 'hex'), {
+        delivery,
+        id: paidOut.id,
+      }),
+    )
 
     const whole = JSON.stringify(await market.ctx.entries.list(1, 10_000))
     for (const secret of [delivery, 'a reason of its own', ADDRESSES.xno, tx, 'Esperanto', 'A translation'])
       expect(whole).not.toContain(secret)
     const offer = await receiptOf(String(view['offer_id']))
     expect(offer.openings).toEqual([
-      expect.objectContaining({ field: 'content_hash', content: expect.objectContaining({ title: view['title'] }) }),
+      expect.objectContaining({
+        field: 'content_hash',
+        content: expect.objectContaining({ title: view['title'] }),
+      }),
     ])
+  })
+})
+
+describe('the commitments of the market', () => {
+  const collection = (name: string) => market.ctx.database.connection.collection<{ _id: string }>(name)
+
+  /** What the walk finds while one document is another one. */
+  async function faultsWhile(
+    name: string,
+    change: object,
+    filter: object = { _id: paidOut.id },
+  ): Promise<string[]> {
+    const before = await collection(name).findOne(filter)
+    if (before === null) throw new Error(`there is none in ${name}`)
+    await collection(name).updateOne({ _id: before._id }, { $set: change })
+    const { told } = await findContentFaults(market.ctx)
+    await collection(name).replaceOne({ _id: before._id }, before)
+    return told
+  }
+
+  it('bind the ids of their records, and the walk opens them', async () => {
+    await number()
+    expect((await findContentFaults(market.ctx)).told).toEqual([])
+    const order = expect.stringContaining(`${paidOut.id} is not what its entry commits to`)
+    expect(await faultsWhile('orders', { payout_address: ADDRESSES.xmr })).toEqual([order])
+    expect(await faultsWhile('orders', { delivery: 'another text' })).toEqual([order])
+    expect(
+      await faultsWhile('orders', { dispute_reason: 'another reason' }, { dispute_salt: { $exists: true } }),
+    ).toHaveLength(1)
+    expect(await faultsWhile('payments', { tx: newTx() }, {})).toHaveLength(1)
+    expect(await faultsWhile('offers', { 'payout_addresses.xno': OTHER_NANO_ADDRESS }, {})).toHaveLength(1)
+  })
+
+  it('of an earlier version, without the id, open as they did', async () => {
+    const { payout_salt: salt, payout_address: address } = (await market.ctx.orders.find(
+      paidOut.id,
+    )) as OrderRecord
+    const entries = market.ctx.database.connection.collection('entries')
+    const ordered = await entries.findOne({ record: paidOut.id, 'data.step': 'ordered' })
+    const change = (data: object) => entries.updateOne({ _id: ordered?._id as never }, { $set: data })
+    await change({ 'data.payout_address_hash': commit(Buffer.from(salt, 'hex'), { address }) })
+    expect((await findContentFaults(market.ctx)).told).toEqual([])
+    await change({
+      'data.payout_address_hash': commit(Buffer.from(salt, 'hex'), { address, id: 'mkt_other' }),
+    })
+    expect((await findContentFaults(market.ctx)).told).toHaveLength(1)
+    await change({ data: ordered?.['data'] })
   })
 })
 
@@ -101,7 +177,11 @@ describe('GET /market/solvency', () => {
     const before = await solvency()
     const sums = await checkMarket(market.ctx)
     expect(before.last_seal).toMatchObject({ seq: 1, entry_id: sealed?.to_id })
-    expect(before.owed[0]).toMatchObject({ currency: 'xno', at_last_seal_raw: String(sums.xno.owed), now_raw: String(sums.xno.owed) })
+    expect(before.owed[0]).toMatchObject({
+      currency: 'xno',
+      at_last_seal_raw: String(sums.xno.owed),
+      now_raw: String(sums.xno.owed),
+    })
     expect(before.held[0]).toMatchObject({
       currency: 'xno',
       received_raw: String(sums.xno.received),
@@ -128,7 +208,10 @@ describe('GET /market/solvency', () => {
   it('names the accounts that hold it: the treasury, and invoices until they are swept', async () => {
     const order = await market.paidOrder()
     const { address } = (await market.ctx.invoices.find(order.invoiceId)) ?? {}
-    await market.ctx.coins.models.coins.updateOne({ _id: 'xno' }, { $set: { treasury_address: OTHER_NANO_ADDRESS, treasury_raw: '7' } })
+    await market.ctx.coins.models.coins.updateOne(
+      { _id: 'xno' },
+      { $set: { treasury_address: OTHER_NANO_ADDRESS, treasury_raw: '7' } },
+    )
     const { nano_accounts: accounts } = await solvency()
     expect(accounts[0]).toEqual({ address: OTHER_NANO_ADDRESS, kind: 'treasury', expected_raw: '7' })
     expect(accounts).toContainEqual({ address, kind: 'invoice', expected_raw: String(order.amountRaw) })
@@ -194,6 +277,54 @@ describe('GET /market/solvency', () => {
   })
 })
 
+describe('an entry that says nothing', () => {
+  it('is counted and stops neither sealing, nor what the API answers, nor the status', async () => {
+    const { ctx } = market
+    await number()
+    const before = await solvency()
+    const entries = ctx.database.connection.collection<{ _id: number }>('entries')
+    const first = (await ctx.entries.highestId()) + 1
+    const fee = { coin: 'xno', step: 'taken' }
+    const malformed = [
+      undefined,
+      null,
+      {},
+      fee,
+      { ...fee, amount_raw: 5 },
+      { ...fee, amount_raw: '1.5' },
+      { ...fee, amount_raw: NaN },
+    ]
+    const kinds = ['fee', 'fee', 'solvency', 'fee', 'fee', 'fee', 'payout']
+    await entries.insertMany(
+      malformed.map((data, i) => ({
+        _id: first + i,
+        source: `x_${i}/fee`,
+        record: `x_${i}`,
+        kind: kinds[i],
+        at: 1,
+        data,
+      })),
+    )
+    const owedOf = ({ owed }: Awaited<ReturnType<typeof solvency>>) => owed.map(({ now_raw: now }) => now)
+    expect(owedOf(await solvency())).toEqual(owedOf(before))
+    const seal = await makeSeal(ctx, { useLease: false })
+    expect(seal?.to_id).toBe(first + malformed.length)
+    expect(await ctx.metrics.registry.metrics()).toMatch(/ledger_anomalies_total\{kind="entry"\} [1-9]/)
+    expect(owedOf(await solvency())).toEqual(owedOf(before))
+    // The same of a seal's own closing entry.
+    const closing = await entries.findOne({ _id: seal?.to_id ?? 0 })
+    await entries.updateOne({ _id: seal?.to_id ?? 0 }, { $set: { data: { owed: 7 } } })
+    expect((await solvency()).last_seal).toBeNull()
+    const section = await STATUS_SECTIONS.find(({ name }) => name === 'ledger')?.read(ctx)
+    expect(section?.lines.at(-1)).toContain('THE LAST SEAL DOES NOT SAY WHAT IS OWED')
+    for (const path of ['/ledger?limit=10', '/seal', `/receipt/x_3`, '//market/solvency'])
+      expect([path, (await market.call('GET', path)).status]).toEqual([path, 200])
+    await entries.replaceOne({ _id: seal?.to_id ?? 0 }, closing as never)
+    expect(owedOf(await solvency())).toEqual(owedOf(before))
+    await entries.deleteMany({ record: { $in: malformed.map((_, i) => `x_${i}`) } })
+  })
+})
+
 describe('the sums owed', () => {
   const entry = (kind: string, data: Record<string, string>) => ({ _id: 1, kind: kind as 'payment', data })
 
@@ -213,7 +344,12 @@ describe('the sums owed', () => {
     let owed = NOTHING_OWED
     for (const [one, expected] of steps) {
       owed = addToOwed(owed, one)
-      expect([one.kind, one.data['step'], owed.xno, owed.xmr]).toEqual([one.kind, one.data['step'], expected, 0n])
+      expect([one.kind, one.data['step'], owed.xno, owed.xmr]).toEqual([
+        one.kind,
+        one.data['step'],
+        expected,
+        0n,
+      ])
     }
   })
 

@@ -2,7 +2,9 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
+import { findContentFaults } from '../../shared/account/content-check.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
+import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import { newTx } from '../support/coins.ts'
@@ -32,7 +34,12 @@ async function operator(...argv: string[]): Promise<{ exitCode: number; out: str
   let [out, err] = ['', '']
   const exitCode = await runOperator({
     argv,
-    env: { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, DATA_DIR: path.join(os.tmpdir(), 'none') },
+    env: {
+      MONGODB_URL: mongodbUrl,
+      REDIS_URL: redisUrl,
+      QUEUE_PREFIX: queuePrefix,
+      DATA_DIR: path.join(os.tmpdir(), 'none'),
+    },
     stdout: { write: (text) => (out += text) },
     stderr: { write: (text) => (err += text) },
   })
@@ -58,7 +65,8 @@ const released = async () => {
   expectStatus(await market.step('accept', order), 200)
   return order
 }
-const firstTx = async (order: PlacedOrder) => (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+const firstTx = async (order: PlacedOrder) =>
+  (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
 
 describe('npm run operator', () => {
   it('says so where nothing is owed and nothing disputed', async () => {
@@ -71,18 +79,37 @@ describe('npm run operator', () => {
     const small = await market.order({ refund_address: undefined }, { price_usd: 1 })
     await market.payPercent(small, 101)
     expect(await payees()).toMatchObject([
-      { currency: 'xno', address: ADDRESSES.xno, payable: '8', due: true, payouts: [{ amount: '4' }, { amount: '4' }] },
-      { currency: 'xno', address: null, payable: '0.005', due: false, payouts: [{ state: 'owed', amount: '0.005' }] },
+      {
+        currency: 'xno',
+        address: ADDRESSES.xno,
+        payable: '8',
+        due: true,
+        payouts: [{ amount: '4' }, { amount: '4' }],
+      },
+      {
+        currency: 'xno',
+        address: null,
+        payable: '0.005',
+        due: false,
+        payouts: [{ state: 'owed', amount: '0.005' }],
+      },
     ])
     const [homeless] = await market.ctx.payouts.listByOrder(small.id)
-    expect((await operator('payout-paid', homeless?._id ?? '', newTx())).err).toContain('has not named a refund address')
+    expect((await operator('payout-paid', homeless?._id ?? '', newTx())).err).toContain(
+      'has not named a refund address',
+    )
     expectStatus(
-      await market.step('refund-address', small, { address: 'nano_3pbuf8omyqie3gakcwzp5t5quzktma8m4bzncxhrmpk17gqos4hq7qwweiz3' }),
+      await market.step('refund-address', small, {
+        address: 'nano_3pbuf8omyqie3gakcwzp5t5quzktma8m4bzncxhrmpk17gqos4hq7qwweiz3',
+      }),
       200,
     )
     expect((await payees()).map(({ due }) => due).sort()).toEqual([false, true])
     await market.lose(await firstTx(first))
-    expect((await payees()).find(({ address }) => address === ADDRESSES.xno)).toMatchObject({ payable: '4', due: true })
+    expect((await payees()).find(({ address }) => address === ADDRESSES.xno)).toMatchObject({
+      payable: '4',
+      due: true,
+    })
     const { out } = await operator('payouts')
     expect(out).toContain(`${ADDRESSES.xno}  4 xno to pay\n`)
     expect(out).toContain('owed, frozen')
@@ -107,7 +134,10 @@ describe('npm run operator', () => {
     const payable = ['a', 'b', 'a'].map((address, index) =>
       made(2_000 + index, { address, agent_id: `agt_${address}`, amount_raw: '600000000' }),
     )
-    const rest = [made(3_000, { address: 'a', frozen: true }), made(3_001, { address: 'c', held_by: 'trf_unexplained' })]
+    const rest = [
+      made(3_000, { address: 'a', frozen: true }),
+      made(3_001, { address: 'c', held_by: 'trf_unexplained' }),
+    ]
     await payouts.insertMany([...homeless, ...payable, ...rest])
     try {
       const answer = await done('payouts', '--limit', '2')
@@ -119,7 +149,9 @@ describe('npm run operator', () => {
         { address: null, payable: '0.001', due: false, payouts: [{ state: 'owed' }] },
       ])
       expect(answer['truncated']).toBe(true)
-      expect((await operator('payouts')).out).toContain('There is more that cannot be paid now (xmr); --limit shows up to 200')
+      expect((await operator('payouts')).out).toContain(
+        'There is more that cannot be paid now (xmr); --limit shows up to 200',
+      )
       await payouts.deleteMany({ _id: { $in: homeless.slice(0, 100).map(({ _id }) => _id) } })
       const { out } = await operator('payouts', '--limit', '200')
       expect(out).toContain('owed, frozen')
@@ -138,7 +170,8 @@ describe('npm run operator', () => {
       const [payout] = await market.ctx.payouts.listByOrder(order.id)
       const id = payout?._id ?? ''
       const tx = newTx()
-      const pay = (address: string, ...flags: string[]) => operator('payout-paid', id, tx, '--address', address, ...flags)
+      const pay = (address: string, ...flags: string[]) =>
+        operator('payout-paid', id, tx, '--address', address, ...flags)
       expect((await pay(`${OTHER_NANO_ADDRESS.slice(0, -1)}4`)).err).toContain('expected a Nano address')
       expect((await pay(ADDRESSES.xmr)).err).toContain('expected a Nano address')
       expect((await pay(OTHER_NANO_ADDRESS, '--dry-run')).out).toContain(OTHER_NANO_ADDRESS)
@@ -156,8 +189,25 @@ describe('npm run operator', () => {
       const { refund_address: named, pending = [] } = (await market.ctx.orders.find(order.id)) ?? {}
       expect([named, pending.at(-1)?.data['step']]).toEqual([OTHER_NANO_ADDRESS, 'refund_address'])
       const paid = await market.ctx.payouts.find(id)
-      expect([paid?.state, paid?.address, paid?.pending?.at(-1)?.data['step']]).toEqual(['manual', OTHER_NANO_ADDRESS, 'manual'])
-      expect((await pay(OTHER_NANO_ADDRESS)).err).toBe('The payout has an address, and it stays as it is; leave --address out.\n')
+      expect([paid?.state, paid?.address, paid?.pending?.at(-1)?.data['step']]).toEqual([
+        'manual',
+        OTHER_NANO_ADDRESS,
+        'manual',
+      ])
+      expect((await pay(OTHER_NANO_ADDRESS)).err).toBe(
+        'The payout has an address, and it stays as it is; leave --address out.\n',
+      )
+
+      // What was named with the payment goes with it, and another one may be named.
+      await done('payout-paid', '--undo', id)
+      expect((await market.ctx.orders.find(order.id))?.refund_address).toBeUndefined()
+      expect(await market.ctx.payouts.find(id)).toMatchObject({ state: 'owed' })
+      expect((await market.ctx.payouts.find(id))?.address).toBeUndefined()
+      expect(await done('payout-paid', id, newTx(), '--address', OTHER_NANO_ADDRESS)).toMatchObject({
+        state: 'manual',
+      })
+      await sequencePending(market.ctx)
+      expect(await findContentFaults(market.ctx)).toEqual({ count: 0, told: [] })
     } finally {
       await setBanned(market.ctx, market.buyer.id, false)
     }
@@ -168,7 +218,10 @@ describe('npm run operator', () => {
     const [payout] = await market.ctx.payouts.listByOrder(order.id)
     const id = payout?._id ?? ''
     const tx = newTx()
-    expect(await done('payout-paid', id, tx.toUpperCase(), '--dry-run')).toMatchObject({ dry_run: true, state: 'manual' })
+    expect(await done('payout-paid', id, tx.toUpperCase(), '--dry-run')).toMatchObject({
+      dry_run: true,
+      state: 'manual',
+    })
     expect((await market.ctx.payouts.find(id))?.state).toBe('owed')
     expect(await done('payout-paid', id, tx.toUpperCase())).toEqual({
       ok: true,
@@ -184,7 +237,10 @@ describe('npm run operator', () => {
     })
     expect((await market.read(order)).status).toBe('paid_out')
     const again = await operator('payout-paid', id, tx)
-    expect([again.exitCode, again.err]).toEqual([1, 'The payout is manual; only one that is owed or held can be paid by hand.\n'])
+    expect([again.exitCode, again.err]).toEqual([
+      1,
+      'The payout is manual; only one that is owed or held can be paid by hand.\n',
+    ])
     expect((await operator('payout-paid', 'out_none', tx)).err).toContain('no payout with this id')
     expect(JSON.stringify(await payees())).not.toContain(id)
     expect(JSON.stringify(await payees('--all'))).toContain(id)
@@ -196,11 +252,20 @@ describe('npm run operator', () => {
       expectStatus(await market.step('dispute', order, { reason: 'The text ends\nin the middle.' }), 200)
     const { orders } = (await done('disputes')) as { orders: Record<string, unknown>[] }
     expect(orders).toMatchObject([
-      { order_id: kept.id, amount: '5', currency: 'xno', disputed_by: 'buyer', reason: 'The text ends\nin the middle.' },
+      {
+        order_id: kept.id,
+        amount: '5',
+        currency: 'xno',
+        disputed_by: 'buyer',
+        reason: 'The text ends\nin the middle.',
+      },
       { order_id: returned.id },
     ])
     expect((await operator('disputes')).out).toContain('The text ends\n  in the middle.')
-    expect(await done('dispute', kept.id, 'release', '--dry-run')).toMatchObject({ dry_run: true, status: 'released' })
+    expect(await done('dispute', kept.id, 'release', '--dry-run')).toMatchObject({
+      dry_run: true,
+      status: 'released',
+    })
     expect((await market.read(kept)).status).toBe('disputed')
     expect(await done('dispute', kept.id, 'release')).toEqual({
       ok: true,
@@ -212,7 +277,12 @@ describe('npm run operator', () => {
       fee: '1',
       ledger_entry: 'dispute_outcome',
     })
-    expect(await done('dispute', returned.id, 'refund')).toMatchObject({ status: 'refunded', seller: '0', buyer: '5', fee: '0' })
+    expect(await done('dispute', returned.id, 'refund')).toMatchObject({
+      status: 'refunded',
+      seller: '0',
+      buyer: '5',
+      fee: '0',
+    })
     const again = await operator('dispute', returned.id, 'release')
     expect([again.exitCode, again.err]).toEqual([1, 'The order is refunded, not disputed.\n'])
     expect((await operator('dispute', 'mkt_none', 'release')).err).toContain('no market order')
@@ -221,7 +291,14 @@ describe('npm run operator', () => {
   it("gives MIN_PAYOUT's due to an agent over all of its addresses, and to an address over all of its agents", async () => {
     const { payouts } = market.ctx.payouts.models
     const made = (index: number, agent: string, address: string) => ({
-      ...{ _id: `out_sum_${index}`, source: `sum/${index}`, coin: 'xmr' as const, agent_id: agent, address, amount_raw: '600000000' },
+      ...{
+        _id: `out_sum_${index}`,
+        source: `sum/${index}`,
+        coin: 'xmr' as const,
+        agent_id: agent,
+        address,
+        amount_raw: '600000000',
+      },
       ...{ state: 'owed' as const, at: 1, changed_at: 1, salt: '00' },
     })
     await payouts.insertMany([
@@ -241,15 +318,24 @@ describe('npm run operator', () => {
 
   it('refuses for a payout a transaction that is on record as something else', async () => {
     const [order, other] = [await released(), await released()]
-    const [[payout], [beside]] = [await market.ctx.payouts.listByOrder(order.id), await market.ctx.payouts.listByOrder(other.id)]
+    const [[payout], [beside]] = [
+      await market.ctx.payouts.listByOrder(order.id),
+      await market.ctx.payouts.listByOrder(other.id),
+    ]
     const id = payout?._id ?? ''
     const err = async (tx: string, of = id) => (await operator('payout-paid', of, tx)).err
     expect(await err(await firstTx(order))).toContain('is on record as the payment')
     const tx = newTx()
     await done('payout-paid', beside?._id ?? '', tx)
-    await market.ctx.payouts.models.payouts.updateOne({ _id: beside?._id ?? '' }, { $set: { address: OTHER_NANO_ADDRESS } })
+    await market.ctx.payouts.models.payouts.updateOne(
+      { _id: beside?._id ?? '' },
+      { $set: { address: OTHER_NANO_ADDRESS } },
+    )
     expect(await err(tx)).toContain(`is on record for the payout ${beside?._id} to another address`)
-    await market.ctx.payouts.models.payouts.updateOne({ _id: beside?._id ?? '' }, { $set: { address: ADDRESSES.xno } })
+    await market.ctx.payouts.models.payouts.updateOne(
+      { _id: beside?._id ?? '' },
+      { $set: { address: ADDRESSES.xno } },
+    )
     // One block may pay two sums to one payee.
     await done('payout-paid', id, tx)
     const xmr = await market.delivered({ currency: 'xmr', refund_address: ADDRESSES.xmr })
@@ -267,8 +353,14 @@ describe('npm run operator', () => {
       await checkMarket(market.ctx)
       expect(await done('payout-paid', '--undo', id, '--dry-run')).toMatchObject({ dry_run: true })
       expect((await market.read(order)).status).toBe('paid_out')
-      expect(await done('payout-paid', '--undo', id)).toMatchObject({ payout_id: id, state: 'owed', ledger_entry: 'payout' })
-      expect((await market.read(order, market.seller)).payouts).toMatchObject([{ payout_id: id, state: 'owed', tx_hash: null }])
+      expect(await done('payout-paid', '--undo', id)).toMatchObject({
+        payout_id: id,
+        state: 'owed',
+        ledger_entry: 'payout',
+      })
+      expect((await market.read(order, market.seller)).payouts).toMatchObject([
+        { payout_id: id, state: 'owed', tx_hash: null },
+      ])
       expect((await market.read(order)).status).toBe('released')
       await checkMarket(market.ctx)
     }

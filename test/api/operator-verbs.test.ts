@@ -7,11 +7,17 @@ import { OPERATOR_VERBS } from '../../scripts/operator/verbs.ts'
 import { noteRunning } from '../../scripts/embedded/running.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { startPool, type Pool } from '../../workers/pool.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
-import { ed25519PublicKey, ed25519Verify, keyFromHex, keyToHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
+import {
+  ed25519PublicKey,
+  ed25519Verify,
+  keyFromHex,
+  keyToHex,
+  signatureFromBase64,
+} from '../../shared/crypto/ed25519.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
 import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
@@ -52,14 +58,22 @@ async function operator(...argv: string[]): Promise<Ran> {
   let stderr = ''
   const exitCode = await runOperator({
     argv,
-    env: { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, DATA_DIR: path.join(folder, 'none') },
+    env: {
+      MONGODB_URL: mongodbUrl,
+      REDIS_URL: redisUrl,
+      QUEUE_PREFIX: queuePrefix,
+      DATA_DIR: path.join(folder, 'none'),
+    },
     stdout: { write: (text) => (stdout += text) },
     stderr: { write: (text) => (stderr += text) },
   })
   return { exitCode, stdout, stderr }
 }
 
-/** A process's worth of workers on the same servers, which has the seal key and begins to work once it is told to. */
+/**
+ * A process's worth of workers on the same servers, which has the seal key and begins to work once it is told
+ * to.
+ */
 async function openSigner(): Promise<{ start(): void; stop(): Promise<void> }> {
   const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
   const env = {
@@ -99,14 +113,19 @@ async function post(body: string): Promise<{ id: string; author: string }> {
 
 async function propose(): Promise<{ id: string; author: string }> {
   const agent = await service.register()
-  const { json } = await service.call('POST', '/claim', { token: agent.token, body: { statement: 'Be faster.', kind: 'proposal' } })
+  const { json } = await service.call('POST', '/claim', {
+    token: agent.token,
+    body: { statement: 'Be faster.', kind: 'proposal' },
+  })
   return { id: String(json['id']), author: agent.id }
 }
 
 async function invoice(): Promise<string> {
   await makeCoinReady(service.ctx, 'xno')
   const { token } = await service.register()
-  return String((await service.call('POST', '/invoice', { token, body: { currency: 'xno' } })).json['invoice_id'])
+  return String(
+    (await service.call('POST', '/invoice', { token, body: { currency: 'xno' } })).json['invoice_id'],
+  )
 }
 
 let trading: Promise<TestMarket> | undefined
@@ -125,12 +144,15 @@ async function disputedOrder(): Promise<string> {
   return order.id
 }
 
-/** All that is stored, but what the running service keeps saying of itself: that it serves, and that the coins are watched. */
+/**
+ * All that is stored, but what the running service keeps saying of itself: that it serves, and that the coins
+ * are watched.
+ */
 const dumpRecords = async () =>
   (await dumpStored(service.ctx.database.connection))
     .split('\n')
     .filter((line) => !line.startsWith('serving '))
-    .map((line) => (line.startsWith('coins ') ? line.replace(/"(alive_at|pool_at)":\d+,/g, '') : line))
+    .map((line) => (line.startsWith('coins ') ? line.replace(/,?"(alive_at|pool_at)":\d+/g, '') : line))
     .join('\n')
 
 const kindsPending = async (collection: string, id: string) =>
@@ -167,7 +189,11 @@ describe('npm run operator', () => {
     expect(stderr).toContain(sentence)
     const asJson = await operator(...argv, '--json')
     expect(asJson.exitCode).toBe(2)
-    expect(JSON.parse(asJson.stdout)).toMatchObject({ ok: false, error: 'usage', message: expect.stringContaining(sentence) })
+    expect(JSON.parse(asJson.stdout)).toMatchObject({
+      ok: false,
+      error: 'usage',
+      message: expect.stringContaining(sentence),
+    })
   })
 
   it.each([
@@ -180,7 +206,10 @@ describe('npm run operator', () => {
   ])('refuses %j, with and without a dry run', async (argv, code) => {
     for (const dry of [[], ['--dry-run']]) {
       const { exitCode, stdout } = await operator(...argv, ...dry, '--json')
-      expect([exitCode, JSON.parse(stdout)]).toEqual([1, { ok: false, error: code, message: expect.any(String) as string }])
+      expect([exitCode, JSON.parse(stdout)]).toEqual([
+        1,
+        { ok: false, error: code, message: expect.any(String) as string },
+      ])
     }
   })
 
@@ -195,7 +224,9 @@ describe('npm run operator', () => {
       ['unhide', written.id],
       ['accept-proposal', proposal.id, '7'],
       ['announce', 'Something changes.'],
+      ['announce-verifiers'],
       ['seal'],
+      ['export-log', path.join(folder, 'dry-log')],
       ['seal', '--adopt', '0', '00'.repeat(32)],
       ['keygen', newKey],
       ['settle-invoice', await invoice(), '1', 'ab'.repeat(32)],
@@ -204,26 +235,50 @@ describe('npm run operator', () => {
       ['dispute', await disputedOrder(), 'release'],
       ['reconcile', 'xno'],
     ]
-    expect(new Set(runs.map(([name]) => name))).toEqual(new Set(OPERATOR_VERBS.filter(({ changes }) => changes).map(({ name }) => name)))
+    expect(new Set(runs.map(([name]) => name))).toEqual(
+      new Set(OPERATOR_VERBS.filter(({ changes }) => changes).map(({ name }) => name)),
+    )
     const before = await dumpRecords()
     const jobs = async () => (await service.ctx.queues.get('make-seal').getJobCounts('waiting'))['waiting']
     const jobsBefore = await jobs()
-    for (const argv of runs) expect(await done(...argv, '--dry-run')).toMatchObject({ ok: true, dry_run: true })
-    expect(await done('ban', written.author, '--dry-run')).toMatchObject({ changed: true, ledger_entry: 'ban' })
-    expect(await done('unban', written.author, '--dry-run')).toMatchObject({ changed: false, ledger_entry: null })
-    expect(await done('accept-proposal', proposal.id, '7', '--dry-run')).toMatchObject({ status: 'accepted', days: 7 })
-    expect((await operator('hide', written.id, '--dry-run')).stdout).toMatch(/^Dry run: nothing was changed\./)
+    for (const argv of runs)
+      expect(await done(...argv, '--dry-run')).toMatchObject({ ok: true, dry_run: true })
+    expect(await done('ban', written.author, '--dry-run')).toMatchObject({
+      changed: true,
+      ledger_entry: 'ban',
+    })
+    expect(await done('unban', written.author, '--dry-run')).toMatchObject({
+      changed: false,
+      ledger_entry: null,
+    })
+    expect(await done('accept-proposal', proposal.id, '7', '--dry-run')).toMatchObject({
+      status: 'accepted',
+      days: 7,
+    })
+    expect((await operator('hide', written.id, '--dry-run')).stdout).toMatch(
+      /^Dry run: nothing was changed\./,
+    )
     expect(await dumpRecords()).toBe(before)
     expect(await jobs()).toBe(jobsBefore)
-    expect(fs.existsSync(newKey)).toBe(false)
+    expect([newKey, path.join(folder, 'dry-log')].filter(fs.existsSync)).toEqual([])
   })
 
   it('bans and unbans an agent, each once and with its ledger entry', async () => {
     const agent = await service.register()
-    expect(await done('ban', agent.id)).toEqual({ ok: true, agent_id: agent.id, banned: true, changed: true, ledger_entry: 'ban' })
+    expect(await done('ban', agent.id)).toEqual({
+      ok: true,
+      agent_id: agent.id,
+      banned: true,
+      changed: true,
+      ledger_entry: 'ban',
+    })
     expect((await service.call('GET', '/me', { token: agent.token })).json.error).toBe('banned')
     expect(await done('ban', agent.id)).toMatchObject({ changed: false, ledger_entry: null })
-    expect(await done('unban', agent.id)).toMatchObject({ banned: false, changed: true, ledger_entry: 'unban' })
+    expect(await done('unban', agent.id)).toMatchObject({
+      banned: false,
+      changed: true,
+      ledger_entry: 'unban',
+    })
     expect((await service.call('GET', '/me', { token: agent.token })).status).toBe(200)
     expect(await kindsPending('agents', agent.id)).toEqual(['registration', 'ban', 'unban'])
   })
@@ -231,7 +286,9 @@ describe('npm run operator', () => {
   it('hides a post and shows it again, each with its ledger entry', async () => {
     const { id } = await post('seen, hidden, seen')
     const isInFeed = async () =>
-      ((await service.call('GET', '/feed?limit=200')).json['posts'] as { id: string }[]).some((one) => one.id === id)
+      ((await service.call('GET', '/feed?limit=200')).json['posts'] as { id: string }[]).some(
+        (one) => one.id === id,
+      )
     await done('hide', id)
     expect(await isInFeed()).toBe(false)
     await done('unhide', id)
@@ -246,9 +303,16 @@ describe('npm run operator', () => {
     for (const { id } of [first, second])
       await service.call('POST', '/report', { token: reporter.token, body: { post_id: id, rule: 'spam' } })
     await done('hide', first.id)
-    const { reports, count } = (await done('reports', '--limit', '2')) as { reports: { post_id: string; post: object }[]; count: number }
+    const { reports, count } = (await done('reports', '--limit', '2')) as {
+      reports: { post_id: string; post: object }[]
+      count: number
+    }
     expect([count, ...reports.map(({ post_id }) => post_id)]).toEqual([2, second.id, first.id])
-    expect(reports[1]).toMatchObject({ rule: 'spam', agent_id: reporter.id, post: { agent_id: first.author, hidden: true, topic: 'news' } })
+    expect(reports[1]).toMatchObject({
+      rule: 'spam',
+      agent_id: reporter.id,
+      post: { agent_id: first.author, hidden: true, topic: 'news' },
+    })
     const { stdout } = await operator('reports')
     expect(stdout).toContain('an \\u{1b}[31mugly')
     expect(stdout).not.toContain('\u001b')
@@ -257,17 +321,30 @@ describe('npm run operator', () => {
 
   it('accepts a proposal once, credits its author and leaves two entries', async () => {
     const { id, author } = await propose()
-    expect(await done('accept-proposal', id, '7')).toMatchObject({ claim_id: id, agent_id: author, status: 'accepted', days: 7 })
+    expect(await done('accept-proposal', id, '7')).toMatchObject({
+      claim_id: id,
+      agent_id: author,
+      status: 'accepted',
+      days: 7,
+    })
     expect(await kindsPending('claims', id)).toEqual(['claim', 'proposal_accepted', 'pass_credit'])
     const again = await operator('accept-proposal', id, '7', '--json')
-    expect([again.exitCode, (JSON.parse(again.stdout) as { error: string }).error]).toEqual([1, 'wrong_state'])
+    expect([again.exitCode, (JSON.parse(again.stdout) as { error: string }).error]).toEqual([
+      1,
+      'wrong_state',
+    ])
   })
 
   it('makes a seal key that only its owner can read, and never replaces one', async () => {
     const made = await done('keygen', keyFile)
     const key = readSealKey(keyFile)
     expect(key).toBeDefined()
-    expect(made).toEqual({ ok: true, seal_key_file: keyFile, mode: '600', pubkey: keyToHex(ed25519PublicKey(key ?? new Uint8Array())) })
+    expect(made).toEqual({
+      ok: true,
+      seal_key_file: keyFile,
+      mode: '600',
+      pubkey: keyToHex(ed25519PublicKey(key ?? new Uint8Array())),
+    })
     expect(fs.statSync(keyFile).mode & 0o777).toBe(0o600)
     const before = fs.readFileSync(keyFile, 'utf8')
     expect(JSON.stringify(made)).not.toContain(before.trim())
@@ -280,7 +357,8 @@ describe('npm run operator', () => {
   it('adopts the last signed seal by a file beside the seal memory, and by nothing that another host could read', async () => {
     const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
     const last = await service.ctx.seals.lastSigned()
-    const words = last === undefined ? ['0', NO_PAYLOAD_HASH] : [String(last._id), sealPayloadHash(sealFields(last))]
+    const words =
+      last === undefined ? ['0', NO_PAYLOAD_HASH] : [String(last._id), sealPayloadHash(sealFields(last))]
     const adopt = async (SEAL_MEMORY_FILE: string) => {
       let stdout = ''
       const env = {
@@ -291,7 +369,12 @@ describe('npm run operator', () => {
         SEAL_MEMORY_FILE,
       }
       const write = (text: string) => (stdout += text)
-      const exitCode = await runOperator({ argv: ['seal', '--adopt', ...words, '--json'], env, stdout: { write }, stderr: { write } })
+      const exitCode = await runOperator({
+        argv: ['seal', '--adopt', ...words, '--json'],
+        env,
+        stdout: { write },
+        stderr: { write },
+      })
       return { exitCode, answer: JSON.parse(stdout) as Record<string, unknown> }
     }
     const memory = path.join(folder, 'memory-of-the-host')
@@ -307,7 +390,10 @@ describe('npm run operator', () => {
         ledger_entry: 'seal_adoption',
       },
     ])
-    expect(JSON.parse(fs.readFileSync(`${memory}.adoption`, 'utf8'))).toMatchObject({ seq: Number(words[0]), payload_hash: words[1] })
+    expect(JSON.parse(fs.readFileSync(`${memory}.adoption`, 'utf8'))).toMatchObject({
+      seq: Number(words[0]),
+      payload_hash: words[1],
+    })
     expect(await service.ctx.seals.models.adoptions.countDocuments()).toBe(0)
     const elsewhere = await adopt(path.join(folder, 'nowhere', 'memory'))
     expect([elsewhere.exitCode, elsewhere.answer['error']]).toEqual([1, 'not_adopted'])
@@ -335,10 +421,19 @@ describe('npm run operator', () => {
     const { exitCode, stdout } = await waiting
     expect([exitCode, JSON.parse(stdout)]).toEqual([
       0,
-      expect.objectContaining({ ok: true, announcement_id: id, kind: 'limits', text, signed: true, ledger_entry: 'announcement' }),
+      expect.objectContaining({
+        ok: true,
+        announcement_id: id,
+        kind: 'limits',
+        text,
+        signed: true,
+        ledger_entry: 'announcement',
+      }),
     ])
 
-    const { announcements: listed } = (await service.call('GET', '/verify')).json as unknown as { announcements: Record<string, string>[] }
+    const { announcements: listed } = (await service.call('GET', '/verify')).json as unknown as {
+      announcements: Record<string, string>[]
+    }
     const { at, signature = '', pubkey = '' } = listed[0] ?? {}
     expect(pubkey).toBe(keyToHex(ed25519PublicKey(readSealKey(keyFile) ?? new Uint8Array())))
     const payload = Buffer.from(canonicalJson({ at: Number(at), id, kind: 'limits', text }))
@@ -349,12 +444,39 @@ describe('npm run operator', () => {
     const [opening] = receipt.openings ?? []
     expect(receipt.entries.map(({ entry }) => entry.kind)).toEqual(['announcement'])
     expect(opening?.content).toEqual({ id, kind: 'limits', text })
-    expect(commit(Buffer.from(opening?.salt ?? '', 'hex'), opening?.content ?? null)).toBe(receipt.entries[0]?.entry.data['content_hash'])
+    expect(commit(Buffer.from(opening?.salt ?? '', 'hex'), opening?.content ?? null)).toBe(
+      receipt.entries[0]?.entry.data['content_hash'],
+    )
     expect(JSON.stringify(receipt.entries)).not.toContain('Grüße')
   })
 
+  it('announces the SHA-256 of the verifiers, signed and under a commitment in the ledger', async () => {
+    const {
+      text,
+      signed,
+      announcement_id: id,
+    } = (await done('announce-verifiers')) as Record<string, string | boolean>
+    const list = fs.readFileSync(new URL('../../client/seal-verify.sha256', import.meta.url), 'utf8').trim()
+    expect([text, signed]).toEqual([list, true])
+    const { verifiers } = (await service.call('GET', '/rules')).json['ledger'] as {
+      verifiers: { file: string; sha256: string }[]
+    }
+    expect(verifiers.map(({ file, sha256 }) => `${sha256}  ${file}`).join('\n')).toBe(list)
+    const { announcements } = (await service.call('GET', '/verify')).json as unknown as {
+      announcements: Record<string, string>[]
+    }
+    expect(announcements.find((one) => one['id'] === id)).toMatchObject({ kind: 'verifiers', text: list })
+    const receipt = (await whenServed(() => service.call('GET', `/receipt/${String(id)}`)))
+      .json as unknown as Receipt
+    expect(receipt.openings?.[0]?.content).toEqual({ id, kind: 'verifiers', text: list })
+  })
+
   it('seals now, and shows on one screen what an operator asks first', async () => {
-    expect(await done('seal')).toMatchObject({ enqueued: 'make-seal', new_entries: true, ledger_entry: 'solvency' })
+    expect(await done('seal')).toMatchObject({
+      enqueued: 'make-seal',
+      new_entries: true,
+      ledger_entry: 'solvency',
+    })
     const sealed = await waitFor('a signed seal', () => service.ctx.seals.lastSigned(), { limitMs: 15_000 })
     const status = (await done('status')) as {
       queues: { name: string; workers: number; waiting: number; no_worker: boolean }[]
@@ -363,13 +485,17 @@ describe('npm run operator', () => {
       coins: unknown[]
       payouts: object
     }
-    expect(status.queues.find(({ name }) => name === 'make-seal')).toMatchObject({ workers: 1, no_worker: false })
+    expect(status.queues.find(({ name }) => name === 'make-seal')).toMatchObject({
+      workers: 1,
+      no_worker: false,
+    })
     expect(status.ledger).toMatchObject({ last_seal: { seq: sealed._id, signed: true }, chain_intact: true })
     expect(status.ledger.last_settlement.kind).toBe('pass_credit')
     expect(status.passes.with_active_pass).toBeGreaterThanOrEqual(4)
     expect(status.passes.registered).toBeGreaterThan(status.passes.with_active_pass)
     const { stdout } = await operator('status')
-    for (const title of ['Queues', 'Ledger', 'Agents and passes', 'Coins', 'Payouts']) expect(stdout).toContain(`${title}\n`)
+    for (const title of ['Queues', 'Ledger', 'Agents and passes', 'Coins', 'Payouts'])
+      expect(stdout).toContain(`${title}\n`)
     expect(stdout.split('\n').length).toBeLessThan(50)
     expect(stdout).not.toContain('cannot be read')
     await makeCoinReady(service.ctx, 'xno', { addresses: 0 })
@@ -436,15 +562,24 @@ describe('npm run operator', () => {
     const isDue = async (env: Record<string, string>) => {
       let stdout = ''
       const written = { write: (text: string) => (stdout += text) }
-      expect(await runOperator({ argv: ['payouts', '--json'], env: { DATA_DIR: dataDir, ...env }, stdout: written, stderr: written })).toBe(
-        0,
-      )
-      const { payees } = JSON.parse(stdout) as { payees: { due: boolean; payouts: { payout_id: string }[] }[] }
+      expect(
+        await runOperator({
+          argv: ['payouts', '--json'],
+          env: { DATA_DIR: dataDir, ...env },
+          stdout: written,
+          stderr: written,
+        }),
+      ).toBe(0)
+      const { payees } = JSON.parse(stdout) as {
+        payees: { due: boolean; payouts: { payout_id: string }[] }[]
+      }
       return payees.find(({ payouts }) => payouts.some(({ payout_id: id }) => id === payout))?.due
     }
     expect(await isDue({ MIN_PAYOUT_XNO: '' })).toBe(false)
     expect(await isDue({ MIN_PAYOUT_XNO: '0.01' })).toBe(true)
     // Of another network, as the address of its server is another one, the settings are not known.
-    expect(await isDue({ MONGODB_URL: `${mongodbUrl}${mongodbUrl.includes('?') ? '&' : '?'}appName=other` })).toBe(true)
+    expect(
+      await isDue({ MONGODB_URL: `${mongodbUrl}${mongodbUrl.includes('?') ? '&' : '?'}appName=other` }),
+    ).toBe(true)
   })
 })

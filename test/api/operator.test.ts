@@ -1,15 +1,16 @@
 import fs from 'node:fs'
+import http from 'node:http'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openGate } from '../../scripts/torture/gate.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { startMetricsServer, watchHealth, type MetricsServer } from '../../shared/health.ts'
-import { createLog } from '../../shared/log.ts'
-import { QUEUE_NAMES } from '../../shared/queues.ts'
-import { REQUEST_ID_FORM, runInScope } from '../../shared/scope.ts'
+import { startMetricsServer, watchHealth, type MetricsServer } from '../../shared/servers/health.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
+import { REQUEST_ID_FORM, runInScope } from '../../shared/foundation/scope.ts'
 import { watchQueues } from '../../workers/operator/alarm.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
 import { startPool } from '../../workers/pool.ts'
@@ -18,9 +19,13 @@ import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '..
 
 const TOKEN = 'operator-token-of-this-test'
 const LIMIT = { limitMs: 10_000 }
-/** A process asks MongoDB for a second whether it is ready: after a pause of this machine it is, the next time. */
+/**
+ * A process asks MongoDB for a second whether it is ready: after a pause of this machine it is, the next
+ * time.
+ */
 const SOON = { timeout: 10_000 }
-const basic = (password: string, user = 'anyone') => `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
+const basic = (password: string, user = 'anyone') =>
+  `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
 
 let service: TestService
 let ctx: Context
@@ -32,10 +37,21 @@ beforeAll(async () => {
   service = await startService({ queues: ['verify-shares', 'sweep'] })
   const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
   const config = readConfig(
-    { ...PATIENT, MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, OPERATOR_PORT: '0', OPERATOR_TOKEN: TOKEN },
+    {
+      ...PATIENT,
+      MONGODB_URL: mongodbUrl,
+      REDIS_URL: redisUrl,
+      QUEUE_PREFIX: queuePrefix,
+      OPERATOR_PORT: '0',
+      OPERATOR_TOKEN: TOKEN,
+      OPERATOR_HOSTS: 'board.example',
+    },
     'workers',
   )
-  ctx = openContext(config, createLog('operator', 'info', { write: (line: string) => void logged.push(line) }))
+  ctx = openContext(
+    config,
+    createLog('operator', 'info', { write: (line: string) => void logged.push(line) }),
+  )
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
   operator = await startOperatorServer(ctx, watchHealth(ctx, new Promise(() => {}), true))
 })
@@ -46,7 +62,10 @@ afterAll(async () => {
   await service.stop()
 })
 
-function ask(path: string, options: { method?: string; authorization?: string; headers?: Record<string, string> } = {}): Promise<Response> {
+function ask(
+  path: string,
+  options: { method?: string; authorization?: string; headers?: Record<string, string> } = {},
+): Promise<Response> {
   const { method = 'GET', authorization = `Bearer ${TOKEN}`, headers = {} } = options
   return fetch(`http://127.0.0.1:${operator.port}${path}`, {
     method,
@@ -68,33 +87,40 @@ function readSeries(text: string): Map<string, number> {
 const scrape = async () => readSeries(await (await ask('/metrics')).text())
 
 describe("the operator's port", () => {
-  it.each(['/', '/queues', '/queues/api/queues', '/queues/static/js/main.js', '/metrics', '/readyz', '/nowhere', '/HEALTHZ/x'])(
-    'answers nothing at %s without the token',
-    async (path) => {
-      for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
-        for (const authorization of [
-          '',
-          'Bearer',
-          'Bearer wrong',
-          basic('wrong'),
-          basic(''),
-          `Bearer ${TOKEN.slice(0, -1)}`,
-          `Digest ${TOKEN}`,
-        ]) {
-          const answer = await ask(path, { method, authorization })
-          expect([answer.status, answer.headers.get('www-authenticate')], `${method} ${authorization}`).toEqual([
-            401,
-            'Basic realm="operator", charset="UTF-8"',
-          ])
-          await answer.body?.cancel()
-        }
+  it.each([
+    '/',
+    '/queues',
+    '/queues/api/queues',
+    '/queues/static/js/main.js',
+    '/metrics',
+    '/readyz',
+    '/nowhere',
+    '/HEALTHZ/x',
+  ])('answers nothing at %s without the token', async (path) => {
+    for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+      for (const authorization of [
+        '',
+        'Bearer',
+        'Bearer wrong',
+        basic('wrong'),
+        basic(''),
+        `Bearer ${TOKEN.slice(0, -1)}`,
+        `Digest ${TOKEN}`,
+      ]) {
+        const answer = await ask(path, { method, authorization })
+        expect([answer.status, answer.headers.get('www-authenticate')], `${method} ${authorization}`).toEqual(
+          [401, 'Basic realm="operator", charset="UTF-8"'],
+        )
+        await answer.body?.cancel()
       }
-    },
-  )
+    }
+  })
 
   it('says to anyone that it is alive, and to the operator whether it is ready', async () => {
     expect(await (await ask('/healthz', { authorization: '' })).json()).toEqual({ ok: true })
-    await expect.poll(async () => (await ask('/readyz')).json(), SOON).toEqual({ ok: true, mongodb: true, redis: true, stopping: false })
+    await expect
+      .poll(async () => (await ask('/readyz')).json(), SOON)
+      .toEqual({ ok: true, mongodb: true, redis: true, stopping: false })
   })
 
   it('takes the token as Bearer, and as the password of Basic with any user name', async () => {
@@ -102,29 +128,73 @@ describe("the operator's port", () => {
       expect((await ask('/queues', { authorization })).status).toBe(200)
   })
 
+  it('asks for a password, and takes one, under its own names alone, so that no other page is of its origin', async () => {
+    const statusOf = (host: string, authorization?: string) =>
+      new Promise<number>((resolve, reject) => {
+        const headers = { host, ...(authorization === undefined ? {} : { authorization }) }
+        const options = { host: '127.0.0.1', port: operator.port, path: '/readyz', headers }
+        http.get(options, (res) => resolve(res.resume().statusCode ?? 0)).on('error', reject)
+      })
+    for (const own of [
+      'board.example',
+      'Board.Example:3001',
+      '127.0.0.1',
+      `127.0.0.1:${operator.port}`,
+      '[::1]:3001',
+      'localhost',
+    ])
+      expect([await statusOf(own), await statusOf(own, basic(TOKEN))], own).toEqual([401, 200])
+    for (const other of [
+      'evil.example',
+      `evil.example:${operator.port}`,
+      'board.example.evil.example',
+      'localhost.evil.example',
+    ])
+      expect([await statusOf(other), await statusOf(other, basic(TOKEN))], other).toEqual([403, 403])
+    // No browser sends Bearer by itself: a scraper may call by any name.
+    expect(await statusOf('metrics.internal', `Bearer ${TOKEN}`)).toBe(200)
+  })
+
   it('has nothing on the port of the API', async () => {
-    for (const path of ['//queues', '//metrics', '//healthz', '//readyz', '/queues', '/metrics', '/healthz']) {
-      const { status, json } = await service.call('GET', path, { headers: { Authorization: `Bearer ${TOKEN}` } })
+    for (const path of [
+      '//queues',
+      '//metrics',
+      '//healthz',
+      '//readyz',
+      '/queues',
+      '/metrics',
+      '/healthz',
+    ]) {
+      const { status, json } = await service.call('GET', path, {
+        headers: { Authorization: `Bearer ${TOKEN}` },
+      })
       expect([status, json.error], path).toEqual([404, 'no_such_route'])
     }
   })
 
   it('shows every queue, with the names and payloads of its jobs', async () => {
     await ctx.queues.enqueue('make-seal', {})
-    const { queues } = (await (await ask('/queues/api/queues?activeQueue=make-seal&status=waiting&page=1&jobsPerPage=10')).json()) as {
+    const { queues } = (await (
+      await ask('/queues/api/queues?activeQueue=make-seal&status=waiting&page=1&jobsPerPage=10')
+    ).json()) as {
       queues: { name: string; jobs: { name: string; data: unknown }[] }[]
     }
     expect(queues.map(({ name }) => name).sort()).toEqual([...QUEUE_NAMES].sort())
-    expect(queues.find(({ name }) => name === 'make-seal')?.jobs[0]).toMatchObject({ name: 'make-seal', data: {} })
+    expect(queues.find(({ name }) => name === 'make-seal')?.jobs[0]).toMatchObject({
+      name: 'make-seal',
+      data: {},
+    })
   })
 
   it("takes a change from a page of its own and from a program, and from no other site's page, which cannot read anything either", async () => {
     const change = (authorization: string, headers: Record<string, string>) =>
-      ask('/queues/api/queues/check-chain/clean/completed', { method: 'PUT', authorization, headers }).then(async (answer) => {
-        await answer.body?.cancel()
-        expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([])
-        return answer.status
-      })
+      ask('/queues/api/queues/check-chain/clean/completed', { method: 'PUT', authorization, headers }).then(
+        async (answer) => {
+          await answer.body?.cancel()
+          expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([])
+          return answer.status
+        },
+      )
     const own = `http://127.0.0.1:${operator.port}`
     expect(await change(basic(TOKEN), { Origin: own })).toBe(200)
     expect(await change(basic(TOKEN), { Origin: own, 'Sec-Fetch-Site': 'same-origin' })).toBe(200)
@@ -133,7 +203,12 @@ describe("the operator's port", () => {
     expect(await change(basic(TOKEN), { Origin: 'https://elsewhere.example' })).toBe(403)
     expect(await change(basic(TOKEN), { Origin: 'null' })).toBe(403)
     expect(await change(basic(TOKEN), { Origin: own, 'Sec-Fetch-Site': 'cross-site' })).toBe(403)
-    expect(await change(basic(TOKEN), { Origin: `http://127.0.0.1:${operator.port + 1}`, 'Sec-Fetch-Site': 'same-site' })).toBe(403)
+    expect(
+      await change(basic(TOKEN), {
+        Origin: `http://127.0.0.1:${operator.port + 1}`,
+        'Sec-Fetch-Site': 'same-site',
+      }),
+    ).toBe(403)
     expect(await change(`Bearer ${TOKEN}`, { Origin: 'https://elsewhere.example' })).toBe(403)
     const page = await ask('/queues', { headers: { Origin: 'https://elsewhere.example' } })
     expect(page.headers.get('access-control-allow-origin')).toBeNull()
@@ -156,21 +231,29 @@ describe('the metrics', () => {
     expect(series.get('agent_network_queue_workers{queue="verify-shares"}')).toBe(1)
     expect(series.get('agent_network_queue_without_worker{queue="verify-shares"}')).toBe(0)
     const alarm = watchQueues(ctx, 50)
-    const isAlarm = (text: string) => text.includes('a queue has work and no worker') && text.includes('"queue":"make-seal"')
+    const isAlarm = (text: string) =>
+      text.includes('a queue has work and no worker') && text.includes('"queue":"make-seal"')
     const line = await waitFor('the alarm in the log', () => logged.find(isAlarm), LIMIT)
     alarm.close()
     expect(JSON.parse(line)).toMatchObject({ level: 50, queue: 'make-seal' })
   })
 
   it('raise it too for a queue that only its own workers fill: the ledger, and a coin once somebody has served it', async () => {
-    const isStarved = async (queue: string) => (await scrape()).get(`agent_network_queue_without_worker{queue="${queue}"}`)
-    expect(await Promise.all(['sequence', 'sweep', 'refresh-rates', 'reconcile-nano'].map(isStarved))).toEqual([1, 0, 0, 0])
+    const isStarved = async (queue: string) =>
+      (await scrape()).get(`agent_network_queue_without_worker{queue="${queue}"}`)
+    expect(
+      await Promise.all(['sequence', 'sweep', 'refresh-rates', 'reconcile-nano'].map(isStarved)),
+    ).toEqual([1, 0, 0, 0])
     const rates = ctx.queues.get('refresh-rates')
     const pool = startPool(ctx, ['refresh-rates'])
     await waitFor('a job', async () => ((await rates.getCompletedCount()) > 0 ? true : undefined), LIMIT)
     expect(await isStarved('refresh-rates')).toBe(0)
     await pool.close()
-    await waitFor('the alarm', async () => ((await isStarved('refresh-rates')) === 1 ? true : undefined), LIMIT)
+    await waitFor(
+      'the alarm',
+      async () => ((await isStarved('refresh-rates')) === 1 ? true : undefined),
+      LIMIT,
+    )
     expect(await rates.getWaitingCount()).toBe(0)
     // What an operator does who has given every coin up.
     await rates.clean(0, 0, 'completed')
@@ -205,8 +288,16 @@ describe('the metrics', () => {
   })
 
   it('tell of the ledger, of coins and payouts, of this process, and of what could not be read', async () => {
-    await ctx.coins.report('xno', { configured: true, reachable: true, checked_at: Math.floor(Date.now() / 1000) - 100, height: 7 }, 1)
-    await ctx.coins.noteTreasury('xno', { treasury_address: 'nano_1', treasury_raw: '0', treasury_short_raw: `25${'0'.repeat(29)}` })
+    await ctx.coins.report(
+      'xno',
+      { configured: true, reachable: true, checked_at: Math.floor(Date.now() / 1000) - 100, height: 7 },
+      1,
+    )
+    await ctx.coins.noteTreasury('xno', {
+      treasury_address: 'nano_1',
+      treasury_raw: '0',
+      treasury_short_raw: `25${'0'.repeat(29)}`,
+    })
     await ctx.payouts.models.payouts.insertMany(
       ['owed', 'owed', 'confirmed'].map((state, index) => ({
         _id: `out_${index}`,
@@ -241,18 +332,29 @@ describe('the metrics of an API process', () => {
 
   beforeAll(async () => {
     const { config } = service.ctx
-    const own: Context = { ...service.ctx, config: { ...config, metricsPort: 0, secrets: { ...config.secrets, operatorToken: TOKEN } } }
-    metrics = await startMetricsServer(own, watchHealth(own, new Promise((resolve) => (stop = resolve)), false))
+    const own: Context = {
+      ...service.ctx,
+      config: { ...config, metricsPort: 0, secrets: { ...config.secrets, operatorToken: TOKEN } },
+    }
+    metrics = await startMetricsServer(
+      own,
+      watchHealth(own, new Promise((resolve) => (stop = resolve)), false),
+    )
   })
   afterAll(() => metrics.close())
 
   const look = (path: string, authorization = `Bearer ${TOKEN}`) =>
-    fetch(`http://127.0.0.1:${metrics.port}${path}`, { headers: authorization === '' ? {} : { Authorization: authorization } })
+    fetch(`http://127.0.0.1:${metrics.port}${path}`, {
+      headers: authorization === '' ? {} : { Authorization: authorization },
+    })
 
   it('stand behind the token, and health does not', async () => {
     for (const authorization of ['', 'Bearer wrong', basic('wrong')]) {
       const answer = await look('/metrics', authorization)
-      expect([answer.status, await answer.json()]).toEqual([401, expect.objectContaining({ error: 'invalid_token' })])
+      expect([answer.status, await answer.json()]).toEqual([
+        401,
+        expect.objectContaining({ error: 'invalid_token' }),
+      ])
     }
     expect((await look('/metrics', basic(TOKEN))).status).toBe(200)
     expect(await (await look('/healthz', '')).json()).toEqual({ ok: true })
@@ -263,7 +365,7 @@ describe('the metrics of an API process', () => {
     const agent = await service.registerWithPass({ handle: 'handle-of-mine' })
     await service.call('GET', `/agent/${agent.id}`)
     await service.call('POST', '/post', { token: agent.token, body: { body: 'words of mine' } })
-    await service.call('GET', `/agent/${agent.id}?text=of-mine`, { headers: { 'X-Forwarded-For': '192.0.2.7' } })
+    await service.call('GET', `/agent/${agent.id}`, { headers: { 'X-Forwarded-For': '192.0.2.7' } })
     await service.call('GET', '/feed?topic=of-mine')
     await service.call('PUT', '/feed')
     await service.call('GET', '/made-up-path-of-mine')
@@ -278,13 +380,24 @@ describe('the metrics of an API process', () => {
     )
     const series = readSeries(text)
     const count = (method: string, route: string, status: number) =>
-      series.get(`agent_network_request_seconds_count{method="${method}",route="${route}",status="${status}"}`)
+      series.get(
+        `agent_network_request_seconds_count{method="${method}",route="${route}",status="${status}"}`,
+      )
     expect(count('GET', '/api/v1/agent/{agent_id}', 200)).toBe(2)
     expect(count('POST', '/api/v1/post', 201)).toBe(1)
     expect(count('PUT', '/api/v1/feed', 405)).toBe(1)
     expect(count('other', '/api/v1/feed', 405)).toBe(1)
     expect(count('GET', 'unknown', 404)).toBeGreaterThanOrEqual(1)
-    for (const secret of [agent.id, agent.token, agent.token.slice(3, 19), 'of-mine', 'words', '127.0.0.1', '192.0.2.7', TOKEN])
+    for (const secret of [
+      agent.id,
+      agent.token,
+      agent.token.slice(3, 19),
+      'of-mine',
+      'words',
+      '127.0.0.1',
+      '192.0.2.7',
+      TOKEN,
+    ])
       expect(text).not.toContain(secret)
   })
 
@@ -293,11 +406,15 @@ describe('the metrics of an API process', () => {
       const answer = await look('/readyz', '')
       return [answer.status, await answer.json()]
     }
-    await expect.poll(readiness, SOON).toEqual([200, { ok: true, mongodb: true, redis: true, stopping: false }])
+    await expect
+      .poll(readiness, SOON)
+      .toEqual([200, { ok: true, mongodb: true, redis: true, stopping: false }])
     stop()
     await Promise.resolve()
     expect(await readiness()).toEqual([503, expect.objectContaining({ ok: false, stopping: true })])
-    await expect.poll(readiness, SOON).toEqual([503, { ok: false, mongodb: true, redis: true, stopping: true }])
+    await expect
+      .poll(readiness, SOON)
+      .toEqual([503, { ok: false, mongodb: true, redis: true, stopping: true }])
     expect((await look('/healthz', '')).status).toBe(200)
   })
 })
@@ -311,15 +428,27 @@ describe('what is not ready', () => {
     const noRedis = openContext(readConfig({ ...base, REDIS_URL: 'redis://127.0.0.1:1' }, 'api'), log)
     const noMongo = openContext(readConfig({ ...base, MONGODB_URL: 'mongodb://127.0.0.1:1/x' }, 'api'), log)
     await Promise.all([noRedis.database.whenReady(), noMongo.queues.whenReady()])
-    const readinessOf = (of: Context, needsRedis: boolean) => expect.poll(() => watchHealth(of, never, needsRedis).readiness(), SOON)
+    const readinessOf = (of: Context, needsRedis: boolean) =>
+      expect.poll(() => watchHealth(of, never, needsRedis).readiness(), SOON)
     await readinessOf(noRedis, true).toMatchObject({ ready: false, mongodb: true, redis: false })
     await readinessOf(noRedis, false).toMatchObject({ ready: true, mongodb: true, redis: false })
     await readinessOf(noMongo, false).toMatchObject({ ready: false, mongodb: false, redis: true })
     const failing = await startOperatorServer(
-      { ...noRedis, config: { ...noRedis.config, operatorPort: 0, secrets: { ...noRedis.config.secrets, operatorToken: TOKEN } } },
+      {
+        ...noRedis,
+        config: {
+          ...noRedis.config,
+          operatorPort: 0,
+          secrets: { ...noRedis.config.secrets, operatorToken: TOKEN },
+        },
+      },
       watchHealth(noRedis, never, true),
     )
-    const text = await (await fetch(`http://127.0.0.1:${failing.port}/metrics`, { headers: { Authorization: `Bearer ${TOKEN}` } })).text()
+    const text = await (
+      await fetch(`http://127.0.0.1:${failing.port}/metrics`, {
+        headers: { Authorization: `Bearer ${TOKEN}` },
+      })
+    ).text()
     const series = readSeries(text)
     expect(series.get('agent_network_collector_up{collector="queues"}')).toBe(0)
     expect(series.get('agent_network_collector_up{collector="ledger"}')).toBe(1)
@@ -332,7 +461,8 @@ describe('what is not ready', () => {
 describe('the id of a request', () => {
   it('goes with the jobs that the request enqueues, and stands in the lines that a job logs', async () => {
     const agent = await service.register()
-    const order = (await service.call('POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as {
+    const order = (await service.call('POST', '/invoice', { token: agent.token, body: { currency: 'pow' } }))
+      .json as unknown as {
       order_id: string
       prefix: string
     }
@@ -347,7 +477,9 @@ describe('the id of a request', () => {
 
     const given = '01234567-89ab-cdef-0123-456789abcdef'
     // A payload that the handler refuses at once, so that there is a line to read.
-    await runInScope({ request_id: given }, () => service.ctx.queues.get('verify-shares').add('verify-shares', { request_id: given }))
+    await runInScope({ request_id: given }, () =>
+      service.ctx.queues.get('verify-shares').add('verify-shares', { request_id: given }),
+    )
     const line = await waitFor(
       'the line of the failed job',
       () =>
@@ -357,7 +489,11 @@ describe('the id of a request', () => {
           .find((text) => text.includes('a job failed') && text.includes(given)),
       LIMIT,
     )
-    expect(JSON.parse(line)).toMatchObject({ queue: 'verify-shares', request_id: given, job_id: expect.any(String) as string })
+    expect(JSON.parse(line)).toMatchObject({
+      queue: 'verify-shares',
+      request_id: given,
+      job_id: expect.any(String) as string,
+    })
     const stored = await service.ctx.queues.get('verify-shares').getFailed()
     expect(stored[0]?.failedReason).toContain('the payload of job')
   })
@@ -387,12 +523,20 @@ describe('the id of a request', () => {
     const lines = service.logged().trim().split('\n')
     expect(lines.length).toBeGreaterThan(10)
     for (const line of lines)
-      expect(JSON.parse(line)).toMatchObject({ level: expect.any(Number) as number, msg: expect.any(String) as string })
-    // What the log says of trouble with the service's own servers names them, and they stand on the address of every caller here.
-    const servers = [service.ctx.config.mongodbUrl, service.ctx.config.redisUrl].map((url) => new URL(url ?? '').host)
+      expect(JSON.parse(line)).toMatchObject({
+        level: expect.any(Number) as number,
+        msg: expect.any(String) as string,
+      })
+    // What the log says of trouble with the service's own servers names them, and they stand on the address
+    // of every caller here.
+    const servers = [service.ctx.config.mongodbUrl, service.ctx.config.redisUrl].map(
+      (url) => new URL(url ?? '').host,
+    )
     const told = servers.reduce((text, server) => text.replaceAll(server, 'a server'), lines.join('\n'))
     expect(told).not.toMatch(/sk_[0-9a-f]{48}|127\.0\.0\.1|::1|Bearer/)
-    const answered = lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ msg }) => msg === 'a request was answered')
+    const answered = lines
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter(({ msg }) => msg === 'a request was answered')
     expect(answered.length).toBeGreaterThan(5)
     for (const { request_id: id } of answered) expect(id).toMatch(REQUEST_ID_FORM)
   })
@@ -404,12 +548,21 @@ describe('Bull Board that was first looked at in the middle of an outage of Redi
     const url = new URL(redisUrl)
     const gate = await openGate(Number(url.port))
     url.port = String(gate.port)
-    const env = { MONGODB_URL: mongodbUrl, REDIS_URL: url.href, QUEUE_PREFIX: queuePrefix, OPERATOR_PORT: '0', OPERATOR_TOKEN: TOKEN }
+    const env = {
+      MONGODB_URL: mongodbUrl,
+      REDIS_URL: url.href,
+      QUEUE_PREFIX: queuePrefix,
+      OPERATOR_PORT: '0',
+      OPERATOR_TOKEN: TOKEN,
+    }
     const cutOff = openContext(readConfig(env, 'workers'), createLog('operator', 'silent'))
     await Promise.all([cutOff.database.whenReady(), cutOff.queues.whenReady()])
     gate.hang()
     const second = await startOperatorServer(cutOff, watchHealth(cutOff, new Promise(() => {}), true))
-    const look = () => fetch(`http://127.0.0.1:${second.port}/queues/api/queues`, { headers: { Authorization: `Bearer ${TOKEN}` } })
+    const look = () =>
+      fetch(`http://127.0.0.1:${second.port}/queues/api/queues`, {
+        headers: { Authorization: `Bearer ${TOKEN}` },
+      })
     try {
       const first = look()
       gate.cut()

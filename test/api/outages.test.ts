@@ -2,15 +2,22 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openGate, type Gate } from '../../scripts/torture/gate.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext } from '../../shared/context.ts'
-import { REQUEST_TIMEOUT_MS } from '../../shared/limits.ts'
-import { createLog } from '../../shared/log.ts'
-import type { QueueName } from '../../shared/queues.ts'
+import { REQUEST_TIMEOUT_MS } from '../../shared/foundation/limits.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import type { QueueName } from '../../shared/servers/queues.ts'
 import { startPool } from '../../workers/pool.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers, PATIENT } from '../support/servers.ts'
-import { callService, CHALLENGE_SECRET, findNonces, registerOver, whenServed, type CallOptions } from '../support/service.ts'
+import {
+  callService,
+  CHALLENGE_SECRET,
+  findNonces,
+  registerOver,
+  whenServed,
+  type CallOptions,
+} from '../support/service.ts'
 
 type Api = RunningProcess & { url: string }
 interface Order {
@@ -18,7 +25,10 @@ interface Order {
   prefix: string
 }
 
-/** The service says 2 s; a busy machine may be slower, one that was told to be patient waits for 10, and what has no limit of its own for 30. */
+/**
+ * The service says 2 s; a busy machine may be slower, one that was told to be patient waits for 10, and what
+ * has no limit of its own for 30.
+ */
 const KNOWN_WITHIN_MS = 9_000
 const LIMIT = { limitMs: 30_000, everyMs: 100 }
 /** For what waits several times. */
@@ -27,14 +37,19 @@ const LONG = { timeout: 4 * LIMIT.limitMs }
 let servers: TemporaryServers
 let mongo: Gate
 let redis: Gate
-/** Two real API processes on one database: one in its free period, where a pass costs nothing, and one where it costs work. */
+/**
+ * Two real API processes on one database: one in its free period, where a pass costs nothing, and one where
+ * it costs work.
+ */
 let free: Api
 let paid: Api
 let settings: Record<string, string>
 
-const call = (api: Api, method: string, path: string, options: CallOptions = {}) => callService(api.url, method, path, options)
+const call = (api: Api, method: string, path: string, options: CallOptions = {}) =>
+  callService(api.url, method, path, options)
 /** Where no outage is meant to be: a busy machine may still say 503, and is asked again. */
-const ask = (api: Api, method: string, path: string, options: CallOptions = {}) => whenServed(() => call(api, method, path, options))
+const ask = (api: Api, method: string, path: string, options: CallOptions = {}) =>
+  whenServed(() => call(api, method, path, options))
 const registerAt = (api: Api) => registerOver((method, path, options) => call(api, method, path, options))
 /** An agent that may post. */
 const registerWithPassAt = async (api: Api) => {
@@ -43,7 +58,11 @@ const registerWithPassAt = async (api: Api) => {
   return agent
 }
 const isServing = (api: Api) =>
-  waitFor('an answer from the database', async () => ((await call(api, 'GET', '/feed')).status === 200 ? true : undefined), LIMIT)
+  waitFor(
+    'an answer from the database',
+    async () => ((await call(api, 'GET', '/feed')).status === 200 ? true : undefined),
+    LIMIT,
+  )
 
 const lastDefect = (api: Api) =>
   api
@@ -52,7 +71,12 @@ const lastDefect = (api: Api) =>
     .findLast((line) => line.includes('defect')) ?? 'no defect is logged'
 
 /** What an outage of the database looks like to a caller, and that it is known soon. */
-async function expectUnavailable(api: Api, method: string, path: string, options: CallOptions = {}): Promise<void> {
+async function expectUnavailable(
+  api: Api,
+  method: string,
+  path: string,
+  options: CallOptions = {},
+): Promise<void> {
   const startedMs = performance.now()
   const { status, json, headers } = await call(api, method, path, options)
   if (status === 500) await api.waitForLine('defect')
@@ -63,13 +87,17 @@ async function expectUnavailable(api: Api, method: string, path: string, options
 }
 
 async function expectStaticRoutes(api: Api): Promise<void> {
-  for (const path of ['', '/rules', '/limits', '/contract', '/openapi.json']) expect((await call(api, 'GET', path)).status, path).toBe(200)
+  for (const path of ['', '/rules', '/limits', '/contract', '/openapi.json'])
+    expect((await call(api, 'GET', path)).status, path).toBe(200)
 }
 
 /** Workers in this process, straight on the servers. */
 async function serve(queues: readonly QueueName[]): Promise<() => Promise<void>> {
   const ctx = openContext(
-    readConfig({ ...settings, ...PATIENT, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }, 'workers'),
+    readConfig(
+      { ...settings, ...PATIENT, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url },
+      'workers',
+    ),
     createLog('workers', 'silent'),
   )
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
@@ -129,23 +157,35 @@ describe('an API that was started before its servers', LONG, () => {
 
   it('serves by itself once MongoDB is there, though Redis is not: all that needs no verdict of a worker', async () => {
     // It has looked for MongoDB in vain and looks again.
-    await Promise.all([free.waitForLine('MongoDB is out of reach'), paid.waitForLine('MongoDB is out of reach')])
+    await Promise.all([
+      free.waitForLine('MongoDB is out of reach'),
+      paid.waitForLine('MongoDB is out of reach'),
+    ])
     mongo.heal()
     await Promise.all([isServing(free), isServing(paid)])
     agent = await registerAt(free)
-    expect((await ask(free, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: 2 } })).json).toMatchObject({
+    expect(
+      (await ask(free, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: 2 } })).json,
+    ).toMatchObject({
       free: true,
       credited_days: 2,
     })
-    expect((await ask(free, 'POST', '/post', { token: agent.token, body: { body: 'without Redis' } })).status).toBe(201)
-    expect((await ask(free, 'POST', '/dm', { token: agent.token, body: { to: agent.id, box: 'b' } })).status).toBe(201)
-    expect((await ask(free, 'POST', '/claim', { token: agent.token, body: { statement: 's' } })).status).toBe(201)
+    expect(
+      (await ask(free, 'POST', '/post', { token: agent.token, body: { body: 'without Redis' } })).status,
+    ).toBe(201)
+    expect(
+      (await ask(free, 'POST', '/dm', { token: agent.token, body: { to: agent.id, box: 'b' } })).status,
+    ).toBe(201)
+    expect((await ask(free, 'POST', '/claim', { token: agent.token, body: { statement: 's' } })).status).toBe(
+      201,
+    )
     for (const path of ['/feed', '/me', '/claims', '/currencies', '/dm'])
       expect((await ask(free, 'GET', path, { token: agent.token })).status, path).toBe(200)
   })
 
   it('takes work without Redis and answers 202', async () => {
-    order = (await ask(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as Order
+    order = (await ask(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } }))
+      .json as unknown as Order
     const answer = await ask(paid, 'POST', '/work/submit', {
       token: agent.token,
       body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 2) },
@@ -156,13 +196,17 @@ describe('an API that was started before its servers', LONG, () => {
   it('enqueues by itself once Redis is there, and the sweep finds what came before', async () => {
     redis.heal()
     const stopWorkers = await serve(['verify-shares'])
-    const later = (await ask(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })).json as unknown as Order
+    const later = (await ask(paid, 'POST', '/invoice', { token: agent.token, body: { currency: 'pow' } }))
+      .json as unknown as Order
     const nonces = findNonces(later.prefix, 8, 5)
     // No sweep runs yet, so a verdict means that the API itself has put the job on the queue.
     await waitFor(
       'a verdict',
       async () => {
-        const { status } = await ask(paid, 'POST', '/work/submit', { token: agent.token, body: { order_id: later.order_id, nonces } })
+        const { status } = await ask(paid, 'POST', '/work/submit', {
+          token: agent.token,
+          body: { order_id: later.order_id, nonces },
+        })
         // The order is full where the verdict came after its own submission was answered.
         return status === 200 || status === 409 ? true : undefined
       },
@@ -196,7 +240,8 @@ describe('while MongoDB is away', LONG, () => {
     if (pid === undefined) throw new Error('MongoDB does not run')
     process.kill(pid, 'SIGSTOP')
     try {
-      // A signal takes a moment to reach every thread; what is asked in that moment is not kept waiting either.
+      // A signal takes a moment to reach every thread; what is asked in that moment is not kept waiting
+      // either.
       await waitFor(
         'the outage',
         async () => {
@@ -238,8 +283,12 @@ describe('while MongoDB is away', LONG, () => {
     await sleep(REQUEST_TIMEOUT_MS + 1_000)
     process.kill(pid, 'SIGCONT')
     expect((await renamed).status).toBe(200)
-    const { limits } = (await call(patient, 'GET', '/limits')).json as unknown as { limits: { limit: string; value: string }[] }
-    expect(limits.find(({ limit }) => limit === 'Overload')?.value).toContain(` ${PATIENT.REQUEST_SECONDS} s `)
+    const { limits } = (await call(patient, 'GET', '/limits')).json as unknown as {
+      limits: { limit: string; value: string }[]
+    }
+    expect(limits.find(({ limit }) => limit === 'Overload')?.value).toContain(
+      ` ${PATIENT.REQUEST_SECONDS} s `,
+    )
     patient.kill('SIGTERM')
     expect(await patient.ended).toBe(0)
   })
@@ -250,7 +299,8 @@ describe('while MongoDB is away', LONG, () => {
     const statuses = new Set<number>()
     const pid = servers.mongod.child.pid()
     if (pid === undefined) throw new Error('MongoDB does not run')
-    // Writers go on through the kill until the service has answered them again. A busy machine may say 503 before it, too.
+    // Writers go on through the kill until the service has answered them again. A busy machine may say 503
+    // before it, too.
     let isKilled = false
     let wasAway = false
     let isBack = false
@@ -301,7 +351,9 @@ describe('while Redis is away', LONG, () => {
     redis.cut()
     const { token, id } = await registerAt(free)
     await ask(free, 'POST', '/invoice', { token, body: { currency: 'xno' } })
-    const answers = await Promise.all(Array.from({ length: 20 }, () => ask(free, 'POST', '/post', { token, body: { body: 'x' } })))
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => ask(free, 'POST', '/post', { token, body: { body: 'x' } })),
+    )
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]))
     expect((await ask(free, 'GET', `/agent/${id}`)).status).toBe(200)
     redis.heal()
@@ -310,7 +362,11 @@ describe('while Redis is away', LONG, () => {
 
 describe('an API that is told to stop', LONG, () => {
   it('ends well though neither server can be reached', async () => {
-    const api = await startApiProcess({ ...settings, MONGODB_URL: 'mongodb://127.0.0.1:1/none', REDIS_URL: 'redis://127.0.0.1:1' })
+    const api = await startApiProcess({
+      ...settings,
+      MONGODB_URL: 'mongodb://127.0.0.1:1/none',
+      REDIS_URL: 'redis://127.0.0.1:1',
+    })
     await expectUnavailable(api, 'GET', '/feed')
     await api.waitForLine('MongoDB is out of reach')
     api.kill('SIGTERM')
@@ -321,17 +377,27 @@ describe('an API that is told to stop', LONG, () => {
     const api = await startApiProcess({ ...settings, FREE_UNTIL: 'none' })
     await isServing(api)
     const { token } = await registerAt(api)
-    const order = (await ask(api, 'POST', '/invoice', { token, body: { currency: 'pow' } })).json as unknown as Order
+    const order = (await ask(api, 'POST', '/invoice', { token, body: { currency: 'pow' } }))
+      .json as unknown as Order
     // No worker runs, so this one waits for its verdict.
-    const slow = call(api, 'POST', '/work/submit', { token, body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 1) } })
+    const slow = call(api, 'POST', '/work/submit', {
+      token,
+      body: { order_id: order.order_id, nonces: findNonces(order.prefix, 8, 1) },
+    })
     const context = openContext(
-      readConfig({ ...settings, ...PATIENT, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }, 'workers'),
+      readConfig(
+        { ...settings, ...PATIENT, MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url },
+        'workers',
+      ),
       createLog('test', 'silent'),
     )
     await context.database.whenReady()
     await waitFor(
       'the batch',
-      async () => ((await context.work.models.batches.countDocuments({ order_id: order.order_id })) === 1 ? true : undefined),
+      async () =>
+        (await context.work.models.batches.countDocuments({ order_id: order.order_id })) === 1
+          ? true
+          : undefined,
       LIMIT,
     )
     api.kill('SIGTERM')

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
-import { Refusal } from '../../shared/errors.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
 import { creditFreeDays } from '../../shared/passes/pass-service.ts'
-import { isoTime } from '../../shared/time.ts'
+import { isoTime } from '../../shared/foundation/time.ts'
 import { vouch } from '../support/market.ts'
 import { countStored, listPending } from '../support/stored.ts'
 import {
@@ -26,18 +26,27 @@ let freeUntilMs: number
 beforeAll(async () => {
   service = await startService({ queues: WITHOUT_LEDGER })
   freeUntilMs = Date.now() + FREE_DAYS * DAY
-  free = await startService({ queues: WITHOUT_LEDGER, env: { FREE_UNTIL: new Date(freeUntilMs).toISOString() } })
+  free = await startService({
+    queues: WITHOUT_LEDGER,
+    env: { FREE_UNTIL: new Date(freeUntilMs).toISOString() },
+  })
 })
 afterAll(() => Promise.all([service.stop(), free.stop()]))
 
 const buy = (on: TestService, { token }: TestAgent, currency: string, days?: number) =>
   on.call('POST', '/invoice', { token, body: { currency, ...(days === undefined ? {} : { days }) } })
 const readMe = async (on: TestService, { token }: TestAgent) =>
-  (await on.call('GET', '/me', { token })).json as { pass_until?: string | null; pass_active?: boolean; price_usd_per_day?: number }
+  (await on.call('GET', '/me', { token })).json as {
+    pass_until?: string | null
+    pass_active?: boolean
+    price_usd_per_day?: number
+  }
 /** A process's first look at the coins has half a second. */
 const readMenu = (on: TestService) => whenServed(() => on.call('GET', '/currencies'))
 const creditsOf = async (on: TestService, { id }: TestAgent) =>
-  (await listPending(on.ctx.database.connection, 'agents', id)).filter(({ kind }) => kind === 'pass_credit').map(({ data }) => data)
+  (await listPending(on.ctx.database.connection, 'agents', id))
+    .filter(({ kind }) => kind === 'pass_credit')
+    .map(({ data }) => data)
 
 describe('in the free period', () => {
   it('POST /invoice credits days at once with any valid currency, configured or not', async () => {
@@ -45,11 +54,21 @@ describe('in the free period', () => {
       const agent = await free.register()
       const answer = await buy(free, agent, currency, 3)
       expect([answer.status, answer.json['free'], answer.json['credited_days']]).toEqual([200, true, 3])
-      expect(Math.abs(Date.parse(String(answer.json['pass_until'])) - Date.now() - 3 * DAY)).toBeLessThan(60_000)
+      expect(Math.abs(Date.parse(String(answer.json['pass_until'])) - Date.now() - 3 * DAY)).toBeLessThan(
+        60_000,
+      )
       expect(answer.json['pass_until']).toMatch(/\+00:00$/)
-      expect(await readMe(free, agent)).toMatchObject({ pass_active: true, pass_until: answer.json['pass_until'], price_usd_per_day: 0 })
-      expect((await free.call('POST', '/post', { token: agent.token, body: { body: 'with a free pass' } })).status).toBe(201)
-      expect(await creditsOf(free, agent)).toEqual([{ agent_id: agent.id, means: 'free', days: 3, pass_until: answer.json['pass_until'] }])
+      expect(await readMe(free, agent)).toMatchObject({
+        pass_active: true,
+        pass_until: answer.json['pass_until'],
+        price_usd_per_day: 0,
+      })
+      expect(
+        (await free.call('POST', '/post', { token: agent.token, body: { body: 'with a free pass' } })).status,
+      ).toBe(201)
+      expect(await creditsOf(free, agent)).toEqual([
+        { agent_id: agent.id, means: 'free', days: 3, pass_until: answer.json['pass_until'] },
+      ])
     }
   })
 
@@ -60,7 +79,11 @@ describe('in the free period', () => {
       credited_days: FREE_DAYS - 1,
       pass_until: isoTime(freeUntilMs),
     })
-    expect((await buy(free, agent, 'pow', 1)).json).toMatchObject({ free: true, credited_days: 0, pass_until: isoTime(freeUntilMs) })
+    expect((await buy(free, agent, 'pow', 1)).json).toMatchObject({
+      free: true,
+      credited_days: 0,
+      pass_until: isoTime(freeUntilMs),
+    })
     expect(await creditsOf(free, agent)).toHaveLength(1)
   })
 
@@ -90,7 +113,9 @@ describe('in the free period', () => {
       pricing: { base_usd_per_day: 1, referral_threshold: 50, referral_price_usd_per_day: 0.15 },
     })
     const { token } = await free.register()
-    const pricing = (await free.call('GET', '/currencies', { token })).json['pricing'] as { your_price: string }
+    const pricing = (await free.call('GET', '/currencies', { token })).json['pricing'] as {
+      your_price: string
+    }
     expect(pricing.your_price).toMatch(/^0 USD per day in the free period; after it 1\.00 USD/)
   })
 
@@ -103,8 +128,13 @@ describe('in the free period', () => {
     expect((await buy(ending, agent, 'xno', 5)).json).toMatchObject({ credited_days: 0 })
     ending.advance(2 * DAY)
     expect(await readMe(ending, agent)).toMatchObject({ pass_active: true, price_usd_per_day: 1 })
-    expect((await readMenu(ending)).json).toMatchObject({ price_usd_per_day: 1, free_period: { active: false } })
-    expect([(await buy(ending, agent, 'pow')).status, (await buy(ending, agent, 'xno')).status]).toEqual([201, 503])
+    expect((await readMenu(ending)).json).toMatchObject({
+      price_usd_per_day: 1,
+      free_period: { active: false },
+    })
+    expect([(await buy(ending, agent, 'pow')).status, (await buy(ending, agent, 'xno')).status]).toEqual([
+      201, 503,
+    ])
     ending.advance(18 * DAY + 1_000)
     expect((await readMe(ending, agent)).pass_active).toBe(false)
     await ending.stop()
@@ -159,11 +189,19 @@ describe('a pass that is paid for', () => {
     const { token } = agent
     const proposals = await Promise.all(
       Array.from({ length: 3 }, async () =>
-        String((await service.call('POST', '/claim', { token, body: { statement: 'p', kind: 'proposal' } })).json['id']),
+        String(
+          (await service.call('POST', '/claim', { token, body: { statement: 'p', kind: 'proposal' } })).json[
+            'id'
+          ],
+        ),
       ),
     )
     const orders = await Promise.all(
-      Array.from({ length: 3 }, async () => (await buy(service, agent, 'pow', 1)).json as unknown as { order_id: string; prefix: string }),
+      Array.from(
+        { length: 3 },
+        async () =>
+          (await buy(service, agent, 'pow', 1)).json as unknown as { order_id: string; prefix: string },
+      ),
     )
     await Promise.all([
       ...orders.map(({ order_id, prefix }) =>
@@ -179,7 +217,10 @@ describe('a pass that is paid for', () => {
   })
 })
 
-/** Beside many others a transaction may run out of the API's time; then nothing was written, and it is asked for again. */
+/**
+ * Beside many others a transaction may run out of the API's time; then nothing was written, and it is asked
+ * for again.
+ */
 async function untilAvailable<T>(work: () => Promise<T>): Promise<T> {
   for (;;) {
     try {

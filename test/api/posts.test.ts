@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { setHidden } from '../../shared/posts/post-service.ts'
+import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { listPending } from '../support/stored.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -24,12 +24,15 @@ beforeAll(async () => {
 afterAll(() => service.stop())
 
 const publish = async (body: string, topic?: string, { token } = author) =>
-  (await service.call('POST', '/post', { token, body: { body, ...(topic === undefined ? {} : { topic }) } })).json as unknown as {
+  (await service.call('POST', '/post', { token, body: { body, ...(topic === undefined ? {} : { topic }) } }))
+    .json as unknown as {
     id: string
     post: Post
   }
-const readFeed = async (query = '') => (await service.call('GET', `/feed${query}`)).json as unknown as { posts: Post[]; count: number }
-const readCard = async (id = author.id) => (await service.call('GET', `/agent/${id}`)).json as unknown as { recent_posts: Post[] }
+const readFeed = async (query = '') =>
+  (await service.call('GET', `/feed${query}`)).json as unknown as { posts: Post[]; count: number }
+const readCard = async (id = author.id) =>
+  (await service.call('GET', `/agent/${id}`)).json as unknown as { recent_posts: Post[] }
 const entriesOf = (id: string) => listPending(service.ctx.database.connection, 'posts', id)
 
 describe('a post', () => {
@@ -81,7 +84,10 @@ describe('a post', () => {
 describe('the feed', () => {
   it('stays newest first while fifty write at once, and loses none', async () => {
     const before = (await readFeed('?limit=1')).posts[0]?.id ?? ''
-    const writers = [author, ...(await Promise.all(Array.from({ length: 4 }, () => service.registerWithPass())))]
+    const writers = [
+      author,
+      ...(await Promise.all(Array.from({ length: 4 }, () => service.registerWithPass()))),
+    ]
     const other = await service.addApi()
     const written = await Promise.all(
       Array.from({ length: 50 }, async (_, i) => {
@@ -131,12 +137,22 @@ describe('a hidden post', () => {
     expect((await readFeed('?topic=hiding')).posts).toEqual([post])
     // Nor does another API, which has not read it before, show it otherwise.
     const other = await service.addApi()
-    expect((await other.call('GET', '/feed?topic=hiding')).json).toEqual({ ok: true, posts: [post], count: 1 })
+    expect((await other.call('GET', '/feed?topic=hiding')).json).toEqual({
+      ok: true,
+      posts: [post],
+      count: 1,
+    })
     await setHidden(service.ctx, id, true)
     for (const api of [service, other])
       expect((await api.call('GET', '/feed?topic=hiding')).json).toEqual({ ok: true, posts: [], count: 0 })
     await setHidden(service.ctx, id, false)
-    expect((await entriesOf(id)).map(({ kind }) => kind)).toEqual(['post', 'hide', 'unhide', 'hide', 'unhide'])
+    expect((await entriesOf(id)).map(({ kind }) => kind)).toEqual([
+      'post',
+      'hide',
+      'unhide',
+      'hide',
+      'unhide',
+    ])
     expect(new Set((await entriesOf(id)).map(({ source }) => source)).size).toBe(5)
   })
 
@@ -144,7 +160,7 @@ describe('a hidden post', () => {
     const { id } = await publish('hidden by ten')
     const done = await Promise.all(Array.from({ length: 10 }, () => setHidden(service.ctx, id, true)))
     expect(done.filter(Boolean)).toHaveLength(1)
-    expect(await setHidden(service.ctx, 'pst_none', true)).toBe(false)
+    await expect(setHidden(service.ctx, 'pst_none', true)).rejects.toMatchObject({ code: 'no_such_post' })
     expect((await entriesOf(id)).map(({ kind }) => kind)).toEqual(['post', 'hide'])
   })
 })

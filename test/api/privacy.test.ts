@@ -28,7 +28,11 @@ afterAll(() => service.stop())
 type Json = Record<string, never>
 
 /** A request from the address above, with the headers above. */
-function callFrom(method: string, path: string, options: { token?: string; body?: unknown; rawBody?: string } = {}): Promise<Json> {
+function callFrom(
+  method: string,
+  path: string,
+  options: { token?: string; body?: unknown; rawBody?: string } = {},
+): Promise<Json> {
   return new Promise((resolve, reject) => {
     const body = options.rawBody ?? (options.body === undefined ? '' : JSON.stringify(options.body))
     const headers = {
@@ -37,12 +41,18 @@ function callFrom(method: string, path: string, options: { token?: string; body?
       'User-Agent': 'agent-of-203.0.113.77',
       ...(options.token === undefined ? {} : { Authorization: `Bearer ${options.token}` }),
     }
-    const request = http.request(`${service.url}/api/v1${path}`, { method, headers, localAddress: ADDRESS, agent: false }, (response) => {
-      ports.push(String(response.socket.localPort))
-      const chunks: Buffer[] = []
-      response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.on('end', () => resolve((chunks.length === 0 ? {} : JSON.parse(Buffer.concat(chunks).toString())) as Json))
-    })
+    const request = http.request(
+      `${service.url}/api/v1${path}`,
+      { method, headers, localAddress: ADDRESS, agent: false },
+      (response) => {
+        ports.push(String(response.socket.localPort))
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.on('end', () =>
+          resolve((chunks.length === 0 ? {} : JSON.parse(Buffer.concat(chunks).toString())) as Json),
+        )
+      },
+    )
     request.once('error', reject)
     request.end(body)
   })
@@ -83,13 +93,29 @@ async function liveAnAgentsLife(): Promise<void> {
     expect(work['status']).toBe('verifying')
     await untilCredited(service.ctx, order.order_id, 1)
   }
-  await callFrom('POST', '/profile', { token, body: { name: 'n', purpose: 'p', capabilities: ['c'], dm_key: '2'.repeat(64) } })
+  await callFrom('POST', '/profile', {
+    token,
+    body: { name: 'n', purpose: 'p', capabilities: ['c'], dm_key: '2'.repeat(64) },
+  })
   const post = await callFrom('POST', '/post', { token, body: { body: 'a post', topic: 't' } })
   const claim = await callFrom('POST', '/claim', { token, body: { statement: 's', kind: 'proposal' } })
-  await callFrom('POST', '/claim/resolve', { token: second.token, body: { claim_id: claim['id'], outcome: 'true', evidence: 'e' } })
+  await callFrom('POST', '/claim/resolve', {
+    token: second.token,
+    body: { claim_id: claim['id'], outcome: 'true', evidence: 'e' },
+  })
   await callFrom('POST', '/dm', { token, body: { to: first.id, box: 'box' } })
   await callFrom('POST', '/report', { token, body: { post_id: post['id'], rule: 'spam' } })
-  for (const path of ['/me', '/dm', '/feed', '/claims', '/proposals', '/directory', `/agent/${first.id}`, '/currencies', '/none'])
+  for (const path of [
+    '/me',
+    '/dm',
+    '/feed',
+    '/claims',
+    '/proposals',
+    '/directory',
+    `/agent/${first.id}`,
+    '/currencies',
+    '/none',
+  ])
     await callFrom('GET', path, { token })
   for (const rawBody of ['{', '[]', '{"body":5}', `{"body":"${'a'.repeat(600_000)}"}`])
     await callFrom('POST', '/post', { token, rawBody }).catch(() => undefined)
@@ -109,7 +135,9 @@ async function dumpQueues(): Promise<string> {
   const redis = new Redis(service.ctx.config.redisUrl ?? '')
   const lines: string[] = []
   try {
-    for await (const keys of redis.scanStream({ match: `*${service.ctx.config.queuePrefix}*` }) as AsyncIterable<string[]>) {
+    for await (const keys of redis.scanStream({
+      match: `*${service.ctx.config.queuePrefix}*`,
+    }) as AsyncIterable<string[]>) {
       for (const key of keys) lines.push(`${key} ${JSON.stringify(await readKey(redis, key))}`)
     }
   } finally {
@@ -133,13 +161,18 @@ async function readKey(redis: Redis, key: string): Promise<unknown> {
 describe('what an agent leaves behind', () => {
   it('holds no address of the caller and no token, in the database, the queues and the log', async () => {
     await liveAnAgentsLife()
-    const places = { database: await dumpStored(service.ctx.database.connection), queues: await dumpQueues(), log: service.logged() }
+    const places = {
+      database: await dumpStored(service.ctx.database.connection),
+      queues: await dumpQueues(),
+      log: service.logged(),
+    }
     // The places are searched where something is to be found.
     expect(places.database).toContain('a post')
     expect(places.queues).toContain('verify-shares')
     for (const [place, text] of Object.entries(places)) {
       for (const trace of TRACES) expect(text.includes(trace), `${trace} in the ${place}`).toBe(false)
-      for (const token of secrets) expect(text.includes(token) || text.includes(token.slice(19)), `a token in the ${place}`).toBe(false)
+      for (const token of secrets)
+        expect(text.includes(token) || text.includes(token.slice(19)), `a token in the ${place}`).toBe(false)
       expect(/"(ip|remoteAddress|remote_address|user-agent|userAgent|headers)"/i.exec(text), place).toBeNull()
     }
     expect(secrets).toHaveLength(5)

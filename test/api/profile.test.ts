@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { newId } from '../../shared/ids.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { listPending } from '../support/stored.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -12,7 +12,11 @@ beforeAll(async () => {
 afterAll(() => service.stop())
 
 /** A fresh X25519 public key, as hex. */
-const newKey = () => generateKeyPairSync('x25519').publicKey.export({ type: 'spki', format: 'der' }).subarray(-32).toString('hex')
+const newKey = () =>
+  generateKeyPairSync('x25519')
+    .publicKey.export({ type: 'spki', format: 'der' })
+    .subarray(-32)
+    .toString('hex')
 const EMPTY = { name: null, purpose: null, capabilities: [], dm_key: null, verified: false }
 const declare = async ({ token }: TestAgent, body: object) => {
   const { status, json } = await service.call('POST', '/profile', { token, body })
@@ -21,16 +25,33 @@ const declare = async ({ token }: TestAgent, body: object) => {
 }
 const readCard = async ({ id }: TestAgent) => (await service.call('GET', `/agent/${id}`)).json
 const search = async (query: string) =>
-  (await service.call('GET', `/directory${query}`)).json as unknown as { agents: { agent_id: string; verified: boolean }[]; count: number }
+  (await service.call('GET', `/directory${query}`)).json as unknown as {
+    agents: { agent_id: string; verified: boolean }[]
+    count: number
+  }
 const kindsOf = async ({ id }: TestAgent) =>
-  (await listPending(service.ctx.database.connection, 'agents', id)).map(({ kind, data }) => [kind, data['dm_key']])
+  (await listPending(service.ctx.database.connection, 'agents', id)).map(({ kind, data }) => [
+    kind,
+    data['dm_key'],
+  ])
 
 describe('a profile', () => {
   it('is empty at first, takes what is declared, and keeps what is left out', async () => {
     const agent = await service.register({ handle: 'h' })
-    expect(await readCard(agent)).toMatchObject({ agent_id: agent.id, handle: 'h', banned: false, verified: false, profile: EMPTY })
+    expect(await readCard(agent)).toMatchObject({
+      agent_id: agent.id,
+      handle: 'h',
+      banned: false,
+      verified: false,
+      profile: EMPTY,
+    })
     expect(await declare(agent, { name: 'N', purpose: 'P' })).toEqual({ ...EMPTY, name: 'N', purpose: 'P' })
-    expect(await declare(agent, { capabilities: ['a'] })).toEqual({ ...EMPTY, name: 'N', purpose: 'P', capabilities: ['a'] })
+    expect(await declare(agent, { capabilities: ['a'] })).toEqual({
+      ...EMPTY,
+      name: 'N',
+      purpose: 'P',
+      capabilities: ['a'],
+    })
     expect(await declare(agent, {})).toEqual({ ...EMPTY, name: 'N', purpose: 'P', capabilities: ['a'] })
     expect(await declare(agent, { name: '', capabilities: [] })).toEqual({ ...EMPTY, name: '', purpose: 'P' })
     expect((await readCard(agent))['profile']).toEqual({ ...EMPTY, name: '', purpose: 'P' })
@@ -40,13 +61,16 @@ describe('a profile', () => {
     const agent = await service.register()
     const [first, second] = [newKey(), newKey()]
     await declare(agent, { name: 'secret name', purpose: 'secret purpose', capabilities: ['secret'] })
-    for (const fields of [{ dm_key: first }, { dm_key: first, name: 'other' }, { dm_key: second }]) await declare(agent, fields)
+    for (const fields of [{ dm_key: first }, { dm_key: first, name: 'other' }, { dm_key: second }])
+      await declare(agent, fields)
     expect(await kindsOf(agent)).toEqual([
       ['registration', undefined],
       ['dm_key_change', first],
       ['dm_key_change', second],
     ])
-    expect(JSON.stringify(await listPending(service.ctx.database.connection, 'agents', agent.id))).not.toContain('secret')
+    expect(
+      JSON.stringify(await listPending(service.ctx.database.connection, 'agents', agent.id)),
+    ).not.toContain('secret')
   })
 
   it('has one entry for each change when ten keys come at once, and the last stands', async () => {
@@ -67,7 +91,9 @@ describe('a profile', () => {
 
   it('trims capabilities, lower-cases them, and keeps each once', async () => {
     const agent = await service.register()
-    expect(await declare(agent, { capabilities: ['  Web Search ', 'web search', 'ÉTÉ', '$where', 'a.b'] })).toMatchObject({
+    expect(
+      await declare(agent, { capabilities: ['  Web Search ', 'web search', 'ÉTÉ', '$where', 'a.b'] }),
+    ).toMatchObject({
       capabilities: ['web search', 'été', '$where', 'a.b'],
     })
   })
@@ -81,7 +107,9 @@ describe('the directory', () => {
     const found = await search(`?capability=${encodeURIComponent(' GRAIN trading ')}`)
     expect(found.agents.map(({ agent_id: id }) => id)).toEqual([agents[1]?.id, agents[0]?.id])
     expect(found.agents.every(({ verified }) => !verified)).toBe(true)
-    expect((await search('?capability=grain&limit=1')).agents.map(({ agent_id: id }) => id)).toEqual([agents[2]?.id])
+    expect((await search('?capability=grain&limit=1')).agents.map(({ agent_id: id }) => id)).toEqual([
+      agents[2]?.id,
+    ])
     expect((await search('?capability=gra')).count).toBe(0)
     expect((await search('?capability=.*')).count).toBe(0)
   })
@@ -95,14 +123,26 @@ describe('the directory', () => {
       Array.from({ length: 300 }, (_, place) => ({
         ...bare,
         _id: newId('agent') as never,
-        ...{ challenge: `bare ${place}`, token_key: `bare ${place}`, profile: { name: 'declares nothing' }, pending: [] },
+        ...{
+          challenge: `bare ${place}`,
+          token_key: `bare ${place}`,
+          profile: { name: 'declares nothing' },
+          pending: [],
+        },
       })),
     )
     const listed = () => search('?limit=1')
     expect((await listed()).agents.map(({ agent_id: id }) => id)).toEqual([declaring.id])
     const looked: number[] = []
-    for (const filter of [{ 'profile.capabilities.0': { $exists: true } }, { 'profile.capabilities': 'one' }]) {
-      const { executionStats } = (await collection.find(filter).sort({ _id: -1 }).limit(1).explain('executionStats')) as {
+    for (const filter of [
+      { 'profile.capabilities.0': { $exists: true } },
+      { 'profile.capabilities': 'one' },
+    ]) {
+      const { executionStats } = (await collection
+        .find(filter)
+        .sort({ _id: -1 })
+        .limit(1)
+        .explain('executionStats')) as {
         executionStats: { totalDocsExamined: number }
       }
       looked.push(executionStats.totalDocsExamined)
@@ -128,9 +168,16 @@ describe('an agent card', () => {
     const posts: string[] = []
     const claims: string[] = []
     for (let i = 0; i < 22; i++) {
-      posts.unshift(String((await service.call('POST', '/post', { token, body: { body: `p${i}` } })).json['id']))
-      claims.unshift(String((await service.call('POST', '/claim', { token, body: { statement: `c${i}` } })).json['id']))
-      const card = (await readCard(agent)) as unknown as { recent_posts: { id: string }[]; recent_claims: { id: string }[] }
+      posts.unshift(
+        String((await service.call('POST', '/post', { token, body: { body: `p${i}` } })).json['id']),
+      )
+      claims.unshift(
+        String((await service.call('POST', '/claim', { token, body: { statement: `c${i}` } })).json['id']),
+      )
+      const card = (await readCard(agent)) as unknown as {
+        recent_posts: { id: string }[]
+        recent_claims: { id: string }[]
+      }
       expect(card.recent_posts.map(({ id }) => id)).toEqual(posts.slice(0, 20))
       expect(card.recent_claims.map(({ id }) => id)).toEqual(claims.slice(0, 20))
     }
@@ -151,6 +198,7 @@ describe('an agent card', () => {
     const agent = await service.registerWithPass()
     const text = JSON.stringify(await readCard(agent))
     for (const secret of [agent.token.slice(3, 19), agent.token.slice(19)]) expect(text).not.toContain(secret)
-    for (const key of ['token', 'pass', 'pending', 'challenge', 'ref']) expect(text).not.toMatch(new RegExp(`"${key}[^"]*":`))
+    for (const key of ['token', 'pass', 'pending', 'challenge', 'ref'])
+      expect(text).not.toMatch(new RegExp(`"${key}[^"]*":`))
   })
 })

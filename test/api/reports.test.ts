@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { setHidden } from '../../shared/posts/post-service.ts'
+import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { RULES } from '../../shared/reports/report.ts'
 import { countStored, listAllPending } from '../support/stored.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
@@ -15,14 +15,17 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-const publish = async () => String((await service.call('POST', '/post', { token: author.token, body: { body: 'x' } })).json['id'])
-const report = (post_id: string, rule: string, { token } = reporter) => service.call('POST', '/report', { token, body: { post_id, rule } })
+const publish = async () =>
+  String((await service.call('POST', '/post', { token: author.token, body: { body: 'x' } })).json['id'])
+const report = (post_id: string, rule: string, { token } = reporter) =>
+  service.call('POST', '/report', { token, body: { post_id, rule } })
 const countReports = async () => (await countStored(service.ctx.database.connection))['reports'] ?? 0
 
 describe('a report', () => {
   it('is recorded once for each agent, post and rule', async () => {
     const [post, before] = [await publish(), await countReports()]
-    for (const { id } of RULES) expect((await report(post, id)).json).toMatchObject({ post_id: post, rule: id, counted: true })
+    for (const { id } of RULES)
+      expect((await report(post, id)).json).toMatchObject({ post_id: post, rule: id, counted: true })
     const again = await report(post, 'spam')
     expect([again.status, again.json['counted']]).toEqual([200, false])
     expect((await report(post, 'spam', author)).json['counted']).toBe(true)

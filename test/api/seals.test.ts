@@ -1,15 +1,23 @@
 import fs from 'node:fs'
+import http from 'node:http'
 import os from 'node:os'
 import path from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { verifyInclusion } from '../../shared/crypto/merkle.ts'
-import { setHidden } from '../../shared/posts/post-service.ts'
+import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { MAX_RECEIPT_ENTRIES } from '../../shared/limits.ts'
+import { MAX_RECEIPT_ENTRIES } from '../../shared/foundation/limits.ts'
 import { writePosts } from '../support/ledger.ts'
-import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportToKnower } from '../support/run-verifier.ts'
+import {
+  canRunPythonVerifier,
+  NODE_VERIFIER,
+  PYTHON_VERIFIER,
+  reportToKnower,
+} from '../support/run-verifier.ts'
 import { startService, whenServed, type TestAgent, type TestService } from '../support/service.ts'
 
 let service: TestService
@@ -21,7 +29,11 @@ beforeAll(async () => {
   const keyFile = path.join(folder, 'seal-key')
   ensureSealKey(keyFile)
   service = await startService({
-    env: { SEAL_KEY_FILE: keyFile, SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'), SEAL_INTERVAL_SECONDS: '600' },
+    env: {
+      SEAL_KEY_FILE: keyFile,
+      SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
+      SEAL_INTERVAL_SECONDS: '600',
+    },
   })
   alice = await service.registerWithPass({ handle: 'alice' })
 })
@@ -39,15 +51,26 @@ interface SealListAnswer {
   verified_to_seq: number
 }
 
-/** Asked again where a 503 is the answer: an entry may take longer to be numbered than its receipt waits for that. */
+/**
+ * Asked again where a 503 is the answer: an entry may take longer to be numbered than its receipt waits for
+ * that.
+ */
 const get = async <T>(route: string, headers: Record<string, string> = {}) => {
   const { json, status, headers: given } = await whenServed(() => service.call('GET', route, { headers }))
-  return { json: json as unknown as T & { error?: string; field?: string; message?: string }, status, headers: given }
+  return {
+    json: json as unknown as T & { error?: string; field?: string; message?: string },
+    status,
+    headers: given,
+  }
 }
 const listSeals = async (query = '') => (await get<SealListAnswer>(`/seal${query}`)).json
-const publish = async (body: string) => String((await service.call('POST', '/post', { token: alice.token, body: { body } })).json['id'])
+const publish = async (body: string) =>
+  String((await service.call('POST', '/post', { token: alice.token, body: { body } })).json['id'])
 
-/** Has the workers make one more seal over everything that is written, and waits until it is signed and verified. */
+/**
+ * Has the workers make one more seal over everything that is written, and waits until it is signed and
+ * verified.
+ */
 async function seal(): Promise<number> {
   const before = (await listSeals()).count
   await service.ctx.queues.enqueue('make-seal', {})
@@ -55,7 +78,9 @@ async function seal(): Promise<number> {
     'a signed seal',
     async () => {
       const now = await listSeals()
-      return now.count > before && now.unsigned_seqs.length === 0 && now.verified_to_seq === now.count ? now : undefined
+      return now.count > before && now.unsigned_seqs.length === 0 && now.verified_to_seq === now.count
+        ? now
+        : undefined
     },
     { limitMs: 15_000 },
   )
@@ -68,7 +93,10 @@ describe('the ledger over the API', () => {
     const found = await waitFor(
       'the entry',
       async () => {
-        const { json } = await get<{ entries: { id: number; kind: string; data: Record<string, unknown> }[]; count: number }>('/ledger')
+        const { json } = await get<{
+          entries: { id: number; kind: string; data: Record<string, unknown> }[]
+          count: number
+        }>('/ledger')
         return json.entries.some(({ data }) => data['post_id'] === id) ? json : undefined
       },
       { limitMs: 10_000 },
@@ -88,9 +116,15 @@ describe('the ledger over the API', () => {
     const sequencing = service.ctx.queues.get('sequence')
     await sequencing.pause()
     await setHidden(service.ctx, id, true)
-    expect((await service.call('GET', `/receipt/${id}`)).json).toMatchObject({ ok: false, error: 'unavailable' })
+    expect((await service.call('GET', `/receipt/${id}`)).json).toMatchObject({
+      ok: false,
+      error: 'unavailable',
+    })
     await sequencing.resume()
-    expect((await get<Receipt>(`/receipt/${id}`)).json.entries.map(({ entry }) => entry.kind)).toEqual(['post', 'hide'])
+    expect((await get<Receipt>(`/receipt/${id}`)).json.entries.map(({ entry }) => entry.kind)).toEqual([
+      'post',
+      'hide',
+    ])
   })
 
   it('gives a record of many entries in parts, each of which verifies, and looks once for many who ask', async () => {
@@ -101,16 +135,23 @@ describe('the ledger over the API', () => {
       kind: 'dm_key_change' as const,
       data: { agent_id: agent.id, dm_key: step.toString(16).padStart(64, '0') },
     }))
-    await service.ctx.agents.models.agents.updateOne({ _id: agent.id }, { $push: { pending: { $each: steps } } })
+    await service.ctx.agents.models.agents.updateOne(
+      { _id: agent.id },
+      { $push: { pending: { $each: steps } } },
+    )
     await get(`/receipt/${agent.id}`)
     await seal()
     const { json: first } = await get<Receipt>(`/receipt/${agent.id}`)
     expect([first.entries.length, first.truncated]).toEqual([MAX_RECEIPT_ENTRIES, true])
-    const { json: second } = await get<Receipt>(`/receipt/${agent.id}?after=${first.entries.at(-1)?.entry.id}`)
+    const { json: second } = await get<Receipt>(
+      `/receipt/${agent.id}?after=${first.entries.at(-1)?.entry.id}`,
+    )
     expect(second.truncated).toBe(undefined)
     expect(second.entries[0]).toEqual(first.entries[0])
     expect(first.entries[0]?.entry.kind).toBe('registration')
-    const keys = [...first.entries, ...second.entries].map(({ entry }) => entry.data['dm_key']).filter((key) => key !== undefined)
+    const keys = [...first.entries, ...second.entries]
+      .map(({ entry }) => entry.data['dm_key'])
+      .filter((key) => key !== undefined)
     expect(keys).toEqual(steps.map(({ data }) => data.dm_key))
     const files = [first, second].map((receipt, part) => {
       const file = path.join(folder, `part-${part}.json`)
@@ -118,9 +159,12 @@ describe('the ledger over the API', () => {
       return file
     })
     for (const file of files)
-      for (const verifier of verifiers()) expect(await reportToKnower(verifier, [file], folder)).toMatchObject({ ok: true, code: 0 })
+      for (const verifier of verifiers())
+        expect(await reportToKnower(verifier, [file], folder)).toMatchObject({ ok: true, code: 0 })
     const findTiles = vi.spyOn(service.ctx.seals, 'findTiles')
-    const answers = await Promise.all(Array.from({ length: 20 }, () => service.call('GET', `/receipt/${agent.id}`)))
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => service.call('GET', `/receipt/${agent.id}`)),
+    )
     expect(answers.map(({ status }) => status)).toContain(200)
     expect(findTiles.mock.calls.length).toBeLessThan((5 * MAX_RECEIPT_ENTRIES) / 16)
     findTiles.mockRestore()
@@ -144,7 +188,9 @@ describe('the ledger over the API', () => {
       expect(await reportToKnower(verifier, [file], folder)).toMatchObject({ ok: true, code: 0, openings: 1 })
     const { json: ofAgent } = await get<Receipt>(`/receipt/${alice.id}`)
     expect(ofAgent.entries.length).toBeGreaterThan(0)
-    expect(ofAgent.openings).toContainEqual(expect.objectContaining({ field: 'handle_hash', content: { handle: 'alice', id: alice.id } }))
+    expect(ofAgent.openings).toContainEqual(
+      expect.objectContaining({ field: 'handle_hash', content: { handle: 'alice', id: alice.id } }),
+    )
     fs.writeFileSync(file, JSON.stringify(ofAgent))
     expect(await reportToKnower(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
     const { json: ofSeal } = await get<Receipt>(`/receipt/seal_${seq}`)
@@ -153,7 +199,9 @@ describe('the ledger over the API', () => {
   })
 
   it('opens claims and verdicts, and not a hidden post', async () => {
-    const claim = (await service.call('POST', '/claim', { token: alice.token, body: { statement: 'it rains' } })).json['id']
+    const claim = (
+      await service.call('POST', '/claim', { token: alice.token, body: { statement: 'it rains' } })
+    ).json['id']
     const resolved = await service.call('POST', '/claim/resolve', {
       token: alice.token,
       body: { claim_id: claim, outcome: 'true', evidence: 'wet' },
@@ -165,7 +213,9 @@ describe('the ledger over the API', () => {
     expect((await get<Receipt>(`/receipt/${claim}`)).json.openings).toMatchObject([
       { content: { id: claim, kind: 'claim', statement: 'it rains' } },
     ])
-    expect((await get<Receipt>(`/receipt/${verdict}`)).json.openings).toMatchObject([{ content: { evidence: 'wet', id: verdict } }])
+    expect((await get<Receipt>(`/receipt/${verdict}`)).json.openings).toMatchObject([
+      { content: { evidence: 'wet', id: verdict } },
+    ])
     const { json } = await get<Receipt>(`/receipt/${hidden}`)
     expect(json.entries.map(({ entry }) => entry.kind)).toEqual(['post', 'hide'])
     expect(json.openings).toBeUndefined()
@@ -177,7 +227,11 @@ describe('the ledger over the API', () => {
   })
 
   it('says that a record has no entries', async () => {
-    expect((await get('/receipt/pst_unknown')).json).toMatchObject({ ok: false, error: 'no_such_record', field: 'id' })
+    expect((await get('/receipt/pst_unknown')).json).toMatchObject({
+      ok: false,
+      error: 'no_such_record',
+      field: 'id',
+    })
   })
 })
 
@@ -211,8 +265,14 @@ describe('the seals over the API', () => {
       verify: expect.stringContaining('/seal-verify.mjs'),
     })
     expect(await listSeals('?limit=1')).toMatchObject({ seals: [{ seq: last }], truncated: true })
-    expect(await listSeals('?after_seq=0&limit=2')).toMatchObject({ seals: [{ seq: 1 }, { seq: 2 }], truncated: true })
-    expect(await listSeals(`?after_seq=${last - 1}`)).toMatchObject({ seals: [{ seq: last }], truncated: false })
+    expect(await listSeals('?after_seq=0&limit=2')).toMatchObject({
+      seals: [{ seq: 1 }, { seq: 2 }],
+      truncated: true,
+    })
+    expect(await listSeals(`?after_seq=${last - 1}`)).toMatchObject({
+      seals: [{ seq: last }],
+      truncated: false,
+    })
     expect(await listSeals(`?after_seq=${last}`)).toMatchObject({ seals: [], truncated: false })
     for (const query of ['limit=0', 'limit=10001', 'after_seq=-1', 'after_seq=1&after_seq=2'])
       expect((await get(`/seal?${query}`)).json.error).toBe('invalid_field')
@@ -231,13 +291,26 @@ describe('the seals over the API', () => {
         index: number
         entry: { id: number }
       }>(`/seal/proof?seq=${large.seq}&index=${index}`)
-      expect(json).toMatchObject({ seq: large.seq, index, entry: { id: large.to_id - large.count + 1 + index } })
+      expect(json).toMatchObject({
+        seq: large.seq,
+        index,
+        entry: { id: large.to_id - large.count + 1 + index },
+      })
       expect(verifyInclusion({ ...json, count: large.count })).toEqual({ ok: true })
     }
-    expect((await get(`/seal/proof?seq=${large.seq}&index=${large.count}`)).json).toMatchObject({ error: 'no_such_index', field: 'index' })
-    expect((await get('/seal/proof?seq=99999&index=0')).json).toMatchObject({ error: 'no_such_seal', field: 'seq' })
+    expect((await get(`/seal/proof?seq=${large.seq}&index=${large.count}`)).json).toMatchObject({
+      error: 'no_such_index',
+      field: 'index',
+    })
+    expect((await get('/seal/proof?seq=99999&index=0')).json).toMatchObject({
+      error: 'no_such_seal',
+      field: 'seq',
+    })
     expect((await get('/seal/proof?seq=1')).json).toMatchObject({ error: 'missing_field', field: 'index' })
-    expect((await get('/seal/proof?seq=1&index=1.5')).json).toMatchObject({ error: 'invalid_field', field: 'index' })
+    expect((await get('/seal/proof?seq=1&index=1.5')).json).toMatchObject({
+      error: 'invalid_field',
+      field: 'index',
+    })
   })
 
   it('let a cache keep for ever what cannot change, and ask again for what can', async () => {
@@ -254,12 +327,16 @@ describe('the seals over the API', () => {
       ['/ledger?limit=10000', open],
       ['/seal', list],
     ] as const) {
-      const again = await fetch(`${service.url}/api/v1${route}`, { headers: { 'If-None-Match': headers.get('etag') ?? '' } })
+      const again = await fetch(`${service.url}/api/v1${route}`, {
+        headers: { 'If-None-Match': headers.get('etag') ?? '' },
+      })
       expect([route, again.status, await again.text()]).toEqual([route, 304, ''])
     }
     await publish('news')
     await seal()
-    const changed = await fetch(`${service.url}/api/v1/seal`, { headers: { 'If-None-Match': list.headers.get('etag') ?? '' } })
+    const changed = await fetch(`${service.url}/api/v1/seal`, {
+      headers: { 'If-None-Match': list.headers.get('etag') ?? '' },
+    })
     expect(changed.status).toBe(200)
     await changed.body?.cancel()
   })
@@ -303,9 +380,11 @@ describe('what a verifier needs', () => {
     const answer = await fetch(`${service.url}/seal-verify.mjs`)
     expect(answer.headers.get('content-type')).toBe('text/javascript; charset=utf-8')
     expect(await answer.text()).toBe(fs.readFileSync('client/seal-verify.mjs', 'utf8'))
-    const { json } = await get<{ valid: Record<string, { kind?: string }>; invalid: Record<string, { reason?: string }>; count: number }>(
-      '/vectors',
-    )
+    const { json } = await get<{
+      valid: Record<string, { kind?: string }>
+      invalid: Record<string, { reason?: string }>
+      count: number
+    }>('/vectors')
     expect(json.valid['tree-1-to-20-leaves']).toMatchObject({ kind: 'tree' })
     expect(json.invalid['proof-with-a-duplicated-odd-leaf']).toMatchObject({ reason: expect.any(String) })
     expect(json.count).toBe(Object.keys(json.valid).length + Object.keys(json.invalid).length)
@@ -315,3 +394,47 @@ describe('what a verifier needs', () => {
 function verifiers() {
   return canRunPythonVerifier() ? [NODE_VERIFIER, PYTHON_VERIFIER] : [NODE_VERIFIER]
 }
+
+describe('a long answer of the ledger', () => {
+  /** As it goes over the wire. */
+  const ask = async (headers: http.OutgoingHttpHeaders, method = 'GET', route = '/ledger?limit=200') => {
+    const response = await new Promise<http.IncomingMessage>((resolve, reject) =>
+      http.request(`${service.url}/api/v1${route}`, { headers, method }, resolve).on('error', reject).end(),
+    )
+    return { status: response.statusCode, headers: response.headers, body: await buffer(response) }
+  }
+
+  it('is compressed for whoever takes gzip, and for nobody else', async () => {
+    await writePosts(service.ctx, 200)
+    await waitFor(
+      '200 entries',
+      async () => ((await service.ctx.entries.highestId()) >= 200 ? true : undefined),
+      { limitMs: 20_000 },
+    )
+    const plain = await ask({})
+    const packed = await ask({ 'accept-encoding': 'gzip' })
+    expect([plain.status, plain.headers['content-encoding'], plain.headers.vary]).toEqual([
+      200,
+      undefined,
+      'Accept-Encoding',
+    ])
+    expect([packed.status, packed.headers['content-encoding'], packed.headers.vary]).toEqual([
+      200,
+      'gzip',
+      'Accept-Encoding',
+    ])
+    expect(gunzipSync(packed.body).equals(plain.body)).toBe(true)
+    expect(packed.body.length).toBeLessThan(plain.body.length * 0.7)
+    expect(Number(packed.headers['content-length'])).toBe(packed.body.length)
+    expect((await ask({ 'accept-encoding': 'gzip;q=0, br' })).headers['content-encoding']).toBeUndefined()
+    const head = await ask({ 'accept-encoding': 'gzip' }, 'HEAD')
+    expect([head.headers['content-encoding'], head.body.length]).toEqual(['gzip', 0])
+    // One tag for each form, and either asks whether anything is new.
+    expect(packed.headers.etag).toBe(`W/${plain.headers.etag}`)
+    for (const { headers } of [plain, packed])
+      expect((await ask({ 'accept-encoding': 'gzip', 'if-none-match': headers.etag ?? '' })).status).toBe(304)
+    expect(
+      (await ask({ 'accept-encoding': 'gzip' }, 'GET', '/ledger?limit=1')).headers['content-encoding'],
+    ).toBeUndefined()
+  })
+})

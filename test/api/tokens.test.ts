@@ -6,10 +6,17 @@ import { pathsOf } from '../../api/http/mount.ts'
 import type { Access } from '../../api/http/route.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { newToken, tokenKey } from '../../shared/agents/token.ts'
-import { TOKEN_CACHE_MS } from '../../shared/limits.ts'
+import { TOKEN_CACHE_MS } from '../../shared/foundation/limits.ts'
 import { listPending } from '../support/stored.ts'
 import { connectRaw } from '../support/torture-sockets.ts'
-import { startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestApi, type TestService } from '../support/service.ts'
+import {
+  startService,
+  WITHOUT_LEDGER,
+  type Answer,
+  type TestAgent,
+  type TestApi,
+  type TestService,
+} from '../support/service.ts'
 
 let service: TestService
 /** Stands for another process of the same service. */
@@ -23,9 +30,13 @@ afterAll(() => service.stop())
 
 const outcome = ({ status, json }: Answer) => `${status} ${json.error ?? 'ok'}`
 const me = async (api: TestApi, token: string) => outcome(await api.call('GET', '/me', { token }))
-const rotate = (api: TestApi, token: string, body: object = {}) => api.call('POST', '/token/rotate', { token, body })
+const rotate = (api: TestApi, token: string, body: object = {}) =>
+  api.call('POST', '/token/rotate', { token, body })
 
-/** Asks until the answer is `end`. What is asked later than a process remembers tokens, from `sinceMs` on, is not let in any more. */
+/**
+ * Asks until the answer is `end`. What is asked later than a process remembers tokens, from `sinceMs` on, is
+ * not let in any more.
+ */
 async function untilShutOut(api: TestApi, token: string, end: string, sinceMs: number): Promise<void> {
   await waitFor(
     'the end of access',
@@ -44,7 +55,12 @@ describe('every route', () => {
   /** What a caller gets by the route's access; undefined where the route's own rules answer. */
   const EXPECTED: Record<Access, Record<string, string | undefined>> = {
     open: {},
-    optional: { malformed: '401 invalid_token', unknown: '401 invalid_token', rotated: '401 invalid_token', banned: '403 banned' },
+    optional: {
+      malformed: '401 invalid_token',
+      unknown: '401 invalid_token',
+      rotated: '401 invalid_token',
+      banned: '403 banned',
+    },
     token: {
       none: '401 missing_token',
       malformed: '401 invalid_token',
@@ -76,6 +92,11 @@ describe('every route', () => {
     'POST /work/submit',
     'GET /me',
     'POST /profile',
+    'GET /dm/sent',
+    'POST /witness',
+    'POST /witness/cosign',
+    'POST /dm/block',
+    'POST /dm/unblock',
     'POST /claim',
     'POST /claim/resolve',
     'POST /token/rotate',
@@ -98,13 +119,18 @@ describe('every route', () => {
   })
 
   it('refuses a banned agent, but for naming where it is paid what it is owed', () => {
-    expect(service.routes.filter(({ takesBanned }) => takesBanned).map(({ path }) => path)).toEqual(['/market/refund-address'])
+    expect(service.routes.filter(({ takesBanned }) => takesBanned).map(({ path }) => path)).toEqual([
+      '/market/refund-address',
+    ])
   })
 
   it('never uses a remembered token for invoices, work, market and rotation', () => {
     const fresh = service.routes.filter(({ access }) => access === 'fresh').map(({ path }) => path)
     const expected = service.routes
-      .filter(({ method, path }) => /^\/(invoice|work|token)/.test(path) || (path.startsWith('/market') && method === 'POST'))
+      .filter(
+        ({ method, path }) =>
+          /^\/(invoice|work|token)/.test(path) || (path.startsWith('/market') && method === 'POST'),
+      )
       .map(({ path }) => path)
     expect(fresh).toEqual(expect.arrayContaining([...expected, '/market/orders', '/market/order/{order_id}']))
     expect(fresh.length).toBeGreaterThan(2)
@@ -136,7 +162,8 @@ describe('every route', () => {
         const takesCaller = kind === 'banned' && route.takesBanned === true
         const expected = takesCaller ? undefined : EXPECTED[route.access][kind]
         const isLetIn = ![401, 402].includes(answer.status) && answer.json.error !== 'banned'
-        if (expected === undefined) expect(isLetIn, `${route.method} ${route.path} ${kind}: ${outcome(answer)}`).toBe(true)
+        if (expected === undefined)
+          expect(isLetIn, `${route.method} ${route.path} ${kind}: ${outcome(answer)}`).toBe(true)
         else expect(outcome(answer), `${route.method} ${route.path} ${kind}`).toBe(expected)
       }
     }
@@ -144,8 +171,10 @@ describe('every route', () => {
 
   it('reads the header in the forms that HTTP allows and in no other', async () => {
     const { token } = await service.register()
-    const withHeader = async (Authorization: string) => outcome(await service.call('GET', '/me', { headers: { Authorization } }))
-    for (const right of [`Bearer ${token}`, `bearer ${token}`, `BEARER   ${token}`]) expect(await withHeader(right), right).toBe('200 ok')
+    const withHeader = async (Authorization: string) =>
+      outcome(await service.call('GET', '/me', { headers: { Authorization } }))
+    for (const right of [`Bearer ${token}`, `bearer ${token}`, `BEARER   ${token}`])
+      expect(await withHeader(right), right).toBe('200 ok')
     const wrong = [
       'Bearer',
       `Bearer${token}`,
@@ -165,8 +194,12 @@ describe('every route', () => {
 
   it('takes no token from the query or the body', async () => {
     const { token } = await service.register()
-    expect(outcome(await service.call('GET', `/me?token=${token}&access_token=${token}`))).toBe('401 missing_token')
-    expect(outcome(await service.call('POST', '/profile', { body: { token, access_token: token } }))).toBe('401 missing_token')
+    expect(outcome(await service.call('GET', `/me?token=${token}&access_token=${token}`))).toBe(
+      '401 missing_token',
+    )
+    expect(outcome(await service.call('POST', '/profile', { body: { token, access_token: token } }))).toBe(
+      '401 missing_token',
+    )
   })
 })
 
@@ -176,7 +209,10 @@ describe('a rotation', () => {
     expect(await me(service, agent.token)).toBe('200 ok')
     const answer = await rotate(service, agent.token)
     const token = String(answer.json['token'])
-    expect(answer.json).toMatchObject({ agent_id: agent.id, token: expect.stringMatching(/^sk_[0-9a-f]{48}$/) })
+    expect(answer.json).toMatchObject({
+      agent_id: agent.id,
+      token: expect.stringMatching(/^sk_[0-9a-f]{48}$/),
+    })
     expect(await me(service, agent.token)).toBe('401 invalid_token')
     expect(await me(service, token)).toBe('200 ok')
     const entries = await listPending(service.ctx.database.connection, 'agents', agent.id)
@@ -197,16 +233,38 @@ describe('a rotation', () => {
   it('refuses a token of another form, the present one, and one whose look-up key is taken', async () => {
     const [agent, stranger] = [await service.register(), await service.register()]
     const taken = stranger.token.slice(0, 19) + agent.token.slice(19)
-    for (const new_token of ['', 'sk_', `sk_${'A'.repeat(48)}`, `${newToken()}0`, 5, null, agent.token, taken]) {
+    const guessed = [
+      '0'.repeat(48),
+      '01'.repeat(24),
+      `${'0123456'.repeat(6)}012345`,
+      '0123456789abcdef'.repeat(3),
+    ].map((text) => `sk_${text}`)
+    for (const new_token of [
+      ...guessed,
+      '',
+      'sk_',
+      `sk_${'A'.repeat(48)}`,
+      `${newToken()}0`,
+      5,
+      null,
+      agent.token,
+      taken,
+    ]) {
       const answer = await rotate(service, agent.token, { new_token })
-      expect([answer.status, answer.json.error, answer.json.field], String(new_token)).toEqual([400, 'invalid_field', 'new_token'])
+      expect([answer.status, answer.json.error, answer.json.field], String(new_token)).toEqual([
+        400,
+        'invalid_field',
+        'new_token',
+      ])
     }
     expect([await me(service, agent.token), await me(service, stranger.token)]).toEqual(['200 ok', '200 ok'])
   })
 
   it('wins once when ten come at once, and the token that won works', async () => {
     const agent = await service.register()
-    const answers = await Promise.all(Array.from({ length: 10 }, (_, i) => rotate(i % 2 === 0 ? service : other, agent.token)))
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => rotate(i % 2 === 0 ? service : other, agent.token)),
+    )
     const won = answers.filter(({ status }) => status === 200)
     expect(won).toHaveLength(1)
     expect(answers.filter(({ json }) => json.error === 'invalid_token')).toHaveLength(9)
@@ -219,7 +277,9 @@ describe('a rotation', () => {
     expect(await askOther()).toBe('200 ok')
     await rotate(service, agent.token)
     const rotatedMs = performance.now()
-    expect(outcome(await other.call('POST', '/invoice', { token: agent.token, body: { currency: 'pow' } }))).toBe('401 invalid_token')
+    expect(
+      outcome(await other.call('POST', '/invoice', { token: agent.token, body: { currency: 'pow' } })),
+    ).toBe('401 invalid_token')
     await untilShutOut(other, agent.token, '401 invalid_token', rotatedMs)
     expect(await askOther()).toBe('401 invalid_token')
   })
@@ -237,7 +297,10 @@ describe('a rotation', () => {
       await held
       return caller
     }
-    const authenticator = createAuthenticator({ ...service.ctx, agents: { ...service.ctx.agents, findCaller } })
+    const authenticator = createAuthenticator({
+      ...service.ctx,
+      agents: { ...service.ctx.agents, findCaller },
+    })
     const early = authenticator.authenticate('token', `Bearer ${agent.token}`)
     // Its own round trip to the database is over before the rotation's begins.
     await read
@@ -245,7 +308,9 @@ describe('a rotation', () => {
     authenticator.forget(tokenKey(agent.token))
     letThrough()
     await early
-    await expect(authenticator.authenticate('token', `Bearer ${agent.token}`)).rejects.toThrow('The token is unknown')
+    await expect(authenticator.authenticate('token', `Bearer ${agent.token}`)).rejects.toThrow(
+      'The token is unknown',
+    )
   })
 })
 
@@ -260,9 +325,13 @@ describe('a ban', () => {
     const bannedMs = performance.now()
     for (const api of callers) {
       for (const path of ['/invoice', '/invoice/check', '/work/submit', '/token/rotate'])
-        expect(outcome(await api.call('POST', path, { token: agent.token, body: {} })), path).toBe('403 banned')
+        expect(outcome(await api.call('POST', path, { token: agent.token, body: {} })), path).toBe(
+          '403 banned',
+        )
       await untilShutOut(api, agent.token, '403 banned', bannedMs)
-      expect(outcome(await api.call('POST', '/post', { token: agent.token, body: { body: 'x' } }))).toBe('403 banned')
+      expect(outcome(await api.call('POST', '/post', { token: agent.token, body: { body: 'x' } }))).toBe(
+        '403 banned',
+      )
     }
   })
 
@@ -270,14 +339,32 @@ describe('a ban', () => {
     for (const { path, body, shutOut, end } of [
       { path: '/post', body: { body: 'sent slowly' }, shutOut: ban, end: 'banned' },
       { path: '/invoice', body: { currency: 'pow' }, shutOut: ban, end: 'banned' },
-      { path: '/invoice', body: { currency: 'pow' }, shutOut: ({ token }: TestAgent) => rotate(service, token), end: 'invalid_token' },
+      {
+        path: '/invoice',
+        body: { currency: 'pow' },
+        shutOut: ({ token }: TestAgent) => rotate(service, token),
+        end: 'invalid_token',
+      },
     ]) {
       const agent = await service.registerWithPass()
       const text = JSON.stringify(body)
       const { socket, received } = await connectRaw(service.url)
-      const head = [`POST /api/v1${path} HTTP/1.1`, 'Host: a', `Authorization: Bearer ${agent.token}`, 'Content-Type: application/json']
-      socket.write([...head, `Content-Length: ${text.length}`, 'Expect: 100-continue', '', text.slice(0, -1)].join('\r\n'))
-      await waitFor('the request to be taken', () => (received().includes('100 Continue') ? true : undefined), { limitMs: 20_000 })
+      const head = [
+        `POST /api/v1${path} HTTP/1.1`,
+        'Host: a',
+        `Authorization: Bearer ${agent.token}`,
+        'Content-Type: application/json',
+      ]
+      socket.write(
+        [...head, `Content-Length: ${text.length}`, 'Expect: 100-continue', '', text.slice(0, -1)].join(
+          '\r\n',
+        ),
+      )
+      await waitFor(
+        'the request to be taken',
+        () => (received().includes('100 Continue') ? true : undefined),
+        { limitMs: 20_000 },
+      )
       await sleep(TOKEN_CACHE_MS / 2)
       await shutOut(agent)
       await sleep(TOKEN_CACHE_MS)
@@ -292,14 +379,22 @@ describe('a ban', () => {
 
   it('takes the access and not the data, and ends when it is lifted', async () => {
     const agent = await service.registerWithPass()
-    const post = String((await service.call('POST', '/post', { token: agent.token, body: { body: 'before the ban' } })).json['id'])
+    const post = String(
+      (await service.call('POST', '/post', { token: agent.token, body: { body: 'before the ban' } })).json[
+        'id'
+      ],
+    )
     await ban(agent)
     const card = (await service.call('GET', `/agent/${agent.id}`)).json
     expect(card).toMatchObject({ banned: true, recent_posts: [{ id: post, body: 'before the ban' }] })
     expect(await ban(agent)).toBe(false)
     expect(await setBanned(service.ctx, agent.id, false)).toBe(true)
-    expect(outcome(await service.call('POST', '/post', { token: agent.token, body: { body: 'x' } }))).toBe('201 ok')
-    const kinds = (await listPending(service.ctx.database.connection, 'agents', agent.id)).map(({ kind }) => kind)
+    expect(outcome(await service.call('POST', '/post', { token: agent.token, body: { body: 'x' } }))).toBe(
+      '201 ok',
+    )
+    const kinds = (await listPending(service.ctx.database.connection, 'agents', agent.id)).map(
+      ({ kind }) => kind,
+    )
     expect(kinds).toEqual(['registration', 'ban', 'unban'])
   })
 
@@ -309,14 +404,17 @@ describe('a ban', () => {
     const caller = await service.ctx.agents.find(agent.id)
     expect(caller?.banned_at).toBeDefined()
     // Whichever token stands now, it is banned.
-    expect(outcome(await service.call('POST', '/token/rotate', { token: agent.token, body: {} }))).toMatch(/403 banned|401 invalid_token/)
+    expect(outcome(await service.call('POST', '/token/rotate', { token: agent.token, body: {} }))).toMatch(
+      /403 banned|401 invalid_token/,
+    )
   })
 })
 
 describe('a pass', () => {
   it('opens the door at once when it is credited, also to a token that is remembered without one', async () => {
     const agent = await service.register()
-    const post = async () => outcome(await service.call('POST', '/post', { token: agent.token, body: { body: 'x' } }))
+    const post = async () =>
+      outcome(await service.call('POST', '/post', { token: agent.token, body: { body: 'x' } }))
     expect([await me(service, agent.token), await post()]).toEqual(['200 ok', '402 pass_required'])
     await service.ctx.agents.movePassEnd(agent.id, undefined, service.ctx.now() + 1_000_000, [])
     expect(await post()).toBe('201 ok')
@@ -326,7 +424,8 @@ describe('a pass', () => {
     const timed = await startService()
     const agent = await timed.register()
     await timed.ctx.agents.movePassEnd(agent.id, undefined, timed.ctx.now() + 60_000, [])
-    const post = async () => outcome(await timed.call('POST', '/post', { token: agent.token, body: { body: 'x' } }))
+    const post = async () =>
+      outcome(await timed.call('POST', '/post', { token: agent.token, body: { body: 'x' } }))
     expect(await post()).toBe('201 ok')
     timed.advance(60_000)
     expect(await post()).toBe('402 pass_required')

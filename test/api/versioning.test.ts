@@ -4,8 +4,9 @@ import { findBreaks, shapeOf, type Shape } from '../support/contract-shape.ts'
 import { startService, type TestService } from '../support/service.ts'
 
 /*
- * The shape of version 1, recorded. What removes a route or changes a shape raises PROTOCOL_VERSION and is recorded as a
- * vector of its own; what is added breaks nobody and is recorded with UPDATE_CONTRACT=1, which adds and never takes away.
+ * The shape of version 1, recorded. What removes a route or changes a shape raises PROTOCOL_VERSION and is
+ * recorded as a vector of its own; what is added breaks nobody and is recorded with UPDATE_CONTRACT=1, which
+ * adds and never takes away.
  */
 
 const recordOf = (version: number) => new URL(`../vectors/contract-v${version}.json`, import.meta.url)
@@ -17,8 +18,11 @@ beforeAll(async () => {
   service = await startService({ queues: [] })
   present = shapeOf(service.routes)
   const file = recordOf(present.protocol_version)
-  const breaks = fs.existsSync(file) ? findBreaks(readRecord(present.protocol_version).routes, present.routes) : []
-  if (process.env['UPDATE_CONTRACT'] === '1' && breaks.length === 0) fs.writeFileSync(file, `${JSON.stringify(present, null, 1)}\n`)
+  const breaks = fs.existsSync(file)
+    ? findBreaks(readRecord(present.protocol_version).routes, present.routes)
+    : []
+  if (process.env['UPDATE_CONTRACT'] === '1' && breaks.length === 0)
+    fs.writeFileSync(file, `${JSON.stringify(present, null, 1)}\n`)
 })
 afterAll(() => service.stop())
 
@@ -34,12 +38,17 @@ describe('the guard of the contract', () => {
     how(routes)
     return findBreaks(present.routes, routes)
   }
-  const answer = (routes: Shape['routes'], name: string, status = '200') => routes[name]?.responses[status] as Record<string, string>
+  const answer = (routes: Shape['routes'], name: string, status = '200') =>
+    routes[name]?.responses[status] as Record<string, string>
 
   it('lets additions through', () => {
     expect(
       change((routes) => {
-        routes['GET /api/v1/new'] = { needs: 'pass', request: { q: 'string' }, responses: { '200': { ok: 'boolean' } } }
+        routes['GET /api/v1/new'] = {
+          needs: 'pass',
+          request: { q: 'string' },
+          responses: { '200': { ok: 'boolean' } },
+        }
         answer(routes, 'GET /api/v1/feed')['posts[].language'] = 'string'
         ;(routes['GET /api/v1/feed'] as Shape['routes'][string]).request['language'] = 'string?'
       }),
@@ -76,14 +85,18 @@ describe('the guard of the contract', () => {
   })
 
   it('sees a request that must say or show more than before', () => {
-    expect(change((routes) => ((routes['POST /api/v1/post'] as Shape['routes'][string]).request['topic'] = 'string'))).toEqual([
-      'POST /api/v1/post now requires topic',
-    ])
-    expect(change((routes) => ((routes['POST /api/v1/post'] as Shape['routes'][string]).request['language'] = 'string'))).toEqual([
-      'POST /api/v1/post now requires language',
-    ])
-    expect(change((routes) => ((routes['GET /api/v1/feed'] as Shape['routes'][string]).needs = 'pass'))).toEqual([
-      'GET /api/v1/feed asks for "pass" in place of "open"',
-    ])
+    expect(
+      change(
+        (routes) => ((routes['POST /api/v1/post'] as Shape['routes'][string]).request['topic'] = 'string'),
+      ),
+    ).toEqual(['POST /api/v1/post now requires topic'])
+    expect(
+      change(
+        (routes) => ((routes['POST /api/v1/post'] as Shape['routes'][string]).request['language'] = 'string'),
+      ),
+    ).toEqual(['POST /api/v1/post now requires language'])
+    expect(
+      change((routes) => ((routes['GET /api/v1/feed'] as Shape['routes'][string]).needs = 'pass')),
+    ).toEqual(['GET /api/v1/feed asks for "pass" in place of "open"'])
   })
 })

@@ -4,8 +4,8 @@ import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
-import { newId, newStepId } from '../../shared/ids.ts'
-import { jobOptions, queuePrefix } from '../../shared/queues.ts'
+import { newId, newStepId } from '../../shared/foundation/ids.ts'
+import { jobOptions, queuePrefix } from '../../shared/servers/queues.ts'
 import { openWorkerContext } from '../support/ledger.ts'
 import { startApiProcess, startWorkersProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers } from '../support/servers.ts'
@@ -52,11 +52,16 @@ async function openNetwork(): Promise<Network> {
   const api = await startApiProcess(env)
   cleanUp.push(() => api.stop())
   const call: Network['call'] = (method, path, options) => callService(api.url, method, path, options)
-  await waitFor('the API', async () => ((await call('GET', '/feed')).status === 200 ? true : undefined), { limitMs: 30_000 })
+  await waitFor('the API', async () => ((await call('GET', '/feed')).status === 200 ? true : undefined), {
+    limitMs: 30_000,
+  })
   return { ctx, env, api, call, register: () => registerOver(call) }
 }
 
-/** Asks again and again until it is stopped. @returns how often each status was answered; a 503 must say when to come back */
+/**
+ * Asks again and again until it is stopped. @returns how often each status was answered; a 503 must say when
+ * to come back
+ */
 function keepReading(call: Network['call'], token: string): () => Promise<Record<number, number>> {
   const statuses: Record<number, number> = {}
   let isOver = false
@@ -78,7 +83,10 @@ function keepReading(call: Network['call'], token: string): () => Promise<Record
   }
 }
 
-/** What the API takes up when it has answered for a while, in MB: what a process takes up at its start grows with any work. */
+/**
+ * What the API takes up when it has answered for a while, in MB: what a process takes up at its start grows
+ * with any work.
+ */
 async function residentWhenWarm(api: RunningProcess, call: Network['call'], token: string): Promise<number> {
   const stopReading = keepReading(call, token)
   await sleep(WARM_MS)
@@ -114,12 +122,21 @@ describe('a queue of a million jobs', () => {
 
       const { json: order } = await call('POST', '/invoice', { token, body: { currency: 'pow', days: 1 } })
       const nonces = findNonces(String(order['prefix']), 2, 1)
-      const sent = await call('POST', '/work/submit', { token, body: { order_id: order['order_id'], nonces } })
+      const sent = await call('POST', '/work/submit', {
+        token,
+        body: { order_id: order['order_id'], nonces },
+      })
       expect(sent.status).toBe(202)
 
-      const workers = await Promise.all(Array.from({ length: 2 }, () => startWorkersProcess(env, ['--queues', 'verify-shares,sweep'])))
+      const workers = await Promise.all(
+        Array.from({ length: 2 }, () => startWorkersProcess(env, ['--queues', 'verify-shares,sweep'])),
+      )
       cleanUp.push(() => Promise.all(workers.map((worker) => worker.stop())))
-      await waitFor('a tenth of them', async () => (await queue.getWaitingCount()) <= 0.9 * CROWD || undefined, { limitMs: LONG_MS })
+      await waitFor(
+        'a tenth of them',
+        async () => (await queue.getWaitingCount()) <= 0.9 * CROWD || undefined,
+        { limitMs: LONG_MS },
+      )
       const workersBefore = workers.map(({ pid }) => residentMb(pid))
       await waitFor(
         'the last of them',
@@ -134,7 +151,8 @@ describe('a queue of a million jobs', () => {
       const statuses = await stopReading()
       expect(Object.keys(statuses)).toEqual(['200'])
       expect(residentMb(api.pid) - before).toBeLessThan(ROOM)
-      for (const [index, worker] of workers.entries()) expect(residentMb(worker.pid) - (workersBefore[index] ?? 0)).toBeLessThan(ROOM)
+      for (const [index, worker] of workers.entries())
+        expect(residentMb(worker.pid) - (workersBefore[index] ?? 0)).toBeLessThan(ROOM)
     },
     LONG_MS,
   )
@@ -162,11 +180,19 @@ describe('a feed of a million posts', () => {
       expect(rare.posts.map(({ body }) => body)).toEqual(['post 17'])
       expect((await call('GET', '/feed?topic=none')).json['count']).toBe(0)
       for (let round = 0; round < 50; round++) {
-        const made = await call('POST', '/post', { token, body: { body: `after the crowd ${round}`, topic: 'late' } })
+        const made = await call('POST', '/post', {
+          token,
+          body: { body: `after the crowd ${round}`, topic: 'late' },
+        })
         expect(made.status).toBe(201)
-        const head = (await call('GET', '/feed?limit=200')).json as unknown as { posts: { id: string }[]; count: number }
+        const head = (await call('GET', '/feed?limit=200')).json as unknown as {
+          posts: { id: string }[]
+          count: number
+        }
         expect([head.posts[0]?.id, head.count]).toEqual([made.json['id'], 200])
-        const card = (await call('GET', `/agent/${author}`)).json as unknown as { recent_posts: { id: string }[] }
+        const card = (await call('GET', `/agent/${author}`)).json as unknown as {
+          recent_posts: { id: string }[]
+        }
         expect([card.recent_posts[0]?.id, card.recent_posts.length]).toEqual([made.json['id'], 20])
       }
       for (const stop of readings) expect(Object.keys(await stop())).toEqual(['200'])

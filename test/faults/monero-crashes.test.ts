@@ -7,12 +7,13 @@ let payee: MoneroPayee
 beforeAll(async () => {
   venue = await openMoneroVenue({ queues: [] })
   payee = await venue.openPayee()
-  await venue.fund(Array.from({ length: 10 }, () => XMR))
+  await venue.fund(10, XMR)
 })
 afterAll(() => venue?.stop())
 
 describe('a worker of the Monero wallet that is killed', () => {
-  it.each(CRASH_POINTS)('$phase call $count of $call leaves one credit, one transfer, and nothing forgotten', (point) =>
-    crashAt(venue, payee, point),
+  it.each(CRASH_POINTS)(
+    '$phase call $count of $call leaves one credit, one transfer, and nothing forgotten',
+    (point) => crashAt(venue, payee, point),
   )
 })

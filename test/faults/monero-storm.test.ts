@@ -32,7 +32,7 @@ const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 beforeAll(async () => {
   venue = await openMoneroVenue({ queues: [] })
   payee = await venue.openPayee()
-  await venue.fund(Array.from({ length: 12 }, () => XMR))
+  await venue.fund(12, XMR)
   workers = await Promise.all([startWorkers(), startWorkers()])
 }, 180_000)
 afterAll(async () => {
@@ -63,7 +63,10 @@ describe('real workers that are killed at any moment', () => {
         await venue.regtest.generate(1)
         const states = await Promise.all(owed.map(async ({ _id }) => (await venue.payout(_id)).state))
         const read = await Promise.all(invoices.map(({ id }) => venue.ctx.invoices.find(id)))
-        return states.every((state) => state === 'confirmed') && read.every((invoice) => invoice?.credited_days === 1) ? true : undefined
+        return states.every((state) => state === 'confirmed') &&
+          read.every((invoice) => invoice?.credited_days === 1)
+          ? true
+          : undefined
       }
       await waitFor('everything that was paid and owed', isDone, WAIT)
       for (const [place, payout] of owed.entries()) {

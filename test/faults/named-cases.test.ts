@@ -9,17 +9,17 @@ import { startMongoSet } from '../../scripts/torture/mongo-set.ts'
 import { trackChildren } from '../../scripts/embedded/children.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod } from '../../scripts/prepare.mjs'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { adoptSeal } from '../../shared/ledger/adoption.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
-import { newId } from '../../shared/ids.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { orderWork } from '../../shared/work/work-order.ts'
 import { submitShares } from '../../shared/work/work-service.ts'
 import { makeCoinReady } from '../support/coins.ts'
@@ -27,7 +27,12 @@ import { openWorkerContext, verifyWholeLedger, writePosts } from '../support/led
 import { checkMarket, openMarket } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'
 import { startApiProcess, startWorkersProcess } from '../support/processes.ts'
-import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportToKnower } from '../support/run-verifier.ts'
+import {
+  canRunPythonVerifier,
+  NODE_VERIFIER,
+  PYTHON_VERIFIER,
+  reportToKnower,
+} from '../support/run-verifier.ts'
 import { isolate, startServers, type TemporaryServers } from '../support/servers.ts'
 import {
   callService,
@@ -74,7 +79,8 @@ describe('a write whose connection is cut and that is sent again', () => {
       const market = await openMarket(service)
       const { ctx } = service
       const rounds = Math.ceil((FULL ? 10_000 : 180) / KINDS)
-      const count = (name: string, filter: object) => ctx.database.connection.collection(name).countDocuments(filter)
+      const count = (name: string, filter: object) =>
+        ctx.database.connection.collection(name).countDocuments(filter)
 
       async function prepare(round: number): Promise<Once[]> {
         // A living worker does so, and five orders and an invoice need an address each.
@@ -101,32 +107,68 @@ describe('a write whose connection is cut and that is sent again', () => {
         }
         return [
           {
-            ...{ name: 'registration', path: '/register', token: undefined, body: challenge, statuses: [201, 409] },
+            ...{
+              name: 'registration',
+              path: '/register',
+              token: undefined,
+              body: challenge,
+              statuses: [201, 409],
+            },
             expectOnce: async () => expect(await count('agents', { handle: challenge.handle })).toBe(1),
           },
           {
-            ...{ name: 'shares', path: '/work/submit', token: agent.token, body: { order_id: order._id, nonces }, statuses: [200, 409] },
+            ...{
+              name: 'shares',
+              path: '/work/submit',
+              token: agent.token,
+              body: { order_id: order._id, nonces },
+              statuses: [200, 409],
+            },
             async expectOnce() {
-              expect(await ctx.work.findOrder(order._id)).toMatchObject({ shares_accepted: 6, credited_days: 3 })
+              expect(await ctx.work.findOrder(order._id)).toMatchObject({
+                shares_accepted: 6,
+                credited_days: 3,
+              })
               const passUntil = (await ctx.agents.find(agent.id))?.pass_until_ms ?? 0
               expect(Math.abs(passUntil - ctx.now() - 3 * DAY_MS)).toBeLessThan(DAY_MS / 2)
             },
           },
           {
-            ...{ name: 'rotation', path: '/token/rotate', token: rotating.token, body: { new_token: newToken }, statuses: [200, 401] },
+            ...{
+              name: 'rotation',
+              path: '/token/rotate',
+              token: rotating.token,
+              body: { new_token: newToken },
+              statuses: [200, 401],
+            },
             async expectOnce() {
               expect((await service.call('GET', '/me', { token: newToken })).status).toBe(200)
               expect(await entriesOf(rotating.id, 'token_rotation')).toBe(1)
             },
           },
           {
-            ...{ name: 'coin invoice', path: '/invoice', token: agent.token, body: { currency: 'xno', days: 2 }, statuses: [200] },
+            ...{
+              name: 'coin invoice',
+              path: '/invoice',
+              token: agent.token,
+              body: { currency: 'xno', days: 2 },
+              statuses: [200],
+            },
             expectOnce: async () => expect(await count('invoices', { agent_id: agent.id })).toBe(1),
           },
           {
-            ...{ name: 'refund address', path: '/market/refund-address', token: market.buyer.token, statuses: [409] },
-            body: { order_id: ordered.id, address: 'nano_3pbuf8omyqie3gakcwzp5t5quzktma8m4bzncxhrmpk17gqos4hq7qwweiz3' },
-            expectOnce: async () => expect((await ctx.orders.find(ordered.id))?.refund_address).toMatch(/^nano_3pbuf8/),
+            ...{
+              name: 'refund address',
+              path: '/market/refund-address',
+              token: market.buyer.token,
+              statuses: [409],
+            },
+            body: {
+              order_id: ordered.id,
+              address: 'nano_3pbuf8omyqie3gakcwzp5t5quzktma8m4bzncxhrmpk17gqos4hq7qwweiz3',
+            },
+            expectOnce: async () =>
+              expect((await ctx.orders.find(ordered.id))?.refund_address).toMatch(/^nano_3pbuf8/),
           },
           {
             ...{ name: 'delivery', path: '/market/deliver', token: market.seller.token, statuses: [409] },
@@ -147,7 +189,12 @@ describe('a write whose connection is cut and that is sent again', () => {
             expectOnce: once('disputed', disputed.id, 'disputed'),
           },
           {
-            ...{ name: 'closing an offer', path: '/market/offer/close', token: market.seller.token, statuses: [200, 409] },
+            ...{
+              name: 'closing an offer',
+              path: '/market/offer/close',
+              token: market.seller.token,
+              statuses: [200, 409],
+            },
             body: { offer_id: offerId },
             expectOnce: async () => expect(await entriesOf(offerId, 'offer_closed')).toBe(1),
           },
@@ -158,13 +205,22 @@ describe('a write whose connection is cut and that is sent again', () => {
         const writes = await prepare(round)
         expect(writes.length).toBe(KINDS)
         for (const [index, { name, path: where, token, body, statuses, expectOnce }] of writes.entries()) {
-          await sendAndCut(service.url, where, token, body, (round + index) % 2 === 0 ? 'after the request' : 'at the answer')
+          await sendAndCut(
+            service.url,
+            where,
+            token,
+            body,
+            (round + index) % 2 === 0 ? 'after the request' : 'at the answer',
+          )
           // What is cut may be under way still; the repetition meets it in the middle.
           const again = await service.call('POST', where, { ...(token === undefined ? {} : { token }), body })
           const told = `${name}: ${again.status} ${again.json.error} ${again.json.message}`
           expect(again.status, told).toBeLessThan(500)
           const last = await service.call('POST', where, { ...(token === undefined ? {} : { token }), body })
-          expect(statuses, `${name}, once more: ${last.status} ${last.json.error} ${last.json.message}`).toContain(last.status)
+          expect(
+            statuses,
+            `${name}, once more: ${last.status} ${last.json.error} ${last.json.message}`,
+          ).toContain(last.status)
           await waitFor(
             `${name} once`,
             () =>
@@ -191,7 +247,9 @@ const KINDS = 9
 const isLate = (error: unknown): boolean => error instanceof Error && error.name === 'AssertionError'
 
 async function pendingOf(ctx: Context, record: string, kind: string): Promise<number> {
-  const collections = Object.values(ctx.database.connection.models).filter(({ schema }) => schema.path('pending') !== undefined)
+  const collections = Object.values(ctx.database.connection.models).filter(
+    ({ schema }) => schema.path('pending') !== undefined,
+  )
   const found = await Promise.all(
     collections.map(({ collection }) =>
       ctx.database.connection
@@ -201,16 +259,23 @@ async function pendingOf(ctx: Context, record: string, kind: string): Promise<nu
     ),
   )
   const numbered = new Set(
-    (await ctx.database.connection.collection('entries').find({ record }).toArray()).map(({ source }) => String(source)),
+    (await ctx.database.connection.collection('entries').find({ record }).toArray()).map(({ source }) =>
+      String(source),
+    ),
   )
   return found
     .flat()
     .flatMap(({ pending }) => pending)
-    .filter((entry) => entry.kind === kind && entry.source.startsWith(`${record}/`) && !numbered.has(entry.source)).length
+    .filter(
+      (entry) => entry.kind === kind && entry.source.startsWith(`${record}/`) && !numbered.has(entry.source),
+    ).length
 }
 
 async function stepsOf(ctx: Context, orderId: string, step: string): Promise<number> {
-  const numbered = await ctx.database.connection.collection('entries').find({ record: orderId, 'data.step': step }).toArray()
+  const numbered = await ctx.database.connection
+    .collection('entries')
+    .find({ record: orderId, 'data.step': step })
+    .toArray()
   const order = await ctx.database.connection
     .collection<{ _id: string; pending?: { source: string; data: { step?: string } }[] }>('orders')
     .findOne({ _id: orderId })
@@ -224,7 +289,10 @@ async function stepsOf(ctx: Context, orderId: string, step: string): Promise<num
 describe('jobs under workers that are killed', () => {
   const JOBS = FULL ? 100_000 : 600
   const KILLS = FULL ? 100 : 4
-  /** Handed on by then, as the service states it, and done; one whose next worker is killed as well is handed on once more. */
+  /**
+   * Handed on by then, as the service states it, and done; one whose next worker is killed as well is handed
+   * on once more.
+   */
   const HANDED_ON_MS = 16_000
 
   it(
@@ -247,7 +315,9 @@ describe('jobs under workers that are killed', () => {
       await insertAgent(ctx, agentId)
       // One share a job: none may be lost, and none may count twice.
       const perOrder = 100
-      const orders = await Promise.all(Array.from({ length: JOBS / perOrder }, () => orderWork(ctx, agentId, 1)))
+      const orders = await Promise.all(
+        Array.from({ length: JOBS / perOrder }, () => orderWork(ctx, agentId, 1)),
+      )
       const shares = orders.map((order) => ({ order, nonces: findNonces(order.prefix, 2, perOrder) }))
       let submitted = 0
       const late: { batch: string; ageMs: number; handedOn: number }[] = []
@@ -257,25 +327,36 @@ describe('jobs under workers that are killed', () => {
         for (let place = 0; place < perOrder; place++) {
           for (let from = 0; from < shares.length; from += 50) {
             // As many as the workers keep up with, so that what waits waits for a killed one's sake alone.
-            await waitFor('room', async () => ((await waiting()).length < 100 ? true : undefined), { limitMs: 120_000, everyMs: 20 })
+            await waitFor('room', async () => ((await waiting()).length < 100 ? true : undefined), {
+              limitMs: 120_000,
+              everyMs: 20,
+            })
             const group = shares.slice(from, from + 50)
-            await Promise.all(group.map(({ order, nonces }) => submitShares(ctx, agentId, order._id, [nonces[place] ?? ''])))
+            await Promise.all(
+              group.map(({ order, nonces }) => submitShares(ctx, agentId, order._id, [nonces[place] ?? ''])),
+            )
             submitted += group.length
           }
         }
       })()
       const killing = (async () => {
         for (let kill = 0; kill < KILLS; kill++) {
-          await waitFor('more jobs', () => (submitted >= ((kill + 1) * JOBS) / (KILLS + 1) ? true : undefined), {
-            limitMs: LONG_MS,
-            everyMs: 5,
-          })
+          await waitFor(
+            'more jobs',
+            () => (submitted >= ((kill + 1) * JOBS) / (KILLS + 1) ? true : undefined),
+            {
+              limitMs: LONG_MS,
+              everyMs: 5,
+            },
+          )
           const index = kill % workers.length
           workers[index]?.kill('SIGKILL')
           workers[index] = await start()
         }
       })()
-      /** How often the stalled check has handed a batch's job on; undefined where the job is done meanwhile. */
+      /**
+       * How often the stalled check has handed a batch's job on; undefined where the job is done meanwhile.
+       */
       const handedOn = async (batchId: string) =>
         (await ctx.queues.get('verify-shares').getJobs(['active', 'waiting', 'delayed'])).find(
           ({ data }) => (data as { batch_id: string }).batch_id === batchId,
@@ -291,7 +372,8 @@ describe('jobs under workers that are killed', () => {
           const ageMs = oldest === undefined ? 0 : Date.now() - oldest.at_ms
           if (oldest !== undefined && ageMs > HANDED_ON_MS) {
             const times = await handedOn(oldest._id)
-            if (times !== undefined && ageMs > HANDED_ON_MS * (times + 1)) late.push({ batch: oldest._id, ageMs, handedOn: times })
+            if (times !== undefined && ageMs > HANDED_ON_MS * (times + 1))
+              late.push({ batch: oldest._id, ageMs, handedOn: times })
           }
           await pause(50)
         }
@@ -300,14 +382,20 @@ describe('jobs under workers that are killed', () => {
       const stored = await ctx.work.models.orders.find().lean()
       expect(stored.reduce((sum, { shares_accepted: shares }) => sum + shares, 0)).toBe(JOBS)
       const pages = await ctx.work.models.pages.find().lean()
-      const counted = pages.flatMap(({ order_id: order, nonces }) => nonces.split(' ').map((nonce) => `${order} ${nonce}`))
+      const counted = pages.flatMap(({ order_id: order, nonces }) =>
+        nonces.split(' ').map((nonce) => `${order} ${nonce}`),
+      )
       expect([counted.length, new Set(counted).size]).toEqual([JOBS, JOBS])
       expect(await ctx.work.models.batches.countDocuments({ accepted: 1 })).toBe(JOBS)
-      expect((await ctx.queues.get('verify-shares').getFailed()).map(({ failedReason }) => failedReason)).toEqual([])
+      expect(
+        (await ctx.queues.get('verify-shares').getFailed()).map(({ failedReason }) => failedReason),
+      ).toEqual([])
       await waitFor(
         'empty queues',
         async () =>
-          Object.values(await ctx.queues.get('verify-shares').getJobCounts('waiting', 'active', 'delayed')).every((many) => many === 0)
+          Object.values(
+            await ctx.queues.get('verify-shares').getJobCounts('waiting', 'active', 'delayed'),
+          ).every((many) => many === 0)
             ? true
             : undefined,
         LIMIT,
@@ -324,13 +412,20 @@ describe('jobs under workers that are killed', () => {
       const jobs = FULL ? 1_000 : 200
       const servers = await startServers(() => undefined)
       cleanUp.push(() => servers.stop())
-      const env = { MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url, SHARE_BITS: '2', SHARES_PER_DAY: '1' }
+      const env = {
+        MONGODB_URL: servers.mongod.url,
+        REDIS_URL: servers.redis.url,
+        SHARE_BITS: '2',
+        SHARES_PER_DAY: '1',
+      }
       const ctx = await openPlain(env)
       const agentId = newId('agent')
       await insertAgent(ctx, agentId)
       const orders = await Promise.all(Array.from({ length: jobs }, () => orderWork(ctx, agentId, 1)))
-      await Promise.all(orders.map((order) => submitShares(ctx, agentId, order._id, findNonces(order.prefix, 2, 1))))
-      expect(await ctx.queues.get('verify-shares').getWaitingCount()).toBe(jobs)
+      await Promise.all(
+        orders.map((order) => submitShares(ctx, agentId, order._id, findNonces(order.prefix, 2, 1))),
+      )
+      expect(await ctx.queues.get('verify-shares').getJobCountByTypes('waiting', 'prioritized')).toBe(jobs)
       const redis = new Redis(servers.redis.url)
       await redis.flushall()
       redis.disconnect()
@@ -339,7 +434,8 @@ describe('jobs under workers that are killed', () => {
       cleanUp.push(() => worker.stop())
       await waitFor(
         'every order',
-        async () => ((await ctx.work.models.orders.countDocuments({ credited_days: 1 })) === jobs ? true : undefined),
+        async () =>
+          (await ctx.work.models.orders.countDocuments({ credited_days: 1 })) === jobs ? true : undefined,
         { limitMs: 60_000, everyMs: 200 },
       )
       const agent = await ctx.agents.find(agentId)
@@ -351,7 +447,9 @@ describe('jobs under workers that are killed', () => {
 
 /** A context past any API, with its queues in reach. */
 async function openPlain(env: Record<string, string>): Promise<Context> {
-  const ctx = openContext(readConfig(env, 'workers'), createLog('test', 'silent'), { databaseTimeoutMs: 30_000 })
+  const ctx = openContext(readConfig(env, 'workers'), createLog('test', 'silent'), {
+    databaseTimeoutMs: 30_000,
+  })
   cleanUp.push(() => ctx.close())
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
   return ctx
@@ -361,8 +459,19 @@ async function insertAgent(ctx: Context, id: string): Promise<void> {
   const token = randomBytes(8).toString('hex')
   await ctx.database.connection.collection<{ _id: string }>('agents').insertOne({
     _id: id,
-    ...{ at: 1, salt: '00'.repeat(32), challenge: id, token_key: token, token_salt: '', token_hash: '', referrals: { paying: 0 } },
-    record: { claims: { open: 0, judged: 0, contested: 0, overdue: 0, accepted: 0 }, verdicts: { true: 0, false: 0, void: 0 } },
+    ...{
+      at: 1,
+      salt: '00'.repeat(32),
+      challenge: id,
+      token_key: token,
+      token_salt: '',
+      token_hash: '',
+      referrals: { paying: 0 },
+    },
+    record: {
+      claims: { open: 0, judged: 0, contested: 0, overdue: 0, accepted: 0 },
+      verdicts: { true: 0, false: 0, void: 0 },
+    },
   } as never)
 }
 
@@ -390,18 +499,27 @@ describe('a worker whose clock was hours ahead', () => {
       const expectNumbered = async (): Promise<void> => {
         posts += (await writePosts(ctx, 3)).length
         const numbered = () => ctx.database.connection.collection('entries').countDocuments({ kind: 'post' })
-        await waitFor(`${posts} numbered entries`, async () => ((await numbered()) === posts ? true : undefined), LIMIT)
+        await waitFor(
+          `${posts} numbered entries`,
+          async () => ((await numbered()) === posts ? true : undefined),
+          LIMIT,
+        )
       }
       await expectNumbered()
       setClock(2 * 3_600_000)
       await expectNumbered()
-      // What a job that failed then would look like: its next try in two hours, and no other let in beside it.
+      // What a job that failed then would look like: its next try in two hours, and no other let in beside
+      // it.
       const sealing = ctx.queues.get('make-seal')
       await sealing.add('make-seal', {}, { delay: 2 * 3_600_000, deduplication: { id: 'make-seal' } })
       setClock(0)
       await expectNumbered()
       await expectNumbered()
-      await waitFor('the job that strayed', async () => ((await sealing.getDelayedCount()) === 0 ? true : undefined), LIMIT)
+      await waitFor(
+        'the job that strayed',
+        async () => ((await sealing.getDelayedCount()) === 0 ? true : undefined),
+        LIMIT,
+      )
     },
     LONG_MS,
   )
@@ -416,20 +534,42 @@ describe('a MongoDB that is killed again and again', () => {
       const { redisUrl, queuePrefix } = isolate()
       const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-named-'))
       const children = trackChildren(folder, () => undefined, true)
-      const mongo = await startMongoSet({ binary: findMongod(process.env) ?? 'mongod', folder, size: 1, children, report: () => undefined })
+      const mongo = await startMongoSet({
+        binary: findMongod(process.env) ?? 'mongod',
+        folder,
+        size: 1,
+        children,
+        report: () => undefined,
+      })
       cleanUp.push(async () => {
         await mongo.stop()
         children.close()
         fs.rmSync(folder, { recursive: true, force: true })
       })
-      const env = { MONGODB_URL: mongo.url, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, CHALLENGE_SECRET, REGISTER_BITS: '4' }
-      const api = await startApiProcess({ ...env, FREE_UNTIL: new Date(Date.now() + 30 * DAY_MS).toISOString() })
+      const env = {
+        MONGODB_URL: mongo.url,
+        REDIS_URL: redisUrl,
+        QUEUE_PREFIX: queuePrefix,
+        CHALLENGE_SECRET,
+        REGISTER_BITS: '4',
+      }
+      const api = await startApiProcess({
+        ...env,
+        FREE_UNTIL: new Date(Date.now() + 30 * DAY_MS).toISOString(),
+      })
       cleanUp.push(() => api.stop())
-      const call: TestService['call'] = (method, where, options) => callService(api.url, method, where, options)
-      await waitFor('the API', async () => ((await call('GET', '/feed')).status === 200 ? true : undefined), LIMIT)
+      const call: TestService['call'] = (method, where, options) =>
+        callService(api.url, method, where, options)
+      await waitFor(
+        'the API',
+        async () => ((await call('GET', '/feed')).status === 200 ? true : undefined),
+        LIMIT,
+      )
       const { json } = await call('POST', '/register', { body: await solveChallenge(call) })
       const agent: TestAgent = { id: String(json['agent_id']), token: String(json['token']) }
-      expect((await call('POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: 5 } })).status).toBe(200)
+      expect(
+        (await call('POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: 5 } })).status,
+      ).toBe(200)
 
       const sent: string[] = []
       const acknowledged = new Map<string, string>()
@@ -447,12 +587,20 @@ describe('a MongoDB that is killed again and again', () => {
       const [member] = mongo.members
       for (let kill = 0; kill < KILLS; kill++) {
         const before = acknowledged.size
-        await waitFor('writes that are taken', () => (acknowledged.size > before + 50 ? true : undefined), LIMIT)
+        await waitFor(
+          'writes that are taken',
+          () => (acknowledged.size > before + 50 ? true : undefined),
+          LIMIT,
+        )
         process.kill(member?.child.pid() ?? 0, 'SIGKILL')
         await waitFor('the end of it', () => (member?.child.deaths() === kill + 1 ? true : undefined), LIMIT)
       }
       const before = acknowledged.size
-      await waitFor('writes that are taken', () => (acknowledged.size > before + 50 ? true : undefined), LIMIT)
+      await waitFor(
+        'writes that are taken',
+        () => (acknowledged.size > before + 50 ? true : undefined),
+        LIMIT,
+      )
       isOver = true
       await Promise.all(clients)
       const ctx = await openPlain(env)
@@ -498,9 +646,14 @@ describe('a backup of MongoDB', () => {
 
   /** Every collection as it is now, put into an empty database by the returned function. */
   async function takeDump({ ctx }: Home): Promise<(into: Context) => Promise<void>> {
-    const names = Object.values(ctx.database.connection.models).map(({ collection }) => collection.collectionName)
+    const names = Object.values(ctx.database.connection.models).map(
+      ({ collection }) => collection.collectionName,
+    )
     const saved = await Promise.all(
-      names.map(async (name) => ({ name, documents: await ctx.database.connection.collection(name).find().toArray() })),
+      names.map(async (name) => ({
+        name,
+        documents: await ctx.database.connection.collection(name).find().toArray(),
+      })),
     )
     return async (into) => {
       for (const { name, documents } of saved) {
@@ -515,7 +668,11 @@ describe('a backup of MongoDB', () => {
     const dump = path.join(folder, 'dump.json')
     fs.writeFileSync(dump, JSON.stringify({ entries, seals }))
     for (const verifier of canRunPythonVerifier() ? [NODE_VERIFIER, PYTHON_VERIFIER] : [NODE_VERIFIER])
-      expect(await reportToKnower(verifier, [dump], folder)).toMatchObject({ ok: true, code: 0, seals: seals.length })
+      expect(await reportToKnower(verifier, [dump], folder)).toMatchObject({
+        ok: true,
+        code: 0,
+        seals: seals.length,
+      })
   }
 
   const startHome = async (): Promise<Home> => {
@@ -566,7 +723,10 @@ describe('a backup of MongoDB', () => {
       await expect(home.seal()).rejects.toThrow(/looks like an older one that was restored/)
       await expect(home.seal()).rejects.toThrow(/Nothing is signed until an operator has looked/)
       // What was signed for that number stays the only thing that was.
-      const remembered = JSON.parse(fs.readFileSync(path.join(home.folder, 'seal-memory'), 'utf8')) as { seq: number; payload_hash: string }
+      const remembered = JSON.parse(fs.readFileSync(path.join(home.folder, 'seal-memory'), 'utf8')) as {
+        seq: number
+        payload_hash: string
+      }
       expect(remembered).toMatchObject({
         seq: forgotten?._id,
         payload_hash: forgotten === undefined ? '' : sealPayloadHash(sealFields(forgotten)),

@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { crashAt, crashInRun, CRASH_POINTS, prepareNanoPassage, RUN_CRASH_POINTS, startNanoChild } from '../support/nano-crashes.ts'
+import {
+  crashAt,
+  crashInRun,
+  CRASH_POINTS,
+  prepareNanoPassage,
+  RUN_CRASH_POINTS,
+  startNanoChild,
+} from '../support/nano-crashes.ts'
 import { openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { createLog } from '../../shared/log.ts'
-import { DAY_MS } from '../../shared/time.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { DAY_MS } from '../../shared/foundation/time.ts'
 import { startBalancer, type Balancer } from '../support/balancer.ts'
 import { startApiProcess, startWorkersProcess, type RunningProcess } from '../support/processes.ts'
 import { isolate } from '../support/servers.ts'
@@ -64,7 +64,9 @@ afterAll(async () => {
 async function startApi(metricsPort: number): Promise<Api> {
   const api = await startApiProcess({ ...settings, METRICS_PORT: String(metricsPort) })
   const readyUrl = `http://127.0.0.1:${metricsPort}/readyz`
-  await waitFor('an API that is ready', async () => ((await fetch(readyUrl)).ok ? true : undefined), { limitMs: 30_000 })
+  await waitFor('an API that is ready', async () => ((await fetch(readyUrl)).ok ? true : undefined), {
+    limitMs: 30_000,
+  })
   balancer.add({ url: api.url, readyUrl })
   return { ...api, metricsPort }
 }
@@ -85,14 +87,22 @@ describe('a rolling restart of two APIs and two workers under load', () => {
     }) as TestService['call']
     const registered = await call('POST', '/register', { body: await solveChallenge(call) })
     const token = String(registered.json['token'])
-    await ctx.agents.movePassEnd(String(registered.json['agent_id']), undefined, Date.now() + DAYS * DAY_MS, [])
-    const { order_id: orderId, prefix } = (await balancer.send('POST', '/invoice', { token, body: { currency: 'pow', days: DAYS } })).json
+    await ctx.agents.movePassEnd(
+      String(registered.json['agent_id']),
+      undefined,
+      Date.now() + DAYS * DAY_MS,
+      [],
+    )
+    const { order_id: orderId, prefix } = (
+      await balancer.send('POST', '/invoice', { token, body: { currency: 'pow', days: DAYS } })
+    ).json
     const shares = findNonces(String(prefix), BITS, SHARES)
 
     const load: Load = { posts: [], claims: [], nonces: [], reads: 0, failures: [] }
     let isLoading = true
     const clients = Array.from({ length: CLIENTS }, async (_, client) => {
-      for (let turn = client; isLoading; turn++) await makeOneRequest(load, turn, token, String(orderId), shares)
+      for (let turn = client; isLoading; turn++)
+        await makeOneRequest(load, turn, token, String(orderId), shares)
     })
     const soMuchMore = async () => {
       const { posts, claims } = load
@@ -130,7 +140,8 @@ describe('a rolling restart of two APIs and two workers under load', () => {
     )
     expect((await ctx.work.findOrder(String(orderId)))?.shares_accepted).toBe(new Set(load.nonces).size)
     expect(await ctx.queues.get('verify-shares').getFailedCount()).toBe(0)
-    const entries = async () => ctx.entries.models.entries.countDocuments({ kind: { $in: ['post', 'claim'] } })
+    const entries = async () =>
+      ctx.entries.models.entries.countDocuments({ kind: { $in: ['post', 'claim'] } })
     await waitFor(
       'an entry for every write',
       async () => ((await entries()) === load.posts.length + load.claims.length ? true : undefined),
@@ -145,19 +156,31 @@ describe('a rolling restart of two APIs and two workers under load', () => {
 })
 
 /** Posts, claims, shares and reads by turns; each must be answered well. */
-async function makeOneRequest(load: Load, turn: number, token: string, orderId: string, shares: readonly string[]): Promise<void> {
+async function makeOneRequest(
+  load: Load,
+  turn: number,
+  token: string,
+  orderId: string,
+  shares: readonly string[],
+): Promise<void> {
   try {
     if (turn % 4 === 0) {
       const { status, json } = await balancer.send('POST', '/post', { token, body: { body: `post ${turn}` } })
       if (status === 201) load.posts.push(String(json['id']))
       else load.failures.push(`post: ${status} ${JSON.stringify(json)}`)
     } else if (turn % 4 === 1) {
-      const { status, json } = await balancer.send('POST', '/claim', { token, body: { statement: `claim ${turn}` } })
+      const { status, json } = await balancer.send('POST', '/claim', {
+        token,
+        body: { statement: `claim ${turn}` },
+      })
       if (status === 201) load.claims.push(String(json['id']))
       else load.failures.push(`claim: ${status} ${JSON.stringify(json)}`)
     } else if (turn % 4 === 2) {
       const nonces = shares.slice((turn * 3) % shares.length, ((turn * 3) % shares.length) + 3)
-      const { status, json } = await balancer.send('POST', '/work/submit', { token, body: { order_id: orderId, nonces } })
+      const { status, json } = await balancer.send('POST', '/work/submit', {
+        token,
+        body: { order_id: orderId, nonces },
+      })
       if (status === 200 || status === 202) load.nonces.push(...nonces)
       else load.failures.push(`work: ${status} ${JSON.stringify(json)}`)
     } else {
@@ -167,7 +190,9 @@ async function makeOneRequest(load: Load, turn: number, token: string, orderId: 
     }
   } catch (error) {
     load.failures.push(
-      error instanceof Error ? `${error.name}: ${error.message} ${String((error as NodeJS.ErrnoException).code)}` : String(error),
+      error instanceof Error
+        ? `${error.name}: ${error.message} ${String((error as NodeJS.ErrnoException).code)}`
+        : String(error),
     )
   }
 }

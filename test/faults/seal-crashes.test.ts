@@ -25,13 +25,18 @@ describe.each(STEPS)('a seal worker at "%s"', (write) => {
     ['before it', 'before', '1'],
     ['after it', 'after', '1'],
     ...(REPEATED.includes(write) ? [['before its second time', 'before', '2']] : []),
-  ])('that is killed %s leaves nothing that the next one does not mend', async (_, phase = '', count = '') => {
-    const opened = await openWaitingLedger()
-    ledger = opened.ledger
-    const { written } = opened
-    expect(await runSealChild(ledger, { CRASH_WRITE: write, CRASH_PHASE: phase, CRASH_COUNT: count })).toBe('SIGKILL')
-    await recoverLedger(ledger, written)
-  })
+  ])(
+    'that is killed %s leaves nothing that the next one does not mend',
+    async (_, phase = '', count = '') => {
+      const opened = await openWaitingLedger()
+      ledger = opened.ledger
+      const { written } = opened
+      expect(await runSealChild(ledger, { CRASH_WRITE: write, CRASH_PHASE: phase, CRASH_COUNT: count })).toBe(
+        'SIGKILL',
+      )
+      await recoverLedger(ledger, written)
+    },
+  )
 
   it('whose write fails although it was stored goes on at its next run', async () => {
     const opened = await openWaitingLedger()
@@ -70,7 +75,9 @@ describe.each(ANNOUNCEMENT_STEPS)('a signer at "%s" of an announcement', (write)
   it.each(KILLS)('that is killed %s leaves nothing that the next one does not mend', async (_, phase) => {
     const opened = await openAnnouncement()
     ledger = opened.ledger
-    expect(await runSealChild(ledger, { CRASH_WRITE: write, CRASH_PHASE: phase, ANNOUNCEMENT: opened.id })).toBe('SIGKILL')
+    expect(
+      await runSealChild(ledger, { CRASH_WRITE: write, CRASH_PHASE: phase, ANNOUNCEMENT: opened.id }),
+    ).toBe('SIGKILL')
     await recoverAnnouncement(ledger, opened.id)
   })
 })

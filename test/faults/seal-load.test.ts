@@ -3,12 +3,17 @@ import path from 'node:path'
 import mongoose from 'mongoose'
 import { afterEach, describe, expect, it } from 'vitest'
 import { startServers, type TemporaryServers } from '../../scripts/embedded/temporary.ts'
-import { isOutage } from '../../shared/database.ts'
+import { isOutage } from '../../shared/servers/database.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { openLedger, verifyLedger, verifyWholeLedger, type TestLedger } from '../support/ledger.ts'
-import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportToKnower } from '../support/run-verifier.ts'
+import {
+  canRunPythonVerifier,
+  NODE_VERIFIER,
+  PYTHON_VERIFIER,
+  reportToKnower,
+} from '../support/run-verifier.ts'
 
 let ledger: TestLedger
 let servers: TemporaryServers | undefined
@@ -88,7 +93,9 @@ describe('a MongoDB that steps down again and again', () => {
     const workers = Array.from({ length: 4 }, async () => {
       while (working) await ride(work)
     })
-    const admin = await new mongoose.mongo.MongoClient(`mongodb://127.0.0.1:${servers.mongod.port}/?directConnection=true`).connect()
+    const admin = await new mongoose.mongo.MongoClient(
+      `mongodb://127.0.0.1:${servers.mongod.port}/?directConnection=true`,
+    ).connect()
     let outages = 0
     for (let round = 0; round < 5; round++) {
       await pause(2_000)
@@ -104,7 +111,9 @@ describe('a MongoDB that steps down again and again', () => {
     await Promise.all([...writers, ...workers])
     await admin.close()
     while (!(await ride(() => ledger.seal()))) await pause(200)
-    const stored = (await ctx.posts.models.posts.find({}, { _id: 1 }).lean<{ _id: string }[]>()).map(({ _id }) => _id)
+    const stored = (await ctx.posts.models.posts.find({}, { _id: 1 }).lean<{ _id: string }[]>()).map(
+      ({ _id }) => _id,
+    )
     const { seals } = await verifyWholeLedger(ctx, stored)
     const kept = new Set(stored)
     expect(acknowledged.filter((id) => !kept.has(id))).toEqual([])

@@ -6,8 +6,9 @@ import { describeResult } from '../../scripts/torture/report.ts'
 import { FAULT_KINDS, planFaults } from '../../scripts/torture/plan.ts'
 import { runTorture } from '../../scripts/torture/run.ts'
 
+const isFull = process.env['FAULTS'] === '1'
 /** Seconds of faults; the command takes as many as it is told. */
-const SECONDS = 60
+const SECONDS = isFull ? 45 : 20
 /** Another one each day, so that in time many are tried, and a failing run is done again by its seed. */
 const SEED = Number(process.env['TORTURE_SEED'] ?? Math.floor(Date.now() / 86_400_000))
 
@@ -20,13 +21,13 @@ describe('the whole network under faults', () => {
         const result = await runTorture({
           seed: SEED,
           seconds: SECONDS,
-          agents: 4,
+          agents: isFull ? 4 : 3,
           historyFile: path.join(folder, 'history'),
           say: () => undefined,
         })
         expect(result.findings.length, describeResult(result)).toBe(0)
-        expect(result.recoveries.length, describeResult(result)).toBeGreaterThan(3)
-        expect(result.outcomes['201'], describeResult(result)).toBeGreaterThan(50)
+        expect(result.recoveries.length, describeResult(result)).toBeGreaterThan(isFull ? 3 : 1)
+        expect(result.outcomes['201'], describeResult(result)).toBeGreaterThan(isFull ? 50 : 10)
       } finally {
         fs.rmSync(folder, { recursive: true, force: true })
       }

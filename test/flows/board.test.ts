@@ -4,13 +4,13 @@ import path from 'node:path'
 import { chromium, type Browser, type BrowserContext, type Page, type Request } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { findChromium } from '../../scripts/prepare.mjs'
+import { findChromium } from '../support/prepare.mjs'
 import { announce } from '../../shared/announcements/announcement-service.ts'
-import { readConfig } from '../../shared/config.ts'
-import { watchHealth } from '../../shared/health.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
+import { watchHealth } from '../../shared/servers/health.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { createLog } from '../../shared/log.ts'
-import { QUEUE_NAMES } from '../../shared/queues.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
 import { startPool, type Pool } from '../../workers/pool.ts'
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
@@ -80,7 +80,8 @@ async function openBrowser(password?: string): Promise<BrowserContext> {
   })
   // What the page's policy holds back is not sent.
   const note = (request: Request) => {
-    if (!request.url().startsWith(`${url}/`) && !request.url().startsWith('data:')) elsewhere.push(request.url())
+    if (!request.url().startsWith(`${url}/`) && !request.url().startsWith('data:'))
+      elsewhere.push(request.url())
   }
   context.on('requestfinished', note)
   context.on('requestfailed', (request) => {
@@ -101,7 +102,8 @@ describe('Bull Board in a browser', () => {
     for (const password of [undefined, 'wrong']) {
       const context = await openBrowser(password)
       const page = await context.newPage()
-      // Chromium tells of the refusal as an answer or, where it would ask for a password, as an error of its own.
+      // Chromium tells of the refusal as an answer or, where it would ask for a password, as an error of its
+      // own.
       const answered = await page.goto(`${url}/queues`).then(
         async (answer) => `${answer?.status()} ${await answer?.text()}`,
         (error: Error) => error.message,
@@ -131,7 +133,11 @@ describe('Bull Board in a browser', () => {
     const { _id: id } = await announce(withoutJob, { kind: 'protocol', text: 'The board shows this job.' })
     const queue = ctx.queues.get('sign-announcement')
     await queue.add('sign-announcement', { announcement_id: id }, { attempts: 1 })
-    await waitFor('a job that was given up', async () => ((await queue.getFailedCount()) === 1 ? true : undefined), LIMIT)
+    await waitFor(
+      'a job that was given up',
+      async () => ((await queue.getFailedCount()) === 1 ? true : undefined),
+      LIMIT,
+    )
 
     const context = await openBrowser(TOKEN)
     const page = await openPage(context, '/queues/queue/sign-announcement?status=failed')
@@ -143,7 +149,11 @@ describe('Bull Board in a browser', () => {
     await page.locator('main button:has(.lucide-refresh-cw)').last().click()
     await page.getByRole('alertdialog').getByRole('button', { name: 'Confirm' }).click()
     await waitFor('the signature', async () => (await ctx.announcements.find(id))?.signature, LIMIT)
-    await waitFor('the job to be done', async () => ((await queue.getCompletedCount()) === 1 ? true : undefined), LIMIT)
+    await waitFor(
+      'the job to be done',
+      async () => ((await queue.getCompletedCount()) === 1 ? true : undefined),
+      LIMIT,
+    )
     expect(await queue.getFailedCount()).toBe(0)
     await context.close()
   })

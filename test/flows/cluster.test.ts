@@ -4,10 +4,10 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { isOutage } from '../../shared/database.ts'
-import { createLog } from '../../shared/log.ts'
-import { openQueues } from '../../shared/queues.ts'
-import { readQueueStates } from '../../shared/queue-state.ts'
+import { isOutage } from '../../shared/servers/database.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { openQueues } from '../../shared/servers/queues.ts'
+import { readQueueStates } from '../../shared/servers/queue-state.ts'
 import { openFarm, type Farm, type RedisNodes, type ReplicaSet } from '../support/cluster.ts'
 import { NODE_VERIFIER, reportToKnower } from '../support/run-verifier.ts'
 import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
@@ -50,9 +50,17 @@ afterAll(async () => {
 })
 
 const call = async (method: string, pathname: string, agent?: TestAgent, body?: unknown) =>
-  service.call(method, pathname, { ...(agent === undefined ? {} : { token: agent.token }), ...(body === undefined ? {} : { body }) })
+  service.call(method, pathname, {
+    ...(agent === undefined ? {} : { token: agent.token }),
+    ...(body === undefined ? {} : { body }),
+  })
 
-async function good(method: string, pathname: string, agent?: TestAgent, body?: unknown): Promise<Record<string, unknown>> {
+async function good(
+  method: string,
+  pathname: string,
+  agent?: TestAgent,
+  body?: unknown,
+): Promise<Record<string, unknown>> {
   const { status, json } = await call(method, pathname, agent, body)
   expect([200, 201], `${method} ${pathname}: ${JSON.stringify(json)}`).toContain(status)
   return json
@@ -68,7 +76,9 @@ async function verifySeals(minEntries: number): Promise<void> {
         service.ctx.seals.listUnsigned(1),
         service.ctx.entries.highestId(),
       ])
-      return last !== undefined && last.to_id === highest && highest >= minEntries && unsigned.length === 0 ? true : undefined
+      return last !== undefined && last.to_id === highest && highest >= minEntries && unsigned.length === 0
+        ? true
+        : undefined
     },
     LIMIT,
   )
@@ -111,7 +121,10 @@ describe('a replica set of three members and a Redis Cluster of three nodes', ()
       queues: [],
     })
     const agent = await free.register()
-    const { json } = await free.call('POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: 3 } })
+    const { json } = await free.call('POST', '/invoice', {
+      token: agent.token,
+      body: { currency: 'pow', days: 3 },
+    })
     expect(json).toMatchObject({ free: true, credited_days: 3 })
     await free.stop()
   })
@@ -143,7 +156,11 @@ describe('a replica set of three members and a Redis Cluster of three nodes', ()
     })
     const soMuchMore = async () => {
       const goals = [posts.length + 20, claims.length + 20]
-      await waitFor('more writes', () => (posts.length >= (goals[0] ?? 0) && claims.length >= (goals[1] ?? 0) ? true : undefined), LIMIT)
+      await waitFor(
+        'more writes',
+        () => (posts.length >= (goals[0] ?? 0) && claims.length >= (goals[1] ?? 0) ? true : undefined),
+        LIMIT,
+      )
     }
     await soMuchMore()
     const first = await mongo.primary()
@@ -166,7 +183,8 @@ describe('a replica set of three members and a Redis Cluster of three nodes', ()
       ['post', posts],
       ['claim', claims],
     ] as const) {
-      const has = async () => ((await entries.countDocuments({ kind, record: { $in: ids } })) === ids.length ? true : undefined)
+      const has = async () =>
+        (await entries.countDocuments({ kind, record: { $in: ids } })) === ids.length ? true : undefined
       await waitFor(`an entry of each ${kind}`, has, LIMIT)
     }
     await verifySeals(posts.length + claims.length)
@@ -183,7 +201,10 @@ describe('a replica set of three members and a Redis Cluster of three nodes', ()
     let sent = 0
     const submit = async (count: number) => {
       for (const end = sent + count; sent < end; sent += 3) {
-        const { status, json } = await call('POST', '/work/submit', ada, { order_id: orderId, nonces: nonces.slice(sent, sent + 3) })
+        const { status, json } = await call('POST', '/work/submit', ada, {
+          order_id: orderId,
+          nonces: nonces.slice(sent, sent + 3),
+        })
         expect([200, 202], JSON.stringify(json)).toContain(status)
       }
     }
@@ -213,11 +234,21 @@ describe('a primary that has lost the others', () => {
     await Promise.all(others.map((member) => member.kill()))
     const at = Math.floor(Date.now() / 1_000)
     const [tx, unknown] = ['ab'.repeat(32), 'cd'.repeat(32)]
-    const block = { _id: 'trf_alone', coin: 'xno', kind: 'sweep', account_index: 7, previous: '0'.repeat(64), tx, signed: '{}' }
+    const block = {
+      _id: 'trf_alone',
+      coin: 'xno',
+      kind: 'sweep',
+      account_index: 7,
+      previous: '0'.repeat(64),
+      tx,
+      signed: '{}',
+    }
     const rest = { amount_raw: '1', payment_ids: [], payout_ids: [], state: 'signed', at, changed_at: at }
-    await payouts.models.transfers.collection.insertOne({ ...block, ...rest } as never, { writeConcern: { w: 1 } })
+    await payouts.models.transfers.collection.insertOne({ ...block, ...rest } as never, {
+      writeConcern: { w: 1 },
+    })
     expect(await payouts.findTransferByTx('xno', tx)).toMatchObject({ tx })
-    expect(await payouts.listOpenTransfers(7)).toEqual([])
+    expect(await payouts.listOpenTransfers('xno', 7)).toEqual([])
     expect(await payouts.listTransfers('xno', ['signed'], 10)).toEqual([])
     expect(await payouts.findTransferByTx('xno', unknown)).toBeUndefined()
     await expect(payouts.findTransferByTx('xno', unknown, { surely: true })).rejects.toSatisfy(isOutage)
@@ -227,7 +258,9 @@ describe('a primary that has lost the others', () => {
       'a primary that is believed',
       async () => {
         try {
-          return (await payouts.findTransferByTx('xno', unknown, { surely: true })) === undefined ? true : undefined
+          return (await payouts.findTransferByTx('xno', unknown, { surely: true })) === undefined
+            ? true
+            : undefined
         } catch (error) {
           if (!isOutage(error)) throw error
           return undefined
@@ -243,7 +276,8 @@ describe('Redis behind a sentinel', () => {
     const sentinel = await farm.startSentinel()
     const queues = openQueues(sentinel.url, 'behind-sentinel', createLog('test', 'silent'))
     await queues.whenReady()
-    const taken = async (batchId: string) => ((await queues.enqueue('verify-shares', { batch_id: batchId })) ? true : undefined)
+    const taken = async (batchId: string) =>
+      (await queues.enqueue('verify-shares', { batch_id: batchId })) ? true : undefined
     await waitFor('a job on the first primary', () => taken('bat_one'), LIMIT)
     await sentinel.nodes[0]?.kill()
     await waitFor('a job on the next primary', () => taken('bat_two'), LIMIT)

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
@@ -6,10 +6,14 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { newDmKeyPair } from '../../client/sealed-box.ts'
 import { createTokenFile, readTokenFile, tokenFilePath } from '../../client/token-file.ts'
 import { runAgent } from '../../scripts/agent/run.ts'
+import { announce } from '../../shared/announcements/announcement-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
-/* The first message to an agent, on a service whose ledger is sealed and signed: what the operator could do to a card. */
+/*
+ * The first message to an agent, on a service whose ledger is sealed and signed: what the operator could do
+ * to a card.
+ */
 
 let folder: string
 let service: TestService
@@ -17,7 +21,10 @@ let homes = 0
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'first-contact-'))
-  const files = { SEAL_KEY_FILE: path.join(folder, 'seal-key'), SEAL_MEMORY_FILE: path.join(folder, 'seal-memory') }
+  const files = {
+    SEAL_KEY_FILE: path.join(folder, 'seal-key'),
+    SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
+  }
   ensureSealKey(files.SEAL_KEY_FILE)
   service = await startService({ env: files })
 })
@@ -45,7 +52,12 @@ async function arrive() {
     })
     return { exitCode, stderr, answer: JSON.parse(stdout) as Record<string, unknown> }
   }
-  return { id: agent.id, run, key: () => readTokenFile(tokenFile)?.dm_public_key }
+  return {
+    id: agent.id,
+    run,
+    key: () => readTokenFile(tokenFile)?.dm_public_key,
+    fileOf: (kind: string) => tokenFile.replace(/json$/, `${kind}.json`),
+  }
 }
 
 async function sealEverything(): Promise<void> {
@@ -72,15 +84,26 @@ describe('a message key that is seen for the first time', () => {
   it('is pinned once a signed seal of a known key bears it out, and not before', async () => {
     const [ada, bob] = [await arrive(), await arrive()]
     await bob.run('profile', '--dm-key')
-    expect(await ada.run('dm', 'send', bob.id, 'x')).toMatchObject({ exitCode: 1, answer: { error: 'unsealed_key' } })
+    expect(await ada.run('dm', 'send', bob.id, 'x')).toMatchObject({
+      exitCode: 1,
+      answer: { error: 'unsealed_key' },
+    })
     await sealEverything()
     // Sealed, and the key of the seals is still anybody's.
     const unknown = await ada.run('dm', 'send', bob.id, 'x')
-    expect(unknown.answer).toMatchObject({ error: 'unsealed_key', message: expect.stringContaining('key_unknown') as string })
+    expect(unknown.answer).toMatchObject({
+      error: 'unsealed_key',
+      message: expect.stringContaining('key_unknown') as string,
+    })
     expect((await ada.run('seals')).exitCode).toBe(3)
-    expect(await ada.run('dm', 'send', bob.id, 'for bob')).toMatchObject({ exitCode: 0, answer: { ok: true } })
+    expect(await ada.run('dm', 'send', bob.id, 'for bob')).toMatchObject({
+      exitCode: 0,
+      answer: { ok: true },
+    })
     await bob.run('seals')
-    expect((await bob.run('dm', 'read')).answer).toMatchObject({ messages: [{ text: 'for bob', sender_key: 'pinned' }] })
+    expect((await bob.run('dm', 'read')).answer).toMatchObject({
+      messages: [{ text: 'for bob', sender_key: 'pinned' }],
+    })
   })
 
   it('of a sender opens what it sealed, and is kept once it is under a seal', async () => {
@@ -89,10 +112,14 @@ describe('a message key that is seen for the first time', () => {
     await sealEverything()
     await Promise.all([ada.run('seals'), bob.run('seals')])
     await ada.run('dm', 'send', bob.id, 'one') // publishes her own key first, which is under no seal yet
-    expect((await bob.run('dm', 'read')).answer).toMatchObject({ messages: [{ text: 'one', sender_key: 'unsealed' }] })
+    expect((await bob.run('dm', 'read')).answer).toMatchObject({
+      messages: [{ text: 'one', sender_key: 'unsealed' }],
+    })
     await sealEverything()
     await ada.run('dm', 'send', bob.id, 'two')
-    expect((await bob.run('dm', 'read')).answer).toMatchObject({ messages: [{ text: 'two', sender_key: 'pinned' }] })
+    expect((await bob.run('dm', 'read')).answer).toMatchObject({
+      messages: [{ text: 'two', sender_key: 'pinned' }],
+    })
   })
 
   it('is refused if the card shows another than the ledger has, unless the caller takes it upon itself', async () => {
@@ -103,7 +130,10 @@ describe('a message key that is seen for the first time', () => {
     const mallory = newDmKeyPair().publicKey
     await showKey(bob.id, mallory)
     const refused = await ada.run('dm', 'send', bob.id, 'secret')
-    expect(refused.answer).toMatchObject({ error: 'unsealed_key', message: expect.stringContaining('is to another key') as string })
+    expect(refused.answer).toMatchObject({
+      error: 'unsealed_key',
+      message: expect.stringContaining('is to another key') as string,
+    })
     expect((await bob.run('me')).answer).toMatchObject({ unread_messages: 0 })
     expect(await ada.run('dm', 'send', bob.id, 'secret', '--unsealed-key')).toMatchObject({ exitCode: 0 })
     await showKey(bob.id, bob.key() ?? '')
@@ -128,7 +158,8 @@ describe('what the ledger says of an agent that it did not do', () => {
     expect((await ada.run('rotate')).stderr).toBe('')
     await sealEverything()
     expect((await ada.run('me')).stderr).toBe('')
-    const token = readTokenFile(tokenFilePath(path.join(folder, `home-${homes}`), service.url))?.token as string
+    const token = readTokenFile(tokenFilePath(path.join(folder, `home-${homes}`), service.url))
+      ?.token as string
     // By whoever has the token: another program of hers, a thief, or the service itself.
     const key = newDmKeyPair().publicKey
     await service.call('POST', '/profile', { token, body: { dm_key: key } })
@@ -137,5 +168,107 @@ describe('what the ledger says of an agent that it did not do', () => {
     expect(stderr).toContain('!!! THE LEDGER SAYS OF YOU')
     expect(stderr).toContain(key)
     expect((await ada.run('me')).stderr).toBe('')
+  })
+})
+
+describe('an announcement', () => {
+  const verify = async (reader: Awaited<ReturnType<typeof arrive>>, ...args: string[]) => {
+    const { exitCode, answer } = await reader.run('verify', '--limit', '1', ...args)
+    const { reasons } = (answer['verification'] as { reasons: string[] }[])[0] ?? { reasons: [] }
+    expect([answer['ok'], answer['binding']]).toEqual([exitCode === 0, exitCode === 0])
+    return [exitCode, ...reasons]
+  }
+
+  it('is good if a known key signed it and its entry stands under a seal, and with no less', async () => {
+    const [ada, bob] = [await arrive(), await arrive()]
+    await sealEverything()
+    await ada.run('seals')
+    const { _id: id } = await announce(service.ctx, { kind: 'protocol', text: 'A change.' })
+    await vi.waitFor(
+      async () => expect((await service.ctx.announcements.find(id))?.signature).toBeDefined(),
+      { timeout: 30_000 },
+    )
+    const waiting = await verify(ada)
+    expect([[3, 'waiting'], [0]]).toContainEqual(waiting) // a seal may come between
+    await sealEverything()
+    expect(await verify(ada)).toEqual([0])
+    expect(await verify(bob)).toEqual([3, 'key_unknown'])
+    const pubkey = (await service.ctx.announcements.find(id))?.pubkey ?? ''
+    expect(await verify(bob, '--pubkey', pubkey)).toEqual([0])
+    expect(await verify(bob, '--pubkey', 'ab'.repeat(32))).toEqual([1, 'wrong_key'])
+    // As the operator could show it: another text under the same id, and one without an entry.
+    const announcements = service.ctx.database.connection.collection<{ _id: string }>('announcements')
+    const before = (await announcements.findOne({ _id: id })) ?? { _id: id }
+    await announcements.updateOne({ _id: id }, { $set: { text: 'Another change.' } })
+    expect((await verify(ada))[0]).toBe(1)
+    await announcements.replaceOne({ _id: id }, before)
+    expect(await verify(ada)).toEqual([0])
+  })
+})
+
+describe('the log and the keys under it', () => {
+  it('prove a key with its version, place a receipt, and carry what an agent has seen into what it signs', async () => {
+    const [ada, bob] = [await arrive(), await arrive()]
+    await bob.run('profile', '--dm-key')
+    expect((await ada.run('author-key', 'new')).exitCode).toBe(0)
+    expect((await ada.run('author-key', 'new')).answer).toMatchObject({ error: 'author_key_exists' })
+    await sealEverything()
+    const early = await ada.run('post', 'before the first look')
+    await sealEverything()
+    await ada.run('seals')
+    expect((await ada.run('seals')).answer).toMatchObject({
+      ok: true,
+      verification: { log: {}, keys: {}, checkpoint: {} },
+    })
+    expect((await ada.run('dm', 'send', bob.id, 'proven')).exitCode).toBe(0)
+    const pinDir = ada.fileOf('keys').replace(/\.json$/, '')
+    expect(JSON.parse(readFileSync(`${pinDir}/${bob.id}.json`, 'utf8'))).toEqual({
+      keys: [bob.key()],
+      version: 1,
+    })
+
+    const seen = (await ada.run('seals')).answer['verification'] as { log: { size: number; root: string } }
+    const { post } = (await ada.run('post', 'after it')).answer as {
+      post: { id: string; author: { seen: object } }
+    }
+    expect(post.author.seen).toEqual(seen.log)
+    await sealEverything()
+    const receipt = (await ada.run('receipt', post.id)).answer as { verification: object }
+    expect(receipt.verification).toMatchObject({
+      verdict: 'good',
+      log: { connected: 'consistent' },
+      authors: [{ author_key: expect.any(String) as string }],
+    })
+    expect((await ada.run('receipt', String(early.answer['id']))).answer).toMatchObject({
+      verification: { log: { connected: 'same' } },
+    })
+  })
+
+  it('are witnessed by an agent that cosigns what goes on from what it cosigned', async () => {
+    const ada = await arrive()
+    await ada.run('post', 'something to seal')
+    await sealEverything()
+    expect((await ada.run('witness')).answer).toMatchObject({ error: 'key_unknown' })
+    await ada.run('seals')
+    const first = (await ada.run('witness')).answer as { size: number; line: string; vkey: string }
+    expect(first).toMatchObject({ ok: true, counted: true })
+    expect((await ada.run('witness')).answer).toMatchObject({ size: first.size, counted: false })
+    await ada.run('post', 'and more')
+    await sealEverything()
+    const second = (await ada.run('witness')).answer as { size: number; line: string }
+    expect(second.size).toBeGreaterThan(first.size)
+    expect(await (await fetch(`${service.url}/api/v1/checkpoint`)).text()).toContain(second.line)
+    // What it remembers binds it: a service that was set back, or another history.
+    const file = ada.fileOf('witness')
+    const kept = JSON.parse(readFileSync(file, 'utf8'))
+    for (const [state, error] of [
+      [{ ...kept, size: second.size + 1 }, 'rollback'],
+      [{ ...kept, root: '0'.repeat(64) }, 'log_rewritten'],
+      [{ ...kept, size: first.size, root: '0'.repeat(64) }, 'log_rewritten'],
+      [{ ...kept, origin: 'another.example' }, 'other_log'],
+    ]) {
+      writeFileSync(file, JSON.stringify(state), { mode: 0o600 })
+      expect((await ada.run('witness')).answer, JSON.stringify(state)).toMatchObject({ ok: false, error })
+    }
   })
 })

@@ -2,7 +2,15 @@ import { statSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { reservePorts } from '../../scripts/embedded/ports.ts'
-import { makeClone, npmStart, runAgent, runOperator, runSealVerifier, type Clone, type RunningStart } from '../support/clone.ts'
+import {
+  makeClone,
+  npmStart,
+  runAgent,
+  runOperator,
+  runSealVerifier,
+  type Clone,
+  type RunningStart,
+} from '../support/clone.ts'
 import { PATIENT } from '../support/servers.ts'
 
 // Every command is a process of its own, and so is each part of what it talks to.
@@ -29,7 +37,9 @@ afterAll(async () => {
 function agent(home: string, ...words: string[]): Record<string, unknown> {
   const { code, stdout, stderr } = runAgent(clone, home, [...words, '--url', url, '--json'])
   if (code !== 0)
-    throw new Error(`agent ${words.join(' ')} ended with ${code}: ${stdout}${stderr}\nOn the screen of npm start:\n${network?.screen()}`)
+    throw new Error(
+      `agent ${words.join(' ')} ended with ${code}: ${stdout}${stderr}\nOn the screen of npm start:\n${network?.screen()}`,
+    )
   expect(stdout.trim().split('\n')).toHaveLength(1)
   return JSON.parse(stdout) as Record<string, unknown>
 }
@@ -58,7 +68,11 @@ describe('a first session on a fresh clone', () => {
     agent('ada', 'profile', '--name', 'Ada', '--capability', 'Sums')
     const found = agent('bob', 'directory', 'sums')['agents'] as { agent_id: string; verified: boolean }[]
     expect(found.map(({ agent_id, verified }) => [agent_id, verified])).toEqual([[ada['agent_id'], false]])
-    expect(agent('ada', 'invoice', 'pow', '--days', '3')).toMatchObject({ ok: true, free: true, credited_days: 3 })
+    expect(agent('ada', 'invoice', 'pow', '--days', '3')).toMatchObject({
+      ok: true,
+      free: true,
+      credited_days: 3,
+    })
     const posted = agent('ada', 'post', '2 + 2 = 4', '--topic', 'sums')
     const [newest] = agent('bob', 'feed', '--topic', 'sums')['posts'] as { id: string; body: string }[]
     expect(newest).toMatchObject({ id: posted['id'], body: '2 + 2 = 4' })
@@ -75,10 +89,21 @@ describe('a first session on a fresh clone', () => {
       { timeout: 60_000, interval: 200 },
     )
     const first = runSealVerifier(clone, [url, '--json'])
-    expect(JSON.parse(first.stdout)).toMatchObject({ ok: false, binding: false, not_binding: [{ reason: 'key_unknown' }], findings: [] })
+    expect(JSON.parse(first.stdout)).toMatchObject({
+      ok: false,
+      binding: false,
+      not_binding: [{ reason: 'key_unknown' }],
+      findings: [],
+    })
     expect(first.code).toBe(3)
     const verified = runSealVerifier(clone, [url, '--json'])
-    expect(JSON.parse(verified.stdout)).toMatchObject({ ok: true, binding: true, seals: 1, signed: 1, findings: [] })
+    expect(JSON.parse(verified.stdout)).toMatchObject({
+      ok: true,
+      binding: true,
+      seals: 1,
+      signed: 1,
+      findings: [],
+    })
     expect(verified.code).toBe(0)
     const receipt = (await (await fetch(`${url}/api/v1/receipt/${String(ada['agent_id'])}`)).json()) as {
       sealed: boolean

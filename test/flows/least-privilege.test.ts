@@ -8,16 +8,22 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { HOST_USERS, WRITERS, type HostUser } from '../../scripts/embedded/access.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { announce } from '../../shared/announcements/announcement-service.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { isLedgered } from '../../shared/ledger/pending.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { createLog } from '../../shared/log.ts'
-import { QUEUE_NAMES, queuePrefix, type QueueName } from '../../shared/queues.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { QUEUE_NAMES, queuePrefix, type QueueName } from '../../shared/servers/queues.ts'
 import { startServers, type TemporaryServers } from '../support/servers.ts'
 import { setRate } from '../support/coins.ts'
 import { expectStatus, openMarket } from '../support/market.ts'
-import { findNonces, startService, untilCredited, type TestAgent, type TestService } from '../support/service.ts'
+import {
+  findNonces,
+  startService,
+  untilCredited,
+  type TestAgent,
+  type TestService,
+} from '../support/service.ts'
 
 const PREFIX = 'guarded'
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
@@ -43,9 +49,16 @@ beforeAll(async () => {
     env: { SEAL_INTERVAL_SECONDS: '1' },
   })
   // The API may not make the ledger's collections, so it waits for somebody who may.
-  sawMissing = await Promise.race([starting.then(() => false), new Promise<boolean>((resolve) => setTimeout(() => resolve(true), 1_500))])
-  const workers = openContext(readConfig({ ...envOf('workers') }, 'workers'), createLog('test', 'silent'), { databaseTimeoutMs: 30_000 })
-  operator = openContext(readConfig({ ...envOf('operator') }, 'operator'), createLog('test', 'silent'), { databaseTimeoutMs: 30_000 })
+  sawMissing = await Promise.race([
+    starting.then(() => false),
+    new Promise<boolean>((resolve) => setTimeout(() => resolve(true), 1_500)),
+  ])
+  const workers = openContext(readConfig({ ...envOf('workers') }, 'workers'), createLog('test', 'silent'), {
+    databaseTimeoutMs: 30_000,
+  })
+  operator = openContext(readConfig({ ...envOf('operator') }, 'operator'), createLog('test', 'silent'), {
+    databaseTimeoutMs: 30_000,
+  })
   await Promise.all([workers.database.whenReady(), operator.database.whenReady()])
   await workers.close()
   service = await starting
@@ -70,18 +83,32 @@ const UNAUTHORIZED = { code: 13 }
 const document = { _id: 'invented' as never }
 
 describe('with the credentials of the API, MongoDB refuses', () => {
-  const guarded = ['seals', 'seal_tiles', 'ledger_status', 'seal_adoptions', 'announcements', 'entries', 'leases']
+  const guarded = [
+    'seals',
+    'seal_tiles',
+    'ledger_status',
+    'seal_adoptions',
+    'announcements',
+    'entries',
+    'leases',
+  ]
   const money = ['coins', 'rates', 'payments', 'transfers', 'reconciliations']
 
   it.each([...guarded, ...money])('every write to %s', async (name) => {
     await withMongo('api', async (db) => {
       const collection = db.collection(name)
       await expect(collection.insertOne({ ...document })).rejects.toMatchObject(UNAUTHORIZED)
-      await expect(collection.updateMany({}, { $set: { signature: 'x' } })).rejects.toMatchObject(UNAUTHORIZED)
-      await expect(collection.updateOne(document, { $set: { x: 1 } }, { upsert: true })).rejects.toMatchObject(UNAUTHORIZED)
+      await expect(collection.updateMany({}, { $set: { signature: 'x' } })).rejects.toMatchObject(
+        UNAUTHORIZED,
+      )
+      await expect(
+        collection.updateOne(document, { $set: { x: 1 } }, { upsert: true }),
+      ).rejects.toMatchObject(UNAUTHORIZED)
       await expect(collection.deleteMany({})).rejects.toMatchObject(UNAUTHORIZED)
       await expect(collection.drop()).rejects.toMatchObject(UNAUTHORIZED)
-      await expect(collection.createIndex({ at: 1 }, { expireAfterSeconds: 0 })).rejects.toMatchObject(UNAUTHORIZED)
+      await expect(collection.createIndex({ at: 1 }, { expireAfterSeconds: 0 })).rejects.toMatchObject(
+        UNAUTHORIZED,
+      )
       await expect(db.command({ dropIndexes: name, index: '*' })).rejects.toMatchObject(UNAUTHORIZED)
       await expect(collection.rename(`${name}2`)).rejects.toMatchObject(UNAUTHORIZED)
       await expect(
@@ -102,7 +129,8 @@ describe('with the credentials of the API, MongoDB refuses', () => {
   it('an address that is not in the pool, and to remove anything', async () => {
     await withMongo('api', async (db) => {
       await expect(db.collection('addresses').insertOne({ ...document })).rejects.toMatchObject(UNAUTHORIZED)
-      for (const name of Object.keys(WRITERS)) await expect(db.collection(name).deleteMany({})).rejects.toMatchObject(UNAUTHORIZED)
+      for (const name of Object.keys(WRITERS))
+        await expect(db.collection(name).deleteMany({})).rejects.toMatchObject(UNAUTHORIZED)
       await expect(db.dropDatabase()).rejects.toMatchObject(UNAUTHORIZED)
     })
   })
@@ -110,17 +138,23 @@ describe('with the credentials of the API, MongoDB refuses', () => {
   it('users, roles and other databases', async () => {
     await withMongo('api', async (db) => {
       const admin = db.client.db('admin')
-      await expect(admin.command({ createUser: 'x', pwd: 'x', roles: [] })).rejects.toMatchObject(UNAUTHORIZED)
+      await expect(admin.command({ createUser: 'x', pwd: 'x', roles: [] })).rejects.toMatchObject(
+        UNAUTHORIZED,
+      )
       await expect(admin.command({ updateUser: 'api', roles: ['root'] })).rejects.toMatchObject(UNAUTHORIZED)
       await expect(admin.command({ shutdown: 1 })).rejects.toMatchObject(UNAUTHORIZED)
-      await expect(db.client.db('another').collection('x').insertOne({ x: 1 })).rejects.toMatchObject(UNAUTHORIZED)
+      await expect(db.client.db('another').collection('x').insertOne({ x: 1 })).rejects.toMatchObject(
+        UNAUTHORIZED,
+      )
     })
   })
 })
 
 describe('without credentials', () => {
   it('neither server answers', async () => {
-    const client = new mongoose.mongo.MongoClient(`mongodb://127.0.0.1:${servers.mongod.port}/?directConnection=true`)
+    const client = new mongoose.mongo.MongoClient(
+      `mongodb://127.0.0.1:${servers.mongod.port}/?directConnection=true`,
+    )
     await expect(client.db('agent_network').collection('posts').findOne()).rejects.toMatchObject(UNAUTHORIZED)
     await client.close()
     const redis = new Redis({ port: servers.redis.port })
@@ -131,7 +165,14 @@ describe('without credentials', () => {
 })
 
 describe('with the credentials of the API, Redis refuses', () => {
-  const own: readonly QueueName[] = ['verify-shares', 'check-nano', 'check-monero', 'fill-nano', 'fill-monero', 'order-deadlines']
+  const own: readonly QueueName[] = [
+    'verify-shares',
+    'check-nano',
+    'check-monero',
+    'fill-nano',
+    'fill-monero',
+    'order-deadlines',
+  ]
   const connect = (): Redis => new Redis(servers.redis.urls['api'] ?? '', { maxRetriesPerRequest: null })
 
   it.each(QUEUE_NAMES.filter((name) => !own.includes(name)))('a job on %s', async (name) => {
@@ -146,9 +187,20 @@ describe('with the credentials of the API, Redis refuses', () => {
   it('keys that are no queue of its own, and what reaches beyond keys', async () => {
     const connection = connect()
     await expect(connection.set('anything', 1)).rejects.toThrow('NOPERM')
-    await expect(connection.eval(`return redis.call('set', 'anything', 1)`, 0)).rejects.toThrow(/can't access|NOPERM|No permissions/i)
-    for (const command of [['flushall'], ['config', 'get', '*'], ['keys', '*'], ['acl', 'list'], ['client', 'list'], ['shutdown']])
-      await expect(connection.call(command[0] ?? '', ...command.slice(1)), command.join(' ')).rejects.toThrow('NOPERM')
+    await expect(connection.eval(`return redis.call('set', 'anything', 1)`, 0)).rejects.toThrow(
+      /can't access|NOPERM|No permissions/i,
+    )
+    for (const command of [
+      ['flushall'],
+      ['config', 'get', '*'],
+      ['keys', '*'],
+      ['acl', 'list'],
+      ['client', 'list'],
+      ['shutdown'],
+    ])
+      await expect(connection.call(command[0] ?? '', ...command.slice(1)), command.join(' ')).rejects.toThrow(
+        'NOPERM',
+      )
     connection.disconnect()
   })
 })
@@ -165,14 +217,20 @@ describe('the network, each part with its own credentials', () => {
       expect(status, `${where}: ${JSON.stringify(json)}`).toBeLessThan(300)
       return status
     }
-    const filed = (await service.call('POST', '/post', { token: alice.token, body: { body: 'under guard' } })).json['id']
-    const claim = (await service.call('POST', '/claim', { token: alice.token, body: { statement: 'it holds' } })).json['id']
+    const filed = (await service.call('POST', '/post', { token: alice.token, body: { body: 'under guard' } }))
+      .json['id']
+    const claim = (
+      await service.call('POST', '/claim', { token: alice.token, body: { statement: 'it holds' } })
+    ).json['id']
     await post('/claim/resolve', bob.token, { claim_id: claim, outcome: 'true' })
     await post('/profile', alice.token, { name: 'Alice' })
     await post('/report', bob.token, { post_id: filed, rule: 'spam' })
     await post('/dm', alice.token, { to: bob.id, box: 'sealed' })
     expect((await service.call('GET', '/dm', { token: bob.token })).json['messages']).toHaveLength(1)
-    const { json: order } = await service.call('POST', '/invoice', { token: alice.token, body: { currency: 'pow' } })
+    const { json: order } = await service.call('POST', '/invoice', {
+      token: alice.token,
+      body: { currency: 'pow' },
+    })
     const nonces = findNonces(String(order['prefix']), Number(order['difficulty_bits']), 5)
     await post('/work/submit', alice.token, { order_id: order['order_id'], nonces })
     await untilCredited(service.ctx, String(order['order_id']), 1)
@@ -184,7 +242,11 @@ describe('the network, each part with its own credentials', () => {
     const disputed = await market.delivered()
     expectStatus(await market.step('dispute', disputed, { reason: 'not what it was' }), 200)
     const { ctx } = service
-    await waitFor('a signed seal', async () => ((await ctx.seals.lastSigned()) === undefined ? undefined : true), { limitMs: 60_000 })
+    await waitFor(
+      'a signed seal',
+      async () => ((await ctx.seals.lastSigned()) === undefined ? undefined : true),
+      { limitMs: 60_000 },
+    )
     const refused = service
       .logged()
       .split('\n')
@@ -194,25 +256,37 @@ describe('the network, each part with its own credentials', () => {
 
   it('signs what the operator announces', async () => {
     const { _id: id } = await announce(operator, { kind: 'notice', text: 'Each has its own.' })
-    await waitFor('its signature', async () => ((await operator.announcements.find(id))?.signature === undefined ? undefined : true), {
-      limitMs: 60_000,
-    })
+    await waitFor(
+      'its signature',
+      async () => ((await operator.announcements.find(id))?.signature === undefined ? undefined : true),
+      {
+        limitMs: 60_000,
+      },
+    )
     await withMongo('operator', async (db) => {
-      await expect(db.collection('announcements').updateMany({}, { $set: { text: 'Another.' } })).rejects.toMatchObject(UNAUTHORIZED)
+      await expect(
+        db.collection('announcements').updateMany({}, { $set: { text: 'Another.' } }),
+      ).rejects.toMatchObject(UNAUTHORIZED)
     })
   })
 
   it('has a row of writers for every collection, and its marks can be cleared', () => {
     const models = Object.values(service.ctx.database.connection.models)
-    expect(Object.keys(WRITERS).sort()).toEqual(models.map(({ collection }) => collection.collectionName).sort())
+    expect(Object.keys(WRITERS).sort()).toEqual(
+      models.map(({ collection }) => collection.collectionName).sort(),
+    )
     for (const { collection, schema } of models)
       if (isLedgered(schema))
-        expect(WRITERS[collection.collectionName as keyof typeof WRITERS], collection.collectionName).toHaveProperty('ledger')
+        expect(
+          WRITERS[collection.collectionName as keyof typeof WRITERS],
+          collection.collectionName,
+        ).toHaveProperty('ledger')
   })
 
   it('keeps every password for its owner alone', () => {
     const files = fs.readdirSync(servers.folder).filter((name) => /password|keyfile|redis.conf/.test(name))
     expect(files.length).toBeGreaterThan(6)
-    for (const name of files) expect(fs.statSync(path.join(servers.folder, name)).mode & 0o777, name).toBe(0o600)
+    for (const name of files)
+      expect(fs.statSync(path.join(servers.folder, name)).mode & 0o777, name).toBe(0o600)
   })
 })

@@ -3,8 +3,14 @@ import { newDmKeyPair, openBox, sealBox } from '../../client/sealed-box.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { checkMarket, expectStatus, vouch, type OrderJson } from '../support/market.ts'
-import { MONERO_QUEUES, openMoneroVenue, XMR, type MoneroPayee, type MoneroVenue } from '../support/monero-venue.ts'
-import type { TestAgent } from '../support/service.ts'
+import {
+  MONERO_QUEUES,
+  openMoneroVenue,
+  XMR,
+  type MoneroPayee,
+  type MoneroVenue,
+} from '../support/monero-venue.ts'
+import { whenServed, type TestAgent } from '../support/service.ts'
 
 // Blocks are mined by the dozen.
 vi.setConfig({ testTimeout: 480_000 })
@@ -24,20 +30,31 @@ let buyer: TestAgent & { address: string; key: ReturnType<typeof newDmKeyPair> }
 beforeAll(async () => {
   venue = await openMoneroVenue({ queues: [...MONERO_QUEUES, 'sequence'] })
   payee = await venue.openPayee()
-  const enter = async () => ({ ...(await venue.service.register()), address: await payee.address(), key: newDmKeyPair() })
+  const enter = async () => ({
+    ...(await venue.service.register()),
+    address: await payee.address(),
+    key: newDmKeyPair(),
+  })
   ;[seller, buyer] = [await enter(), await enter()]
   for (const { token, key } of [seller, buyer]) await post('/profile', token, { dm_key: key.publicKey })
 }, 300_000)
 afterAll(() => venue?.stop())
 
 const post = async (path: string, token: string, body: object, status = 200) =>
-  expectStatus(await venue.service.call('POST', path, { token, body }), status).json
+  expectStatus(await whenServed(() => venue.service.call('POST', path, { token, body })), status).json
 const read = async (id: string) =>
-  expectStatus(await venue.service.call('GET', `/market/order/${id}`, { token: buyer.token }), 200).json['order'] as OrderJson
+  expectStatus(await venue.service.call('GET', `/market/order/${id}`, { token: buyer.token }), 200).json[
+    'order'
+  ] as OrderJson
 
 /** Waits until each of these orders stands so. */
 async function until(status: string, ...ids: string[]): Promise<void> {
-  for (const id of ids) await waitFor(`${status} of ${id}`, async () => ((await read(id)).status === status ? true : undefined), WAIT)
+  for (const id of ids)
+    await waitFor(
+      `${status} of ${id}`,
+      async () => ((await read(id)).status === status ? true : undefined),
+      WAIT,
+    )
 }
 
 async function letPass(ms: number): Promise<void> {
@@ -52,6 +69,7 @@ async function deliver(id: string): Promise<void> {
     senderId: seller.id,
     recipientPublicKey: buyer.key.publicKey,
     recipientId: buyer.id,
+    purpose: { kind: 'delivery', orderId: id },
   })
   await post('/market/deliver', seller.token, { order_id: id, delivery })
 }
@@ -86,8 +104,9 @@ describe('the market on a Monero chain', () => {
     const [accepted, left, undelivered, released, refunded] = ids
     await venue.regtest.payer.pay(orders.map(({ address }) => ({ address, amountPico: PRICE_PICO })))
     for (let blocks = 0; (await read(accepted)).status !== 'paid' && blocks < 10; blocks++) {
-      const invoice = await venue.ctx.invoices.findByOrder(accepted)
-      // Twice the confirmations of a pass; a worker that looks just now notes them before it settles payment and order.
+      const invoice = await venue.ctx.invoices.models.invoices.findOne({ order_id: accepted }).lean()
+      // Twice the confirmations of a pass; a worker that looks just now notes them before it settles payment
+      // and order.
       const isSeenOrPaid = async () => {
         const [payment] = await venue.ctx.invoices.listPayments(invoice?._id ?? '')
         if (payment === undefined || (await read(accepted)).status === 'paid') return
@@ -105,28 +124,33 @@ describe('the market on a Monero chain', () => {
       recipientId: buyer.id,
       senderPublicKey: seller.key.publicKey,
       senderId: seller.id,
+      purpose: { kind: 'delivery', orderId: accepted },
     })
     expect(Buffer.from(opened).toString()).toBe(`What ${accepted} is about.`)
     await post('/market/accept', buyer.token, { order_id: accepted })
-    for (const id of [released, refunded]) await post('/market/dispute', buyer.token, { order_id: id, reason: 'It does not rhyme.' })
+    for (const id of [released, refunded])
+      await post('/market/dispute', buyer.token, { order_id: id, reason: 'It does not rhyme.' })
     await decideDispute(venue.ctx, released, 'release')
     await decideDispute(venue.ctx, refunded, 'refund')
     await letPass(2 * HOUR_MS)
     await until('refunded', undelivered, refunded)
     expect(await read(undelivered)).toMatchObject({ undelivered: true })
     await letPass(72 * HOUR_MS)
-    const isOver = async (): Promise<true | undefined> => (['released', 'paid_out'].includes((await read(left)).status) ? true : undefined)
+    const isOver = async (): Promise<true | undefined> =>
+      ['released', 'paid_out'].includes((await read(left)).status) ? true : undefined
     await waitFor('the end of the time to accept', isOver, WAIT)
 
     const states = async () =>
-      (await venue.ctx.payouts.countByState()).flatMap(({ state, count }) => Array.from({ length: count }, () => state))
+      (await venue.ctx.payouts.countByState()).flatMap(({ state, count }) =>
+        Array.from({ length: count }, () => state),
+      )
     // A payout goes out in the worker's own time, and is confirmed by blocks that come after it.
     const isAllPaid = async (): Promise<true | undefined> => {
       if ((await states()).every((state) => state === 'confirmed')) return true
       await venue.mine(1)
       return undefined
     }
-    await waitFor('the confirmation of every payout', isAllPaid, { limitMs: 180_000 })
+    await waitFor('the confirmation of every payout', isAllPaid, { limitMs: 180_000, everyMs: 500 })
     await until('paid_out', accepted, left, released)
     expect(await states()).toHaveLength(5)
     const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
@@ -138,7 +162,12 @@ describe('the market on a Monero chain', () => {
     await vi.waitFor(haveArrived, { timeout: WAIT.limitMs, interval: WAIT.everyMs })
 
     const { xmr } = await checkMarket(venue.ctx)
-    expect(xmr).toEqual({ received: 5n * PRICE_PICO, owed: 0n, paidOut: 5n * PRICE_PICO - 3n * FEE_PICO, fees: 3n * FEE_PICO })
+    expect(xmr).toEqual({
+      received: 5n * PRICE_PICO,
+      owed: 0n,
+      paidOut: 5n * PRICE_PICO - 3n * FEE_PICO,
+      fees: 3n * FEE_PICO,
+    })
     // The venue has its fees, less what the network took.
     const transfers = await venue.ctx.payouts.models.transfers.find({}).lean()
     const networkFees = sum(transfers.map(({ fee_raw: fee }) => BigInt(fee ?? '0')))

@@ -6,16 +6,19 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runAgent } from '../../scripts/agent/run.ts'
 import type { Order } from '../../client/client.ts'
 import { pay } from '../support/coins.ts'
-import { ADDRESSES, checkMarket, startMarket, type TestMarket } from '../support/market.ts'
+import { ADDRESSES, checkMarket, MARKET_QUEUES, startMarket, type TestMarket } from '../support/market.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-market-'))
 let market: TestMarket
 
 beforeAll(async () => {
-  market = await startMarket()
+  // The command asks for receipts, which wait until entries have their numbers.
+  market = await startMarket({ queues: [...MARKET_QUEUES, 'sequence'] })
   await agent('seller', 'register')
   await agent('buyer', 'register')
 })
+checkBooksAfterEach(() => market.ctx)
 afterAll(async () => {
   await checkMarket(market.ctx)
   await market.stop()
@@ -23,7 +26,11 @@ afterAll(async () => {
 })
 
 /** One command of an agent with a home of its own. */
-async function run(who: string, argv: readonly string[], stdin = ''): Promise<{ exitCode: number; out: string; err: string }> {
+async function run(
+  who: string,
+  argv: readonly string[],
+  stdin = '',
+): Promise<{ exitCode: number; out: string; err: string }> {
   let [out, err] = ['', '']
   const exitCode = await runAgent({
     argv: [...argv, '--url', market.url],
@@ -32,7 +39,7 @@ async function run(who: string, argv: readonly string[], stdin = ''): Promise<{ 
     stdout: { write: (text: string) => (out += text) },
     stderr: { write: (text: string) => (err += text), isTTY: false },
     signal: new AbortController().signal,
-  } as Parameters<typeof runAgent>[0])
+  })
   return { exitCode, out, err }
 }
 
@@ -42,8 +49,8 @@ async function agent(who: string, ...argv: string[]): Promise<Record<string, unk
   return JSON.parse(out) as Record<string, unknown>
 }
 
-const orderOf = async (who: string, id: string) =>
-  (await agent(who, 'orders', id)) as unknown as { order: Order; opened?: { text?: string } }
+const orderOf = async (who: string, id: string, ...options: string[]) =>
+  (await agent(who, 'orders', id, ...options)) as unknown as { order: Order; opened?: { text?: string } }
 
 async function paidOrder(): Promise<string> {
   const { offer_id: offerId } = await agent(
@@ -69,18 +76,30 @@ describe('two agents with nothing but their command', () => {
     await agent('buyer', 'profile', '--dm-key')
     const id = await paidOrder()
     expect((await run('buyer', ['offers'])).out).toContain('A poem')
-    expect((await run('seller', ['orders'])).out).toContain(`${id}  seller  1.500000 xno  paid, then refunded by the service at `)
+    expect((await run('seller', ['orders'])).out).toContain(
+      `${id}  seller  1.500000 xno  paid, then refunded by the service at `,
+    )
     const poem = 'Of fourteen lines\nthis is the second.'
-    expect((await run('seller', ['deliver', id, '-', '--unsealed-key'], poem)).out).toMatch(/^Delivered; the buyer has until /)
+    expect((await run('seller', ['deliver', id, '-', '--unsealed-key'], poem)).out).toMatch(
+      /^Delivered; the buyer has until /,
+    )
     const stored = await market.ctx.orders.find(id)
     expect(stored?.delivery).toBeDefined()
     expect(stored?.delivery).not.toContain('fourteen')
     expect((await orderOf('buyer', id)).opened).toEqual({ text: poem, sender_key: 'unsealed' })
     const note = '  (sealed with a key that no signed seal bears out yet)\n'
-    expect((await run('buyer', ['orders', id])).out).toContain(`Delivered:\n${note}  Of fourteen lines\n  this is the second.`)
+    expect((await run('buyer', ['orders', id])).out).toContain(
+      `Delivered:\n${note}  Of fourteen lines\n  this is the second.`,
+    )
+    expect((await orderOf('buyer', id, '--unsealed-key')).opened).toEqual({
+      text: poem,
+      sender_key: 'pinned',
+    })
     expect((await orderOf('seller', id)).opened).toBeUndefined()
     expect((await run('buyer', ['accept', id])).out).toBe(`Accepted; ${id} is released.\n`)
-    expect((await orderOf('seller', id)).order.payouts).toMatchObject([{ amount: '1.2', state: 'owed', address: ADDRESSES.xno }])
+    expect((await orderOf('seller', id)).order.payouts).toMatchObject([
+      { amount: '1.2', state: 'owed', address: ADDRESSES.xno },
+    ])
     expect((await run('seller', ['solvency'])).out).toContain('xno: owed ')
   })
 
@@ -89,14 +108,17 @@ describe('two agents with nothing but their command', () => {
     await agent('seller', 'deliver', id, 'In the open.', '--plain')
     expect((await orderOf('buyer', id)).order.delivery).toBe('In the open.')
     expect((await run('buyer', ['orders', id])).out).toContain('Delivered:\n  In the open.')
-    expect((await run('buyer', ['dispute', id, 'It does not rhyme.'])).out).toBe(`Disputed; the operator decides ${id}.\n`)
+    expect((await run('buyer', ['dispute', id, 'It does not rhyme.'])).out).toBe(
+      `Disputed; the operator decides ${id}.\n`,
+    )
     expect((await run('seller', ['orders', id])).out).toContain('It does not rhyme.')
   })
 
   it('are told what they did wrong', async () => {
     const { exitCode, err } = await run('seller', ['offer', 'x', 'y', '--xno', ADDRESSES.xno])
     expect([exitCode, err]).toEqual([2, expect.stringContaining('--price expected a number')])
-    const offer = (price: string, address: string) => run('seller', ['offer', 'x', 'y', '--price', price, '--xno', address])
+    const offer = (price: string, address: string) =>
+      run('seller', ['offer', 'x', 'y', '--price', price, '--xno', address])
     expect((await offer('0.99', ADDRESSES.xno)).err).toContain('from 1 to 5000')
     expect((await offer('1', ADDRESSES.xmr)).err).toContain('a Nano address')
     expect((await run('buyer', ['accept', 'mkt_none'])).err).toContain('no market order')

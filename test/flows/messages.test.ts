@@ -1,14 +1,25 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { connect, createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createClient, type Client } from '../../client/client.ts'
-import { MessageKeyError, publishDmKey, readPins, readSealed, sendSealed, type MessagingIdentity } from '../../client/messages.ts'
+import {
+  MessageKeyError,
+  openFrom,
+  publishDmKey,
+  readPins,
+  readSealed,
+  sealFor,
+  sendSealed,
+  type MessagingIdentity,
+} from '../../client/messages.ts'
 import { newDmKeyPair, sealBox } from '../../client/sealed-box.ts'
 import { createTokenFile, readTokenFile, tokenFilePath } from '../../client/token-file.ts'
 import { runAgent } from '../../scripts/agent/run.ts'
+import { sealWithNode } from '../support/node-sealed-box.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 interface Agent {
@@ -16,7 +27,7 @@ interface Agent {
   token: string
   client: Client
   identity: MessagingIdentity
-  pinFile: string
+  pinDir: string
   unsealedKey: boolean
 }
 
@@ -51,13 +62,16 @@ async function makeAgent(): Promise<Agent> {
   const identity = { agent_id: agent.id, ...newKeys() }
   expect(await publishDmKey({ client, identity })).toBe(true)
   expect(await publishDmKey({ client, identity })).toBe(false)
-  return { ...agent, client, identity, pinFile: path.join(folder, `${++agents}.keys.json`), unsealedKey: true }
+  return { ...agent, client, identity, pinDir: path.join(folder, `${++agents}.keys`), unsealedKey: true }
 }
 
 /** Agents who trust each other's cards: nothing is sealed here but where a test is about it. */
-const send = (from: Agent, to: Agent, plaintext: string, acceptKey?: string) => sendSealed({ ...from, to: to.id, plaintext, acceptKey })
+const send = (from: Agent, to: Agent, plaintext: string, acceptKey?: string) =>
+  sendSealed({ ...from, to: to.id, plaintext, acceptKey })
 const opened = (page: Awaited<ReturnType<typeof readSealed>>) =>
-  page.messages.map((message) => ('text' in message ? [message.text, message.sender_key] : [message.problem.error]))
+  page.messages.map((message) =>
+    'text' in message ? [message.text, message.sender_key] : [message.problem.error],
+  )
 const failureOf = (call: Promise<unknown>) =>
   call.then(
     () => expect.unreachable('it was done'),
@@ -128,7 +142,7 @@ describe('sealed messages', () => {
     const { connection } = service.ctx.database
     const stored = await connection.collection<{ _id: string; box: string }>('messages').findOne({ _id: id })
     expect(Object.keys(stored ?? {}).toSorted()).toEqual(['_id', 'at', 'box', 'from', 'handed', 'to'])
-    expect(stored?.box).toMatch(/^box1\.[A-Za-z0-9_-]+$/)
+    expect(stored?.box).toMatch(/^box2\.[A-Za-z0-9_-]+$/)
     const collections = await connection.listCollections()
     const everything =
       (await Promise.all(collections.map(({ name }) => connection.collection(name).find().toArray())))
@@ -154,11 +168,19 @@ describe('sealed messages', () => {
       const lost = ['one', 'two', 'three']
       for (const text of lost) await send(alice, bob, text)
       proxy.cutAfter(1_000)
-      expect(await failureOf(readSealed(reader))).toMatchObject({ name: 'TransportError', kind: 'cut_off', status: 200 })
+      expect(await failureOf(readSealed(reader))).toMatchObject({
+        name: 'TransportError',
+        kind: 'cut_off',
+        status: 200,
+      })
       proxy.heal()
       expect(opened(await readSealed(reader))).toEqual([])
-      expect(opened(await readSealed({ ...reader, after: last }))).toEqual(lost.map((text) => [text, 'pinned']))
-      expect(opened(await readSealed({ ...reader, after: '0' }))).toEqual(['arrived', ...lost].map((text) => [text, 'pinned']))
+      expect(opened(await readSealed({ ...reader, after: last }))).toEqual(
+        lost.map((text) => [text, 'pinned']),
+      )
+      expect(opened(await readSealed({ ...reader, after: '0' }))).toEqual(
+        ['arrived', ...lost].map((text) => [text, 'pinned']),
+      )
     } finally {
       await proxy.close()
     }
@@ -167,8 +189,12 @@ describe('sealed messages', () => {
   it('are not sent to who shows no key, and not by who cannot be read', async () => {
     const mute = await service.registerWithPass()
     expect(await failureOf(send(alice, { ...bob, id: mute.id }, 'x'))).toMatchObject({ code: 'no_key' })
-    expect(await failureOf(send(alice, { ...bob, id: 'agt_0' }, 'x'))).toMatchObject({ error: 'no_such_agent' })
-    expect(await failureOf(publishDmKey({ client: alice.client, identity: { agent_id: alice.id, ...newKeys() } }))).toMatchObject({
+    expect(await failureOf(send(alice, { ...bob, id: 'agt_0' }, 'x'))).toMatchObject({
+      error: 'no_such_agent',
+    })
+    expect(
+      await failureOf(publishDmKey({ client: alice.client, identity: { agent_id: alice.id, ...newKeys() } })),
+    ).toMatchObject({
       code: 'own_key_differs',
     })
     expect((await alice.client.agent(alice.id)).profile.dm_key).toBe(alice.identity.dm_public_key)
@@ -184,27 +210,91 @@ describe('sealed messages', () => {
         senderId: alice.id,
         recipientPublicKey: bob.identity.dm_public_key,
         recipientId: bob.id,
+        purpose: { kind: 'message' },
         ...more,
       })
-    await alice.client.sendMessage({ to: bob.id, box: seal('for another key', { recipientPublicKey: other.dm_public_key }) })
+    await alice.client.sendMessage({
+      to: bob.id,
+      box: seal('for another key', { recipientPublicKey: other.dm_public_key }),
+    })
     await alice.client.sendMessage({ to: bob.id, box: seal('as another agent', { senderId: bob.id }) })
     await alice.client.sendMessage({ to: bob.id, box: seal(Uint8Array.of(0xff)) })
     const mute = await service.registerWithPass()
     await clientOf(mute).sendMessage({ to: bob.id, box: seal('by nobody') })
     await send(alice, bob, 'whole')
     const page = await readSealed(bob)
-    expect(opened(page)).toEqual([['not_a_box'], ['cannot_open'], ['cannot_open'], ['not_text'], ['no_key'], ['whole', 'pinned']])
-    for (const message of page.messages) if ('problem' in message) expect(message.problem.message).toMatch(/^\S.* .*\.$/)
+    expect(opened(page)).toEqual([
+      ['not_a_box'],
+      ['cannot_open'],
+      ['cannot_open'],
+      ['not_text'],
+      ['no_key'],
+      ['whole', 'pinned'],
+    ])
+    for (const message of page.messages)
+      if ('problem' in message) expect(message.problem.message).toMatch(/^\S.* .*\.$/)
+  })
+})
+
+describe('a message', () => {
+  it('replayed as a delivery does not open as one, nor a delivery as a message or as that of another order', async () => {
+    await send(alice, bob, 'thanks')
+    const message = (await bob.client.messagesAfter('0')).messages[0]?.box ?? ''
+    const delivery = await sealFor({ ...alice, to: bob.id, plaintext: 'the work', orderId: 'ord_1' })
+    const problem = { problem: { error: 'cannot_open' } }
+    const openAs = (box: string, orderId?: string) => openFrom({ ...bob, from: alice.id, box, orderId })
+    expect(await openAs(message)).toMatchObject({ text: 'thanks' })
+    expect(await openAs(message, 'ord_1')).toMatchObject(problem)
+    expect(await openAs(delivery, 'ord_1')).toMatchObject({ text: 'the work' })
+    expect(await openAs(delivery, 'ord_2')).toMatchObject(problem)
+    expect(await openAs(delivery)).toMatchObject(problem)
+  })
+
+  it('of the first form is still read, and told apart', async () => {
+    const padded = Buffer.alloc(256)
+    padded.writeUInt16BE('from an old client'.length)
+    padded.write('from an old client', 2)
+    const { box } = sealWithNode({
+      padded,
+      ephemeralSecretKey: newKeys().dm_secret_key,
+      nonce: randomBytes(24),
+      senderSecretKey: alice.identity.dm_secret_key,
+      senderId: alice.id,
+      recipientPublicKey: bob.identity.dm_public_key,
+      recipientId: bob.id,
+    })
+    await alice.client.sendMessage({ to: bob.id, box })
+    expect((await readSealed(bob)).messages).toMatchObject([{ text: 'from an old client', first_form: true }])
+  })
+
+  it('to an old key opens while its secret half is kept', async () => {
+    await send(alice, bob, 'to the old key')
+    const { dm_public_key, dm_secret_key, agent_id } = bob.identity
+    const rekeyed = { agent_id, ...newKeys() }
+    const keeping = { ...rekeyed, old_dm_keys: [{ dm_public_key, dm_secret_key }] }
+    expect(opened(await readSealed({ ...bob, identity: keeping, after: '0' }))).toEqual([
+      ['to the old key', 'pinned'],
+    ])
+    expect(opened(await readSealed({ ...bob, identity: rekeyed, after: '0' }))).toEqual([['cannot_open']])
+    expect(await publishDmKey({ client: bob.client, identity: keeping })).toBe(true)
   })
 })
 
 describe('the keys seen of others', () => {
+  it('are pinned only by what opened with them', async () => {
+    await send(alice, bob, 'x')
+    await showFalseKey(alice, newKeys().dm_public_key)
+    expect(opened(await readSealed({ ...bob, after: '0' }))).toEqual([['cannot_open']])
+    expect(readPins(bob.pinDir, alice.id)).toEqual([])
+  })
+
   it('are kept for their owner alone, the first one of each', async () => {
     await send(alice, bob, 'x')
     await readSealed(bob)
-    expect(Object.fromEntries(readPins(alice.pinFile))).toEqual({ [bob.id]: [bob.identity.dm_public_key] })
-    expect(Object.fromEntries(readPins(bob.pinFile))).toEqual({ [alice.id]: [alice.identity.dm_public_key] })
-    expect(statSync(bob.pinFile).mode & 0o777).toBe(0o600)
+    expect(readPins(alice.pinDir, bob.id)).toEqual([bob.identity.dm_public_key])
+    expect(readPins(bob.pinDir, alice.id)).toEqual([alice.identity.dm_public_key])
+    expect(statSync(path.join(bob.pinDir, `${alice.id}.json`)).mode & 0o777).toBe(0o600)
+    expect(statSync(bob.pinDir).mode & 0o777).toBe(0o700)
   })
 
   it('show that a key was swapped: nothing is sealed to it, and what it sealed is told apart', async () => {
@@ -216,10 +306,17 @@ describe('the keys seen of others', () => {
     expect(error).toBeInstanceOf(MessageKeyError)
     const change = { agent_id: alice.id, pinned: alice.identity.dm_public_key, shown: mallory.dm_public_key }
     expect(error).toMatchObject({ code: 'key_changed', change })
-    expect(await failureOf(send(bob, alice, 'x', newKeys().dm_public_key))).toMatchObject({ code: 'key_changed' })
+    expect(await failureOf(send(bob, alice, 'x', newKeys().dm_public_key))).toMatchObject({
+      code: 'key_changed',
+    })
     expect((await alice.client.unreadMessages()).count).toBe(0)
 
-    await sendSealed({ ...alice, identity: { agent_id: alice.id, ...mallory }, to: bob.id, plaintext: 'by mallory' })
+    await sendSealed({
+      ...alice,
+      identity: { agent_id: alice.id, ...mallory },
+      to: bob.id,
+      plaintext: 'by mallory',
+    })
     await send(alice, bob, 'by alice')
     const page = await readSealed({ ...bob, after: before.id })
     expect(opened(page)).toEqual([
@@ -227,7 +324,7 @@ describe('the keys seen of others', () => {
       ['by alice', 'pinned'],
     ])
     expect(page.key_changes).toEqual([change])
-    expect(readPins(bob.pinFile).get(alice.id)).toEqual([alice.identity.dm_public_key])
+    expect(readPins(bob.pinDir, alice.id)).toEqual([alice.identity.dm_public_key])
     // What was done behind the ledger's back is not in it.
     expect(JSON.stringify((await bob.client.receipt(alice.id)).entries)).not.toContain(mallory.dm_public_key)
   })
@@ -244,7 +341,10 @@ describe('the keys seen of others', () => {
     expect(changes).toEqual([alice.identity.dm_public_key, next.identity.dm_public_key])
 
     await send(bob, alice, 'to the new key', next.identity.dm_public_key)
-    expect(readPins(bob.pinFile).get(alice.id)).toEqual([alice.identity.dm_public_key, next.identity.dm_public_key])
+    expect(readPins(bob.pinDir, alice.id)).toEqual([
+      alice.identity.dm_public_key,
+      next.identity.dm_public_key,
+    ])
     await send(bob, alice, 'again, without a word')
     expect(opened(await readSealed(next))).toEqual([
       ['to the new key', 'pinned'],
@@ -271,9 +371,12 @@ describe('the keys seen of others', () => {
     await send(alice, bob, 'x')
     for (const key of ['zz', alice.identity.dm_public_key.toUpperCase()]) {
       await showFalseKey(alice, key)
-      expect(await failureOf(send(bob, alice, 'x'))).toMatchObject({ name: 'SealedBoxError', code: 'bad_key' })
+      expect(await failureOf(send(bob, alice, 'x'))).toMatchObject({
+        name: 'SealedBoxError',
+        code: 'bad_key',
+      })
       expect(opened(await readSealed({ ...bob, after: '0' }))).toEqual([['bad_key']])
-      expect(readPins(bob.pinFile).size).toBe(0)
+      expect(readPins(bob.pinDir, alice.id)).toEqual([])
     }
     await showFalseKey(alice, alice.identity.dm_public_key)
     expect(opened(await readSealed({ ...bob, after: '0' }))).toEqual([['x', 'pinned']])
@@ -281,13 +384,30 @@ describe('the keys seen of others', () => {
 
   it('are asked for before a message is marked as read, and a broken file is named', async () => {
     await send(alice, bob, 'x')
-    for (const text of ['', '[]', '{"agt_1":[]}', '{"agt_1":["zz"]}', `{"../x":["${'a'.repeat(64)}"]}`]) {
-      writeFileSync(bob.pinFile, text)
-      expect(await failureOf(readSealed(bob))).toMatchObject({ message: expect.stringContaining(bob.pinFile) as string })
-      expect(readFileSync(bob.pinFile, 'utf8')).toBe(text)
+    const file = path.join(bob.pinDir, `${alice.id}.json`)
+    mkdirSync(bob.pinDir, { mode: 0o700 })
+    for (const text of ['', '[]', '{}', '["zz"]']) {
+      writeFileSync(file, text, { mode: 0o600 })
+      expect(await failureOf(readSealed(bob))).toMatchObject({
+        message: expect.stringContaining(file) as string,
+      })
+      expect(readFileSync(file, 'utf8')).toBe(text)
     }
-    rmSync(bob.pinFile)
+    rmSync(file)
     expect(opened(await readSealed(bob))).toEqual([['x', 'pinned']])
+  })
+
+  it('stand, where one file had them of all agents, until a newer one is accepted', async () => {
+    const next = newKeys()
+    const oldFile = `${bob.pinDir}.json`
+    const pinned = alice.identity.dm_public_key
+    writeFileSync(oldFile, JSON.stringify({ [alice.id]: [pinned] }), { mode: 0o600 })
+    await send(alice, bob, 'x')
+    expect(opened(await readSealed(bob))).toEqual([['x', 'pinned']])
+    await alice.client.updateProfile({ dm_key: next.dm_public_key })
+    expect(await failureOf(send(bob, alice, 'x'))).toMatchObject({ code: 'key_changed' })
+    await send(bob, alice, 'x', next.dm_public_key)
+    expect(readPins(bob.pinDir, alice.id)).toEqual([pinned, next.dm_public_key])
   })
 })
 
@@ -296,9 +416,15 @@ describe("the agent's command", () => {
 
   async function makeHome(
     agent: TestAgent,
-  ): Promise<(argv: string[], stdin?: string) => Promise<{ exitCode: number; stdout: string; stderr: string }>> {
+  ): Promise<
+    (argv: string[], stdin?: string) => Promise<{ exitCode: number; stdout: string; stderr: string }>
+  > {
     const home = path.join(folder, `home-${++homes}`)
-    createTokenFile(tokenFilePath(home, service.url), { url: service.url, agent_id: agent.id, token: agent.token })
+    createTokenFile(tokenFilePath(home, service.url), {
+      url: service.url,
+      agent_id: agent.id,
+      token: agent.token,
+    })
     return async (argv, stdin) => {
       let stdout = ''
       let stderr = ''
@@ -317,7 +443,9 @@ describe("the agent's command", () => {
   it('publishes a key of its own first, sends, and reads', async () => {
     const [ada, bob] = [await service.registerWithPass(), await service.registerWithPass()]
     const [asAda, asBob] = [await makeHome(ada), await makeHome(bob)]
-    expect(JSON.parse((await asAda(['dm', 'send', bob.id, 'x', '--json', '--unsealed-key'])).stdout)).toMatchObject({
+    expect(
+      JSON.parse((await asAda(['dm', 'send', bob.id, 'x', '--json', '--unsealed-key'])).stdout),
+    ).toMatchObject({
       ok: false,
       error: 'no_key',
     })
@@ -325,7 +453,9 @@ describe("the agent's command", () => {
     expect(key).toMatch(/^[0-9a-f]{64}$/)
     expect((await asBob(['dm', 'read', '--unsealed-key'])).stdout).toBe('No messages.\n')
 
-    const sent = JSON.parse((await asAda(['dm', 'send', bob.id, '-', '--json', '--unsealed-key'], 'line\n  \u001b[2Jtwo\n')).stdout) as {
+    const sent = JSON.parse(
+      (await asAda(['dm', 'send', bob.id, '-', '--json', '--unsealed-key'], 'line\n  \u001b[2Jtwo\n')).stdout,
+    ) as {
       ok: boolean
       id: string
       message: object
@@ -343,7 +473,9 @@ describe("the agent's command", () => {
     })
 
     const { stdout } = await asBob(['dm', 'read', '--after', '0'])
-    expect(stdout).toMatch(new RegExp(`^${sent.id}  from ${ada.id}  .* UTC\n  line\n    \\\\u\\{1b\\}\\[2Jtwo\n$`))
+    expect(stdout).toMatch(
+      new RegExp(`^${sent.id}  from ${ada.id}  .* UTC\n  line\n    \\\\u\\{1b\\}\\[2Jtwo\n$`),
+    )
   })
 
   it('seals to no changed key unless that key is named', async () => {
@@ -355,12 +487,18 @@ describe("the agent's command", () => {
     const refused = await asAda(['dm', 'send', bob.id, 'two', '--unsealed-key'])
     expect(refused).toMatchObject({ exitCode: 1, stdout: '' })
     for (const key of [bob.identity.dm_public_key, next]) expect(refused.stderr).toContain(key)
-    expect(JSON.parse((await asAda(['dm', 'send', bob.id, 'two', '--json', '--unsealed-key'])).stdout)).toMatchObject({
+    expect(
+      JSON.parse((await asAda(['dm', 'send', bob.id, 'two', '--json', '--unsealed-key'])).stdout),
+    ).toMatchObject({
       ok: false,
       error: 'key_changed',
     })
-    expect((await asAda(['dm', 'send', bob.id, 'two', '--accept-key', 'yes', '--unsealed-key'])).exitCode).toBe(2)
-    expect((await asAda(['dm', 'send', bob.id, 'two', '--accept-key', next, '--unsealed-key'])).exitCode).toBe(0)
+    expect(
+      (await asAda(['dm', 'send', bob.id, 'two', '--accept-key', 'yes', '--unsealed-key'])).exitCode,
+    ).toBe(2)
+    expect(
+      (await asAda(['dm', 'send', bob.id, 'two', '--accept-key', next, '--unsealed-key'])).exitCode,
+    ).toBe(0)
     expect((await bob.client.unreadMessages()).count).toBe(2)
   })
 
@@ -370,7 +508,10 @@ describe("the agent's command", () => {
       ['dm', 'read', '--unsealed-key'],
       ['dm', 'send', bob.id, 'x', '--unsealed-key'],
     ])
-      expect(JSON.parse((await asAlice([...argv, '--json'])).stdout)).toMatchObject({ ok: false, error: 'own_key_differs' })
+      expect(JSON.parse((await asAlice([...argv, '--json'])).stdout)).toMatchObject({
+        ok: false,
+        error: 'own_key_differs',
+      })
     expect((await alice.client.agent(alice.id)).profile.dm_key).toBe(alice.identity.dm_public_key)
     expect((await asAlice(['profile', '--dm-key'])).exitCode).toBe(0)
     const kept = readTokenFile(tokenFilePath(path.join(folder, `home-${homes}`), service.url))

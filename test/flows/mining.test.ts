@@ -41,7 +41,8 @@ describe('a pass by proof of work', () => {
       batchSize: BATCH,
       threads: 1,
       signal: stopping.signal,
-      // At the first batch: the next holds all that was found while this one was judged, which may be the rest.
+      // At the first batch: the next holds all that was found while this one was judged, which may be the
+      // rest.
       onProgress: ({ step }) => {
         if (step === 'submitted') stopping.abort(stopped)
       },

@@ -3,7 +3,10 @@ import { FAULT_NAMES } from '../../scripts/money-model/faults.ts'
 import { describeModel } from '../../scripts/money-model/report.ts'
 import { runModel } from '../../scripts/money-model/run.ts'
 
-/** The command takes them all; what a database is restored to, and what operators mistype, takes longer than a test. */
+/**
+ * The command takes them all; what a database is restored to, and what operators mistype, takes longer than a
+ * test.
+ */
 const FAULTS = ['kill-api', 'kill-workers', 'node-hung', 'node-killed', 'lost-answers']
 
 describe('a market of agents that pay rightly, wrongly, late and twice', () => {

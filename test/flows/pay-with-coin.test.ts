@@ -10,9 +10,9 @@ import { commit } from '../../shared/crypto/commitment.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { lapseInvoices } from '../../shared/payments/settlement.ts'
-import { unixSeconds } from '../../shared/time.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
 import { ageRate, makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
-import { checkMoney } from '../support/money.ts'
+import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'pay-with-coin-'))
@@ -22,11 +22,13 @@ beforeAll(async () => {
   await makeCoinReady(service.ctx, 'xno')
   await makeCoinReady(service.ctx, 'xmr', { rate: '100' })
 })
-// A coin whose worker is silent for a minute is not ready, and a busy machine takes longer than that for all of it.
+// A coin whose worker is silent for a minute is not ready, and a busy machine takes longer than that for all
+// of it.
 beforeEach(async () => {
   await makeCoinReady(service.ctx, 'xno', { addresses: 0 })
   await makeCoinReady(service.ctx, 'xmr', { rate: '100', addresses: 0 })
 })
+checkBooksAfterEach(() => service.ctx)
 afterAll(async () => {
   await checkMoney(service.ctx)
   await service.stop()
@@ -73,7 +75,7 @@ describe("an agent's command", () => {
     expect(exitCode).toBe(0)
     expect(stdout).toMatch(/status: +settled/)
     expect(stdout).toMatch(/days credited: +2\n/)
-    expect(stdout).toMatch(/left over: +250000000000000000000000000000 raw/)
+    expect(stdout).toMatch(/left over: +250000000000000000000000000000 of the smallest unit of xno/)
     expect(stdout).not.toContain('still to pay')
     expect(JSON.parse((await agent(['check', id, '--json'])).stdout)).toMatchObject({
       ok: true,
@@ -106,14 +108,15 @@ describe('the receipt of a payment', () => {
     const { json } = await service.call('POST', '/invoice', { token, body: { currency: 'xno', days: 3 } })
     const invoiceId = String(json['invoice_id'])
     const tx = await pay(service.ctx, invoiceId, { amount: '3' })
-    const checked = (await service.call('POST', '/invoice/check', { token, body: { invoice_id: invoiceId } })).json
+    const checked = (await service.call('POST', '/invoice/check', { token, body: { invoice_id: invoiceId } }))
+      .json
     const [payment] = checked['payments'] as { payment_id: string; salt: string }[]
     await sequencePending(service.ctx, { useLease: false })
     await makeSeal(service.ctx, { useLease: false })
     const { json: receipt } = await service.call('GET', `/receipt/${payment?.payment_id}`)
-    const entries = (receipt['entries'] as { sealed: boolean; entry: { kind: string; data: Record<string, unknown> } }[]).map(
-      ({ entry }) => entry,
-    )
+    const entries = (
+      receipt['entries'] as { sealed: boolean; entry: { kind: string; data: Record<string, unknown> } }[]
+    ).map(({ entry }) => entry)
     expect(receipt['entries']).toMatchObject([{ sealed: true }, { sealed: true }])
     expect(entries.map(({ kind, data }) => [kind, data])).toEqual([
       [
@@ -124,7 +127,7 @@ describe('the receipt of a payment', () => {
           coin: 'xno',
           amount_raw: String(3n * 10n ** 30n),
           settlement: 'automatic',
-          tx_hash: commit(Buffer.from(payment?.salt ?? '', 'hex'), { tx }),
+          tx_hash: commit(Buffer.from(payment?.salt ?? '', 'hex'), { id: payment?.payment_id ?? '', tx }),
         },
       ],
       [
@@ -149,7 +152,12 @@ describe("the operator's settle-invoice", () => {
     let stdout = ''
     const exitCode = await runOperator({
       argv: ['--json', ...argv],
-      env: { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, DATA_DIR: path.join(folder, 'none') },
+      env: {
+        MONGODB_URL: mongodbUrl,
+        REDIS_URL: redisUrl,
+        QUEUE_PREFIX: queuePrefix,
+        DATA_DIR: path.join(folder, 'none'),
+      },
       stdout: { write: (text) => (stdout += text) },
       stderr: { write: () => true },
     })
@@ -168,7 +176,12 @@ describe("the operator's settle-invoice", () => {
     await service.ctx.coins.report('xno', { reachable: false }, unixSeconds(service.ctx.now()))
     const tx = newTx()
     const rehearsed = await operator('settle-invoice', id, '2', tx, '--dry-run')
-    expect(rehearsed.answer).toMatchObject({ dry_run: true, changed: true, invoice_status: 'awaiting_payment', payment_id: null })
+    expect(rehearsed.answer).toMatchObject({
+      dry_run: true,
+      changed: true,
+      invoice_status: 'awaiting_payment',
+      payment_id: null,
+    })
     expect((await check(agent, id))['paid']).toBe('0')
     const done = await operator('settle-invoice', id, '2', tx.toUpperCase())
     expect(done).toMatchObject({
@@ -185,7 +198,11 @@ describe("the operator's settle-invoice", () => {
         ledger_entry: 'payment',
       },
     })
-    expect((await operator('settle-invoice', id, '2.0', tx)).answer).toMatchObject({ changed: false, ledger_entry: null, credited_days: 2 })
+    expect((await operator('settle-invoice', id, '2.0', tx)).answer).toMatchObject({
+      changed: false,
+      ledger_entry: null,
+      credited_days: 2,
+    })
     await pay(service.ctx, id, { amount: '2', tx })
     expect(await check(agent, id)).toMatchObject({
       status: 'settled',
@@ -200,14 +217,20 @@ describe("the operator's settle-invoice", () => {
   it('settles what the chain has seen and not confirmed, and says that this was done by hand', async () => {
     const { agent, id } = await invoiceOf(1, 'xmr')
     const tx = await pay(service.ctx, id, { amount: '0.01', confirmed: false, confirmations: 4 })
-    expect((await operator('settle-invoice', id, '0.01', tx)).answer).toMatchObject({ settlement: 'manual', changed: true })
-    expect(await check(agent, id)).toMatchObject({ status: 'settled', payments: [{ settlement: 'manual', confirmations: 4 }] })
+    expect((await operator('settle-invoice', id, '0.01', tx)).answer).toMatchObject({
+      settlement: 'manual',
+      changed: true,
+    })
+    expect(await check(agent, id)).toMatchObject({
+      status: 'settled',
+      payments: [{ settlement: 'manual', confirmations: 4 }],
+    })
   })
 
   it('waits with late money for a rate, and says so', async () => {
     const { agent, id } = await invoiceOf(1)
     service.advance(61 * 60_000)
-    await lapseInvoices(service.ctx, 'xno', unixSeconds(service.ctx.now()), () => ({ watch: 'hourly', look_after: 0 }))
+    await lapseInvoices(service.ctx, 'xno', unixSeconds(service.ctx.now()))
     await ageRate(service.ctx, 'xno', 16 * 60_000)
     expect((await operator('settle-invoice', id, '1', newTx())).answer).toMatchObject({
       changed: true,
@@ -216,7 +239,10 @@ describe("the operator's settle-invoice", () => {
       credited_days: 0,
     })
     await setRate(service.ctx, 'xno', '1')
-    expect(await check(agent, id)).toMatchObject({ credited_days: 0, payments: [{ state: 'seen', late: true }] })
+    expect(await check(agent, id)).toMatchObject({
+      credited_days: 0,
+      payments: [{ state: 'seen', late: true }],
+    })
     await makeCoinReady(service.ctx, 'xno', { addresses: 0 })
     await makeCoinReady(service.ctx, 'xmr', { rate: '100', addresses: 0 })
   })

@@ -34,7 +34,8 @@ beforeAll(async () => {
   const data = path.join(folder, 'data')
   fs.mkdirSync(data)
   // As docker-compose.yml starts them.
-  const start = (program: string | undefined, ...args: string[]) => programs.push(spawn(program ?? '', args, { stdio: 'ignore' }))
+  const start = (program: string | undefined, ...args: string[]) =>
+    programs.push(spawn(program ?? '', args, { stdio: 'ignore' }))
   start(
     findMongod(process.env),
     '--dbpath',
@@ -45,7 +46,15 @@ beforeAll(async () => {
     `--keyFile=${path.join(folder, 'mongo_keyfile')}`,
     '--nounixsocket',
   )
-  start(findRedis(process.env), '--port', String(redis), '--save', '', '--aclfile', path.join(folder, 'redis_acl'))
+  start(
+    findRedis(process.env),
+    '--port',
+    String(redis),
+    '--save',
+    '',
+    '--aclfile',
+    path.join(folder, 'redis_acl'),
+  )
   await provisionMongo(folder)
 })
 afterAll(async () => {
@@ -58,7 +67,11 @@ afterAll(async () => {
 })
 
 async function open(name: AccessName, more: Record<string, string> = {}): Promise<Context> {
-  const ctx = await openWorkerContext({ MONGODB_URL: secret(`mongodb_url_${name}`), REDIS_URL: secret(`redis_url_${name}`), ...more })
+  const ctx = await openWorkerContext({
+    MONGODB_URL: secret(`mongodb_url_${name}`),
+    REDIS_URL: secret(`redis_url_${name}`),
+    ...more,
+  })
   contexts.push(ctx)
   return ctx
 }
@@ -100,8 +113,12 @@ describe('servers that were provisioned', () => {
     expect(await sequencePending(ledger)).toBe(1)
     await makeSeal(ledger)
     const unauthorized = { code: 13 }
-    await expect(ledger.seals.models.seals.updateOne({ _id: 1 }, { signed: true })).rejects.toMatchObject(unauthorized)
-    await expect(signer.entries.models.entries.collection.insertOne({ _id: 99 as never })).rejects.toMatchObject(unauthorized)
+    await expect(ledger.seals.models.seals.updateOne({ _id: 1 }, { signed: true })).rejects.toMatchObject(
+      unauthorized,
+    )
+    await expect(
+      signer.entries.models.entries.collection.insertOne({ _id: 99 as never }),
+    ).rejects.toMatchObject(unauthorized)
     expect(await signSeals(signer)).toBe(1)
     await checkChain(ledger)
     expect(await ledger.seals.readStatus()).toMatchObject({ intact: true, seq: 1 })

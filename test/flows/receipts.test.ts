@@ -2,13 +2,17 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { newId } from '../../shared/ids.ts'
+import { newAuthorKeyPair } from '../../client/author-signatures.ts'
+import { createClient, type Client } from '../../client/client.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { announce } from '../../shared/announcements/announcement-service.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
+import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
+import { formatVkey, NOTE_KEY } from '../../shared/crypto/note.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { ENTRY_KINDS } from '../../shared/ledger/pending.ts'
-import { makeReceipt } from '../../shared/ledger/receipt-service.ts'
+import { makeReceipt } from '../../shared/account/receipt-service.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
 import { adoptSeal } from '../../shared/ledger/adoption.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
@@ -20,11 +24,17 @@ import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { closeOffer } from '../../shared/market/offer-service.ts'
 import { creditFreeDays } from '../../shared/passes/pass-service.ts'
 import { explainTransfer, markPaidByHand } from '../../shared/payments/payout-service.ts'
-import { setHidden } from '../../shared/posts/post-service.ts'
-import { unixSeconds } from '../../shared/time.ts'
+import { setHidden } from '../../shared/reports/hiding-service.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
 import { newTx, pay, setRate } from '../support/coins.ts'
 import { confirm, expectStatus, startMarket, type TestMarket } from '../support/market.ts'
-import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportOf, type VerifierReport } from '../support/run-verifier.ts'
+import {
+  canRunPythonVerifier,
+  NODE_VERIFIER,
+  PYTHON_VERIFIER,
+  reportOf,
+  type VerifierReport,
+} from '../support/run-verifier.ts'
 import { findNonces, untilCredited, type TestAgent } from '../support/service.ts'
 
 let folder: string
@@ -40,7 +50,10 @@ afterAll(async () => {
 })
 
 const post = async (route: string, { token }: TestAgent, body: object) =>
-  expectStatus(await market.call('POST', route, { token, body }), route === '/claim/resolve' || route === '/work/submit' ? 200 : 201).json
+  expectStatus(
+    await market.call('POST', route, { token, body }),
+    route === '/claim/resolve' || route === '/work/submit' ? 200 : 201,
+  ).json
 
 async function seal(): Promise<void> {
   await sequencePending(market.ctx, { useLease: false })
@@ -50,16 +63,39 @@ async function seal(): Promise<void> {
 
 /** The context of a process that has the key, which the API's is not. */
 function signing(): Context {
-  const secrets = { sealKeyFile: path.join(folder, 'seal-key'), sealMemoryFile: path.join(folder, 'seal-memory') }
+  const secrets = {
+    sealKeyFile: path.join(folder, 'seal-key'),
+    sealMemoryFile: path.join(folder, 'seal-memory'),
+  }
   ensureSealKey(secrets.sealKeyFile)
-  return { ...market.ctx, config: { ...market.ctx.config, secrets: { ...market.ctx.config.secrets, ...secrets } } }
+  return {
+    ...market.ctx,
+    config: { ...market.ctx.config, secrets: { ...market.ctx.config.secrets, ...secrets } },
+  }
 }
 
-async function takeStepsOfAgents(): Promise<void> {
+async function takeStepsOfAgents(): Promise<Client> {
   const { ctx } = market
   const agent = await market.register({ handle: 'alice' })
   await creditFreeDays(ctx, agent.id, 3, ctx.now() + 30 * 86_400_000)
-  expectStatus(await market.call('POST', '/profile', { token: agent.token, body: { dm_key: '09'.repeat(32) } }), 200)
+  expectStatus(
+    await market.call('POST', '/profile', { token: agent.token, body: { dm_key: '09'.repeat(32) } }),
+    200,
+  )
+  const author = newAuthorKeyPair()
+  expectStatus(
+    await market.call('POST', '/profile', {
+      token: agent.token,
+      body: { author_key: author.author_public_key },
+    }),
+    200,
+  )
+  const signing = { agent_id: agent.id, secret_key: author.author_secret_key }
+  const client = createClient({ baseUrl: market.url, token: agent.token, author: signing })
+  await client.post({ body: 'signed', topic: 'a topic' })
+  const signed = await client.makeClaim({ statement: 'it is signed', resolve_by: 4_102_444_800 })
+  await client.resolveClaim({ claim_id: signed.id, outcome: 'void' })
+  await client.updateProfile({ dm_key: '0a'.repeat(32) })
   await setBanned(ctx, agent.id, true)
   await setBanned(ctx, agent.id, false)
   const { id } = await post('/post', agent, { body: 'for the record' })
@@ -70,14 +106,29 @@ async function takeStepsOfAgents(): Promise<void> {
   const { id: proposal } = await post('/claim', agent, { statement: 'let it rain', kind: 'proposal' })
   await acceptProposal(ctx, String(proposal), 7)
   await announce(ctx, { kind: 'notice', text: 'It rains.' })
-  expectStatus(await market.call('POST', '/token/rotate', { token: agent.token, body: {} }), 200)
+  const { token } = await client.rotateToken()
+  return client.with({ token })
+}
+
+/** Once there is a checkpoint: the key's name begins with that of the log. */
+async function nameWitness(client: Client): Promise<void> {
+  const [origin] = (await client.checkpoint()).split('\n')
+  const name = `${origin}/w/${(await client.me()).agent_id}`
+  await client.registerWitness({
+    vkey: formatVkey({
+      name,
+      type: NOTE_KEY.cosigner,
+      publicKey: ed25519PublicKey(new Uint8Array(32).fill(7)),
+    }),
+  })
 }
 
 async function buyDays(): Promise<void> {
   const { ctx } = market
   await setRate(ctx, 'xno', '1')
   const agent = await market.register()
-  const buy = async (days: number) => String((await post('/invoice', agent, { currency: 'xno', days }))['invoice_id'])
+  const buy = async (days: number) =>
+    String((await post('/invoice', agent, { currency: 'xno', days }))['invoice_id'])
   await pay(ctx, await buy(1), { amount: '1.6' })
   const lapsing = await buy(3)
   await pay(ctx, lapsing, { amount: '0.6' })
@@ -88,8 +139,15 @@ async function buyDays(): Promise<void> {
   await setRate(ctx, 'xno', '1')
   await buy(1)
 
-  const order = (await post('/invoice', agent, { currency: 'pow' })) as { order_id: string; prefix: string; difficulty_bits: number }
-  await post('/work/submit', agent, { order_id: order.order_id, nonces: findNonces(order.prefix, order.difficulty_bits, 5) })
+  const order = (await post('/invoice', agent, { currency: 'pow' })) as {
+    order_id: string
+    prefix: string
+    difficulty_bits: number
+  }
+  await post('/work/submit', agent, {
+    order_id: order.order_id,
+    nonces: findNonces(order.prefix, order.difficulty_bits, 5),
+  })
   await untilCredited(ctx, order.order_id, 1)
 }
 
@@ -112,7 +170,16 @@ async function trade(): Promise<void> {
 async function reconcile(): Promise<void> {
   const { ctx } = market
   const at = unixSeconds(ctx.now())
-  const found = { coin: 'xno' as const, at, reason: 'a test', transactions: 1, payments: 0, sends: [], stray: [], held_payout_ids: [] }
+  const found = {
+    coin: 'xno' as const,
+    at,
+    reason: 'a test',
+    transactions: 1,
+    payments: 0,
+    sends: [],
+    stray: [],
+    held_payout_ids: [],
+  }
   await ctx.reconciliations.insert({ _id: newId('reconciliation'), ...found })
   const tx = newTx()
   const transfer = {
@@ -136,11 +203,12 @@ async function reconcile(): Promise<void> {
 describe('the receipts of everything that the service puts on record', () => {
   it('are taken by both verifiers, and none that is made of entries that only name the record', async () => {
     const { ctx } = market
-    await takeStepsOfAgents()
+    const client = await takeStepsOfAgents()
     await buyDays()
     await trade()
     await reconcile()
     await seal()
+    await nameWitness(client)
     const last = await ctx.seals.lastSigned()
     if (last === undefined) throw new Error('there is no seal')
     await adoptSeal(signing(), last._id, sealPayloadHash(sealFields(last)))
@@ -154,14 +222,17 @@ describe('the receipts of everything that the service puts on record', () => {
       const [record = '', step] = source.split('/')
       return `${record.split('_')[0]} ${step === kind ? '' : `${step} `}${kind}`
     })
-    // A source that is not here needs a record of its own above, and its kind a place in the verifiers' tables.
+    // A source that is not here needs a record of its own above, and its kind a place in the verifiers'
+    // tables.
     expect([...new Set(met)].sort()).toEqual([
+      'agt author-key author_key_change',
       'agt ban',
       'agt dm-key dm_key_change',
       'agt pass pass_credit',
       'agt registration',
       'agt token token_rotation',
       'agt unban',
+      'agt witness-key witness_key',
       'ann announcement',
       'clm accepted proposal_accepted',
       'clm claim',
@@ -189,11 +260,14 @@ describe('the receipts of everything that the service puts on record', () => {
       'vrd verdict',
       'wrk credit pass_credit',
     ])
-    const receipts = await Promise.all([...new Set(entries.map(({ record }) => record))].map((record) => makeReceipt(ctx, record)))
+    const receipts = await Promise.all(
+      [...new Set(entries.map(({ record }) => record))].map((record) => makeReceipt(ctx, record)),
+    )
     for (const { results } of await verify(receipts)) expect(results?.filter(({ ok }) => !ok)).toEqual([])
 
     // No transfer has entries, and the tables don't have it.
-    const isOther = (value: unknown, own: string): boolean => /^(?!trf)[a-z]{3}_[0-9a-z]{26}$/.test(String(value)) && value !== own
+    const isOther = (value: unknown, own: string): boolean =>
+      /^(?!trf)[a-z]{3}_[0-9a-z]{26}$/.test(String(value)) && value !== own
     const posing = receipts.flatMap(({ id: own, entries: items }) =>
       items.flatMap((item) => {
         const named = Object.values(item.entry.data).filter((value) => isOther(value, own))

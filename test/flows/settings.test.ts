@@ -2,17 +2,24 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { VARIABLE_NAMES, type VariableName } from '../../shared/config.ts'
+import { VARIABLE_NAMES, type VariableName } from '../../shared/foundation/config.ts'
 import { startProcess } from '../support/processes.ts'
 import { REQUIRED, VALUES } from '../support/settings.ts'
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'settings-'))
 afterAll(() => fs.rmSync(folder, { recursive: true }))
 
-/** Each variable's wrong forms by turns: the first of all of them, the second of those that have two, and so on. */
+/**
+ * Each variable's wrong forms by turns: the first of all of them, the second of those that have two, and so
+ * on.
+ */
 const most = Math.max(...VARIABLE_NAMES.map((name) => VALUES[name].wrong.length))
 const wrongTogether = Array.from({ length: most }, (_, turn) =>
-  Object.fromEntries(VARIABLE_NAMES.flatMap((name) => (VALUES[name].wrong[turn] === undefined ? [] : [[name, VALUES[name].wrong[turn]]]))),
+  Object.fromEntries(
+    VARIABLE_NAMES.flatMap((name) =>
+      VALUES[name].wrong[turn] === undefined ? [] : [[name, VALUES[name].wrong[turn]]],
+    ),
+  ),
 ) as Partial<Record<VariableName, string>>[]
 
 const isLong = process.env['FAULTS'] === '1'
@@ -31,7 +38,9 @@ describe.each(PARTS)('node %s', (script) => {
       const count = Object.keys(wrong).length
       const [head, ...problems] = started.logged().split('\n')
       expect(head).toBe(`The settings have ${count === 1 ? 'a problem' : `${count} problems`}:`)
-      expect(problems.map((problem) => /^ {2}- (\w+): expected /.exec(problem)?.[1])).toEqual(Object.keys(wrong))
+      expect(problems.map((problem) => /^ {2}- (\w+): expected /.exec(problem)?.[1])).toEqual(
+        Object.keys(wrong),
+      )
       expect(fs.readdirSync(folder)).toEqual([])
     }
   })
@@ -43,7 +52,11 @@ describe('a process that lacks what it cannot do without', () => {
     ['workers/main.ts', ['MONGODB_URL', 'REDIS_URL']],
     ['scripts/operator.ts', ['MONGODB_URL', 'REDIS_URL']],
   ] as const)('is told of it by node %s', async (script, names) => {
-    const started = startProcess(script, { DATA_DIR: path.join(folder, 'data') }, script === 'scripts/operator.ts' ? ['status'] : [])
+    const started = startProcess(
+      script,
+      { DATA_DIR: path.join(folder, 'data') },
+      script === 'scripts/operator.ts' ? ['status'] : [],
+    )
     expect(await started.ended).toBe(1)
     expect(started.logged().match(/\w+(?= is not set)/g)).toEqual(names)
   })
@@ -52,10 +65,13 @@ describe('a process that lacks what it cannot do without', () => {
     ['api/main.ts', { METRICS_PORT: '39999' }, 'METRICS_PORT=0'],
     ['workers/main.ts', { METRICS_PORT: '39999', OPERATOR_PORT: '0' }, 'METRICS_PORT=0'],
     ['workers/main.ts', { OPERATOR_PORT: '39999' }, 'OPERATOR_PORT=0'],
-  ] as const)('is refused a port of the operator without the token by node %s', async (script, env, remedy) => {
-    const started = startProcess(script, { ...REQUIRED, ...env })
-    expect(await started.ended).toBe(1)
-    expect(started.logged()).toContain('OPERATOR_TOKEN is not set')
-    expect(started.logged()).toContain(remedy)
-  })
+  ] as const)(
+    'is refused a port of the operator without the token by node %s',
+    async (script, env, remedy) => {
+      const started = startProcess(script, { ...REQUIRED, ...env })
+      expect(await started.ended).toBe(1)
+      expect(started.logged()).toContain('OPERATOR_TOKEN is not set')
+      expect(started.logged()).toContain(remedy)
+    },
+  )
 })

@@ -7,18 +7,28 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { readReport, startPythonVerifier, verifyInNode, type Verify } from '../support/both-verifiers.ts'
-import { buildChain, closingOf, leaveUnsigned, makeEntry, SEAL_KEY, sealOver, type LedgerChain } from '../support/ledger-chain.ts'
+import {
+  buildChain,
+  closingOf,
+  leaveUnsigned,
+  makeEntry,
+  SEAL_KEY,
+  sealOver,
+  type LedgerChain,
+} from '../support/ledger-chain.ts'
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 
 /*
- * A service that means ill, asked by both verifiers: what it can bring about is a finding, or exit 2 in bounded time and
- * memory, and nothing that a terminal would obey.
+ * A service that means ill, asked by both verifiers: what it can bring about is a finding, or exit 2 in
+ * bounded time and memory, and nothing that a terminal would obey.
  */
 
 const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))
 const CHAIN = buildChain([3, 2, 4], 1)
 const MIB = 2 ** 20
-/** For a whole answer: what comes at all comes in time, also on a busy machine; what hangs is not waited for. */
+/**
+ * For a whole answer: what comes at all comes in time, also on a busy machine; what hangs is not waited for.
+ */
 const TIMEOUT_SECONDS = 30
 const HANGING = ['--timeout', '2']
 
@@ -70,7 +80,8 @@ const replaced =
   (asked) => {
     const answer = JSON.parse(bodyOf(asked)) as Record<string, Record<string, unknown>[]>
     const list = answer[name]
-    if (list?.[place] !== undefined && asked.from <= 1) list[place] = change(list[place]) as Record<string, unknown>
+    if (list?.[place] !== undefined && asked.from <= 1)
+      list[place] = change(list[place]) as Record<string, unknown>
     return { body: JSON.stringify(answer) }
   }
 const gzip = { 'content-encoding': 'gzip' }
@@ -95,8 +106,16 @@ const unreachable = (name: string, answer: Answering, args: readonly string[] = 
 const SCENARIOS: Scenario[] = [
   { name: 'nothing wrong', ends: [0], answer: good },
   { name: 'nothing wrong, compressed', ends: [0], answer: edited((body) => gzipSync(body), gzip) },
-  { name: 'nothing wrong, redirected within the origin', ends: [0], answer: redirectOnce((path) => `${path}&again=1`) },
-  { name: 'nothing wrong, redirected by a whole address', ends: [0], answer: redirectOnce((path, origin) => `${origin}${path}&again=1`) },
+  {
+    name: 'nothing wrong, redirected within the origin',
+    ends: [0],
+    answer: redirectOnce((path) => `${path}&again=1`),
+  },
+  {
+    name: 'nothing wrong, redirected by a whole address',
+    ends: [0],
+    answer: redirectOnce((path, origin) => `${origin}${path}&again=1`),
+  },
   {
     name: 'numbers and letters in other spellings',
     ends: [0],
@@ -109,10 +128,22 @@ const SCENARIOS: Scenario[] = [
   unreachable('part of it', always({ status: 206, body: '{"seals":[]}' })),
   unreachable('always unavailable', always({ status: 503 })),
   unreachable('always too many', always({ status: 429, body: ESCAPES })),
-  unreachable('redirected to another origin', always({ status: 302, headers: { location: 'http://127.0.0.1:1/' } })),
-  unreachable('redirected to another scheme', always({ status: 307, headers: { location: 'ftp://127.0.0.1/' } })),
-  unreachable('redirected to another host in short', always({ status: 301, headers: { location: '//localhost/seal' } })),
-  unreachable('redirected to what is no address', always({ status: 302, headers: { location: 'http://[bad' } })),
+  unreachable(
+    'redirected to another origin',
+    always({ status: 302, headers: { location: 'http://127.0.0.1:1/' } }),
+  ),
+  unreachable(
+    'redirected to another scheme',
+    always({ status: 307, headers: { location: 'ftp://127.0.0.1/' } }),
+  ),
+  unreachable(
+    'redirected to another host in short',
+    always({ status: 301, headers: { location: '//localhost/seal' } }),
+  ),
+  unreachable(
+    'redirected to what is no address',
+    always({ status: 302, headers: { location: 'http://[bad' } }),
+  ),
   unreachable('redirected to nowhere', always({ status: 302 })),
   unreachable('redirected without end', ({ path }) => ({ status: 302, headers: { location: path } })),
   unreachable('no JSON, with escapes', always({ body: ESCAPES })),
@@ -143,7 +174,9 @@ const SCENARIOS: Scenario[] = [
   ),
   unreachable(
     'a key twice in two spellings',
-    edited((body) => body.replace('"seq":1,', '"seq":1,"\\u0073eq":1,').replace('"id":1,', '"id":1,"\\u0069d":1,')),
+    edited((body) =>
+      body.replace('"seq":1,', '"seq":1,"\\u0073eq":1,').replace('"id":1,', '"id":1,"\\u0069d":1,'),
+    ),
   ),
   unreachable(
     'nested for ever',
@@ -155,7 +188,10 @@ const SCENARIOS: Scenario[] = [
   // Too much
   unreachable('17 MiB', always({ body: `{"seals":[],"x":"${'x'.repeat(17 * MIB)}"}` })),
   unreachable('17 MiB of small objects', always({ body: `{"seals":[${'{},'.repeat((17 * MIB) / 3)}{}]}` })),
-  unreachable('120 MiB compressed to 120 KiB', always({ headers: gzip, body: gzipSync(Buffer.alloc(120 * MIB, '{},')) })),
+  unreachable(
+    '120 MiB compressed to 120 KiB',
+    always({ headers: gzip, body: gzipSync(Buffer.alloc(120 * MIB, '{},')) }),
+  ),
   unreachable(
     'gzip that is none',
     edited((body) => body, gzip),
@@ -184,7 +220,9 @@ const SCENARIOS: Scenario[] = [
   ),
   unreachable(
     'headers without end',
-    raw(`HTTP/1.1 200 OK\r\n${`x-${'h'.repeat(60)}: ${'v'.repeat(900)}\r\n`.repeat(40)}content-length: 12\r\n\r\n{"seals":[]}`),
+    raw(
+      `HTTP/1.1 200 OK\r\n${`x-${'h'.repeat(60)}: ${'v'.repeat(900)}\r\n`.repeat(40)}content-length: 12\r\n\r\n{"seals":[]}`,
+    ),
   ),
   unreachable('headers that never end', drip('HTTP/1.1 200 OK\r\nx: '), HANGING),
   unreachable('a body that never ends', drip('HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\n{'), HANGING),
@@ -193,7 +231,10 @@ const SCENARIOS: Scenario[] = [
   unreachable('a status line with escapes', raw(`HTTP/1.1 ${ESCAPES}\r\n\r\n`)),
   unreachable('something that is not HTTP', raw('SSH-2.0-OpenSSH_9.2\r\n')),
   unreachable('a body cut short', raw('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{"seals":[')),
-  unreachable('chunks cut short', raw('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nff\r\n{"seals":[')),
+  unreachable(
+    'chunks cut short',
+    raw('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nff\r\n{"seals":['),
+  ),
   unreachable(
     'interim answers without end',
     (_asked, _response, socket) => {
@@ -203,18 +244,36 @@ const SCENARIOS: Scenario[] = [
     },
     HANGING,
   ),
-  { name: 'unsigned seals without end', ends: [2, 'too_long'], args: ['--max-seals', '2500'], answer: endlessSeals },
-  { name: 'entries without end', ends: [2, 'too_long'], args: ['--max-entries', '25000'], answer: endlessEntries },
+  {
+    name: 'unsigned seals without end',
+    ends: [2, 'too_long'],
+    args: ['--max-seals', '2500'],
+    answer: endlessSeals,
+  },
+  {
+    name: 'entries without end',
+    ends: [2, 'too_long'],
+    args: ['--max-entries', '25000'],
+    answer: endlessEntries,
+  },
   // A ledger that is false
   {
     name: 'escapes as the kind of an entry',
     ends: [1, 'wrong_root'],
     answer: replaced('entries', 1, (entry) => ({ ...entry, kind: ESCAPES })),
   },
-  { name: 'escapes as the algorithm', ends: [1, 'malformed_seal'], answer: replaced('seals', 1, (seal) => ({ ...seal, algo: ESCAPES })) },
+  {
+    name: 'escapes as the algorithm',
+    ends: [1, 'malformed_seal'],
+    answer: replaced('seals', 1, (seal) => ({ ...seal, algo: ESCAPES })),
+  },
   { name: 'null for a seal', ends: [1, 'malformed_seal'], answer: replaced('seals', 1, () => null) },
   { name: 'null for an entry', ends: [1, 'malformed_entry'], answer: replaced('entries', 1, () => null) },
-  { name: 'true for a number', ends: [1, 'malformed_seal'], answer: replaced('seals', 0, (seal) => ({ ...seal, seq: true })) },
+  {
+    name: 'true for a number',
+    ends: [1, 'malformed_seal'],
+    answer: replaced('seals', 0, (seal) => ({ ...seal, seq: true })),
+  },
   {
     name: 'a whole number that no double holds',
     ends: [1, 'malformed_entry'],
@@ -223,10 +282,21 @@ const SCENARIOS: Scenario[] = [
   {
     name: 'an entry nested 600 levels deep',
     ends: [1, 'malformed_entry'],
-    answer: replaced('entries', 1, (entry) => ({ ...entry, data: { deep: JSON.parse('['.repeat(600) + ']'.repeat(600)) as unknown } })),
+    answer: replaced('entries', 1, (entry) => ({
+      ...entry,
+      data: { deep: JSON.parse('['.repeat(600) + ']'.repeat(600)) as unknown },
+    })),
   },
-  { name: 'a lone surrogate', ends: [1, 'malformed_entry'], answer: replaced('entries', 1, (entry) => ({ ...entry, kind: '\ud800' })) },
-  { name: 'other entries', ends: [1, 'wrong_root'], answer: replaced('entries', 0, () => ({ ...makeEntry(1), at: 1 })) },
+  {
+    name: 'a lone surrogate',
+    ends: [1, 'malformed_entry'],
+    answer: replaced('entries', 1, (entry) => ({ ...entry, kind: '\ud800' })),
+  },
+  {
+    name: 'other entries',
+    ends: [1, 'wrong_root'],
+    answer: replaced('entries', 0, () => ({ ...makeEntry(1), at: 1 })),
+  },
   {
     name: 'the same seals again and again',
     ends: [1, 'at_goes_back', 'seq_gap'],
@@ -245,7 +315,10 @@ function replacedRange(asked: Asked): Answer {
 }
 
 function redirectOnce(target: (path: string, origin: string) => string): Answering {
-  return (asked) => (asked.path.includes('again') ? good(asked) : { status: 302, headers: { location: target(asked.path, asked.origin) } })
+  return (asked) =>
+    asked.path.includes('again')
+      ? good(asked)
+      : { status: 302, headers: { location: target(asked.path, asked.origin) } }
 }
 
 /** Whole, but that nobody signed it: the first 3,000 seals of a chain that anybody can make up. */
@@ -264,118 +337,146 @@ function makeUnsigned(count: number): LedgerChain {
 function endlessSeals({ isSeals, from, limit }: Asked): Answer {
   const { seals, entries } = UNSIGNED
   return {
-    body: JSON.stringify(isSeals ? { seals: seals.slice(from, from + limit) } : { entries: entries.slice(from - 1, from - 1 + limit) }),
+    body: JSON.stringify(
+      isSeals
+        ? { seals: seals.slice(from, from + limit) }
+        : { entries: entries.slice(from - 1, from - 1 + limit) },
+    ),
   }
 }
 
 function endlessEntries(asked: Asked): Answer {
   if (asked.isSeals) return good(asked)
-  const entries = Array.from({ length: asked.limit }, (_, place) => CHAIN.entries[asked.from + place - 1] ?? makeEntry(asked.from + place))
+  const entries = Array.from(
+    { length: asked.limit },
+    (_, place) => CHAIN.entries[asked.from + place - 1] ?? makeEntry(asked.from + place),
+  )
   return { body: JSON.stringify({ entries }) }
 }
 
-describe.skipIf(!canRunPythonVerifier())('both verifiers before a server that means ill (skipped if there is no python3)', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'malicious-'))
-  let url: string
-  let python: ReturnType<typeof startPythonVerifier>
-  const server = createServer((request, response) => serve(request, response))
+describe.skipIf(!canRunPythonVerifier())(
+  'both verifiers before a server that means ill (skipped if there is no python3)',
+  () => {
+    const folder = mkdtempSync(join(tmpdir(), 'malicious-'))
+    let url: string
+    let python: ReturnType<typeof startPythonVerifier>
+    const server = createServer((request, response) => serve(request, response))
 
-  function serve(request: IncomingMessage, response: ServerResponse): void {
-    const { pathname, searchParams } = new URL(request.url ?? '/', url)
-    const scenario = SCENARIOS[Number(pathname.split('/')[1])] as Scenario
-    const isSeals = pathname.endsWith('/seal')
-    const from = Number(searchParams.get(isSeals ? 'after_seq' : 'from_id'))
-    const asked = { isSeals, from, limit: Number(searchParams.get('limit')), origin: url, path: request.url ?? '' }
-    const answer = scenario.answer(asked, response, request.socket)
-    if (answer !== undefined) response.writeHead(answer.status ?? 200, answer.headers).end(answer.body)
-  }
-
-  beforeAll(async () => {
-    python = startPythonVerifier()
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  })
-  afterAll(async () => {
-    python.stop()
-    server.closeAllConnections()
-    await new Promise((resolve) => server.close(resolve))
-    rmSync(folder, { recursive: true })
-  })
-
-  const ask = (verify: Verify, place: number, name: string, ...args: string[]) =>
-    verify([
-      `${url}/${place}`,
-      ...['--pubkey', PUBKEY, '--max-age', '999999999', '--timeout', String(TIMEOUT_SECONDS)],
-      ...['--state', join(folder, `${place}-${name}.json`)],
-      ...(SCENARIOS[place]?.args ?? []),
-      ...args,
-    ])
-
-  it('has forty scenarios and more', () => {
-    expect(SCENARIOS.length).toBeGreaterThan(40)
-  })
-
-  it('end every scenario alike, as they should, in bounded time, and print nothing that a terminal would obey', async () => {
-    const outcomes = await Promise.all(
-      SCENARIOS.map(async ({ name }, place) => {
-        const [inNode, inPython, ...texts] = await Promise.all([
-          ask(verifyInNode, place, 'node', '--json'),
-          ask(python.verify, place, 'python', '--json'),
-          ask(verifyInNode, place, 'node-text'),
-          ask(python.verify, place, 'python-text'),
-        ])
-        return { name, reports: [readReport(inNode), readReport(inPython)], printed: [inNode, inPython, ...texts].map(({ text }) => text) }
-      }),
-    )
-    const ended = outcomes.map(({ name, reports }) => [name, ...reports.map(({ code, words }) => [code, ...words])])
-    expect(ended).toEqual(SCENARIOS.map(({ name, ends }) => [name, ends, ends]))
-    for (const { name, reports, printed } of outcomes) {
-      for (const text of printed) {
-        expect(text, name).toMatch(/^[\n -~]*$/)
-        expect(text.includes('GOOD'), name).toBe(text.startsWith('{') ? false : reports[0]?.code === 0)
+    function serve(request: IncomingMessage, response: ServerResponse): void {
+      const { pathname, searchParams } = new URL(request.url ?? '/', url)
+      const scenario = SCENARIOS[Number(pathname.split('/')[1])] as Scenario
+      const isSeals = pathname.endsWith('/seal')
+      const from = Number(searchParams.get(isSeals ? 'after_seq' : 'from_id'))
+      const asked = {
+        isSeals,
+        from,
+        limit: Number(searchParams.get('limit')),
+        origin: url,
+        path: request.url ?? '',
       }
+      const answer = scenario.answer(asked, response, request.socket)
+      if (answer !== undefined) response.writeHead(answer.status ?? 200, answer.headers).end(answer.body)
     }
-  })
 
-  it('end with exit 2 at an address where nobody listens, or where the connection is reset', async () => {
-    const resetting = createTcpServer((socket) => socket.on('error', () => undefined).resetAndDestroy())
-    await new Promise<void>((resolve) => resetting.listen(0, '127.0.0.1', resolve))
-    const { port } = resetting.address() as AddressInfo
-    const targets = [
-      `http://127.0.0.1:${port}`,
-      'http://127.0.0.1:1',
-      'http://127.0.0.1:99999',
-      'http://nobody.invalid',
-      `https://127.0.0.1:${port}`,
-    ]
-    for (const target of targets) {
-      const ended = await Promise.all(
-        [verifyInNode, python.verify].map((verify) => verify([target, '--timeout', '2', '--json', '--state', join(folder, 'none.json')])),
+    beforeAll(async () => {
+      python = startPythonVerifier()
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    })
+    afterAll(async () => {
+      python.stop()
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+      rmSync(folder, { recursive: true })
+    })
+
+    const ask = (verify: Verify, place: number, name: string, ...args: string[]) =>
+      verify([
+        `${url}/${place}`,
+        ...['--pubkey', PUBKEY, '--max-age', '999999999', '--timeout', String(TIMEOUT_SECONDS)],
+        ...['--state', join(folder, `${place}-${name}.json`)],
+        ...(SCENARIOS[place]?.args ?? []),
+        ...args,
+      ])
+
+    it('has forty scenarios and more', () => {
+      expect(SCENARIOS.length).toBeGreaterThan(40)
+    })
+
+    it('end every scenario alike, as they should, in bounded time, and print nothing that a terminal would obey', async () => {
+      const outcomes = await Promise.all(
+        SCENARIOS.map(async ({ name }, place) => {
+          const [inNode, inPython, ...texts] = await Promise.all([
+            ask(verifyInNode, place, 'node', '--json'),
+            ask(python.verify, place, 'python', '--json'),
+            ask(verifyInNode, place, 'node-text'),
+            ask(python.verify, place, 'python-text'),
+          ])
+          return {
+            name,
+            reports: [readReport(inNode), readReport(inPython)],
+            printed: [inNode, inPython, ...texts].map(({ text }) => text),
+          }
+        }),
       )
-      expect(
-        ended.map(({ code }) => code),
-        target,
-      ).toEqual([2, 2])
-    }
-    await new Promise((resolve) => resetting.close(resolve))
-  })
+      const ended = outcomes.map(({ name, reports }) => [
+        name,
+        ...reports.map(({ code, words }) => [code, ...words]),
+      ])
+      expect(ended).toEqual(SCENARIOS.map(({ name, ends }) => [name, ends, ends]))
+      for (const { name, reports, printed } of outcomes) {
+        for (const text of printed) {
+          expect(text, name).toMatch(/^[\n -~]*$/)
+          expect(text.includes('GOOD'), name).toBe(text.startsWith('{') ? false : reports[0]?.code === 0)
+        }
+      }
+    })
 
-  it('refuse addresses that are none alike', async () => {
-    const targets = [
-      'http://',
-      'http:///x',
-      'http://a b',
-      'http://u:p@host',
-      'http://host/?q',
-      'http://host/#f',
-      'http://host/../x',
-      'http://h:123456',
-      'http://\u001b[2J',
-      'https:host',
-      'http://[zz]',
-    ]
-    for (const target of targets)
-      for (const verify of [verifyInNode, python.verify])
-        expect(readReport(await verify([target, '--json'])), target).toMatchObject({ code: 2, error: 'usage' })
-  })
-})
+    it('end with exit 2 at an address where nobody listens, or where the connection is reset', async () => {
+      const resetting = createTcpServer((socket) => socket.on('error', () => undefined).resetAndDestroy())
+      await new Promise<void>((resolve) => resetting.listen(0, '127.0.0.1', resolve))
+      const { port } = resetting.address() as AddressInfo
+      const targets = [
+        `http://127.0.0.1:${port}`,
+        'http://127.0.0.1:1',
+        'http://127.0.0.1:99999',
+        'http://nobody.invalid',
+        `https://127.0.0.1:${port}`,
+      ]
+      for (const target of targets) {
+        const ended = await Promise.all(
+          [verifyInNode, python.verify].map((verify) =>
+            verify([target, '--timeout', '2', '--json', '--state', join(folder, 'none.json')]),
+          ),
+        )
+        expect(
+          ended.map(({ code }) => code),
+          target,
+        ).toEqual([2, 2])
+      }
+      await new Promise((resolve) => resetting.close(resolve))
+    })
+
+    it('refuse addresses that are none alike', async () => {
+      const targets = [
+        'http://',
+        'http:///x',
+        'http://a b',
+        'http://u:p@host',
+        'http://host/?q',
+        'http://host/#f',
+        'http://host/../x',
+        'http://h:123456',
+        'http://\u001b[2J',
+        'https:host',
+        'http://[zz]',
+      ]
+      for (const target of targets)
+        for (const verify of [verifyInNode, python.verify])
+          expect(readReport(await verify([target, '--json'])), target).toMatchObject({
+            code: 2,
+            error: 'usage',
+          })
+    })
+  },
+)

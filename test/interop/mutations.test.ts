@@ -7,12 +7,14 @@ import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
 import { readReport, startPythonVerifier, verifyInNode, type Verify } from '../support/both-verifiers.ts'
+import { generateVectors } from '../support/generate-vectors.ts'
 import { buildChain, openingOf, receiptOver, SEAL_KEY, sign } from '../support/ledger-chain.ts'
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 
 /*
- * Receipts and chains with a few things done to them, in their structure or their text, half of those with another seal
- * signed again by the service's own key: both verifiers must end alike, with the same words at the same places.
+ * Receipts and chains with a few things done to them, in their structure or their text, half of those with
+ * another seal signed again by the service's own key: both verifiers must end alike, with the same words at
+ * the same places.
  */
 
 /** MUTATIONS and SEED make a run of another length, or of others. */
@@ -22,7 +24,9 @@ const SEED = Number(process.env['SEED'] ?? 1)
 const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))
 
 const money = { kind: 'payment', data: { order_id: 'mkt_1', coin: 'xno', amount_raw: '100' } }
-const CHAIN = buildChain([3, 1, 4], 1, { entry: (id) => (id === 5 ? { id, at: 1_700_000_005, ...money } : undefined) })
+const CHAIN = buildChain([3, 1, 4], 1, {
+  entry: (id) => (id === 5 ? { id, at: 1_700_000_005, ...money } : undefined),
+})
 const SOURCES: object[] = [
   CHAIN,
   buildChain([2, 3], 2, { chainedFrom: 2 }),
@@ -30,17 +34,54 @@ const SOURCES: object[] = [
   receiptOver(CHAIN, 'agt_seller', [1, 2, 6]),
   receiptOver(CHAIN, 'pst_9', [9]),
   receiptOver(CHAIN, 'mkt_1', [5]),
+  generateVectors().valid['receipt-with-an-opening-of-its-record']?.['receipt'] as Receipt,
 ]
 
 const VALUES = fc.oneof(
-  fc.constantFrom(null, true, false, 0, 1, 2, 3, -0, -1, 1.5, 2 ** 31, 2 ** 48, 2 ** 53, 1e300, '', '0', '1', 'xno', 'solvency', [], {}, [
+  fc.constantFrom(
     null,
-  ]),
-  fc.constantFrom('ab'.repeat(32), 'A'.repeat(86) + '==', '\ud800', 'é', '__proto__', 'pst_6', 'order_id', 'seal_2', '007', '-0'),
+    true,
+    false,
+    0,
+    1,
+    2,
+    3,
+    -0,
+    -1,
+    1.5,
+    2 ** 31,
+    2 ** 48,
+    2 ** 53,
+    1e300,
+    '',
+    '0',
+    '1',
+    'xno',
+    'solvency',
+    [],
+    {},
+    [null],
+  ),
+  fc.constantFrom(
+    'ab'.repeat(32),
+    'A'.repeat(86) + '==',
+    '\ud800',
+    'é',
+    '__proto__',
+    'pst_6',
+    'order_id',
+    'seal_2',
+    '007',
+    '-0',
+  ),
   fc.jsonValue({ maxDepth: 2 }),
 )
 const PLACE = fc.nat(2 ** 30)
-const STRUCTURE = fc.record({ place: PLACE, value: VALUES, act: fc.constantFrom('set', 'delete', 'copy', 'swap', 'double') })
+const STRUCTURE = fc.record({
+  place: PLACE,
+  value: VALUES,
+  act: fc.constantFrom('set', 'delete', 'copy', 'swap', 'double'),
+})
 const TEXTS = fc.constantFrom(
   '"',
   '\\',
@@ -62,13 +103,20 @@ const TEXTS = fc.constantFrom(
   '"id":1,',
   '"a":1,"a":1,',
 )
-const TEXT = fc.record({ place: PLACE, text: TEXTS, act: fc.constantFrom('insert', 'replace', 'cut', 'repeat') })
+const TEXT = fc.record({
+  place: PLACE,
+  text: TEXTS,
+  act: fc.constantFrom('insert', 'replace', 'cut', 'repeat'),
+})
 type TextChange = typeof TEXT extends fc.Arbitrary<infer T> ? T : never
 const MUTATION = fc.record({
   source: fc.nat(SOURCES.length - 1),
   structure: fc.array(STRUCTURE, { maxLength: 3 }),
   isSignedAgain: fc.boolean(),
-  text: fc.oneof({ weight: 3, arbitrary: fc.constant<TextChange[]>([]) }, fc.array(TEXT, { minLength: 1, maxLength: 2 })),
+  text: fc.oneof(
+    { weight: 3, arbitrary: fc.constant<TextChange[]>([]) },
+    fc.array(TEXT, { minLength: 1, maxLength: 2 }),
+  ),
   isPinned: fc.boolean(),
 })
 type Mutation = typeof MUTATION extends fc.Arbitrary<infer T> ? T : never
@@ -95,7 +143,8 @@ function changeStructure(value: object, { place, value: fresh, act }: Mutation['
   const [other, otherKey] = places[(place * 7 + 3) % places.length] ?? [{}, '']
   if (act === 'set') holder[key] = fresh
   else if (act === 'copy') holder[key] = structuredClone(other[otherKey])
-  else if (act === 'swap') [holder[key], other[otherKey]] = [structuredClone(other[otherKey]), structuredClone(holder[key])]
+  else if (act === 'swap')
+    [holder[key], other[otherKey]] = [structuredClone(other[otherKey]), structuredClone(holder[key])]
   else if (Array.isArray(holder) && act === 'delete') holder.splice(Number(key), 1)
   else if (Array.isArray(holder)) holder.splice(Number(key), 0, structuredClone(holder[Number(key)]))
   else if (act === 'delete') delete holder[key]
@@ -106,7 +155,8 @@ function changeStructure(value: object, { place, value: fresh, act }: Mutation['
 function signAgain(value: object): void {
   const { seals = [], entries = [] } = value as { seals?: unknown; entries?: unknown }
   const holders = [seals, entries].flatMap((list) => (Array.isArray(list) ? (list as (Holder | null)[]) : []))
-  for (const seal of holders.map((holder) => (holder?.['seal'] ?? holder) as Partial<Seal> | null)) {
+  const signed: (Partial<Seal> | null)[] = holders.map((holder) => holder?.['seal'] ?? holder)
+  for (const seal of signed) {
     if (seal?.signed !== true || typeof seal.seq !== 'number') continue
     try {
       Object.assign(seal, { signature: sign(seal as Seal).signature })
@@ -127,52 +177,79 @@ function changeText(text: string, { place, text: fresh, act }: TextChange): stri
 function write({ source, structure, isSignedAgain, text }: Mutation): Buffer {
   const value = structuredClone(SOURCES[source]) as object
   for (const change of structure) changeStructure(value, change)
-  if (isSignedAgain) signAgain(value as Receipt)
+  if (isSignedAgain) signAgain(value)
   // One byte a character now and then, so that some of it is not UTF-8.
   const encoding = text.some(({ place }) => place % 2 === 0) ? 'latin1' : 'utf8'
   return Buffer.from(text.reduce(changeText, JSON.stringify(value)), encoding)
 }
 
-describe.skipIf(!canRunPythonVerifier())('mutated receipts and chains (skipped if there is no python3)', () => {
-  it(`end alike in both verifiers, ${COUNT} of them`, async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'mutations-'))
-    const python = startPythonVerifier()
-    const codes = new Map<number, number>()
-    try {
-      for (let done = 0; done < COUNT; done += BATCH) {
-        const mutations = fc.sample(MUTATION, { numRuns: Math.min(BATCH, COUNT - done), seed: SEED * 1_000_003 + done })
-        const ends = await Promise.all(
-          mutations.map(async (mutation, number) => {
-            const file = join(folder, `${number}.json`)
-            writeFileSync(file, write(mutation))
-            const args = [file, '--json', '--state', join(folder, 'none.json'), ...(mutation.isPinned ? ['--pubkey', PUBKEY] : [])]
-            return { args, ended: await Promise.all([verifyInNode, python.verify].map((verify) => outline(verify, args))) }
-          }),
-        )
-        for (const { args, ended } of ends) {
-          const [inNode, inPython] = ended
-          if (inNode?.outline !== inPython?.outline) {
-            // The file stays for whoever looks at it.
-            expect.soft(inPython?.outline, `seed ${SEED}, mutation ${done}: ${args.join(' ')}`).toBe(inNode?.outline)
-            throw new Error(`the verifiers disagree over ${args[0]}`)
+describe.skipIf(!canRunPythonVerifier())(
+  'mutated receipts and chains (skipped if there is no python3)',
+  () => {
+    it(`end alike in both verifiers, ${COUNT} of them`, async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'mutations-'))
+      const python = startPythonVerifier()
+      const codes = new Map<number, number>()
+      try {
+        for (let done = 0; done < COUNT; done += BATCH) {
+          const mutations = fc.sample(MUTATION, {
+            numRuns: Math.min(BATCH, COUNT - done),
+            seed: SEED * 1_000_003 + done,
+          })
+          const ends = await Promise.all(
+            mutations.map(async (mutation, number) => {
+              const file = join(folder, `${number}.json`)
+              writeFileSync(file, write(mutation))
+              const args = [
+                file,
+                '--json',
+                '--state',
+                join(folder, 'none.json'),
+                ...(mutation.isPinned ? ['--pubkey', PUBKEY] : []),
+              ]
+              return {
+                args,
+                ended: await Promise.all(
+                  [verifyInNode, python.verify].map((verify) => outline(verify, args)),
+                ),
+              }
+            }),
+          )
+          for (const { args, ended } of ends) {
+            const [inNode, inPython] = ended
+            if (inNode?.outline !== inPython?.outline) {
+              // The file stays for whoever looks at it.
+              expect
+                .soft(inPython?.outline, `seed ${SEED}, mutation ${done}: ${args.join(' ')}`)
+                .toBe(inNode?.outline)
+              throw new Error(`the verifiers disagree over ${args[0]}`)
+            }
+            const code = inNode?.code ?? -1
+            codes.set(code, (codes.get(code) ?? 0) + 1)
           }
-          const code = inNode?.code ?? -1
-          codes.set(code, (codes.get(code) ?? 0) + 1)
         }
+        rmSync(folder, { recursive: true })
+      } finally {
+        python.stop()
       }
-      rmSync(folder, { recursive: true })
-    } finally {
-      python.stop()
-    }
-    console.log(`mutations by exit code: ${JSON.stringify(Object.fromEntries([...codes].sort()))}`)
-    for (const code of [0, 1, 2, 3]) expect(codes.get(code) ?? 0, `exit ${code}`).toBeGreaterThan(COUNT / 100)
-  }, 7_200_000)
-})
+      console.log(`mutations by exit code: ${JSON.stringify(Object.fromEntries([...codes].sort()))}`)
+      for (const code of [0, 1, 2, 3])
+        expect(codes.get(code) ?? 0, `exit ${code}`).toBeGreaterThan(COUNT / 100)
+    }, 7_200_000)
+  },
+)
 
 /** The exit code, and what was found at which place; a crash is none of the words. */
 async function outline(verify: Verify, args: readonly string[]): Promise<{ code: number; outline: string }> {
   const ended = await verify(args)
-  const { code, words, findings = [], entries_sealed: sealed, entries_waiting: waiting, openings } = readReport(ended)
+  const {
+    code,
+    words,
+    findings = [],
+    entries_sealed: sealed,
+    entries_waiting: waiting,
+    openings,
+  } = readReport(ended)
   const places = findings.map(({ reason, where }) => `${reason} ${where}`).sort()
   if (words.includes('failed')) throw new Error(`a verifier crashed on ${args.join(' ')}: ${ended.text}`)
   return { code, outline: JSON.stringify({ code, words, places, sealed, waiting, openings }) }

@@ -23,8 +23,8 @@ import {
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 
 /*
- * What each reader is told: a fresh one, who knows nothing; one who comes back, and checked SEEN before; and a fresh one
- * who pins the key. Both verifiers, the same table.
+ * What each reader is told: a fresh one, who knows nothing; one who comes back, and checked SEEN before; and
+ * a fresh one who pins the key. Both verifiers, the same table.
  */
 
 const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))
@@ -50,7 +50,9 @@ interface Row {
 const withEntry = (at: number, change: Partial<LedgerEntry>) =>
   chain([3, 2, 4], { entry: (id) => (id === at ? { ...makeEntry(id), ...change } : undefined) })
 /** SEEN and one more seal, made of it by `change`; signed as it then is. */
-function oneMore(change: (seal: Seal, closing: LedgerEntry) => { seal?: Partial<Seal>; closing?: Partial<LedgerEntry> }): LedgerChain {
+function oneMore(
+  change: (seal: Seal, closing: LedgerEntry) => { seal?: Partial<Seal>; closing?: Partial<LedgerEntry> },
+): LedgerChain {
   const grown = chain([3, 2, 4, 2], { at: NOW - 60 - 3 * 600 })
   const entries = [...grown.entries]
   const last = grown.seals.at(-1) as Seal
@@ -137,7 +139,13 @@ const ROWS: Row[] = [
     returning: [1, 'history_rewritten', 'key_changed'].filter((word) => word !== 'history_rewritten') as Ends,
     pinned: [1, 'wrong_key'],
   },
-  { name: 'another history by the same key', shown: fork, fresh: [3, 'key_unknown'], returning: [1, 'history_rewritten'], pinned: [0] },
+  {
+    name: 'another history by the same key',
+    shown: fork,
+    fresh: [3, 'key_unknown'],
+    returning: [1, 'history_rewritten'],
+    pinned: [0],
+  },
   {
     name: 'two seals of old signed anew under the same head',
     shown: rewriteUnder(),
@@ -218,7 +226,13 @@ const ROWS: Row[] = [
     oneMore(() => ({ seal: { signature: first.signature as string } })),
     'bad_signature',
   ),
-  { name: 'a receipt', shown: receiptOver(SEEN, 'pst_4', [4]), fresh: [3, 'key_unknown'], returning: [0], pinned: [0] },
+  {
+    name: 'a receipt',
+    shown: receiptOver(SEEN, 'pst_4', [4]),
+    fresh: [3, 'key_unknown'],
+    returning: [0],
+    pinned: [0],
+  },
   {
     name: 'a receipt that waits',
     shown: receiptOver(SEEN, 'pst_10', [10]),
@@ -247,7 +261,13 @@ const ROWS: Row[] = [
     returning: [1, 'history_rewritten'],
     pinned: [0],
   },
-  { name: 'a saved dump', shown: { ...SEEN, saved: true }, fresh: [3, 'key_unknown'], returning: [0], pinned: [0] },
+  {
+    name: 'a saved dump',
+    shown: { ...SEEN, saved: true },
+    fresh: [3, 'key_unknown'],
+    returning: [0],
+    pinned: [0],
+  },
   {
     name: 'a saved dump that is shorter',
     shown: { entries: SEEN.entries, seals: [first], saved: true },
@@ -261,6 +281,20 @@ const ROWS: Row[] = [
     fresh: [3, 'key_unknown'],
     returning: [1, 'history_rewritten'],
     pinned: [0],
+  },
+  {
+    name: 'a file that is neither a dump nor a receipt',
+    shown: { seals: SEEN.seals, saved: true },
+    fresh: [2, 'usage'],
+    returning: [2, 'usage'],
+    pinned: [2, 'usage'],
+  },
+  {
+    name: 'a service whose answers are none',
+    shown: { entries: [], seals: Object.assign([], { filter: () => 'none' }) },
+    fresh: [2, 'unreachable'],
+    returning: [2, 'unreachable'],
+    pinned: [2, 'unreachable'],
   },
 ]
 
@@ -285,7 +319,9 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
   async function read(verify: Verify, ...args: string[]) {
     const report = readReport(await verify([...args, '--state', join(folder, 'state.json'), '--json']))
     const { text } = await verify([...args, '--state', join(folder, 'other.json')])
-    expect(text.includes('GOOD'), text).toBe(text.includes('GOOD:') && !text.includes('NOT BINDING') && !text.includes('BAD'))
+    expect(text.includes('GOOD'), text).toBe(
+      text.includes('GOOD:') && !text.includes('NOT BINDING') && !text.includes('BAD'),
+    )
     expect([report.binding, report.ok]).toEqual([report.code === 0, report.code === 0])
     return report
   }
@@ -296,52 +332,68 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
   }
 
   const cases = ROWS.flatMap((row) => (['node', 'python'] as const).map((language) => ({ ...row, language })))
-  it.each(cases)('$name, in $language', async ({ shown, seen, args = [], language, fresh: one, returning: two, pinned: three }) => {
-    const verify = language === 'node' ? verifyInNode : python.verify
-    const words = args.includes('3:HISTORY') ? ['--expect', `3:${await seenHistory(verify)}`] : args
-    rmSync(join(folder, 'state.json'), { force: true })
-    const isChain = 'seals' in shown && !('saved' in shown)
-    const file = join(folder, 'file.json')
-    writeFileSync(file, JSON.stringify(shown))
-    const ask = async (...more: string[]) => {
-      if (isChain) server.chain = shown as LedgerChain
-      const { code, words: found } = await read(verify, isChain ? server.url : file, ...words, ...more)
-      return [code, ...found]
-    }
-    const fresh = await ask()
-    rmSync(join(folder, 'state.json'), { force: true })
-    const pinned = await ask('--pubkey', PUBKEY)
-    rmSync(join(folder, 'state.json'), { force: true })
-    server.chain = seen ?? SEEN
-    await read(verify, server.url)
-    const returning = await ask()
-    expect({ fresh, returning, pinned }).toEqual({ fresh: one, returning: two, pinned: three })
-  })
+  it.each(cases)(
+    '$name, in $language',
+    async ({ shown, seen, args = [], language, fresh: one, returning: two, pinned: three }) => {
+      const verify = language === 'node' ? verifyInNode : python.verify
+      const words = args.includes('3:HISTORY') ? ['--expect', `3:${await seenHistory(verify)}`] : args
+      rmSync(join(folder, 'state.json'), { force: true })
+      const isChain = 'seals' in shown && !('saved' in shown)
+      const file = join(folder, 'file.json')
+      writeFileSync(file, JSON.stringify(shown))
+      const ask = async (...more: string[]) => {
+        if (isChain) server.chain = shown
+        const { code, words: found } = await read(verify, isChain ? server.url : file, ...words, ...more)
+        return [code, ...found]
+      }
+      const fresh = await ask()
+      rmSync(join(folder, 'state.json'), { force: true })
+      const pinned = await ask('--pubkey', PUBKEY)
+      rmSync(join(folder, 'state.json'), { force: true })
+      server.chain = seen ?? SEEN
+      await read(verify, server.url)
+      const returning = await ask()
+      expect({ fresh, returning, pinned }).toEqual({ fresh: one, returning: two, pinned: three })
+    },
+  )
 
-  it.each(['node', 'python'] as const)('a contradiction is kept as evidence that anybody can check, in %s', async (language) => {
-    const [verify, other] = language === 'node' ? [verifyInNode, python.verify] : [python.verify, verifyInNode]
-    server.chain = SEEN
-    await read(verify, server.url)
-    server.chain = fork
-    const { evidence } = await read(verify, server.url)
-    expect(readdirSync(folder)).toContain((evidence ?? '').split('/').at(-1))
-    const elsewhere = ['--state', join(folder, 'none.json'), '--json']
-    for (const check of [verify, other]) {
-      const check2 = async (...args: string[]) => readReport(await check(['--evidence', evidence as string, ...elsewhere, ...args]))
-      expect(await check2('--pubkey', PUBKEY)).toMatchObject({ code: 0, binding: true, kind: 'evidence' })
-      expect(await check2()).toMatchObject({ code: 3, words: ['key_unknown'] })
-      expect(await check2('--pubkey', 'ab'.repeat(32))).toMatchObject({ code: 1, words: ['wrong_key'] })
-    }
-    const proof = JSON.parse(readFileSync(evidence as string, 'utf8')) as { sides: [Seal, Seal] }
-    const alter = async (sides: unknown[]) => {
-      writeFileSync(join(folder, 'altered.json'), JSON.stringify({ kind: 'fork', sides }))
-      return readReport(await verify(['--evidence', join(folder, 'altered.json'), ...elsewhere, '--pubkey', PUBKEY]))
-    }
-    expect(await alter([proof.sides[0], proof.sides[0]])).toMatchObject({ code: 1, words: ['no_contradiction'] })
-    expect(await alter([proof.sides[0], { ...proof.sides[1], at: 1 }])).toMatchObject({ code: 1, words: ['bad_signature'] })
-    expect(await alter([proof.sides[0], null])).toMatchObject({ code: 1, words: ['malformed_seal'] })
-    expect(await alter([proof.sides[0]])).toMatchObject({ code: 2 })
-  })
+  it.each(['node', 'python'] as const)(
+    'a contradiction is kept as evidence that anybody can check, in %s',
+    async (language) => {
+      const [verify, other] =
+        language === 'node' ? [verifyInNode, python.verify] : [python.verify, verifyInNode]
+      server.chain = SEEN
+      await read(verify, server.url)
+      server.chain = fork
+      const { evidence } = await read(verify, server.url)
+      expect(readdirSync(folder)).toContain((evidence ?? '').split('/').at(-1))
+      const elsewhere = ['--state', join(folder, 'none.json'), '--json']
+      for (const check of [verify, other]) {
+        const check2 = async (...args: string[]) =>
+          readReport(await check(['--evidence', evidence as string, ...elsewhere, ...args]))
+        expect(await check2('--pubkey', PUBKEY)).toMatchObject({ code: 0, binding: true, kind: 'evidence' })
+        expect(await check2()).toMatchObject({ code: 3, words: ['key_unknown'] })
+        expect(await check2('--pubkey', 'ab'.repeat(32))).toMatchObject({ code: 1, words: ['wrong_key'] })
+      }
+      const proof = JSON.parse(readFileSync(evidence as string, 'utf8')) as { sides: [Seal, Seal] }
+      const alter = async (sides: unknown[]) => {
+        writeFileSync(join(folder, 'altered.json'), JSON.stringify({ kind: 'fork', sides }))
+        return readReport(
+          await verify(['--evidence', join(folder, 'altered.json'), ...elsewhere, '--pubkey', PUBKEY]),
+        )
+      }
+      expect(await alter([proof.sides[0], proof.sides[0]])).toMatchObject({
+        code: 1,
+        words: ['no_contradiction'],
+      })
+      expect(await alter([proof.sides[0], { ...proof.sides[1], at: 1 }])).toMatchObject({
+        code: 1,
+        words: ['bad_signature'],
+      })
+      expect(await alter([proof.sides[0], null])).toMatchObject({ code: 1, words: ['malformed_seal'] })
+      expect(await alter([proof.sides[0]])).toMatchObject({ code: 2 })
+    },
+  )
 
   it('every adoption of another memory is printed, in this check and in the next', async () => {
     const data = { seal: 'seal_1', payload_hash: 'ab'.repeat(32) }
@@ -350,16 +402,24 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
       rmSync(join(folder, 'state.json'), { force: true })
       for (let round = 0; round < 2; round++)
         expect(await read(verify, server.url)).toMatchObject({
-          adoptions: [{ entry_id: 4, data: JSON.stringify({ payload_hash: data.payload_hash, seal: data.seal }) }],
+          adoptions: [
+            { entry_id: 4, data: JSON.stringify({ payload_hash: data.payload_hash, seal: data.seal }) },
+          ],
         })
-      expect((await verify([server.url, '--state', join(folder, 'state.json')])).text).toContain('adoption: entry 4 ')
+      expect((await verify([server.url, '--state', join(folder, 'state.json')])).text).toContain(
+        'adoption: entry 4 ',
+      )
     }
   })
 
   it('two checks of one state at a time lose nothing of each other', async () => {
     const servers = await Promise.all(Array.from({ length: 6 }, () => serveChain(SEEN)))
     const state = join(folder, 'state.json')
-    await Promise.all(servers.flatMap(({ url }) => [verifyInNode, python.verify].map((verify) => verify([url, '--state', state]))))
+    await Promise.all(
+      servers.flatMap(({ url }) =>
+        [verifyInNode, python.verify].map((verify) => verify([url, '--state', state])),
+      ),
+    )
     const known = JSON.parse(readFileSync(state, 'utf8')) as Record<string, unknown>
     expect(Object.keys(known).sort()).toEqual(servers.map(({ url }) => url).sort())
     expect(readdirSync(folder).filter((name) => name.endsWith('.lock') || name.endsWith('.new'))).toEqual([])
@@ -383,9 +443,13 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
       const state = join(folder, 'state.json')
       rmSync(state, { force: true })
       await read(verify, server.url)
-      const memory = (JSON.parse(readFileSync(state, 'utf8')) as Record<string, Record<string, unknown>>)[server.url] ?? {}
+      const memory =
+        (JSON.parse(readFileSync(state, 'utf8')) as Record<string, Record<string, unknown>>)[server.url] ?? {}
       const { seq, payload_hash: hash, history: seen, pubkeys } = memory
-      writeFileSync(state, JSON.stringify({ [server.url]: { seq, payload_hash: hash, history: seen, pubkeys, checked_at: 1 } }))
+      writeFileSync(
+        state,
+        JSON.stringify({ [server.url]: { seq, payload_hash: hash, history: seen, pubkeys, checked_at: 1 } }),
+      )
       server.chain = fork
       expect(await read(verify, server.url)).toMatchObject({ code: 1, words: ['history_rewritten'] })
       server.chain = SEEN

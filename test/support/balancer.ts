@@ -12,9 +12,9 @@ export interface Answered {
 }
 
 /**
- * A load balancer as a client sees it: round robin over the backends that say they are ready, on connections that are
- * kept alive. A connection that is refused has sent nothing, so the next backend is asked; whatever else goes wrong with
- * a request is its end.
+ * A load balancer as a client sees it: round robin over the backends that say they are ready, on connections
+ * that are kept alive. A connection that is refused has sent nothing, so the next backend is asked; whatever
+ * else goes wrong with a request is its end.
  */
 export interface Balancer {
   add(backend: Backend): void
@@ -81,7 +81,9 @@ function request(
       method,
       agent,
       headers: {
-        ...(text === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
+        ...(text === undefined
+          ? {}
+          : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
         ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
       },
     })
@@ -91,7 +93,10 @@ function request(
       answer.on('data', (chunk: Buffer) => void chunks.push(chunk))
       answer.on('error', reject)
       answer.on('end', () =>
-        resolve({ status: answer.statusCode ?? 0, json: JSON.parse(Buffer.concat(chunks).toString('utf8')) as Record<string, unknown> }),
+        resolve({
+          status: answer.statusCode ?? 0,
+          json: JSON.parse(Buffer.concat(chunks).toString('utf8')) as Record<string, unknown>,
+        }),
       )
     })
     sent.end(text)

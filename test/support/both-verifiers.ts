@@ -21,7 +21,9 @@ export const verifyInNode: Verify = async (args) => {
 /** One Python for many checks, many at a time. */
 export function startPythonVerifier(): { verify: Verify; stop(): void } {
   const driver = fileURLToPath(new URL('./verifier_driver.py', import.meta.url))
-  const child = spawn(PYTHON_VERIFIER[0], [driver, PYTHON_VERIFIER[1] as string], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const child = spawn(PYTHON_VERIFIER[0], [driver, PYTHON_VERIFIER[1] as string], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
   const waiting = new Map<number, { resolve(ended: Ended): void; reject(error: Error): void }>()
   let calls = 0
   createInterface(child.stdout).on('line', (line) => {

@@ -11,8 +11,13 @@ export interface Received {
 /** What the peer does with a request; `index` counts all of them from 0. */
 export type Behaviour = (res: ServerResponse, received: Received, index: number) => void
 
-/** An HTTP peer that refuses or breaks. It stands in for bad networks and proxies, never for the service's own work. */
-export async function startBrokenPeer(behave: Behaviour): Promise<{ url: string; received: Received[]; close(): Promise<void> }> {
+/**
+ * An HTTP peer that refuses or breaks. It stands in for bad networks and proxies, never for the service's own
+ * work.
+ */
+export async function startBrokenPeer(
+  behave: Behaviour,
+): Promise<{ url: string; received: Received[]; close(): Promise<void> }> {
   const received: Received[] = []
   const server = createServer((req, res) => void answer(req, res))
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -40,10 +45,20 @@ export async function startBrokenPeer(behave: Behaviour): Promise<{ url: string;
   }
 }
 
-export function refuse(res: ServerResponse, status: number, error: string, headers: Record<string, string> = {}): void {
+export function refuse(
+  res: ServerResponse,
+  status: number,
+  error: string,
+  headers: Record<string, string> = {},
+): void {
   sendJson(res, status, { ok: false, error, message: `Refused as ${error}.` }, headers)
 }
 
-export function sendJson(res: ServerResponse, status: number, value: unknown, headers: Record<string, string> = {}): void {
+export function sendJson(
+  res: ServerResponse,
+  status: number,
+  value: unknown,
+  headers: Record<string, string> = {},
+): void {
   res.writeHead(status, { 'Content-Type': 'application/json', ...headers }).end(JSON.stringify(value))
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { pathsOf } from '../../api/http/mount.ts'
 import type { Route } from '../../api/http/route.ts'
-import { ERRORS, statusOf, type ErrorCode } from '../../shared/errors.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
 
 /** What any request can be told, whatever its route. */
 const EVERYWHERE: readonly ErrorCode[] = ['unavailable', 'method_not_allowed', 'no_such_route']
@@ -23,22 +23,36 @@ const refusalView = z.strictObject({
 })
 
 /**
- * Checks an answer against what its route declares: a good one has a declared status and the declared view with no
- * field beside it, at any depth, or is a document of a declared type; a refusal is one of the table, with its status and headers, that the route names.
+ * Checks an answer against what its route declares: a good one has a declared status and the declared view
+ * with no field beside it, at any depth, or is a document of a declared type; a refusal is one of the table,
+ * with its status and headers, that the route names.
  *
  * @throws Error naming the route and what does not fit
  */
-export type AnswerCheck = (method: string, pathname: string, answer: { status: number; headers: Headers; json: unknown }) => void
+export type AnswerCheck = (
+  method: string,
+  pathname: string,
+  answer: { status: number; headers: Headers; json: unknown },
+) => void
 
 export function createAnswerCheck(routes: readonly Route[]): AnswerCheck {
   const known = routes.flatMap((route) =>
-    pathsOf(route).map((path) => ({ route, pattern: new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}/?$`), view: withOk(route.view) })),
+    pathsOf(route).map((path) => ({
+      route,
+      pattern: new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}/?$`),
+      view: withOk(route.view),
+    })),
   )
   return (method, pathname, { status, headers, json }) => {
     const name = `${method} ${pathname} → ${status}`
     const found = known.find(({ route, pattern }) => route.method === method && pattern.test(pathname))
     const type = headers.get('content-type')?.split(';')[0] ?? 'nothing'
-    if (status === 200 && !Object.hasOwn(json as object, 'ok') && Object.hasOwn(found?.route.documents ?? {}, type)) return
+    if (
+      status === 200 &&
+      !Object.hasOwn(json as object, 'ok') &&
+      Object.hasOwn(found?.route.documents ?? {}, type)
+    )
+      return
     if (type !== 'application/json') throw new Error(`${name} has the type ${type}`)
     if ((json as { ok?: unknown }).ok === true) {
       if (found === undefined) throw new Error(`${name} is a good answer of no known route`)
@@ -53,11 +67,16 @@ export function createAnswerCheck(routes: readonly Route[]): AnswerCheck {
     }
     const refusal = refusalView.safeParse(json)
     if (!refusal.success)
-      throw new Error(`${name} is no refusal of the table: ${z.prettifyError(refusal.error)}\n${JSON.stringify(json).slice(0, 2_000)}`)
+      throw new Error(
+        `${name} is no refusal of the table: ${z.prettifyError(refusal.error)}\n${JSON.stringify(json).slice(0, 2_000)}`,
+      )
     const { error } = refusal.data
-    if (statusOf(error) !== status) throw new Error(`${name} says ${error}, whose status is ${statusOf(error)}`)
-    if (status === 401 && headers.get('www-authenticate') !== 'Bearer') throw new Error(`${name} has no WWW-Authenticate: Bearer`)
-    if (status === 503 && !/^[1-9]\d*$/.test(headers.get('retry-after') ?? '')) throw new Error(`${name} has no Retry-After`)
+    if (statusOf(error) !== status)
+      throw new Error(`${name} says ${error}, whose status is ${statusOf(error)}`)
+    if (status === 401 && headers.get('www-authenticate') !== 'Bearer')
+      throw new Error(`${name} has no WWW-Authenticate: Bearer`)
+    if (status === 503 && !/^[1-9]\d*$/.test(headers.get('retry-after') ?? ''))
+      throw new Error(`${name} has no Retry-After`)
     if (status === 405 && headers.get('allow') === null) throw new Error(`${name} has no Allow`)
     if (found !== undefined && !mayRefuse(found.route).has(error))
       throw new Error(`${name} says ${error}, which the route does not declare`)
@@ -80,11 +99,15 @@ function withOk(view: Route['view']): z.ZodType {
   return strictly(view.extend({ ok: z.literal(true) }))
 }
 
-/** The same schema that takes no field beside the named ones, at any depth; an object declared loose stays so. */
+/**
+ * The same schema that takes no field beside the named ones, at any depth; an object declared loose stays so.
+ */
 function strictly(schema: z.core.$ZodType): z.ZodType {
   if (schema instanceof z.ZodObject && schema.def.catchall === undefined)
     return z.strictObject(
-      Object.fromEntries(Object.entries(schema.shape).map(([name, field]) => [name, strictly(field as z.core.$ZodType)])),
+      Object.fromEntries(
+        Object.entries(schema.shape).map(([name, field]) => [name, strictly(field as z.core.$ZodType)]),
+      ),
     )
   if (schema instanceof z.ZodArray) return z.array(strictly(schema.element))
   if (schema instanceof z.ZodUnion) return z.union(schema.options.map(strictly) as [z.ZodType, z.ZodType])

@@ -9,24 +9,40 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
 export interface Clone {
   folder: string
-  /** The environment of a newcomer: nothing of ours but the folder of downloaded programs, and a home of its own. */
+  /**
+   * The environment of a newcomer: nothing of ours but the folder of downloaded programs, and a home of its
+   * own.
+   */
   env: NodeJS.ProcessEnv
   remove(): void
 }
 
-/** A copy of the checkout as a stranger would have it, with the packages linked in so that nothing is downloaded twice. */
+/**
+ * A copy of the checkout as a stranger would have it, with the packages linked in so that nothing is
+ * downloaded twice.
+ */
 export function makeClone(): Clone {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'agent-network-clone-'))
   const project = path.join(folder, 'project')
-  const listed = spawnSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT, encoding: 'utf8' })
+  const listed = spawnSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  })
   if (listed.status !== 0) throw new Error(`git ls-files failed: ${listed.stderr}`)
-  for (const file of listed.stdout.split('\0').filter((name) => name !== '' && existsSync(path.join(ROOT, name)))) {
+  for (const file of listed.stdout
+    .split('\0')
+    .filter((name) => name !== '' && existsSync(path.join(ROOT, name)))) {
     const target = path.join(project, file)
     mkdirSync(path.dirname(target), { recursive: true })
     cpSync(path.join(ROOT, file), target, { preserveTimestamps: true })
   }
-  const linked = spawnSync('cp', ['-al', path.join(ROOT, 'node_modules'), path.join(project, 'node_modules')], { encoding: 'utf8' })
-  if (linked.status !== 0) cpSync(path.join(ROOT, 'node_modules'), path.join(project, 'node_modules'), { recursive: true })
+  const linked = spawnSync(
+    'cp',
+    ['-al', path.join(ROOT, 'node_modules'), path.join(project, 'node_modules')],
+    { encoding: 'utf8' },
+  )
+  if (linked.status !== 0)
+    cpSync(path.join(ROOT, 'node_modules'), path.join(project, 'node_modules'), { recursive: true })
   const { PATH, LANG } = process.env
   const env = { PATH, LANG, HOME: path.join(folder, 'home'), AGENT_NETWORK_CACHE: cacheDir(process.env) }
   mkdirSync(env.HOME)
@@ -36,7 +52,10 @@ export function makeClone(): Clone {
 export interface RunningStart {
   /** Everything on screen so far. */
   screen(): string
-  /** Ctrl-C, as a terminal sends it: to every process of the group. Resolves when the last of them has let go of the screen. */
+  /**
+   * Ctrl-C, as a terminal sends it: to every process of the group. Resolves when the last of them has let go
+   * of the screen.
+   */
   interrupt(): Promise<void>
 }
 
@@ -77,7 +96,9 @@ export interface Finished {
 
 /** `npm run --silent agent -- …` in the clone. */
 export function runAgent(clone: Clone, home: string, words: readonly string[]): Finished {
-  return run(clone, 'npm', ['run', '--silent', 'agent', '--', ...words], { AGENT_HOME: path.join(clone.folder, '..', home) })
+  return run(clone, 'npm', ['run', '--silent', 'agent', '--', ...words], {
+    AGENT_HOME: path.join(clone.folder, '..', home),
+  })
 }
 
 /** `npm run --silent operator -- …` in the clone. */
@@ -91,6 +112,10 @@ export function runSealVerifier(clone: Clone, words: readonly string[]): Finishe
 }
 
 function run(clone: Clone, program: string, words: readonly string[], env: NodeJS.ProcessEnv): Finished {
-  const { status, stdout, stderr } = spawnSync(program, words, { cwd: clone.folder, env: { ...clone.env, ...env }, encoding: 'utf8' })
+  const { status, stdout, stderr } = spawnSync(program, words, {
+    cwd: clone.folder,
+    env: { ...clone.env, ...env },
+    encoding: 'utf8',
+  })
   return { code: status, stdout, stderr }
 }

@@ -5,8 +5,8 @@ import { Redis } from 'ioredis'
 import mongoose from 'mongoose'
 import { trackChildren } from '../../scripts/embedded/children.ts'
 import { reservePort } from '../../scripts/embedded/ports.ts'
+import { requireMongod, requireRedis } from '../../scripts/embedded/programs.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { findMongod, findRedis } from '../../scripts/prepare.mjs'
 import { serverFolder } from './server-folder.ts'
 
 const HOST = '127.0.0.1'
@@ -31,7 +31,10 @@ export interface ReplicaSet {
   primary(): Promise<number>
   /** Tells the primary to step down, and resolves with the port of the next one. */
   stepDown(): Promise<number>
-  /** From now on a primary that has lost the others goes on for so long, and those that have lost it wait for so long. */
+  /**
+   * From now on a primary that has lost the others goes on for so long, and those that have lost it wait for
+   * so long.
+   */
   setElectionTimeout(ms: number): Promise<void>
 }
 
@@ -91,10 +94,13 @@ export function openFarm(): Farm {
     findPort: () => Promise<number> = reservePort,
   ): Promise<Server> => {
     const port = await findPort()
-    const program = required('redis-server', findRedis(process.env))
+    const program = requireRedis()
     const toFile = (own: string): string[] => {
       const file = path.join(own, 'redis.conf')
-      fs.writeFileSync(file, [`bind ${HOST}`, `port ${port}`, `dir ${own}`, 'save ""', ...lines(own)].join('\n'))
+      fs.writeFileSync(
+        file,
+        [`bind ${HOST}`, `port ${port}`, `dir ${own}`, 'save ""', ...lines(own)].join('\n'),
+      )
       return [file, ...args]
     }
     return startServer(program, toFile, port)
@@ -102,13 +108,35 @@ export function openFarm(): Farm {
 
   return {
     async startReplicaSet() {
-      const program = required('mongod', findMongod(process.env))
+      const program = requireMongod()
       const members: Server[] = []
       for (const _ of NODES) {
         const args = (own: string, port: number) => [
-          ...['--dbpath', own, '--port', String(port), '--bind_ip', HOST, '--nounixsocket', '--replSet', 'farm'],
-          ...['--wiredTigerCacheSizeGB', '0.25', '--oplogSize', '64', '--logpath', path.join(own, 'mongod.log')],
-          ...['--setParameter', 'diagnosticDataCollectionEnabled=false', '--setParameter', 'transactionLifetimeLimitSeconds=10'],
+          ...[
+            '--dbpath',
+            own,
+            '--port',
+            String(port),
+            '--bind_ip',
+            HOST,
+            '--nounixsocket',
+            '--replSet',
+            'farm',
+          ],
+          ...[
+            '--wiredTigerCacheSizeGB',
+            '0.25',
+            '--oplogSize',
+            '64',
+            '--logpath',
+            path.join(own, 'mongod.log'),
+          ],
+          ...[
+            '--setParameter',
+            'diagnosticDataCollectionEnabled=false',
+            '--setParameter',
+            'transactionLifetimeLimitSeconds=10',
+          ],
         ]
         members.push(startServer(program, args, await reservePort()))
       }
@@ -125,7 +153,11 @@ export function openFarm(): Farm {
             'the next primary',
             async () => {
               // The connection breaks with the step; and it is refused while no other has caught up.
-              await onAdmin(before, { replSetStepDown: 10, secondaryCatchUpPeriodSecs: 5 }, COMMAND_LIMIT_MS).catch((error: unknown) => {
+              await onAdmin(
+                before,
+                { replSetStepDown: 10, secondaryCatchUpPeriodSecs: 5 },
+                COMMAND_LIMIT_MS,
+              ).catch((error: unknown) => {
                 if (!(error instanceof mongoose.mongo.MongoError)) throw error
               })
               const next = await primary()
@@ -141,12 +173,19 @@ export function openFarm(): Farm {
               config: { version: number; settings: object }
             }
             const settings = { ...config.settings, electionTimeoutMillis: ms }
-            await onAdmin(port, { replSetReconfig: { ...config, version: config.version + 1, settings } }, COMMAND_LIMIT_MS)
+            await onAdmin(
+              port,
+              { replSetReconfig: { ...config, version: config.version + 1, settings } },
+              COMMAND_LIMIT_MS,
+            )
             return true
           }
-          // Refused by one that has just ceased to be the primary, and while a member that was started again catches up.
+          // Refused by one that has just ceased to be the primary, and while a member that was started again
+          // catches up.
           const changed = () =>
-            change().catch((error: unknown) => (error instanceof mongoose.mongo.MongoError ? undefined : Promise.reject(error)))
+            change().catch((error: unknown) =>
+              error instanceof mongoose.mongo.MongoError ? undefined : Promise.reject(error),
+            )
           await waitFor('the election timeout', changed, LIMIT)
         },
       }
@@ -172,23 +211,35 @@ export function openFarm(): Farm {
         )
       const share = Math.ceil(SLOTS / nodes.length)
       for (const [index, { port }] of nodes.entries()) {
-        const slots = Array.from({ length: Math.min(share, SLOTS - index * share) }, (_, slot) => index * share + slot)
+        const slots = Array.from(
+          { length: Math.min(share, SLOTS - index * share) },
+          (_, slot) => index * share + slot,
+        )
         await onRedis(port, 'farm-word', (redis) => redis.call('CLUSTER', 'ADDSLOTS', ...slots))
         await onRedis(port, 'farm-word', (redis) => redis.call('CLUSTER', 'MEET', HOST, nodes[0]?.port ?? 0))
       }
       for (const { port } of nodes)
         await waitFor(
           'a cluster that is whole',
-          () => onRedis(port, 'farm-word', async (redis) => isWhole(String(await redis.call('CLUSTER', 'INFO')))),
+          () =>
+            onRedis(port, 'farm-word', async (redis) => isWhole(String(await redis.call('CLUSTER', 'INFO')))),
           LIMIT,
         )
-      return { url: `redis+cluster://:farm-word@${nodes.map(({ port }) => `${HOST}:${port}`).join(',')}`, nodes }
+      return {
+        url: `redis+cluster://:farm-word@${nodes.map(({ port }) => `${HOST}:${port}`).join(',')}`,
+        nodes,
+      }
     },
 
     async startSentinel() {
       const primary = await startRedis(() => ['appendonly yes', 'maxmemory-policy noeviction'])
-      const replica = await startRedis(() => ['appendonly yes', 'maxmemory-policy noeviction', `replicaof ${HOST} ${primary.port}`])
-      const inSync = async (redis: Redis) => (String(await redis.info('replication')).includes('state=online') ? true : undefined)
+      const replica = await startRedis(() => [
+        'appendonly yes',
+        'maxmemory-policy noeviction',
+        `replicaof ${HOST} ${primary.port}`,
+      ])
+      const inSync = async (redis: Redis) =>
+        (await redis.info('replication')).includes('state=online') ? true : undefined
       await waitFor('a replica', () => onRedis(primary.port, undefined, inSync), LIMIT)
       const sentinel = await startRedis(
         () => [
@@ -198,8 +249,13 @@ export function openFarm(): Farm {
         ],
         ['--sentinel'],
       )
-      const knowsReplica = async (redis: Redis) => (String(await redis.info('sentinel')).includes('slaves=1') ? true : undefined)
-      await waitFor('a sentinel that knows both', () => onRedis(sentinel.port, undefined, knowsReplica), LIMIT)
+      const knowsReplica = async (redis: Redis) =>
+        (await redis.info('sentinel')).includes('slaves=1') ? true : undefined
+      await waitFor(
+        'a sentinel that knows both',
+        () => onRedis(sentinel.port, undefined, knowsReplica),
+        LIMIT,
+      )
       return { url: `redis+sentinel://${HOST}:${sentinel.port}/farm`, nodes: [primary, replica, sentinel] }
     },
 
@@ -231,17 +287,24 @@ async function findClusterPort(): Promise<number> {
   }
 }
 
-function required(name: string, program: string | undefined): string {
-  if (program === undefined) throw new Error(`There is no ${name} here: run "node scripts/prepare.mjs" first.`)
-  return program
-}
-
 const isWhole = (info: string): true | undefined =>
-  info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:3') && info.includes('cluster_size:3') ? true : undefined
+  info.includes('cluster_state:ok') &&
+  info.includes('cluster_known_nodes:3') &&
+  info.includes('cluster_size:3')
+    ? true
+    : undefined
 
 /** One command or a few on a connection of their own. Undefined while the server is not up. */
-async function onRedis<T>(port: number, password: string | undefined, work: (redis: Redis) => Promise<T>): Promise<T | undefined> {
-  const redis = new Redis(port, HOST, { ...(password === undefined ? {} : { password }), lazyConnect: true, retryStrategy: () => null })
+async function onRedis<T>(
+  port: number,
+  password: string | undefined,
+  work: (redis: Redis) => Promise<T>,
+): Promise<T | undefined> {
+  const redis = new Redis(port, HOST, {
+    ...(password === undefined ? {} : { password }),
+    lazyConnect: true,
+    retryStrategy: () => null,
+  })
   redis.on('error', () => undefined) // each failure also rejects the calls below
   try {
     const connect = () =>
@@ -257,7 +320,9 @@ async function onRedis<T>(port: number, password: string | undefined, work: (red
 }
 
 async function onAdmin(port: number, command: object, limitMs = 1_000): Promise<Record<string, unknown>> {
-  const client = new mongoose.mongo.MongoClient(`mongodb://${HOST}:${port}/?directConnection=true`, { serverSelectionTimeoutMS: limitMs })
+  const client = new mongoose.mongo.MongoClient(`mongodb://${HOST}:${port}/?directConnection=true`, {
+    serverSelectionTimeoutMS: limitMs,
+  })
   try {
     return await client.db('admin').command({ ...command })
   } finally {
@@ -267,7 +332,8 @@ async function onAdmin(port: number, command: object, limitMs = 1_000): Promise<
 
 async function initiate(ports: readonly number[]): Promise<void> {
   const [first = 0] = ports
-  for (const port of ports) await waitFor('a mongod', () => onAdmin(port, { ping: 1 }).catch(() => undefined), LIMIT)
+  for (const port of ports)
+    await waitFor('a mongod', () => onAdmin(port, { ping: 1 }).catch(() => undefined), LIMIT)
   const config = {
     _id: 'farm',
     members: ports.map((port, _id) => ({ _id, host: `${HOST}:${port}` })),

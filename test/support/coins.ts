@@ -1,13 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Context } from '../../shared/context.ts'
-import { newId } from '../../shared/ids.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { parseAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { InvoiceRecord, SeenPayment } from '../../shared/payments/invoice.ts'
 import { payoutLine } from '../../shared/payments/journal.ts'
 import { newPayout } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
-import { recordPayment } from '../../shared/payments/settlement.ts'
-import { unixSeconds } from '../../shared/time.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
+import { recordPayment } from './told-chain.ts'
 
 export interface ReadyCoin {
   /** USD per coin; 1 where absent. */
@@ -18,28 +18,41 @@ export interface ReadyCoin {
   isRound?: boolean
 }
 
-/** Tells the API what the coin's worker would: the chain in reach, a pool of addresses, a rate. May be told again, as a living worker does. */
+/**
+ * Tells the API what the coin's worker would: the chain in reach, a pool of addresses, a rate. May be told
+ * again, as a living worker does.
+ */
 export async function makeCoinReady(
   ctx: Context,
   coin: Coin,
   { rate = '1', addresses = 100, isRound = true }: ReadyCoin = {},
 ): Promise<void> {
-  const now = unixSeconds(ctx.now())
+  const now = unixSeconds(ctx.databaseNow())
   await ctx.coins.report(
     coin,
     {
-      ...{ configured: true, reachable: true, checked_at: now, required_confirmations: coin === 'xno' ? 1 : 10 },
+      ...{
+        configured: true,
+        reachable: true,
+        checked_at: now,
+        required_confirmations: coin === 'xno' ? 1 : 10,
+      },
       ...(isRound ? { round_at: now } : {}),
     },
     now,
   )
-  await ctx.coins.notePool(coin, 1, now)
+  await ctx.coins.notePool(coin, now)
   await setRate(ctx, coin, rate)
   await addAddresses(ctx, coin, addresses)
 }
 
 export async function setRate(ctx: Context, coin: Coin, usd: string): Promise<void> {
-  await ctx.coins.saveRate({ _id: coin, usd, source: 'two exchanges of this test', at: unixSeconds(ctx.now()) })
+  await ctx.coins.saveRate({
+    _id: coin,
+    usd,
+    source: 'two exchanges of this test',
+    at: unixSeconds(ctx.databaseNow()),
+  })
 }
 
 /** Makes the coin's rate as old as that. */
@@ -51,14 +64,21 @@ export async function addAddresses(ctx: Context, coin: Coin, count: number): Pro
   const from = (await ctx.coins.highestIndex(coin)) + 1
   const records = Array.from({ length: count }, (_, place) => {
     const index = from + place
-    return { _id: `${coin}:${index}`, coin, index, address: addressOf(coin, index), state: 'free' as const }
+    return {
+      _id: `${coin}:${index}`,
+      coin,
+      index,
+      address: addressOf(`${ctx.database.connection.name} ${coin} ${index}`, coin),
+      state: 'free' as const,
+      holder: ctx.coins.stock(coin).holder,
+    }
   })
   if (count > 0) await ctx.coins.addAddresses(records)
 }
 
-/** Text of an address's length, different for each index; nobody has its key. */
-function addressOf(coin: Coin, index: number): string {
-  const digest = createHash('sha512').update(`${coin} ${index}`).digest('hex')
+/** Text of an address's length; nobody has its key. */
+function addressOf(name: string, coin: Coin): string {
+  const digest = createHash('sha512').update(name).digest('hex')
   return coin === 'xno' ? `nano_1${digest.replace(/[02l]/g, '3').slice(0, 59)}` : `8${digest.slice(0, 94)}`
 }
 
@@ -92,7 +112,8 @@ export async function pay(ctx: Context, invoiceId: string, payment: Pay): Promis
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice === undefined) throw new Error(`there is no invoice ${invoiceId}`)
   const found = foundAt(invoice, payment)
-  if ((await recordPayment(ctx, found)) !== invoiceId) throw new Error('the payment was not taken to its invoice')
+  if ((await recordPayment(ctx, found)) !== invoiceId)
+    throw new Error('the payment was not taken to its invoice')
   return found.tx
 }
 
@@ -100,8 +121,16 @@ export function newTx(): string {
   return randomBytes(32).toString('hex')
 }
 
-/** Stores a sum owed to nobody in particular at an address, and of no order: the market has tests of its own. */
-export async function owe(ctx: Context, coin: Coin, amountRaw: bigint, address: string, agentId = newId('agent')): Promise<PayoutRecord> {
+/**
+ * Stores a sum owed to nobody in particular at an address, and of no order: the market has tests of its own.
+ */
+export async function owe(
+  ctx: Context,
+  coin: Coin,
+  amountRaw: bigint,
+  address: string,
+  agentId = newId('agent'),
+): Promise<PayoutRecord> {
   const payout = newPayout({
     source: `${newId('order')}/release`,
     coin,
@@ -109,7 +138,7 @@ export async function owe(ctx: Context, coin: Coin, amountRaw: bigint, address: 
     orderId: newId('order'),
     amountRaw,
     address,
-    at: unixSeconds(ctx.now()),
+    at: unixSeconds(ctx.databaseNow()),
   })
   delete payout.order_id
   await ctx.database.transaction(async (session) => {
@@ -121,7 +150,7 @@ export async function owe(ctx: Context, coin: Coin, amountRaw: bigint, address: 
 
 /** Takes back what owe() stored, with the books as before, so that later tests have nothing of it to pay. */
 export async function disown(ctx: Context, ...payouts: readonly PayoutRecord[]): Promise<void> {
-  const at = unixSeconds(ctx.now())
+  const at = unixSeconds(ctx.databaseNow())
   await ctx.database.transaction(async (session) => {
     await ctx.payouts.models.payouts.deleteMany({ _id: { $in: payouts.map(({ _id }) => _id) } }, { session })
     for (const payout of payouts) await ctx.journal.write(payoutLine(payout, 'withdrawn', at), session)

@@ -1,7 +1,8 @@
 import { pathsOf } from '../../api/http/mount.ts'
-import { describeApi, type JsonSchema } from '../../api/http/openapi.ts'
-import type { Route } from '../../api/http/route.ts'
-import { PROTOCOL_VERSION } from '../../shared/limits.ts'
+import type { z } from 'zod'
+import { describeSchema, type JsonSchema } from '../../api/http/json-schema.ts'
+import { noView, type Route } from '../../api/http/route.ts'
+import { PROTOCOL_VERSION } from '../../shared/foundation/limits.ts'
 
 /** `posts[].id` → `string`; a `?` at the end of a type marks a field that may be absent. */
 export type Fields = Record<string, string>
@@ -13,45 +14,35 @@ export interface Shape {
 
 /** The shape of everything that the service takes and gives: what a client written against it relies on. */
 export function shapeOf(routes: readonly Route[]): Shape {
-  const document = describeApi(routes, 'http://service') as {
-    paths: Record<string, Record<string, JsonSchema>>
-    components: { schemas: Record<string, JsonSchema> }
-  }
   const shapes: Shape['routes'] = {}
   for (const route of routes) {
-    for (const path of pathsOf(route)) {
-      const operation = document.paths[path]?.[route.method.toLowerCase()] as {
-        parameters?: { name: string; required: boolean; schema: JsonSchema }[]
-        requestBody?: { content: Record<string, { schema: JsonSchema }> }
-        responses: Record<string, { content: Record<string, { schema: JsonSchema }> }>
+    const request: Fields = route.body === undefined ? {} : fieldsOf(route.body, 'input')
+    for (const given of [route.params, route.query]) {
+      const { properties = {}, required = [] } = (
+        given === undefined ? {} : describeSchema(given, 'input').schema
+      ) as {
+        properties?: Record<string, JsonSchema>
+        required?: string[]
       }
-      const body = operation.requestBody?.content['application/json']?.schema
-      const request: Fields = body === undefined ? {} : fieldsOf(body, document.components.schemas)
-      for (const { name, required, schema } of operation.parameters ?? []) request[name] = `${typeOf(schema)}${required ? '' : '?'}`
-      const good = (route.statuses ?? [200]).map(
-        (status) => [String(status), Object.entries(operation.responses[String(status)]?.content ?? {})] as const,
-      )
-      const responses = Object.fromEntries(
-        good.map(([status, content]) => [
-          status,
-          Object.assign(
-            {},
-            ...content.map(([type, { schema }]) =>
-              type === 'application/json' ? fieldsOf(schema, document.components.schemas) : { [`(${type})`]: typeOf(schema) },
-            ),
-          ),
-        ]),
-      )
-      shapes[`${route.method} ${path}`] = { needs: route.access, request: sorted(request), responses }
+      for (const [name, schema] of Object.entries(properties))
+        request[name] = `${typeOf(schema)}${given === route.params || required.includes(name) ? '' : '?'}`
     }
+    const answer: Fields = route.view === noView ? {} : { ok: 'boolean', ...fieldsOf(route.view, 'output') }
+    for (const [type, schema] of Object.entries(route.documents ?? {}))
+      if (type !== 'application/json') answer[`(${type})`] = typeOf(schema)
+    const responses = Object.fromEntries(
+      (route.statuses ?? [200]).map((status) => [String(status), status === 304 ? {} : sorted(answer)]),
+    )
+    for (const path of pathsOf(route))
+      shapes[`${route.method} ${path}`] = { needs: route.access, request: sorted(request), responses }
   }
   return { protocol_version: PROTOCOL_VERSION, routes: sorted(shapes) }
 }
 
 /**
- * What breaks a client that was written against `recorded`: a route, a status or a field that is gone, a field of
- * another type or one that may now be absent, a field of a request that must now be sent, a route that asks for more.
- * What was added breaks nobody.
+ * What breaks a client that was written against `recorded`: a route, a status or a field that is gone, a
+ * field of another type or one that may now be absent, a field of a request that must now be sent, a route
+ * that asks for more. What was added breaks nobody.
  */
 export function findBreaks(recorded: Shape['routes'], present: Shape['routes']): string[] {
   const breaks: string[] = []
@@ -61,7 +52,8 @@ export function findBreaks(recorded: Shape['routes'], present: Shape['routes']):
       breaks.push(`${name} is gone`)
       continue
     }
-    if (rankOf(now.needs) > rankOf(before.needs)) breaks.push(`${name} asks for "${now.needs}" in place of "${before.needs}"`)
+    if (rankOf(now.needs) > rankOf(before.needs))
+      breaks.push(`${name} asks for "${now.needs}" in place of "${before.needs}"`)
     for (const [field, type] of Object.entries(before.request)) {
       const typeNow = now.request[field]
       if (typeNow === undefined) breaks.push(`${name} no longer takes ${field}`)
@@ -70,7 +62,8 @@ export function findBreaks(recorded: Shape['routes'], present: Shape['routes']):
       else if (type.endsWith('?') && !typeNow.endsWith('?')) breaks.push(`${name} now requires ${field}`)
     }
     for (const [field, type] of Object.entries(now.request)) {
-      if (!(field in before.request) && !type.endsWith('?') && !/[.[]/.test(field)) breaks.push(`${name} now requires ${field}`)
+      if (!(field in before.request) && !type.endsWith('?') && !/[.[]/.test(field))
+        breaks.push(`${name} now requires ${field}`)
     }
     for (const [status, fields] of Object.entries(before.responses)) {
       for (const [field, type] of Object.entries(fields)) {
@@ -86,11 +79,13 @@ export function findBreaks(recorded: Shape['routes'], present: Shape['routes']):
 }
 
 /** How much a route asks of its caller; `fresh` asks for the same as `token`. */
-const rankOf = (needs: string): number => ['open', 'optional', 'token', 'pass'].indexOf(needs === 'fresh' ? 'token' : needs)
+const rankOf = (needs: string): number =>
+  ['open', 'optional', 'token', 'pass'].indexOf(needs === 'fresh' ? 'token' : needs)
 
 const typesOf = (type: string): string[] => type.replace('?', '').split('|')
 
-function fieldsOf(schema: JsonSchema, named: Record<string, JsonSchema>): Fields {
+function fieldsOf(fieldsSchema: z.ZodType, io: 'input' | 'output'): Fields {
+  const { schema, named } = describeSchema(fieldsSchema, io)
   const fields: Fields = {}
   collect(schema, '', false, [])
   return sorted(fields)
@@ -104,27 +99,37 @@ function fieldsOf(schema: JsonSchema, named: Record<string, JsonSchema>): Fields
       if (variant['type'] === 'object' || variant['type'] === 'array')
         collect(path === '' ? variant : { ...variant, partOf: path }, path, optional, inside)
     }
-    if (path !== '' && inner['partOf'] === undefined) note(path, `${typeOf(inner, named)}${optional ? '?' : ''}`)
+    if (path !== '' && inner['partOf'] === undefined)
+      note(path, `${typeOf(inner, named)}${optional ? '?' : ''}`)
     const required = new Set((inner['required'] as string[] | undefined) ?? [])
-    for (const [name, part] of Object.entries((inner['properties'] as Record<string, JsonSchema> | undefined) ?? {}))
+    for (const [name, part] of Object.entries(
+      (inner['properties'] as Record<string, JsonSchema> | undefined) ?? {},
+    ))
       collect(part, path === '' ? name : `${path}.${name}`, !required.has(name), inside)
     if (typeof inner['items'] === 'object') collect(inner['items'] as JsonSchema, `${path}[]`, false, inside)
-    if (typeof inner['additionalProperties'] === 'object') collect(inner['additionalProperties'] as JsonSchema, `${path}.*`, false, inside)
+    if (typeof inner['additionalProperties'] === 'object')
+      collect(inner['additionalProperties'] as JsonSchema, `${path}.*`, false, inside)
   }
 
-  /** A field of several variants of an answer has the types of all of them, and may be absent where one says so. */
+  /**
+   * A field of several variants of an answer has the types of all of them, and may be absent where one says
+   * so.
+   */
   function note(path: string, type: string): void {
     const known = fields[path]
     if (known === undefined) fields[path] = type
     else
       fields[path] =
-        [...new Set([...typesOf(known), ...typesOf(type)])].sort().join('|') + (known.endsWith('?') || type.endsWith('?') ? '?' : '')
+        [...new Set([...typesOf(known), ...typesOf(type)])].sort().join('|') +
+        (known.endsWith('?') || type.endsWith('?') ? '?' : '')
   }
 }
 
 function dereference(schema: JsonSchema, named: Record<string, JsonSchema>): JsonSchema {
   const { $ref: reference } = schema
-  return typeof reference === 'string' ? (named[reference.slice(reference.lastIndexOf('/') + 1)] ?? schema) : schema
+  return typeof reference === 'string'
+    ? (named[reference.slice(reference.lastIndexOf('/') + 1)] ?? schema)
+    : schema
 }
 
 function typeOf(schema: JsonSchema, named: Record<string, JsonSchema> = {}): string {
@@ -132,7 +137,10 @@ function typeOf(schema: JsonSchema, named: Record<string, JsonSchema> = {}): str
   const { type, anyOf, const: constant } = inner
   if (Array.isArray(type)) return [...(type as string[])].sort().join('|')
   if (typeof type === 'string') return type
-  if (Array.isArray(anyOf)) return [...new Set((anyOf as JsonSchema[]).flatMap((part) => typeOf(part, named).split('|')))].sort().join('|')
+  if (Array.isArray(anyOf))
+    return [...new Set((anyOf as JsonSchema[]).flatMap((part) => typeOf(part, named).split('|')))]
+      .sort()
+      .join('|')
   return constant === undefined ? 'any' : typeof constant
 }
 

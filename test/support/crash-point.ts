@@ -1,6 +1,6 @@
 /*
- * For a process of a test that dies at one call: CRASH_CALL, CRASH_PHASE and CRASH_COUNT name the place; without them it
- * runs to its end.
+ * For a process of a test that dies at one call: CRASH_CALL, CRASH_PHASE and CRASH_COUNT name the place;
+ * without them it runs to its end.
  */
 
 const { CRASH_CALL, CRASH_PHASE, CRASH_COUNT = '1' } = process.env

@@ -1,20 +1,31 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
+import { createKeyTree } from '../../shared/crypto/key-tree.ts'
+import { logRoot, logTiles } from '../../shared/crypto/log-tree.ts'
+import { parseNote, formatNote, verifyNote } from '../../shared/crypto/note.ts'
 import { hashLeaves, merkleRoot, buildTree, treeTiles } from '../../shared/crypto/merkle.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
-import { verifySealFollows, verifySealSignature, type Seal, type SealFields } from '../../shared/crypto/seal-payload.ts'
-import { newId } from '../../shared/ids.ts'
+import {
+  verifySealFollows,
+  verifySealSignature,
+  type Seal,
+  type SealFields,
+} from '../../shared/crypto/seal-payload.ts'
+import { applyKeyChange, keyState } from '../../shared/ledger/agent-keys.ts'
+import { checkpointOf } from '../../shared/ledger/checkpoint.ts'
+import type { EntryRecord } from '../../shared/ledger/entry.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
-import type { WatchStep } from '../../shared/ledger/step.ts'
+import type { WatchStep } from '../../shared/foundation/step.ts'
 import { newSalt } from '../../shared/ledger/pending.ts'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { isolate, PATIENT } from './servers.ts'
 
 /** A ledger of its own: database, seal key and seal memory, and a clock that can be moved. */
@@ -32,10 +43,18 @@ export interface TestLedger {
   stop(): Promise<void>
 }
 
+/**
+ * Databases of this file's ledgers that have ended, empty again: to make one takes longer than most tests
+ * that need it.
+ */
+const emptied: string[] = []
+
 /** @param options.mongodbUrl a database of the test's own, in place of one on the servers of the run */
-export async function openLedger(options: { withKey?: boolean; mongodbUrl?: string } = {}): Promise<TestLedger> {
+export async function openLedger(
+  options: { withKey?: boolean; mongodbUrl?: string; env?: Record<string, string> } = {},
+): Promise<TestLedger> {
   const { redisUrl, queuePrefix, ...isolated } = isolate()
-  const mongodbUrl = options.mongodbUrl ?? isolated.mongodbUrl
+  const mongodbUrl = options.mongodbUrl ?? emptied.pop() ?? isolated.mongodbUrl
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seal-'))
   const keyFile = path.join(folder, 'seal-key')
   const memoryFile = path.join(folder, 'seal-memory')
@@ -47,6 +66,7 @@ export async function openLedger(options: { withKey?: boolean; mongodbUrl?: stri
     SEAL_KEY_FILE: keyFile,
     SEAL_MEMORY_FILE: memoryFile,
     ...PATIENT,
+    ...options.env,
   }
   let shiftMs = 0
   const ctx = await openWorkerContext(env, () => Date.now() + shiftMs)
@@ -66,15 +86,26 @@ export async function openLedger(options: { withKey?: boolean; mongodbUrl?: stri
       await signSeals(ctx, options)
     },
     async stop() {
-      await ctx.database.connection.dropDatabase()
+      await Promise.all(
+        (await ctx.database.connection.listCollections()).map(({ name }) =>
+          ctx.database.connection.collection(name).deleteMany({}),
+        ),
+      )
+      if (options.mongodbUrl === undefined) emptied.push(mongodbUrl)
       await ctx.close()
       fs.rmSync(folder, { recursive: true, force: true })
     },
   }
 }
 
-export async function openWorkerContext(env: Record<string, string | undefined>, now: () => number = Date.now): Promise<Context> {
-  const ctx = openContext(readConfig(env, 'workers'), createLog('test', 'silent'), { now, databaseTimeoutMs: 30_000 })
+export async function openWorkerContext(
+  env: Record<string, string | undefined>,
+  now: () => number = Date.now,
+): Promise<Context> {
+  const ctx = openContext(readConfig(env, 'workers'), createLog('test', 'silent'), {
+    now,
+    databaseTimeoutMs: 30_000,
+  })
   await ctx.database.whenReady()
   return ctx
 }
@@ -86,7 +117,11 @@ export async function writePosts(ctx: Context, count: number): Promise<string[]>
     const id = newId('post')
     const salt = newSalt()
     const content = { body: `post ${index}`, topic: null }
-    const data = { post_id: id, agent_id: 'agt_writer', content_hash: commit(Buffer.from(salt, 'hex'), content) }
+    const data = {
+      post_id: id,
+      agent_id: 'agt_writer',
+      content_hash: commit(Buffer.from(salt, 'hex'), content),
+    }
     return {
       _id: id,
       agent_id: 'agt_writer',
@@ -143,14 +178,21 @@ export async function readLedger(ctx: Context): Promise<LedgerState> {
 }
 
 /**
- * Verifies everything: numbers without a gap, one entry for each source, and of every seal the link, the range, the
- * closing entry, the root over the entries as they are stored now, the tiles, and the signature where there is one.
+ * Verifies everything: numbers without a gap, one entry for each source, and of every seal the link, the
+ * range, the closing entry, the root over the entries as they are stored now, the tiles, and the signature
+ * where there is one. And of the log: its tiles, its checkpoints, and what closing entries say of it and of
+ * the agents' keys.
  *
  * @param written ids of posts that were written: each has exactly one entry, or still waits for its number
- * @param isLive true where workers are at work meanwhile, and may have closed further seals since the seals were read
+ * @param isLive true where workers are at work meanwhile, and may have closed further seals since the seals
+ *   were read
  * @throws Error with the first thing that doesn't hold
  */
-export async function verifyLedger(ctx: Context, written: readonly string[] = [], isLive = false): Promise<LedgerState> {
+export async function verifyLedger(
+  ctx: Context,
+  written: readonly string[] = [],
+  isLive = false,
+): Promise<LedgerState> {
   const state = await readLedger(ctx)
   const { entries, sources, seals, waiting } = state
   for (const [index, { id }] of entries.entries())
@@ -159,16 +201,20 @@ export async function verifyLedger(ctx: Context, written: readonly string[] = []
   if (numbered.size !== sources.length) throw new Error('a source has two entries')
   const marked = new Set(waiting)
   for (const id of written)
-    if (!numbered.has(`${id}/post`) && !marked.has(`${id}/post`)) throw new Error(`${id} has no entry and does not wait for one`)
+    if (!numbered.has(`${id}/post`) && !marked.has(`${id}/post`))
+      throw new Error(`${id} has no entry and does not wait for one`)
   let previous: Seal | null = null
   for (const seal of seals) {
     const follows = verifySealFollows(previous, seal)
     if (!follows.ok) throw new Error(`seal ${seal.seq}: ${follows.message}`)
     const covered = entries.slice(seal.from_id - 1, seal.to_id)
-    if (covered.length !== seal.count) throw new Error(`seal ${seal.seq} covers ${seal.count} entries, and ${covered.length} are stored`)
+    if (covered.length !== seal.count)
+      throw new Error(`seal ${seal.seq} covers ${seal.count} entries, and ${covered.length} are stored`)
     const leaves = hashLeaves(covered)
-    if (merkleRoot(leaves).toString('hex') !== seal.root) throw new Error(`seal ${seal.seq} has a root that is not that of its entries`)
-    if (sources[seal.to_id - 1] !== `seal_${seal.seq}/solvency`) throw new Error(`seal ${seal.seq} does not end with its closing entry`)
+    if (merkleRoot(leaves).toString('hex') !== seal.root)
+      throw new Error(`seal ${seal.seq} has a root that is not that of its entries`)
+    if (sources[seal.to_id - 1] !== `seal_${seal.seq}/solvency`)
+      throw new Error(`seal ${seal.seq} does not end with its closing entry`)
     if (seal.signed) {
       const verdict = verifySealSignature(seal)
       if (!verdict.ok) throw new Error(`seal ${seal.seq}: ${verdict.message}`)
@@ -176,16 +222,69 @@ export async function verifyLedger(ctx: Context, written: readonly string[] = []
     const tiles = [...treeTiles(buildTree(leaves))]
     const stored = await ctx.seals.findTiles(seal.seq, tiles)
     for (const [place, { level, index, hashes }] of tiles.entries())
-      if (!stored[place]?.equals(hashes)) throw new Error(`tile ${level}/${index} of seal ${seal.seq} is not that of its entries`)
+      if (!stored[place]?.equals(hashes))
+        throw new Error(`tile ${level}/${index} of seal ${seal.seq} is not that of its entries`)
     previous = seal
   }
+  await verifyLog(ctx, state)
   const closing = sources.filter((source) => /^seal_\d+\/solvency$/.test(source)).length
   if (closing < seals.length || (!isLive && closing > seals.length + 1))
     throw new Error(`${closing} closing entries for ${seals.length} seals`)
   return state
 }
 
-/** The same, of a ledger where nobody is at work: nothing waits, each post has its entry, all is sealed and signed. */
+async function verifyLog(ctx: Context, { entries, seals }: LedgerState): Promise<void> {
+  const leaves = hashLeaves(entries)
+  let keys = createKeyTree()
+  let before = { log: { size: 0, root: logRoot(Buffer.alloc(0)).toString('hex') }, keys: keyState(keys) }
+  for (const { seq, to_id: size, from_id: fromId, signed } of seals) {
+    const { log, keys: stated } = (entries[size - 1]?.data ?? {}) as { log?: unknown; keys?: unknown }
+    if (log !== undefined && JSON.stringify(log) !== JSON.stringify(before.log))
+      throw new Error(`seal ${seq} names another log before it`)
+    if (stated !== undefined && JSON.stringify(stated) !== JSON.stringify(before.keys))
+      throw new Error(`seal ${seq} names other keys before it`)
+    for (const { id, ...entry } of entries.slice(fromId - 1, size))
+      keys = applyKeyChange(keys, { _id: id, ...entry } as unknown as EntryRecord)
+    before = {
+      log: { size, root: logRoot(leaves.subarray(0, 32 * size)).toString('hex') },
+      keys: keyState(keys),
+    }
+    const checkpoint = checkpointOf(await ctx.seals.find(seq))
+    if (signed && checkpoint === undefined) throw new Error(`seal ${seq} is signed without a checkpoint`)
+    if (checkpoint === undefined) continue
+    if (checkpoint.size !== size || checkpoint.root !== before.log.root)
+      throw new Error(`the checkpoint of seal ${seq} is not that of the entries`)
+    if (!verifyNote(parseNote(formatNote(checkpoint.text, [checkpoint.line])), checkpoint.key))
+      throw new Error(`the checkpoint of seal ${seq} does not verify`)
+  }
+  // What was written of a seal that is not made yet is of entries that are there.
+  for (const { _id, hashes } of await ctx.database.connection
+    .collection<{ _id: string; hashes: { buffer: Buffer } }>('log_tiles')
+    .find()
+    .toArray()) {
+    const [level = 0, index = 0] = _id.split('/').map(Number)
+    const span = 256 ** level
+    for (let at = 0; at * 32 < hashes.buffer.length; at++) {
+      const from = (index * 256 + at) * span
+      const root = logRoot(leaves.subarray(from * 32, (from + span) * 32))
+      if (
+        from + span > entries.length ||
+        Buffer.compare(root, hashes.buffer.subarray(at * 32, (at + 1) * 32)) !== 0
+      )
+        throw new Error(`hash ${at} of the log's tile ${_id} is not that of the entries`)
+    }
+  }
+  const addresses = [...logTiles(seals.at(-1)?.to_id ?? 0)]
+  const stored = await ctx.logTiles.findTiles(addresses)
+  const missing = addresses.find(({ width }, place) => (stored[place]?.length ?? 0) < 32 * width)
+  if (missing !== undefined)
+    throw new Error(`the log's tile ${missing.level}/${missing.index} is missing or too short`)
+}
+
+/**
+ * The same, of a ledger where nobody is at work: nothing waits, each post has its entry, all is sealed and
+ * signed.
+ */
 export async function verifyWholeLedger(ctx: Context, written: readonly string[]): Promise<LedgerState> {
   const state = await verifyLedger(ctx, written)
   if (state.waiting.length > 0) throw new Error(`${state.waiting.length} entries still wait for a number`)
@@ -203,7 +302,9 @@ export async function verifyWholeLedger(ctx: Context, written: readonly string[]
 export async function takeBackup(ctx: Context): Promise<() => Promise<void>> {
   const { connection } = ctx.database
   const names = Object.values(connection.models).map(({ collection }) => collection.collectionName)
-  const saved = await Promise.all(names.map(async (name) => ({ name, documents: await connection.collection(name).find().toArray() })))
+  const saved = await Promise.all(
+    names.map(async (name) => ({ name, documents: await connection.collection(name).find().toArray() })),
+  )
   return async () => {
     for (const { name, documents } of saved) {
       await connection.collection(name).deleteMany({})

@@ -1,22 +1,33 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** The files that take a minute and more, in the order in which they begin. Those that wait stand beside those that compute. */
+/**
+ * The files that take most of a minute and more, in the order in which they begin. Those that wait stand
+ * beside those that compute.
+ */
 const LONGEST = [
   'workers/monero-send',
-  'flows/schemathesis',
-  'workers/monero-flow',
   'faults/torture',
-  'workers/nano-crashes',
-  'workers/monero-wallet',
-  'workers/nano-sweep',
-  'workers/nano-send',
-  'flows/cluster',
-  'flows/market-monero',
+  'workers/monero-flow',
+  'workers/monero-recovery',
+  'flows/schemathesis',
+  'workers/nano-recovery',
   'workers/nano-reconcile',
+  'workers/monero-wallet',
   'api/outages',
+  'workers/nano-send',
+  'workers/address-restores',
+  'flows/cluster',
+  'workers/nano-crashes',
+  'flows/money-model',
+  'workers/nano-sweep',
+  'workers/monero-books',
+  'flows/market-monero',
 ].map(toEnd)
 
-/** With full counts: a quarter of an hour and more, and beside the first, which counts seconds, those that mostly wait. */
+/**
+ * With full counts: a quarter of an hour and more, and beside the first, which counts seconds, those that
+ * mostly wait.
+ */
 const LONGEST_IN_FULL = [
   'faults/named-cases',
   'workers/monero-send',

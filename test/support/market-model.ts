@@ -1,29 +1,36 @@
 import { expect } from 'vitest'
 import fc from 'fast-check'
 import type { Context } from '../../shared/context.ts'
-import type { Session } from '../../shared/database.ts'
-import { Refusal } from '../../shared/errors.ts'
+import type { Session } from '../../shared/servers/database.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
 import { decideDispute, type DisputeOutcome } from '../../shared/market/dispute-service.ts'
 import { OUTAGE_GAP_MS, OUTAGE_GRACE_MS } from '../../shared/market/market-terms.ts'
 import { makeOffer } from '../../shared/market/offer-service.ts'
 import { passDeadline } from '../../shared/market/order-deadlines.ts'
-import { acceptDelivery, deliverOrder, disputeOrder, readOrder, setRefundAddress } from '../../shared/market/order-service.ts'
+import {
+  acceptDelivery,
+  deliverOrder,
+  disputeOrder,
+  refreshOrder,
+  setRefundAddress,
+} from '../../shared/market/order-service.ts'
 import { placeOrder } from '../../shared/market/order-placing.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import { COINS, type Coin } from '../../shared/payments/coin.ts'
 import type { PaymentRecord, SeenPayment } from '../../shared/payments/invoice.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { markPaidByHand } from '../../shared/payments/payout-service.ts'
-import { lapseInvoices, recordLoss, recordPayment } from '../../shared/payments/settlement.ts'
+import { lapseInvoices } from '../../shared/payments/settlement.ts'
+import { recordLoss, recordPayment } from './told-chain.ts'
 import { makeCoinReady, newTx } from './coins.ts'
 import { isolate } from './servers.ts'
 import { openWorkerContext } from './ledger.ts'
 import { ADDRESSES, checkMarket, OFFER, vouch } from './market.ts'
 
 /*
- * A simple model of the market beside the real one: each order as a state, a few sums and its payments; the clock; and
- * when the API served. Random histories are played on both and compared after every command, and at its end all of the
- * real one's money and its ledger are checked.
+ * A simple model of the market beside the real one: each order as a state, a few sums and its payments; the
+ * clock; and when the API served. Random histories are played on both and compared after every command, and
+ * at its end all of the real one's money and its ledger are checked.
  */
 
 const SELLER = 'agt_seller'
@@ -84,7 +91,8 @@ export class MarketModel {
   }
 
   serve(): void {
-    if (this.nowMs - this.servedUntil > OUTAGE_GAP_MS) this.outages.push({ from: this.servedUntil, to: this.nowMs })
+    if (this.nowMs - this.servedUntil > OUTAGE_GAP_MS)
+      this.outages.push({ from: this.servedUntil, to: this.nowMs })
     this.servedUntil = Math.max(this.servedUntil, this.nowMs)
   }
 
@@ -108,7 +116,8 @@ const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amoun
 const most = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 const received = (order: ModelOrder): bigint =>
-  sum(order.payments.filter(({ state }) => state === 'settled').map(({ amount }) => amount)) - order.writtenOff
+  sum(order.payments.filter(({ state }) => state === 'settled').map(({ amount }) => amount)) -
+  order.writtenOff
 const lost = (order: ModelOrder): bigint =>
   most(0n, sum(order.payments.filter((one) => one.lost).map(({ amount }) => amount)) - order.writtenOff)
 
@@ -132,7 +141,11 @@ export async function openRealMarket(): Promise<RealMarket> {
   let clock = Date.now()
   const env = { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix }
   const opened = await openWorkerContext(env, () => clock)
-  const ctx: Context = { ...opened, queues: { ...opened.queues, enqueue: () => Promise.resolve(false) } }
+  const ctx: Context = {
+    ...opened,
+    databaseNow: () => clock,
+    queues: { ...opened.queues, enqueue: () => Promise.resolve(false) },
+  }
   const { models } = ctx.database.connection
   return {
     ctx,
@@ -155,8 +168,13 @@ type Command = fc.AsyncCommand<MarketModel, RealMarket>
 
 /** Every order of the real market is as the model says. */
 async function compare(model: MarketModel, { ctx }: RealMarket): Promise<void> {
-  const orders = new Map((await ctx.orders.models.orders.find().lean<OrderRecord[]>()).map((order) => [order._id, order]))
-  const byOrder = Map.groupBy(await ctx.payouts.models.payouts.find().lean<PayoutRecord[]>(), ({ order_id: id }) => id)
+  const orders = new Map(
+    (await ctx.orders.models.orders.find().lean<OrderRecord[]>()).map((order) => [order._id, order]),
+  )
+  const byOrder = Map.groupBy(
+    await ctx.payouts.models.payouts.find().lean<PayoutRecord[]>(),
+    ({ order_id: id }) => id,
+  )
   for (const order of model.orders) {
     const real = orders.get(order.id)
     const payouts = (byOrder.get(order.id) ?? []).filter(({ state }) => state !== 'withdrawn')
@@ -179,7 +197,8 @@ async function compare(model: MarketModel, { ctx }: RealMarket): Promise<void> {
       writtenOff: order.writtenOff,
       open: order.open,
       gone: order.gone,
-      isFrozen: order.status === 'disputed' && order.disputedByChain && order.open.seller + order.open.buyer > 0n,
+      isFrozen:
+        order.status === 'disputed' && order.disputedByChain && order.open.seller + order.open.buyer > 0n,
     })
   }
 }
@@ -197,7 +216,12 @@ function command(name: string, run: (model: MarketModel, real: RealMarket) => Pr
 }
 
 /** A request that is served, and refused exactly where the model says. */
-async function request(model: MarketModel, { ctx }: RealMarket, isAllowed: boolean, ask: () => Promise<unknown>): Promise<void> {
+async function request(
+  model: MarketModel,
+  { ctx }: RealMarket,
+  isAllowed: boolean,
+  ask: () => Promise<unknown>,
+): Promise<void> {
   model.serve()
   await ctx.serving.serve(ctx.now())
   const outcome = await ask().then(
@@ -218,6 +242,8 @@ function placeCommand(coin: Coin, cents: number, hasAddress: boolean): Command {
     // A round lapses what it finds unpaid: that is a command of its own.
     for (const one of COINS) await makeCoinReady(ctx, one, { addresses: 0, isRound: false })
     const offer = await makeOffer(ctx, SELLER, { ...OFFER, price_usd: cents / 100, delivery_hours: 2 })
+    // One seller makes them all, more than may be open at once.
+    await ctx.offers.models.offers.updateOne({ _id: offer._id }, { $unset: { open_slot: 1 } })
     const { order, invoice } = await placeOrder(ctx, BUYER, {
       offer_id: offer._id,
       currency: coin,
@@ -265,13 +291,24 @@ const seen = (order: ModelOrder, payment: ModelPayment, isConfirmed: boolean): S
   isConfirmed,
 })
 
-function payCommand(place: number, percent: number, isConfirmed: boolean, times: number, crash: Crash): Command {
+function payCommand(
+  place: number,
+  percent: number,
+  isConfirmed: boolean,
+  times: number,
+  crash: Crash,
+): Command {
   return command(
     `Pay(#${place} ${percent}%${isConfirmed ? '' : ' unconfirmed'} found ${times} times${crash === 'none' ? '' : `, ${crash}`})`,
     async (model, real) => {
       const order = model.pick(place, 'awaiting_payment')
       if (order === undefined) return
-      const payment: ModelPayment = { tx: newTx(), amount: (order.amount * BigInt(percent)) / 100n, state: 'seen', lost: false }
+      const payment: ModelPayment = {
+        tx: newTx(),
+        amount: (order.amount * BigInt(percent)) / 100n,
+        state: 'seen',
+        lost: false,
+      }
       const found = seen(order, payment, isConfirmed)
       if (crash !== 'none') await recordPayment(crashing(real.ctx, crash), found).catch(onlyCrash)
       // The next look brings the same find, perhaps several workers at once.
@@ -288,7 +325,10 @@ async function realPayment({ ctx }: RealMarket, payment: ModelPayment): Promise<
   return found
 }
 
-/** News of a payment, the `which`-th that is fit for them: it is confirmed, vanishes, is taken back, or is there again. */
+/**
+ * News of a payment, the `which`-th that is fit for them: it is confirmed, vanishes, is taken back, or is
+ * there again.
+ */
 function newsCommand(news: 'confirm' | 'vanish' | 'lose' | 'return', which: number): Command {
   return command(`${news}(${which})`, async (model, real) => {
     const fits = ({ state, lost: isLost }: ModelPayment): boolean =>
@@ -297,7 +337,9 @@ function newsCommand(news: 'confirm' | 'vanish' | 'lose' | 'return', which: numb
         : news === 'vanish'
           ? state === 'seen'
           : state === 'settled' && isLost === (news === 'return')
-    const fit = model.orders.flatMap((order) => order.payments.filter(fits).map((payment) => ({ order, payment })))
+    const fit = model.orders.flatMap((order) =>
+      order.payments.filter(fits).map((payment) => ({ order, payment })),
+    )
     const chosen = fit[which % Math.max(1, fit.length)]
     if (chosen === undefined) return
     const { order, payment } = chosen
@@ -321,23 +363,28 @@ function newsCommand(news: 'confirm' | 'vanish' | 'lose' | 'return', which: numb
 
 function stepCommand(step: 'deliver' | 'accept' | 'dispute' | 'refund-address', place: number): Command {
   return command(`${step}(#${place})`, async (model, real) => {
-    const order = model.pick(place, ...(step === 'deliver' ? ['paid'] : step === 'refund-address' ? [] : ['delivered']))
+    const order = model.pick(
+      place,
+      ...(step === 'deliver' ? ['paid'] : step === 'refund-address' ? [] : ['delivered']),
+    )
     if (order === undefined) return
     model.serve()
     const isInTime = model.now < (model.deadlineOf(order) ?? 0)
     const { ctx } = real
     if (step === 'refund-address') {
-      await request(model, real, !order.hasAddress, () => setRefundAddress(ctx, BUYER, order.id, ADDRESSES[order.coin]))
+      await request(model, real, !order.hasAddress, () =>
+        setRefundAddress(ctx, BUYER, { order_id: order.id, address: ADDRESSES[order.coin] }),
+      )
       order.hasAddress = true
       return
     }
     const isAllowed = isInTime && order.status === (step === 'deliver' ? 'paid' : 'delivered')
     await request(model, real, isAllowed, () =>
       step === 'deliver'
-        ? deliverOrder(ctx, SELLER, order.id, 'x')
+        ? deliverOrder(ctx, SELLER, { order_id: order.id, delivery: 'x' })
         : step === 'accept'
-          ? acceptDelivery(ctx, BUYER, order.id)
-          : disputeOrder(ctx, BUYER, order.id, 'x'),
+          ? acceptDelivery(ctx, BUYER, { order_id: order.id })
+          : disputeOrder(ctx, BUYER, { order_id: order.id, reason: 'x' }),
     )
     if (!isAllowed) return
     if (step === 'deliver') {
@@ -360,10 +407,12 @@ function raceCommand(place: number): Command {
     model.serve()
     await ctx.serving.serve(ctx.now())
     // What was put off is put off by now, so that every order's deadline is the model's.
-    const [{ due_at: due = 0 } = {}] = await Promise.all([order, ...model.orders].map(({ id }) => readOrder(ctx, BUYER, id)))
+    const [{ due_at: due = 0 } = {}] = await Promise.all(
+      [order, ...model.orders].map(({ id }) => refreshOrder(ctx, BUYER, id)),
+    )
     const [accepted, disputed] = await Promise.allSettled([
-      acceptDelivery(ctx, BUYER, order.id),
-      disputeOrder(ctx, BUYER, order.id, 'x'),
+      acceptDelivery(ctx, BUYER, { order_id: order.id }),
+      disputeOrder(ctx, BUYER, { order_id: order.id, reason: 'x' }),
       passDeadline(ctx, due),
       passDeadline(ctx, due),
     ])
@@ -389,7 +438,8 @@ function decideCommand(place: number, outcome: DisputeOutcome): Command {
     const buyer = most(received(order) - lost(order) - price, order.gone.buyer)
     const writeOff = received(order) - price - buyer
     const isAllowed =
-      order.status === 'disputed' && (isRelease ? received(order) >= order.amount && writeOff >= 0n : order.gone.seller === 0n)
+      order.status === 'disputed' &&
+      (isRelease ? received(order) >= order.amount && writeOff >= 0n : order.gone.seller === 0n)
     const done = await decideDispute(real.ctx, order.id, outcome).then(
       () => true,
       (error: unknown) => {
@@ -400,7 +450,10 @@ function decideCommand(place: number, outcome: DisputeOutcome): Command {
     expect(done).toBe(isAllowed)
     if (!isAllowed) return
     order.writtenOff += writeOff
-    order.open = { seller: isRelease ? order.amount - order.fee - order.gone.seller : 0n, buyer: buyer - order.gone.buyer }
+    order.open = {
+      seller: isRelease ? order.amount - order.fee - order.gone.seller : 0n,
+      buyer: buyer - order.gone.buyer,
+    }
     order.feeTaken = isRelease
     order.status = isRelease ? (order.gone.seller > 0n ? 'paid_out' : 'released') : 'refunded'
   })
@@ -412,10 +465,15 @@ function payoutCommand(place: number, side: 'seller' | 'buyer'): Command {
     const order = model.pick(place, ...(side === 'seller' ? ['released'] : ['refunded', 'expired']))
     if (order === undefined) return
     const payouts = await real.ctx.payouts.listByOrder(order.id)
-    const payout = payouts.find(({ agent_id: id, state }) => id === (side === 'seller' ? SELLER : BUYER) && state === 'owed')
+    const payout = payouts.find(
+      ({ agent_id: id, state }) => id === (side === 'seller' ? SELLER : BUYER) && state === 'owed',
+    )
     if (payout === undefined) return
-    const isAllowed = (side === 'seller' || order.hasAddress) && !(order.status === 'disputed' && order.disputedByChain)
-    const answers = await Promise.all([newTx(), newTx()].map((tx) => markPaidByHand(real.ctx, payout._id, tx)))
+    const isAllowed =
+      (side === 'seller' || order.hasAddress) && !(order.status === 'disputed' && order.disputedByChain)
+    const answers = await Promise.all(
+      [newTx(), newTx()].map((tx) => markPaidByHand(real.ctx, payout._id, tx)),
+    )
     expect(answers.filter((isDone) => isDone)).toHaveLength(isAllowed ? 1 : 0)
     if (!isAllowed) return
     const amount = BigInt(payout.amount_raw)
@@ -435,27 +493,33 @@ function act(order: ModelOrder): void {
 
 /** What a worker does with everything that is due; it may die in the middle, or two may be at it. */
 function deadlinesCommand(crash: Crash, workers: number): Command {
-  return command(`deadlines(${workers} workers${crash === 'none' ? '' : `, ${crash}`})`, async (model, real) => {
-    const ctx = crash === 'none' ? real.ctx : crashing(real.ctx, crash)
-    // A deadline that was put off may be due again.
-    for (let round = 0; round < 3; round++) {
-      const times = await real.ctx.orders.listDueTimes(model.now, 100)
-      for (const due of times) await Promise.all(Array.from({ length: workers }, () => passDeadline(ctx, due).catch(onlyCrash)))
-    }
-    if (crash === 'dies before its commit') return
-    for (const order of model.orders) {
-      const deadline = model.deadlineOf(order)
-      if (deadline !== undefined && deadline <= model.now && deadline * 1_000 <= model.servedUntil) act(order)
-    }
-  })
+  return command(
+    `deadlines(${workers} workers${crash === 'none' ? '' : `, ${crash}`})`,
+    async (model, real) => {
+      const ctx = crash === 'none' ? real.ctx : crashing(real.ctx, crash)
+      // A deadline that was put off may be due again.
+      for (let round = 0; round < 3; round++) {
+        const times = await real.ctx.orders.listDueTimes(model.now, 100)
+        for (const due of times)
+          await Promise.all(Array.from({ length: workers }, () => passDeadline(ctx, due).catch(onlyCrash)))
+      }
+      if (crash === 'dies before its commit') return
+      for (const order of model.orders) {
+        const deadline = model.deadlineOf(order)
+        if (deadline !== undefined && deadline <= model.now && deadline * 1_000 <= model.servedUntil)
+          act(order)
+      }
+    },
+  )
 }
 
 /** The look at the chain after which unpaid orders expire. */
 function lapseCommand(): Command {
   return command('look at the chain', async (model, real) => {
-    for (const coin of COINS) await lapseInvoices(real.ctx, coin, model.now, () => ({ watch: 'hourly', look_after: 0 }))
+    for (const coin of COINS) await lapseInvoices(real.ctx, coin, model.now)
     for (const order of model.orders) {
-      if (order.lapsed || order.payBy >= model.now || order.payments.some(({ state }) => state === 'seen')) continue
+      if (order.lapsed || order.payBy >= model.now || order.payments.some(({ state }) => state === 'seen'))
+        continue
       order.lapsed = true
       if (order.status !== 'awaiting_payment') continue
       order.status = 'expired'
@@ -465,17 +529,20 @@ function lapseCommand(): Command {
 }
 
 function passCommand(ms: number, isServing: boolean): Command {
-  return command(`${isServing ? 'time' : 'an outage'} of ${Math.round(ms / 1_000)} s`, async (model, real) => {
-    if (isServing) {
-      model.serve()
-      await real.ctx.serving.serve(model.nowMs)
-    }
-    model.nowMs += ms
-    real.setClock(model.nowMs)
-    if (!isServing) return
-    model.servedUntil = model.nowMs
-    await vouch(real.ctx, model.nowMs)
-  })
+  return command(
+    `${isServing ? 'time' : 'an outage'} of ${Math.round(ms / 1_000)} s`,
+    async (model, real) => {
+      if (isServing) {
+        model.serve()
+        await real.ctx.serving.serve(model.nowMs)
+      }
+      model.nowMs += ms
+      real.setClock(model.nowMs)
+      if (!isServing) return
+      model.servedUntil = model.nowMs
+      await vouch(real.ctx, model.nowMs)
+    },
+  )
 }
 
 type Crash = 'none' | 'dies before its commit' | 'dies after its commit'
@@ -486,7 +553,10 @@ const onlyCrash = (error: unknown): void => {
   if (!(error instanceof CrashError)) throw error
 }
 
-/** A worker whose transactions are cut off: before the commit nothing of them is stored, after it everything, and it never learns. */
+/**
+ * A worker whose transactions are cut off: before the commit nothing of them is stored, after it everything,
+ * and it never learns.
+ */
 function crashing(ctx: Context, crash: Exclude<Crash, 'none'>): Context {
   return {
     ...ctx,
@@ -504,12 +574,24 @@ function crashing(ctx: Context, crash: Exclude<Crash, 'none'>): Context {
 }
 
 const place = () => fc.nat(PLACES - 1)
-const crash = () => fc.constantFrom<Crash>('none', 'none', 'none', 'dies before its commit', 'dies after its commit')
-/** Times around the deadlines: an hour to pay, two to deliver, 72 to accept; never so short a pause that it is no outage. */
+const crash = () =>
+  fc.constantFrom<Crash>('none', 'none', 'none', 'dies before its commit', 'dies after its commit')
+/**
+ * Times around the deadlines: an hour to pay, two to deliver, 72 to accept; never so short a pause that it is
+ * no outage.
+ */
 const duration = () =>
   fc.oneof(
     fc.integer({ min: 20_000, max: 90 * 60_000 }),
-    fc.constantFrom(HOUR_MS, HOUR_MS + 1_000, 2 * HOUR_MS - 1_000, 2 * HOUR_MS, 72 * HOUR_MS - 1_000, 72 * HOUR_MS, 80 * HOUR_MS),
+    fc.constantFrom(
+      HOUR_MS,
+      HOUR_MS + 1_000,
+      2 * HOUR_MS - 1_000,
+      2 * HOUR_MS,
+      72 * HOUR_MS - 1_000,
+      72 * HOUR_MS,
+      80 * HOUR_MS,
+    ),
   )
 
 /** A history: orders that are on their way when it begins, and what befalls them. */
@@ -540,12 +622,15 @@ const beginning = () =>
 
 /** Histories of a market, of at most `maxCommands` after their beginning. */
 export function histories(maxCommands: number): fc.Arbitrary<History> {
-  const weighted = (weight: number, arbitrary: fc.Arbitrary<Command>) => Array.from({ length: weight }, () => arbitrary)
+  const weighted = (weight: number, arbitrary: fc.Arbitrary<Command>) =>
+    Array.from({ length: weight }, () => arbitrary)
   const commands = fc.commands(
     [
       ...weighted(
         1,
-        fc.tuple(fc.constantFrom(...COINS), fc.integer({ min: 100, max: 500_000 }), fc.boolean()).map((of) => placeCommand(...of)),
+        fc
+          .tuple(fc.constantFrom(...COINS), fc.integer({ min: 100, max: 500_000 }), fc.boolean())
+          .map((of) => placeCommand(...of)),
       ),
       ...weighted(
         4,
@@ -587,11 +672,15 @@ export function histories(maxCommands: number): fc.Arbitrary<History> {
       ),
       ...weighted(
         3,
-        fc.tuple(place(), fc.constantFrom('release', 'refund')).map(([at, outcome]) => decideCommand(at, outcome as DisputeOutcome)),
+        fc
+          .tuple(place(), fc.constantFrom('release', 'refund'))
+          .map(([at, outcome]) => decideCommand(at, outcome)),
       ),
       ...weighted(
         2,
-        fc.tuple(place(), fc.constantFrom('seller', 'buyer')).map(([at, side]) => payoutCommand(at, side as 'seller')),
+        fc
+          .tuple(place(), fc.constantFrom('seller', 'buyer'))
+          .map(([at, side]) => payoutCommand(at, side as 'seller')),
       ),
       ...weighted(
         3,

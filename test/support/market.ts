@@ -5,10 +5,16 @@ import type { OrderRecord } from '../../shared/market/order.ts'
 import { ORDER_STEPS, type OrderStep } from '../../shared/market/order-states.ts'
 import { COINS, dustThreshold, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
-import { showPayout, type PayoutRecord, type StoredPayout, type TransferRecord } from '../../shared/payments/payout.ts'
-import { lapseInvoices, recordLoss, recordPayment } from '../../shared/payments/settlement.ts'
-import { unixSeconds } from '../../shared/time.ts'
-import type { QueueName } from '../../shared/queues.ts'
+import {
+  showPayout,
+  type PayoutRecord,
+  type StoredPayout,
+  type TransferRecord,
+} from '../../shared/payments/payout.ts'
+import { lapseInvoices } from '../../shared/payments/settlement.ts'
+import { recordLoss, recordPayment } from './told-chain.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
+import type { QueueName } from '../../shared/servers/queues.ts'
 import { foundAt, makeCoinReady, newTx, pay } from './coins.ts'
 import { startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from './service.ts'
 import { atOneMoment, listAllEntries } from './stored.ts'
@@ -40,12 +46,24 @@ export interface TestMarket extends TestService {
   paidOrder(fields?: object, offer?: object): Promise<PlacedOrder>
   delivered(fields?: object, offer?: object): Promise<PlacedOrder>
   /** One payment of an order's invoice, as a share of its price in percent. */
-  payPercent(order: PlacedOrder, percent: number, options?: { confirmed?: boolean; tx?: string }): Promise<string>
-  step(name: 'deliver' | 'accept' | 'dispute' | 'refund-address', order: PlacedOrder, fields?: object, by?: TestAgent): Promise<Answer>
+  payPercent(
+    order: PlacedOrder,
+    percent: number,
+    options?: { confirmed?: boolean; tx?: string },
+  ): Promise<string>
+  step(
+    name: 'deliver' | 'accept' | 'dispute' | 'refund-address',
+    order: PlacedOrder,
+    fields?: object,
+    by?: TestAgent,
+  ): Promise<Answer>
   read(order: PlacedOrder, by?: TestAgent): Promise<OrderJson>
   /** The chain does not know this transaction any more. */
   lose(tx: string): Promise<void>
-  /** After a successful look at the chain, which began now or at `roundAt` (Unix seconds): what was not paid in time lapses. */
+  /**
+   * After a successful look at the chain, which began now or at `roundAt` (Unix seconds): what was not paid
+   * in time lapses.
+   */
   lapse(coin?: Coin, roundAt?: number): Promise<void>
 }
 
@@ -59,7 +77,14 @@ export interface PlacedOrder {
 export interface OrderJson {
   status: string
   next_transition: { to: string | null; at: number | null; actor: string } | null
-  payouts: { payout_id: string; amount_raw: string; state: string; frozen: boolean; address: string | null; tx_hash: string | null }[]
+  payouts: {
+    payout_id: string
+    amount_raw: string
+    state: string
+    frozen: boolean
+    address: string | null
+    tx_hash: string | null
+  }[]
   extensions: { deadline: string; was: number; until: number; outage_from: number; outage_to: number }[]
   [field: string]: unknown
 }
@@ -75,7 +100,9 @@ export const OFFER = {
 const ALIVE_EVERY_MS = 5_000
 
 /** A service with both coins ready, a seller and a buyer. */
-export async function startMarket(options: { env?: Record<string, string>; queues?: readonly QueueName[] } = {}): Promise<TestMarket> {
+export async function startMarket(
+  options: { env?: Record<string, string>; queues?: readonly QueueName[] } = {},
+): Promise<TestMarket> {
   const { env, queues = MARKET_QUEUES } = options
   return openMarket(await startService({ queues, ...(env === undefined ? {} : { env }) }))
 }
@@ -87,8 +114,10 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
   const [seller, buyer] = [await service.register(), await service.register()]
   // A coin whose worker falls silent is not ready; on a busy machine a test takes longer than that.
   const alive = setInterval(() => {
-    const now = unixSeconds(ctx.now())
-    void ctx.coins.models.coins.updateMany({}, { $set: { alive_at: now, pool_at: now } }).catch(() => clearInterval(alive))
+    const now = unixSeconds(ctx.databaseNow())
+    void ctx.coins.models.coins
+      .updateMany({}, { $set: { alive_at: now, pool_at: now } })
+      .catch(() => clearInterval(alive))
   }, ALIVE_EVERY_MS).unref()
   const market: TestMarket = {
     ...service,
@@ -108,17 +137,28 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
     },
     async offer(fields = {}, by = seller) {
       return String(
-        expectStatus(await call('POST', '/market/offer', { token: by.token, body: { ...OFFER, ...fields } }), 201).json['offer_id'],
+        expectStatus(
+          await call('POST', '/market/offer', { token: by.token, body: { ...OFFER, ...fields } }),
+          201,
+        ).json['offer_id'],
       )
     },
     async order(fields = {}, offer = {}) {
       const offerId = await market.offer(offer)
       const { json } = expectStatus(
-        await call('POST', '/market/order', { token: buyer.token, body: { offer_id: offerId, refund_address: ADDRESSES.xno, ...fields } }),
+        await call('POST', '/market/order', {
+          token: buyer.token,
+          body: { offer_id: offerId, refund_address: ADDRESSES.xno, ...fields },
+        }),
         201,
       )
       const invoice = json['invoice'] as { invoice_id: string; currency: Coin; amount_raw: string }
-      return { id: String(json['order_id']), invoiceId: invoice.invoice_id, coin: invoice.currency, amountRaw: BigInt(invoice.amount_raw) }
+      return {
+        id: String(json['order_id']),
+        invoiceId: invoice.invoice_id,
+        coin: invoice.currency,
+        amountRaw: BigInt(invoice.amount_raw),
+      }
     },
     async paidOrder(fields, offer) {
       const order = await market.order(fields, offer)
@@ -142,24 +182,29 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
         dispute: { reason: 'It is empty.' },
         'refund-address': { address: ADDRESSES.xno },
       }
-      return call('POST', `/market/${name}`, { token: (by ?? side).token, body: { order_id: order.id, ...own[name], ...fields } })
+      return call('POST', `/market/${name}`, {
+        token: (by ?? side).token,
+        body: { order_id: order.id, ...own[name], ...fields },
+      })
     },
     async read(order, by = buyer) {
-      return expectStatus(await call('GET', `/market/order/${order.id}`, { token: by.token }), 200).json['order'] as OrderJson
+      return expectStatus(await call('GET', `/market/order/${order.id}`, { token: by.token }), 200).json[
+        'order'
+      ] as OrderJson
     },
     async lose(tx) {
       const payment = await ctx.invoices.models.payments.findOne({ tx }).lean<PaymentRecord>()
       if (payment === null) throw new Error(`there is no payment ${tx}`)
       await recordLoss(ctx, payment)
     },
-    lapse: (coin = 'xno', roundAt = unixSeconds(ctx.now())) =>
-      lapseInvoices(ctx, coin, roundAt, () => ({ watch: 'hourly', look_after: 0 })),
+    lapse: (coin = 'xno', roundAt = unixSeconds(ctx.databaseNow())) => lapseInvoices(ctx, coin, roundAt),
   }
   return market
 }
 
 export function expectStatus(answer: Answer, status: number): Answer {
-  if (answer.status !== status) throw new Error(`expected ${status}, got ${answer.status}: ${JSON.stringify(answer.json)}`)
+  if (answer.status !== status)
+    throw new Error(`expected ${status}, got ${answer.status}: ${JSON.stringify(answer.json)}`)
   return answer
 }
 
@@ -173,14 +218,17 @@ export async function confirm(ctx: Context, order: PlacedOrder, tx: string): Pro
   const payment = await ctx.invoices.models.payments.findOne({ tx }).lean<PaymentRecord>()
   const invoice = await ctx.invoices.find(order.invoiceId)
   if (payment === null || invoice === undefined) throw new Error(`there is no payment ${tx}`)
-  await recordPayment(ctx, foundAt(invoice, { amount: formatAmount(BigInt(payment.amount_raw), order.coin), tx }))
+  await recordPayment(
+    ctx,
+    foundAt(invoice, { amount: formatAmount(BigInt(payment.amount_raw), order.coin), tx }),
+  )
 }
 
 /**
  * Checks all of the market's money, past the code under test:
  *
- * 1. Of each order, what was received and not given up is held for it, or is the seller's, the fee, or owed to the buyer,
- *    to the last unit, as its state says.
+ * 1. Of each order, what was received and not given up is held for it, or is the seller's, the fee, or owed
+ *    to the buyer, to the last unit, as its state says.
  * 2. Its ledger entries are steps that the table allows, one after the other, and end in its state.
  * 3. Per coin: received = owed + paid out + fees, and the ledger alone gives the same sum of what is owed.
  *
@@ -194,7 +242,10 @@ export async function checkMarket(ctx: Context): Promise<Record<Coin, Sums>> {
   for (const order of orders) {
     const own = payouts.get(order._id) ?? []
     const money = readMoney(order, payments.get(order._id) ?? [], own)
-    faults.push(...checkOrder(order, money, invoices.get(order.invoice_id), own), ...checkSteps(order, entries.get(order._id) ?? []))
+    faults.push(
+      ...checkOrder(order, money, invoices.get(order.invoice_id), own),
+      ...checkSteps(order, entries.get(order._id) ?? []),
+    )
     const sum = sums[order.coin]
     sum.received += money.received
     sum.fees += money.fee
@@ -221,15 +272,19 @@ export interface Sums {
 }
 
 const noSums = (): Sums => ({ received: 0n, owed: 0n, paidOut: 0n, fees: 0n })
-const total = (of: readonly { amount_raw: string }[]): bigint => of.reduce((sum, { amount_raw: amount }) => sum + BigInt(amount), 0n)
+const total = (of: readonly { amount_raw: string }[]): bigint =>
+  of.reduce((sum, { amount_raw: amount }) => sum + BigInt(amount), 0n)
 
 function readMarket({ database: { connection } }: Context) {
   return atOneMoment(connection, async (session) => {
-    const read = <Stored extends object>(name: string) => connection.collection<Stored>(name).find({}, { session }).toArray()
+    const read = <Stored extends object>(name: string) =>
+      connection.collection<Stored>(name).find({}, { session }).toArray()
     const ofOrder = ({ order_id: id }: PaymentRecord | PayoutRecord): string => id ?? ''
     return {
       /** By their record. */
-      entries: Map.groupBy(await listAllEntries(connection, session), ({ source }) => source.slice(0, source.indexOf('/'))),
+      entries: Map.groupBy(await listAllEntries(connection, session), ({ source }) =>
+        source.slice(0, source.indexOf('/')),
+      ),
       orders: await read<OrderRecord>('orders'),
       invoices: new Map((await read<InvoiceRecord>('invoices')).map((invoice) => [invoice._id, invoice])),
       payments: Map.groupBy(await read<PaymentRecord>('payments'), ofOrder),
@@ -240,8 +295,12 @@ function readMarket({ database: { connection } }: Context) {
 
 /** As they are shown. */
 async function readPayouts(read: (name: string) => Promise<unknown[]>): Promise<PayoutRecord[]> {
-  const transfers = new Map(((await read('transfers')) as TransferRecord[]).map((transfer) => [transfer._id, transfer]))
-  return ((await read('payouts')) as StoredPayout[]).map((payout) => showPayout(payout, transfers.get(payout.transfer_id ?? '')))
+  const transfers = new Map(
+    ((await read('transfers')) as TransferRecord[]).map((transfer) => [transfer._id, transfer]),
+  )
+  return ((await read('payouts')) as StoredPayout[]).map((payout) =>
+    showPayout(payout, transfers.get(payout.transfer_id ?? '')),
+  )
 }
 
 interface Money {
@@ -254,7 +313,11 @@ interface Money {
   paidOut: bigint
 }
 
-function readMoney(order: OrderRecord, payments: readonly PaymentRecord[], payouts: readonly PayoutRecord[]): Money {
+function readMoney(
+  order: OrderRecord,
+  payments: readonly PaymentRecord[],
+  payouts: readonly PayoutRecord[],
+): Money {
   const standing = payouts.filter(({ state }) => state !== 'withdrawn')
   const isPaid = ({ state }: PayoutRecord): boolean => state === 'confirmed' || state === 'manual'
   const received = total(payments.filter(({ state }) => state === 'settled')) - BigInt(order.written_off_raw)
@@ -272,7 +335,12 @@ function readMoney(order: OrderRecord, payments: readonly PaymentRecord[], payou
   }
 }
 
-function checkOrder(order: OrderRecord, money: Money, invoice: InvoiceRecord | undefined, payouts: readonly PayoutRecord[]): string[] {
+function checkOrder(
+  order: OrderRecord,
+  money: Money,
+  invoice: InvoiceRecord | undefined,
+  payouts: readonly PayoutRecord[],
+): string[] {
   const faults: string[] = []
   const expect = (holds: boolean, what: string): void => {
     if (!holds) faults.push(`${order._id}, ${order.status}: ${what}`)
@@ -281,7 +349,10 @@ function checkOrder(order: OrderRecord, money: Money, invoice: InvoiceRecord | u
   const [amount, share] = [BigInt(order.amount_raw), BigInt(order.amount_raw) - BigInt(order.fee_raw)]
   // What is missing of the price below dust comes out of the fee.
   const asked = BigInt(invoice?.amount_raw ?? 0)
-  expect(BigInt(order.fee_raw) === (asked * 20n) / 100n - (asked - amount), `the fee is ${order.fee_raw} of ${amount}`)
+  expect(
+    BigInt(order.fee_raw) === (asked * 20n) / 100n - (asked - amount),
+    `the fee is ${order.fee_raw} of ${amount}`,
+  )
   expect(asked - amount < dustThreshold(order.coin), `the venue bears ${asked - amount}`)
   expect(
     invoice !== undefined && BigInt(invoice.received_raw) - BigInt(order.written_off_raw) === received,
@@ -290,9 +361,12 @@ function checkOrder(order: OrderRecord, money: Money, invoice: InvoiceRecord | u
   expect(held >= 0n, `more was given out than the ${received} that was received`)
   const isUnpaid = order.status === 'awaiting_payment'
   expect((order.unpaid_slot !== undefined) === isUnpaid, `its unpaid slot is ${order.unpaid_slot}`)
-  const due = order.status === 'paid' ? order.deliver_by : order.status === 'delivered' ? order.accept_by : undefined
+  const due =
+    order.status === 'paid' ? order.deliver_by : order.status === 'delivered' ? order.accept_by : undefined
   expect(order.due_at === due, `due at ${order.due_at}, and its deadline is ${due}`)
-  const sellerPaid = payouts.some(({ agent_id: id, state }) => id === order.seller_id && (state === 'confirmed' || state === 'manual'))
+  const sellerPaid = payouts.some(
+    ({ agent_id: id, state }) => id === order.seller_id && (state === 'confirmed' || state === 'manual'),
+  )
   switch (order.status) {
     case 'awaiting_payment':
       expect(seller === 0n && buyer === 0n && fee === 0n, 'something was given out before it was paid')
@@ -304,7 +378,8 @@ function checkOrder(order: OrderRecord, money: Money, invoice: InvoiceRecord | u
       expect(held === amount, `${held} of ${amount} is held`)
       break
     case 'disputed':
-      if (order.disputed_by === 'buyer') expect(seller === 0n && fee === 0n && held >= amount, 'the price is not held')
+      if (order.disputed_by === 'buyer')
+        expect(seller === 0n && fee === 0n && held >= amount, 'the price is not held')
       else
         expect(
           payouts.every(({ state, frozen }) => state !== 'owed' || frozen === true),
@@ -313,7 +388,10 @@ function checkOrder(order: OrderRecord, money: Money, invoice: InvoiceRecord | u
       break
     case 'released':
     case 'paid_out':
-      expect(seller === share && fee === BigInt(order.fee_raw), `the seller has ${seller} of ${share}, the venue ${fee}`)
+      expect(
+        seller === share && fee === BigInt(order.fee_raw),
+        `the seller has ${seller} of ${share}, the venue ${fee}`,
+      )
       expect(held === 0n, `nobody is owed ${held}`)
       expect(sellerPaid === (order.status === 'paid_out'), 'the state says something else of the payout')
       break
@@ -333,7 +411,8 @@ function checkOrder(order: OrderRecord, money: Money, invoice: InvoiceRecord | u
   expect(
     payouts.every(
       ({ state, address, agent_id: id }) =>
-        state === 'withdrawn' || address === (id === order.buyer_id ? order.refund_address : order.payout_address),
+        state === 'withdrawn' ||
+        address === (id === order.buyer_id ? order.refund_address : order.payout_address),
     ),
     'a payout has another address',
   )

@@ -2,7 +2,14 @@ import { expect } from 'vitest'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { sendMonero } from './monero-jobs.ts'
 import { checkMoney } from './money.ts'
-import { CONFIRMATIONS, DAY_PICO, UNLOCK_BLOCKS, XMR, type MoneroPayee, type MoneroVenue } from './monero-venue.ts'
+import {
+  CONFIRMATIONS,
+  DAY_PICO,
+  UNLOCK_BLOCKS,
+  XMR,
+  type MoneroPayee,
+  type MoneroVenue,
+} from './monero-venue.ts'
 import { startChild } from './processes.ts'
 
 const CHILD = new URL('./monero-child.ts', import.meta.url)
@@ -20,7 +27,11 @@ const TRANSACTIONS = 4
 /** Every step of settling and sending. */
 export const CRASH_POINTS: readonly CrashPoint[] = [
   ...Array.from({ length: TRANSACTIONS }, (_, place) =>
-    (['before', 'after'] as const).map((phase) => ({ call: 'transaction' as const, phase, count: place + 1 })),
+    (['before', 'after'] as const).map((phase) => ({
+      call: 'transaction' as const,
+      phase,
+      count: place + 1,
+    })),
   ).flat(),
   { call: 'prepareTransfer', phase: 'before', count: 1 },
   { call: 'prepareTransfer', phase: 'after', count: 1 },
@@ -31,15 +42,22 @@ export const CRASH_POINTS: readonly CrashPoint[] = [
 ]
 
 /** Runs a worker in a process of its own. @returns the signal that ended it, or its exit code */
-export function runMoneroChild(venue: MoneroVenue, env: Record<string, string> = {}): Promise<string | number> {
+export function runMoneroChild(
+  venue: MoneroVenue,
+  env: Record<string, string> = {},
+): Promise<string | number> {
   return startChild(CHILD, { ...venue.env, ...env }).ended
 }
 
 /**
- * A payment that nobody has seen yet, and a sum that is owed: kills a worker at that point, lets others go on, and checks
- * that there is one credit and one transfer.
+ * A payment that nobody has seen yet, and a sum that is owed: kills a worker at that point, lets others go
+ * on, and checks that there is one credit and one transfer.
  */
-export async function crashAt(venue: MoneroVenue, payee: MoneroPayee, { call, phase, count }: CrashPoint): Promise<void> {
+export async function crashAt(
+  venue: MoneroVenue,
+  payee: MoneroPayee,
+  { call, phase, count }: CrashPoint,
+): Promise<void> {
   const invoice = await venue.invoice(1)
   await venue.pay(invoice, DAY_PICO)
   await venue.generate(UNLOCK_BLOCKS)
@@ -49,11 +67,19 @@ export async function crashAt(venue: MoneroVenue, payee: MoneroPayee, { call, ph
     expect(await runMoneroChild(venue)).toBe(0)
     await venue.generate(CONFIRMATIONS + 1)
   }
-  const crash = { CRASH_CALL: call === 'confirmed' ? 'transaction' : call, CRASH_PHASE: phase, CRASH_COUNT: String(count) }
+  const crash = {
+    CRASH_CALL: call === 'confirmed' ? 'transaction' : call,
+    CRASH_PHASE: phase,
+    CRASH_COUNT: String(count),
+  }
   expect(await runMoneroChild(venue, crash)).toBe('SIGKILL')
   expect(await runMoneroChild(venue)).toBe(0)
   await confirmPayouts(venue, [owed])
-  expect(await venue.check(invoice)).toMatchObject({ status: 'settled', credited_days: 1, paid_raw: String(DAY_PICO) })
+  expect(await venue.check(invoice)).toMatchObject({
+    status: 'settled',
+    credited_days: 1,
+    paid_raw: String(DAY_PICO),
+  })
   await checkMoney(venue.ctx)
   expect(await payee.arrived(address)).toEqual([XMR / 3n])
   await expectConfirmed(venue, owed)
@@ -71,8 +97,13 @@ export async function confirmPayouts(venue: MoneroVenue, owed: readonly PayoutRe
 
 export async function expectConfirmed(venue: MoneroVenue, { _id }: PayoutRecord): Promise<void> {
   const { state, pending = [] } = await venue.payout(_id)
-  expect([state, pending.map(({ data }) => data['step'])]).toEqual(['confirmed', ['owed', 'signed', 'sent', 'confirmed']])
+  expect([state, pending.map(({ data }) => data['step'])]).toEqual([
+    'confirmed',
+    ['owed', 'signed', 'sent', 'confirmed'],
+  ])
   const transfers = await venue.ctx.payouts.models.transfers.find({ payout_ids: _id }).lean()
-  expect(transfers.map((transfer) => [transfer.state, transfer.in_flight])).toEqual([['confirmed', undefined]])
+  expect(transfers.map((transfer) => [transfer.state, transfer.in_flight])).toEqual([
+    ['confirmed', undefined],
+  ])
   expect((await venue.ctx.coins.findCoin('xmr'))?.halted).toBeUndefined()
 }

@@ -3,7 +3,7 @@ import { MONERO_JOBS } from '../../workers/jobs/coin.ts'
 
 /** The jobs of Monero's queues, as a worker runs them. */
 export const checkMonero = MONERO_JOBS.check
-export const fillMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.fill(ctx)
+export const fillMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.fill(ctx, ctx.coins.stock('xmr'))
 export const reconcileMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.reconcile(ctx)
 export const sendMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.send(ctx)
 export const watchMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.watch(ctx)

@@ -9,7 +9,8 @@ import { trackChildren } from '../../scripts/embedded/children.ts'
 import { readLastLines } from '../../scripts/embedded/log-file.ts'
 import { reservePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { cacheDir, findMonero, type MoneroPrograms } from '../../scripts/prepare.mjs'
+import { cacheDir } from '../../scripts/prepare.mjs'
+import { findMonero, type MoneroPrograms } from './prepare.mjs'
 
 /** An amount for an address, in piconero (10^-12 XMR). */
 export interface Destination {
@@ -25,14 +26,17 @@ export interface RegtestWallet {
   readonly address: string
   /** One call of monero-wallet-rpc, its `result` as it is; numbers of 16 digits and more come as strings. */
   call(method: string, params?: Record<string, unknown>): Promise<Record<string, unknown>>
-  /** Ends it, or starts it again on the same port with the same wallet. SIGKILL leaves no time to save anything. */
+  /**
+   * Ends it, or starts it again on the same port with the same wallet. SIGKILL leaves no time to save
+   * anything.
+   */
   setDown(isDown: boolean, signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>
 }
 
 export interface RegtestPayer extends RegtestWallet {
   /**
-   * One transaction to all of them, in the order given; the same address twice makes two outputs. It is in the daemon's
-   * pool when this resolves, and not in a block.
+   * One transaction to all of them, in the order given; the same address twice makes two outputs. It is in
+   * the daemon's pool when this resolves, and not in a block.
    *
    * @param options.unlockTime the height below which the outputs cannot be spent
    * @returns its hash
@@ -59,21 +63,24 @@ export interface MoneroRegtest {
   height(): Promise<number>
   /** Ends monerod, or starts it again on the same port with the same chain. */
   setDown(isDown: boolean): Promise<void>
-  /** Starts a monero-wallet-rpc with an empty wallet. */
-  openWallet(name: string): Promise<RegtestWallet>
+  /** Starts a monero-wallet-rpc with an empty wallet, or with the wallet of a seed. */
+  openWallet(name: string, seed?: string): Promise<RegtestWallet>
   /** Ends every program and removes the folder. */
   close(): Promise<void>
 }
 
 /**
- * Of the payer's. A transaction hides its input among 15 outputs of others, and a fresh chain has no others: with 25 of
- * these monero-wallet-rpc 0.18 looks for them for ever, with 40 never.
+ * Of the payer's. A transaction hides its input among 15 outputs of others, and a fresh chain has no others:
+ * with 25 of these monero-wallet-rpc 0.18 looks for them for ever, with 40 never.
  */
 const MATURE_COINS = 40
 /** A block's reward can be spent 60 blocks later. */
 const FIRST_HEIGHT = 60 + MATURE_COINS
-/** Empty wallets that are kept too, since a wallet takes seconds to be made: it computes 10,000 addresses ahead. */
-const EMPTY_WALLETS = ['venue', 'payee']
+/**
+ * Empty wallets that are kept too, since a wallet takes seconds to be made: it computes 10,000 addresses
+ * ahead.
+ */
+const EMPTY_WALLETS = ['venue', 'payee', 'next']
 /** What is kept of a chain: its blocks, and the wallets as they were after them. */
 const KEPT_PARTS = [
   'chain/fake/lmdb/data.mdb',
@@ -87,21 +94,30 @@ const CALL_LIMIT_MS = 60_000
 const PAYER = 'payer'
 
 /**
- * Starts monerod, and a payer with coins. Mining the first blocks takes some seconds, so they are mined once and kept
- * with the wallets in the cache folder of downloaded programs; every later start copies them.
+ * Starts monerod, and a payer with coins. Mining the first blocks takes some seconds, so they are mined once
+ * and kept with the wallets in the cache folder of downloaded programs; every later start copies them.
  *
  * @throws Error saying what to install where the programs are not there
  */
-export async function startMoneroRegtest(report: (line: string) => void = console.error): Promise<MoneroRegtest> {
+export async function startMoneroRegtest(
+  report: (line: string) => void = console.error,
+): Promise<MoneroRegtest> {
   const programs = findMonero(process.env)
-  const kept = path.join(cacheDir(process.env), `monero-regtest-wallets-${FIRST_HEIGHT}-${fs.statSync(programs.monerod).size}`)
+  const kept = path.join(
+    cacheDir(process.env),
+    `monero-regtest-${EMPTY_WALLETS.join('-')}-${FIRST_HEIGHT}-${fs.statSync(programs.monerod).size}`,
+  )
   if (!fs.existsSync(kept)) await keepFirstBlocks(programs, kept, report)
   const stage = createStage(programs, report)
   fs.cpSync(kept, stage.folder, { recursive: true })
   return startOn(stage)
 }
 
-async function keepFirstBlocks(programs: MoneroPrograms, kept: string, report: (line: string) => void): Promise<void> {
+async function keepFirstBlocks(
+  programs: MoneroPrograms,
+  kept: string,
+  report: (line: string) => void,
+): Promise<void> {
   const stage = createStage(programs, report)
   const regtest = await startOn(stage)
   const fresh = `${kept}.${randomBytes(6).toString('hex')}`
@@ -140,6 +156,8 @@ interface Stage {
   close(): Promise<void>
 }
 
+type RpcParams = Record<string, unknown> | readonly unknown[]
+
 interface Program {
   isRunning(): boolean
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>
@@ -155,7 +173,12 @@ function createStage(programs: MoneroPrograms, report: (line: string) => void): 
     folder,
     async start(name, command, args) {
       // In a group of its own: Ctrl-C at a terminal is for the tests, which end their programs in order.
-      const child = spawn(command, args, { cwd: folder, env: { PATH: process.env.PATH, HOME: folder }, stdio: 'ignore', detached: true })
+      const child = spawn(command, args, {
+        cwd: folder,
+        env: { PATH: process.env.PATH, HOME: folder },
+        stdio: 'ignore',
+        detached: true,
+      })
       const ended = once(child, 'exit')
       await once(child, 'spawn')
       children.add(name, child.pid as number)
@@ -177,7 +200,9 @@ function createStage(programs: MoneroPrograms, report: (line: string) => void): 
     },
     async close() {
       // Nothing of theirs is kept, so nothing needs to be saved.
-      await Promise.all(running.splice(0).map((program) => (program.isRunning() ? program.end('SIGKILL') : undefined)))
+      await Promise.all(
+        running.splice(0).map((program) => (program.isRunning() ? program.end('SIGKILL') : undefined)),
+      )
       children.close()
       fs.rmSync(folder, { recursive: true, force: true })
     },
@@ -194,8 +219,19 @@ async function startOn(stage: Stage): Promise<MoneroRegtest> {
     const [daemon, payer] = await Promise.all([startDaemonHere, startWallet(stage, daemonPort, PAYER)])
     const wallets = [payer]
     const generate = async (blocks: number, address = payer.address): Promise<number> => {
-      await waitFor('the relaying of what is in the pool', daemon.isPoolRelayed, { limitMs: RELAY_LIMIT_MS, everyMs: 5 })
-      await daemon.call('generateblocks', { amount_of_blocks: blocks, wallet_address: address })
+      await waitFor('the relaying of what is in the pool', daemon.isPoolRelayed, {
+        limitMs: RELAY_LIMIT_MS,
+        everyMs: 5,
+      })
+      // At difficulty 1 any nonce will do. monerod's own generateblocks tries it first, and a try takes 50 ms
+      // of a processor.
+      for (let count = 0; count < blocks; count++) {
+        const { blocktemplate_blob: block } = await daemon.call('get_block_template', {
+          wallet_address: address,
+          reserve_size: 0,
+        })
+        await daemon.call('submit_block', [block])
+      }
       return daemon.height()
     }
     return {
@@ -210,7 +246,9 @@ async function startOn(stage: Stage): Promise<MoneroRegtest> {
       },
       flushTxpool: async () => void (await daemon.call('flush_txpool')),
       async withhold(txHash) {
-        const { txs } = (await daemon.callPath('get_transactions', { txs_hashes: [txHash] })) as { txs: { as_hex: string }[] }
+        const { txs } = (await daemon.callPath('get_transactions', { txs_hashes: [txHash] })) as {
+          txs: { as_hex: string }[]
+        }
         await daemon.call('flush_txpool', { txids: [txHash] })
         return async () => {
           const { status } = await daemon.callPath('send_raw_transaction', { tx_as_hex: txs[0]?.as_hex })
@@ -221,8 +259,8 @@ async function startOn(stage: Stage): Promise<MoneroRegtest> {
         await daemon.setDown(isDown)
         if (!isDown) await Promise.all(wallets.map((wallet) => wallet.reconnect()))
       },
-      async openWallet(name) {
-        const wallet = await startWallet(stage, daemon.port, name)
+      async openWallet(name, seed) {
+        const wallet = await startWallet(stage, daemon.port, name, seed)
         wallets.push(wallet)
         return wallet
       },
@@ -237,21 +275,53 @@ async function startOn(stage: Stage): Promise<MoneroRegtest> {
 async function startDaemon(stage: Stage, port: number) {
   const peerPort = await reservePort()
   const connection = new MoneroRpcConnection({ uri: `http://${HOST}:${port}`, timeoutMs: CALL_LIMIT_MS })
-  const call = (method: string, params?: Record<string, unknown>) => callRpc(connection, method, params)
-  const callPath = async (method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> =>
+  const call = (method: string, params?: RpcParams) => callRpc(connection, method, params)
+  const callPath = async (
+    method: string,
+    params: Record<string, unknown>,
+  ): Promise<Record<string, unknown>> =>
     (await connection.sendPathRequest(method, params)) as Record<string, unknown>
   const height = async () => (await call('get_block_count'))['count'] as number
-  // A transaction that was just taken is passed on by another thread, and no block of this daemon takes it in before that.
+  // A transaction that was just taken is passed on by another thread, and no block of this daemon takes it in
+  // before that.
   const isPoolRelayed = async (): Promise<true | undefined> => {
-    // Not by monero-ts: it takes the JSON apart before it parses it, and stumbles over the JSON inside this one's texts.
+    // Not by monero-ts: it takes the JSON apart before it parses it, and stumbles over the JSON inside this
+    // one's texts.
     const answer = await fetch(`http://${HOST}:${port}/get_transaction_pool`)
     const { transactions = [] } = (await answer.json()) as { transactions?: PooledTransaction[] }
-    return transactions.every((tx) => tx.do_not_relay || tx.kept_by_block || tx.last_relayed_time > 0) || undefined
+    return (
+      transactions.every((tx) => tx.do_not_relay || tx.kept_by_block || tx.last_relayed_time > 0) || undefined
+    )
   }
   const args = [
-    ...['--regtest', '--keep-fakechain', '--offline', '--fixed-difficulty', '1', '--data-dir', path.join(stage.folder, 'chain')],
-    ...['--rpc-bind-port', String(port), '--p2p-bind-port', String(peerPort), '--no-zmq', '--disable-dns-checkpoints', '--no-igd'],
-    ...['--disable-rpc-ban', '--rpc-ssl', 'disabled', '--non-interactive', '--log-level', '0', '--check-updates', 'disabled'],
+    ...[
+      '--regtest',
+      '--keep-fakechain',
+      '--offline',
+      '--fixed-difficulty',
+      '1',
+      '--data-dir',
+      path.join(stage.folder, 'chain'),
+    ],
+    ...[
+      '--rpc-bind-port',
+      String(port),
+      '--p2p-bind-port',
+      String(peerPort),
+      '--no-zmq',
+      '--disable-dns-checkpoints',
+      '--no-igd',
+    ],
+    ...[
+      '--disable-rpc-ban',
+      '--rpc-ssl',
+      'disabled',
+      '--non-interactive',
+      '--log-level',
+      '0',
+      '--check-updates',
+      'disabled',
+    ],
   ]
   const start = async (): Promise<Program> => {
     const program = await stage.start('monerod', stage.programs.monerod, args)
@@ -272,25 +342,52 @@ async function startDaemon(stage: Stage, port: number) {
   }
 }
 
-async function startWallet(stage: Stage, daemonPort: number, name: string): Promise<RegtestWallet & { reconnect(): Promise<void> }> {
+async function startWallet(
+  stage: Stage,
+  daemonPort: number,
+  name: string,
+  seed?: string,
+): Promise<RegtestWallet & { reconnect(): Promise<void> }> {
   const folder = path.join(stage.folder, 'wallets')
   fs.mkdirSync(folder, { recursive: true })
   const file = path.join(folder, name)
   const [username, password] = ['operator', randomBytes(12).toString('hex')]
   const port = await reservePort()
-  const connection = new MoneroRpcConnection({ uri: `http://${HOST}:${port}`, username, password, timeoutMs: CALL_LIMIT_MS })
+  const connection = new MoneroRpcConnection({
+    uri: `http://${HOST}:${port}`,
+    username,
+    password,
+    timeoutMs: CALL_LIMIT_MS,
+  })
   const call = (method: string, params?: Record<string, unknown>) => callRpc(connection, method, params)
   const logFile = path.join(stage.folder, `${name}.log`)
   const start = async (): Promise<Program> => {
     const isThere = fs.existsSync(`${file}.keys`)
     const program = await stage.start(`monero-wallet-rpc ${name}`, stage.programs.walletRpc, [
       ...(isThere ? ['--wallet-file', file, '--password', ''] : ['--wallet-dir', folder]),
-      ...['--daemon-address', `${HOST}:${daemonPort}`, '--trusted-daemon', '--daemon-ssl', 'disabled', '--rpc-ssl', 'disabled'],
-      ...['--rpc-bind-port', String(port), '--rpc-login', `${username}:${password}`, '--shared-ringdb-dir', `${file}-rings`],
+      ...[
+        '--daemon-address',
+        `${HOST}:${daemonPort}`,
+        '--trusted-daemon',
+        '--daemon-ssl',
+        'disabled',
+        '--rpc-ssl',
+        'disabled',
+      ],
+      ...[
+        '--rpc-bind-port',
+        String(port),
+        '--rpc-login',
+        `${username}:${password}`,
+        '--shared-ringdb-dir',
+        `${file}-rings`,
+      ],
       ...['--non-interactive', '--no-dns', '--log-level', '0', '--log-file', logFile],
     ])
     await waitForAnswer(`monero-wallet-rpc ${name}`, program, logFile, () => call('get_version'))
-    if (!isThere) await call('create_wallet', { filename: name, password: '', language: 'English' })
+    if (isThere) return program
+    if (seed === undefined) await call('create_wallet', { filename: name, password: '', language: 'English' })
+    else await call('restore_deterministic_wallet', { filename: name, password: '', seed, restore_height: 0 })
     return program
   }
   let program = await start()
@@ -305,12 +402,17 @@ async function startWallet(stage: Stage, daemonPort: number, name: string): Prom
     },
     async reconnect() {
       // Its first question to a daemon that was started again goes into the old connection and fails.
-      if (program.isRunning()) await waitForAnswer(`monero-wallet-rpc ${name}`, program, logFile, () => call('refresh'))
+      if (program.isRunning())
+        await waitForAnswer(`monero-wallet-rpc ${name}`, program, logFile, () => call('refresh'))
     },
   }
 }
 
-async function pay(payer: RegtestWallet, destinations: readonly Destination[], unlockTime: number): Promise<string> {
+async function pay(
+  payer: RegtestWallet,
+  destinations: readonly Destination[],
+  unlockTime: number,
+): Promise<string> {
   await payer.call('refresh')
   const { tx_hash: txHash } = await payer.call('transfer', {
     destinations: destinations.map(({ address, amountPico }) => ({ address, amount: Number(amountPico) })),
@@ -322,20 +424,26 @@ async function pay(payer: RegtestWallet, destinations: readonly Destination[], u
 async function callRpc(
   connection: MoneroRpcConnection,
   method: string,
-  params: Record<string, unknown> = {},
+  params: RpcParams = {},
 ): Promise<Record<string, unknown>> {
   const answer = (await connection.sendJsonRequest(method, params)) as { result?: Record<string, unknown> }
   return answer.result ?? {}
 }
 
 /** Waits until `ask` is answered. @throws Error with the end of its log where the program ends instead */
-async function waitForAnswer(name: string, program: Program, logFile: string, ask: () => Promise<unknown>): Promise<void> {
+async function waitForAnswer(
+  name: string,
+  program: Program,
+  logFile: string,
+  ask: () => Promise<unknown>,
+): Promise<void> {
   const check = async (): Promise<true | undefined> => {
-    if (!program.isRunning()) throw new Error(`${name} ended before it answered:\n${readLastLines(logFile).join('\n')}`)
+    if (!program.isRunning())
+      throw new Error(`${name} ended before it answered:\n${readLastLines(logFile).join('\n')}`)
     return ask().then(
       () => true,
       () => undefined,
     )
   }
-  await waitFor(`an answer of ${name}`, check, { limitMs: READY_LIMIT_MS, everyMs: 20 })
+  await waitFor(`an answer of ${name}`, check, { limitMs: READY_LIMIT_MS, everyMs: 100 })
 }

@@ -2,16 +2,22 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/config.ts'
-import { createLog } from '../../shared/log.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { isCoinReady } from '../../shared/payments/invoice-service.ts'
 import { requireMonero, type MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
-import { createMoneroWallet, type MoneroWallet } from '../../shared/payments/monero/monero-wallet.ts'
-import type { PayoutRecord } from '../../shared/payments/payout.ts'
-import type { QueueName } from '../../shared/queues.ts'
+import {
+  createMoneroWallet,
+  MAX_DESTINATIONS,
+  type MoneroWallet,
+} from '../../shared/payments/monero/monero-wallet.ts'
+import type { PaymentRecord } from '../../shared/payments/invoice.ts'
+import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+import type { QueueName } from '../../shared/servers/queues.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { fillMonero, watchMonero } from './monero-jobs.ts'
 import { owe, readPayout, setRate } from './coins.ts'
+import type { ChainHoldings } from './money.ts'
 import { startMoneroRegtest, type MoneroRegtest, type RegtestWallet } from './monero-regtest.ts'
 import { startService, whenServed, type Answer, type TestAgent, type TestService } from './service.ts'
 
@@ -47,7 +53,14 @@ export interface InvoiceJson {
   credited_days: number
   paid_raw: string
   remainder_raw: string
-  payments: { tx_hash: string; state: string; amount_raw: string; late: boolean; confirmations: number; unlock_time?: number }[]
+  payments: {
+    tx_hash: string
+    state: string
+    amount_raw: string
+    late: boolean
+    confirmations: number
+    unlock_time?: number
+  }[]
   pass_until?: string
 }
 
@@ -72,19 +85,32 @@ export interface MoneroVenue {
   pay(of: Pick<Invoiced, 'address'>, amountPico: bigint, options?: { unlockTime?: number }): Promise<string>
   check(of: Pick<Invoiced, 'agent' | 'id'>): Promise<InvoiceJson>
   /** Waits until the invoice stands so, asking as its owner does. */
-  until(of: Pick<Invoiced, 'agent' | 'id'>, what: string, holds: (invoice: InvoiceJson) => boolean): Promise<InvoiceJson>
-  /** Mines blocks, and resolves with the new height once the wallet has them: a single look of its own may come back without (monero-wallet.ts). */
+  until(
+    of: Pick<Invoiced, 'agent' | 'id'>,
+    what: string,
+    holds: (invoice: InvoiceJson) => boolean,
+  ): Promise<InvoiceJson>
+  /**
+   * Mines blocks, and resolves with the new height once the wallet has them: a single look of its own may
+   * come back without (monero-wallet.ts).
+   */
   generate(blocks: number): Promise<number>
   /** A round of a watcher beside those that are served. */
   nextRound(): Promise<void>
   /** Mines blocks one by one, with a round after each. */
   mine(blocks: number): Promise<void>
   /** Mines until it stands so: a block that is made at once may come without what was just sent. */
-  mineUntil(of: Pick<Invoiced, 'agent' | 'id'>, what: string, holds: (invoice: InvoiceJson) => boolean): Promise<InvoiceJson>
+  mineUntil(
+    of: Pick<Invoiced, 'agent' | 'id'>,
+    what: string,
+    holds: (invoice: InvoiceJson) => boolean,
+  ): Promise<InvoiceJson>
   /** Puts the clock forward, with the rate as fresh as before. */
   advance(ms: number): Promise<void>
-  /** Gives the wallet's primary address this much in so many parts, which can be spent at once. */
-  fund(parts: readonly bigint[]): Promise<void>
+  /** Gives the wallet's primary address so many parts of this much, which can be spent at once. */
+  fund(parts: number, amountPico: bigint): Promise<void>
+  /** Mines until the wallet can spend at least so much, if it has it: change is locked at first. */
+  unlock(amountPico: bigint): Promise<void>
   /** A sum owed to nobody in particular at an address. */
   owe(amountPico: bigint, address: string): Promise<PayoutRecord>
   payout(payoutId: string): Promise<PayoutRecord>
@@ -107,7 +133,9 @@ const MOST_BLOCKS = 3 * CONFIRMATIONS
 const WAIT = { limitMs: 60_000, everyMs: 100 }
 
 /** @param options.queues what is served in this process; without any, a test calls what a job would */
-export async function openMoneroVenue(options: { env?: Record<string, string>; queues?: readonly QueueName[] } = {}): Promise<MoneroVenue> {
+export async function openMoneroVenue(
+  options: { env?: Record<string, string>; queues?: readonly QueueName[] } = {},
+): Promise<MoneroVenue> {
   const { queues = MONERO_QUEUES } = options
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-monero-'))
   const regtest = await startMoneroRegtest()
@@ -131,7 +159,12 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
     ...settings,
   }
   const log = createLog('test', 'silent')
-  const ctx = requireMonero(openWorkerContext(readConfig(env, 'workers'), log, { now: () => service.ctx.now(), databaseTimeoutMs: 30_000 }))
+  const ctx = requireMonero(
+    openWorkerContext(readConfig(env, 'workers'), log, {
+      now: () => service.ctx.now(),
+      databaseTimeoutMs: 30_000,
+    }),
+  )
   await ctx.database.whenReady()
   const { call } = service
   const isServed = queues.includes('watch-monero')
@@ -145,7 +178,9 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
       if (isServed) await untilReady(venue)
       else await beReady(ctx)
       const owner = agent ?? (await service.register())
-      const { status, json } = await call('POST', '/invoice', { token: owner.token, body: { currency: 'xmr', days } })
+      const { status, json } = await whenServed(() =>
+        call('POST', '/invoice', { token: owner.token, body: { currency: 'xmr', days } }),
+      )
       if (status !== 201) throw new Error(`an invoice was answered with ${status}: ${JSON.stringify(json)}`)
       return {
         agent: owner,
@@ -156,7 +191,11 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
     },
     pay: ({ address }, amountPico, payOptions) => regtest.payer.pay([{ address, amountPico }], payOptions),
     async check({ agent, id }) {
-      return ok(await whenServed(() => call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: id } })))
+      return ok(
+        await whenServed(() =>
+          call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: id } }),
+        ),
+      )
     },
     async until(of, what, holds) {
       let last: InvoiceJson | undefined
@@ -199,9 +238,19 @@ export async function openMoneroVenue(options: { env?: Record<string, string>; q
       service.advance(ms)
       await setRate(ctx, 'xmr', '2')
     },
-    async fund(parts) {
-      await regtest.payer.pay(parts.map((amountPico) => ({ address: wallet.address, amountPico })))
+    async fund(parts, amountPico) {
+      for (let left = parts; left > 0; left -= MAX_DESTINATIONS)
+        await regtest.payer.pay(
+          Array.from({ length: Math.min(left, MAX_DESTINATIONS) }, () => ({
+            address: wallet.address,
+            amountPico,
+          })),
+        )
       await venue.generate(UNLOCK_BLOCKS)
+    },
+    async unlock(amountPico) {
+      const { unlockedPico, blocksToUnlock } = await ctx.monero.wallet.balance()
+      if (unlockedPico < amountPico && blocksToUnlock > 0) await venue.generate(blocksToUnlock)
     },
     owe: (amountPico, address) => owe(ctx, 'xmr', amountPico, address),
     payout: (payoutId) => readPayout(ctx, payoutId),
@@ -248,11 +297,78 @@ async function beReady(ctx: MoneroContext): Promise<void> {
 
 /** As after a start, or after the clock was put forward. */
 async function untilReady({ ctx }: MoneroVenue): Promise<void> {
-  await waitFor('Monero to be ready', async () => (isCoinReady(ctx, await ctx.coins.findCoin('xmr')) ? true : undefined), WAIT)
+  await waitFor(
+    'Monero to be ready',
+    async () => (isCoinReady(ctx, await ctx.coins.findCoin('xmr')) ? true : undefined),
+    WAIT,
+  )
 }
 
 /** 202 says that the fresh look could not be asked for, as where no queue is served. */
 function ok({ status, json }: Answer): InvoiceJson {
-  if (status !== 200 && status !== 202) throw new Error(`a check was answered with ${status}: ${JSON.stringify(json)}`)
+  if (status !== 200 && status !== 202)
+    throw new Error(`a check was answered with ${status}: ${JSON.stringify(json)}`)
   return json as unknown as InvoiceJson
+}
+
+export const moneroChain = (venue: MoneroVenue): ChainHoldings => ({
+  coin: 'xmr',
+  held: () => heldByWallet(venue),
+})
+
+interface WalletRow {
+  txid: string
+  amount: number | string
+  fee: number | string
+  subaddr_index: { major: number; minor: number }
+}
+
+/**
+ * What lies in blocks for the venue, by monero-wallet-rpc's own lists: what came in and is booked, less what
+ * went out and is known to. Undefined if the coin is halted or the wallet is not the only one that there was:
+ * then the two need not agree.
+ */
+async function heldByWallet({ ctx, wallet }: MoneroVenue): Promise<bigint | undefined> {
+  const coin = await ctx.coins.findCoin('xmr')
+  const { connection } = ctx.database
+  const transfers = (await connection
+    .collection('transfers')
+    .find({ coin: 'xmr' })
+    .toArray()) as unknown as TransferRecord[]
+  const isForeign = transfers.some(({ foreign }) => foreign === true) || (coin?.treasuries?.length ?? 0) > 1
+  if (
+    coin === undefined ||
+    coin.halted !== undefined ||
+    isForeign ||
+    coin.treasury_address !== wallet.address
+  )
+    return undefined
+  const payments = (await connection
+    .collection('payments')
+    .find({ coin: 'xmr', state: 'settled' })
+    .toArray()) as unknown as PaymentRecord[]
+  const lines = (await connection.collection('journal').find({ coin: 'xmr' }).toArray()) as unknown as {
+    _id: string
+  }[]
+  await wallet.call('refresh')
+  const rows = await wallet.call('get_transfers', { in: true, out: true, account_index: 0 })
+  const [incoming, outgoing] = [(rows['in'] ?? []) as WalletRow[], (rows['out'] ?? []) as WalletRow[]]
+  const settled = new Map(payments.map((payment) => [`${payment.tx}/${payment.address_index}`, payment]))
+  const booked = new Set(lines.map(({ _id }) => _id))
+  const confirmed = transfers.filter(({ state }) => state === 'confirmed')
+  let held = 0n
+  const there = new Set<string>()
+  for (const { txid, amount, subaddr_index: index } of incoming) {
+    const key = `${txid}/${index.minor}`
+    const payment = settled.get(key)
+    const isCounted = payment === undefined ? booked.has(`xmr/${key}`) : payment.reversed_at === undefined
+    if (isCounted) held += BigInt(amount)
+    there.add(key)
+  }
+  for (const [key, { by, amount_raw: raw, taken_from: from }] of settled)
+    if (by === 'operator' && from === undefined && !there.has(key)) held += BigInt(raw)
+  const left = new Map(outgoing.map((row) => [row.txid, BigInt(row.amount) + BigInt(row.fee)]))
+  for (const { tx, kind, amount_raw: raw, fee_raw: fee } of confirmed)
+    held -= left.get(tx) ?? (kind === 'payout' ? BigInt(raw) : 0n) + BigInt(fee ?? '0')
+  return held
 }

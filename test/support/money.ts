@@ -3,26 +3,34 @@ import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import { afterEach } from 'vitest'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import { COINS, type Coin } from '../../shared/payments/coin.ts'
-import { isPaid, remainderRaw, type InvoiceRecord, type PaymentRecord } from '../../shared/payments/invoice.ts'
+import {
+  isPaid,
+  remainderRaw,
+  type InvoiceRecord,
+  type PaymentRecord,
+} from '../../shared/payments/invoice.ts'
 import { heldRaw, type Account, type JournalLine } from '../../shared/payments/journal.ts'
 import type { StoredPayout, TransferRecord } from '../../shared/payments/payout.ts'
 import { atOneMoment, listAllEntries } from './stored.ts'
+import { toldChain } from './told-chain.ts'
 
 /**
  * Checks, past the code under test, that every raw and piconero that arrived is accounted for, and once:
  *
  * 1. An invoice's `received_raw` is the sum of its settled payments.
- * 2. received + carried = what its days were bought at + what is left + what moved on, to the last raw. Days bought by a
- *    payment cost that payment's `price_raw`, the others the invoice's amount.
+ * 2. received + carried = what its days were bought at + what is left + what moved on, to the last raw. Days
+ *    bought by a payment cost that payment's `price_raw`, the others the invoice's amount.
  * 3. Of an agent's invoices in a coin, what moved out is what was carried in.
  * 4. No two payments have one transaction at one address; no two invoices have one address.
- * 5. Each settled payment has one `payment` entry of its amount, others none; the `pass_credit` entries of an invoice add
- *    up to its `credited_days`.
+ * 5. Each settled payment has one `payment` entry of its amount, others none; the `pass_credit` entries of an
+ *    invoice add up to its `credited_days`.
  *
  * @returns how much there was to check
  * @throws Error listing all that does not hold
  */
-export async function checkMoney(ctx: Context): Promise<{ invoices: number; payments: number; settled: number }> {
+export async function checkMoney(
+  ctx: Context,
+): Promise<{ invoices: number; payments: number; settled: number }> {
   const { connection } = ctx.database
   const { invoices, payments, entries } = await atOneMoment(connection, async (session) => ({
     invoices: await connection.collection<InvoiceRecord>('invoices').find({}, { session }).toArray(),
@@ -52,7 +60,11 @@ export async function checkMoney(ctx: Context): Promise<{ invoices: number; paym
     ...checkEntries(invoices, payments, bySource(entries)),
   ]
   if (faults.length > 0) throw new Error(`the money does not add up:\n${faults.join('\n')}`)
-  return { invoices: invoices.length, payments: payments.length, settled: payments.filter(({ state }) => state === 'settled').length }
+  return {
+    invoices: invoices.length,
+    payments: payments.length,
+    settled: payments.filter(({ state }) => state === 'settled').length,
+  }
 }
 
 const sum = (values: readonly bigint[]): bigint => values.reduce((total, value) => total + value, 0n)
@@ -62,7 +74,8 @@ function checkInvoice(invoice: InvoiceRecord, payments: readonly PaymentRecord[]
   const received = BigInt(invoice.received_raw)
   const faults: string[] = []
   const arrived = sum(settled.map(({ amount_raw }) => BigInt(amount_raw)))
-  if (arrived !== received) faults.push(`${invoice._id} has received ${received}, and its settled payments are ${arrived}`)
+  if (arrived !== received)
+    faults.push(`${invoice._id} has received ${received}, and its settled payments are ${arrived}`)
   if (
     payments.some(
       ({ agent_id, coin, address_index }) =>
@@ -79,9 +92,13 @@ function checkInvoice(invoice: InvoiceRecord, payments: readonly PaymentRecord[]
   const inflow = (received + BigInt(invoice.carried_raw)) * days
   const accounted = spent + BigInt(invoice.unspent) + BigInt(invoice.moved_raw) * days
   if (inflow !== accounted)
-    faults.push(`${invoice._id} took in ${inflow} and accounts for ${accounted}, in ${days}ths of the smallest unit`)
-  if (BigInt(invoice.unspent) < 0n || BigInt(invoice.moved_raw) < 0n) faults.push(`${invoice._id} has less than nothing left`)
-  if (boughtByPayments > BigInt(invoice.credited_days)) faults.push(`${invoice._id} credited fewer days than its payments bought`)
+    faults.push(
+      `${invoice._id} took in ${inflow} and accounts for ${accounted}, in ${days}ths of the smallest unit`,
+    )
+  if (BigInt(invoice.unspent) < 0n || BigInt(invoice.moved_raw) < 0n)
+    faults.push(`${invoice._id} has less than nothing left`)
+  if (boughtByPayments > BigInt(invoice.credited_days))
+    faults.push(`${invoice._id} credited fewer days than its payments bought`)
   return faults
 }
 
@@ -101,7 +118,10 @@ function checkUnique(what: string, keys: readonly string[]): string[] {
   return new Set(keys).size === keys.length ? [] : [`one ${what} stands there twice`]
 }
 
-/** Entries by what they are of, and no step numbered or written twice; an entry that just got its number may still wait too. */
+/**
+ * Entries by what they are of, and no step numbered or written twice; an entry that just got its number may
+ * still wait too.
+ */
 function bySource(entries: readonly PendingEntry[]): Map<string, PendingEntry> {
   return new Map(entries.map((entry) => [entry.source, entry]))
 }
@@ -116,7 +136,10 @@ function checkEntries(
     const entry = entries.get(`${_id}/payment`)
     if ((entry !== undefined) !== (state === 'settled' || undone_at !== undefined))
       faults.push(`${_id} is ${state} and ${entry === undefined ? 'has no entry' : 'has an entry'}`)
-    if (entry !== undefined && (entry.data['amount_raw'] !== amount_raw || entry.data['invoice_id'] !== invoice_id))
+    if (
+      entry !== undefined &&
+      (entry.data['amount_raw'] !== amount_raw || entry.data['invoice_id'] !== invoice_id)
+    )
       faults.push(`the entry of ${_id} says something else`)
   }
   const credited = new Map<string, number>()
@@ -131,26 +154,43 @@ function checkEntries(
   return faults
 }
 
-/** What Nano's stand-in holds for the venue, counted past the code under test; undefined if that cannot be said. */
-export type ChainHoldings = () => Promise<bigint | undefined>
+/**
+ * What a coin's chain holds for the venue, counted past the code under test; undefined if that cannot be
+ * said.
+ */
+export interface ChainHoldings {
+  coin: Coin
+  held(): Promise<bigint | undefined>
+}
 
-/** After every test of a file the journal's sums equal the records and, given the chain, what that holds. */
-export function checkBooksAfterEach(contextOf: () => Context | undefined, chain?: ChainHoldings): void {
+/**
+ * After every test of a file the journal's sums equal the records and what the chain holds; without a node,
+ * the chain that the tests told of.
+ */
+export function checkBooksAfterEach(
+  contextOf: () => Context | undefined,
+  chainOf?: () => ChainHoldings,
+): void {
   afterEach(async () => {
     const ctx = contextOf()
-    if (ctx !== undefined) await checkBooks(ctx, chain)
+    if (ctx !== undefined) await checkBooks(ctx, chainOf === undefined ? toldChain(ctx) : [chainOf()])
   })
 }
 
 /**
- * Checks the books against the records, to the last unit: every account has what the records of payments, invoices, orders,
- * payouts and transfers say, and all of them together are 0; given the chain, what is held by the books is there.
+ * Checks the books against the records, to the last unit: every account has what the records of payments,
+ * invoices, orders, payouts and transfers say, and all of them together are 0; given the chain, what is held
+ * by the books is there.
  *
  * @throws Error listing all that does not hold
  */
-export async function checkBooks({ database: { connection } }: Context, chain?: ChainHoldings): Promise<void> {
+export async function checkBooks(
+  { database: { connection } }: Context,
+  chains: readonly ChainHoldings[] = [],
+): Promise<void> {
   const read = await atOneMoment(connection, async (session) => {
-    const all = <Stored extends object>(name: string) => connection.collection<Stored>(name).find({}, { session }).toArray()
+    const all = <Stored extends object>(name: string) =>
+      connection.collection<Stored>(name).find({}, { session }).toArray()
     return {
       invoices: (await all('invoices')) as unknown as InvoiceRecord[],
       payments: (await all('payments')) as unknown as PaymentRecord[],
@@ -162,7 +202,8 @@ export async function checkBooks({ database: { connection } }: Context, chain?: 
   })
   const faults: string[] = []
   for (const coin of COINS) {
-    const own = <Stored extends { coin: Coin }>(all: readonly Stored[]): Stored[] => all.filter((one) => one.coin === coin)
+    const own = <Stored extends { coin: Coin }>(all: readonly Stored[]): Stored[] =>
+      all.filter((one) => one.coin === coin)
     const balances = new Map<Account, bigint>()
     for (const { from, to, amount_raw: raw } of own(read.lines)) {
       balances.set(from, (balances.get(from) ?? 0n) - BigInt(raw))
@@ -176,14 +217,17 @@ export async function checkBooks({ database: { connection } }: Context, chain?: 
       transfers: own(read.transfers),
       // Of what came in beside payments there is no other record.
       deposits: own(read.lines).filter(
-        ({ from, to }) => [from, to].includes('chain') && ['operator', 'unassigned'].includes(from === 'chain' ? to : from),
+        ({ from, to }) =>
+          [from, to].includes('chain') && ['operator', 'unassigned'].includes(from === 'chain' ? to : from),
       ),
     })
     for (const account of new Set([...balances.keys(), ...expected.keys()]))
       if ((balances.get(account) ?? 0n) !== (expected.get(account) ?? 0n))
-        faults.push(`${coin} ${account}: ${balances.get(account) ?? 0n} by the journal, ${expected.get(account) ?? 0n} by the records`)
+        faults.push(
+          `${coin} ${account}: ${balances.get(account) ?? 0n} by the journal, ${expected.get(account) ?? 0n} by the records`,
+        )
     if (sum([...balances.values()]) !== 0n) faults.push(`${coin}: the accounts are not 0 together`)
-    const there = coin === 'xno' ? await chain?.() : undefined
+    const there = await chains.find((chain) => chain.coin === coin)?.held()
     if (there !== undefined && heldRaw(balances) !== there)
       faults.push(`${coin}: ${heldRaw(balances)} is held by the books, ${there} by the chain`)
   }
@@ -199,14 +243,25 @@ function expectedBalances(of: {
   deposits: JournalLine[]
 }): Map<Account, bigint> {
   const expected = new Map<Account, bigint>()
-  const add = (account: Account, amount: bigint) => expected.set(account, (expected.get(account) ?? 0n) + amount)
+  const add = (account: Account, amount: bigint) =>
+    expected.set(account, (expected.get(account) ?? 0n) + amount)
   const take = (from: Account, to: Account, amount: bigint) => {
     add(from, -amount)
     add(to, amount)
   }
   for (const payment of of.payments.filter(({ state }) => state === 'settled')) {
-    const { amount_raw: raw, order_id: orderId, invoice_id: invoiceId, reversed_at: at } = payment
-    take(at === undefined ? 'chain' : 'lost', orderId === undefined ? `invoice:${invoiceId}` : `order:${orderId}`, BigInt(raw))
+    const {
+      amount_raw: raw,
+      order_id: orderId,
+      invoice_id: invoiceId,
+      reversed_at: at,
+      taken_from: from = 'chain',
+    } = payment
+    take(
+      at === undefined ? from : 'lost',
+      orderId === undefined ? `invoice:${invoiceId}` : `order:${orderId}`,
+      BigInt(raw),
+    )
   }
   for (const invoice of of.invoices.filter(({ days }) => days !== undefined)) {
     const { _id, agent_id: agentId, carried_raw: carried, moved_raw: moved, received_raw: received } = invoice
@@ -221,14 +276,23 @@ function expectedBalances(of: {
     take(`order:${order._id}`, 'lost', BigInt(order.written_off_raw))
   }
   const transfers = new Map(of.transfers.map((transfer) => [transfer._id, transfer]))
-  for (const { agent_id: agentId, order_id: orderId, amount_raw: raw, state, transfer_id: id } of of.payouts) {
+  for (const {
+    agent_id: agentId,
+    order_id: orderId,
+    amount_raw: raw,
+    state,
+    transfer_id: id,
+  } of of.payouts) {
     if (state === 'withdrawn') continue
     take(orderId === undefined ? 'operator' : `order:${orderId}`, `owed:${agentId}`, BigInt(raw))
     if (state === 'manual') take(`owed:${agentId}`, 'operator', BigInt(raw))
     // Below it goes from the operator with all that its transfer sends.
-    if (state === 'in_transfer' && transfers.get(id ?? '')?.state === 'confirmed') take(`owed:${agentId}`, 'operator', BigInt(raw))
+    if (state === 'in_transfer' && transfers.get(id ?? '')?.state === 'confirmed')
+      take(`owed:${agentId}`, 'operator', BigInt(raw))
   }
-  for (const { state, kind, amount_raw: raw, fee_raw: fee } of of.transfers.filter((one) => one.state === 'confirmed')) {
+  for (const { state, kind, amount_raw: raw, fee_raw: fee } of of.transfers.filter(
+    (one) => one.state === 'confirmed',
+  )) {
     if (state === 'confirmed' && kind === 'payout') take('operator', 'paid', BigInt(raw))
     take('operator', 'network_fee', BigInt(fee ?? '0'))
   }

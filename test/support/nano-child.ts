@@ -1,20 +1,22 @@
 /*
- * A worker of the Nano wallet for tests that dies at one call: looks, sweeps and sends, in a process of its own.
- * CRASH_CALL, CRASH_PHASE and CRASH_COUNT name the place; without them it runs to its end. ROUNDS is how often it does all of it.
+ * A worker of the Nano wallet for tests that dies at one call: looks, sweeps and sends, in a process of its
+ * own. CRASH_CALL, CRASH_PHASE and CRASH_COUNT name the place; without them it runs to its end. ROUNDS is how
+ * often it does all of it.
  */
-import { readConfig } from '../../shared/config.ts'
-import { createLog } from '../../shared/log.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { requireNano } from '../../shared/payments/nano/nano-gateway.ts'
-import { sendNano } from '../../shared/payments/nano/nano-send.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
-import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { watched } from './crash-point.ts'
+import { sendNano, watchNano } from './nano-jobs.ts'
 
 const { ROUNDS = '1' } = process.env
 
 const opened = requireNano(
-  openWorkerContext(readConfig(process.env, 'workers'), createLog('test', 'silent'), { databaseTimeoutMs: 30_000 }),
+  openWorkerContext(readConfig(process.env, 'workers'), createLog('test', 'silent'), {
+    databaseTimeoutMs: 30_000,
+  }),
 )
 await opened.database.whenReady()
 const ctx = {

@@ -15,12 +15,20 @@ export interface CrashPoint {
   count: number
 }
 
-/** Transactions and blocks of one whole passage: a payment, its three blocks to the treasury, and one payout. */
+/**
+ * Transactions and blocks of one whole passage: a payment, its three blocks to the treasury, and one payout.
+ */
 const TRANSACTIONS = 11
 const BLOCKS = 4
 
-const points = (call: CrashPoint['call'], phases: readonly CrashPoint['phase'][], most: number): CrashPoint[] =>
-  Array.from({ length: most }, (_, place) => phases.map((phase) => ({ call, phase, count: place + 1 }))).flat()
+const points = (
+  call: CrashPoint['call'],
+  phases: readonly CrashPoint['phase'][],
+  most: number,
+): CrashPoint[] =>
+  Array.from({ length: most }, (_, place) =>
+    phases.map((phase) => ({ call, phase, count: place + 1 })),
+  ).flat()
 
 /** Every step of settling, sweeping and sending, in their order. */
 export const CRASH_POINTS: readonly CrashPoint[] = [
@@ -34,7 +42,11 @@ export const CRASH_POINTS: readonly CrashPoint[] = [
 const IN_RUN = 3
 
 /** Each block of a passage with runs: to several payees, and of several invoices into the treasury. */
-export const RUN_CRASH_POINTS: readonly CrashPoint[] = points('process', ['before', 'answered', 'after'], BLOCKS * IN_RUN)
+export const RUN_CRASH_POINTS: readonly CrashPoint[] = points(
+  'process',
+  ['before', 'answered', 'after'],
+  BLOCKS * IN_RUN,
+)
 
 export function startNanoChild(
   venue: NanoVenue,
@@ -70,13 +82,20 @@ export async function prepareNanoPassage(venue: NanoVenue, count = 1): Promise<P
       for (const { _id, address = '' } of owed) {
         expect(venue.holds(address).receivableRaw).toBe(XNO / 2n)
         const { state, pending = [] } = await venue.payout(_id)
-        expect([state, pending.map(({ data }) => data['step'])]).toEqual(['confirmed', ['owed', 'signed', 'sent', 'confirmed']])
+        expect([state, pending.map(({ data }) => data['step'])]).toEqual([
+          'confirmed',
+          ['owed', 'signed', 'sent', 'confirmed'],
+        ])
       }
       const treasuryRaw = filledRaw + BigInt(count) * (DAY_RAW - XNO / 2n)
-      expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: treasuryRaw, receivableRaw: 0n })
+      expect(venue.holds(venue.wallet.treasury.address)).toEqual({
+        balanceRaw: treasuryRaw,
+        receivableRaw: 0n,
+      })
       const transfers = await ctx.payouts.models.transfers.find({}).lean<TransferRecord[]>()
       expect(transfers.map(({ state }) => state).filter((state) => state !== 'confirmed')).toEqual([])
-      // The treasury's first block, and for each: a receive, a sweep, a receive into the treasury, and a payout.
+      // The treasury's first block, and for each: a receive, a sweep, a receive into the treasury, and a
+      // payout.
       expect(transfers).toHaveLength(1 + 4 * count)
       expect((await ctx.coins.findCoin('xno'))?.halted).toBeUndefined()
     },
@@ -84,13 +103,21 @@ export async function prepareNanoPassage(venue: NanoVenue, count = 1): Promise<P
 }
 
 /** Kills a worker at that point of a passage with runs, and lets another go on. */
-export const crashInRun = (venue: NanoVenue, point: CrashPoint): Promise<void> => crashAt(venue, point, IN_RUN)
+export const crashInRun = (venue: NanoVenue, point: CrashPoint): Promise<void> =>
+  crashAt(venue, point, IN_RUN)
 
 /** Kills a worker at that point, and lets another go on. */
-export async function crashAt(venue: NanoVenue, { call, phase, count }: CrashPoint, passages = 1): Promise<void> {
+export async function crashAt(
+  venue: NanoVenue,
+  { call, phase, count }: CrashPoint,
+  passages = 1,
+): Promise<void> {
   const { verify } = await prepareNanoPassage(venue, passages)
   const isAnswer = phase === 'answered'
-  const { child, ended } = startNanoChild(venue, isAnswer ? {} : { CRASH_CALL: call, CRASH_PHASE: phase, CRASH_COUNT: String(count) })
+  const { child, ended } = startNanoChild(
+    venue,
+    isAnswer ? {} : { CRASH_CALL: call, CRASH_PHASE: phase, CRASH_COUNT: String(count) },
+  )
   let answers = 0
   venue.node.lie(({ action }) => {
     if (!isAnswer || action !== call || ++answers !== count) return undefined

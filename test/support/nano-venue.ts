@@ -2,38 +2,51 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { noResolutions } from '../../shared/agents/agent.ts'
-import { newId } from '../../shared/ids.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { newSalt } from '../../shared/ledger/pending.ts'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { makeOffer } from '../../shared/market/offer-service.ts'
+import type { OrderRecord } from '../../shared/market/order.ts'
+import { placeOrder } from '../../shared/market/order-placing.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
-import { requestPassInvoice } from '../../shared/passes/pass-purchase.ts'
-import { parseNanoAddress } from '../../shared/payments/nano/nano-address.ts'
+import { requestPassInvoice } from '../../shared/account/pass-purchase.ts'
+import { parseNanoAddress } from '../../shared/crypto/nano-address.ts'
 import { buildReceive, buildSend, workRootOf } from '../../shared/payments/nano/nano-blocks.ts'
-import { openNanoGateway, type NanoContext, type NanoWallet } from '../../shared/payments/nano/nano-gateway.ts'
+import {
+  openNanoGateway,
+  type NanoContext,
+  type NanoWallet,
+} from '../../shared/payments/nano/nano-gateway.ts'
 import { createNanoKeys } from '../../shared/payments/nano/nano-keys.ts'
-import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
-import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
-import { unixSeconds } from '../../shared/time.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { owe, readPayout, setRate } from './coins.ts'
-import { hashStateBlock, signHash, workRoot } from './nano-node/block.ts'
-import { epochLinks } from './nano-node/ledger.ts'
-import { devThresholds, findWork } from './nano-node/work.ts'
-import { startNanoNode, type NanoNode, type NanoNodeOptions } from './nano-node/nano-node.ts'
+import { hashStateBlock, signHash, workRoot } from '../../devnet/nano-node/block.ts'
+import { epochLinks } from '../../devnet/nano-node/ledger.ts'
+import { devThresholds, findWork } from '../../devnet/nano-node/work.ts'
+import { startNanoNode, type NanoNode, type NanoNodeOptions } from '../../devnet/nano-node/nano-node.ts'
+import type { ChainHoldings } from './money.ts'
 import { isolate } from './servers.ts'
+import { fillNanoPool, watchNano } from './nano-jobs.ts'
 
 export const XNO = 10n ** 30n
 /** A day costs 1 USD, and a coin is worth 1 USD here. */
 export const DAY_RAW = XNO
 
 const AUTO_CONFIRM_MS = 5
-/** As the service has it. The node is in the test's own process, so that whatever holds one of the two up holds up both. */
+/**
+ * As the service has it. The node is in the test's own process, so that whatever holds one of the two up
+ * holds up both.
+ */
 const PATIENCE_MS = 10_000
 
-/** A worker's context on a stand-in node and a seed of its own, with nothing served: a test calls what a job would. */
+/**
+ * A worker's context on a stand-in node and a seed of its own, with nothing served: a test calls what a job
+ * would.
+ */
 export interface NanoVenue {
   ctx: NanoContext
   node: NanoNode
@@ -47,6 +60,8 @@ export interface NanoVenue {
   addAgent(): Promise<string>
   /** An agent's invoice for so many days; a new agent's where none is named. */
   invoice(days?: number, agentId?: string): Promise<InvoiceRecord>
+  /** An order of 10 USD and its invoice, of two new agents. */
+  order(): Promise<{ order: OrderRecord; invoice: InvoiceRecord }>
   /** A confirmed payment. @returns the block's hash, in lower case */
   pay(invoice: Pick<InvoiceRecord, 'address'>, amountRaw: bigint): string
   read(invoice: InvoiceRecord): Promise<InvoiceRecord>
@@ -67,12 +82,16 @@ export interface VenueOptions {
   timeoutMs?: number
 }
 
-/** Starts a venue that is ready to make invoices. Our own blocks are confirmed a few milliseconds after they were published. */
+/**
+ * Starts a venue that is ready to make invoices. Our own blocks are confirmed a few milliseconds after they
+ * were published.
+ */
 export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVenue> {
   const { mongodbUrl, redisUrl, queuePrefix } = isolate()
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-nano-'))
   const seedFile = path.join(folder, 'seed')
-  const writeSeed = (): void => fs.writeFileSync(seedFile, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600 })
+  const writeSeed = (): void =>
+    fs.writeFileSync(seedFile, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600 })
   writeSeed()
   const node = await startNanoNode({ autoConfirmMs: AUTO_CONFIRM_MS, ...options.node })
   const env = {
@@ -137,6 +156,17 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
     async invoice(days = 1, agentId) {
       return (await requestPassInvoice(ctx, agentId ?? (await venue.addAgent()), 'xno', days)).invoice
     },
+    async order() {
+      const [seller, buyer] = [await venue.addAgent(), await venue.addAgent()]
+      const terms = {
+        title: 'A translation',
+        description: 'Into Esperanto',
+        price_usd: 10,
+        delivery_hours: 1,
+      }
+      const offer = await makeOffer(ctx, seller, { ...terms, payout_addresses: { xno: strangerAddress() } })
+      return placeOrder(ctx, buyer, { offer_id: offer._id, refund_address: strangerAddress() })
+    },
     pay: ({ address }, amountRaw) => node.fund(address, amountRaw, { confirmed: true }).toLowerCase(),
     async read({ _id }) {
       const found = await ctx.invoices.find(_id)
@@ -172,24 +202,42 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
 }
 
 /**
- * What the stand-in's ledger holds for a venue, past the code under test: at its accounts, on its way between them, and sent
- * to invoices and counted. What our own blocks did that are not known to be confirmed is left out, as is what was recorded
- * by hand and is nowhere. Undefined if the coin is halted or has had another seed: then the two need not agree.
+ * What the stand-in's ledger holds for a venue, past the code under test: at its accounts, on its way between
+ * them, and sent to invoices and counted. What our own blocks did that are not known to be confirmed is left
+ * out, as is what was recorded by hand and is nowhere. Undefined if the coin is halted or has had another
+ * seed: then the two need not agree.
  */
-export async function heldByLedger({ ctx, node, wallet }: NanoVenue): Promise<bigint | undefined> {
+export const nanoChain = (venue: NanoVenue): ChainHoldings => ({
+  coin: 'xno',
+  held: () => heldByLedger(venue),
+})
+
+async function heldByLedger({ ctx, node, wallet }: NanoVenue): Promise<bigint | undefined> {
   const { ledger } = node.state
   const { connection } = ctx.database
-  const transfers = (await connection.collection('transfers').find({ coin: 'xno' }).toArray()) as unknown as TransferRecord[]
-  const payments = (await connection.collection('payments').find({ coin: 'xno', state: 'settled' }).toArray()) as unknown as PaymentRecord[]
+  const transfers = (await connection
+    .collection('transfers')
+    .find({ coin: 'xno' })
+    .toArray()) as unknown as TransferRecord[]
+  const payments = (await connection
+    .collection('payments')
+    .find({ coin: 'xno', state: 'settled' })
+    .toArray()) as unknown as PaymentRecord[]
   const signers = new Set(
-    transfers.flatMap(({ account_index: index, signed }) => (index === 0 ? [JSON.parse(signed).account as string] : [])),
+    transfers.flatMap(({ account_index: index, signed }) =>
+      index === 0 ? [JSON.parse(signed).account as string] : [],
+    ),
   )
   if (signers.size > 1 || transfers.some(({ foreign }) => foreign === true)) return undefined
   const coin = await ctx.coins.findCoin('xno')
   if (coin?.halted !== undefined || coin?.treasury_address !== wallet.treasury.address) return undefined
-  const known = (await connection.collection('addresses').find({ coin: 'xno' }).toArray()) as unknown as { address: string }[]
+  const known = (await connection.collection('addresses').find({ coin: 'xno' }).toArray()) as unknown as {
+    address: string
+  }[]
   const keys = new Set(
-    [wallet.treasury.address, ...known.map(({ address }) => address)].map((address) => parseNanoAddress(address)?.publicKey ?? ''),
+    [wallet.treasury.address, ...known.map(({ address }) => address)].map(
+      (address) => parseNanoAddress(address)?.publicKey ?? '',
+    ),
   )
   const counted = new Set(payments.map(({ tx }) => tx))
   let held = 0n
@@ -204,7 +252,8 @@ export async function heldByLedger({ ctx, node, wallet }: NanoVenue): Promise<bi
     const moved = kind === 'payout' ? BigInt(raw) : brings === undefined ? 0n : -BigInt(raw)
     held += isThere ? moved : -moved
   }
-  for (const { tx, amount_raw: raw, by } of payments) if (by === 'operator' && !ledger.blocks.has(tx.toUpperCase())) held += BigInt(raw)
+  for (const { tx, amount_raw: raw, by } of payments)
+    if (by === 'operator' && !ledger.blocks.has(tx.toUpperCase())) held += BigInt(raw)
   return held
 }
 
@@ -223,7 +272,10 @@ export function strangerAddress(): string {
   return strangers.deriveAccount(nextStranger++).address
 }
 
-/** What somebody else with the seed would do: a block that no record knows of, confirmed. @returns its hash, in lower case */
+/**
+ * What somebody else with the seed would do: a block that no record knows of, confirmed. @returns its hash,
+ * in lower case
+ */
 export async function signAndPublish(
   { ctx, node, wallet }: NanoVenue,
   index: number,
@@ -232,7 +284,12 @@ export async function signAndPublish(
   const { rpc } = ctx.nano
   const { address } = wallet.keys.deriveAccount(index)
   const info = await rpc.accountInfo(address)
-  const state = { account: address, frontier: info?.frontier, balanceRaw: info?.balanceRaw ?? 0n, representative: wallet.treasury.address }
+  const state = {
+    account: address,
+    frontier: info?.frontier,
+    balanceRaw: info?.balanceRaw ?? 0n,
+    representative: wallet.treasury.address,
+  }
   const block =
     'receive' in does
       ? buildReceive(state, { hash: does.receive.toUpperCase(), amountRaw: does.amountRaw })
@@ -247,7 +304,9 @@ export async function signAndPublish(
   return hash.toLowerCase()
 }
 
-/** What the network does to an account when it raises its version: a block that is signed by the genesis key. */
+/**
+ * What the network does to an account when it raises its version: a block that is signed by the genesis key.
+ */
 export function raiseVersion(node: NanoNode, address: string): void {
   const { ledger } = node.state
   const account = ledger.accounts.get(parseNanoAddress(address)?.publicKey ?? '')
@@ -261,7 +320,11 @@ export function raiseVersion(node: NanoNode, address: string): void {
     link: epochLinks[account.epoch] ?? '',
   }
   const work = findWork(workRoot(fields), devThresholds.epoch1)
-  const { status, hash } = node.state.submit({ ...fields, signature: signHash(hashStateBlock(fields), node.genesis.secretKey), work })
+  const { status, hash } = node.state.submit({
+    ...fields,
+    signature: signHash(hashStateBlock(fields), node.genesis.secretKey),
+    work,
+  })
   if (status !== 'progress') throw new Error(`the epoch block was refused: ${status}`)
   node.confirm(hash)
 }

@@ -23,15 +23,19 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const READY_LIMIT_MS = 30_000
 
 /**
- * Runs one of the project's programs as `node script …` does, in a process of its own with no environment but `env`. It
- * ends by itself when this process is gone, because the channel between them breaks.
+ * Runs one of the project's programs as `node script …` does, in a process of its own with no environment but
+ * `env`. It ends by itself when this process is gone, because the channel between them breaks.
+ *
+ * @param openFiles the limit of descriptors that its operator gives it
  */
 export function startProcess(
   script: 'api/main.ts' | 'workers/main.ts' | 'scripts/start.ts' | 'scripts/operator.ts',
   env: Record<string, string>,
   args: readonly string[] = [],
+  openFiles?: number,
 ): RunningProcess {
-  const child = spawn(process.execPath, [script, ...args], {
+  const limit = openFiles === undefined ? '' : `ulimit -n ${openFiles} && `
+  const child = spawn('/bin/sh', ['-c', `${limit}exec "$@"`, 'sh', process.execPath, script, ...args], {
     cwd: ROOT,
     env: { ...GIVEN_ENV, ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -58,7 +62,8 @@ export function startProcess(
         `"${part}" from ${script}`,
         () => {
           const line = lines.find((text) => text.includes(part))
-          if (line === undefined && isGone) throw new Error(`${script} ended without saying "${part}":\n${lines.join('\n')}`)
+          if (line === undefined && isGone)
+            throw new Error(`${script} ended without saying "${part}":\n${lines.join('\n')}`)
           return line
         },
         { limitMs: READY_LIMIT_MS, everyMs: 10 },
@@ -72,22 +77,37 @@ export function startProcess(
 }
 
 /** `node api/main.ts` on a free port; resolves with its URL once it listens. */
-export async function startApiProcess(env: Record<string, string>): Promise<RunningProcess & { url: string }> {
-  const api = startProcess('api/main.ts', { ...env, PORT: '0' })
+export async function startApiProcess(
+  env: Record<string, string>,
+  openFiles?: number,
+): Promise<RunningProcess & { url: string }> {
+  const api = startProcess('api/main.ts', { ...env, PORT: '0' }, [], openFiles)
   const { port } = JSON.parse(await api.waitForLine('the API listens')) as { port: number }
   return { ...api, url: `http://127.0.0.1:${port}` }
 }
 
 /** `node workers/main.ts`; resolves once it takes jobs. */
-export async function startWorkersProcess(env: Record<string, string>, args: readonly string[] = []): Promise<RunningProcess> {
+export async function startWorkersProcess(
+  env: Record<string, string>,
+  args: readonly string[] = [],
+): Promise<RunningProcess> {
   const workers = startProcess('workers/main.ts', { ...env, OPERATOR_PORT: '0' }, args)
   await workers.waitForLine('the workers work')
   return workers
 }
 
-/** Runs a script that is a part of a test, in a process of its own. `ended`: the signal that ended it, or its exit code. */
-export function startChild(script: URL, env: Record<string, string>): { child: ChildProcess; ended: Promise<string | number> } {
-  const child = spawn(process.execPath, [fileURLToPath(script)], { env: { ...GIVEN_ENV, ...env }, stdio: ['ignore', 'ignore', 'inherit'] })
+/**
+ * Runs a script that is a part of a test, in a process of its own. `ended`: the signal that ended it, or its
+ * exit code.
+ */
+export function startChild(
+  script: URL,
+  env: Record<string, string>,
+): { child: ChildProcess; ended: Promise<string | number> } {
+  const child = spawn(process.execPath, [fileURLToPath(script)], {
+    env: { ...GIVEN_ENV, ...env },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
   const ended = new Promise<string | number>((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (code, signal) => resolve(signal ?? code ?? 'unknown'))

@@ -32,17 +32,24 @@ export function runProgram(
     }
     child.on('error', (error) => resolve({ code: -1, output: `${program} does not run: ${error.message}` }))
     child.on('close', (code, signal) =>
-      resolve({ code: code ?? -1, output: signal === null ? output : `${output}\nended by ${signal} after ${options.limitMs} ms` }),
+      resolve({
+        code: code ?? -1,
+        output: signal === null ? output : `${output}\nended by ${signal} after ${options.limitMs} ms`,
+      }),
     )
   })
 }
 
 /** Why no Python environment can be made here, or undefined where one can. */
 export function whyNoPython(): string | undefined {
-  const asked = spawnSync('python3', ['-c', 'import sys, venv, ensurepip; print(sys.version_info >= (3, 10))'], {
-    encoding: 'utf8',
-    timeout: 20_000,
-  })
+  const asked = spawnSync(
+    'python3',
+    ['-c', 'import sys, venv, ensurepip; print(sys.version_info >= (3, 10))'],
+    {
+      encoding: 'utf8',
+      timeout: 20_000,
+    },
+  )
   if (asked.error !== undefined) return 'there is no python3 here'
   if (asked.status !== 0) return 'python3 here cannot make an environment (it has no venv or no ensurepip)'
   return asked.stdout.trim() === 'True' ? undefined : 'python3 here is older than 3.10'
@@ -62,12 +69,16 @@ export function findPythonProgram(packageName: string, version: string, program:
 }
 
 /**
- * A program of a Python package in an environment of its own below the project's cache, made once; one that was left
- * half made is made anew.
+ * A program of a Python package in an environment of its own below the project's cache, made once; one that
+ * was left half made is made anew.
  *
  * @throws Error with pip's last lines where the package cannot be had
  */
-export async function preparePythonProgram(packageName: string, version: string, program: string): Promise<string> {
+export async function preparePythonProgram(
+  packageName: string,
+  version: string,
+  program: string,
+): Promise<string> {
   const found = findPythonProgram(packageName, version, program)
   if (found !== undefined) return found
   const home = environmentOf(packageName, version)
@@ -77,10 +88,21 @@ export async function preparePythonProgram(packageName: string, version: string,
   if (made.code !== 0) throw new Error(`python3 made no environment: ${lastLines(made.output)}`)
   const pip = await runProgram(
     path.join(home, 'bin', 'python'),
-    ['-m', 'pip', 'install', '--quiet', '--no-input', '--disable-pip-version-check', '--retries', '2', `${packageName}==${version}`],
+    [
+      '-m',
+      'pip',
+      'install',
+      '--quiet',
+      '--no-input',
+      '--disable-pip-version-check',
+      '--retries',
+      '2',
+      `${packageName}==${version}`,
+    ],
     { limitMs: INSTALL_LIMIT_MS },
   )
-  if (pip.code !== 0) throw new Error(`pip could not install ${packageName} ${version}: ${lastLines(pip.output)}`)
+  if (pip.code !== 0)
+    throw new Error(`pip could not install ${packageName} ${version}: ${lastLines(pip.output)}`)
   fs.writeFileSync(path.join(home, 'complete'), '')
   return path.join(home, 'bin', program)
 }

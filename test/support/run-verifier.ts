@@ -36,13 +36,21 @@ export type VerifierReport = {
   message?: string
 }
 
-export const NODE_VERIFIER: VerifierCommand = [process.execPath, fileURLToPath(new URL('../../client/seal-verify.mjs', import.meta.url))]
-export const PYTHON_VERIFIER: VerifierCommand = ['python3', fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url))]
+export const NODE_VERIFIER: VerifierCommand = [
+  process.execPath,
+  fileURLToPath(new URL('../../client/seal-verify.mjs', import.meta.url)),
+]
+export const PYTHON_VERIFIER: VerifierCommand = [
+  'python3',
+  fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url)),
+]
 
 let isPythonThere: boolean | undefined
 
 export function canRunPythonVerifier(): boolean {
-  isPythonThere ??= spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'], { timeout: 20_000 }).status === 0
+  isPythonThere ??=
+    spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'], { timeout: 20_000 })
+      .status === 0
   return isPythonThere
 }
 
@@ -62,7 +70,11 @@ export function runVerifier(
 }
 
 /** The same with --json, its one object parsed. */
-export async function reportOf(command: VerifierCommand, args: readonly string[], cwd: string): Promise<VerifierReport & { code: number }> {
+export async function reportOf(
+  command: VerifierCommand,
+  args: readonly string[],
+  cwd: string,
+): Promise<VerifierReport & { code: number }> {
   const { code, stdout, stderr } = await runVerifier(command, [...args, '--json'], cwd)
   if (stdout === '') throw new Error(`the verifier printed nothing on stdout, and on stderr: ${stderr}`)
   return { ...(JSON.parse(stdout) as VerifierReport), code }
@@ -75,7 +87,11 @@ export async function reportToKnower(
   cwd: string,
 ): Promise<VerifierReport & { code: number }> {
   const { pubkeys = [] } = await reportOf(command, args, cwd)
-  return reportOf(command, [...args, '--max-age', '999999999', ...pubkeys.flatMap((key) => ['--pubkey', key])], cwd)
+  return reportOf(
+    command,
+    [...args, '--max-age', '999999999', ...pubkeys.flatMap((key) => ['--pubkey', key])],
+    cwd,
+  )
 }
 
 export function reasonsOf(report: Pick<VerifierReport, 'findings'>): string[] {

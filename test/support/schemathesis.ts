@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { ADDRESSES } from './market.ts'
 import { preparePythonProgram, runProgram, type Finished } from './python.ts'
 import type { TestAgent, TestService } from './service.ts'
 
@@ -14,8 +15,8 @@ export function prepareSchemathesis(): Promise<string> {
 }
 
 /**
- * What is checked beyond the defaults, and the places where a check cannot hold. Every check is on; each exception
- * stands here with its reason.
+ * What is checked beyond the defaults, and the places where a check cannot hold. Every check is on; each
+ * exception stands here with its reason.
  */
 const SETTINGS = `
 [output.sanitization]
@@ -29,14 +30,6 @@ positive_data_acceptance.expected-statuses = ["2xx", "401", "402", "403", "404",
 # A challenge_id that the service made, the right answer and valid work cannot be made up.
 [[operations]]
 include-name = "POST /api/v1/register"
-checks.positive_data_acceptance.enabled = false
-
-# The checksum of an address cannot be made up.
-[[operations]]
-include-name = "POST /api/v1/market/offer"
-checks.positive_data_acceptance.enabled = false
-[[operations]]
-include-name = "POST /market/offer"
 checks.positive_data_acceptance.enabled = false
 
 # A currency that is not set up is a documented 503.
@@ -59,7 +52,11 @@ export interface FuzzOptions {
 }
 
 /** Runs Schemathesis over the service's own OpenAPI document, with a token of an agent or without one. */
-export async function fuzz(program: string, service: Pick<TestService, 'url' | 'call'>, options: FuzzOptions): Promise<Finished> {
+export async function fuzz(
+  program: string,
+  service: Pick<TestService, 'url' | 'call'>,
+  options: FuzzOptions,
+): Promise<Finished> {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-fuzz-'))
   try {
     fs.writeFileSync(path.join(folder, 'schemathesis.toml'), SETTINGS)
@@ -79,27 +76,34 @@ export async function fuzz(program: string, service: Pick<TestService, 'url' | '
       '20',
       ...(options.phases === undefined ? [] : ['--phases', options.phases.join(',')]),
     ]
-    return await runProgram(program, [...args, ...(options.maxSeconds === undefined ? [] : ['--max-time', String(options.maxSeconds)])], {
-      cwd: folder,
-      limitMs: options.limitMs,
-      env: {
-        ...process.env,
-        SCHEMATHESIS_HOOKS: path.basename(HOOKS, '.py'),
-        PYTHONPATH: path.dirname(HOOKS),
-        PYTHONDONTWRITEBYTECODE: '1',
-        NO_COLOR: '1',
-        FUZZ_KNOWN: JSON.stringify(await makeRecords(service, options.agent)),
+    return await runProgram(
+      program,
+      [...args, ...(options.maxSeconds === undefined ? [] : ['--max-time', String(options.maxSeconds)])],
+      {
+        cwd: folder,
+        limitMs: options.limitMs,
+        env: {
+          ...process.env,
+          SCHEMATHESIS_HOOKS: path.basename(HOOKS, '.py'),
+          PYTHONPATH: path.dirname(HOOKS),
+          PYTHONDONTWRITEBYTECODE: '1',
+          NO_COLOR: '1',
+          FUZZ_KNOWN: JSON.stringify(await makeRecords(service, options.agent)),
+        },
+        ...(options.onOutput === undefined ? {} : { onOutput: options.onOutput }),
       },
-      ...(options.onOutput === undefined ? {} : { onOutput: options.onOutput }),
-    })
+    )
   } finally {
     fs.rmSync(folder, { recursive: true, force: true })
   }
 }
 
 /** Records that requests can name, made over the API by the agent that fuzzes. */
-async function makeRecords(service: Pick<TestService, 'call'>, agent: TestAgent | undefined): Promise<object> {
-  if (agent === undefined) return { bodies: {} }
+async function makeRecords(
+  service: Pick<TestService, 'call'>,
+  agent: TestAgent | undefined,
+): Promise<object> {
+  if (agent === undefined) return { bodies: {}, addresses: ADDRESSES }
   const post = async (route: string, body: object, field = 'id') =>
     String((await service.call('POST', route, { token: agent.token, body })).json[field])
   const message = await post('/dm', { to: agent.id, box: 'to myself' })
@@ -111,6 +115,7 @@ async function makeRecords(service: Pick<TestService, 'call'>, agent: TestAgent 
   return {
     token: agent.token,
     message,
+    addresses: ADDRESSES,
     bodies: {
       'POST /api/v1/dm': { to: agent.id },
       'POST /api/v1/report': { post_id: records.post_id },

@@ -41,8 +41,29 @@ def before_call(context, case, kwargs):
             for field, known in KNOWN["bodies"].get(label, {}).items():
                 if field in body:
                     body[field] = known
+        # A signature cannot be made up.
+        for field in ("signature", "seen", "author_key"):
+            body.pop(field, None)
+        # Of these two the document's description says more than its pattern can.
+        if isinstance(body.get("handle"), str):
+            body["handle"] = "".join(c if c.isprintable() else "x" for c in body["handle"])
+        if isinstance(body.get("dm_key"), str):
+            body["dm_key"] = "5c" * 32
+        # The checksum of an address cannot be made up.
+        if isinstance(body.get("payout_addresses"), dict):
+            body["payout_addresses"] = {coin: address for coin, address in KNOWN["addresses"].items() if coin in body["payout_addresses"]}
+        # A token that is easy to guess is refused, which no pattern says.
+        if isinstance(body.get("new_token"), str):
+            body["new_token"] = "sk_" + os.urandom(24).hex()
+        # No "multipleOf" says it, since 0.01 is not exact.
+        if isinstance(body.get("price_usd"), float):
+            body["price_usd"] = round(body["price_usd"], 2)
+        if "refund_address" in body and body["refund_address"] is not None:
+            body["refund_address"] = KNOWN["addresses"][body.get("currency", "xno")]
         if "resolve_by" in body:
             body["resolve_by"] = later(body["resolve_by"])
+    if case.query and "max_price" in case.query:
+        case.query["max_price"] = round(float(case.query["max_price"]), 2)
     if label == "GET /api/v1/dm" and case.query and "after" in case.query:
         case.query["after"] = KNOWN.get("message", "0")
 

@@ -1,15 +1,23 @@
 /*
- * A seal worker for tests that dies at one write: numbers, seals and signs what there is, in a process of its own.
- * CRASH_WRITE, CRASH_PHASE and CRASH_COUNT name the place; without them it runs to its end. ANNOUNCEMENT is one that it signs. ROUNDS is how often it does all of it; CLOCK_SHIFT_MS sets its clock.
+ * A seal worker for tests that dies at one write: numbers, seals and signs what there is, in a process of its
+ * own. CRASH_WRITE, CRASH_PHASE and CRASH_COUNT name the place; without them it runs to its end. ANNOUNCEMENT
+ * is one that it signs. ROUNDS is how often it does all of it; CLOCK_SHIFT_MS sets its clock.
  */
 import { signAnnouncement } from '../../shared/announcements/announcement-service.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
-import type { WatchStep } from '../../shared/ledger/step.ts'
+import type { WatchStep } from '../../shared/foundation/step.ts'
 import { openWorkerContext } from './ledger.ts'
 
-const { CRASH_WRITE, CRASH_PHASE, CRASH_COUNT = '1', ROUNDS = '1', CLOCK_SHIFT_MS = '0', ANNOUNCEMENT } = process.env
+const {
+  CRASH_WRITE,
+  CRASH_PHASE,
+  CRASH_COUNT = '1',
+  ROUNDS = '1',
+  CLOCK_SHIFT_MS = '0',
+  ANNOUNCEMENT,
+} = process.env
 let left = Number(CRASH_COUNT)
 const watch: WatchStep = (write, phase) => {
   if (write !== CRASH_WRITE || phase !== CRASH_PHASE || --left > 0) return

@@ -17,6 +17,7 @@ export const STEPS = [
   'marks',
   'closing',
   'tiles',
+  'log-tiles',
   'seal',
   'status',
   'peers',
@@ -48,7 +49,10 @@ export async function openWaitingLedger(): Promise<{ ledger: TestLedger; written
   return { ledger, written }
 }
 
-/** A database that was restored without its last two seals, beside a memory that has them, and the operator's decision to go on from it. */
+/**
+ * A database that was restored without its last two seals, beside a memory that has them, and the operator's
+ * decision to go on from it.
+ */
 export async function openAdoptingLedger(): Promise<{ ledger: TestLedger; written: string[] }> {
   const ledger = await openLedger()
   const { ctx } = ledger
@@ -67,13 +71,17 @@ export async function openAdoptingLedger(): Promise<{ ledger: TestLedger; writte
   return { ledger, written }
 }
 
-/** The next worker's work after one that died while it took an adoption. @throws Error where something doesn't hold */
+/**
+ * The next worker's work after one that died while it took an adoption. @throws Error where something doesn't
+ * hold
+ */
 export async function recoverAdoption(ledger: TestLedger, written: string[]): Promise<void> {
   await recoverLedger(ledger, written)
   const { entries } = await verifyWholeLedger(ledger.ctx, written)
   const adoptions = entries.filter(({ kind }) => kind === 'seal_adoption').length
   if (adoptions !== 1) throw new Error(`the adoption is on record ${adoptions} times`)
-  if (fs.existsSync(adoptionFileOf(ledger.memoryFile))) throw new Error('the adoption was taken and is still there to be taken')
+  if (fs.existsSync(adoptionFileOf(ledger.memoryFile)))
+    throw new Error('the adoption was taken and is still there to be taken')
 }
 
 /** A numbered announcement without a signature. */
@@ -89,11 +97,20 @@ export async function recoverAnnouncement(ledger: TestLedger, id: string): Promi
   await signAnnouncement(ledger.ctx, id)
   const { signature, pubkey, ...announcement } = (await ledger.ctx.announcements.find(id)) ?? {}
   if (signature === undefined || pubkey === undefined) throw new Error('the announcement has no signature')
-  if (!ed25519Verify(signatureFromBase64(signature), announcementPayload(announcement as AnnouncementRecord), keyFromHex(pubkey)))
+  if (
+    !ed25519Verify(
+      signatureFromBase64(signature),
+      announcementPayload(announcement as AnnouncementRecord),
+      keyFromHex(pubkey),
+    )
+  )
     throw new Error('the signature of the announcement does not verify')
 }
 
-/** What the next worker does after one that died, with everything verified after each step. @throws Error where something doesn't hold */
+/**
+ * What the next worker does after one that died, with everything verified after each step. @throws Error
+ * where something doesn't hold
+ */
 export async function recoverLedger(ledger: TestLedger, written: string[]): Promise<void> {
   await verifyLedger(ledger.ctx, written)
   await ledger.seal()
@@ -105,5 +122,6 @@ export async function recoverLedger(ledger: TestLedger, written: string[]): Prom
   if (!status.intact || status.seq !== seals.length || status.open.length > 0)
     throw new Error(`the chain is said to stand so: ${JSON.stringify(status)}`)
   const remembered = JSON.parse(fs.readFileSync(ledger.memoryFile, 'utf8')) as { seq: number }
-  if (remembered.seq !== seals.length) throw new Error(`the seal memory ends at seal ${remembered.seq}, the chain at ${seals.length}`)
+  if (remembered.seq !== seals.length)
+    throw new Error(`the seal memory ends at seal ${remembered.seq}, the chain at ${seals.length}`)
 }

@@ -13,14 +13,17 @@ declare module 'vitest' {
   }
 }
 
-/** Settings of an API under test: the tests burden a machine beyond what a service would bear, and few are about a slow database. */
+/**
+ * Settings of an API under test: the tests burden a machine beyond what a service would bear, and few are
+ * about a slow database.
+ */
 export const PATIENT = { REQUEST_SECONDS: '10' }
 
 /** A MongoDB and a Redis of a test's own. */
 export const startServers = (
   report?: (line: string) => void,
-  users: { users?: readonly AccessName[]; queuePrefix?: string } = {},
-): Promise<TemporaryServers> => startTemporary(report, { under: serverFolder(), ...users })
+  options: { users?: readonly AccessName[]; queuePrefix?: string; cacheGb?: number } = {},
+): Promise<TemporaryServers> => startTemporary(report, { under: serverFolder(), ...options })
 
 /** A database and a queue prefix that no other test file uses, on the servers of this run. */
 export function isolate(): { mongodbUrl: string; redisUrl: string; queuePrefix: string } {

@@ -1,22 +1,26 @@
 import { hash } from 'node:crypto'
 import { createApp } from '../../api/app.ts'
 import type { Route } from '../../api/http/route.ts'
-import { createLimitedServer, listen } from '../../api/http/server.ts'
+import { createLimitedServer } from '../../api/http/server.ts'
+import { listen } from '../../shared/servers/listen.ts'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context, type ContextOptions } from '../../shared/context.ts'
-import { createLog, type Log } from '../../shared/log.ts'
+import { createLog, type Log } from '../../shared/foundation/log.ts'
 import { startPool, type Intervals } from '../../workers/pool.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
-import { QUEUE_NAMES, type QueueName } from '../../shared/queues.ts'
+import { QUEUE_NAMES, type QueueName } from '../../shared/servers/queues.ts'
 import { createAnswerCheck, type AnswerCheck } from './check-answers.ts'
 import { isolate, PATIENT } from './servers.ts'
 
 export const CHALLENGE_SECRET = 'c0'.repeat(32)
 const SERVED_LIMIT = { limitMs: 20_000, everyMs: 250 }
 
-/** The queues without the ledger's: pending entries stay where they were written, and nothing is written but what is asked for. */
+/**
+ * The queues without the ledger's: pending entries stay where they were written, and nothing is written but
+ * what is asked for.
+ */
 export const WITHOUT_LEDGER: readonly QueueName[] = ['verify-shares', 'sweep']
 
 export interface Answer {
@@ -43,7 +47,10 @@ export interface TestApi {
   url: string
   ctx: Context
   routes: readonly Route[]
-  /** One request below `/api/v1`, or at the root where the path begins with `//`. The answer is checked against its route. */
+  /**
+   * One request below `/api/v1`, or at the root where the path begins with `//`. The answer is checked
+   * against its route.
+   */
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
 }
 
@@ -61,13 +68,19 @@ export interface TestService extends TestApi {
 }
 
 export interface ServiceOptions {
-  /** Settings beyond those of a fast test: no free period, 4 bits for a registration, 8 for a share, 5 shares a day. */
+  /**
+   * Settings beyond those of a fast test: no free period, 4 bits for a registration, 8 for a share, 5 shares
+   * a day.
+   */
   env?: Record<string, string>
   /** Which queues are served in this process; all where absent. */
   queues?: readonly QueueName[]
   /** How often regular jobs come, where no setting says it. */
   intervals?: Intervals
-  /** Servers of the test's own, on which the two parts have users of their own, and the test has one that may do everything. */
+  /**
+   * Servers of the test's own, on which the two parts have users of their own, and the test has one that may
+   * do everything.
+   */
   servers?: { api: Record<string, string>; workers: Record<string, string>; test: Record<string, string> }
 }
 
@@ -86,18 +99,24 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
     SHARES_PER_DAY: '5',
     SWEEP_SECONDS: '1',
     // No test asks a real exchange.
-    RATE_SOURCES: ['xno', 'xmr'].flatMap((coin) => [9, 10].map((port) => `${coin}=http://127.0.0.1:${port}/#price`)).join(','),
+    RATE_SOURCES: ['xno', 'xmr']
+      .flatMap((coin) => [9, 10].map((port) => `${coin}=http://127.0.0.1:${port}/#price`))
+      .join(','),
     ...options.env,
     ...options.servers?.api,
   }
   const lines: string[] = []
-  const log = createLog('test', env['LOG_LEVEL'] ?? 'debug', { write: (line: string) => void lines.push(line) })
+  const log = createLog('test', env['LOG_LEVEL'] ?? 'debug', {
+    write: (line: string) => void lines.push(line),
+  })
   let shiftMs = 0
   const now = () => Date.now() + shiftMs
   const first = await startApi(env, log, { now })
   const { url, routes, call } = first
   const testCtx =
-    options.servers === undefined ? undefined : openContext(readConfig({ ...env, ...options.servers.test }, 'api'), log, { now })
+    options.servers === undefined
+      ? undefined
+      : openContext(readConfig({ ...env, ...options.servers.test }, 'api'), log, { now })
   await testCtx?.database.whenReady()
   const ctx = testCtx ?? first.ctx
   const apis = [first]
@@ -187,14 +206,22 @@ export async function callService(
   return answer
 }
 
-/** Workers may take longer for a verdict than a request waits for it; an order's days and its agent's pass move together. */
+/**
+ * Workers may take longer for a verdict than a request waits for it; an order's days and its agent's pass
+ * move together.
+ */
 export const untilCredited = (ctx: Context, orderId: string, days: number): Promise<true> =>
-  waitFor('the credit', async () => ((await ctx.work.findOrder(orderId))?.credited_days === days ? true : undefined), SERVED_LIMIT)
+  waitFor(
+    'the credit',
+    async () => ((await ctx.work.findOrder(orderId))?.credited_days === days ? true : undefined),
+    SERVED_LIMIT,
+  )
 
 /** The first decimal nonce from `from` on that is a share. Independent of the code under test. */
 export function findNonce(prefix: string, bits: number, from = 0): string {
   for (let nonce = from; ; nonce++) {
-    if (BigInt(`0x${hash('sha256', `${prefix}:${nonce}`, 'hex')}`) >> BigInt(256 - bits) === 0n) return String(nonce)
+    if (BigInt(`0x${hash('sha256', `${prefix}:${nonce}`, 'hex')}`) >> BigInt(256 - bits) === 0n)
+      return String(nonce)
   }
 }
 
@@ -216,7 +243,9 @@ interface ChallengeAnswer {
 }
 
 /** A challenge with its right answer and valid work, not yet sent. */
-export async function solveChallenge(call: TestService['call']): Promise<{ challenge_id: string; answer: string; pow: string }> {
+export async function solveChallenge(
+  call: TestService['call'],
+): Promise<{ challenge_id: string; answer: string; pow: string }> {
   const challenge = (await call('GET', '/challenge')).json as unknown as ChallengeAnswer
   return {
     challenge_id: challenge.challenge_id,
@@ -226,15 +255,24 @@ export async function solveChallenge(call: TestService['call']): Promise<{ chall
 }
 
 /**
- * The answer to what is asked again while the service says that it is not available: tests run beside tests that burden
- * their servers. What is asked may have been done by then, and is done once more.
+ * The answer to what is asked again while the service says that it is not available: tests run beside tests
+ * that burden their servers. What is asked may have been done by then, and is done once more.
  */
 export function whenServed(ask: () => Promise<Answer>): Promise<Answer> {
-  return waitFor('an answer other than 503', async () => ask().then((answer) => (answer.status === 503 ? undefined : answer)), SERVED_LIMIT)
+  return waitFor(
+    'an answer other than 503',
+    async () => ask().then((answer) => (answer.status === 503 ? undefined : answer)),
+    SERVED_LIMIT,
+  )
 }
 
-export async function registerOver(call: TestService['call'], fields: { handle?: string; ref?: string } = {}): Promise<TestAgent> {
-  const { status, json } = await whenServed(async () => call('POST', '/register', { body: { ...(await solveChallenge(call)), ...fields } }))
+export async function registerOver(
+  call: TestService['call'],
+  fields: { handle?: string; ref?: string } = {},
+): Promise<TestAgent> {
+  const { status, json } = await whenServed(async () =>
+    call('POST', '/register', { body: { ...(await solveChallenge(call)), ...fields } }),
+  )
   if (status !== 201) throw new Error(`registration answered ${status}: ${JSON.stringify(json)}`)
   return { id: String(json['agent_id']), token: String(json['token']) }
 }

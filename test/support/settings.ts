@@ -1,22 +1,32 @@
-import type { VariableName } from '../../shared/config.ts'
+import type { VariableName } from '../../shared/foundation/config.ts'
 
 export const SECRET = 'ab'.repeat(32)
-export const REQUIRED = { MONGODB_URL: 'mongodb://127.0.0.1:1/x', REDIS_URL: 'redis://127.0.0.1:2', CHALLENGE_SECRET: SECRET }
+export const REQUIRED = {
+  MONGODB_URL: 'mongodb://127.0.0.1:1/x',
+  REDIS_URL: 'redis://127.0.0.1:2',
+  CHALLENGE_SECRET: SECRET,
+}
 export const ADDRESS = 'nano_3e3j5tkog48pnny9dmfzj1r16pg8t1e76dz5tmac6iq689wyjfpiij4txtdo'
 
 /** Each variable with values that it takes and values that it refuses; free text and paths refuse nothing. */
 export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> = {
   PORT: { right: ['0', '3000', '65535'], wrong: ['65536', '-1', '3e3', '80.5', 'http', ' 80', '0x50'] },
   HOST: { right: ['127.0.0.1'], wrong: [] },
-  BASE_URL: { right: ['https://agents.example/'], wrong: ['agents.example', 'ftp://agents.example', 'https://', 'https://a b'] },
+  BASE_URL: {
+    right: ['https://agents.example/'],
+    wrong: ['agents.example', 'ftp://agents.example', 'https://', 'https://a b'],
+  },
+  ALLOWED_HOSTS: { right: ['agents.example', 'a.example,b'], wrong: ['a.example:3000', 'https://a', 'a,'] },
   OPERATOR_PORT: { right: ['0', '3001'], wrong: ['70000', 'none'] },
   OPERATOR_HOST: { right: ['127.0.0.1'], wrong: [] },
+  OPERATOR_HOSTS: { right: ['board.example'], wrong: ['board.example:3001'] },
   OPERATOR_TOKEN: { right: ['0123456789abcdef'], wrong: ['short'] },
   METRICS_PORT: { right: ['0', '9100'], wrong: ['65536', 'on'] },
   METRICS_HOST: { right: ['127.0.0.1'], wrong: [] },
   REQUEST_SECONDS: { right: ['1', '1.8', '15'], wrong: ['0.9', '16', '-1', '2s'] },
   DRAIN_SECONDS: { right: ['0', '2.5', '30'], wrong: ['31', '-1', '5s'] },
   DATA_DIR: { right: ['data'], wrong: [] },
+  MIN_FREE_DISK_GB: { right: ['0', '0.5', '20'], wrong: ['-1', '1GB', '100001'] },
   MONGODB_URL: { right: ['mongodb://a/b', 'mongodb+srv://a/b'], wrong: ['http://a', 'localhost:27017'] },
   REDIS_URL: {
     right: [
@@ -49,9 +59,19 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
     right: ['https://mirror.example', 'http://127.0.0.1:3000/, https://b.example/agents'],
     wrong: ['mirror.example', 'https://a,b', 'ftp://a', 'https://'],
   },
+  LEDGER_ORIGIN: { right: ['agents.example.org/ledger'], wrong: ['two words', 'a+b'] },
+  WITNESSES: {
+    right: [
+      'witness.example/w1+05a4155f+BAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB@https://witness.example',
+    ],
+    wrong: ['https://witness.example', 'w@https://witness.example'],
+  },
   SEAL_INTERVAL_SECONDS: { right: ['600', '0.5'], wrong: ['0', '-600', '86401', '10m'] },
   SWEEP_SECONDS: { right: ['15'], wrong: ['0', '3601', 'often'] },
-  CHALLENGE_SECRET: { right: [SECRET, 'ab'.repeat(40)], wrong: ['ab'.repeat(31), 'AB'.repeat(32), 'zz'.repeat(32)] },
+  CHALLENGE_SECRET: {
+    right: [SECRET, 'ab'.repeat(40)],
+    wrong: ['ab'.repeat(31), 'AB'.repeat(32), 'zz'.repeat(32)],
+  },
   SIGNUPS: { right: ['open', 'closed'], wrong: ['Open', 'true', 'no'] },
   FREE_UNTIL: {
     right: ['none', '2030-01-31T00:00:00+00:00', '2030-01-31T00:00:00Z', '2030-01-31T12:30:00.5-05:00'],
@@ -92,7 +112,12 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
   NANO_REPRESENTATIVE: {
     right: [ADDRESS],
     // The last has a wrong checksum.
-    wrong: [ADDRESS.replace('nano', 'xrb'), ADDRESS.slice(0, -1), ADDRESS.replace('_3', '_2'), ADDRESS.replace(/o$/, 'p')],
+    wrong: [
+      ADDRESS.replace('nano', 'xrb'),
+      ADDRESS.slice(0, -1),
+      ADDRESS.replace('_3', '_2'),
+      ADDRESS.replace(/o$/, 'p'),
+    ],
   },
   MONERO_WALLET_RPC_URL: { right: ['http://user:word@127.0.0.1:18083'], wrong: ['127.0.0.1:18083'] },
   MONERO_CONFIRMATIONS: { right: ['1', '10'], wrong: ['0', '1001', '1.5'] },

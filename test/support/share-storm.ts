@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { expect } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readStanding } from '../../shared/passes/standing.ts'
+import { readStanding } from '../../shared/account/standing.ts'
 import { listPending } from './stored.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
 import { startWorkersProcess, type RunningProcess } from './processes.ts'
@@ -18,7 +18,10 @@ const BLOW_WITHIN_MS = 300
 const SETTLE_LIMIT_MS = 60_000
 
 export interface ShareStorm {
-  /** One order, 16 submissions at once, two workers killed and Redis emptied in the middle; then everything is counted. */
+  /**
+   * One order, 16 submissions at once, two workers killed and Redis emptied in the middle; then everything is
+   * counted.
+   */
   run(): Promise<void>
   stop(): Promise<void>
 }
@@ -36,7 +39,10 @@ export async function prepareShareStorm(): Promise<ShareStorm> {
   const service = await startService({ env, queues: [] })
   // Without the sequencer, so that each credit's entry stays where it was written.
   const startWorkers = () =>
-    startWorkersProcess({ ...env, QUEUE_PREFIX: service.ctx.config.queuePrefix }, ['--queues', 'verify-shares,sweep'])
+    startWorkersProcess({ ...env, QUEUE_PREFIX: service.ctx.config.queuePrefix }, [
+      '--queues',
+      'verify-shares,sweep',
+    ])
   const workers = await Promise.all([startWorkers(), startWorkers(), startWorkers(), startWorkers()])
   return {
     run: () => runStorm(service, servers, workers, startWorkers),
@@ -56,7 +62,9 @@ async function runStorm(
 ): Promise<void> {
   const referrer = await service.register()
   const agent = await service.register({ ref: referrer.id })
-  const order = (await service.call('POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: DAYS } })).json as unknown as {
+  const order = (
+    await service.call('POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: DAYS } })
+  ).json as unknown as {
     order_id: string
     prefix: string
     shares_required: number
@@ -100,7 +108,9 @@ async function runStorm(
   const stored = await service.ctx.work.findOrder(order.order_id)
   expect(stored).toMatchObject({ shares_accepted: DAYS * PER_DAY, credited_days: DAYS })
   const pages = await service.ctx.work.listPages(order.order_id, 1, Number.MAX_SAFE_INTEGER)
-  expect(pages.map(({ number }) => number)).toEqual(Array.from({ length: stored?.share_pages ?? 0 }, (_, index) => index + 1))
+  expect(pages.map(({ number }) => number)).toEqual(
+    Array.from({ length: stored?.share_pages ?? 0 }, (_, index) => index + 1),
+  )
   const claims = pages.flatMap(({ nonces }) => nonces)
   expect(claims).toHaveLength(DAYS * PER_DAY)
   expect(new Set(claims).size).toBe(DAYS * PER_DAY)

@@ -1,6 +1,9 @@
 import type { Reporter, SerializedError, TestModule } from 'vitest/node'
 
-/** Prints the counts as the last line of the run. A file that could not run at all, and an error outside every test, count as a failure each. */
+/**
+ * Prints the counts as the last line of the run. A file that could not run at all, and an error outside every
+ * test, count as a failure each.
+ */
 export class SummaryReporter implements Reporter {
   private summary: string | undefined
 

@@ -1,10 +1,19 @@
 import http from 'node:http'
 
-/** Where a request's connection is cut: with the request sent and nothing awaited, or as soon as the answer begins. */
+/**
+ * Where a request's connection is cut: with the request sent and nothing awaited, or as soon as the answer
+ * begins.
+ */
 export type CutAt = 'after the request' | 'at the answer'
 
 /** Sends a request whose answer its caller never learns. Resolves when the connection is gone. */
-export function sendAndCut(url: string, path: string, token: string | undefined, body: object, at: CutAt): Promise<void> {
+export function sendAndCut(
+  url: string,
+  path: string,
+  token: string | undefined,
+  body: object,
+  at: CutAt,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const text = JSON.stringify(body)
     const request = http.request(`${url}/api/v1${path}`, {
@@ -16,7 +25,9 @@ export function sendAndCut(url: string, path: string, token: string | undefined,
         ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
       },
     })
-    request.once('error', (error: NodeJS.ErrnoException) => (error.code === 'ECONNRESET' ? resolve() : reject(error)))
+    request.once('error', (error: NodeJS.ErrnoException) =>
+      error.code === 'ECONNRESET' ? resolve() : reject(error),
+    )
     request.once('close', resolve)
     request.once('response', () => request.destroy())
     request.end(text, () => {

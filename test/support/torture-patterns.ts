@@ -25,7 +25,8 @@ export function findPatterns(root: string, folders: readonly string[]): FoundPat
 
 /** After these a slash divides; after anything else it begins a pattern. */
 const ENDS_VALUE = /[\w$)\]}'"`]/
-const WORDS_BEFORE_PATTERN = /(?:^|[^\w$.])(?:return|typeof|case|in|of|void|delete|await|yield|throw|new|else|do)$/
+const WORDS_BEFORE_PATTERN =
+  /(?:^|[^\w$.])(?:return|typeof|case|in|of|void|delete|await|yield|throw|new|else|do)$/
 
 function findIn(code: string): { source: string; flags: string }[] {
   const found: { source: string; flags: string }[] = []
@@ -47,7 +48,10 @@ function findIn(code: string): { source: string; flags: string }[] {
       at = end.at
       if (end.opens) templates = [...templates, depth]
       before = end.opens ? '{' : '`'
-    } else if (character === '/' && !(ENDS_VALUE.test(before.slice(-1)) && !WORDS_BEFORE_PATTERN.test(before))) {
+    } else if (
+      character === '/' &&
+      !(ENDS_VALUE.test(before.slice(-1)) && !WORDS_BEFORE_PATTERN.test(before))
+    ) {
       const end = endOfPattern(code, at)
       const flags = /^[a-z]*/.exec(code.slice(end + 1, end + 10))?.[0] ?? ''
       found.push({ source: code.slice(at + 1, end), flags })
@@ -97,9 +101,14 @@ function endOfPattern(code: string, from: number): number {
   throw new Error(`a pattern without end: ${code.slice(from, from + 80)}`)
 }
 
-/** Texts that make a pattern look for long: what it is made of, many times over, and something at the end that doesn't fit. */
+/**
+ * Texts that make a pattern look for long: what it is made of, many times over, and something at the end that
+ * doesn't fit.
+ */
 export function* longTexts(source: string, length: number): Generator<string> {
-  const own = [...source.matchAll(/\\?([A-Za-z0-9 _:;,."'/%@#$=+*-])/g)].map(([, character]) => character ?? '')
+  const own = [...source.matchAll(/\\?([A-Za-z0-9 _:;,."'/%@#$=+*-])/g)].map(
+    ([, character]) => character ?? '',
+  )
   const seeds = new Set([
     'a',
     'A',
@@ -130,9 +139,11 @@ export function* longTexts(source: string, length: number): Generator<string> {
     ...own,
     ...own.map((one, index) => one + (own[index + 1] ?? 'a')),
   ])
-  for (const seed of seeds) for (const end of ['', '!', '\n', '\u0000']) yield seed.repeat(Math.ceil(length / seed.length)) + end
+  for (const seed of seeds)
+    for (const end of ['', '!', '\n', '\u0000']) yield seed.repeat(Math.ceil(length / seed.length)) + end
   // Behind the literal that it begins with.
   const head = /^\^?((?:\\[^\w]|[\w:/ .,=-])+)/.exec(source)?.[1]?.replace(/\\/g, '')
   if (head !== undefined)
-    for (const seed of ['a', '0', ' ', '-', '.', head]) yield head + seed.repeat(Math.ceil(length / seed.length)) + '!'
+    for (const seed of ['a', '0', ' ', '-', '.', head])
+      yield head + seed.repeat(Math.ceil(length / seed.length)) + '!'
 }

@@ -33,7 +33,9 @@ export async function connectMany(url: string, count: number, reads = true): Pro
   const connections: RawConnection[] = []
   while (connections.length < count)
     connections.push(
-      ...(await Promise.all(Array.from({ length: Math.min(200, count - connections.length) }, () => connectRaw(url, reads)))),
+      ...(await Promise.all(
+        Array.from({ length: Math.min(200, count - connections.length) }, () => connectRaw(url, reads)),
+      )),
     )
   return connections
 }
@@ -45,4 +47,5 @@ export function residentMb(pid: number): number {
 }
 
 /** How many answers a connection has had: of their status lines, the codes. */
-export const statusesOf = (text: string): number[] => [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, code]) => Number(code))
+export const statusesOf = (text: string): number[] =>
+  [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, code]) => Number(code))

@@ -43,17 +43,29 @@ const rewrite = (sizes: readonly number[], id: number): LedgerChain =>
   buildChain(sizes, 0, { entry: (own) => (own === id ? { ...makeEntry(id), kind: 'rewritten' } : undefined) })
 
 function unsign(chain: LedgerChain, seqs: readonly number[]): LedgerChain {
-  return { ...chain, seals: chain.seals.map((seal) => (seqs.includes(seal.seq) ? leaveUnsigned(seal) : seal)) }
+  return {
+    ...chain,
+    seals: chain.seals.map((seal) => (seqs.includes(seal.seq) ? leaveUnsigned(seal) : seal)),
+  }
 }
 
-function vectorsIn(kind: 'valid' | 'invalid', names: readonly string[]): { file: string; reason: string | null }[] {
+function vectorsIn(
+  kind: 'valid' | 'invalid',
+  names: readonly string[],
+): { file: string; reason: string | null }[] {
   return names
     .filter((name) => VECTOR_NAME.test(name))
     .map((name) => join(VECTORS_DIR, kind, name))
-    .map((file) => ({ file, reason: (JSON.parse(readFileSync(file, 'utf8')) as { reason?: string }).reason ?? null }))
+    .map((file) => ({
+      file,
+      reason: (JSON.parse(readFileSync(file, 'utf8')) as { reason?: string }).reason ?? null,
+    }))
 }
 
-/** The behaviour that every verifier has in common; `command` is how it is started. A title that may be skipped says why. */
+/**
+ * The behaviour that every verifier has in common; `command` is how it is started. A title that may be
+ * skipped says why.
+ */
 export function describeVerifier(title: string, command: VerifierCommand, isAvailable = true): void {
   // Each test starts the program several times, and one waits for its retries.
   describe.skipIf(!isAvailable)(title, () => {
@@ -95,9 +107,9 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
     it('refuses every invalid vector with its reason and no other', async () => {
       const vectors = vectorsIn('invalid', await readdir(join(VECTORS_DIR, 'invalid')))
       const { code, results } = await report(...vectors.flatMap(({ file }) => ['--vector', file]))
-      expect(results?.map(({ file, ok, findings }) => ({ file, ok, reasons: reasonsOf({ findings }) }))).toEqual(
-        vectors.map(({ file, reason }) => ({ file, ok: false, reasons: [reason] })),
-      )
+      expect(
+        results?.map(({ file, ok, findings }) => ({ file, ok, reasons: reasonsOf({ findings }) })),
+      ).toEqual(vectors.map(({ file, reason }) => ({ file, ok: false, reasons: [reason] })))
       expect(code).toBe(1)
     })
 
@@ -120,8 +132,15 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
 
     it('walks them in pages of any size', async () => {
       const server = await serve(buildChain(TWO_HUNDRED, 3), 13)
-      expect(await pinned(server.url)).toMatchObject({ code: 0, seals: 200, entries_sealed: ENTRY_COUNT, entries_waiting: 3 })
-      expect(server.requests.filter((path) => path.startsWith('/seal?'))).toHaveLength(Math.ceil(200 / 13) + 1)
+      expect(await pinned(server.url)).toMatchObject({
+        code: 0,
+        seals: 200,
+        entries_sealed: ENTRY_COUNT,
+        entries_waiting: 3,
+      })
+      expect(server.requests.filter((path) => path.startsWith('/seal?'))).toHaveLength(
+        Math.ceil(200 / 13) + 1,
+      )
     })
 
     it('reads each page of the ledger once', async () => {
@@ -163,13 +182,20 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
       const { url } = await serve({ ...chain, entries: changeEntry(chain.entries, 999) })
       const found = await report(url)
       expect(found).toMatchObject({ code: 1, ok: false, findings_total: 1 })
-      expect(found.findings).toMatchObject([{ reason: 'wrong_root', where: `seal ${chain.seals.find(({ to_id }) => to_id >= 999)?.seq}` }])
+      expect(found.findings).toMatchObject([
+        { reason: 'wrong_root', where: `seal ${chain.seals.find(({ to_id }) => to_id >= 999)?.seq}` },
+      ])
     })
 
     it('goes on after a fault and finds the next', async () => {
       const chain = buildChain([3, 3, 3, 3])
-      const seals = chain.seals.map((seal) => (seal.seq === 2 ? { ...seal, signature: chain.seals[0]?.signature } : seal))
-      const { url } = await serve({ seals: seals as Seal[], entries: changeEntry(chain.entries, 12).filter(({ id }) => id !== 7) })
+      const seals = chain.seals.map((seal) =>
+        seal.seq === 2 ? { ...seal, signature: chain.seals[0]?.signature } : seal,
+      )
+      const { url } = await serve({
+        seals: seals as Seal[],
+        entries: changeEntry(chain.entries, 12).filter(({ id }) => id !== 7),
+      })
       expect((await report(url)).findings?.map(({ reason, where }) => `${reason} ${where}`)).toEqual([
         'bad_signature seal 2',
         'entry_gap entry 7',
@@ -179,9 +205,18 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
 
     it('remembers the head and accepts a chain that only grew', async () => {
       const server = await serve(buildChain([2, 3]))
-      expect(await report(server.url)).toMatchObject({ code: 3, remembered_seq: null, not_binding: [{ reason: 'key_unknown' }] })
+      expect(await report(server.url)).toMatchObject({
+        code: 3,
+        remembered_seq: null,
+        not_binding: [{ reason: 'key_unknown' }],
+      })
       server.chain = buildChain([2, 3, 4], 1)
-      expect(await report(server.url)).toMatchObject({ code: 0, remembered_seq: 2, key_trust: 'remembered', head: { seq: 3 } })
+      expect(await report(server.url)).toMatchObject({
+        code: 0,
+        remembered_seq: 2,
+        key_trust: 'remembered',
+        head: { seq: 3 },
+      })
       expect(await report(server.url)).toMatchObject({ code: 0, remembered_seq: 3 })
     })
 
@@ -207,25 +242,47 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
       const server = await serve(buildChain([2, 3]))
       await report(server.url)
       const { entries, seals } = buildChain([2, 3, 2])
-      server.chain = { entries, seals: seals.map((seal) => (seal.seq === 3 ? sign(seal, OTHER_SEAL_KEY) : seal)) }
+      server.chain = {
+        entries,
+        seals: seals.map((seal) => (seal.seq === 3 ? sign(seal, OTHER_SEAL_KEY) : seal)),
+      }
       expect(reasonsOf(await report(server.url))).toEqual(['key_changed'])
       expect(reasonsOf(await report(server.url, '--pubkey', OTHER_PUBKEY))).toEqual(['wrong_key'])
-      expect(await report(server.url, '--pubkey', PUBKEY, '--pubkey', OTHER_PUBKEY)).toMatchObject({ code: 0, key_trust: 'pinned' })
-      expect(await report(server.url)).toMatchObject({ code: 0, key_trust: 'remembered', pubkeys: [PUBKEY, OTHER_PUBKEY] })
+      expect(await report(server.url, '--pubkey', PUBKEY, '--pubkey', OTHER_PUBKEY)).toMatchObject({
+        code: 0,
+        key_trust: 'pinned',
+      })
+      expect(await report(server.url)).toMatchObject({
+        code: 0,
+        key_trust: 'remembered',
+        pubkeys: [PUBKEY, OTHER_PUBKEY],
+      })
     })
 
     it('keeps the heads of two services apart, and knows one service by any spelling', async () => {
-      const [first, second] = [await serve(buildChain([2, 3])), await serve(buildChain([4], 0, { secretKey: OTHER_SEAL_KEY }))]
+      const [first, second] = [
+        await serve(buildChain([2, 3])),
+        await serve(buildChain([4], 0, { secretKey: OTHER_SEAL_KEY })),
+      ]
       expect(await report(first.url)).toMatchObject({ code: 3, remembered_seq: null })
       expect(await report(second.url)).toMatchObject({ code: 3, remembered_seq: null })
-      expect(await report(`${first.url.replace('http', 'HTTP')}/api/v1/`)).toMatchObject({ code: 0, remembered_seq: 2 })
-      const state = JSON.parse(await readFile(join(folder, '.seal-verify.json'), 'utf8')) as Record<string, unknown>
+      expect(await report(`${first.url.replace('http', 'HTTP')}/api/v1/`)).toMatchObject({
+        code: 0,
+        remembered_seq: 2,
+      })
+      const state = JSON.parse(await readFile(join(folder, '.seal-verify.json'), 'utf8')) as Record<
+        string,
+        unknown
+      >
       expect(Object.keys(state)).toEqual([first.url, second.url])
     })
 
     it('saves a dump that it verifies offline', async () => {
       const odd = makeEntry(4, { agent_id: 'agt_\u2028\u{1f600}', amount: 1.5 })
-      const server = await serve(buildChain(TWO_HUNDRED.slice(0, 30), 2, { entry: (id) => (id === 4 ? odd : undefined) }), 17)
+      const server = await serve(
+        buildChain(TWO_HUNDRED.slice(0, 30), 2, { entry: (id) => (id === 4 ? odd : undefined) }),
+        17,
+      )
       const online = await pinned(server.url, '--save', 'dump.json')
       const { code, ...offline } = await pinned('dump.json')
       expect(code).toBe(0)
@@ -244,16 +301,29 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
       const server = await serve(buildChain([3, 4]))
       await report(server.url, '--save', 'dump.json')
       const dump = await readFile(join(folder, 'dump.json'), 'utf8')
-      await writeFile(join(folder, 'changed.json'), dump.replace('"id":5,"kind":"post"', '"id":5,"kind":"Post"'))
-      expect(await report('changed.json')).toMatchObject({ code: 1, findings: [{ reason: 'wrong_root', where: 'seal 2' }] })
+      await writeFile(
+        join(folder, 'changed.json'),
+        dump.replace('"id":5,"kind":"post"', '"id":5,"kind":"Post"'),
+      )
+      expect(await report('changed.json')).toMatchObject({
+        code: 1,
+        findings: [{ reason: 'wrong_root', where: 'seal 2' }],
+      })
       await writeFile(join(folder, 'cut.json'), dump.slice(0, dump.lastIndexOf(']}')))
       expect(await report('cut.json')).toMatchObject({ code: 2, error: 'usage' })
     })
 
     it('verifies a dump in any other layout', async () => {
-      const file = await saveJson({ seals: buildChain([3, 4]).seals, entries: buildChain([3, 4]).entries, saved_at: 1 })
+      const file = await saveJson({
+        seals: buildChain([3, 4]).seals,
+        entries: buildChain([3, 4]).entries,
+        saved_at: 1,
+      })
       expect(await pinned(file)).toMatchObject({ code: 0, kind: 'chain', seals: 2 })
-      expect(await report(file, '--pubkey', OTHER_PUBKEY)).toMatchObject({ code: 1, findings: [{ reason: 'wrong_key' }] })
+      expect(await report(file, '--pubkey', OTHER_PUBKEY)).toMatchObject({
+        code: 1,
+        findings: [{ reason: 'wrong_key' }],
+      })
     })
 
     it('verifies a receipt offline, with its openings', async () => {
@@ -269,7 +339,12 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
       })
       expect(await pinned(file)).toMatchObject({ code: 0, key_trust: 'pinned' })
       const waiting = await saveJson(receiptOver(chain, 'pst_12', [12]), 'waiting.json')
-      expect(await pinned(waiting)).toMatchObject({ code: 3, binding: false, entries_sealed: 0, entries_waiting: 1 })
+      expect(await pinned(waiting)).toMatchObject({
+        code: 3,
+        binding: false,
+        entries_sealed: 0,
+        entries_waiting: 1,
+      })
     })
 
     it('ends with a finding, or exit 2, on JSON that is too deep or too long for a call', async () => {
@@ -277,13 +352,25 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
       const deep = '['.repeat(200_000) + ']'.repeat(200_000)
       const entry = JSON.stringify(chain.entries[1])
       const receipt = JSON.stringify(receiptOver(chain, 'pst_2', [2]))
-      const parts = ['leaf', 'index', 'seq', 'path', 'seal'].map((part): [string, string] => [`"${part}":`, `"${part}":${deep},"_":`])
-      for (const [part, hostile] of [['"id":2,', `"id":${deep},`], ['"body":', `"body":${deep},"_":`], ...parts] as const) {
+      const parts = ['leaf', 'index', 'seq', 'path', 'seal'].map((part): [string, string] => [
+        `"${part}":`,
+        `"${part}":${deep},"_":`,
+      ])
+      for (const [part, hostile] of [
+        ['"id":2,', `"id":${deep},`],
+        ['"body":', `"body":${deep},"_":`],
+        ...parts,
+      ] as const) {
         await writeFile(join(folder, 'deep.json'), receipt.replace(part, hostile))
         expect(await report('deep.json')).toMatchObject({ ok: false })
       }
-      const long = { ...makeEntry(1, { list: Array.from({ length: 300_000 }, (_, index) => index) }), kind: 'newer' }
-      const unnamed = await saveJson(receiptOver({ entries: [long], seals: [sign(sealOver([long], null))] }, 'pst_1', [1]))
+      const long = {
+        ...makeEntry(1, { list: Array.from({ length: 300_000 }, (_, index) => index) }),
+        kind: 'newer',
+      }
+      const unnamed = await saveJson(
+        receiptOver({ entries: [long], seals: [sign(sealOver([long], null))] }, 'pst_1', [1]),
+      )
       expect(reasonsOf(await report(unnamed))).toEqual(['wrong_record'])
 
       const server = createServer((request, response) => {
@@ -313,7 +400,10 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
         response.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true,"seals":7}'),
       )
       await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve))
-      expect(await report(`http://127.0.0.1:${(stranger.address() as AddressInfo).port}`)).toMatchObject({ code: 2, error: 'unreachable' })
+      expect(await report(`http://127.0.0.1:${(stranger.address() as AddressInfo).port}`)).toMatchObject({
+        code: 2,
+        error: 'unreachable',
+      })
       await new Promise((resolve) => stranger.close(resolve))
     })
 
@@ -323,13 +413,21 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
       const flaky = createServer((request, response) => {
         if (failures-- > 0) return void response.writeHead(503).end('{}')
         const isSeal = request.url?.startsWith('/seal') === true
-        const isFirst = request.url?.includes('after_seq=0') === true || request.url?.includes('from_id=1&') === true
+        const isFirst =
+          request.url?.includes('after_seq=0') === true || request.url?.includes('from_id=1&') === true
         response
           .writeHead(200)
-          .end(JSON.stringify(isSeal ? { seals: isFirst ? chain.seals : [] } : { entries: isFirst ? chain.entries : [] }))
+          .end(
+            JSON.stringify(
+              isSeal ? { seals: isFirst ? chain.seals : [] } : { entries: isFirst ? chain.entries : [] },
+            ),
+          )
       })
       await new Promise<void>((resolve) => flaky.listen(0, '127.0.0.1', resolve))
-      expect(await pinned(`http://127.0.0.1:${(flaky.address() as AddressInfo).port}`)).toMatchObject({ code: 0, seals: 1 })
+      expect(await pinned(`http://127.0.0.1:${(flaky.address() as AddressInfo).port}`)).toMatchObject({
+        code: 0,
+        seals: 1,
+      })
       await new Promise((resolve) => flaky.close(resolve))
     })
 
@@ -350,7 +448,8 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
         ['http://'],
         ['--vector', 'other.json'],
       ]
-      for (const args of wrong) expect(await report(...args)).toMatchObject({ code: 2, ok: false, error: 'usage' })
+      for (const args of wrong)
+        expect(await report(...args)).toMatchObject({ code: 2, ok: false, error: 'usage' })
     })
 
     it("says exit 2 for a state file that isn't its own, and leaves it alone", async () => {

@@ -6,18 +6,29 @@ const figure = (name: string, value: number): Figure => ({
   ...{ name, value, unit: 'things/s', reference: 'by hand', reference_value: 100, ratio: value / 100 },
   ...{ goal: 2, better: 'higher' },
 })
-const TABLE = ['Measured here.', '', '| bench | figure |', '|---|---|', '| `api` | one |', '| `api` | two |', '| `seal` | three |'].join(
-  '\n',
-)
+const TABLE = [
+  'Measured here.',
+  '',
+  '| bench | figure |',
+  '|---|---|',
+  '| `api` | one |',
+  '| `api` | two |',
+  '| `seal` | three |',
+].join('\n')
 
 describe('the table of the benchmarks', () => {
   it('takes the rows of one benchmark measured anew, and keeps the others', () => {
     const rows = replaceRows(TABLE, new Map([['api', [figure('api: new', 150)]]])).split('\n')
     expect(rows.slice(0, 4)).toEqual(TABLE.split('\n').slice(0, 4))
-    expect(rows.slice(4)).toEqual(['| `api` | new | 150 things/s | 100: by hand | 1.50 | ≥ 2, **missed** |', '| `seal` | three |'])
+    expect(rows.slice(4)).toEqual([
+      '| `api` | new | 150 things/s | 100: by hand | 1.50 | ≥ 2, **missed** |',
+      '| `seal` | three |',
+    ])
   })
 
   it('takes no rows of a benchmark that it does not have', () => {
-    expect(() => replaceRows(TABLE, new Map([['watch', [figure('watch: new', 1)]]]))).toThrow('no row of watch')
+    expect(() => replaceRows(TABLE, new Map([['watch', [figure('watch: new', 1)]]]))).toThrow(
+      'no row of watch',
+    )
   })
 })

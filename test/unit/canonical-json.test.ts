@@ -41,16 +41,22 @@ describe('canonical JSON', () => {
 
   it('sorts keys by UTF-16 code units, so that an emoji stands before U+FB33', () => {
     const value = { '\u20ac': 1, '\r': 2, '\ufb33': 3, '1': 4, '\u{1f600}': 5, '\u0080': 6, '\u00f6': 7 }
-    expect(canonicalJson(value)).toBe('{"\\r":2,"1":4,"\u0080":6,"\u00f6":7,"\u20ac":1,"\u{1f600}":5,"\ufb33":3}')
+    expect(canonicalJson(value)).toBe(
+      '{"\\r":2,"1":4,"\u0080":6,"\u00f6":7,"\u20ac":1,"\u{1f600}":5,"\ufb33":3}',
+    )
   })
 
   it('sorts keys at every depth and leaves lists in their order', () => {
-    expect(canonicalJson({ b: [{ d: 1, c: 2 }, 3], a: { f: null, e: true } })).toBe('{"a":{"e":true,"f":null},"b":[{"c":2,"d":1},3]}')
+    expect(canonicalJson({ b: [{ d: 1, c: 2 }, 3], a: { f: null, e: true } })).toBe(
+      '{"a":{"e":true,"f":null},"b":[{"c":2,"d":1},3]}',
+    )
   })
 
   it('escapes quotes, backslashes and controls, and nothing else', () => {
     expect(canonicalJson('\u20ac$\u000f\nA\'B"\\/')).toBe('"\u20ac$\\u000f\\nA\'B\\"\\\\/"')
-    expect(canonicalJson('\b\t\f\r\u0000\u001f\u007f\u2028\u2029\ufeff')).toBe('"\\b\\t\\f\\r\\u0000\\u001f\u007f\u2028\u2029\ufeff"')
+    expect(canonicalJson('\b\t\f\r\u0000\u001f\u007f\u2028\u2029\ufeff')).toBe(
+      '"\\b\\t\\f\\r\\u0000\\u001f\u007f\u2028\u2029\ufeff"',
+    )
   })
 
   it('keeps an own key called __proto__', () => {
@@ -98,7 +104,12 @@ describe('canonical JSON', () => {
   const json = fc.jsonValue({ stringUnit: 'grapheme', maxDepth: 4 })
 
   it('gives back the same value when parsed, but for the sign of zero', () => {
-    fc.assert(fc.property(json, (value) => void expect(JSON.parse(canonicalJson(value))).toEqual(JSON.parse(JSON.stringify(value)))))
+    fc.assert(
+      fc.property(
+        json,
+        (value) => void expect(JSON.parse(canonicalJson(value))).toEqual(JSON.parse(JSON.stringify(value))),
+      ),
+    )
   })
 
   it('does not depend on the order in which keys were written', () => {
@@ -111,11 +122,19 @@ describe('canonical JSON', () => {
           .map(([key, member]) => [key, reversed(member)]),
       )
     }
-    fc.assert(fc.property(json, (value) => void expect(canonicalJson(reversed(value))).toBe(canonicalJson(value))))
+    fc.assert(
+      fc.property(json, (value) => void expect(canonicalJson(reversed(value))).toBe(canonicalJson(value))),
+    )
   })
 
   it('writes different values differently', () => {
-    fc.assert(fc.property(json, json, (a, b) => void expect(canonicalJson(a) === canonicalJson(b)).toBe(isSame(a, b))))
+    fc.assert(
+      fc.property(
+        json,
+        json,
+        (a, b) => void expect(canonicalJson(a) === canonicalJson(b)).toBe(isSame(a, b)),
+      ),
+    )
   })
 })
 

@@ -8,7 +8,11 @@ const NOW_MS = Date.UTC(2030, 0, 1)
 
 /** An id over any bytes, under the service's own secret: what only the service could make. */
 function sign(body: Buffer): string {
-  const mac = createHmac('sha256', Buffer.from(SECRET, 'hex')).update('id\0').update(body).digest().subarray(0, 16)
+  const mac = createHmac('sha256', Buffer.from(SECRET, 'hex'))
+    .update('id\0')
+    .update(body)
+    .digest()
+    .subarray(0, 16)
   return Buffer.concat([body, mac]).toString('base64url')
 }
 
@@ -16,12 +20,17 @@ describe('a registration challenge', () => {
   it('is all in its id: opening the id gives the same puzzle, prefix, bits and expiry', () => {
     const made = makeChallenge(SECRET, NOW_MS, 20)
     expect(openChallenge(SECRET, made.challengeId)).toEqual(made)
-    expect(made).toMatchObject({ difficultyBits: 20, expiresAt: NOW_MS / 1_000 + 600, prefix: expect.stringMatching(/^[0-9a-f]{32}$/) })
+    expect(made).toMatchObject({
+      difficultyBits: 20,
+      expiresAt: NOW_MS / 1_000 + 600,
+      prefix: expect.stringMatching(/^[0-9a-f]{32}$/),
+    })
   })
 
   it('is another each time', () => {
     const made = Array.from({ length: 500 }, () => makeChallenge(SECRET, NOW_MS, 20))
-    for (const part of ['challengeId', 'key', 'prefix'] as const) expect(new Set(made.map((challenge) => challenge[part])).size).toBe(500)
+    for (const part of ['challengeId', 'key', 'prefix'] as const)
+      expect(new Set(made.map((challenge) => challenge[part])).size).toBe(500)
   })
 
   it('does not give away in its id what the secret makes: another secret makes other puzzles of the same bytes', () => {

@@ -32,13 +32,25 @@ async function failureOf(call: Promise<unknown>): Promise<unknown> {
 
 describe('the address of a service', () => {
   it('is taken with and without a slash and the base path', () => {
-    for (const text of ['http://a.example', 'http://a.example/', 'http://a.example/api/v1', 'http://a.example/api/v1/'])
+    for (const text of [
+      'http://a.example',
+      'http://a.example/',
+      'http://a.example/api/v1',
+      'http://a.example/api/v1/',
+    ])
       expect(parseBaseUrl(text)).toBe('http://a.example')
     expect(parseBaseUrl('https://a.example:8443/agents/')).toBe('https://a.example:8443/agents')
   })
 
   it('is refused where it is none, with a sentence that does not repeat a password', () => {
-    for (const text of ['', 'a.example', 'localhost:3000', 'ftp://a.example', 'http://a.example/?x=1', 'http://a.example/#x'])
+    for (const text of [
+      '',
+      'a.example',
+      'localhost:3000',
+      'ftp://a.example',
+      'http://a.example/?x=1',
+      'http://a.example/#x',
+    ])
       expect(() => parseBaseUrl(text), text).toThrow(/expected a URL such as/)
     expect(() => parseBaseUrl('http://me:hunter2@a.example')).toThrow(/^(?!.*hunter2).*without a user name/)
   })
@@ -51,7 +63,13 @@ describe('the address of a service', () => {
 
 describe('a refusal', () => {
   it('reaches the caller with all that the service said', async () => {
-    const body = { ok: false, error: 'invalid_field', message: 'The field "days" is not usable.', field: 'days', more: [1] }
+    const body = {
+      ok: false,
+      error: 'invalid_field',
+      message: 'The field "days" is not usable.',
+      field: 'days',
+      more: [1],
+    }
     const { url } = await peer((res) => sendJson(res, 400, body))
     const error = await failureOf(createClient({ baseUrl: url }).invoice({ currency: 'pow', days: 1 }))
     expect(error).toBeInstanceOf(RefusalError)
@@ -111,10 +129,26 @@ describe('a broken transport', () => {
     },
     'an empty answer': { behave: (res) => res.writeHead(200).end(), kind: 'bad_answer', status: 200 },
     'a list': { behave: (res) => sendJson(res, 200, []), kind: 'bad_answer', status: 200 },
-    'an object without ok': { behave: (res) => sendJson(res, 200, { posts: [] }), kind: 'bad_answer', status: 200 },
-    'ok with an error status': { behave: (res) => sendJson(res, 500, { ok: true }), kind: 'bad_answer', status: 500 },
-    'a refusal with a good status': { behave: (res) => refuse(res, 200, 'internal'), kind: 'bad_answer', status: 200 },
-    'a refusal without a code': { behave: (res) => sendJson(res, 400, { ok: false, message: 'no' }), kind: 'bad_answer', status: 400 },
+    'an object without ok': {
+      behave: (res) => sendJson(res, 200, { posts: [] }),
+      kind: 'bad_answer',
+      status: 200,
+    },
+    'ok with an error status': {
+      behave: (res) => sendJson(res, 500, { ok: true }),
+      kind: 'bad_answer',
+      status: 500,
+    },
+    'a refusal with a good status': {
+      behave: (res) => refuse(res, 200, 'internal'),
+      kind: 'bad_answer',
+      status: 200,
+    },
+    'a refusal without a code': {
+      behave: (res) => sendJson(res, 400, { ok: false, message: 'no' }),
+      kind: 'bad_answer',
+      status: 400,
+    },
     'half an answer': {
       behave: (res) => {
         res.writeHead(200, { 'Content-Length': '100' })
@@ -135,11 +169,16 @@ describe('a broken transport', () => {
   for (const [name, { behave, kind, status }] of Object.entries(broken)) {
     it(`is told as ${kind}: ${name}`, async () => {
       const { url, received } = await peer(behave)
-      // Long enough that a machine which stands still for a while has sent the request, and heard what there is to hear.
+      // Long enough that a machine which stands still for a while has sent the request, and heard what there
+      // is to hear.
       const timeoutMs = kind === 'timeout' ? 4_000 : 20_000
       const error = await failureOf(createClient({ baseUrl: url, timeoutMs }).post({ body: 'x' }))
       expect(error).toBeInstanceOf(TransportError)
-      expect(error).toMatchObject({ kind, status, mayHaveArrived: status === undefined || status === 200 || status >= 500 })
+      expect(error).toMatchObject({
+        kind,
+        status,
+        mayHaveArrived: status === undefined || status === 200 || status >= 500,
+      })
       expect(received).toHaveLength(1)
     })
   }
@@ -155,7 +194,10 @@ describe('a broken transport', () => {
 
   it('after a GET leaves no doubt either', async () => {
     const { url } = await peer((res) => res.destroy())
-    expect(await failureOf(createClient({ baseUrl: url }).feed())).toMatchObject({ kind: 'unreachable', mayHaveArrived: false })
+    expect(await failureOf(createClient({ baseUrl: url }).feed())).toMatchObject({
+      kind: 'unreachable',
+      mayHaveArrived: false,
+    })
   })
 
   it('takes no token elsewhere: a redirection is told and not followed', async () => {
@@ -178,7 +220,14 @@ describe('a broken transport', () => {
 
 describe('a document', () => {
   it('is given as it is, whatever stands in it', async () => {
-    const document = { openapi: '3.1.0', info: { title: 'grün', version: '1' }, paths: {}, components: {}, ok: false, error: 'x' }
+    const document = {
+      openapi: '3.1.0',
+      info: { title: 'grün', version: '1' },
+      paths: {},
+      components: {},
+      ok: false,
+      error: 'x',
+    }
     const { url } = await peer((res) => sendJson(res, 200, document))
     expect(await createClient({ baseUrl: url }).openApi()).toEqual(document)
   })
@@ -210,9 +259,14 @@ describe('a call', () => {
     const { url, received } = await peer((res) => refuse(res, 401, 'invalid_token'))
     const client = createClient({ baseUrl: url }).with({ token: TOKEN })
     await Promise.all(
-      [client.me(), client.currencies(), client.post({ body: 'x' }), client.feed(), client.agent('agt_1'), client.challenge()].map(
-        failureOf,
-      ),
+      [
+        client.me(),
+        client.currencies(),
+        client.post({ body: 'x' }),
+        client.feed(),
+        client.agent('agt_1'),
+        client.challenge(),
+      ].map(failureOf),
     )
     const sent = Object.fromEntries(received.map((request) => [request.path, request.token]))
     const bearer = `Bearer ${TOKEN}`
@@ -232,12 +286,20 @@ describe('a call', () => {
     await failureOf(client.feed({ topic: 'a&b=c', limit: undefined }))
     await failureOf(client.directory({ limit: 3 }))
     await failureOf(client.routes())
-    expect(received.map((request) => request.path)).toEqual(['/api/v1/feed?topic=a%26b%3Dc', '/api/v1/directory?limit=3', '/api/v1'])
+    expect(received.map((request) => request.path)).toEqual([
+      '/api/v1/feed?topic=a%26b%3Dc',
+      '/api/v1/directory?limit=3',
+      '/api/v1',
+    ])
   })
 })
 
 describe('a registration', () => {
-  const puzzle = { kind: 'decode-hex', question: 'Which word is written in these hexadecimal bytes: 61 62', answer_format: 'a word' }
+  const puzzle = {
+    kind: 'decode-hex',
+    question: 'Which word is written in these hexadecimal bytes: 61 62',
+    answer_format: 'a word',
+  }
   const challenge = (index: number, more: object = {}) => ({
     ok: true,
     challenge_id: `c${index}`,
@@ -266,7 +328,9 @@ describe('a registration', () => {
       expect(await failureOf(call)).toMatchObject({ error })
       const handedIn = received
         .filter((request) => request.method === 'POST')
-        .map((request) => request.body as { challenge_id: string; answer: string; pow: string; handle: string })
+        .map(
+          (request) => request.body as { challenge_id: string; answer: string; pow: string; handle: string },
+        )
       expect(handedIn.map((body) => body.challenge_id)).toEqual(['c0', 'c2', 'c4'])
       expect(reasons).toHaveLength(2)
       for (const body of handedIn) {
@@ -278,7 +342,9 @@ describe('a registration', () => {
 
   it('that is refused for another reason is not tried again', async () => {
     const { url, received } = await peer(refusingWith('signups_closed', 403))
-    expect(await failureOf(registerAgent({ client: createClient({ baseUrl: url }) }))).toMatchObject({ error: 'signups_closed' })
+    expect(await failureOf(registerAgent({ client: createClient({ baseUrl: url }) }))).toMatchObject({
+      error: 'signups_closed',
+    })
     expect(received).toHaveLength(2)
   })
 
@@ -340,10 +406,17 @@ describe('mining', () => {
     })
     const steps: MineDaysProgress[] = []
     const error = await failureOf(
-      mineDays({ client: createClient({ baseUrl: url, token: TOKEN }), stateFile, backoffMs, onProgress: (step) => steps.push(step) }),
+      mineDays({
+        client: createClient({ baseUrl: url, token: TOKEN }),
+        stateFile,
+        backoffMs,
+        onProgress: (step) => steps.push(step),
+      }),
     )
     expect(error).toMatchObject({ error: 'no_such_work_order' })
-    expect(received.map((request) => `${request.method} ${request.path}`)).toEqual(Array(4).fill('POST /api/v1/work/submit'))
+    expect(received.map((request) => `${request.method} ${request.path}`)).toEqual(
+      Array(4).fill('POST /api/v1/work/submit'),
+    )
     for (const { body } of received) {
       expect(body).toMatchObject({ order_id: 'wrk_1' })
       expect(noncesOf(body).slice(0, 2)).toEqual(['kept1', 'kept2'])
@@ -374,7 +447,14 @@ describe('mining', () => {
         refuse(res, 503, 'unavailable')
       })
       expect(
-        await failureOf(mineDays({ client: createClient({ baseUrl: url, token: TOKEN }), stateFile, backoffMs, signal: stop.signal })),
+        await failureOf(
+          mineDays({
+            client: createClient({ baseUrl: url, token: TOKEN }),
+            stateFile,
+            backoffMs,
+            signal: stop.signal,
+          }),
+        ),
       ).toBe(reason)
       const kept = readMiningState(stateFile)
       found.push(kept?.unsent ?? [])
@@ -413,12 +493,23 @@ describe('mining', () => {
     const onProgress = (step: MineDaysProgress) => {
       if (step.unsent === 37) tellAllFound()
     }
-    await failureOf(mineDays({ client: createClient({ baseUrl: url, token: TOKEN }), order, stateFile, batchSize: 5, onProgress }))
+    await failureOf(
+      mineDays({
+        client: createClient({ baseUrl: url, token: TOKEN }),
+        order,
+        stateFile,
+        batchSize: 5,
+        onProgress,
+      }),
+    )
     const [first = [], second = []] = received.map(({ body }) => noncesOf(body))
     expect(first.length).toBeLessThan(37)
     expect(first.length + second.length).toBe(37)
     expect(new Set([...first, ...second]).size).toBe(37)
-    expect(readMiningState(stateFile)).toMatchObject({ order: { shares_accepted: 3 + first.length }, unsent: second })
+    expect(readMiningState(stateFile)).toMatchObject({
+      order: { shares_accepted: 3 + first.length },
+      unsent: second,
+    })
   })
 
   it('buys nothing else while an order is under way', async () => {
@@ -426,7 +517,9 @@ describe('mining', () => {
     const { url, received } = await peer((res) => refuse(res, 500, 'internal'))
     const client = createClient({ baseUrl: url, token: TOKEN })
     expect(await failureOf(mineDays({ client, stateFile, days: 3 }))).toBeInstanceOf(OrderUnderWayError)
-    expect(await failureOf(mineDays({ client, stateFile, order: { ...order, order_id: 'wrk_2' } }))).toBeInstanceOf(OrderUnderWayError)
+    expect(
+      await failureOf(mineDays({ client, stateFile, order: { ...order, order_id: 'wrk_2' } })),
+    ).toBeInstanceOf(OrderUnderWayError)
     expect(received).toEqual([])
     expect(readMiningState(stateFile)?.unsent).toEqual(['kept'])
   })
@@ -435,7 +528,11 @@ describe('mining', () => {
     const { url, received } = await peer((res) => refuse(res, 401, 'invalid_token'))
     for (const over of [{ expires_at: 1 }, { credited_days: 2 }]) {
       writeMiningState(stateFile, { order: { ...order, ...over }, unsent: [], positions: [] })
-      expect(await failureOf(mineDays({ client: createClient({ baseUrl: url, token: TOKEN }), stateFile, days: 5 }))).toMatchObject({
+      expect(
+        await failureOf(
+          mineDays({ client: createClient({ baseUrl: url, token: TOKEN }), stateFile, days: 5 }),
+        ),
+      ).toMatchObject({
         error: 'invalid_token',
       })
     }
@@ -473,7 +570,9 @@ describe('mining', () => {
         pass_until: null,
       }),
     )
-    expect(await failureOf(mineDays({ client: createClient({ baseUrl: url, token: TOKEN }), order, backoffMs }))).toMatchObject({
+    expect(
+      await failureOf(mineDays({ client: createClient({ baseUrl: url, token: TOKEN }), order, backoffMs })),
+    ).toMatchObject({
       message: expect.stringContaining('insufficient_work') as string,
     })
   })
@@ -484,7 +583,11 @@ describe('mining', () => {
     const onProgress = (step: MineDaysProgress) => {
       if (step.step === 'mining') throw reason
     }
-    expect(await failureOf(mineDays({ client: createClient({ baseUrl: url, token: TOKEN }), order, stateFile, onProgress }))).toBe(reason)
+    expect(
+      await failureOf(
+        mineDays({ client: createClient({ baseUrl: url, token: TOKEN }), order, stateFile, onProgress }),
+      ),
+    ).toBe(reason)
   })
 
   it('says which file holds something else than its state', async () => {
@@ -497,7 +600,9 @@ describe('mining', () => {
       JSON.stringify({ order, unsent: [], positions: ['x'] }),
     ]) {
       writeFileSync(stateFile, text)
-      expect(await failureOf(mineDays({ client: createClient({ baseUrl: 'http://127.0.0.1:1' }), stateFile }))).toMatchObject({
+      expect(
+        await failureOf(mineDays({ client: createClient({ baseUrl: 'http://127.0.0.1:1' }), stateFile })),
+      ).toMatchObject({
         message: expect.stringContaining(stateFile) as string,
       })
       expect(readFileSync(stateFile, 'utf8')).toBe(text)

@@ -1,6 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { COINS, COIN_UNITS, dustThreshold, formatAmount, formatPrice, parseAmount, priceInCoin } from '../../shared/payments/coin.ts'
+import {
+  COINS,
+  COIN_UNITS,
+  dustThreshold,
+  formatAmount,
+  formatPrice,
+  parseAmount,
+  priceInCoin,
+} from '../../shared/payments/coin.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 
 const coin = () => fc.constantFrom(...COINS)
@@ -43,7 +51,7 @@ describe('the text of an amount', () => {
       '١',
       '1.0.0',
       'NaN',
-      `${'9'.repeat(21)}`,
+      '9'.repeat(21),
       `0.${'1'.repeat(31)}`,
     ])
       expect(() => parseAmount(text, 'xno'), text).toThrow(TypeError)
@@ -86,7 +94,8 @@ describe('a price in a coin', () => {
   })
 
   it('is refused for no dollars, for parts of a cent and for a rate that is none', () => {
-    for (const usdCents of [0, -1, 0.5, NaN, Infinity]) expect(() => priceInCoin(usdCents, '1', 'xno')).toThrow(TypeError)
+    for (const usdCents of [0, -1, 0.5, NaN, Infinity])
+      expect(() => priceInCoin(usdCents, '1', 'xno')).toThrow(TypeError)
     for (const rateUsd of ['0', '0.000', '', '1e5', '-1', `1.${'1'.repeat(13)}`])
       expect(() => priceInCoin(100, rateUsd, 'xno')).toThrow(TypeError)
   })
@@ -94,7 +103,9 @@ describe('a price in a coin', () => {
 
 describe('a payment URI', () => {
   it('says the amount as the coin does: raw for Nano, coins for Monero', () => {
-    expect(COIN_FACTS.xno.paymentUri('nano_1abc', 1_052_632n * 10n ** 24n)).toBe('nano:nano_1abc?amount=1052632000000000000000000000000')
+    expect(COIN_FACTS.xno.paymentUri('nano_1abc', 1_052_632n * 10n ** 24n)).toBe(
+      'nano:nano_1abc?amount=1052632000000000000000000000000',
+    )
     expect(COIN_FACTS.xmr.paymentUri('8abc', 6_124_830_000n)).toBe('monero:8abc?tx_amount=0.00612483')
   })
 })

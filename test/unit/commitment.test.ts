@@ -16,7 +16,9 @@ describe('a commitment', () => {
 
   it('opens with its own salt and content', () => {
     fc.assert(
-      fc.property(salt, json, (ownSalt, content) => void expect(verifyCommitment(commit(ownSalt, content), ownSalt, content)).toBe(true)),
+      fc.property(salt, json, (ownSalt, content) => {
+        expect(verifyCommitment(commit(ownSalt, content), ownSalt, content)).toBe(true)
+      }),
     )
   })
 
@@ -33,14 +35,18 @@ describe('a commitment', () => {
   it('does not open with other content', () => {
     fc.assert(
       fc.property(salt, json, json, (ownSalt, content, other) => {
-        expect(verifyCommitment(commit(ownSalt, content), ownSalt, other)).toBe(canonicalJson(content) === canonicalJson(other))
+        expect(verifyCommitment(commit(ownSalt, content), ownSalt, other)).toBe(
+          canonicalJson(content) === canonicalJson(other),
+        )
       }),
     )
   })
 
   it('refuses a salt of another length', () => {
     expect(() => commit(new Uint8Array(31), 'x')).toThrow('"salt" expected 32 bytes, got 31')
-    expect(() => commit('0'.repeat(32) as unknown as Uint8Array, 'x')).toThrow('"salt" expected a Uint8Array, got string')
+    expect(() => commit('0'.repeat(32) as unknown as Uint8Array, 'x')).toThrow(
+      '"salt" expected a Uint8Array, got string',
+    )
   })
 
   it('refuses to compare with something that is no commitment', () => {

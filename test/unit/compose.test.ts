@@ -5,7 +5,12 @@ import { findComposeProblems } from '../../scripts/compose/rules.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const read = (name: string) => fs.readFileSync(path.join(ROOT, name), 'utf8')
-const input = { root: ROOT, compose: read('docker-compose.yml'), dockerfile: read('Dockerfile'), ignore: read('.dockerignore') }
+const input = {
+  root: ROOT,
+  compose: read('docker-compose.yml'),
+  dockerfile: read('Dockerfile'),
+  ignore: read('.dockerignore'),
+}
 
 /** One part of a file put in another's place, which must be there. */
 function change(file: 'compose' | 'dockerfile' | 'ignore', from: string | RegExp, to: string): typeof input {
@@ -22,7 +27,12 @@ describe('the check of docker-compose.yml and Dockerfile', () => {
   it.each([
     ['a file that is no YAML', /^services:/m, 'services: [', /docker-compose\.yml: /],
     ['a key that stands twice', /^services:/m, 'name: other\nservices:', /unique/],
-    ['a key that Compose does not know', 'command: [node, api/main.ts]', 'comand: [node, api/main.ts]', /services\.api/],
+    [
+      'a key that Compose does not know',
+      'command: [node, api/main.ts]',
+      'comand: [node, api/main.ts]',
+      /services\.api/,
+    ],
     [
       'a name that keeps a service from being scaled',
       'command: [node, api/main.ts]',
@@ -31,19 +41,68 @@ describe('the check of docker-compose.yml and Dockerfile', () => {
     ],
     ['a user that is root', "user: '10001:10001'", "user: '0:0'", /service api: user must not be root/],
     ['a user by name', "user: '10001:10001'", 'user: agents', /expected uid:gid in numbers/],
-    ['a container that can write everywhere', 'read_only: true', 'read_only: false', /service api: read_only must be true/],
-    ['capabilities that are kept', 'cap_drop: [ALL]', 'cap_drop: [NET_RAW]', /service redis: cap_drop must be \[ALL\]/],
-    ['a program that may gain rights', 'no-new-privileges:true', 'no-new-privileges:false', /service mongo: security_opt/],
-    ['an image without a version', 'redis:7.4.2-bookworm', 'redis:latest', /service redis: image redis:latest must be pinned/],
-    ['a fixed port of a service to scale', '127.0.0.1:3000-3015:3000', '127.0.0.1:3000:3000', /service api: port .* cannot be scaled/],
-    ['a setting that nobody reads', 'LOG_LEVEL: ${', 'LOGLEVEL: ${', /service shares: LOGLEVEL is no setting that readConfig knows/],
+    [
+      'a container that can write everywhere',
+      'read_only: true',
+      'read_only: false',
+      /service api: read_only must be true/,
+    ],
+    [
+      'capabilities that are kept',
+      'cap_drop: [ALL]',
+      'cap_drop: [NET_RAW]',
+      /service redis: cap_drop must be \[ALL\]/,
+    ],
+    [
+      'a program that may gain rights',
+      'no-new-privileges:true',
+      'no-new-privileges:false',
+      /service mongo: security_opt/,
+    ],
+    [
+      'a container without a memory limit',
+      '  mem_limit: 1g\n',
+      '',
+      /services\.api\.mem_limit: a container without a memory limit/,
+    ],
+    ['a container without a limit of processes', '  pids_limit: 256\n', '', /services\.api\.pids_limit: /],
+    ['a container without a limit of processors', '  cpus: 1.5\n', '', /services\.api\.cpus: /],
+    [
+      'a container without descriptors',
+      ', nofile: { soft: 65536, hard: 65536 }',
+      '',
+      /services\.api\.ulimits\.nofile: /,
+    ],
+    [
+      'an image without a version',
+      'redis:7.4.6-bookworm',
+      'redis:latest',
+      /service redis: image redis:latest must be pinned/,
+    ],
+    [
+      'a fixed port of a service to scale',
+      '127.0.0.1:3000-3015:3000',
+      '127.0.0.1:3000:3000',
+      /service api: port .* cannot be scaled/,
+    ],
+    [
+      'a setting that nobody reads',
+      'LOG_LEVEL: ${',
+      'LOGLEVEL: ${',
+      /service shares: LOGLEVEL is no setting that readConfig knows/,
+    ],
     [
       'a setting that cannot be used',
       "METRICS_PORT: '9100'",
       "METRICS_PORT: '91000'",
       /service ledger: its settings cannot be used: METRICS_PORT: expected/,
     ],
-    ['a default that cannot be used', '${LOG_LEVEL:-info}', '${LOG_LEVEL:-loud}', /service api: its settings cannot be used: LOG_LEVEL/],
+    [
+      'a default that cannot be used',
+      '${LOG_LEVEL:-info}',
+      '${LOG_LEVEL:-loud}',
+      /service api: its settings cannot be used: LOG_LEVEL/,
+    ],
     [
       'a setting that is missing',
       /\n {6}CHALLENGE_SECRET_FILE: .*/,
@@ -62,7 +121,12 @@ describe('the check of docker-compose.yml and Dockerfile', () => {
       'command: [node, api/server.ts]',
       /service api: its command must be node with/,
     ],
-    ['a queue that does not exist', '--queues, verify-shares', '--queues, verify-share', /service shares: --queues names verify-share,/],
+    [
+      'a queue that does not exist',
+      '--queues, verify-shares',
+      '--queues, verify-share',
+      /service shares: --queues names verify-share,/,
+    ],
     [
       'a queue that nobody serves',
       'sequence,make-seal,check-chain',
@@ -100,10 +164,25 @@ describe('the check of docker-compose.yml and Dockerfile', () => {
       /service signer: SEAL_KEY_FILE names the secret seal_kee/,
     ],
     ['a secret that others may read', 'mode: 0o400', 'mode: 0o444', /secret operator_token has mode 444/],
-    ['a secret of another user', "gid: '10001'", "gid: '10002'", /secret operator_token belongs to 10001:10002/],
-    ['a secret that is not declared', '  seal_key: { file: ./secrets/seal_key }\n', '', /service signer: secret seal_key is not declared/],
+    [
+      'a secret of another user',
+      "gid: '10001'",
+      "gid: '10002'",
+      /secret operator_token belongs to 10001:10002/,
+    ],
+    [
+      'a secret that is not declared',
+      '  seal_key: { file: ./secrets/seal_key }\n',
+      '',
+      /service signer: secret seal_key is not declared/,
+    ],
     ['a volume that is not declared', '  redis: {}\n', '', /service redis: volume redis is not declared/],
-    ['a volume that nobody uses', '  redis: {}\n', '  redis: {}\n  other: {}\n', /volume other is declared and not used/],
+    [
+      'a volume that nobody uses',
+      '  redis: {}\n',
+      '  redis: {}\n  other: {}\n',
+      /volume other is declared and not used/,
+    ],
     ['a network that is not declared', '  front: {}\n', '', /service api: network front is not declared/],
     [
       'a dependency that is no service',
@@ -128,8 +207,18 @@ describe('the check of docker-compose.yml and Dockerfile', () => {
   })
 
   it.each([
-    ['a source that does not exist', 'COPY shared shared', 'COPY share shared', /COPY share: there is no such file/],
-    ['a base that is not pinned', 'FROM node:24.21.0-bookworm-slim AS', 'FROM node:24 AS', /FROM node:24 must be pinned/],
+    [
+      'a source that does not exist',
+      'COPY shared shared',
+      'COPY share shared',
+      /COPY share: there is no such file/,
+    ],
+    [
+      'a base that is not pinned',
+      'FROM node:24.21.0-bookworm-slim AS',
+      'FROM node:24 AS',
+      /FROM node:24 must be pinned/,
+    ],
     [
       'another Node than package.json pins',
       'FROM node:24.21.0-bookworm-slim AS',
@@ -137,16 +226,42 @@ describe('the check of docker-compose.yml and Dockerfile', () => {
       /must bring Node 24/,
     ],
     ['a user that is root', 'USER 10001:10001', 'USER root', /USER root must be uid:gid/],
-    ['a user that Compose does not know', 'USER 10001:10001', 'USER 10002:10002', /is not the user 10001:10001/],
+    [
+      'a user that Compose does not know',
+      'USER 10001:10001',
+      'USER 10002:10002',
+      /is not the user 10001:10001/,
+    ],
   ])('finds in the Dockerfile %s', (_, from, to, problem) => {
     expect(findComposeProblems(change('dockerfile', from, to)).join('\n')).toMatch(problem)
   })
 
   it('finds a source that .dockerignore holds back', () => {
-    expect(findComposeProblems(change('ignore', '!client\n', '')).join('\n')).toMatch(/COPY client: \.dockerignore does not let it through/)
+    expect(findComposeProblems(change('ignore', '!client\n', '')).join('\n')).toMatch(
+      /COPY client: \.dockerignore does not let it through/,
+    )
   })
 
   it('takes a digest in place of a version', () => {
-    expect(findComposeProblems(change('compose', 'redis:7.4.2-bookworm', `redis@sha256:${'ab'.repeat(32)}`))).toEqual([])
+    expect(
+      findComposeProblems(change('compose', 'redis:7.4.6-bookworm', `redis@sha256:${'ab'.repeat(32)}`)),
+    ).toEqual([])
+  })
+})
+
+describe('the image', () => {
+  it('has every page that the API reads when it starts', () => {
+    const copied = [...input.dockerfile.matchAll(/^COPY (?!--from)(\S+) \S+$/gm)].map(
+      ([, source]) => source ?? '',
+    )
+    const pages = [...read('api/routes/documents.ts').matchAll(/readPage\(((?:'[^']+'(?:, )?)+)\)/g)].map(
+      ([, parts = '']) => parts.replaceAll("'", '').split(', ').join('/'),
+    )
+    expect(pages).toContain('CHANGELOG.md')
+    for (const page of pages)
+      expect(
+        copied.some((source) => page === source || page.startsWith(`${source}/`)),
+        page,
+      ).toBe(true)
   })
 })

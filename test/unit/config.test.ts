@@ -2,7 +2,14 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ConfigError, readConfig, SECRETS, VARIABLE_NAMES, type Part, type VariableName } from '../../shared/config.ts'
+import {
+  ConfigError,
+  readConfig,
+  SECRETS,
+  VARIABLE_NAMES,
+  type Part,
+  type VariableName,
+} from '../../shared/foundation/config.ts'
 import { ADDRESS, REQUIRED, SECRET, VALUES } from '../support/settings.ts'
 
 const PARTS: Part[] = ['start', 'api', 'workers', 'operator']
@@ -21,29 +28,42 @@ describe('readConfig', () => {
     expect(Object.keys(VALUES)).toEqual(VARIABLE_NAMES)
   })
 
-  it.each(VARIABLE_NAMES)('takes the right forms of %s and names it for each wrong one, telling no value', (name) => {
-    for (const value of VALUES[name].right) expect(problemsOf({ ...REQUIRED, [name]: value }, 'api')).toEqual([])
-    for (const value of VALUES[name].wrong) {
-      const problems = problemsOf({ ...REQUIRED, [name]: value }, 'api')
-      expect(problems, `${name}=${value}`).toHaveLength(1)
-      expect(problems[0]).toMatch(new RegExp(`^${name}: expected `))
-      if (value.length > 12) expect(problems[0]).not.toContain(value)
-    }
-  })
+  it.each(VARIABLE_NAMES)(
+    'takes the right forms of %s and names it for each wrong one, telling no value',
+    (name) => {
+      for (const value of VALUES[name].right)
+        expect(problemsOf({ ...REQUIRED, [name]: value }, 'api')).toEqual([])
+      for (const value of VALUES[name].wrong) {
+        const problems = problemsOf({ ...REQUIRED, [name]: value }, 'api')
+        expect(problems, `${name}=${value}`).toHaveLength(1)
+        expect(problems[0]).toMatch(new RegExp(`^${name}: expected `))
+        if (value.length > 12) expect(problems[0]).not.toContain(value)
+      }
+    },
+  )
 
   it('tells every problem at once, in one error', () => {
     const wrong = Object.fromEntries(
-      VARIABLE_NAMES.flatMap((name) => (VALUES[name].wrong[0] === undefined ? [] : [[name, VALUES[name].wrong[0]]])),
+      VARIABLE_NAMES.flatMap((name) =>
+        VALUES[name].wrong[0] === undefined ? [] : [[name, VALUES[name].wrong[0]]],
+      ),
     )
     const problems = problemsOf(wrong, 'start')
     expect(problems.map((problem) => problem.split(':')[0])).toEqual(Object.keys(wrong))
-    expect(() => readConfig(wrong, 'start')).toThrow(`The settings have ${problems.length} problems:\n  - PORT: `)
+    expect(() => readConfig(wrong, 'start')).toThrow(
+      `The settings have ${problems.length} problems:\n  - PORT: `,
+    )
   })
 
   it('asks of each part what it cannot do without, and counts an empty variable as absent', () => {
-    const missing = (part: Part, env: Record<string, string> = {}) => problemsOf(env, part).map((problem) => problem.split(' ')[0])
+    const missing = (part: Part, env: Record<string, string> = {}) =>
+      problemsOf(env, part).map((problem) => problem.split(' ')[0])
     expect(missing('start')).toEqual([])
-    expect(missing('api', { MONGODB_URL: '', REDIS_URL: '' })).toEqual(['MONGODB_URL', 'REDIS_URL', 'CHALLENGE_SECRET'])
+    expect(missing('api', { MONGODB_URL: '', REDIS_URL: '' })).toEqual([
+      'MONGODB_URL',
+      'REDIS_URL',
+      'CHALLENGE_SECRET',
+    ])
     expect(missing('workers')).toEqual(['MONGODB_URL', 'REDIS_URL'])
     expect(missing('operator')).toEqual(['MONGODB_URL', 'REDIS_URL'])
   })
@@ -70,7 +90,9 @@ describe('readConfig', () => {
     for (const part of PARTS) {
       const config = JSON.stringify(readConfig({ ...filled, ...marked }, part))
       for (const [name, value] of Object.entries(marked)) {
-        expect(config.includes(value), `${part} and ${name}`).toBe(SECRETS[name as VariableName]?.includes(part))
+        expect(config.includes(value), `${part} and ${name}`).toBe(
+          SECRETS[name as VariableName]?.includes(part),
+        )
       }
     }
     // The API never sees a wallet, a node or a key.
@@ -83,7 +105,8 @@ describe('readConfig', () => {
 
   it("gives the API the operator's token where it serves metrics behind it, and not otherwise", () => {
     const tokenOf = (env: Record<string, string>) =>
-      readConfig({ ...REQUIRED, OPERATOR_TOKEN: 'operator-token-marked', ...env }, 'api').secrets.operatorToken
+      readConfig({ ...REQUIRED, OPERATOR_TOKEN: 'operator-token-marked', ...env }, 'api').secrets
+        .operatorToken
     expect(tokenOf({ METRICS_PORT: '9100' })).toBe('operator-token-marked')
     expect([tokenOf({}), tokenOf({ METRICS_PORT: '0' })]).toEqual([undefined, undefined])
   })
@@ -106,7 +129,10 @@ describe('readConfig', () => {
       redisUrl: 'redis://:word@a',
       secrets: { operatorToken: 'operator-token-marked', challengeSecret: undefined },
     })
-    expect(readConfig(files, 'api').secrets).toMatchObject({ operatorToken: undefined, challengeSecret: SECRET })
+    expect(readConfig(files, 'api').secrets).toMatchObject({
+      operatorToken: undefined,
+      challengeSecret: SECRET,
+    })
     expect(problemsOf({ ...files, MONGODB_URL: 'mongodb://a/b' }, 'api')).toEqual([
       'MONGODB_URL and MONGODB_URL_FILE are both set; set one of them',
     ])
@@ -138,7 +164,7 @@ describe('readConfig', () => {
       sweepMs: 15_000,
       signupsOpen: true,
       freeUntilMs: undefined,
-      registerBits: 20,
+      registerBits: 22,
       shareBits: 26,
       sharesPerDay: 500,
       invoiceTtlMs: 3_600_000,

@@ -1,6 +1,6 @@
 import mongoose from 'mongoose'
 import { describe, expect, it } from 'vitest'
-import { isDuplicateKey, isOutage } from '../../shared/database.ts'
+import { isDuplicateKey, isOutage } from '../../shared/servers/database.ts'
 
 const { MongoBulkWriteError, MongoNetworkError, MongoServerError } = mongoose.mongo
 const named = (name: string) => Object.defineProperty(new Error('x'), 'name', { value: name })
@@ -25,7 +25,9 @@ describe('isOutage', () => {
       ].map(named) as never[]),
     )
     // What Node throws at a write to a socket that the other side has ended, which the driver lets through.
-    outages.push(Object.assign(new Error('This socket has been ended by the other party'), { code: 'EPIPE' }) as never)
+    outages.push(
+      Object.assign(new Error('This socket has been ended by the other party'), { code: 'EPIPE' }) as never,
+    )
     for (const error of outages) {
       expect(isOutage(error), error.name).toBe(true)
       expect(isOutage(inBulk(error)), `${error.name} in a bulk`).toBe(true)
@@ -54,7 +56,10 @@ describe('isDuplicateKey', () => {
     'E11000 duplicate key error collection: db.agents index: token_key_1_at_1 dup key: { token_key: "a", at: " dup key: { challenge: " }'
 
   it('tells the index by the field it begins with, alone and in an insert of many', () => {
-    for (const error of [new MongoServerError({ message, code: 11_000 }), inBulk({ message, code: 11_000 } as never)]) {
+    for (const error of [
+      new MongoServerError({ message, code: 11_000 }),
+      inBulk({ message, code: 11_000 } as never),
+    ]) {
       expect([
         isDuplicateKey(error),
         isDuplicateKey(error, 'token_key'),

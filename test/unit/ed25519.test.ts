@@ -40,7 +40,11 @@ const PKCS8_HEADER = Buffer.from('302e020100300506032b657004220420', 'hex')
 const GROUP_ORDER = Point.CURVE().n
 
 function opensslVerify(signature: Uint8Array, message: Uint8Array, publicKey: Uint8Array): boolean {
-  const key = crypto.createPublicKey({ key: Buffer.concat([SPKI_HEADER, publicKey]), format: 'der', type: 'spki' })
+  const key = crypto.createPublicKey({
+    key: Buffer.concat([SPKI_HEADER, publicKey]),
+    format: 'der',
+    type: 'spki',
+  })
   return crypto.verify(null, message, key, signature)
 }
 
@@ -53,8 +57,10 @@ function opensslSign(message: Uint8Array, secretKey: Uint8Array): Buffer {
 }
 
 const bytes = (hex: string) => new Uint8Array(Buffer.from(hex, 'hex'))
-const toNumber = (littleEndian: Uint8Array) => BigInt('0x' + (Buffer.from(littleEndian).reverse().toString('hex') || '0'))
-const toBytes = (value: bigint) => new Uint8Array(Buffer.from(value.toString(16).padStart(64, '0'), 'hex').reverse())
+const toNumber = (littleEndian: Uint8Array) =>
+  BigInt('0x' + (Buffer.from(littleEndian).reverse().toString('hex') || '0'))
+const toBytes = (value: bigint) =>
+  new Uint8Array(Buffer.from(value.toString(16).padStart(64, '0'), 'hex').reverse())
 const secretKeys = fc.uint8Array({ minLength: 32, maxLength: 32 })
 
 /** A point of order 8, of the curve's part of small order. */
@@ -72,15 +78,21 @@ function craftSignature(
   const R = (parts.inR ? plainR.add(ORDER_8) : plainR).toBytes()
   const publicKey = (parts.inKey ? plainKey.add(ORDER_8) : plainKey).toBytes()
   const challenge = toNumber(sha512(Buffer.concat([R, publicKey, message]))) % GROUP_ORDER
-  return { signature: new Uint8Array(Buffer.concat([R, toBytes((nonce + challenge * scalar) % GROUP_ORDER)])), publicKey }
+  return {
+    signature: new Uint8Array(Buffer.concat([R, toBytes((nonce + challenge * scalar) % GROUP_ORDER)])),
+    publicKey,
+  }
 }
 
 describe('Ed25519', () => {
-  it.each(SAMPLES)('signs as RFC 8032 does with the key %s', (secretHex, publicHex, messageHex, signatureHex) => {
-    expect(keyToHex(ed25519PublicKey(bytes(secretHex)))).toBe(publicHex)
-    expect(Buffer.from(ed25519Sign(bytes(messageHex), bytes(secretHex))).toString('hex')).toBe(signatureHex)
-    expect(ed25519Verify(bytes(signatureHex), bytes(messageHex), bytes(publicHex))).toBe(true)
-  })
+  it.each(SAMPLES)(
+    'signs as RFC 8032 does with the key %s',
+    (secretHex, publicHex, messageHex, signatureHex) => {
+      expect(keyToHex(ed25519PublicKey(bytes(secretHex)))).toBe(publicHex)
+      expect(Buffer.from(ed25519Sign(bytes(messageHex), bytes(secretHex))).toString('hex')).toBe(signatureHex)
+      expect(ed25519Verify(bytes(signatureHex), bytes(messageHex), bytes(publicHex))).toBe(true)
+    },
+  )
 
   it("makes the same signatures as OpenSSL, and each takes the other's", () => {
     fc.assert(
@@ -97,9 +109,17 @@ describe('Ed25519', () => {
   it('agrees with OpenSSL on signatures, keys and messages with one bit flipped', () => {
     fc.assert(
       fc.property(secretKeys, fc.nat(8 * (64 + 32 + 10) - 1), (secretKey, bit) => {
-        const all = Buffer.concat([ed25519Sign(new Uint8Array(10), secretKey), ed25519PublicKey(secretKey), new Uint8Array(10)])
+        const all = Buffer.concat([
+          ed25519Sign(new Uint8Array(10), secretKey),
+          ed25519PublicKey(secretKey),
+          new Uint8Array(10),
+        ])
         all.writeUInt8(all.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3)
-        const [signature, publicKey, message] = [all.subarray(0, 64), all.subarray(64, 96), all.subarray(96)] as const
+        const [signature, publicKey, message] = [
+          all.subarray(0, 64),
+          all.subarray(64, 96),
+          all.subarray(96),
+        ] as const
         expect(ed25519Verify(signature, message, publicKey)).toBe(false)
         expect(opensslVerify(signature, message, publicKey)).toBe(false)
       }),
@@ -110,7 +130,9 @@ describe('Ed25519', () => {
   it('refuses a second signature made by adding the group order to S', () => {
     const secretKey = new Uint8Array(32).fill(9)
     const signature = ed25519Sign(new Uint8Array(3), secretKey)
-    const second = new Uint8Array(Buffer.concat([signature.subarray(0, 32), toBytes(toNumber(signature.subarray(32)) + GROUP_ORDER)]))
+    const second = new Uint8Array(
+      Buffer.concat([signature.subarray(0, 32), toBytes(toNumber(signature.subarray(32)) + GROUP_ORDER)]),
+    )
     expect(ed25519Verify(second, new Uint8Array(3), ed25519PublicKey(secretKey))).toBe(false)
   })
 
@@ -147,10 +169,18 @@ describe('Ed25519', () => {
 
   it('names the argument that has another length', () => {
     expect(() => ed25519PublicKey(new Uint8Array(64))).toThrow('"secretKey" expected 32 bytes, got 64')
-    expect(() => ed25519Sign(new Uint8Array(1), new Uint8Array(31))).toThrow('"secretKey" expected 32 bytes, got 31')
-    expect(() => ed25519Sign('text' as unknown as Uint8Array, new Uint8Array(32))).toThrow('"message" expected a Uint8Array, got string')
-    expect(() => ed25519Verify(new Uint8Array(63), new Uint8Array(1), new Uint8Array(32))).toThrow('"signature" expected 64 bytes, got 63')
-    expect(() => ed25519Verify(new Uint8Array(64), new Uint8Array(1), new Uint8Array(33))).toThrow('"publicKey" expected 32 bytes, got 33')
+    expect(() => ed25519Sign(new Uint8Array(1), new Uint8Array(31))).toThrow(
+      '"secretKey" expected 32 bytes, got 31',
+    )
+    expect(() => ed25519Sign('text' as unknown as Uint8Array, new Uint8Array(32))).toThrow(
+      '"message" expected a Uint8Array, got string',
+    )
+    expect(() => ed25519Verify(new Uint8Array(63), new Uint8Array(1), new Uint8Array(32))).toThrow(
+      '"signature" expected 64 bytes, got 63',
+    )
+    expect(() => ed25519Verify(new Uint8Array(64), new Uint8Array(1), new Uint8Array(33))).toThrow(
+      '"publicKey" expected 32 bytes, got 33',
+    )
   })
 })
 
@@ -179,12 +209,21 @@ describe('keys in hex and signatures in base64', () => {
       expect(() => signatureFromBase64(other)).toThrow(TypeError)
     }
     const hex = keyToHex(new Uint8Array(32).fill(0xab))
-    for (const other of [hex.toUpperCase(), hex.slice(1), `${hex}00`, `0x${hex.slice(2)}`, '', null as unknown as string])
+    for (const other of [
+      hex.toUpperCase(),
+      hex.slice(1),
+      `${hex}00`,
+      `0x${hex.slice(2)}`,
+      '',
+      null as unknown as string,
+    ])
       expect(() => keyFromHex(other)).toThrow(TypeError)
   })
 
   it('never repeat a key in an error', () => {
     const secret = 'SECRET'.repeat(10) + 'abcd'
-    expect(() => keyFromHex(secret)).toThrow(expect.not.objectContaining({ message: expect.stringContaining('SECRET') }))
+    expect(() => keyFromHex(secret)).toThrow(
+      expect.not.objectContaining({ message: expect.stringContaining('SECRET') }),
+    )
   })
 })

@@ -39,7 +39,10 @@ const startTestRedis = () => startRedis({ ...options(), binary: findRedis(proces
 
 async function onMongo<T>(
   mongod: Mongod,
-  work: (entries: mongoose.mongo.Collection<{ _id: string }>, client: mongoose.mongo.MongoClient) => Promise<T>,
+  work: (
+    entries: mongoose.mongo.Collection<{ _id: string }>,
+    client: mongoose.mongo.MongoClient,
+  ) => Promise<T>,
 ): Promise<T> {
   const client = new mongoose.mongo.MongoClient(mongod.url, { serverSelectionTimeoutMS: 60_000 })
   try {
@@ -63,7 +66,11 @@ async function onRedis<T>(redis: EmbeddedRedis, work: (connection: Redis) => Pro
 async function killChild(child: Mongod['child']): Promise<void> {
   const before = child.pid()
   process.kill(before!, 'SIGKILL')
-  await waitFor('a successor', () => (child.pid() !== undefined && child.pid() !== before ? true : undefined), { limitMs: 60_000 })
+  await waitFor(
+    'a successor',
+    () => (child.pid() !== undefined && child.pid() !== before ? true : undefined),
+    { limitMs: 60_000 },
+  )
 }
 
 /** Addresses that listen on the port, out of the system's own table. */
@@ -82,7 +89,8 @@ function listenersOn(port: number): string[] {
 const LOOPBACK_HEX = '0100007F'
 
 describe('a MongoDB with users', () => {
-  const startGuarded = () => startMongod({ ...options(), binary: findMongod(process.env)!, cacheGb: 0.25, users: ['api', 'operator'] })
+  const startGuarded = () =>
+    startMongod({ ...options(), binary: findMongod(process.env)!, cacheGb: 0.25, users: ['api', 'operator'] })
   const as = (mongod: Mongod, url: string | undefined) => ({ ...mongod, url: url ?? '' })
 
   it('takes over a folder from before there were users, asks from then on who it is, and finds them again on another port', async () => {
@@ -91,22 +99,30 @@ describe('a MongoDB with users', () => {
     await before.child.stop()
 
     const first = await startGuarded()
-    await expect(onMongo(as(first, before.url.replace(/:\d+\//, `:${first.port}/`)), (entries) => entries.findOne())).rejects.toMatchObject(
-      { code: 13 },
-    )
-    expect(await onMongo(as(first, first.urls['api']), (entries) => entries.findOne())).toEqual({ _id: 'kept' })
-    await expect(onMongo(as(first, first.urls['api']), (entries) => entries.insertOne({ _id: 'more' }))).rejects.toMatchObject({ code: 13 })
+    await expect(
+      onMongo(as(first, before.url.replace(/:\d+\//, `:${first.port}/`)), (entries) => entries.findOne()),
+    ).rejects.toMatchObject({ code: 13 })
+    expect(await onMongo(as(first, first.urls['api']), (entries) => entries.findOne())).toEqual({
+      _id: 'kept',
+    })
+    await expect(
+      onMongo(as(first, first.urls['api']), (entries) => entries.insertOne({ _id: 'more' })),
+    ).rejects.toMatchObject({ code: 13 })
     await first.child.stop()
 
     fs.rmSync(path.join(dataDir, 'mongo-port'))
     const again = await startGuarded()
     expect(again.port).not.toBe(first.port)
-    expect(await onMongo(as(again, again.urls['operator']), (entries) => entries.findOne())).toEqual({ _id: 'kept' })
+    expect(await onMongo(as(again, again.urls['operator']), (entries) => entries.findOne())).toEqual({
+      _id: 'kept',
+    })
     // A role that was widened, or a password that was changed, is put right by the next start.
     await onMongo(again, (_, client) => client.db('admin').command({ updateUser: 'api', roles: ['root'] }))
     await again.child.stop()
     const third = await startGuarded()
-    await expect(onMongo(as(third, third.urls['api']), (entries) => entries.insertOne({ _id: 'more' }))).rejects.toMatchObject({ code: 13 })
+    await expect(
+      onMongo(as(third, third.urls['api']), (entries) => entries.insertOne({ _id: 'more' })),
+    ).rejects.toMatchObject({ code: 13 })
     await third.child.stop()
 
     fs.writeFileSync(path.join(dataDir, 'mongo-password'), `${'ab'.repeat(32)}\n`, { mode: 0o600 })
@@ -114,13 +130,38 @@ describe('a MongoDB with users', () => {
     fs.rmSync(path.join(dataDir, 'mongo-users'))
     await startGuarded()
   }, 120_000)
+
+  it('has lost any user that somebody made while there were none yet', async () => {
+    const before = await startTestMongod()
+    const stranger = { createUser: 'stranger', pwd: 'known', roles: ['root'] }
+    await onMongo(before, (_, client) =>
+      Promise.all(
+        ['admin', 'agent_network'].map((db) =>
+          client.db(db).command({ ...stranger, roles: [{ role: 'root', db: 'admin' }] }),
+        ),
+      ),
+    )
+    await before.child.stop()
+    const guarded = await startGuarded()
+    for (const source of ['admin', 'agent_network']) {
+      const url = guarded.url
+        .replace(/\/\/.*@/, '//stranger:known@')
+        .replace('authSource=admin', `authSource=${source}`)
+      await expect(onMongo(as(guarded, url), (entries) => entries.findOne())).rejects.toMatchObject({
+        code: 18,
+      })
+    }
+    await guarded.child.stop()
+  }, 120_000)
 })
 
 describe('the embedded MongoDB', () => {
   it('runs transactions, listens on the loopback address alone, and has its data again after a stop and on another port', async () => {
     const first = await startTestMongod()
     await onMongo(first, async (entries, client) => {
-      await client.withSession((session) => session.withTransaction(() => entries.insertOne({ _id: 'kept' }, { session })))
+      await client.withSession((session) =>
+        session.withTransaction(() => entries.insertOne({ _id: 'kept' }, { session })),
+      )
     })
     if (process.platform === 'linux') expect(listenersOn(first.port)).toEqual([LOOPBACK_HEX])
     await first.child.stop()
@@ -147,7 +188,9 @@ describe('the embedded MongoDB', () => {
 
   it('is back at the same URL with every acknowledged write after its process was killed', async () => {
     const mongod = await startTestMongod()
-    await onMongo(mongod, (entries) => entries.insertOne({ _id: 'acknowledged' }, { writeConcern: { w: 'majority', journal: true } }))
+    await onMongo(mongod, (entries) =>
+      entries.insertOne({ _id: 'acknowledged' }, { writeConcern: { w: 'majority', journal: true } }),
+    )
     await killChild(mongod.child)
     const count = await onMongo(mongod, async (entries) => {
       await entries.insertOne({ _id: 'after' })
@@ -171,9 +214,9 @@ describe('the embedded Redis', () => {
     const first = await startTestRedis()
     await onRedis(first, (connection) => connection.set('kept', 'yes'))
     if (process.platform === 'linux') expect(listenersOn(first.port)).toEqual([LOOPBACK_HEX])
-    await expect(onRedis({ ...first, url: `redis://127.0.0.1:${first.port}` }, (connection) => connection.get('kept'))).rejects.toThrow(
-      'NOAUTH',
-    )
+    await expect(
+      onRedis({ ...first, url: `redis://127.0.0.1:${first.port}` }, (connection) => connection.get('kept')),
+    ).rejects.toThrow('NOAUTH')
     await first.child.stop()
     const second = await startTestRedis()
     expect(await onRedis(second, (connection) => connection.get('kept'))).toBe('yes')

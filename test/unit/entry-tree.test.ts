@@ -11,7 +11,8 @@ const describeTiles = (tiles: readonly Tile[]) =>
 function grow(count: number, pageSize: number) {
   const tree = createEntryTree()
   const tiles: Tile[] = []
-  for (let start = 0; start < count; start += pageSize) tiles.push(...tree.add(entries.slice(start, Math.min(start + pageSize, count))))
+  for (let start = 0; start < count; start += pageSize)
+    tiles.push(...tree.add(leaves.subarray(start * 32, Math.min(start + pageSize, count) * 32)))
   const end = tree.finish()
   return { tiles: [...tiles, ...end.tiles], root: end.root, count: tree.count }
 }

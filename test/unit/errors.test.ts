@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ERRORS, isWorthRetrying, Refusal, statusOf, type ErrorCode } from '../../shared/errors.ts'
+import { ERRORS, isWorthRetrying, Refusal, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
 
 /** The table of the wire format, status by status. */
 const BY_STATUS: Record<number, string> = {
@@ -23,7 +23,9 @@ describe('the table of errors', () => {
   it('has the codes and the statuses of the wire format, no more and no fewer', () => {
     const byStatus: Record<number, string[]> = {}
     for (const code of codes) (byStatus[statusOf(code)] ??= []).push(code)
-    expect(Object.fromEntries(Object.entries(byStatus).map(([status, list]) => [status, list.sort()]))).toEqual(
+    expect(
+      Object.fromEntries(Object.entries(byStatus).map(([status, list]) => [status, list.sort()])),
+    ).toEqual(
       Object.fromEntries(Object.entries(BY_STATUS).map(([status, list]) => [status, list.split(' ').sort()])),
     )
   })
@@ -39,7 +41,11 @@ describe('the table of errors', () => {
 
   it('carries code, sentence, field, patience and cause in a refusal', () => {
     const cause = new Error('away')
-    const refusal = new Refusal('unavailable', 'The service cannot answer now.', { field: 'to', retryAfterSeconds: 2, cause })
+    const refusal = new Refusal('unavailable', 'The service cannot answer now.', {
+      field: 'to',
+      retryAfterSeconds: 2,
+      cause,
+    })
     expect(refusal).toMatchObject({
       name: 'Refusal',
       code: 'unavailable',

@@ -31,8 +31,10 @@ async function connect(): Promise<net.Socket> {
   return socket
 }
 
-const isClosed = (socket: net.Socket) => waitFor('the end of a connection', () => (socket.destroyed ? true : undefined), LIMIT)
-const isReceived = (text: string) => waitFor(text.slice(-20), () => (received === text ? true : undefined), LIMIT)
+const isClosed = (socket: net.Socket) =>
+  waitFor('the end of a connection', () => (socket.destroyed ? true : undefined), LIMIT)
+const isReceived = (text: string) =>
+  waitFor(text.slice(-20), () => (received === text ? true : undefined), LIMIT)
 
 describe('a gate before a server', () => {
   it('resets what is open and what is new while it is cut, and lets new ones through again', async () => {

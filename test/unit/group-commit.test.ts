@@ -1,10 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { createGroups, createLookUp, createSharedReads, performEachAlone, type Outcomes } from '../../shared/group-commit.ts'
-import { REQUEST_TIMEOUT_MS } from '../../shared/limits.ts'
+import {
+  createGroups,
+  createLookUp,
+  createSharedReads,
+  performEachAlone,
+  type Outcomes,
+} from '../../shared/servers/group-commit.ts'
+import { REQUEST_TIMEOUT_MS } from '../../shared/foundation/limits.ts'
+import { currentSignal, runInScope } from '../../shared/foundation/scope.ts'
 
 const done = <T>(value: T): PromiseSettledResult<T> => ({ status: 'fulfilled', value })
 
-// Time stands still unless a test lets it pass: a group that is slow is given up, and so would one be on a slow machine.
+// Time stands still unless a test lets it pass: a group that is slow is given up, and so would one be on a
+// slow machine.
 beforeEach(() => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
 afterEach(() => vi.useRealTimers())
 
@@ -26,7 +34,11 @@ function openGroups(options: Parameters<typeof createGroups>[1] = {}) {
   const add = createGroups<string, string>(
     (items) =>
       new Promise((resolve, reject) => {
-        begun.push({ items, end: (outcomes = items.map((item) => done(`${item}!`))) => resolve(outcomes), fail: reject })
+        begun.push({
+          items,
+          end: (outcomes = items.map((item) => done(`${item}!`))) => resolve(outcomes),
+          fail: reject,
+        })
       }),
     options,
   )
@@ -41,7 +53,11 @@ describe('items that arrive together', () => {
     const first = await group(0)
     expect(first.items).toEqual(['a', 'b', 'c'])
     first.end([done('A'), { status: 'rejected', reason: new Error('b is bad') }, done('C')])
-    expect(await answers).toEqual([done('A'), { status: 'rejected', reason: new Error('b is bad') }, done('C')])
+    expect(await answers).toEqual([
+      done('A'),
+      { status: 'rejected', reason: new Error('b is bad') },
+      done('C'),
+    ])
     expect(begun).toHaveLength(1)
   })
 
@@ -78,7 +94,10 @@ describe('items that arrive together', () => {
   })
 
   it('that share a key are not under way in two groups, and hold up no other', async () => {
-    const { add, group, begun } = openGroups({ atOnce: 3, keysOf: (item) => (item as string).slice(0, 2).split('') })
+    const { add, group, begun } = openGroups({
+      atOnce: 3,
+      keysOf: (item) => (item as string).slice(0, 2).split(''),
+    })
     const first = add('ab1')
     await group(0)
     const others = ['bc', 'de', 'af', 'ef'].map(add)
@@ -147,7 +166,8 @@ describe('one question of many', () => {
     const look = (index: number) => whenThere('a look', () => looks[index])
     const early = ask()
     const first = await look(0)
-    // The first look is under way and may have read already: whoever asks now must not be given what it finds.
+    // The first look is under way and may have read already: whoever asks now must not be given what it
+    // finds.
     const late = [ask(), ask(), ask()]
     first(0)
     expect(await early).toBe(0)
@@ -165,6 +185,31 @@ describe('one question of many', () => {
     await expect(share('1', () => Promise.reject(new Error('away')))).rejects.toThrow('away')
     expect(await share('1', async () => 'again')).toBe('again')
   })
+
+  it('stop when all who asked have left, and not before', async () => {
+    const share = createSharedReads<string>()
+    const [one, other] = [new AbortController(), new AbortController()]
+    const life: { signal?: AbortSignal | undefined } = {}
+    const look = () => {
+      life.signal = currentSignal()
+      return new Promise<string>((_, reject) =>
+        life.signal?.addEventListener('abort', () => reject(new Error('nobody waits'))),
+      )
+    }
+    const asked = [one, other].map(({ signal }) => runInScope({}, () => share('receipt', look), signal))
+    const signal = await whenThere('a look', () => life.signal)
+    one.abort()
+    expect(signal.aborted).toBe(false)
+    other.abort()
+    expect(signal.aborted).toBe(true)
+    for (const answer of asked) await expect(answer).rejects.toThrow('nobody waits')
+    // Whoever wants it whatever happens keeps the look going.
+    delete life.signal
+    void runInScope({}, () => share('receipt', look))
+    await nextTurn()
+    await nextTurn()
+    expect(life).toEqual({ signal: undefined })
+  })
 })
 
 describe('things looked up by key', () => {
@@ -177,7 +222,12 @@ describe('things looked up by key', () => {
       },
       ({ id }) => id,
     )
-    expect(await Promise.all(['a', 'b', 'a', 'none'].map(find))).toEqual([{ id: 'a' }, { id: 'b' }, { id: 'a' }, undefined])
+    expect(await Promise.all(['a', 'b', 'a', 'none'].map(find))).toEqual([
+      { id: 'a' },
+      { id: 'b' },
+      { id: 'a' },
+      undefined,
+    ])
     expect(asked).toEqual([['a', 'b', 'none']])
   })
 })

@@ -1,15 +1,18 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { ID_PREFIXES, idPattern, newId, type RecordKind } from '../../shared/ids.ts'
+import { ID_PREFIXES, idPattern, newId, type RecordKind } from '../../shared/foundation/ids.ts'
 
 const kinds = Object.keys(ID_PREFIXES) as RecordKind[]
 const isRising = (ids: readonly string[]) => ids.every((id, i) => i === 0 || (ids[i - 1] ?? '') < id)
 
 afterEach(() => vi.useRealTimers())
 
-/** The same code with a count of its own: ids never go back, and those of the files after this one are of the present. */
-async function importAgain(name: string): Promise<typeof import('../../shared/ids.ts')> {
-  const file = '../../shared/ids.ts'
-  const again = (await import(`${file}?${name}`)) as typeof import('../../shared/ids.ts')
+/**
+ * The same code with a count of its own: ids never go back, and those of the files after this one are of the
+ * present.
+ */
+async function importAgain(name: string): Promise<typeof import('../../shared/foundation/ids.ts')> {
+  const file = '../../shared/foundation/ids.ts'
+  const again = (await import(`${file}?${name}`)) as typeof import('../../shared/foundation/ids.ts')
   expect(again.newId).not.toBe(newId)
   return again
 }
@@ -57,6 +60,8 @@ describe('ids', () => {
     const atMs = Date.UTC(2040, 0, 1)
     vi.setSystemTime(atMs)
     const digits = newStepId().slice(0, 10)
-    expect([...digits].reduce((value, digit) => value * 32 + '0123456789abcdefghjkmnpqrstvwxyz'.indexOf(digit), 0)).toBe(atMs)
+    expect(
+      [...digits].reduce((value, digit) => value * 32 + '0123456789abcdefghjkmnpqrstvwxyz'.indexOf(digit), 0),
+    ).toBe(atMs)
   })
 })

@@ -3,7 +3,30 @@ import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
-const IMPORT = /(?:^|\n)\s*(?:import|export)\s+(type\s)?(?:[^'";]*?\sfrom\s+)?'([^']+)'|\bimport\(\s*'([^']+)'/g
+const IMPORT =
+  /(?:^|\n)\s*(?:import|export)\s+(type\s)?(?:[^'";]*?\sfrom\s+)?'([^']+)'|\bimport\(\s*'([^']+)'/g
+
+/**
+ * The folders of `shared/`, from the top down. A folder imports only what stands below it; those of one line
+ * don't see each other.
+ */
+const ORDER = [
+  ['about', 'account'],
+  ['market'],
+  ['payments', 'work', 'claims'],
+  ['passes'],
+  ['posts', 'announcements', 'messages', 'reports'],
+  ['agents'],
+  ['ledger'],
+  ['servers'],
+  ['foundation'],
+  ['crypto'],
+]
+/**
+ * The composition root sees all of `shared/`. Its type may be imported from anywhere, since features are
+ * called with it.
+ */
+const CONTEXT = 'shared/context.ts'
 
 interface Import {
   file: string
@@ -12,8 +35,12 @@ interface Import {
   isType: boolean
 }
 
-const sources = ['api', 'workers', 'shared', 'client']
-  .flatMap((folder) => fs.readdirSync(path.join(ROOT, folder), { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name}`))
+const sources = ['api', 'workers', 'shared', 'client', 'scripts', 'devnet']
+  .flatMap((folder) =>
+    fs
+      .readdirSync(path.join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+      .map((name) => `${folder}/${name}`),
+  )
   .filter((file) => /\.(ts|mjs)$/.test(file))
 const imports: Import[] = sources.flatMap((file) =>
   [...fs.readFileSync(path.join(ROOT, file), 'utf8').matchAll(IMPORT)].map(([, type, named, dynamic]) => {
@@ -29,47 +56,108 @@ const isBelow =
   (...folders: string[]) =>
   (name: string) =>
     folders.some((folder) => name.startsWith(`${folder}/`))
-const isOurs = isBelow('api', 'workers', 'shared', 'client', 'scripts', 'test')
-const breaches = (isBreach: (one: Import) => boolean) => imports.filter(isBreach).map(({ file, target }) => `${file} → ${target}`)
+const isOurs = isBelow('api', 'workers', 'shared', 'client', 'scripts', 'devnet', 'test')
+const breaches = (isBreach: (one: Import) => boolean) =>
+  imports.filter(isBreach).map(({ file, target }) => `${file} → ${target}`)
+
+/** The folder below `shared/`; undefined for the context. */
+const roomOf = (file: string): string | undefined => (file === CONTEXT ? undefined : file.split('/')[1])
+const lineOf = (room: string): number => ORDER.findIndex((line) => line.includes(room))
 
 describe('the law of imports', () => {
   it('is held against imports that are really read', () => {
     expect(imports).toContainEqual({ file: 'api/app.ts', target: 'api/routes/posts.ts', isType: false })
     expect(imports).toContainEqual({ file: 'api/app.ts', target: 'shared/context.ts', isType: true })
-    expect(imports.filter(({ target }) => isOurs(target) && !fs.existsSync(path.join(ROOT, target)))).toEqual([])
+    expect(imports.filter(({ target }) => isOurs(target) && !fs.existsSync(path.join(ROOT, target)))).toEqual(
+      [],
+    )
   })
 
   it('lets api and workers import shared and neither the other', () => {
-    expect(breaches(({ file, target }) => isBelow('api')(file) && isOurs(target) && !isBelow('api', 'shared')(target))).toEqual([])
-    expect(breaches(({ file, target }) => isBelow('workers')(file) && isOurs(target) && !isBelow('workers', 'shared')(target))).toEqual([])
-    expect(breaches(({ file, target }) => isBelow('shared')(file) && isOurs(target) && !isBelow('shared')(target))).toEqual([])
+    expect(
+      breaches(
+        ({ file, target }) => isBelow('api')(file) && isOurs(target) && !isBelow('api', 'shared')(target),
+      ),
+    ).toEqual([])
+    expect(
+      breaches(
+        ({ file, target }) =>
+          isBelow('workers')(file) && isOurs(target) && !isBelow('workers', 'shared')(target),
+      ),
+    ).toEqual([])
+    expect(
+      breaches(({ file, target }) => isBelow('shared')(file) && isOurs(target) && !isBelow('shared')(target)),
+    ).toEqual([])
   })
 
-  it('keeps shared/crypto to itself', () => {
-    expect(breaches(({ file, target }) => isBelow('shared/crypto')(file) && isOurs(target) && !isBelow('shared/crypto')(target))).toEqual(
-      [],
-    )
+  it('lets nothing outside test/ import test/', () => {
+    expect(breaches(({ target }) => isBelow('test')(target))).toEqual([])
+  })
+
+  it('runs one way through the folders of shared/', () => {
+    const rooms = fs.readdirSync(path.join(ROOT, 'shared'), { withFileTypes: true })
+    expect(
+      rooms
+        .filter((entry) => entry.isDirectory())
+        .map(({ name }) => name)
+        .toSorted(),
+    ).toEqual(ORDER.flat().toSorted())
+    expect(rooms.filter((entry) => entry.isFile()).map(({ name }) => `shared/${name}`)).toEqual([CONTEXT])
+    const isUpwards = ({ file, target, isType }: Import): boolean => {
+      if (!isBelow('shared')(file) || !isBelow('shared')(target)) return false
+      const [from, to] = [roomOf(file), roomOf(target)]
+      if (from === undefined || from === to) return false
+      return to === undefined
+        ? !isType || from === 'crypto' || from === 'foundation'
+        : lineOf(to) <= lineOf(from)
+    }
+    expect(breaches(isUpwards)).toEqual([])
   })
 
   it('keeps the client, at run time, to itself and shared/crypto', () => {
     expect(
       breaches(
-        ({ file, target, isType }) => isBelow('client')(file) && !isType && isOurs(target) && !isBelow('client', 'shared/crypto')(target),
+        ({ file, target, isType }) =>
+          isBelow('client')(file) && !isType && isOurs(target) && !isBelow('client', 'shared/crypto')(target),
       ),
     ).toEqual([])
   })
 
+  it('asks which coin it is in the two folders of the coins alone', () => {
+    const isCoinFolder = isBelow('shared/payments/nano', 'shared/payments/monero')
+    // The checkers of torture and money-model drive one coin each, and the stand-in is of one.
+    const isChecker = isBelow('scripts/torture', 'scripts/money-model', 'devnet')
+    const asks = sources.filter(
+      (file) =>
+        !isCoinFolder(file) &&
+        !isChecker(file) &&
+        /(?:[!=]==?|\bcase)\s*['"](?:xno|xmr)['"]|['"](?:xno|xmr)['"]\s*[!=]==?/.test(
+          fs.readFileSync(path.join(ROOT, file), 'utf8'),
+        ),
+    )
+    expect(asks).toEqual([])
+  })
+
   it('keeps stores, queues and the context out of the pure files', () => {
-    const pure = sources.filter((file) => isBelow('shared/crypto')(file) || sources.includes(file.replace(/\.ts$/, '-store.ts')))
+    const pure = sources.filter(
+      (file) => isBelow('shared/crypto')(file) || sources.includes(file.replace(/\.ts$/, '-store.ts')),
+    )
     expect(pure.length).toBeGreaterThan(10)
     const isOutside = (target: string) =>
-      /-store\.ts$|-service\.ts$|^shared\/(context|database|queues)\.ts$|^(mongoose|bullmq|ioredis|express)$/.test(target)
-    expect(breaches(({ file, target, isType }) => pure.includes(file) && !isType && isOutside(target))).toEqual([])
+      /-store\.ts$|-service\.ts$|^shared\/(context|servers\/database|servers\/queues)\.ts$|^(mongoose|bullmq|ioredis|express)$/.test(
+        target,
+      )
+    expect(
+      breaches(({ file, target, isType }) => pure.includes(file) && !isType && isOutside(target)),
+    ).toEqual([])
   })
 
   it('keeps Express in api/http, api/routes, api/app.ts and the operator port, and mongoose in shared', () => {
-    const mayUseExpress = (file: string) => isBelow('api/http', 'api/routes', 'workers/operator')(file) || file === 'api/app.ts'
+    const mayUseExpress = (file: string) =>
+      isBelow('api/http', 'api/routes', 'workers/operator', 'scripts/bench')(file) || file === 'api/app.ts'
     expect(breaches(({ file, target }) => target === 'express' && !mayUseExpress(file))).toEqual([])
-    expect(breaches(({ file, target }) => target === 'mongoose' && !isBelow('shared')(file))).toEqual([])
+    expect(
+      breaches(({ file, target }) => target === 'mongoose' && !isBelow('shared', 'scripts')(file)),
+    ).toEqual([])
   })
 })

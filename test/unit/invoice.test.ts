@@ -1,8 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { MAX_CREDITED_DAYS } from '../../shared/limits.ts'
-import { applyMoney } from '../../shared/passes/pass-invoice.ts'
-import { invoiceStatus, remainderRaw, viewCheckedInvoice, type InvoiceRecord } from '../../shared/payments/invoice.ts'
+import { MAX_CREDITED_DAYS } from '../../shared/foundation/limits.ts'
+import { applyMoney } from '../../shared/account/pass-invoice.ts'
+import {
+  invoiceStatus,
+  remainderRaw,
+  viewCheckedInvoice,
+  type InvoiceRecord,
+} from '../../shared/payments/invoice.ts'
 
 const base: InvoiceRecord & { days: number } = {
   _id: 'inv_1',
@@ -55,41 +60,54 @@ const make = (forDays: number, amountRaw: bigint, carried = 0n): Invoice => ({
 describe('what money buys', () => {
   it('is floor(received × days / amount) whatever the parts it comes in, once the price is there or the time is over', () => {
     fc.assert(
-      fc.property(days(), amount(), fc.array(amount(), { maxLength: 12 }), fc.nat({ max: 12 }), (forDays, price, parts, lapseAfter) => {
-        let invoice = make(forDays, price)
-        let received = 0n
-        for (const [place, part] of [...parts, 0n].entries()) {
-          if (place === lapseAfter) invoice = lapse(invoice)
-          if (place < parts.length) {
-            invoice = receive(invoice, part)
-            received += part
+      fc.property(
+        days(),
+        amount(),
+        fc.array(amount(), { maxLength: 12 }),
+        fc.nat({ max: 12 }),
+        (forDays, price, parts, lapseAfter) => {
+          let invoice = make(forDays, price)
+          let received = 0n
+          for (const [place, part] of [...parts, 0n].entries()) {
+            if (place === lapseAfter) invoice = lapse(invoice)
+            if (place < parts.length) {
+              invoice = receive(invoice, part)
+              received += part
+            }
+            const owed = (received * BigInt(forDays)) / price
+            const isOpen = received >= price || invoice.lapsed
+            const entitled = owed > BigInt(MAX_CREDITED_DAYS) ? BigInt(MAX_CREDITED_DAYS) : owed
+            expect(BigInt(invoice.credited_days)).toBe(isOpen ? entitled : 0n)
+            expect(BigInt(invoice.received_raw)).toBe(received)
+            // To the last raw: what came in is days at the price, and what is left.
+            expect(BigInt(invoice.credited_days) * price + BigInt(invoice.unspent)).toBe(
+              received * BigInt(forDays),
+            )
           }
-          const owed = (received * BigInt(forDays)) / price
-          const isOpen = received >= price || invoice.lapsed
-          const entitled = owed > BigInt(MAX_CREDITED_DAYS) ? BigInt(MAX_CREDITED_DAYS) : owed
-          expect(BigInt(invoice.credited_days)).toBe(isOpen ? entitled : 0n)
-          expect(BigInt(invoice.received_raw)).toBe(received)
-          // To the last raw: what came in is days at the price, and what is left.
-          expect(BigInt(invoice.credited_days) * price + BigInt(invoice.unspent)).toBe(received * BigInt(forDays))
-        }
-      }),
+        },
+      ),
     )
   })
 
   it('is the same in whatever order the parts come, and however they are split', () => {
     fc.assert(
-      fc.property(days(), amount(), fc.array(amount(), { minLength: 1, maxLength: 8 }), (forDays, price, parts) => {
-        const total = parts.reduce((sum, part) => sum + part, 0n)
-        const inParts = lapse(receiveAll(make(forDays, price), parts))
-        const backwards = lapse(receiveAll(make(forDays, price), parts.toReversed()))
-        const atOnce = lapse(receive(make(forDays, price), total))
-        for (const invoice of [inParts, backwards])
-          expect([invoice.credited_days, invoice.unspent, invoice.received_raw]).toEqual([
-            atOnce.credited_days,
-            atOnce.unspent,
-            atOnce.received_raw,
-          ])
-      }),
+      fc.property(
+        days(),
+        amount(),
+        fc.array(amount(), { minLength: 1, maxLength: 8 }),
+        (forDays, price, parts) => {
+          const total = parts.reduce((sum, part) => sum + part, 0n)
+          const inParts = lapse(receiveAll(make(forDays, price), parts))
+          const backwards = lapse(receiveAll(make(forDays, price), parts.toReversed()))
+          const atOnce = lapse(receive(make(forDays, price), total))
+          for (const invoice of [inParts, backwards])
+            expect([invoice.credited_days, invoice.unspent, invoice.received_raw]).toEqual([
+              atOnce.credited_days,
+              atOnce.unspent,
+              atOnce.received_raw,
+            ])
+        },
+      ),
     )
   })
 
@@ -115,7 +133,9 @@ describe('what money buys', () => {
         const priceNow = price + dearer
         const paid = receive(lapsed, late, priceNow)
         expect(paid.credited_days).toBeLessThanOrEqual(receive(lapsed, late).credited_days)
-        expect(BigInt(lapsed.unspent) + late * BigInt(forDays)).toBe(BigInt(paid.added) * priceNow + BigInt(paid.unspent))
+        expect(BigInt(lapsed.unspent) + late * BigInt(forDays)).toBe(
+          BigInt(paid.added) * priceNow + BigInt(paid.unspent),
+        )
       }),
     )
   })
@@ -126,7 +146,10 @@ describe('what money buys', () => {
 
   it('stops at a century, and what is beyond stays', () => {
     const paid = receive(make(1, 1n), 2n ** 128n)
-    expect([paid.credited_days, BigInt(paid.unspent)]).toEqual([MAX_CREDITED_DAYS, 2n ** 128n - BigInt(MAX_CREDITED_DAYS)])
+    expect([paid.credited_days, BigInt(paid.unspent)]).toEqual([
+      MAX_CREDITED_DAYS,
+      2n ** 128n - BigInt(MAX_CREDITED_DAYS),
+    ])
     const twice = receive(paid, 1n)
     expect([twice.added, BigInt(twice.unspent)]).toEqual([0, 2n ** 128n - BigInt(MAX_CREDITED_DAYS) + 1n])
   })
@@ -156,6 +179,8 @@ describe('the status of an invoice', () => {
       viewCheckedInvoice({
         invoice: { ...base, ...change },
         payments: [],
+        isTruncated: false,
+        isUnderWay: false,
         requiredConfirmations: 1,
         isReachable: true,
         checkedAt: 1,
@@ -168,7 +193,10 @@ describe('the status of an invoice', () => {
       remaining: '2.5',
       uri: `nano:nano_1?amount=${(5n * one) / 2n}`,
     })
-    expect(view({ ...partly, lapsed: true })).toMatchObject({ status: 'expired', remainder_raw: String(one / 2n) })
+    expect(view({ ...partly, lapsed: true })).toMatchObject({
+      status: 'expired',
+      remainder_raw: String(one / 2n),
+    })
     expect(view({})).not.toHaveProperty('pass_until')
     expect(view({ received_raw: String(3n * one), credited_days: 3 })).toMatchObject({
       pass_until: '1970-01-01T00:00:00.000+00:00',

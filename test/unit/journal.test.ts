@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { spend, type PassInvoice } from '../../shared/passes/pass-invoice.ts'
+import { spend, type PassInvoice } from '../../shared/account/pass-invoice.ts'
 import { isPaid, remainderRaw, type PaymentRecord } from '../../shared/payments/invoice.ts'
 import {
   heldRaw,
@@ -61,14 +61,22 @@ describe('the lines of a pass invoice', () => {
         fc.bigInt({ min: 0n, max: DAY }),
         fc.array(step, { maxLength: 8 }),
         (days, price, carried, steps) => {
-          let invoice: PassInvoice = { ...fresh(days, price), carried_raw: String(carried), unspent: String(carried * BigInt(days)) }
+          let invoice: PassInvoice = {
+            ...fresh(days, price),
+            carried_raw: String(carried),
+            unspent: String(carried * BigInt(days)),
+          }
           const about = { coin: 'xno', at: 1 } as const
           const lines: JournalLine[] = move('carried', 'remainder:agt_1', 'invoice:inv_1', carried, about)
           const change = (source: string, amountRaw: bigint, priceRaw: bigint) => {
             const { fields, lines: own } = spend(invoice, { source, at: 1, amountRaw, priceRaw })
             const { has_remainder: hasRemainder, open: _open, ...money } = fields
             const { has_remainder: _had, ...rest } = invoice
-            invoice = { ...rest, ...money, ...(hasRemainder === true ? { has_remainder: true as const } : {}) }
+            invoice = {
+              ...rest,
+              ...money,
+              ...(hasRemainder === true ? { has_remainder: true as const } : {}),
+            }
             lines.push(...own)
           }
           change('first', 0n, price)
@@ -99,7 +107,9 @@ describe('a line', () => {
   const about = { coin: 'xmr', at: 1 } as const
   it('is made of no move of nothing, and goes the other way for less than nothing', () => {
     expect(move('a', 'chain', 'sold', 0n, about)).toEqual([])
-    expect(move('a', 'chain', 'sold', -3n, about)).toMatchObject([{ from: 'sold', to: 'chain', amount_raw: '3' }])
+    expect(move('a', 'chain', 'sold', -3n, about)).toMatchObject([
+      { from: 'sold', to: 'chain', amount_raw: '3' },
+    ])
   })
 
   it('and its reverse come to nothing', () => {
@@ -110,7 +120,13 @@ describe('a line', () => {
 })
 
 describe('what is held by the books', () => {
-  const payout = { _id: 'out_1', coin: 'xmr' as const, agent_id: 'agt_2', order_id: 'mkt_1', amount_raw: '80' }
+  const payout = {
+    _id: 'out_1',
+    coin: 'xmr' as const,
+    agent_id: 'agt_2',
+    order_id: 'mkt_1',
+    amount_raw: '80',
+  }
   const payment = {
     _id: 'pay_1',
     coin: 'xmr',
@@ -119,13 +135,28 @@ describe('what is held by the books', () => {
     order_id: 'mkt_1',
     invoice_id: 'inv_1',
   } as PaymentRecord
-  const transfer = { _id: 'trf_1', coin: 'xmr' as const, kind: 'payout' as const, amount_raw: '80', fee_raw: '3' }
+  const transfer = {
+    _id: 'trf_1',
+    coin: 'xmr' as const,
+    kind: 'payout' as const,
+    amount_raw: '80',
+    fee_raw: '3',
+  }
 
   it('is what came in less what left and what that cost', () => {
-    const lines = [...paymentLine(payment, 'received', 1), ...payoutLine(payout, 'owed', 1), ...transferLines(transfer, [payout], 1)]
+    const lines = [
+      ...paymentLine(payment, 'received', 1),
+      ...payoutLine(payout, 'owed', 1),
+      ...transferLines(transfer, [payout], 1),
+    ]
     const balances = balancesOf(lines)
     expect(heldRaw(balances)).toBe(17n)
-    expect(Object.fromEntries(balances)).toMatchObject({ 'order:mkt_1': 20n, 'owed:agt_2': 0n, paid: 80n, operator: -3n })
+    expect(Object.fromEntries(balances)).toMatchObject({
+      'order:mkt_1': 20n,
+      'owed:agt_2': 0n,
+      paid: 80n,
+      operator: -3n,
+    })
   })
 
   it('is the same whether a payout by hand or the transaction that made it is noted first', () => {
@@ -143,7 +174,10 @@ describe('what is held by the books', () => {
   })
 
   it('is less by a payment that the chain took back, which the order goes on counting', () => {
-    const balances = balancesOf([...paymentLine(payment, 'received', 1), ...paymentLine(payment, 'lost/1', 2)])
+    const balances = balancesOf([
+      ...paymentLine(payment, 'received', 1),
+      ...paymentLine(payment, 'lost/1', 2),
+    ])
     expect([heldRaw(balances), balances.get('order:mkt_1'), balances.get('lost')]).toEqual([0n, 100n, -100n])
     const restored = [
       ...paymentLine(payment, 'received', 1),

@@ -3,13 +3,16 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { createLog } from '../../shared/log.ts'
-import { openLogOutput } from '../../shared/log-output.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { openLogOutput } from '../../shared/foundation/log-output.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 
 function logError(error: unknown): Record<string, unknown> {
   const lines: string[] = []
-  createLog('test', 'info', { write: (line: string) => void lines.push(line) }).error({ err: error }, 'it failed')
+  createLog('test', 'info', { write: (line: string) => void lines.push(line) }).error(
+    { err: error },
+    'it failed',
+  )
   expect(lines).toHaveLength(1)
   return (JSON.parse(lines[0] ?? '') as { err: Record<string, unknown> }).err
 }
@@ -17,19 +20,28 @@ function logError(error: unknown): Record<string, unknown> {
 describe('a logged error', () => {
   it('has its name, message, stack and cause, without its other properties and without credentials', () => {
     const cause = new TypeError('mongodb://operator:secret@127.0.0.1/x went away')
-    const error = Object.assign(new Error('the look failed', { cause }), { request: { headers: 'Bearer sk_1' } })
+    const error = Object.assign(new Error('the look failed', { cause }), {
+      request: { headers: 'Bearer sk_1' },
+    })
     const logged = logError(error)
     expect(logged).toEqual({
       name: 'Error',
       message: 'the look failed',
       stack: expect.stringContaining('log.test.ts') as string,
-      cause: { name: 'TypeError', message: 'mongodb://***@127.0.0.1/x went away', stack: expect.any(String) as string },
+      cause: {
+        name: 'TypeError',
+        message: 'mongodb://***@127.0.0.1/x went away',
+        stack: expect.any(String) as string,
+      },
     })
     expect(JSON.stringify(logged)).not.toContain('secret')
   })
 
   it('that stands for several describes the first five of them, each by the same rules', () => {
-    const parts = Array.from({ length: 7 }, (_, index) => new RangeError(`redis://:pass${index}@host, part ${index}`))
+    const parts = Array.from(
+      { length: 7 },
+      (_, index) => new RangeError(`redis://:pass${index}@host, part ${index}`),
+    )
     const logged = logError(new AggregateError(parts, 'seven failed'))
     expect(logged).toMatchObject({ name: 'AggregateError', message: 'seven failed' })
     expect((logged['errors'] as { message: string }[]).map(({ message }) => message)).toEqual(
@@ -52,7 +64,8 @@ describe.runIf(process.platform === 'linux')('an output of the log that takes no
     try {
       const output = openLogOutput(fd, 100_000)
       for (let turn = 0; turn < 10; turn += 1) {
-        for (let number = 0; number < 40; number += 1) output.write(`{"turn":${turn},"text":"${'x'.repeat(1_000)}"}\n`)
+        for (let number = 0; number < 40; number += 1)
+          output.write(`{"turn":${turn},"text":"${'x'.repeat(1_000)}"}\n`)
         await new Promise((resolve) => setTimeout(resolve, 20))
       }
       let text = ''
@@ -66,7 +79,9 @@ describe.runIf(process.platform === 'linux')('an output of the log that takes no
         }
         return text.includes('later"}\n') ? text.trimEnd().split('\n') : undefined
       }
-      const lines = (await waitFor('the lines', read, { limitMs: 10_000 })).map((line) => JSON.parse(line) as Record<string, unknown>)
+      const lines = (await waitFor('the lines', read, { limitMs: 10_000 })).map(
+        (line) => JSON.parse(line) as Record<string, unknown>,
+      )
       const told = lines.findIndex(({ dropped }) => dropped !== undefined)
       expect(told).toBeGreaterThan(100)
       expect(told + Number(lines[told]?.['dropped'])).toBe(400)
@@ -78,7 +93,7 @@ describe.runIf(process.platform === 'linux')('an output of the log that takes no
   })
 
   it('does not hold up the end of the process where they cannot be written', () => {
-    const source = new URL('../../shared/log.ts', import.meta.url).href
+    const source = new URL('../../shared/foundation/log.ts', import.meta.url).href
     const script = `import { createLog } from '${source}'; const log = createLog('test'); log.info('one'); setTimeout(() => { log.info('two'); process.exit(3) }, 50)`
     const run = (stdout: number | 'pipe') =>
       spawnSync(process.execPath, ['--input-type=module', '-e', script], {

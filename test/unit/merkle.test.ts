@@ -20,9 +20,13 @@ import {
 import { VECTORS_DIR } from '../support/generate-vectors.ts'
 
 const sha256 = (...parts: Uint8Array[]) => createHash('sha256').update(Buffer.concat(parts)).digest()
-const leavesOf = (count: number) => Array.from({ length: count }, (_, index) => sha256(Buffer.from(`leaf ${index}`)))
+const leavesOf = (count: number) =>
+  Array.from({ length: count }, (_, index) => sha256(Buffer.from(`leaf ${index}`)))
 
-/** The definition of RFC 6962 section 2.1, without its node byte: split at the largest power of two below the count. */
+/**
+ * The definition of RFC 6962 section 2.1, without its node byte: split at the largest power of two below the
+ * count.
+ */
 function rootByDefinition(leaves: readonly Buffer[]): Buffer {
   if (leaves.length === 1) return leaves[0] as Buffer
   const split = splitOf(leaves.length)
@@ -37,7 +41,10 @@ function pathByDefinition(leaves: readonly Buffer[], index: number): PathStep[] 
   const right = leaves.slice(split)
   return index < split
     ? [...pathByDefinition(left, index), { hash: rootByDefinition(right).toString('hex'), side: 'right' }]
-    : [...pathByDefinition(right, index - split), { hash: rootByDefinition(left).toString('hex'), side: 'left' }]
+    : [
+        ...pathByDefinition(right, index - split),
+        { hash: rootByDefinition(left).toString('hex'), side: 'left' },
+      ]
 }
 
 function splitOf(count: number): number {
@@ -70,9 +77,10 @@ describe('the tree', () => {
 
   it('hashes an entry after the byte 00, in canonical form', () => {
     const entry = { kind: 'post', id: 7, at: 1, data: { b: 1, a: '\u20ac' } }
-    const expected = sha256(Buffer.from('00', 'hex'), Buffer.from('{"at":1,"data":{"a":"\u20ac","b":1},"id":7,"kind":"post"}')).toString(
-      'hex',
-    )
+    const expected = sha256(
+      Buffer.from('00', 'hex'),
+      Buffer.from('{"at":1,"data":{"a":"\u20ac","b":1},"id":7,"kind":"post"}'),
+    ).toString('hex')
     expect(leafHash(entry)).toBe(expected)
     expect(hashLeaves([entry, entry]).toString('hex')).toBe(expected + expected)
   })
@@ -104,13 +112,17 @@ describe('the tree', () => {
 
   it('refuses an index outside of it', () => {
     const levels = buildTree(numberedLeaves(3))
-    for (const index of [-1, 3, 0.5, Number.NaN]) expect(() => inclusionPath(levels, index)).toThrow(RangeError)
+    for (const index of [-1, 3, 0.5, Number.NaN])
+      expect(() => inclusionPath(levels, index)).toThrow(RangeError)
     expect(() => pathShape(0, 0)).toThrow('"count" expected a whole number from 1, got 0')
   })
 })
 
 describe('tiles', () => {
-  /** Counts around the powers of the tile's width, where a tile begins or a tile level is added, and some between. */
+  /**
+   * Counts around the powers of the tile's width, where a tile begins or a tile level is added, and some
+   * between.
+   */
   const counts = fc.oneof(
     fc.integer({ min: 1, max: 3 * TILE_WIDTH }),
     fc.integer({ min: 60_000, max: 70_000 }),
@@ -121,9 +133,18 @@ describe('tiles', () => {
     fc.assert(
       fc.property(counts, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (count, place) => {
         const levels = buildTree(numberedLeaves(count))
-        const tiles = new Map([...treeTiles(levels)].map((tile) => [`${tile.level}/${tile.index}`, tile.hashes]))
-        for (const index of new Set([Math.floor(place * count), 0, count - 1, Math.floor((count - 1) / TILE_WIDTH) * TILE_WIDTH])) {
-          const needed = new Set(tilesForProof(count, index).map(({ level, index: tile }) => `${level}/${tile}`))
+        const tiles = new Map(
+          [...treeTiles(levels)].map((tile) => [`${tile.level}/${tile.index}`, tile.hashes]),
+        )
+        for (const index of new Set([
+          Math.floor(place * count),
+          0,
+          count - 1,
+          Math.floor((count - 1) / TILE_WIDTH) * TILE_WIDTH,
+        ])) {
+          const needed = new Set(
+            tilesForProof(count, index).map(({ level, index: tile }) => `${level}/${tile}`),
+          )
           const path = inclusionPathFromTiles(count, index, ({ level, index: tile }) =>
             needed.has(`${level}/${tile}`) ? tiles.get(`${level}/${tile}`) : undefined,
           )
@@ -138,8 +159,12 @@ describe('tiles', () => {
     const tiles = [...treeTiles(buildTree(numberedLeaves(66_000)))]
     for (const upper of tiles.filter(({ level }) => level > 0)) {
       for (let slot = 0; slot < upper.hashes.length / 32; slot++) {
-        const below = tiles.find(({ level, index }) => level === upper.level - 1 && index === upper.index * TILE_WIDTH + slot)
-        expect(upper.hashes.subarray(slot * 32, slot * 32 + 32)).toEqual(merkleRoot(below?.hashes ?? Buffer.alloc(0)))
+        const below = tiles.find(
+          ({ level, index }) => level === upper.level - 1 && index === upper.index * TILE_WIDTH + slot,
+        )
+        expect(upper.hashes.subarray(slot * 32, slot * 32 + 32)).toEqual(
+          merkleRoot(below?.hashes ?? Buffer.alloc(0)),
+        )
       }
     }
     expect(tiles.filter(({ level }) => level === 2)).toHaveLength(1)
@@ -158,13 +183,17 @@ describe('tiles', () => {
   it('are refused when one is missing or has grown since', () => {
     const leaves = numberedLeaves(300)
     expect(() => inclusionPathFromTiles(300, 0, () => undefined)).toThrow('tile 0/0 is missing')
-    expect(() => inclusionPathFromTiles(257, 256, () => leaves.subarray(256 * 32))).toThrow('tile 0/1 expected 32 bytes, got 1408')
+    expect(() => inclusionPathFromTiles(257, 256, () => leaves.subarray(256 * 32))).toThrow(
+      'tile 0/1 expected 32 bytes, got 1408',
+    )
     expect(() => tilesForProof(300, 300)).toThrow(RangeError)
   })
 })
 
 describe('a proof of inclusion', () => {
-  const tree = fc.integer({ min: 1, max: 40 }).chain((count) => fc.tuple(fc.constant(count), fc.nat(count - 1)))
+  const tree = fc
+    .integer({ min: 1, max: 40 })
+    .chain((count) => fc.tuple(fc.constant(count), fc.nat(count - 1)))
 
   function proofOf(count: number, index: number) {
     const levels = buildTree(numberedLeaves(count))
@@ -179,7 +208,12 @@ describe('a proof of inclusion', () => {
   }
 
   it('holds for every leaf of every tree', () => {
-    fc.assert(fc.property(tree, ([count, index]) => void expect(verifyInclusion(proofOf(count, index))).toEqual({ ok: true })))
+    fc.assert(
+      fc.property(
+        tree,
+        ([count, index]) => void expect(verifyInclusion(proofOf(count, index))).toEqual({ ok: true }),
+      ),
+    )
   })
 
   it('holds for no other index', () => {
@@ -199,7 +233,9 @@ describe('a proof of inclusion', () => {
         expect(verifyInclusion({ ...proof, leaf: other })).toMatchObject({ reason: 'wrong_root' })
         expect(verifyInclusion({ ...proof, root: other })).toMatchObject({ reason: 'wrong_root' })
         if (proof.path.length === 0) return
-        const path = proof.path.map((step, number) => (number === place % proof.path.length ? { ...step, hash: other } : step))
+        const path = proof.path.map((step, number) =>
+          number === place % proof.path.length ? { ...step, hash: other } : step,
+        )
         expect(verifyInclusion({ ...proof, path })).toMatchObject({ reason: 'wrong_root' })
       }),
     )
@@ -214,7 +250,9 @@ describe('a proof of inclusion', () => {
           [{ hash: proof.leaf, side }, ...proof.path],
           ...(proof.path.length > 0 ? [proof.path.slice(1)] : []),
         ]) {
-          expect(verifyInclusion({ ...proof, path, root: foldPath(proof.leaf, path) })).toMatchObject({ reason: 'path_shape' })
+          expect(verifyInclusion({ ...proof, path, root: foldPath(proof.leaf, path) })).toMatchObject({
+            reason: 'path_shape',
+          })
         }
       }),
     )
@@ -235,7 +273,8 @@ describe('a proof of inclusion', () => {
       { ...proof, path: [{ hash: proof.leaf, side: 'up' as 'left' }, ...proof.path.slice(1)] },
       { ...proof, path: [{ hash: 'ab', side: 'left' as const }, ...proof.path.slice(1)] },
     ]
-    for (const parts of malformed) expect(verifyInclusion(parts)).toMatchObject({ ok: false, reason: 'malformed_proof' })
+    for (const parts of malformed)
+      expect(verifyInclusion(parts)).toMatchObject({ ok: false, reason: 'malformed_proof' })
   })
 
   const vectors = ['valid', 'invalid'].flatMap((folder) =>
@@ -243,7 +282,9 @@ describe('a proof of inclusion', () => {
       .filter((name) => name.startsWith('proof-'))
       .map((name) => ({
         name,
-        ...(JSON.parse(readFileSync(`${VECTORS_DIR}/${folder}/${name}`, 'utf8')) as ReturnType<typeof proofOf> & {
+        ...(JSON.parse(readFileSync(`${VECTORS_DIR}/${folder}/${name}`, 'utf8')) as ReturnType<
+          typeof proofOf
+        > & {
           entry?: object
           reason?: string
         }),
@@ -251,7 +292,10 @@ describe('a proof of inclusion', () => {
   )
 
   it.each(vectors)('$name gives its verdict', ({ entry, reason, ...proof }) => {
-    const verdict = entry !== undefined && leafHash(entry) !== proof.leaf ? { ok: false, reason: 'wrong_leaf' } : verifyInclusion(proof)
+    const verdict =
+      entry !== undefined && leafHash(entry) !== proof.leaf
+        ? { ok: false, reason: 'wrong_leaf' }
+        : verifyInclusion(proof)
     expect(verdict).toMatchObject(reason === undefined ? { ok: true } : { ok: false, reason })
   })
 })

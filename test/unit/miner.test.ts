@@ -6,7 +6,14 @@ import { describe, expect, test } from 'vitest'
 import { createSearch, createSimdSearch, searchBlockPlainly } from '../../client/miner/block-search.ts'
 import { mineShares, solveWork, type MiningProgress } from '../../client/miner/miner.ts'
 import { advancePosition, assertPosition, drawPosition } from '../../client/miner/position.ts'
-import { assembleModule, canRunSimd, encodeSigned, encodeUnsigned, getLocal, i32 } from '../../shared/crypto/wasm-module.ts'
+import {
+  assembleModule,
+  canRunSimd,
+  encodeSigned,
+  encodeUnsigned,
+  getLocal,
+  i32,
+} from '../../shared/crypto/wasm-module.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
 
 const BLOCK_NONCES = 65_536
@@ -27,19 +34,23 @@ function hashWholeBlock(prefix: string, head: string, bits: number): string[] {
 describe('the vector search', () => {
   const blocks = process.env['FAULTS'] === '1' ? 1_000 : 32
 
-  test(`finds the very shares that node:crypto finds among ${blocks * BLOCK_NONCES} nonces`, { timeout: 600_000 }, () => {
-    expect(canRunSimd()).toBe(true)
-    const search = createSimdSearch()
-    let found = 0
-    for (let block = 0; block < blocks; block++) {
-      const prefix = randomPrefix()
-      const head = drawPosition()
-      const shares = search(prefix, head, 8)
-      expect(shares, `${prefix}:${head}`).toEqual(hashWholeBlock(prefix, head, 8))
-      found += shares.length
-    }
-    expect(found).toBeGreaterThan(blocks * 128) // 256 a block on average
-  })
+  test(
+    `finds the very shares that node:crypto finds among ${blocks * BLOCK_NONCES} nonces`,
+    { timeout: 600_000 },
+    () => {
+      expect(canRunSimd()).toBe(true)
+      const search = createSimdSearch()
+      let found = 0
+      for (let block = 0; block < blocks; block++) {
+        const prefix = randomPrefix()
+        const head = drawPosition()
+        const shares = search(prefix, head, 8)
+        expect(shares, `${prefix}:${head}`).toEqual(hashWholeBlock(prefix, head, 8))
+        found += shares.length
+      }
+      expect(found).toBeGreaterThan(blocks * 128) // 256 a block on average
+    },
+  )
 
   test('is exact at every difficulty, also where every nonce is a share', () => {
     const search = createSimdSearch()
@@ -136,26 +147,30 @@ describe('mineShares', () => {
     }
   })
 
-  test.each([1, undefined])('stops with the reason of its signal and says where it was (threads: %s)', async (threads) => {
-    const stopper = new AbortController()
-    const reason = new Error('enough')
-    let last: MiningProgress | undefined
-    // 2^22 hashes at most are done on the caller's thread; one of its own goes on until this one gets to hear of a share.
-    const count = threads === undefined ? 1_000 : 1_000_000
-    const run = mineShares({
-      prefix: PREFIX,
-      difficultyBits: 12,
-      count,
-      ...(threads === undefined ? {} : { threads }),
-      signal: stopper.signal,
-      onShare: () => stopper.abort(reason),
-      onProgress: (progress) => (last = progress),
-    })
-    await expect(run).rejects.toBe(reason)
-    expect(last?.sharesFound).toBeGreaterThan(0)
-    expect(last?.sharesFound).toBeLessThan(count)
-    expect(Number.parseInt(last?.positions[0]?.slice(9) ?? '', 16) * BLOCK_NONCES).toBe(last?.hashes)
-  })
+  test.each([1, undefined])(
+    'stops with the reason of its signal and says where it was (threads: %s)',
+    async (threads) => {
+      const stopper = new AbortController()
+      const reason = new Error('enough')
+      let last: MiningProgress | undefined
+      // 2^22 hashes at most are done on the caller's thread; one of its own goes on until this one gets to hear
+      // of a share.
+      const count = threads === undefined ? 1_000 : 1_000_000
+      const run = mineShares({
+        prefix: PREFIX,
+        difficultyBits: 12,
+        count,
+        ...(threads === undefined ? {} : { threads }),
+        signal: stopper.signal,
+        onShare: () => stopper.abort(reason),
+        onProgress: (progress) => (last = progress),
+      })
+      await expect(run).rejects.toBe(reason)
+      expect(last?.sharesFound).toBeGreaterThan(0)
+      expect(last?.sharesFound).toBeLessThan(count)
+      expect(Number.parseInt(last?.positions[0]?.slice(9) ?? '', 16) * BLOCK_NONCES).toBe(last?.hashes)
+    },
+  )
 
   test('hears from its threads once more after they were told to stop, so that no searched block is forgotten', async () => {
     const stopper = new AbortController()
@@ -174,51 +189,77 @@ describe('mineShares', () => {
     const reason = new Error('never')
     let reports = 0
     const signal = AbortSignal.abort(reason)
-    const run = mineShares({ prefix: PREFIX, difficultyBits: 8, count: 1, signal, onProgress: () => reports++ })
+    const run = mineShares({
+      prefix: PREFIX,
+      difficultyBits: 8,
+      count: 1,
+      signal,
+      onProgress: () => reports++,
+    })
     await expect(run).rejects.toBe(reason)
     expect(reports).toBe(0)
   })
 
-  test.each([1, 2, undefined])('ends with what a callback throws and calls it no more (threads: %s)', async (threads) => {
-    const failure = new Error('the disk is full')
-    let calls = 0
-    const onShare = (): void => {
-      calls++
-      throw failure
-    }
-    const order = { prefix: PREFIX, difficultyBits: 8, count: 10_000, onShare }
-    await expect(mineShares(threads === undefined ? order : { ...order, threads })).rejects.toBe(failure)
-    expect(calls).toBe(1)
-  })
+  test.each([1, 2, undefined])(
+    'ends with what a callback throws and calls it no more (threads: %s)',
+    async (threads) => {
+      const failure = new Error('the disk is full')
+      let calls = 0
+      const onShare = (): void => {
+        calls++
+        throw failure
+      }
+      const order = { prefix: PREFIX, difficultyBits: 8, count: 10_000, onShare }
+      await expect(mineShares(threads === undefined ? order : { ...order, threads })).rejects.toBe(failure)
+      expect(calls).toBe(1)
+    },
+  )
 
   test('refuses a malformed order', async () => {
     const order = { prefix: PREFIX, difficultyBits: 8, count: 1 }
     const twice = drawPosition()
     await expect(mineShares({ ...order, prefix: 'x' })).rejects.toThrow('"prefix"')
     await expect(mineShares({ ...order, difficultyBits: 300 })).rejects.toThrow('"difficultyBits"')
-    await expect(mineShares({ ...order, count: 0 })).rejects.toThrow('"count" must be an integer from 1, got 0')
-    await expect(mineShares({ ...order, threads: 1.5 })).rejects.toThrow('"threads" must be an integer from 1, got 1.5')
+    await expect(mineShares({ ...order, count: 0 })).rejects.toThrow(
+      '"count" must be an integer from 1, got 0',
+    )
+    await expect(mineShares({ ...order, threads: 1.5 })).rejects.toThrow(
+      '"threads" must be an integer from 1, got 1.5',
+    )
     await expect(mineShares({ ...order, positions: ['nowhere'] })).rejects.toThrow('"position" must be')
-    await expect(mineShares({ ...order, positions: [twice, twice] })).rejects.toThrow('"positions" must differ')
+    await expect(mineShares({ ...order, positions: [twice, twice] })).rejects.toThrow(
+      '"positions" must differ',
+    )
   })
 })
 
-test('mines by plain hashing, on threads and without, where the engine lacks vectors', { timeout: 60_000 }, async () => {
-  const prefix = randomPrefix()
-  const script = `
+test(
+  'mines by plain hashing, on threads and without, where the engine lacks vectors',
+  { timeout: 60_000 },
+  async () => {
+    const prefix = randomPrefix()
+    const script = `
     import { createSearch, searchBlockPlainly } from ${JSON.stringify(new URL('../../client/miner/block-search.ts', import.meta.url))}
     import { canRunSimd } from ${JSON.stringify(new URL('../../shared/crypto/wasm-module.ts', import.meta.url))}
     import { solveWork } from ${JSON.stringify(new URL('../../client/miner/miner.ts', import.meta.url))}
     const order = { prefix: '${prefix}', difficultyBits: 12 }
     console.log(canRunSimd(), createSearch() === searchBlockPlainly, await solveWork(order), await solveWork({ ...order, threads: 1 }))`
-  // Node itself strips types with WebAssembly, so the engine keeps it and says no to the probe; threads inherit that.
-  const engine = 'data:text/javascript,WebAssembly.validate = () => false'
-  const { stdout } = await promisify(execFile)(process.execPath, ['--import', engine, '--input-type=module', '-e', script])
-  const [simd, plain, ownThread = '', thread = ''] = stdout.trim().split(' ')
-  expect([simd, plain]).toEqual(['false', 'true'])
-  expect(isShare(prefix, ownThread, 12)).toBe(true)
-  expect(isShare(prefix, thread, 12)).toBe(true)
-})
+    // Node itself strips types with WebAssembly, so the engine keeps it and says no to the probe; threads
+    // inherit that.
+    const engine = 'data:text/javascript,WebAssembly.validate = () => false'
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      '--import',
+      engine,
+      '--input-type=module',
+      '-e',
+      script,
+    ])
+    const [simd, plain, ownThread = '', thread = ''] = stdout.trim().split(' ')
+    expect([simd, plain]).toEqual(['false', 'true'])
+    expect(isShare(prefix, ownThread, 12)).toBe(true)
+    expect(isShare(prefix, thread, 12)).toBe(true)
+  },
+)
 
 test('solveWork finds the one nonce that a registration needs', async () => {
   const prefix = randomPrefix()
@@ -243,7 +284,14 @@ describe('a position', () => {
   })
 
   test('is refused in any other form', () => {
-    for (const bad of ['', '0123abcz900000', '0123abcz90000000', '0123abcz900000g', '0123abcZ9000000', 'a\n']) {
+    for (const bad of [
+      '',
+      '0123abcz900000',
+      '0123abcz90000000',
+      '0123abcz900000g',
+      '0123abcZ9000000',
+      'a\n',
+    ]) {
       expect(() => assertPosition(bad)).toThrow('"position" must be')
       expect(() => advancePosition(bad)).toThrow('"position" must be')
     }
@@ -267,7 +315,8 @@ describe('the assembler', () => {
 
   test('refuses integers that have no such encoding', () => {
     for (const bad of [-1, 0.5, 2 ** 32, NaN]) expect(() => encodeUnsigned(bad)).toThrow('expected u32')
-    for (const bad of [0.5, 2 ** 31, -(2 ** 31) - 1, NaN]) expect(() => encodeSigned(bad)).toThrow('expected i32')
+    for (const bad of [0.5, 2 ** 31, -(2 ** 31) - 1, NaN])
+      expect(() => encodeSigned(bad)).toThrow('expected i32')
   })
 
   test('writes the module that the standard describes, byte for byte', () => {

@@ -10,7 +10,10 @@ function readVectors(kind: 'valid' | 'invalid'): { name: string; vector: Vector 
   const folder = new URL(`../vectors/${kind}/`, import.meta.url)
   return readdirSync(folder)
     .filter((file) => file.startsWith('monero-address-'))
-    .map((file) => ({ name: file.replace('.json', ''), vector: JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Vector }))
+    .map((file) => ({
+      name: file.replace('.json', ''),
+      vector: JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Vector,
+    }))
 }
 
 const [valid, invalid] = [readVectors('valid'), readVectors('invalid')]
@@ -23,10 +26,13 @@ describe('vectors', () => {
     expect([...valid, ...invalid].filter(({ vector }) => vector.valid)).toEqual(valid)
   })
 
-  it.each([...valid, ...invalid])('$name is judged as it says', ({ vector: { address, valid: isValid, network, kind } }) => {
-    const { keys, ...parsed } = parseMoneroAddress(address) ?? {}
-    expect([parsed, keys?.length]).toEqual(isValid ? [{ address, network, kind }, 128] : [{}, undefined])
-  })
+  it.each([...valid, ...invalid])(
+    '$name is judged as it says',
+    ({ vector: { address, valid: isValid, network, kind } }) => {
+      const { keys, ...parsed } = parseMoneroAddress(address) ?? {}
+      expect([parsed, keys?.length]).toEqual(isValid ? [{ address, network, kind }, 128] : [{}, undefined])
+    },
+  )
 })
 
 it('notices any one digit that is another', () => {
@@ -36,13 +42,18 @@ it('notices any one digit that is another', () => {
     fc.property(addresses, fc.nat(), fc.integer({ min: 1, max: 57 }), (address, place, shift) => {
       const position = place % address.length
       const other = digits.charAt((digits.indexOf(address.charAt(position)) + shift) % 58)
-      expect(parseMoneroAddress(address.slice(0, position) + other + address.slice(position + 1))).toBeUndefined()
+      expect(
+        parseMoneroAddress(address.slice(0, position) + other + address.slice(position + 1)),
+      ).toBeUndefined()
     }),
   )
 })
 
 it('takes any text without an error', () => {
   fc.assert(
-    fc.property(fc.oneof(fc.string(), fc.string({ unit: 'binary', maxLength: 120 })), (text) => parseMoneroAddress(text) === undefined),
+    fc.property(
+      fc.oneof(fc.string(), fc.string({ unit: 'binary', maxLength: 120 })),
+      (text) => parseMoneroAddress(text) === undefined,
+    ),
   )
 })

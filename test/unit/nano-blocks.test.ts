@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { encodeNanoAddress } from '../../shared/payments/nano/nano-address.ts'
+import { encodeNanoAddress } from '../../shared/crypto/nano-address.ts'
 import type { NanoBlock } from '../../shared/payments/nano/nano-blocks.ts'
 import {
   buildReceive,
@@ -25,7 +25,12 @@ interface Recorded {
   readonly block: NanoBlock
 }
 
-type Answer = { hash?: string; subtype?: string; contents?: NanoBlock | string; blocks?: Record<string, Answer> | '' }
+type Answer = {
+  hash?: string
+  subtype?: string
+  contents?: NanoBlock | string
+  blocks?: Record<string, Answer> | ''
+}
 
 /** State blocks that a real node answered about, by hash. */
 function readRecordedBlocks(): Recorded[] {
@@ -36,7 +41,10 @@ function readRecordedBlocks(): Recorded[] {
     if (!response.includes('"contents": {')) continue
     const answer = JSON.parse(response) as Answer
     const single = (JSON.parse(request) as { hash?: string }).hash
-    const blocks = single === undefined ? Object.entries(answer.blocks === '' ? {} : (answer.blocks ?? {})) : [[single, answer] as const]
+    const blocks =
+      single === undefined
+        ? Object.entries(answer.blocks === '' ? {} : (answer.blocks ?? {}))
+        : [[single, answer] as const]
     for (const [hash, { subtype = '', contents }] of blocks) {
       if (typeof contents === 'object' && contents.type === 'state')
         found.set(hash.toUpperCase(), { hash: hash.toUpperCase(), subtype, block: contents })
@@ -54,19 +62,30 @@ const unopened = { account, frontier: undefined, balanceRaw: 0n, representative:
 
 describe('blocks recorded from a real node', () => {
   it('are there, of every kind', () => {
-    expect(new Set(recorded.map(({ subtype }) => subtype))).toEqual(new Set(['send', 'receive', 'change', 'epoch']))
+    expect(new Set(recorded.map(({ subtype }) => subtype))).toEqual(
+      new Set(['send', 'receive', 'change', 'epoch']),
+    )
     expect(recorded.length).toBeGreaterThanOrEqual(10)
   })
 
-  it.each(recorded)('$subtype $hash has the hash and the signature that are computed here', ({ hash, block }) => {
-    expect(hashNanoBlock(block)).toBe(hash)
-    // On this network one key signs for the epochs and for its own account.
-    expect(isSignedByAccount(block)).toBe(true)
-    expect(workValue(workRootOf(block), block.work)).toBeGreaterThanOrEqual(0xf000000000000000n) // the dev network's, of a receive
-  })
+  it.each(recorded)(
+    '$subtype $hash has the hash and the signature that are computed here',
+    ({ hash, block }) => {
+      expect(hashNanoBlock(block)).toBe(hash)
+      // On this network one key signs for the epochs and for its own account.
+      expect(isSignedByAccount(block)).toBe(true)
+      expect(workValue(workRootOf(block), block.work)).toBeGreaterThanOrEqual(0xf000000000000000n) // the dev network's, of a receive
+    },
+  )
 
   it.each(recorded)('$subtype $hash is no longer signed once any of its fields is another', ({ block }) => {
-    for (const change of [{ account: other }, { previous: frontier }, { representative: account }, { balance: '7' }, { link: frontier }]) {
+    for (const change of [
+      { account: other },
+      { previous: frontier },
+      { representative: account },
+      { balance: '7' },
+      { link: frontier },
+    ]) {
       const altered = { ...block, ...change }
       if (hashNanoBlock(altered) !== hashNanoBlock(block)) expect(isSignedByAccount(altered)).toBe(false)
     }
@@ -88,7 +107,10 @@ describe('a signature', () => {
   /** Its second half is a number of 32 bytes, little endian. */
   const shift = (by: bigint): string => {
     const scalar = BigInt(`0x${Buffer.from(signature.slice(64), 'hex').reverse().toString('hex')}`) + by
-    return signature.slice(0, 64) + Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex').reverse().toString('hex').toUpperCase()
+    return (
+      signature.slice(0, 64) +
+      Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex').reverse().toString('hex').toUpperCase()
+    )
   }
   const order = ed25519.Point.Fn.ORDER
 
@@ -97,13 +119,15 @@ describe('a signature', () => {
     expect(isSignedByAccount({ ...unsigned, signature: shift(order) })).toBe(true)
     expect(isSignedByAccount({ ...unsigned, signature: shift(order + 1n) })).toBe(false)
     expect(isSignedByAccount({ ...unsigned, balance: '11', signature: shift(order) })).toBe(false)
-    for (const times of [2n, 4n, 8n, 15n]) expect(isSignedByAccount({ ...unsigned, signature: shift(times * order) })).toBe(false)
+    for (const times of [2n, 4n, 8n, 15n])
+      expect(isSignedByAccount({ ...unsigned, signature: shift(times * order) })).toBe(false)
   })
 })
 
 describe('a signature of an account whose key is of small order', () => {
   const { Point } = ed25519
-  const hexOf = (value: bigint): string => Buffer.from(value.toString(16).padStart(64, '0'), 'hex').reverse().toString('hex').toUpperCase()
+  const hexOf = (value: bigint): string =>
+    Buffer.from(value.toString(16).padStart(64, '0'), 'hex').reverse().toString('hex').toUpperCase()
 
   it('holds if the nodes take it, though nobody has made it with a key', () => {
     // The key 01 00 … 00 is the neutral element: R = S·B holds for every block.
@@ -117,7 +141,12 @@ describe('a signature of an account whose key is of small order', () => {
     expect(isSignedByAccount({ ...block, signature: signature.replace(/..$/, '20') })).toBe(false)
     // A key that is no point of the curve.
     const none = encodeNanoAddress(`02${'0'.repeat(62)}`)
-    expect(isSignedByAccount({ ...buildSend({ ...opened, account: none }, { destination: other, amountRaw: 5n }), signature })).toBe(false)
+    expect(
+      isSignedByAccount({
+        ...buildSend({ ...opened, account: none }, { destination: other, amountRaw: 5n }),
+        signature,
+      }),
+    ).toBe(false)
   })
 
   it('does not hold with a cofactor alone', () => {
@@ -125,7 +154,12 @@ describe('a signature of an account whose key is of small order', () => {
     const small = encodeNanoAddress(`01${'0'.repeat(62)}`)
     const ofOrderTwo = Point.fromHex(`ec${'f'.repeat(60)}7f`)
     const signature = Point.BASE.multiply(7n).add(ofOrderTwo).toHex().toUpperCase() + hexOf(7n)
-    expect(isSignedByAccount({ ...buildSend({ ...opened, account: small }, { destination: other, amountRaw: 5n }), signature })).toBe(false)
+    expect(
+      isSignedByAccount({
+        ...buildSend({ ...opened, account: small }, { destination: other, amountRaw: 5n }),
+        signature,
+      }),
+    ).toBe(false)
   })
 })
 
@@ -150,10 +184,14 @@ describe('a receive', () => {
   it('is refused for nothing, for more than there is, for no send, and for a balance from nowhere', () => {
     expect(() => buildReceive(opened, { hash: 'CD'.repeat(32), amountRaw: 0n })).toThrow('more than 0 raw')
     expect(() => buildReceive(opened, { hash: 'CD'.repeat(32), amountRaw: -1n })).toThrow('0 to 2^128 - 1')
-    expect(() => buildReceive(opened, { hash: 'CD'.repeat(32), amountRaw: MAX_RAW })).toThrow('"balanceRaw" expected 0 to 2^128 - 1')
+    expect(() => buildReceive(opened, { hash: 'CD'.repeat(32), amountRaw: MAX_RAW })).toThrow(
+      '"balanceRaw" expected 0 to 2^128 - 1',
+    )
     expect(() => buildReceive(opened, { hash: ZERO_HASH, amountRaw: 1n })).toThrow('got 64 zeros')
     expect(() => buildReceive(opened, { hash: 'cd'.repeat(32), amountRaw: 1n })).toThrow('64 upper-case hex')
-    expect(() => buildReceive({ ...unopened, balanceRaw: 1n }, { hash: 'CD'.repeat(32), amountRaw: 1n })).toThrow('without blocks')
+    expect(() =>
+      buildReceive({ ...unopened, balanceRaw: 1n }, { hash: 'CD'.repeat(32), amountRaw: 1n }),
+    ).toThrow('without blocks')
   })
 })
 
@@ -168,16 +206,26 @@ describe('a send', () => {
   })
 
   it('is refused above the balance, for nothing, to no address and from an account without blocks', () => {
-    expect(() => buildSend(opened, { destination: other, amountRaw: 11n })).toThrow('at most the balance, 10 raw, got 11')
+    expect(() => buildSend(opened, { destination: other, amountRaw: 11n })).toThrow(
+      'at most the balance, 10 raw, got 11',
+    )
     expect(() => buildSend(opened, { destination: other, amountRaw: 0n })).toThrow('more than 0 raw')
     expect(() => buildSend(opened, { destination: `${other.slice(0, -1)}1`, amountRaw: 1n })).toThrow(
       '"payment.destination" expected a nano_',
     )
-    expect(() => buildSend(opened, { destination: other.replace('nano_', 'xrb_'), amountRaw: 1n })).toThrow('expected a nano_ address')
+    expect(() => buildSend(opened, { destination: other.replace('nano_', 'xrb_'), amountRaw: 1n })).toThrow(
+      'expected a nano_ address',
+    )
     expect(() => buildSend(unopened, { destination: other, amountRaw: 1n })).toThrow('has no block yet')
-    expect(() => buildSend({ ...opened, balanceRaw: MAX_RAW + 1n }, { destination: other, amountRaw: 1n })).toThrow('2^128 - 1')
-    expect(() => buildSend({ ...opened, representative: 'nano_' }, { destination: other, amountRaw: 1n })).toThrow('"state.representative"')
-    expect(() => buildSend({ ...opened, frontier: 'AB' }, { destination: other, amountRaw: 1n })).toThrow('"state.frontier"')
+    expect(() =>
+      buildSend({ ...opened, balanceRaw: MAX_RAW + 1n }, { destination: other, amountRaw: 1n }),
+    ).toThrow('2^128 - 1')
+    expect(() =>
+      buildSend({ ...opened, representative: 'nano_' }, { destination: other, amountRaw: 1n }),
+    ).toThrow('"state.representative"')
+    expect(() => buildSend({ ...opened, frontier: 'AB' }, { destination: other, amountRaw: 1n })).toThrow(
+      '"state.frontier"',
+    )
   })
 })
 
@@ -185,16 +233,24 @@ it('changes the representative and moves nothing', () => {})
 
 it('keeps every amount from 0 to 2^128 - 1 exact', () => {
   fc.assert(
-    fc.property(fc.bigInt({ min: 1n, max: MAX_RAW }), fc.bigInt({ min: 0n, max: MAX_RAW }), (amountRaw, restRaw) => {
-      const isPossible = amountRaw + restRaw <= MAX_RAW
-      const receive = (): unknown => buildReceive({ ...opened, balanceRaw: restRaw }, { hash: frontier, amountRaw }).balance
-      if (!isPossible) {
-        expect(receive).toThrow('2^128 - 1')
-        return
-      }
-      expect(receive()).toBe(String(restRaw + amountRaw))
-      expect(buildSend({ ...opened, balanceRaw: restRaw + amountRaw }, { destination: other, amountRaw }).balance).toBe(String(restRaw))
-    }),
+    fc.property(
+      fc.bigInt({ min: 1n, max: MAX_RAW }),
+      fc.bigInt({ min: 0n, max: MAX_RAW }),
+      (amountRaw, restRaw) => {
+        const isPossible = amountRaw + restRaw <= MAX_RAW
+        const receive = (): unknown =>
+          buildReceive({ ...opened, balanceRaw: restRaw }, { hash: frontier, amountRaw }).balance
+        if (!isPossible) {
+          expect(receive).toThrow('2^128 - 1')
+          return
+        }
+        expect(receive()).toBe(String(restRaw + amountRaw))
+        expect(
+          buildSend({ ...opened, balanceRaw: restRaw + amountRaw }, { destination: other, amountRaw })
+            .balance,
+        ).toBe(String(restRaw))
+      },
+    ),
   )
 })
 
@@ -207,7 +263,9 @@ it('hashes a balance only as the one decimal text that it has', () => {
 })
 
 it('tells epoch blocks by their links', () => {
-  expect(isEpochBlock({ link: '65706F636820763220626C6F636B000000000000000000000000000000000000' })).toBe(true)
+  expect(isEpochBlock({ link: '65706F636820763220626C6F636B000000000000000000000000000000000000' })).toBe(
+    true,
+  )
   expect(isEpochBlock({ link: ZERO_HASH })).toBe(false)
 })
 

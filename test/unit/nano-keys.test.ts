@@ -1,14 +1,21 @@
 import fc from 'fast-check'
+import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { inspect } from 'node:util'
-import { wallet } from 'nanocurrency-web'
+import { block as signer, wallet } from 'nanocurrency-web'
 import { afterAll, describe, expect, it } from 'vitest'
-import { buildSend, hashNanoBlock, isSignedByAccount, MAX_RAW } from '../../shared/payments/nano/nano-blocks.ts'
+import {
+  buildReceive,
+  buildSend,
+  hashNanoBlock,
+  isSignedByAccount,
+  MAX_RAW,
+} from '../../shared/payments/nano/nano-blocks.ts'
 import { createNanoKeys, openNanoSeed, TREASURY_INDEX } from '../../shared/payments/nano/nano-keys.ts'
-import { StartError } from '../../shared/process.ts'
-import { deriveSecretKey, signHash, verifyHash } from '../support/nano-node/block.ts'
+import { StartError } from '../../shared/foundation/process.ts'
+import { deriveSecretKey, signHash, verifyHash } from '../../devnet/nano-node/block.ts'
 import { buildChange } from '../support/nano-change.ts'
 
 const seed = `${'0'.repeat(62)}2A`
@@ -48,12 +55,17 @@ describe('derivation', () => {
     })
   })
 
-  it.each([1, 2, 255, 256, 65_536, 2 ** 31, 2 ** 32 - 1])('agrees with a second library at index %i', (index) => {
-    expect(keys.deriveAccount(index)).toEqual(deriveByLibrary(seed, index))
-  })
+  it.each([1, 2, 255, 256, 65_536, 2 ** 31, 2 ** 32 - 1])(
+    'agrees with a second library at index %i',
+    (index) => {
+      expect(keys.deriveAccount(index)).toEqual(deriveByLibrary(seed, index))
+    },
+  )
 
   it('agrees with a second library for any seed', () => {
-    const anySeed = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => Buffer.from(bytes).toString('hex'))
+    const anySeed = fc
+      .uint8Array({ minLength: 32, maxLength: 32 })
+      .map((bytes) => Buffer.from(bytes).toString('hex'))
     fc.assert(
       fc.property(anySeed, fc.nat(2 ** 31), (one, index) => {
         expect(createNanoKeys(one).deriveAccount(index)).toEqual(deriveByLibrary(one, index))
@@ -89,6 +101,65 @@ describe('signing', () => {
     )
   })
 
+  it('is byte for byte what nanocurrency-web makes of a receive, a send and a change', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+        fc.bigInt({ min: 1n, max: MAX_RAW }),
+        (index, balanceRaw) => {
+          const own = keys.deriveAccount(index).address
+          const amountRaw = balanceRaw / 2n + 1n
+          const from = { ...state, account: own, balanceRaw }
+          const secretKey = deriveSecretKey(seed, index)
+          const common = {
+            frontier: from.frontier,
+            representativeAddress: account,
+            walletBalanceRaw: String(balanceRaw),
+          }
+          const link = 'CD'.repeat(32)
+          const sent = buildSend(from, { destination: account, amountRaw })
+          const changed = buildChange(from, account)
+          const theirs = [
+            signer.send(
+              { ...common, fromAddress: own, toAddress: account, amountRaw: String(amountRaw) },
+              secretKey,
+            ),
+            signer.representative({ ...common, address: own }, secretKey),
+          ]
+          const ours = [sent, changed].map((block) => keys.signBlock(index, block).signature)
+          const before = { ...from, balanceRaw: balanceRaw - amountRaw }
+          const received = buildReceive(before, { hash: link, amountRaw })
+          const taking = {
+            ...common,
+            walletBalanceRaw: String(before.balanceRaw),
+            toAddress: own,
+            amountRaw: String(amountRaw),
+          }
+          theirs.push(signer.receive({ ...taking, transactionHash: link }, secretKey))
+          ours.push(keys.signBlock(index, received).signature)
+          expect(ours).toEqual(theirs.map(({ signature }) => signature.toUpperCase()))
+        },
+      ),
+      {
+        numRuns: 20,
+        examples: [
+          [0, 1n],
+          [2 ** 32 - 1, MAX_RAW],
+        ],
+      },
+    )
+  })
+
+  it('is done without the packages of nanocurrency-web, crypto-js among them', () => {
+    const script = `await import(${JSON.stringify(new URL('../../workers/handlers.ts', import.meta.url).href)})
+      const { createRequire } = await import('node:module')
+      console.log(Object.keys(createRequire(import.meta.url).cache).filter((file) => /crypto-js|nanocurrency-web/.test(file)).join())`
+    const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+      encoding: 'utf8',
+    })
+    expect([status, stdout.trim(), stderr]).toEqual([0, '', ''])
+  })
+
   it('is the same each time', () => {
     const block = buildSend(state, { destination: keys.deriveAccount(0).address, amountRaw: 3n })
     expect(keys.signBlock(7, block)).toEqual(keys.signBlock(7, block))
@@ -106,11 +177,14 @@ describe('the seed file', () => {
     expect(openNanoSeed(seedFile(seed, 0o400)).deriveAccount(0)).toEqual(keys.deriveAccount(0))
   })
 
-  it.each([0o640, 0o604, 0o620, 0o644, 0o601])('is refused at mode %o, with a sentence for the operator', (mode) => {
-    const message = messageOf(() => openNanoSeed(seedFile(seed, mode)))
-    expect(message).toContain(`(mode ${mode.toString(8)}); set its mode to 600`)
-    expect(message).not.toContain(seed)
-  })
+  it.each([0o640, 0o604, 0o620, 0o644, 0o601])(
+    'is refused at mode %o, with a sentence for the operator',
+    (mode) => {
+      const message = messageOf(() => openNanoSeed(seedFile(seed, mode)))
+      expect(message).toContain(`(mode ${mode.toString(8)}); set its mode to 600`)
+      expect(message).not.toContain(seed)
+    },
+  )
 
   it.each([
     ['empty', ''],
@@ -127,14 +201,23 @@ describe('the seed file', () => {
   })
 
   it('is refused when it is missing or a folder', () => {
-    expect(messageOf(() => openNanoSeed(path.join(folder, 'none')))).toContain('cannot be read (ENOENT); NANO_SEED_FILE has to name it')
-    expect(messageOf(() => openNanoSeed(mkdtempSync(path.join(folder, 'mode-700-'))))).toContain('does not hold a seed')
+    expect(messageOf(() => openNanoSeed(path.join(folder, 'none')))).toContain(
+      'cannot be read (ENOENT); NANO_SEED_FILE has to name it',
+    )
+    expect(messageOf(() => openNanoSeed(mkdtempSync(path.join(folder, 'mode-700-'))))).toContain(
+      'does not hold a seed',
+    )
   })
 })
 
 it('shows neither seed nor secret key, however it is printed', () => {
   const secretKey = deriveSecretKey(seed, 0)
-  const shown = [inspect(keys, { depth: 9, showHidden: true }), JSON.stringify(keys), String(keys), JSON.stringify(keys.deriveAccount(0))]
+  const shown = [
+    inspect(keys, { depth: 9, showHidden: true }),
+    JSON.stringify(keys),
+    String(keys),
+    JSON.stringify(keys.deriveAccount(0)),
+  ]
   for (const text of shown) {
     expect(text.toUpperCase()).not.toContain(seed)
     expect(text.toUpperCase()).not.toContain(secretKey)

@@ -3,12 +3,23 @@ import { request as httpRequest } from 'node:http'
 import { block as signer, tools, wallet } from 'nanocurrency-web'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 
-import { encodeAddress } from '../support/nano-node/encoding.ts'
-import type { NanoNode, NanoNodeOptions } from '../support/nano-node/nano-node.ts'
-import { startNanoNode } from '../support/nano-node/nano-node.ts'
-import { actionOf, maskVolatile, notReplayed, readTranscript, replayTranscript } from '../support/nano-node/replay.ts'
-import { maskWebsocketMessage, readWebsocketTranscript, replayWebsocket, WebsocketClient } from '../support/nano-node/websocket-replay.ts'
-import { findWork, workDifficulty } from '../support/nano-node/work.ts'
+import { encodeAddress } from '../../devnet/nano-node/encoding.ts'
+import type { NanoNode, NanoNodeOptions } from '../../devnet/nano-node/nano-node.ts'
+import { startNanoNode } from '../../devnet/nano-node/nano-node.ts'
+import {
+  actionOf,
+  maskVolatile,
+  notReplayed,
+  readTranscript,
+  replayTranscript,
+} from '../support/nano-replay.ts'
+import {
+  maskWebsocketMessage,
+  readWebsocketTranscript,
+  replayWebsocket,
+  WebsocketClient,
+} from '../support/nano-websocket-replay.ts'
+import { findWork, workDifficulty } from '../../devnet/nano-node/work.ts'
 
 const xno = 10n ** 30n
 const zeros = '0'.repeat(64)
@@ -59,7 +70,13 @@ function workFor(root: string, difficulty = 0xffc0000000000000n): string {
 
 function receiveBlock(
   key: Key,
-  step: { source: string; amountRaw: bigint; frontier?: string; balanceRaw?: bigint; representative?: string },
+  step: {
+    source: string
+    amountRaw: bigint
+    frontier?: string
+    balanceRaw?: bigint
+    representative?: string
+  },
 ): SignedBlock {
   const frontier = step.frontier ?? zeros
   return signer.receive(
@@ -76,7 +93,10 @@ function receiveBlock(
   )
 }
 
-function sendBlock(key: Key, step: { to: string; amountRaw: bigint; frontier: string; balanceRaw: bigint }): SignedBlock {
+function sendBlock(
+  key: Key,
+  step: { to: string; amountRaw: bigint; frontier: string; balanceRaw: bigint },
+): SignedBlock {
   return signer.send(
     {
       walletBalanceRaw: step.balanceRaw.toString(),
@@ -97,7 +117,10 @@ async function processed(block: SignedBlock, subtype?: string): Promise<string> 
   return answer['hash']
 }
 
-/** Alice's account, opened with what the genesis account sent her; all of it confirmed. Returns her first block's hash. */
+/**
+ * Alice's account, opened with what the genesis account sent her; all of it confirmed. Returns her first
+ * block's hash.
+ */
 async function openAlice(amountRaw: bigint): Promise<string> {
   const source = node.fund(alice.address, amountRaw, { confirmed: true })
   const hash = await processed(receiveBlock(alice, { source, amountRaw }), 'open')
@@ -124,10 +147,17 @@ describe('the recordings of a real node', () => {
     const replayed = await replayTranscript(transcript)
     const different = replayed.filter(({ exchange, status, text }) => {
       const action = actionOf(exchange)
-      return status !== exchange.status || maskVolatile(action, text) !== maskVolatile(action, exchange.response)
+      return (
+        status !== exchange.status || maskVolatile(action, text) !== maskVolatile(action, exchange.response)
+      )
     })
     expect(
-      different.map(({ exchange, text }) => ({ line: exchange.line, title: exchange.title, recorded: exchange.response, answered: text })),
+      different.map(({ exchange, text }) => ({
+        line: exchange.line,
+        title: exchange.title,
+        recorded: exchange.response,
+        answered: text,
+      })),
     ).toEqual([])
     expect(replayed).toHaveLength(264)
     expect(transcript).toHaveLength(271)
@@ -135,14 +165,17 @@ describe('the recordings of a real node', () => {
 
   it('names each recorded exchange that it leaves out', () => {
     const transcript = readTranscript()
-    expect(notReplayed.map(({ line }) => transcript[line - 1]?.title)).toEqual(notReplayed.map(({ title }) => title))
+    expect(notReplayed.map(({ line }) => transcript[line - 1]?.title)).toEqual(
+      notReplayed.map(({ title }) => title),
+    )
     expect(notReplayed).toHaveLength(7)
     expect(notReplayed.every(({ reason }) => reason.length > 0)).toBe(true)
   })
 
   it('gives all 16 recorded websocket messages and closes where the recorded node closed', async () => {
     const replayed = await replayWebsocket(readWebsocketTranscript())
-    for (const { recorded, received } of replayed) expect(maskWebsocketMessage(received ?? 'closed')).toBe(maskWebsocketMessage(recorded))
+    for (const { recorded, received } of replayed)
+      expect(maskWebsocketMessage(received ?? 'closed')).toBe(maskWebsocketMessage(recorded))
     expect(replayed).toHaveLength(16 + 1)
   })
 
@@ -176,7 +209,9 @@ describe('blocks and work it makes itself', () => {
     const info = await ask({ action: 'block_info', hash, json_block: 'true' })
     const block = info['contents'] as SignedBlock
     expect(tools.verifyBlock(node.genesis.publicKey, block)).toBe(true)
-    expect(workDifficulty(block.previous, BigInt(`0x${block.work}`))).toBeGreaterThanOrEqual(0xffc0000000000000n)
+    expect(workDifficulty(block.previous, BigInt(`0x${block.work}`))).toBeGreaterThanOrEqual(
+      0xffc0000000000000n,
+    )
   })
 
   it('generates work that it then validates, and stops a search that is cancelled', async () => {
@@ -188,7 +223,11 @@ describe('blocks and work it makes itself', () => {
     })
 
     await restartWith({
-      thresholds: { epoch1: 0xffffffffff000000n, epoch2: 0xffffffffff000000n, epoch2Receive: 0xffffffffff000000n },
+      thresholds: {
+        epoch1: 0xffffffffff000000n,
+        epoch2: 0xffffffffff000000n,
+        epoch2Receive: 0xffffffffff000000n,
+      },
       genesisEpoch: 0,
     })
     const endless = ask({ action: 'work_generate', hash: alice.publicKey })
@@ -214,14 +253,23 @@ describe('a block that is refused', () => {
     frontier = await openAlice(10n * xno)
   })
 
-  const send = (to = bob.address, amountRaw = xno): SignedBlock => sendBlock(alice, { to, amountRaw, frontier, balanceRaw: 10n * xno })
+  const send = (to = bob.address, amountRaw = xno): SignedBlock =>
+    sendBlock(alice, { to, amountRaw, frontier, balanceRaw: 10n * xno })
 
   async function expectRefused(block: SignedBlock, error: string, subtype?: string): Promise<void> {
-    const before = [await ask({ action: 'block_count' }), await ask({ action: 'account_info', account: alice.address })]
+    const before = [
+      await ask({ action: 'block_count' }),
+      await ask({ action: 'account_info', account: alice.address }),
+    ]
     expect(await process(block, subtype)).toEqual({ error })
-    const after = [await ask({ action: 'block_count' }), await ask({ action: 'account_info', account: alice.address })]
+    const after = [
+      await ask({ action: 'block_count' }),
+      await ask({ action: 'account_info', account: alice.address }),
+    ]
     // A block with a gap is kept aside, so only that count may have grown.
-    expect(after.map((fields) => ({ ...fields, unchecked: '' }))).toEqual(before.map((fields) => ({ ...fields, unchecked: '' })))
+    expect(after.map((fields) => ({ ...fields, unchecked: '' }))).toEqual(
+      before.map((fields) => ({ ...fields, unchecked: '' })),
+    )
   }
 
   it.each([0, 255, 256, 511])('has bit %i of its signature flipped', async (bit) => {
@@ -232,13 +280,21 @@ describe('a block that is refused', () => {
     expect(await process(block)).toHaveProperty('hash')
   })
 
-  it.each(['representative', 'balance', 'link'] as const)('has another %s than the one signed', async (field) => {
-    const other = { representative: bob.address, balance: String(10n * xno - 1n), link: alice.publicKey }[field]
-    await expectRefused({ ...send(), [field]: other }, 'Bad signature')
-  })
+  it.each(['representative', 'balance', 'link'] as const)(
+    'has another %s than the one signed',
+    async (field) => {
+      const other = { representative: bob.address, balance: String(10n * xno - 1n), link: alice.publicKey }[
+        field
+      ]
+      await expectRefused({ ...send(), [field]: other }, 'Bad signature')
+    },
+  )
 
   it('is signed with another key', async () => {
-    const asBob = sendBlock({ ...alice, privateKey: bob.privateKey }, { to: bob.address, amountRaw: xno, frontier, balanceRaw: 10n * xno })
+    const asBob = sendBlock(
+      { ...alice, privateKey: bob.privateKey },
+      { to: bob.address, amountRaw: xno, frontier, balanceRaw: 10n * xno },
+    )
     await expectRefused({ ...send(), signature: asBob.signature }, 'Bad signature')
   })
 
@@ -250,14 +306,21 @@ describe('a block that is refused', () => {
 
   it('has work enough for a receive but is a send', async () => {
     let work = 0n
-    while (!(workDifficulty(frontier, work) >= 0xf000000000000000n && workDifficulty(frontier, work) < 0xffc0000000000000n)) work += 1n
+    while (!(
+      workDifficulty(frontier, work) >= 0xf000000000000000n &&
+      workDifficulty(frontier, work) < 0xffc0000000000000n
+    ))
+      work += 1n
     await expectRefused({ ...send(), work: work.toString(16) }, 'Block work is insufficient')
   })
 
   it('stands where another block stands already', async () => {
     await processed(send())
     await expectRefused(send(bob.address, 2n * xno), 'Fork')
-    await expectRefused(receiveBlock(alice, { source: node.fund(alice.address, xno), amountRaw: xno }), 'Fork')
+    await expectRefused(
+      receiveBlock(alice, { source: node.fund(alice.address, xno), amountRaw: xno }),
+      'Fork',
+    )
   })
 
   it('follows a block nobody has seen', async () => {
@@ -302,13 +365,21 @@ describe('a block that is refused', () => {
 
   it('receives what was received before', async () => {
     const source = node.fund(alice.address, xno)
-    const first = await processed(receiveBlock(alice, { source, amountRaw: xno, frontier, balanceRaw: 10n * xno }))
-    await expectRefused(receiveBlock(alice, { source, amountRaw: xno, frontier: first, balanceRaw: 11n * xno }), 'Unreceivable')
+    const first = await processed(
+      receiveBlock(alice, { source, amountRaw: xno, frontier, balanceRaw: 10n * xno }),
+    )
+    await expectRefused(
+      receiveBlock(alice, { source, amountRaw: xno, frontier: first, balanceRaw: 11n * xno }),
+      'Unreceivable',
+    )
   })
 
   it('receives what was sent to somebody else', async () => {
     const source = node.fund(bob.address, xno)
-    await expectRefused(receiveBlock(alice, { source, amountRaw: xno, frontier, balanceRaw: 10n * xno }), 'Unreceivable')
+    await expectRefused(
+      receiveBlock(alice, { source, amountRaw: xno, frontier, balanceRaw: 10n * xno }),
+      'Unreceivable',
+    )
   })
 
   it('was taken before; with a subtype a send is told so in other words', async () => {
@@ -324,10 +395,14 @@ describe('confirmation', () => {
     const hash = node.fund(alice.address, xno)
     expect(await ask({ action: 'receivable', account: alice.address })).toEqual({ blocks: '' })
     const balances = (): Promise<Fields> => ask({ action: 'accounts_balances', accounts: [alice.address] })
-    expect(await balances()).toEqual({ balances: { [alice.address]: { balance: '0', pending: '0', receivable: '0' } } })
+    expect(await balances()).toEqual({
+      balances: { [alice.address]: { balance: '0', pending: '0', receivable: '0' } },
+    })
     node.confirm(hash)
     expect(await ask({ action: 'receivable', account: alice.address })).toEqual({ blocks: [hash] })
-    expect(await balances()).toEqual({ balances: { [alice.address]: { balance: '0', pending: String(xno), receivable: String(xno) } } })
+    expect(await balances()).toEqual({
+      balances: { [alice.address]: { balance: '0', pending: String(xno), receivable: String(xno) } },
+    })
   })
 
   it('of a block confirms first what the block rests on', async () => {
@@ -337,7 +412,9 @@ describe('confirmation', () => {
     const source = node.fund(alice.address, xno)
     const receive = await processed(receiveBlock(alice, { source, amountRaw: xno }), 'open')
     node.confirm(receive)
-    const messages = [await client.nextFields(), await client.nextFields()].map(({ message }) => message as Fields)
+    const messages = [await client.nextFields(), await client.nextFields()].map(
+      ({ message }) => message as Fields,
+    )
     expect(messages.map(({ hash, confirmation_type: type }) => ({ hash, type }))).toEqual([
       { hash: source, type: 'active_confirmation_height' },
       { hash: receive, type: 'active_quorum' },
@@ -350,7 +427,11 @@ describe('confirmation', () => {
     await restartWith({ autoConfirmMs: 5 })
     const source = node.fund(alice.address, xno)
     const receive = await processed(receiveBlock(alice, { source, amountRaw: xno }), 'open')
-    await vi.waitFor(async () => expect(await ask({ action: 'block_info', hash: receive })).toMatchObject({ confirmed: 'true' }), PATIENCE)
+    await vi.waitFor(
+      async () =>
+        expect(await ask({ action: 'block_info', hash: receive })).toMatchObject({ confirmed: 'true' }),
+      PATIENCE,
+    )
     node.setAutoConfirm(null)
     const later = node.fund(alice.address, xno)
     expect(await ask({ action: 'block_info', hash: later })).toMatchObject({ confirmed: 'false' })
@@ -358,9 +439,14 @@ describe('confirmation', () => {
 
   it('history is lost at a restart; the ledger is not', async () => {
     const hash = node.fund(alice.address, xno, { confirmed: true })
-    expect(await ask({ action: 'confirmation_history', hash })).toMatchObject({ confirmation_stats: { count: '1' } })
+    expect(await ask({ action: 'confirmation_history', hash })).toMatchObject({
+      confirmation_stats: { count: '1' },
+    })
     node.restart()
-    expect(await ask({ action: 'confirmation_history', hash })).toEqual({ confirmation_stats: { count: '0' }, confirmations: '' })
+    expect(await ask({ action: 'confirmation_history', hash })).toEqual({
+      confirmation_stats: { count: '0' },
+      confirmations: '',
+    })
     expect(await ask({ action: 'block_info', hash })).toMatchObject({ confirmed: 'true' })
   })
 })
@@ -370,15 +456,30 @@ describe('a decision the other way', () => {
     const before = [...node.state.ledger.weights]
     const first = node.fund(alice.address, 5n * xno)
     const second = node.fund(bob.address, xno)
-    const open = await processed(receiveBlock(alice, { source: first, amountRaw: 5n * xno, representative: bob.address }), 'open')
-    const payment = await processed(sendBlock(alice, { to: bob.address, amountRaw: xno, frontier: open, balanceRaw: 5n * xno }), 'send')
+    const open = await processed(
+      receiveBlock(alice, { source: first, amountRaw: 5n * xno, representative: bob.address }),
+      'open',
+    )
+    const payment = await processed(
+      sendBlock(alice, { to: bob.address, amountRaw: xno, frontier: open, balanceRaw: 5n * xno }),
+      'send',
+    )
     expect([...node.rollback(first)].sort()).toEqual([first, second, open, payment].sort())
-    expect(await ask({ action: 'account_info', account: alice.address })).toEqual({ error: 'Account not found' })
+    expect(await ask({ action: 'account_info', account: alice.address })).toEqual({
+      error: 'Account not found',
+    })
     expect(await ask({ action: 'blocks_info', hashes: [first, open], include_not_found: true })).toEqual({
       blocks: '',
       blocks_not_found: [first, open],
     })
-    expect(await ask({ action: 'receivable', account: bob.address, include_only_confirmed: false, include_active: true })).toEqual({
+    expect(
+      await ask({
+        action: 'receivable',
+        account: bob.address,
+        include_only_confirmed: false,
+        include_active: true,
+      }),
+    ).toEqual({
       blocks: '',
     })
     expect(await ask({ action: 'block_count' })).toEqual({ count: '3', unchecked: '0', cemented: '3' })
@@ -389,7 +490,10 @@ describe('a decision the other way', () => {
   it('makes what a rolled-back block had received receivable again', async () => {
     const frontier = await openAlice(xno)
     const source = node.fund(alice.address, 2n * xno, { confirmed: true })
-    const receive = await processed(receiveBlock(alice, { source, amountRaw: 2n * xno, frontier, balanceRaw: xno }), 'receive')
+    const receive = await processed(
+      receiveBlock(alice, { source, amountRaw: 2n * xno, frontier, balanceRaw: xno }),
+      'receive',
+    )
     expect(await ask({ action: 'account_balance', account: alice.address })).toEqual({
       balance: String(xno),
       pending: '0',
@@ -401,13 +505,24 @@ describe('a decision the other way', () => {
       pending: String(2n * xno),
       receivable: String(2n * xno),
     })
-    expect(await processed(receiveBlock(alice, { source, amountRaw: 2n * xno, frontier, balanceRaw: xno }), 'receive')).toBe(receive)
+    expect(
+      await processed(
+        receiveBlock(alice, { source, amountRaw: 2n * xno, frontier, balanceRaw: xno }),
+        'receive',
+      ),
+    ).toBe(receive)
   })
 
   it('takes out a send to oneself together with its receive', async () => {
     const frontier = await openAlice(3n * xno)
-    const send = await processed(sendBlock(alice, { to: alice.address, amountRaw: xno, frontier, balanceRaw: 3n * xno }), 'send')
-    await processed(receiveBlock(alice, { source: send, amountRaw: xno, frontier: send, balanceRaw: 2n * xno }), 'receive')
+    const send = await processed(
+      sendBlock(alice, { to: alice.address, amountRaw: xno, frontier, balanceRaw: 3n * xno }),
+      'send',
+    )
+    await processed(
+      receiveBlock(alice, { source: send, amountRaw: xno, frontier: send, balanceRaw: 2n * xno }),
+      'receive',
+    )
     expect(node.rollback(send)).toHaveLength(2)
     expect(await ask({ action: 'account_info', account: alice.address })).toMatchObject({
       frontier,
@@ -424,7 +539,9 @@ describe('a decision the other way', () => {
 
   it('puts a forced fork in the place of an unconfirmed block, never of a confirmed one', async () => {
     const frontier = await openAlice(5n * xno)
-    const first = await processed(sendBlock(alice, { to: bob.address, amountRaw: xno, frontier, balanceRaw: 5n * xno }))
+    const first = await processed(
+      sendBlock(alice, { to: bob.address, amountRaw: xno, frontier, balanceRaw: 5n * xno }),
+    )
     const fork = sendBlock(alice, { to: bob.address, amountRaw: 2n * xno, frontier, balanceRaw: 5n * xno })
     const { hash } = await ask({ action: 'process', json_block: true, force: true, block: fork })
     expect(await ask({ action: 'block_info', hash: first })).toEqual({ error: 'Block not found' })
@@ -435,7 +552,10 @@ describe('a decision the other way', () => {
       force: true,
       block: sendBlock(alice, { to: bob.address, amountRaw: xno, frontier, balanceRaw: 5n * xno }),
     })
-    expect(await ask({ action: 'account_info', account: alice.address })).toMatchObject({ frontier: hash, balance: String(3n * xno) })
+    expect(await ask({ action: 'account_info', account: alice.address })).toMatchObject({
+      frontier: hash,
+      balance: String(3n * xno),
+    })
   })
 })
 
@@ -443,11 +563,19 @@ it('takes a block with a gap as soon as the gap is filled', async () => {
   const frontier = await openAlice(5n * xno)
   const first = sendBlock(alice, { to: bob.address, amountRaw: xno, frontier, balanceRaw: 5n * xno })
   const { hash: firstHash } = await ask({ action: 'block_hash', json_block: true, block: first })
-  const second = sendBlock(alice, { to: bob.address, amountRaw: xno, frontier: String(firstHash), balanceRaw: 4n * xno })
+  const second = sendBlock(alice, {
+    to: bob.address,
+    amountRaw: xno,
+    frontier: String(firstHash),
+    balanceRaw: 4n * xno,
+  })
   expect(await process(second)).toEqual({ error: 'Gap previous block' })
   expect(await ask({ action: 'block_count' })).toMatchObject({ unchecked: '1' })
   await processed(first)
-  expect(await ask({ action: 'account_info', account: alice.address })).toMatchObject({ balance: String(3n * xno), block_count: '3' })
+  expect(await ask({ action: 'account_info', account: alice.address })).toMatchObject({
+    balance: String(3n * xno),
+    block_count: '3',
+  })
   expect(await ask({ action: 'block_count' })).toMatchObject({ unchecked: '0' })
 })
 
@@ -485,7 +613,10 @@ describe('the websocket', () => {
     node.fund(alice.address, xno)
     const second = node.fund(alice.address, xno, { confirmed: true })
     const message = await client.nextFields()
-    expect(message).toMatchObject({ topic: 'confirmation', message: { hash: second, confirmation_type: 'active_quorum' } })
+    expect(message).toMatchObject({
+      topic: 'confirmation',
+      message: { hash: second, confirmation_type: 'active_quorum' },
+    })
     expect(message['message']).not.toHaveProperty('block')
   })
 
@@ -533,10 +664,17 @@ describe('faults', () => {
   })
 
   it('hangs: a request is neither carried out nor answered until it is let go', async () => {
-    const block = receiveBlock(alice, { source: node.fund(alice.address, xno, { confirmed: true }), amountRaw: xno })
+    const block = receiveBlock(alice, {
+      source: node.fund(alice.address, xno, { confirmed: true }),
+      amountRaw: xno,
+    })
     node.setHanging(true)
     const impatience = new AbortController()
-    const impatient = fetch(node.rpcUrl, { method: 'POST', body: JSON.stringify(version), signal: impatience.signal })
+    const impatient = fetch(node.rpcUrl, {
+      method: 'POST',
+      body: JSON.stringify(version),
+      signal: impatience.signal,
+    })
     const isGone = expect(impatient).rejects.toThrow('waited long enough')
     await vi.waitFor(() => expect(node.waitingRequests()).toBe(1), PATIENCE)
     impatience.abort(new Error('waited long enough'))
@@ -555,7 +693,9 @@ describe('faults', () => {
   })
 
   it('lies: another body, another status, half an answer', async () => {
-    node.lie(({ action, answerText }) => (action === 'block_count' ? answerText.replace('"3"', '3') : undefined))
+    node.lie(({ action, answerText }) =>
+      action === 'block_count' ? answerText.replace('"3"', '3') : undefined,
+    )
     expect(await ask({ action: 'block_count' })).toMatchObject({ count: 3 })
     expect(await ask(version)).toMatchObject({ network: 'dev' })
     node.lie(() => ({ status: 502, body: '<html>' }))
@@ -572,7 +712,9 @@ describe('faults', () => {
     node.lie(() => ({ cutAfterBytes: 0 }))
     await expect(process(receiveBlock(alice, { source, amountRaw: xno }))).rejects.toThrow()
     node.lie(null)
-    expect(await ask({ action: 'account_info', account: alice.address })).toMatchObject({ balance: String(xno) })
+    expect(await ask({ action: 'account_info', account: alice.address })).toMatchObject({
+      balance: String(xno),
+    })
   })
 
   it('is not brought down by a caller that goes away in the middle of a request', async () => {
@@ -588,20 +730,30 @@ describe('faults', () => {
     await ask(version)
     await ask(version)
     await ask({ action: 'block_count' })
-    expect([node.calls('version'), node.calls('block_count'), node.calls('process'), node.calls()]).toEqual([2, 1, 0, 3])
+    expect([node.calls('version'), node.calls('block_count'), node.calls('process'), node.calls()]).toEqual([
+      2, 1, 0, 3,
+    ])
     node.resetCalls()
     expect(node.calls()).toBe(0)
   })
 })
 
 it('holds 50,000 accounts and answers for thousands of them at once', async () => {
-  const addresses = Array.from({ length: 50_000 }, (_, index) => encodeAddress((index + 1).toString(16).toUpperCase().padStart(64, '0')))
+  const addresses = Array.from({ length: 50_000 }, (_, index) =>
+    encodeAddress((index + 1).toString(16).toUpperCase().padStart(64, '0')),
+  )
   const hashes = node.fundMany(addresses.map((address, index) => ({ address, amountRaw: BigInt(index + 1) })))
   const asked = addresses.slice(-5_000)
-  const { blocks } = (await ask({ action: 'accounts_receivable', accounts: asked, source: 'true' })) as { blocks: Record<string, Fields> }
+  const { blocks } = (await ask({ action: 'accounts_receivable', accounts: asked, source: 'true' })) as {
+    blocks: Record<string, Fields>
+  }
   expect(Object.keys(blocks)).toEqual(asked)
-  expect(blocks[asked[0] ?? '']).toEqual({ [hashes[45_000] ?? '']: { amount: '45001', source: node.genesis.address } })
-  const { balances } = (await ask({ action: 'accounts_balances', accounts: asked })) as { balances: Record<string, Fields> }
+  expect(blocks[asked[0] ?? '']).toEqual({
+    [hashes[45_000] ?? '']: { amount: '45001', source: node.genesis.address },
+  })
+  const { balances } = (await ask({ action: 'accounts_balances', accounts: asked })) as {
+    balances: Record<string, Fields>
+  }
   expect(balances[asked.at(-1) ?? '']).toEqual({ balance: '0', pending: '50000', receivable: '50000' })
   expect(await ask({ action: 'block_count' })).toEqual({ count: '50003', unchecked: '0', cemented: '50003' })
   // Paying one of them goes on from there as ever, signature and work included.

@@ -1,17 +1,24 @@
 import fc from 'fast-check'
 import { Writable } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import type { NanoBlock, UnsignedNanoBlock } from '../../shared/payments/nano/nano-blocks.ts'
-import { buildReceive, buildSend, LIVE_WORK_THRESHOLDS, MAX_RAW, workRootOf, workValue } from '../../shared/payments/nano/nano-blocks.ts'
+import {
+  buildReceive,
+  buildSend,
+  LIVE_WORK_THRESHOLDS,
+  MAX_RAW,
+  workRootOf,
+  workValue,
+} from '../../shared/payments/nano/nano-blocks.ts'
 import { createNanoKeys } from '../../shared/payments/nano/nano-keys.ts'
 import type { NanoRpc } from '../../shared/payments/nano/nano-rpc.ts'
 import { createNanoRpc, RECEIVABLE_BATCH } from '../../shared/payments/nano/nano-rpc.ts'
 import { NodeRefused, NodeUnreachable } from '../../shared/payments/node-errors.ts'
 import { startBrokenPeer } from '../support/broken-peer.ts'
-import { encodeAddress } from '../support/nano-node/encoding.ts'
-import type { NanoNode, NanoNodeOptions } from '../support/nano-node/nano-node.ts'
-import { startNanoNode } from '../support/nano-node/nano-node.ts'
+import { encodeAddress } from '../../devnet/nano-node/encoding.ts'
+import type { NanoNode, NanoNodeOptions } from '../../devnet/nano-node/nano-node.ts'
+import { startNanoNode } from '../../devnet/nano-node/nano-node.ts'
 import { buildChange } from '../support/nano-change.ts'
 
 const xno = 10n ** 30n
@@ -36,7 +43,11 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close()
 })
 
-async function signed(index: number, block: UnsignedNanoBlock, kind: 'send' | 'receive'): Promise<NanoBlock & { hash: string }> {
+async function signed(
+  index: number,
+  block: UnsignedNanoBlock,
+  kind: 'send' | 'receive',
+): Promise<NanoBlock & { hash: string }> {
   const work = await rpc.generateWork(workRootOf(block), (await rpc.workThresholds())[kind])
   return { ...block, ...keys.signBlock(index, block), work }
 }
@@ -53,7 +64,12 @@ async function openAlice(amountRaw: bigint): Promise<string> {
 async function aliceSends(amountRaw: bigint): Promise<NanoBlock & { hash: string }> {
   const info = await rpc.accountInfo(alice)
   if (info === undefined) throw new Error('alice has no account')
-  const state = { account: alice, frontier: info.frontier, balanceRaw: info.balanceRaw, representative: info.representative }
+  const state = {
+    account: alice,
+    frontier: info.frontier,
+    balanceRaw: info.balanceRaw,
+    representative: info.representative,
+  }
   return signed(1, buildSend(state, { destination: bob, amountRaw }), 'send')
 }
 
@@ -106,8 +122,12 @@ describe('receivables', () => {
   })
 
   it('of thousands of accounts come in batches, each account asked about once', async () => {
-    const addresses = Array.from({ length: 2 * RECEIVABLE_BATCH + 500 }, (_, index) => numberedAddress(index + 1))
-    const hashes = node.fundMany(addresses.map((address, index) => ({ address, amountRaw: dust + BigInt(index) })))
+    const addresses = Array.from({ length: 2 * RECEIVABLE_BATCH + 500 }, (_, index) =>
+      numberedAddress(index + 1),
+    )
+    const hashes = node.fundMany(
+      addresses.map((address, index) => ({ address, amountRaw: dust + BigInt(index) })),
+    )
     const found = await rpc.receivable(addresses, dust)
     expect(found.size).toBe(addresses.length)
     for (const [index, address] of addresses.entries()) {
@@ -117,26 +137,51 @@ describe('receivables', () => {
     expect(node.calls('receivable')).toBe(0)
   })
 
-  it.each([15, 16, 17, 999, 1_000, 2_345])('of one account are all found where there are %i', async (count) => {
-    const amounts = Array.from({ length: count }, (_, index) => dust + BigInt((index * 7_919) % count))
-    const hashes = node.fundMany([
-      ...amounts.map((amountRaw) => ({ address: alice, amountRaw })),
-      { address: bob, amountRaw: xno },
-      { address: alice, amountRaw: dust - 1n },
-    ])
-    const found = await rpc.receivable([bob, alice], dust)
-    expect(found.get(bob)).toEqual([{ hash: hashes[count], amountRaw: xno }])
-    const ofAlice = found.get(alice) ?? []
-    expect(new Set(ofAlice.map(({ hash }) => hash))).toEqual(new Set(hashes.slice(0, count)))
-    expect(ofAlice.map(({ amountRaw }) => amountRaw)).toEqual(
-      amounts.toSorted((left, right) => (left === right ? 0 : left > right ? -1 : 1)),
-    )
-  })
+  it.each([15, 16, 17, 999, 1_000, 2_345])(
+    'of one account are all found where there are %i',
+    async (count) => {
+      const amounts = Array.from({ length: count }, (_, index) => dust + BigInt((index * 7_919) % count))
+      const hashes = node.fundMany([
+        ...amounts.map((amountRaw) => ({ address: alice, amountRaw })),
+        { address: bob, amountRaw: xno },
+        { address: alice, amountRaw: dust - 1n },
+      ])
+      const found = await rpc.receivable([bob, alice], dust)
+      expect(found.get(bob)).toEqual([{ hash: hashes[count], amountRaw: xno }])
+      const ofAlice = found.get(alice) ?? []
+      expect(new Set(ofAlice.map(({ hash }) => hash))).toEqual(new Set(hashes.slice(0, count)))
+      expect(ofAlice.map(({ amountRaw }) => amountRaw)).toEqual(
+        amounts.toSorted((left, right) => (left === right ? 0 : left > right ? -1 : 1)),
+      )
+    },
+  )
 
   it('never hide a payment behind dust that somebody sends to the same account', async () => {
-    const payments = Array.from({ length: 3_000 }, (_, index) => ({ address: alice, amountRaw: dust + BigInt(index) }))
+    const payments = Array.from({ length: 3_000 }, (_, index) => ({
+      address: alice,
+      amountRaw: dust + BigInt(index),
+    }))
     const hashes = node.fundMany([...payments, { address: alice, amountRaw: xno }])
-    expect((await rpc.receivable([alice], dust)).get(alice)?.[0]).toEqual({ hash: hashes.at(-1), amountRaw: xno })
+    expect((await rpc.receivable([alice], dust)).get(alice)?.[0]).toEqual({
+      hash: hashes.at(-1),
+      amountRaw: xno,
+    })
+  })
+
+  it('of one account are looked at in so many pages at most: the largest, and the rest once those are received', async () => {
+    const entry = (place: number): [string, string] => [
+      place.toString(16).toUpperCase().padStart(64, '0'),
+      String(xno - BigInt(place)),
+    ]
+    const pageAt = (from: number, count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, place) => entry(from + place)))
+    node.lie(({ action, requestText }) => {
+      if (action === 'accounts_receivable') return JSON.stringify({ blocks: { [alice]: pageAt(0, 16) } })
+      const { offset, count } = JSON.parse(requestText) as { offset: string; count: string }
+      return JSON.stringify({ blocks: pageAt(Number(offset), Number(count)) })
+    })
+    expect((await rpc.receivable([alice], dust)).get(alice)).toHaveLength(10_000)
+    expect(node.calls('receivable')).toBe(10)
   })
 
   it('are asked for confirmed, sorted and above the threshold in so many words', async () => {
@@ -147,7 +192,12 @@ describe('receivables', () => {
     })
     node.fundMany(Array.from({ length: 16 }, () => ({ address: alice, amountRaw: dust })))
     await rpc.receivable([alice], dust)
-    const said = { threshold: String(dust), include_only_confirmed: 'true', include_active: 'false', sorting: 'true' }
+    const said = {
+      threshold: String(dust),
+      include_only_confirmed: 'true',
+      include_active: 'false',
+      sorting: 'true',
+    }
     expect(requests).toEqual([
       { action: 'accounts_receivable', accounts: [alice], count: '16', ...said },
       { action: 'receivable', account: alice, count: '1000', offset: '0', ...said },
@@ -156,7 +206,9 @@ describe('receivables', () => {
 
   it('need a threshold and addresses in the nano_ spelling', async () => {
     await expect(rpc.receivable([alice], 0n)).rejects.toThrow('"thresholdRaw" expected 1 to 2^128 - 1, got 0')
-    await expect(rpc.receivable([alice.replace('nano_', 'xrb_')], 1n)).rejects.toThrow('"addresses" expected nano_ addresses')
+    await expect(rpc.receivable([alice.replace('nano_', 'xrb_')], 1n)).rejects.toThrow(
+      '"addresses" expected nano_ addresses',
+    )
     expect(node.calls()).toBe(0)
   })
 })
@@ -177,7 +229,6 @@ describe('an account', () => {
       height: 2,
       balanceRaw: 3n * xno,
       representative: node.genesis.address,
-      isFrontierSigned: true,
       confirmedFrontier: first,
       confirmedBalanceRaw: 5n * xno,
     })
@@ -185,13 +236,21 @@ describe('an account', () => {
 
   it('has no confirmed frontier before its first block is confirmed', async () => {
     const hash = node.fund(alice, xno)
-    const state = { account: alice, frontier: undefined, balanceRaw: 0n, representative: node.genesis.address }
+    const state = {
+      account: alice,
+      frontier: undefined,
+      balanceRaw: 0n,
+      representative: node.genesis.address,
+    }
     await rpc.process(await signed(1, buildReceive(state, { hash, amountRaw: xno }), 'receive'), 'open')
-    expect(await rpc.accountInfo(alice)).toMatchObject({ confirmedFrontier: undefined, confirmedBalanceRaw: 0n })
+    expect(await rpc.accountInfo(alice)).toMatchObject({
+      confirmedFrontier: undefined,
+      confirmedBalanceRaw: 0n,
+    })
   })
 
   it('says so where its last block is signed by the network and not by its key', async () => {
-    expect(await rpc.accountInfo(node.genesis.address)).toMatchObject({ height: 3, balanceRaw: MAX_RAW, isFrontierSigned: false })
+    expect(await rpc.accountInfo(node.genesis.address)).toMatchObject({ height: 3, balanceRaw: MAX_RAW })
   })
 })
 
@@ -212,7 +271,12 @@ describe('blocks', () => {
       subtype: 'receive',
       receivedBy: undefined,
     })
-    expect(found.get(source)).toMatchObject({ account: node.genesis.address, amountRaw: xno, subtype: 'send', receivedBy: open })
+    expect(found.get(source)).toMatchObject({
+      account: node.genesis.address,
+      amountRaw: xno,
+      subtype: 'send',
+      receivedBy: open,
+    })
     expect(await rpc.blockInfo('AB'.repeat(32))).toBeUndefined()
     expect(await rpc.blocksInfo([])).toEqual(new Map())
     await expect(rpc.blockInfo('ab'.repeat(32))).rejects.toThrow('"hashes" expected 64 upper-case hex')
@@ -226,7 +290,11 @@ describe('blocks', () => {
   })
 
   it('of the old kind, as the first of every network, are told without their contents', async () => {
-    expect(await rpc.blockInfo(node.state.ledger.genesisHash)).toMatchObject({ block: undefined, subtype: undefined, balanceRaw: MAX_RAW })
+    expect(await rpc.blockInfo(node.state.ledger.genesisHash)).toMatchObject({
+      block: undefined,
+      subtype: undefined,
+      balanceRaw: MAX_RAW,
+    })
   })
 })
 
@@ -236,7 +304,12 @@ describe('publishing', () => {
     const send = await aliceSends(2n * xno)
     expect(await rpc.process(send, 'send')).toBe(send.hash)
     node.confirm(send.hash)
-    const state = { account: alice, frontier: send.hash, balanceRaw: 3n * xno, representative: node.genesis.address }
+    const state = {
+      account: alice,
+      frontier: send.hash,
+      balanceRaw: 3n * xno,
+      representative: node.genesis.address,
+    }
     const change = await signed(1, buildChange(state, bob), 'send')
     expect(await rpc.process(change, 'change')).toBe(change.hash)
     const again = node.fund(alice, xno, { confirmed: true })
@@ -278,7 +351,8 @@ describe('work', () => {
   })
 
   it("is the live network's at the most, and where the node does not say", async () => {
-    const say = (network_minimum: string) => node.lie(() => JSON.stringify({ network_minimum, network_receive_minimum: network_minimum }))
+    const say = (network_minimum: string) =>
+      node.lie(() => JSON.stringify({ network_minimum, network_receive_minimum: network_minimum }))
     node.lie(() => JSON.stringify({ error: 'Unknown command' }))
     expect(await rpc.workThresholds()).toEqual(LIVE_WORK_THRESHOLDS)
     say('ffffffffffffffff')
@@ -289,7 +363,14 @@ describe('work', () => {
     let work = 0n
     const text = (): string => work.toString(16).padStart(16, '0')
     while (workValue('AB'.repeat(32), text()) >= 0xffc0000000000000n) work += 1n
-    node.lie(() => JSON.stringify({ hash: 'AB'.repeat(32), work: text(), difficulty: 'ffffffffffffffff', multiplier: '9.0' }))
+    node.lie(() =>
+      JSON.stringify({
+        hash: 'AB'.repeat(32),
+        work: text(),
+        difficulty: 'ffffffffffffffff',
+        multiplier: '9.0',
+      }),
+    )
     const error = await errorOf(rpc.generateWork('AB'.repeat(32), 0xffc0000000000000n))
     expect(error).toBeInstanceOf(NodeUnreachable)
     expect(error.message).toContain('too little work')
@@ -324,23 +405,27 @@ describe('work', () => {
 
   it('is asked for with a root and a threshold that can be', async () => {
     await expect(rpc.generateWork('AB', 1n)).rejects.toThrow('"root" expected 64 upper-case hex')
-    await expect(rpc.generateWork('AB'.repeat(32), (1n << 64n) - 1n)).rejects.toThrow('"threshold" expected 0 to the live')
+    await expect(rpc.generateWork('AB'.repeat(32), (1n << 64n) - 1n)).rejects.toThrow(
+      '"threshold" expected 0 to the live',
+    )
   })
 })
 
 it('tells what the node is and how many blocks it has', async () => {
-  expect(await rpc.version()).toEqual({
-    vendor: 'Nano V28.0',
-    network: 'dev',
-    networkId: '04270D7F11C4B2B472F2854C5A59F2A7E84226CE9ED799DE75744BD7D85FC9D9',
-    protocolVersion: 21,
-  })
+  expect(await rpc.network()).toBe('dev')
   expect(await rpc.blockCount()).toEqual({ count: 3, unchecked: 0, cemented: 3 })
 })
 
 describe('a node that gives no news', () => {
   const root = 'AB'.repeat(32)
-  const block = { type: 'state', account: alice, previous: root, representative: bob, balance: '1', link: root } as const
+  const block = {
+    type: 'state',
+    account: alice,
+    previous: root,
+    representative: bob,
+    balance: '1',
+    link: root,
+  } as const
   const calls: readonly (readonly [string, () => Promise<unknown>])[] = [
     ['receivable', () => rpc.receivable([alice], dust)],
     ['accountInfo', () => rpc.accountInfo(alice)],
@@ -349,7 +434,7 @@ describe('a node that gives no news', () => {
     ['process', () => rpc.process({ ...block, signature: '0'.repeat(128), work: '0'.repeat(16) }, 'send')],
     ['workThresholds', () => rpc.workThresholds()],
     ['generateWork', () => rpc.generateWork(root, 0xf000000000000000n)],
-    ['version', () => rpc.version()],
+    ['network', () => rpc.network()],
     ['blockCount', () => rpc.blockCount()],
   ]
 
@@ -369,35 +454,38 @@ describe('a node that gives no news', () => {
 
   it.each(notAnswers)('answers %s', async (_name, body) => {
     node.lie(() => body)
-    for (const [name, call] of calls) expect([name, await errorOf(call())]).toEqual([name, expect.any(NodeUnreachable)])
+    for (const [name, call] of calls)
+      expect([name, await errorOf(call())]).toEqual([name, expect.any(NodeUnreachable)])
   })
 
   it('answers with another status, by a redirect or not in UTF-8', async () => {
     node.lie(() => ({ status: 500 }))
-    for (const [name, call] of calls) expect([name, await errorOf(call())]).toEqual([name, expect.any(NodeUnreachable)])
+    for (const [name, call] of calls)
+      expect([name, await errorOf(call())]).toEqual([name, expect.any(NodeUnreachable)])
     node.lie(null)
-    const { vendor, network, networkId } = await rpc.version()
-    const version = JSON.stringify({ node_vendor: vendor, network, network_identifier: networkId, protocol_version: '21' })
+    const version = JSON.stringify({ network: await rpc.network() })
     const peer = await startBrokenPeer((res, { path }) => {
       if (path === '/redirect') res.writeHead(307, { location: node.rpcUrl }).end()
-      else res.writeHead(200).end(Buffer.from(version.replace('V28.0', '\u00ff'), 'latin1'))
+      else res.writeHead(200).end(Buffer.from(version.replace('dev', '\u00ff'), 'latin1'))
     })
     closers.push(() => peer.close())
     for (const path of ['/redirect', '/']) {
       const other = createNanoRpc({ url: `${peer.url}${path}`, log: quiet, timeoutMs: 5_000 })
-      expect(await errorOf(other.version())).toBeInstanceOf(NodeUnreachable)
+      expect(await errorOf(other.network())).toBeInstanceOf(NodeUnreachable)
     }
     expect(node.calls('version')).toBe(2) // the lie above and the true one; none by the redirect
   })
 
   it.each([0, 1, 20])('cuts its answer after %i bytes', async (cutAfterBytes) => {
     node.lie(() => ({ cutAfterBytes }))
-    for (const [name, call] of calls) expect([name, await errorOf(call())]).toEqual([name, expect.any(NodeUnreachable)])
+    for (const [name, call] of calls)
+      expect([name, await errorOf(call())]).toEqual([name, expect.any(NodeUnreachable)])
   })
 
   it('is down, and is asked again as if nothing had been once it is back', async () => {
     await node.setDown(true)
-    for (const [name, call] of calls) expect([name, await errorOf(call())]).toEqual([name, expect.any(NodeUnreachable)])
+    for (const [name, call] of calls)
+      expect([name, await errorOf(call())]).toEqual([name, expect.any(NodeUnreachable)])
     expect((await errorOf(rpc.blockCount())).message).toContain('ECONNREFUSED')
     await node.setDown(false)
     expect(await rpc.blockCount()).toMatchObject({ count: 3 })
@@ -494,7 +582,12 @@ describe('a node that lies', () => {
     node.fund(alice, xno, { confirmed: true })
     await openAlice(xno)
     const { hash } = await aliceSends(1n)
-    await refusesFields(() => rpc.accountInfo(alice), 'account_info', ['balance', 'confirmed_balance'], noAmounts)
+    await refusesFields(
+      () => rpc.accountInfo(alice),
+      'account_info',
+      ['balance', 'confirmed_balance'],
+      noAmounts,
+    )
     const [waiting] = [...(await rpc.receivable([alice], dust)).values()].flat()
     await refusesFields(
       () => rpc.receivable([alice], dust),
@@ -502,13 +595,23 @@ describe('a node that lies', () => {
       [waiting?.hash ?? ''],
       [...noAmounts, '0', String(dust - 1n)],
     )
-    await refusesFields(() => rpc.blockInfo(waiting?.hash ?? ''), 'blocks_info', ['amount', 'balance'], noAmounts)
+    await refusesFields(
+      () => rpc.blockInfo(waiting?.hash ?? ''),
+      'blocks_info',
+      ['amount', 'balance'],
+      noAmounts,
+    )
     expect(hash).toHaveLength(64)
   })
 
   it('about hashes, heights, flags and addresses', async () => {
     const open = await openAlice(xno)
-    await refusesFields(() => rpc.accountInfo(alice), 'account_info', ['frontier', 'confirmed_frontier'], noHashes)
+    await refusesFields(
+      () => rpc.accountInfo(alice),
+      'account_info',
+      ['frontier', 'confirmed_frontier'],
+      noHashes,
+    )
     await refusesFields(
       () => rpc.accountInfo(alice),
       'account_info',
@@ -516,7 +619,12 @@ describe('a node that lies', () => {
       [5, null, '', '-1', '1.5', '9'.repeat(16)],
     )
     await refusesFields(() => rpc.accountInfo(alice), 'account_info', ['representative'], noAddresses)
-    await refusesFields(() => rpc.blockInfo(open), 'blocks_info', ['confirmed'], [true, 1, '1', 'yes', '', null])
+    await refusesFields(
+      () => rpc.blockInfo(open),
+      'blocks_info',
+      ['confirmed'],
+      [true, 1, '1', 'yes', '', null],
+    )
     await refusesFields(() => rpc.blockInfo(open), 'blocks_info', ['block_account', 'account'], noAddresses)
     await refusesFields(() => rpc.blockInfo(open), 'blocks_info', ['successor', 'previous', 'link'], noHashes)
   })
@@ -535,7 +643,9 @@ describe('a node that lies', () => {
     const open = await openAlice(xno)
     const other = await errorOf(
       (async () => {
-        node.lie(({ action, answerText }) => (action === 'account_info' ? answerText.replaceAll(String(xno), String(xno / 2n)) : undefined))
+        node.lie(({ action, answerText }) =>
+          action === 'account_info' ? answerText.replaceAll(String(xno), String(xno / 2n)) : undefined,
+        )
         return rpc.accountInfo(alice)
       })(),
     )
@@ -570,7 +680,10 @@ describe('a node that lies', () => {
       confirmed_height: '0',
       confirmed_frontier: '0'.repeat(64),
     }
-    return { fake: JSON.stringify({ blocks: { [hash]: fields }, blocks_not_found: '' }), info: JSON.stringify(info) }
+    return {
+      fake: JSON.stringify({ blocks: { [hash]: fields }, blocks_not_found: '' }),
+      info: JSON.stringify(info),
+    }
   }
 
   it('by answering for another account, or about another block', async () => {
@@ -605,13 +718,17 @@ describe('a node that lies', () => {
       node.lie(({ action, answerText }) => (action === 'account_info' ? change(answerText) : undefined))
       return (await errorOf(rpc.accountInfo(alice))).message
     }
-    expect(await messageAfter((text) => text.replace('"block_count": "1"', '"block_count": "2"'))).toContain('another height')
-    expect(await messageAfter((text) => text.replace('"confirmed_height": "1"', '"confirmed_height": "2"'))).toContain(
-      'more blocks confirmed',
+    expect(await messageAfter((text) => text.replace('"block_count": "1"', '"block_count": "2"'))).toContain(
+      'another height',
     )
-    expect(await messageAfter((text) => text.replace(/"frontier": "[0-9A-F]+"/, `"frontier": "${'AB'.repeat(32)}"`))).toContain(
-      'a frontier that the node does not have',
-    )
+    expect(
+      await messageAfter((text) => text.replace('"confirmed_height": "1"', '"confirmed_height": "2"')),
+    ).toContain('more blocks confirmed')
+    expect(
+      await messageAfter((text) =>
+        text.replace(/"frontier": "[0-9A-F]+"/, `"frontier": "${'AB'.repeat(32)}"`),
+      ),
+    ).toContain('a frontier that the node does not have')
   })
 
   it('by a hash that is not of the block it was given', async () => {
@@ -624,35 +741,51 @@ describe('a node that lies', () => {
   it('by more than was asked for, or the same page without end', async () => {
     const many = (count: number) =>
       Object.fromEntries(
-        Array.from({ length: count }, (_, index) => [(index + 1).toString(16).toUpperCase().padStart(64, '0'), String(xno)]),
+        Array.from({ length: count }, (_, index) => [
+          (index + 1).toString(16).toUpperCase().padStart(64, '0'),
+          String(xno),
+        ]),
       )
     node.lie(() => JSON.stringify({ blocks: { [alice]: many(17) } }))
     expect((await errorOf(rpc.receivable([alice], dust))).message).toContain('more than the 16 entries')
-    node.lie(({ action }) => JSON.stringify({ blocks: action === 'receivable' ? many(1_000) : { [alice]: many(16) } }))
+    node.lie(({ action }) =>
+      JSON.stringify({ blocks: action === 'receivable' ? many(1_000) : { [alice]: many(16) } }),
+    )
     expect((await errorOf(rpc.receivable([alice], dust))).message).toContain('the same page for every offset')
   })
 
   it('in any one place: the outcome is an answer or one of the two errors', async () => {
     const open = await openAlice(xno)
     node.fund(alice, xno, { confirmed: true })
-    const calls = [() => rpc.receivable([alice], dust), () => rpc.accountInfo(alice), () => rpc.blockInfo(open)]
+    const calls = [
+      () => rpc.receivable([alice], dust),
+      () => rpc.accountInfo(alice),
+      () => rpc.blockInfo(open),
+    ]
     await fc.assert(
-      fc.asyncProperty(fc.constantFrom(...calls), fc.nat(40), fc.jsonValue(), async (call, position, value) => {
-        node.lie(({ answerText }) => {
-          let place = 0
-          return JSON.stringify(JSON.parse(answerText), (_key, old: unknown) => ((place += 1) === position + 1 ? value : old))
-        })
-        await call().catch((error: unknown) => {
-          if (!(error instanceof NodeUnreachable || error instanceof NodeRefused)) throw error
-        })
-      }),
+      fc.asyncProperty(
+        fc.constantFrom(...calls),
+        fc.nat(40),
+        fc.jsonValue(),
+        async (call, position, value) => {
+          node.lie(({ answerText }) => {
+            let place = 0
+            return JSON.stringify(JSON.parse(answerText), (_key, old: unknown) =>
+              (place += 1) === position + 1 ? value : old,
+            )
+          })
+          await call().catch((error: unknown) => {
+            if (!(error instanceof NodeUnreachable || error instanceof NodeRefused)) throw error
+          })
+        },
+      ),
       { numRuns: 300 },
     )
   })
 
   it('in its refusal: the reason is kept short and printable', async () => {
     node.lie(() => JSON.stringify({ error: `Bad\n\u0000${'x'.repeat(1_000_000)}` }))
-    const error = await errorOf(rpc.version())
+    const error = await errorOf(rpc.network())
     expect(error).toMatchObject({ name: 'NodeRefused', reason: expect.stringMatching(/^Bad x{196}$/) })
   })
 })
@@ -674,14 +807,26 @@ describe('user and password in the URL', () => {
     })
     const log = createLog('test', 'debug', stream)
     const withPassword = (password: string): NanoRpc =>
-      createNanoRpc({ url: peer.url.replace('//', `//venue:${password}@`) + '/rpc?key=hidden', log, timeoutMs: 5_000 })
-    expect(await withPassword('p%40ss%2Fw%25rd').blockCount()).toEqual({ count: 1, unchecked: 0, cemented: 1 })
+      createNanoRpc({
+        url: peer.url.replace('//', `//venue:${password}@`) + '/rpc?key=hidden',
+        log,
+        timeoutMs: 5_000,
+      })
+    expect(await withPassword('p%40ss%2Fw%25rd').blockCount()).toEqual({
+      count: 1,
+      unchecked: 0,
+      cemented: 1,
+    })
     const errors = [await errorOf(withPassword('wr%zzong').blockCount())]
     await peer.close()
     errors.push(await errorOf(withPassword('p%40ss%2Fw%25rd').blockCount()))
-    const told = [lines, ...errors.flatMap((error) => [error.message, error.stack ?? '', JSON.stringify(error.cause)])].join()
+    const told = [
+      lines,
+      ...errors.flatMap((error) => [error.message, error.stack ?? '', JSON.stringify(error.cause)]),
+    ].join()
     expect(lines).toContain('block_count')
-    for (const secret of ['venue', 'p%40ss', 'p@ss', 'wr%zzong', 'hidden', 'Basic']) expect(told).not.toContain(secret)
+    for (const secret of ['venue', 'p%40ss', 'p@ss', 'wr%zzong', 'hidden', 'Basic'])
+      expect(told).not.toContain(secret)
   })
 
   it('are not repeated by the refusal of a URL that is none', () => {

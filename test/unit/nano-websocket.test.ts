@@ -5,12 +5,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { WebSocket as ServerSocket } from 'ws'
 import { WebSocketServer } from 'ws'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { createNanoKeys } from '../../shared/payments/nano/nano-keys.ts'
-import type { NanoConfirmation, NanoWatch, NanoWatchOptions } from '../../shared/payments/nano/nano-websocket.ts'
+import type {
+  NanoConfirmation,
+  NanoWatch,
+  NanoWatchOptions,
+} from '../../shared/payments/nano/nano-websocket.ts'
 import { watchNanoConfirmations } from '../../shared/payments/nano/nano-websocket.ts'
-import type { NanoNode } from '../support/nano-node/nano-node.ts'
-import { startNanoNode } from '../support/nano-node/nano-node.ts'
+import type { NanoNode } from '../../devnet/nano-node/nano-node.ts'
+import { startNanoNode } from '../../devnet/nano-node/nano-node.ts'
 
 const xno = 10n ** 30n
 const keys = createNanoKeys(`${'0'.repeat(62)}2A`)
@@ -41,7 +45,10 @@ function watch(options: Partial<NanoWatchOptions> = {}): NanoWatch {
 }
 
 async function listening(times = 1): Promise<void> {
-  await vi.waitFor(() => expect(states.filter((state) => state === 'listening').length).toBeGreaterThanOrEqual(times), PATIENCE)
+  await vi.waitFor(
+    () => expect(states.filter((state) => state === 'listening').length).toBeGreaterThanOrEqual(times),
+    PATIENCE,
+  )
 }
 
 async function heardAll(expected: readonly NanoConfirmation[]): Promise<void> {
@@ -82,7 +89,11 @@ async function startPeer(
     for (const socket of sockets) socket.destroy()
     await closed
   })
-  return { url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`, open: () => sockets.size, total: () => total }
+  return {
+    url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    open: () => sockets.size,
+    total: () => total,
+  }
 }
 
 /** Does what a node does with a subscription, and nothing else. */
@@ -148,7 +159,13 @@ describe('confirmations', () => {
 
   it('of other kinds, malformed or incomplete are none', async () => {
     const block = { type: 'state', subtype: 'send', link_as_account: alice }
-    const message = { account: bob, amount: '5', hash: 'AB'.repeat(32), confirmation_type: 'active_quorum', block }
+    const message = {
+      account: bob,
+      amount: '5',
+      hash: 'AB'.repeat(32),
+      confirmation_type: 'active_quorum',
+      block,
+    }
     const whole = { topic: 'confirmation', time: '1', message }
     const wrong: unknown[] = [
       'not json',
@@ -156,7 +173,13 @@ describe('confirmations', () => {
       null,
       { ...whole, topic: 'new_unconfirmed_block' },
       { ...whole, message: undefined },
-      ...[{ amount: '0' }, { amount: 5 }, { amount: '-1' }, { amount: String(1n << 128n) }, { amount: undefined }].map((change) => ({
+      ...[
+        { amount: '0' },
+        { amount: 5 },
+        { amount: '-1' },
+        { amount: String(1n << 128n) },
+        { amount: undefined },
+      ].map((change) => ({
         ...whole,
         message: { ...message, ...change },
       })),
@@ -268,9 +291,16 @@ describe('the connection', () => {
     })
     const notes: unknown[] = []
     const debug = (fields: { reason?: unknown }): void => void notes.push(fields.reason)
-    watch({ url: peer.url, silenceMs: 200, log: { ...createLog('test', 'silent'), debug } as unknown as NanoWatchOptions['log'] })
+    watch({
+      url: peer.url,
+      silenceMs: 200,
+      log: { ...createLog('test', 'silent'), debug } as unknown as NanoWatchOptions['log'],
+    })
     await vi.waitFor(
-      () => expect(notes.filter((reason) => String(reason).startsWith('too many connections')).length).toBeGreaterThan(3),
+      () =>
+        expect(
+          notes.filter((reason) => String(reason).startsWith('too many connections')).length,
+        ).toBeGreaterThan(3),
       PATIENCE,
     )
     expect(connections).toBe(4)
@@ -299,7 +329,10 @@ describe('the connection', () => {
     await listening()
     await node.setDown(true)
     const attempts: unknown[] = []
-    const log = { ...createLog('test', 'silent'), debug: (fields: unknown) => attempts.push(fields) } as unknown as NanoWatchOptions['log']
+    const log = {
+      ...createLog('test', 'silent'),
+      debug: (fields: unknown) => attempts.push(fields),
+    } as unknown as NanoWatchOptions['log']
     const retrying = watch({ log })
     await vi.waitFor(() => expect(attempts.length).toBeGreaterThan(4), PATIENCE)
     retrying.close()
@@ -314,9 +347,13 @@ describe('the connection', () => {
 
   it('is tried again sooner after it has worked than while it keeps failing', async () => {
     const delays: number[] = []
-    const debug = (fields: { delayMs?: number }): void => void (fields.delayMs !== undefined && delays.push(fields.delayMs))
+    const debug = (fields: { delayMs?: number }): void =>
+      void (fields.delayMs !== undefined && delays.push(fields.delayMs))
     await node.setDown(true)
-    watch({ retryMs: { min: 8, max: 200 }, log: { ...createLog('test', 'silent'), debug } as unknown as NanoWatchOptions['log'] })
+    watch({
+      retryMs: { min: 8, max: 200 },
+      log: { ...createLog('test', 'silent'), debug } as unknown as NanoWatchOptions['log'],
+    })
     await vi.waitFor(() => expect(delays.at(-1)).toBeGreaterThanOrEqual(100), PATIENCE)
     expect(Math.max(...delays)).toBeLessThanOrEqual(200)
     expect(delays[0]).toBeLessThanOrEqual(8)
@@ -356,6 +393,8 @@ describe('the connection', () => {
   })
 
   it('needs a websocket URL, and does not repeat another', () => {
-    expect(() => watch({ url: 'http://venue:secret@localhost' })).toThrow(/^"url" expected a URL that begins with ws:\/\/ or wss:\/\/$/)
+    expect(() => watch({ url: 'http://venue:secret@localhost' })).toThrow(
+      /^"url" expected a URL that begins with ws:\/\/ or wss:\/\/$/,
+    )
   })
 })

@@ -18,7 +18,8 @@ describe('the table of an order', () => {
     const reached = new Set<OrderStatus>(['awaiting_payment'])
     for (let before = 0; before !== reached.size;) {
       before = reached.size
-      for (const step of ORDER_STEP_NAMES) if (stepRule(step).from.some((from) => reached.has(from))) reached.add(stepRule(step).to)
+      for (const step of ORDER_STEP_NAMES)
+        if (stepRule(step).from.some((from) => reached.has(from))) reached.add(stepRule(step).to)
     }
     expect([...reached].sort()).toEqual([...ORDER_STATUSES].sort())
   })
@@ -36,7 +37,8 @@ describe('the table of an order', () => {
       ['delivered', ['accepted', 'disputed'], 'unanswered'],
     ] as const) {
       for (const now of [98, 99, 100, 101]) {
-        const may = (step: Parameters<typeof stepObstacle>[1]) => stepObstacle({ status, ...times }, step, now) === undefined
+        const may = (step: Parameters<typeof stepObstacle>[1]) =>
+          stepObstacle({ status, ...times }, step, now) === undefined
         for (const step of sides) expect([step, now, may(step)]).toEqual([step, now, now < 100])
         expect([service, now, may(service)]).toEqual([service, now, now >= 100])
       }
@@ -46,16 +48,24 @@ describe('the table of an order', () => {
   it('tells a wrong state from a passed deadline', () => {
     expect(stepObstacle({ status: 'paid', ...times }, 'accepted', 1)).toBe('status')
     expect(stepObstacle({ status: 'delivered', ...times }, 'accepted', 100)).toBe('deadline')
-    expect(() => stepObstacle({ status: 'delivered' }, 'accepted', 1)).toThrow('an order that is delivered has no accept_by')
+    expect(() => stepObstacle({ status: 'delivered' }, 'accepted', 1)).toThrow(
+      'an order that is delivered has no accept_by',
+    )
   })
 
   it('has a step of the service for each state that ends by itself, but for the unpaid one', () => {
     for (const status of ORDER_STATUSES) {
       const byService = ORDER_STEP_NAMES.filter(
-        (step) => stepRule(step).actor === 'service' && stepRule(step).deadline !== undefined && stepRule(step).from.includes(status),
+        (step) =>
+          stepRule(step).actor === 'service' &&
+          stepRule(step).deadline !== undefined &&
+          stepRule(step).from.includes(status),
       )
       if (status !== 'awaiting_payment')
-        expect([status, byService]).toEqual([status, deadlineStep(status) === undefined ? [] : [deadlineStep(status)?.step]])
+        expect([status, byService]).toEqual([
+          status,
+          deadlineStep(status) === undefined ? [] : [deadlineStep(status)?.step],
+        ])
     }
   })
 })
@@ -65,12 +75,20 @@ describe('what comes next', () => {
     nextTransition({ status, ...times, isPaymentUnderWay: false, paysOut: 'operator', ...more })
 
   it('is told for every state that is not final', () => {
-    expect(ORDER_STATUSES.filter((status) => next(status) === undefined)).toEqual(['paid_out', 'refunded', 'expired'])
+    expect(ORDER_STATUSES.filter((status) => next(status) === undefined)).toEqual([
+      'paid_out',
+      'refunded',
+      'expired',
+    ])
   })
 
   it('has a time where the clock decides, and none where a person or the chain does', () => {
     expect(next('awaiting_payment')).toEqual({ to: 'expired', at: 100, actor: 'service' })
-    expect(next('awaiting_payment', { isPaymentUnderWay: true })).toEqual({ to: null, at: null, actor: 'chain' })
+    expect(next('awaiting_payment', { isPaymentUnderWay: true })).toEqual({
+      to: null,
+      at: null,
+      actor: 'chain',
+    })
     expect(next('paid')).toEqual({ to: 'refunded', at: 100, actor: 'service' })
     expect(next('delivered')).toEqual({ to: 'released', at: 100, actor: 'service' })
     expect(next('disputed')).toEqual({ to: null, at: null, actor: 'operator' })
@@ -81,7 +99,10 @@ describe('what comes next', () => {
   it('is a step that the table has', () => {
     for (const status of ORDER_STATUSES) {
       const { to } = next(status) ?? { to: null }
-      if (to !== null) expect(ORDER_STEP_NAMES.some((step) => stepRule(step).from.includes(status) && stepRule(step).to === to)).toBe(true)
+      if (to !== null)
+        expect(
+          ORDER_STEP_NAMES.some((step) => stepRule(step).from.includes(status) && stepRule(step).to === to),
+        ).toBe(true)
     }
   })
 })

@@ -8,7 +8,16 @@ const payout = (fields: Partial<StoredPayout>): StoredPayout => ({
   ...fields,
 })
 const transfer = (fields: Partial<TransferRecord>): TransferRecord => ({
-  ...{ _id: 'trf_1', coin: 'xno', kind: 'payout', tx: 'ab', signed: '{}', amount_raw: '5', payment_ids: [], payout_ids: ['out_1'] },
+  ...{
+    _id: 'trf_1',
+    coin: 'xno',
+    kind: 'payout',
+    tx: 'ab',
+    signed: '{}',
+    amount_raw: '5',
+    payment_ids: [],
+    payout_ids: ['out_1'],
+  },
   ...{ state: 'signed', at: 200, changed_at: 200 },
   ...fields,
 })
@@ -17,7 +26,11 @@ describe('a payout', () => {
   it('in a transfer is shown as far as that is, with its transaction and the time of its last change', () => {
     const own = payout({ state: 'in_transfer', transfer_id: 'trf_1' })
     for (const state of ['signed', 'sent', 'held', 'confirmed'] as const)
-      expect(showPayout(own, transfer({ state, changed_at: 300 }))).toMatchObject({ state, tx: 'ab', changed_at: 300 })
+      expect(showPayout(own, transfer({ state, changed_at: 300 }))).toMatchObject({
+        state,
+        tx: 'ab',
+        changed_at: 300,
+      })
   })
 
   it('in a transfer that carries it no more is shown as nothing: the records disagree', () => {

@@ -2,19 +2,35 @@ import fc from 'fast-check'
 import { createHash } from 'node:crypto'
 import { readFileSync, readdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { countLeadingZeroBits, expectedHashes, findShares, isShare, parseNonce } from '../../shared/crypto/pow.ts'
+import {
+  countLeadingZeroBits,
+  expectedHashes,
+  findShares,
+  isShare,
+  parseNonce,
+} from '../../shared/crypto/pow.ts'
 
-type Vector = { prefix: string; nonce: unknown; difficulty_bits: number; digest: string | null; valid: boolean }
+type Vector = {
+  prefix: string
+  nonce: unknown
+  difficulty_bits: number
+  digest: string | null
+  valid: boolean
+}
 
 function readVectors(kind: 'valid' | 'invalid'): { name: string; vector: Vector }[] {
   const folder = new URL(`../vectors/${kind}/`, import.meta.url)
   return readdirSync(folder)
     .filter((file) => file.startsWith('pow-'))
-    .map((file) => ({ name: file, vector: JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Vector }))
+    .map((file) => ({
+      name: file,
+      vector: JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Vector,
+    }))
 }
 
 const sha256Hex = (text: string): string => createHash('sha256').update(text).digest('hex')
-const countBitsSlowly = (digestHex: string): number => BigInt(`0x${digestHex}`).toString(2).padStart(256, '0').replace(/1.*/, '').length
+const countBitsSlowly = (digestHex: string): number =>
+  BigInt(`0x${digestHex}`).toString(2).padStart(256, '0').replace(/1.*/, '').length
 
 const PREFIX = '00112233445566778899aabbccddeeff'
 
@@ -68,32 +84,62 @@ describe('parseNonce', () => {
   })
 
   test('refuses every other value', () => {
-    const values = ['', 'A', 'a b', 'a\n', 'é', 'a'.repeat(21), -1, 0.5, 2 ** 53, NaN, Infinity, null, undefined, true]
-    for (const value of [...values, 1n, ['1'], { $ne: 1 }, new String('1')]) expect(parseNonce(value)).toBeUndefined()
+    const values = [
+      '',
+      'A',
+      'a b',
+      'a\n',
+      'é',
+      'a'.repeat(21),
+      -1,
+      0.5,
+      2 ** 53,
+      NaN,
+      Infinity,
+      null,
+      undefined,
+      true,
+    ]
+    for (const value of [...values, 1n, ['1'], { $ne: 1 }, new String('1')])
+      expect(parseNonce(value)).toBeUndefined()
   })
 })
 
 describe('isShare and findShares', () => {
   test('agree with the digest bit by bit, at every difficulty about its own', () => {
     fc.assert(
-      fc.property(fc.stringMatching(/^[0-9a-f]{32}$/), fc.stringMatching(/^[0-9a-z]{1,20}$/), (prefix, nonce) => {
-        const bits = countBitsSlowly(sha256Hex(`${prefix}:${nonce}`))
-        expect(countLeadingZeroBits(sha256Hex(`${prefix}:${nonce}`))).toBe(bits)
-        for (const difficulty of [0, bits, bits + 1, bits + 2, bits + 5, 256]) {
-          expect(isShare(prefix, nonce, difficulty)).toBe(difficulty <= bits)
-          expect(findShares(prefix, [nonce], difficulty)).toEqual(difficulty <= bits ? [nonce] : [])
-        }
-      }),
+      fc.property(
+        fc.stringMatching(/^[0-9a-f]{32}$/),
+        fc.stringMatching(/^[0-9a-z]{1,20}$/),
+        (prefix, nonce) => {
+          const bits = countBitsSlowly(sha256Hex(`${prefix}:${nonce}`))
+          expect(countLeadingZeroBits(sha256Hex(`${prefix}:${nonce}`))).toBe(bits)
+          for (const difficulty of [0, bits, bits + 1, bits + 2, bits + 5, 256]) {
+            expect(isShare(prefix, nonce, difficulty)).toBe(difficulty <= bits)
+            expect(findShares(prefix, [nonce], difficulty)).toEqual(difficulty <= bits ? [nonce] : [])
+          }
+        },
+      ),
     )
   })
 
   test('findShares gives the shares in the order given, with repetitions and without malformed nonces', () => {
     const nonces = Array.from({ length: 3000 }, (_, i) => i.toString(36))
-    const mixed = [...nonces, ...nonces.toReversed(), ...nonces.map((nonce) => `A${nonce}`), '', 'z'.repeat(21)]
+    const mixed = [
+      ...nonces,
+      ...nonces.toReversed(),
+      ...nonces.map((nonce) => `A${nonce}`),
+      '',
+      'z'.repeat(21),
+    ]
     const shares = findShares(PREFIX, mixed, 5)
     expect(shares.length).toBeGreaterThan(100)
     expect(shares).toEqual(mixed.filter((nonce) => isShare(PREFIX, nonce, 5)))
-    expect(shares).toEqual(mixed.filter((nonce) => /^[0-9a-z]{1,20}$/.test(nonce) && countBitsSlowly(sha256Hex(`${PREFIX}:${nonce}`)) >= 5))
+    expect(shares).toEqual(
+      mixed.filter(
+        (nonce) => /^[0-9a-z]{1,20}$/.test(nonce) && countBitsSlowly(sha256Hex(`${PREFIX}:${nonce}`)) >= 5,
+      ),
+    )
   })
 
   test('throw on a malformed prefix', () => {

@@ -6,23 +6,25 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
   cacheDir,
-  findChromium,
-  findMonero,
   findMongod,
   findRedis,
-  installPackages,
   prepareServer,
-  prepareTestPrograms,
   SERVERS,
   SOURCES,
-  TEST_PROGRAMS,
-  unpackPackages,
   whyInstall,
-  type PackageSource,
   type Screen,
   type Server,
   type Source,
 } from '../../scripts/prepare.mjs'
+import {
+  findChromium,
+  findMonero,
+  installPackages,
+  prepareTestPrograms,
+  TEST_PROGRAMS,
+  unpackPackages,
+  type PackageSource,
+} from '../support/prepare.mjs'
 
 const { mongod, redis } = SERVERS
 const isWheelMachine = process.platform === 'linux' && process.arch === 'x64'
@@ -53,7 +55,8 @@ function writeProgram(file: string, versionLine: string, exitCode = 0): string {
 }
 
 const fakeMongod = (file: string, version = '6.0.5') => writeProgram(file, `db version v${version}`)
-const fakeRedis = (file: string, version = '7.0.15') => writeProgram(file, `Redis server v=${version} sha=00000000:0`)
+const fakeRedis = (file: string, version = '7.0.15') =>
+  writeProgram(file, `Redis server v=${version} sha=00000000:0`)
 
 /** A source that gives the program `write` makes, or fails; `asked` says that its turn came. */
 function fakeSource(name: string, write?: (file: string) => string): Source & { asked: boolean } {
@@ -108,7 +111,9 @@ describe('which mongod and redis-server are used', () => {
 
   it('caches under XDG_CACHE_HOME or ~/.cache, so that a second clone finds it', () => {
     expect(cacheDir({ HOME: '/home/someone' })).toBe('/home/someone/.cache/agent-network/bin')
-    expect(cacheDir({ HOME: '/home/someone', XDG_CACHE_HOME: '/var/cache/someone' })).toBe('/var/cache/someone/agent-network/bin')
+    expect(cacheDir({ HOME: '/home/someone', XDG_CACHE_HOME: '/var/cache/someone' })).toBe(
+      '/var/cache/someone/agent-network/bin',
+    )
   })
 })
 
@@ -161,7 +166,9 @@ describe('fetching what is not there', () => {
   })
 
   it('leaves one whole program when two prepare at once', async () => {
-    await Promise.all([1, 2].map(() => prepareServer(mongod, env, screen, [fakeSource('a source', fakeMongod)])))
+    await Promise.all(
+      [1, 2].map(() => prepareServer(mongod, env, screen, [fakeSource('a source', fakeMongod)])),
+    )
     expect(fs.readdirSync(cache)).toEqual([mongod.cachedName])
     expect(findMongod(env)).toBe(path.join(cache, mongod.cachedName))
   })
@@ -213,7 +220,9 @@ with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
   it('is given up with a word when Python has no such wheel', async () => {
     const { wheelEnv } = offerWheel()
     fs.rmSync(path.join(folder, 'shop', fileName))
-    await expect(prepareServer({ ...redis, names: [] }, wheelEnv, screen, [wheelSource!])).rejects.toThrow('There is no Redis')
+    await expect(prepareServer({ ...redis, names: [] }, wheelEnv, screen, [wheelSource!])).rejects.toThrow(
+      'There is no Redis',
+    )
     expect(lines.at(-1)).toMatch(/^Redis: not from a Python wheel: ERROR: No matching distribution found/)
   })
 })
@@ -226,7 +235,13 @@ describe('programs that only tests use', () => {
   /** A program of the system's, in shell; `$HERE` is the folder on the PATH. */
   function writeScript(name: string, lines: string[]): string {
     const file = path.join(binFolder, name)
-    const text = ['#!/bin/sh', 'PATH=/usr/bin:/bin', `HERE='${binFolder}'`, `LOG='${folder}/apt.log'`, ...lines]
+    const text = [
+      '#!/bin/sh',
+      'PATH=/usr/bin:/bin',
+      `HERE='${binFolder}'`,
+      `LOG='${folder}/apt.log'`,
+      ...lines,
+    ]
     fs.writeFileSync(file, `${text.join('\n')}\n`, { mode: 0o755 })
     return file
   }
@@ -238,7 +253,10 @@ describe('programs that only tests use', () => {
 
   it('are taken from the PATH before the cache, without running them', () => {
     for (const program of monero) fs.writeFileSync(path.join(cache, program.cachedName), '', { mode: 0o755 })
-    expect(findMonero(env)).toEqual({ monerod: path.join(cache, 'monerod'), walletRpc: path.join(cache, 'monero-wallet-rpc') })
+    expect(findMonero(env)).toEqual({
+      monerod: path.join(cache, 'monerod'),
+      walletRpc: path.join(cache, 'monero-wallet-rpc'),
+    })
     const onPath = writeScript('monerod', ['touch "$LOG"'])
     fs.writeFileSync(path.join(binFolder, 'monero-wallet-rpc'), 'no program', { mode: 0o644 })
     fs.mkdirSync(path.join(binFolder, 'chromium'), { mode: 0o755 })
@@ -259,7 +277,11 @@ describe('programs that only tests use', () => {
       },
     })
     writeScript('monerod', [])
-    await prepareTestPrograms(monero, env, screen, [source('the first', false), source('the second', true), source('the third', true)])
+    await prepareTestPrograms(monero, env, screen, [
+      source('the first', false),
+      source('the second', true),
+      source('the third', true),
+    ])
     expect(asked).toEqual(['the first: monero-wallet-rpc', 'the second: monero-wallet-rpc'])
     expect(lines).toContain('monero-wallet-rpc: not from the first: there is nothing today')
     await prepareTestPrograms(monero, env, screen, [source('the first', true)])
@@ -276,7 +298,11 @@ describe('programs that only tests use', () => {
   })
 
   it('are installed by apt-get, without recommended packages or questions, also where its lists cannot be renewed', async () => {
-    writeScript('apt-get', [LOG_WORDS, 'case "$*" in *update) echo "E: no network today" >&2; exit 100;; esac', ...INSTALL_MONERO])
+    writeScript('apt-get', [
+      LOG_WORDS,
+      'case "$*" in *update) echo "E: no network today" >&2; exit 100;; esac',
+      ...INSTALL_MONERO,
+    ])
     await installPackages([...monero], env, screen, true)
     const [update, install] = aptLog().trim().split('\n')
     expect(update).toMatch(/^noninteractive .*-y .*update$/)
@@ -287,13 +313,20 @@ describe('programs that only tests use', () => {
 
   it('are left to root', async () => {
     writeScript('apt-get', [LOG_WORDS, ...INSTALL_MONERO])
-    await expect(installPackages([...monero], env, screen, false)).rejects.toThrow('only root may install packages')
+    await expect(installPackages([...monero], env, screen, false)).rejects.toThrow(
+      'only root may install packages',
+    )
     expect(fs.existsSync(path.join(folder, 'apt.log'))).toBe(false)
   })
 
   it('are waited for while another program holds the lock of apt-get, which may be another of us', async () => {
-    const locked = 'echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)" >&2; exit 100'
-    writeScript('apt-get', [LOG_WORDS, `[ -e "$HERE/free" ] || { touch "$HERE/free"; ${locked}; }`, ...INSTALL_MONERO])
+    const locked =
+      'echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)" >&2; exit 100'
+    writeScript('apt-get', [
+      LOG_WORDS,
+      `[ -e "$HERE/free" ] || { touch "$HERE/free"; ${locked}; }`,
+      ...INSTALL_MONERO,
+    ])
     await installPackages([...monero], env, screen, true)
     expect(aptLog().match(/update$/gm)).toHaveLength(2)
     expect(findMonero(env)).toBeDefined()
@@ -306,9 +339,13 @@ describe('programs that only tests use', () => {
 
   it('fail with the last error of apt-get', async () => {
     writeScript('apt-get', ['echo "E: Unable to locate package monero" >&2; exit 100'])
-    await expect(installPackages([...monero], env, screen, true)).rejects.toThrow('E: Unable to locate package monero')
+    await expect(installPackages([...monero], env, screen, true)).rejects.toThrow(
+      'E: Unable to locate package monero',
+    )
     fs.rmSync(path.join(binFolder, 'apt-get'))
-    await expect(installPackages([...monero], env, screen, true)).rejects.toThrow('apt-get does not run (ENOENT)')
+    await expect(installPackages([...monero], env, screen, true)).rejects.toThrow(
+      'apt-get does not run (ENOENT)',
+    )
   })
 
   describe('without root', () => {
@@ -330,7 +367,9 @@ describe('programs that only tests use', () => {
       await unpackPackages([...monero], env, screen)
       const found = findMonero(env)
       expect(found.monerod).toBe(path.join(cache, 'monerod'))
-      expect(execFileSync(found.monerod, { encoding: 'utf8' }).trim()).toBe(path.join(cache, 'debian-monero', 'usr', 'lib', 'x'))
+      expect(execFileSync(found.monerod, { encoding: 'utf8' }).trim()).toBe(
+        path.join(cache, 'debian-monero', 'usr', 'lib', 'x'),
+      )
       expect(fs.readdirSync(cache).sort()).toEqual(['debian-monero', 'monero-wallet-rpc', 'monerod'])
       expect(aptLog()).not.toContain('/var/lib/apt')
     })
@@ -344,7 +383,9 @@ describe('programs that only tests use', () => {
 
     it('are refused where they do not run here', async () => {
       offerPackages('exit 127')
-      await expect(unpackPackages([...monero], env, screen)).rejects.toThrow('monerod does not run (exit code 127)')
+      await expect(unpackPackages([...monero], env, screen)).rejects.toThrow(
+        'monerod does not run (exit code 127)',
+      )
       expect(() => findMonero(env)).toThrow(monerod.missing)
       expect(fs.readdirSync(cache)).toEqual(['debian-monero'])
     })
@@ -352,21 +393,30 @@ describe('programs that only tests use', () => {
 })
 
 describe('whether the packages must be installed', () => {
-  it('installs when they are absent, older than the lock file or incomplete, and not otherwise', () => {
+  it('installs when they are absent, incomplete or others than the lock file names, and not otherwise', () => {
     const lockFile = path.join(folder, 'package-lock.json')
     const installed = path.join(folder, 'node_modules', '.package-lock.json')
     const programs = path.join(folder, 'node_modules', '.bin')
-    fs.writeFileSync(lockFile, '{}')
+    const kept = { 'node_modules/kept': { version: '1.0.0', integrity: 'sha512-a' } }
+    const forTests = { 'node_modules/tests': { version: '1.0.0', integrity: 'sha512-b', dev: true } }
+    const elsewhere = {
+      'node_modules/other-system': { version: '1.0.0', integrity: 'sha512-c', optional: true },
+    }
+    const write = (file: string, packages: object) => fs.writeFileSync(file, JSON.stringify({ packages }))
+    write(lockFile, { '': { version: '1.0.0' }, ...kept, ...forTests, ...elsewhere })
     expect(whyInstall(folder, false)).toBe('they are not there')
     fs.mkdirSync(programs, { recursive: true })
-    fs.writeFileSync(installed, '{}')
+    write(installed, kept)
     expect(whyInstall(folder, false)).toBe("the project's own Node is missing")
     fs.writeFileSync(path.join(programs, 'node'), '')
     expect(whyInstall(folder, false)).toBeUndefined()
     expect(whyInstall(folder, true)).toBe('those for tests are missing')
-    fs.writeFileSync(path.join(programs, 'vitest'), '')
+    write(installed, { ...kept, ...forTests })
     expect(whyInstall(folder, true)).toBeUndefined()
+    // A checkout makes the lock file newer, and its content decides.
     fs.utimesSync(installed, new Date(1_000), new Date(1_000))
-    expect(whyInstall(folder, true)).toBe('package-lock.json is newer')
+    expect(whyInstall(folder, true)).toBeUndefined()
+    write(installed, { 'node_modules/kept': { version: '1.0.0', integrity: 'sha512-other' }, ...forTests })
+    expect(whyInstall(folder, true)).toBe('package-lock.json names others')
   })
 })

@@ -37,7 +37,9 @@ function seedFor(label: string, index: number): Uint8Array {
 }
 
 type VectorFile = { version: number; cases: (Puzzle & { seed: string })[] }
-const vectors = JSON.parse(readFileSync(new URL('../vectors/valid/puzzle-v1.json', import.meta.url), 'utf8')) as VectorFile
+const vectors = JSON.parse(
+  readFileSync(new URL('../vectors/valid/puzzle-v1.json', import.meta.url), 'utf8'),
+) as VectorFile
 
 describe('a puzzle', () => {
   it('is the one on file for each seed of the vectors, so the generator can not drift without a new version', () => {
@@ -85,7 +87,8 @@ describe.each(PUZZLE_KINDS)('puzzles of kind %s', (kind) => {
       // Plain comparisons first: an expectation object each time would cost more than the puzzle.
       if (solved !== answer) expect(solved, shown.question).toBe(answer)
       if (!ANSWER_FORMS[kind].test(answer)) expect(answer, shown.question).toMatch(ANSWER_FORMS[kind])
-      if (!/^[\x20-\x7e]{20,700}$/.test(shown.question)) expect(shown.question).toBe('20 to 700 printable ASCII characters')
+      if (!/^[\x20-\x7e]{20,700}$/.test(shown.question))
+        expect(shown.question).toBe('20 to 700 printable ASCII characters')
       questions.add(shown.question)
       timesAnswered.set(answer, (timesAnswered.get(answer) ?? 0) + 1)
     }
@@ -103,7 +106,11 @@ describe.each(PUZZLE_KINDS)('puzzles of kind %s', (kind) => {
 
 describe('the solver', () => {
   it.each([
-    ['arithmetic', 'What is seventeen plus four times nine minus two? Multiplication comes before addition.', '51'],
+    [
+      'arithmetic',
+      'What is seventeen plus four times nine minus two? Multiplication comes before addition.',
+      '51',
+    ],
     [
       'arithmetic',
       'Start with nine hundred, then subtract one hundred one, then multiply by twenty-two, then add forty. What is it?',
@@ -111,11 +118,23 @@ describe('the solver', () => {
     ],
     ['days-between', 'How many days after 2000-02-28 is 2000-03-01?', '2'],
     ['days-between', 'How many days after 28 February 1900 is 1 March 1900?', '1'],
-    ['date-after', 'Which date is 1 days after 1999-12-31, and which day of the week is it?', '2000-01-01 saturday'],
-    ['date-after', 'Which date is 7 days before 4 July 1776, and which day of the week is it?', '1776-06-27 thursday'],
+    [
+      'date-after',
+      'Which date is 1 days after 1999-12-31, and which day of the week is it?',
+      '2000-01-01 saturday',
+    ],
+    [
+      'date-after',
+      'Which date is 7 days before 4 July 1776, and which day of the week is it?',
+      '1776-06-27 thursday',
+    ],
     ['decode-hex', 'Decode these hexadecimal bytes as ASCII text: 6F 61 6b', 'oak'],
     ['decode-base64', 'Decode this Base64 as ASCII text: b2Fr', 'oak'],
-    ['truth-tellers', 'A says that B lies. B says that C lies. A always lies. Which robots lie? Send their letters.', 'a-c'],
+    [
+      'truth-tellers',
+      'A says that B lies. B says that C lies. A always lies. Which robots lie? Send their letters.',
+      'a-c',
+    ],
   ])('reads a hand-written question of kind %s: %s', (kind, question, answer) => {
     expect(solvePuzzle({ kind, question, answer_format: '' })).toBe(answer)
   })
@@ -123,16 +142,19 @@ describe('the solver', () => {
   it('says that it does not know a kind, and gives the question for somebody who does', () => {
     const riddle = { question: 'What has keys and opens nothing?', answer_format: 'one word' }
     for (const kind of ['riddle', 'toString', '__proto__', '']) {
-      expect(() => solvePuzzle({ kind, ...riddle })).toThrow(`this client can't solve puzzles of kind "${kind}"`)
+      expect(() => solvePuzzle({ kind, ...riddle })).toThrow(
+        `this client can't solve puzzles of kind "${kind}"`,
+      )
     }
     expect(() => solvePuzzle({ kind: 'riddle', ...riddle })).toThrow('What has keys and opens nothing?')
   })
 
   it('refuses wording that it can not read, instead of guessing', () => {
     for (const kind of PUZZLE_KINDS) {
-      expect(() => solvePuzzle({ kind, question: 'Please do something else entirely.', answer_format: '' }), kind).toThrow(
-        /^this client (can't|finds)/,
-      )
+      expect(
+        () => solvePuzzle({ kind, question: 'Please do something else entirely.', answer_format: '' }),
+        kind,
+      ).toThrow(/^this client (can't|finds)/)
     }
   })
 })
@@ -159,7 +181,8 @@ describe('seeded numbers', () => {
 
   it('refuse a bound that they can not serve', () => {
     const numbers = seedNumbers('test:', new Uint8Array(32))
-    for (const bound of [0, -1, 1.5, 2 ** 32 + 1, Number.NaN]) expect(() => numbers.below(bound)).toThrow('"bound" expected')
+    for (const bound of [0, -1, 1.5, 2 ** 32 + 1, Number.NaN])
+      expect(() => numbers.below(bound)).toThrow('"bound" expected')
     expect(() => numbers.pick([])).toThrow('expected at least one item')
     expect(() => numbers.take([1, 2], 3)).toThrow('expected at most 2, got 3')
   })

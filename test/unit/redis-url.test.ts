@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseRedisUrl } from '../../shared/redis-url.ts'
+import { parseRedisUrl } from '../../shared/foundation/redis-url.ts'
 
 describe('parseRedisUrl', () => {
   it('reads one server with its login, its database and TLS', () => {
@@ -11,7 +11,12 @@ describe('parseRedisUrl', () => {
       tls: true,
       db: 3,
     })
-    expect(parseRedisUrl('redis://[::1]')).toEqual({ kind: 'single', nodes: [{ host: '::1', port: 6_379 }], tls: false, db: 0 })
+    expect(parseRedisUrl('redis://[::1]')).toEqual({
+      kind: 'single',
+      nodes: [{ host: '::1', port: 6_379 }],
+      tls: false,
+      db: 0,
+    })
     expect(parseRedisUrl('redis://:word@127.0.0.1:1/')).toMatchObject({ password: 'word', db: 0 })
   })
 

@@ -4,7 +4,13 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { nextSealAt } from '../../shared/ledger/seal.ts'
 import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
-import { findMemoryConflict, NO_PAYLOAD_HASH, openSealMemory, type Remembered, type SealHead } from '../../shared/ledger/seal-memory.ts'
+import {
+  findMemoryConflict,
+  NO_PAYLOAD_HASH,
+  openSealMemory,
+  type Remembered,
+  type SealHead,
+} from '../../shared/ledger/seal-memory.ts'
 
 const KEY = 'aa'.repeat(32)
 const OTHER_KEY = 'bb'.repeat(32)
@@ -30,14 +36,44 @@ describe('the seal memory lets a seal be signed', () => {
 describe('the seal memory refuses', () => {
   it.each([
     ['signed seals and no memory', undefined, head(4), head(5), 'there is no seal memory'],
-    ['no memory and no signed seal: the key may have signed anything', undefined, undefined, head(1), 'there is no seal memory'],
-    ['another payload for the seq that was signed', remember(5), head(4), head(5, 2), 'another seal 5 was signed before'],
+    [
+      'no memory and no signed seal: the key may have signed anything',
+      undefined,
+      undefined,
+      head(1),
+      'there is no seal memory',
+    ],
+    [
+      'another payload for the seq that was signed',
+      remember(5),
+      head(4),
+      head(5, 2),
+      'another seal 5 was signed before',
+    ],
     ['a lower seq', remember(7), head(4), head(5), 'seal 7 was signed before'],
-    ['the first seq where another was signed', remember(1), undefined, head(1, 2), 'another seal 1 was signed before'],
-    ['a chain whose last signed seal is another', remember(4), head(4, 2), head(5), 'the database has another'],
+    [
+      'the first seq where another was signed',
+      remember(1),
+      undefined,
+      head(1, 2),
+      'another seal 1 was signed before',
+    ],
+    [
+      'a chain whose last signed seal is another',
+      remember(4),
+      head(4, 2),
+      head(5),
+      'the database has another',
+    ],
     ['a memory that is older than the database', remember(3), head(4), head(5), 'the memory is an older one'],
     ['a memory of nothing beside signed seals', remember(0), head(1), head(2), 'the memory is an older one'],
-    ['another key', remember(4, 1, OTHER_KEY), head(4), head(5), `the seal memory belongs to the key ${OTHER_KEY}`],
+    [
+      'another key',
+      remember(4, 1, OTHER_KEY),
+      head(4),
+      head(5),
+      `the seal memory belongs to the key ${OTHER_KEY}`,
+    ],
   ])('%s', (_, remembered, last, next, reason) => {
     expect(findMemoryConflict(remembered, last, next, KEY)).toContain(reason)
   })
@@ -87,7 +123,10 @@ describe('the files beside the key', () => {
     ensureSealKey(file)
     expect(readSealKey(file)).toEqual(key)
     expect(fs.readdirSync(folder)).toEqual(['key', 'seal-memory'])
-    expect(JSON.parse(fs.readFileSync(path.join(folder, 'seal-memory'), 'utf8'))).toMatchObject({ seq: 0, payload_hash: NO_PAYLOAD_HASH })
+    expect(JSON.parse(fs.readFileSync(path.join(folder, 'seal-memory'), 'utf8'))).toMatchObject({
+      seq: 0,
+      payload_hash: NO_PAYLOAD_HASH,
+    })
     expect(fs.statSync(path.join(folder, 'seal-memory')).mode & 0o777).toBe(0o600)
     for (const mode of [0o640, 0o604, 0o620]) {
       fs.chmodSync(file, mode)
@@ -111,7 +150,13 @@ describe('the next seal is due', () => {
     ['now, where that has passed', 1_000, 1_100, 1_700, 1_700],
     ['an interval after the first entry, where there is no seal', undefined, 1_100, 1_200, 1_700],
     ['an interval from now, where there is nothing at all', undefined, undefined, 1_200, 1_800],
-    ['an interval after the first waiting entry, where the clock was set back behind the last seal', 5_000, 1_100, 1_200, 1_700],
+    [
+      'an interval after the first waiting entry, where the clock was set back behind the last seal',
+      5_000,
+      1_100,
+      1_200,
+      1_700,
+    ],
     ['now, where it was set back behind the entry too', 5_000, 4_000, 1_200, 1_200],
   ])('%s', (_, lastAt, waitingAt, now, due) => {
     expect(nextSealAt(lastAt, waitingAt, 600, now)).toBe(due)

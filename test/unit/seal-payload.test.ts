@@ -13,7 +13,15 @@ import {
 import { buildChain, SEAL_KEY } from '../support/ledger-chain.ts'
 import { VECTORS_DIR } from '../support/generate-vectors.ts'
 
-const FIELDS: SealFields = { seq: 2, at: 1_790_000_600, count: 3, root: 'ab'.repeat(32), prev_root: 'cd'.repeat(32), from_id: 4, to_id: 6 }
+const FIELDS: SealFields = {
+  seq: 2,
+  at: 1_790_000_600,
+  count: 3,
+  root: 'ab'.repeat(32),
+  prev_root: 'cd'.repeat(32),
+  from_id: 4,
+  to_id: 6,
+}
 const PAYLOAD = `{"at":1790000600,"count":3,"from_id":4,"prev_root":"${'cd'.repeat(32)}","root":"${'ab'.repeat(32)}","seq":2,"to_id":6}`
 
 /** The reasons that can be told from the seals alone, without the ledger, a pin or a memory. */
@@ -60,7 +68,7 @@ describe('a seal', () => {
     ['prev_root', undefined],
     ['prev_root', ''],
   ])('has no payload when %s is %j', (field, value) => {
-    expect(() => sealPayload({ ...FIELDS, [field]: value } as SealFields)).toThrow(`"${field}" expected`)
+    expect(() => sealPayload({ ...FIELDS, [field]: value })).toThrow(`"${field}" expected`)
   })
 
   it('verifies as it was signed and in no other way', () => {
@@ -76,7 +84,10 @@ describe('a seal', () => {
       { to_id: 7 },
     ]
     for (const change of changes)
-      expect(verifySealSignature({ ...signed, ...change })).toMatchObject({ ok: false, reason: 'bad_signature' })
+      expect(verifySealSignature({ ...signed, ...change })).toMatchObject({
+        ok: false,
+        reason: 'bad_signature',
+      })
   })
 
   it("can't be signed before it was made", () => {
@@ -92,12 +103,17 @@ describe('a seal', () => {
       .filter((name) => name.startsWith('seal-'))
       .map((name) => ({
         name,
-        ...(JSON.parse(readFileSync(`${VECTORS_DIR}/${folder}/${name}`, 'utf8')) as { seals: Seal[]; reason?: string }),
+        ...(JSON.parse(readFileSync(`${VECTORS_DIR}/${folder}/${name}`, 'utf8')) as {
+          seals: Seal[]
+          reason?: string
+        }),
       })),
   )
-  // Two of them are told by fields that only the reader of a whole seal looks at: `signed` beside the signature.
+  // Two of them are told by fields that only the reader of a whole seal looks at: `signed` beside the
+  // signature.
   const told = vectors.filter(
-    ({ name, reason }) => (reason === undefined || REASONS_OF_SEALS.includes(reason)) && name !== 'seal-signature-disowned.json',
+    ({ name, reason }) =>
+      (reason === undefined || REASONS_OF_SEALS.includes(reason)) && name !== 'seal-signature-disowned.json',
   )
 
   it.each(told)('$name gives its verdict', ({ seals, reason }) => {

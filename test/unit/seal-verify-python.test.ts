@@ -18,141 +18,201 @@ import {
 } from '../support/run-verifier.ts'
 import { describeVerifier } from '../support/verifier-suite.ts'
 
-/** Random inputs for the comparison of the two: enough to meet every member with several kinds of junk over a few runs. */
+/**
+ * Random inputs for the comparison of the two: enough to meet every member with several kinds of junk over a
+ * few runs.
+ */
 const RUNS = 500
 const isAvailable = canRunPythonVerifier()
 
 describeVerifier('seal_verify.py (skipped if there is no python3)', PYTHON_VERIFIER, isAvailable)
 
-describe.skipIf(!isAvailable)("the two verifiers and the service's own code (skipped if there is no python3)", () => {
-  const folder = mkdtempSync(join(tmpdir(), 'seal-verify-'))
-  afterAll(() => rmSync(folder, { recursive: true }))
+describe.skipIf(!isAvailable)(
+  "the two verifiers and the service's own code (skipped if there is no python3)",
+  () => {
+    const folder = mkdtempSync(join(tmpdir(), 'seal-verify-'))
+    afterAll(() => rmSync(folder, { recursive: true }))
 
-  /** Both verifiers' verdict on files of vectors. */
-  const bothOnFiles = (files: readonly string[]) => {
-    const words = files.flatMap((file) => ['--vector', file])
-    return Promise.all([NODE_VERIFIER, PYTHON_VERIFIER].map((command) => reportOf(command, words, folder)))
-  }
-
-  /** Both verifiers' verdict on one vector, given as an object. */
-  const bothOn = (vector: object) => {
-    writeFileSync(join(folder, 'vector.json'), JSON.stringify(vector))
-    return bothOnFiles(['vector.json'])
-  }
-
-  /** What was found in each file, and where. */
-  const outline = (report: VerifierReport | undefined) =>
-    report?.results?.map(({ file, findings, not_binding: words }) => [
-      file,
-      ...words,
-      ...findings.map(({ reason, where }) => `${reason} ${where}`).sort(),
-    ])
-
-  it('find the same in the same places of every vector', async () => {
-    const files = ['valid', 'invalid'].flatMap((kind) =>
-      readdirSync(join(VECTORS_DIR, kind))
-        .filter((name) => VECTOR_NAME.test(name))
-        .map((name) => join(VECTORS_DIR, kind, name)),
-    )
-    const [inNode, inPython] = await bothOnFiles(files)
-    expect(outline(inNode)).toHaveLength(files.length)
-    expect(outline(inPython)).toEqual(outline(inNode))
-  })
-
-  it('write the same canonical JSON for any value', async () => {
-    const values = [
-      ...fc.sample(fc.jsonValue({ stringUnit: 'binary', maxDepth: 3 }), 400),
-      ...fc.sample(fc.dictionary(fc.string({ unit: 'binary', maxLength: 3 }), fc.constant(1), { minKeys: 2 }), 200),
-      ...fc.sample(fc.double({ noNaN: true, noDefaultInfinity: true }), 1_000),
-      ...fc.sample(
-        fc
-          .tuple(fc.integer({ min: -9_999_999, max: 9_999_999 }), fc.integer({ min: -330, max: 300 }))
-          .map(([digits, power]) => Number(`${digits}e${power}`)),
-        1_000,
-      ),
-    ]
-    const cases = values.map((value) => ({ json: JSON.stringify(value), canonical: canonicalJson(value) }))
-    for (const { ok, results } of await bothOn({ kind: 'canonical-json', cases })) {
-      expect(results?.[0]?.findings).toEqual([])
-      expect(ok).toBe(true)
+    /** Both verifiers' verdict on files of vectors. */
+    const bothOnFiles = (files: readonly string[]) => {
+      const words = files.flatMap((file) => ['--vector', file])
+      return Promise.all([NODE_VERIFIER, PYTHON_VERIFIER].map((command) => reportOf(command, words, folder)))
     }
-  })
 
-  it('hash the same leaf for any data', async () => {
-    for (const data of fc.sample(fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ stringUnit: 'binary', maxDepth: 2 })), 4)) {
-      const entry = { id: 1, at: 2, kind: 'post', data }
-      for (const { ok } of await bothOn({ kind: 'leaf', entry, leaf: leafHash(entry) })) expect(ok).toBe(true)
-      for (const { ok } of await bothOn({ kind: 'leaf', entry: { ...entry, at: 3 }, leaf: leafHash(entry) })) expect(ok).toBe(false)
+    /** Both verifiers' verdict on one vector, given as an object. */
+    const bothOn = (vector: object) => {
+      writeFileSync(join(folder, 'vector.json'), JSON.stringify(vector))
+      return bothOnFiles(['vector.json'])
     }
-  })
 
-  it('refuse alike whatever stands in the place of any part of a chain or a receipt', async () => {
-    const { valid } = generateVectors()
-    const sources = [
-      'seal-chain-of-three',
-      'seal-unsigned-between',
-      'seal-remembered',
-      'receipt-with-an-opening',
-      'receipt-under-two-seals',
-      'receipt-still-waiting',
-    ].map((name) => valid[name] as object)
-    const junk = fc.oneof(
-      fc.constantFrom(null, true, false, 0, 1, 2, -1, 1.5, 2 ** 53, '', '0', [], {}, [null], 'ab'.repeat(32), 'A'.repeat(88), '\ud800'),
-      fc.jsonValue({ maxDepth: 1 }),
-    )
-    const changes = fc.array(fc.tuple(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), fc.option(junk, { nil: undefined })), {
-      minLength: 1,
-      maxLength: 2,
+    /** What was found in each file, and where. */
+    const outline = (report: VerifierReport | undefined) =>
+      report?.results?.map(({ file, findings, not_binding: words }) => [
+        file,
+        ...words,
+        ...findings.map(({ reason, where }) => `${reason} ${where}`).sort(),
+      ])
+
+    it('find the same in the same places of every vector', async () => {
+      const files = ['valid', 'invalid'].flatMap((kind) =>
+        readdirSync(join(VECTORS_DIR, kind))
+          .filter((name) => VECTOR_NAME.test(name))
+          .map((name) => join(VECTORS_DIR, kind, name)),
+      )
+      const [inNode, inPython] = await bothOnFiles(files)
+      expect(outline(inNode)).toHaveLength(files.length)
+      expect(outline(inPython)).toEqual(outline(inNode))
     })
-    const files = fc.sample(fc.tuple(fc.constantFrom(...sources), changes), RUNS).map(([source, parts], number) => {
-      const vector = JSON.parse(JSON.stringify(source)) as { kind: string }
-      for (const [place, value] of parts) {
-        const places = placesIn(vector, vector.kind === 'seal' ? ['seals', 'entries'] : ['receipt'])
-        const [holder, key] = places[Math.floor(place * places.length)] as [Record<string, unknown>, string]
-        if (value === undefined && !Array.isArray(holder)) delete holder[key]
-        else holder[key] = value ?? null
+
+    it('write the same canonical JSON for any value', async () => {
+      const values = [
+        ...fc.sample(fc.jsonValue({ stringUnit: 'binary', maxDepth: 3 }), 400),
+        ...fc.sample(
+          fc.dictionary(fc.string({ unit: 'binary', maxLength: 3 }), fc.constant(1), { minKeys: 2 }),
+          200,
+        ),
+        ...fc.sample(fc.double({ noNaN: true, noDefaultInfinity: true }), 1_000),
+        ...fc.sample(
+          fc
+            .tuple(fc.integer({ min: -9_999_999, max: 9_999_999 }), fc.integer({ min: -330, max: 300 }))
+            .map(([digits, power]) => Number(`${digits}e${power}`)),
+          1_000,
+        ),
+      ]
+      const cases = values.map((value) => ({ json: JSON.stringify(value), canonical: canonicalJson(value) }))
+      for (const { ok, results } of await bothOn({ kind: 'canonical-json', cases })) {
+        expect(results?.[0]?.findings).toEqual([])
+        expect(ok).toBe(true)
       }
-      writeFileSync(join(folder, `part-${number}.json`), JSON.stringify(vector))
-      return `part-${number}.json`
     })
-    const [inNode, inPython] = await bothOnFiles(files)
-    expect(outline(inPython)).toEqual(outline(inNode))
-    expect(inNode?.results?.filter(({ ok }) => !ok).length).toBeGreaterThan(RUNS / 4)
-  })
 
-  it('report the same of a chain, save the same dump and share one memory', async () => {
-    const server = await serveChain(buildChain([4, 1, 7], 2), 3)
-    const words = ['--max-age', '999999999']
-    const [inNode, inPython] = [
-      await reportOf(NODE_VERIFIER, [server.url, ...words, '--save', 'node.json'], folder),
-      await reportOf(PYTHON_VERIFIER, [server.url, ...words, '--save', 'python.json'], folder),
-    ]
-    expect(inNode).toMatchObject({ code: 3, remembered_seq: null, not_binding: [{ reason: 'key_unknown' }] })
-    expect(inPython).toEqual({
-      ...inNode,
-      ...{ code: 0, ok: true, binding: true, verdict: 'good', not_binding: [] },
-      ...{ remembered_seq: 3, key_trust: 'remembered', head_age_seconds: expect.any(Number) as number },
+    it('hash the same leaf for any data', async () => {
+      for (const data of fc.sample(
+        fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ stringUnit: 'binary', maxDepth: 2 })),
+        4,
+      )) {
+        const entry = { id: 1, at: 2, kind: 'post', data }
+        for (const { ok } of await bothOn({ kind: 'leaf', entry, leaf: leafHash(entry) }))
+          expect(ok).toBe(true)
+        for (const { ok } of await bothOn({
+          kind: 'leaf',
+          entry: { ...entry, at: 3 },
+          leaf: leafHash(entry),
+        }))
+          expect(ok).toBe(false)
+      }
     })
-    expect(await readFile(join(folder, 'python.json'), 'utf8')).toBe(await readFile(join(folder, 'node.json'), 'utf8'))
-    server.chain = buildChain([4, 1], 2)
-    for (const command of [NODE_VERIFIER, PYTHON_VERIFIER])
-      expect(await reportOf(command, [server.url], folder)).toMatchObject({ code: 1, findings: [{ reason: 'chain_shortened' }] })
-    await server.close()
-  })
 
-  it('print the same lines', async () => {
-    const chain = buildChain([4, 1, 7], 2)
-    await writeFile(join(folder, 'dump.json'), JSON.stringify(chain))
-    const [inNode, inPython] = [
-      await runVerifier(NODE_VERIFIER, ['dump.json'], folder),
-      await runVerifier(PYTHON_VERIFIER, ['dump.json'], folder),
-    ]
-    const untimed = ({ stdout }: { stdout: string }) => stdout.replace(/made \d+ s ago/, 'made some time ago')
-    expect(untimed(inPython)).toBe(untimed(inNode))
-  })
-})
+    it('refuse alike whatever stands in the place of any part of a chain or a receipt', async () => {
+      const { valid } = generateVectors()
+      const sources = [
+        'seal-chain-of-three',
+        'seal-unsigned-between',
+        'seal-remembered',
+        'receipt-with-an-opening',
+        'receipt-under-two-seals',
+        'receipt-still-waiting',
+      ].map((name) => valid[name] as object)
+      const junk = fc.oneof(
+        fc.constantFrom(
+          null,
+          true,
+          false,
+          0,
+          1,
+          2,
+          -1,
+          1.5,
+          2 ** 53,
+          '',
+          '0',
+          [],
+          {},
+          [null],
+          'ab'.repeat(32),
+          'A'.repeat(88),
+          '\ud800',
+        ),
+        fc.jsonValue({ maxDepth: 1 }),
+      )
+      const changes = fc.array(
+        fc.tuple(
+          fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+          fc.option(junk, { nil: undefined }),
+        ),
+        {
+          minLength: 1,
+          maxLength: 2,
+        },
+      )
+      const files = fc
+        .sample(fc.tuple(fc.constantFrom(...sources), changes), RUNS)
+        .map(([source, parts], number) => {
+          const vector = JSON.parse(JSON.stringify(source)) as { kind: string }
+          for (const [place, value] of parts) {
+            const places = placesIn(vector, vector.kind === 'seal' ? ['seals', 'entries'] : ['receipt'])
+            const [holder, key] = places[Math.floor(place * places.length)] as [
+              Record<string, unknown>,
+              string,
+            ]
+            if (value === undefined && !Array.isArray(holder)) delete holder[key]
+            else holder[key] = value ?? null
+          }
+          writeFileSync(join(folder, `part-${number}.json`), JSON.stringify(vector))
+          return `part-${number}.json`
+        })
+      const [inNode, inPython] = await bothOnFiles(files)
+      expect(outline(inPython)).toEqual(outline(inNode))
+      expect(inNode?.results?.filter(({ ok }) => !ok).length).toBeGreaterThan(RUNS / 4)
+    })
 
-/** Every member at any depth below the named parts of a vector, with what holds it; bare parts themselves stay. */
+    it('report the same of a chain, save the same dump and share one memory', async () => {
+      const server = await serveChain(buildChain([4, 1, 7], 2), 3)
+      const words = ['--max-age', '999999999']
+      const [inNode, inPython] = [
+        await reportOf(NODE_VERIFIER, [server.url, ...words, '--save', 'node.json'], folder),
+        await reportOf(PYTHON_VERIFIER, [server.url, ...words, '--save', 'python.json'], folder),
+      ]
+      expect(inNode).toMatchObject({
+        code: 3,
+        remembered_seq: null,
+        not_binding: [{ reason: 'key_unknown' }],
+      })
+      expect(inPython).toEqual({
+        ...inNode,
+        ...{ code: 0, ok: true, binding: true, verdict: 'good', not_binding: [] },
+        ...{ remembered_seq: 3, key_trust: 'remembered', head_age_seconds: expect.any(Number) as number },
+      })
+      expect(await readFile(join(folder, 'python.json'), 'utf8')).toBe(
+        await readFile(join(folder, 'node.json'), 'utf8'),
+      )
+      server.chain = buildChain([4, 1], 2)
+      for (const command of [NODE_VERIFIER, PYTHON_VERIFIER])
+        expect(await reportOf(command, [server.url], folder)).toMatchObject({
+          code: 1,
+          findings: [{ reason: 'chain_shortened' }],
+        })
+      await server.close()
+    })
+
+    it('print the same lines', async () => {
+      const chain = buildChain([4, 1, 7], 2)
+      await writeFile(join(folder, 'dump.json'), JSON.stringify(chain))
+      const [inNode, inPython] = [
+        await runVerifier(NODE_VERIFIER, ['dump.json'], folder),
+        await runVerifier(PYTHON_VERIFIER, ['dump.json'], folder),
+      ]
+      const untimed = ({ stdout }: { stdout: string }) =>
+        stdout.replace(/made \d+ s ago/, 'made some time ago')
+      expect(untimed(inPython)).toBe(untimed(inNode))
+    })
+  },
+)
+
+/**
+ * Every member at any depth below the named parts of a vector, with what holds it; bare parts themselves
+ * stay.
+ */
 function placesIn(vector: object, parts: readonly string[]): [object, string][] {
   const places: [object, string][] = []
   const open = parts.map((part) => (vector as Record<string, unknown>)[part])

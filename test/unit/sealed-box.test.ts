@@ -1,10 +1,20 @@
-import { createCipheriv, createHmac, createPrivateKey, createPublicKey, diffieHellman, hkdfSync, randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { MAX_PLAINTEXT_BYTES, newDmKeyPair, openBox, sealBox, SealedBoxError, type SealedBoxErrorCode } from '../../client/sealed-box.ts'
+import {
+  MAX_PLAINTEXT_BYTES,
+  newDmKeyPair,
+  openBox,
+  sealBox,
+  SealedBoxError,
+  type Purpose,
+  type SealedBoxErrorCode,
+} from '../../client/sealed-box.ts'
+import { sealWithNode } from '../support/node-sealed-box.ts'
 
-const PREFIX = 'box1.'
+const PREFIX = 'box2.'
+const MESSAGE: Purpose = { kind: 'message' }
 const HEADER_BYTES = 57
 const OVERHEAD_BYTES = HEADER_BYTES + 16
 
@@ -41,7 +51,10 @@ function readVectors<T>(directory: 'valid' | 'invalid'): { name: string; vector:
   const url = new URL(`../vectors/${directory}/`, import.meta.url)
   return readdirSync(url)
     .filter((file) => file.startsWith('sealed-box-'))
-    .map((file) => ({ name: file.replace('.json', ''), vector: JSON.parse(readFileSync(new URL(file, url), 'utf8')) as T }))
+    .map((file) => ({
+      name: file.replace('.json', ''),
+      vector: JSON.parse(readFileSync(new URL(file, url), 'utf8')) as T,
+    }))
 }
 
 const validVectors = readVectors<ValidVector>('valid')
@@ -61,6 +74,7 @@ function seal(plaintext: Uint8Array | string, changes: Partial<Parameters<typeof
     senderId: sender.id,
     recipientPublicKey: recipient.publicKey,
     recipientId: recipient.id,
+    purpose: MESSAGE,
     ...changes,
   })
 }
@@ -72,6 +86,7 @@ function open(box: string, changes: Partial<Parameters<typeof openBox>[0]> = {})
     recipientId: recipient.id,
     senderPublicKey: sender.publicKey,
     senderId: sender.id,
+    purpose: MESSAGE,
     ...changes,
   })
 }
@@ -91,67 +106,6 @@ function decode(box: string): Buffer {
   return Buffer.from(box.slice(PREFIX.length), 'base64url')
 }
 
-/** The format written a second time on node:crypto alone, after sealed-box.md; it also makes what sealBox never would. */
-function sealWithNode({
-  padded,
-  ephemeralSecretKey,
-  nonce,
-  senderSecretKey,
-  senderId,
-  recipientPublicKey,
-  recipientId,
-  version = 1,
-}: {
-  padded: Uint8Array
-  ephemeralSecretKey: string
-  nonce: Uint8Array
-  senderSecretKey: string
-  senderId: string
-  recipientPublicKey: string
-  recipientId: string
-  version?: number
-}) {
-  const toPrivate = (hex: string) =>
-    createPrivateKey({ key: Buffer.from(`302e020100300506032b656e04220420${hex}`, 'hex'), format: 'der', type: 'pkcs8' })
-  const toPublic = (hex: string) =>
-    createPublicKey({ key: Buffer.from(`302a300506032b656e032100${hex}`, 'hex'), format: 'der', type: 'spki' })
-  const publicBytes = (hex: string) => createPublicKey(toPrivate(hex)).export({ format: 'der', type: 'spki' }).subarray(-32)
-  const withLength = (id: string) => Buffer.concat([Buffer.of(Buffer.byteLength(id)), Buffer.from(id)])
-
-  const ephemeralPublicKey = publicBytes(ephemeralSecretKey)
-  const ephemeralShared = diffieHellman({ privateKey: toPrivate(ephemeralSecretKey), publicKey: toPublic(recipientPublicKey) })
-  const staticShared = diffieHellman({ privateKey: toPrivate(senderSecretKey), publicKey: toPublic(recipientPublicKey) })
-  const info = Buffer.concat([
-    Buffer.of(version),
-    ephemeralPublicKey,
-    publicBytes(senderSecretKey),
-    Buffer.from(recipientPublicKey, 'hex'),
-    withLength(senderId),
-    withLength(recipientId),
-  ])
-  const salt = 'agent-network sealed box v1'
-  const okm = Buffer.from(hkdfSync('sha256', Buffer.concat([ephemeralShared, staticShared]), salt, info, 64))
-  const key = okm.subarray(0, 32)
-  const nonceKey = okm.subarray(32)
-
-  // HChaCha20 is the ChaCha20 block without its final addition of the initial state, of which only public words are left.
-  const block = createCipheriv('chacha20', key, nonce.subarray(0, 16)).update(Buffer.alloc(64))
-  const initial = Buffer.concat([Buffer.from('expand 32-byte k'), key, nonce.subarray(0, 16)])
-  const subkey = Buffer.concat(
-    [0, 1, 2, 3, 12, 13, 14, 15].map((word) => {
-      const out = Buffer.alloc(4)
-      out.writeUInt32LE((block.readUInt32LE(word * 4) - initial.readUInt32LE(word * 4)) >>> 0)
-      return out
-    }),
-  )
-  const header = Buffer.concat([Buffer.of(version), ephemeralPublicKey, nonce])
-  const cipher = createCipheriv('chacha20-poly1305', subkey, Buffer.concat([Buffer.alloc(4), nonce.subarray(16)]), { authTagLength: 16 })
-  cipher.setAAD(header, { plaintextLength: padded.length })
-  const body = Buffer.concat([cipher.update(padded), cipher.final()])
-  const box = `box1.${Buffer.concat([header, body, cipher.getAuthTag()]).toString('base64url')}`
-  return { box, ephemeralPublicKey, ephemeralShared, staticShared, key, nonceKey }
-}
-
 describe('a sealed box', () => {
   it('gives back any message, byte for byte, to its recipient', () => {
     fc.assert(
@@ -161,7 +115,7 @@ describe('a sealed box', () => {
         fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 }),
         (plaintext, senderId, recipientId) => {
           const box = seal(plaintext, { senderId, recipientId })
-          expect(box).toMatch(/^box1\.[A-Za-z0-9_-]+$/)
+          expect(box).toMatch(/^box2\.[A-Za-z0-9_-]+$/)
           expect(open(box, { senderId, recipientId })).toEqual(plaintext)
         },
       ),
@@ -269,7 +223,9 @@ describe('a sealed box', () => {
   it('can not be sent back to its sender as if the recipient had written it, nor opened by the sender', () => {
     const box = seal('there and not back')
     const asSender = { recipientSecretKey: sender.secretKey, senderPublicKey: recipient.publicKey }
-    expect(refusal(() => open(box, { ...asSender, recipientId: sender.id, senderId: recipient.id }))).toBe('cannot_open')
+    expect(refusal(() => open(box, { ...asSender, recipientId: sender.id, senderId: recipient.id }))).toBe(
+      'cannot_open',
+    )
     expect(refusal(() => open(box, asSender))).toBe('cannot_open')
   })
 
@@ -290,7 +246,8 @@ describe('a sealed box', () => {
 })
 
 describe('sealing and opening', () => {
-  // Little-endian u coordinates: 0, 1, the two of order 8, p - 1, then p and p + 1, which are 0 and 1 spelled again.
+  // Little-endian u coordinates: 0, 1, the two of order 8, p - 1, then p and p + 1, which are 0 and 1 spelled
+  // again.
   const LOW_ORDER = [
     '0000000000000000000000000000000000000000000000000000000000000000',
     '0100000000000000000000000000000000000000000000000000000000000000',
@@ -316,7 +273,9 @@ describe('sealing and opening', () => {
         const altered = Buffer.from(bytes)
         altered.set(fromHex(point), 1)
         altered[32] = (altered[32] ?? 0) | topBit
-        expect(() => open(PREFIX + altered.toString('base64url')), point).toThrow('its ephemeral key is a point of low order')
+        expect(() => open(PREFIX + altered.toString('base64url')), point).toThrow(
+          'its ephemeral key is a point of low order',
+        )
       }
     }
   })
@@ -331,30 +290,28 @@ describe('sealing and opening', () => {
 
   it('say which argument is wrong, without repeating a secret', () => {
     const almostKey = sender.secretKey.slice(1)
-    expect(() => seal('x', { senderSecretKey: almostKey })).toThrow('"senderSecretKey" expected 64 hex characters, got a string of 63')
-    expect(() => open(seal('x'), { recipientSecretKey: new Uint8Array(31) })).toThrow('"recipientSecretKey" expected 32 bytes, got 31')
+    expect(() => seal('x', { senderSecretKey: almostKey })).toThrow(
+      '"senderSecretKey" expected 64 hex characters, got a string of 63',
+    )
+    expect(() => open(seal('x'), { recipientSecretKey: new Uint8Array(31) })).toThrow(
+      '"recipientSecretKey" expected 32 bytes, got 31',
+    )
     expect(() => seal('x', { senderId: '' })).toThrow('"senderId" expected 1 to 255 bytes of UTF-8, got 0')
-    expect(() => seal('x', { recipientId: 'é'.repeat(128) })).toThrow('"recipientId" expected 1 to 255 bytes of UTF-8, got 256')
+    expect(() => seal('x', { recipientId: 'é'.repeat(128) })).toThrow(
+      '"recipientId" expected 1 to 255 bytes of UTF-8, got 256',
+    )
     expect(() => seal('x', { recipientId: '\ud800' })).toThrow('"recipientId" expected a well-formed string')
     expect(() => seal('lone \udc00')).toThrow('"plaintext" expected bytes or a well-formed string')
-    expect(() => seal('x', { random: () => new Uint8Array(16) })).toThrow('"random" expected to give 32 bytes')
+    expect(() => seal('x', { random: () => new Uint8Array(16) })).toThrow(
+      '"random" expected to give 32 bytes',
+    )
   })
 })
 
 describe('the format', () => {
-  it.each(validVectors)('has the vector $name, which this client seals and opens alike', ({ vector }) => {
-    const draws = [fromHex(vector.ephemeral_secret_key), fromHex(vector.nonce_random)]
-    const box = sealBox({
-      plaintext: fromHex(vector.plaintext),
-      senderSecretKey: vector.sender_secret_key,
-      senderId: vector.sender_id,
-      recipientPublicKey: vector.recipient_public_key,
-      recipientId: vector.recipient_id,
-      random: () => draws.shift() ?? new Uint8Array(0),
-    })
-    expect(box).toBe(vector.box)
+  it.each(validVectors)('has the vector $name of the first form, which this client opens', ({ vector }) => {
     const opened = openBox({
-      box,
+      box: vector.box,
       recipientSecretKey: vector.recipient_secret_key,
       recipientId: vector.recipient_id,
       senderPublicKey: vector.sender_public_key,
@@ -370,7 +327,10 @@ describe('the format', () => {
       const padded = Buffer.alloc(vector.padded_bytes)
       padded.writeUInt16BE(plaintext.length)
       padded.set(plaintext, 2)
-      const nonceDigest = createHmac('sha256', fromHex(vector.nonce_key)).update(fromHex(vector.nonce_random)).update(padded).digest()
+      const nonceDigest = createHmac('sha256', fromHex(vector.nonce_key))
+        .update(fromHex(vector.nonce_random))
+        .update(padded)
+        .digest()
       expect(nonceDigest.subarray(0, 24).toString('hex')).toBe(vector.nonce)
       const made = sealWithNode({
         padded,
@@ -426,4 +386,126 @@ describe('the format', () => {
     expect(Buffer.from(open(box)).toString()).toBe('hello')
     expect(decode(box).length).toBe(4_096 + OVERHEAD_BYTES)
   })
+})
+
+describe('the second form', () => {
+  interface Vector {
+    purpose: 'message' | 'delivery'
+    order_id?: string
+    sender_id: string
+    recipient_id: string
+    sender_public_key: string
+    recipient_secret_key: string
+    box: string
+  }
+  type Valid = Vector & {
+    sender_secret_key: string
+    recipient_public_key: string
+    ephemeral_secret_key: string
+    nonce_random: string
+    plaintext: string
+  }
+  const vectorsOf = <T>(directory: 'valid' | 'invalid') => {
+    const url = new URL(`../vectors/${directory}/`, import.meta.url)
+    const files = readdirSync(url).filter((file) => file.startsWith('sealed-box2-'))
+    return files.map((file) => ({ file, vector: JSON.parse(readFileSync(new URL(file, url), 'utf8')) as T }))
+  }
+  const purposeOf = ({ purpose, order_id: orderId = '' }: Vector): Purpose =>
+    purpose === 'message' ? { kind: 'message' } : { kind: 'delivery', orderId }
+  const openVector = (vector: Vector) =>
+    openBox({
+      box: vector.box,
+      purpose: purposeOf(vector),
+      recipientSecretKey: vector.recipient_secret_key,
+      recipientId: vector.recipient_id,
+      senderPublicKey: vector.sender_public_key,
+      senderId: vector.sender_id,
+    })
+
+  for (const { file, vector } of vectorsOf<Valid>('valid'))
+    it(`is sealed and opened as on file, and as node:crypto alone makes it: ${file}`, () => {
+      const random = [vector.ephemeral_secret_key, vector.nonce_random].map(fromHex)
+      const box = sealBox({
+        plaintext: fromHex(vector.plaintext),
+        purpose: purposeOf(vector),
+        senderSecretKey: vector.sender_secret_key,
+        senderId: vector.sender_id,
+        recipientPublicKey: vector.recipient_public_key,
+        recipientId: vector.recipient_id,
+        random: () => random.shift() ?? new Uint8Array(),
+      })
+      expect(box).toBe(vector.box)
+      expect(Buffer.from(openVector(vector)).toString('hex')).toBe(vector.plaintext)
+      const id = Buffer.from(vector.order_id ?? '')
+      const padded = Buffer.alloc(256)
+      padded.writeUInt16BE(vector.plaintext.length / 2)
+      padded.write(vector.plaintext, 2, 'hex')
+      const second = sealWithNode({
+        padded,
+        ephemeralSecretKey: vector.ephemeral_secret_key,
+        nonce: decode(box).subarray(33, 57),
+        senderSecretKey: vector.sender_secret_key,
+        senderId: vector.sender_id,
+        recipientPublicKey: vector.recipient_public_key,
+        recipientId: vector.recipient_id,
+        version: 2,
+        purpose: Buffer.concat([Buffer.of(vector.purpose === 'message' ? 1 : 2, id.length), id]),
+      })
+      expect(second.box).toBe(box)
+    })
+
+  for (const { file, vector } of vectorsOf<Vector & { error: SealedBoxErrorCode }>('invalid'))
+    it(`is refused as on file: ${file}`, () => expect(refusal(() => openVector(vector))).toBe(vector.error))
+
+  it('opens for its purpose and its order alone', () => {
+    const purposes: Purpose[] = [
+      { kind: 'message' },
+      { kind: 'delivery', orderId: 'ord_1' },
+      { kind: 'delivery', orderId: 'ord_2' },
+      { kind: 'delivery', orderId: '\u0000' },
+    ]
+    for (const sealed of purposes)
+      for (const handedOverAs of purposes)
+        expect(refusal(() => open(seal('x', { purpose: sealed }), { purpose: handedOverAs }))).toBe(
+          sealed === handedOverAs ? 'accepted' : 'cannot_open',
+        )
+  })
+
+  it('is the only one that is written', () => {
+    const { purpose: _, ...rest } = {
+      purpose: MESSAGE,
+      plaintext: 'x',
+      senderSecretKey: sender.secretKey,
+      senderId: sender.id,
+    }
+    const recipientPublicKey = recipient.publicKey
+    // @ts-expect-error The purpose is required; a program in JavaScript is told so.
+    expect(() => sealBox({ ...rest, recipientPublicKey, recipientId: recipient.id })).toThrow(
+      /"purpose" expected what the box is for/,
+    )
+  })
+
+  it('is unknown to who names no purpose, while the first form opens for any', () => {
+    expect(refusal(() => openBox({ ...parties, box: seal('x') }))).toBe('unknown_version')
+    const padded = Buffer.alloc(256)
+    const { box } = sealWithNode({
+      padded,
+      ephemeralSecretKey: newDmKeyPair().secretKey,
+      nonce: randomBytes(24),
+      senderSecretKey: sender.secretKey,
+      senderId: sender.id,
+      recipientPublicKey: recipient.publicKey,
+      recipientId: recipient.id,
+    })
+    expect(refusal(() => open(box))).toBe('accepted')
+    expect(() => seal('x', { purpose: { kind: 'delivery', orderId: '' } })).toThrow(
+      /"orderId" expected 1 to 255 bytes/,
+    )
+  })
+  const parties = {
+    recipientSecretKey: recipient.secretKey,
+    recipientId: recipient.id,
+    senderPublicKey: sender.publicKey,
+    senderId: sender.id,
+  }
 })

@@ -3,7 +3,12 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { identifyProcess, stopLeftovers, trackChildren, type ChildTracker } from '../../scripts/embedded/children.ts'
+import {
+  identifyProcess,
+  stopLeftovers,
+  trackChildren,
+  type ChildTracker,
+} from '../../scripts/embedded/children.ts'
 import { supervise, type ChildSpec, type SupervisedChild } from '../../scripts/embedded/supervise.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 
@@ -30,20 +35,31 @@ afterEach(async () => {
 })
 
 function superviseShell(script: string, more: Partial<ChildSpec> = {}): SupervisedChild {
-  const spec = { name: 'child', command: '/bin/sh', args: ['-c', script], env: { PATH: process.env.PATH }, stopLimitMs: 10_000, ...more }
+  const spec = {
+    name: 'child',
+    command: '/bin/sh',
+    args: ['-c', script],
+    env: { PATH: process.env.PATH },
+    stopLimitMs: 10_000,
+    ...more,
+  }
   const child = supervise(spec, report, children)
   supervised.push(child)
   return child
 }
 
 const isAlive = (pid: number) => identifyProcess(pid) !== undefined
-const whenGone = (pid: number) => waitFor('the end of a process', () => (isAlive(pid) ? undefined : true), { limitMs: 15_000 })
-const whenSaid = (part: string) => waitFor(`a line with ${part}`, () => lines.find((line) => line.includes(part)), { limitMs: 15_000 })
+const whenGone = (pid: number) =>
+  waitFor('the end of a process', () => (isAlive(pid) ? undefined : true), { limitMs: 15_000 })
+const whenSaid = (part: string) =>
+  waitFor(`a line with ${part}`, () => lines.find((line) => line.includes(part)), { limitMs: 15_000 })
 const whenPid = (child: SupervisedChild) => waitFor('a process', () => child.pid(), { limitMs: 15_000 })
 
 describe('a supervised child', () => {
   it('is started again after each death, with a pause that doubles up to its limit, and its last words are shown', async () => {
-    const child = superviseShell('echo last words >&2; exit 7', { backOff: { firstDelayMs: 10, longestDelayMs: 40, steadyMs: 60_000 } })
+    const child = superviseShell('echo last words >&2; exit 7', {
+      backOff: { firstDelayMs: 10, longestDelayMs: 40, steadyMs: 60_000 },
+    })
     await waitFor('five deaths', () => (child.deaths() >= 5 ? true : undefined), { limitMs: 15_000 })
     const said = lines.slice(0, 10)
     expect(said).toEqual(
@@ -55,16 +71,24 @@ describe('a supervised child', () => {
   })
 
   it('begins with the first pause again after a steady life', async () => {
-    const child = superviseShell('exit 7', { backOff: { firstDelayMs: 10, longestDelayMs: 1_000, steadyMs: 0 } })
+    const child = superviseShell('exit 7', {
+      backOff: { firstDelayMs: 10, longestDelayMs: 1_000, steadyMs: 0 },
+    })
     await waitFor('three deaths', () => (child.deaths() >= 3 ? true : undefined), { limitMs: 15_000 })
-    expect(lines.slice(0, 3)).toEqual(Array(3).fill('child ended with exit code 7; starting it again in 0.01 s'))
+    expect(lines.slice(0, 3)).toEqual(
+      Array(3).fill('child ended with exit code 7; starting it again in 0.01 s'),
+    )
   })
 
   it('is started again under a new number when it is killed', async () => {
-    const child = superviseShell('exec sleep 60', { backOff: { firstDelayMs: 10, longestDelayMs: 40, steadyMs: 60_000 } })
+    const child = superviseShell('exec sleep 60', {
+      backOff: { firstDelayMs: 10, longestDelayMs: 40, steadyMs: 60_000 },
+    })
     const before = await whenPid(child)
     process.kill(before, 'SIGKILL')
-    expect(await whenSaid('was ended by SIGKILL')).toBe('child was ended by SIGKILL; starting it again in 0.01 s')
+    expect(await whenSaid('was ended by SIGKILL')).toBe(
+      'child was ended by SIGKILL; starting it again in 0.01 s',
+    )
     expect(await whenPid(child)).not.toBe(before)
   })
 
@@ -78,7 +102,9 @@ describe('a supervised child', () => {
   })
 
   it('ends at SIGTERM when stopped, and stays gone', async () => {
-    const child = superviseShell('exec sleep 60', { backOff: { firstDelayMs: 0, longestDelayMs: 0, steadyMs: 0 } })
+    const child = superviseShell('exec sleep 60', {
+      backOff: { firstDelayMs: 0, longestDelayMs: 0, steadyMs: 0 },
+    })
     const pid = await whenPid(child)
     await child.stop()
     expect(isAlive(pid)).toBe(false)
@@ -92,7 +118,9 @@ describe('a supervised child', () => {
       stopLimitMs: 50,
       onLine: (line) => output.push(line),
     })
-    const grandchild = Number(await waitFor('the number of the grandchild', () => output[0], { limitMs: 15_000 }))
+    const grandchild = Number(
+      await waitFor('the number of the grandchild', () => output[0], { limitMs: 15_000 }),
+    )
     await child.stop()
     await whenGone(grandchild)
     expect(child.pid()).toBeUndefined()
@@ -116,7 +144,9 @@ describe('a supervised child', () => {
 
 describe('children of a process that was killed', () => {
   /** A process of its own that tracks a child and then does nothing; its child's number is its output. */
-  async function startOwner(isThrownAway = false): Promise<{ owner: ChildProcess; childPid: number; shellPid: number }> {
+  async function startOwner(
+    isThrownAway = false,
+  ): Promise<{ owner: ChildProcess; childPid: number; shellPid: number }> {
     const source = new URL('../../scripts/embedded/', import.meta.url).href
     const script = `
       import fs from 'node:fs';
@@ -127,10 +157,14 @@ describe('children of a process that was killed', () => {
       const shells = fs.readFileSync('/proc/self/task/' + process.pid + '/children', 'utf8').trim().split(' ').map(Number);
       console.log(JSON.stringify({ childPid: child.pid(), shellPid: shells.find((pid) => pid !== child.pid()) }));
     `
-    const owner = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const owner = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
     let output = ''
     owner.stdout.setEncoding('utf8').on('data', (chunk: string) => (output += chunk))
-    const line = await waitFor('the numbers of the child processes', () => /^\{.*\}$/m.exec(output)?.[0], { limitMs: 15_000 })
+    const line = await waitFor('the numbers of the child processes', () => /^\{.*\}$/m.exec(output)?.[0], {
+      limitMs: 15_000,
+    })
     return { owner, ...(JSON.parse(line) as { childPid: number; shellPid: number }) }
   }
 
@@ -143,24 +177,29 @@ describe('children of a process that was killed', () => {
     await whenGone(shellPid)
   })
 
-  it.runIf(process.platform === 'linux')('are stopped by the next start when the watch was killed too', async () => {
-    // skipped elsewhere: reads /proc
-    const { owner, childPid, shellPid } = await startOwner()
-    process.kill(shellPid, 'SIGKILL')
-    await whenGone(shellPid)
-    owner.kill('SIGKILL')
-    await whenGone(owner.pid!)
-    expect(isAlive(childPid)).toBe(true)
-    await stopLeftovers(folder, report)
-    expect(isAlive(childPid)).toBe(false)
-    expect(lines).toEqual([`stopping sleeper (process ${childPid}), left over from an earlier start`])
-  })
+  it.runIf(process.platform === 'linux')(
+    'are stopped by the next start when the watch was killed too',
+    async () => {
+      // skipped elsewhere: reads /proc
+      const { owner, childPid, shellPid } = await startOwner()
+      process.kill(shellPid, 'SIGKILL')
+      await whenGone(shellPid)
+      owner.kill('SIGKILL')
+      await whenGone(owner.pid!)
+      expect(isAlive(childPid)).toBe(true)
+      await stopLeftovers(folder, report)
+      expect(isAlive(childPid)).toBe(false)
+      expect(lines).toEqual([`stopping sleeper (process ${childPid}), left over from an earlier start`])
+    },
+  )
 
   it.runIf(process.platform === 'linux')('take a folder that was to be thrown away with them', async () => {
     // skipped elsewhere: reads /proc
     const { owner } = await startOwner(true)
     owner.kill('SIGKILL')
-    await waitFor('the end of the folder', () => (fs.existsSync(folder) ? undefined : true), { limitMs: 15_000 })
+    await waitFor('the end of the folder', () => (fs.existsSync(folder) ? undefined : true), {
+      limitMs: 15_000,
+    })
   })
 
   it('are left alone when their number belongs to another process by now', async () => {
@@ -173,10 +212,15 @@ describe('children of a process that was killed', () => {
     stranger.kill()
   })
 
-  it.each(['', '[{"name":"mongod"'])('are not looked for where their list was cut off with the power: %j', async (text) => {
-    fs.writeFileSync(path.join(folder, 'children.json'), text)
-    await stopLeftovers(folder, report)
-    expect(lines).toEqual([`${path.join(folder, 'children.json')} cannot be read; whatever an earlier start left running is not stopped`])
-    expect(fs.readFileSync(path.join(folder, 'children.json'), 'utf8')).toBe('[]')
-  })
+  it.each(['', '[{"name":"mongod"'])(
+    'are not looked for where their list was cut off with the power: %j',
+    async (text) => {
+      fs.writeFileSync(path.join(folder, 'children.json'), text)
+      await stopLeftovers(folder, report)
+      expect(lines).toEqual([
+        `${path.join(folder, 'children.json')} cannot be read; whatever an earlier start left running is not stopped`,
+      ])
+      expect(fs.readFileSync(path.join(folder, 'children.json'), 'utf8')).toBe('[]')
+    },
+  )
 })

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { isToken, newToken, storeToken, tokenKey } from '../../shared/agents/token.ts'
+import { isToken, looksRandom, newToken, storeToken, tokenKey } from '../../shared/agents/token.ts'
 
 describe('tokens', () => {
   it('are sk_ and 48 hex characters, each another', () => {
@@ -34,8 +34,27 @@ describe('tokens', () => {
     expect(isToken(token.slice(0, 19), stored)).toBe(false)
   })
 
+  it('look random if they are neither of few characters nor of one part again and again', () => {
+    for (let i = 0; i < 1_000; i += 1) expect(looksRandom(newToken())).toBe(true)
+    const random = newToken().slice(3)
+    for (const length of [1, 2, 3, 4, 6, 8, 12, 16, 24])
+      expect(
+        looksRandom(`sk_${random.slice(0, length).repeat(48 / length)}`),
+        `${length} again and again`,
+      ).toBe(false)
+    expect(looksRandom(`sk_${random.slice(0, 24)}${random.slice(0, 23)}!`)).toBe(true)
+    expect(looksRandom(`sk_${'abcdef0'.repeat(7).slice(0, 47)}0`)).toBe(false)
+  })
+
   it('refuses to keep what is not a token', () => {
-    for (const text of ['', 'sk_', `sk_${'A'.repeat(48)}`, `sk_${'a'.repeat(47)}`, `pk_${'a'.repeat(48)}`, `sk_${'a'.repeat(48)}\n`])
+    for (const text of [
+      '',
+      'sk_',
+      `sk_${'A'.repeat(48)}`,
+      `sk_${'a'.repeat(47)}`,
+      `pk_${'a'.repeat(48)}`,
+      `sk_${'a'.repeat(48)}\n`,
+    ])
       expect(() => storeToken(text)).toThrow('expected sk_ and 48')
   })
 })

@@ -1,8 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createCountedNonces, notePage } from '../../shared/work/counted-nonces.ts'
-import { createNonceTable } from '../../shared/work/nonce-table.ts'
-import { applyShares, judgeBatches, sortNonces, workOrderTtlDays, workStatusAt, type SharePage } from '../../shared/work/work.ts'
+import { createNonceTable } from '../../shared/work/counted-nonces.ts'
+import {
+  applyShares,
+  verifyBatches,
+  partitionNonces,
+  workOrderTtlDays,
+  workStatusAt,
+  type SharePage,
+} from '../../shared/work/work.ts'
 
 describe('shares on an order', () => {
   it('complete each day once and never more than was ordered, in whatever batches they come', () => {
@@ -12,7 +19,12 @@ describe('shares on an order', () => {
         fc.integer({ min: 1, max: 6 }),
         fc.array(fc.integer({ min: 0, max: 12 }), { maxLength: 20 }),
         (perDay, days, batches) => {
-          const order = { shares_accepted: 0, shares_required: perDay * days, shares_per_day: perDay, credited_days: 0 }
+          const order = {
+            shares_accepted: 0,
+            shares_required: perDay * days,
+            shares_per_day: perDay,
+            credited_days: 0,
+          }
           for (const fresh of batches) {
             const { counted, completedDays } = applyShares(order, fresh)
             expect(counted).toBe(Math.min(fresh, order.shares_required - order.shares_accepted))
@@ -41,7 +53,7 @@ describe('shares on an order', () => {
   })
 })
 
-describe('batches of one order, judged together', () => {
+describe('batches of one order, verified together', () => {
   const order = (required: number, accepted = 0) => ({
     shares_accepted: accepted,
     shares_required: required,
@@ -66,7 +78,7 @@ describe('batches of one order, judged together', () => {
         (lists, counted, room) => {
           const known = new Set<string>(counted)
           const shares = new Set<string>(['a', 'b', 'c', 'd', 'e', 'f'])
-          const { verdicts, fresh } = judgeBatches(
+          const { results, fresh } = verifyBatches(
             order(counted.length + room, counted.length),
             lists.map((list) => batch(...list)),
             lists.map((list) => list.filter((one) => shares.has(one))),
@@ -76,16 +88,20 @@ describe('batches of one order, judged together', () => {
           expect(fresh).toHaveLength(Math.min(room, good.size))
           expect(new Set(fresh).size).toBe(fresh.length)
           for (const one of fresh) expect(good.has(one)).toBe(true)
-          expect(verdicts.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(fresh.length)
-          for (const [index, { accepted, rejected }] of verdicts.entries()) expect(accepted + rejected.length).toBe(lists[index]?.length)
+          expect(results.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(fresh.length)
+          for (const [index, { accepted, rejected }] of results.entries())
+            expect(accepted + rejected.length).toBe(lists[index]?.length)
         },
       ),
     )
   })
 
   it('tell weak, repeated and superfluous nonces apart, after what was refused on arrival', () => {
-    const first = { nonces: ['a', 'weak', 'old'], rejected: [{ nonce: '!', reason: 'invalid_nonce' as const }] }
-    const { verdicts, fresh, completedDays } = judgeBatches(
+    const first = {
+      nonces: ['a', 'weak', 'old'],
+      rejected: [{ nonce: '!', reason: 'invalid_nonce' as const }],
+    }
+    const { results, fresh, completedDays } = verifyBatches(
       order(4, 1),
       [first, batch('a', 'b', 'c', 'd')],
       [
@@ -94,7 +110,7 @@ describe('batches of one order, judged together', () => {
       ],
       tableOf(['old']),
     )
-    expect(verdicts).toEqual([
+    expect(results).toEqual([
       {
         accepted: 1,
         rejected: [
@@ -141,7 +157,9 @@ describe('nonces that counted', () => {
   })
   const orderWith = (pages: readonly SharePage[]) => ({
     _id: 'wrk_a',
-    ...(pages.length === 0 ? {} : { share_pages: pages.length, last_batch: pages.at(-1)?.batch_ids.at(-1) ?? '' }),
+    ...(pages.length === 0
+      ? {}
+      : { share_pages: pages.length, last_batch: pages.at(-1)?.batch_ids.at(-1) ?? '' }),
   })
   /** Pages as a database holds them, and how many were read each time. */
   const open = (...pages: SharePage[]) => {
@@ -153,7 +171,7 @@ describe('nonces that counted', () => {
         return found
       },
     })
-    /** What a judgement would go by, which stores nothing. */
+    /** What a verification would go by, which stores nothing. */
     const look = async () => {
       const known = await counted.take(orderWith(pages))
       if (known !== undefined) counted.giveBack('wrk_a', known)
@@ -182,7 +200,7 @@ describe('nonces that counted', () => {
     expect(reads).toEqual([1, 2])
   })
 
-  it('are not seen by others while a judgement that may fail has added to them', async () => {
+  it('are not seen by others while a verification that may fail has added to them', async () => {
     const { pages, counted, look } = open(page(1, 'a'))
     const failing = await counted.take(orderWith(pages))
     failing?.nonces.add('b')
@@ -221,20 +239,23 @@ describe('the nonces of a batch', () => {
     )
     fc.assert(
       fc.property(fc.array(nonce, { maxLength: 60 }), (sent) => {
-        const { nonces, rejected } = sortNonces(sent)
+        const { nonces, rejected } = partitionNonces(sent)
         expect(nonces.length + rejected.length).toBe(sent.length)
         expect(new Set(nonces).size).toBe(nonces.length)
         for (const one of nonces) expect(one).toMatch(/^[0-9a-z]{1,20}$/)
         const isGood = (value: string | number) =>
-          typeof value === 'string' ? /^[0-9a-z]{1,20}$/.test(value) : Number.isSafeInteger(value) && value >= 0
-        for (const { nonce: value, reason } of rejected) expect(isGood(value) ? 'duplicate' : 'invalid_nonce').toBe(reason)
+          typeof value === 'string'
+            ? /^[0-9a-z]{1,20}$/.test(value)
+            : Number.isSafeInteger(value) && value >= 0
+        for (const { nonce: value, reason } of rejected)
+          expect(isGood(value) ? 'duplicate' : 'invalid_nonce').toBe(reason)
         expect(new Set(sent.filter(isGood).map(String))).toEqual(new Set(nonces))
       }),
     )
   })
 
   it('take a number as its decimal text and tell 7 from 07', () => {
-    expect(sortNonces([7, '7', '07', 0, '0'])).toEqual({
+    expect(partitionNonces([7, '7', '07', 0, '0'])).toEqual({
       nonces: ['7', '07', '0'],
       rejected: [
         { nonce: '7', reason: 'duplicate' },

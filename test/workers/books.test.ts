@@ -1,16 +1,33 @@
+import fs from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import type { Context } from '../../shared/context.ts'
+import { newId } from '../../shared/foundation/ids.ts'
+import { openNetworkMetrics } from '../../workers/operator/network-metrics.ts'
 import { compareBooks } from '../../shared/payments/books.ts'
-import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
-import { reconcileNano } from '../../shared/payments/nano/nano-reconcile.ts'
-import { sendNano } from '../../shared/payments/nano/nano-send.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
-import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
-import { markPaidByHand, undoPaidByHand } from '../../shared/payments/payout-service.ts'
+import {
+  markPaidByHand,
+  moveTransfer,
+  storeTransfers,
+  undoPaidByHand,
+} from '../../shared/payments/payout-service.ts'
+import type { TransferRecord } from '../../shared/payments/payout.ts'
 import { recordPayment } from '../../shared/payments/settlement.ts'
 import { foundAt, newTx } from '../support/coins.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
-import { DAY_RAW, heldByLedger, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import {
+  DAY_RAW,
+  nanoChain,
+  openNanoVenue,
+  signAndPublish,
+  strangerAddress,
+  XNO,
+  type NanoVenue,
+} from '../support/nano-venue.ts'
+import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 
 let venue: NanoVenue
 beforeAll(async () => {
@@ -19,7 +36,7 @@ beforeAll(async () => {
 beforeEach(() => venue.reset())
 checkBooksAfterEach(
   () => venue.ctx,
-  () => heldByLedger(venue),
+  () => nanoChain(venue),
 )
 afterAll(() => venue.stop())
 
@@ -68,6 +85,77 @@ describe('the books and the chain', () => {
     expect(await gap()).toBe('0')
   })
 
+  it('have what came in once, though it is recorded by hand while a worker puts it on record', async () => {
+    const invoice = await venue.invoice(2)
+    const tx = newTx()
+    const found = {
+      ...foundAt({ coin: 'xno', address_index: invoice.address_index }, { amount: '1', tx }),
+      amountRaw: XNO,
+    }
+    const { ctx } = venue
+    let settling: Promise<unknown> | undefined
+    const beside: Context = {
+      ...ctx,
+      invoices: {
+        ...ctx.invoices,
+        // After what this transaction knows was read, and before it is stored.
+        async listPaymentsByTx(...asked) {
+          const known = await ctx.invoices.listPaymentsByTx(...asked)
+          settling ??= recordPayment(ctx, found, 'operator')
+          await Promise.race([settling, sleep(500)])
+          return known
+        },
+      },
+    }
+    const other = invoice.address_index + 1
+    const block = { account: venue.wallet.keys.deriveAccount(other).address, link: tx.toUpperCase() }
+    const transfer = {
+      ...{
+        _id: newId('transfer'),
+        coin: 'xno',
+        kind: 'receive',
+        account_index: other,
+        previous: newTx(),
+        tx: newTx(),
+      },
+      ...{
+        signed: JSON.stringify(block),
+        amount_raw: String(XNO),
+        payment_ids: [],
+        payout_ids: [],
+        state: 'sent',
+        at: 1,
+        changed_at: 1,
+      },
+    } as const satisfies Partial<TransferRecord>
+    await storeTransfers(beside, [{ ...transfer, payment_ids: [], payout_ids: [] }])
+    await settling
+    const stored = await ctx.payouts.findTransfer(transfer._id)
+    await moveTransfer(ctx, stored as TransferRecord, ['sent'], 'confirmed')
+    expect(-((await balances()).get('chain') ?? 0n)).toBe(XNO)
+
+    // And the same of what a look at the wallet books.
+    const again = { ...found, tx: newTx() }
+    const driver = {
+      ...nanoDriver(ctx),
+      async holdings() {
+        const holdings = { address: venue.wallet.treasury.address, heldRaw: 2n * XNO }
+        const isNew = (await ctx.invoices.findPayment('xno', again.tx, again.addressIndex)) === undefined
+        if (isNew) await recordPayment(ctx, again, 'operator')
+        return {
+          ...holdings,
+          deposits: [
+            { source: `xno/${again.tx}/9`, account: 'unassigned' as const, amountRaw: isNew ? XNO : 0n },
+          ],
+        }
+      },
+    }
+    await watchNano(ctx)
+    await compareBooks(ctx, driver)
+    expect(-((await balances()).get('chain') ?? 0n)).toBe(2n * XNO)
+    await venue.reset()
+  })
+
   it('differ by what somebody took out of the treasury, until it is on record as taken by the operator', async () => {
     venue.node.fund(venue.wallet.treasury.address, 5n * XNO, { confirmed: true })
     await round()
@@ -78,6 +166,43 @@ describe('the books and the chain', () => {
     await reconcileNano(venue.ctx)
     expect(await gap()).toBe('0')
     expect((await balances()).get('operator')).toBe(3n * XNO)
+  })
+
+  it('book nothing twice that a new wallet holds and its chain alone knows: it is a gap until it is reconciled', async () => {
+    await signAndPublish(venue, 0, {
+      receive: venue.pay(venue.wallet.treasury, 5n * XNO),
+      amountRaw: 5n * XNO,
+    })
+    await compareBooks(venue.ctx, nanoDriver(venue.ctx))
+    expect((await venue.ctx.coins.findCoin('xno'))?.gap_raw).toBe(String(5n * XNO))
+    await reconcileNano(venue.ctx)
+    expect(await gap()).toBe('0')
+    expect((await balances()).get('operator')).toBe(5n * XNO)
+    expect(await venue.ctx.journal.listOpenings('xno')).toEqual([])
+  })
+
+  it('differ, and within a minute the gauge says by how much and the alert fires', async () => {
+    expect(await gap()).toBe('0')
+    const invoice = await venue.invoice(1)
+    await recordPayment(venue.ctx, { ...foundAt(invoice, { amount: '3' }), tx: newTx() }, 'operator')
+    // Asked at each round, it is compared every half a minute.
+    venue.advance(30_000)
+    await watchNano(venue.ctx)
+    await compareBooks(venue.ctx, nanoDriver(venue.ctx))
+    const [, value] =
+      /^agent_network_solvency_gap\{coin="xno"\} (.*)$/m.exec(await openNetworkMetrics(venue.ctx)()) ?? []
+    expect(Number(value)).toBeCloseTo(-3, 9)
+    const { groups } = parse(fs.readFileSync('workers/operator/alerts.yml', 'utf8')) as {
+      groups: { rules: object[] }[]
+    }
+    const [alert] = groups
+      .flatMap(({ rules }) => rules)
+      .filter((rule) => 'alert' in rule && rule.alert === 'SolvencyGap')
+    expect(alert).toMatchObject({
+      expr: 'max by (coin) (agent_network_solvency_gap != bool 0) == 1',
+      labels: { severity: 'page' },
+    })
+    expect(alert).not.toHaveProperty('for')
   })
 
   it('differ by a payment that was recorded by hand and is not in the chain', async () => {

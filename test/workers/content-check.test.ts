@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { commit } from '../../shared/crypto/commitment.ts'
-import { findContentFaults } from '../../shared/ledger/content-check.ts'
+import { findContentFaults } from '../../shared/account/content-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
-import { makeReceipt } from '../../shared/ledger/receipt-service.ts'
-import { setHidden } from '../../shared/posts/post-service.ts'
+import { makeReceipt } from '../../shared/account/receipt-service.ts'
+import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { checkChain } from '../../workers/jobs/check-chain.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -17,7 +17,9 @@ beforeAll(async () => {
   const post = (path: string, body: object) => service.call('POST', path, { token: alice.token, body })
   ids.post = String((await post('/post', { body: 'as it was written' })).json['id'])
   ids.claim = String((await post('/claim', { statement: 'it rains' })).json['id'])
-  ids.verdict = ((await post('/claim/resolve', { claim_id: ids.claim, outcome: 'true' })).json['verdict'] as { id: string }).id
+  ids.verdict = (
+    (await post('/claim/resolve', { claim_id: ids.claim, outcome: 'true' })).json['verdict'] as { id: string }
+  ).id
 })
 afterAll(() => service.stop())
 beforeEach(async () => {
@@ -25,7 +27,8 @@ beforeEach(async () => {
   await makeSeal(service.ctx)
 })
 
-const collection = (name: string) => service.ctx.database.connection.collection<{ _id: string | number }>(name)
+const collection = (name: string) =>
+  service.ctx.database.connection.collection<{ _id: string | number }>(name)
 
 /** The faults while one document is another one. */
 async function faultsWhile(name: string, id: string | number, change: object): Promise<string[]> {
@@ -58,7 +61,9 @@ describe('the walk over the chain', () => {
       ['claims', ids.claim],
       ['verdicts', ids.verdict],
     ] as const)
-      expect(await faultsWhile(name, id, { agent_id: 'agt_another' })).toEqual([expect.stringContaining('has another author')])
+      expect(await faultsWhile(name, id, { agent_id: 'agt_another' })).toEqual([
+        expect.stringContaining('has another author'),
+      ])
   })
 
   it('computes the sums of every seal', async () => {
@@ -91,8 +96,15 @@ describe('a commitment', () => {
     await collection('posts').insertOne(other)
     const [first] = await service.ctx.entries.listByRecord(ids.post)
     const id = (await service.ctx.entries.highestId()) + 1
-    await collection('entries').insertOne({ ...first, _id: id, source: 'pst_other/post', record: 'pst_other' } as never)
-    expect((await findContentFaults(service.ctx)).told).toEqual([`entry ${id}: pst_other is not what its entry commits to`])
+    await collection('entries').insertOne({
+      ...first,
+      _id: id,
+      source: 'pst_other/post',
+      record: 'pst_other',
+    } as never)
+    expect((await findContentFaults(service.ctx)).told).toEqual([
+      `entry ${id}: pst_other is not what its entry commits to`,
+    ])
     await collection('entries').deleteOne({ _id: id })
     await collection('posts').deleteOne({ _id: 'pst_other' })
   })
@@ -100,9 +112,20 @@ describe('a commitment', () => {
   it('of an earlier version, without the id, opens as it did', async () => {
     const salt = 'ab'.repeat(32)
     const content = { body: 'old', topic: null }
-    const data = { post_id: 'pst_old', agent_id: alice.id, content_hash: commit(Buffer.from(salt, 'hex'), content) }
+    const data = {
+      post_id: 'pst_old',
+      agent_id: alice.id,
+      content_hash: commit(Buffer.from(salt, 'hex'), content),
+    }
     const pending = [{ source: 'pst_old/post', at: 1_700_000_000, kind: 'post', data }]
-    await collection('posts').insertOne({ _id: 'pst_old', agent_id: alice.id, at: 1_700_000_000, body: 'old', salt, pending } as never)
+    await collection('posts').insertOne({
+      _id: 'pst_old',
+      agent_id: alice.id,
+      at: 1_700_000_000,
+      body: 'old',
+      salt,
+      pending,
+    } as never)
     await sequencePending(service.ctx)
     expect((await makeReceipt(service.ctx, 'pst_old')).openings).toEqual([
       { entry_id: expect.any(Number), field: 'content_hash', salt, content },

@@ -1,10 +1,11 @@
 import type { Connection } from 'mongoose'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
-import { newId } from '../../shared/ids.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { openJournal } from '../../shared/payments/journal-opening.ts'
 import type { JournalLine } from '../../shared/payments/journal.ts'
-import { markPaidByHand, moveTransfer, storeTransfers } from '../../shared/payments/payout-service.ts'
+import { markPaidByHand, storeTransfers } from '../../shared/payments/payout-service.ts'
+import { moveTransfer } from '../support/told-chain.ts'
 import type { StoredPayout, TransferRecord } from '../../shared/payments/payout.ts'
 import { newTx, pay } from '../support/coins.ts'
 import { expectStatus, startMarket, type PlacedOrder, type TestMarket } from '../support/market.ts'
@@ -28,7 +29,9 @@ const open = (through: Connection = connection()) => openJournal(through, market
 async function balances(): Promise<Record<string, bigint>> {
   const sums: Record<string, bigint> = {}
   const add = (account: string, amount: bigint) => (sums[account] = (sums[account] ?? 0n) + amount)
-  for await (const { coin, from, to, amount_raw: raw } of connection().collection<JournalLine>('journal').find()) {
+  for await (const { coin, from, to, amount_raw: raw } of connection()
+    .collection<JournalLine>('journal')
+    .find()) {
     add(`${coin} ${from}`, -BigInt(raw))
     add(`${coin} ${to}`, BigInt(raw))
   }
@@ -41,7 +44,10 @@ async function makeRecords(): Promise<void> {
   const agent = await market.register()
   const invoiceFor = async (days: number) =>
     String(
-      expectStatus(await market.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno', days } }), 201).json['invoice_id'],
+      expectStatus(
+        await market.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno', days } }),
+        201,
+      ).json['invoice_id'],
     )
   const first = await invoiceFor(3)
   await pay(ctx, first, { amount: '1.7000000001' })
@@ -111,7 +117,9 @@ describe('a database that has no books', () => {
     await open()
     expect(await balances()).toEqual(written)
     await checkBooks(market.ctx)
-    expect(await connection().collection('payouts').distinct('state')).toEqual(['in_transfer', 'manual', 'owed'].sort())
+    expect(await connection().collection('payouts').distinct('state')).toEqual(
+      ['in_transfer', 'manual', 'owed'].sort(),
+    )
   })
 
   it('gets them once, whoever opens them at the same time and however often', async () => {
@@ -128,7 +136,8 @@ describe('a database that has no books', () => {
       const dying = new Proxy(connection(), {
         get(target, name) {
           const value: unknown = Reflect.get(target, name)
-          if ((name === 'collection' || name === 'getClient') && left-- <= 0) throw new Error('the process died here')
+          if ((name === 'collection' || name === 'getClient') && left-- <= 0)
+            throw new Error('the process died here')
           return typeof value === 'function' ? value.bind(target) : value
         },
       })
@@ -149,10 +158,16 @@ describe('a database that has no books', () => {
     const transfers = connection().collection<TransferRecord>('transfers')
     const owed = await payouts.findOne({ state: 'owed', address: { $exists: true } })
     const unexplained = await transfers.findOne({ state: 'confirmed' })
-    await transfers.updateOne({ _id: unexplained?._id ?? '' }, { $set: { unexplained_to: [owed?.address ?? ''] } })
+    await transfers.updateOne(
+      { _id: unexplained?._id ?? '' },
+      { $set: { unexplained_to: [owed?.address ?? ''] } },
+    )
     await payouts.updateOne({ _id: owed?._id ?? '' }, { $set: { state: 'held' as StoredPayout['state'] } })
     await open()
-    expect(await market.ctx.payouts.find(owed?._id ?? '')).toMatchObject({ state: 'held', held_by: unexplained?._id })
+    expect(await market.ctx.payouts.find(owed?._id ?? '')).toMatchObject({
+      state: 'held',
+      held_by: unexplained?._id,
+    })
     expect(await balances()).toEqual(written)
   })
 })

@@ -2,7 +2,13 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { makeCoinReady } from '../support/coins.ts'
-import { checkMarket, expectStatus, openMarket, type PlacedOrder, type TestMarket } from '../support/market.ts'
+import {
+  checkMarket,
+  expectStatus,
+  openMarket,
+  type PlacedOrder,
+  type TestMarket,
+} from '../support/market.ts'
 import { startWorkersProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers } from '../support/servers.ts'
 import { startService } from '../support/service.ts'
@@ -22,9 +28,18 @@ let start: () => Promise<RunningProcess>
 beforeAll(async () => {
   servers = await startServers()
   // 11 s from a delivery to its deadline.
-  const env = { MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url, SWEEP_SECONDS: '1', ACCEPT_HOURS: '0.003' }
+  const env = {
+    MONGODB_URL: servers.mongod.url,
+    REDIS_URL: servers.redis.url,
+    SWEEP_SECONDS: '1',
+    ACCEPT_HOURS: '0.003',
+  }
   market = await openMarket(await startService({ env, queues: [] }))
-  start = () => startWorkersProcess({ ...env, QUEUE_PREFIX: market.ctx.config.queuePrefix }, ['--queues', 'order-deadlines,sweep'])
+  start = () =>
+    startWorkersProcess({ ...env, QUEUE_PREFIX: market.ctx.config.queuePrefix }, [
+      '--queues',
+      'order-deadlines,sweep',
+    ])
   workers = await Promise.all([start(), start(), start()])
 })
 afterAll(async () => {
@@ -47,9 +62,13 @@ async function storm(): Promise<void> {
   const orders: PlacedOrder[] = []
   // A buyer may have 20 that are not paid.
   while (orders.length < ORDERS)
-    orders.push(...(await Promise.all(Array.from({ length: 10 }, () => market.paidOrder({ currency: 'xno' })))))
+    orders.push(
+      ...(await Promise.all(Array.from({ length: 10 }, () => market.paidOrder({ currency: 'xno' })))),
+    )
   for (const order of orders) expectStatus(await market.step('deliver', order), 200)
-  const dueTimes = await Promise.all(orders.map(async ({ id }) => (await market.ctx.orders.find(id))?.due_at ?? 0))
+  const dueTimes = await Promise.all(
+    orders.map(async ({ id }) => (await market.ctx.orders.find(id))?.due_at ?? 0),
+  )
   await pause(Math.max(0, Math.min(...dueTimes) * 1_000 - Date.now()))
   await Promise.all([
     ...[0, 1].map(async (index) => {
@@ -59,20 +78,30 @@ async function storm(): Promise<void> {
     }),
     pause(Math.random() * STORM_MS).then(flush),
     // Some buyers accept at the last moment, or after it.
-    ...orders.slice(0, 5).map(async (order) => expect([200, 409]).toContain((await market.step('accept', order)).status)),
+    ...orders
+      .slice(0, 5)
+      .map(async (order) => expect([200, 409]).toContain((await market.step('accept', order)).status)),
   ])
   ;[workers[0], workers[1]] = await Promise.all([start(), start()])
   await waitFor(
     'the release of every order',
-    async () => ((await market.ctx.orders.models.orders.countDocuments({ due_at: { $exists: true } })) === 0 ? true : undefined),
+    async () =>
+      (await market.ctx.orders.models.orders.countDocuments({ due_at: { $exists: true } })) === 0
+        ? true
+        : undefined,
     { limitMs: SETTLE_LIMIT_MS, everyMs: 200 },
   )
-  for (const { id } of orders) expect(await market.ctx.orders.find(id)).toMatchObject({ status: 'released', fee_taken: true })
+  for (const { id } of orders)
+    expect(await market.ctx.orders.find(id)).toMatchObject({ status: 'released', fee_taken: true })
   await checkMarket(market.ctx)
 }
 
 describe('deadlines that come while two workers are killed and Redis is emptied', () => {
-  it(`are each acted on once, ${STORMS} times`, { timeout: STORMS * (SETTLE_LIMIT_MS + 60_000) }, async () => {
-    for (let round = 0; round < STORMS; round++) await storm()
-  })
+  it(
+    `are each acted on once, ${STORMS} times`,
+    { timeout: STORMS * (SETTLE_LIMIT_MS + 60_000) },
+    async () => {
+      for (let round = 0; round < STORMS; round++) await storm()
+    },
+  )
 })

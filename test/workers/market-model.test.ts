@@ -15,7 +15,7 @@ afterAll(() => real.stop())
 describe('the market, in histories of buyers, sellers, payments, deadlines, disputes, outages and deaths of workers', () => {
   it(
     `owes everything that it received, once, to the right one, in ${HISTORIES} of them`,
-    { timeout: 30_000 + HISTORIES * HISTORY_LIMIT_MS },
+    { timeout: 120_000 + HISTORIES * HISTORY_LIMIT_MS },
     async () => {
       expect.hasAssertions()
       await fc.assert(

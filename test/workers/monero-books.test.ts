@@ -1,7 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { fillMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
-import { CONFIRMATIONS, DAY_PICO, openMoneroVenue, UNLOCK_BLOCKS, XMR, type MoneroVenue } from '../support/monero-venue.ts'
+import {
+  CONFIRMATIONS,
+  DAY_PICO,
+  moneroChain,
+  openMoneroVenue,
+  UNLOCK_BLOCKS,
+  XMR,
+  type MoneroVenue,
+} from '../support/monero-venue.ts'
 
 // Blocks are mined, and programs started.
 vi.setConfig({ testTimeout: 240_000 })
@@ -13,7 +21,10 @@ beforeAll(async () => {
   await watchMonero(venue.ctx)
   await fillMonero(venue.ctx)
 })
-checkBooksAfterEach(() => venue?.ctx)
+checkBooksAfterEach(
+  () => venue?.ctx,
+  () => moneroChain(venue),
+)
 afterAll(() => venue?.stop())
 
 /** What the books lack of the wallet, looked at now; each look is compared, however soon after another. */
@@ -22,12 +33,13 @@ async function gap(): Promise<string | undefined> {
   await watchMonero(venue.ctx)
   return (await venue.ctx.coins.findCoin('xmr'))?.gap_raw
 }
-const balance = async (account: 'operator' | 'unassigned' | 'network_fee') => (await venue.ctx.journal.balances('xmr')).get(account) ?? 0n
+const balance = async (account: 'operator' | 'unassigned' | 'network_fee') =>
+  (await venue.ctx.journal.balances('xmr')).get(account) ?? 0n
 
 describe('the books and the wallet in Monero', () => {
   it('agree on what the operator puts in, from the block on that makes it final', async () => {
     expect(await gap()).toBe('0')
-    await venue.fund([2n * XMR, 2n * XMR, 2n * XMR])
+    await venue.fund(3, 2n * XMR)
     await venue.generate(CONFIRMATIONS)
     expect(await gap()).toBe('0')
     expect(await balance('operator')).toBe(6n * XMR)

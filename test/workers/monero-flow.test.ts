@@ -4,6 +4,7 @@ import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
   CONFIRMATIONS,
   DAY_PICO,
+  moneroChain,
   openMoneroVenue,
   XMR,
   type Invoiced,
@@ -21,7 +22,10 @@ let venue: MoneroVenue
 beforeAll(async () => {
   venue = await openMoneroVenue()
 })
-checkBooksAfterEach(() => venue?.ctx)
+checkBooksAfterEach(
+  () => venue?.ctx,
+  () => moneroChain(venue),
+)
 afterAll(() => venue?.stop())
 // Every piconero that arrived is accounted for after each of them.
 afterEach(async () => void (await checkMoney(venue.ctx)))
@@ -61,7 +65,10 @@ describe('an invoice in Monero', () => {
     const part = await venue.mineUntil(invoice, 'the first part', ({ paid_raw: paid }) => paid !== '0')
     expect(part).toMatchObject({ status: 'underpaid', credited_days: 0, paid_raw: String(DAY_PICO) })
     await venue.pay(invoice, DAY_PICO)
-    expect(await venue.mineUntil(invoice, 'its settlement', isSettled)).toMatchObject({ credited_days: 2, remainder_raw: '0' })
+    expect(await venue.mineUntil(invoice, 'its settlement', isSettled)).toMatchObject({
+      credited_days: 2,
+      remainder_raw: '0',
+    })
   })
 
   it('is one of two that one transaction pays, one of them twice', async () => {
@@ -76,14 +83,21 @@ describe('an invoice in Monero', () => {
       credited_days: 3,
       payments: [{ ...payment, amount_raw: String(3n * DAY_PICO) }],
     })
-    expect(await venue.until(other, 'its settlement', isSettled)).toMatchObject({ credited_days: 1, payments: [payment] })
+    expect(await venue.until(other, 'its settlement', isSettled)).toMatchObject({
+      credited_days: 1,
+      payments: [payment],
+    })
   })
 
   it('is paid twice, which buys twice the days; what is below a day counts towards the next', async () => {
     const invoice = await venue.invoice(1)
     await venue.pay(invoice, DAY_PICO)
     await venue.pay(invoice, DAY_PICO + DAY_PICO / 4n)
-    const both = await venue.mineUntil(invoice, 'both', ({ payments }) => payments.filter(({ state }) => state === 'settled').length === 2)
+    const both = await venue.mineUntil(
+      invoice,
+      'both',
+      ({ payments }) => payments.filter(({ state }) => state === 'settled').length === 2,
+    )
     expect(both).toMatchObject({ status: 'settled', credited_days: 2, remainder_raw: String(DAY_PICO / 4n) })
   })
 
@@ -103,7 +117,10 @@ describe('a look because somebody asked', () => {
   it('is shared by those that ask at once', async () => {
     let looks = 0
     const { wallet } = venue.ctx.monero
-    const counting = { ...wallet, listIncoming: (options: { sinceHeight: number }) => ((looks += 1), wallet.listIncoming(options)) }
+    const counting = {
+      ...wallet,
+      listIncoming: (options: { sinceHeight: number }) => ((looks += 1), wallet.listIncoming(options)),
+    }
     const ctx = { ...venue.ctx, monero: { ...venue.ctx.monero, wallet: counting } }
     const { id } = await venue.invoice(1)
     await Promise.all(Array.from({ length: 60 }, () => checkMonero(ctx, { invoice_id: id })))
@@ -138,7 +155,10 @@ describe('money that its payer locked', () => {
 })
 
 describe('a chain that turns back', () => {
-  /** Takes the block of an invoice's one payment away, and all after it, and mines one more than those without it. @returns what puts it back */
+  /**
+   * Takes the block of an invoice's one payment away, and all after it, and mines one more than those without
+   * it. @returns what puts it back
+   */
   async function reorganise({ id }: Invoiced): Promise<() => Promise<void>> {
     const [payment] = await venue.ctx.invoices.listPayments(id)
     const blocks = (await venue.regtest.height()) - (payment?.height as number)
@@ -148,7 +168,10 @@ describe('a chain that turns back', () => {
     return putBack
   }
 
-  /** A block that the wallet has, and a round after it: whatever goes by the chain's height has been seen to then. */
+  /**
+   * A block that the wallet has, and a round after it: whatever goes by the chain's height has been seen to
+   * then.
+   */
   async function mineLast(): Promise<void> {
     await venue.generate(1)
     await venue.nextRound()
@@ -166,7 +189,10 @@ describe('a chain that turns back', () => {
     // Nowhere to be found, and not given up yet.
     expect(await venue.check(invoice)).toMatchObject({ status: 'confirming', payments: [{ state: 'seen' }] })
     await putBack()
-    expect(await venue.mineUntil(invoice, 'its settlement', isSettled)).toMatchObject({ credited_days: 1, payments: [{ tx_hash: tx }] })
+    expect(await venue.mineUntil(invoice, 'its settlement', isSettled)).toMatchObject({
+      credited_days: 1,
+      payments: [{ tx_hash: tx }],
+    })
     const [after] = await venue.ctx.invoices.listPayments(invoice.id)
     expect(after?._id).toBe(before[0]?._id)
     expect(after?.height).toBeGreaterThan(before[0]?.height as number)
@@ -183,7 +209,10 @@ describe('a chain that turns back', () => {
     expect(statesOf(await venue.check(invoice))).toEqual(['seen'])
     await venue.mine(1)
     await mineLast()
-    expect(await venue.check(invoice)).toMatchObject({ status: 'awaiting_payment', payments: [{ state: 'gone' }] })
+    expect(await venue.check(invoice)).toMatchObject({
+      status: 'awaiting_payment',
+      payments: [{ state: 'gone' }],
+    })
     await putBack()
     expect(await venue.mineUntil(invoice, 'its settlement', isSettled)).toMatchObject({ credited_days: 1 })
   })
@@ -199,12 +228,20 @@ describe('a chain that turns back', () => {
     await venue.mine(4)
     await mineLast()
     expect(await reversedAt()).toBeTypeOf('number')
-    expect(await venue.check(invoice)).toMatchObject({ status: 'settled', credited_days: 1, pass_until: passUntil })
+    expect(await venue.check(invoice)).toMatchObject({
+      status: 'settled',
+      credited_days: 1,
+      pass_until: passUntil,
+    })
     await putBack()
     await venue.mine(CONFIRMATIONS)
     await mineLast()
     expect(await reversedAt()).toBeUndefined()
-    expect(await venue.check(invoice)).toMatchObject({ status: 'settled', credited_days: 1, pass_until: passUntil })
+    expect(await venue.check(invoice)).toMatchObject({
+      status: 'settled',
+      credited_days: 1,
+      pass_until: passUntil,
+    })
   })
 
   it('and has what was settled in another block is no loss', async () => {
@@ -219,7 +256,9 @@ describe('a chain that turns back', () => {
     const [after] = await venue.ctx.invoices.listPayments(invoice.id)
     expect(after?.height).toBeGreaterThan(before?.height as number)
     expect(after?.reversed_at).toBeUndefined()
-    expect(venue.service.logged()).not.toContain(`"payment_id":"${after?._id}","coin":"xmr","msg":"the chain took back`)
+    expect(venue.service.logged()).not.toContain(
+      `"payment_id":"${after?._id}","coin":"xmr","msg":"the chain took back`,
+    )
   })
 })
 
@@ -228,7 +267,11 @@ describe('a wallet or daemon that is down', () => {
     const program = which === 'monerod' ? venue.regtest : venue.wallet
     const invoice = await venue.invoice(1)
     await program.setDown(true)
-    const { checked_at: checkedAt } = await venue.until(invoice, 'no news', ({ chain }) => chain === 'unreachable')
+    const { checked_at: checkedAt } = await venue.until(
+      invoice,
+      'no news',
+      ({ chain }) => chain === 'unreachable',
+    )
     expect(checkedAt).toBeTypeOf('number')
     const days = await countDays()
     await venue.advance(2 * HOUR_MS)
@@ -240,12 +283,17 @@ describe('a wallet or daemon that is down', () => {
     })
     expect(refused).toMatchObject({ status: 503, json: { error: 'currency_not_configured' } })
     await program.setDown(false)
-    expect(await venue.until(invoice, 'its end', ({ status }) => status === 'expired')).toMatchObject({ chain: 'reachable' })
+    expect(await venue.until(invoice, 'its end', ({ status }) => status === 'expired')).toMatchObject({
+      chain: 'reachable',
+    })
     expect(await countDays()).toBe(days)
   })
 
   const countDays = async (): Promise<number> =>
-    (await venue.ctx.invoices.models.invoices.find({}).lean()).reduce((sum, { credited_days: days }) => sum + days, 0)
+    (await venue.ctx.invoices.models.invoices.find({}).lean()).reduce(
+      (sum, { credited_days: days }) => sum + days,
+      0,
+    )
 
   it('is back, and finds what was paid meanwhile, before anything expires', async () => {
     const invoice = await venue.invoice(1)
@@ -255,7 +303,10 @@ describe('a wallet or daemon that is down', () => {
     await venue.regtest.generate(CONFIRMATIONS)
     await venue.advance(2 * HOUR_MS)
     await venue.wallet.setDown(false)
-    expect(await venue.mineUntil(invoice, 'its settlement', isSettled)).toMatchObject({ credited_days: 1, payments: [{ late: false }] })
+    expect(await venue.mineUntil(invoice, 'its settlement', isSettled)).toMatchObject({
+      credited_days: 1,
+      payments: [{ late: false }],
+    })
   })
 })
 
@@ -265,10 +316,15 @@ describe('an invoice whose time is over', () => {
     await venue.pay(invoice, DAY_PICO)
     await venue.mineUntil(invoice, 'the part', ({ paid_raw: paid }) => paid !== '0')
     await venue.advance(2 * HOUR_MS)
-    expect(await venue.until(invoice, 'its end', ({ status }) => status === 'expired')).toMatchObject({ credited_days: 1 })
+    expect(await venue.until(invoice, 'its end', ({ status }) => status === 'expired')).toMatchObject({
+      credited_days: 1,
+    })
     await venue.pay(invoice, DAY_PICO + 1n)
     const late = await venue.mineUntil(invoice, 'the rest', isSettled)
-    expect(late).toMatchObject({ credited_days: 2, payments: [{ late: false }, { late: true, state: 'settled' }] })
+    expect(late).toMatchObject({
+      credited_days: 2,
+      payments: [{ late: false }, { late: true, state: 'settled' }],
+    })
     // Below a day and above a piconero: days × received − credited × amount, in parts of the smallest unit.
     expect(BigInt(late.remainder_raw)).toBe(1n)
     expect(late.paid_raw).toBe(String(2n * DAY_PICO + 1n))

@@ -1,6 +1,7 @@
 import { Writable } from 'node:stream'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { REORG_BLOCKS } from '../../shared/payments/monero/monero-chain.ts'
 import type { MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
 import { createMoneroWallet, type MoneroWallet } from '../../shared/payments/monero/monero-wallet.ts'
 import { AnswerTooLong, NodeRefused } from '../../shared/payments/node-errors.ts'
@@ -12,12 +13,14 @@ import type { RegtestWallet } from '../support/monero-regtest.ts'
 import {
   CONFIRMATIONS,
   DAY_PICO,
+  moneroChain,
   openMoneroVenue,
   UNLOCK_BLOCKS,
   XMR,
   type MoneroPayee,
   type MoneroVenue,
 } from '../support/monero-venue.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 
 // Blocks are mined, and programs ended and started, by the dozen.
 vi.setConfig({ testTimeout: 240_000 })
@@ -30,19 +33,23 @@ beforeAll(async () => {
   // Nothing is served: each test calls what a job would, when it would.
   venue = await openMoneroVenue({ queues: [] })
   payee = await venue.openPayee()
-  await venue.fund(Array.from({ length: 12 }, () => 2n * XMR))
+  // Each test has its change back only later.
+  await venue.fund(30, 2n * XMR)
 })
-// What the test before sent has its change back.
-beforeEach(async () => {
-  const { blocksToUnlock } = await venue.ctx.monero.wallet.balance()
-  if (blocksToUnlock > 0) await venue.generate(blocksToUnlock)
-})
+beforeEach(() => venue.unlock(8n * XMR))
+checkBooksAfterEach(
+  () => venue?.ctx,
+  () => moneroChain(venue),
+)
 afterAll(() => venue?.stop())
 
 const coin = () => venue.ctx.coins.findCoin('xmr')
 const stateOf = async ({ _id }: PayoutRecord) => (await venue.payout(_id)).state
 const transferOf = async ({ _id }: PayoutRecord) =>
-  (await venue.ctx.payouts.models.transfers.findOne({ payout_ids: _id }).sort({ _id: -1 }).lean<TransferRecord>()) as TransferRecord
+  (await venue.ctx.payouts.models.transfers
+    .findOne({ payout_ids: _id })
+    .sort({ _id: -1 })
+    .lean<TransferRecord>()) as TransferRecord
 const send = () => sendMonero(venue.ctx)
 /** As another process has it. */
 const withWallet = (fields: Partial<MoneroWallet>): MoneroContext => ({
@@ -50,7 +57,9 @@ const withWallet = (fields: Partial<MoneroWallet>): MoneroContext => ({
   monero: { ...venue.ctx.monero, wallet: { ...venue.ctx.monero.wallet, ...fields } },
 })
 const refusing = (count: () => void = () => undefined) =>
-  withWallet({ relay: () => (count(), Promise.reject(new NodeRefused('relay_tx', 'the daemon is busy', -4))) })
+  withWallet({
+    relay: () => (count(), Promise.reject(new NodeRefused('relay_tx', 'the daemon is busy', -4))),
+  })
 
 /** Signed and stored, and never published: the worker's process ends where it would be. */
 async function signOnly(owed: PayoutRecord): Promise<TransferRecord> {
@@ -61,18 +70,21 @@ async function signOnly(owed: PayoutRecord): Promise<TransferRecord> {
 }
 
 /** What the wallet relays. */
-const metadataOf = ({ signed }: TransferRecord) => ({ hex: (JSON.parse(signed) as { txMetadata: string }).txMetadata })
+const metadataOf = ({ signed }: TransferRecord) => ({
+  hex: (JSON.parse(signed) as { txMetadata: string }).txMetadata,
+})
 const keyImagesOf = ({ signed }: TransferRecord) => (JSON.parse(signed) as { keyImages: string[] }).keyImages
 
-/** The venue's wallet in a program of its own, as the operator's at home, with an address of the payee's that it pays. */
+/**
+ * The venue's wallet in a program of its own, as the operator's at home, with an address of the payee's that
+ * it pays.
+ */
 async function openCopy(): Promise<RegtestWallet> {
   const { key: seed } = await venue.wallet.call('query_key', { key_type: 'mnemonic' })
-  const copy = await venue.regtest.openWallet(`copy-${copies++}`)
-  await copy.call('restore_deterministic_wallet', { filename: `of-seed-${copies}`, seed, password: '', restore_height: 0 })
+  const copy = await venue.regtest.openWallet('copy', seed as string)
   await copy.call('refresh')
   return copy
 }
-let copies = 0
 
 describe('a refusal', () => {
   it('after a daemon outage of eleven minutes keeps nobody from being paid', async () => {
@@ -97,7 +109,11 @@ describe('a refusal', () => {
     const before = await signOnly(owed)
     let offers = 0
     const logged: string[] = []
-    const log = createLog('test', 'error', new Writable({ write: (chunk, _encoding, done) => (logged.push(String(chunk)), done()) }))
+    const log = createLog(
+      'test',
+      'error',
+      new Writable({ write: (chunk, _encoding, done) => (logged.push(String(chunk)), done()) }),
+    )
     const busy = { ...refusing(() => offers++), log }
     for (let minute = 0; minute < 10; minute++) {
       await sendMonero(busy)
@@ -170,16 +186,29 @@ describe('a transaction whose inputs another one has spent', () => {
     ])
   })
 
-  /** Sends from a wallet of the same seed, with all the inputs of that transaction frozen but one: that one is used. */
-  async function spend(wallet: RegtestWallet, rival: TransferRecord, address: string, amountPico: bigint): Promise<string> {
+  /**
+   * Sends from a wallet of the same seed, with all the inputs of that transaction frozen but one: that one is
+   * used.
+   */
+  async function spend(
+    wallet: RegtestWallet,
+    rival: TransferRecord,
+    address: string,
+    amountPico: bigint,
+  ): Promise<string> {
     await wallet.call('refresh')
-    const { transfers } = (await wallet.call('incoming_transfers', { transfer_type: 'available', verbose: true })) as {
+    const { transfers } = (await wallet.call('incoming_transfers', {
+      transfer_type: 'available',
+      verbose: true,
+    })) as {
       transfers: { key_image: string; unlocked: boolean }[]
     }
     const [mine] = keyImagesOf(rival)
     const others = transfers.filter(({ key_image: image }) => image !== mine)
     for (const { key_image: image } of others) await wallet.call('freeze', { key_image: image })
-    const { tx_hash: tx } = await wallet.call('transfer', { destinations: [{ address, amount: Number(amountPico) }] })
+    const { tx_hash: tx } = await wallet.call('transfer', {
+      destinations: [{ address, amount: Number(amountPico) }],
+    })
     for (const { key_image: image } of others) await wallet.call('thaw', { key_image: image })
     return tx as string
   }
@@ -193,7 +222,9 @@ describe('a chain that turns back', () => {
     const before = await transferOf(owed)
     expect(before.state).toBe('confirmed')
     const height = await venue.regtest.height()
-    const { transfer } = (await venue.wallet.call('get_transfer_by_txid', { txid: before.tx })) as { transfer: { height: number } }
+    const { transfer } = (await venue.wallet.call('get_transfer_by_txid', { txid: before.tx })) as {
+      transfer: { height: number }
+    }
     await venue.regtest.popBlocks(height - transfer.height)
     await venue.regtest.flushTxpool()
     await venue.generate(height - transfer.height + 1)
@@ -229,7 +260,11 @@ describe('a chain that turns back', () => {
     await venue.wallet.call('relay_tx', metadataOf(before))
     await venue.generate(UNLOCK_BLOCKS)
     const logged: string[] = []
-    const log = createLog('test', 'error', new Writable({ write: (chunk, _encoding, done) => (logged.push(String(chunk)), done()) }))
+    const log = createLog(
+      'test',
+      'error',
+      new Writable({ write: (chunk, _encoding, done) => (logged.push(String(chunk)), done()) }),
+    )
     await sendMonero({ ...venue.ctx, log })
     expect(logged.join('')).toContain('it may have been paid twice')
     const transfers = await venue.ctx.payouts.models.transfers.find({ payout_ids: owed._id }).lean()
@@ -240,9 +275,11 @@ describe('a chain that turns back', () => {
 
 describe('a transaction that the operator sent by hand', () => {
   const sendByHand = async (to: readonly { address: string; pico: bigint }[]) =>
-    (await venue.wallet.call('transfer', { destinations: to.map(({ address, pico }) => ({ address, amount: Number(pico) })) }))[
-      'tx_hash'
-    ] as string
+    (
+      await venue.wallet.call('transfer', {
+        destinations: to.map(({ address, pico }) => ({ address, amount: Number(pico) })),
+      })
+    )['tx_hash'] as string
   const work = async () => {
     await watchMonero(venue.ctx)
     await fillMonero(venue.ctx)
@@ -302,18 +339,21 @@ describe('a transaction that the operator sent by hand', () => {
 })
 
 describe('another wallet that is taken over', () => {
-  async function openNext(): Promise<{ program: RegtestWallet; ctx: MoneroContext }> {
-    const program = await venue.regtest.openWallet(`next-${copies++}`)
-    return { program, ctx: withWallet(createMoneroWallet({ url: program.url, log: venue.ctx.log, timeoutMs: 30_000 })) }
-  }
+  let program: RegtestWallet
+  let ctx: MoneroContext
+  beforeAll(async () => {
+    program = await venue.regtest.openWallet('next')
+    ctx = withWallet(createMoneroWallet({ url: program.url, log: venue.ctx.log, timeoutMs: 30_000 }))
+  })
 
   it('while a transfer of the old one is under way pays others; what the old one was to pay is held, and ends by the operator', async () => {
     const addresses = [await payee.address(), await payee.address(), await payee.address()] as const
     const [byHand, again, other] = addresses
     const owed = [await venue.owe(XMR / 60n, byHand), await venue.owe(XMR / 61n, again)]
     const before = await signOnly(owed[0] as PayoutRecord)
-    const { program, ctx } = await openNext()
-    await venue.regtest.payer.pay(Array.from({ length: 4 }, () => ({ address: program.address, amountPico: XMR })))
+    await venue.regtest.payer.pay(
+      Array.from({ length: 4 }, () => ({ address: program.address, amountPico: XMR })),
+    )
     await venue.generate(UNLOCK_BLOCKS)
     await watchMonero(ctx)
     await reconcileMonero(ctx)
@@ -339,7 +379,6 @@ describe('another wallet that is taken over', () => {
     const address = await payee.address()
     const owed = await venue.owe(XMR / 63n, address)
     const before = await signOnly(owed)
-    const { ctx } = await openNext()
     await reconcileMonero(ctx)
     expect(await stateOf(owed)).toBe('held')
     await venue.wallet.call('relay_tx', metadataOf(before))
@@ -355,10 +394,13 @@ describe('another wallet that is taken over', () => {
   it('credits nobody with what had come to it before', async () => {
     const invoice = await venue.invoice(1)
     const [record] = await venue.ctx.coins.findAddresses('xmr', [invoice.address])
-    const { program, ctx } = await openNext()
     const index = record?.index as number
-    for (let made = 0; made < index; made += 64) await program.call('create_address', { account_index: 0, count: 64 })
-    const { addresses } = (await program.call('get_address', { account_index: 0, address_index: [index] })) as {
+    for (let made = 0; made < index; made += 64)
+      await program.call('create_address', { account_index: 0, count: 64 })
+    const { addresses } = (await program.call('get_address', {
+      account_index: 0,
+      address_index: [index],
+    })) as {
       addresses: { address: string }[]
     }
     await venue.regtest.payer.pay([{ address: addresses[0]?.address as string, amountPico: DAY_PICO }])
@@ -367,7 +409,11 @@ describe('another wallet that is taken over', () => {
     await watchMonero(ctx)
     expect(await venue.check(invoice)).toMatchObject({ status: 'awaiting_payment', payments: [] })
     const { stray } = (await venue.ctx.reconciliations.last('xmr')) ?? {}
-    expect(stray).toContainEqual({ address: addresses[0]?.address, address_index: index, amount_raw: String(DAY_PICO) })
+    expect(stray).toContainEqual({
+      address: addresses[0]?.address,
+      address_index: index,
+      amount_raw: String(DAY_PICO),
+    })
     await reconcileMonero(venue.ctx)
     await fillMonero(venue.ctx)
   })
@@ -376,7 +422,7 @@ describe('another wallet that is taken over', () => {
 describe('a look', () => {
   it('at money whose long lock has ended asks for its block, and not for all that came since', async () => {
     const invoice = await venue.invoice(1)
-    const unlockTime = (await venue.regtest.height()) + 80
+    const unlockTime = (await venue.regtest.height()) + REORG_BLOCKS + 5
     await venue.pay(invoice, DAY_PICO, { unlockTime })
     await venue.generate(1)
     await watchMonero(venue.ctx)
@@ -386,7 +432,11 @@ describe('a look', () => {
     await watchMonero(venue.ctx)
     const { wallet } = venue.ctx.monero
     const asked: number[] = []
-    await watchMonero(withWallet({ listIncoming: (options) => (asked.push(options.sinceHeight), wallet.listIncoming(options)) }))
+    await watchMonero(
+      withWallet({
+        listIncoming: (options) => (asked.push(options.sinceHeight), wallet.listIncoming(options)),
+      }),
+    )
     expect(await venue.check(invoice)).toMatchObject({ status: 'settled', credited_days: 1 })
     for (const height of asked) expect(height).toBeGreaterThan(locked?.height as number)
   })
@@ -400,10 +450,15 @@ describe('a look', () => {
     await watchMonero(
       withWallet({
         listIncoming: (options) =>
-          options.withoutPool === true ? wallet.listIncoming(options) : Promise.reject(new AnswerTooLong('too many bytes')),
+          options.withoutPool === true
+            ? wallet.listIncoming(options)
+            : Promise.reject(new AnswerTooLong('too many bytes')),
       }),
     )
-    expect([(await venue.check(paid)).status, (await venue.check(unpaid)).status]).toEqual(['settled', 'awaiting_payment'])
+    expect([(await venue.check(paid)).status, (await venue.check(unpaid)).status]).toEqual([
+      'settled',
+      'awaiting_payment',
+    ])
     await watchMonero(venue.ctx)
     expect((await venue.check(unpaid)).status).toBe('expired')
   })

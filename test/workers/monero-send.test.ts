@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { readIndexFile } from '../../shared/payments/address-pool.ts'
+import { REORG_BLOCKS } from '../../shared/payments/monero/monero-chain.ts'
 import type { MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
 import {
   createMoneroWallet,
@@ -19,6 +20,7 @@ import { confirmPayouts, crashAt, expectConfirmed, type CrashPoint } from '../su
 import {
   CONFIRMATIONS,
   DAY_PICO,
+  moneroChain,
   openMoneroVenue,
   UNLOCK_BLOCKS,
   XMR,
@@ -35,14 +37,14 @@ beforeAll(async () => {
   // Nothing is served: each test calls what a job would, when it would.
   venue = await openMoneroVenue({ queues: [] })
   payee = await venue.openPayee()
-  await venue.fund(Array.from({ length: 12 }, () => 2n * XMR))
+  // Each test has its change back only later.
+  await venue.fund(15, 2n * XMR)
 })
-// What the test before sent has its change back.
-beforeEach(async () => {
-  const { blocksToUnlock } = await venue.ctx.monero.wallet.balance()
-  if (blocksToUnlock > 0) await venue.generate(blocksToUnlock)
-})
-checkBooksAfterEach(() => venue?.ctx)
+beforeEach(() => venue.unlock(8n * XMR))
+checkBooksAfterEach(
+  () => venue?.ctx,
+  () => moneroChain(venue),
+)
 afterAll(() => venue?.stop())
 
 const send = () => sendMonero(venue.ctx)
@@ -57,7 +59,8 @@ const withWallet = (fields: Partial<MoneroContext['monero']['wallet']>): MoneroC
   monero: { ...venue.ctx.monero, wallet: { ...venue.ctx.monero.wallet, ...fields } },
 })
 /** The worker's process ends where it would relay. */
-const withoutRelay = (): MoneroContext => withWallet({ relay: () => Promise.reject(new Error('the process ended here')) })
+const withoutRelay = (): MoneroContext =>
+  withWallet({ relay: () => Promise.reject(new Error('the process ended here')) })
 
 describe('a payout', () => {
   it('arrives with the payee to the last piconero, once, and is confirmed with its block; the venue pays the fee', async () => {
@@ -75,7 +78,9 @@ describe('a payout', () => {
     await expectConfirmed(venue, owed)
     expect(await payee.arrived(address)).toEqual([amountPico])
     const { fee_raw: fee } = (await transferOf(owed)) as TransferRecord
-    expect((await venue.ctx.monero.wallet.balance()).totalPico).toBe(before - amountPico - BigInt(fee as string))
+    expect((await venue.ctx.monero.wallet.balance()).totalPico).toBe(
+      before - amountPico - BigInt(fee as string),
+    )
   })
 
   it('waits until the payee is owed MIN_PAYOUT_XMR, and then goes out with the others of the same payee', async () => {
@@ -94,7 +99,8 @@ describe('a payout', () => {
   it('shares a transaction with 14 others; the next ones go out when that is confirmed', async () => {
     const addresses = await Promise.all(Array.from({ length: MAX_DESTINATIONS + 2 }, () => payee.address()))
     const owed: PayoutRecord[] = []
-    for (const [place, address] of addresses.entries()) owed.push(await venue.owe(XMR / 100n + BigInt(place), address))
+    for (const [place, address] of addresses.entries())
+      owed.push(await venue.owe(XMR / 100n + BigInt(place), address))
     await send()
     const [under, ...more] = await openTransfers()
     expect([under?.payout_ids.length, more.length]).toEqual([MAX_DESTINATIONS, 0])
@@ -151,7 +157,8 @@ describe('a payout', () => {
     expect(BigInt((await coin())?.treasury_short_raw ?? '0')).toBeGreaterThan(XMR)
     await confirmPayouts(venue, [small])
     // In the wallet, and not to be spent yet.
-    for (let part = 0; part < 3; part++) await venue.regtest.payer.pay([{ address: venue.wallet.address, amountPico: XMR }])
+    for (let part = 0; part < 3; part++)
+      await venue.regtest.payer.pay([{ address: venue.wallet.address, amountPico: XMR }])
     await venue.generate(1)
     await send()
     expect(await stateOf(tooMuch)).toBe('owed')
@@ -162,7 +169,7 @@ describe('a payout', () => {
     expect(await payee.arrived(rich)).toEqual([totalPico + XMR])
     await send()
     expect((await coin())?.treasury_short_raw).toBe('0')
-    await venue.fund(Array.from({ length: 6 }, () => 2n * XMR))
+    await venue.fund(30, 2n * XMR)
   })
 
   it('stays owed where it is frozen, its address is none, or payouts are manual', async () => {
@@ -192,7 +199,11 @@ describe('a payout', () => {
         },
       }),
     )
-    expect([await stateOf(owed), await openTransfers(), await payee.arrived(address)]).toEqual(['owed', [], []])
+    expect([await stateOf(owed), await openTransfers(), await payee.arrived(address)]).toEqual([
+      'owed',
+      [],
+      [],
+    ])
     await disown(venue.ctx, owed)
   })
 
@@ -208,18 +219,30 @@ describe('a payout', () => {
         },
       }),
     )
-    expect([await stateOf(owed), await openTransfers(), await payee.arrived(address)]).toEqual(['manual', [], []])
+    expect([await stateOf(owed), await openTransfers(), await payee.arrived(address)]).toEqual([
+      'manual',
+      [],
+      [],
+    ])
   })
 
   it('to an integrated address goes alone, whether it waits longer than the others or not', async () => {
-    const { integrated_address: integrated } = (await payee.program.call('make_integrated_address')) as { integrated_address: string }
+    const { integrated_address: integrated } = (await payee.program.call('make_integrated_address')) as {
+      integrated_address: string
+    }
     // An integrated address is that of the wallet itself, with a payment id in it.
     const arrived = async () => {
       await payee.wallet.getHeight()
-      return (await payee.wallet.listIncoming({ sinceHeight: 0 })).filter(({ minor }) => minor === 0).map(({ amountPico }) => amountPico)
+      return (await payee.wallet.listIncoming({ sinceHeight: 0 }))
+        .filter(({ minor }) => minor === 0)
+        .map(({ amountPico }) => amountPico)
     }
     const [first, last] = [await payee.address(), await payee.address()]
-    const owed = [await venue.owe(XMR / 70n, first), await venue.owe(XMR / 71n, integrated), await venue.owe(XMR / 72n, last)]
+    const owed = [
+      await venue.owe(XMR / 70n, first),
+      await venue.owe(XMR / 71n, integrated),
+      await venue.owe(XMR / 72n, last),
+    ]
     await send()
     expect(await Promise.all(owed.map(stateOf))).toEqual(['sent', 'owed', 'sent'])
     const later = await venue.owe(XMR / 73n, first)
@@ -235,15 +258,23 @@ describe('a payout', () => {
 
   it('of more than the wallet takes in one destination goes out in several, to the one payee', async () => {
     const address = await payee.address()
-    const owed = [await venue.owe(MAX_AMOUNT_PICO + 1n, address), await venue.owe(MAX_AMOUNT_PICO + 4n, address)]
+    const owed = [
+      await venue.owe(MAX_AMOUNT_PICO + 1n, address),
+      await venue.owe(MAX_AMOUNT_PICO + 4n, address),
+    ]
     const rich = { totalPico: 30_000n * XMR, unlockedPico: 30_000n * XMR, blocksToUnlock: 0 }
     const asked: MoneroDestination[] = []
     const signing = withWallet({
       balance: () => Promise.resolve(rich),
-      prepareTransfer: (destinations) => (asked.push(...destinations), Promise.reject(new Error('this wallet has no such sum'))),
+      prepareTransfer: (destinations) => (
+        asked.push(...destinations),
+        Promise.reject(new Error('this wallet has no such sum'))
+      ),
     })
     await expect(sendMonero(signing)).rejects.toThrow('no such sum')
-    expect(asked).toEqual([MAX_AMOUNT_PICO, MAX_AMOUNT_PICO, 5n].map((amountPico) => ({ address, amountPico })))
+    expect(asked).toEqual(
+      [MAX_AMOUNT_PICO, MAX_AMOUNT_PICO, 5n].map((amountPico) => ({ address, amountPico })),
+    )
     await disown(venue.ctx, ...owed)
   })
 
@@ -265,8 +296,14 @@ describe('a payout', () => {
   })
 
   it.each([
-    ['beside others', '9yzRvjw478PXsu2Er8C4VxZP1g4kqVBJU59NVPS5SoagYbNQ59QjF88epDpKDQZeJ1TdrEBzzhAVWE5L82YoiWAnGFRirzV'],
-    ['alone', 'A9h6wYkYiPuXsu2Er8C4VxZP1g4kqVBJU59NVPS5SoagYbNQ59QjF88epDpKDQZeJ1TdrEBzzhAVWE5L82YoiWAnPaiJvZGJTfrU2DjYbu'],
+    [
+      'beside others',
+      '9yzRvjw478PXsu2Er8C4VxZP1g4kqVBJU59NVPS5SoagYbNQ59QjF88epDpKDQZeJ1TdrEBzzhAVWE5L82YoiWAnGFRirzV',
+    ],
+    [
+      'alone',
+      'A9h6wYkYiPuXsu2Er8C4VxZP1g4kqVBJU59NVPS5SoagYbNQ59QjF88epDpKDQZeJ1TdrEBzzhAVWE5L82YoiWAnPaiJvZGJTfrU2DjYbu',
+    ],
   ])('to an address of another network stops no other: %s', async (_, otherNetworks) => {
     const [one, other] = [await payee.address(), await payee.address()]
     const refused = await venue.owe(XMR / 80n, otherNetworks)
@@ -314,12 +351,15 @@ describe('a transaction under way', () => {
     const owed = await venue.owe(XMR / 25n, address)
     await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
     const before = await transferOf(owed)
-    await venue.wallet.call('sweep_all', { address: venue.wallet.address, subaddr_indices_all: true })
+    const [image] = (JSON.parse(before?.signed as string) as { keyImages: string[] }).keyImages
+    await venue.wallet.call('sweep_single', { address: venue.wallet.address, key_image: image })
     await send()
     const { halted } = (await coin()) ?? {}
     expect(halted?.reason).toContain('which the database does not know')
     await venue.generate(1)
-    await expect(reconcileMonero(venue.ctx)).rejects.toThrow('is not confirmed yet; reconcile again once it is')
+    await expect(reconcileMonero(venue.ctx)).rejects.toThrow(
+      'is not confirmed yet; reconcile again once it is',
+    )
     expect(await stateOf(owed)).toBe('signed')
     await venue.generate(UNLOCK_BLOCKS)
     await reconcileMonero(venue.ctx)
@@ -361,7 +401,7 @@ describe('a database restored to before a payout', () => {
     expect(await venue.check(invoice)).toMatchObject({ status: 'settled' })
     expect(await payee.arrived(address)).toEqual([XMR / 30n])
     // Further than a look goes back.
-    await venue.generate(70)
+    await venue.generate(REORG_BLOCKS)
     await watchMonero(venue.ctx)
 
     await restore()
@@ -416,7 +456,8 @@ describe('a database restored to before a payout', () => {
     await restore()
     const { wallet } = venue.ctx.monero
     const forgetful = withWallet({
-      listOutgoing: async (options) => (await wallet.listOutgoing(options)).map((sent) => ({ ...sent, destinations: [] })),
+      listOutgoing: async (options) =>
+        (await wallet.listOutgoing(options)).map((sent) => ({ ...sent, destinations: [] })),
     })
     await watchMonero(forgetful)
     await reconcileMonero(forgetful)
@@ -432,12 +473,13 @@ describe('a database restored to before a payout', () => {
 
 describe('a wallet', () => {
   it('other than the one that was in use is no news, and gives out no addresses, until the operator takes it over', async () => {
-    const before = await coin()
+    const [before, highest] = [await coin(), await venue.ctx.coins.highestIndex('xmr')]
     const stranger = withWallet({ primaryAddress: () => payee.wallet.primaryAddress() })
     await watchMonero(stranger)
     expect(await coin()).toMatchObject({ reachable: false })
     await fillMonero(stranger)
-    expect((await coin())?.pool_epoch).toBe(before?.pool_epoch)
+    expect((await coin())?.pool_at).toBe(before?.pool_at)
+    expect(await venue.ctx.coins.highestIndex('xmr')).toBe(highest)
     await watchMonero(venue.ctx)
     expect(await coin()).toMatchObject({ reachable: true })
     expect((await coin())?.halted).toBeUndefined()
@@ -483,7 +525,7 @@ describe('a wallet', () => {
     await reconcileMonero(venue.ctx)
     expect((await coin())?.halted).toBeUndefined()
     await fillMonero(venue.ctx)
-    expect(await venue.ctx.coins.countFree('xmr')).toBeGreaterThan(0)
+    expect((await venue.ctx.coins.countFree('xmr')).size).toBeGreaterThan(0)
   })
 
   it('gives indexes from 1 on, each once, and keeps the highest beside the data', async () => {
@@ -491,7 +533,9 @@ describe('a wallet', () => {
     expect(addresses[0]?.index).toBe(1)
     expect(new Set(addresses.map(({ index }) => index)).size).toBe(addresses.length)
     for (const { index, address } of [addresses[0], addresses.at(-1)].flatMap((one) => one ?? [])) {
-      const { index: found } = (await venue.wallet.call('get_address_index', { address })) as { index: { major: number; minor: number } }
+      const { index: found } = (await venue.wallet.call('get_address_index', { address })) as {
+        index: { major: number; minor: number }
+      }
       expect(found).toEqual({ major: 0, minor: index })
     }
     expect(CONFIRMATIONS).toBeLessThan(UNLOCK_BLOCKS)

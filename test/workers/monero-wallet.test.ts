@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { createLog } from '../../shared/log.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { parseMoneroAddress } from '../../shared/payments/monero/monero-address.ts'
 import {
   createMoneroWallet,
@@ -23,8 +23,13 @@ const LIMIT_MS = 60_000
 vi.setConfig({ testTimeout: 240_000 })
 
 const logged: string[] = []
-const log = createLog('test', 'trace', new Writable({ write: (chunk, _encoding, done) => (logged.push(String(chunk)), done()) }))
-const openWallet = (url: string, timeoutMs = 20_000): MoneroWallet => createMoneroWallet({ url, log, timeoutMs })
+const log = createLog(
+  'test',
+  'trace',
+  new Writable({ write: (chunk, _encoding, done) => (logged.push(String(chunk)), done()) }),
+)
+const openWallet = (url: string, timeoutMs = 20_000): MoneroWallet =>
+  createMoneroWallet({ url, log, timeoutMs })
 
 let regtest: MoneroRegtest
 let venueProgram: RegtestWallet
@@ -34,20 +39,30 @@ let payee: MoneroWallet
 
 beforeAll(async () => {
   regtest = await startMoneroRegtest()
-  ;[venueProgram, payeeProgram] = await Promise.all([regtest.openWallet('venue'), regtest.openWallet('payee')])
+  ;[venueProgram, payeeProgram] = await Promise.all([
+    regtest.openWallet('venue'),
+    regtest.openWallet('payee'),
+  ])
   venue = openWallet(venueProgram.url)
   payee = openWallet(payeeProgram.url)
 })
 
 afterAll(() => regtest?.close())
 
-/** Mines blocks that both wallets have then: a single look may come back without them (monero-wallet.ts). @returns the new height */
+/**
+ * Mines blocks that both wallets have then: a single look may come back without them (monero-wallet.ts).
+ * @returns the new height
+ */
 async function generate(blocks: number): Promise<number> {
   const height = await regtest.generate(blocks)
   for (const wallet of [venue, payee])
-    await waitFor('a wallet to take in the blocks', async () => ((await wallet.getHeight()) === height ? true : undefined), {
-      limitMs: LIMIT_MS,
-    })
+    await waitFor(
+      'a wallet to take in the blocks',
+      async () => ((await wallet.getHeight()) === height ? true : undefined),
+      {
+        limitMs: LIMIT_MS,
+      },
+    )
   return height
 }
 
@@ -65,7 +80,9 @@ describe('addresses', () => {
   it('are made in a row, over the bound of one call, and are known after a kill that left no time to save', async () => {
     const before = await venue.subaddressCount()
     const made = await venue.createSubaddresses(70)
-    expect(made.map(({ major, minor }) => [major, minor])).toEqual(Array.from({ length: 70 }, (_, index) => [0, before + index]))
+    expect(made.map(({ major, minor }) => [major, minor])).toEqual(
+      Array.from({ length: 70 }, (_, index) => [0, before + index]),
+    )
     await venueProgram.setDown(true, 'SIGKILL')
     await venueProgram.setDown(false)
     expect(await venue.subaddressCount()).toBe(before + 70)
@@ -76,15 +93,30 @@ describe('addresses', () => {
 
   it('are what the parser takes them for, as monero-wallet-rpc does with those and with altered ones', async () => {
     const { address } = await makeAddress()
-    const { integrated_address: integrated } = (await payeeProgram.call('make_integrated_address')) as { integrated_address: string }
+    const { integrated_address: integrated } = (await payeeProgram.call('make_integrated_address')) as {
+      integrated_address: string
+    }
     const primary = await venue.primaryAddress()
     const { keys, ...standard } = parseMoneroAddress(primary) ?? expect.fail('not an address')
-    const { keys: keysOfPayee } = parseMoneroAddress(await payee.primaryAddress()) ?? expect.fail('not an address')
+    const { keys: keysOfPayee } =
+      parseMoneroAddress(await payee.primaryAddress()) ?? expect.fail('not an address')
     expect(keysOfPayee).not.toBe(keys)
     expect(standard).toEqual({ address: primary, network: 'mainnet', kind: 'standard' })
     expect(parseMoneroAddress(address)).toMatchObject({ address, network: 'mainnet', kind: 'subaddress' })
-    expect(parseMoneroAddress(integrated)).toEqual({ address: integrated, network: 'mainnet', kind: 'integrated', keys: keysOfPayee })
-    for (const text of [address, `${address}1`, address.slice(1), swapDigits(address), address.toLowerCase(), integrated.slice(0, 95)]) {
+    expect(parseMoneroAddress(integrated)).toEqual({
+      address: integrated,
+      network: 'mainnet',
+      kind: 'integrated',
+      keys: keysOfPayee,
+    })
+    for (const text of [
+      address,
+      `${address}1`,
+      address.slice(1),
+      swapDigits(address),
+      address.toLowerCase(),
+      integrated.slice(0, 95),
+    ]) {
       const { valid } = await venueProgram.call('validate_address', { address: text })
       expect([text, parseMoneroAddress(text) !== undefined]).toEqual([text, valid])
     }
@@ -99,14 +131,24 @@ describe('what has come', () => {
   it('is seen in the pool and then in a block, with its confirmations', async () => {
     const { address, minor } = await makeAddress()
     const txHash = await regtest.payer.pay([{ address, amountPico: 3n * XMR + 7n }])
-    const payment = { txHash, major: 0, minor, address, amountPico: 3n * XMR + 7n, unlockTime: 0n, doubleSpendSeen: false }
+    const payment = {
+      txHash,
+      major: 0,
+      minor,
+      address,
+      amountPico: 3n * XMR + 7n,
+      unlockTime: 0n,
+      doubleSpendSeen: false,
+    }
     expect(await incomingOf(txHash)).toEqual([{ ...payment, inPool: true, confirmations: 0 }])
     const height = await regtest.generate(1)
     // By its own looks, one of which may come back without the block.
     const mined = [{ ...payment, inPool: false, height: height - 1, confirmations: 1 }]
     await expect.poll(() => incomingOf(txHash), { timeout: LIMIT_MS }).toEqual(mined)
     await generate(1)
-    expect(await incomingOf(txHash)).toEqual([{ ...payment, inPool: false, height: height - 1, confirmations: 2 }])
+    expect(await incomingOf(txHash)).toEqual([
+      { ...payment, inPool: false, height: height - 1, confirmations: 2 },
+    ])
     expect(await venue.getHeight()).toBe(height + 1)
   })
 
@@ -131,8 +173,10 @@ describe('what has come', () => {
     const { address } = await makeAddress()
     const unlockTimes = [5_000, Number.MAX_SAFE_INTEGER]
     const hashes: string[] = []
-    for (const unlockTime of unlockTimes) hashes.push(await regtest.payer.pay([{ address, amountPico: XMR }], { unlockTime }))
-    const seen = async () => (await Promise.all(hashes.map(incomingOf))).flat().map(({ unlockTime, inPool }) => [unlockTime, inPool])
+    for (const unlockTime of unlockTimes)
+      hashes.push(await regtest.payer.pay([{ address, amountPico: XMR }], { unlockTime }))
+    const seen = async () =>
+      (await Promise.all(hashes.map(incomingOf))).flat().map(({ unlockTime, inPool }) => [unlockTime, inPool])
     expect(await seen()).toEqual(unlockTimes.map((time) => [BigInt(time), true]))
     await generate(1)
     expect(await seen()).toEqual(unlockTimes.map((time) => [BigInt(time), false]))
@@ -142,11 +186,14 @@ describe('what has come', () => {
     const { address } = await makeAddress()
     const txHash = await regtest.payer.pay([{ address, amountPico: XMR }])
     const height = (await generate(1)) - 1
-    const hashesSince = async (sinceHeight: number) => (await venue.listIncoming({ sinceHeight })).map((payment) => payment.txHash)
-    expect(await hashesSince(height)).toEqual([txHash])
+    const hashesSince = async (sinceHeight: number) =>
+      (await venue.listIncoming({ sinceHeight })).map((payment) => payment.txHash)
+    await expect.poll(() => hashesSince(height), { timeout: LIMIT_MS }).toEqual([txHash])
     expect(await hashesSince(height + 1)).toEqual([])
     expect((await hashesSince(height - 1)).at(-1)).toBe(txHash)
-    await expect(venue.listIncoming({ sinceHeight: -1 })).rejects.toThrow('"sinceHeight" expected a whole number from 0, got -1')
+    await expect(venue.listIncoming({ sinceHeight: -1 })).rejects.toThrow(
+      '"sinceHeight" expected a whole number from 0, got -1',
+    )
   })
 
   it('is listed whole although one answer cannot hold it, and without the pool if that alone is too much', async () => {
@@ -157,16 +204,28 @@ describe('what has come', () => {
       const txHash = await regtest.payer.pay(crumbs.slice(3 * block, 3 * block + 3))
       // A block that is made at once may lack what was just sent.
       let rows = await incomingOf(txHash)
-      for (; !rows.every(({ height }) => height !== undefined) || rows.length === 0; rows = await incomingOf(txHash)) await generate(1)
+      for (
+        ;
+        !rows.every(({ height }) => height !== undefined) || rows.length === 0;
+        rows = await incomingOf(txHash)
+      )
+        await generate(1)
       if (block === 0) sinceHeight = rows[0]?.height ?? 0
     }
-    const narrow = createMoneroWallet({ url: venueProgram.url, log, timeoutMs: 20_000, maxAnswerBytes: 4_000 })
+    const narrow = createMoneroWallet({
+      url: venueProgram.url,
+      log,
+      timeoutMs: 20_000,
+      maxAnswerBytes: 4_000,
+    })
+    await expect.poll(() => venue.listIncoming({ sinceHeight }), { timeout: LIMIT_MS }).toHaveLength(12)
     const all = await venue.listIncoming({ sinceHeight })
-    expect(all).toHaveLength(12)
     expect(await narrow.listIncoming({ sinceHeight })).toEqual(all)
     const oldest = all.filter(({ height }) => height === sinceHeight)
     expect(oldest).toHaveLength(3)
-    expect(await narrow.listIncoming({ sinceHeight: sinceHeight + 4, blocks: [sinceHeight, sinceHeight] })).toEqual(oldest)
+    expect(
+      await narrow.listIncoming({ sinceHeight: sinceHeight + 4, blocks: [sinceHeight, sinceHeight] }),
+    ).toEqual(oldest)
 
     await regtest.payer.pay(crumbs)
     await expect(narrow.listIncoming({ sinceHeight })).rejects.toThrow(AnswerTooLong)
@@ -188,7 +247,8 @@ describe('what has come', () => {
     await generate(1)
     expect(await incomingOf(txHash)).toEqual([])
     await putBack()
-    // The wallet passes over what it has seen in the pool once, so it isn't news until it is in a block again.
+    // The wallet passes over what it has seen in the pool once, so it isn't news until it is in a block
+    // again.
     expect(await incomingOf(txHash)).toEqual([])
     await generate(1)
     expect(await incomingOf(txHash)).toMatchObject([{ height: height + 1, confirmations: 1, inPool: false }])
@@ -210,8 +270,10 @@ describe('what is sent', () => {
   const FEE_LIMIT = XMR / 10n
   let payeeAddress: string
   const prepare = (amountPico: bigint) => venue.prepareTransfer([{ address: payeeAddress, amountPico }])
-  const arrived = async (txHash: string) => (await payee.listIncoming({ sinceHeight: 0 })).filter((payment) => payment.txHash === txHash)
-  const outgoingOf = async (txHash: string) => (await venue.listOutgoing({ sinceHeight: 0 })).filter((sent) => sent.txHash === txHash)
+  const arrived = async (txHash: string) =>
+    (await payee.listIncoming({ sinceHeight: 0 })).filter((payment) => payment.txHash === txHash)
+  const outgoingOf = async (txHash: string) =>
+    (await venue.listOutgoing({ sinceHeight: 0 })).filter((sent) => sent.txHash === txHash)
 
   beforeAll(async () => {
     payeeAddress = await payee.primaryAddress()
@@ -220,14 +282,20 @@ describe('what is sent', () => {
     await generate(1)
     const { totalPico, unlockedPico } = await venue.balance()
     expect(totalPico - unlockedPico).toBeGreaterThan(2n * XMR)
-    await expect(prepare(unlockedPico + XMR)).rejects.toMatchObject({ name: 'NodeRefused', code: MONERO_ERROR.notEnoughUnlockedMoney })
+    await expect(prepare(unlockedPico + XMR)).rejects.toMatchObject({
+      name: 'NodeRefused',
+      code: MONERO_ERROR.notEnoughUnlockedMoney,
+    })
     await generate(UNLOCK_BLOCKS - 1)
   })
 
   it('is not sent by being prepared, and arrives once however often it is relayed, before and after its block', async () => {
     const before = await venue.balance()
     const prepared = await prepare(XMR / 2n)
-    expect(prepared).toMatchObject({ amountPico: XMR / 2n, txHash: expect.stringMatching(/^[0-9a-f]{64}$/) as string })
+    expect(prepared).toMatchObject({
+      amountPico: XMR / 2n,
+      txHash: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
+    })
     expect(await venue.findOutgoing(prepared.txHash)).toEqual({ state: 'unknown', confirmations: 0 })
     expect(await venue.balance()).toEqual(before)
     expect(await venue.spentKeyImages(prepared.keyImages)).toEqual([])
@@ -242,7 +310,9 @@ describe('what is sent', () => {
     const sent = { txHash: prepared.txHash, amountPico: XMR / 2n, feePico: prepared.feePico }
     const destinations = [{ address: payeeAddress, amountPico: XMR / 2n }]
     for (let time = 0; time < 2; time += 1) {
-      expect(await outgoingOf(prepared.txHash)).toEqual([{ ...sent, state: 'confirmed', height, confirmations: 1, destinations }])
+      expect(await outgoingOf(prepared.txHash)).toEqual([
+        { ...sent, state: 'confirmed', height, confirmations: 1, destinations },
+      ])
       expect((await venue.balance()).totalPico).toBe(before.totalPico - XMR / 2n - prepared.feePico)
       expect(await arrived(prepared.txHash)).toMatchObject([{ amountPico: XMR / 2n, inPool: false, height }])
       await venue.relay(prepared)
@@ -317,20 +387,33 @@ describe('what is sent', () => {
 
   it('carries 15 payments and no more', async () => {
     const addresses = (await payee.createSubaddresses(MAX_DESTINATIONS)).map(({ address }) => address)
-    const destinations = addresses.map((address, index) => ({ address, amountPico: XMR / 100n + BigInt(index) }))
+    const destinations = addresses.map((address, index) => ({
+      address,
+      amountPico: XMR / 100n + BigInt(index),
+    }))
     const prepared = await venue.prepareTransfer(destinations)
     await venue.relay(prepared)
     const payments = await arrived(prepared.txHash)
-    expect(payments.map(({ amountPico }) => amountPico).sort()).toEqual(destinations.map(({ amountPico }) => amountPico))
-    await expect(venue.prepareTransfer([...destinations, ...destinations.slice(0, 1)])).rejects.toThrow('expected 1 to 15, got 16')
+    expect(payments.map(({ amountPico }) => amountPico).sort()).toEqual(
+      destinations.map(({ amountPico }) => amountPico),
+    )
+    await expect(venue.prepareTransfer([...destinations, ...destinations.slice(0, 1)])).rejects.toThrow(
+      'expected 1 to 15, got 16',
+    )
     await expect(venue.prepareTransfer([])).rejects.toThrow('expected 1 to 15, got 0')
   })
 
   it('is refused with a number where there is too little money, or an address is none', async () => {
     const { totalPico } = await venue.balance()
-    await expect(prepare(totalPico + 1n)).rejects.toMatchObject({ name: 'NodeRefused', code: MONERO_ERROR.notEnoughMoney })
+    await expect(prepare(totalPico + 1n)).rejects.toMatchObject({
+      name: 'NodeRefused',
+      code: MONERO_ERROR.notEnoughMoney,
+    })
     const destinations = [{ address: swapDigits(payeeAddress), amountPico: XMR }]
-    await expect(venue.prepareTransfer(destinations)).rejects.toMatchObject({ name: 'NodeRefused', code: MONERO_ERROR.wrongAddress })
+    await expect(venue.prepareTransfer(destinations)).rejects.toMatchObject({
+      name: 'NodeRefused',
+      code: MONERO_ERROR.wrongAddress,
+    })
     await expect(prepare(0n)).rejects.toThrow('"amountPico" expected 1 to 9007199254740991, got 0')
     await expect(prepare(2n ** 53n)).rejects.toThrow('"amountPico" expected 1 to 9007199254740991')
   })
@@ -398,12 +481,19 @@ describe('no news', () => {
       const error = await openWallet(wrong.href)
         .getHeight()
         .catch((reason: unknown) => reason)
-      expect(error).toMatchObject({ name: 'NodeUnreachable', message: expect.stringContaining('user or password are not right') as string })
+      expect(error).toMatchObject({
+        name: 'NodeUnreachable',
+        message: expect.stringContaining('user or password are not right') as string,
+      })
       log.warn({ err: error }, 'a test')
-      expect(JSON.stringify([error, (error as Error).stack, logged])).not.toMatch(new RegExp(`wrong-|${url.password}`))
+      expect(JSON.stringify([error, (error as Error).stack, logged])).not.toMatch(
+        new RegExp(`wrong-|${url.password}`),
+      )
     }
     expect(() => openWallet('http//no url:secret@host')).toThrow(/^"url" expected a URL that begins with/)
-    expect(() => openWallet('http://only-a-user@127.0.0.1:1')).toThrow(/^"url" expected a user and a password, or neither$/)
+    expect(() => openWallet('http://only-a-user@127.0.0.1:1')).toThrow(
+      /^"url" expected a user and a password, or neither$/,
+    )
   })
 
   /** A monero-wallet-rpc that answers `method` with `result` and the rest as one with nothing in it. */
@@ -411,7 +501,11 @@ describe('no news', () => {
     (method: string, result: unknown): Behaviour =>
     (res, { body }) => {
       const asked = (body as { method: string }).method
-      sendJson(res, 200, { id: '0', jsonrpc: '2.0', result: asked === method ? result : { blocks_fetched: 0, height: 5 } })
+      sendJson(res, 200, {
+        id: '0',
+        jsonrpc: '2.0',
+        result: asked === method ? result : { blocks_fetched: 0, height: 5 },
+      })
     }
   const honest = {
     txid: 'ab'.repeat(32),
@@ -440,13 +534,43 @@ describe('no news', () => {
     ['an amount over 2^64', 'listIncoming', 'get_transfers', incoming({ amount: '99999999999999999999' })],
     ['an amount that is true', 'listIncoming', 'get_transfers', incoming({ amount: true })],
     ['a hash in upper case', 'listIncoming', 'get_transfers', incoming({ txid: 'AB'.repeat(32) })],
-    ['an index below 0', 'listIncoming', 'get_transfers', incoming({ subaddr_index: { major: 0, minor: -1 } })],
+    [
+      'an index below 0',
+      'listIncoming',
+      'get_transfers',
+      incoming({ subaddr_index: { major: 0, minor: -1 } }),
+    ],
     ['a lock that is null', 'listIncoming', 'get_transfers', incoming({ unlock_time: null })],
-    ['an address that is none', 'listOutgoing', 'get_transfers', { out: [{ ...honest, destinations: [{ address: '$ne', amount: 5 }] }] }],
-    ['a state of its own', 'findOutgoing', 'get_transfer_by_txid', { transfers: [{ ...honest, type: 'sent' }] }],
-    ['another transaction', 'findOutgoing', 'get_transfer_by_txid', { transfers: [{ ...honest, type: 'out', txid: 'cd'.repeat(32) }] }],
-    ['a sum with an exponent', 'balance', 'get_balance', { balance: '1e9', unlocked_balance: 0, blocks_to_unlock: 0 }],
-    ['outputs of wrong types', 'spentKeyImages', 'incoming_transfers', { transfers: [{ key_image: 5, spent: 'yes' }] }],
+    [
+      'an address that is none',
+      'listOutgoing',
+      'get_transfers',
+      { out: [{ ...honest, destinations: [{ address: '$ne', amount: 5 }] }] },
+    ],
+    [
+      'a state of its own',
+      'findOutgoing',
+      'get_transfer_by_txid',
+      { transfers: [{ ...honest, type: 'sent' }] },
+    ],
+    [
+      'another transaction',
+      'findOutgoing',
+      'get_transfer_by_txid',
+      { transfers: [{ ...honest, type: 'out', txid: 'cd'.repeat(32) }] },
+    ],
+    [
+      'a sum with an exponent',
+      'balance',
+      'get_balance',
+      { balance: '1e9', unlocked_balance: 0, blocks_to_unlock: 0 },
+    ],
+    [
+      'outputs of wrong types',
+      'spentKeyImages',
+      'incoming_transfers',
+      { transfers: [{ key_image: 5, spent: 'yes' }] },
+    ],
   ])('comes of a lie: %s', async (_lie, question, method, result) => {
     const peer = await startBrokenPeer(liar(method, result))
     try {
@@ -465,12 +589,20 @@ describe('no news', () => {
     }
     const text = JSON.stringify({ jsonrpc: '2.0', result }).replaceAll('"HUGE"', huge)
     const peer = await startBrokenPeer((res, { body }) => {
-      if ((body as { method: string }).method === 'get_transfers') res.writeHead(200, { 'Content-Type': 'application/json' }).end(text)
+      if ((body as { method: string }).method === 'get_transfers')
+        res.writeHead(200, { 'Content-Type': 'application/json' }).end(text)
       else sendJson(res, 200, { result: { blocks_fetched: 0 } })
     })
     try {
       const payments = await openWallet(peer.url).listIncoming({ sinceHeight: 0 })
-      expect(payments.map(({ txHash, minor, amountPico, inPool }) => [txHash.slice(0, 2), minor, amountPico, inPool])).toEqual([
+      expect(
+        payments.map(({ txHash, minor, amountPico, inPool }) => [
+          txHash.slice(0, 2),
+          minor,
+          amountPico,
+          inPool,
+        ]),
+      ).toEqual([
         ['ab', 1, 10n, false],
         ['ab', 2, BigInt(huge), false],
         ['cd', 2, 5n, true],
@@ -481,12 +613,18 @@ describe('no news', () => {
   })
 
   const rubbish: [string, Behaviour][] = [
-    ['an error without number or sentence', (res) => sendJson(res, 200, { error: { code: 'x', message: {} } })],
+    [
+      'an error without number or sentence',
+      (res) => sendJson(res, 200, { error: { code: 'x', message: {} } }),
+    ],
     ['an error that is null', (res) => sendJson(res, 200, { error: null })],
     ['text', (res) => void res.writeHead(200).end('secret-of-the-node')],
     ['nothing', (res) => void res.writeHead(200).end()],
     ['half a JSON text', (res) => void res.writeHead(200).end('{"result":{"height":')],
-    ['half an answer', (res) => void res.writeHead(200, { 'Content-Length': 1_000 }).write('{"result":', () => res.destroy())],
+    [
+      'half an answer',
+      (res) => void res.writeHead(200, { 'Content-Length': 1_000 }).write('{"result":', () => res.destroy()),
+    ],
     ['a status 500', (res) => refuse(res, 500, 'secret-of-the-node')],
     ['a status 401 without a challenge', (res) => void res.writeHead(401).end()],
     ['no response', (res) => void res.destroy()],
@@ -520,7 +658,9 @@ describe('no news', () => {
     try {
       // Long enough for the answer to the next call, however long this machine stands still meanwhile.
       const wallet = openWallet(peer.url, 4_000)
-      await expect(wallet.getHeight()).rejects.toThrow(/^refresh at http:\/\/127\.0\.0\.1:\d+ was not answered within 4000 ms$/)
+      await expect(wallet.getHeight()).rejects.toThrow(
+        /^refresh at http:\/\/127\.0\.0\.1:\d+ was not answered within 4000 ms$/,
+      )
       expect(await wallet.getHeight()).toBe(7)
     } finally {
       clearInterval(drip)
@@ -539,7 +679,9 @@ describe('no news', () => {
       pour()
     })
     try {
-      await expect(openWallet(peer.url).getHeight()).rejects.toThrow('was answered with more than 26214400 bytes')
+      await expect(openWallet(peer.url).getHeight()).rejects.toThrow(
+        'was answered with more than 26214400 bytes',
+      )
     } finally {
       await peer.close()
     }

@@ -1,5 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, it } from 'vitest'
-import { crashAt, crashInRun, prepareNanoPassage, startNanoChild, type CrashPoint } from '../support/nano-crashes.ts'
+import {
+  crashAt,
+  crashInRun,
+  prepareNanoPassage,
+  startNanoChild,
+  type CrashPoint,
+} from '../support/nano-crashes.ts'
 import { openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
@@ -10,12 +16,10 @@ beforeAll(async () => {
 beforeEach(() => venue.reset())
 afterAll(() => venue.stop())
 
-/** One of each kind; all of them are in test/faults. */
+/** One of each kind, with the blocks below; all of them are in test/faults. */
 const SOME: readonly CrashPoint[] = [
   { call: 'transaction', phase: 'after', count: 1 },
-  { call: 'process', phase: 'answered', count: 2 },
   { call: 'setSwept', phase: 'before', count: 1 },
-  { call: 'process', phase: 'after', count: 4 },
 ]
 
 describe('a worker that is killed', () => {
@@ -28,7 +32,11 @@ describe('a worker that is killed', () => {
   it.each<CrashPoint>([
     { call: 'process', phase: 'answered', count: 2 },
     { call: 'process', phase: 'after', count: 11 },
-  ])('$phase call $count of $call, in the middle of a run of blocks, does so too', (point) => crashInRun(venue, point), 120_000)
+  ])(
+    '$phase call $count of $call, in the middle of a run of blocks, does so too',
+    (point) => crashInRun(venue, point),
+    120_000,
+  )
 })
 
 describe('three workers at once', () => {

@@ -1,14 +1,20 @@
 import fs from 'node:fs'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { isCoinReady } from '../../shared/payments/invoice-service.ts'
-import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
-import { sendNano } from '../../shared/payments/nano/nano-send.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
-import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
-import { MINUTE_MS } from '../../shared/time.ts'
+import { MINUTE_MS } from '../../shared/foundation/time.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { setRate } from '../support/coins.ts'
-import { DAY_RAW, openNanoVenue, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
+import {
+  DAY_RAW,
+  nanoChain,
+  openNanoVenue,
+  strangerAddress,
+  XNO,
+  type NanoVenue,
+} from '../support/nano-venue.ts'
+import { fillNanoPool, sendNano, watchNano } from '../support/nano-jobs.ts'
 
 let venue: NanoVenue
 
@@ -16,6 +22,10 @@ beforeAll(async () => {
   venue = await openNanoVenue({ env: { INVOICE_MINUTES: '10' } })
 })
 beforeEach(() => venue.reset())
+checkBooksAfterEach(
+  () => venue.ctx,
+  () => nanoChain(venue),
+)
 afterAll(() => venue.stop())
 
 const coin = async () => {
@@ -36,9 +46,14 @@ const poseAsLive = ({ peers = 8, peersAhead = 0 }: { peers?: number; peersAhead?
     if (action === 'peers')
       return peers === 0
         ? undefined
-        : JSON.stringify({ peers: Object.fromEntries(Array.from({ length: peers }, (_, at) => [`[::1]:${at}`, '21'])) })
+        : JSON.stringify({
+            peers: Object.fromEntries(Array.from({ length: peers }, (_, at) => [`[::1]:${at}`, '21'])),
+          })
     if (action !== 'telemetry') return undefined
-    return answerText.replace(/"cemented_count": "(\d+)"/, (_, count: string) => `"cemented_count": "${Number(count) + peersAhead}"`)
+    return answerText.replace(
+      /"cemented_count": "(\d+)"/,
+      (_, count: string) => `"cemented_count": "${Number(count) + peersAhead}"`,
+    )
   })
 
 describe('a node of the live network that', () => {
@@ -51,7 +66,10 @@ describe('a node of the live network that', () => {
     venue.advance(11 * MINUTE_MS)
     venue.pay(venue.wallet.treasury, XNO)
     await round()
-    expect(await coin()).toMatchObject({ reachable: false, unreachable: expect.stringContaining(reason) as string })
+    expect(await coin()).toMatchObject({
+      reachable: false,
+      unreachable: expect.stringContaining(reason) as string,
+    })
     expect([(await venue.read(invoice)).lapsed, await isReady()]).toEqual([false, false])
   })
 
@@ -63,7 +81,10 @@ describe('a node of the live network that', () => {
     expect((await coin()).reachable).toBe(true)
     venue.advance(11 * MINUTE_MS)
     await round()
-    expect(await coin()).toMatchObject({ reachable: false, unreachable: expect.stringContaining('has confirmed no block for') as string })
+    expect(await coin()).toMatchObject({
+      reachable: false,
+      unreachable: expect.stringContaining('has confirmed no block for') as string,
+    })
     expect((await venue.read(unpaid)).lapsed).toBe(false)
     venue.pay(paid, DAY_RAW)
     await round()
@@ -90,7 +111,10 @@ it('a private network may be quiet and have no peers', async () => {
 })
 
 describe('work', () => {
-  const refuseWork = () => venue.node.lie(({ action }) => (action === 'work_generate' ? '{"error": "RPC control is disabled"}' : undefined))
+  const refuseWork = () =>
+    venue.node.lie(({ action }) =>
+      action === 'work_generate' ? '{"error": "RPC control is disabled"}' : undefined,
+    )
 
   it('that cannot be had is found out at the start: the coin is not ready and says why, until it can be had', async () => {
     venue.setPatience()
@@ -143,10 +167,15 @@ describe('work', () => {
       },
     }
     const sweeping = sweepNano(ctx)
-    await waitFor('two searches', () => Promise.resolve(roots.length >= 2 ? true : undefined), { limitMs: 20_000, everyMs: 10 })
+    await waitFor('two searches', () => Promise.resolve(roots.length >= 2 ? true : undefined), {
+      limitMs: 20_000,
+      everyMs: 10,
+    })
     await sendNano(ctx)
     await sweeping
-    const frontier = JSON.parse((await venue.ctx.payouts.models.transfers.findOne({ kind: 'payout' }).lean())?.signed ?? '{}') as {
+    const frontier = JSON.parse(
+      (await venue.ctx.payouts.models.transfers.findOne({ kind: 'payout' }).lean())?.signed ?? '{}',
+    ) as {
       previous: string
     }
     // The two under way, and perhaps one that took its turn while what is due was listed.
@@ -171,6 +200,20 @@ describe('a payment that is sent in time and confirmed late', () => {
     expect(payment).toMatchObject({ state: 'settled', late: false })
   })
 
+  it('holds its order as well, which it pays', async () => {
+    const { order, invoice } = await venue.order()
+    const status = async () => (await venue.ctx.orders.find(order._id))?.status
+    venue.node.setAutoConfirm(null)
+    const hash = venue.node.fund(invoice.address, BigInt(invoice.amount_raw))
+    venue.advance(61 * MINUTE_MS)
+    for (let count = 0; count < 2; count++) await round()
+    expect(await status()).toBe('awaiting_payment')
+    venue.node.confirm(hash)
+    for (let count = 0; count < 2; count++) await round()
+    expect(await status()).toBe('paid')
+    expect(await venue.ctx.payouts.listByOrder(order._id)).toEqual([])
+  })
+
   it('holds it no more once it is gone', async () => {
     const invoice = await venue.invoice(1)
     venue.node.setAutoConfirm(null)
@@ -179,7 +222,10 @@ describe('a payment that is sent in time and confirmed late', () => {
     await round()
     venue.node.rollback(hash)
     await round()
-    expect([(await venue.read(invoice)).lapsed, (await venue.ctx.invoices.listPayments(invoice._id))[0]?.state]).toEqual([true, 'gone'])
+    expect([
+      (await venue.read(invoice)).lapsed,
+      (await venue.ctx.invoices.listPayments(invoice._id))[0]?.state,
+    ]).toEqual([true, 'gone'])
   })
 })
 
@@ -188,7 +234,10 @@ describe('a pruned node', () => {
     venue.node.lie(({ action, answerText }) => {
       if (action === 'block_count') return answerText.replace('"cemented"', '"pruned": "5", "cemented"')
       if (action !== 'blocks_info') return undefined
-      const answer = JSON.parse(answerText) as { blocks: Record<string, object> | ''; blocks_not_found: string[] | '' }
+      const answer = JSON.parse(answerText) as {
+        blocks: Record<string, object> | ''
+        blocks_not_found: string[] | ''
+      }
       const blocks = answer.blocks === '' ? {} : answer.blocks
       const missing = Object.keys(blocks).filter((one) => one === hash)
       const kept = Object.entries(blocks).filter(([one]) => one !== hash)
@@ -228,7 +277,9 @@ describe('a setting that is wrong', () => {
       await round()
       await sweepNano(venue.ctx)
       await sendNano(venue.ctx)
-      expect((await coin()).problems?.wallet).toContain(content === undefined ? 'cannot be read' : 'does not hold a seed')
+      expect((await coin()).problems?.wallet).toContain(
+        content === undefined ? 'cannot be read' : 'does not hold a seed',
+      )
       expect(await isReady()).toBe(false)
       fs.writeFileSync(file, seed, { mode: 0o600 })
       await round()

@@ -4,25 +4,39 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
-import { makeReceipt } from '../../shared/ledger/receipt-service.ts'
+import { makeReceipt } from '../../shared/account/receipt-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
+import { requestPassInvoice } from '../../shared/account/pass-purchase.ts'
+import { checkInvoice } from '../../shared/payments/invoice-service.ts'
+import { viewCheckedInvoice, viewInvoice } from '../../shared/payments/invoice.ts'
 import { recordPayment } from '../../shared/payments/settlement.ts'
+import { undoPayment } from '../../shared/payments/undo-payment.ts'
 import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
-import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
-import { reconcileNano } from '../../shared/payments/nano/nano-reconcile.ts'
-import { sendNano } from '../../shared/payments/nano/nano-send.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
-import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
 import { startPool } from '../../workers/pool.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
-import { canRunPythonVerifier, NODE_VERIFIER, PYTHON_VERIFIER, reportToKnower } from '../support/run-verifier.ts'
+import {
+  canRunPythonVerifier,
+  NODE_VERIFIER,
+  PYTHON_VERIFIER,
+  reportToKnower,
+} from '../support/run-verifier.ts'
 import { listPending } from '../support/stored.ts'
-import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import {
+  DAY_RAW,
+  nanoChain,
+  openNanoVenue,
+  signAndPublish,
+  strangerAddress,
+  XNO,
+  type NanoVenue,
+} from '../support/nano-venue.ts'
+import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 
 let venue: NanoVenue
 const seals = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seal-'))
@@ -33,7 +47,10 @@ beforeAll(async () => {
   venue = await openNanoVenue({ env: { SEAL_KEY_FILE, SEAL_MEMORY_FILE } })
 })
 beforeEach(() => venue.reset())
-checkBooksAfterEach(() => venue.ctx)
+checkBooksAfterEach(
+  () => venue.ctx,
+  () => nanoChain(venue),
+)
 afterAll(async () => {
   await venue.stop()
   fs.rmSync(seals, { recursive: true })
@@ -115,7 +132,9 @@ describe('a database restored to before a payout', () => {
     await work()
     expect([arrived(payee), await state(again)]).toEqual([2n * XNO, 'confirmed'])
     // Held twice for the same send: the ledger takes an entry for each only where their sources differ.
-    const held = (await listPending(venue.ctx.database.connection, 'payouts', again._id)).filter(({ data }) => data['step'] === 'held')
+    const held = (await listPending(venue.ctx.database.connection, 'payouts', again._id)).filter(
+      ({ data }) => data['step'] === 'held',
+    )
     expect(new Set(held.map(({ source }) => source)).size).toBe(2)
   })
 
@@ -181,7 +200,10 @@ describe('a database restored to before payments', () => {
     venue.pay(known, 2n * DAY_RAW)
     venue.pay(other, DAY_RAW)
     await work()
-    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 4n * DAY_RAW, receivableRaw: 0n })
+    expect(venue.holds(venue.wallet.treasury.address)).toEqual({
+      balanceRaw: 4n * DAY_RAW,
+      receivableRaw: 0n,
+    })
     await restore()
     expect((await venue.read(known)).received_raw).toBe('0')
     await reconcileNano(venue.ctx)
@@ -190,7 +212,10 @@ describe('a database restored to before payments', () => {
     await work()
     await checkMoney(venue.ctx)
     expect(await venue.ctx.invoices.listUnswept('xno', '', 10)).toEqual([])
-    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 4n * DAY_RAW, receivableRaw: 0n })
+    expect(venue.holds(venue.wallet.treasury.address)).toEqual({
+      balanceRaw: 4n * DAY_RAW,
+      receivableRaw: 0n,
+    })
     const [entry] = await listPending(venue.ctx.database.connection, 'reconciliations', (await last())._id)
     expect(entry).toMatchObject({ kind: 'reconcile', data: { coin: 'xno', payments: 2, payouts_held: 0 } })
   })
@@ -206,15 +231,28 @@ describe('a database restored to before payments', () => {
     expect(await halted()).toBeDefined()
     await reconcileNano(venue.ctx)
     expect((await last()).stray).toContainEqual(
-      expect.objectContaining({ address: forgotten[0]?.address, address_index: forgotten[0]?.address_index, amount_raw: String(DAY_RAW) }),
+      expect.objectContaining({
+        address: forgotten[0]?.address,
+        address_index: forgotten[0]?.address_index,
+        amount_raw: String(DAY_RAW),
+      }),
     )
-    // Of the one that was swept before the restore its sender is all that is left; what lies there is swept as well.
+    // Of the one that was swept before the restore its sender is all that is left; what lies there is swept
+    // as well.
     expect((await last()).stray).toContainEqual({
-      ...{ address: forgotten[1]?.address, address_index: forgotten[1]?.address_index, amount_raw: String(DAY_RAW), gone: true },
+      ...{
+        address: forgotten[1]?.address,
+        address_index: forgotten[1]?.address_index,
+        amount_raw: String(DAY_RAW),
+        gone: true,
+      },
       senders: [venue.node.genesis.address],
     })
     await work()
-    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 3n * DAY_RAW, receivableRaw: 0n })
+    expect(venue.holds(venue.wallet.treasury.address)).toEqual({
+      balanceRaw: 3n * DAY_RAW,
+      receivableRaw: 0n,
+    })
     // The operator gives the payer of the second one what it bought.
     const instead = await venue.invoice(1)
     const found = {
@@ -225,7 +263,18 @@ describe('a database restored to before payments', () => {
       confirmations: 1,
       isConfirmed: true,
     } as const
+    const unassigned = async () => (await venue.ctx.journal.balances('xno')).get('unassigned')
+    const before = await unassigned()
     await recordPayment(venue.ctx, found, 'operator')
+    const { _id: id } = (await venue.ctx.invoices.findPayment('xno', found.tx, found.addressIndex)) ?? {}
+    expect(await venue.ctx.journal.list({ payment_id: id ?? '', account: 'unassigned' }, 10)).toMatchObject([
+      { from: 'unassigned', to: `invoice:${instead._id}`, amount_raw: String(DAY_RAW) },
+    ])
+    expect(await unassigned()).toBe((before ?? 0n) - DAY_RAW)
+    await undoPayment(venue.ctx, id ?? '')
+    expect(await unassigned()).toBe(before)
+    await recordPayment(venue.ctx, found, 'operator')
+    expect(await unassigned()).toBe((before ?? 0n) - DAY_RAW)
     await work()
     expect((await venue.read(instead)).credited_days).toBe(1)
     expect(await venue.ctx.invoices.listUnswept('xno', '', 10)).toEqual([])
@@ -283,30 +332,44 @@ describe('a reconciliation', () => {
     const before = await transfers()
     await reconcileNano(venue.ctx)
     expect(await transfers()).toEqual(before)
-    expect(await last()).toMatchObject({ transactions: 0, payments: 0, sends: [], stray: [], held_payout_ids: [] })
+    expect(await last()).toMatchObject({
+      transactions: 0,
+      payments: 0,
+      sends: [],
+      stray: [],
+      held_payout_ids: [],
+    })
     await work()
     expect(await halted()).toBeUndefined()
     await venue.invoice(1)
   })
 
   it('takes the height from the node anew, so that one that was none does not stand in the way for ever', async () => {
-    venue.node.lie(({ action }) => (action === 'block_count' ? '{"count":"900000","unchecked":"0","cemented":"900000"}' : undefined))
+    venue.node.lie(({ action }) =>
+      action === 'block_count' ? '{"count":"900000","unchecked":"0","cemented":"900000"}' : undefined,
+    )
     await watchNano(venue.ctx)
     venue.node.lie(null)
     await watchNano(venue.ctx)
     expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({ reachable: false, height: 900_000 })
     await reconcileNano(venue.ctx)
     await watchNano(venue.ctx)
-    expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({ reachable: true, height: venue.node.state.ledger.cementedCount })
+    expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({
+      reachable: true,
+      height: venue.node.state.ledger.cementedCount,
+    })
   })
 
   it('leaves the coin halted where the node does not tell all, and may be run again', async () => {
     await fill(XNO)
     const [payee] = [strangerAddress()]
-    for (let count = 0; count < 3; count++) await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO / 10n })
+    for (let count = 0; count < 3; count++)
+      await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO / 10n })
     await sweepNano(venue.ctx)
     let answers = 0
-    venue.node.lie(({ action }) => (action === 'blocks_info' && ++answers === 2 ? { cutAfterBytes: 1 } : undefined))
+    venue.node.lie(({ action }) =>
+      action === 'blocks_info' && ++answers === 2 ? { cutAfterBytes: 1 } : undefined,
+    )
     await expect(reconcileNano(venue.ctx)).rejects.toThrow('blocks_info')
     expect(await halted()).toBeDefined()
     venue.node.lie(null)
@@ -317,7 +380,10 @@ describe('a reconciliation', () => {
   it('waits for a block that is not confirmed', async () => {
     venue.node.setAutoConfirm(null)
     const source = venue.pay(venue.wallet.treasury, XNO)
-    await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, { receive: source, amountRaw: XNO })
+    await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, {
+      receive: source,
+      amountRaw: XNO,
+    })
     await expect(reconcileNano(venue.ctx)).rejects.toThrow('is not confirmed yet')
     expect(await halted()).toBeDefined()
   })
@@ -327,12 +393,18 @@ describe('a reconciliation', () => {
     await signAndPublish(venue, 0, { sendTo: strangerAddress(), amountRaw: 1n })
     await reconcileNano(venue.ctx)
     expect((await last()).sends.map(({ amount_raw: raw }) => raw)).toEqual(['1'])
-    expect((await transfers()).map(({ kind, amount_raw: raw }) => `${kind} ${raw}`)).toEqual([`receive ${XNO}`, 'payout 1'])
+    expect((await transfers()).map(({ kind, amount_raw: raw }) => `${kind} ${raw}`)).toEqual([
+      `receive ${XNO}`,
+      'payout 1',
+    ])
   })
 })
 
 describe('another seed', () => {
-  /** Starts the workers with a new seed: in the file of the one before, with its index file, or in a file of its own. */
+  /**
+   * Starts the workers with a new seed: in the file of the one before, with its index file, or in a file of
+   * its own.
+   */
   const changeSeed = (where: 'in its place' | 'in another file') => {
     const file = venue.env['NANO_SEED_FILE'] ?? ''
     fs.writeFileSync(file, `${randomBytes(32).toString('hex')}\n`)
@@ -348,40 +420,45 @@ describe('another seed', () => {
     ['in its place', 'receivable'],
     ['in another file', 'received'],
     ['in another file', 'receivable'],
-  ] as const)('%s, its money %s, halts the coin until it is taken over, and then goes on', async (where, money) => {
-    await fill(XNO)
-    const before = venue.wallet
-    const paidBefore = await venue.invoice(1)
-    venue.pay(paidBefore, DAY_RAW)
-    await work()
-    const free = await addressesOf('free')
-    expect(free.length).toBeGreaterThan(0)
-    const amountRaw = 5n * XNO
-    const { treasury, keys } = changeSeed(where)
-    const source = venue.pay(treasury, amountRaw)
-    if (money === 'received') await signAndPublish(venue, 0, { receive: source, amountRaw })
-    await fillNanoPool(venue.ctx)
-    await sweepNano(venue.ctx)
-    const { reason } = (await halted()) ?? {}
-    expect(reason).toContain(`the seed is that of the treasury ${treasury.address}, and not of ${before.treasury.address}`)
-    await expect(venue.invoice(1)).rejects.toMatchObject({ code: 'currency_not_configured' })
-    await reconcileNano(venue.ctx)
-    expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({ treasury_address: treasury.address })
-    const payee = strangerAddress()
-    const owed = await venue.owe(2n * XNO, payee)
-    await work()
-    expect([await halted(), await state(owed), arrived(payee)]).toEqual([undefined, 'confirmed', 2n * XNO])
-    const invoice = await venue.invoice(1)
-    expect(invoice.address).toBe(keys.deriveAccount(invoice.address_index).address)
-    expect(free.filter((address) => address === invoice.address)).toEqual([])
-    expect(await addressesOf('retired')).toEqual(expect.arrayContaining(free))
-    venue.pay(invoice, DAY_RAW)
-    await work()
-    expect((await venue.read(invoice)).credited_days).toBe(1)
-    expect(venue.holds(treasury.address).balanceRaw).toBe(amountRaw - 2n * XNO + DAY_RAW)
-    await reconcileNano(venue.ctx)
-    expect(await last()).toMatchObject({ transactions: 0, held_payout_ids: [] })
-  })
+  ] as const)(
+    '%s, its money %s, halts the coin until it is taken over, and then goes on',
+    async (where, money) => {
+      await fill(XNO)
+      const before = venue.wallet
+      const paidBefore = await venue.invoice(1)
+      venue.pay(paidBefore, DAY_RAW)
+      await work()
+      const free = await addressesOf('free')
+      expect(free.length).toBeGreaterThan(0)
+      const amountRaw = 5n * XNO
+      const { treasury, keys } = changeSeed(where)
+      const source = venue.pay(treasury, amountRaw)
+      if (money === 'received') await signAndPublish(venue, 0, { receive: source, amountRaw })
+      await fillNanoPool(venue.ctx)
+      await sweepNano(venue.ctx)
+      const { reason } = (await halted()) ?? {}
+      expect(reason).toContain(
+        `the seed is that of the treasury ${treasury.address}, and not of ${before.treasury.address}`,
+      )
+      await expect(venue.invoice(1)).rejects.toMatchObject({ code: 'currency_not_configured' })
+      await reconcileNano(venue.ctx)
+      expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({ treasury_address: treasury.address })
+      const payee = strangerAddress()
+      const owed = await venue.owe(2n * XNO, payee)
+      await work()
+      expect([await halted(), await state(owed), arrived(payee)]).toEqual([undefined, 'confirmed', 2n * XNO])
+      const invoice = await venue.invoice(1)
+      expect(invoice.address).toBe(keys.deriveAccount(invoice.address_index).address)
+      expect(free.filter((address) => address === invoice.address)).toEqual([])
+      expect(await addressesOf('retired')).toEqual(expect.arrayContaining(free))
+      venue.pay(invoice, DAY_RAW)
+      await work()
+      expect((await venue.read(invoice)).credited_days).toBe(1)
+      expect(venue.holds(treasury.address).balanceRaw).toBe(amountRaw - 2n * XNO + DAY_RAW)
+      await reconcileNano(venue.ctx)
+      expect(await last()).toMatchObject({ transactions: 0, held_payout_ids: [] })
+    },
+  )
 
   it('pays anew what a block of the one before can pay no more, and leaves to the operator what one still may', async () => {
     await fill(10n * XNO)
@@ -397,11 +474,18 @@ describe('another seed', () => {
     await putUnderWay()
     const next = changeSeed('in its place')
     // The operator moves the treasury by hand.
-    await signAndPublish({ ...venue, wallet: before }, 0, { sendTo: next.treasury.address, amountRaw: 9n * XNO })
+    await signAndPublish({ ...venue, wallet: before }, 0, {
+      sendTo: next.treasury.address,
+      amountRaw: 9n * XNO,
+    })
     await reconcileNano(venue.ctx)
     expect((await last()).sends).toEqual([])
     await work()
-    expect([await state(owed), arrived(payee), venue.holds(next.treasury.address).balanceRaw]).toEqual(['confirmed', XNO, 8n * XNO])
+    expect([await state(owed), arrived(payee), venue.holds(next.treasury.address).balanceRaw]).toEqual([
+      'confirmed',
+      XNO,
+      8n * XNO,
+    ])
     const unsure = await venue.owe(XNO, other)
     await putUnderWay()
     changeSeed('in its place')
@@ -413,18 +497,63 @@ describe('another seed', () => {
     expect(venue.logged()).toContain('a block of another seed is put aside for the operator')
   })
 
+  it('shows the open invoices of the one before as not payable, and money that still comes there is late', async () => {
+    const old = await venue.invoice(1)
+    const order = await venue.invoice(1)
+    changeSeed('in its place')
+    await reconcileNano(venue.ctx)
+    await work()
+    const { checked } = await checkInvoice(venue.ctx, old.agent_id, old._id)
+    expect(viewCheckedInvoice(checked)).toMatchObject({
+      status: 'awaiting_payment',
+      not_payable: expect.stringContaining('pay nothing to it') as string,
+    })
+    const { invoice } = await requestPassInvoice(venue.ctx, old.agent_id, 'xno', 1)
+    expect(viewInvoice(invoice)).not.toHaveProperty('not_payable')
+    expect(invoice.address).toBe(venue.wallet.keys.deriveAccount(invoice.address_index).address)
+    venue.pay(old, DAY_RAW)
+    await watchNano(venue.ctx)
+    expect(await venue.ctx.invoices.listPayments(old._id)).toMatchObject([{ state: 'seen', late: true }])
+    expect((await venue.read(order)).foreign).toBe(true)
+    venue.advance(2 * 3_600_000)
+    await work()
+    expect(await venue.ctx.invoices.listPayments(old._id)).toMatchObject([{ state: 'settled', late: true }])
+  })
+
+  it('ends the orders that wait for a payment to the one before, and none whose payment is under way', async () => {
+    const [{ order, invoice }, { order: paid, invoice: own }] = [await venue.order(), await venue.order()]
+    venue.pay(own, BigInt(own.amount_raw))
+    await watchNano(venue.ctx)
+    changeSeed('in its place')
+    await reconcileNano(venue.ctx)
+    await work()
+    const found = await venue.ctx.orders.find(order._id)
+    expect([found?.status, found?.pending?.at(-1)?.data['step']]).toEqual(['expired', 'unpayable'])
+    expect((await venue.ctx.orders.find(paid._id))?.status).toBe('paid')
+    venue.pay(invoice, XNO)
+    venue.advance(2 * 3_600_000)
+    await watchNano(venue.ctx)
+    expect(await venue.ctx.payouts.listByOrder(order._id)).toMatchObject([
+      { amount_raw: String(XNO), agent_id: order.buyer_id },
+    ])
+  })
+
   it('may give way to the one before again', async () => {
     await fill(XNO)
     const file = venue.env['NANO_SEED_FILE'] ?? ''
     const first = fs.readFileSync(file, 'utf8')
+    const open = await venue.invoice(1)
     changeSeed('in its place')
     await reconcileNano(venue.ctx)
     await fill(XNO)
+    const foreign = async () => (await venue.read(open)).foreign
+    expect(await foreign()).toBe(true)
     fs.writeFileSync(file, first)
     venue.setPatience()
     await work()
     expect(await halted()).toBeDefined()
     await reconcileNano(venue.ctx)
+    expect(await foreign()).toBeUndefined()
     const owed = await venue.owe(XNO / 2n, strangerAddress())
     await work()
     expect([await halted(), await state(owed)]).toEqual([undefined, 'confirmed'])
@@ -441,7 +570,10 @@ describe('the operator', () => {
     const pool = startPool(venue.ctx, ['reconcile-nano'])
     try {
       const dry = await operator('reconcile', 'xno', '--dry-run')
-      expect(dry).toMatchObject({ exitCode: 0, answer: { dry_run: true, halted: expect.stringContaining('the treasury') as string } })
+      expect(dry).toMatchObject({
+        exitCode: 0,
+        answer: { dry_run: true, halted: expect.stringContaining('the treasury') as string },
+      })
       expect(await halted()).toBeDefined()
       const done = await operator('reconcile', 'xno')
       expect(done).toMatchObject({
@@ -450,7 +582,10 @@ describe('the operator', () => {
       })
       expect(await halted()).toBeUndefined()
       expect(await operator('payout-paid', paid._id, tx)).toMatchObject({ exitCode: 0 })
-      expect(await operator('reconcile', 'xno', '--explained', tx, '--dry-run')).toMatchObject({ exitCode: 0, answer: { dry_run: true } })
+      expect(await operator('reconcile', 'xno', '--explained', tx, '--dry-run')).toMatchObject({
+        exitCode: 0,
+        answer: { dry_run: true },
+      })
       expect(await venue.ctx.payouts.listUnexplained('xno')).toHaveLength(1)
       expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({
         exitCode: 0,
@@ -470,15 +605,33 @@ describe('the operator', () => {
       await makeSeal(venue.ctx, { useLease: false })
       await signSeals(venue.ctx)
       await expectReceiptToVerify(reconciliationId)
-      expect(await operator('reconcile', 'xno', '--owed', unpaid._id, '--dry-run')).toMatchObject({ exitCode: 0 })
+      expect(await operator('reconcile', 'xno', '--owed', unpaid._id, '--dry-run')).toMatchObject({
+        exitCode: 0,
+      })
       expect(await state(unpaid)).toBe('held')
-      expect(await operator('reconcile', 'xno', '--owed', unpaid._id)).toMatchObject({ exitCode: 0, answer: { state: 'owed' } })
+      expect(await operator('reconcile', 'xno', '--owed', unpaid._id)).toMatchObject({
+        exitCode: 0,
+        answer: { state: 'owed' },
+      })
       await work()
-      expect([await state(paid), await state(unpaid), arrived(payee)]).toEqual(['manual', 'confirmed', 3n * XNO])
-      expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({ exitCode: 1, answer: { error: 'wrong_state' } })
-      expect(await operator('reconcile', 'xno', '--owed', paid._id)).toMatchObject({ exitCode: 1, answer: { error: 'wrong_state' } })
+      expect([await state(paid), await state(unpaid), arrived(payee)]).toEqual([
+        'manual',
+        'confirmed',
+        3n * XNO,
+      ])
+      expect(await operator('reconcile', 'xno', '--explained', tx)).toMatchObject({
+        exitCode: 1,
+        answer: { error: 'wrong_state' },
+      })
+      expect(await operator('reconcile', 'xno', '--owed', paid._id)).toMatchObject({
+        exitCode: 1,
+        answer: { error: 'wrong_state' },
+      })
       expect(await operator('reconcile', 'btc')).toMatchObject({ exitCode: 2 })
-      expect(await operator('reconcile', 'xmr')).toMatchObject({ exitCode: 1, answer: { error: 'wrong_state' } })
+      expect(await operator('reconcile', 'xmr')).toMatchObject({
+        exitCode: 1,
+        answer: { error: 'wrong_state' },
+      })
     } finally {
       await pool.close()
     }

@@ -1,17 +1,22 @@
 import fs from 'node:fs'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { fillNanoPool } from '../../shared/payments/nano/nano-pool.ts'
-import { reconcileNano } from '../../shared/payments/nano/nano-reconcile.ts'
-import { sendNano } from '../../shared/payments/nano/nano-send.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
-import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
 import { markPaidByHand, moveTransfer } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
-import { MINUTE_MS } from '../../shared/time.ts'
+import { MINUTE_MS } from '../../shared/foundation/time.ts'
 import { setRate } from '../support/coins.ts'
 import { takeBackup } from '../support/ledger.ts'
-import { checkMoney } from '../support/money.ts'
-import { DAY_RAW, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
+import {
+  DAY_RAW,
+  nanoChain,
+  openNanoVenue,
+  signAndPublish,
+  strangerAddress,
+  XNO,
+  type NanoVenue,
+} from '../support/nano-venue.ts'
+import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 
 let venue: NanoVenue
 
@@ -19,12 +24,18 @@ beforeAll(async () => {
   venue = await openNanoVenue()
 })
 beforeEach(() => venue.reset())
+checkBooksAfterEach(
+  () => venue.ctx,
+  () => nanoChain(venue),
+)
 afterAll(() => venue.stop())
 
 const transfers = () => venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
-const transferOf = async ({ _id }: PayoutRecord) => (await transfers()).find(({ payout_ids: ids }) => ids.includes(_id)) as TransferRecord
+const transferOf = async ({ _id }: PayoutRecord) =>
+  (await transfers()).find(({ payout_ids: ids }) => ids.includes(_id)) as TransferRecord
 const halted = async () => (await venue.ctx.coins.findCoin('xno'))?.halted?.reason
-const states = (...payouts: PayoutRecord[]) => Promise.all(payouts.map(async ({ _id }) => (await venue.payout(_id)).state))
+const states = (...payouts: PayoutRecord[]) =>
+  Promise.all(payouts.map(async ({ _id }) => (await venue.payout(_id)).state))
 const arrived = (address: string) => venue.holds(address).receivableRaw
 const fill = async (amountRaw: bigint) => {
   venue.pay(venue.wallet.treasury, amountRaw)
@@ -49,7 +60,9 @@ const refuse = (reason: string) =>
 const callConfirmed = () => {
   venue.node.setAutoConfirm(null)
   venue.node.lie(({ action, answerText }) =>
-    action === 'blocks_info' ? answerText.replaceAll('"confirmed": "false"', '"confirmed": "true"') : undefined,
+    action === 'blocks_info'
+      ? answerText.replaceAll('"confirmed": "false"', '"confirmed": "true"')
+      : undefined,
   )
 }
 /** And so says account_info. */
@@ -84,7 +97,11 @@ describe('the recovery rule', () => {
     const two = await venue.owe(XNO, bob)
     venue.pay(venue.wallet.treasury, XNO)
     await work()
-    expect([await states(one, two), arrived(alice), arrived(bob)]).toEqual([['confirmed', 'confirmed'], XNO, XNO])
+    expect([await states(one, two), arrived(alice), arrived(bob)]).toEqual([
+      ['confirmed', 'confirmed'],
+      XNO,
+      XNO,
+    ])
     expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 9n * XNO, receivableRaw: 0n })
   })
 
@@ -137,7 +154,10 @@ describe('the recovery rule', () => {
     tellTheTruth()
     venue.advance(6 * MINUTE_MS)
     await work()
-    expect([await states(owed), venue.holds(treasury)]).toEqual([['confirmed'], { balanceRaw: 10n * XNO, receivableRaw: 0n }])
+    expect([await states(owed), venue.holds(treasury)]).toEqual([
+      ['confirmed'],
+      { balanceRaw: 10n * XNO, receivableRaw: 0n },
+    ])
   })
 
   it('what was once called confirmed and is lacking is published again', async () => {
@@ -151,7 +171,11 @@ describe('the recovery rule', () => {
     tellTheTruth()
     const two = await venue.owe(XNO, bob)
     await work()
-    expect([await states(one, two), arrived(alice), arrived(bob)]).toEqual([['confirmed', 'confirmed'], XNO, XNO])
+    expect([await states(one, two), arrived(alice), arrived(bob)]).toEqual([
+      ['confirmed', 'confirmed'],
+      XNO,
+      XNO,
+    ])
     expect(await halted()).toBeUndefined()
   })
 
@@ -164,51 +188,64 @@ describe('the recovery rule', () => {
     await sweepNano(venue.ctx)
     await sweepNano(venue.ctx)
     const open = (await transfers()).slice(1)
-    expect(open.map(({ kind, state }) => `${kind} ${state}`)).toEqual(['receive confirmed', 'sweep confirmed'])
+    expect(open.map(({ kind, state }) => `${kind} ${state}`)).toEqual([
+      'receive confirmed',
+      'sweep confirmed',
+    ])
     venue.node.rollback(hashOf(open[0] as TransferRecord))
     tellTheTruth()
     await fill(XNO)
     for (let round = 0; round < 2; round++) await work()
-    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 2n * XNO + DAY_RAW, receivableRaw: 0n })
+    expect(venue.holds(venue.wallet.treasury.address)).toEqual({
+      balanceRaw: 2n * XNO + DAY_RAW,
+      receivableRaw: 0n,
+    })
   })
 
-  it.each(['by the next round', 'by a reconciliation'])('a replaced block that is in the chain after all is taken back %s', async (by) => {
-    await fill(10n * XNO)
-    const [payee, thief] = [strangerAddress(), strangerAddress()]
-    const owed = await venue.owe(XNO, payee)
-    venue.node.setAutoConfirm(null)
-    await sendNano(venue.ctx)
-    const ours = await transferOf(owed)
-    venue.node.rollback(hashOf(ours))
-    // For a while the node shows another block in its place, and calls it confirmed.
-    callConfirmed()
-    const rival = await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, {
-      sendTo: thief,
-      amountRaw: 2n * XNO,
-    })
-    await sendNano(venue.ctx)
-    await reconcileNano(venue.ctx)
-    expect((await transfers()).map(({ tx, state }) => [tx, state]).slice(1)).toEqual([
-      [ours.tx, 'replaced'],
-      [rival, 'confirmed'],
-    ])
-    expect(await states(owed)).toEqual(['owed'])
-    venue.node.rollback(rival.toUpperCase())
-    tellTheTruth()
-    await venue.ctx.nano.rpc.process(JSON.parse(ours.signed), 'send')
-    venue.node.confirm(hashOf(ours))
-    if (by === 'by a reconciliation') await reconcileNano(venue.ctx)
-    await work()
-    expect([await states(owed), arrived(payee), arrived(thief)]).toEqual([['confirmed'], XNO, 0n])
-    expect((await transfers()).map(({ tx, state }) => [tx, state]).slice(1)).toEqual([
-      [ours.tx, 'confirmed'],
-      [rival, 'replaced'],
-    ])
-    const later = await venue.owe(XNO, payee)
-    await venue.ctx.payouts.setExplained('xno', rival)
-    await work()
-    expect([await states(later), arrived(payee), await halted()]).toEqual([['confirmed'], 2n * XNO, undefined])
-  })
+  it.each(['by the next round', 'by a reconciliation'])(
+    'a replaced block that is in the chain after all is taken back %s',
+    async (by) => {
+      await fill(10n * XNO)
+      const [payee, thief] = [strangerAddress(), strangerAddress()]
+      const owed = await venue.owe(XNO, payee)
+      venue.node.setAutoConfirm(null)
+      await sendNano(venue.ctx)
+      const ours = await transferOf(owed)
+      venue.node.rollback(hashOf(ours))
+      // For a while the node shows another block in its place, and calls it confirmed.
+      callConfirmed()
+      const rival = await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, {
+        sendTo: thief,
+        amountRaw: 2n * XNO,
+      })
+      await sendNano(venue.ctx)
+      await reconcileNano(venue.ctx)
+      expect((await transfers()).map(({ tx, state }) => [tx, state]).slice(1)).toEqual([
+        [ours.tx, 'replaced'],
+        [rival, 'confirmed'],
+      ])
+      expect(await states(owed)).toEqual(['owed'])
+      venue.node.rollback(rival.toUpperCase())
+      tellTheTruth()
+      await venue.ctx.nano.rpc.process(JSON.parse(ours.signed), 'send')
+      venue.node.confirm(hashOf(ours))
+      if (by === 'by a reconciliation') await reconcileNano(venue.ctx)
+      await work()
+      expect([await states(owed), arrived(payee), arrived(thief)]).toEqual([['confirmed'], XNO, 0n])
+      expect((await transfers()).map(({ tx, state }) => [tx, state]).slice(1)).toEqual([
+        [ours.tx, 'confirmed'],
+        [rival, 'replaced'],
+      ])
+      const later = await venue.owe(XNO, payee)
+      await venue.ctx.payouts.setExplained('xno', rival)
+      await work()
+      expect([await states(later), arrived(payee), await halted()]).toEqual([
+        ['confirmed'],
+        2n * XNO,
+        undefined,
+      ])
+    },
+  )
 
   it('what was paid anew on top of such a rival is paid once all the same', async () => {
     await fill(10n * XNO)
@@ -232,7 +269,12 @@ describe('the recovery rule', () => {
     await venue.ctx.nano.rpc.process(JSON.parse(ours.signed), 'send')
     venue.node.confirm(hashOf(ours))
     for (let round = 0; round < 2; round++) await work()
-    expect([await states(owed), arrived(payee), arrived(thief), await halted()]).toEqual([['confirmed'], XNO, 0n, undefined])
+    expect([await states(owed), arrived(payee), arrived(thief), await halted()]).toEqual([
+      ['confirmed'],
+      XNO,
+      0n,
+      undefined,
+    ])
   })
 
   it('a block whose predecessor is replaced while it is signed is dropped, and what it was to pay is paid', async () => {
@@ -270,7 +312,12 @@ describe('the recovery rule', () => {
     }
     expect((await transfers()).filter(({ state }) => state === 'signed')).toEqual([])
     await work()
-    expect([await states(one, two), arrived(alice), arrived(bob), arrived(thief)]).toEqual([['confirmed', 'confirmed'], XNO, XNO, 0n])
+    expect([await states(one, two), arrived(alice), arrived(bob), arrived(thief)]).toEqual([
+      ['confirmed', 'confirmed'],
+      XNO,
+      XNO,
+      0n,
+    ])
     expect(await halted()).toBeUndefined()
   })
 })
@@ -321,7 +368,11 @@ describe('a send that the operator has made with the seed elsewhere', () => {
     const tx = await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO })
     expect(await markPaidByHand(venue.ctx, byHand._id, tx)).toBe(true)
     await work()
-    expect([await halted(), await states(byHand, other), arrived(payee)]).toEqual([undefined, ['manual', 'confirmed'], XNO])
+    expect([await halted(), await states(byHand, other), arrived(payee)]).toEqual([
+      undefined,
+      ['manual', 'confirmed'],
+      XNO,
+    ])
     expect(await venue.ctx.payouts.listUnexplained('xno')).toEqual([])
   })
 
@@ -332,7 +383,8 @@ describe('a send that the operator has made with the seed elsewhere', () => {
     await fill(10n * XNO)
     const payee = strangerAddress()
     const tx = await signAndPublish(venue, 0, { sendTo: payee, amountRaw: XNO + 1n })
-    if (recordedRaw !== undefined) await markPaidByHand(venue.ctx, (await venue.owe(recordedRaw, payee))._id, tx)
+    if (recordedRaw !== undefined)
+      await markPaidByHand(venue.ctx, (await venue.owe(recordedRaw, payee))._id, tx)
     await work()
     expect(await halted()).toContain('which the database does not know')
   })
@@ -363,7 +415,9 @@ describe('a payment that somebody else with the seed receives', () => {
 describe('addresses', () => {
   const indexFile = () => venue.wallet.indexFile
   const empty = async () => {
-    await Promise.all(Object.values(venue.ctx.database.connection.models).map((model) => model.deleteMany({})))
+    await Promise.all(
+      Object.values(venue.ctx.database.connection.models).map((model) => model.deleteMany({})),
+    )
     await setRate(venue.ctx, 'xno', '1')
   }
   const give = async () => (await venue.invoice(1)).address

@@ -1,13 +1,20 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
-import { newId } from '../../shared/ids.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { markPaidByHand, moveTransfer } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import type { NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
-import { sendNano } from '../../shared/payments/nano/nano-send.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
-import { heldByLedger, openNanoVenue, signAndPublish, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
+import {
+  nanoChain,
+  openNanoVenue,
+  signAndPublish,
+  strangerAddress,
+  XNO,
+  type NanoVenue,
+} from '../support/nano-venue.ts'
+import { sendNano } from '../support/nano-jobs.ts'
 
 let venue: NanoVenue
 
@@ -17,12 +24,14 @@ beforeAll(async () => {
 beforeEach(() => venue.reset())
 checkBooksAfterEach(
   () => venue.ctx,
-  () => heldByLedger(venue),
+  () => nanoChain(venue),
 )
 afterAll(() => venue.stop())
 
-const transfers = () => venue.ctx.payouts.models.transfers.find({ kind: 'payout' }).sort({ _id: 1 }).lean<TransferRecord[]>()
-const states = async (...payouts: PayoutRecord[]) => Promise.all(payouts.map(async ({ _id }) => (await venue.payout(_id)).state))
+const transfers = () =>
+  venue.ctx.payouts.models.transfers.find({ kind: 'payout' }).sort({ _id: 1 }).lean<TransferRecord[]>()
+const states = async (...payouts: PayoutRecord[]) =>
+  Promise.all(payouts.map(async ({ _id }) => (await venue.payout(_id)).state))
 const coin = () => venue.ctx.coins.findCoin('xno')
 const fill = async (amountRaw: bigint) => {
   venue.pay(venue.wallet.treasury, amountRaw)
@@ -46,11 +55,17 @@ describe('payouts', () => {
   it('go out to the last raw, those to one payee in one block, and end confirmed with their steps in the ledger', async () => {
     await fill(10n * XNO)
     const [alice, bob] = [strangerAddress(), strangerAddress()]
-    const owed = [await venue.owe(3n * XNO, alice), await venue.owe(1n, alice), await venue.owe(2n * XNO, bob)]
+    const owed = [
+      await venue.owe(3n * XNO, alice),
+      await venue.owe(1n, alice),
+      await venue.owe(2n * XNO, bob),
+    ]
     await sendNano(venue.ctx)
     expect([arrived(alice), arrived(bob)]).toEqual([3n * XNO + 1n, 2n * XNO])
     expect(await states(...owed)).toEqual(['confirmed', 'confirmed', 'confirmed'])
-    expect((await transfers()).map(({ payout_ids: ids, state, amount_raw: raw }) => [ids.length, state, raw])).toEqual([
+    expect(
+      (await transfers()).map(({ payout_ids: ids, state, amount_raw: raw }) => [ids.length, state, raw]),
+    ).toEqual([
       [2, 'confirmed', String(3n * XNO + 1n)],
       [1, 'confirmed', String(2n * XNO)],
     ])
@@ -82,7 +97,8 @@ describe('payouts', () => {
     const owed = await venue.owe(5n * XNO, strangerAddress())
     const { rpc } = venue.ctx.nano
     let asked = 0
-    const accountInfo: typeof rpc.accountInfo = (address) => (asked++ === 0 ? Promise.resolve(before) : rpc.accountInfo(address))
+    const accountInfo: typeof rpc.accountInfo = (address) =>
+      asked++ === 0 ? Promise.resolve(before) : rpc.accountInfo(address)
     await sendNano({ ...venue.ctx, nano: { rpc: { ...rpc, accountInfo }, wallet: () => venue.wallet } })
     expect(await states(owed)).toEqual(['confirmed'])
     expect(venue.logged()).not.toContain('lacks blocks of ours')
@@ -136,7 +152,10 @@ describe('payouts', () => {
     expect([await states(...owed), arrived(payee)]).toEqual([['confirmed', 'confirmed', 'owed'], 2n * XNO])
     await fill(XNO)
     await sendNano(venue.ctx)
-    expect([await states(...owed), arrived(payee)]).toEqual([['confirmed', 'confirmed', 'confirmed'], 3n * XNO])
+    expect([await states(...owed), arrived(payee)]).toEqual([
+      ['confirmed', 'confirmed', 'confirmed'],
+      3n * XNO,
+    ])
   })
 
   it('to several payees go out as one run of blocks, each built on the one before, that waits for the network once', async () => {
@@ -151,11 +170,16 @@ describe('payouts', () => {
     // The network has all of the run but its last.
     venue.node.confirm((run[6]?.tx ?? '').toUpperCase())
     await sendNano(venue.ctx)
-    expect((await transfers()).map(({ state }) => state)).toEqual([...Array.from({ length: 7 }, () => 'confirmed'), 'sent'])
+    expect((await transfers()).map(({ state }) => state)).toEqual([
+      ...Array.from({ length: 7 }, () => 'confirmed'),
+      'sent',
+    ])
     venue.node.setAutoConfirm(1)
     venue.node.confirm((run[7]?.tx ?? '').toUpperCase())
     await sendNano(venue.ctx)
-    expect((await transfers()).map(({ state }) => state)).toEqual(Array.from({ length: 10 }, () => 'confirmed'))
+    expect((await transfers()).map(({ state }) => state)).toEqual(
+      Array.from({ length: 10 }, () => 'confirmed'),
+    )
     expect(payees.map(arrived)).toEqual(payees.map(() => XNO))
   })
 
@@ -164,7 +188,9 @@ describe('payouts', () => {
     const payees = Array.from({ length: 4 }, strangerAddress)
     for (const payee of payees) await venue.owe(XNO, payee)
     let searches = 0
-    venue.node.lie(({ action }) => (action === 'work_generate' && ++searches > 2 ? '{"error": "Work generation failure"}' : undefined))
+    venue.node.lie(({ action }) =>
+      action === 'work_generate' && ++searches > 2 ? '{"error": "Work generation failure"}' : undefined,
+    )
     await expect(sendNano(venue.ctx)).resolves.toBeUndefined()
     expect(payees.map(arrived).filter((raw) => raw === XNO)).toHaveLength(2)
     venue.node.lie(null)
@@ -184,7 +210,9 @@ describe('payouts', () => {
     venue.node.setAutoConfirm(1)
     await sendNano(venue.ctx)
     expect(payees.map(arrived)).toEqual(payees.map(() => XNO))
-    expect((await transfers()).map(({ tx, state }) => [tx, state])).toEqual(run.map(({ tx }) => [tx, 'confirmed']))
+    expect((await transfers()).map(({ tx, state }) => [tx, state])).toEqual(
+      run.map(({ tx }) => [tx, 'confirmed']),
+    )
   })
 
   it('to a treasury that has no block yet wait', async () => {
@@ -212,7 +240,8 @@ describe('payouts', () => {
     await fill(XNO)
     const payee = strangerAddress()
     const [one, two] = [await venue.owe(XNO / 10n, payee), await venue.owe(XNO / 10n, payee)]
-    const freeze = () => venue.ctx.payouts.models.payouts.updateOne({ _id: one._id }, { $set: { frozen: true } }).exec()
+    const freeze = () =>
+      venue.ctx.payouts.models.payouts.updateOne({ _id: one._id }, { $set: { frozen: true } }).exec()
     await sendNano(beforeStoring(venue.ctx, freeze))
     expect(await states(one, two)).toEqual(['owed', 'owed'])
     expect(await transfers()).toEqual([])
@@ -249,7 +278,11 @@ describe('payouts', () => {
     await fill(10n * XNO)
     const manual = { ...venue.ctx, config: { ...venue.ctx.config, payouts: 'manual' as const } }
     const [alice, bob] = [strangerAddress(), strangerAddress()]
-    const [small, other, large] = [await venue.owe(1n, alice), await venue.owe(2n * XNO, bob), await venue.owe(XNO, alice)]
+    const [small, other, large] = [
+      await venue.owe(1n, alice),
+      await venue.owe(2n * XNO, bob),
+      await venue.owe(XNO, alice),
+    ]
     await sendNano(manual)
     expect(await states(small, other, large)).toEqual(['owed', 'owed', 'owed'])
     expect((await pay(alice.replace('nano_', 'xrb_'), '--dry-run')).json).toMatchObject({
@@ -307,6 +340,10 @@ describe('payouts', () => {
     expect(await states(...owed, other)).toEqual(['owed', 'owed', 'owed', 'confirmed'])
     expect(venue.logged().match(/name an address of the venue's own/g)).toHaveLength(3)
     expect((await venue.payout(owed[0]?._id ?? '')).to_self).toBe(true)
+    expect(await venue.ctx.payouts.countKeptBack('xno', [])).toEqual({
+      waitsForChain: 0,
+      toSelf: owed.length,
+    })
     expect(await venue.read(await venue.invoice())).toMatchObject({ received_raw: '0' })
   })
 
@@ -317,7 +354,10 @@ describe('payouts', () => {
     for (let count = 0; count < 5; count++) venue.pay(venue.wallet.treasury, XNO)
     await Promise.all([sendNano(venue.ctx), sweepNano(venue.ctx), sendNano(venue.ctx), sweepNano(venue.ctx)])
     expect(payees.map(arrived)).toEqual(payees.map(() => XNO / 10n))
-    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 6n * XNO - XNO / 2n, receivableRaw: 0n })
+    expect(venue.holds(venue.wallet.treasury.address)).toEqual({
+      balanceRaw: 6n * XNO - XNO / 2n,
+      receivableRaw: 0n,
+    })
   })
 })
 
@@ -337,16 +377,26 @@ function beforeStoring(ctx: NanoContext, happens: () => Promise<unknown>): NanoC
 
 describe('an outcome that is not known', () => {
   it.each([
-    ['the answer was lost', () => venue.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 5 } : undefined))],
+    [
+      'the answer was lost',
+      () => venue.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 5 } : undefined)),
+    ],
     [
       'the answer is another hash',
-      () => venue.node.lie(({ action }) => (action === 'process' ? `{"hash": "${'AB'.repeat(32)}"}` : undefined)),
+      () =>
+        venue.node.lie(({ action }) => (action === 'process' ? `{"hash": "${'AB'.repeat(32)}"}` : undefined)),
     ],
     [
       'the answer is the one to a second publication',
-      () => venue.node.lie(({ action }) => (action === 'process' ? '{"error": "Invalid block balance for given subtype"}' : undefined)),
+      () =>
+        venue.node.lie(({ action }) =>
+          action === 'process' ? '{"error": "Invalid block balance for given subtype"}' : undefined,
+        ),
     ],
-    ['the node fell silent', () => venue.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 0 } : undefined))],
+    [
+      'the node fell silent',
+      () => venue.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 0 } : undefined)),
+    ],
   ])('because %s: one transfer, and the payee has its money once', async (_, begin) => {
     await fill(XNO)
     const payee = strangerAddress()

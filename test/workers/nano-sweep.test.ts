@@ -1,13 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { TransferRecord } from '../../shared/payments/payout.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
-import { watchNano } from '../../shared/payments/nano/nano-watch.ts'
 import { recordPayment } from '../../shared/payments/settlement.ts'
-import { MINUTE_MS } from '../../shared/time.ts'
+import { MINUTE_MS } from '../../shared/foundation/time.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import {
   DAY_RAW,
-  heldByLedger,
+  nanoChain,
   openNanoVenue,
   raiseVersion,
   signAndPublish,
@@ -15,6 +14,7 @@ import {
   XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
+import { watchNano } from '../support/nano-jobs.ts'
 
 const LIMIT = { timeout: 30_000 }
 
@@ -26,11 +26,12 @@ beforeAll(async () => {
 beforeEach(() => venue.reset())
 checkBooksAfterEach(
   () => venue.ctx,
-  () => heldByLedger(venue),
+  () => nanoChain(venue),
 )
 afterAll(() => venue.stop())
 
-const transfers = (): Promise<TransferRecord[]> => venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
+const transfers = (): Promise<TransferRecord[]> =>
+  venue.ctx.payouts.models.transfers.find({}).sort({ _id: 1 }).lean<TransferRecord[]>()
 const unswept = () => venue.ctx.invoices.listUnswept('xno', '', 100)
 const halted = async () => (await venue.ctx.coins.findCoin('xno'))?.halted
 const treasury = () => venue.holds(venue.wallet.treasury.address)
@@ -52,7 +53,8 @@ describe('sweeping', () => {
     await sweepNano(venue.ctx)
     const total = amounts.reduce((sum, amountRaw) => sum + amountRaw, 5n * DAY_RAW)
     expect(treasury()).toEqual({ balanceRaw: total, receivableRaw: 0n })
-    for (const invoice of invoices) expect(venue.holds(invoice.address)).toEqual({ balanceRaw: 0n, receivableRaw: 0n })
+    for (const invoice of invoices)
+      expect(venue.holds(invoice.address)).toEqual({ balanceRaw: 0n, receivableRaw: 0n })
     expect(await unswept()).toEqual([])
     const kinds = (await transfers()).map(
       ({ kind, account_index: index, state }) => `${index === 0 ? 'treasury' : 'invoice'} ${kind} ${state}`,
@@ -144,7 +146,13 @@ describe('sweeping', () => {
 
   it('finds what it can sweep behind any number of payments of the same account that it cannot', async () => {
     const invoice = await venue.invoice(1)
-    const recorded = { coin: 'xno', addressIndex: invoice.address_index, amountRaw: DAY_RAW, confirmations: 1, isConfirmed: true } as const
+    const recorded = {
+      coin: 'xno',
+      addressIndex: invoice.address_index,
+      amountRaw: DAY_RAW,
+      confirmations: 1,
+      isConfirmed: true,
+    } as const
     for (let count = 0; count < 101; count++)
       await recordPayment(venue.ctx, { ...recorded, tx: String(count).padStart(64, 'a') }, 'operator')
     for (let count = 0; count < 2; count++) venue.pay(invoice, DAY_RAW)
@@ -168,13 +176,18 @@ describe('sweeping', () => {
     } finally {
       vi.restoreAllMocks()
     }
-    expect((await transfers()).map(({ kind, account_index: index }) => `${index} ${kind}`)).toEqual(['0 receive'])
+    expect((await transfers()).map(({ kind, account_index: index }) => `${index} ${kind}`)).toEqual([
+      '0 receive',
+    ])
     expect(treasury().balanceRaw).toBe(XNO)
   })
 })
 
 describe('a block of ours', () => {
-  /** Rounds one after the other, as in service: each waits 5 s for the network, however slow what is done meanwhile. @returns what ends them */
+  /**
+   * Rounds one after the other, as in service: each waits 5 s for the network, however slow what is done
+   * meanwhile. @returns what ends them
+   */
   function keepSweeping(): () => Promise<void> {
     let isEnding = false
     const rounds = (async () => {
@@ -207,10 +220,9 @@ describe('a block of ours', () => {
     venue.node.confirm(((await transfers()).at(-1)?.tx ?? '').toUpperCase())
     await expect.poll(treasury, LIMIT).toEqual({ balanceRaw: DAY_RAW + 2n * XNO, receivableRaw: 0n })
     await endRounds()
-    expect((await transfers()).filter(({ account_index: index }) => index !== 0).map(({ kind }) => kind)).toEqual([
-      ...['receive', 'receive', 'sweep'],
-      ...['receive', 'sweep'],
-    ])
+    expect(
+      (await transfers()).filter(({ account_index: index }) => index !== 0).map(({ kind }) => kind),
+    ).toEqual([...['receive', 'receive', 'sweep'], ...['receive', 'sweep']])
     expect(treasury()).toEqual({ balanceRaw: DAY_RAW + 2n * XNO, receivableRaw: 0n })
   })
 
@@ -222,7 +234,9 @@ describe('a block of ours', () => {
     await sweepNano(venue.ctx)
     expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
     const chain = await transfers()
-    expect(new Set(chain.map(({ account_index, previous }) => `${account_index} ${previous}`)).size).toBe(chain.length)
+    expect(new Set(chain.map(({ account_index, previous }) => `${account_index} ${previous}`)).size).toBe(
+      chain.length,
+    )
     expect(chain.map(({ kind }) => kind)).toEqual(['receive', 'sweep', 'receive'])
   })
 
@@ -245,7 +259,9 @@ describe('a block of ours', () => {
     venue.node.setAutoConfirm(null)
     await paid()
     const round = sweepNano(venue.ctx)
-    await expect.poll(async () => (await transfers()).map(({ state }) => state), LIMIT).toEqual(['sent', 'sent'])
+    await expect
+      .poll(async () => (await transfers()).map(({ state }) => state), LIMIT)
+      .toEqual(['sent', 'sent'])
     const [receive] = await transfers()
     const hash = (receive?.tx ?? '').toUpperCase()
     venue.node.rollback(hash)
@@ -326,7 +342,9 @@ describe('a chain that the database does not know', () => {
     const invoice = await paid()
     const [payment] = await unswept()
     const round = sweepNano(venue.ctx)
-    await expect.poll(async () => (await transfers()).map(({ state }) => state), LIMIT).toEqual(['sent', 'sent'])
+    await expect
+      .poll(async () => (await transfers()).map(({ state }) => state), LIMIT)
+      .toEqual(['sent', 'sent'])
     const [ours] = await transfers()
     venue.node.rollback((ours?.tx ?? '').toUpperCase())
     const rival = { ...venue, wallet: { ...venue.wallet, treasury: venue.wallet.keys.deriveAccount(7) } }
@@ -363,10 +381,16 @@ describe('a chain that the database does not know', () => {
     const blocks = (await transfers()).length
     // It has neither the account nor any block of it.
     venue.node.lie(({ action, requestText, answerText }) => {
-      if (action === 'account_info' && requestText.includes(invoice.address)) return '{"error": "Account not found"}'
+      if (action === 'account_info' && requestText.includes(invoice.address))
+        return '{"error": "Account not found"}'
       if (action !== 'blocks_info') return undefined
-      const answer = JSON.parse(answerText) as { blocks: Record<string, { block_account: string }>; blocks_not_found?: string[] }
-      const lacking = Object.keys(answer.blocks).filter((hash) => answer.blocks[hash]?.block_account === invoice.address)
+      const answer = JSON.parse(answerText) as {
+        blocks: Record<string, { block_account: string }>
+        blocks_not_found?: string[]
+      }
+      const lacking = Object.keys(answer.blocks).filter(
+        (hash) => answer.blocks[hash]?.block_account === invoice.address,
+      )
       for (const hash of lacking) delete answer.blocks[hash]
       return JSON.stringify({ ...answer, blocks_not_found: [...(answer.blocks_not_found || []), ...lacking] })
     })
@@ -395,12 +419,18 @@ describe('a node in trouble', () => {
     ],
     [
       'without work',
-      () => venue.node.lie(({ action }) => (action === 'work_generate' ? '{"error": "Local work generation is disabled"}' : undefined)),
+      () =>
+        venue.node.lie(({ action }) =>
+          action === 'work_generate' ? '{"error": "Local work generation is disabled"}' : undefined,
+        ),
       () => venue.node.lie(null),
     ],
     [
       'giving weak work',
-      () => venue.node.lie(({ action }) => (action === 'work_generate' ? '{"work": "0000000000000001"}' : undefined)),
+      () =>
+        venue.node.lie(({ action }) =>
+          action === 'work_generate' ? '{"work": "0000000000000001"}' : undefined,
+        ),
       () => venue.node.lie(null),
     ],
   ])('that is %s loses nothing and fails nothing for good', async (_, begin, end) => {
@@ -427,7 +457,9 @@ describe('a node in trouble', () => {
     await venue.node.setDown(false)
     await watchNano(venue.ctx)
     expect(warnings()).toEqual([])
-    venue.node.lie(({ action }) => (action === 'blocks_info' ? '{"error": "RPC control is disabled"}' : undefined))
+    venue.node.lie(({ action }) =>
+      action === 'blocks_info' ? '{"error": "RPC control is disabled"}' : undefined,
+    )
     await sweepNano(venue.ctx)
     expect(warnings()).toHaveLength(1)
     // The watcher has its news, so nobody else tells of what a sweep alone is not told.

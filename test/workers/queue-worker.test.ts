@@ -1,10 +1,10 @@
 import { Queue, Worker } from 'bullmq'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/config.ts'
-import { createLog } from '../../shared/log.ts'
-import { queuePrefix as prefixOf } from '../../shared/queues.ts'
-import { connectWaiting, type RedisClient } from '../../shared/redis-connection.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { queuePrefix as prefixOf } from '../../shared/servers/queues.ts'
+import { connectWaiting, type RedisClient } from '../../shared/servers/redis-connection.ts'
 import { startQueueWorker, type QueueWorker } from '../../workers/queue-worker.ts'
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
 import { isolate } from '../support/servers.ts'
@@ -26,7 +26,13 @@ let logged = ''
 beforeAll(async () => {
   const { mongodbUrl, redisUrl, queuePrefix } = isolate()
   const log = createLog('test', 'info', { write: (line: string) => void (logged += line) })
-  const env = { ...PATIENT, MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, FREE_UNTIL: 'none' }
+  const env = {
+    ...PATIENT,
+    MONGODB_URL: mongodbUrl,
+    REDIS_URL: redisUrl,
+    QUEUE_PREFIX: queuePrefix,
+    FREE_UNTIL: 'none',
+  }
   ctx = openWorkerContext(readConfig(env, 'workers'), log)
   connection = connectWaiting(redisUrl, log)
   queue = new Queue('verify-shares', { connection, prefix: prefixOf(queuePrefix, 'verify-shares') })
@@ -48,7 +54,11 @@ const start = (): void => void (worker = startQueueWorker(ctx, 'verify-shares', 
 /** There is no such batch, so there is nothing to do. */
 const add = () => ctx.queues.enqueue('verify-shares', { batch_id: 'wba_none' })
 const untilCompleted = (jobs: number) =>
-  waitFor(`${jobs} jobs done`, async () => ((await queue.getJobCountByTypes('completed')) === jobs ? true : undefined), LIMIT)
+  waitFor(
+    `${jobs} jobs done`,
+    async () => ((await queue.getJobCountByTypes('completed')) === jobs ? true : undefined),
+    LIMIT,
+  )
 /** Several times as long as a worker may take nothing. */
 const rest = () => new Promise((resolve) => setTimeout(resolve, 3 * QUICK.looks * QUICK.everyMs))
 

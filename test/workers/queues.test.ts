@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { openGate } from '../../scripts/torture/gate.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { createLog } from '../../shared/log.ts'
-import { openQueues } from '../../shared/queues.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { openQueues } from '../../shared/servers/queues.ts'
 import { isolate } from '../support/servers.ts'
 
 const LIMIT = { limitMs: 20_000 }
@@ -28,7 +28,11 @@ describe('a queue', () => {
     await expect(first).rejects.toThrow()
     gate.heal()
     await waitFor('an end of the outage', () => queues.isConnected() || undefined, LIMIT)
-    await waitFor('a job on the queue', async () => (await queues.enqueue('sequence', {})) || undefined, LIMIT)
+    await waitFor(
+      'a job on the queue',
+      async () => (await queues.enqueue('sequence', {})) || undefined,
+      LIMIT,
+    )
     expect(await queues.get('sequence').getWaitingCount()).toBeGreaterThan(0)
   })
 })

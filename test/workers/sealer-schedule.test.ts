@@ -23,24 +23,40 @@ afterEach(async () => {
 const soon = { limitMs: 60_000 }
 // What is waited for comes one after the other.
 vi.setConfig({ testTimeout: 240_000 })
-const keyFiles = () => ({ SEAL_KEY_FILE: path.join(folder, 'seal-key'), SEAL_MEMORY_FILE: path.join(folder, 'seal-memory') })
+const keyFiles = () => ({
+  SEAL_KEY_FILE: path.join(folder, 'seal-key'),
+  SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
+})
 
 describe('the workers, by themselves', () => {
   it('number, seal and sign what was written, and walk the chain', async () => {
     ensureSealKey(keyFiles().SEAL_KEY_FILE)
     service = await startService({ env: { ...keyFiles(), SEAL_INTERVAL_SECONDS: '1' } })
     await service.register()
-    await waitFor('a signed seal', async () => ((await service.ctx.seals.lastSigned()) === undefined ? undefined : true), soon)
+    await waitFor(
+      'a signed seal',
+      async () => ((await service.ctx.seals.lastSigned()) === undefined ? undefined : true),
+      soon,
+    )
     await service.register()
-    await waitFor('the next one', async () => (((await service.ctx.seals.lastSigned())?._id ?? 0) >= 2 ? true : undefined), soon)
-    await waitFor('a walk', async () => ((await service.ctx.seals.readStatus()).walked_at === undefined ? undefined : true), soon)
+    await waitFor(
+      'the next one',
+      async () => (((await service.ctx.seals.lastSigned())?._id ?? 0) >= 2 ? true : undefined),
+      soon,
+    )
+    await waitFor(
+      'a walk',
+      async () => ((await service.ctx.seals.readStatus()).walked_at === undefined ? undefined : true),
+      soon,
+    )
     const { entries, seals } = await verifyLedger(service.ctx, [], true)
     expect(entries.filter(({ kind }) => kind === 'registration')).toHaveLength(2)
     expect(seals.length).toBe(2)
     // No new entry, no new seal.
     await waitFor(
       'the queue to run dry',
-      async () => ((await service.ctx.queues.get('sequence').getJobCountByTypes('completed')) > 3 ? true : undefined),
+      async () =>
+        (await service.ctx.queues.get('sequence').getJobCountByTypes('completed')) > 3 ? true : undefined,
       soon,
     )
     expect((await service.ctx.seals.last())?._id).toBe(2)
@@ -51,20 +67,36 @@ describe('the workers, by themselves', () => {
     service = await startService({ env: { ...keyFiles(), SEAL_INTERVAL_SECONDS: '1' } })
     const { ctx } = service
     await service.register()
-    await waitFor('an unsigned seal', async () => ((await ctx.seals.last())?.signed === false ? true : undefined), soon)
-    expect((await service.call('GET', '/seal')).json).toMatchObject({ unsigned_seqs: [1], chain_intact: true })
+    await waitFor(
+      'an unsigned seal',
+      async () => ((await ctx.seals.last())?.signed === false ? true : undefined),
+      soon,
+    )
+    expect((await service.call('GET', '/seal')).json).toMatchObject({
+      unsigned_seqs: [1],
+      chain_intact: true,
+    })
     ensureSealKey(keyFile)
     const first = await waitFor('its signature', () => ctx.seals.lastSigned(), soon)
     fs.rmSync(memoryFile)
     await service.register()
-    await waitFor('the refusal in the log', () => (service.logged().includes('there is no seal memory') ? true : undefined), soon)
+    await waitFor(
+      'the refusal in the log',
+      () => (service.logged().includes('there is no seal memory') ? true : undefined),
+      soon,
+    )
     expect((await ctx.seals.lastSigned())?._id).toBe(1)
-    // While it is being signed with, the seal memory is another's; the decision stands, and is carried out after that.
+    // While it is being signed with, the seal memory is another's; the decision stands, and is carried out
+    // after that.
     const held = await waitFor('the seal memory', () => openSealMemory(memoryFile), soon)
     const config = { ...ctx.config, secrets: { ...ctx.config.secrets, sealMemoryFile: memoryFile } }
     await adoptSeal({ ...ctx, config }, 1, sealPayloadHash({ seq: first._id, ...first }))
     held.close()
-    await waitFor('signing to go on', async () => (((await ctx.seals.lastSigned())?._id ?? 0) > 1 ? true : undefined), soon)
+    await waitFor(
+      'signing to go on',
+      async () => (((await ctx.seals.lastSigned())?._id ?? 0) > 1 ? true : undefined),
+      soon,
+    )
     const { entries } = await verifyLedger(ctx, [], true)
     expect(
       await waitFor(

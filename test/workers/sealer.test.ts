@@ -11,8 +11,14 @@ import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { readFront, signSeals } from '../../shared/ledger/signing.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { adoptSeal } from '../../shared/ledger/adoption.ts'
-import { makeSealJob } from '../../workers/jobs/make-seal.ts'
-import { openLedger, takeBackup, verifyLedger, verifyWholeLedger, type TestLedger } from '../support/ledger.ts'
+import { HANDLERS } from '../../workers/handlers.ts'
+import {
+  openLedger,
+  takeBackup,
+  verifyLedger,
+  verifyWholeLedger,
+  type TestLedger,
+} from '../support/ledger.ts'
 
 let ledger: TestLedger
 afterEach(() => ledger.stop())
@@ -26,8 +32,16 @@ const numberAndSeal = async () => {
 const tamper = (collection: string, filter: object, update: object) =>
   ledger.ctx.database.connection.collection(collection).updateOne(filter, update)
 
-/** The same context, in which the call number `place` and later ones of one write to the seals break, before or after they were carried out. */
-function failing(ctx: Context, write: 'sign' | 'insertAdoption', when: 'before' | 'after', place: number): Context {
+/**
+ * The same context, in which the call number `place` and later ones of one write to the seals break, before
+ * or after they were carried out.
+ */
+function failing(
+  ctx: Context,
+  write: 'sign' | 'insertAdoption',
+  when: 'before' | 'after',
+  place: number,
+): Context {
   let calls = 0
   const carryOut = ctx.seals[write] as (...args: unknown[]) => Promise<unknown>
   const broken = async (...args: unknown[]): Promise<unknown> => {
@@ -53,7 +67,11 @@ describe('the sealer', () => {
       [1, 1, 4, 4],
       [2, 5, 605, 601],
     ])
-    expect(entries[604]).toMatchObject({ kind: 'solvency', at: seals[1]?.at, data: { seal: 'seal_2', owed: { xno: '0', xmr: '0' } } })
+    expect(entries[604]).toMatchObject({
+      kind: 'solvency',
+      at: seals[1]?.at,
+      data: { seal: 'seal_2', owed: { xno: '0', xmr: '0' } },
+    })
     expect(await ctx.seals.readStatus()).toMatchObject({ seq: 2, open: [], intact: true })
   })
 
@@ -110,7 +128,11 @@ describe('the sealer', () => {
     const writers = Array.from({ length: 32 }, async () => {
       for (let round = 0; round < 5; round++) {
         written.push(...(await ledger.write(2)))
-        await waitFor('the next seal', async () => (((await ctx.seals.last())?._id ?? 0) > round ? true : undefined), { limitMs: 60_000 })
+        await waitFor(
+          'the next seal',
+          async () => (((await ctx.seals.last())?._id ?? 0) > round ? true : undefined),
+          { limitMs: 60_000 },
+        )
       }
     })
     await Promise.all(writers)
@@ -131,7 +153,8 @@ describe('the sealer', () => {
     const looking = (async () => {
       while (!isDone) {
         const { last, firstUnsigned, next } = await readFront(ctx)
-        // Of two moments, the second could have a seal without a signature that the first did not yet have before it.
+        // Of two moments, the second could have a seal without a signature that the first did not yet have
+        // before it.
         expect(firstUnsigned).toBe(next?._id)
         expect(next?._id ?? (last?._id ?? 0) + 1).toBe((last?._id ?? 0) + 1)
         looks++
@@ -176,7 +199,11 @@ describe('the sealer', () => {
     expect(sessionsOf().size).toBe(1)
     // The walk begins without the status, and stores what it found beside it.
     await walkChain(ctx)
-    expect(reads[1]?.mock.calls.concat(reads[2]?.mock.calls ?? []).every((args: unknown[]) => args.at(-1) instanceof Object)).toBe(true)
+    expect(
+      reads[1]?.mock.calls
+        .concat(reads[2]?.mock.calls ?? [])
+        .every((args: unknown[]) => args.at(-1) instanceof Object),
+    ).toBe(true)
     vi.restoreAllMocks()
   })
 
@@ -185,7 +212,7 @@ describe('the sealer', () => {
     const { ctx } = ledger
     const other = await ctx.leases.take('sequencer')
     const written = await ledger.write(2)
-    const sealing = makeSealJob(ctx)
+    const sealing = HANDLERS['make-seal'](ctx, {})
     setTimeout(() => void other?.release(), 200)
     await sealing
     await signSeals(ctx)
@@ -196,7 +223,9 @@ describe('the sealer', () => {
     ledger = await openLedger()
     fs.chmodSync(ledger.keyFile, 0o640)
     await ledger.write(1)
-    await expect(ledger.seal()).rejects.toThrow(/can be read or written by others than its owner \(mode 640\)/)
+    await expect(ledger.seal()).rejects.toThrow(
+      /can be read or written by others than its owner \(mode 640\)/,
+    )
     expect((await verifyLedger(ledger.ctx)).seals.map(({ signed }) => signed)).toEqual([false])
   })
 
@@ -232,9 +261,21 @@ describe('before it signs, the sealer', () => {
       'entry 77 is not what it was when the seal was made',
     ],
     ['a leaf', () => flip(0, 1, 32 * 10 + 3), 'the stored leaf of entry 267 is not that of the entry'],
-    ['a level', () => flip(1, 0, 32 * 2), 'hash 2 of level 8 of its stored tree is not that of the entries below it'],
-    ['the root', () => tamper('seals', { _id: 1 as never }, { $set: { root: 'ab'.repeat(32) } }), 'is not that of its entries'],
-    ['the count', () => tamper('seals', { _id: 1 as never }, { $set: { count: 600 } }), 'count is 600 for the entries 1 to 601'],
+    [
+      'a level',
+      () => flip(1, 0, 32 * 2),
+      'hash 2 of level 8 of its stored tree is not that of the entries below it',
+    ],
+    [
+      'the root',
+      () => tamper('seals', { _id: 1 as never }, { $set: { root: 'ab'.repeat(32) } }),
+      'is not that of its entries',
+    ],
+    [
+      'the count',
+      () => tamper('seals', { _id: 1 as never }, { $set: { count: 600 } }),
+      'count is 600 for the entries 1 to 601',
+    ],
     [
       'the time',
       () => tamper('seals', { _id: 1 as never }, [{ $set: { at: { $add: ['$at', 1] } } }]),
@@ -261,7 +302,10 @@ describe('before it signs, the sealer', () => {
 })
 
 describe('the seal memory', () => {
-  /** A database with one seal over `count` written entries, restored after two more were signed and remembered. */
+  /**
+   * A database with one seal over `count` written entries, restored after two more were signed and
+   * remembered.
+   */
   async function goBackTwoSeals(count: number): Promise<{ ctx: TestLedger['ctx']; written: string[] }> {
     ledger = await openLedger()
     const { ctx } = ledger
@@ -301,21 +345,24 @@ describe('the seal memory', () => {
     ])
   })
 
-  it.each(['insertAdoption', 'sign'] as const)('takes over a seal once if "%s" breaks off after it was stored', async (write) => {
-    const { ctx, written } = await goBackTwoSeals(1)
-    written.push(...(await ledger.write(1)))
-    await numberAndSeal()
-    const first = await ctx.seals.find(1)
-    if (first === undefined) throw new Error('there is no seal')
-    const adopted = sealPayloadHash(sealFields(first))
-    await adoptSeal(ctx, 1, adopted)
-    await expect(signSeals(failing(ctx, write, 'after', 0))).rejects.toThrow('the connection broke')
-    for (let round = 0; round < 3; round++) await ledger.seal()
-    const { entries } = await verifyWholeLedger(ctx, written)
-    expect(entries.filter(({ kind }) => kind === 'seal_adoption').map(({ data }) => data)).toEqual([
-      { seal: 'seal_1', payload_hash: adopted },
-    ])
-  })
+  it.each(['insertAdoption', 'sign'] as const)(
+    'takes over a seal once if "%s" breaks off after it was stored',
+    async (write) => {
+      const { ctx, written } = await goBackTwoSeals(1)
+      written.push(...(await ledger.write(1)))
+      await numberAndSeal()
+      const first = await ctx.seals.find(1)
+      if (first === undefined) throw new Error('there is no seal')
+      const adopted = sealPayloadHash(sealFields(first))
+      await adoptSeal(ctx, 1, adopted)
+      await expect(signSeals(failing(ctx, write, 'after', 0))).rejects.toThrow('the connection broke')
+      for (let round = 0; round < 3; round++) await ledger.seal()
+      const { entries } = await verifyWholeLedger(ctx, written)
+      expect(entries.filter(({ kind }) => kind === 'seal_adoption').map(({ data }) => data)).toEqual([
+        { seal: 'seal_1', payload_hash: adopted },
+      ])
+    },
+  )
 
   it('lets the sealer go on by itself where the restored database lacks only the last signature', async () => {
     ledger = await openLedger()
@@ -370,25 +417,48 @@ describe('the chain of seals', () => {
       { $set: { kind: 'post' } },
       /seal 1: the root of its stored entries is [0-9a-f]{64}, not/,
     ],
-    ['a signature', 'seals', 2, { $set: { signature: `${'A'.repeat(86)}==` } }, undefined, /seal 2: the signature is not that of/],
-    ['a link', 'seals', 3, { $set: { prev_root: 'cd'.repeat(32) } }, undefined, /seal 3: prev_root is (cd){32}/],
-  ])('is not intact once %s was changed, and is again once it is as it was', async (_, collection, id, change, undo, sentence) => {
-    await makeChain()
-    const { ctx } = ledger
-    expect(await walkChain(ctx)).toMatchObject({ seq: 3, intact: true })
-    const before = await ctx.database.connection.collection<{ _id: number }>(collection).findOne({ _id: id })
-    await tamper(collection, { _id: id as never }, change)
-    const walked = await walkChain(ctx)
-    expect(walked.intact).toBe(false)
-    expect(walked.fault).toMatch(sentence)
-    if (undo === undefined) await ctx.database.connection.collection<{ _id: number }>(collection).replaceOne({ _id: id }, before as object)
-    else await tamper(collection, { _id: id as never }, undo)
-    // What once did not hold is not forgotten because the chain grows: only a walk over all of it says otherwise.
-    await ledger.write(1)
-    await ledger.seal()
-    expect(await ctx.seals.readStatus()).toMatchObject({ intact: false, fault: walked.fault })
-    const again = await walkChain(ctx)
-    expect(again).toMatchObject({ intact: true })
-    expect(again.fault).toBeUndefined()
-  })
+    [
+      'a signature',
+      'seals',
+      2,
+      { $set: { signature: `${'A'.repeat(86)}==` } },
+      undefined,
+      /seal 2: the signature is not that of/,
+    ],
+    [
+      'a link',
+      'seals',
+      3,
+      { $set: { prev_root: 'cd'.repeat(32) } },
+      undefined,
+      /seal 3: prev_root is (cd){32}/,
+    ],
+  ])(
+    'is not intact once %s was changed, and is again once it is as it was',
+    async (_, collection, id, change, undo, sentence) => {
+      await makeChain()
+      const { ctx } = ledger
+      expect(await walkChain(ctx)).toMatchObject({ seq: 3, intact: true })
+      const before = await ctx.database.connection
+        .collection<{ _id: number }>(collection)
+        .findOne({ _id: id })
+      await tamper(collection, { _id: id as never }, change)
+      const walked = await walkChain(ctx)
+      expect(walked.intact).toBe(false)
+      expect(walked.fault).toMatch(sentence)
+      if (undo === undefined)
+        await ctx.database.connection
+          .collection<{ _id: number }>(collection)
+          .replaceOne({ _id: id }, before as object)
+      else await tamper(collection, { _id: id as never }, undo)
+      // What once did not hold is not forgotten because the chain grows: only a walk over all of it says
+      // otherwise.
+      await ledger.write(1)
+      await ledger.seal()
+      expect(await ctx.seals.readStatus()).toMatchObject({ intact: false, fault: walked.fault })
+      const again = await walkChain(ctx)
+      expect(again).toMatchObject({ intact: true })
+      expect(again.fault).toBeUndefined()
+    },
+  )
 })

@@ -1,7 +1,8 @@
 import mongoose from 'mongoose'
 import { afterEach, describe, expect, it } from 'vitest'
 import { makeClaim } from '../../shared/claims/claim-service.ts'
-import { publishPost, setHidden } from '../../shared/posts/post-service.ts'
+import { publishPost } from '../../shared/posts/post-service.ts'
+import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { numberEntry } from '../../shared/ledger/entry.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { openLedger, verifyLedger, type TestLedger } from '../support/ledger.ts'
@@ -21,11 +22,9 @@ describe('the sequencer', () => {
     const { entries, sources, waiting } = await verifyLedger(ctx, [post._id])
     expect(entries.map(({ id }) => id)).toEqual([1, 2, 3, 4])
     expect(waiting).toEqual([])
-    expect(sources.filter((source) => source.startsWith(post._id)).map((source) => source.split('/')[1])).toEqual([
-      'post',
-      'hide',
-      'unhide',
-    ])
+    expect(
+      sources.filter((source) => source.startsWith(post._id)).map((source) => source.split('/')[1]),
+    ).toEqual(['post', 'hide', 'unhide'])
     expect(entries.find(({ kind }) => kind === 'post')).toEqual({
       id: expect.any(Number),
       at: post.at,
@@ -81,13 +80,17 @@ describe('the sequencer', () => {
     expect(await sequencePending(ctx)).toBe(1)
     expect((await verifyLedger(ctx, [...late, early._id])).sources[late.length]).toBe(`${early._id}/post`)
 
-    /** False where the server has ended it: it does so after 3 s (mongod.ts), which a busy machine may take for all that. */
+    /**
+     * False where the server has ended it: it does so after 3 s (mongod.ts), which a busy machine may take
+     * for all that.
+     */
     async function isCommitted(): Promise<boolean> {
       try {
         await session.commitTransaction()
         return true
       } catch (error) {
-        if (error instanceof mongoose.mongo.MongoError && error.hasErrorLabel('TransientTransactionError')) return false
+        if (error instanceof mongoose.mongo.MongoError && error.hasErrorLabel('TransientTransactionError'))
+          return false
         throw error
       }
     }
@@ -117,7 +120,9 @@ describe('the sequencer', () => {
     const watch = (at: string, when: string) => {
       if (at === write && when === phase && ++calls === 2) throw new Error('the connection broke')
     }
-    await expect(sequencePending(ctx, { batchSize: 100, watch, useLease: false })).rejects.toThrow('the connection broke')
+    await expect(sequencePending(ctx, { batchSize: 100, watch, useLease: false })).rejects.toThrow(
+      'the connection broke',
+    )
     await verifyLedger(ctx, written)
     written.push(...(await ledger.write(30)))
     await sequencePending(ctx, { batchSize: 70 })
@@ -144,7 +149,11 @@ describe('the sequencer', () => {
     let writing = true
     const writers = Array.from({ length: 32 }, async (_, writer) => {
       for (let i = 0; i < 8; i++)
-        written.push(...(writer % 2 === 0 ? [(await publishPost(ctx, 'agt_w', { body: `${writer} ${i}` }))._id] : await ledger.write(5)))
+        written.push(
+          ...(writer % 2 === 0
+            ? [(await publishPost(ctx, 'agt_w', { body: `${writer} ${i}` }))._id]
+            : await ledger.write(5)),
+        )
     })
     const sequencers = Array.from({ length: 4 }, async (_, index) => {
       do await sequencePending(ctx, { useLease: false, batchSize: 10 + 7 * index })

@@ -7,7 +7,7 @@ import { announce, signAnnouncement } from '../../shared/announcements/announcem
 import type { Context } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { sealPayloadHash, type Seal } from '../../shared/crypto/seal-payload.ts'
-import { newId } from '../../shared/ids.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { adoptSeal } from '../../shared/ledger/adoption.ts'
 import { walkChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
@@ -16,9 +16,16 @@ import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
-import { QUEUE_NAMES } from '../../shared/queues.ts'
-import { unixSeconds } from '../../shared/time.ts'
-import { openLedger, openWorkerContext, readLedger, takeBackup, verifyWholeLedger, type TestLedger } from '../support/ledger.ts'
+import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
+import {
+  openLedger,
+  openWorkerContext,
+  readLedger,
+  takeBackup,
+  verifyWholeLedger,
+  type TestLedger,
+} from '../support/ledger.ts'
 
 let ledger: TestLedger
 const cleanUp: (() => Promise<unknown> | void)[] = []
@@ -58,11 +65,18 @@ async function restart(env: Record<string, string> = {}): Promise<Context> {
 async function openMirror(): Promise<{ url: string; seals: Seal[]; asked: number; server: Server }> {
   const server = createServer((_, response) => {
     mirror.asked++
-    response.setHeader('content-type', 'application/json').end(JSON.stringify({ ok: true, seals: mirror.seals }))
+    response
+      .setHeader('content-type', 'application/json')
+      .end(JSON.stringify({ ok: true, seals: mirror.seals }))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   cleanUp.push(() => new Promise((resolve) => server.close(resolve)))
-  const mirror = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seals: [] as Seal[], asked: 0, server }
+  const mirror = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    seals: [] as Seal[],
+    asked: 0,
+    server,
+  }
   return mirror
 }
 
@@ -76,7 +90,12 @@ describe('an adoption', () => {
     for (const name of ['seals', 'seal_tiles', 'ledger_status']) await collection(name).deleteMany({})
     await collection('entries').deleteMany({ _id: { $gt: entries.length - 1 } })
     await collection('entries').updateOne({ _id: 1 }, { $set: { 'data.agent_id': 'agt_invented' } })
-    await collection('seal_adoptions').insertOne({ _id: 'an-act', seq: 0, payload_hash: NO_PAYLOAD_HASH, at: ENTRY_AT } as never)
+    await collection('seal_adoptions').insertOne({
+      _id: 'an-act',
+      seq: 0,
+      payload_hash: NO_PAYLOAD_HASH,
+      at: ENTRY_AT,
+    } as never)
     await ledger.write(1)
     await numberAndSeal()
     await expect(signSeals(ctx)).rejects.toThrow('seal 3 was signed before')
@@ -105,7 +124,9 @@ describe('an adoption', () => {
     expect(fs.existsSync(file)).toBe(false)
     await ledger.seal()
     const { entries } = await verifyWholeLedger(ctx, written)
-    expect(entries.filter(({ kind }) => kind === 'seal_adoption').map(({ data }) => data)).toEqual([{ seal: 'seal_1', payload_hash: hash }])
+    expect(entries.filter(({ kind }) => kind === 'seal_adoption').map(({ data }) => data)).toEqual([
+      { seal: 'seal_1', payload_hash: hash },
+    ])
   })
 
   it('is refused and put aside if signing has gone on since it was decided, and signing goes on', async () => {
@@ -137,7 +158,9 @@ describe('the seal memory', () => {
     expect(memorySeq()).toBe(0)
     await ledger.write(1)
     await ledger.seal()
-    const names = Object.values(ctx.database.connection.models).map(({ collection: { collectionName } }) => collectionName)
+    const names = Object.values(ctx.database.connection.models).map(
+      ({ collection: { collectionName } }) => collectionName,
+    )
     for (const name of names) await collection(name).deleteMany({})
     fs.rmSync(ledger.memoryFile)
     const written = await ledger.write(1)
@@ -162,7 +185,9 @@ describe('the numbers of entries', () => {
     const { entries, seals } = await readLedger(ctx)
     await collection('entries').deleteMany({ _id: { $gt: 2 } })
     await ledger.write(2)
-    await expect(sequencePending(ctx)).rejects.toThrow('The ledger ends at entry 2, and seal 1 covers the entries up to 4')
+    await expect(sequencePending(ctx)).rejects.toThrow(
+      'The ledger ends at entry 2, and seal 1 covers the entries up to 4',
+    )
     const after = await readLedger(ctx)
     expect(after.entries).toEqual(entries.slice(0, 2))
     expect(after.seals).toEqual(seals)
@@ -181,7 +206,14 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
       data: { payment_id: 'pay_1', order_id: 'ord_1', coin: 'xno', amount_raw: '1000' },
     } as never)
   const insertClosing = (id: number, data: object, at = ENTRY_AT) =>
-    collection('entries').insertOne({ _id: id, source: 'seal_1/solvency', record: 'seal_1', at, kind: 'solvency', data } as never)
+    collection('entries').insertOne({
+      _id: id,
+      source: 'seal_1/solvency',
+      record: 'seal_1',
+      at,
+      kind: 'solvency',
+      data,
+    } as never)
 
   it('sums that are not those of the entries', async () => {
     ledger = await openLedger()
@@ -189,7 +221,7 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
     await insertClosing(2, { seal: 'seal_1', owed: { xno: '0', xmr: '0' }, prev_seal: null })
     await makeSeal(ledger.ctx)
     await expect(signSeals(ledger.ctx)).rejects.toThrow(
-      'the entries give {"owed":{"xmr":"0","xno":"1000"},"prev_seal":null,"seal":"seal_1"}',
+      /the entries give .*"owed":\{"xmr":"0","xno":"1000"\},"prev_seal":null,"seal":"seal_1"\}/,
     )
     expect(await signedSeqs()).toEqual([])
     expect(memorySeq()).toBe(0)
@@ -224,7 +256,14 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
     await ledger.seal()
     const at = unixSeconds(Date.now())
     const data = { seal: 'seal_2', owed: { xno: '0', xmr: '0' } }
-    await collection('entries').insertOne({ _id: 3, source: 'seal_2/solvency', record: 'seal_2', at, kind: 'solvency', data } as never)
+    await collection('entries').insertOne({
+      _id: 3,
+      source: 'seal_2/solvency',
+      record: 'seal_2',
+      at,
+      kind: 'solvency',
+      data,
+    } as never)
     await makeSeal(ledger.ctx)
     await expect(signSeals(ledger.ctx)).rejects.toThrow('and the entries give')
   })
@@ -232,7 +271,11 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
   it('a date that is more than 5 minutes ahead of the clocks', async () => {
     ledger = await openLedger()
     await insertPayment()
-    await insertClosing(2, { seal: 'seal_1', owed: { xno: '1000', xmr: '0' }, prev_seal: null }, unixSeconds(Date.now()) + 310)
+    await insertClosing(
+      2,
+      { seal: 'seal_1', owed: { xno: '1000', xmr: '0' }, prev_seal: null },
+      unixSeconds(Date.now()) + 310,
+    )
     await makeSeal(ledger.ctx)
     await expect(signSeals(ledger.ctx)).rejects.toThrow("is ahead of the database's clock")
     expect(await signedSeqs()).toEqual([])
@@ -278,12 +321,19 @@ describe('a seal', () => {
 
 describe('an entry that says nothing is counted and stops nothing', () => {
   const anomalies = async (kind: string) =>
-    Number(new RegExp(`ledger_anomalies_total\\{kind="${kind}"\\} (\\d+)`).exec(await ledger.ctx.metrics.registry.metrics())?.[1] ?? 0)
+    Number(
+      new RegExp(`ledger_anomalies_total\\{kind="${kind}"\\} (\\d+)`).exec(
+        await ledger.ctx.metrics.registry.metrics(),
+      )?.[1] ?? 0,
+    )
   const base = { record: 'pay_1', at: ENTRY_AT, kind: 'payment' }
 
   it.each([
     ['without an amount', { ...base, data: { payment_id: 'pay_1', order_id: 'ord_1', coin: 'xno' } }],
-    ['of an unknown coin', { ...base, data: { payment_id: 'pay_1', order_id: 'ord_1', coin: 'doge', amount_raw: '1' } }],
+    [
+      'of an unknown coin',
+      { ...base, data: { payment_id: 'pay_1', order_id: 'ord_1', coin: 'doge', amount_raw: '1' } },
+    ],
     ['with data that no JSON holds', { ...base, kind: 'post', data: { at: new Date(0) } }],
     ['with a number that no JSON holds', { ...base, kind: 'post', data: { amount: Number.NaN } }],
     ['with data that is no object', { ...base, data: ['x'] }],
@@ -309,8 +359,15 @@ describe('an entry that says nothing is counted and stops nothing', () => {
     ['with sums that cannot be read', { seal: 'seal_1', owed: { xno: 'much', xmr: '0' }, prev_seal: null }],
   ])('a closing entry %s', async (_, data) => {
     ledger = await openLedger()
-    const document = { _id: 1, source: 'seal_1/solvency', record: 'seal_1', at: ENTRY_AT, kind: 'solvency', data }
-    await collection('entries').insertOne(document as never)
+    const document = {
+      _id: 1,
+      source: 'seal_1/solvency',
+      record: 'seal_1',
+      at: ENTRY_AT,
+      kind: 'solvency',
+      data,
+    }
+    await collection('entries').insertOne(document)
     await ledger.write(1)
     await ledger.seal()
     expect(await signedSeqs()).toEqual([1])
@@ -326,18 +383,37 @@ describe('an entry that says nothing is counted and stops nothing', () => {
     ['a source without a record', [{ source: 'nothing', at: 1, kind: 'post', data: {} }]],
     ['nothing beside a mark', ['x', null, { source: 'pst_x/y', at: 1, kind: 'unheard-of', data: {} }]],
     ['data that no JSON holds', [{ source: 'pst_x/post', at: 1, kind: 'post', data: { at: new Date(0) } }]],
-    ['a closing entry', [{ source: 'seal_1/solvency', at: 1, kind: 'solvency', data: { seal: 'seal_1', owed: { xno: '0', xmr: '0' } } }]],
+    [
+      'a closing entry',
+      [
+        {
+          source: 'seal_1/solvency',
+          at: 1,
+          kind: 'solvency',
+          data: { seal: 'seal_1', owed: { xno: '0', xmr: '0' } },
+        },
+      ],
+    ],
     ['the source of a closing entry', [{ source: 'seal_1/solvency', at: 1, kind: 'post', data: {} }]],
     ['an adoption', [{ source: 'seal_0/adoption/x', at: 1, kind: 'seal_adoption', data: {} }]],
     ['an announcement', [{ source: 'ann_x/announcement', at: 1, kind: 'announcement', data: {} }]],
   ])('a post whose pending entries are %s', async (_, pending) => {
     ledger = await openLedger()
-    await collection('posts').insertOne({ _id: 'pst_x', agent_id: 'agt_x', at: 1, body: '', salt: '', pending } as never)
+    await collection('posts').insertOne({
+      _id: 'pst_x',
+      agent_id: 'agt_x',
+      at: 1,
+      body: '',
+      salt: '',
+      pending,
+    } as never)
     const written = await ledger.write(2)
     await sequencePending(ledger.ctx, { batchSize: 1 })
     await ledger.seal()
     expect(await anomalies('mark')).toBeGreaterThan(0)
-    const sources = (await collection('entries').find().toArray()).map((entry) => (entry as unknown as { source: string }).source)
+    const sources = (await collection('entries').find().toArray()).map(
+      (entry) => (entry as unknown as { source: string }).source,
+    )
     expect(sources.sort()).toEqual([...written.map((id) => `${id}/post`), 'seal_1/solvency'].sort())
     expect(await signedSeqs()).toEqual([1])
   })
@@ -362,24 +438,30 @@ describe('a host that was restored as a whole, memory and database from one copy
     return { mirror, written }
   }
 
-  it.each(['SEAL_PEERS', 'BASE_URL'])('signs no second payload for a seq that %s remembers, until the operator adopts', async (setting) => {
-    const { mirror, written } = await restoreHost()
-    const ctx = await restart({ [setting]: mirror.url })
-    await expect(signSeals(ctx)).rejects.toThrow(`${mirror.url} has a seal 4 by this key`)
-    await expect(signSeals(ctx)).rejects.toThrow(/pause|has a seal 4 by this key/)
-    expect(await signedSeqs()).toEqual([1])
-    expect(memorySeq()).toBe(1)
-    const [first] = mirror.seals
-    if (first === undefined) throw new Error('there is no seal')
-    await adoptSeal(ctx, 1, sealPayloadHash(first))
-    // What was given up is remembered, also after a start.
-    for (const again of [await restart({ [setting]: mirror.url }), await restart({ [setting]: mirror.url })]) {
-      await signSeals(again)
-      await numberAndSeal()
-    }
-    await ledger.seal()
-    await verifyWholeLedger(ledger.ctx, written)
-  })
+  it.each(['SEAL_PEERS', 'BASE_URL'])(
+    'signs no second payload for a seq that %s remembers, until the operator adopts',
+    async (setting) => {
+      const { mirror, written } = await restoreHost()
+      const ctx = await restart({ [setting]: mirror.url })
+      await expect(signSeals(ctx)).rejects.toThrow(`${mirror.url} has a seal 4 by this key`)
+      await expect(signSeals(ctx)).rejects.toThrow(/pause|has a seal 4 by this key/)
+      expect(await signedSeqs()).toEqual([1])
+      expect(memorySeq()).toBe(1)
+      const [first] = mirror.seals
+      if (first === undefined) throw new Error('there is no seal')
+      await adoptSeal(ctx, 1, sealPayloadHash(first))
+      // What was given up is remembered, also after a start.
+      for (const again of [
+        await restart({ [setting]: mirror.url }),
+        await restart({ [setting]: mirror.url }),
+      ]) {
+        await signSeals(again)
+        await numberAndSeal()
+      }
+      await ledger.seal()
+      await verifyWholeLedger(ledger.ctx, written)
+    },
+  )
 
   it('signs nothing if a peer has another seal for a seq of the database', async () => {
     const { mirror } = await restoreHost()
@@ -388,7 +470,9 @@ describe('a host that was restored as a whole, memory and database from one copy
     mirror.seals = mirror.seals.slice(0, 2)
     await ledger.write(1)
     await numberAndSeal()
-    await expect(signSeals(await restart({ SEAL_PEERS: mirror.url }))).rejects.toThrow(`${mirror.url} has a seal 2 by this key`)
+    await expect(signSeals(await restart({ SEAL_PEERS: mirror.url }))).rejects.toThrow(
+      `${mirror.url} has a seal 2 by this key`,
+    )
     expect(await signedSeqs()).toEqual([1, 2])
   })
 
@@ -448,9 +532,18 @@ describe('an announcement', () => {
     const id = newId('announcement')
     await insert({ _id: id, at: unixSeconds(Date.now()), kind: 'news', text: 'invented', salt })
     await expect(signAnnouncement(ledger.ctx, id)).rejects.toThrow('has no number')
-    const data = { announcement_id: id, content_hash: commit(Buffer.from(salt, 'hex'), { kind: 'news', text: 'something else' }) }
-    const entry = { source: `${id}/announcement`, record: id, at: unixSeconds(Date.now()), kind: 'announcement', data }
-    await collection('entries').insertOne({ _id: 1, ...entry } as never)
+    const data = {
+      announcement_id: id,
+      content_hash: commit(Buffer.from(salt, 'hex'), { kind: 'news', text: 'something else' }),
+    }
+    const entry = {
+      source: `${id}/announcement`,
+      record: id,
+      at: unixSeconds(Date.now()),
+      kind: 'announcement',
+      data,
+    }
+    await collection('entries').insertOne({ _id: 1, ...entry })
     expect(await signAnnouncement(ledger.ctx, id)).toBe(false)
     expect((await stored(id))?.signature).toBeUndefined()
   })
@@ -460,7 +553,10 @@ describe('an announcement', () => {
     ['ahead', 4_000_000_000],
   ])('that is dated %s is not signed', async (_, at) => {
     ledger = await openLedger()
-    const { _id: id } = await announce({ ...ledger.ctx, now: () => at * 1_000 }, { kind: 'news', text: 'said' })
+    const { _id: id } = await announce(
+      { ...ledger.ctx, now: () => at * 1_000 },
+      { kind: 'news', text: 'said' },
+    )
     await sequencePending(ledger.ctx)
     expect(await signAnnouncement(ledger.ctx, id)).toBe(false)
   })
@@ -477,10 +573,16 @@ describe('an announcement', () => {
     expect(await signAnnouncement(ctx, id)).toBe(true)
     expect((await stored(id))?.signature).toBe(signature)
     // Another text, with an entry that commits to it.
-    await collection('announcements').updateOne({ _id: id }, { ...forget, $set: { text: 'another', salt } } as never)
+    await collection('announcements').updateOne({ _id: id }, {
+      ...forget,
+      $set: { text: 'another', salt },
+    } as never)
     const { entries } = await readLedger(ctx)
     const content_hash = commit(Buffer.from(salt, 'hex'), { id, kind: 'news', text: 'another' })
-    await collection('entries').updateOne({ _id: entries[0]?.id ?? 0 }, { $set: { 'data.content_hash': content_hash } } as never)
+    await collection('entries').updateOne(
+      { _id: entries[0]?.id ?? 0 },
+      { $set: { 'data.content_hash': content_hash } },
+    )
     expect(await signAnnouncement(await restart(), id)).toBe(false)
     expect((await stored(id))?.signature).toBeUndefined()
   })

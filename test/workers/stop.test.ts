@@ -6,15 +6,27 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { reservePorts } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { IDLE_DRAIN_MS } from '../../shared/limits.ts'
-import { createLog } from '../../shared/log.ts'
-import { SAME_SIGNAL_MS } from '../../shared/process.ts'
-import { queuePrefix as prefixOf } from '../../shared/queues.ts'
-import { HOUR_MS } from '../../shared/time.ts'
-import { callService, CHALLENGE_SECRET, findNonces, registerOver, whenServed, type TestService } from '../support/service.ts'
-import { startApiProcess, startProcess, startWorkersProcess, type RunningProcess } from '../support/processes.ts'
+import { IDLE_DRAIN_MS } from '../../shared/foundation/limits.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { SAME_SIGNAL_MS } from '../../shared/foundation/process.ts'
+import { queuePrefix as prefixOf } from '../../shared/servers/queues.ts'
+import { HOUR_MS } from '../../shared/foundation/time.ts'
+import {
+  callService,
+  CHALLENGE_SECRET,
+  findNonces,
+  registerOver,
+  whenServed,
+  type TestService,
+} from '../support/service.ts'
+import {
+  startApiProcess,
+  startProcess,
+  startWorkersProcess,
+  type RunningProcess,
+} from '../support/processes.ts'
 import { isolate, PATIENT } from '../support/servers.ts'
 
 const LIMIT = { limitMs: 60_000 }
@@ -63,7 +75,10 @@ const track = <P extends RunningProcess>(one: P): P => {
 async function holdLease(): Promise<{ release(): Promise<void> }> {
   const lease = await waitFor('the lease', () => ctx.leases.take('sequencer'), LIMIT)
   // Renewed each second it would be lost where this process stands still for some.
-  await ctx.leases.models.leases.updateOne({ _id: 'sequencer' }, { $set: { until: new Date(Date.now() + HOUR_MS) } })
+  await ctx.leases.models.leases.updateOne(
+    { _id: 'sequencer' },
+    { $set: { until: new Date(Date.now() + HOUR_MS) } },
+  )
   return lease
 }
 
@@ -78,7 +93,11 @@ async function startJob() {
   const workers = track(await startWorkersProcess(settings, ['--queues', 'make-seal']))
   const before = await jobs.done()
   await ctx.queues.enqueue('make-seal', {})
-  await waitFor('the job to be under way', async () => ((await jobs.active()) === 1 ? true : undefined), LIMIT)
+  await waitFor(
+    'the job to be under way',
+    async () => ((await jobs.active()) === 1 ? true : undefined),
+    LIMIT,
+  )
   return { lease, workers, before }
 }
 
@@ -91,7 +110,12 @@ describe('workers that are told to stop', () => {
     expect([await jobs.active(), await jobs.done()]).toEqual([1, 0])
     await lease.release()
     expect(await workers.ended).toBe(0)
-    expect([await jobs.active(), await jobs.done(), await queue.getWaitingCount(), await queue.getFailedCount()]).toEqual([0, 1, 1, 0])
+    expect([
+      await jobs.active(),
+      await jobs.done(),
+      await queue.getWaitingCount(),
+      await queue.getFailedCount(),
+    ]).toEqual([0, 1, 1, 0])
     await queue.drain()
   })
 
@@ -116,7 +140,11 @@ describe('workers that are told to stop', () => {
     expect([await jobs.active(), await jobs.done()]).toEqual([1, before])
     const others = track(await startWorkersProcess(settings, ['--queues', 'make-seal']))
     await lease.release()
-    await waitFor('the job to be done', async () => ((await jobs.done()) === before + 1 ? true : undefined), LIMIT)
+    await waitFor(
+      'the job to be done',
+      async () => ((await jobs.done()) === before + 1 ? true : undefined),
+      LIMIT,
+    )
     await others.stop()
   })
 })
@@ -168,11 +196,18 @@ describe('an API that is told to stop', () => {
 
   async function startReadyApi(env: Record<string, string> = {}) {
     const api = track(await startApiProcess({ ...settings, ...env }))
-    await waitFor('an API that serves', async () => ((await fetch(`${api.url}/api/v1/feed`)).ok ? true : undefined), LIMIT)
+    await waitFor(
+      'an API that serves',
+      async () => ((await fetch(`${api.url}/api/v1/feed`)).ok ? true : undefined),
+      LIMIT,
+    )
     return api
   }
 
-  /** Stops an API with a request under way, and asks once more on a connection from before. @returns undefined where this machine was too slow for that */
+  /**
+   * Stops an API with a request under way, and asks once more on a connection from before. @returns undefined
+   * where this machine was too slow for that
+   */
   async function askWhileItStops() {
     const api = await startReadyApi()
     const { settled } = await startSlowRequest(api)
@@ -192,7 +227,9 @@ describe('an API that is told to stop', () => {
   }
 
   it('refuses new connections, tells those that it has to close, answers what is under way, and exits with 0', async () => {
-    const { api, settled, onKept } = await waitFor('a stop that is looked at in time', askWhileItStops, { limitMs: 180_000 })
+    const { api, settled, onKept } = await waitFor('a stop that is looked at in time', askWhileItStops, {
+      limitMs: 180_000,
+    })
     expect([onKept.status, onKept.headers.get('connection')]).toEqual([200, 'close'])
     await onKept.arrayBuffer()
     await expect(fetch(`${api.url}/api/v1/feed`)).rejects.toThrow('fetch failed')
@@ -221,30 +258,34 @@ describe('an API that is told to stop', () => {
     expect(await settled).toBe('fetch failed')
   })
 
-  it.runIf(process.platform === 'linux')('serves and stops in time though its log is on a disk that is full', async () => {
-    // skipped elsewhere: /dev/full is Linux's own
-    const [port] = await reservePorts(1)
-    const full = fs.openSync('/dev/full', 'w')
-    const api = spawn(process.execPath, ['api/main.ts'], {
-      env: { PATH: process.env['PATH'], ...settings, PORT: String(port) },
-      stdio: ['ignore', full, 'inherit', 'ipc'],
-    })
-    fs.closeSync(full)
-    const ended = new Promise((resolve) => api.once('exit', (code, signal) => resolve(code ?? signal)))
-    try {
-      const ask = (path: string) => fetch(`http://127.0.0.1:${port}/api/v1${path}`, { signal: AbortSignal.timeout(5_000) })
-      const isServed = (path: string) =>
-        ask(path).then(
-          ({ status }) => (status < 500 ? true : undefined),
-          () => undefined,
-        )
-      await waitFor('an answer', () => isServed('/challenge'), LIMIT)
-      // Each answer is a line of the log.
-      for (let turn = 0; turn < 20; turn += 1) expect((await ask('/challenge')).status).toBe(200)
-      api.kill('SIGTERM')
-      expect(await Promise.race([ended, sleep(IDLE_DRAIN_MS + 10_000, 'still there')])).toBe(0)
-    } finally {
-      api.kill('SIGKILL')
-    }
-  })
+  it.runIf(process.platform === 'linux')(
+    'serves and stops in time though its log is on a disk that is full',
+    async () => {
+      // skipped elsewhere: /dev/full is Linux's own
+      const [port] = await reservePorts(1)
+      const full = fs.openSync('/dev/full', 'w')
+      const api = spawn(process.execPath, ['api/main.ts'], {
+        env: { PATH: process.env['PATH'], ...settings, PORT: String(port) },
+        stdio: ['ignore', full, 'inherit', 'ipc'],
+      })
+      fs.closeSync(full)
+      const ended = new Promise((resolve) => api.once('exit', (code, signal) => resolve(code ?? signal)))
+      try {
+        const ask = (path: string) =>
+          fetch(`http://127.0.0.1:${port}/api/v1${path}`, { signal: AbortSignal.timeout(5_000) })
+        const isServed = (path: string) =>
+          ask(path).then(
+            ({ status }) => (status < 500 ? true : undefined),
+            () => undefined,
+          )
+        await waitFor('an answer', () => isServed('/challenge'), LIMIT)
+        // Each answer is a line of the log.
+        for (let turn = 0; turn < 20; turn += 1) expect((await ask('/challenge')).status).toBe(200)
+        api.kill('SIGTERM')
+        expect(await Promise.race([ended, sleep(IDLE_DRAIN_MS + 10_000, 'still there')])).toBe(0)
+      } finally {
+        api.kill('SIGKILL')
+      }
+    },
+  )
 })

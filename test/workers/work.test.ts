@@ -1,14 +1,21 @@
 import { hash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/config.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext } from '../../shared/context.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
-import { judgeBatch } from '../../shared/work/work-service.ts'
+import { verifyBatch } from '../../shared/work/work-service.ts'
 import { startPool } from '../../workers/pool.ts'
 import { countStored, listPending } from '../support/stored.ts'
 import { PATIENT } from '../support/servers.ts'
-import { findNonces, startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from '../support/service.ts'
+import {
+  findNonces,
+  startService,
+  WITHOUT_LEDGER,
+  type Answer,
+  type TestAgent,
+  type TestService,
+} from '../support/service.ts'
 
 const DAY = 86_400_000
 const BITS = 8
@@ -41,20 +48,29 @@ const order = async ({ token }: TestAgent, days = 1, on = service) =>
   (await on.call('POST', '/invoice', { token, body: { currency: 'pow', days } })).json as unknown as Order
 const submit = (on: TestService, { token }: TestAgent, order_id: string, nonces: unknown) =>
   on.call('POST', '/work/submit', { token, body: { order_id, nonces } })
-const hand = async (agent: TestAgent, order_id: string, nonces: readonly (string | number)[], on = service) => {
+const hand = async (
+  agent: TestAgent,
+  order_id: string,
+  nonces: readonly (string | number)[],
+  on = service,
+) => {
   const { status, json } = await submit(on, agent, order_id, nonces)
   expect(status, JSON.stringify(json)).toBe(200)
   return json as unknown as Submission
 }
-const outcome = ({ status, json }: Answer) => [status, json.error, json.field].filter((part) => part !== undefined)
-const isShare = (prefix: string, nonce: string | number) => hash('sha256', `${prefix}:${nonce}`, 'hex').startsWith('00')
+const outcome = ({ status, json }: Answer) =>
+  [status, json.error, json.field].filter((part) => part !== undefined)
+const isShare = (prefix: string, nonce: string | number) =>
+  hash('sha256', `${prefix}:${nonce}`, 'hex').startsWith('00')
 const weakNonce = (prefix: string) => {
   let nonce = 0
   while (isShare(prefix, nonce)) nonce++
   return String(nonce)
 }
 const credits = async (orderId: string) =>
-  (await listPending(service.ctx.database.connection, 'work_orders', orderId)).map(({ kind, source, data }) => [kind, source, data['days']])
+  (await listPending(service.ctx.database.connection, 'work_orders', orderId)).map(
+    ({ kind, source, data }) => [kind, source, data['days']],
+  )
 
 describe('shares', () => {
   it('credit each day as it completes, and the order when the last is there', async () => {
@@ -73,7 +89,9 @@ describe('shares', () => {
     const afterOne = await hand(agent, id, shares.slice(4, 6))
     expect(afterOne).toMatchObject({ status: 'open', accepted: 2, shares_accepted: 6, credited_days: 1 })
     expect(Math.abs(Date.parse(afterOne.pass_until ?? '') - Date.now() - DAY)).toBeLessThan(60_000)
-    expect((await service.call('POST', '/post', { token: agent.token, body: { body: 'paid by work' } })).status).toBe(201)
+    expect(
+      (await service.call('POST', '/post', { token: agent.token, body: { body: 'paid by work' } })).status,
+    ).toBe(201)
     const afterTwo = await hand(agent, id, shares.slice(6))
     expect(afterTwo).toMatchObject({ status: 'credited', shares_accepted: 10, credited_days: 2 })
     expect(Date.parse(afterTwo.pass_until ?? '') - Date.parse(afterOne.pass_until ?? '')).toBe(DAY)
@@ -88,7 +106,21 @@ describe('shares', () => {
     const { order_id: id, prefix } = await order(agent)
     const good = findNonces(prefix, BITS, 3)
     const weak = weakNonce(prefix)
-    const bad = ['', 'A', 'a b', 'é', 'x'.repeat(21), 'x'.repeat(64), '-1', '1.5', ':', -1, 1.5, 2 ** 53, 1e21]
+    const bad = [
+      '',
+      'A',
+      'a b',
+      'é',
+      'x'.repeat(21),
+      'x'.repeat(64),
+      '-1',
+      '1.5',
+      ':',
+      -1,
+      1.5,
+      2 ** 53,
+      1e21,
+    ]
     const { accepted, rejected, shares_accepted } = await hand(agent, id, [
       bad[0] ?? '',
       ...good,
@@ -116,10 +148,19 @@ describe('shares', () => {
       shares_accepted: 8,
       rejected: shares.slice(3, 5).map((nonce) => ({ nonce, reason: 'duplicate' })),
     })
-    const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => hand(agent, id, shares.slice(i, i + 4))))
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, (_, i) => hand(agent, id, shares.slice(i, i + 4))),
+    )
     expect(answers.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(7)
-    expect(await hand(agent, id, shares)).toMatchObject({ accepted: 0, shares_accepted: 15, credited_days: 3, status: 'open' })
-    expect((await credits(id)).map(([, , days]) => days).reduce((sum: number, days) => sum + Number(days), 0)).toBe(3)
+    expect(await hand(agent, id, shares)).toMatchObject({
+      accepted: 0,
+      shares_accepted: 15,
+      credited_days: 3,
+      status: 'open',
+    })
+    expect(
+      (await credits(id)).map(([, , days]) => days).reduce((sum: number, days) => sum + Number(days), 0),
+    ).toBe(3)
   })
 
   it('beyond what the order needs are told so, and a full order takes no more', async () => {
@@ -127,7 +168,12 @@ describe('shares', () => {
     const { order_id: id, prefix } = await order(agent)
     const shares = findNonces(prefix, BITS, 8)
     const last = await hand(agent, id, shares)
-    expect(last).toMatchObject({ status: 'credited', accepted: PER_DAY, shares_accepted: PER_DAY, credited_days: 1 })
+    expect(last).toMatchObject({
+      status: 'credited',
+      accepted: PER_DAY,
+      shares_accepted: PER_DAY,
+      credited_days: 1,
+    })
     expect(last.rejected).toEqual(shares.slice(PER_DAY).map((nonce) => ({ nonce, reason: 'order_full' })))
     const full = await submit(service, agent, id, shares)
     expect(outcome(full)).toEqual([409, 'wrong_state', 'order_id'])
@@ -139,8 +185,12 @@ describe('shares', () => {
     const [one, two] = [await order(agent), await order(agent)]
     const share = findNonces(one.prefix, BITS, 5).find((nonce) => !isShare(two.prefix, nonce)) ?? ''
     expect((await hand(agent, one.order_id, [Number(share)])).accepted).toBe(1)
-    expect((await hand(agent, one.order_id, [share])).rejected).toEqual([{ nonce: share, reason: 'duplicate' }])
-    expect((await hand(agent, two.order_id, [share])).rejected).toEqual([{ nonce: share, reason: 'insufficient_work' }])
+    expect((await hand(agent, one.order_id, [share])).rejected).toEqual([
+      { nonce: share, reason: 'duplicate' },
+    ])
+    expect((await hand(agent, two.order_id, [share])).rejected).toEqual([
+      { nonce: share, reason: 'insufficient_work' },
+    ])
   })
 
   it('may come ten thousand at once', async () => {
@@ -186,7 +236,10 @@ describe('a work order', () => {
     ])
       expect(outcome(await submit(service, agent, id, nonces))).toEqual([400, 'invalid_field', 'nonces'])
     const sendRaw = (nonces: string) =>
-      service.call('POST', '/work/submit', { token: agent.token, rawBody: `{"order_id":"${id}","nonces":${nonces}}` })
+      service.call('POST', '/work/submit', {
+        token: agent.token,
+        rawBody: `{"order_id":"${id}","nonces":${nonces}}`,
+      })
     expect(outcome(await sendRaw(`[${'1'.repeat(500_000)}]`))).toEqual([400, 'invalid_field', 'nonces'])
     expect(outcome(await sendRaw(`[${'1'.repeat(1_000_000)}]`))).toEqual([413, 'body_too_large'])
     expect(await countStored(service.ctx.database.connection)).toEqual(before)
@@ -202,7 +255,10 @@ describe('a work order', () => {
     expect((await hand(agent, id, shares.slice(6, 7), timed)).status).toBe('open')
     timed.advance(60_000)
     const late = await submit(timed, agent, id, shares.slice(7))
-    expect([outcome(late), late.json.message?.includes('expired')]).toEqual([[409, 'wrong_state', 'order_id'], true])
+    expect([outcome(late), late.json.message?.includes('expired')]).toEqual([
+      [409, 'wrong_state', 'order_id'],
+      true,
+    ])
     expect((await timed.ctx.work.findOrder(id))?.credited_days).toBe(1)
     await timed.stop()
   })
@@ -211,8 +267,13 @@ describe('a work order', () => {
     const agent = await service.register()
     const { order_id: id, prefix } = await order(agent)
     const stored = await service.ctx.work.findOrder(id)
-    expect(stored).toMatchObject({ prefix, difficulty_bits: BITS, shares_per_day: PER_DAY, shares_required: PER_DAY })
-    // A worker of other settings judges by the order.
+    expect(stored).toMatchObject({
+      prefix,
+      difficulty_bits: BITS,
+      shares_per_day: PER_DAY,
+      shares_required: PER_DAY,
+    })
+    // A worker of other settings verifiers by the order.
     const config = readConfig(
       {
         ...PATIENT,
@@ -234,7 +295,7 @@ describe('a work order', () => {
       nonces: findNonces(prefix, BITS, PER_DAY),
       rejected: [],
     })
-    await judgeBatch(strict, 'bat_test')
+    await verifyBatch(strict, 'bat_test')
     await strict.close()
     expect((await service.ctx.work.findOrder(id))?.credited_days).toBe(1)
   })
@@ -246,14 +307,26 @@ describe('without a worker', () => {
     const agent = await lonely.register()
     const { order_id: id, prefix } = await order(agent, 1, lonely)
     const shares = findNonces(prefix, BITS, PER_DAY)
-    const answers = await Promise.all([submit(lonely, agent, id, [...shares, '!']), submit(lonely, agent, id, shares)])
+    const answers = await Promise.all([
+      submit(lonely, agent, id, [...shares, '!']),
+      submit(lonely, agent, id, shares),
+    ])
     for (const { status, json } of answers)
-      expect([status, json['status'], json['accepted'], json['shares_accepted']]).toEqual([202, 'verifying', 0, 0])
+      expect([status, json['status'], json['accepted'], json['shares_accepted']]).toEqual([
+        202,
+        'verifying',
+        0,
+        0,
+      ])
     expect(answers[0]?.json['rejected']).toEqual([{ nonce: '!', reason: 'invalid_nonce' }])
     const workers = openContext(lonely.ctx.config, lonely.ctx.log, { now: lonely.ctx.now })
     await Promise.all([workers.database.whenReady(), workers.queues.whenReady()])
     const pool = startPool(workers, ['verify-shares'])
-    await waitFor('the verdict', async () => ((await lonely.ctx.work.findOrder(id))?.credited_days === 1 ? true : undefined), LIMIT)
+    await waitFor(
+      'the verdict',
+      async () => ((await lonely.ctx.work.findOrder(id))?.credited_days === 1 ? true : undefined),
+      LIMIT,
+    )
     await waitFor(
       'the end of both batches',
       async () => ((await lonely.ctx.work.listWaiting(Date.now(), 10)).length === 0 ? true : undefined),
@@ -275,7 +348,10 @@ describe('the referral price', () => {
 
   const pay = async (agent: TestAgent, days = 1) => {
     const { order_id: id, prefix } = await order(agent, days, cheap)
-    expect(await hand(agent, id, findNonces(prefix, 4, days), cheap)).toMatchObject({ status: 'credited', credited_days: days })
+    expect(await hand(agent, id, findNonces(prefix, 4, days), cheap)).toMatchObject({
+      status: 'credited',
+      credited_days: days,
+    })
   }
   const standing = async ({ token }: TestAgent) =>
     (await cheap.call('GET', '/me', { token })).json as { price_usd_per_day?: number; referrals?: object }
@@ -284,19 +360,32 @@ describe('the referral price', () => {
     const referrer = await cheap.register()
     const referred: TestAgent[] = []
     for (let i = 0; i < 50; i += 10)
-      referred.push(...(await Promise.all(Array.from({ length: 10 }, () => cheap.register({ ref: referrer.id })))))
-    expect(await standing(referrer)).toMatchObject({ price_usd_per_day: 1, referrals: { registered: 50, paying: 0, threshold: 50 } })
+      referred.push(
+        ...(await Promise.all(Array.from({ length: 10 }, () => cheap.register({ ref: referrer.id })))),
+      )
+    expect(await standing(referrer)).toMatchObject({
+      price_usd_per_day: 1,
+      referrals: { registered: 50, paying: 0, threshold: 50 },
+    })
     for (let i = 0; i < 49; i += 7) await Promise.all(referred.slice(i, i + 7).map((agent) => pay(agent)))
     expect(await standing(referrer)).toMatchObject({ price_usd_per_day: 1, referrals: { paying: 49 } })
     await pay(referred[49] as TestAgent, 3)
-    expect(await standing(referrer)).toMatchObject({ price_usd_per_day: 0.15, referrals: { registered: 50, paying: 50 } })
-    const menu = (await cheap.call('GET', '/currencies', { token: referrer.token })).json as { pricing?: { your_price: string } }
+    expect(await standing(referrer)).toMatchObject({
+      price_usd_per_day: 0.15,
+      referrals: { registered: 50, paying: 50 },
+    })
+    const menu = (await cheap.call('GET', '/currencies', { token: referrer.token })).json as {
+      pricing?: { your_price: string }
+    }
     expect(menu.pricing?.your_price).toMatch(/^0\.15 USD per day/)
     // Work stays as many shares at any price.
     expect((await order(referrer, 1, cheap)).shares_required).toBe(1)
     await setBanned(cheap.ctx, referred[0]?.id ?? '', true)
     expect(await standing(referrer)).toMatchObject({ price_usd_per_day: 0.15, referrals: { paying: 50 } })
-    expect(await standing(referred[1] as TestAgent)).toMatchObject({ price_usd_per_day: 1, referrals: { registered: 0, paying: 0 } })
+    expect(await standing(referred[1] as TestAgent)).toMatchObject({
+      price_usd_per_day: 1,
+      referrals: { registered: 0, paying: 0 },
+    })
   })
 
   it('counts an agent once, however often it pays and though its first payments come at once', async () => {
@@ -305,14 +394,20 @@ describe('the referral price', () => {
     await Promise.all(Array.from({ length: 6 }, () => pay(agent)))
     await pay(agent, 2)
     expect(await standing(referrer)).toMatchObject({ referrals: { registered: 1, paying: 1 } })
-    expect(Math.abs(((await cheap.ctx.agents.find(agent.id))?.pass_until_ms ?? 0) - Date.now() - 8 * DAY)).toBeLessThan(60_000)
+    expect(
+      Math.abs(((await cheap.ctx.agents.find(agent.id))?.pass_until_ms ?? 0) - Date.now() - 8 * DAY),
+    ).toBeLessThan(60_000)
   })
 
   it('counts no free day as a payment', async () => {
     const free = await startService({ env: { FREE_UNTIL: new Date(Date.now() + 9 * DAY).toISOString() } })
     const referrer = await free.register()
     const agent = await free.register({ ref: referrer.id })
-    expect((await free.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno', days: 5 } })).json['credited_days']).toBe(5)
+    expect(
+      (await free.call('POST', '/invoice', { token: agent.token, body: { currency: 'xno', days: 5 } })).json[
+        'credited_days'
+      ],
+    ).toBe(5)
     expect((await free.call('GET', '/me', { token: referrer.token })).json['referrals']).toEqual({
       registered: 1,
       paying: 0,
@@ -329,5 +424,100 @@ describe('the referral price', () => {
     await pay(agent)
     expect(await cheap.ctx.agents.find(agent.id)).not.toHaveProperty('ref')
     expect(await standing(agent)).toMatchObject({ referrals: { registered: 0, paying: 0 } })
+  })
+})
+
+describe('junk work', () => {
+  const junk = (prefix: string, count: number): string[] => {
+    const found: string[] = []
+    for (let nonce = 0; found.length < count; nonce++) if (!isShare(prefix, nonce)) found.push(String(nonce))
+    return found
+  }
+  const batchesOf = (orderId: string) => service.ctx.work.models.batches.find({ order_id: orderId }).lean()
+
+  it('is refused by the API and stored nowhere: many nonces without one share, and a few with their reasons', async () => {
+    const agent = await service.register()
+    const { order_id: id, prefix } = await order(agent)
+    expect(outcome(await submit(service, agent, id, junk(prefix, 10_000)))).toEqual([
+      422,
+      'insufficient_work',
+      'nonces',
+    ])
+    expect(outcome(await submit(service, agent, id, junk(prefix, 17)))).toEqual([
+      422,
+      'insufficient_work',
+      'nonces',
+    ])
+    const few = await hand(agent, id, junk(prefix, 16))
+    expect([few.accepted, few.rejected.length, few.status]).toEqual([0, 16, 'open'])
+    expect(await batchesOf(id)).toEqual([])
+  })
+
+  it('beside shares is told in the answer and not stored', async () => {
+    const agent = await service.register()
+    const { order_id: id, prefix } = await order(agent, 2)
+    const good = findNonces(prefix, BITS, 7)
+    await hand(agent, id, good.slice(0, 2))
+    const bad = junk(prefix, 5_000)
+    const { accepted, rejected } = await hand(agent, id, [...bad, ...good])
+    expect(accepted).toBe(5)
+    expect(rejected).toEqual([
+      ...bad.map((nonce) => ({ nonce, reason: 'insufficient_work' })),
+      ...good.slice(0, 2).map((nonce) => ({ nonce, reason: 'duplicate' })),
+    ])
+    for (const batch of await batchesOf(id)) {
+      expect(JSON.stringify(batch).length).toBeLessThan(400)
+      expect(batch).toMatchObject({ state: 'judged' })
+      expect(batch).not.toHaveProperty('rejected')
+    }
+  })
+
+  it('waits in one batch for each order, which tells each submission what became of its own nonces', async () => {
+    const slow = await startService({ queues: [] })
+    const agent = await slow.register()
+    const { order_id: id, prefix } = await order(agent, 9, slow)
+    const shares = findNonces(prefix, BITS, 40)
+    const parts = Array.from({ length: 10 }, (_, index) => shares.slice(index * 3, index * 3 + 6))
+    const waiting = parts.map((nonces) => submit(slow, agent, id, nonces))
+    const count = () => slow.ctx.work.models.batches.findOne({ order_id: id, state: 'waiting' }).lean()
+    await waitFor('all of them', async () => ((await count())?.count === 60 ? true : undefined), LIMIT)
+    expect(await slow.ctx.work.models.batches.countDocuments({ order_id: id })).toBe(1)
+    const workers = openContext(slow.ctx.config, slow.ctx.log, { now: slow.ctx.now })
+    await Promise.all([workers.database.whenReady(), workers.queues.whenReady()])
+    const pool = startPool(workers, ['verify-shares'])
+    const answers = (await Promise.all(waiting)).map(({ json }) => json as unknown as Submission)
+    expect(answers.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(33)
+    for (const [index, { accepted, rejected }] of answers.entries()) {
+      expect(accepted + rejected.length).toBe(6)
+      for (const { nonce, reason } of rejected)
+        expect([parts[index]?.includes(String(nonce)), reason]).toEqual([true, 'duplicate'])
+    }
+    await pool.close()
+    await workers.close()
+    await slow.stop()
+  })
+
+  it('of one agent comes behind the first batch of every other', async () => {
+    const slow = await startService({ queues: [] })
+    const agents = [await slow.register(), await slow.register()] as const
+    const orders = await Promise.all([
+      ...Array.from({ length: 5 }, () => order(agents[0], 1, slow)),
+      order(agents[1], 1, slow),
+    ])
+    for (const [index, { order_id: id, prefix }] of orders.entries()) {
+      const agent = index < 5 ? agents[0] : agents[1]
+      void submit(slow, agent, id, findNonces(prefix, BITS, 1))
+      await waitFor(
+        'its job',
+        async () => {
+          const jobs = await slow.ctx.queues.get('verify-shares').getJobs(['waiting', 'prioritized'])
+          return jobs.length === index + 1 ? true : undefined
+        },
+        LIMIT,
+      )
+    }
+    const queue = slow.ctx.queues.get('verify-shares')
+    expect(await queue.getJobCounts('waiting', 'prioritized')).toEqual({ waiting: 2, prioritized: 4 })
+    await slow.stop()
   })
 })

@@ -1,6 +1,6 @@
 import type { Context } from '../../shared/context.ts'
 import { walkChain } from '../../shared/ledger/chain-check.ts'
-import { findContentFaults } from '../../shared/ledger/content-check.ts'
+import { findContentFaults } from '../../shared/account/content-check.ts'
 
 /** Verifies the whole chain of seals again, with every entry, and what the records say against it. */
 export async function checkChain(ctx: Context): Promise<void> {

@@ -10,7 +10,7 @@ import { requireNano } from '../../shared/payments/nano/nano-gateway.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { payoutRound } from '../../shared/payments/payout-round.ts'
 import { reconcileCoin } from '../../shared/payments/reconcile.ts'
-import type { Payload } from '../../shared/queues.ts'
+import type { Payload } from '../../shared/servers/queues.ts'
 import type { WorkerContext } from '../worker-context.ts'
 
 type Job = (ctx: WorkerContext) => Promise<void>
@@ -19,7 +19,7 @@ type Job = (ctx: WorkerContext) => Promise<void>
 interface CoinJobs {
   watch: Job
   check(ctx: WorkerContext, payload: Payload<'check-nano' | 'check-monero'>): Promise<void>
-  fill: Job
+  fill(ctx: WorkerContext, payload: Payload<'fill-nano' | 'fill-monero'>): Promise<void>
   send: Job
   reconcile: Job
 }
@@ -34,7 +34,8 @@ const jobsOf = (open: (ctx: WorkerContext) => CoinDriver): CoinJobs => ({
     if (tx !== undefined) await answerLookUp(ctx, open(ctx), tx)
     if (invoiceId !== undefined) await checkCoin(ctx, open(ctx), invoiceId)
   },
-  fill: (ctx) => fillCoinPool(ctx, open(ctx)),
+  fill: (ctx, { holder, given = -1 }) =>
+    fillCoinPool(ctx, open(ctx), holder === undefined ? undefined : { holder, given }),
   send: (ctx) => payoutRound(ctx, open(ctx)),
   reconcile: (ctx) => reconcileCoin(ctx, open(ctx)),
 })

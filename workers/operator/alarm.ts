@@ -1,6 +1,6 @@
 import type { Context } from '../../shared/context.ts'
-import { hasNoWorker, readQueueStates } from '../../shared/queue-state.ts'
-import { SECOND_MS } from '../../shared/time.ts'
+import { hasNoWorker, readQueueStates } from '../../shared/servers/queue-state.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
 
 const LOOK_EVERY_MS = 15 * SECOND_MS
 
@@ -16,7 +16,8 @@ export function watchQueues(ctx: Context, everyMs = LOOK_EVERY_MS): { close(): v
       for (const { name, waiting } of states)
         if (!starved.includes(name)) ctx.log.error({ queue: name, waiting }, 'a queue has work and no worker')
       for (const name of starved)
-        if (!states.some((state) => state.name === name)) ctx.log.info({ queue: name }, 'the queue has a worker again')
+        if (!states.some((state) => state.name === name))
+          ctx.log.info({ queue: name }, 'the queue has a worker again')
       starved = states.map(({ name }) => name)
     } catch (error) {
       ctx.log.warn({ err: error }, 'the queues could not be looked at')

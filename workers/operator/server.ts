@@ -5,12 +5,14 @@ import { ExpressAdapter } from '@bull-board/express'
 import type { Queue } from 'bullmq'
 import express, { type RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
-import type { Health } from '../../shared/health.ts'
-import { countProcess } from '../../shared/metrics.ts'
-import { openNetworkMetrics } from '../../shared/network-metrics.ts'
-import { isOperator, readAuthorization } from '../../shared/operator-token.ts'
-import { StartError } from '../../shared/process.ts'
-import { QUEUE_NAMES } from '../../shared/queues.ts'
+import { isHostAllowed } from '../../shared/foundation/hosts.ts'
+import type { Health } from '../../shared/servers/health.ts'
+import { closeNow, listen } from '../../shared/servers/listen.ts'
+import { countProcess } from '../../shared/servers/metrics.ts'
+import { openNetworkMetrics } from './network-metrics.ts'
+import { isOperator, readAuthorization } from '../../shared/foundation/operator-token.ts'
+import { StartError } from '../../shared/foundation/process.ts'
+import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 import { watchQueues } from './alarm.ts'
 
 export interface OperatorServer {
@@ -19,8 +21,8 @@ export interface OperatorServer {
 }
 
 /**
- * The operator's port: Bull Board at `/queues`, `/metrics` of this process and of the whole network, `/readyz`; all
- * behind the token. Only `/healthz` answers without it.
+ * The operator's port: Bull Board at `/queues`, `/metrics` of this process and of the whole network,
+ * `/readyz`; all behind the token. Only `/healthz` answers without it.
  */
 export async function startOperatorServer(ctx: Context, health: Health): Promise<OperatorServer> {
   const { operatorPort, operatorHost, secrets } = ctx.config
@@ -30,25 +32,13 @@ export async function startOperatorServer(ctx: Context, health: Health): Promise
     )
   }
   const server = createServer(createOperatorApp(ctx, health, secrets.operatorToken))
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      reject(
-        error.code === 'EADDRINUSE'
-          ? new StartError(`Port ${operatorPort} on ${operatorHost} is taken by another program; set OPERATOR_PORT.`)
-          : error,
-      )
-    })
-    server.listen(operatorPort, operatorHost, resolve)
-  })
+  const port = await listen(server, operatorPort, operatorHost, 'OPERATOR_PORT')
   const alarm = watchQueues(ctx)
-  const address = server.address()
   return {
-    port: typeof address === 'object' && address !== null ? address.port : operatorPort,
-    async close() {
+    port,
+    close() {
       alarm.close()
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-      server.closeAllConnections()
-      await closed
+      return closeNow(server)
     },
   }
 }
@@ -60,6 +50,7 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
   app.get('/healthz', (_req, res) => {
     res.json({ ok: true })
   })
+  app.use(refuseOtherHosts(ctx.config.operatorHosts))
   app.use(requireToken(token))
   app.use(refuseOtherSites)
   app.use('/queues', showQueues(ctx))
@@ -77,12 +68,19 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
   })
   app.get('/', (_req, res) => res.redirect('/queues'))
   app.use((_req, res) => {
-    res.status(404).json({ ok: false, error: 'no_such_route', message: 'The operator port has /queues, /metrics, /readyz and /healthz.' })
+    res.status(404).json({
+      ok: false,
+      error: 'no_such_route',
+      message: 'The operator port has /queues, /metrics, /readyz and /healthz.',
+    })
   })
   return app
 }
 
-/** Bull Board over the queues that are in use: one that an outage broke at its first use is made anew, and so is the board then. */
+/**
+ * Bull Board over the queues that are in use: one that an outage broke at its first use is made anew, and so
+ * is the board then.
+ */
 function showQueues(ctx: Context): RequestHandler {
   let isReached = false
   void ctx.queues.whenReady().then(() => (isReached = true))
@@ -91,7 +89,11 @@ function showQueues(ctx: Context): RequestHandler {
   return (req, res, next) => {
     if (!isReached) {
       res.status(503).setHeader('Retry-After', '2')
-      res.json({ ok: false, error: 'unavailable', message: 'Redis has not been reached yet; try again in a moment.' })
+      res.json({
+        ok: false,
+        error: 'unavailable',
+        message: 'Redis has not been reached yet; try again in a moment.',
+      })
       return
     }
     const queues = QUEUE_NAMES.map((name) => ctx.queues.get(name))
@@ -114,7 +116,10 @@ function bullBoard(queues: readonly Queue[]): RequestHandler {
   return adapter.getRouter() as RequestHandler
 }
 
-/** The board needs its own scripts and styles and nothing from elsewhere: no other site learns that an operator has it open, or can frame it. */
+/**
+ * The board needs its own scripts and styles and nothing from elsewhere: no other site learns that an
+ * operator has it open, or can frame it.
+ */
 const CONTENT_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -138,6 +143,23 @@ const secureHeaders: RequestHandler = (_req, res, next) => {
   next()
 }
 
+/**
+ * A page under a name that its owner points here (DNS rebinding) would be of our own origin, and have the
+ * browser ask for the password. No browser sends Bearer by itself, so a scraper may call us by any name.
+ */
+function refuseOtherHosts(allowed: readonly string[]): RequestHandler {
+  return (req, res, next) => {
+    if (/^bearer /i.test(req.headers.authorization ?? '') || isHostAllowed(req.headers.host, allowed))
+      return next()
+    res.status(403).json({
+      ok: false,
+      error: 'not_yours',
+      message:
+        'The operator port is not known by this name; use its address, or list the name in OPERATOR_HOSTS.',
+    })
+  }
+}
+
 function requireToken(token: string): RequestHandler {
   return (req, res, next) => {
     if (isOperator(req.headers.authorization, token)) return next()
@@ -151,12 +173,14 @@ function requireToken(token: string): RequestHandler {
 }
 
 /**
- * A browser that knows Basic credentials sends them with any request to this port, also with one that another site's
- * page makes. What changes something is taken from a page of this port, by what browsers themselves say of where a
- * request comes from and no page can forge, or from a program, which sends Bearer and no origin.
+ * A browser that knows Basic credentials sends them with any request to this port, also with one that another
+ * site's page makes. What changes something is taken from a page of this port, by what browsers themselves
+ * say of where a request comes from and no page can forge, or from a program, which sends Bearer and no
+ * origin.
  */
 const refuseOtherSites: RequestHandler = (req, res, next) => {
-  if (req.method === 'GET' || req.method === 'HEAD' || isOwnPage(req.headers) || isProgram(req.headers)) return next()
+  if (req.method === 'GET' || req.method === 'HEAD' || isOwnPage(req.headers) || isProgram(req.headers))
+    return next()
   res.status(403).json({
     ok: false,
     error: 'other_site',

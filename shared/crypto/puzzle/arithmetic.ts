@@ -7,7 +7,9 @@ const UNITS =
   )
 const TENS = ['', '', 'twenty', 'thirty', 'forty', 'fifty', 'sixty', 'seventy', 'eighty', 'ninety']
 
-/** 0 to 999 in English words without "and", which would read like a plus: 317 is "three hundred seventeen". */
+/**
+ * 0 to 999 in English words without "and", which would read like a plus: 317 is "three hundred seventeen".
+ */
 function spellNumber(value: number): string {
   if (value >= 100) {
     const rest = value % 100
@@ -30,9 +32,18 @@ export function makeArithmetic(numbers: SeededNumbers): Task {
     'Multiply first, then add and subtract from left to right.',
   ])
   const forms: readonly { question: string; result: number }[] = [
-    { question: `What is ${wordA} plus ${wordB} times ${wordC} minus ${wordD}? ${precedence}`, result: a + b * c - d },
-    { question: `Work out ${wordB} times ${wordC} plus ${wordA} minus ${wordD}. ${precedence}`, result: b * c + a - d },
-    { question: `What is ${wordA} minus ${wordD} plus ${wordC} times ${wordB}? ${precedence}`, result: a - d + c * b },
+    {
+      question: `What is ${wordA} plus ${wordB} times ${wordC} minus ${wordD}? ${precedence}`,
+      result: a + b * c - d,
+    },
+    {
+      question: `Work out ${wordB} times ${wordC} plus ${wordA} minus ${wordD}. ${precedence}`,
+      result: b * c + a - d,
+    },
+    {
+      question: `What is ${wordA} minus ${wordD} plus ${wordC} times ${wordB}? ${precedence}`,
+      result: a - d + c * b,
+    },
     {
       question:
         `Start with ${wordA}, then subtract ${wordD}, then multiply by ${wordC}, then add ${wordB}. ` +

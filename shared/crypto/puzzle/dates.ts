@@ -2,7 +2,9 @@ import type { Task } from '../puzzle.ts'
 import type { SeededNumbers } from './seeded-numbers.ts'
 
 const DAY_MS = 86_400_000
-const MONTHS = 'January February March April May June July August September October November December'.split(' ')
+const MONTHS = 'January February March April May June July August September October November December'.split(
+  ' ',
+)
 const WEEKDAYS = 'sunday monday tuesday wednesday thursday friday saturday'.split(' ')
 const CALENDAR = 'Use the (proleptic) Gregorian calendar.'
 
@@ -44,8 +46,14 @@ export function makeDateAfter(numbers: SeededNumbers): Task {
   const span = numbers.between(100, 1999)
   const start = numbers.pick([writeIsoDate, writeLongDate])(from)
   const forms: readonly { question: string; day: number }[] = [
-    { question: `Which date is ${span} days after ${start}, and which day of the week is it?`, day: from + span },
-    { question: `Which date is ${span} days before ${start}, and which day of the week is it?`, day: from - span },
+    {
+      question: `Which date is ${span} days after ${start}, and which day of the week is it?`,
+      day: from + span,
+    },
+    {
+      question: `Which date is ${span} days before ${start}, and which day of the week is it?`,
+      day: from - span,
+    },
   ]
   const { question, day } = numbers.pick(forms)
   const weekday = WEEKDAYS[new Date(day * DAY_MS).getUTCDay()] ?? ''

@@ -3,7 +3,8 @@ import type { Task } from '../puzzle.ts'
 import type { SeededNumbers } from './seeded-numbers.ts'
 import { WORDS } from './word-list.ts'
 
-const DECODED_TEXT = 'the decoded text exactly: lower-case words and a number joined by hyphens, such as amber-birch-207'
+const DECODED_TEXT =
+  'the decoded text exactly: lower-case words and a number joined by hyphens, such as amber-birch-207'
 
 function drawText(numbers: SeededNumbers): string {
   return `${numbers.take(WORDS, 2).join('-')}-${numbers.between(100, 999)}`

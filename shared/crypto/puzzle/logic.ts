@@ -9,11 +9,16 @@ const SCALES = [
   { thing: 'clock', things: 'clocks', more: 'older', less: 'newer', most: 'oldest', least: 'newest' },
 ] as const
 
-/** Seven things: the six comparisons of neighbours fix the order; two more follow from them and add no contradiction. */
+/**
+ * Seven things: the six comparisons of neighbours fix the order; two more follow from them and add no
+ * contradiction.
+ */
 export function makeOrdering(numbers: SeededNumbers): Task {
   const scale = numbers.pick(SCALES)
   const order = numbers.take(COLOURS, 7)
-  const pairs = order.flatMap((_, upper) => order.slice(upper + 1).map((_, i) => [upper, upper + 1 + i] as const))
+  const pairs = order.flatMap((_, upper) =>
+    order.slice(upper + 1).map((_, i) => [upper, upper + 1 + i] as const),
+  )
   const neighbours = pairs.filter(([upper, lower]) => lower === upper + 1)
   const implied = pairs.filter(([upper, lower]) => lower > upper + 1)
   const clues = numbers
@@ -34,7 +39,10 @@ export function makeOrdering(numbers: SeededNumbers): Task {
   }
 }
 
-/** Twelve robots, eleven statements that form a tree below the one whose nature is given: 4,096 equally likely cases. */
+/**
+ * Twelve robots, eleven statements that form a tree below the one whose nature is given: 4,096 equally likely
+ * cases.
+ */
 export function makeTruthTellers(numbers: SeededNumbers): Task {
   const names = [...'ABCDEFGHIJKL']
   const root = numbers.pick(names)

@@ -1,7 +1,9 @@
 import { sha256 } from '@noble/hashes/sha2.js'
 import { concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 
-/** An endless, reproducible stream of unbiased integers. The order of the draws is part of a puzzle's version. */
+/**
+ * An endless, reproducible stream of unbiased integers. The order of the draws is part of a puzzle's version.
+ */
 export type SeededNumbers = {
   /** An integer from 0 to `bound` - 1; `bound` is 1 to 2^32. */
   below(bound: number): number
@@ -18,8 +20,8 @@ export type SeededNumbers = {
 const WORD_RANGE = 2 ** 32
 
 /**
- * SHA-256 in counter mode: block i is SHA-256(UTF-8(label) || seed || uint32be(i)), read as eight big-endian 32-bit
- * words. A word that would favour small remainders is thrown away.
+ * SHA-256 in counter mode: block i is SHA-256(UTF-8(label) || seed || uint32be(i)), read as eight big-endian
+ * 32-bit words. A word that would favour small remainders is thrown away.
  */
 export function seedNumbers(label: string, seed: Uint8Array): SeededNumbers {
   const counter = new Uint8Array(4)

@@ -1,4 +1,7 @@
-/** Plain words of 3 to 9 letters, a to z only; none is the beginning of another, so every sort rule gives one order. */
+/**
+ * Plain words of 3 to 9 letters, a to z only; none is the beginning of another, so every sort rule gives one
+ * order.
+ */
 export const WORDS: readonly string[] = (
   'acorn almond amber anchor antler apricot arch autumn badge bamboo barrel basket beacon beetle bell bench birch blanket ' +
   'bottle branch bread bridge broom bucket button cabin cactus camel candle canyon carpet castle cedar cellar chalk cherry ' +

@@ -17,7 +17,8 @@ export function makeSortWords(numbers: SeededNumbers): Task {
     { question: 'Put these words into alphabetical order, a first', order: sorted },
     { question: 'Sort these words in reverse alphabetical order, from z to a', order: [...sorted].reverse() },
     {
-      question: 'Sort these words by their number of letters, shortest first, and those of equal length alphabetically from a to z',
+      question:
+        'Sort these words by their number of letters, shortest first, and those of equal length alphabetically from a to z',
       order: [...sorted].sort((x, y) => x.length - y.length),
     },
   ]
@@ -39,7 +40,11 @@ export function makeTallyWords(numbers: SeededNumbers): Task {
     `How often does each of the words ${asked} stand in the list below? Give the four counts in that order, joined by hyphens.`,
     `Count the words ${asked} in the list below, and send the four counts in that order, joined by hyphens.`,
   ])
-  return { question: `${question} The list: ${listWords(list)}`, answer_format: HYPHENATED_NUMBERS, answer: counts.join('-') }
+  return {
+    question: `${question} The list: ${listWords(list)}`,
+    answer_format: HYPHENATED_NUMBERS,
+    answer: counts.join('-'),
+  }
 }
 
 export function makeCountLetters(numbers: SeededNumbers): Task {
@@ -56,7 +61,9 @@ export function makeCountLetters(numbers: SeededNumbers): Task {
 }
 
 export function makePickWords(numbers: SeededNumbers): Task {
-  const ordinals = 'first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth'.split(' ')
+  const ordinals = 'first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth'.split(
+    ' ',
+  )
   const words = numbers.take(WORDS, ordinals.length)
   const places = numbers.take(
     ordinals.map((_, i) => i),
@@ -79,11 +86,13 @@ export function makeReverseWords(numbers: SeededNumbers): Task {
   const spelledBackwards = words.map((word) => [...word].reverse().join(''))
   const forms: readonly { question: string; result: string[] }[] = [
     {
-      question: 'Spell each of these words backwards, keep the words in their order, and join them with hyphens',
+      question:
+        'Spell each of these words backwards, keep the words in their order, and join them with hyphens',
       result: spelledBackwards,
     },
     {
-      question: 'Spell each of these words backwards, put the words into the opposite order, last word first, and join them with hyphens',
+      question:
+        'Spell each of these words backwards, put the words into the opposite order, last word first, and join them with hyphens',
       result: [...spelledBackwards].reverse(),
     },
   ]

@@ -4,7 +4,6 @@ import { keccak_256 } from '@noble/hashes/sha3.js'
 // Pure and without key code, so that the API may check an address that it is given.
 
 export type MoneroNetwork = 'mainnet' | 'testnet' | 'stagenet'
-/** `integrated`: a standard address with a payment id of 8 bytes in it. */
 export type MoneroAddressKind = 'standard' | 'integrated' | 'subaddress'
 
 export interface MoneroAddress {
@@ -46,10 +45,9 @@ const BYTES_OF_DIGITS: ReadonlyMap<number, number> = new Map(
 const MAX_DIGITS = Math.ceil(INTEGRATED_BYTES / FULL_BLOCK_BYTES) * FULL_BLOCK_DIGITS
 
 /**
- * What an address says of itself; undefined for anything that no wallet would send to: a wrong checksum, length or
- * digit, a prefix of no network, a key that is no point of the curve. Blanks around it are refused.
- *
- * Source: Monero's get_account_address_from_str and base58.cpp; the checksum is the first 4 bytes of Keccak-256.
+ * Undefined for anything that no wallet would send to: a wrong checksum, length or digit, a prefix of no
+ * network, a key that is no point of the curve. Source: get_account_address_from_str and base58.cpp; the
+ * checksum is the first 4 bytes of Keccak-256.
  */
 export function parseMoneroAddress(text: string): MoneroAddress | undefined {
   const bytes = decodeBase58(text)
@@ -60,7 +58,11 @@ export function parseMoneroAddress(text: string): MoneroAddress | undefined {
   const content = bytes.subarray(0, -CHECKSUM_BYTES)
   const checksum = keccak_256(content).subarray(0, CHECKSUM_BYTES)
   if (!checksum.every((byte, index) => byte === bytes[content.length + index])) return undefined
-  if (!isPoint(bytes.subarray(1, 1 + KEY_BYTES)) || !isPoint(bytes.subarray(1 + KEY_BYTES, 1 + 2 * KEY_BYTES))) return undefined
+  if (
+    !isPoint(bytes.subarray(1, 1 + KEY_BYTES)) ||
+    !isPoint(bytes.subarray(1 + KEY_BYTES, 1 + 2 * KEY_BYTES))
+  )
+    return undefined
   const keys = Buffer.from(bytes.subarray(1, 1 + 2 * KEY_BYTES)).toString('hex')
   return { address: text, network, kind, keys }
 }
@@ -80,7 +82,8 @@ function decodeBase58(text: string): Uint8Array | undefined {
       value = value * 58n + BigInt(position)
     }
     if (value >> BigInt(8 * byteCount) !== 0n) return undefined
-    for (let shift = byteCount - 1; shift >= 0; shift -= 1) bytes.push(Number((value >> BigInt(8 * shift)) & 0xffn))
+    for (let shift = byteCount - 1; shift >= 0; shift -= 1)
+      bytes.push(Number((value >> BigInt(8 * shift)) & 0xffn))
   }
   return Uint8Array.from(bytes)
 }

@@ -1,8 +1,7 @@
 import { z } from 'zod'
 
 /**
- * What monero-wallet-rpc answers, as far as it is used. A field that a payer chooses (unlock_time, above all) is taken
- * over its whole range: one odd payment must not make the others unreadable.
+ * What a payer chooses (unlock_time) is taken over its whole range: one odd payment must not hide the others.
  */
 
 const MAX_U64 = 2n ** 64n - 1n
@@ -27,9 +26,7 @@ const transfer = z.object({
   txid: hash,
   amount: u64,
   fee: u64,
-  /** 0 while it is in no block. */
   height,
-  /** Absent while it is in no block. */
   confirmations: height.default(0),
   unlock_time: u64,
   double_spend_seen: z.boolean(),
@@ -40,7 +37,6 @@ const transfer = z.object({
 })
 export type TransferAnswer = z.output<typeof transfer>
 
-/** Each absent where it is empty. */
 export const transfersAnswer = z.object({
   in: z.array(transfer).default([]),
   pool: z.array(transfer).default([]),
@@ -65,7 +61,6 @@ export const relayAnswer = z.object({ tx_hash: hash })
 
 export const balanceAnswer = z.object({ balance: u64, unlocked_balance: u64, blocks_to_unlock: u64 })
 
-/** `transfers` is absent where there are none. */
 export const ownOutputsAnswer = z.object({
   transfers: z.array(z.object({ key_image: z.union([hash, z.literal('')]), spent: z.boolean() })).default([]),
 })

@@ -1,4 +1,4 @@
-import { DAY_MS, MINUTE_MS } from '../../time.ts'
+import { DAY_MS, MINUTE_MS } from '../../foundation/time.ts'
 import { haltCoin } from '../coin-round.ts'
 import type { CoinRecord } from '../coin-store.ts'
 import { ANYWHERE } from '../due-payouts.ts'
@@ -9,30 +9,25 @@ import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroOutgoing } from './monero-wallet.ts'
 
 /*
- * How wallet and database are compared.
- *
- * `height` in the coin's record says how far the two were found to agree: up to it every payment was taken in, and every
- * transaction of the wallet is on record. It moves on with each whole round and stands still while the coin is halted. It
- * is restored with the database, so after a restore everything since the backup is looked at again, and a payout that the
- * database has forgotten is found before anything else is signed.
+ * `height` in the coin's record says up to where wallet and database agree. It stands still while the coin is
+ * halted and is restored with the database: so everything since a backup is looked at again, and a payout
+ * that the database has forgotten is found before anything else is signed.
  */
 
-/** A chain that turns back by more than this is not noticed; a wallet that lacks more blocks than this is catching up. */
+/**
+ * A chain that turns back by more than this is not noticed; a wallet that lacks more blocks than this is
+ * catching up.
+ */
 export const REORG_BLOCKS = 60
 /** Transactions that were confirmed so long ago are in the chain for good. */
 export const FINAL_AFTER_MS = DAY_MS
 const BLOCK_MS = 2 * MINUTE_MS
 
-/** From which block on the two are compared; `height` is the chain's. */
 export function firstCompared(coin: Pick<CoinRecord, 'height'> | undefined, height: number): number {
   return Math.max(0, Math.min(coin?.height ?? height, height) - REORG_BLOCKS)
 }
 
-/**
- * The chain's height, of the wallet that this database knows.
- *
- * @throws NodeUnreachable if another wallet is open, or it is catching up: both are no news
- */
+/** @throws NodeUnreachable if another wallet is open, or it is catching up: both are no news */
 export async function readHeight(ctx: MoneroContext, coin: CoinRecord | undefined): Promise<number> {
   const { wallet } = ctx.monero
   const address = await wallet.primaryAddress()
@@ -44,14 +39,14 @@ export async function readHeight(ctx: MoneroContext, coin: CoinRecord | undefine
   const height = await wallet.getHeight()
   const seen = coin?.height ?? 0
   if (height + REORG_BLOCKS < seen)
-    throw new NodeUnreachable(`the wallet has ${height} blocks, and had ${seen} before: it is still catching up`)
+    throw new NodeUnreachable(
+      `the wallet has ${height} blocks, and had ${seen} before: it is still catching up`,
+    )
   return height
 }
 
-/** What the wallet has sent and has not given up. */
 export interface Sent {
   readonly outgoing: readonly MoneroOutgoing[]
-  /** What of it is on record. */
   readonly stored: readonly TransferRecord[]
   /** The rest, from the compared height on. */
   readonly unknown: readonly MoneroOutgoing[]
@@ -60,25 +55,29 @@ export interface Sent {
 /** The wallet is asked first: whatever it has of ours was stored before it was relayed. */
 export async function readSent(ctx: MoneroContext, sinceHeight: number): Promise<Sent> {
   const earlier = Math.max(0, sinceHeight - FINAL_AFTER_MS / BLOCK_MS)
-  const outgoing = (await ctx.monero.wallet.listOutgoing({ sinceHeight: earlier })).filter(({ state }) => state !== 'failed')
+  const outgoing = (await ctx.monero.wallet.listOutgoing({ sinceHeight: earlier })).filter(
+    ({ state }) => state !== 'failed',
+  )
   const stored = await ctx.payouts.listTransfersByTx(
     'xmr',
     outgoing.map(({ txHash }) => txHash),
   )
   const known = new Set(stored.map(({ tx }) => tx))
   const unknown: MoneroOutgoing[] = []
-  for (const one of outgoing.filter(({ txHash, height = sinceHeight }) => height >= sinceHeight && !known.has(txHash)))
-    if ((await ctx.payouts.findTransferByTx('xmr', one.txHash, { surely: true })) === undefined) unknown.push(one)
+  for (const one of outgoing.filter(
+    ({ txHash, height = sinceHeight }) => height >= sinceHeight && !known.has(txHash),
+  ))
+    if ((await ctx.payouts.findTransferByTx('xmr', one.txHash, { surely: true })) === undefined)
+      unknown.push(one)
   return { outgoing, stored, unknown }
 }
 
-/**
- * Compares them. The coin is halted if the wallet has sent something that is not on record and that the operator has not
- * recorded as paid by hand.
- *
- * @returns undefined if the coin is halted, by this or before
- */
-export async function compareOutgoing(ctx: MoneroContext, coin: CoinRecord | undefined, height: number): Promise<Sent | undefined> {
+/** Halts the coin if the wallet has sent what nobody has recorded. @returns undefined if it is halted */
+export async function compareOutgoing(
+  ctx: MoneroContext,
+  coin: CoinRecord | undefined,
+  height: number,
+): Promise<Sent | undefined> {
   if (coin?.halted !== undefined) return undefined
   // Nothing was sent, and no invoice made, before the first whole round.
   if (coin?.height === undefined) return { outgoing: [], stored: [], unknown: [] }
@@ -86,7 +85,8 @@ export async function compareOutgoing(ctx: MoneroContext, coin: CoinRecord | und
   const strange: MoneroOutgoing[] = []
   for (const one of sent.unknown) {
     if (!(await isByHand(ctx, one))) strange.push(one)
-    else if (isDeep(ctx, one)) await adoptTransaction(ctx, 'xmr', toFound(one), 'the operator has recorded it')
+    else if (isDeep(ctx, one))
+      await adoptTransaction(ctx, 'xmr', toFound(one), 'the operator has recorded it')
   }
   const [first, ...more] = strange
   if (first === undefined) return sent
@@ -98,15 +98,22 @@ export async function compareOutgoing(ctx: MoneroContext, coin: CoinRecord | und
   return undefined
 }
 
-export const isDeep = (ctx: MoneroContext, { confirmations }: Pick<MoneroOutgoing, 'confirmations'>): boolean =>
-  confirmations >= ctx.config.monero.confirmations
+export const isDeep = (
+  ctx: MoneroContext,
+  { confirmations }: Pick<MoneroOutgoing, 'confirmations'>,
+): boolean => confirmations >= ctx.config.monero.confirmations
 
 /** Whether the operator has recorded it, and all that it sent away, as paid by hand. */
 export const isByHand = async (ctx: MoneroContext, one: MoneroOutgoing): Promise<boolean> =>
   one.amountPico > 0n && (await listUnexplained(ctx, 'xmr', toFound(one))).length === 0
 
-/** What pays the wallet itself alone has no amount. */
-export function toFound({ txHash, height, amountPico, feePico, destinations }: MoneroOutgoing): FoundTransaction {
+export function toFound({
+  txHash,
+  height,
+  amountPico,
+  feePico,
+  destinations,
+}: MoneroOutgoing): FoundTransaction {
   const sent = destinations.map(({ address, amountPico: amountRaw }) => ({ address, amountRaw }))
   const isSend = amountPico > 0n
   return {

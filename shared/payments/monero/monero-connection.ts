@@ -2,19 +2,16 @@ import http from 'node:http'
 import https from 'node:https'
 import type { Socket } from 'node:net'
 import type { MoneroRpcConnection } from 'monero-ts'
-import { createTurns } from '../../one-at-a-time.ts'
+import { decodeUrlPart } from '../../foundation/http.ts'
+import { createTurns } from '../../foundation/one-at-a-time.ts'
 import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 
 /** One monero-wallet-rpc, asked one thing at a time: it works on one at a time itself. */
 export interface MoneroConnection {
-  /** What messages and logs call it: scheme, host and port. */
   readonly origin: string
   /**
-   * The `result` of a call, unchecked; whole numbers of 16 digits and more are strings, so that none loses a digit.
-   *
-   * @throws AnswerTooLong if it is longer than the bound
-   * @throws NodeUnreachable if no whole answer came within the time
-   * @throws NodeRefused with the JSON-RPC error's message and number
+   * Whole numbers of 16 digits and more are strings. @throws AnswerTooLong @throws NodeUnreachable @throws
+   * NodeRefused
    */
   call(method: string, params: Record<string, unknown>): Promise<unknown>
 }
@@ -27,11 +24,9 @@ export interface CallLimits {
 
 interface Call {
   bytesLeft: number
-  /** What ended it before its answer was whole. */
   ended?: 'late' | 'long'
 }
 
-/** Its open sockets, and the call that it is at. */
 interface Host {
   readonly sockets: Set<Socket>
   call?: Call
@@ -53,17 +48,18 @@ function end({ sockets }: Host, call: Call, how: 'late' | 'long'): void {
   for (const socket of sockets) socket.destroy(new Error(how))
 }
 
-/**
- * @param url user and password in it are for monero-wallet-rpc's digest login (`--rpc-login`)
- * @throws TypeError if the text isn't such a URL; the text isn't repeated, it may hold a password
- */
-export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }: CallLimits): MoneroConnection {
+/** User and password in it are for the digest login. @throws TypeError; the text isn't repeated */
+export function openMoneroConnection(
+  url: string,
+  { timeoutMs, maxAnswerBytes }: CallLimits,
+): MoneroConnection {
   const parsed = URL.parse(url)
   if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) {
     throw new TypeError('"url" expected a URL that begins with http:// or https://')
   }
-  const [username, password] = [decode(parsed.username), decode(parsed.password)]
-  if ((username === '') !== (password === '')) throw new TypeError('"url" expected a user and a password, or neither')
+  const [username, password] = [decodeUrlPart(parsed.username), decodeUrlPart(parsed.password)]
+  if ((username === '') !== (password === ''))
+    throw new TypeError('"url" expected a user and a password, or neither')
   const origin = `${parsed.protocol}//${parsed.host}`
   const uri = `${origin}${parsed.pathname.replace(/\/+$/, '')}`
   const port = parsed.port || (parsed.protocol === 'https:' ? '443' : '80')
@@ -82,7 +78,8 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
       return ((await rpc.sendJsonRequest(method, params)) as { result?: unknown }).result
     } catch (error) {
       if (call.ended === 'late') throw new NodeUnreachable(`${asked} was not answered within ${timeoutMs} ms`)
-      if (call.ended === 'long') throw new AnswerTooLong(`${asked} was answered with more than ${maxAnswerBytes} bytes`)
+      if (call.ended === 'long')
+        throw new AnswerTooLong(`${asked} was answered with more than ${maxAnswerBytes} bytes`)
       throw readFailure(asked, error)
     } finally {
       clearTimeout(limit)
@@ -93,44 +90,36 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
   return { origin, call: (method, params) => takeTurn(name, () => ask(method, params)) }
 }
 
-/** A part of a URL as it was meant; a stray percent sign stands for itself. */
-function decode(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return part
-  }
-}
-
-/**
- * Only what is known to hold no secret goes into a message: the library's own errors carry the request, and repeat
- * whatever the other side sent.
- */
+/** Only what is known to hold no secret goes into a message: the library's own errors carry the request. */
 function readFailure(asked: string, error: unknown): NodeRefused | NodeUnreachable {
   const { message, code } = error as { message?: unknown; code?: unknown }
   // JSON-RPC's numbers are 0 or below with monero-wallet-rpc, HTTP's are above.
   if (typeof code === 'number' && Number.isSafeInteger(code) && code <= 0 && typeof message === 'string') {
     return new NodeRefused(asked, message === '' ? 'no reason given' : message, code)
   }
-  if (code === 401) return new NodeUnreachable(`${asked} was answered with HTTP status 401: user or password are not right`)
+  if (code === 401)
+    return new NodeUnreachable(`${asked} was answered with HTTP status 401: user or password are not right`)
   if (typeof code === 'number') return new NodeUnreachable(`${asked} was answered with HTTP status ${code}`)
   const cause = typeof message === 'string' ? /due to underlying error:\n(.*)/.exec(message)?.[1] : undefined
   return new NodeUnreachable(
-    cause === undefined ? `${asked} was answered with something that is not JSON-RPC` : `${asked} failed: ${cause}`,
+    cause === undefined
+      ? `${asked} was answered with something that is not JSON-RPC`
+      : `${asked} failed: ${cause}`,
   )
 }
 
 let library: Promise<typeof import('monero-ts')> | undefined
 
 /**
- * The library takes a fifth of a second and 45 MB, so it comes with the first call. It starts no thread and loads no
- * WebAssembly for this use. Its requests have no bound of their own on time (that of its timers leaves the request
- * running) or size, so they go through sockets that have.
+ * The library takes 45 MB, so it comes with the first call. Its requests are unbounded, so its sockets are
+ * not.
  */
 function loadLibrary(): Promise<typeof import('monero-ts')> {
   library ??= import('monero-ts').then((loaded) => {
     // A login holds for its connection alone, so connections are kept.
-    const [plain, overTls] = [new http.Agent({ keepAlive: true }), new https.Agent({ keepAlive: true })].map(boundSockets)
+    const [plain, overTls] = [new http.Agent({ keepAlive: true }), new https.Agent({ keepAlive: true })].map(
+      boundSockets,
+    )
     Object.assign(loaded.HttpClient, { HTTP_AGENT: plain, HTTPS_AGENT: overTls })
     return loaded
   })

@@ -4,27 +4,36 @@ import type { CoinRecord } from '../coin-store.ts'
 import type { CoinDriver, FoundPay, WalletState } from '../driver.ts'
 import { NodeUnreachable } from '../node-errors.ts'
 import type { Findings } from '../reconcile.ts'
-import { compareOutgoing, firstCompared, isByHand, isDeep, readHeight, readSent, toFound } from './monero-chain.ts'
+import {
+  compareOutgoing,
+  firstCompared,
+  isByHand,
+  isDeep,
+  readHeight,
+  readSent,
+  toFound,
+} from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import { moneroHoldings } from './monero-holdings.ts'
 import { MONERO_BOUNDS, payMonero } from './monero-pay.ts'
 import { leaveToOtherWallets, listOpen, listRecent, seeToTransfers } from './monero-recovery.ts'
 import { countPayments, shareLook } from './monero-watch.ts'
 
-/** Monero: monero-wallet-rpc holds the keys, and sees and spends what is the venue's. */
 export function moneroDriver(ctx: MoneroContext): CoinDriver {
   return {
     coin: 'xmr',
     confirmations: ctx.config.monero.confirmations,
     addresses: moneroAddresses(ctx),
+    addressesAt: (indexes) => ctx.monero.wallet.listAddresses(indexes),
     look: () => shareLook(ctx),
     lookAt: async () => void (await shareLook(ctx)),
     findTransaction: (tx) => findTransaction(ctx, tx),
-    // Every address is in each look for ever, lapsed or not.
-    watchLapsed: () => ({ watch: 'round', look_after: 0 }),
     async agrees() {
       const coin = await ctx.coins.findCoin('xmr')
-      return (await compareOutgoing(ctx, coin, await readHeight(ctx, coin))) !== undefined && !(await lacksAddresses(ctx))
+      return (
+        (await compareOutgoing(ctx, coin, await readHeight(ctx, coin))) !== undefined &&
+        !(await lacksAddresses(ctx))
+      )
     },
     bounds: MONERO_BOUNDS,
     isUnderWay: async () => (await listOpen(ctx)).length + (await listRecent(ctx)).length > 0,
@@ -34,11 +43,21 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
   }
 }
 
-/** @returns undefined too if the wallet can't say whom it pays, as of what another program has sent with the same keys */
-async function findTransaction({ monero: { wallet } }: MoneroContext, tx: string): Promise<FoundPay[] | undefined> {
+/**
+ * @returns undefined too if the wallet can't say whom it pays, as of what another program has sent with the
+ *   same keys
+ */
+async function findTransaction(
+  { monero: { wallet } }: MoneroContext,
+  tx: string,
+): Promise<FoundPay[] | undefined> {
   const { incoming, outgoing } = await wallet.findTransaction(tx)
   const pays = [
-    ...incoming.map(({ address, amountPico, inPool }) => ({ to: address, amountRaw: amountPico, isConfirmed: !inPool })),
+    ...incoming.map(({ address, amountPico, inPool }) => ({
+      to: address,
+      amountRaw: amountPico,
+      isConfirmed: !inPool,
+    })),
     ...(outgoing?.destinations ?? []).map(({ address, amountPico }) => ({
       to: address,
       amountRaw: amountPico,
@@ -51,7 +70,6 @@ async function findTransaction({ monero: { wallet } }: MoneroContext, tx: string
 /** (0, 0) is the wallet's primary address, where the operator fills it up. */
 const FIRST_MINOR = 1
 
-/** The wallet's first account, one minor index an invoice. */
 function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): AddressSource {
   return {
     coin: 'xmr',
@@ -59,7 +77,10 @@ function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): Addr
     treasury: () => wallet.primaryAddress(),
     firstIndex: FIRST_MINOR,
     session: wallet,
-    skipUsed: async (from) => Math.max(from, await wallet.subaddressCount()),
+    async skipUsed(from) {
+      const count = await wallet.subaddressCount()
+      return { from: Math.max(from, count), isUsed: count > FIRST_MINOR }
+    },
     async derive(from, count) {
       // It gives out the next ones alone, so those below `from` are made and left.
       const behind = from - (await wallet.subaddressCount())
@@ -69,10 +90,7 @@ function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): Addr
   }
 }
 
-/**
- * A wallet that was restored from its seed sees the addresses that it had made no more: it has to make them again, and
- * then to look through the chain again for what came to them before that.
- */
+/** A wallet restored from its seed has to make its addresses again, and to look through the chain again. */
 async function lacksAddresses(ctx: MoneroContext): Promise<boolean> {
   const highest = await ctx.coins.highestIndex('xmr')
   if (highest < 0 || (await ctx.monero.wallet.hasAddress(highest))) return false
@@ -92,8 +110,11 @@ async function makeLackingAddresses(ctx: MoneroContext): Promise<void> {
   if (lacking > 0) await wallet.createSubaddresses(lacking)
 }
 
-/** The wallet that is open is the venue's from now on. */
-async function reconcile(ctx: MoneroContext, before: CoinRecord | undefined, findings: Findings): Promise<WalletState> {
+async function reconcile(
+  ctx: MoneroContext,
+  before: CoinRecord | undefined,
+  findings: Findings,
+): Promise<WalletState> {
   const { wallet } = ctx.monero
   const address = await wallet.primaryAddress()
   const height = await wallet.getHeight()

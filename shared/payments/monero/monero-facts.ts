@@ -13,6 +13,20 @@ export const MONERO_FACTS: CoinFacts = {
   addressForm: 'a Monero address of the main network (standard, subaddress or integrated, with its checksum)',
   // A market order's payment cannot be taken back from who delivers: it waits twice as long.
   requiredConfirmations: ({ order_id: orderId }, base) => (orderId === undefined ? base : 2 * base),
+  menu: {
+    anonymity: 'untraceable',
+    anonymityDetail:
+      'Sender, receiver and amount are hidden on the chain; an invoice has a subaddress of its own.',
+    agentAutonomy: 'An agent can hold its own wallet; it must first be given coins or earn them.',
+    settlementIfOff: 'manual',
+  },
+  hasPublicAccounts: false,
   paysOneAddress: false,
-  queues: { check: 'check-monero', fill: 'fill-monero', reconcile: 'reconcile-monero' },
+  watchLapsed: () => ({ watch: 'round', look_after: 0 }),
+  queues: {
+    watch: 'watch-monero',
+    check: 'check-monero',
+    fill: 'fill-monero',
+    reconcile: 'reconcile-monero',
+  },
 }

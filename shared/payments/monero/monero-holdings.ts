@@ -1,21 +1,22 @@
 import type { Holdings } from '../driver.ts'
+import { isByHandAlone } from '../invoice.ts'
 import { firstCompared, isByHand, readHeight, readSent, REORG_BLOCKS } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
+import type { MoneroIncoming } from './monero-wallet.ts'
 
 /**
- * What the wallet holds, locked or not, less what lies in blocks and is not counted yet.
- *
- * @returns undefined if a block came meanwhile
- * @throws NodeUnreachable
+ * Locked or not, less what lies in blocks and is not counted yet. @returns undefined if a block came
+ * meanwhile
  */
 export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | undefined> {
   const { wallet } = ctx.monero
   const coin = await ctx.coins.findCoin('xmr')
   const height = await readHeight(ctx, coin)
   const sinceHeight = Math.max(0, Math.min(coin?.books_height ?? height, height) - REORG_BLOCKS)
-  const incoming = (await wallet.listIncoming({ sinceHeight, withoutPool: true })).filter(({ major }) => major === 0)
+  const incoming = (await wallet.listIncoming({ sinceHeight, withoutPool: true })).filter(
+    ({ major }) => major === 0,
+  )
   let heldRaw = await wallet.heldInBlocks()
-  // Where the books and the chain differ about what the wallet has sent.
   const { outgoing, stored, unknown } = await readSent(ctx, firstCompared(coin, height))
   const states = new Map(stored.map(({ tx, state }) => [tx, state]))
   for (const one of unknown) if (await isByHand(ctx, one)) states.set(one.txHash, 'sent')
@@ -30,11 +31,17 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
   )
   const onRecord = new Map(payments.map((payment) => [`${payment.tx}/${payment.address_index}`, payment]))
   const arrived = incoming.flatMap(({ txHash, minor }) => onRecord.get(`${txHash}/${minor}`) ?? [])
-  const earlier = (await ctx.invoices.listUncounted('xmr')).filter(({ height: block = height }) => block < sinceHeight)
+  const earlier = (await ctx.invoices.listUncounted('xmr')).filter(
+    ({ height: block = height }) => block < sinceHeight,
+  )
   const uncounted = [...earlier, ...arrived.filter(({ state }) => state !== 'settled')]
   for (const { amount_raw: raw } of uncounted) heldRaw -= BigInt(raw)
-  const others = incoming.filter(({ txHash, minor }) => !onRecord.has(`${txHash}/${minor}`))
-  const isFinal = ({ confirmations }: { confirmations: number }): boolean => confirmations >= ctx.config.monero.confirmations
+  const recorded = payments.filter(isByHandAlone)
+  const isRecorded = (one: MoneroIncoming): boolean =>
+    recorded.some(({ tx, amount_raw: raw }) => tx === one.txHash && raw === String(one.amountPico))
+  const others = incoming.filter((one) => !onRecord.has(`${one.txHash}/${one.minor}`) && !isRecorded(one))
+  const isFinal = ({ confirmations }: { confirmations: number }): boolean =>
+    confirmations >= ctx.config.monero.confirmations
   for (const { amountPico } of others.filter((one) => !isFinal(one))) heldRaw -= amountPico
   if ((await wallet.getHeight()) !== height) return undefined
   return {

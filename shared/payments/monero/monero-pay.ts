@@ -1,6 +1,6 @@
-import { isDuplicateKey, isOutage } from '../../database.ts'
-import { newId } from '../../ids.ts'
-import { unixSeconds } from '../../time.ts'
+import { isDuplicateKey, isOutage } from '../../servers/database.ts'
+import { newId } from '../../foundation/ids.ts'
+import { unixSeconds } from '../../foundation/time.ts'
 import { isHalted } from '../coin-round.ts'
 import type { NextDue, PayBounds } from '../driver.ts'
 import { sumDue, type DueGroup } from '../due-payouts.ts'
@@ -11,18 +11,19 @@ import { parseMoneroAddress } from './monero-address.ts'
 import { compareOutgoing, readHeight } from './monero-chain.ts'
 import { listOpen, offer, seeToTransfers, type SignedMonero } from './monero-recovery.ts'
 import type { MoneroContext } from './monero-gateway.ts'
-import { MAX_AMOUNT_PICO, MAX_DESTINATIONS, MONERO_ERROR, type MoneroDestination, type MoneroPrepared } from './monero-wallet.ts'
+import {
+  MAX_AMOUNT_PICO,
+  MAX_DESTINATIONS,
+  MONERO_ERROR,
+  type MoneroDestination,
+  type MoneroPrepared,
+} from './monero-wallet.ts'
 
 /**
- * What the venue owes in Monero goes out from its wallet, up to 15 payees in one transaction. What holds:
- *
- * - One transaction is under way at a time, guarded by a unique index: what a second process signs beside it is dropped. One
- *   that is held (refused for long) stands in nobody's way: whatever is signed beside it may spend its inputs, and then only
- *   one of the two can be in the chain.
- * - The order of writes: 1 the transaction is signed and neither sent nor its inputs reserved; 2 it is stored, together
- *   with the payouts that it pays; 3 it is relayed; 4 that it was is stored; 5 that it is confirmed. A death before 2
- *   leaves nothing, one after 2 a transaction on record, which monero-recovery.ts sees to.
- * - Before anything is signed the wallet's transactions are compared with those on record (monero-chain.ts).
+ * Up to 15 payees in one transaction. One is under way at a time, guarded by a unique index; one that is held
+ * stands in nobody's way. The order of writes: 1 signed, neither sent nor its inputs reserved; 2 stored, with
+ * its payouts; 3 relayed; 4 noted as sent; 5 confirmed. A death before 2 leaves nothing, one after 2 a
+ * transaction on record, which monero-recovery.ts sees to.
  */
 
 /** An integrated address has a payment id, encrypted for the only payee of its transaction. */
@@ -35,7 +36,6 @@ export const MONERO_BOUNDS: PayBounds = {
   oneTransaction: { goesAlone },
 }
 
-/** Sees to what is under way, then signs and sends one transaction. */
 export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void> {
   const { wallet } = ctx.monero
   const coin = await ctx.coins.findCoin('xmr')
@@ -48,10 +48,14 @@ export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void
   if ((await listOpen(ctx)).some(({ in_flight: isInFlight }) => isInFlight)) return
   const address = await wallet.primaryAddress()
   const { totalPico, unlockedPico, blocksToUnlock } = await wallet.balance()
-  if (blocksToUnlock > 0) ctx.log.debug({ blocks_to_unlock: blocksToUnlock }, 'some of the money in Monero is locked')
-  // More of them that nothing is signed for are no payee's fault.
+  if (blocksToUnlock > 0)
+    ctx.log.debug({ blocks_to_unlock: blocksToUnlock }, 'some of the money in Monero is locked')
   for (let times = 0; times < MAX_DESTINATIONS; times++) {
-    const groups = await next({ address, totalRaw: totalPico, spendableRaw: unlockedPico - ctx.monero.keptForFees })
+    const groups = await next({
+      address,
+      totalRaw: totalPico,
+      spendableRaw: unlockedPico - ctx.monero.keptForFees,
+    })
     if (groups.length === 0) return
     const signed = await sign(ctx, groups)
     if (signed === undefined) continue
@@ -65,11 +69,9 @@ export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void
 
 interface Signed {
   groups: readonly DueGroup[]
-  /** Absent if the money doesn't reach for the fee. */
   prepared?: MoneroPrepared
 }
 
-/** What one payee gets, in destinations of as much as the wallet takes. */
 function split({ address, sumRaw }: DueGroup): MoneroDestination[] {
   const parts: MoneroDestination[] = []
   for (let left = sumRaw; left > 0n; left -= MAX_AMOUNT_PICO)
@@ -77,12 +79,14 @@ function split({ address, sumRaw }: DueGroup): MoneroDestination[] {
   return parts
 }
 
-const LACKS_MONEY: ReadonlySet<number | undefined> = new Set([MONERO_ERROR.notEnoughMoney, MONERO_ERROR.notEnoughUnlockedMoney])
+const LACKS_MONEY: ReadonlySet<number | undefined> = new Set([
+  MONERO_ERROR.notEnoughMoney,
+  MONERO_ERROR.notEnoughUnlockedMoney,
+])
 
 /**
- * Signs for the first that can be signed for: without the last of them, again and again, if the money does not reach for the
- * fee, one transaction cannot hold it all, or the wallet refuses one of them. One that is refused alone is left out and stays
- * owed: a bad payee must not stop the others.
+ * Without the last of them, again and again, if the money does not reach or the wallet refuses. One that is
+ * refused alone stays owed: a bad payee must not stop the others.
  */
 async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Signed | undefined> {
   for (let from = 0; from < groups.length; from++) {
@@ -94,10 +98,16 @@ async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Si
         return { groups: chosen, prepared: await ctx.monero.wallet.prepareTransfer(destinations) }
       } catch (error) {
         if (!(error instanceof NodeRefused || error instanceof TypeError)) throw error
-        ctx.log.debug({ err: error, destinations: destinations.length }, 'payouts in Monero are not signed for in one transaction')
+        ctx.log.debug(
+          { err: error, destinations: destinations.length },
+          'payouts in Monero are not signed for in one transaction',
+        )
         if (chosen.length > 1) continue
         if (error instanceof NodeRefused && LACKS_MONEY.has(error.code)) return { groups: chosen }
-        const about = { err: error, payout_ids: chosen.flatMap(({ payouts }) => payouts.map(({ _id }) => _id)) }
+        const about = {
+          err: error,
+          payout_ids: chosen.flatMap(({ payouts }) => payouts.map(({ _id }) => _id)),
+        }
         ctx.log.error(about, 'the Monero wallet does not sign for a payee; the payouts stay owed')
       }
     }
@@ -105,16 +115,15 @@ async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Si
   return undefined
 }
 
-/** @returns undefined if it is dropped, because another is under way or a payout has changed meanwhile */
+/** @returns undefined if it is dropped: another is under way, or a payout has changed */
 async function store(
   ctx: MoneroContext,
   groups: readonly DueGroup[],
   prepared: MoneroPrepared,
   signer: Pick<SignedMonero, 'height' | 'wallet'>,
 ): Promise<TransferRecord | undefined> {
-  // Signing takes a while.
   if (await isHalted(ctx, 'xmr')) return undefined
-  const at = unixSeconds(ctx.now())
+  const at = unixSeconds(ctx.databaseNow())
   const { txHash: tx, txMetadata, keyImages, feePico } = prepared
   const transfer: TransferRecord = {
     _id: newId('transfer'),

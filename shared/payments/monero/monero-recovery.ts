@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { unixSeconds } from '../../time.ts'
+import { unixSeconds } from '../../foundation/time.ts'
 import { NodeRefused } from '../node-errors.ts'
 import { moveTransfer, noteRefusal, takeBack } from '../payout-service.ts'
 import { isToBeOffered, OPEN_TRANSFERS, type TransferRecord } from '../payout.ts'
@@ -8,41 +8,51 @@ import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroOutgoingState } from './monero-wallet.ts'
 
 /*
- * What becomes of a signed transaction, in normal work and in a reconciliation alike. It can be in the chain once, however
- * often it is sent. So whatever it was called before, one of three holds: it is in the chain, or another transaction has
- * spent its inputs for good, or it is published again.
+ * A signed transaction can be in the chain once, however often it is sent. So one of three holds, whatever it
+ * was called: it is in the chain, another one has spent its inputs for good, or it is published again.
  */
 
-/** Sees to each transaction on record that is not in the chain for good. `isAsked`: what is refused is offered now, not when its time comes. */
-export async function seeToTransfers(ctx: MoneroContext, { outgoing, stored }: Sent, isAsked = false): Promise<void> {
+/** `isAsked`: what is refused is offered now, not when its time comes. */
+export async function seeToTransfers(
+  ctx: MoneroContext,
+  { outgoing, stored }: Sent,
+  isAsked = false,
+): Promise<void> {
   const inChain = new Set(outgoing.flatMap(({ txHash, state }) => (state === 'confirmed' ? [txHash] : [])))
-  const lacking = (await listRecent(ctx)).filter(({ tx, payout_ids: ids }) => ids.length > 0 && !inChain.has(tx))
+  const lacking = (await listRecent(ctx)).filter(
+    ({ tx, payout_ids: ids }) => ids.length > 0 && !inChain.has(tx),
+  )
   const back = stored.filter(({ state, tx }) => state === 'replaced' && inChain.has(tx))
   for (const transfer of [...(await listOpen(ctx)), ...lacking, ...back]) {
     const { state, confirmations } = await ctx.monero.wallet.findOutgoing(transfer.tx)
     if (state === 'confirmed') await noteInChain(ctx, transfer, isDeep(ctx, { confirmations }))
-    else if (transfer.state !== 'replaced' && (isAsked || isToBeOffered(transfer, unixSeconds(ctx.now()))))
+    else if (
+      transfer.state !== 'replaced' &&
+      (isAsked || isToBeOffered(transfer, unixSeconds(ctx.databaseNow())))
+    )
       await offer(ctx, transfer, state)
   }
 }
 
-/** Of the wallet that is in use: what is under way, which is more than one only while others are held. */
-export const listOpen = (ctx: MoneroContext): Promise<TransferRecord[]> => ctx.payouts.listTransfers('xmr', OPEN_TRANSFERS, 1_000)
+export const listOpen = (ctx: MoneroContext): Promise<TransferRecord[]> =>
+  ctx.payouts.listTransfers('xmr', OPEN_TRANSFERS, 1_000)
 
 /** What was confirmed so lately that the chain may turn back over it. */
 export const listRecent = (ctx: MoneroContext): Promise<TransferRecord[]> =>
-  ctx.payouts.listConfirmedSince('xmr', unixSeconds(ctx.now() - FINAL_AFTER_MS))
+  ctx.payouts.listConfirmedSince('xmr', unixSeconds(ctx.databaseNow() - FINAL_AFTER_MS))
 
 async function noteInChain(ctx: MoneroContext, transfer: TransferRecord, isFinal: boolean): Promise<void> {
   const about = { transfer_id: transfer._id, tx: transfer.tx }
   if (transfer.state !== 'replaced') {
     await noteTaken(ctx, transfer)
     if (isFinal) await moveTransfer(ctx, transfer, ['sent'], 'confirmed')
-  } else if (isFinal && (await takeBack(ctx, transfer))) ctx.log.warn(about, 'a transaction that was replaced is in the chain after all')
+  } else if (isFinal && (await takeBack(ctx, transfer)))
+    ctx.log.warn(about, 'a transaction that was replaced is in the chain after all')
 }
 
 async function noteTaken(ctx: MoneroContext, transfer: TransferRecord): Promise<void> {
-  if (transfer.state === 'signed' || transfer.state === 'held') await moveTransfer(ctx, transfer, ['signed', 'held'], 'sent')
+  if (transfer.state === 'signed' || transfer.state === 'held')
+    await moveTransfer(ctx, transfer, ['signed', 'held'], 'sent')
   else if (transfer.refused !== undefined) await ctx.payouts.setRefused(transfer._id, null)
 }
 
@@ -53,7 +63,8 @@ export async function offer(
   state: MoneroOutgoingState | 'unknown' = 'unknown',
 ): Promise<void> {
   const about = { transfer_id: transfer._id, tx: transfer.tx, payout_ids: transfer.payout_ids }
-  if (transfer.state === 'confirmed') ctx.log.warn(about, 'the chain has a transaction of ours no more; it is published again')
+  if (transfer.state === 'confirmed')
+    ctx.log.warn(about, 'the chain has a transaction of ours no more; it is published again')
   try {
     await ctx.monero.wallet.relay({ txHash: transfer.tx, txMetadata: readSigned(transfer).txMetadata })
     await noteTaken(ctx, transfer)
@@ -61,19 +72,32 @@ export async function offer(
     if (!(error instanceof NodeRefused)) throw error
     if (!(await isSuperseded(ctx, transfer, state))) await noteRefusal(ctx, transfer, error.reason)
     else if (
-      await moveTransfer(ctx, transfer, [...OPEN_TRANSFERS, 'confirmed'], 'replaced', 'what it spends is spent by another transaction')
+      await moveTransfer(
+        ctx,
+        transfer,
+        [...OPEN_TRANSFERS, 'confirmed'],
+        'replaced',
+        'what it spends is spent by another transaction',
+      )
     )
-      ctx.log.warn(about, 'a transaction of ours can never be confirmed any more; what it was to pay is owed again')
+      ctx.log.warn(
+        about,
+        'a transaction of ours can never be confirmed any more; what it was to pay is owed again',
+      )
   }
 }
 
 /**
- * Whether another transaction has spent for good what a refused one spends. The wallet says of its outputs that they are
- * spent and not by what, so all others that it has sent must have their confirmations, and one of them must have come after
- * this one was signed; or this one has been refused for so long that what spends them is in no pool any more. While the wallet
- * counts this one as sent, it takes its inputs for spent by that: only the daemon knows better.
+ * The wallet says of its outputs that they are spent and not by what: all others that it has sent must have
+ * their confirmations, and one of them have come after this one was signed; or this one is held, so that what
+ * spends them is in no pool any more. What the wallet counts as sent it takes for spent by that: only the
+ * daemon knows better.
  */
-async function isSuperseded(ctx: MoneroContext, transfer: TransferRecord, state: MoneroOutgoingState | 'unknown'): Promise<boolean> {
+async function isSuperseded(
+  ctx: MoneroContext,
+  transfer: TransferRecord,
+  state: MoneroOutgoingState | 'unknown',
+): Promise<boolean> {
   const { wallet } = ctx.monero
   const { keyImages, height } = readSigned(transfer)
   const isHeld = transfer.state === 'held'
@@ -82,30 +106,33 @@ async function isSuperseded(ctx: MoneroContext, transfer: TransferRecord, state:
   if ((await wallet.spentKeyImages(keyImages)).length === 0) return false
   const { outgoing, stored } = await readSent(ctx, height)
   const given = new Set(stored.flatMap((one) => (one.state === 'replaced' ? [one.tx] : [])))
-  const others = outgoing.filter((one) => one.txHash !== transfer.tx && !(one.state === 'pool' && given.has(one.txHash)))
-  return others.every((one) => isDeep(ctx, one)) && (isHeld || others.some((one) => (one.height ?? 0) >= height))
+  const others = outgoing.filter(
+    (one) => one.txHash !== transfer.tx && !(one.state === 'pool' && given.has(one.txHash)),
+  )
+  return (
+    others.every((one) => isDeep(ctx, one)) && (isHeld || others.some((one) => (one.height ?? 0) >= height))
+  )
 }
 
 const signedMonero = z.object({
   txMetadata: z.string(),
   keyImages: z.array(z.string()),
-  /** Of the chain when it was signed. */
   height: z.int().min(0).default(0),
   /** Primary address of the wallet that signed it, which alone can see to it. */
   wallet: z.string().optional(),
 })
 export type SignedMonero = z.output<typeof signedMonero>
 
-/** What is stored of a transaction of ours: what is relayed, and the key images of what it spends. */
 function readSigned({ _id, signed }: Pick<TransferRecord, '_id' | 'signed'>): SignedMonero {
   const parsed = signedMonero.safeParse(JSON.parse(signed))
-  if (!parsed.success) throw new Error(`transfer ${_id} holds something else than a signed Monero transaction`)
+  if (!parsed.success)
+    throw new Error(`transfer ${_id} holds something else than a signed Monero transaction`)
   return parsed.data
 }
 
 /**
- * Another wallet was taken over, or one that was in use before: what the one that is open has not signed, nobody here can see
- * to. It stands in nobody's way, and is held until the operator has found whether it paid, or its wallet is back.
+ * What another wallet has signed stands in nobody's way, and is held until the operator has found whether it
+ * paid, or its wallet is back.
  */
 export async function leaveToOtherWallets(ctx: MoneroContext, address: string): Promise<void> {
   const foreign = await ctx.payouts.listForeign('xmr')
@@ -113,7 +140,8 @@ export async function leaveToOtherWallets(ctx: MoneroContext, address: string): 
     if (transfer.payout_ids.length === 0) continue
     const isForeign = (readSigned(transfer).wallet ?? address) !== address
     if (isForeign === (transfer.foreign === true)) continue
-    if (isForeign) await moveTransfer(ctx, transfer, ['signed', 'sent'], 'held', 'it is of a wallet that is not in use')
+    if (isForeign)
+      await moveTransfer(ctx, transfer, ['signed', 'sent'], 'held', 'it is of a wallet that is not in use')
     await ctx.payouts.setForeign(transfer._id, isForeign)
     ctx.log.error(
       { transfer_id: transfer._id, tx: transfer.tx, payout_ids: transfer.payout_ids },

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { Log } from '../../log.ts'
+import type { Log } from '../../foundation/log.ts'
 import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import {
   addressAnswer,
@@ -22,7 +22,6 @@ import { openMoneroConnection } from './monero-connection.ts'
 export const MAX_DESTINATIONS = 15
 /** Of one destination. Beyond it a JSON number loses digits: 9,007 XMR. */
 export const MAX_AMOUNT_PICO = BigInt(Number.MAX_SAFE_INTEGER)
-/** About 40,000 transfers in one answer. */
 const MAX_ANSWER_BYTES = 25 * 1024 * 1024
 /** monero-wallet-rpc makes no more addresses in one call. */
 const ADDRESSES_A_CALL = 64
@@ -39,7 +38,6 @@ export const MONERO_ERROR = {
   notEnoughUnlockedMoney: -37,
 } as const
 
-/** An amount for an address, in piconero (10^-12 XMR). */
 export interface MoneroDestination {
   readonly address: string
   readonly amountPico: bigint
@@ -53,7 +51,6 @@ export interface MoneroSubaddress {
 
 /** What one transaction pays to one address of ours, all of its outputs there together. */
 export interface MoneroIncoming {
-  /** 64 lower-case hex characters. */
   readonly txHash: string
   readonly major: number
   readonly minor: number
@@ -64,14 +61,17 @@ export interface MoneroIncoming {
   readonly height?: number
   /** 1 where its block is the newest, 0 in the pool. */
   readonly confirmations: number
-  /** 0: none. A block number, or Unix seconds where it is 500,000,000 or more; below it the money can't be spent. The payer's choice, up to 2^64 - 1. */
+  /** 0: none. A block number, or Unix seconds from 500,000,000 on. The payer's choice, up to 2^64 - 1. */
   readonly unlockTime: bigint
   readonly inPool: boolean
   /** The pool has seen another transaction that spends the same money. */
   readonly doubleSpendSeen: boolean
 }
 
-/** `pool`: sent, and not known to be in a block; it may have left the daemon's pool since. `failed`: the wallet gave it up. */
+/**
+ * `pool`: sent, and not known to be in a block; it may have left the daemon's pool since. `failed`: the
+ * wallet gave it up.
+ */
 export type MoneroOutgoingState = 'pool' | 'confirmed' | 'failed'
 
 export interface MoneroOutgoing {
@@ -93,90 +93,14 @@ export interface MoneroTransaction {
 
 export interface MoneroPrepared {
   readonly txHash: string
-  /** The signed transaction with what the wallet notes about it: hex, about 8 KB and 3 KB more for each input. */
+  /**
+   * The signed transaction with what the wallet notes about it: hex, about 8 KB and 3 KB more for each input.
+   */
   readonly txMetadata: string
   readonly feePico: bigint
-  /** The sum of the destinations. */
   readonly amountPico: bigint
   /** Of its inputs, 64 hex characters each: what spentKeyImages() is asked about. */
   readonly keyImages: readonly string[]
-}
-
-/**
- * A wallet behind monero-wallet-rpc. Everything that reads asks for a refresh first, so that an answer is as new as the
- * daemon's chain, and a daemon that is down makes it NodeUnreachable instead of "nothing has come". (Now and then 0.18.0.0
- * fetches nothing though its daemon has more, and all of it the next time: what is decided by a look is decided by what
- * it shows, never by what it lacks.)
- *
- * All methods throw NodeUnreachable where there is no news. NodeRefused is thrown by createSubaddresses, prepareTransfer
- * and relay alone, with monero-wallet-rpc's own number in `code` (MONERO_ERROR).
- */
-export interface MoneroWallet {
-  /** How many blocks the wallet has taken in, which is all that its daemon has. */
-  getHeight(): Promise<number>
-  /** The address (0, 0). */
-  primaryAddress(): Promise<string>
-  /** Whether the first account has made the address with this minor index. */
-  hasAddress(minor: number): Promise<boolean>
-  /** The addresses of the first account with these minor indexes, all of which it has made. */
-  listAddresses(minors: readonly number[]): Promise<Map<number, string>>
-  /** How many addresses the first account has; the highest minor index is one less. */
-  subaddressCount(): Promise<number>
-  /** Makes the next `count` addresses of the first account; the wallet's file is written before they are returned. */
-  createSubaddresses(count: number): Promise<MoneroSubaddress[]>
-  /**
-   * Every payment to the wallet that is in the pool or in a block numbered `sinceHeight` or higher, or in one of `blocks`,
-   * oldest first, the pool last. A payment of the wallet to itself is not among them. Blocks with many payments are asked
-   * for in parts.
-   *
-   * @throws AnswerTooLong if the pool alone has too many, which `withoutPool` leaves out
-   */
-  listIncoming(options: {
-    readonly sinceHeight: number
-    readonly blocks?: readonly number[]
-    readonly withoutPool?: boolean
-  }): Promise<MoneroIncoming[]>
-  /**
-   * Signs one transaction from the first account, and sends and reserves nothing: the next one may use the same inputs.
-   *
-   * @param destinations 1 to MAX_DESTINATIONS
-   * @throws TypeError for other numbers of them, or amounts that are not 1 to 2^53 - 1
-   */
-  prepareTransfer(destinations: readonly MoneroDestination[]): Promise<MoneroPrepared>
-  /**
-   * Sends what was prepared; the same again does no harm, before and after it is in a block, after a restart of the wallet
-   * and after the pool has lost it. It resolves when the daemon has it or the chain does.
-   *
-   * @throws NodeUnreachable where it may or may not have been sent
-   * @throws NodeRefused where it was not taken, as when other transactions spend its inputs. That is no proof that it never
-   *   will be: ask findOutgoing and spentKeyImages, before anything else is signed.
-   */
-  relay(prepared: Pick<MoneroPrepared, 'txHash' | 'txMetadata'>): Promise<void>
-  /** What is known of one transaction; nothing is no proof that there is none. */
-  findTransaction(txHash: string): Promise<MoneroTransaction>
-  /** `unknown` is no proof either: a wallet that was killed before it wrote its file doesn't know what it sent until that is in a block. */
-  findOutgoing(txHash: string): Promise<{ state: MoneroOutgoingState | 'unknown'; confirmations: number }>
-  /** Every transaction that spends the wallet's money, each once: those in blocks from `sinceHeight` on, and all that are in none. */
-  listOutgoing(options: { readonly sinceHeight: number }): Promise<MoneroOutgoing[]>
-  /** Those of the given key images whose money is spent, in a block or by what this wallet has sent. */
-  spentKeyImages(keyImages: readonly string[]): Promise<string[]>
-  /**
-   * Asks the daemon what is spent, in a block or in its pool: the wallet takes for spent what it has sent, taken by the
-   * network or not.
-   *
-   * @returns false if it doesn't trust its daemon (--trusted-daemon), and so asks it nothing of the kind
-   */
-  rescanSpent(): Promise<boolean>
-  /**
-   * Of the first account. `blocksToUnlock`: until all of it is unlocked, 0 where it is, 2^53 - 1 at the most; whoever sends
-   * a piconero with a lock decides it.
-   */
-  balance(): Promise<{ totalPico: bigint; unlockedPico: bigint; blocksToUnlock: number }>
-  /**
-   * What came to the first account in blocks, less what was spent in blocks. balance() also counts what the wallet last saw
-   * in the pool, which may be in a block by now.
-   */
-  heldInBlocks(): Promise<bigint>
 }
 
 export interface MoneroWalletOptions {
@@ -188,11 +112,23 @@ export interface MoneroWalletOptions {
   readonly maxAnswerBytes?: number
 }
 
+/**
+ * Everything that reads asks for a refresh first, so that a daemon that is down makes it NodeUnreachable and
+ * not "nothing has come". (Now and then 0.18.0.0 fetches nothing though its daemon has more: what a look
+ * shows decides, never what it lacks.) NodeRefused is thrown by createSubaddresses, prepareTransfer and relay
+ * alone.
+ */
+export type MoneroWallet = ReturnType<typeof createMoneroWallet>
+
 /** @throws TypeError where the URL is none; nothing is asked of it yet */
-export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_ANSWER_BYTES }: MoneroWalletOptions): MoneroWallet {
+export function createMoneroWallet({
+  url,
+  log,
+  timeoutMs,
+  maxAnswerBytes = MAX_ANSWER_BYTES,
+}: MoneroWalletOptions) {
   const connection = openMoneroConnection(url, { timeoutMs, maxAnswerBytes })
 
-  /** @throws NodeUnreachable, and NodeRefused as it comes */
   async function call<Schema extends z.ZodType>(
     schema: Schema,
     method: string,
@@ -205,7 +141,9 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
   }
 
   const unreadable = (method: string, why: string) =>
-    new NodeUnreachable(`${method} at ${connection.origin} was answered with something else than expected (${why})`)
+    new NodeUnreachable(
+      `${method} at ${connection.origin} was answered with something else than expected (${why})`,
+    )
 
   /** For questions: a wallet that says no to one has told nothing. */
   const query: typeof call = async (schema, method, params) => {
@@ -219,7 +157,10 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
 
   const refresh = () => query(refreshAnswer, 'refresh')
 
-  /** For orders: many errors, and their numbers, are the same with a daemon that is down as with one that says no. */
+  /**
+   * For orders: many errors, and their numbers, are the same with a daemon that is down as with one that says
+   * no.
+   */
   const order: typeof call = async (schema, method, params) => {
     try {
       return await call(schema, method, params)
@@ -244,23 +185,32 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
     await refresh()
     let rows: z.output<typeof transferByTxidAnswer>['transfers']
     try {
-      ;({ transfers: rows } = await call(transferByTxidAnswer, 'get_transfer_by_txid', { txid: txHash, account_index: ACCOUNT }))
+      ;({ transfers: rows } = await call(transferByTxidAnswer, 'get_transfer_by_txid', {
+        txid: txHash,
+        account_index: ACCOUNT,
+      }))
     } catch (error) {
       if (!(error instanceof NodeRefused)) throw error
       if (error.code === MONERO_ERROR.wrongTxid) return { incoming: [], outgoing: undefined }
       throw new NodeUnreachable(error.message)
     }
-    if (rows.some((row) => row.txid !== txHash)) throw unreadable('get_transfer_by_txid', 'another transaction')
+    if (rows.some((row) => row.txid !== txHash))
+      throw unreadable('get_transfer_by_txid', 'another transaction')
     const payments = new Map<string, MoneroIncoming>()
-    for (const row of rows) if (row.type === 'in' || row.type === 'pool') addPayment(payments, row, row.type === 'pool')
-    const sent = OUTGOING_TYPES.flatMap(([type, state]) => rows.filter((row) => row.type === type).map((row) => toOutgoing(row, state)))
+    for (const row of rows)
+      if (row.type === 'in' || row.type === 'pool') addPayment(payments, row, row.type === 'pool')
+    const sent = OUTGOING_TYPES.flatMap(([type, state]) =>
+      rows.filter((row) => row.type === type).map((row) => toOutgoing(row, state)),
+    )
     return { incoming: [...payments.values()], outgoing: sent[0] }
   }
 
   /** In halves, if there are too many for one answer. */
   async function listInBlocks(from: number, to?: number): Promise<TransferAnswer[]> {
     try {
-      return (await query(transfersAnswer, 'get_transfers', { in: true, all_accounts: true, ...between(from, to) })).in
+      return (
+        await query(transfersAnswer, 'get_transfers', { in: true, all_accounts: true, ...between(from, to) })
+      ).in
     } catch (error) {
       const last = to ?? (await query(heightAnswer, 'get_height')).height
       if (!(error instanceof AnswerTooLong) || from >= last) throw error
@@ -269,29 +219,41 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
     }
   }
 
-  /** What was created or sent is in the wallet's memory alone until it is written. */
   const store = () => query(nothingAnswer, 'store')
 
-  async function findOutgoing(txHash: string): Promise<{ state: MoneroOutgoingState | 'unknown'; confirmations: number }> {
-    const { state, confirmations } = (await findTransaction(txHash)).outgoing ?? { state: 'unknown', confirmations: 0 }
+  async function findOutgoing(
+    txHash: string,
+  ): Promise<{ state: MoneroOutgoingState | 'unknown'; confirmations: number }> {
+    const { state, confirmations } = (await findTransaction(txHash)).outgoing ?? {
+      state: 'unknown',
+      confirmations: 0,
+    }
     return { state, confirmations }
   }
 
   return {
+    /** What is known of one transaction; nothing is no proof that there is none. */
     findTransaction,
+    /**
+     * `unknown` is no proof either: a wallet that was killed before it wrote its file doesn't know what it
+     * sent until that is in a block.
+     */
     findOutgoing,
     hasAddress,
 
-    async getHeight() {
+    /** How many blocks the wallet has taken in, which is all that its daemon has. */
+    async getHeight(): Promise<number> {
       await refresh()
       return (await query(heightAnswer, 'get_height')).height
     },
 
-    async primaryAddress() {
-      return (await query(addressAnswer, 'get_address', { account_index: ACCOUNT, address_index: [0] })).address
+    async primaryAddress(): Promise<string> {
+      return (await query(addressAnswer, 'get_address', { account_index: ACCOUNT, address_index: [0] }))
+        .address
     },
 
-    async listAddresses(minors) {
+    /** All of which it has made. */
+    async listAddresses(minors: readonly number[]): Promise<Map<number, string>> {
       // Without any the wallet names all that it has.
       if (minors.length === 0) return new Map()
       const params = { account_index: ACCOUNT, address_index: [...new Set(minors)] }
@@ -299,7 +261,8 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       return new Map(addresses.map(({ address_index: minor, address }) => [minor, address]))
     },
 
-    async subaddressCount() {
+    /** The highest minor index is one less. */
+    async subaddressCount(): Promise<number> {
       // The whole list would be long one day, and the wallet gives no number.
       let [there, absent] = [0, ADDRESSES_A_CALL]
       while (await hasAddress(absent)) [there, absent] = [absent, absent * 2]
@@ -311,35 +274,67 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       return there + 1
     },
 
-    async createSubaddresses(count) {
-      if (!Number.isSafeInteger(count) || count < 1) throw new TypeError(`"count" expected a whole number from 1, got ${count}`)
+    /** The wallet's file is written before they are returned. */
+    async createSubaddresses(count: number): Promise<MoneroSubaddress[]> {
+      if (!Number.isSafeInteger(count) || count < 1)
+        throw new TypeError(`"count" expected a whole number from 1, got ${count}`)
       const made: MoneroSubaddress[] = []
       while (made.length < count) {
         const wanted = Math.min(ADDRESSES_A_CALL, count - made.length)
-        const answer = await order(createAddressAnswer, 'create_address', { account_index: ACCOUNT, count: wanted })
+        const answer = await order(createAddressAnswer, 'create_address', {
+          account_index: ACCOUNT,
+          count: wanted,
+        })
         const { addresses, address_indices: indices } = answer
-        if (addresses.length !== wanted || indices.length !== wanted || new Set([...addresses, ...indices]).size !== 2 * wanted)
+        if (
+          addresses.length !== wanted ||
+          indices.length !== wanted ||
+          new Set([...addresses, ...indices]).size !== 2 * wanted
+        )
           throw unreadable('create_address', `not ${wanted} addresses`)
-        addresses.forEach((address, index) => made.push({ major: ACCOUNT, minor: indices[index] as number, address }))
+        addresses.forEach((address, index) =>
+          made.push({ major: ACCOUNT, minor: indices[index] as number, address }),
+        )
       }
       await store()
       return made
     },
 
-    async listIncoming({ sinceHeight, blocks = [], withoutPool = false }) {
+    /**
+     * In the pool, in a block numbered `sinceHeight` or higher, or in one of `blocks`; oldest first, the pool
+     * last. @throws AnswerTooLong if the pool alone has too many, which `withoutPool` leaves out
+     */
+    async listIncoming({
+      sinceHeight,
+      blocks = [],
+      withoutPool = false,
+    }: {
+      readonly sinceHeight: number
+      readonly blocks?: readonly number[]
+      readonly withoutPool?: boolean
+    }): Promise<MoneroIncoming[]> {
       await refresh()
       // The pool first: what is taken into a block meanwhile is in both, and not in neither.
-      const pool = withoutPool ? [] : (await query(transfersAnswer, 'get_transfers', { pool: true, all_accounts: true })).pool
+      const pool = withoutPool
+        ? []
+        : (await query(transfersAnswer, 'get_transfers', { pool: true, all_accounts: true })).pool
       const rows = await listInBlocks(sinceHeight)
-      for (const block of new Set(blocks)) if (block < sinceHeight) rows.push(...(await listInBlocks(block, block)))
+      for (const block of new Set(blocks))
+        if (block < sinceHeight) rows.push(...(await listInBlocks(block, block)))
       const payments = new Map<string, MoneroIncoming>()
       for (const row of rows) addPayment(payments, row, false)
       const inBlocks = new Set(payments.keys())
       for (const row of pool) if (!inBlocks.has(keyOf(row))) addPayment(payments, row, true)
-      return [...payments.values()].sort((one, other) => (one.height ?? Infinity) - (other.height ?? Infinity) || 0)
+      return [...payments.values()].sort(
+        (one, other) => (one.height ?? Infinity) - (other.height ?? Infinity) || 0,
+      )
     },
 
-    async listOutgoing({ sinceHeight }) {
+    /**
+     * Every transaction that spends the wallet's money, each once: those in blocks from `sinceHeight` on, and
+     * all that are in none.
+     */
+    async listOutgoing({ sinceHeight }: { readonly sinceHeight: number }): Promise<MoneroOutgoing[]> {
       await refresh()
       const params = { out: true, pending: true, failed: true, all_accounts: true, ...between(sinceHeight) }
       const answer = await query(transfersAnswer, 'get_transfers', params)
@@ -349,7 +344,11 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       return [...found.values()]
     },
 
-    async prepareTransfer(destinations) {
+    /**
+     * Sends and reserves nothing: the next one may use the same inputs. @throws TypeError for other than 1 to
+     * MAX_DESTINATIONS, or amounts that are not 1 to 2^53 - 1
+     */
+    async prepareTransfer(destinations: readonly MoneroDestination[]): Promise<MoneroPrepared> {
       if (destinations.length < 1 || destinations.length > MAX_DESTINATIONS)
         throw new TypeError(`"destinations" expected 1 to ${MAX_DESTINATIONS}, got ${destinations.length}`)
       for (const { amountPico } of destinations)
@@ -358,13 +357,17 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       await refresh()
       const answer = await order(transferAnswer, 'transfer', {
         account_index: ACCOUNT,
-        destinations: destinations.map(({ address, amountPico }) => ({ address, amount: Number(amountPico) })),
+        destinations: destinations.map(({ address, amountPico }) => ({
+          address,
+          amount: Number(amountPico),
+        })),
         unlock_time: 0,
         do_not_relay: true,
         get_tx_metadata: true,
       })
       const wantedPico = destinations.reduce((sum, { amountPico }) => sum + amountPico, 0n)
-      if (answer.amount !== wantedPico) throw unreadable('transfer', `amount: ${answer.amount} instead of ${wantedPico}`)
+      if (answer.amount !== wantedPico)
+        throw unreadable('transfer', `amount: ${answer.amount} instead of ${wantedPico}`)
       return {
         txHash: answer.tx_hash,
         txMetadata: answer.tx_metadata,
@@ -374,8 +377,14 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       }
     },
 
-    async relay({ txHash, txMetadata }) {
-      // Sent again when it is in a block already, it would be pending for ever in the wallet's books, its change counted twice.
+    /**
+     * The same again does no harm. @throws NodeUnreachable if it may or may not have been sent. @throws
+     * NodeRefused if it was not taken; that is no proof that it never will be: ask findOutgoing and
+     * spentKeyImages before anything else is signed
+     */
+    async relay({ txHash, txMetadata }: Pick<MoneroPrepared, 'txHash' | 'txMetadata'>): Promise<void> {
+      // Sent again when it is in a block already, it would be pending for ever in the wallet's books, its
+      // change counted twice.
       if ((await findOutgoing(txHash)).state === 'confirmed') return
       try {
         const answer = await order(relayAnswer, 'relay_tx', { hex: txMetadata })
@@ -388,7 +397,11 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       )
     },
 
-    async rescanSpent() {
+    /**
+     * Asks the daemon: the wallet takes for spent what it has sent, taken by the network or not. @returns
+     * false if it doesn't trust its daemon (--trusted-daemon)
+     */
+    async rescanSpent(): Promise<boolean> {
       try {
         await order(nothingAnswer, 'rescan_spent')
         return true
@@ -398,7 +411,8 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       }
     },
 
-    async spentKeyImages(keyImages) {
+    /** Those of the given key images whose money is spent, in a block or by what this wallet has sent. */
+    async spentKeyImages(keyImages: readonly string[]): Promise<string[]> {
       await refresh()
       const params = { transfer_type: 'unavailable', account_index: ACCOUNT, verbose: true }
       const { transfers } = await query(ownOutputsAnswer, 'incoming_transfers', params)
@@ -406,14 +420,16 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       return keyImages.filter((keyImage) => spent.has(keyImage))
     },
 
-    async balance() {
+    /** `blocksToUnlock`: 0 to 2^53 - 1; whoever sends a piconero with a lock decides it. */
+    async balance(): Promise<{ totalPico: bigint; unlockedPico: bigint; blocksToUnlock: number }> {
       await refresh()
       const answer = await query(balanceAnswer, 'get_balance', { account_index: ACCOUNT })
       const blocksToUnlock = Math.min(Number(answer.blocks_to_unlock), Number.MAX_SAFE_INTEGER)
       return { totalPico: answer.balance, unlockedPico: answer.unlocked_balance, blocksToUnlock }
     },
 
-    async heldInBlocks() {
+    /** balance() also counts what the wallet last saw in the pool, which may be in a block by now. */
+    async heldInBlocks(): Promise<bigint> {
       await refresh()
       return (await query(balanceAnswer, 'get_balance', { account_index: ACCOUNT, strict: true })).balance
     },
@@ -429,11 +445,17 @@ const OUTGOING_TYPES = [
 
 /** monero-wallet-rpc gives what lies above `min_height`; the first block holds nobody's payment. */
 function between(from: number, to?: number): Record<string, unknown> {
-  if (!Number.isSafeInteger(from) || from < 0) throw new TypeError(`"sinceHeight" expected a whole number from 0, got ${from}`)
-  return { filter_by_height: true, min_height: Math.max(0, from - 1), ...(to === undefined ? {} : { max_height: to }) }
+  if (!Number.isSafeInteger(from) || from < 0)
+    throw new TypeError(`"sinceHeight" expected a whole number from 0, got ${from}`)
+  return {
+    filter_by_height: true,
+    min_height: Math.max(0, from - 1),
+    ...(to === undefined ? {} : { max_height: to }),
+  }
 }
 
-const keyOf = (row: TransferAnswer): string => `${row.txid}/${row.subaddr_index.major}/${row.subaddr_index.minor}`
+const keyOf = (row: TransferAnswer): string =>
+  `${row.txid}/${row.subaddr_index.major}/${row.subaddr_index.minor}`
 
 function addPayment(payments: Map<string, MoneroIncoming>, row: TransferAnswer, inPool: boolean): void {
   const key = keyOf(row)

@@ -1,4 +1,4 @@
-import { unixSeconds } from '../../time.ts'
+import { unixSeconds } from '../../foundation/time.ts'
 import { dustThreshold } from '../coin.ts'
 import { recordPayments } from '../coin-round.ts'
 import type { Look } from '../driver.ts'
@@ -12,25 +12,21 @@ import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroIncoming } from './monero-wallet.ts'
 
 /**
- * What finds payments in Monero: the wallet knows every address that it ever made, so one question to it looks at all of
- * them, however many invoices are open. A look may come at any time, from any process, and again: a payment counts once.
- *
- * A payment is settled once its block has the confirmations that its invoice asks for. One that its payer locked
- * (`unlock_time`) is noted, counts for nothing and holds nothing open before its lock has ended: held open by it, an
- * invoice would keep its price for as long as its payer likes.
+ * The wallet knows every address that it ever made, so one question looks at all of them. A look may come at
+ * any time, from any process, and again: a payment counts once. One that its payer locked (`unlock_time`)
+ * holds nothing open before its lock has ended: else an invoice would keep its price for as long as its payer
+ * likes.
  */
 
 /**
- * A payment that the wallet does not find is taken for lost once the chain has grown by so many blocks without it: after
- * a reorganisation its transaction is back in the pool, where the wallet does not see it a second time, and most often
- * in one of the next blocks.
+ * What the wallet does not find is lost once the chain has grown by so many blocks without it: after a
+ * reorganisation its transaction is back in the pool, where the wallet does not see it a second time.
  */
 const LOST_AFTER_BLOCKS = 5
-/** Locked payments whose lock has ended that one look takes in. */
 const UNLOCKED_AT_ONCE = 500
 
-/** Many that ask at once share one look. */
-export const shareLook = (ctx: MoneroContext): Promise<Look> => ctx.monero.shareLook('', () => lookAtWallet(ctx))
+export const shareLook = (ctx: MoneroContext): Promise<Look> =>
+  ctx.monero.shareLook('', () => lookAtWallet(ctx))
 
 async function lookAtWallet(ctx: MoneroContext): Promise<Look> {
   const coin = await ctx.coins.findCoin('xmr')
@@ -43,7 +39,8 @@ async function lookAtWallet(ctx: MoneroContext): Promise<Look> {
   const isPoolRead = troubles.length === 0
   const found = await readFound(ctx, incoming, height)
   troubles.push(...(await recordPayments(ctx, await leaveOutKnown(ctx, found))))
-  // A wallet that is not what the database knows may have been restored, and lack what it has not found again yet.
+  // A wallet that is not what the database knows may have been restored, and lack what it has not found again
+  // yet.
   const settled = isAtOne ? await ctx.invoices.listSettledSince('xmr', sinceHeight) : []
   if (isPoolRead) await noteLosses(ctx, [...underWay, ...settled], found, height)
   if (coin !== undefined && coin.treasury_address === undefined)
@@ -51,7 +48,6 @@ async function lookAtWallet(ctx: MoneroContext): Promise<Look> {
   return { troubles, seen: isAtOne && troubles.length === 0 ? { height } : {} }
 }
 
-/** What came since a block, and in others before it. */
 async function listIncoming(
   ctx: MoneroContext,
   sinceHeight: number,
@@ -63,20 +59,29 @@ async function listIncoming(
   } catch (error) {
     if (!(error instanceof AnswerTooLong)) throw error
     // What is in the pool is not seen until it is in a block: nothing may lapse or be lost meanwhile.
-    return { incoming: await wallet.listIncoming({ sinceHeight, blocks, withoutPool: true }), troubles: [error.message] }
+    return {
+      incoming: await wallet.listIncoming({ sinceHeight, blocks, withoutPool: true }),
+      troubles: [error.message],
+    }
   }
 }
 
 /** Not confirmed yet, and locked ones whose lock has ended: what a look has to find again. */
 async function listUnderWay(ctx: MoneroContext, height: number): Promise<PaymentRecord[]> {
   const seen = await ctx.invoices.listUnderWay('xmr')
-  // What waits for a rate alone was found and has its confirmations.
   const waiting = seen.filter(({ waits_for_rate: waits }) => waits !== true)
-  return [...waiting, ...(await ctx.invoices.listUnlocked('xmr', height, unixSeconds(ctx.now()), UNLOCKED_AT_ONCE))]
+  return [
+    ...waiting,
+    ...(await ctx.invoices.listUnlocked('xmr', height, unixSeconds(ctx.databaseNow()), UNLOCKED_AT_ONCE)),
+  ]
 }
 
-/** Takes in what came since a block, as a look does, and tells what nobody was asked for. */
-export async function countPayments(ctx: MoneroContext, sinceHeight: number, height: number, findings: Findings): Promise<void> {
+export async function countPayments(
+  ctx: MoneroContext,
+  sinceHeight: number,
+  height: number,
+  findings: Findings,
+): Promise<void> {
   const { incoming } = await listIncoming(ctx, sinceHeight)
   const found = await readFound(ctx, incoming, height)
   for (const payment of found) await findings.count(payment)
@@ -84,16 +89,22 @@ export async function countPayments(ctx: MoneroContext, sinceHeight: number, hei
   const strays = incoming.filter(({ major, minor }) => major === 0 && minor > 0 && !counted.has(minor))
   for (const [address, parts] of Map.groupBy(strays, (payment) => payment.address)) {
     const sumPico = parts.reduce((sum, { amountPico }) => sum + amountPico, 0n)
-    if (sumPico >= dustThreshold('xmr')) findings.stray({ address, address_index: parts[0]?.minor ?? 0, amount_raw: String(sumPico) })
+    if (sumPico >= dustThreshold('xmr'))
+      findings.stray({ address, address_index: parts[0]?.minor ?? 0, amount_raw: String(sumPico) })
   }
 }
 
-/** The payments that are an invoice's. */
-async function readFound(ctx: MoneroContext, incoming: readonly MoneroIncoming[], height: number): Promise<SeenPayment[]> {
-  const payments = incoming.filter(({ major, amountPico }) => major === 0 && amountPico >= dustThreshold('xmr'))
+async function readFound(
+  ctx: MoneroContext,
+  incoming: readonly MoneroIncoming[],
+  height: number,
+): Promise<SeenPayment[]> {
+  const payments = incoming.filter(
+    ({ major, amountPico }) => major === 0 && amountPico >= dustThreshold('xmr'),
+  )
   const invoices = await ctx.invoices.findByAddresses('xmr', [...new Set(payments.map(({ minor }) => minor))])
   const byIndex = new Map(invoices.map((invoice) => [invoice.address_index, invoice]))
-  const now = unixSeconds(ctx.now())
+  const now = unixSeconds(ctx.databaseNow())
   return payments.flatMap((payment) => {
     const invoice = byIndex.get(payment.minor)
     // Another wallet has addresses with the same indexes.
@@ -101,8 +112,22 @@ async function readFound(ctx: MoneroContext, incoming: readonly MoneroIncoming[]
   })
 }
 
-function toSeen(ctx: MoneroContext, payment: MoneroIncoming, invoice: InvoiceRecord, height: number, now: number): SeenPayment {
-  const { txHash: tx, minor: addressIndex, amountPico: amountRaw, confirmations, unlockTime, inPool, doubleSpendSeen } = payment
+function toSeen(
+  ctx: MoneroContext,
+  payment: MoneroIncoming,
+  invoice: InvoiceRecord,
+  height: number,
+  now: number,
+): SeenPayment {
+  const {
+    txHash: tx,
+    minor: addressIndex,
+    amountPico: amountRaw,
+    confirmations,
+    unlockTime,
+    inPool,
+    doubleSpendSeen,
+  } = payment
   const isLocked = isLockedAt(unlockTime, height, now)
   const isDeep = confirmations >= MONERO_FACTS.requiredConfirmations(invoice, ctx.config.monero.confirmations)
   return {
@@ -113,7 +138,6 @@ function toSeen(ctx: MoneroContext, payment: MoneroIncoming, invoice: InvoiceRec
     confirmations,
     isConfirmed: isDeep && !inPool && !doubleSpendSeen && !isLocked,
     ...(payment.height === undefined ? {} : { height: payment.height }),
-    // Beyond it nobody waits for the end.
     ...(isLocked ? { lockedUntil: Number(unlockTime > MAX_SAFE ? MAX_SAFE : unlockTime) } : {}),
   }
 }
@@ -125,10 +149,8 @@ function isLockedAt(unlockTime: bigint, height: number, nowSeconds: number): boo
   return unlockTime > BigInt(unlockTime < BigInt(FIRST_UNLOCK_SECONDS) ? height : nowSeconds)
 }
 
-/** Enough for one query. */
 const KNOWN_BATCH = 1_000
 
-/** Those of which there is something to note. */
 async function leaveOutKnown(ctx: MoneroContext, found: readonly SeenPayment[]): Promise<SeenPayment[]> {
   const known = await readKnown(ctx, found)
   return found.filter((payment) => {
@@ -137,7 +159,10 @@ async function leaveOutKnown(ctx: MoneroContext, found: readonly SeenPayment[]):
   })
 }
 
-async function readKnown(ctx: MoneroContext, found: readonly SeenPayment[]): Promise<Map<string, PaymentRecord>> {
+async function readKnown(
+  ctx: MoneroContext,
+  found: readonly SeenPayment[],
+): Promise<Map<string, PaymentRecord>> {
   const known = new Map<string, PaymentRecord>()
   const txs = [...new Set(found.map(({ tx }) => tx))]
   for (let start = 0; start < txs.length; start += KNOWN_BATCH)
@@ -154,13 +179,17 @@ function isNews(found: SeenPayment, record: PaymentRecord): boolean {
   const isMoved = found.height !== undefined && record.height !== found.height
   // Each block more is news only before it is counted.
   if (record.state === 'settled')
-    return isMoved || record.reversed_at !== undefined || (record.by === 'operator' && record.shown_at === undefined)
+    return (
+      isMoved ||
+      record.reversed_at !== undefined ||
+      (record.by === 'operator' && record.shown_at === undefined)
+    )
   if (record.state === 'locked') return isMoved || found.lockedUntil === undefined
   if (record.waits_for_rate === true) return isMoved
   return true
 }
 
-/** Takes note of payments that are nowhere any more: not in a block, and those that were never confirmed not in the pool either. */
+/** In no block, and what was never confirmed not in the pool either. */
 async function noteLosses(
   ctx: MoneroContext,
   expected: readonly PaymentRecord[],
@@ -175,7 +204,8 @@ async function noteLosses(
     if (place !== undefined && (payment.state !== 'settled' || place.height !== undefined)) continue
     const since = Math.min(ctx.monero.missing.get(payment._id) ?? height, height)
     missing.set(payment._id, since)
-    if ((payment.by === 'chain' || payment.shown_at !== undefined) && height - since >= LOST_AFTER_BLOCKS) lost.push(payment)
+    if ((payment.by === 'chain' || payment.shown_at !== undefined) && height - since >= LOST_AFTER_BLOCKS)
+      lost.push(payment)
   }
   ctx.monero.missing = missing
   if (lost.length === 0) return
@@ -187,12 +217,16 @@ async function noteLosses(
     )
   const strange = await listStrange(ctx, lost)
   // What was not settled yet is gone all the same: it would hold its invoice open for ever.
-  for (const payment of lost) if (payment.state !== 'settled' || !strange.has(payment.address_index)) await recordLoss(ctx, payment)
+  for (const payment of lost)
+    if (payment.state !== 'settled' || !strange.has(payment.address_index)) await recordLoss(ctx, payment)
 }
 
-/** The indexes of payments whose addresses are not this wallet's: what came to the wallet before it, this one cannot see. */
+/** Addresses that are not this wallet's: what came to another, this one cannot see. */
 async function listStrange(ctx: MoneroContext, payments: readonly PaymentRecord[]): Promise<Set<number>> {
   const indexes = [...new Set(payments.map(({ address_index: index }) => index))]
-  const [stored, own] = await Promise.all([ctx.coins.listAddresses('xmr', indexes), ctx.monero.wallet.listAddresses(indexes)])
+  const [stored, own] = await Promise.all([
+    ctx.coins.listAddresses('xmr', indexes),
+    ctx.monero.wallet.listAddresses(indexes),
+  ])
   return new Set(stored.filter(({ index, address }) => own.get(index) !== address).map(({ index }) => index))
 }

@@ -2,27 +2,21 @@ import { NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers, replaceTransfer, takeBack } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
 import type { Findings } from '../reconcile.ts'
-import { encodeNanoAddress } from './nano-address.ts'
+import { encodeNanoAddress } from '../../crypto/nano-address.ts'
 import { isEpochBlock, workRootOf, ZERO_HASH, type NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
 import type { NanoAccountInfo, NanoBlockInfo } from './nano-rpc.ts'
 
 /**
- * The recovery rule, for one account: its chain as the node has it decides what became of the blocks on record, in normal
- * work and in a reconciliation alike.
- *
- * - A block on record that is confirmed in the chain is confirmed, whatever it was called before: one that counted as
- *   replaced is taken back, with what it pays.
- * - One whose place a confirmed block of the chain has is replaced, and all that was built on it, and what they were to
- *   pay is owed again.
- * - What stands on record after the chain's last block is to be published: what was never published, what the network
- *   lost, and what a node once called confirmed and no longer has.
+ * The recovery rule, for one account: its chain as the node has it decides, in normal work and in a
+ * reconciliation alike. A block on record that is confirmed there is confirmed, whatever it was called. One
+ * whose place a confirmed block has is replaced, and all that was built on it. What stands on record after
+ * the chain's last block is published again.
  */
 
 export type OwnAccount = Pick<NanoAccount, 'index' | 'address'>
 
-/** A block of the chain that is not on record. */
 export interface UnknownBlock {
   readonly hash: string
   readonly block: NanoBlock
@@ -31,26 +25,30 @@ export interface UnknownBlock {
   readonly change: bigint
 }
 
-/** What is done about blocks that are not on record. */
 export interface Adopter extends Pick<Findings, 'adopt' | 'count'> {
-  /** @returns false: it is left, and what comes after it is not looked at. @throws NodeUnreachable: it has to be waited for */
+  /**
+   * @returns false: it is left, and what comes after it is not looked at. @throws NodeUnreachable: it has to
+   *   be waited for
+   */
   accepts(unknown: UnknownBlock): Promise<boolean>
-  /** Address of the treasury: what is sent there has not left. */
   readonly treasury: string | undefined
 }
 
-/** An account whose records are what its chain says. */
 export interface SettledAccount {
   readonly info: NanoAccountInfo | undefined
   /** On record and not confirmed in the chain, in the order of the chain: to be published and waited for. */
   readonly due: readonly TransferRecord[]
 }
 
-/** @returns undefined if the chain has a block that was not accepted */
-export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopter: Adopter): Promise<SettledAccount | undefined> {
+export async function settleAccount(
+  ctx: NanoContext,
+  account: OwnAccount,
+  adopter: Adopter,
+): Promise<SettledAccount | undefined> {
   // The node first and then the database: whatever the node has of ours was stored before it was published.
   const info = await ctx.nano.rpc.accountInfo(account.address)
-  const { tail, balanceRaw } = info === undefined ? { tail: [], balanceRaw: 0n } : await readTail(ctx, account, info.frontier)
+  const { tail, balanceRaw } =
+    info === undefined ? { tail: [], balanceRaw: 0n } : await readTail(ctx, account, info.frontier)
   const due: TransferRecord[] = []
   let before = balanceRaw
   for (const { found, block, record } of tail) {
@@ -82,8 +80,12 @@ interface ChainBlock {
   readonly record: TransferRecord | undefined
 }
 
-/** The chain after its last block that is on record as confirmed, the oldest first, and the balance before that. */
-async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string): Promise<{ tail: ChainBlock[]; balanceRaw: bigint }> {
+/** After its last block that is on record as confirmed, the oldest first; and the balance before that. */
+async function readTail(
+  ctx: NanoContext,
+  account: OwnAccount,
+  frontier: string,
+): Promise<{ tail: ChainBlock[]; balanceRaw: bigint }> {
   const tail: ChainBlock[] = []
   for (let hash = frontier; hash !== ZERO_HASH;) {
     const record = await findOnRecord(ctx, hash.toLowerCase())
@@ -91,7 +93,9 @@ async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string)
       return { tail, balanceRaw: BigInt((JSON.parse(record.signed) as NanoBlock).balance) }
     const found = await ctx.nano.rpc.blockInfo(hash)
     if (found?.block === undefined || found.account !== account.address)
-      throw new NodeUnreachable(`the node does not have block ${hash} of account ${account.index} as a block of that account`)
+      throw new NodeUnreachable(
+        `the node does not have block ${hash} of account ${account.index} as a block of that account`,
+      )
     tail.unshift({ found, block: found.block, record })
     hash = found.block.previous
   }
@@ -100,10 +104,13 @@ async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string)
 
 /** What is not on record may halt the coin, so that is made sure of. */
 async function findOnRecord(ctx: NanoContext, tx: string): Promise<TransferRecord | undefined> {
-  return (await ctx.payouts.findTransferByTx('xno', tx)) ?? ctx.payouts.findTransferByTx('xno', tx, { surely: true })
+  return (
+    (await ctx.payouts.findTransferByTx('xno', tx)) ??
+    ctx.payouts.findTransferByTx('xno', tx, { surely: true })
+  )
 }
 
-/** Of a place that a confirmed block of the chain has, every other block on record gives way, the last of those built on it first. */
+/** Every other block on record gives way, the last of those built on it first. */
 async function supersede(ctx: NanoContext, account: OwnAccount, block: NanoBlock, tx: string): Promise<void> {
   for (;;) {
     const rival = await findLastBuiltOn(ctx, account, placeOf(block), tx)
@@ -112,12 +119,20 @@ async function supersede(ctx: NanoContext, account: OwnAccount, block: NanoBlock
     if (!(await replaceTransfer(ctx, rival, `another block stands in its place: ${tx}`))) continue
     // What it was thought to have sent on is at its account again.
     await ctx.invoices.setSwept(rival.payment_ids, undefined)
-    ctx.log.warn({ transfer_id: rival._id, block: rival.tx, by: tx }, 'a block of ours is replaced: another one stands in its place')
+    ctx.log.warn(
+      { transfer_id: rival._id, block: rival.tx, by: tx },
+      'a block of ours is replaced: another one stands in its place',
+    )
   }
 }
 
-/** The last of the blocks on record that are built on this place, one after the other; none if `tx` has it. */
-async function findLastBuiltOn(ctx: NanoContext, account: OwnAccount, place: string, tx: string): Promise<TransferRecord | undefined> {
+/** None if `tx` has the place. */
+async function findLastBuiltOn(
+  ctx: NanoContext,
+  account: OwnAccount,
+  place: string,
+  tx: string,
+): Promise<TransferRecord | undefined> {
   let last: TransferRecord | undefined
   for (let next = await findOnPlace(ctx, account, place); next !== undefined && next.tx !== tx;) {
     last = next
@@ -126,8 +141,14 @@ async function findLastBuiltOn(ctx: NanoContext, account: OwnAccount, place: str
   return last
 }
 
-async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, record: TransferRecord): Promise<void> {
-  if (record.state === 'replaced') await takeBack(ctx, record, { account_index: account.index, previous: placeOf(block) })
+async function confirm(
+  ctx: NanoContext,
+  account: OwnAccount,
+  block: NanoBlock,
+  record: TransferRecord,
+): Promise<void> {
+  if (record.state === 'replaced')
+    await takeBack(ctx, record, { account_index: account.index, previous: placeOf(block) })
   else {
     // Whoever published it may have died before that was known.
     await moveTransfers(ctx, [record], ['signed', 'held'], 'sent')
@@ -135,15 +156,27 @@ async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, 
   }
 }
 
-async function adopt(account: OwnAccount, { hash, block, change }: UnknownBlock, adopter: Adopter): Promise<void> {
+async function adopt(
+  account: OwnAccount,
+  { hash, block, change }: UnknownBlock,
+  adopter: Adopter,
+): Promise<void> {
   const { index } = account
-  const isSweep = account.address !== adopter.treasury && change < 0n && encodeNanoAddress(block.link) === adopter.treasury
+  const isSweep =
+    account.address !== adopter.treasury && change < 0n && encodeNanoAddress(block.link) === adopter.treasury
   const kind = change === 0n ? 'other' : change > 0n ? 'receive' : isSweep ? 'sweep' : 'payout'
   const tx = block.link.toLowerCase()
   const isPayment = kind === 'receive' && index !== TREASURY_INDEX
   // Its source is on no list any more, so nobody else will find it.
   const payment = isPayment
-    ? await adopter.count({ coin: 'xno', tx, addressIndex: index, amountRaw: change, confirmations: 1, isConfirmed: true })
+    ? await adopter.count({
+        coin: 'xno',
+        tx,
+        addressIndex: index,
+        amountRaw: change,
+        confirmations: 1,
+        isConfirmed: true,
+      })
     : undefined
   await adopter.adopt({
     kind,
@@ -158,20 +191,25 @@ async function adopt(account: OwnAccount, { hash, block, change }: UnknownBlock,
 }
 
 /** The place of a block in its account's chain, as it is on record (TransferRecord). */
-export const placeOf = (block: Pick<NanoBlock, 'account' | 'previous'>): string => workRootOf(block).toLowerCase()
+export const placeOf = (block: Pick<NanoBlock, 'account' | 'previous'>): string =>
+  workRootOf(block).toLowerCase()
 
 const publicKeyOf = ({ address }: OwnAccount): string => placeOf({ account: address, previous: ZERO_HASH })
 
-/** The block on record that has this place in an account's chain. */
-async function findOnPlace(ctx: NanoContext, account: OwnAccount, place: string): Promise<TransferRecord | undefined> {
+/** For the first block of an account on older records, too. */
+async function findOnPlace(
+  ctx: NanoContext,
+  account: OwnAccount,
+  place: string,
+): Promise<TransferRecord | undefined> {
   const found = await ctx.payouts.findSuccessor(account.index, place)
   if (found !== undefined || place !== publicKeyOf(account)) return found
   const older = await ctx.payouts.findSuccessor(account.index, ZERO_HASH)
   return older !== undefined && isOfAccount(older, account) ? older : undefined
 }
 
-/** The address of the account whose chain a block on record extends. */
 export const accountOf = ({ signed }: TransferRecord): string => (JSON.parse(signed) as NanoBlock).account
 
 /** False for one of the same index of another seed. */
-export const isOfAccount = (transfer: TransferRecord, { address }: Pick<NanoAccount, 'address'>): boolean => accountOf(transfer) === address
+export const isOfAccount = (transfer: TransferRecord, { address }: Pick<NanoAccount, 'address'>): boolean =>
+  accountOf(transfer) === address

@@ -9,9 +9,11 @@ import { accountOf, isOfAccount, settleAccount, type Adopter, type OwnAccount } 
 import type { NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 
-/** What a reconciliation of Nano reads: the chains of all accounts that were ever made, of this seed and of those before it. */
+/**
+ * What a reconciliation of Nano reads: the chains of all accounts that were ever made, of this seed and of
+ * those before it.
+ */
 
-/** Accounts looked at in one query. */
 const PAGE = 1_000
 
 /** @throws NodeUnreachable: what was put on record stays; it may be run again */
@@ -22,11 +24,16 @@ export async function reconcileAccounts(ctx: NanoContext, findings: Findings): P
     ...findings,
     treasury: wallet.treasury.address,
     accepts({ hash, isConfirmed }) {
-      if (!isConfirmed) throw new NodeUnreachable(`block ${hash} is not confirmed yet; reconcile again once it is`)
+      if (!isConfirmed)
+        throw new NodeUnreachable(`block ${hash} is not confirmed yet; reconcile again once it is`)
       return Promise.resolve(true)
     },
   }
-  const highest = Math.max(readIndexFile(wallet.indexFile).highest, await ctx.coins.highestIndex('xno'), wallet.treasury.index)
+  const highest = Math.max(
+    readIndexFile(wallet.indexFile).highest,
+    await ctx.coins.highestIndex('xno'),
+    wallet.treasury.index,
+  )
   for (let from = wallet.treasury.index; from <= highest; from += PAGE)
     await reconcilePage(ctx, from, Math.min(from + PAGE - 1, highest), adopter, findings)
   await settleForeign(ctx, adopter)
@@ -35,16 +42,25 @@ export async function reconcileAccounts(ctx: NanoContext, findings: Findings): P
   return { address, height: cemented, totalRaw }
 }
 
-/** The accounts with these indexes, and what lies at those that no invoice has. */
-async function reconcilePage(ctx: NanoContext, from: number, to: number, adopter: Adopter, findings: Findings): Promise<void> {
+async function reconcilePage(
+  ctx: NanoContext,
+  from: number,
+  to: number,
+  adopter: Adopter,
+  findings: Findings,
+): Promise<void> {
   const { rpc } = ctx.nano
   const { keys, treasury } = ctx.nano.wallet()
   const indexes = Array.from({ length: to - from + 1 }, (_, step) => from + step)
-  const stored = new Map((await ctx.coins.listAddresses('xno', indexes)).map(({ index, address }) => [index, address]))
-  const accounts = indexes.map((index) => ({ index, address: stored.get(index) ?? keys.deriveAccount(index).address }))
+  const stored = new Map(
+    (await ctx.coins.listAddresses('xno', indexes)).map(({ index, address }) => [index, address]),
+  )
+  const accounts = indexes.map((index) => ({
+    index,
+    address: stored.get(index) ?? keys.deriveAccount(index).address,
+  }))
   const frontiers = await rpc.frontiers(accounts.map(({ address }) => address))
   const balances = new Map<number, bigint>()
-  // What was received by blocks that were not on record, and its sources.
   const received = new Map<number, { sumRaw: bigint; sources: string[] }>()
   const noting: Adopter = {
     ...adopter,
@@ -53,14 +69,19 @@ async function reconcilePage(ctx: NanoContext, from: number, to: number, adopter
       const { kind, account_index: index = treasury.index, amountRaw, signed } = found
       if (kind !== 'receive') return
       const { sumRaw, sources } = received.get(index) ?? { sumRaw: 0n, sources: [] }
-      received.set(index, { sumRaw: sumRaw + amountRaw, sources: [...sources, (JSON.parse(signed) as NanoBlock).link] })
+      received.set(index, {
+        sumRaw: sumRaw + amountRaw,
+        sources: [...sources, (JSON.parse(signed) as NanoBlock).link],
+      })
     },
   }
   for (const account of accounts.filter(({ address }) => frontiers.has(address))) {
     const { info } = (await settleAccount(ctx, account, noting)) ?? {}
     balances.set(account.index, info?.balanceRaw ?? 0n)
   }
-  const invoiced = new Set((await ctx.invoices.findByAddresses('xno', indexes)).map(({ address_index: index }) => index))
+  const invoiced = new Set(
+    (await ctx.invoices.findByAddresses('xno', indexes)).map(({ address_index: index }) => index),
+  )
   const uninvoiced = accounts.filter(({ index }) => index !== treasury.index && !invoiced.has(index))
   const receivable = await rpc.receivable(
     uninvoiced.map(({ address }) => address),
@@ -73,18 +94,21 @@ async function reconcilePage(ctx: NanoContext, from: number, to: number, adopter
     const thereRaw = waiting.reduce((sum, { amountRaw }) => sum + amountRaw, balanceRaw)
     if (thereRaw === 0n && sumRaw === 0n) continue
     const blocks = await rpc.blocksInfo([...sources, ...waiting.map(({ hash }) => hash)])
-    const about = { address, address_index: index, senders: [...new Set([...blocks.values()].map(({ account }) => account))] }
+    const about = {
+      address,
+      address_index: index,
+      senders: [...new Set([...blocks.values()].map(({ account }) => account))],
+    }
     if (thereRaw > 0n) findings.stray({ ...about, amount_raw: String(thereRaw) })
     if (sumRaw > balanceRaw) findings.stray({ ...about, amount_raw: String(sumRaw - balanceRaw), gone: true })
   }
 }
 
-/** Enough for every block that can be under way at once. */
 const MOST_FOREIGN = 10_000
 
 /**
- * Blocks under way of accounts of another seed, to which no lane sees any more: one that is in the chain is confirmed, one
- * whose place another has is replaced, and any other may still come into the chain, which the operator has to know.
+ * To which no lane sees any more. What is neither in the chain nor replaced may still come into it, which the
+ * operator has to know.
  */
 async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> {
   const { keys } = ctx.nano.wallet()
@@ -94,13 +118,20 @@ async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> 
     return index !== undefined && !isOfAccount(transfer, keys.deriveAccount(index))
   })
   const accounts = new Map<string, OwnAccount>()
-  for (const transfer of foreign) accounts.set(accountOf(transfer), { index: transfer.account_index ?? 0, address: accountOf(transfer) })
+  for (const transfer of foreign)
+    accounts.set(accountOf(transfer), { index: transfer.account_index ?? 0, address: accountOf(transfer) })
   for (const account of accounts.values()) await settleAccount(ctx, account, adopter)
   for (const { _id } of foreign) {
     const transfer = await ctx.payouts.findTransfer(_id)
     if (transfer === undefined || !OPEN_TRANSFERS.some((state) => state === transfer.state)) continue
     await ctx.payouts.setForeign(_id)
-    await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', 'it is of an account of another seed, and not in its chain')
+    await moveTransfers(
+      ctx,
+      [transfer],
+      ['signed', 'sent'],
+      'held',
+      'it is of an account of another seed, and not in its chain',
+    )
     ctx.log.error(
       { transfer_id: _id, block: transfer.tx, payout_ids: transfer.payout_ids },
       'a block of another seed is put aside for the operator: it is not in the chain, and may still come into it',

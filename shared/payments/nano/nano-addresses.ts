@@ -1,13 +1,11 @@
 import { setImmediate } from 'node:timers/promises'
-import { ADDRESS_POOL } from '../../limits.ts'
+import { ADDRESS_POOL } from '../../foundation/limits.ts'
 import type { AddressSource } from '../address-pool.ts'
 import { dustThreshold } from '../coin.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
 
-/** A process that begins leaves out so many indexes: addresses that were given out and never paid leave no trace in the chain. */
-const LEFT_OUT = 500
-/** So many indexes in a row that the chain does not know end the search for the last one that it knows. */
+/** So many in a row that the chain does not know end the search. */
 const SEARCHED = 1_000
 /** A key takes a millisecond: the worker's other jobs go on between so many of them. */
 const DERIVED_AT_ONCE = 20
@@ -29,8 +27,9 @@ export function nanoAddresses(ctx: NanoContext): AddressSource {
     treasury: () => Promise.resolve(treasury.address),
     firstIndex: TREASURY_INDEX + 1,
     session: keys,
-    async skipUsed(from, isNew) {
-      // What was paid is in the treasury within seconds: a seed whose treasury nobody has seen has next to nothing to find.
+    async skipUsed(from) {
+      // What was paid is in the treasury within seconds: a seed whose treasury nobody has seen has next to
+      // nothing to find.
       const isSeen = (await findLastUsed(ctx, [treasury])) !== undefined
       let first = from
       for (let last: string | undefined = ''; last !== undefined;) {
@@ -38,15 +37,20 @@ export function nanoAddresses(ctx: NanoContext): AddressSource {
         last = await findLastUsed(ctx, accounts)
         first = (accounts.find(({ address }) => address === last)?.index ?? first - 1) + 1
       }
-      return isNew && !isSeen && first === from ? from : first + LEFT_OUT
+      return { from: first, isUsed: isSeen || first > from }
     },
     derive,
   }
 }
 
-/** The last of these addresses that has a block, or money that waits for it. */
-async function findLastUsed({ nano: { rpc } }: NanoContext, accounts: readonly NanoAccount[]): Promise<string | undefined> {
+async function findLastUsed(
+  { nano: { rpc } }: NanoContext,
+  accounts: readonly NanoAccount[],
+): Promise<string | undefined> {
   const addresses = accounts.map(({ address }) => address)
-  const [frontiers, receivable] = [await rpc.frontiers(addresses), await rpc.receivable(addresses, dustThreshold('xno'))]
+  const [frontiers, receivable] = [
+    await rpc.frontiers(addresses),
+    await rpc.receivable(addresses, dustThreshold('xno')),
+  ]
   return addresses.findLast((address) => frontiers.has(address) || receivable.has(address))
 }

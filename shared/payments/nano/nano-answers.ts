@@ -1,10 +1,9 @@
 import { z } from 'zod'
-import { parseNanoAddress } from './nano-address.ts'
+import { parseNanoAddress } from '../../crypto/nano-address.ts'
 import { MAX_RAW } from './nano-blocks.ts'
 
 /**
- * The shapes of a node's answers (protocol 21): every scalar is a text, an empty list or object is the empty text, and a
- * key may be missing. What has another shape is no answer.
+ * Protocol 21: every scalar is a text, an empty list or object is the empty text, and a key may be missing.
  */
 
 const raw = z
@@ -27,7 +26,6 @@ const address = z.string().transform((text, context) => {
 })
 const shortText = z.string().max(200)
 
-/** The empty text stands for no entries. */
 function entriesOf<Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(key: Key, value: Value) {
   return z.union([
     z.literal('').transform(() => new Map<never, never>()),
@@ -43,10 +41,8 @@ export const refusal = z.object({ error: z.string() })
 
 const receivables = entriesOf(hash, raw)
 export const receivableAnswer = z.object({ blocks: receivables })
-/** The addresses are looked up among those asked for, so their form is not checked again. */
 export const accountsReceivableAnswer = z.object({ blocks: entriesOf(z.string(), receivables) })
 
-/** Both keys may be missing. */
 export const accountsFrontiersAnswer = z.object({
   frontiers: entriesOf(z.string(), hash).optional(),
   errors: entriesOf(z.string(), z.string()).optional(),
@@ -102,14 +98,25 @@ const difficulty = z
   .string()
   .regex(/^[0-9a-f]{16}$/, 'expected a difficulty')
   .transform((text) => BigInt(`0x${text}`))
-export const activeDifficultyAnswer = z.object({ network_minimum: difficulty, network_receive_minimum: difficulty })
+export const activeDifficultyAnswer = z.object({
+  network_minimum: difficulty,
+  network_receive_minimum: difficulty,
+})
 
-export const versionAnswer = z.object({ node_vendor: shortText, network: shortText, network_identifier: hash, protocol_version: count })
+export const versionAnswer = z.object({ network: shortText })
 /** By address and port; or their list, as older nodes give it. */
 export const peersAnswer = z.object({
-  peers: z.union([entriesOf(z.string(), z.unknown()), z.array(z.string()).transform((list) => new Set(list))]),
+  peers: z.union([
+    entriesOf(z.string(), z.unknown()),
+    z.array(z.string()).transform((list) => new Set(list)),
+  ]),
 })
 export const telemetryAnswer = z.object({ cemented_count: count })
 
 /** `pruned` is there only if the node prunes its ledger. */
-export const blockCountAnswer = z.object({ count, unchecked: count, cemented: count, pruned: count.optional() })
+export const blockCountAnswer = z.object({
+  count,
+  unchecked: count,
+  cemented: count,
+  pruned: count.optional(),
+})

@@ -2,12 +2,11 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { bytesToNumberLE } from '@noble/curves/utils.js'
 import { blake2b } from '@noble/hashes/blake2.js'
 import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
-import { parseNanoAddress } from './nano-address.ts'
+import { parseNanoAddress } from '../../crypto/nano-address.ts'
 
 /**
- * A state block, the one kind that is made today, in the form in which the node takes and shows it; this is also the form
- * to store. Addresses are `nano_…`, hashes and `link` 64 upper-case hex characters, `balance` is the account's in raw
- * after the block, in decimal.
+ * A state block as the node takes and shows it, which is also the form to store. Addresses are `nano_…`,
+ * hashes and `link` 64 upper-case hex characters, `balance` in raw, in decimal.
  */
 export interface UnsignedNanoBlock {
   readonly type: 'state'
@@ -21,9 +20,10 @@ export interface UnsignedNanoBlock {
 }
 
 export interface NanoBlock extends UnsignedNanoBlock {
-  /** 128 upper-case hex characters. */
   readonly signature: string
-  /** 16 lower-case hex characters. Neither hash nor signature covers it, so it may be replaced at any time. */
+  /**
+   * 16 lower-case hex characters. Neither hash nor signature covers it, so it may be replaced at any time.
+   */
   readonly work: string
 }
 
@@ -34,8 +34,13 @@ export const ZERO_HASH = '0'.repeat(64)
 /** All money there is: amounts are numbers of 128 bits. */
 export const MAX_RAW = (1n << 128n) - 1n
 
-/** Links of the blocks by which the network raises an account's version: a text, filled with zeros. Not signed by the account. */
-const EPOCH_LINKS = ['epoch v1 block', 'epoch v2 block'].map((text) => Buffer.from(text).toString('hex').toUpperCase().padEnd(64, '0'))
+/**
+ * Links of the blocks by which the network raises an account's version: a text, filled with zeros. Not signed
+ * by the account.
+ */
+const EPOCH_LINKS = ['epoch v1 block', 'epoch v2 block'].map((text) =>
+  Buffer.from(text).toString('hex').toUpperCase().padEnd(64, '0'),
+)
 
 /** The number 6 in 32 bytes stands before the fields of a state block when it is hashed. */
 const STATE_PREAMBLE = '6'.padStart(64, '0')
@@ -44,10 +49,8 @@ const SIGNATURE = /^[0-9A-F]{128}$/
 const WORK = /^[0-9a-f]{16}$/
 const RAW = /^(?:0|[1-9][0-9]{0,38})$/
 
-/** What a builder needs of the account that the block belongs to: as it stands before the block. */
 export interface NanoAccountState {
   readonly account: string
-  /** Hash of its last block; undefined while it has none. */
   readonly frontier: string | undefined
   readonly balanceRaw: bigint
   /** Votes with the balance after the block. */
@@ -55,12 +58,12 @@ export interface NanoAccountState {
 }
 
 /**
- * Takes a confirmed send into the account; where it is the account's first block, that opens it (subtype `open`).
- *
- * @param send the hash of the send block and the amount that it sent, exactly: the network refuses any other
- * @throws TypeError for an amount of 0, a balance above {@link MAX_RAW}, a balance without a frontier, a bad address or hash
+ * The account's first block opens it (subtype `open`). The amount is the send's, exactly. @throws TypeError
  */
-export function buildReceive(state: NanoAccountState, send: { readonly hash: string; readonly amountRaw: bigint }): UnsignedNanoBlock {
+export function buildReceive(
+  state: NanoAccountState,
+  send: { readonly hash: string; readonly amountRaw: bigint },
+): UnsignedNanoBlock {
   assertHash('send.hash', send.hash)
   if (send.hash === ZERO_HASH) throw new TypeError('"send.hash" expected the hash of a block, got 64 zeros')
   assertAmount('send.amountRaw', send.amountRaw)
@@ -69,9 +72,7 @@ export function buildReceive(state: NanoAccountState, send: { readonly hash: str
   return buildBlock(state, state.balanceRaw + send.amountRaw, send.hash)
 }
 
-/**
- * @throws TypeError where the account has no block yet, the amount is 0 or above the balance, or an address or hash is bad
- */
+/** @throws TypeError if the account has no block yet, or for an amount, address or hash that is bad */
 export function buildSend(
   state: NanoAccountState,
   payment: { readonly destination: string; readonly amountRaw: bigint },
@@ -80,9 +81,15 @@ export function buildSend(
   assertAmount('payment.amountRaw', payment.amountRaw)
   assertRaw('state.balanceRaw', state.balanceRaw)
   if (payment.amountRaw > state.balanceRaw) {
-    throw new TypeError(`"payment.amountRaw" expected at most the balance, ${state.balanceRaw} raw, got ${payment.amountRaw}`)
+    throw new TypeError(
+      `"payment.amountRaw" expected at most the balance, ${state.balanceRaw} raw, got ${payment.amountRaw}`,
+    )
   }
-  return buildBlock(state, state.balanceRaw - payment.amountRaw, publicKeyOf('payment.destination', payment.destination))
+  return buildBlock(
+    state,
+    state.balanceRaw - payment.amountRaw,
+    publicKeyOf('payment.destination', payment.destination),
+  )
 }
 
 function buildBlock(state: NanoAccountState, balanceRaw: bigint, link: string): UnsignedNanoBlock {
@@ -91,15 +98,20 @@ function buildBlock(state: NanoAccountState, balanceRaw: bigint, link: string): 
   assertHash('state.frontier', previous)
   publicKeyOf('state.account', state.account)
   publicKeyOf('state.representative', state.representative)
-  return { type: 'state', account: state.account, previous, representative: state.representative, balance: balanceRaw.toString(), link }
+  return {
+    type: 'state',
+    account: state.account,
+    previous,
+    representative: state.representative,
+    balance: balanceRaw.toString(),
+    link,
+  }
 }
 
 /**
- * The block's hash, which is what is signed: Blake2b, 32 bytes, of preamble, account, previous, representative, balance
- * (16 bytes, big endian) and link, 176 bytes together (docs.nano.org, Blocks specifications, "Block format"). As 64
- * upper-case hex characters.
- *
- * @throws TypeError for a field that is not of its form
+ * What is signed: Blake2b, 32 bytes, of preamble, account, previous, representative, balance (16 bytes, big
+ * endian) and link, 176 bytes together (docs.nano.org, Blocks specifications, "Block format"). 64 upper-case
+ * hex characters. @throws TypeError
  */
 export function hashNanoBlock(block: UnsignedNanoBlock): string {
   assertHash('block.previous', block.previous)
@@ -118,23 +130,22 @@ export function hashNanoBlock(block: UnsignedNanoBlock): string {
   return bytesToHex(blake2b(hexToBytes(hex.join('')), { dkLen: 32 })).toUpperCase()
 }
 
-/**
- * Whether the block is signed by the account it belongs to. Blocks of {@link isEpochBlock} are signed by the network's key
- * instead.
- *
- * @throws TypeError as {@link hashNanoBlock}, and for a signature that is not 64 bytes in upper-case hex
- */
+/** Epoch blocks are signed by the network's key instead. @throws TypeError */
 export function isSignedByAccount(block: UnsignedNanoBlock & { readonly signature: string }): boolean {
-  if (!SIGNATURE.test(block.signature)) throw new TypeError('"block.signature" expected 128 upper-case hex characters')
-  return verify(hexToBytes(block.signature), hexToBytes(hashNanoBlock(block)), hexToBytes(publicKeyOf('block.account', block.account)))
+  if (!SIGNATURE.test(block.signature))
+    throw new TypeError('"block.signature" expected 128 upper-case hex characters')
+  return verify(
+    hexToBytes(block.signature),
+    hexToBytes(hashNanoBlock(block)),
+    hexToBytes(publicKeyOf('block.account', block.account)),
+  )
 }
 
 /**
- * Whether the network's nodes take the signature: Ed25519 with Blake2b-512 in the place of SHA-512 (docs.nano.org, Signing),
- * by their own equation. It has no cofactor, takes public keys of small order, and an S that is below 2^253 and not reduced.
- * RFC 8032 refuses such signatures, and whoever went by it would not see money that the network has confirmed.
- *
- * Source: ed25519_sign_open in ed25519-donna's ed25519.c, which nano-node verifies with.
+ * Ed25519 with Blake2b-512 in the place of SHA-512 (docs.nano.org, Signing), by the nodes' own equation: no
+ * cofactor, public keys of small order, an S below 2^253 and not reduced. RFC 8032 refuses such signatures,
+ * and whoever went by it would not see money that the network has confirmed. Source: ed25519_sign_open in
+ * ed25519-donna's ed25519.c.
  */
 function verify(signature: Uint8Array, message: Uint8Array, publicKey: Uint8Array): boolean {
   const { Point } = ed25519
@@ -155,27 +166,29 @@ export function isEpochBlock(block: Pick<UnsignedNanoBlock, 'link'>): boolean {
   return EPOCH_LINKS.includes(block.link)
 }
 
-/** What work is done over: the block before, or the account's public key for its first block. 64 upper-case hex characters. */
+/** The block before, or the account's public key for its first block. 64 upper-case hex characters. */
 export function workRootOf(block: Pick<UnsignedNanoBlock, 'account' | 'previous'>): string {
   return block.previous === ZERO_HASH ? publicKeyOf('block.account', block.account) : block.previous
 }
 
-/** Least values of work, by what the block does; a change needs as much as a send, an open as much as a receive. */
+/** A change needs as much as a send, an open as much as a receive. */
 export interface NanoWorkThresholds {
   readonly send: bigint
   readonly receive: bigint
 }
 
 /**
- * The live network's (docs.nano.org, Work generation, "Difficulty thresholds", epoch 2): about 2^29 and 2^23 hashes. No
- * network asks for more, so a block that reaches them is good anywhere.
+ * The live network's (docs.nano.org, Work generation, "Difficulty thresholds", epoch 2): about 2^29 and 2^23
+ * hashes. No network asks for more.
  */
-export const LIVE_WORK_THRESHOLDS: NanoWorkThresholds = { send: 0xfffffff800000000n, receive: 0xfffffe0000000000n }
+export const LIVE_WORK_THRESHOLDS: NanoWorkThresholds = {
+  send: 0xfffffff800000000n,
+  receive: 0xfffffe0000000000n,
+}
 
 /**
- * The value of work: Blake2b, 8 bytes, of the work (8 bytes, little endian) and the root (32 bytes), read little endian.
- *
- * @throws TypeError for a root that is not 64 upper-case or work that is not 16 lower-case hex characters
+ * Blake2b, 8 bytes, of work (8 bytes, little endian) and root (32 bytes), read little endian. @throws
+ * TypeError
  */
 export function workValue(root: string, work: string): bigint {
   assertHash('root', root)
@@ -195,7 +208,8 @@ function publicKeyOf(name: string, address: string): string {
 }
 
 function assertOpened(state: NanoAccountState): void {
-  if (state.frontier === undefined) throw new TypeError('"state.frontier" expected a hash: the account has no block yet')
+  if (state.frontier === undefined)
+    throw new TypeError('"state.frontier" expected a hash: the account has no block yet')
 }
 
 function assertHash(name: string, value: string): void {
@@ -203,7 +217,8 @@ function assertHash(name: string, value: string): void {
 }
 
 function assertRaw(name: string, value: bigint): void {
-  if (value < 0n || value > MAX_RAW) throw new TypeError(`"${name}" expected 0 to 2^128 - 1 raw, got ${value}`)
+  if (value < 0n || value > MAX_RAW)
+    throw new TypeError(`"${name}" expected 0 to 2^128 - 1 raw, got ${value}`)
 }
 
 function assertAmount(name: string, value: bigint): void {

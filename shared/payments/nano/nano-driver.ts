@@ -6,7 +6,7 @@ import { nanoAddresses } from './nano-addresses.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX } from './nano-keys.ts'
 import { isSeedKnown, MAX_RUN, settleOrHalt, tryWork } from './nano-lane.ts'
-import { lookAtOne, lookAtRound, watchLapsed } from './nano-look.ts'
+import { lookAtOne, lookAtRound } from './nano-look.ts'
 import { findSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
 
@@ -20,10 +20,13 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     get addresses() {
       return nanoAddresses(ctx)
     },
-    look: (round) => lookAtRound(ctx, round),
+    addressesAt(indexes) {
+      const { keys } = ctx.nano.wallet()
+      return Promise.resolve(new Map(indexes.map((index) => [index, keys.deriveAccount(index).address])))
+    },
+    look: (startedAt) => lookAtRound(ctx, startedAt),
     lookAt: (invoice) => lookAtOne(ctx, invoice),
     findTransaction: (tx) => findSend(ctx, tx),
-    watchLapsed: () => watchLapsed(ctx),
     async agrees() {
       const { treasury } = ctx.nano.wallet()
       await noteProblem(ctx, 'xno', 'wallet', undefined)
@@ -33,7 +36,9 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     },
     bounds: { maxPayouts: MAX_PAYOUTS_IN_BLOCK, maxGroups: MAX_RUN },
     async isUnderWay() {
-      return (await ctx.payouts.listOpenTransfers(TREASURY_INDEX)).some(({ kind }) => kind === 'payout')
+      return (await ctx.payouts.listOpenTransfers('xno', TREASURY_INDEX)).some(
+        ({ kind }) => kind === 'payout',
+      )
     },
     pay: (next) => runTreasury(ctx, next, { takesIn: false }),
     holdings: () => nanoHoldings(ctx),

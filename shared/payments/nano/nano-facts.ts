@@ -1,5 +1,7 @@
+import { LAPSED_LOOK_EVERY_MS } from '../../foundation/limits.ts'
+import { SECOND_MS } from '../../foundation/time.ts'
 import type { CoinFacts } from '../coin-facts.ts'
-import { NANO_BURN_ADDRESS, parseNanoAddress } from './nano-address.ts'
+import { NANO_BURN_ADDRESS, parseNanoAddress } from '../../crypto/nano-address.ts'
 import type { NanoBlock } from './nano-blocks.ts'
 
 export const NANO_FACTS: CoinFacts = {
@@ -8,12 +10,25 @@ export const NANO_FACTS: CoinFacts = {
     const address = parseNanoAddress(text)?.address
     return address === undefined || address === NANO_BURN_ADDRESS ? undefined : { address, account: address }
   },
-  // In raw.
   paymentUri: (address, amountRaw) => `nano:${address}?amount=${amountRaw}`,
   addressForm: 'a Nano address (nano_ and 60 characters, with its checksum)',
   // A block is confirmed or is not.
   requiredConfirmations: () => 1,
+  menu: {
+    anonymity: 'pseudonymous',
+    anonymityDetail:
+      'Every payment stands on a public ledger under its accounts; an invoice has an account of its own.',
+    agentAutonomy:
+      'An agent can hold its own key and send without fees; it must first be given coins or earn them.',
+    settlementIfOff: 'automatic',
+  },
+  hasPublicAccounts: true,
   paysOneAddress: true,
+  // Hourly; those whose 30 days are over by then, when asked.
+  watchLapsed: (nowSeconds) => ({
+    watch: 'hourly',
+    look_after: nowSeconds + LAPSED_LOOK_EVERY_MS / SECOND_MS,
+  }),
   sourceOf: (signed) => (JSON.parse(signed) as NanoBlock).link.toLowerCase(),
-  queues: { check: 'check-nano', fill: 'fill-nano', reconcile: 'reconcile-nano' },
+  queues: { watch: 'watch-nano', check: 'check-nano', fill: 'fill-nano', reconcile: 'reconcile-nano' },
 }

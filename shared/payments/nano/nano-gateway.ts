@@ -1,22 +1,20 @@
-import type { Config } from '../../config.ts'
+import type { Config } from '../../foundation/config.ts'
 import type { Context } from '../../context.ts'
-import type { Log } from '../../log.ts'
-import { StartError } from '../../process.ts'
-import { SECOND_MS } from '../../time.ts'
+import type { Log } from '../../foundation/log.ts'
+import { StartError } from '../../foundation/process.ts'
+import { SECOND_MS } from '../../foundation/time.ts'
 import { openNanoSeed, TREASURY_INDEX, type NanoAccount, type NanoKeys } from './nano-keys.ts'
 import { createNanoRpc, type NanoRpc } from './nano-rpc.ts'
 
-/** The node, and the seed where this process has one. */
 export interface NanoGateway {
   readonly rpc: NanoRpc
-  /** @throws StartError where NANO_SEED_FILE is not set, or is no seed */
+  /** @throws StartError if NANO_SEED_FILE is not set, or is no seed */
   wallet(): NanoWallet
 }
 
 export interface NanoWallet {
   readonly keys: NanoKeys
   readonly treasury: NanoAccount
-  /** NANO_REPRESENTATIVE. */
   readonly representative: string | undefined
   /** Holds the highest index that may have been given out; beside the seed. */
   readonly indexFile: string
@@ -29,11 +27,12 @@ export interface NanoContext extends Context {
 /** A node answers a batch of 1,000 accounts in well under a second; this is for one that is busy. */
 const RPC_TIMEOUT_MS = 10 * SECOND_MS
 
-/**
- * @param timeoutMs for each request to the node but work
- * @returns undefined where no node is configured
- */
-export function openNanoGateway(settings: Config['nano'], log: Log, timeoutMs = RPC_TIMEOUT_MS): NanoGateway | undefined {
+/** @returns undefined if no node is configured */
+export function openNanoGateway(
+  settings: Config['nano'],
+  log: Log,
+  timeoutMs = RPC_TIMEOUT_MS,
+): NanoGateway | undefined {
   const { rpcUrl, workUrl, seedFile, representative } = settings
   if (rpcUrl === undefined) return undefined
   let wallet: NanoWallet | undefined
@@ -41,17 +40,23 @@ export function openNanoGateway(settings: Config['nano'], log: Log, timeoutMs = 
     rpc: createNanoRpc({ url: rpcUrl, workUrl, log, timeoutMs }),
     // Read at its first use: a process that serves none of the queues that sign never reads the seed.
     wallet() {
-      if (seedFile === undefined) throw new StartError('NANO_SEED_FILE is not set, and Nano cannot be received or sent without it.')
+      if (seedFile === undefined)
+        throw new StartError('NANO_SEED_FILE is not set, and Nano cannot be received or sent without it.')
       if (wallet === undefined) {
         const keys = openNanoSeed(seedFile)
-        wallet = { keys, treasury: keys.deriveAccount(TREASURY_INDEX), representative, indexFile: `${seedFile}.index` }
+        wallet = {
+          keys,
+          treasury: keys.deriveAccount(TREASURY_INDEX),
+          representative,
+          indexFile: `${seedFile}.index`,
+        }
       }
       return wallet
     },
   }
 }
 
-/** @throws StartError where this process has no node: its queue should not have been served */
+/** @throws StartError if this process has no node */
 export function requireNano<T extends Context & { readonly nano?: NanoGateway }>(ctx: T): T & NanoContext {
   if (ctx.nano === undefined) throw new StartError('NANO_RPC_URL is not set, and this job needs a Nano node.')
   return ctx as T & NanoContext

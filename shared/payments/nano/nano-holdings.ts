@@ -1,19 +1,16 @@
 import type { Holdings } from '../driver.ts'
 import { dustThreshold } from '../coin.ts'
 import { OPEN_TRANSFERS } from '../payout.ts'
-import { parseNanoAddress } from './nano-address.ts'
+import { parseNanoAddress } from '../../crypto/nano-address.ts'
 import type { NanoContext } from './nano-gateway.ts'
 
-/** Enough for all that can be under way at once. */
 const MOST_OPEN = 10_000
 const PAGE = 500
 const ACCOUNTS_AT_ONCE = 8
 
 /**
- * What is confirmed in the treasury, on its way there, and at the accounts of invoices whose payments have not been sent on.
- *
- * @returns undefined while a block of ours is waiting for its confirmation
- * @throws NodeUnreachable
+ * Treasury, on its way there, invoices' accounts. @returns undefined while a block of ours waits to be
+ * confirmed
  */
 export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefined> {
   const { rpc } = ctx.nano
@@ -41,7 +38,9 @@ export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefin
   heldRaw += await sumUnreceived(ctx, indexes)
   const accounts = await ctx.coins.listAddresses('xno', [...indexes])
   for (let start = 0; start < accounts.length; start += ACCOUNTS_AT_ONCE) {
-    const balances = await Promise.all(accounts.slice(start, start + ACCOUNTS_AT_ONCE).map((account) => readBalance(ctx, account.address)))
+    const balances = await Promise.all(
+      accounts.slice(start, start + ACCOUNTS_AT_ONCE).map((account) => readBalance(ctx, account.address)),
+    )
     heldRaw += balances.reduce((sum, balance) => sum + balance, 0n)
   }
   return { address, heldRaw, deposits: [] }
@@ -50,7 +49,7 @@ export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefin
 const readBalance = async ({ nano }: NanoContext, address: string): Promise<bigint> =>
   (await nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
 
-/** Counted payments that wait to be received. @param received takes up the accounts of those that were, and may not be sent on */
+/** @param received takes up the accounts of those that were received, and may not be sent on */
 async function sumUnreceived(ctx: NanoContext, received: Set<number>): Promise<bigint> {
   let sumRaw = 0n
   for (let after = ''; ;) {
@@ -58,7 +57,9 @@ async function sumUnreceived(ctx: NanoContext, received: Set<number>): Promise<b
     const last = page.at(-1)
     if (last === undefined) return sumRaw
     after = last._id
-    const addresses = await ctx.coins.listAddresses('xno', [...new Set(page.map(({ address_index: index }) => index))])
+    const addresses = await ctx.coins.listAddresses('xno', [
+      ...new Set(page.map(({ address_index: index }) => index)),
+    ])
     const keys = new Map(addresses.map(({ index, address }) => [index, parseNanoAddress(address)?.publicKey]))
     const blocks = await ctx.nano.rpc.blocksInfo(page.map(({ tx }) => tx.toUpperCase()))
     for (const { tx, address_index: index } of page) {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isDuplicateKey, isOutage, Overtaken } from '../../database.ts'
-import { newId } from '../../ids.ts'
-import { createTurns } from '../../one-at-a-time.ts'
-import { SECOND_MS, unixSeconds } from '../../time.ts'
+import { isDuplicateKey, isOutage, Overtaken } from '../../servers/database.ts'
+import { newId } from '../../foundation/ids.ts'
+import { createTurns } from '../../foundation/one-at-a-time.ts'
+import { SECOND_MS, unixSeconds } from '../../foundation/time.ts'
 import { haltCoin, isHalted, noteProblem } from '../coin-round.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers, noteRefusal, storeTransfers } from '../payout-service.ts'
@@ -16,37 +16,26 @@ import { TREASURY_INDEX, type NanoAccount, type NanoKeys } from './nano-keys.ts'
 import type { ClaimedSend } from './nano-proof.ts'
 
 /**
- * A *lane* is what may extend the chain of one account of ours. What holds in it:
+ * A *lane* is what may extend the chain of one account of ours. A *run* is one block, or several each built
+ * on the one before; the next is signed when all of the one before is confirmed. Within a process work on an
+ * account takes turns; between processes the unique place (account, previous) decides, and the slower one
+ * drops its whole run.
  *
- * - One run at a time: a *run* is one block, or several each built on the one before, and the next is signed when all of
- *   the one before is confirmed. Within a process work on an account takes turns; between processes the unique place
- *   (account, previous) decides, and the slower one drops its whole run.
- * - The order of writes: 1 the signed blocks, stored in one transaction; 2 the blocks, published in their order once a
- *   majority of the database has them; 3 that they were published; 4 that they are confirmed. A death anywhere leaves blocks on record, and the same blocks are
- *   published until they are confirmed: one block can be in the chain once, however often it is sent.
- * - Each time an account is worked its chain decides what became of the blocks on record (nano-account.ts). No block is ever
- *   given up: one that the chain lacks is published again, whatever it was called before, and nothing new is signed before
- *   the chain has all of ours confirmed.
- * - A block that the database does not know (a restored backup, or the seed in use elsewhere) halts the coin until the
- *   operator reconciles it, unless it is a send that the operator has recorded, or receives an invoice's money. So does
- *   another seed than the one that the database knows, by its treasury.
- * - A node that is behind, or gives no news, is waited for.
+ * The order of writes: 1 the signed blocks, in one transaction; 2 published in their order, once a majority
+ * of the database has them; 3 noted as published; 4 confirmed. A death anywhere leaves blocks on record, and
+ * the same blocks are published until they are confirmed (nano-account.ts): none is ever given up.
  */
 
-/** Work on one account takes turns in this process. */
 const takeTurns = createTurns()
 
-/** An account as it stands, all of it confirmed and on record. */
 export interface Standing {
   readonly account: NanoAccount
-  /** Undefined while it has no block. */
   readonly frontier: string | undefined
   readonly balanceRaw: bigint
   /** What it votes with now. */
   readonly representative: string | undefined
 }
 
-/** A block to be signed and sent, and what it is for. */
 export interface LaneStep {
   readonly block: UnsignedNanoBlock
   readonly kind: 'receive' | 'sweep' | 'payout'
@@ -55,8 +44,10 @@ export interface LaneStep {
   readonly payoutIds?: readonly string[]
 }
 
-/** What the next block of an account is built on. */
-export function stateOf(wallet: NanoWallet, { account, frontier, balanceRaw, representative }: Standing): NanoAccountState {
+export function stateOf(
+  wallet: NanoWallet,
+  { account, frontier, balanceRaw, representative }: Standing,
+): NanoAccountState {
   return {
     account: account.address,
     frontier,
@@ -65,13 +56,27 @@ export function stateOf(wallet: NanoWallet, { account, frontier, balanceRaw, rep
   }
 }
 
-/** How the account stands once that block is confirmed. */
 export function standingAfter(standing: Standing, { block }: LaneStep): Standing {
-  return { ...standing, frontier: hashNanoBlock(block), balanceRaw: BigInt(block.balance), representative: block.representative }
+  return {
+    ...standing,
+    frontier: hashNanoBlock(block),
+    balanceRaw: BigInt(block.balance),
+    representative: block.representative,
+  }
 }
 
-export function receiveStep(wallet: NanoWallet, standing: Standing, send: ClaimedSend, paymentIds: readonly string[] = []): LaneStep {
-  return { block: buildReceive(stateOf(wallet, standing), send), kind: 'receive', amountRaw: send.amountRaw, paymentIds }
+export function receiveStep(
+  wallet: NanoWallet,
+  standing: Standing,
+  send: ClaimedSend,
+  paymentIds: readonly string[] = [],
+): LaneStep {
+  return {
+    block: buildReceive(stateOf(wallet, standing), send),
+    kind: 'receive',
+    amountRaw: send.amountRaw,
+    paymentIds,
+  }
 }
 
 /** Blocks of one run, at most: the network is waited for once for all of them. */
@@ -87,10 +92,8 @@ const CONFIRM_POLL_MS = 200
 const RUN_WORK_MS = 5 * SECOND_MS
 
 /**
- * Works on an account until `next` has no more to do, something has to be waited for, or `untilMs` (of performance.now) has
- * come. `next` gives a run; it is asked only when the account's chain is what the database knows, and all of it confirmed.
- *
- * @throws NodeUnreachable, NodeRefused: the next round goes on where this one stopped
+ * `next` gives a run; it is asked only when the account's chain is what the database knows, and all of it
+ * confirmed. `untilMs` is of performance.now. @throws NodeUnreachable, NodeRefused
  */
 export function runLane(
   ctx: NanoContext,
@@ -108,8 +111,10 @@ export function runLane(
       if (due.length > 0 || info?.confirmedFrontier !== info?.frontier) {
         const end = due.length === 0 ? 'confirmed' : await publishAll(ctx, account, due)
         if (end !== 'confirmed') return end
-        // Another process that works on the account moves it on by itself; a node may answer from a moment ago.
-        if (stuck === undefined || stuck.at !== info?.frontier) stuck = { at: info?.frontier, sinceMs: performance.now() }
+        // Another process that works on the account moves it on by itself; a node may answer from a moment
+        // ago.
+        if (stuck === undefined || stuck.at !== info?.frontier)
+          stuck = { at: info?.frontier, sinceMs: performance.now() }
         else if (performance.now() - stuck.sinceMs >= CONFIRM_WAIT_MS) return 'waiting'
         else await sleep(CONFIRM_POLL_MS)
         continue
@@ -127,11 +132,9 @@ export function runLane(
 }
 
 /**
- * Halts the coin if the seed is not the one that the database knows, by its treasury: nothing is signed with such a one, and
- * none of its addresses given out, before the operator has said that it is meant. A coin that was halted for that alone goes
- * on once the right seed is back.
- *
- * @returns false if the coin is halted, by this or before
+ * Another seed than the one that the database knows, by its treasury, halts the coin: nothing is signed with
+ * it before the operator has said that it is meant. A coin halted for that alone goes on once the right seed
+ * is back. @returns false if the coin is halted
  */
 export async function isSeedKnown(ctx: NanoContext): Promise<boolean> {
   const coin = await ctx.coins.findCoin('xno')
@@ -139,23 +142,20 @@ export async function isSeedKnown(ctx: NanoContext): Promise<boolean> {
   const known = coin?.treasury_address
   if (known === undefined || known === address) {
     if (coin?.halted === undefined) return true
-    if (!coin.halted.reason.startsWith(OTHER_SEED) || !(await ctx.coins.resume('xno', coin.halted.reason))) return false
+    if (coin.halted.kind !== 'other_seed' || !(await ctx.coins.resume('xno', 'other_seed'))) return false
     ctx.log.warn('the seed that the database knows is back: Nano goes on')
     return true
   }
-  if (coin?.halted === undefined)
-    await haltCoin(
-      ctx,
-      'xno',
-      `${OTHER_SEED} ${address}, and not of ${known}, which this database knows; "operator reconcile xno" takes over another seed`,
-    )
+  const reason = `the seed is that of the treasury ${address}, and not of ${known}, which this database knows; "operator reconcile xno" takes over another seed`
+  if (coin?.halted === undefined) await haltCoin(ctx, 'xno', reason, 'other_seed')
   return false
 }
 
-const OTHER_SEED = 'the seed is that of the treasury'
-
-/** Settles an account by the recovery rule. A block that neither the database knows nor the operator has told of halts the coin. */
-export async function settleOrHalt(ctx: NanoContext, account: OwnAccount): Promise<SettledAccount | 'halted'> {
+/** A block that neither the database knows nor the operator has told of halts the coin. */
+export async function settleOrHalt(
+  ctx: NanoContext,
+  account: OwnAccount,
+): Promise<SettledAccount | 'halted'> {
   const { findings } = startFindings(ctx, 'xno', 'found in the chain, as the operator recorded it')
   let strange = ''
   const settled = await settleAccount(ctx, account, {
@@ -163,43 +163,50 @@ export async function settleOrHalt(ctx: NanoContext, account: OwnAccount): Promi
     treasury: (await ctx.coins.findCoin('xno'))?.treasury_address,
     async accepts({ hash, change, isConfirmed }) {
       const isAccepted =
-        change < 0n ? await isPaidByHand(ctx, 'xno', hash.toLowerCase(), -change) : change > 0n && (await isInvoiced(ctx, account))
-      if (isAccepted && !isConfirmed) throw new NodeUnreachable(`block ${hash} of account ${account.index} is not confirmed yet`)
+        change < 0n
+          ? await isPaidByHand(ctx, 'xno', hash.toLowerCase(), -change)
+          : change > 0n && (await isInvoiced(ctx, account))
+      if (isAccepted && !isConfirmed)
+        throw new NodeUnreachable(`block ${hash} of account ${account.index} is not confirmed yet`)
       strange = hash
       return isAccepted
     },
   })
   if (settled !== undefined) return settled
   const which = account.index === TREASURY_INDEX ? 'the treasury' : `account ${account.index}`
-  return haltCoin(ctx, 'xno', `the last block of ${which} (${account.address}) is ${strange}, which the database does not know`)
+  return haltCoin(
+    ctx,
+    'xno',
+    `the last block of ${which} (${account.address}) is ${strange}, which the database does not know`,
+  )
 }
 
-/** What another wallet with the seed receives for an invoice is the payer's money all the same. */
 async function isInvoiced(ctx: NanoContext, { index }: OwnAccount): Promise<boolean> {
   return index !== TREASURY_INDEX && (await ctx.invoices.findByAddresses('xno', [index])).length > 0
 }
 
-/** Publishes blocks on record, in the order of their chain, until they are confirmed. */
 async function publishAll(
   ctx: NanoContext,
   account: OwnAccount,
   run: readonly TransferRecord[],
 ): Promise<'confirmed' | 'waiting' | 'halted'> {
   const untilMs = performance.now() + CONFIRM_WAIT_MS
-  const now = unixSeconds(ctx.now())
+  const now = unixSeconds(ctx.databaseNow())
   const published = new Set<TransferRecord>()
   let open = run
   let unnoted = run.filter(({ state }) => state === 'signed' || state === 'held')
   for (let pauseMs = CONFIRM_POLL_MS / 4; ; pauseMs = Math.min(2 * pauseMs, CONFIRM_POLL_MS)) {
     const found = await ctx.nano.rpc.blocksInfo(open.map(hashOf))
-    const isThere = (transfer: TransferRecord): boolean => published.has(transfer) || found.has(hashOf(transfer))
+    const isThere = (transfer: TransferRecord): boolean =>
+      published.has(transfer) || found.has(hashOf(transfer))
     const confirmed = open.filter((transfer) => found.get(hashOf(transfer))?.confirmed === true)
     let refused: { transfer: TransferRecord; reason: string } | undefined
     let isPaused = false
     for (const transfer of open.filter((one) => !isThere(one))) {
       isPaused = !isToBeOffered(transfer, now)
       if (isPaused) break
-      if (transfer.state === 'confirmed') ctx.log.warn({ transfer_id: transfer._id, block: transfer.tx }, LACKING)
+      if (transfer.state === 'confirmed')
+        ctx.log.warn({ transfer_id: transfer._id, block: transfer.tx }, LACKING)
       const reason = await publish(ctx, transfer)
       if (reason === undefined) published.add(transfer)
       else {
@@ -212,7 +219,8 @@ async function publishAll(
     await moveTransfers(ctx, noted, ['signed', 'held'], 'sent')
     unnoted = unnoted.filter((transfer) => !isThere(transfer))
     // One that is taken again is refused no more: another time counts from its own first refusal.
-    for (const taken of published) if (taken.refused !== undefined) await ctx.payouts.setRefused(taken._id, null)
+    for (const taken of published)
+      if (taken.refused !== undefined) await ctx.payouts.setRefused(taken._id, null)
     await moveTransfers(ctx, confirmed, OPEN_TRANSFERS, 'confirmed')
     open = open.filter((transfer) => !confirmed.includes(transfer))
     if (refused !== undefined) return weighRefusal(ctx, account, refused.transfer, refused.reason)
@@ -227,19 +235,20 @@ const LACKING = 'the Nano node lacks a block of ours that it had confirmed; it i
 const hashOf = ({ tx }: TransferRecord): string => tx.toUpperCase()
 
 /**
- * Publishes the block once more. Of a block that it has already a node says `Old block`, or of a send `Invalid block balance
- * for given subtype`: so it is the block that is asked for, before a refusal is believed.
- *
- * @returns why it was refused; undefined where the node has it
+ * Of a block that it has a node says `Old block`, or `Invalid block balance for given subtype`: so the block
+ * is asked for before a refusal is believed. @returns why it was refused; undefined if the node has it
  */
 async function publish(ctx: NanoContext, transfer: TransferRecord): Promise<string | undefined> {
   const { rpc } = ctx.nano
   const block = readSigned(transfer)
-  const subtype: NanoSubtype = transfer.kind !== 'receive' ? 'send' : block.previous === ZERO_HASH ? 'open' : 'receive'
+  const subtype: NanoSubtype =
+    transfer.kind !== 'receive' ? 'send' : block.previous === ZERO_HASH ? 'open' : 'receive'
   let refusal = await offer(ctx, block, subtype)
-  if (refusal !== undefined && /^Block work is /.test(refusal)) {
+  if (refusal !== undefined && refusal.startsWith('Block work is ')) {
     // Neither hash nor signature covers the work; what is enough for a send is enough for anything.
-    const work = await generateWork(ctx, workRootOf(block), (await rpc.workThresholds()).send, { isUrgent: transfer.kind === 'payout' })
+    const work = await generateWork(ctx, workRootOf(block), (await rpc.workThresholds()).send, {
+      isUrgent: transfer.kind === 'payout',
+    })
     refusal = await offer(ctx, { ...block, work }, subtype)
   }
   if (refusal === undefined || (await rpc.blockInfo(hashNanoBlock(block))) !== undefined) return undefined
@@ -256,7 +265,7 @@ async function offer(ctx: NanoContext, block: NanoBlock, subtype: NanoSubtype): 
   }
 }
 
-/** The node does not take the block: because it is behind, because another block stands in its place, or for good. */
+/** It is behind, another block has the place, or it refuses for good. */
 async function weighRefusal(
   ctx: NanoContext,
   account: OwnAccount,
@@ -269,7 +278,11 @@ async function weighRefusal(
   const isItsPlace = (chain.info?.frontier ?? ZERO_HASH) === block.previous
   // A source that the node has not seen yet is a matter of time, as is an account that it is behind with.
   if (isItsPlace && reason !== 'Gap source block') await noteRefusal(ctx, transfer, reason)
-  else ctx.log.warn({ transfer_id: transfer._id, block: transfer.tx, reason }, 'the Nano node does not take a block of ours; trying again')
+  else
+    ctx.log.warn(
+      { transfer_id: transfer._id, block: transfer.tx, reason },
+      'the Nano node does not take a block of ours; trying again',
+    )
   if (reason === 'Gap source block') await publishSource(ctx, account, block)
   return 'waiting'
 }
@@ -283,12 +296,17 @@ async function publishSource(ctx: NanoContext, account: OwnAccount, { link }: Na
   if (chain !== 'halted' && chain.due.length > 0) await publishAll(ctx, own, chain.due)
 }
 
-/** Signs and stores a run, or as much of its beginning as has its work by then, which makes it due to be published. A place that is taken or gone meanwhile means that it is not needed. @returns what was stored */
-async function sign(ctx: NanoContext, account: NanoAccount, run: readonly LaneStep[]): Promise<TransferRecord[]> {
+/**
+ * Or as much of its beginning as has its work by then. @returns what was stored; nothing if a place is taken
+ */
+async function sign(
+  ctx: NanoContext,
+  account: NanoAccount,
+  run: readonly LaneStep[],
+): Promise<TransferRecord[]> {
   const works = await findWorks(ctx, run)
-  // Work takes minutes on a slow machine.
   if (await isHalted(ctx, 'xno')) return []
-  const at = unixSeconds(ctx.now())
+  const at = unixSeconds(ctx.databaseNow())
   const { keys } = ctx.nano.wallet()
   const transfers = works.map(({ step, work }): TransferRecord => {
     const { hash, signature } = keys.signBlock(account.index, step.block)
@@ -316,22 +334,26 @@ async function sign(ctx: NanoContext, account: NanoAccount, run: readonly LaneSt
     if (isDuplicateKey(error) || error instanceof Overtaken) return []
     const payoutIds = transfers.flatMap(({ payout_ids: ids }) => ids)
     if (isOutage(error) || payoutIds.length === 0) throw error
-    ctx.log.warn({ err: error, payout_ids: payoutIds }, 'a payout changed while its block was made; the block is dropped')
+    ctx.log.warn(
+      { err: error, payout_ids: payoutIds },
+      'a payout changed while its block was made; the block is dropped',
+    )
     return []
   }
 }
 
 function readSigned({ _id, signed, tx }: TransferRecord): NanoBlock {
   const block = JSON.parse(signed) as NanoBlock
-  if (hashNanoBlock(block).toLowerCase() !== tx) throw new Error(`transfer ${_id} holds another block than its hash says`)
+  if (hashNanoBlock(block).toLowerCase() !== tx)
+    throw new Error(`transfer ${_id} holds another block than its hash says`)
   return block
 }
 
-/**
- * The work of a run's first block, however long it takes, and of those after it for as long as that is quick: what stands
- * first in a run is not to wait for minutes for what comes after it, nor to be lost with it.
- */
-async function findWorks(ctx: NanoContext, run: readonly LaneStep[]): Promise<{ step: LaneStep; work: string }[]> {
+/** What stands first in a run is not to wait for minutes for what comes after it. */
+async function findWorks(
+  ctx: NanoContext,
+  run: readonly LaneStep[],
+): Promise<{ step: LaneStep; work: string }[]> {
   const thresholds = await ctx.nano.rpc.workThresholds()
   const untilMs = performance.now() + RUN_WORK_MS
   const found: { step: LaneStep; work: string }[] = []
@@ -339,7 +361,12 @@ async function findWorks(ctx: NanoContext, run: readonly LaneStep[]): Promise<{ 
     if (found.length > 0 && performance.now() > untilMs) break
     try {
       const threshold = thresholds[step.kind === 'receive' ? 'receive' : 'send']
-      found.push({ step, work: await generateWork(ctx, workRootOf(step.block), threshold, { isUrgent: step.kind === 'payout' }) })
+      found.push({
+        step,
+        work: await generateWork(ctx, workRootOf(step.block), threshold, {
+          isUrgent: step.kind === 'payout',
+        }),
+      })
     } catch (error) {
       // Whoever is first in the next run meets the same trouble and says it.
       if (found.length > 0 && isNodeTrouble(error)) break
@@ -349,14 +376,16 @@ async function findWorks(ctx: NanoContext, run: readonly LaneStep[]): Promise<{ 
   return found
 }
 
-/** Searches under way at once: a node works on them one after another, and a machine without a graphics card is busy with one. */
+/** A node works on them one after another. */
 const WORK_AT_ONCE = 2
 let searches = 0
-const waitingForWork: { readonly urgent: (() => void)[]; readonly others: (() => void)[] } = { urgent: [], others: [] }
+const waitingForWork: { readonly urgent: (() => void)[]; readonly others: (() => void)[] } = {
+  urgent: [],
+  others: [],
+}
 
 /**
- * Payouts come first here, too: each search may take a minute. What keeps work from being found keeps the coin from being
- * ready, since nothing could be paid out.
+ * Payouts come first, each may take a minute. Without work the coin is not ready: nothing could be paid out.
  */
 async function generateWork(
   ctx: NanoContext,
@@ -365,7 +394,9 @@ async function generateWork(
   { isUrgent = false, limitMs }: { isUrgent?: boolean; limitMs?: number } = {},
 ): Promise<string> {
   while (searches >= WORK_AT_ONCE)
-    await new Promise<void>((resume) => (isUrgent ? waitingForWork.urgent : waitingForWork.others).push(resume))
+    await new Promise<void>((resume) =>
+      (isUrgent ? waitingForWork.urgent : waitingForWork.others).push(resume),
+    )
   searches++
   try {
     const work = await ctx.nano.rpc.generateWork(root, threshold, limitMs)
@@ -383,10 +414,9 @@ async function generateWork(
 /** The least work there is takes a processor a second. */
 const TRIAL_LIMIT_MS = 10 * SECOND_MS
 
-/** The seeds for which work was tried by this process. */
 const tried = new WeakSet<NanoKeys>()
 
-/** Whether work can be had at all is found out at the start, and not by the first payout; then again for as long as it cannot. */
+/** At the start, and not by the first payout; then again for as long as it fails. */
 export async function tryWork(ctx: NanoContext): Promise<void> {
   const { keys, treasury } = ctx.nano.wallet()
   if (tried.has(keys) && (await ctx.coins.findCoin('xno'))?.problems?.work === undefined) return

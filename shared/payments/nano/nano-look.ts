@@ -1,14 +1,14 @@
 import type { Context } from '../../context.ts'
-import { LAPSED_LOOK_EVERY_MS, LAPSED_WATCH_MS } from '../../limits.ts'
-import { unixSeconds } from '../../time.ts'
+import { LAPSED_LOOK_EVERY_MS, LAPSED_WATCH_MS } from '../../foundation/limits.ts'
+import { unixSeconds } from '../../foundation/time.ts'
 import { dustThreshold } from '../coin.ts'
 import { recordPayments } from '../coin-round.ts'
 import type { InvoiceRecord, SeenPayment } from '../invoice.ts'
 import type { Look as RoundLook } from '../driver.ts'
 import type { PaymentProgress, WatchedAddress } from '../invoice-store.ts'
-import { recordLoss, type LapsedWatch } from '../settlement.ts'
+import { recordLoss } from '../settlement.ts'
 import { NodeUnreachable } from '../node-errors.ts'
-import { parseNanoAddress } from './nano-address.ts'
+import { parseNanoAddress } from '../../crypto/nano-address.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { settleOrHalt } from './nano-lane.ts'
 import { readNode } from './nano-health.ts'
@@ -16,51 +16,39 @@ import { noteDoubt, proveSends } from './nano-proof.ts'
 import { RECEIVABLE_BATCH } from './nano-rpc.ts'
 
 /**
- * What finds payments in Nano: a round over every open address, a look at one because its owner asked, and a look at one
- * because the node's websocket spoke of it. All three are the same look, at what is receivable; a look may come at any
- * time, from any process, and again: a payment counts once.
- *
- * A payment stays receivable until our own account receives it, and only payments that are settled are received
- * (nano-sweep.ts): so nothing that was paid can leave the list before it was counted, however long nobody looked.
+ * A round, a look because an owner asked, and one because the node's websocket spoke: all are the same look
+ * at what is receivable, at any time, from any process, and again: a payment counts once. It stays receivable
+ * until our own account receives it, and only what is settled is received (nano-sweep.ts): nothing can leave
+ * the list before it was counted, however long nobody looked.
  */
 
-/** Requests under way in one round. */
 const AT_ONCE = 4
-/** Open addresses read from the database at once: few at first, so that the node is soon asked, then twice as many each time. */
+/** Few at first, so that the node is soon asked, then twice as many each time. */
 const FIRST_OPEN_PAGE = AT_ONCE * RECEIVABLE_BATCH
 const MAX_OPEN_PAGE = 16 * RECEIVABLE_BATCH
-/** Pages of hourly addresses that one round looks at; the next one goes on. */
 const HOURLY_PAGES = 100
 
-/** What became of a look: whether all that it found was taken in. */
 interface Look {
-  /** Sentences about what was found and could not be taken in. */
   troubles: string[]
 }
 
-/**
- * Every open address, then the hourly ones that are due, and what is on its way to those whose time is over.
- *
- * @throws NodeUnreachable if the node's word is no news; what it has is taken in before that
- */
-export async function lookAtRound(ctx: NanoContext, { startedAt, isAhead }: { startedAt: number; isAhead: boolean }): Promise<RoundLook> {
+/** @throws NodeUnreachable if the node's word is no news; what it has is taken in before that */
+export async function lookAtRound(ctx: NanoContext, startedAt: number): Promise<RoundLook> {
   const { seen, trouble } = await readNode(ctx)
-  const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtHourly(ctx, startedAt, isAhead))]
+  const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtHourly(ctx, startedAt))]
   if (trouble !== undefined) throw trouble
   troubles.push(...(await lookAtUnconfirmed(ctx, startedAt)))
-  if (!isAhead && troubles.length === 0) await ctx.invoices.endHourly('xno', unixSeconds(ctx.now() - LAPSED_WATCH_MS))
+  if (troubles.length === 0)
+    await ctx.invoices.endHourly('xno', unixSeconds(ctx.databaseNow() - LAPSED_WATCH_MS))
   return { troubles, seen }
 }
 
-/** Lapsed addresses are looked at hourly; those whose 30 days are over by then, when asked. */
-export function watchLapsed(ctx: Context): LapsedWatch {
-  return { watch: 'hourly', look_after: unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS) }
-}
-
-/** Every address in watch 'round', and those of payments that a crash left half taken in. */
+/** And those of payments that a crash left half taken in. */
 async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
   const halfTaken = await ctx.invoices.listUnderWay('xno')
-  const left = await ctx.invoices.findByAddresses('xno', [...new Set(halfTaken.map(({ address_index }) => address_index))])
+  const left = await ctx.invoices.findByAddresses('xno', [
+    ...new Set(halfTaken.map(({ address_index }) => address_index)),
+  ])
   const { troubles } = await lookAtAddresses(ctx, left.map(addressOf))
   const found = await forEachPage(
     readOpen(ctx),
@@ -73,7 +61,7 @@ async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
   return [...troubles, ...found]
 }
 
-/** The open addresses, as many at a time as one request takes. The next page is read while these are asked about. */
+/** The next page is read while these are asked about. */
 async function* readOpen(ctx: NanoContext): AsyncGenerator<string[]> {
   let limit = FIRST_OPEN_PAGE
   const read = (after: string) => {
@@ -86,11 +74,11 @@ async function* readOpen(ctx: NanoContext): AsyncGenerator<string[]> {
   for (let page = await next; page !== undefined; page = await next) {
     next = read(page.last)
     const addresses = await addressesOf(ctx, page.indexes)
-    for (let start = 0; start < addresses.length; start += RECEIVABLE_BATCH) yield addresses.slice(start, start + RECEIVABLE_BATCH)
+    for (let start = 0; start < addresses.length; start += RECEIVABLE_BATCH)
+      yield addresses.slice(start, start + RECEIVABLE_BATCH)
   }
 }
 
-/** Addresses of indexes, as far as this process has met them: which address an index has never changes. */
 const knownAddresses = new WeakMap<NanoContext, Map<number, string>>()
 const MOST_KNOWN = 200_000
 
@@ -100,7 +88,8 @@ async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promis
   const known = kept === undefined || kept.size > MOST_KNOWN ? new Map<number, string>() : kept
   knownAddresses.set(ctx, known)
   const missing = indexes.filter((index) => !known.has(index))
-  if (missing.length > 0) for (const { index, address } of await ctx.coins.listAddresses('xno', missing)) known.set(index, address)
+  if (missing.length > 0)
+    for (const { index, address } of await ctx.coins.listAddresses('xno', missing)) known.set(index, address)
   return indexes.map((index) => {
     const address = known.get(index)
     if (address === undefined) throw new Error(`the invoice address ${index} is none that was made here`)
@@ -108,16 +97,15 @@ async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promis
   })
 }
 
-/** @param isAhead this machine's clock is ahead: by it nothing is put off */
-async function lookAtHourly(ctx: NanoContext, now: number, isAhead: boolean): Promise<string[]> {
+async function lookAtHourly(ctx: NanoContext, now: number): Promise<string[]> {
   return forEachPage(
     readHourly(ctx, now),
     (page) => askAbout(ctx, page.map(addressOf)),
     async (page, listed) => {
       const look = await takeIn(ctx, listed)
-      const later = unixSeconds(ctx.now() + LAPSED_LOOK_EVERY_MS)
+      const later = unixSeconds(ctx.databaseNow() + LAPSED_LOOK_EVERY_MS)
       // What could not be taken in is looked at in the next round.
-      if (look.troubles.length === 0 && !isAhead)
+      if (look.troubles.length === 0)
         await ctx.invoices.lookLater(
           page.map(({ _id }) => _id),
           later,
@@ -132,7 +120,7 @@ const addressOf = ({ address }: Pick<InvoiceRecord, 'address'>): string => addre
 async function* readHourly(ctx: NanoContext, now: number): AsyncGenerator<WatchedAddress[]> {
   let after = ''
   for (let count = 0; count < HOURLY_PAGES; count++) {
-    const page = await ctx.invoices.listWatched('xno', 'hourly', now, after, RECEIVABLE_BATCH)
+    const page = await ctx.invoices.listHourly('xno', now, after, RECEIVABLE_BATCH)
     const last = page.at(-1)
     if (last === undefined) return
     yield page
@@ -141,9 +129,7 @@ async function* readHourly(ctx: NanoContext, now: number): AsyncGenerator<Watche
 }
 
 /**
- * Asks the node about pages, some at once, and takes in what it says of one while it is asked about the next.
- *
- * @throws what the first that failed threw, once none is under way any more
+ * What it says of one is taken in while it is asked about the next. @throws what the first that failed threw
  */
 async function forEachPage<Page>(
   pages: AsyncGenerator<Page>,
@@ -172,45 +158,48 @@ async function forEachPage<Page>(
 }
 
 /**
- * Looks at these addresses of ours and takes in what is confirmed there. What could not be taken in is logged and told, and
- * holds nothing else up.
- *
- * @throws NodeUnreachable, NodeRefused
+ * What could not be taken in is logged and told, and holds nothing else up. @throws NodeUnreachable,
+ * NodeRefused
  */
 export async function lookAtAddresses(ctx: NanoContext, addresses: readonly string[]): Promise<Look> {
   return addresses.length === 0 ? { troubles: [] } : takeIn(ctx, await askAbout(ctx, addresses))
 }
 
-/** What the node lists as receivable there. */
-async function askAbout(ctx: NanoContext, addresses: readonly string[], options?: { unconfirmed: boolean }): Promise<ListedSend[]> {
+async function askAbout(
+  ctx: NanoContext,
+  addresses: readonly string[],
+  options?: { unconfirmed: boolean },
+): Promise<ListedSend[]> {
   const receivable = await ctx.nano.rpc.receivable(addresses, dustThreshold('xno'), options)
-  return [...receivable].flatMap(([address, sends]) => sends.map(({ hash, amountRaw }) => ({ address, hash, amountRaw })))
+  return [...receivable].flatMap(([address, sends]) =>
+    sends.map(({ hash, amountRaw }) => ({ address, hash, amountRaw })),
+  )
 }
 
-/** Counts what is listed and not counted yet. What the node lists is its word: only what its blocks bear out is counted. */
+/** What the node lists is its word: only what its blocks bear out is counted. */
 async function takeIn(ctx: NanoContext, listed: readonly ListedSend[]): Promise<Look> {
-  const fresh = await leaveOutCounted(ctx, listed)
+  const fresh = await leaveOutKnown(ctx, listed)
   if (fresh.length === 0) return { troubles: [] }
   const { proven, doubtful } = await proveSends(ctx.nano.rpc, await nameAccounts(ctx, fresh))
-  // A bad signature is the sender's to make, and no look will ever prove what was pruned: were it a trouble, nothing would lapse.
-  const troubles = doubtful.flatMap(({ send, doubt: { kind, reason } }) => (kind !== 'untrue' ? [] : [`${send.hash}: ${reason}`]))
+  // A bad signature is the sender's to make, and no look will ever prove what was pruned: were it a trouble,
+  // nothing would lapse.
+  const troubles = doubtful.flatMap(({ send, doubt: { kind, reason } }) =>
+    kind !== 'untrue' ? [] : [`${send.hash}: ${reason}`],
+  )
   for (const { send, doubt } of doubtful) noteDoubt(ctx.log, send, doubt)
   troubles.push(...(await recordPayments(ctx, proven.map(toSeen))))
   return { troubles }
 }
 
-/**
- * What another wallet with the seed has received at these addresses is on no list of receivables any more: an account whose
- * last block is not on record is looked into.
- *
- * @returns what has to be waited for: a block that is not confirmed yet
- */
+/** What another wallet with the seed has received is on no list. @returns what has to be waited for */
 async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Promise<string[]> {
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
   const troubles: string[] = []
   const txs = [...frontiers.values()].map((hash) => hash.toLowerCase())
   const known = new Set((await ctx.payouts.listTransfersByTx('xno', txs)).map(({ tx }) => tx))
-  const strange = [...frontiers].flatMap(([address, hash]) => (known.has(hash.toLowerCase()) ? [] : [address]))
+  const strange = [...frontiers].flatMap(([address, hash]) =>
+    known.has(hash.toLowerCase()) ? [] : [address],
+  )
   for (const { index, address } of await ctx.coins.findAddresses('xno', strange)) {
     try {
       await settleOrHalt(ctx, { index, address })
@@ -222,21 +211,23 @@ async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Pro
   return troubles
 }
 
-/** Invoices that lapse in one round, at most. */
 const MOST_OVERDUE = 50_000
 
 /**
- * Before an invoice lapses: a payment that was sent in time and is not confirmed yet holds it, and its order, until it is
- * confirmed or gone.
+ * What was sent in time and is not confirmed yet holds its invoice, and its order, until it is confirmed or
+ * gone.
  */
 async function lookAtUnconfirmed(ctx: NanoContext, startedAt: number): Promise<string[]> {
   const overdue = await ctx.invoices.listOverdue('xno', startedAt, MOST_OVERDUE)
-  const listed = overdue.length === 0 ? [] : await askAbout(ctx, overdue.map(addressOf), { unconfirmed: true })
-  const fresh = await leaveOutCounted(ctx, listed)
+  const listed =
+    overdue.length === 0 ? [] : await askAbout(ctx, overdue.map(addressOf), { unconfirmed: true })
+  const fresh = await leaveOutKnown(ctx, listed)
   const { proven } = await proveSends(ctx.nano.rpc, await nameAccounts(ctx, fresh), { unconfirmed: true })
   const seen = proven.map((send) => ({ ...toSeen(send), confirmations: 0, isConfirmed: false }))
   const troubles = await recordPayments(ctx, seen)
-  const underWay = (await ctx.invoices.listUnderWay('xno')).filter(({ by, waits_for_rate: waits }) => by === 'chain' && waits !== true)
+  const underWay = (await ctx.invoices.listUnderWay('xno')).filter(
+    ({ by, waits_for_rate: waits }) => by === 'chain' && waits !== true,
+  )
   const blocks = await ctx.nano.rpc.blocksInfo(underWay.map(({ tx }) => tx.toUpperCase()))
   for (const payment of underWay) if (!blocks.has(payment.tx.toUpperCase())) await recordLoss(ctx, payment)
   return troubles
@@ -270,28 +261,25 @@ async function nameAccounts(ctx: Context, listed: readonly ListedSend[]): Promis
   })
 }
 
-/** Enough for one query. */
 const KNOWN_BATCH = 1_000
 
 /**
- * Those that are not settled yet, or not with this amount: a block has one recipient, so its hash says which payment it is.
- * Late money that waits for a rate is settled by the round.
+ * A block has one recipient, so its hash says which payment it is. What waits for a rate the round settles.
  */
-async function leaveOutCounted(ctx: Context, listed: readonly ListedSend[]): Promise<ListedSend[]> {
+async function leaveOutKnown(ctx: Context, listed: readonly ListedSend[]): Promise<ListedSend[]> {
   const counted = new Set<string>()
   for (let start = 0; start < listed.length; start += KNOWN_BATCH) {
     const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => hash.toLowerCase())
     for (const payment of await ctx.invoices.listPaymentProgress('xno', txs))
-      if (isCounted(payment)) counted.add(`${payment.tx}:${payment.amount_raw}`)
+      if (needsNoLook(payment)) counted.add(`${payment.tx}:${payment.amount_raw}`)
   }
   return listed.filter(({ hash, amountRaw }) => !counted.has(`${hash.toLowerCase()}:${amountRaw}`))
 }
 
-function isCounted({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentProgress): boolean {
+function needsNoLook({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentProgress): boolean {
   return (state === 'settled' && reversedAt === undefined) || waits === true
 }
 
-/** A look at one invoice's address. */
 export async function lookAtOne(ctx: NanoContext, { address }: InvoiceRecord): Promise<void> {
   // What a node that is catching up has is taken in; that it shows nothing is no news.
   await lookAtAddresses(ctx, [address])

@@ -1,12 +1,11 @@
-import type { Log } from '../../log.ts'
+import type { Log } from '../../foundation/log.ts'
 import type { FoundPay } from '../driver.ts'
 import { NodeUnreachable } from '../node-errors.ts'
-import { encodeNanoAddress } from './nano-address.ts'
+import { encodeNanoAddress } from '../../crypto/nano-address.ts'
 import { isSignedByAccount, ZERO_HASH } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import type { NanoBlockInfo, NanoRpc } from './nano-rpc.ts'
 
-/** A send as a list of receivables names it, and the account that it should be for. */
 export interface ClaimedSend {
   readonly hash: string
   readonly amountRaw: bigint
@@ -15,23 +14,18 @@ export interface ClaimedSend {
 }
 
 /**
- * `unsigned`: the sender's signature does not hold. What the nodes take for a signature is their own rule and the sender's to
- * play with, so it may be that the node tells the truth. `unproven`: the node has thrown away the block that would prove it.
- * `untrue`: no honest node lists such a send.
+ * `unsigned`: what the nodes take for a signature is their own rule, so the node may tell the truth.
+ * `unproven`: it has thrown away the block that would prove it. `untrue`: no honest node lists such a send.
  */
 export interface Doubt {
   readonly kind: 'unsigned' | 'unproven' | 'untrue'
-  /** A sentence. */
   readonly reason: string
 }
 
 /**
- * Of the sends that a node lists as receivable, those that its blocks bear out: the block's hash and its sender's signature
- * hold, it is confirmed, it is for that account, and what it sends is the difference between its balance and the balance of
- * the block before it, which its hash covers. That it is confirmed is the node's word; nothing else of it is.
- *
- * @param options with `unconfirmed` those that are not confirmed yet are taken, too
- * @returns the others with what speaks against each
+ * Those that the node's blocks bear out: hash and signature hold, it is confirmed, for that account, and
+ * sends the difference of two balances that hashes cover. That it is confirmed is the node's word; nothing
+ * else is. @param options with `unconfirmed` those that are not confirmed yet, too
  */
 export async function proveSends<Send extends ClaimedSend>(
   rpc: NanoRpc,
@@ -67,7 +61,10 @@ function doubtAbout(
   if (info.subtype !== 'send' || block.link !== send.publicKey) return untrue('it is no send to this account')
   const sent = sentAmount(info, before)
   if (sent === undefined && info.amountRaw === undefined)
-    return { kind: 'unproven', reason: 'the node no longer has the block before it, which says how much it sends' }
+    return {
+      kind: 'unproven',
+      reason: 'the node no longer has the block before it, which says how much it sends',
+    }
   if (sent !== send.amountRaw || info.amountRaw !== send.amountRaw)
     return untrue(`it sends ${sent ?? 'an unknown amount of'} raw, and was listed with ${send.amountRaw}`)
   // The last, so that nothing else is wrong with what is only unsigned.
@@ -77,22 +74,25 @@ function doubtAbout(
 
 const untrue = (reason: string): Doubt => ({ kind: 'untrue', reason })
 
-/** What a send takes out of its account, by the two blocks' own balances. */
-function sentAmount({ block, amountRaw, balanceRaw }: NanoBlockInfo, before: ReadonlyMap<string, NanoBlockInfo>): bigint | undefined {
+function sentAmount(
+  { block, amountRaw, balanceRaw }: NanoBlockInfo,
+  before: ReadonlyMap<string, NanoBlockInfo>,
+): bigint | undefined {
   const last = block === undefined ? undefined : before.get(block.previous)
   if (last === undefined) return undefined
   // The balance of a block older than state blocks is no field of it that could be checked.
   return last.block === undefined ? amountRaw : last.balanceRaw - balanceRaw
 }
 
-/** The amount of a send that is not in doubt. @throws NodeUnreachable where it is: such a node's word is no news */
+/** @throws NodeUnreachable if the send's blocks don't prove it: such a node isn't believed */
 export async function requireProvenSend(rpc: NanoRpc, send: ClaimedSend): Promise<void> {
   const { doubtful } = await proveSends(rpc, [send])
   const [first] = doubtful
-  if (first !== undefined) throw new NodeUnreachable(`the node lists the send ${send.hash}, but ${first.doubt.reason}`)
+  if (first !== undefined)
+    throw new NodeUnreachable(`the node lists the send ${send.hash}, but ${first.doubt.reason}`)
 }
 
-/** Whom a block pays; nobody if it is not a send. @throws NodeUnreachable if its blocks do not bear the node's word out */
+/** Nobody if it is not a send. @throws NodeUnreachable if its blocks do not bear it out */
 export async function findSend({ nano: { rpc } }: NanoContext, tx: string): Promise<FoundPay[] | undefined> {
   const found = await rpc.blockInfo(tx.toUpperCase())
   if (found === undefined) return undefined
@@ -102,14 +102,17 @@ export async function findSend({ nano: { rpc } }: NanoContext, tx: string): Prom
   return [{ to: encodeNanoAddress(block.link), amountRaw, isConfirmed }]
 }
 
-/** Sends that were in doubt, by their hashes. */
 const doubted = new Set<string>()
 const MOST_DOUBTED = 100_000
 
 export const wasDoubted = ({ hash }: ClaimedSend): boolean => doubted.has(hash)
 
-/** Each is said once, however often the node lists it. */
-export function noteDoubt(log: Log, send: ClaimedSend & { readonly address?: string }, { reason }: Doubt): void {
+/** Once, however often the node lists it. */
+export function noteDoubt(
+  log: Log,
+  send: ClaimedSend & { readonly address?: string },
+  { reason }: Doubt,
+): void {
   const { hash, amountRaw, address = 'the treasury' } = send
   if (doubted.has(hash)) return
   if (doubted.size >= MOST_DOUBTED) doubted.clear()

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
-import type { Log } from '../../log.ts'
-import { MINUTE_MS } from '../../time.ts'
+import type { Log } from '../../foundation/log.ts'
+import { MINUTE_MS } from '../../foundation/time.ts'
 import { NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import type { BlockFields } from './nano-answers.ts'
 import {
@@ -19,7 +19,15 @@ import {
   workAnswer,
 } from './nano-answers.ts'
 import type { NanoBlock, NanoSubtype, NanoWorkThresholds } from './nano-blocks.ts'
-import { hashNanoBlock, isEpochBlock, isSignedByAccount, LIVE_WORK_THRESHOLDS, MAX_RAW, workValue, ZERO_HASH } from './nano-blocks.ts'
+import {
+  hashNanoBlock,
+  isEpochBlock,
+  isSignedByAccount,
+  LIVE_WORK_THRESHOLDS,
+  MAX_RAW,
+  workValue,
+  ZERO_HASH,
+} from './nano-blocks.ts'
 import { postJson } from './node-http.ts'
 import type { NodeUrl } from './node-url.ts'
 import { readNodeUrl } from './node-url.ts'
@@ -27,15 +35,16 @@ import { readNodeUrl } from './node-url.ts'
 /** Accounts asked about in one request: 68 KB of request, and the bound of the answer below. */
 export const RECEIVABLE_BATCH = 1_000
 /**
- * Receivables of each account in the answer to a batch; who has this many is asked for alone, page by page. An invoice is
- * paid once or twice, and 1,000 × 16 entries of at most 125 bytes stay well under MAX_ANSWER_BYTES: nobody can make the
- * answer for a thousand accounts too long by sending dust to one of them.
+ * Who has this many is asked for alone. 1,000 × 16 entries of at most 125 bytes stay under MAX_ANSWER_BYTES:
+ * nobody can make the answer for a thousand accounts too long by sending dust to one.
  */
 const RECEIVABLES_EACH = 16
 /** 125 KB a page. */
 const RECEIVABLE_PAGE = 1_000
-/** 100,000 receivables of one account a call, the largest first. What is beyond comes up as those are received. */
-const MAX_RECEIVABLE_PAGES = 100
+/**
+ * 10,000 receivables of one account a look, the largest first. What is beyond comes up as those are received.
+ */
+const MAX_RECEIVABLE_PAGES = 10
 /** About 1,200 bytes a block. */
 const BLOCKS_BATCH = 1_000
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -43,9 +52,12 @@ const MAX_ANSWER_BYTES = 4 * 1024 * 1024
 const WORK_TIMEOUT_MS = 4 * MINUTE_MS
 
 export interface NanoRpcOptions {
-  /** User and password in it become an `Authorization` header and are in no message. */
+  /** User and password in it become a header and are in no message. */
   readonly url: string
-  /** A work server that takes `work_generate`; without one the node is asked, which then needs `enable_control`. */
+  /**
+   * A work server that takes `work_generate`; without one the node is asked, which then needs
+   * `enable_control`.
+   */
   readonly workUrl?: string | undefined
   readonly log: Log
   /** For each request but `work_generate`, from the first byte sent to the last received. */
@@ -54,25 +66,17 @@ export interface NanoRpcOptions {
 }
 
 export interface NanoReceivable {
-  /** Of the send block. */
   readonly hash: string
   readonly amountRaw: bigint
 }
 
 export interface NanoAccountInfo {
   readonly address: string
-  /** Hash of the last block, confirmed or not; height, balance and representative are as of it. */
+  /** Confirmed or not; height, balance and representative are as of it. */
   readonly frontier: string
   readonly height: number
   readonly balanceRaw: bigint
   readonly representative: string
-  /**
-   * The account's own key signed the frontier, and with it the balance. False for a block of another kind (of an epoch, or
-   * older than state blocks), whose balance is the node's word alone: compare it with what is stored before anything is
-   * sent on top of it, because a send says what is left, not what goes.
-   */
-  readonly isFrontierSigned: boolean
-  /** Undefined while no block of the account is confirmed. */
   readonly confirmedFrontier: string | undefined
   readonly confirmedBalanceRaw: bigint
 }
@@ -82,73 +86,33 @@ export interface NanoBlockInfo {
   readonly account: string
   /** What was sent or received; undefined where the node no longer has the block before. */
   readonly amountRaw: bigint | undefined
-  /** Of the account after the block. */
   readonly balanceRaw: bigint
   readonly height: number
-  /** Of the next block of the account; undefined for the last. */
   readonly successor: string | undefined
   readonly confirmed: boolean
   /** `send`, `receive`, `change` or `epoch`; undefined for a block older than state blocks. */
   readonly subtype: string | undefined
-  /** The block itself, its hash checked; undefined for a block older than state blocks. */
   readonly block: NanoBlock | undefined
   /** Of a send: the block that received it; undefined while there is none. */
   readonly receivedBy: string | undefined
 }
 
-/**
- * A Nano node's RPC, as far as this service uses it. Each answer is checked by the node's own shapes and against what was
- * asked; hashes are 64 upper-case hex characters, addresses `nano_…`, amounts raw.
- *
- * Every call rejects with one of two errors: NodeUnreachable (no news: not reached, late, cut, or not an answer to this
- * question) or NodeRefused (the node's own sentence in `reason`). A bad argument is a TypeError, before anything is sent.
- */
-export interface NanoRpc {
-  /**
-   * Confirmed sends of at least `thresholdRaw` that wait to be received, largest first; accounts without any are not in the
-   * map. Any number of accounts, asked for in batches of {@link RECEIVABLE_BATCH}; nothing is left out, up to 100,000 an
-   * account. With `unconfirmed` those that are not confirmed yet, too.
-   */
-  receivable(
-    addresses: readonly string[],
-    thresholdRaw: bigint,
-    options?: { unconfirmed?: boolean },
-  ): Promise<Map<string, NanoReceivable[]>>
-  /** The last block of each account, confirmed or not; accounts without blocks are not in the map. Any number of accounts. */
-  frontiers(addresses: readonly string[]): Promise<Map<string, string>>
-  /** Undefined for an account without blocks. The frontier is fetched too, and must be the account's and of that balance. */
-  accountInfo(address: string): Promise<NanoAccountInfo | undefined>
-  /** Blocks that the node does not have are not in the map: never seen, or taken back. */
-  blocksInfo(hashes: readonly string[]): Promise<Map<string, NanoBlockInfo>>
-  blockInfo(hash: string): Promise<NanoBlockInfo | undefined>
-  /**
-   * Publishes a block and gives its hash. A block that the node has already is refused, with a reason that depends on the
-   * subtype (`Old block`, or for a send `Invalid block balance for given subtype`): ask blockInfo() before believing one.
-   */
-  process(block: NanoBlock, subtype: NanoSubtype): Promise<string>
-  /** What the node's network asks for, never more than the live network does. Asked for until it is known. */
-  workThresholds(): Promise<NanoWorkThresholds>
-  /** Work for a root (workRootOf), 16 lower-case hex characters, checked here to reach the threshold. @param limitMs the usual limit if absent */
-  generateWork(root: string, threshold: bigint, limitMs?: number): Promise<string>
-  /** `network`: `live`, `beta`, `test` or `dev`. */
-  version(): Promise<{ readonly vendor: string; readonly network: string; readonly networkId: string; readonly protocolVersion: number }>
-  /** How many other nodes the node is connected to. */
-  countPeers(): Promise<number>
-  /** Confirmed blocks that its peers have, on average; undefined if it does not know. */
-  peersCemented(): Promise<number | undefined>
-  /** `pruned`: blocks that it has thrown away; undefined if it keeps all. */
-  blockCount(): Promise<{
-    readonly count: number
-    readonly unchecked: number
-    readonly cemented: number
-    readonly pruned?: number | undefined
-  }>
-}
-
 type Request = { readonly action: string } & Readonly<Record<string, unknown>>
 
-/** @throws TypeError for a URL that is not http:// or https:// */
-export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WORK_TIMEOUT_MS }: NanoRpcOptions): NanoRpc {
+/**
+ * Each answer is checked against what was asked; hashes are 64 upper-case hex characters, addresses `nano_…`,
+ * amounts raw. Every call rejects with NodeUnreachable (no news) or NodeRefused (the node's own sentence). A
+ * bad argument is a TypeError, before anything is sent.
+ */
+export type NanoRpc = ReturnType<typeof createNanoRpc>
+
+export function createNanoRpc({
+  url,
+  workUrl,
+  log,
+  timeoutMs,
+  workTimeoutMs = WORK_TIMEOUT_MS,
+}: NanoRpcOptions) {
   const node = readNodeUrl(url, 'http')
   const workServer = workUrl === undefined ? node : readNodeUrl(workUrl, 'http')
   let knownThresholds: NanoWorkThresholds | undefined
@@ -161,13 +125,16 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
   ): Promise<z.output<Answer>> {
     const asked = `${request.action} at ${from.origin}`
     try {
-      // Numbers and booleans as texts, the form of the node's own documentation. The node refuses a request in which more
-      // than 20 brackets open: a list of texts opens one, whatever its length.
-      const answer = await postJson(from, asked, JSON.stringify(request), { timeoutMs: limitMs, maxAnswerBytes: MAX_ANSWER_BYTES })
+      // Numbers and booleans as texts. The node refuses a request in which more than 20 brackets open.
+      const answer = await postJson(from, asked, JSON.stringify(request), {
+        timeoutMs: limitMs,
+        maxAnswerBytes: MAX_ANSWER_BYTES,
+      })
       const refused = refusal.safeParse(answer)
       if (refused.success) throw new NodeRefused(asked, refused.data.error)
       const read = shape.safeParse(answer)
-      if (!read.success) throw new NodeUnreachable(`${asked} was answered in another form: ${describeIssue(read.error)}`)
+      if (!read.success)
+        throw new NodeUnreachable(`${asked} was answered in another form: ${describeIssue(read.error)}`)
       return read.data
     } catch (error) {
       log.debug({ err: error, action: request.action }, 'a Nano node gave no answer')
@@ -185,17 +152,24 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     { unconfirmed = false }: { unconfirmed?: boolean } = {},
   ): Promise<Map<string, NanoReceivable[]>> {
     // At a threshold of 0 the node answers in another shape, without amounts.
-    if (thresholdRaw <= 0n || thresholdRaw > MAX_RAW) throw new TypeError(`"thresholdRaw" expected 1 to 2^128 - 1, got ${thresholdRaw}`)
-    // By length and prefix alone: a round asks for very many, and what else is wrong with one the node refuses.
+    if (thresholdRaw <= 0n || thresholdRaw > MAX_RAW)
+      throw new TypeError(`"thresholdRaw" expected 1 to 2^128 - 1, got ${thresholdRaw}`)
+    // By length and prefix alone: a round asks for very many.
     for (const address of addresses)
-      if (address.length !== ADDRESS_LENGTH || !address.startsWith('nano_')) throw new TypeError('"addresses" expected nano_ addresses')
+      if (address.length !== ADDRESS_LENGTH || !address.startsWith('nano_'))
+        throw new TypeError('"addresses" expected nano_ addresses')
     const found = new Map<string, NanoReceivable[]>()
     const asked = new Set(addresses) // an account asked for twice is a duplicate key in the answer
     const unique = [...asked]
     for (let start = 0; start < unique.length; start += RECEIVABLE_BATCH) {
       const accounts = unique.slice(start, start + RECEIVABLE_BATCH)
       const answer = await ask(
-        { action: 'accounts_receivable', accounts, count: String(RECEIVABLES_EACH), ...receivableOptions(thresholdRaw, unconfirmed) },
+        {
+          action: 'accounts_receivable',
+          accounts,
+          count: String(RECEIVABLES_EACH),
+          ...receivableOptions(thresholdRaw, unconfirmed),
+        },
         accountsReceivableAnswer,
       )
       for (const [address, entries] of answer.blocks) {
@@ -203,15 +177,21 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
         checkReceivables('accounts_receivable', entries, RECEIVABLES_EACH, thresholdRaw)
         // With this call the node cuts by hash and sorts what is left, so a full list may lack the largest.
         const isCut = entries.size === RECEIVABLES_EACH
-        const list = isCut ? await receivableOfOne(address, thresholdRaw, unconfirmed) : toReceivables(entries)
+        const list = isCut
+          ? await receivableOfOne(address, thresholdRaw, unconfirmed)
+          : toReceivables(entries)
         if (list.length > 0) found.set(address, list)
       }
     }
     return found
   }
 
-  /** The node sorts all of an account's before it pages. What is received meanwhile shifts the pages; the next call finds what that hid. */
-  async function receivableOfOne(address: string, thresholdRaw: bigint, unconfirmed: boolean): Promise<NanoReceivable[]> {
+  /** What is received meanwhile shifts the pages; the next call finds what that hid. */
+  async function receivableOfOne(
+    address: string,
+    thresholdRaw: bigint,
+    unconfirmed: boolean,
+  ): Promise<NanoReceivable[]> {
     const found = new Map<string, bigint>()
     for (let page = 0; page < MAX_RECEIVABLE_PAGES; page += 1) {
       const { blocks } = await ask(
@@ -233,9 +213,15 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     return toReceivables(found)
   }
 
-  function checkReceivables(action: string, entries: ReadonlyMap<string, bigint>, count: number, thresholdRaw: bigint): void {
+  function checkReceivables(
+    action: string,
+    entries: ReadonlyMap<string, bigint>,
+    count: number,
+    thresholdRaw: bigint,
+  ): void {
     if (entries.size > count) throw misled(action, `more than the ${count} entries asked for`)
-    for (const amountRaw of entries.values()) if (amountRaw < thresholdRaw) throw misled(action, 'an amount below the threshold')
+    for (const amountRaw of entries.values())
+      if (amountRaw < thresholdRaw) throw misled(action, 'an amount below the threshold')
   }
 
   async function frontiers(addresses: readonly string[]): Promise<Map<string, string>> {
@@ -244,13 +230,17 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     const unique = [...new Set(addresses)]
     for (let start = 0; start < unique.length; start += RECEIVABLE_BATCH) {
       const batch = new Set(unique.slice(start, start + RECEIVABLE_BATCH))
-      const answer = await ask({ action: 'accounts_frontiers', accounts: [...batch] }, accountsFrontiersAnswer)
+      const answer = await ask(
+        { action: 'accounts_frontiers', accounts: [...batch] },
+        accountsFrontiersAnswer,
+      )
       for (const [address, hash] of answer.frontiers ?? []) {
         if (!batch.delete(address)) throw misled('accounts_frontiers', 'an account that was not asked for')
         found.set(address, hash)
       }
       for (const [address, reason] of answer.errors ?? [])
-        if (reason !== 'Account not found' || !batch.delete(address)) throw misled('accounts_frontiers', 'an error about an account')
+        if (reason !== 'Account not found' || !batch.delete(address))
+          throw misled('accounts_frontiers', 'an error about an account')
       if (batch.size > 0) throw misled('accounts_frontiers', 'fewer accounts than were asked for')
     }
     return found
@@ -260,29 +250,36 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     assertAddress('address', address)
     let answer: z.output<typeof accountInfoAnswer>
     try {
-      answer = await ask({ action: 'account_info', account: address, include_confirmed: 'true', representative: 'true' }, accountInfoAnswer)
+      answer = await ask(
+        { action: 'account_info', account: address, include_confirmed: 'true', representative: 'true' },
+        accountInfoAnswer,
+      )
     } catch (error) {
       if (error instanceof NodeRefused && error.reason === 'Account not found') return undefined
       throw error
     }
-    // The answer does not say whose it is, and who signs a send over a wrong balance sends another amount than he means:
-    // the block itself names account and balance, and its hash and signature cover both.
+    // Who signs a send over a wrong balance sends another amount than he means: the block itself names
+    // account and balance, and its hash and signature cover both.
     const frontier = await blockInfo(answer.frontier)
     if (frontier === undefined) throw misled('account_info', 'a frontier that the node does not have')
     if (frontier.account !== address) throw misled('account_info', "another account's frontier")
-    if (frontier.balanceRaw !== answer.balance) throw misled('account_info', 'another balance than its frontier has')
-    if (frontier.height !== answer.block_count) throw misled('account_info', 'another height than its frontier has')
-    if (answer.confirmed_height > answer.block_count) throw misled('account_info', 'more blocks confirmed than there are')
+    if (frontier.balanceRaw !== answer.balance)
+      throw misled('account_info', 'another balance than its frontier has')
+    if (frontier.height !== answer.block_count)
+      throw misled('account_info', 'another height than its frontier has')
+    if (answer.confirmed_height > answer.block_count)
+      throw misled('account_info', 'more blocks confirmed than there are')
     const { block } = frontier
-    const isFrontierSigned = block !== undefined && !isEpochBlock(block)
-    if (isFrontierSigned && !isSignedByAccount(block)) throw misled('account_info', 'a frontier that the account did not sign')
+    // The balance of a block of another kind is the node's word: what is signed on it is compared with what
+    // is stored.
+    if (block !== undefined && !isEpochBlock(block) && !isSignedByAccount(block))
+      throw misled('account_info', 'a frontier that the account did not sign')
     return {
       address,
       frontier: answer.frontier,
       height: answer.block_count,
       balanceRaw: answer.balance,
       representative: answer.representative,
-      isFrontierSigned,
       confirmedFrontier: unlessZero(answer.confirmed_frontier),
       confirmedBalanceRaw: answer.confirmed_balance,
     }
@@ -295,7 +292,13 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     for (let start = 0; start < unique.length; start += BLOCKS_BATCH) {
       const batch = new Set(unique.slice(start, start + BLOCKS_BATCH))
       const answer = await ask(
-        { action: 'blocks_info', hashes: [...batch], json_block: 'true', include_not_found: 'true', receive_hash: 'true' },
+        {
+          action: 'blocks_info',
+          hashes: [...batch],
+          json_block: 'true',
+          include_not_found: 'true',
+          receive_hash: 'true',
+        },
         blocksInfoAnswer,
       )
       const missing = new Set(answer.blocks_not_found)
@@ -344,10 +347,9 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
   }
 
   /**
-   * The node is asked what its network's least work is, so that a private network's tests need no live work and a receive
-   * on the live network no 64 times as much as it needs, which is what work_generate does when no difficulty is named. What
-   * is above the live network's is a lie or a mistake and would burn processors for nothing. A node that refuses the
-   * (deprecated) call gets live work, which is good anywhere.
+   * Without a difficulty work_generate makes 64 times as much as a receive needs. What is above the live
+   * network's is a lie or a mistake. A node that refuses the (deprecated) call gets live work, which is good
+   * anywhere.
    */
   async function workThresholds(): Promise<NanoWorkThresholds> {
     if (knownThresholds !== undefined) return knownThresholds
@@ -369,7 +371,11 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     if (threshold < 0n || threshold > LIVE_WORK_THRESHOLDS.send) {
       throw new TypeError(`"threshold" expected 0 to the live network's, got ${threshold}`)
     }
-    const request = { action: 'work_generate', hash: root, difficulty: threshold.toString(16).padStart(16, '0') }
+    const request = {
+      action: 'work_generate',
+      hash: root,
+      difficulty: threshold.toString(16).padStart(16, '0'),
+    }
     let work: string
     try {
       ;({ work } = await ask(request, workAnswer, workServer, limitMs))
@@ -395,25 +401,26 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
   }
 
   return {
+    /** Confirmed sends, largest first, up to 10,000 an account; with `unconfirmed` the others, too. */
     receivable,
+    /** Confirmed or not; accounts without blocks are not in the map. */
     frontiers,
+    /** Undefined for an account without blocks. */
     accountInfo,
+    /** Those that the node does not have are not in the map. */
     blocksInfo,
     blockInfo,
+    /** One that the node has already is refused in several ways: ask blockInfo() before believing one. */
     process,
+    /** Never more than the live network does. */
     workThresholds,
+    /** For a root (workRootOf): 16 lower-case hex characters, checked to reach the threshold. */
     generateWork,
-    version: async () => {
-      const answer = await ask({ action: 'version' }, versionAnswer)
-      return {
-        vendor: answer.node_vendor,
-        network: answer.network,
-        networkId: answer.network_identifier,
-        protocolVersion: answer.protocol_version,
-      }
-    },
-    countPeers: async () => (await ask({ action: 'peers' }, peersAnswer)).peers.size,
-    async peersCemented() {
+    /** `live`, `beta`, `test` or `dev`. */
+    network: async (): Promise<string> => (await ask({ action: 'version' }, versionAnswer)).network,
+    countPeers: async (): Promise<number> => (await ask({ action: 'peers' }, peersAnswer)).peers.size,
+    /** On average; undefined if it does not know. */
+    async peersCemented(): Promise<number | undefined> {
       try {
         return (await ask({ action: 'telemetry' }, telemetryAnswer)).cemented_count
       } catch (error) {
@@ -421,7 +428,8 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
         throw error
       }
     },
-    blockCount: async () => {
+    /** `pruned`: blocks that it has thrown away; undefined if it keeps all. */
+    async blockCount() {
       const answer = await ask({ action: 'block_count' }, blockCountAnswer)
       if (answer.cemented > answer.count) throw misled('block_count', 'more confirmed blocks than blocks')
       return answer
@@ -429,7 +437,7 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
   }
 }
 
-/** Whatever the node's defaults are: only confirmed sends (nothing else is money), or those that an election still holds as well; sorted. */
+/** Only confirmed sends (nothing else is money), or those that an election still holds as well; sorted. */
 function receivableOptions(thresholdRaw: bigint, unconfirmed: boolean): Readonly<Record<string, string>> {
   return {
     threshold: thresholdRaw.toString(),
@@ -441,10 +449,12 @@ function receivableOptions(thresholdRaw: bigint, unconfirmed: boolean): Readonly
 
 function toReceivables(entries: ReadonlyMap<string, bigint>): NanoReceivable[] {
   const list = Array.from(entries, ([hash, amountRaw]) => ({ hash, amountRaw }))
-  return list.sort((left, right) => (left.amountRaw === right.amountRaw ? 0 : left.amountRaw > right.amountRaw ? -1 : 1))
+  return list.sort((left, right) =>
+    left.amountRaw === right.amountRaw ? 0 : left.amountRaw > right.amountRaw ? -1 : 1,
+  )
 }
 
-/** The first thing that is wrong. The path may hold what the node sent, so it is kept short. */
+/** The path may hold what the node sent, so it is kept short. */
 function describeIssue(error: z.ZodError): string {
   const issue = error.issues[0]
   return `${issue?.path.join('.').slice(0, 100) ?? ''}: ${issue?.message.slice(0, 100) ?? ''}`

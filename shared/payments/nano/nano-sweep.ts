@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { SECOND_MS, unixSeconds } from '../../time.ts'
+import { SECOND_MS, unixSeconds } from '../../foundation/time.ts'
 import { dustThreshold } from '../coin.ts'
 import { isHalted, untilNodeFails } from '../coin-round.ts'
 import type { PaymentRecord } from '../invoice.ts'
@@ -12,31 +12,34 @@ import { buildSend } from './nano-blocks.ts'
 import { nanoDriver } from './nano-driver.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import type { NanoAccount } from './nano-keys.ts'
-import { MAX_RUN, receiveStep, runLane, standingAfter, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
+import {
+  MAX_RUN,
+  receiveStep,
+  runLane,
+  standingAfter,
+  stateOf,
+  type LaneStep,
+  type Standing,
+} from './nano-lane.ts'
 import { proveSends, requireProvenSend, type ClaimedSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
 
 /**
- * The way of the money: what was paid at an invoice's account is received there, sent on to the treasury (account 0) in one
- * block, and received there. Only payments that are settled are received, so that nothing leaves the list of what is
- * receivable, where the watcher finds it, before it was counted.
+ * What was paid at an invoice's account is received there, sent on to the treasury in one block, and received
+ * there. Only settled payments are received: nothing leaves the list of what is receivable before it was
+ * counted.
  */
 
 /** The invoices' part of a round ends after so long; the next round goes on. */
 const ROUND_MS = 20 * SECOND_MS
-/** How often the treasury takes in what the invoices' part has sent it meanwhile. */
 const TREASURY_EVERY_MS = 500
 const ACCOUNTS_AT_ONCE = 8
-/** Accounts that one round works on. */
 const MAX_ACCOUNTS = 500
 const PAGE = 500
 /** Of one account's payments; a step is found in the first page that has one. */
 const ACCOUNT_PAGE = 100
 
-/**
- * One round. It compares the treasury's chain with what is stored also where there is nothing to do. A node that is away is
- * the watcher's to say: the round ends.
- */
+/** Compares the treasury's chain with what is stored even if there is nothing to do. */
 export async function sweepNano(ctx: NanoContext): Promise<void> {
   if (await isHalted(ctx, 'xno')) return
   await untilNodeFails(ctx, 'xno', () => sweepRound(ctx))
@@ -49,10 +52,18 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
   // One account's trouble is no other's.
   const errors: unknown[] = []
   const workLane = async (): Promise<void> => {
-    for (let index = indexes.shift(); index !== undefined && performance.now() < untilMs; index = indexes.shift()) {
+    for (
+      let index = indexes.shift();
+      index !== undefined && performance.now() < untilMs;
+      index = indexes.shift()
+    ) {
       try {
         const account = wallet.keys.deriveAccount(index)
-        if ((await runLane(ctx, account, (standing) => nextForInvoice(ctx, wallet, standing), untilMs)) === 'halted') return
+        if (
+          (await runLane(ctx, account, (standing) => nextForInvoice(ctx, wallet, standing), untilMs)) ===
+          'halted'
+        )
+          return
       } catch (error) {
         errors.push(error)
       }
@@ -60,8 +71,9 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
   }
   const next = nextDue(ctx, nanoDriver(ctx))
   let isSent = false
-  const sending = Promise.all(Array.from({ length: ACCOUNTS_AT_ONCE }, workLane)).finally(() => (isSent = true))
-  // Beside the invoices, and once more after them: what they have sent by then is taken in.
+  const sending = Promise.all(Array.from({ length: ACCOUNTS_AT_ONCE }, workLane)).finally(
+    () => (isSent = true),
+  )
   const takeIn = async (): Promise<void> => {
     for (let isLast = false; !isLast;) {
       isLast = isSent
@@ -69,12 +81,13 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
       if (!isLast) await Promise.race([sending, sleep(TREASURY_EVERY_MS)])
     }
   }
-  for (const ended of await Promise.allSettled([sending, takeIn()])) if (ended.status === 'rejected') errors.push(ended.reason)
+  for (const ended of await Promise.allSettled([sending, takeIn()]))
+    if (ended.status === 'rejected') errors.push(ended.reason)
   const [error] = errors.filter((one) => !isNodeTrouble(one)).concat(errors)
   if (error !== undefined) throw error
 }
 
-/** Accounts with settled payments that have not arrived in the treasury, and those with a block under way. */
+/** With settled payments that have not arrived in the treasury, or a block under way. */
 async function listAccounts(ctx: NanoContext, { treasury }: NanoWallet): Promise<number[]> {
   const found = new Set<number>()
   for (const { account_index: index } of await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MAX_ACCOUNTS))
@@ -96,22 +109,27 @@ async function listAccounts(ctx: NanoContext, { treasury }: NanoWallet): Promise
   return [...accounts.slice(start), ...accounts.slice(0, start)]
 }
 
-/** Accounts with money that belongs to no invoice: it is swept all the same. */
+/** Money that belongs to no invoice is swept all the same. */
 async function listUnassigned(ctx: NanoContext): Promise<number[]> {
   const accounts = await ctx.coins.listUnassigned('xno')
   if (accounts.length === 0) return []
   const addresses = accounts.map(({ address }) => address)
   const receivable = await ctx.nano.rpc.receivable(addresses, dustThreshold('xno'))
-  const last = new Map([...(await ctx.nano.rpc.frontiers(addresses))].map(([address, hash]) => [hash.toLowerCase(), address]))
-  const received = (await ctx.payouts.listTransfersByTx('xno', [...last.keys()])).filter(({ kind }) => kind === 'receive')
+  const last = new Map(
+    [...(await ctx.nano.rpc.frontiers(addresses))].map(([address, hash]) => [hash.toLowerCase(), address]),
+  )
+  const received = (await ctx.payouts.listTransfersByTx('xno', [...last.keys()])).filter(
+    ({ kind }) => kind === 'receive',
+  )
   const holding = new Set(received.map(({ tx }) => last.get(tx)))
-  return accounts.filter(({ address }) => receivable.has(address) || holding.has(address)).map(({ index }) => index)
+  return accounts
+    .filter(({ address }) => receivable.has(address) || holding.has(address))
+    .map(({ index }) => index)
 }
 
 const hashOf = ({ tx }: PaymentRecord): string => tx.toUpperCase()
 const namesBlock = ({ tx }: PaymentRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
 
-/** What comes next at an invoice's account: receive and send all of it on, then say so. */
 async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep[]> {
   const { account, balanceRaw } = standing
   for (let after = ''; ;) {
@@ -120,11 +138,9 @@ async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: St
     if (last === undefined) break
     after = last._id
     const { receivable, receivedIds } = await lookAtPage(ctx, account, page.filter(namesBlock))
-    // What a later page holds is received after this.
     if (receivable.length > 0) return receiveAndSend(wallet, standing, receivable, receivedIds)
     if (receivedIds.length > 0 && balanceRaw > 0n) return [sweepStep(wallet, standing, receivedIds)]
-    // All that was received has been sent on.
-    if (receivedIds.length > 0) await ctx.invoices.setSwept(receivedIds, unixSeconds(ctx.now()))
+    if (receivedIds.length > 0) await ctx.invoices.setSwept(receivedIds, unixSeconds(ctx.databaseNow()))
   }
   const [address] = await ctx.coins.listAddresses('xno', [account.index])
   const unassigned = address?.unassigned === true ? await listProven(ctx, account) : []
@@ -141,7 +157,7 @@ async function listProven(ctx: NanoContext, { address, publicKey }: NanoAccount)
   return proven.map((send) => ({ send, paymentIds: [] }))
 }
 
-/** One run that receives and, where it is long enough for all of them, sends everything on. */
+/** And, if the run is long enough for all of them, sends everything on. */
 function receiveAndSend(
   wallet: NanoWallet,
   standing: Standing,
@@ -165,7 +181,6 @@ function sweepStep(wallet: NanoWallet, standing: Standing, paymentIds: readonly 
   return { block, kind: 'sweep', amountRaw, paymentIds }
 }
 
-/** Money that its account has not received yet. */
 interface Receivable {
   readonly send: ClaimedSend
   /** None: the money belongs to no invoice. */
@@ -186,8 +201,10 @@ async function lookAtPage(
     if (found?.amountRaw === undefined) continue
     const isHere = found.block?.link === account.publicKey
     const isShown = BigInt(payment.amount_raw) === found.amountRaw && found.confirmed
-    // What came to another address of ours, and belonged to nobody, counts for this invoice because the operator said so.
-    if (isShown && (isHere || (found.receivedBy !== undefined && (await isOurs(ctx, found.receivedBy))))) await noteShown(ctx, payment)
+    // What came to another address of ours, and belonged to nobody, counts for this invoice because the
+    // operator said so.
+    if (isShown && (isHere || (found.receivedBy !== undefined && (await isOurs(ctx, found.receivedBy)))))
+      await noteShown(ctx, payment)
     if (found.receivedBy !== undefined) received.push({ payment, by: found.receivedBy.toLowerCase() })
     else if (isHere && receivable.length < MAX_RUN) {
       const send = { hash: found.hash, amountRaw: found.amountRaw, publicKey: account.publicKey }
@@ -207,8 +224,11 @@ async function isOurs(ctx: NanoContext, hash: string): Promise<boolean> {
   return (await ctx.payouts.findTransferByTx('xno', hash.toLowerCase())) !== undefined
 }
 
-/** Of what the node says was received, that by blocks of ours: of this account, or of another where the money came to belong to nobody. */
-async function listReceivedByUs(ctx: NanoContext, received: readonly { payment: PaymentRecord; by: string }[]): Promise<string[]> {
+/** By blocks of this account, or of another where the money came to belong to nobody. */
+async function listReceivedByUs(
+  ctx: NanoContext,
+  received: readonly { payment: PaymentRecord; by: string }[],
+): Promise<string[]> {
   const ours = await ctx.payouts.listTransfersByTx(
     'xno',
     received.map(({ by }) => by),

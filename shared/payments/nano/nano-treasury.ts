@@ -1,36 +1,48 @@
-import { SECOND_MS } from '../../time.ts'
+import { SECOND_MS } from '../../foundation/time.ts'
 import { dustThreshold } from '../coin.ts'
 import type { NextDue } from '../driver.ts'
 import type { DueGroup } from '../due-payouts.ts'
 import { buildSend } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
-import { MAX_RUN, receiveStep, runLane, standingAfter, stateOf, type LaneStep, type Standing } from './nano-lane.ts'
+import {
+  MAX_RUN,
+  receiveStep,
+  runLane,
+  standingAfter,
+  stateOf,
+  type LaneStep,
+  type Standing,
+} from './nano-lane.ts'
 import { noteDoubt, proveSends, wasDoubted, type ClaimedSend } from './nano-proof.ts'
 
 /**
- * The treasury's lane. Payouts come first, whoever is at work on it: were they left to a job of their own, a stream of
- * sales would keep the lane busy with taking in, and what is owed would wait for its end.
+ * Payouts come first, whoever is at work on it: else a stream of sales would keep the lane busy with taking
+ * in.
  */
 
-/** The next round goes on after so long. */
 const ROUND_MS = 20 * SECOND_MS
-/** Of what is receivable at the treasury, the largest so many are looked at for the next run, and as many again while too few of them are borne out. */
+/**
+ * The largest so many are looked at for the next run, and as many again while too few of them are borne out.
+ */
 const TREASURY_CANDIDATES = 2 * MAX_RUN
-/** Times that this happens for one run. */
 const MAX_LOOKS = 8
 
-/**
- * Pays what `next` gives, each group in a block of its own, and with `takesIn` receives what was sent to the treasury, until
- * there is no more to do or the round's time has come.
- *
- * @throws NodeUnreachable, NodeRefused
- */
-export async function runTreasury(ctx: NanoContext, next: NextDue, options: { takesIn: boolean }): Promise<void> {
+/** Each group in a block of its own; with `takesIn` receives, too. @throws NodeUnreachable, NodeRefused */
+export async function runTreasury(
+  ctx: NanoContext,
+  next: NextDue,
+  options: { takesIn: boolean },
+): Promise<void> {
   const wallet = ctx.nano.wallet()
   const nextRun = async (standing: Standing): Promise<LaneStep[]> => {
     const { balanceRaw } = standing
     const { address } = wallet.treasury
-    const groups = await next({ address, totalRaw: balanceRaw, spendableRaw: balanceRaw, onItsWay: () => sumOnItsWay(ctx, address) })
+    const groups = await next({
+      address,
+      totalRaw: balanceRaw,
+      spendableRaw: balanceRaw,
+      onItsWay: () => sumOnItsWay(ctx, address),
+    })
     if (groups.length > 0) return payEach(wallet, standing, groups)
     return options.takesIn ? nextToTakeIn(ctx, wallet, standing) : []
   }
@@ -47,13 +59,18 @@ function payEach(wallet: NanoWallet, standing: Standing, groups: readonly DueGro
   let before = standing
   return groups.map(({ address, sumRaw, payouts }) => {
     const block = buildSend(stateOf(wallet, before), { destination: address, amountRaw: sumRaw })
-    const step: LaneStep = { block, kind: 'payout', amountRaw: sumRaw, payoutIds: payouts.map(({ _id }) => _id) }
+    const step: LaneStep = {
+      block,
+      kind: 'payout',
+      amountRaw: sumRaw,
+      payoutIds: payouts.map(({ _id }) => _id),
+    }
     before = standingAfter(before, step)
     return step
   })
 }
 
-/** The treasury takes in what was sent to it: by our own sweeps, or by the operator to fill it up. */
+/** From our own sweeps, or the operator's. */
 async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep[]> {
   const { rpc } = ctx.nano
   const { address, publicKey } = wallet.treasury

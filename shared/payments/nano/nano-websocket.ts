@@ -1,32 +1,31 @@
 import { z } from 'zod'
-import type { Log } from '../../log.ts'
-import { SECOND_MS } from '../../time.ts'
-import { parseNanoAddress } from './nano-address.ts'
+import type { Log } from '../../foundation/log.ts'
+import { SECOND_MS } from '../../foundation/time.ts'
+import { parseNanoAddress } from '../../crypto/nano-address.ts'
 import { MAX_RAW } from './nano-blocks.ts'
 import { readNodeUrl } from './node-url.ts'
 
-/** A send that the network has confirmed. */
 export interface NanoConfirmation {
-  /** Address of the account that it is meant for. */
   readonly destination: string
-  /** Of the send block. */
   readonly hash: string
   readonly amountRaw: bigint
 }
 
 export interface NanoWatchOptions {
-  /** `ws:` or `wss:`; user and password in it become an `Authorization` header and are in no message. */
+  /** User and password in it become a header and are in no message. */
   readonly url: string
   readonly log: Log
   readonly onConfirmation: (confirmation: NanoConfirmation) => void
   /**
-   * `listening` once the node has acknowledged the subscription: what was confirmed before that is for polling to find.
-   * `disconnected` follows a `listening` and nothing else.
+   * What was confirmed before `listening` is for polling to find. `disconnected` follows a `listening` alone.
    */
   readonly onState: (state: 'listening' | 'disconnected') => void
   /** Called once for each time that nobody listens at the URL: at the second attempt that came to nothing. */
   readonly onSilence?: (reason: string) => void
-  /** A connection that brings nothing for this long is asked for a sign of life, and is dead after as long again. */
+  /**
+   * A connection that brings nothing for this long is asked for a sign of life, and is dead after as long
+   * again.
+   */
   readonly silenceMs?: number
   /** Between two attempts to connect: doubled from the first to the second. */
   readonly retryMs?: { readonly min: number; readonly max: number }
@@ -41,11 +40,10 @@ const SILENCE_MS = 20 * SECOND_MS
 /** Attempts before it is said that nobody answers, counted from the last time that somebody did. */
 const SILENT_ATTEMPTS = 1
 const RETRY_MS = { min: 1 * SECOND_MS, max: 60 * SECOND_MS }
-/** A confirmation has about 1,500 characters. */
 const MAX_MESSAGE_CHARACTERS = 64 * 1024
 /**
- * Closing waits for the peer's own closing frame, without end where the peer is gone. So many such connections may linger
- * (until the system gives them up); a further one is not opened before.
+ * Closing waits for the peer's closing frame, without end if the peer is gone; no further connection is
+ * opened then.
  */
 const MAX_LINGERING = 4
 
@@ -56,23 +54,23 @@ const confirmation = z.object({
   message: z.object({
     amount: z.string().regex(/^[1-9][0-9]{0,38}$/),
     hash: z.string().regex(/^[0-9A-F]{64}$/),
-    block: z.object({ type: z.literal('state'), subtype: z.literal('send'), link_as_account: z.string().max(100) }),
+    block: z.object({
+      type: z.literal('state'),
+      subtype: z.literal('send'),
+      link_as_account: z.string().max(100),
+    }),
   }),
 })
 
 /**
- * Listens to a node's confirmations of sends, all of the network's: a filter by account would have to be told of every new
- * invoice, is lost with the connection, and a node drops all of it in silence over one address it can't read. Connects
- * again for ever.
- *
- * What arrives is a hint to look, never a payment: messages get lost, come twice, and are not checked against the ledger.
- *
- * @throws TypeError for a URL that is not ws:// or wss://
+ * All of the network's: a filter by account is lost with the connection, and a node drops all of it in
+ * silence over one address it can't read. Connects again for ever. What arrives is a hint to look, never a
+ * payment. @throws TypeError for a URL that is not ws:// or wss://
  */
 export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
   const { log, onConfirmation, onState, silenceMs = SILENCE_MS, retryMs = RETRY_MS } = options
   const node = readNodeUrl(options.url, 'ws')
-  /** The connection in use; those given up are in `lingering` until they are closed. */
+  /** Those given up are in `lingering` until they are closed. */
   let current: WebSocket | undefined
   const lingering = new Set<WebSocket>()
   let isListening = false
@@ -90,7 +88,8 @@ export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
     // No answer to the handshake or to the subscription is silence as well.
     expectSign(socket, false)
     socket.addEventListener('open', () => {
-      if (socket === current) socket.send(JSON.stringify({ action: 'subscribe', topic: 'confirmation', ack: true }))
+      if (socket === current)
+        socket.send(JSON.stringify({ action: 'subscribe', topic: 'confirmation', ack: true }))
     })
     socket.addEventListener('message', (event) => {
       if (socket !== current) return
@@ -104,7 +103,7 @@ export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
     })
   }
 
-  /** @param mayAsk the node is asked for a sign of life before the connection counts as dead */
+  /** @param mayAsk for a sign of life before the connection counts as dead */
   function expectSign(socket: WebSocket, mayAsk: boolean): void {
     clearTimeout(silenceTimer)
     silenceTimer = setTimeout(() => {
@@ -161,7 +160,6 @@ export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
     retryTimer = setTimeout(connect, delayMs)
   }
 
-  /** What a callback throws is its own affair: the connection goes on. */
   function tell(callback: () => void): void {
     try {
       callback()

@@ -1,0 +1,39 @@
+import type { Context } from '../../shared/context.ts'
+import { isOutage } from '../../shared/servers/database.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import { DISK_LOOK_EVERY_MS } from '../../shared/foundation/limits.ts'
+import { runInScope } from '../../shared/foundation/scope.ts'
+
+/**
+ * A function that refuses what would write while the database's disk is nearly full: a database that can
+ * write nothing more loses what is under way, and needs room to be mended. Nobody waits for the look at the
+ * disk, which is seconds old at most.
+ */
+export function watchDisk(ctx: Context): () => void {
+  let free: number | undefined
+  let lookedAtMs = Number.NEGATIVE_INFINITY
+
+  async function look(): Promise<void> {
+    try {
+      free = await ctx.database.freeDiskBytes()
+    } catch (error) {
+      if (!isOutage(error)) ctx.log.error({ err: error }, 'the free disk of the database could not be read')
+    }
+  }
+
+  return () => {
+    const nowMs = performance.now()
+    if (nowMs - lookedAtMs >= DISK_LOOK_EVERY_MS) {
+      lookedAtMs = nowMs
+      void runInScope({}, look)
+    }
+    if (free === undefined || free >= ctx.config.minFreeDiskBytes) return
+    throw new Refusal(
+      'unavailable',
+      "The service's disk is nearly full: it answers reads and takes no writes until its operator has made room.",
+      {
+        countedAs: 'disk',
+      },
+    )
+  }
+}

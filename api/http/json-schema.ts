@@ -1,0 +1,239 @@
+import { z } from 'zod'
+
+export type JsonSchema = { [key: string]: unknown }
+
+export type ObjectSchema = JsonSchema & { properties: Record<string, JsonSchema>; required?: string[] }
+
+/**
+ * A zod schema in what generators take; parts that have a name of their own are put beside, under `named`.
+ */
+export function toSchema(
+  schema: z.ZodType,
+  io: 'input' | 'output',
+  named: Record<string, JsonSchema>,
+): JsonSchema {
+  const { schema: described, named: parts } = describeSchema(schema, io, simplify)
+  if (Object.hasOwn(parts, ANY_JSON)) parts[ANY_JSON] = {}
+  for (const [name, part] of Object.entries(parts)) {
+    const known = named[name]
+    if (known !== undefined && JSON.stringify(known) !== JSON.stringify(part))
+      throw new Error(`two schemas are named ${name}; give one of them another "id"`)
+    named[name] = part
+  }
+  return described
+}
+
+/**
+ * A zod schema as JSON Schema. What zod cannot say of itself (a refinement, a transformed text) its `meta`
+ * says: keys are added to what zod says, and a key `override` takes the place of all of it.
+ *
+ * @param change is called with each part and changes it in place
+ */
+export function describeSchema(
+  schema: z.ZodType,
+  io: 'input' | 'output',
+  change: (json: JsonSchema) => void = () => {},
+): { schema: JsonSchema; named: Record<string, JsonSchema> } {
+  const {
+    $schema: _dialect,
+    $defs = {},
+    ...rest
+  } = z.toJSONSchema(schema, {
+    target: 'draft-2020-12',
+    io,
+    override({ jsonSchema }) {
+      const json = jsonSchema as JsonSchema
+      const { override } = json
+      // Of an integer that is given out, the range of the type says nothing.
+      if (io === 'output' && (json['minimum'] === Number.MIN_SAFE_INTEGER || json['minimum'] === 0))
+        delete json['minimum']
+      if (io === 'output' && json['maximum'] === Number.MAX_SAFE_INTEGER) delete json['maximum']
+      if (override !== undefined) {
+        const { description } = json
+        for (const key of Object.keys(json)) delete json[key]
+        Object.assign(json, structuredClone(override), description === undefined ? {} : { description })
+        for (const form of (json['anyOf'] as JsonSchema[] | undefined) ?? []) change(form)
+      }
+      change(json)
+    },
+  }) as JsonSchema & { $defs?: Record<string, JsonSchema> }
+  return {
+    schema: pointToComponents(rest),
+    named: Object.fromEntries(
+      Object.entries($defs).map(([name, part]) => [name.replace(UNNAMED, ANY_JSON), pointToComponents(part)]),
+    ),
+  }
+}
+
+/** Puts what generators take in the place of what they make nothing of, or something wrong. */
+function simplify(json: JsonSchema): void {
+  if (json['type'] === 'integer') json['format'] = 'int64'
+  // Fields may be added.
+  if (json['additionalProperties'] === false) delete json['additionalProperties']
+  if (typeof json['const'] === 'boolean') {
+    json['examples'] = [json['const']]
+    delete json['const']
+  }
+  const forms = json['anyOf'] as JsonSchema[] | undefined
+  if (forms === undefined) return
+  const [form, none] = forms
+  if (
+    typeof form?.['type'] === 'string' &&
+    form['type'] !== 'object' &&
+    forms.length === 2 &&
+    none?.['type'] === 'null'
+  ) {
+    delete json['anyOf']
+    const { type, enum: values } = form
+    Object.assign(
+      json,
+      { ...form, ...json, type: [type, 'null'] },
+      Array.isArray(values) ? { enum: [...(values as unknown[]), null] } : {},
+    )
+  } else if (forms.every(({ properties }) => properties !== undefined)) {
+    delete json['anyOf']
+    Object.assign(json, oneOf(forms as ObjectSchema[]))
+  }
+}
+
+/** What zod calls a schema that refers to itself and has no name: so far only that of any JSON value. */
+const UNNAMED = /^__schema\d+$/
+const ANY_JSON = 'JsonValue'
+
+/** `#/$defs/X` → `#/components/schemas/X`; the name of a part needs no `id` inside it. */
+function pointToComponents(schema: JsonSchema): JsonSchema {
+  const { id: _id, ...rest } = JSON.parse(
+    JSON.stringify(schema)
+      .replaceAll(/"#\/\$defs\/__schema\d+"/g, `"#/components/schemas/${ANY_JSON}"`)
+      .replaceAll('"#/$defs/', '"#/components/schemas/'),
+  ) as JsonSchema
+  return rest
+}
+
+/**
+ * Objects of several forms as one, of which what not every form has is optional: generators know no unions.
+ */
+export function oneOf(forms: readonly ObjectSchema[]): ObjectSchema {
+  const properties: Record<string, JsonSchema> = {}
+  for (const form of forms)
+    for (const [name, schema] of Object.entries(form.properties)) {
+      const known = properties[name]
+      if (known === undefined || JSON.stringify(known) === JSON.stringify(schema)) properties[name] = schema
+      else if (Array.isArray(known['enum']) && Array.isArray(schema['enum']))
+        properties[name] = {
+          ...known,
+          enum: [...new Set([...(known['enum'] as unknown[]), ...(schema['enum'] as unknown[])])],
+        }
+      else if (known['type'] !== schema['type'] || known['$ref'] !== schema['$ref'])
+        properties[name] = { anyOf: [...((known['anyOf'] as JsonSchema[] | undefined) ?? [known]), schema] }
+      else
+        properties[name] = {
+          type: schema['type'],
+          ...(schema['format'] === undefined ? {} : { format: schema['format'] }),
+        }
+    }
+  const [first] = forms
+  const required = (first?.required ?? []).filter((name) =>
+    forms.every((form) => form.required?.includes(name)),
+  )
+  return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) }
+}
+
+/** Each object that has all fields of another says so, and what it has besides. */
+export function extendEachOther(named: Readonly<Record<string, JsonSchema>>): Record<string, JsonSchema> {
+  const objects = Object.entries(named).filter(
+    (one): one is [string, ObjectSchema] => Object.keys(one[1]['properties'] ?? {}).length > 0,
+  )
+  const sizeOf = ({ properties }: ObjectSchema): number => Object.keys(properties).length
+  const isPart = (part: ObjectSchema, whole: ObjectSchema): boolean =>
+    sizeOf(part) < sizeOf(whole) &&
+    Object.entries(part.properties).every(
+      ([name, schema]) => JSON.stringify(whole.properties[name]) === JSON.stringify(schema),
+    ) &&
+    (part.required ?? []).every((name) => whole.required?.includes(name))
+  const bases = objects
+    .filter(([, schema]) => sizeOf(schema) >= FEWEST_SHARED)
+    .sort(([, a], [, b]) => sizeOf(b) - sizeOf(a))
+  return Object.fromEntries(
+    Object.entries(named).map(([name, schema]) => {
+      const whole = schema as ObjectSchema
+      const [base, part] =
+        bases.find(([, candidate]) => whole.properties !== undefined && isPart(candidate, whole)) ?? []
+      if (base === undefined || part === undefined) return [name, schema]
+      const { properties, required = [], type, ...rest } = whole
+      const isOwn = (field: string): boolean => !Object.hasOwn(part.properties, field)
+      const own = {
+        type,
+        properties: Object.fromEntries(Object.entries(properties).filter(([field]) => isOwn(field))),
+        required: required.filter((field) => isOwn(field) || !part.required?.includes(field)),
+      }
+      return [name, { ...rest, allOf: [{ $ref: `#/components/schemas/${base}` }, own] }]
+    }),
+  )
+}
+
+/** Fields that two objects share before one is told by the other. */
+const FEWEST_SHARED = 5
+
+/**
+ * A view that has a name of its own stands behind a reference, and has to be written out to be given `ok`.
+ */
+export function resolve(schema: JsonSchema, named: Record<string, JsonSchema>): JsonSchema {
+  const { $ref: reference } = schema
+  return typeof reference === 'string'
+    ? (named[reference.slice(reference.lastIndexOf('/') + 1)] ?? schema)
+    : schema
+}
+
+/** A value of a schema: its first example if it has any. */
+export function exampleOf(schema: JsonSchema, named: Record<string, JsonSchema>): unknown {
+  const whole = resolve(schema, named) as JsonSchema & {
+    examples?: unknown[]
+    enum?: unknown[]
+    anyOf?: JsonSchema[]
+    items?: JsonSchema
+    properties?: Record<string, JsonSchema>
+    required?: string[]
+    description?: string
+    pattern?: string
+    minimum?: number
+  }
+  const [given = whole.enum?.[0] ?? whole['const']] = whole.examples ?? []
+  if (given !== undefined) return given
+  if (whole.anyOf?.[0] !== undefined) return exampleOf(whole.anyOf[0], named)
+  switch ([whole['type']].flat()[0]) {
+    case 'object':
+      return Object.fromEntries(
+        Object.entries(whole.properties ?? {})
+          .filter(([name]) => whole.required?.includes(name))
+          .map(([name, part]) => [name, exampleOf(part, named)]),
+      )
+    case 'array':
+      return whole.items === undefined ? [] : [exampleOf(whole.items, named)]
+    case 'boolean':
+      return true
+    case 'integer':
+    case 'number':
+      return whole.description?.includes('Unix seconds') ? 1_900_000_000 : (whole.minimum ?? 1)
+    case 'string':
+      return exampleText(whole)
+    default:
+      return null
+  }
+}
+
+function exampleText({
+  description = '',
+  pattern = '',
+  format,
+}: {
+  description?: string
+  pattern?: string
+  format?: unknown
+}): string {
+  if (format === 'date-time') return '2030-03-17T17:46:40+00:00'
+  const [, prefix] = /begins with (\w+_)/.exec(description) ?? []
+  if (prefix !== undefined) return `${prefix}01k0000000000000000000000a`
+  const [, length] = /\[0-9a-f\]\{(\d+)\}/.exec(pattern) ?? []
+  return length === undefined ? 'text' : '0'.repeat(Number(length))
+}

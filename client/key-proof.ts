@@ -1,0 +1,122 @@
+import { leafHash } from '../shared/crypto/merkle.ts'
+import { verifyKeyProof, type AgentKeys } from '../shared/crypto/key-tree.ts'
+import { verifyLogConsistency, verifyLogInclusion, type LogHead } from '../shared/crypto/log-tree.ts'
+import { NOTE_KEY, parseCheckpoint, parseLogProof, parseNote, verifyNote } from '../shared/crypto/note.ts'
+import type { Client, KeyAnswer } from './client.ts'
+import { RefusalError } from './errors.ts'
+import type { SealTrust } from './own-ledger.ts'
+import { recall } from './seal-verify.mjs'
+
+/*
+ * What keys an agent has, proven without its receipt: from its place in the tree of keys to the closing entry
+ * of the newest checkpoint, from that entry to the checkpoint, and from the checkpoint to the log that this
+ * reader has seen.
+ */
+
+/** A sentence that says why the service's answer proves nothing. */
+export class NoKeyProof extends Error {
+  override readonly name = 'NoKeyProof'
+  /**
+   * The service is expected to prove keys, and doesn't: an older path must not take the place of the proof.
+   */
+  readonly isRefused: boolean
+
+  constructor(message: string, isRefused = true) {
+    super(message)
+    this.isRefused = isRefused
+  }
+}
+
+export interface ProvenKeys {
+  /** Null: the agent has no keys up to that entry. */
+  keys: AgentKeys | null
+  /** The last entry of which the tree tells. */
+  up_to: number
+}
+
+/**
+ * @throws NoKeyProof; RefusalError and TransportError as the client does
+ */
+export async function proveKeys(client: Client, agentId: string, trust: SealTrust): Promise<ProvenKeys> {
+  const known = await recall(trust.stateFile, client.baseUrl)
+  const pubkeys =
+    trust.pubkeys !== undefined && trust.pubkeys.length > 0 ? trust.pubkeys : (known?.pubkeys ?? [])
+  if (pubkeys.length === 0) throw new NoKeyProof('key_unknown: no key of the service is remembered', false)
+  let answer: KeyAnswer
+  try {
+    answer = await client.keys(agentId)
+  } catch (error) {
+    const isAbsent =
+      error instanceof RefusalError && ['no_such_seal', 'no_such_route', 'not_found'].includes(error.error)
+    if (!isAbsent) throw error
+    throw new NoKeyProof(`the service proves no keys (${error.message})`, known?.logged === true)
+  }
+  const head = verifyAnswer(agentId, answer, pubkeys)
+  await connect(client, known?.log, head)
+  return { keys: answer.keys, up_to: answer.up_to }
+}
+
+/** Everything in the answer itself. @returns the log that its checkpoint signs */
+export function verifyAnswer(agentId: string, answer: KeyAnswer, pubkeys: readonly string[]): LogHead {
+  const { entry, proof, keys, up_to: upTo } = answer
+  const refuse = (sentence: string) =>
+    new NoKeyProof(`the proof of the keys of ${agentId} does not hold: ${sentence}`)
+  const stated = entry.data as { log?: { size?: unknown }; keys?: { root?: unknown } }
+  if (entry.kind !== 'solvency' || typeof stated.keys?.root !== 'string' || stated.log?.size !== upTo)
+    throw refuse('its entry is no closing entry that states keys')
+  const verdict = verifyKeyProof(agentId, stated.keys.root, proof)
+  if (!verdict.ok) throw refuse(verdict.reason)
+  if (!isSameKeys(verdict.keys, keys)) throw refuse('it shows other keys than those it proves')
+  try {
+    const { index, path, checkpoint } = parseLogProof(answer.tlog_proof)
+    const note = parseNote(checkpoint)
+    const head = parseCheckpoint(note.text)
+    // The newest closing entry is the last of the log: an older tree of keys can't pass for the newest.
+    if (index !== entry.id - 1 || entry.id !== head.size)
+      throw refuse('its closing entry is not the last of the checkpoint')
+    const isSigned = pubkeys.some((key) =>
+      verifyNote(note, {
+        name: head.origin,
+        type: NOTE_KEY.signer,
+        publicKey: new Uint8Array(Buffer.from(key, 'hex')),
+      }),
+    )
+    if (!isSigned) throw refuse('no known key has signed its checkpoint')
+    const leaf = Buffer.from(leafHash(entry), 'hex')
+    if (!verifyLogInclusion({ leaf, index, path, size: head.size, root: head.root }))
+      throw refuse('its entry is not in the log')
+    return head
+  } catch (error) {
+    if (error instanceof TypeError) throw refuse(error.message)
+    throw error
+  }
+}
+
+function isSameKeys(proven: AgentKeys | null, shown: AgentKeys | null): boolean {
+  if (proven === null || shown === null) return proven === shown
+  const fields = ['agent_id', 'dm_key', 'author_key', 'version', 'entry_id'] as const
+  return fields.every((field) => proven[field] === shown[field])
+}
+
+/** The checkpoint must go on from the log that was seen, or lead to it. */
+async function connect(
+  client: Client,
+  seen: { size: number; root: string } | undefined,
+  head: LogHead,
+): Promise<void> {
+  if (seen === undefined || seen.size === 0) return
+  const own: LogHead = { size: seen.size, root: Buffer.from(seen.root, 'hex') }
+  const [from, to] = own.size <= head.size ? [own, head] : [head, own]
+  const hashes =
+    from.size === to.size ? [] : (await client.consistency({ from: from.size, to: to.size })).hashes
+  if (
+    !verifyLogConsistency(
+      from,
+      to,
+      hashes.map((hash) => Buffer.from(hash, 'hex')),
+    )
+  )
+    throw new NoKeyProof(
+      `the log of the keys, of size ${head.size}, does not agree with the one seen before, of size ${seen.size}`,
+    )
+}

@@ -1,0 +1,235 @@
+import { randomBytes } from 'node:crypto'
+import { ed25519PublicKey, keyFromHex, keyToHex } from '../shared/crypto/ed25519.ts'
+import { verifyLogConsistency, type LogHead } from '../shared/crypto/log-tree.ts'
+import {
+  cosignNote,
+  formatVkey,
+  NOTE_KEY,
+  parseCheckpoint,
+  parseNote,
+  verifyNote,
+} from '../shared/crypto/note.ts'
+import type { Client } from './client.ts'
+import type { SealTrust } from './own-ledger.ts'
+import { changeLocked, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { check, recall } from './seal-verify.mjs'
+
+/*
+ * An agent as a witness (C2SP tlog-witness, from the other side: an agent has no address, so it asks). It
+ * cosigns a checkpoint only if that goes on from the last one that it cosigned, and remembers it, synced,
+ * before it signs. So two of its lines never stand below two histories.
+ */
+
+/** For its owner alone: whoever has the key can cosign anything in this agent's name. */
+interface WitnessState {
+  /** Ed25519, 64 hex characters each. */
+  secret_key: string
+  public_key: string
+  /** Of the log, fixed by the first checkpoint. */
+  origin?: string
+  /** The newest checkpoint that was cosigned; size 0 before the first. */
+  size: number
+  /** Hex. */
+  root: string
+  /** The service knows the key. */
+  registered?: boolean
+}
+
+/**
+ * - `key_unknown`: no key of the service is remembered or pinned
+ * - `bad_answer`: what the service gives is no checkpoint
+ * - `bad_checkpoint`: it is not signed by a known key
+ * - `other_log`: it is of a log with another name than the one that was cosigned
+ * - `rollback`: it is smaller than what was cosigned
+ * - `log_rewritten`: it doesn't go on from what was cosigned
+ */
+type WitnessErrorCode =
+  'key_unknown' | 'bad_answer' | 'bad_checkpoint' | 'other_log' | 'rollback' | 'log_rewritten'
+
+/** Nothing was cosigned. */
+export class WitnessError extends Error {
+  override readonly name = 'WitnessError'
+  readonly code: WitnessErrorCode
+
+  constructor(code: WitnessErrorCode, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+export interface Witnessed {
+  origin: string
+  size: number
+  /** Hex. */
+  root: string
+  vkey: string
+  /** The cosignature as it was handed in. */
+  line: string
+  /** False if the service had one of this size already. */
+  counted: boolean
+}
+
+/**
+ * Looks at the newest checkpoint and cosigns it, if it goes on from what was cosigned before.
+ *
+ * @param client with the agent's token
+ * @param witnessFile one for each service and agent; made at the first look
+ * @param now Unix seconds
+ * @throws WitnessError; RefusalError and TransportError as the client does
+ */
+export async function witnessCheckpoint(options: {
+  client: Client
+  agentId: string
+  witnessFile: string
+  trust: SealTrust
+  now: number
+}): Promise<Witnessed> {
+  const { client, agentId, witnessFile, trust, now } = options
+  const { text, origin, head } = await readCheckpoint(client, trust)
+  const state = keepState(witnessFile)
+  requireNewer(state, origin, head)
+  await requireConsistent(client, state, head, trust, text.note)
+
+  const root = Buffer.from(head.root).toString('hex')
+  const name = `${origin}/w/${agentId}`
+  // Another process may have cosigned meanwhile; what it remembered binds this one too.
+  const line = changeLocked(witnessFile, () => {
+    const current = keepState(witnessFile)
+    if (current.size !== state.size || current.root !== state.root) requireNewer(current, origin, head)
+    if (current.size > state.size && current.size !== head.size)
+      throw new WitnessError(
+        'rollback',
+        `Another process cosigned the size ${current.size} meanwhile; look again.`,
+      )
+    writePrivateFile(
+      witnessFile,
+      `${JSON.stringify({ ...current, origin, size: head.size, root }, null, 2)}\n`,
+    )
+    return cosignNote(text.signed, name, keyFromHex(current.secret_key), now)
+  })
+  const publicKey = ed25519PublicKey(keyFromHex(state.secret_key))
+  const vkey = formatVkey({ name, type: NOTE_KEY.cosigner, publicKey })
+  if (state.registered !== true) {
+    await client.registerWitness({ vkey })
+    changeLocked(witnessFile, () =>
+      writePrivateFile(
+        witnessFile,
+        `${JSON.stringify({ ...keepState(witnessFile), registered: true }, null, 2)}\n`,
+      ),
+    )
+  }
+  const { counted } = await client.cosign({ line })
+  return { origin, size: head.size, root, vkey, line, counted }
+}
+
+/** The newest checkpoint, signed by a known key of the service. */
+async function readCheckpoint(
+  client: Client,
+  trust: SealTrust,
+): Promise<{ text: { note: string; signed: string }; origin: string; head: LogHead }> {
+  const pubkeys = trust.pubkeys?.length
+    ? trust.pubkeys
+    : ((await recall(trust.stateFile, client.baseUrl))?.pubkeys ?? [])
+  if (pubkeys.length === 0)
+    throw new WitnessError(
+      'key_unknown',
+      'No key of the service is remembered; check its ledger first, so that a witness knows whose log it is.',
+    )
+  const note = await client.checkpoint()
+  try {
+    const parsed = parseNote(note)
+    const { origin, ...head } = parseCheckpoint(parsed.text)
+    const isSigned = pubkeys.some((key) =>
+      verifyNote(parsed, { name: origin, type: NOTE_KEY.signer, publicKey: keyFromHex(key) }),
+    )
+    if (!isSigned)
+      throw new WitnessError('bad_checkpoint', 'No known key of the service has signed its checkpoint.')
+    return { text: { note, signed: parsed.text }, origin, head }
+  } catch (error) {
+    if (error instanceof TypeError)
+      throw new WitnessError('bad_answer', `What the service gives is no checkpoint: ${error.message}.`)
+    throw error
+  }
+}
+
+/** Never a smaller size, never a second root for a size. */
+function requireNewer({ origin, size, root }: WitnessState, shownOrigin: string, head: LogHead): void {
+  if (origin !== undefined && origin !== shownOrigin)
+    throw new WitnessError(
+      'other_log',
+      `The checkpoint is of the log ${shownOrigin}, and ${origin} was cosigned.`,
+    )
+  if (head.size < size)
+    throw new WitnessError('rollback', `The checkpoint has ${head.size} entries, and ${size} were cosigned.`)
+  if (head.size === size && Buffer.from(head.root).toString('hex') !== root)
+    throw new WitnessError(
+      'log_rewritten',
+      `The checkpoint of size ${size} has another root than the one that was cosigned.`,
+    )
+}
+
+/** By a consistency proof from what was cosigned, and from what this agent has seen of the log. */
+async function requireConsistent(
+  client: Client,
+  state: WitnessState,
+  head: LogHead,
+  trust: SealTrust,
+  note: string,
+): Promise<void> {
+  if (state.size > 0 && state.size < head.size) {
+    const { hashes } = await client.consistency({ from: state.size, to: head.size })
+    const before = { size: state.size, root: Buffer.from(state.root, 'hex') }
+    const path = hashes.map((hash) => Buffer.from(hash, 'hex'))
+    if (!verifyLogConsistency(before, head, path))
+      throw new WitnessError(
+        'log_rewritten',
+        `The log of ${head.size} entries does not go on from the ${state.size} that were cosigned.`,
+      )
+  }
+  const args = [
+    'note',
+    '--state',
+    trust.stateFile,
+    '--service',
+    client.baseUrl,
+    ...(trust.pubkeys ?? []).flatMap((key) => ['--pubkey', key]),
+  ]
+  const { result } = await check(args, { note, consistency: (from, to) => client.consistency({ from, to }) })
+  const found = result.findings?.find(({ reason }) => reason === 'log_rewritten')
+  if (found !== undefined)
+    throw new WitnessError(
+      'log_rewritten',
+      `${found.message}${result.evidence === undefined ? '' : `; the proof is in ${result.evidence}`}.`,
+    )
+}
+
+/**
+ * The witness's file, with a fresh key where there is none. @throws Error that names the file where it holds
+ * something else
+ */
+function keepState(witnessFile: string): WitnessState {
+  const state = readPrivateFile(witnessFile, (text) => {
+    const value = parseJson(text) as Partial<WitnessState> | undefined
+    const isHex = (hex: unknown): boolean => typeof hex === 'string' && /^[0-9a-f]{64}$/.test(hex)
+    if (
+      isHex(value?.secret_key) &&
+      isHex(value?.public_key) &&
+      isHex(value?.root) &&
+      Number.isSafeInteger(value?.size)
+    )
+      return value as WitnessState
+    throw new Error(
+      `${witnessFile} is no witness's file; put it right. Without what it remembers nothing can be cosigned safely.`,
+    )
+  })
+  if (state !== undefined) return state
+  const secretKey = randomBytes(32)
+  const fresh = {
+    secret_key: keyToHex(secretKey),
+    public_key: keyToHex(ed25519PublicKey(secretKey)),
+    size: 0,
+    root: '0'.repeat(64),
+  }
+  writePrivateFile(witnessFile, `${JSON.stringify(fresh, null, 2)}\n`)
+  return fresh
+}

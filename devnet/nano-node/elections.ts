@@ -1,0 +1,130 @@
+import type { LedgerBlock, NanoLedger } from './ledger.ts'
+
+export interface ElectionResult {
+  readonly hash: string
+  readonly type: 'active_quorum' | 'active_confirmation_height' | 'inactive'
+  readonly durationMs: number
+  readonly endMs: number
+  readonly tally: bigint
+  readonly blocks: number
+  readonly voters: number
+}
+
+/** How an election went, as the node shows it by RPC and over the websocket alike. */
+export const tallyOf = ({ durationMs, endMs, tally, blocks, voters }: ElectionResult) => ({
+  duration: String(durationMs),
+  time: String(endMs),
+  tally: tally.toString(),
+  final: tally.toString(),
+  blocks: String(blocks),
+  voters: String(voters),
+  request_count: '0',
+})
+
+interface Election {
+  readonly startedMs: number
+  /** Candidates seen: the block and its forks. */
+  readonly candidates: Set<string>
+}
+
+/** The node's memory of finished elections; it is lost at a restart. */
+const historyLimit = 2048
+
+/**
+ * Which unconfirmed blocks are being voted on, and which were decided. An election runs for a block whose
+ * dependencies are confirmed; its outcome is for the test to say (`confirm`), there are no votes.
+ */
+export class Elections {
+  readonly history: ElectionResult[] = []
+  /** Voting weight seen when the first block was confirmed. */
+  onlineStake = 0n
+  private readonly active = new Map<string, Election>()
+  private readonly ledger: NanoLedger
+
+  constructor(ledger: NanoLedger) {
+    this.ledger = ledger
+    for (const entry of ledger.blocks.values()) if (!entry.confirmed) this.startIfReady(entry, Date.now())
+  }
+
+  isActive(hash: string): boolean {
+    return this.active.has(hash)
+  }
+
+  candidates(hash: string): string[] {
+    return [...(this.active.get(hash)?.candidates ?? [])]
+  }
+
+  activeHashes(): string[] {
+    return [...this.active.keys()]
+  }
+
+  startIfReady(entry: LedgerBlock, nowMs: number): void {
+    if (entry.confirmed || this.active.has(entry.hash)) return
+    if (this.ledger.dependenciesOf(entry).some((dependency) => !dependency.confirmed)) return
+    this.active.set(entry.hash, { startedMs: nowMs, candidates: new Set([entry.hash]) })
+  }
+
+  addFork(standingHash: string, forkHash: string): void {
+    this.active.get(standingHash)?.candidates.add(forkHash)
+  }
+
+  forget(hash: string): void {
+    this.active.delete(hash)
+  }
+
+  /**
+   * Decides for a block and all it rests on. Returns the results in the order of confirmation; empty when it
+   * was confirmed before.
+   */
+  confirm(hash: string, nowMs: number): ElectionResult[] {
+    const tally = this.ledger.weight(this.ledger.genesisAccount)
+    const cemented = this.ledger.cement(hash)
+    if (cemented.length > 0 && this.onlineStake === 0n) this.onlineStake = tally
+    const results = cemented.map((entry): ElectionResult => {
+      const election = this.active.get(entry.hash)
+      this.active.delete(entry.hash)
+      if (entry.hash === hash) {
+        const durationMs = nowMs - (election?.startedMs ?? nowMs)
+        return {
+          hash: entry.hash,
+          type: 'active_quorum',
+          durationMs,
+          endMs: nowMs,
+          tally,
+          blocks: election?.candidates.size ?? 1,
+          voters: 2,
+        }
+      }
+      const type = election === undefined ? 'inactive' : 'active_confirmation_height'
+      return { hash: entry.hash, type, durationMs: 0, endMs: nowMs, tally: 0n, blocks: 1, voters: 0 }
+    })
+    for (const entry of cemented) {
+      for (const next of [entry.successor, entry.receivedBy]) {
+        const waiting = this.ledger.blocks.get(next)
+        if (waiting !== undefined) this.startIfReady(waiting, nowMs)
+      }
+    }
+    for (const result of results) this.remember(result)
+    return results
+  }
+
+  /** A confirmed block confirmed once more by request: a second record for the same hash. */
+  repeat(hash: string, nowMs: number): ElectionResult {
+    const result: ElectionResult = {
+      hash,
+      type: 'active_confirmation_height',
+      durationMs: 0,
+      endMs: nowMs,
+      tally: 0n,
+      blocks: 1,
+      voters: 0,
+    }
+    this.remember(result)
+    return result
+  }
+
+  private remember(result: ElectionResult): void {
+    this.history.push(result)
+    if (this.history.length > historyLimit) this.history.shift()
+  }
+}

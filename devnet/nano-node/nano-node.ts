@@ -1,0 +1,295 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { createServer } from 'node:http'
+import type { Socket } from 'node:net'
+
+import { findFreePort } from '../../scripts/embedded/ports.ts'
+import { encodeAddress } from './encoding.ts'
+import { formatTree } from './json-tree.ts'
+import { genesisPublicKey, genesisSecretKey, NodeState } from './node-state.ts'
+import { answerRpc } from './rpc.ts'
+import { cancelAllWork } from './rpc-work.ts'
+import type { WorkThresholds } from './work.ts'
+import { devThresholds } from './work.ts'
+import { WebsocketHub } from './websocket.ts'
+
+export interface NanoNodeOptions {
+  /** Every block is confirmed so long after it was processed. Default: only `confirm` confirms. */
+  readonly autoConfirmMs?: number
+  readonly thresholds?: WorkThresholds
+  /** Version of the genesis account, and so of what it sends. Default 2, as on the live network. */
+  readonly genesisEpoch?: 0 | 1 | 2
+  readonly enableControl?: boolean
+  readonly localWork?: boolean
+}
+
+export interface RpcExchange {
+  readonly action: string
+  readonly requestText: string
+  readonly answerText: string
+}
+
+/** What is sent instead of the answer. The request has been carried out by then. */
+export interface Lie {
+  readonly body?: string
+  readonly status?: number
+  /** The connection is cut after so many bytes of the body; `content-length` still promises all of it. */
+  readonly cutAfterBytes?: number
+}
+
+export interface NanoNode {
+  readonly rpcUrl: string
+  readonly wsUrl: string
+  readonly genesis: { readonly address: string; readonly publicKey: string; readonly secretKey: string }
+  /** Ledger, elections and settings, to look at and to change. */
+  readonly state: NodeState
+  /** Sends from the genesis account; the block is confirmed as any other. Returns its hash. */
+  fund(address: string, amountRaw: bigint, options?: { readonly confirmed?: boolean }): string
+  /** Many confirmed sends at once, without signatures, work or messages: about 50,000 a second. */
+  fundMany(payments: Iterable<{ readonly address: string; readonly amountRaw: bigint }>): string[]
+  /** Confirms a block and all it rests on, with the messages that go with it. */
+  confirm(hash: string): void
+  /**
+   * The network decided against an unconfirmed block: it and all that rests on it is gone. Returns the
+   * hashes.
+   */
+  rollback(hash: string): string[]
+  /** Null: back to `confirm`. Blocks already waiting keep what they had. */
+  setAutoConfirm(delayMs: number | null): void
+  /**
+   * Connections are refused, open ones are cut; `false` listens on the same ports again. The ledger stays.
+   */
+  setDown(isDown: boolean): Promise<void>
+  /** Requests are taken but neither carried out nor answered; `false` does both for those that still wait. */
+  setHanging(isHanging: boolean): void
+  waitingRequests(): number
+  /** Sees every answer and may replace it; null ends it. */
+  lie(distort: ((exchange: RpcExchange) => string | Lie | undefined) | null): void
+  /** Forgets what a restart forgets; connections are cut. */
+  restart(): void
+  dropNextWebsocketMessages(count: number): void
+  duplicateWebsocketMessages(isDuplicating: boolean): void
+  disconnectWebsockets(): void
+  readonly websocket: {
+    readonly connections: number
+    readonly sent: number
+    readonly dropped: number
+    /** Answered, since the start. */
+    readonly pings: number
+    subscribers(topic: string): number
+  }
+  /** Requests answered, of one action or of all. */
+  calls(action?: string): number
+  resetCalls(): void
+  close(): Promise<void>
+}
+
+/** An HTTP server that can go away and come back on the same port. */
+class Listener {
+  private readonly sockets = new Set<Socket>()
+  private readonly server: Server
+  private port = 0
+
+  constructor(server: Server) {
+    this.server = server
+    server.on('connection', (socket) => {
+      this.sockets.add(socket)
+      socket.on('close', () => this.sockets.delete(socket))
+    })
+  }
+
+  async open(): Promise<number> {
+    while (this.port === 0) {
+      // Not one of the system's choice: while the node is down, that may be given to an outgoing connection.
+      const port = await findFreePort()
+      const isOurs = await this.listen(port).then(
+        () => true,
+        (error: NodeJS.ErrnoException) => (error.code === 'EADDRINUSE' ? false : Promise.reject(error)),
+      )
+      if (!isOurs) continue
+      this.port = port
+      return port
+    }
+    await this.listen(this.port)
+    return this.port
+  }
+
+  private listen(port: number): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      this.server.once('error', reject)
+      this.server.listen(port, '127.0.0.1', () => {
+        this.server.off('error', reject)
+        resolve()
+      })
+    })
+  }
+
+  cut(): void {
+    for (const socket of this.sockets) socket.destroy()
+  }
+
+  /** Takes no new connections from now on; those open may finish. */
+  stopListening(): Promise<void> {
+    if (!this.server.listening) return Promise.resolve()
+    return new Promise<void>((resolve, reject) =>
+      this.server.close((error) => (error === undefined ? resolve() : reject(error))),
+    )
+  }
+
+  async close(): Promise<void> {
+    const closed = this.stopListening()
+    this.cut()
+    await closed
+  }
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of request) chunks.push(chunk as Uint8Array)
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+function send(response: ServerResponse, lie: Lie & { readonly body: string }): void {
+  const bytes = Buffer.from(lie.body, 'utf8')
+  response.writeHead(lie.status ?? 200, {
+    'content-type': 'application/json',
+    'content-length': bytes.length,
+    connection: 'close',
+  })
+  if (lie.cutAfterBytes === undefined) {
+    response.end(bytes)
+    return
+  }
+  response.flushHeaders()
+  response.write(bytes.subarray(0, lie.cutAfterBytes), () => response.destroy())
+}
+
+/** Starts a node on 127.0.0.1, on free ports, with a ledger of its own in memory. The caller closes it. */
+export async function startNanoNode(options: NanoNodeOptions = {}): Promise<NanoNode> {
+  const settings = {
+    thresholds: options.thresholds ?? devThresholds,
+    autoConfirmMs: options.autoConfirmMs ?? null,
+    enableControl: options.enableControl ?? true,
+    localWork: options.localWork ?? true,
+  }
+  const state = new NodeState(settings, options.genesisEpoch ?? 2)
+  const hub = new WebsocketHub()
+  state.events = hub
+
+  const callCounts = new Map<string, number>()
+  let distort: ((exchange: RpcExchange) => string | Lie | undefined) | null = null
+  let isHanging = false
+  let waiting: (() => void)[] = []
+  let failure: unknown = null
+
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const requestText = await readBody(request)
+    if (isHanging) await new Promise<void>((resume) => waiting.push(resume))
+    if (response.destroyed) return
+    if (request.method === 'OPTIONS') return send(response, { body: '' })
+    if (request.method !== 'POST')
+      return send(response, { body: formatTree({ error: 'Can only POST requests' }) })
+    const { action, text } = await answerRpc(state, requestText)
+    callCounts.set(action, (callCounts.get(action) ?? 0) + 1)
+    const lie = distort?.({ action, requestText, answerText: text })
+    const stopped =
+      action === 'stop' && settings.enableControl ? [rpcListener.stopListening(), wsListener.close()] : []
+    send(response, { body: text, ...(typeof lie === 'string' ? { body: lie } : lie) })
+    await Promise.all(stopped)
+  }
+
+  const rpcListener = new Listener(
+    createServer((request, response) => {
+      answer(request, response).catch((error: unknown) => {
+        if (request.destroyed && !request.complete) return // the caller went away while sending
+        failure ??= error
+        response.destroy()
+      })
+    }),
+  )
+  const wsServer = createServer((_request, response) => response.writeHead(426).end())
+  hub.attach(wsServer)
+  const wsListener = new Listener(wsServer)
+  const ports = [await rpcListener.open(), await wsListener.open()]
+
+  const releaseWaiting = (): void => {
+    const released = waiting
+    waiting = []
+    for (const resume of released) resume()
+  }
+
+  const setDown = async (isDown: boolean): Promise<void> => {
+    if (isDown) await Promise.all([rpcListener.close(), wsListener.close()])
+    else await Promise.all([rpcListener.open(), wsListener.open()])
+  }
+
+  return {
+    rpcUrl: `http://127.0.0.1:${ports[0]}`,
+    wsUrl: `ws://127.0.0.1:${ports[1]}`,
+    genesis: {
+      address: encodeAddress(genesisPublicKey),
+      publicKey: genesisPublicKey,
+      secretKey: genesisSecretKey,
+    },
+    state,
+    fund: (address, amountRaw, { confirmed = false } = {}) => {
+      const hash = state.fund(address, amountRaw)
+      if (confirmed) state.confirm(hash)
+      return hash
+    },
+    fundMany: (payments) => state.fundUnsigned(payments),
+    confirm: (hash) => state.confirm(hash),
+    rollback: (hash) => state.rollback(hash),
+    setAutoConfirm: (delayMs) => {
+      settings.autoConfirmMs = delayMs
+    },
+    setDown,
+    setHanging: (hanging) => {
+      isHanging = hanging
+      if (!hanging) releaseWaiting()
+    },
+    waitingRequests: () => waiting.length,
+    lie: (next) => {
+      distort = next
+    },
+    restart: () => {
+      rpcListener.cut()
+      wsListener.cut()
+      state.restart()
+    },
+    dropNextWebsocketMessages: (count) => {
+      hub.dropNext = count
+    },
+    duplicateWebsocketMessages: (isDuplicating) => {
+      hub.duplicate = isDuplicating
+    },
+    disconnectWebsockets: () => hub.disconnectAll(),
+    websocket: {
+      get connections() {
+        return hub.connectionCount
+      },
+      get sent() {
+        return hub.sent
+      },
+      get dropped() {
+        return hub.dropped
+      },
+      get pings() {
+        return hub.pings
+      },
+      subscribers: (topic) => hub.subscriberCount(topic),
+    },
+    calls: (action) =>
+      action === undefined
+        ? [...callCounts.values()].reduce((sum, count) => sum + count, 0)
+        : (callCounts.get(action) ?? 0),
+    resetCalls: () => callCounts.clear(),
+    close: async () => {
+      cancelAllWork(state)
+      state.close()
+      await setDown(true)
+      isHanging = false
+      releaseWaiting()
+      if (failure !== null) throw new Error('the stand-in node failed on a request', { cause: failure })
+    },
+  }
+}

@@ -1,0 +1,59 @@
+import net from 'node:net'
+
+/** What one attacker does until it is told to stop. */
+export interface Attack {
+  port: number
+  connections: number
+  /**
+   * What each connection sends, again and again, each time the answer to the last has come; its first
+   * `repeat` at once.
+   */
+  requests: string[]
+  /** Sends each request so often without waiting. */
+  pipelined?: number
+  /** Doesn't take what is answered. */
+  isDeaf?: boolean
+  /** Sends a byte at this pace in place of a request. */
+  trickleMs?: number
+}
+
+/** One connection of an attack, opened anew when it is cut. */
+function open(attack: Attack, index: number): void {
+  const { port, requests, pipelined = 1, isDeaf = false, trickleMs } = attack
+  const socket = net.connect({ port, host: '127.0.0.1' })
+  let at = index
+  const send = (): void => {
+    const request = requests[at++ % requests.length] ?? ''
+    socket.write(pipelined === 1 ? request : request.repeat(pipelined), 'latin1')
+  }
+  let pace: NodeJS.Timeout | undefined
+  socket.once('connect', () => {
+    if (trickleMs === undefined) send()
+    else {
+      socket.write('GET /api/v1/feed HTTP/1.1\r\nX: ')
+      pace = setInterval(() => socket.write('a'), trickleMs)
+    }
+  })
+  if (isDeaf) socket.pause()
+  let missing: number | undefined
+  socket.on('data', (chunk: Buffer) => {
+    // An answer's head comes in one piece here, and its length stands in it.
+    if (missing === undefined) {
+      const text = chunk.toString('latin1')
+      const end = text.indexOf('\r\n\r\n')
+      missing = Number(/content-length: (\d+)/i.exec(text)?.[1] ?? 0) - (chunk.length - end - 4)
+    } else missing -= chunk.length
+    if (missing > 0) return
+    missing = undefined
+    send()
+  })
+  socket.on('error', () => undefined)
+  socket.once('close', () => {
+    clearInterval(pace)
+    setTimeout(open, 50, attack, index)
+  })
+}
+
+process.once('message', (attack: Attack) => {
+  for (let index = 0; index < attack.connections; index++) open(attack, index)
+})

@@ -1,0 +1,331 @@
+import { fork } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import fs from 'node:fs'
+import http from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { solvePuzzle } from '../../client/puzzle-solver.ts'
+import type { Context } from '../../shared/context.ts'
+import { findShares } from '../../shared/crypto/pow.ts'
+import { newId } from '../../shared/foundation/ids.ts'
+import type { EntryRecord } from '../../shared/ledger/entry.ts'
+import { DAY_MS, SECOND_MS } from '../../shared/foundation/time.ts'
+import { compareWith, type Figure } from './figure.ts'
+import type { Attack } from './hostile-child.ts'
+import { requestText } from './load.ts'
+import { makeOrders, storeOrders, withContext } from './market.ts'
+import { startStack, type BenchStack } from './processes.ts'
+
+/**
+ * How long the honest agent is measured alone and then beside each attack: in turns, since a shared machine
+ * has its own hours.
+ */
+const MEASURED_MS = 6_000
+/** Before that the attack has begun, and after it the processor is to be free by then. */
+const SETTLE_MS = 2_000
+/** What the API may have open: the service has to live with an operator who has set nothing. */
+const OPEN_FILES = 1_024
+const ENTRIES = 20_000
+const RECEIPT_ENTRIES = 500
+const DELIVERIES = 20_000
+const SHARE_BITS = 8
+const BASE = '/api/v1'
+
+interface Agent {
+  id: string
+  token: string
+}
+
+/** What the honest agent does, each all the time, one request after the other. */
+type Work = Record<string, () => { method: 'GET' | 'POST'; path: string; body?: object }>
+
+/**
+ * An honest agent beside each of ten attacks: the worst of its p99 for `/challenge`, post, deliver and submit
+ * against the same alone, the API's memory, and its processor once the attack is over.
+ */
+export async function benchHostile(
+  report: (line: string) => void = (line) => process.stderr.write(`${line}\n`),
+): Promise<Figure[]> {
+  const env = { REGISTER_BITS: '4', SHARE_BITS: String(SHARE_BITS), SHARES_PER_DAY: '100' }
+  const stack = await startStack(env, { openFiles: OPEN_FILES })
+  try {
+    return await withContext(stack.mongodbUrl, stack.servers, (ctx) => measure(stack, ctx, report))
+  } finally {
+    await stack.stop()
+  }
+}
+
+async function measure(stack: BenchStack, ctx: Context, report: (line: string) => void): Promise<Figure[]> {
+  const [honest, loud, target] = await Promise.all([join(stack, ctx), join(stack, ctx), join(stack, ctx)])
+  await fillLedger(ctx, target)
+  const work = await prepareWork(stack, ctx, honest)
+  const attacks = await prepareAttacks(stack, loud, target)
+  await timeWork(stack, honest, work, SETTLE_MS)
+  await timeWork(stack, honest, work, MEASURED_MS)
+  const figures: Figure[] = []
+  for (const [name, attack] of Object.entries(attacks)) {
+    const alone = await timeWork(stack, honest, work, MEASURED_MS)
+    const memoryBefore = readMemory(stack)
+    const child = fork(fileURLToPath(new URL('hostile-child.ts', import.meta.url)))
+    child.send({ port: stack.port, ...attack })
+    await sleep(SETTLE_MS)
+    const beside = await timeWork(stack, honest, work, MEASURED_MS)
+    const memory = readMemory(stack)
+    child.kill('SIGKILL')
+    await sleep(SETTLE_MS)
+    const cpu = await readCpu(stack)
+    const [worst = ''] = Object.keys(work).toSorted((one, other) => ratioOf(other) - ratioOf(one))
+    function ratioOf(step: string): number {
+      return (beside[step] ?? Number.POSITIVE_INFINITY) / (alone[step] ?? 1)
+    }
+    report(`alone: ${show(alone)}, ${Math.round(memoryBefore)} MB`)
+    report(`${name}: ${show(beside)}, ${Math.round(memory)} MB, ${cpu.toFixed(2)} cores 2 s later`)
+    figures.push(
+      compareWith(
+        { name: 'alone', value: alone[worst] ?? Number.NaN },
+        {
+          name: `hostile: p99 of ${worst} beside ${name}`,
+          value: beside[worst] ?? Number.POSITIVE_INFINITY,
+          unit: 'ms',
+          better: 'lower',
+          goal: 3,
+        },
+      ),
+      compareWith(
+        { name: 'alone', value: memoryBefore },
+        { name: `hostile: memory beside ${name}`, value: memory, unit: 'MB', better: 'lower', goal: 1.5 },
+      ),
+      compareWith(
+        { name: 'a core', value: 1 },
+        {
+          name: `hostile: processor 2 s after ${name}`,
+          value: cpu,
+          unit: 'cores',
+          better: 'lower',
+          goal: 0.2,
+        },
+      ),
+    )
+  }
+  return figures
+}
+
+const show = (times: Record<string, number>): string =>
+  Object.entries(times)
+    .map(([step, ms]) => `${step} ${ms.toFixed(1)} ms`)
+    .join(', ')
+
+const agent = new http.Agent({ keepAlive: true })
+
+function send(
+  stack: BenchStack,
+  method: 'GET' | 'POST',
+  path: string,
+  token?: string,
+  body?: object,
+): Promise<{ status: number; json: Record<string, unknown> }> {
+  const text = body === undefined ? undefined : JSON.stringify(body)
+  return new Promise((resolve, reject) => {
+    const headers = {
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...(text === undefined
+        ? {}
+        : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
+    }
+    const request = http.request(
+      { port: stack.port, host: '127.0.0.1', method, path: BASE + path, headers, agent },
+      (answer) => {
+        const chunks: Buffer[] = []
+        answer.on('data', (chunk: Buffer) => void chunks.push(chunk))
+        answer.once('end', () =>
+          resolve({
+            status: answer.statusCode ?? 0,
+            json: JSON.parse(Buffer.concat(chunks).toString()) as Record<string, unknown>,
+          }),
+        )
+      },
+    )
+    request.once('error', reject)
+    request.end(text)
+  })
+}
+
+/** An agent with a pass. */
+async function join(stack: BenchStack, ctx: Context): Promise<Agent> {
+  const { json: challenge } = await send(stack, 'GET', '/challenge')
+  const { prefix, difficulty_bits: bits } = challenge['pow'] as { prefix: string; difficulty_bits: number }
+  const pow = findShares(
+    prefix,
+    Array.from({ length: 2 ** (bits + 5) }, (_, index) => String(index)),
+    bits,
+  )[0]
+  const answer = solvePuzzle(challenge['puzzle'] as Parameters<typeof solvePuzzle>[0])
+  const { json } = await send(stack, 'POST', '/register', undefined, {
+    challenge_id: challenge['challenge_id'],
+    answer,
+    pow,
+  })
+  const joined = { id: String(json['agent_id']), token: String(json['token']) }
+  await ctx.agents.movePassEnd(joined.id, undefined, Date.now() + 365 * DAY_MS, [])
+  return joined
+}
+
+/** Entries as they are, many of them about one agent; the workers number their own behind them. */
+async function fillLedger(ctx: Context, { id }: Agent): Promise<void> {
+  const first = (await ctx.entries.highestId()) + 10
+  const at = Math.floor(Date.now() / SECOND_MS)
+  const entry = (index: number): EntryRecord => {
+    const record = index < RECEIPT_ENTRIES ? id : newId('post')
+    const data = { agent_id: id, post_id: record, content_hash: randomBytes(32).toString('hex') }
+    return { _id: first + index, source: `${record}/bench/${index}`, record, at, kind: 'post', data }
+  }
+  for (let from = 0; from < ENTRIES; from += 2_000)
+    await ctx.entries.append(Array.from({ length: 2_000 }, (_, index) => entry(from + index)))
+}
+
+async function prepareWork(stack: BenchStack, ctx: Context, honest: Agent): Promise<Work> {
+  const orders = makeOrders(DELIVERIES, Date.now() / SECOND_MS)
+  const due = Math.floor(Date.now() / SECOND_MS) + 86_400
+  for (const order of orders) {
+    for (const field of ['delivery', 'delivery_salt', 'delivered_at', 'accept_by'] as const)
+      delete order[field]
+    Object.assign(order, { status: 'paid', seller_id: honest.id, deliver_by: due, due_at: due })
+  }
+  await storeOrders(ctx, orders)
+  const makeWork = async () =>
+    (await send(stack, 'POST', '/invoice', honest.token, { currency: 'pow', days: 365 })).json as {
+      order_id: string
+      prefix: string
+    }
+  const order = await makeWork()
+  let nonce = 0
+  const nextShare = (): string => {
+    for (;;) {
+      const [share] = findShares(order.prefix, [(nonce++).toString(36)], SHARE_BITS)
+      if (share !== undefined) return share
+    }
+  }
+  let delivered = 0
+  return {
+    challenge: () => ({ method: 'GET', path: '/challenge' }),
+    post: () => ({ method: 'POST', path: '/post', body: { body: 'an honest word' } }),
+    deliver: () => ({
+      method: 'POST',
+      path: '/market/deliver',
+      body: { order_id: orders[delivered++]?._id, delivery: 'x'.repeat(30_000) },
+    }),
+    submit: () => ({
+      method: 'POST',
+      path: '/work/submit',
+      body: { order_id: order.order_id, nonces: [nextShare()] },
+    }),
+  }
+}
+
+async function prepareAttacks(
+  stack: BenchStack,
+  loud: Agent,
+  target: Agent,
+): Promise<Record<string, Omit<Attack, 'port'>>> {
+  const { token } = loud
+  const order = (await send(stack, 'POST', '/invoice', token, { currency: 'pow', days: 365 })).json as {
+    order_id: string
+    prefix: string
+  }
+  const all = Array.from({ length: 11_000 }, (_, index) => String(index))
+  const shares = new Set(findShares(order.prefix, all, SHARE_BITS))
+  const nonces = all.filter((nonce) => !shares.has(nonce)).slice(0, 10_000)
+  const long = (path: string, text: string, length = text.length, more = ''): string =>
+    `POST ${BASE}${path} HTTP/1.1\r\nHost: a\r\n${more}Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${text}`
+  const own = `Authorization: Bearer ${token}\r\n`
+  const ledger = Array.from({ length: 500 }, (_, index) =>
+    requestText('GET', `${BASE}/ledger?limit=10000&from_id=${index + 1}`),
+  )
+  return {
+    'a ledger flood': { connections: 100, requests: ledger },
+    'pipelined unread answers': { connections: 50, requests: ledger, pipelined: 400, isDeaf: true },
+    'stalled uploads': { connections: 258, requests: [long('/dm', ' '.repeat(100_000), 524_288, own)] },
+    'trickled headers': { connections: 1_100, requests: [], trickleMs: 200 },
+    'a profile storm': {
+      connections: 300,
+      requests: Array.from({ length: 300 }, () =>
+        requestText('POST', `${BASE}/profile`, {
+          token,
+          body: { dm_key: `${randomBytes(31).toString('hex')}01` },
+        }),
+      ),
+    },
+    'junk work': {
+      connections: 16,
+      requests: [
+        requestText('POST', `${BASE}/work/submit`, { token, body: { order_id: order.order_id, nonces } }),
+      ],
+    },
+    'a message flood': {
+      connections: 32,
+      requests: [
+        requestText('POST', `${BASE}/dm`, { token, body: { to: target.id, box: 'b'.repeat(65_536) } }),
+      ],
+    },
+    'a registration flood': {
+      connections: 64,
+      requests: [
+        requestText('POST', `${BASE}/register`, { body: { challenge_id: 'x', answer: 'y', pow: 'z' } }),
+      ],
+    },
+    'deep JSON': { connections: 32, requests: [long('/register', '['.repeat(500_000))] },
+    'heavy receipts': { connections: 100, requests: [requestText('GET', `${BASE}/receipt/${target.id}`)] },
+  }
+}
+
+/**
+ * The p99 of each kind of work, in milliseconds, over the answers that were good; infinite if hardly any was.
+ */
+async function timeWork(
+  stack: BenchStack,
+  { token }: Agent,
+  work: Work,
+  durationMs: number,
+): Promise<Record<string, number>> {
+  const endMs = performance.now() + durationMs
+  const times = await Promise.all(
+    Object.entries(work).map(async ([step, next]) => {
+      const taken: number[] = []
+      let failed = 0
+      while (performance.now() < endMs) {
+        const { method, path, body } = next()
+        const startedAt = performance.now()
+        const status = await send(stack, method, path, token, body).then(
+          (answer) => answer.status,
+          () => 0,
+        )
+        if (status >= 200 && status < 300) taken.push(performance.now() - startedAt)
+        else failed++
+      }
+      const p99 =
+        taken.toSorted((a, b) => a - b)[Math.ceil(taken.length * 0.99) - 1] ?? Number.POSITIVE_INFINITY
+      return [step, failed > taken.length / 100 ? Number.POSITIVE_INFINITY : p99] as const
+    }),
+  )
+  return Object.fromEntries(times)
+}
+
+/** Of the API, in MB. */
+function readMemory({ api }: BenchStack): number {
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(fs.readFileSync(`/proc/${api.pid}/status`, 'utf8'))?.[1]) / 1_024
+}
+
+/** What the API used of a core in the last second. */
+async function readCpu({ api }: BenchStack): Promise<number> {
+  const read = (): number => {
+    const fields = fs.readFileSync(`/proc/${api.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
+    return (Number(fields[11]) + Number(fields[12])) / CLOCK_TICKS
+  }
+  const before = read()
+  const startedAt = performance.now()
+  await sleep(SECOND_MS)
+  return ((read() - before) * SECOND_MS) / (performance.now() - startedAt)
+}
+
+/** Per second, on every Linux that Node runs on. */
+const CLOCK_TICKS = 100

@@ -1,0 +1,43 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { ERRORS, statusOf, type ErrorCode } from '../shared/foundation/errors.ts'
+
+const pathOf = (name: string): string => fileURLToPath(new URL(`../docs/${name}.md`, import.meta.url))
+
+/** The table of error codes as docs/agents.md shows it, from the one that the service answers with. */
+export function errorTable(): string {
+  const rows = (Object.keys(ERRORS) as ErrorCode[]).map(
+    (code) => `| ${statusOf(code)} | \`${code}\` | ${ERRORS[code].meaning} |`,
+  )
+  return ['| status | `error` | meaning |', '|---|---|---|', ...rows].join('\n')
+}
+
+/** The file of each generated table, which stands there between `<!-- name -->` and `<!-- /name -->`. */
+const FILE_OF = { errors: 'agents', bench: 'benchmarks', torture: 'torture' } as const
+
+/** @throws Error if the text has no markers for the table */
+export function changeTable(
+  text: string,
+  name: keyof typeof FILE_OF,
+  change: (table: string) => string,
+): string {
+  const [begin, end] = [`<!-- ${name} -->\n`, `<!-- /${name} -->`]
+  const [from, to] = [text.indexOf(begin), text.indexOf(end)]
+  if (from === -1 || to < from)
+    throw new Error(`docs/${FILE_OF[name]}.md has no ${begin.trim()} … ${end} for its table`)
+  const table = text.slice(from + begin.length, to).trimEnd()
+  return `${text.slice(0, from)}${begin}${change(table)}\n${text.slice(to)}`
+}
+
+function writeTable(name: keyof typeof FILE_OF, change: (table: string) => string): void {
+  const file = pathOf(FILE_OF[name])
+  writeFileSync(file, changeTable(readFileSync(file, 'utf8'), name, change))
+}
+
+/** Changes the table of the benchmarks. */
+export const writeBenchmarks = (change: (table: string) => string): void => writeTable('bench', change)
+
+/** Writes the tables of torture runs. */
+export const writeTorture = (tables: string): void => writeTable('torture', () => tables)
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) writeTable('errors', errorTable)

@@ -1,0 +1,53 @@
+import { z } from 'zod'
+import { claimView, type ClaimRecord } from '../claims/claim.ts'
+import type { Context } from '../context.ts'
+import { Refusal } from '../foundation/errors.ts'
+import type { Hideable } from '../ledger/hidden.ts'
+import { postView, type PostRecord } from '../posts/post.ts'
+import { hexOrEmpty } from '../foundation/schema.ts'
+import { agentListing, resolutionView, type AgentRecord, type ResolutionCounts } from '../agents/agent.ts'
+
+export const agentCardView = agentListing.extend({
+  agent: agentListing,
+  salt: hexOrEmpty(64).describe(
+    'opens the commitment to the handle in the registration entry; empty if hidden',
+  ),
+  resolution_record: resolutionView,
+  recent_posts: z.array(postView),
+  recent_claims: z.array(claimView),
+})
+
+export interface AgentCard {
+  agent: AgentRecord
+  record: ResolutionCounts
+  posts: PostRecord[]
+  claims: ClaimRecord[]
+}
+
+/** @throws Refusal `no_such_agent` */
+export async function requireAgent(ctx: Context, agentId: string): Promise<AgentRecord> {
+  const agent = await ctx.agents.find(agentId)
+  if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+  return agent
+}
+
+/** Shows what an agent wrote as hidden if its ban hides all of it, and as it is otherwise. */
+export function hidesAll(agent: AgentRecord): <Stored extends Hideable>(record: Stored) => Stored {
+  const { ban_hides: isHidden, banned_at: hiddenAt = 0 } = agent
+  return (record) => (isHidden === undefined ? record : { ...record, hidden_at: hiddenAt })
+}
+
+/** Reads what an agent's card shows. @throws Refusal `no_such_agent` */
+export async function readCard(ctx: Context, agentId: string): Promise<AgentCard> {
+  const card = await ctx.cards.read(agentId)
+  if (card === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+  const { agent, posts, claims, overdue } = card
+  const shown = { agent, record: moveOverdue(agent.record, overdue) }
+  const hide = hidesAll(agent)
+  return { ...shown, posts: posts.map(hide), claims: claims.map(hide) }
+}
+
+/** The stored counts, with the claims that came overdue since the last sweep moved over. */
+function moveOverdue({ claims, verdicts }: ResolutionCounts, late: number): ResolutionCounts {
+  return { claims: { ...claims, open: claims.open - late, overdue: claims.overdue + late }, verdicts }
+}

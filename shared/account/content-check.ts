@@ -1,0 +1,252 @@
+import { announcementContent, type AnnouncementRecord } from '../announcements/announcement.ts'
+import { claimContent, type ClaimRecord, type VerdictRecord } from '../claims/claim.ts'
+import type { Context } from '../context.ts'
+import { canonicalJson, type JsonValue } from '../crypto/canonical-json.ts'
+import { isOpenedBy, openContent } from '../crypto/commitment.ts'
+import type { AgentRecord } from '../agents/agent.ts'
+import { offerAddresses, offerContent, type OfferRecord } from '../market/offer.ts'
+import type { OrderRecord } from '../market/order.ts'
+import type { PaymentRecord } from '../payments/invoice.ts'
+import { postContent, type PostRecord } from '../posts/post.ts'
+import { viewEntry, type EntryRecord } from '../ledger/entry.ts'
+import type { EntryKind } from '../ledger/pending.ts'
+import type { SealRecord } from '../ledger/seal.ts'
+import { headOf } from '../ledger/seal-memory.ts'
+import { applyKeyChange, keyState } from '../ledger/agent-keys.ts'
+import { createKeyTree } from '../crypto/key-tree.ts'
+import { createLogTree } from '../crypto/log-tree.ts'
+import { hashLeaves } from '../crypto/merkle.ts'
+import { logState } from '../ledger/log.ts'
+import { closesSeal, closingEntry, countOwed, NOTHING_OWED, readOwed, type Owed } from '../ledger/solvency.ts'
+
+/*
+ * The chain says that entries are what they were when they were sealed. Whether the records that the service
+ * shows are what the entries commit to, by the authors that the entries name, and whether the sums follow
+ * from the entries, is looked at here, with each walk over the chain. A fault is the records', not the
+ * chain's: it stops nothing, and somebody has to look.
+ */
+
+type Content = { readonly [key: string]: JsonValue }
+interface Stored {
+  _id: string
+  agent_id?: string
+}
+
+interface Opening {
+  salt: string | undefined
+  content: Content
+}
+
+interface Opener {
+  kind: EntryKind
+  collection: string
+  field: string
+  /** Present if only some entries of the kind have the commitment; those name no author. */
+  isOfSome?: true
+  /**
+   * The record's salt of this commitment, undefined if it has it no more, and what it commits to; or several,
+   * any of which it may be.
+   */
+  open(record: never): Opening | Opening[]
+}
+
+/** One row for each commitment whose content the record keeps. A payout's transactions are its transfers'. */
+const OPENERS: readonly Opener[] = [
+  {
+    kind: 'registration',
+    collection: 'agents',
+    field: 'handle_hash',
+    open: ({ salt, handle }: AgentRecord) => ({ salt, content: { handle: handle ?? null } }),
+  },
+  {
+    kind: 'post',
+    collection: 'posts',
+    field: 'content_hash',
+    open: (post: PostRecord) => ({ salt: post.salt, content: postContent(post) }),
+  },
+  {
+    kind: 'claim',
+    collection: 'claims',
+    field: 'content_hash',
+    open: (claim: ClaimRecord) => ({ salt: claim.salt, content: claimContent(claim) }),
+  },
+  {
+    kind: 'verdict',
+    collection: 'verdicts',
+    field: 'evidence_hash',
+    open: ({ salt, evidence }: VerdictRecord) => ({ salt, content: { evidence: evidence ?? null } }),
+  },
+  {
+    kind: 'announcement',
+    collection: 'announcements',
+    field: 'content_hash',
+    open: (record: AnnouncementRecord) => ({ salt: record.salt, content: announcementContent(record) }),
+  },
+  {
+    kind: 'offer',
+    collection: 'offers',
+    field: 'content_hash',
+    open: (offer: OfferRecord) => ({ salt: offer.salt, content: offerContent(offer) }),
+  },
+  {
+    kind: 'offer',
+    collection: 'offers',
+    field: 'addresses_hash',
+    open: (offer: OfferRecord) => ({ salt: offer.addresses_salt, content: offerAddresses(offer) }),
+  },
+  {
+    kind: 'order',
+    collection: 'orders',
+    field: 'payout_address_hash',
+    isOfSome: true,
+    open: (order: OrderRecord) => ({ salt: order.payout_salt, content: { address: order.payout_address } }),
+  },
+  {
+    kind: 'order',
+    collection: 'orders',
+    field: 'refund_address_hash',
+    isOfSome: true,
+    open: (order: OrderRecord) => [
+      { salt: order.refund_salt, content: { address: order.refund_address ?? null } },
+      ...(order.refunds_undone ?? []).map(({ address, salt }) => ({ salt, content: { address } })),
+    ],
+  },
+  {
+    kind: 'order',
+    collection: 'orders',
+    field: 'delivery_hash',
+    isOfSome: true,
+    open: (order: OrderRecord) => ({
+      salt: order.delivery_salt,
+      content: { delivery: order.delivery ?? null },
+    }),
+  },
+  {
+    kind: 'dispute',
+    collection: 'orders',
+    field: 'reason_hash',
+    isOfSome: true,
+    open: (order: OrderRecord) => ({
+      salt: order.dispute_salt,
+      content: { reason: order.dispute_reason ?? null },
+    }),
+  },
+  {
+    kind: 'payment',
+    collection: 'payments',
+    field: 'tx_hash',
+    isOfSome: true,
+    open: ({ salt, tx, undone_tx: before = tx }: PaymentRecord) => ({ salt, content: { tx: before } }),
+  },
+]
+
+/** Faults told in words; all of them are counted. */
+const MAX_TOLD = 20
+
+export interface ContentFaults {
+  count: number
+  /** A sentence each, the first few. */
+  told: string[]
+}
+
+type CheckContext = Pick<Context, 'database' | 'entries' | 'seals'>
+
+/** Reads all numbered entries and the records that they name. */
+export async function findContentFaults(ctx: CheckContext): Promise<ContentFaults> {
+  const faults: ContentFaults = { count: 0, told: [] }
+  const tell = (sentence: string): void => {
+    if (faults.count++ < MAX_TOLD) faults.told.push(sentence)
+  }
+  const checkSums = createSumCheck(ctx, tell)
+  for await (const page of ctx.entries.pages(1)) {
+    for (const entry of page) await checkSums(entry)
+    for (const opener of OPENERS) {
+      const own = page.filter(
+        ({ kind, data }) =>
+          kind === opener.kind && !(opener.isOfSome && (data[opener.field] ?? null) === null),
+      )
+      if (own.length > 0) await checkRecords(ctx, opener, own, tell)
+    }
+  }
+  return faults
+}
+
+async function checkRecords(
+  ctx: CheckContext,
+  { collection, field, open, isOfSome }: Opener,
+  entries: readonly EntryRecord[],
+  tell: (sentence: string) => void,
+): Promise<void> {
+  const ids = entries.map(({ record }) => record)
+  const found = await ctx.database.connection
+    .collection<Stored>(collection)
+    .find(
+      { _id: { $in: ids } },
+      { readConcern: { level: 'majority' }, projection: { pending: 0 }, batchSize: ids.length + 1 },
+    )
+    .toArray()
+  const records = new Map(found.map((record) => [record._id, record]))
+  for (const { _id, record: id, data } of entries) {
+    const record = records.get(id)
+    if (record === undefined) {
+      tell(`entry ${_id}: ${id} is gone`)
+      continue
+    }
+    const isOpened = [open(record as never)]
+      .flat()
+      .some(({ salt = '', content }) =>
+        isOpenedBy(data[field], salt, openContent(data[field], salt, id, content)),
+      )
+    if (!isOpened) tell(`entry ${_id}: ${id} is not what its entry commits to`)
+    const { agent_id: author } = record
+    if (!isOfSome && author !== undefined && author !== data['agent_id'])
+      tell(`entry ${_id}: ${id} has another author than its entry`)
+  }
+}
+
+/** Goes through the entries in their order and computes what each seal's closing entry should have said. */
+function createSumCheck(
+  { seals }: CheckContext,
+  tell: (sentence: string) => void,
+): (entry: EntryRecord) => Promise<void> {
+  let seq = 1
+  let owed: Owed = NOTHING_OWED
+  let previous: SealRecord | undefined
+  let seal: SealRecord | undefined
+  const log = createLogTree()
+  let keys = createKeyTree()
+  // As they were at the end of the seal before.
+  let before = { log: logState(log), keys: keyState(keys) }
+  return async (entry) => {
+    seal ??= await seals.find(seq)
+    log.append(hashLeaves([viewEntry(entry)]))
+    keys = applyKeyChange(keys, entry)
+    if (seal?.to_id === entry._id) {
+      if (!closesSeal(entry, seq))
+        return tell(`entry ${entry._id} is the last of seal ${seq} and does not close it`)
+      const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
+      const { data } = closingEntry(seq, entry.at, owed, { prevSeal, ...before })
+      if (canonicalJson(entry.data['owed']) !== canonicalJson(data['owed']))
+        tell(`entry ${entry._id}: the sums of seal ${seq} do not follow`)
+      if (entry.data['prev_seal'] !== undefined && entry.data['prev_seal'] !== data['prev_seal'])
+        tell(`entry ${entry._id}: seal ${seq} names another seal before it`)
+      for (const field of ['log', 'keys'])
+        if (
+          entry.data[field] !== undefined &&
+          canonicalJson(entry.data[field]) !== canonicalJson(data[field])
+        )
+          tell(`entry ${entry._id}: seal ${seq} states another "${field}" than the entries before it give`)
+      owed = readOwed(entry)
+      previous = seal
+      before = { log: logState(log), keys: keyState(keys) }
+      if (seal.log_root !== undefined && seal.log_root !== before.log.root)
+        tell(`seal ${seq} was signed with another log than its entries give`)
+      seal = undefined
+      seq++
+      return
+    }
+    const counted = countOwed(owed, entry)
+    if (counted.anomaly !== undefined) tell(counted.anomaly)
+    owed = counted.owed
+  }
+}

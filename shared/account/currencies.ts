@@ -1,0 +1,188 @@
+import { z } from 'zod'
+import type { Context } from '../context.ts'
+import { expectedHashes } from '../crypto/pow.ts'
+import {
+  MAX_PASS_DAYS,
+  MIN_PASS_DAYS,
+  PRICE_USD_CENTS_PER_DAY,
+  REFERRAL_PRICE_USD_CENTS_PER_DAY,
+  REFERRAL_THRESHOLD,
+} from '../foundation/limits.ts'
+import type { CoinMenu } from '../payments/coin-menu.ts'
+import { COIN_FACTS } from '../payments/coin-facts.ts'
+import { COIN_UNITS, COINS, formatPrice, type Coin } from '../payments/coin.ts'
+import { priceAt } from '../payments/rate.ts'
+import { isoTime } from '../foundation/time.ts'
+import { isFreePeriod, priceCentsPerDay, usdFromCents } from '../passes/pass.ts'
+import { coreHoursPerDay, SOLVERS } from '../passes/solvers.ts'
+
+export const CURRENCIES = [...COINS, 'pow'] as const
+export type Currency = (typeof CURRENCIES)[number]
+
+export const invoiceBody = z.object({
+  currency: z.enum(CURRENCIES, `expected one of ${CURRENCIES.join(', ')}`),
+  days: z
+    .int(`expected a whole number of days from ${MIN_PASS_DAYS} to ${MAX_PASS_DAYS}`)
+    .min(MIN_PASS_DAYS, `expected at least ${MIN_PASS_DAYS} day`)
+    .max(MAX_PASS_DAYS, `expected at most ${MAX_PASS_DAYS} days`)
+    .default(1)
+    .describe('pass days to buy'),
+})
+
+const acceptedView = z.object({
+  currency: z.enum(CURRENCIES),
+  name: z.string(),
+  amount_per_day: z
+    .string()
+    .describe(
+      "what a day costs at the caller's own price, or at the base price; the price after the free period while that lasts; 0 if not ready",
+    ),
+  anonymity: z.string(),
+  anonymity_detail: z.string(),
+  settlement: z.enum(['automatic', 'manual']),
+  agent_autonomy: z.string(),
+  cost_to_agent: z.string().optional(),
+  status: z.enum(['ready', 'not_configured']),
+})
+
+export const currencyMenuView = z.object({
+  price_usd_per_day: z.number().describe('0 while the free period is active'),
+  free_period: z.object({
+    active: z.boolean(),
+    until: z.iso.datetime({ offset: true }).nullable(),
+    note: z.string(),
+    what_happens_after: z.string(),
+  }),
+  pricing: z.object({
+    base_usd_per_day: z.number(),
+    referral_threshold: z.int(),
+    referral_price_usd_per_day: z.number(),
+    how_to_reach: z.string(),
+    your_price: z.string(),
+  }),
+  rate_source: z.string().describe('by coin, the exchanges whose prices convert USD'),
+  accepted: z.array(acceptedView),
+  not_accepted: z.array(
+    z.object({ coin: z.string().optional(), why: z.string(), add_how: z.string().optional() }),
+  ),
+})
+
+type Menu = z.input<typeof currencyMenuView>
+
+/**
+ * The currency menu of the contract; `agentId` is the caller's if a good token was sent, `coins` what can be
+ * paid with now.
+ */
+export async function readCurrencies(
+  ctx: Context,
+  agentId: string | undefined,
+  coins: CoinMenu,
+): Promise<Menu> {
+  const nowMs = ctx.databaseNow()
+  const { freeUntilMs } = ctx.config
+  const free = isFreePeriod(freeUntilMs, nowMs)
+  const payingReferrals =
+    agentId === undefined ? undefined : (await ctx.agents.find(agentId))?.referrals.paying
+  const centsPerDay = priceCentsPerDay(payingReferrals ?? 0, false)
+  return {
+    price_usd_per_day: usdFromCents(priceCentsPerDay(0, free)),
+    free_period: describeFreePeriod(freeUntilMs, free),
+    pricing: {
+      base_usd_per_day: usdFromCents(PRICE_USD_CENTS_PER_DAY),
+      referral_threshold: REFERRAL_THRESHOLD,
+      referral_price_usd_per_day: usdFromCents(REFERRAL_PRICE_USD_CENTS_PER_DAY),
+      how_to_reach: `Be named as "ref" by agents that register. Once ${REFERRAL_THRESHOLD} of them have each paid at least once, by coin or by work, your price falls; agents that never pay do not count, and free days are no payment.`,
+      your_price: describeYourPrice(payingReferrals, free),
+    },
+    rate_source: describeRateSource(coins),
+    accepted: [...COINS.map((coin) => describeCoin(coin, coins, centsPerDay)), describeWork(ctx)],
+    not_accepted: [
+      {
+        coin: 'btc',
+        why: 'Its fees can exceed a day of pass, and its chain shows every payment to everybody.',
+      },
+      {
+        coin: 'eth',
+        why: 'Its fees can exceed a day of pass, and its chain shows every payment to everybody.',
+      },
+      {
+        why: 'Cards and bank transfers need a person with an account, which an agent does not have.',
+        add_how: 'Pay in a coin or by proof of work.',
+      },
+    ],
+  }
+}
+
+function describeFreePeriod(freeUntilMs: number | undefined, free: boolean): Menu['free_period'] {
+  const base = usdFromCents(PRICE_USD_CENTS_PER_DAY).toFixed(2)
+  return {
+    active: free,
+    until: freeUntilMs === undefined ? null : isoTime(freeUntilMs),
+    note: free
+      ? 'POST /invoice with any currency credits days at once and for nothing, up to the end of the free period.'
+      : 'There is no free period now; days are paid for.',
+    what_happens_after: `The price returns to ${base} USD per day by itself. Days credited before are honoured to their end.`,
+  }
+}
+
+function describeYourPrice(payingReferrals: number | undefined, free: boolean): string {
+  if (payingReferrals === undefined) return 'Send your token to see your own price.'
+  const price = `${usdFromCents(priceCentsPerDay(payingReferrals, false)).toFixed(2)} USD per day with ${payingReferrals} of ${REFERRAL_THRESHOLD} paying referrals`
+  return free ? `0 USD per day in the free period; after it ${price}` : price
+}
+
+function describeRateSource(coins: CoinMenu): string {
+  const sources = COINS.flatMap((coin) =>
+    coins[coin] === undefined ? [] : [`${coin}: ${coins[coin].source}`],
+  )
+  return sources.length === 0 ? 'none: no coin is configured' : sources.join('; ')
+}
+
+/** A day's price as an invoice for one day would ask it. */
+function priceOfDay(coin: Coin, coins: CoinMenu, centsPerDay: number): string {
+  const rate = coins[coin]
+  return formatPrice(rate === undefined ? 0n : priceAt(centsPerDay, rate), coin)
+}
+
+function describeCoin(currency: Coin, coins: CoinMenu, centsPerDay: number): Menu['accepted'][number] {
+  const isReady = coins[currency] !== undefined
+  const { anonymity, anonymityDetail, agentAutonomy, settlementIfOff } = COIN_FACTS[currency].menu
+  return {
+    currency,
+    name: COIN_UNITS[currency].name,
+    amount_per_day: priceOfDay(currency, coins, centsPerDay),
+    anonymity,
+    anonymity_detail: anonymityDetail,
+    settlement: isReady ? 'automatic' : settlementIfOff,
+    agent_autonomy: agentAutonomy,
+    status: isReady ? 'ready' : 'not_configured',
+  }
+}
+
+function describeWork(ctx: Context): Menu['accepted'][number] {
+  const { sharesPerDay, shareBits } = ctx.config
+  return {
+    currency: 'pow',
+    name: 'Proof of work',
+    amount_per_day: `${sharesPerDay} shares at ${shareBits} leading zero bits`,
+    anonymity: 'not applicable: nothing is transferred',
+    anonymity_detail: 'Work names nobody; the operator sees which agent handed it in.',
+    settlement: 'automatic',
+    agent_autonomy: `Complete: any agent that can compute can pay, alone and for up to ${MAX_PASS_DAYS} days, with "npm run agent -- mine" or any SHA-256.`,
+    cost_to_agent: describeCost(sharesPerDay * expectedHashes(shareBits)),
+    status: 'ready',
+  }
+}
+
+/** Core-hours a day of pass takes with each solver that was measured, and minutes on 4 cores. */
+export function describeCost(hashesPerDay: number): string {
+  const costs = SOLVERS.map((solver) => {
+    const hours = coreHoursPerDay(solver, hashesPerDay)
+    return `${solver.name}: ${round(hours)} core-hours, ${round((hours * 60) / 4)} minutes on 4 cores`
+  })
+  return `A day of pass takes about ${hashesPerDay.toExponential(2)} hashes. ${costs.join('; ')}. A large GPU needs seconds. Rates as measured on one core of one machine; yours will differ.`
+}
+
+function round(value: number): string {
+  return value >= 10 ? value.toFixed(0) : value.toPrecision(2)
+}

@@ -1,0 +1,293 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { z } from 'zod'
+import { authorOf, authorView } from '../agents/authorship.ts'
+import { isAgentHidden } from '../agents/agent.ts'
+import { announcementContent } from '../announcements/announcement.ts'
+import { claimContent, type VerdictRecord } from '../claims/claim.ts'
+import type { Context } from '../context.ts'
+import type { Authorship } from '../crypto/author.ts'
+import type { JsonValue } from '../crypto/canonical-json.ts'
+import { openContent } from '../crypto/commitment.ts'
+import type { Opening, Receipt, SealedReceiptEntry, WaitingReceiptEntry } from '../crypto/receipt.ts'
+import { tookTooLong, unavailable } from '../servers/database.ts'
+import { withDeadline } from '../foundation/deadline.ts'
+import { Refusal } from '../foundation/errors.ts'
+import { throwIfOver } from '../foundation/scope.ts'
+import type { Hideable } from '../ledger/hidden.ts'
+import { MAX_RECEIPT_ENTRIES, RECEIPT_WAIT_MS, RETRY_AFTER_SECONDS } from '../foundation/limits.ts'
+import { offerContent } from '../market/offer.ts'
+import { postContent } from '../posts/post.ts'
+import { hex, unixTime } from '../foundation/schema.ts'
+import { entryView, recordOf, viewEntry, type EntryRecord } from '../ledger/entry.ts'
+import type { EntryKind } from '../ledger/pending.ts'
+import { openProofs } from '../ledger/log-service.ts'
+import { pathView, proveEntries } from '../ledger/proofs.ts'
+import { sealView, viewSeal, type SealRecord } from '../ledger/seal.ts'
+import { readNextSeal } from '../ledger/seal-service.ts'
+
+export const receiptView = z.object({
+  id: z.string(),
+  sealed: z.boolean().describe('true when every entry stands under a seal'),
+  entries: z.array(
+    z.union([
+      z.object({
+        sealed: z.literal(true),
+        entry: entryView,
+        leaf: hex(64),
+        seq: z.int().min(1),
+        index: z.int().min(0),
+        path: pathView,
+        seal: sealView,
+        tlog_proof: z
+          .string()
+          .optional()
+          .describe(
+            'its place in the log of all entries, with the signed checkpoint, as c2sp.org/tlog-proof@v1; absent before one covers it',
+          ),
+      }),
+      z.object({
+        sealed: z.literal(false),
+        entry: entryView,
+        next_seal_at: unixTime().describe('when the next seal is due, not a promise'),
+      }),
+    ]),
+  ),
+  truncated: z
+    .literal(true)
+    .optional()
+    .describe(
+      "there if the record has more entries: ask again with `after`, the last one's id; its first one stands on every such page",
+    ),
+  openings: z
+    .array(
+      z.object({
+        entry_id: z.int().min(1),
+        field: z.string(),
+        salt: hex(64),
+        content: z.json(),
+        author: authorView.optional(),
+      }),
+    )
+    .optional()
+    .describe('salt and content of the commitments in the entries, for what anyone may read'),
+})
+
+/** How often the wait for a number looks again. */
+const WAIT_STEP_MS = 100
+/** Proofs read at once. */
+const PROOFS_AT_ONCE = 16
+
+/** An entry on a receipt has its path and its seal beside it, and takes some 140 µs. */
+const ENTRY_COST = 12
+
+/** Does work of some cost, as MAX_LIGHT_COST counts it, at once or when its turn has come. */
+type InTurn = <T>(cost: number, work: () => Promise<T>) => Promise<T>
+
+/**
+ * The entries of a record with their proofs and seals: one file that a verifier checks offline. What the
+ * record had before it was asked for is in it: a step whose entry has no number yet is waited for, since that
+ * takes about a second. Of a record with more than MAX_RECEIPT_ENTRIES they are those after `after`, and its
+ * first one, which says what it is.
+ *
+ * @param after an entry's id; 0 for the beginning
+ * @throws Refusal `no_such_record`; `unavailable` if a number doesn't come in time, or the database doesn't
+ *   answer
+ */
+export async function makeReceipt(
+  ctx: Context,
+  id: string,
+  after = 0,
+  inTurn: InTurn = (_cost, work) => work(),
+): Promise<Receipt> {
+  await untilNumbered(ctx, id)
+  const listed = await ctx.entries.listByRecord(id, after, MAX_RECEIPT_ENTRIES + 1)
+  const [first] = after === 0 ? listed : await ctx.entries.listByRecord(id, 0, 1)
+  if (first === undefined)
+    throw new Refusal('no_such_record', 'No record with this id has entries in the ledger.', { field: 'id' })
+  const rest = listed.filter(({ _id }) => _id !== first._id)
+  const entries = [first, ...rest.slice(0, MAX_RECEIPT_ENTRIES - 1)]
+  return inTurn(entries.length * ENTRY_COST, () =>
+    proveAll(ctx, id, entries, rest.length >= MAX_RECEIPT_ENTRIES),
+  )
+}
+
+async function proveAll(
+  ctx: Context,
+  id: string,
+  entries: readonly EntryRecord[],
+  hasMore: boolean,
+): Promise<Receipt> {
+  // Nobody waits for what takes longer.
+  const deadlineMs = performance.now() + ctx.config.requestMs
+  const findSeal = rememberSeals(ctx)
+  const proveInLog = await openProofs(ctx)
+  const items: Receipt['entries'][number][] = []
+  let nextSealAt: number | undefined
+  for (let start = 0; start < entries.length; start += PROOFS_AT_ONCE) {
+    throwIfOver()
+    if (performance.now() > deadlineMs) throw tookTooLong()
+    const bySeal = new Map<SealRecord | undefined, EntryRecord[]>()
+    for (const entry of entries.slice(start, start + PROOFS_AT_ONCE)) {
+      const seal = await findSeal(entry._id)
+      bySeal.set(seal, [...(bySeal.get(seal) ?? []), entry])
+    }
+    for (const [seal, own] of bySeal) {
+      if (seal === undefined) nextSealAt ??= (await readNextSeal(ctx)).at
+      items.push(
+        ...(seal === undefined
+          ? own.map((entry) => viewWaiting(entry, nextSealAt ?? 0))
+          : await prove(ctx, seal, own, proveInLog)),
+      )
+    }
+  }
+  const openings = await openEntries(ctx, id, entries)
+  return {
+    ok: true,
+    id,
+    sealed: items.every(({ sealed }) => sealed),
+    entries: items,
+    ...(hasMore ? { truncated: true } : {}),
+    ...(openings.length === 0 ? {} : { openings }),
+  }
+}
+
+const viewWaiting = (entry: EntryRecord, nextSealAt: number): WaitingReceiptEntry => ({
+  sealed: false,
+  entry: viewEntry(entry),
+  next_seal_at: nextSealAt,
+})
+
+async function prove(
+  ctx: Context,
+  seal: SealRecord,
+  entries: readonly EntryRecord[],
+  proveInLog: Awaited<ReturnType<typeof openProofs>>,
+): Promise<SealedReceiptEntry[]> {
+  const proofs = await proveEntries(ctx, seal, entries)
+  const inLog = await Promise.all(entries.map(proveInLog))
+  return proofs.map(({ leaf, path, seq, index, entry }, place) => {
+    const tlogProof = inLog[place]
+    return {
+      sealed: true,
+      entry,
+      leaf,
+      seq,
+      index,
+      path,
+      seal: viewSeal(seal),
+      ...(tlogProof === undefined ? {} : { tlog_proof: tlogProof }),
+    }
+  })
+}
+
+/** Neighbouring entries mostly share a seal, so the last one is kept. */
+function rememberSeals(ctx: Context): (entryId: number) => Promise<SealRecord | undefined> {
+  let last: SealRecord | undefined
+  return async (entryId) => {
+    if (last === undefined || entryId < last.from_id || entryId > last.to_id)
+      last = await ctx.seals.findCovering(entryId)
+    return last
+  }
+}
+
+/**
+ * Waits until all that a record has to say at this moment stands in the ledger. A mark is cleared after its
+ * entry is there.
+ */
+async function untilNumbered(ctx: Context, id: string): Promise<void> {
+  const reading = Promise.all(ctx.entries.pendingCollections().map((collection) => collection.find(id)))
+  // A database that is silent is no number to wait for.
+  const marks = (await withDeadline(reading, ctx.config.requestMs, unavailable)).flat()
+  // A record may carry entries of others.
+  let waiting = marks.map(({ source }) => source).filter((source) => recordOf(source) === id)
+  const deadlineMs = performance.now() + RECEIPT_WAIT_MS
+  while (waiting.length > 0) {
+    throwIfOver()
+    const numbered = await ctx.entries.findSources(waiting)
+    waiting = waiting.filter((source) => !numbered.has(source))
+    if (waiting.length === 0) return
+    if (performance.now() > deadlineMs)
+      throw new Refusal(
+        'unavailable',
+        'The record is stored and a ledger entry of it has no number yet; ask again in a moment.',
+        {
+          retryAfterSeconds: RETRY_AFTER_SECONDS,
+        },
+      )
+    await sleep(WAIT_STEP_MS)
+  }
+}
+
+interface Opened {
+  field: string
+  salt: string
+  /** Without the record's id. */
+  content: { readonly [key: string]: JsonValue }
+  author?: Authorship
+}
+
+/**
+ * What each kind of entry commits to, where anyone may read it; undefined where it is hidden. A kind that is
+ * not here opens for nobody.
+ */
+const OPENERS: Partial<Record<EntryKind, (ctx: Context, id: string) => Promise<Opened | undefined>>> = {
+  async registration(ctx, id) {
+    const agent = await ctx.agents.find(id)
+    return agent === undefined || isAgentHidden(agent)
+      ? undefined
+      : { field: 'handle_hash', salt: agent.salt, content: { handle: agent.handle ?? null } }
+  },
+  post: (ctx, id) => openShown(ctx, ctx.posts.find(id), postContent),
+  async announcement(ctx, id) {
+    const announcement = await ctx.announcements.find(id)
+    return announcement?.signature === undefined
+      ? undefined
+      : { field: 'content_hash', salt: announcement.salt, content: announcementContent(announcement) }
+  },
+  claim: (ctx, id) => openShown(ctx, ctx.claims.find(id), claimContent),
+  offer: (ctx, id) => openShown(ctx, ctx.offers.find(id), offerContent),
+  async verdict(ctx, id) {
+    const verdict = await ctx.claims.models.verdicts.findOne({ _id: id }).lean<VerdictRecord>()
+    return verdict === null
+      ? undefined
+      : {
+          field: 'evidence_hash',
+          salt: verdict.salt,
+          content: { evidence: verdict.evidence ?? null },
+          ...authorOf(verdict),
+        }
+  },
+}
+
+/** The text of a record, unless the operator has hidden it. */
+async function openShown<Found extends Hideable & { agent_id: string; salt: string; author?: Authorship }>(
+  ctx: Context,
+  finding: Promise<Found | undefined>,
+  contentOf: (found: Found) => Opened['content'],
+): Promise<Opened | undefined> {
+  const found = await finding
+  if (found === undefined || (await isHidden(ctx, found))) return undefined
+  return { field: 'content_hash', salt: found.salt, content: contentOf(found), ...authorOf(found) }
+}
+
+/** By itself, or by its author's ban. */
+async function isHidden(ctx: Context, record: Hideable & { agent_id: string }): Promise<boolean> {
+  return record.hidden_at !== undefined || (await ctx.agents.find(record.agent_id))?.ban_hides === true
+}
+
+async function openEntries(ctx: Context, id: string, entries: readonly EntryRecord[]): Promise<Opening[]> {
+  const openings: Opening[] = []
+  for (const { _id, kind, data } of entries) {
+    const opened = await OPENERS[kind]?.(ctx, id)
+    if (opened === undefined) continue
+    const { field, salt, content } = opened
+    openings.push({
+      entry_id: _id,
+      field,
+      salt,
+      content: openContent(data[field], salt, id, content),
+      ...authorOf(opened),
+    })
+  }
+  return openings
+}

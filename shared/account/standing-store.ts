@@ -1,0 +1,122 @@
+import type mongoose from 'mongoose'
+import type { Connection } from 'mongoose'
+import type { AgentRecord } from '../agents/agent.ts'
+import { createGroups } from '../servers/group-commit.ts'
+import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED } from '../foundation/limits.ts'
+import { WAITING } from '../market/order-store.ts'
+import { UNREAD } from '../messages/message-store.ts'
+import { MAY_BE_UNPAID } from '../payments/payout-store.ts'
+
+/** How much there is that belongs to an agent, each counted up to the `most` of its kind. */
+export interface Belongings {
+  /** Agents that named it as their referrer. */
+  referred: number
+  /** Messages to it. */
+  unread: number
+  /** 1 if it has an order to deliver. */
+  selling: number
+  /** 1 if it has a delivery to accept. */
+  buying: number
+  /** 1 if it has a payout that is owed or on its way. */
+  unpaid: number
+}
+
+/**
+ * What one command for a whole group fetches of a kind at most; of whom it fetches so much, each is counted
+ * alone.
+ */
+const FETCHED = 1_000
+
+/**
+ * Where each kind lies, the field that tells whose it is, which of what lies there belong to it, and how far
+ * it is counted.
+ */
+const KINDS = {
+  referred: { collection: 'agents', owner: 'ref', filter: {}, most: MAX_REFERRALS_COUNTED },
+  unread: { collection: 'messages', owner: 'to', filter: UNREAD, most: MAX_UNREAD_COUNTED },
+  selling: { collection: 'orders', owner: WAITING.seller.id, filter: WAITING.seller.filter, most: 1 },
+  buying: { collection: 'orders', owner: WAITING.buyer.id, filter: WAITING.buyer.filter, most: 1 },
+  unpaid: { collection: 'payouts', owner: 'agent_id', filter: MAY_BE_UNPAID, most: 1 },
+} as const satisfies Record<
+  keyof Belongings,
+  { collection: string; owner: string; filter: object; most: number }
+>
+
+const kinds = Object.keys(KINDS) as (keyof Belongings)[]
+
+/** What is fetched: an agent, or the owner of one thing under the name of its kind. */
+type Fetched = AgentRecord | Partial<Record<keyof Belongings, string>>
+
+const isAgent = (fetched: Fetched): fetched is AgentRecord => '_id' in fetched
+
+/**
+ * Most agents have none of most kinds: a command for each kind would be six times the work of one for all of
+ * them.
+ */
+export function createStandingStore(connection: Connection) {
+  const agents = connection.collection('agents') as unknown as mongoose.mongo.Collection<AgentRecord>
+  const unionWith = (kind: keyof Belongings, agentIds: string[]) => {
+    const { collection, owner, filter } = KINDS[kind]
+    const pipeline = [
+      { $match: { [owner]: { $in: agentIds }, ...filter } },
+      { $limit: FETCHED },
+      { $project: { _id: 0, [kind]: `$${owner}` } },
+    ]
+    return { $unionWith: { coll: collection, pipeline } }
+  }
+  const read = createGroups(async (asked: string[]) => {
+    const agentIds = [...new Set(asked)]
+    const fetched = await agents
+      .aggregate<Fetched>(
+        [{ $match: { _id: { $in: agentIds } } }, ...kinds.map((kind) => unionWith(kind, agentIds))],
+        {
+          batchSize: agentIds.length + kinds.length * FETCHED + 1,
+        },
+      )
+      .toArray()
+    const found = new Map(fetched.filter(isAgent).map((agent) => [agent._id, agent]))
+    const counts = new Map(kinds.map((kind) => [kind, countOwners(kind, fetched)]))
+    return asked.map((agentId) => ({
+      status: 'fulfilled',
+      value: { agent: found.get(agentId), countOf: (kind: keyof Belongings) => counts.get(kind)?.(agentId) },
+    }))
+  })
+  return {
+    /** An agent and what belongs to it: one command for all agents that are asked for together. */
+    async read(agentId: string): Promise<{ agent: AgentRecord | undefined; belongings: Belongings }> {
+      const { agent, countOf } = await read(agentId)
+      const countAlone = (kind: keyof Belongings): Promise<number> => {
+        const { collection, owner, filter, most } = KINDS[kind]
+        return connection
+          .collection(collection)
+          .countDocuments({ [owner]: agentId, ...filter }, { limit: most })
+      }
+      const belongings = {} as Belongings
+      for (const kind of kinds)
+        belongings[kind] = Math.min(countOf(kind) ?? (await countAlone(kind)), KINDS[kind].most)
+      return { agent, belongings }
+    },
+  }
+}
+
+export type StandingStore = ReturnType<typeof createStandingStore>
+
+/**
+ * How often each owner stands among what was fetched of a kind; undefined for all of them if there may be
+ * more.
+ */
+function countOwners(
+  kind: keyof Belongings,
+  fetched: readonly Fetched[],
+): (agentId: string) => number | undefined {
+  const counts = new Map<string, number>()
+  let total = 0
+  for (const one of fetched) {
+    if (isAgent(one)) continue
+    const owner = one[kind]
+    if (owner === undefined) continue
+    total++
+    counts.set(owner, (counts.get(owner) ?? 0) + 1)
+  }
+  return (agentId) => (total < FETCHED ? (counts.get(agentId) ?? 0) : undefined)
+}

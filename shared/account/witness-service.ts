@@ -1,0 +1,114 @@
+import { z } from 'zod'
+import { spendAllowance } from '../agents/allowance-service.ts'
+import type { Context } from '../context.ts'
+import {
+  NOTE_KEY,
+  parseSignatureLine,
+  parseVkey,
+  verifyCosignature,
+  type NoteKey,
+  type NoteSignature,
+} from '../crypto/note.ts'
+import { Refusal } from '../foundation/errors.ts'
+import { newStepId } from '../foundation/ids.ts'
+import { MAX_SIGNED_AHEAD_MS, RECENT_CHECKPOINTS } from '../foundation/limits.ts'
+import { text, unixTime } from '../foundation/schema.ts'
+import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { checkpointOf } from '../ledger/checkpoint.ts'
+import { readCheckpoint } from '../ledger/log-service.ts'
+
+/*
+ * Agents as witnesses of the log: an agent names a key once, looks at checkpoints by its own means, and hands
+ * in the lines that it cosigned. What a line is worth is for each reader's policy to say: agents are cheap.
+ */
+
+export const witnessBody = z.object({
+  vkey: text({ min: 1, max: 600 }).describe(
+    'Ed25519 key of type 04 as C2SP signed-note writes it, its name `<origin>/w/<agent_id>`',
+  ),
+})
+export const witnessView = z.object({ agent_id: z.string(), vkey: z.string() })
+export const cosignBody = z.object({
+  line: text({ min: 1, max: 600 }).describe(
+    'the signature line of C2SP tlog-cosignature, version 1, over a recent checkpoint',
+  ),
+})
+export const cosignView = z.object({
+  size: z.int().min(0).describe('of the checkpoint that the line is for'),
+  at: unixTime().describe('when it was cosigned, by the line'),
+  counted: z.boolean().describe('false if this key has cosigned this size before'),
+})
+
+/** The name that an agent's key has to have in a log. */
+export const witnessName = (origin: string, agentId: string): string => `${origin}/w/${agentId}`
+
+/** Names the key that the agent cosigns with. @throws Refusal `invalid_field`, `no_such_seal` */
+export async function registerWitness(ctx: Context, agentId: string, vkey: string): Promise<void> {
+  const { origin } = (await readCheckpoint(ctx)).checkpoint
+  const expected = witnessName(origin, agentId)
+  const key = readField('vkey', () => parseVkey(vkey))
+  if (key.type !== NOTE_KEY.cosigner || key.name !== expected)
+    throw new Refusal('invalid_field', `Expected a vkey of type 04 with the name ${expected}.`, {
+      field: 'vkey',
+    })
+  await spendAllowance(ctx, agentId, 'changes')
+  await ctx.agents.setWitnessKey(agentId, vkey, {
+    source: `${agentId}/witness-key/${newStepId()}`,
+    at: unixSeconds(ctx.now()),
+    kind: 'witness_key',
+    data: { agent_id: agentId, vkey },
+  })
+}
+
+/**
+ * Takes a cosignature of the last checkpoint or one shortly before it. @throws Refusal `wrong_state`,
+ * `invalid_field`, `no_such_seal`
+ */
+export async function cosignCheckpoint(
+  ctx: Context,
+  agentId: string,
+  line: string,
+): Promise<z.input<typeof cosignView>> {
+  await readCheckpoint(ctx)
+  const agent = await ctx.agents.find(agentId)
+  const vkey = agent?.witness_vkey
+  if (vkey === undefined)
+    throw new Refusal('wrong_state', 'This agent has named no key to cosign with; POST /witness first.')
+  const parsed = readField('line', () => parseSignatureLine(line))
+  const found = await findCosigned(ctx, parsed, parseVkey(vkey))
+  if (found === undefined)
+    throw new Refusal(
+      'invalid_field',
+      `The line is no cosignature of ${vkey} on one of the last ${RECENT_CHECKPOINTS} checkpoints.`,
+      {
+        field: 'line',
+      },
+    )
+  if (found.at * SECOND_MS > ctx.now() + MAX_SIGNED_AHEAD_MS)
+    throw new Refusal('invalid_field', 'The cosignature states a time that lies ahead; set your clock.', {
+      field: 'line',
+    })
+  return { ...found, counted: await ctx.cosignatures.insert({ ...found, vkey, line, rank: 1 }) }
+}
+
+async function findCosigned(
+  ctx: Context,
+  line: NoteSignature,
+  key: NoteKey,
+): Promise<{ size: number; at: number } | undefined> {
+  for (const seal of (await ctx.seals.listNewest(RECENT_CHECKPOINTS)).toReversed()) {
+    const checkpoint = checkpointOf(seal)
+    const at = checkpoint === undefined ? undefined : verifyCosignature(checkpoint.text, line, key)
+    if (checkpoint !== undefined && at !== undefined) return { size: checkpoint.size, at }
+  }
+  return undefined
+}
+
+function readField<T>(field: string, parse: () => T): T {
+  try {
+    return parse()
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    throw new Refusal('invalid_field', `The field is not usable: ${error.message}.`, { field })
+  }
+}

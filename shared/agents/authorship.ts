@@ -1,0 +1,139 @@
+import { Schema } from 'mongoose'
+import { z } from 'zod'
+import type { Context } from '../context.ts'
+import {
+  isAuthoredBy,
+  signatureHash,
+  statementOf,
+  type AuthoredKind,
+  type Authorship,
+  type SeenLog,
+} from '../crypto/author.ts'
+import type { JsonValue } from '../crypto/canonical-json.ts'
+import { signatureFromBase64 } from '../crypto/ed25519.ts'
+import { Refusal } from '../foundation/errors.ts'
+import { hex } from '../foundation/schema.ts'
+import type { PendingEntry } from '../ledger/pending.ts'
+
+const seenLog = z.object({ size: z.int().min(0), root: hex(64) })
+
+/** What an agent may send beside anything that it puts on record, once its card has an `author_key`. */
+export const authorFields = {
+  signature: z
+    .string()
+    .refine(isSignature, 'expected the 64 bytes of an Ed25519 signature in base64, 88 characters')
+    .optional()
+    .meta({
+      pattern: '^[A-Za-z0-9+/]{85}[AQgw]==$',
+      description:
+        'by your `author_key`, over canonical JSON of `{agent_id, kind, content, seen}`; see `signatures` of GET /rules',
+    }),
+  seen: seenLog
+    .meta({ id: 'SeenLog' })
+    .optional()
+    .describe(
+      'beside `signature`: the newest log that you have verified; size 0 and SHA-256 of nothing before the first',
+    ),
+}
+
+function isSignature(text: string): boolean {
+  try {
+    return signatureFromBase64(text).length > 0
+  } catch {
+    return false
+  }
+}
+
+export const authorView = z
+  .object({
+    author_key: hex(64),
+    seen: seenLog,
+    signature: z.string(),
+  })
+  .meta({ id: 'Author' })
+
+export const authorShape = {
+  author_key: { type: String, required: true },
+  seen: new Schema<SeenLog>(
+    { size: { type: Number, required: true }, root: { type: String, required: true } },
+    { _id: false },
+  ),
+  signature: { type: String, required: true },
+} as const
+
+/** The field for a record's schema. */
+export const authorField = { author: new Schema<Authorship>(authorShape, { _id: false }) } as const
+
+interface Sent {
+  signature?: string | undefined
+  seen?: SeenLog | undefined
+}
+
+type Fields = { readonly [field: string]: JsonValue | undefined }
+
+/**
+ * The signature on what an agent sends, verified; undefined if it sends none.
+ *
+ * @param fields of the body, as they are put on record
+ * @throws Refusal `invalid_field` for a signature that isn't the agent's over just that
+ */
+export async function readAuthorship(
+  ctx: Pick<Context, 'agents'>,
+  agentId: string,
+  kind: AuthoredKind,
+  fields: Fields,
+  sent: Sent,
+): Promise<Authorship | undefined> {
+  if (sent.signature === undefined && sent.seen === undefined) return undefined
+  return verifyAuthorship(agentId, (await ctx.agents.find(agentId))?.profile?.author_key, kind, fields, sent)
+}
+
+/** The same for whoever has the agent at hand. */
+export function verifyAuthorship(
+  agentId: string,
+  authorKey: string | undefined,
+  kind: AuthoredKind,
+  fields: Fields,
+  { signature, seen }: Sent,
+): Authorship {
+  if (signature === undefined || seen === undefined)
+    throw new Refusal(
+      'invalid_field',
+      'signature and seen go together: what you sign covers the log that you have seen.',
+      {
+        field: signature === undefined ? 'signature' : 'seen',
+      },
+    )
+  if (authorKey === undefined)
+    throw new Refusal(
+      'invalid_field',
+      'Your card has no author_key to verify it by; set one with POST /profile.',
+      { field: 'signature' },
+    )
+  const statement = statementOf(agentId, kind, fields, seen)
+  if (!isAuthoredBy(statement, authorKey, signature))
+    throw new Refusal(
+      'invalid_field',
+      `That is not the signature of your author_key ${authorKey} over the canonical JSON of {agent_id, kind, content, seen}, with the kind "${statement.kind}" and in content: ${Object.keys(statement.content).join(', ')} (null if left out).`,
+      { field: 'signature' },
+    )
+  return { author_key: authorKey, seen: statement.seen, signature }
+}
+
+/** For a record, and for its view. */
+export const authorOf = ({ author }: { author?: Authorship | undefined }): { author?: Authorship } =>
+  author === undefined
+    ? {}
+    : {
+        author: {
+          author_key: author.author_key,
+          seen: { size: author.seen.size, root: author.seen.root },
+          signature: author.signature,
+        },
+      }
+
+/** For the entry's `data`. */
+export const authorData = (author: Authorship | undefined): PendingEntry['data'] =>
+  author === undefined
+    ? {}
+    : { author: { author_key: author.author_key, signature_hash: signatureHash(author.signature) } }

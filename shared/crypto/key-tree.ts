@@ -1,0 +1,181 @@
+import { hash } from 'node:crypto'
+import { canonicalJson } from './canonical-json.ts'
+import { HASH_BYTES } from './merkle.ts'
+
+/*
+ * The keys of all agents under one root: a prefix tree over SHA-256 of the agent's id, the highest bit first.
+ *
+ *   leaf     SHA-256(00 || canonical JSON of {agent_id, author_key?, dm_key?, entry_id, version})
+ *   no leaf  32 zero bytes
+ *   one      a part of the tree with one leaf is that leaf, however far up
+ *   more     SHA-256(01 || left || right), the left part being that of the bit 0
+ *
+ * So the root follows from the set of leaves alone, and a path is as long as the ids' hashes have leading
+ * bits in common: some log2(n) + 1 steps. A proof leads to where the agent's leaf would be: it is there, or
+ * nothing is, or the leaf of another agent that nobody shares this place with.
+ */
+
+/**
+ * What an agent's keys are after an entry of the ledger. `version` counts the changes of any of them, from 1.
+ */
+export type AgentKeys = {
+  readonly agent_id: string
+  /** X25519, 64 lower-case hex characters; absent: none. */
+  readonly dm_key?: string
+  /** Ed25519, 64 lower-case hex characters; absent: none. */
+  readonly author_key?: string
+  readonly version: number
+  /** The number of the entry that made them so. */
+  readonly entry_id: number
+}
+
+/** The way from an agent's place in the tree to the root. */
+export type KeyProof = {
+  /** What stands at the agent's place: its own keys, another agent's, or nothing. */
+  readonly found: AgentKeys | null
+  /** Hashes beside the way, the lowest first, as hex. */
+  readonly path: readonly string[]
+}
+
+/** The root of a tree without keys. */
+export const EMPTY_KEY_ROOT: Buffer = Buffer.alloc(HASH_BYTES)
+
+const ID_BITS = 8 * HASH_BYTES
+const HEX_HASH = /^[0-9a-f]{64}$/
+
+const sha256 = (bytes: Buffer | string): Buffer => Buffer.from(hash('sha256', bytes, 'binary'), 'latin1')
+
+/** @throws TypeError for fields that have no canonical JSON */
+export function keyLeaf({ agent_id, dm_key, author_key, version, entry_id }: AgentKeys): Buffer {
+  const keys = {
+    ...(dm_key === undefined ? {} : { dm_key }),
+    ...(author_key === undefined ? {} : { author_key }),
+  }
+  return sha256('\0' + canonicalJson({ agent_id, ...keys, version, entry_id }))
+}
+
+const placeOf = (agentId: string): Buffer => sha256(agentId)
+const bitAt = (place: Buffer, depth: number): number =>
+  ((place[depth >> 3] as number) >> (7 - (depth & 7))) & 1
+const node = (left: Uint8Array, right: Uint8Array): Buffer =>
+  sha256(Buffer.concat([Buffer.of(1), left, right]))
+
+/** A part of the tree: nothing, one agent, or two parts with at least two agents between them. */
+type Part =
+  | { place: Buffer; keys: AgentKeys; hash: Buffer }
+  | { left: Part | undefined; right: Part | undefined; hash: Buffer }
+  | undefined
+
+const hashOf = (part: Part): Buffer => part?.hash ?? EMPTY_KEY_ROOT
+
+const join = (left: Part, right: Part): Part => ({ left, right, hash: node(hashOf(left), hashOf(right)) })
+
+/**
+ * A tree that is never changed: setting an agent's keys gives a new one, which shares with the old what is
+ * the same.
+ */
+export interface KeyTree {
+  readonly root: Buffer
+  /** Agents that have keys. */
+  readonly count: number
+  get(agentId: string): AgentKeys | undefined
+  with(keys: AgentKeys): KeyTree
+  prove(agentId: string): KeyProof
+}
+
+export const createKeyTree = (): KeyTree => treeOf(undefined, 0)
+
+function treeOf(root: Part, count: number): KeyTree {
+  function find(agentId: string): { part: Part; path: Part[] } {
+    const place = placeOf(agentId)
+    const path: Part[] = []
+    let part = root
+    for (let depth = 0; part !== undefined && 'left' in part; depth++) {
+      const isRight = bitAt(place, depth) === 1
+      path.unshift(isRight ? part.left : part.right)
+      part = isRight ? part.right : part.left
+    }
+    return { part, path }
+  }
+  const keysOf = (part: Part): AgentKeys | undefined =>
+    part !== undefined && 'keys' in part ? part.keys : undefined
+  const get = (agentId: string): AgentKeys | undefined => {
+    const keys = keysOf(find(agentId).part)
+    return keys?.agent_id === agentId ? keys : undefined
+  }
+  return {
+    root: hashOf(root),
+    count,
+    get,
+    with: (keys) =>
+      treeOf(
+        insert(root, { place: placeOf(keys.agent_id), keys, hash: keyLeaf(keys) }, 0),
+        get(keys.agent_id) === undefined ? count + 1 : count,
+      ),
+    prove: (agentId) => {
+      const { part, path } = find(agentId)
+      return { found: keysOf(part) ?? null, path: path.map((beside) => hashOf(beside).toString('hex')) }
+    },
+  }
+}
+
+function insert(part: Part, leaf: Exclude<Part, undefined> & { place: Buffer }, depth: number): Part {
+  if (part === undefined) return leaf
+  if ('left' in part) {
+    return bitAt(leaf.place, depth) === 0
+      ? join(insert(part.left, leaf, depth + 1), part.right)
+      : join(part.left, insert(part.right, leaf, depth + 1))
+  }
+  if (part.place.equals(leaf.place)) return leaf
+  // Two agents: they part where their bits do.
+  const bit = bitAt(leaf.place, depth)
+  if (bit === bitAt(part.place, depth)) {
+    const below = insert(part, leaf, depth + 1)
+    return bit === 0 ? join(below, undefined) : join(undefined, below)
+  }
+  return bit === 0 ? join(leaf, part) : join(part, leaf)
+}
+
+export type KeyVerdict =
+  | { readonly ok: true; readonly keys: AgentKeys | null }
+  | { readonly ok: false; readonly reason: 'malformed_proof' | 'wrong_place' | 'wrong_root' }
+
+/**
+ * What a proof says of an agent's keys under a root (64 lower-case hex characters): its keys, or that it has
+ * none (null). Doesn't throw.
+ */
+export function verifyKeyProof(agentId: string, root: string, proof: KeyProof): KeyVerdict {
+  const { found, path } = proof
+  let running: Buffer
+  const place = placeOf(agentId)
+  try {
+    if (
+      !Array.isArray(path) ||
+      path.length > ID_BITS ||
+      !path.every((step) => typeof step === 'string' && HEX_HASH.test(step))
+    )
+      return { ok: false, reason: 'malformed_proof' }
+    if (
+      found !== null &&
+      (typeof found.agent_id !== 'string' ||
+        !Number.isSafeInteger(found.version) ||
+        !Number.isSafeInteger(found.entry_id))
+    )
+      return { ok: false, reason: 'malformed_proof' }
+    running = found === null ? EMPTY_KEY_ROOT : keyLeaf(found)
+  } catch {
+    return { ok: false, reason: 'malformed_proof' }
+  }
+  // Another agent's leaf says that nobody else is below this place, if it belongs there itself.
+  if (found !== null) {
+    const other = placeOf(found.agent_id)
+    for (let depth = 0; depth < path.length; depth++)
+      if (bitAt(place, depth) !== bitAt(other, depth)) return { ok: false, reason: 'wrong_place' }
+  }
+  for (const [step, hex] of path.entries()) {
+    const beside = Buffer.from(hex, 'hex')
+    running = bitAt(place, path.length - 1 - step) === 0 ? node(running, beside) : node(beside, running)
+  }
+  if (running.toString('hex') !== root) return { ok: false, reason: 'wrong_root' }
+  return { ok: true, keys: found?.agent_id === agentId ? found : null }
+}

@@ -1,0 +1,389 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { z } from 'zod'
+import { MAX_DRAIN_SECONDS, REQUEST_TIMEOUT_MS, TIME_TO_ANSWER_MS } from './limits.ts'
+import { isNoteName, NOTE_KEY, parseVkey } from '../crypto/note.ts'
+import { parseNanoAddress } from '../crypto/nano-address.ts'
+import { parseRedisUrl, REDIS_URL_FORM } from './redis-url.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts'
+
+/** Which process is asking: each gets the secrets of its own part and of no other. */
+export type Part = 'start' | 'api' | 'workers' | 'operator'
+
+/** Settings that cannot be used; the message lists every problem at once. */
+export class ConfigError extends Error {
+  readonly problems: readonly string[]
+
+  constructor(problems: readonly string[]) {
+    super(
+      `The settings have ${problems.length === 1 ? 'a problem' : `${problems.length} problems`}:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`,
+    )
+    this.name = 'ConfigError'
+    this.problems = problems
+  }
+}
+
+const port = number('a port number from 0 to 65535', { min: 0, max: 65_535, whole: true })
+const bits = number('a whole number of bits from 0 to 64', { min: 0, max: 64, whole: true })
+const positive = (unit: string, max: number) =>
+  number(`a number of ${unit} above 0, at most ${max}`, { above: 0, max })
+const filePath = z.string()
+const hosts = z
+  .string()
+  .transform((text) => text.split(',').map((name) => name.trim().toLowerCase()))
+  .refine(
+    (names) => names.every((name) => /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/.test(name)),
+    'expected comma-separated host names without ports',
+  )
+const usd = z
+  .string()
+  .regex(/^(?!0+(\.0+)?$)\d{1,9}(\.\d{1,9})?$/, 'expected a price in USD above 0, such as 0.95')
+const FREE_UNTIL_FORM = 'expected ISO 8601 with an offset, such as 2030-01-31T00:00:00+00:00, or none'
+const coins = z.string().regex(/^\d{1,9}(\.\d{1,12})?$/, 'expected an amount of the coin, such as 0.01')
+
+/**
+ * One row for each variable, in the order of the table in docs/. Everything is optional here; what a part
+ * needs is checked below.
+ */
+const VARIABLES = {
+  PORT: port,
+  HOST: z.string(),
+  BASE_URL: webUrl(['http:', 'https:']),
+  ALLOWED_HOSTS: hosts,
+  OPERATOR_PORT: port,
+  OPERATOR_HOST: z.string(),
+  OPERATOR_HOSTS: hosts,
+  OPERATOR_TOKEN: z.string().min(16, 'expected at least 16 characters'),
+  METRICS_PORT: port,
+  METRICS_HOST: z.string(),
+  REQUEST_SECONDS: number('a number of seconds from 1 to 15', { min: 1, max: 15 }),
+  DRAIN_SECONDS: number(`a number of seconds from 0 to ${MAX_DRAIN_SECONDS}`, { max: MAX_DRAIN_SECONDS }),
+  DATA_DIR: filePath,
+  MIN_FREE_DISK_GB: number('a number of GB from 0 to 100000', { max: 100_000 }),
+  MONGODB_URL: webUrl(['mongodb:', 'mongodb+srv:']),
+  REDIS_URL: z.string().refine((text) => parseRedisUrl(text) !== undefined, REDIS_URL_FORM),
+  QUEUE_PREFIX: z.string().regex(/^[a-z0-9-]{1,40}$/, 'expected 1 to 40 characters of a-z, 0-9 and -'),
+  SEAL_KEY_FILE: filePath,
+  SEAL_MEMORY_FILE: filePath,
+  SEAL_PEERS: z
+    .string()
+    .refine(isUrls, 'expected comma-separated base URLs that begin with http:// or https://'),
+  LEDGER_ORIGIN: z
+    .string()
+    .refine(isNoteName, 'expected a name without spaces and plus signs, such as agents.example.org/ledger'),
+  WITNESSES: z
+    .string()
+    .refine(isWitnesses, 'expected comma-separated VKEY@URL, each vkey that of a cosigner (type 04)'),
+  SEAL_INTERVAL_SECONDS: positive('seconds', 86_400),
+  SWEEP_SECONDS: positive('seconds', 3_600),
+  CHALLENGE_SECRET: z
+    .string()
+    .regex(
+      /^[0-9a-f]{64,}$/,
+      'expected at least 64 lower-case hex characters (openssl rand -hex 32 makes them)',
+    ),
+  SIGNUPS: z.enum(['open', 'closed'], 'expected open or closed'),
+  FREE_UNTIL: z.union(
+    [z.literal('none'), z.iso.datetime({ offset: true, error: FREE_UNTIL_FORM })],
+    FREE_UNTIL_FORM,
+  ),
+  REGISTER_BITS: bits,
+  SHARE_BITS: bits,
+  SHARES_PER_DAY: number('a whole number from 1 to 100000', { min: 1, max: 100_000, whole: true }),
+  INVOICE_MINUTES: positive('minutes', 525_600),
+  PAY_BY_MINUTES: positive('minutes', 525_600),
+  ACCEPT_HOURS: positive('hours', 8_760),
+  XNO_USD: usd,
+  XMR_USD: usd,
+  RATE_SOURCES: z
+    .string()
+    .refine(isRateSources, { error: 'expected comma-separated coin=URL#json.path', abort: true })
+    .refine(
+      namesTwoHosts,
+      'expected sources on at least two different hosts for each coin that is named: one source agrees with nobody',
+    ),
+  NANO_RPC_URL: webUrl(['http:', 'https:']),
+  NANO_WS_URL: webUrl(['ws:', 'wss:']),
+  NANO_WORK_URL: webUrl(['http:', 'https:']),
+  NANO_SEED_FILE: filePath,
+  NANO_REPRESENTATIVE: z
+    .string()
+    .refine((text) => parseNanoAddress(text)?.address === text, 'expected a nano_ address with its checksum'),
+  MONERO_WALLET_RPC_URL: webUrl(['http:', 'https:']),
+  MONERO_CONFIRMATIONS: number('a whole number from 1 to 1000', { min: 1, max: 1_000, whole: true }),
+  PAYMENT_POLL_SECONDS: positive('seconds', 3_600),
+  PAYOUTS: z.enum(['manual', 'automatic'], 'expected manual or automatic'),
+  MIN_PAYOUT_XNO: coins,
+  MIN_PAYOUT_XMR: coins,
+  LOG_LEVEL: z.enum(
+    ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
+    'expected a level of pino, such as info',
+  ),
+} as const
+
+export type VariableName = keyof typeof VARIABLES
+export const VARIABLE_NAMES = Object.keys(VARIABLES) as VariableName[]
+type Read = { [Name in VariableName]?: z.output<(typeof VARIABLES)[Name]> }
+
+/**
+ * Those that are a secret or may hold one. Each may be given as a file in place of a value, by its name with
+ * `_FILE`: an environment can be read by more than a file can.
+ */
+const IN_FILES = [
+  'OPERATOR_TOKEN',
+  'CHALLENGE_SECRET',
+  'MONGODB_URL',
+  'REDIS_URL',
+  'MONERO_WALLET_RPC_URL',
+] as const
+const fileVariable = (name: VariableName): string => `${name}_FILE`
+/** `OPERATOR_TOKEN_FILE` and so on, and the variable that each stands for. */
+export const FILE_VARIABLES: ReadonlyMap<string, VariableName> = new Map(
+  IN_FILES.map((name) => [fileVariable(name), name]),
+)
+
+/** What each part cannot do without. `start` makes or embeds everything. */
+const REQUIRED: Record<Part, readonly VariableName[]> = {
+  start: [],
+  api: ['MONGODB_URL', 'REDIS_URL', 'CHALLENGE_SECRET'],
+  workers: ['MONGODB_URL', 'REDIS_URL'],
+  operator: ['MONGODB_URL', 'REDIS_URL'],
+}
+
+/**
+ * The variables that are secrets or lead to one, and the parts that may read them; `start` only passes them
+ * on. The API reads the operator's token as well if it serves metrics: see mayRead.
+ */
+export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
+  OPERATOR_TOKEN: ['start', 'workers'],
+  CHALLENGE_SECRET: ['start', 'api'],
+  SEAL_KEY_FILE: ['start', 'workers'],
+  // The operator's command writes an adoption beside it.
+  SEAL_MEMORY_FILE: ['start', 'workers', 'operator'],
+  NANO_RPC_URL: ['start', 'workers'],
+  NANO_WS_URL: ['start', 'workers'],
+  NANO_WORK_URL: ['start', 'workers'],
+  NANO_SEED_FILE: ['start', 'workers'],
+  NANO_REPRESENTATIVE: ['start', 'workers'],
+  MONERO_WALLET_RPC_URL: ['start', 'workers'],
+}
+
+const isGiven = (text: string | undefined): boolean => text !== undefined && text !== ''
+
+/**
+ * The environment with the content of each `…_FILE` in the place of its variable; an empty file counts as
+ * absent too. A part opens no file that is not its own to read.
+ */
+export function readFiles(
+  env: NodeJS.ProcessEnv,
+  part: Part,
+): { env: NodeJS.ProcessEnv; problems: string[]; unread: readonly VariableName[] } {
+  const problems: string[] = []
+  const unread: VariableName[] = []
+  const whole = { ...env }
+  for (const [fileName, name] of FILE_VARIABLES) {
+    const file = env[fileName]
+    delete whole[fileName]
+    if (file === undefined || file === '' || !mayRead(name, part, env['METRICS_PORT'])) continue
+    if (isGiven(env[name])) {
+      problems.push(`${name} and ${fileName} are both set; set one of them`)
+      continue
+    }
+    try {
+      whole[name] = fs.readFileSync(file, 'utf8').trim()
+    } catch (error) {
+      unread.push(name)
+      problems.push(
+        `${fileName}: the file cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)})`,
+      )
+    }
+  }
+  return { env: whole, problems, unread }
+}
+
+/** Whether a part may read a variable. `metricsPort` is METRICS_PORT as it is set, as text or as a number. */
+export function mayRead(name: VariableName, part: Part, metricsPort: unknown): boolean {
+  const parts = SECRETS[name]
+  return (
+    parts === undefined ||
+    parts.includes(part) ||
+    (name === 'OPERATOR_TOKEN' && part === 'api' && Number(metricsPort ?? 0) > 0)
+  )
+}
+
+export type Config = ReturnType<typeof shape>
+
+/**
+ * The only reader of the environment. An empty variable counts as absent.
+ *
+ * @throws ConfigError listing every wrong or missing setting at once
+ */
+export function readConfig(given: NodeJS.ProcessEnv, part: Part): Config {
+  const { env, problems, unread } = readFiles(given, part)
+  const read: Record<string, unknown> = {}
+  for (const name of VARIABLE_NAMES) {
+    const text = env[name]
+    if (text === undefined || text === '') {
+      if (REQUIRED[part].includes(name) && !unread.includes(name))
+        problems.push(`${name} is not set, and ${part} cannot run without it`)
+      continue
+    }
+    const result = VARIABLES[name].safeParse(text)
+    if (result.success) read[name] = result.data
+    else problems.push(`${name}: ${result.error.issues[0]?.message ?? 'not usable'}`)
+  }
+  if (problems.length > 0) throw new ConfigError(problems)
+  for (const name of VARIABLE_NAMES) if (!mayRead(name, part, read['METRICS_PORT'])) delete read[name]
+  return shape(read)
+}
+
+/**
+ * Where to reach a server that listens on `host`: every address means the loopback one here, and IPv6 goes in
+ * brackets.
+ */
+export function toUrlHost(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1'
+  if (host === '::') return '[::1]'
+  return host.includes(':') ? `[${host}]` : host
+}
+
+function shape(read: Read) {
+  const host = read.HOST ?? '127.0.0.1'
+  const apiPort = read.PORT ?? 3_000
+  const dataDir = path.resolve(read.DATA_DIR ?? '.data')
+  const requestMs = read.REQUEST_SECONDS === undefined ? REQUEST_TIMEOUT_MS : read.REQUEST_SECONDS * SECOND_MS
+  return {
+    port: apiPort,
+    host,
+    baseUrl: (read.BASE_URL ?? `http://${toUrlHost(host)}:${apiPort}`).replace(/\/+$/, ''),
+    /** BASE_URL, if it is set: how others reach the service. */
+    publicUrl: read.BASE_URL?.replace(/\/+$/, ''),
+    /** Others who publish the chain of seals, as base URLs. */
+    sealPeers: (read.SEAL_PEERS ?? '')
+      .split(',')
+      .flatMap((url) => (url.trim() === '' ? [] : [url.trim().replace(/\/+$/, '')])),
+    /** The name of the log, if it is set. */
+    ledgerOrigin: read.LEDGER_ORIGIN,
+    /** Witnesses from outside, to whom each checkpoint is offered. */
+    witnesses: readWitnesses(read.WITNESSES ?? ''),
+    /** The names that requests may name in `Host`; undefined if any will do. */
+    allowedHosts: read.ALLOWED_HOSTS,
+    operatorHosts: [(read.OPERATOR_HOST ?? '').toLowerCase(), ...(read.OPERATOR_HOSTS ?? [])],
+    operatorPort: read.OPERATOR_PORT ?? 3_001,
+    operatorHost: read.OPERATOR_HOST ?? '127.0.0.1',
+    /** 0: none. */
+    metricsPort: read.METRICS_PORT ?? 0,
+    metricsHost: read.METRICS_HOST ?? '127.0.0.1',
+    /** How long the work on a request may take, and how long it may look for the database within that. */
+    requestMs,
+    databaseMs: requestMs - TIME_TO_ANSWER_MS,
+    drainMs: (read.DRAIN_SECONDS ?? 0) * SECOND_MS,
+    dataDir,
+    /** Below this the API takes no writes. */
+    minFreeDiskBytes: (read.MIN_FREE_DISK_GB ?? 0.5) * 1e9,
+    mongodbUrl: read.MONGODB_URL,
+    redisUrl: read.REDIS_URL,
+    queuePrefix: read.QUEUE_PREFIX ?? 'agent-network',
+    sealIntervalMs: (read.SEAL_INTERVAL_SECONDS ?? 600) * SECOND_MS,
+    sweepMs: (read.SWEEP_SECONDS ?? 15) * SECOND_MS,
+    signupsOpen: (read.SIGNUPS ?? 'open') === 'open',
+    /** End of the free period in milliseconds since the epoch; undefined if there is none. */
+    freeUntilMs:
+      read.FREE_UNTIL === undefined || read.FREE_UNTIL === 'none' ? undefined : Date.parse(read.FREE_UNTIL),
+    registerBits: read.REGISTER_BITS ?? 22,
+    shareBits: read.SHARE_BITS ?? 26,
+    sharesPerDay: read.SHARES_PER_DAY ?? 500,
+    invoiceTtlMs: (read.INVOICE_MINUTES ?? 60) * MINUTE_MS,
+    payByMs: (read.PAY_BY_MINUTES ?? 60) * MINUTE_MS,
+    acceptMs: (read.ACCEPT_HOURS ?? 72) * HOUR_MS,
+    fixedRates: { xno: read.XNO_USD, xmr: read.XMR_USD },
+    rateSources: read.RATE_SOURCES,
+    nano: {
+      rpcUrl: read.NANO_RPC_URL,
+      wsUrl: read.NANO_WS_URL,
+      workUrl: read.NANO_WORK_URL,
+      seedFile: read.NANO_SEED_FILE,
+      representative: read.NANO_REPRESENTATIVE,
+    },
+    monero: { walletRpcUrl: read.MONERO_WALLET_RPC_URL, confirmations: read.MONERO_CONFIRMATIONS ?? 10 },
+    paymentPollMs: (read.PAYMENT_POLL_SECONDS ?? 10) * SECOND_MS,
+    payouts: read.PAYOUTS ?? ('manual' as const),
+    minPayout: { xno: read.MIN_PAYOUT_XNO ?? '0.01', xmr: read.MIN_PAYOUT_XMR ?? '0.001' },
+    logLevel: read.LOG_LEVEL ?? 'info',
+    secrets: {
+      operatorToken: read.OPERATOR_TOKEN,
+      challengeSecret: read.CHALLENGE_SECRET,
+      sealKeyFile: read.SEAL_KEY_FILE,
+      sealMemoryFile: read.SEAL_MEMORY_FILE,
+    },
+  }
+}
+
+function number(expected: string, bound: { min?: number; above?: number; max: number; whole?: boolean }) {
+  return z
+    .string()
+    .regex(/^\d{1,12}(\.\d{1,12})?$/, `expected ${expected}`)
+    .transform(Number)
+    .refine(
+      (value) =>
+        value >= (bound.min ?? 0) &&
+        value > (bound.above ?? -1) &&
+        value <= bound.max &&
+        (!bound.whole || Number.isInteger(value)),
+      `expected ${expected}`,
+    )
+}
+
+function webUrl(protocols: readonly string[]) {
+  const expected = `expected a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`
+  return z
+    .string()
+    .refine(
+      (text) =>
+        protocols.some(
+          (protocol) =>
+            text.startsWith(`${protocol}//`) && text.length > protocol.length + 2 && !/\s/.test(text),
+        ),
+      expected,
+    )
+}
+
+function isUrls(text: string): boolean {
+  return text.split(',').every((url) => /^https?:\/\/[^\s/]/.test(url.trim()) && URL.canParse(url.trim()))
+}
+
+function readWitnesses(text: string) {
+  return text.split(',').flatMap((witness) => {
+    // A name may have an @, a key has none.
+    const [, vkey = '', url = ''] = /^(.+)@(https?:\/\/[^\s/]\S*)$/.exec(witness.trim()) ?? []
+    return witness.trim() === '' ? [] : [{ key: parseVkey(vkey), url: url.replace(/\/+$/, '') }]
+  })
+}
+
+function isWitnesses(text: string): boolean {
+  try {
+    return readWitnesses(text).every(({ key, url }) => key.type === NOTE_KEY.cosigner && URL.canParse(url))
+  } catch {
+    return false
+  }
+}
+
+function isRateSources(text: string): boolean {
+  return text.split(',').every((source) => {
+    const [, url] = /^(?:xno|xmr)=(https?:\/\/[^\s#]+)#[\w.[\]-]+$/.exec(source.trim()) ?? []
+    return url !== undefined && URL.canParse(url)
+  })
+}
+
+/** Of each coin that is named, no host twice and at least two. */
+function namesTwoHosts(text: string): boolean {
+  const sources = text.split(',').map((source) => /^(\w+)=([^#]+)/.exec(source.trim()) ?? [])
+  return [...Map.groupBy(sources, ([, coin]) => coin).values()].every((own) => {
+    const hosts = new Set(own.map(([, , url = '']) => new URL(url).host))
+    return hosts.size >= 2 && hosts.size === own.length
+  })
+}
+
+/** The default length of the free period under `npm start`, counted from the first start. */
+export const FREE_PERIOD_DAYS = 30
+export const FREE_PERIOD_MS = FREE_PERIOD_DAYS * DAY_MS

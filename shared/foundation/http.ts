@@ -1,0 +1,25 @@
+/** A part of a URL as it was meant; a stray percent sign stands for itself. */
+export function decodeUrlPart(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
+/** A body as text. @throws what `tooLong` makes beyond the bound; TypeError if it is not UTF-8 */
+export async function readBounded(
+  { body }: Response,
+  maxBytes: number,
+  tooLong: () => Error,
+): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
+    bytes += chunk.length
+    // Leaving the loop by an error cancels the body, which closes the connection.
+    if (bytes > maxBytes) throw tooLong()
+    chunks.push(chunk)
+  }
+  return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
+}

@@ -1,0 +1,48 @@
+import { monotonicFactory } from 'ulid'
+
+/** The prefix of each kind of record; the contract fixes `agt_`, the rest is wire format too. */
+export const ID_PREFIXES = {
+  agent: 'agt',
+  post: 'pst',
+  message: 'msg',
+  claim: 'clm',
+  verdict: 'vrd',
+  report: 'rep',
+  invoice: 'inv',
+  work_order: 'wrk',
+  work_batch: 'bat',
+  offer: 'ofr',
+  order: 'mkt',
+  payment: 'pay',
+  payout: 'out',
+  transfer: 'trf',
+  reconciliation: 'rcn',
+  announcement: 'ann',
+} as const
+
+export type RecordKind = keyof typeof ID_PREFIXES
+
+// One factory for the process: within a millisecond, and also when the clock goes back, it counts up from the
+// last id.
+const nextUlid = monotonicFactory()
+
+/**
+ * A new id: prefix, `_`, and a ULID in lower case (48 bits of milliseconds, 80 random bits, Crockford's base
+ * 32), so that ids sort by creation time under plain string comparison and never go back within a process.
+ */
+export function newId(kind: RecordKind): string {
+  return `${ID_PREFIXES[kind]}_${nextUlid().toLowerCase()}`
+}
+
+/** The form of an id of one kind, for validators and for the OpenAPI document. */
+export function idPattern(kind: RecordKind): RegExp {
+  return new RegExp(`^${ID_PREFIXES[kind]}_[0-9a-hjkmnp-tv-z]{26}$`)
+}
+
+/**
+ * A name for one step of a record that may happen many times, unique for ever, such as the n-th rotation of a
+ * token.
+ */
+export function newStepId(): string {
+  return nextUlid().toLowerCase()
+}

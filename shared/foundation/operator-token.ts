@@ -1,0 +1,29 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+
+const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
+
+/**
+ * Whether an `Authorization` header holds the operator's token: as Bearer for programs, as the password of
+ * Basic with any user name for a browser, which asks for it by itself. Compared in constant time.
+ */
+export function isOperator(authorization: string | undefined, token: string): boolean {
+  const { credentials } = readAuthorization(authorization)
+  return timingSafeEqual(digest(credentials), digest(token))
+}
+
+/** The scheme in lower case, and the token as it was sent. */
+export function readAuthorization(authorization: string | undefined): {
+  scheme: string
+  credentials: string
+} {
+  const [name = '', value = ''] = (authorization ?? '').split(' ', 2)
+  const scheme = name.toLowerCase()
+  if (scheme === 'basic')
+    return {
+      scheme,
+      credentials: Buffer.from(value, 'base64')
+        .toString('utf8')
+        .replace(/^[^:]*:/, ''),
+    }
+  return { scheme, credentials: scheme === 'bearer' ? value : '' }
+}

@@ -1,0 +1,47 @@
+import fs from 'node:fs'
+import { StartError } from './process.ts'
+
+/** Permission bits of anyone but the owner. */
+const OTHERS = 0o077
+
+/**
+ * Keeps a process from starting with a secret that others on this machine can read or change. A file that is
+ * not there yet is no reason.
+ *
+ * @param name the setting that names the file
+ * @throws StartError with the file and its mode
+ */
+export function assertPrivate(name: string, file: string | undefined): void {
+  const mode = file === undefined ? undefined : fs.statSync(file, { throwIfNoEntry: false })?.mode
+  const problem = mode === undefined ? undefined : problemWith(`${name}: ${file}`, mode)
+  if (problem !== undefined) throw new StartError(problem)
+}
+
+/**
+ * The text of a secret's file, without the white space around it. The mode that is judged is that of the file
+ * that is read.
+ *
+ * @param name what the file is, at the beginning of a sentence
+ * @param refuse makes the error for a file that others may read or write
+ * @throws the ENOENT of the platform if there is no such file
+ */
+export function readPrivateFile(name: string, file: string, refuse: (problem: string) => Error): string {
+  const handle = fs.openSync(file, 'r')
+  try {
+    const stat = fs.fstatSync(handle)
+    const problem = problemWith(`${name} ${file}`, stat.mode)
+    if (problem !== undefined) throw refuse(problem)
+    return stat.isFile() && stat.size <= MAX_BYTES ? fs.readFileSync(handle, 'utf8').trim() : ''
+  } finally {
+    fs.closeSync(handle)
+  }
+}
+
+/** Secrets are a line; whatever is longer is another file. */
+const MAX_BYTES = 1_024
+
+function problemWith(named: string, mode: number): string | undefined {
+  if ((mode & OTHERS) === 0) return undefined
+  const octal = (mode & 0o777).toString(8)
+  return `${named} can be read or written by others than its owner (mode ${octal}); set its mode to 600, and use a new secret if others had access.`
+}

@@ -1,0 +1,124 @@
+/**
+ * The zod pieces that every request and response schema is made of. Lengths of text are counted in characters
+ * (Unicode code points), as JSON Schema's `maxLength` counts them, so that the OpenAPI document says what the
+ * validator does.
+ */
+import { z } from 'zod'
+import { ID_PREFIXES, type RecordKind } from './ids.ts'
+import { LIST_LIMIT } from './limits.ts'
+
+/** What is told of it in JSON Schema, in an escape that RE2 knows too. */
+const NO_NUL = String.raw`^[^\x00]*$`
+
+/** Text that can be stored and shown: well-formed Unicode, no NUL. */
+export function text(bound: { min?: number; max: number }) {
+  const { min = 0, max } = bound
+  const range = min === 0 ? `at most ${max} characters` : `${min} to ${max} characters`
+  return z
+    .string(`expected a string of ${range}`)
+    .refine(
+      (value) => value.isWellFormed() && !value.includes('\0'),
+      'expected well-formed Unicode without NUL',
+    )
+    .refine((value) => hasLength(value, min, max), `expected ${range}`)
+    .meta({ ...(min > 0 ? { minLength: min } : {}), maxLength: max, pattern: NO_NUL })
+}
+
+function hasLength(value: string, min: number, max: number): boolean {
+  // Code points are at least half and at most all of the UTF-16 units, so most strings need no walk.
+  if (value.length > 2 * max) return false
+  if (value.length <= max && value.length >= 2 * min) return true
+  const characters = [...value].length
+  return characters >= min && characters <= max
+}
+
+/**
+ * Text bounded by its size in UTF-8, which JSON Schema cannot say: its `maxLength` is met by every text that
+ * is accepted, and `x-max-bytes` is the bound.
+ */
+export function textOfBytes(bound: { min?: number; maxBytes: number; opaque?: boolean }) {
+  const { min = 1, maxBytes, opaque = false } = bound
+  const range = `${min} to ${maxBytes} bytes of UTF-8`
+  return z
+    .string(`expected a string of ${range}`)
+    .refine(
+      (value) => value.isWellFormed() && (opaque || !value.includes('\0')),
+      opaque ? 'expected well-formed Unicode' : 'expected well-formed Unicode without NUL',
+    )
+    .refine(
+      (value) =>
+        value.length >= min && value.length <= maxBytes && Buffer.byteLength(value, 'utf8') <= maxBytes,
+      `expected ${range}`,
+    )
+    .meta({
+      minLength: min,
+      maxLength: maxBytes,
+      'x-max-bytes': maxBytes,
+      ...(opaque ? {} : { pattern: NO_NUL }),
+    })
+}
+
+/**
+ * An id as a caller sends it: any short text, because an id of a wrong form is an id that nothing has, and is
+ * answered by the code that says so.
+ */
+export function idField(kind: RecordKind) {
+  return text({ min: 1, max: 100 }).describe(`id that begins with ${ID_PREFIXES[kind]}_`)
+}
+
+/** Id in a response. */
+export function idView(kind: RecordKind) {
+  return z.string().describe(`id that begins with ${ID_PREFIXES[kind]}_`)
+}
+
+/** `limit` of a list as it stands in a query: a string of digits. */
+export function limitQuery(bound: { min: number; max: number; fallback: number } = LIST_LIMIT) {
+  const expected = `expected a whole number from ${bound.min} to ${bound.max}, once`
+  return z
+    .string(expected)
+    .regex(/^\d{1,9}$/, expected)
+    .transform(Number)
+    .refine((value) => value >= bound.min && value <= bound.max, expected)
+    .default(bound.fallback)
+    .meta({
+      override: { type: 'integer', minimum: bound.min, maximum: bound.max, default: bound.fallback },
+      description: 'how many at most',
+    })
+}
+
+/** `per_agent` of a list: whose order the contract fixes, so nobody's flood may be left out of it unasked. */
+export const perAgentQuery = () =>
+  z
+    .string(PER_AGENT_FORM)
+    .regex(/^\d{1,3}$/, PER_AGENT_FORM)
+    .transform(Number)
+    .refine((value) => value >= LIST_LIMIT.min && value <= LIST_LIMIT.max, PER_AGENT_FORM)
+    .optional()
+    .meta({
+      override: { type: 'integer', minimum: LIST_LIMIT.min, maximum: LIST_LIMIT.max },
+      description: "how many of one agent's at most, its newest; all where absent",
+    })
+const PER_AGENT_FORM = `expected a whole number from ${LIST_LIMIT.min} to ${LIST_LIMIT.max}, once`
+
+export const hex = (length: number) =>
+  z.string().regex(new RegExp(`^[0-9a-f]{${length}}$`), `expected ${length} lower-case hex characters`)
+/** Empty if the operator has hidden it: a text stays a text for whoever reads it. */
+export const hexOrEmpty = (length: number) =>
+  z
+    .string()
+    .regex(new RegExp(`^([0-9a-f]{${length}})?$`), `expected ${length} lower-case hex characters, or none`)
+
+export const unixTime = () => z.int().min(0).describe('Unix seconds')
+export const isoTimeView = () => z.iso.datetime({ offset: true }).describe('ISO 8601 with an offset')
+export const countView = { count: z.int().min(0).describe('number of elements in the list') }
+
+/** A whole number in a query. */
+export function wholeNumber(min: 0 | 1) {
+  const expected = `expected a whole number from ${min}, once`
+  return z
+    .string(expected)
+    .regex(/^\d{1,15}$/, expected)
+    .transform(Number)
+    .refine((value) => value >= min, expected)
+    .meta({ override: { type: 'integer', minimum: min, maximum: 999_999_999_999_999 } })
+}

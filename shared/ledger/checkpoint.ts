@@ -1,0 +1,108 @@
+import type { Config } from '../foundation/config.ts'
+import { keyFromHex } from '../crypto/ed25519.ts'
+import {
+  formatCheckpoint,
+  formatNote,
+  formatVkey,
+  NOTE_KEY,
+  parseNote,
+  signNote,
+  verifyNote,
+  type NoteKey,
+} from '../crypto/note.ts'
+import type { LogState } from './log.ts'
+import { SealError, type SealRecord } from './seal.ts'
+import type { Remembered } from './seal-memory.ts'
+
+/*
+ * A checkpoint is what the log's key states about the log at a size (C2SP tlog-checkpoint). It is signed in
+ * the same act as the seal that ends at that size, and stored with its signature by the same write: no seal
+ * is signed without its checkpoint.
+ */
+
+/** A signed seal's part in the log. Seals of earlier versions have none. */
+export interface SealNote {
+  /** The log's name. */
+  origin: string
+  /** Root of the log up to the seal's last entry, as hex. */
+  log_root: string
+  /** Signature line of the checkpoint. */
+  note: string
+}
+
+/**
+ * The log's name: the one in use, else the setting, else the host and path that others reach the service at.
+ *
+ * @throws SealError if the setting names another one than is in use
+ */
+export function originOf(
+  config: Pick<Config, 'ledgerOrigin' | 'baseUrl'>,
+  remembered: Pick<Remembered, 'origin'> | undefined,
+  last: Partial<SealNote> | undefined,
+): string {
+  const used = remembered?.origin ?? last?.origin
+  if (used !== undefined && config.ledgerOrigin !== undefined && config.ledgerOrigin !== used)
+    throw new SealError(
+      `LEDGER_ORIGIN is ${config.ledgerOrigin}, and checkpoints were signed for the log ${used}: a log keeps its name for ever. Take LEDGER_ORIGIN back, or out.`,
+    )
+  return used ?? config.ledgerOrigin ?? config.baseUrl.replace(/^\w+:\/\//, '').replaceAll('+', '%2B')
+}
+
+const textOf = (origin: string, { size, root }: LogState): string =>
+  formatCheckpoint({ origin, size, root: Buffer.from(root, 'hex') })
+
+/** @throws SealError if what was signed does not verify */
+export function signCheckpoint(origin: string, log: LogState, key: Uint8Array, pubkey: string): SealNote {
+  const text = textOf(origin, log)
+  const note = signNote(text, origin, key)
+  if (
+    !verifyNote(parseNote(formatNote(text, [note])), {
+      name: origin,
+      type: NOTE_KEY.signer,
+      publicKey: keyFromHex(pubkey),
+    })
+  )
+    throw new SealError(`the signature made for the checkpoint of size ${log.size} does not verify`)
+  return { origin, log_root: log.root, note }
+}
+
+/** The checkpoint that was signed with a seal. */
+export interface StoredCheckpoint extends LogState {
+  origin: string
+  key: NoteKey
+  /** As GET /seal shows it. */
+  vkey: string
+  /** What is signed. */
+  text: string
+  /** The log's signature line. */
+  line: string
+}
+
+/** @returns undefined if the seal is unsigned, or from a version without a log */
+export function checkpointOf(seal: SealRecord | undefined): StoredCheckpoint | undefined {
+  if (
+    seal?.origin === undefined ||
+    seal.log_root === undefined ||
+    seal.note === undefined ||
+    seal.pubkey === undefined
+  )
+    return undefined
+  const { origin, log_root: root, note: line, to_id: size } = seal
+  const key: NoteKey = { name: origin, type: NOTE_KEY.signer, publicKey: keyFromHex(seal.pubkey) }
+  return { origin, size, root, key, vkey: formatVkey(key), text: textOf(origin, { size, root }), line }
+}
+
+/**
+ * Why a checkpoint must not be signed, or undefined if it may be: one root for each size, and none of a
+ * smaller size.
+ */
+export function findLogConflict(remembered: Remembered, log: LogState): string | undefined {
+  const before = remembered.log
+  if (
+    before === undefined ||
+    log.size > before.size ||
+    (log.size === before.size && log.root === before.root)
+  )
+    return undefined
+  return `a checkpoint of size ${before.size} with the root ${before.root} was signed before, and this one has the size ${log.size} and the root ${log.root}`
+}

@@ -1,0 +1,63 @@
+import { Schema, type Connection } from 'mongoose'
+import { MAX_COSIGNATURES_SHOWN } from '../foundation/limits.ts'
+import { isDuplicateKey } from '../servers/database.ts'
+
+/** A cosigner's line below the checkpoint of a size: one for each size and key. */
+export interface CosignatureRecord {
+  /** `<size>/<vkey>`. */
+  _id: string
+  size: number
+  vkey: string
+  /** As it stands below the note. */
+  line: string
+  /** Unix seconds, as the cosigner states it. */
+  at: number
+  /** 0: a witness from outside, whose lines come first; 1: an agent. */
+  rank: 0 | 1
+}
+
+const number = { type: Number, required: true } as const
+const string = { type: String, required: true } as const
+
+const cosignatureSchema = new Schema<CosignatureRecord>(
+  { _id: string, size: number, vkey: string, line: string, at: number, rank: number },
+  { collection: 'cosignatures', strict: 'throw', versionKey: false },
+)
+cosignatureSchema.index({ size: 1, rank: 1, at: 1 })
+
+export function createCosignatureStore(connection: Connection) {
+  const cosignatures = connection.model<CosignatureRecord>('Cosignature', cosignatureSchema)
+  return {
+    models: { cosignatures },
+    /** @returns false if this key has cosigned this size already: the first line stays */
+    async insert({ size, vkey, line, at, rank }: Omit<CosignatureRecord, '_id'>): Promise<boolean> {
+      try {
+        await cosignatures.insertMany([{ _id: `${size}/${vkey}`, size, vkey, line, at, rank }], {
+          lean: true,
+        })
+        return true
+      } catch (error) {
+        if (isDuplicateKey(error)) return false
+        throw error
+      }
+    },
+    /** Lines below the checkpoint of a size: those from outside first, then the oldest. */
+    async listLines(size: number): Promise<string[]> {
+      const found = await cosignatures
+        .find({ size }, { line: 1 })
+        .sort({ rank: 1, at: 1 })
+        .limit(MAX_COSIGNATURES_SHOWN)
+        .lean<CosignatureRecord[]>()
+      return found.map(({ line }) => line)
+    },
+    /** Of these keys, those that have cosigned a size. */
+    async findCosigned(size: number, vkeys: readonly string[]): Promise<Set<string>> {
+      const found = await cosignatures
+        .find({ _id: { $in: vkeys.map((vkey) => `${size}/${vkey}`) } }, { vkey: 1 })
+        .lean<CosignatureRecord[]>()
+      return new Set(found.map(({ vkey }) => vkey))
+    },
+  }
+}
+
+export type CosignatureStore = ReturnType<typeof createCosignatureStore>

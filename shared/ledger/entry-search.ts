@@ -1,0 +1,36 @@
+import type { Context } from '../context.ts'
+import { MAX_ENTRIES_SEARCHED } from '../foundation/limits.ts'
+import type { LedgerEntry } from '../crypto/receipt.ts'
+import { viewEntry } from './entry.ts'
+
+/** Fields of an entry that name an agent whom it concerns. */
+const AGENT_FIELDS = ['agent_id', 'buyer_id', 'seller_id', 'ref'] as const
+
+export interface FoundEntries {
+  entries: LedgerEntry[]
+  /** From where to go on: nothing before it is missing from this answer. */
+  nextId: number
+  /** Whether the ledger has entries from there on already. */
+  more: boolean
+}
+
+/**
+ * The entries of a kind, or that name an agent, ascending. The ledger has no index for it, which every entry
+ * would pay for: a search looks at a bounded range, and says from where the next one goes on.
+ */
+export async function searchEntries(
+  ctx: Context,
+  asked: { fromId: number; kind?: string | undefined; agentId?: string | undefined },
+  limit: number,
+): Promise<FoundEntries> {
+  const { fromId, kind, agentId } = asked
+  const highestId = await ctx.entries.highestId()
+  const toId = Math.min(fromId + MAX_ENTRIES_SEARCHED - 1, highestId)
+  const filter = {
+    ...(kind === undefined ? {} : { kind }),
+    ...(agentId === undefined ? {} : { $or: AGENT_FIELDS.map((field) => ({ [`data.${field}`]: agentId })) }),
+  }
+  const found = await ctx.entries.search(fromId, toId, filter, limit)
+  const nextId = found.length === limit ? (found.at(-1)?._id ?? 0) + 1 : Math.max(fromId, toId + 1)
+  return { entries: found.map(viewEntry), nextId, more: nextId <= highestId }
+}

@@ -1,0 +1,56 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import type { Context } from '../context.ts'
+import { logTiles, tilePath } from '../crypto/log-tree.ts'
+import { HASH_BYTES, TILE_WIDTH } from '../crypto/merkle.ts'
+import { replaceFile } from '../foundation/durable-file.ts'
+import { bundleEntries, readCheckpoint, writeNote } from './log-service.ts'
+
+/** Tiles read at once. */
+const GROUP = 64
+
+/**
+ * Writes the log of the last checkpoint as files that any web server serves as the log: tiles, entries, and
+ * the checkpoint last, so that whoever follows it finds all of it. What is there already is left.
+ *
+ * @returns its size, and how many files were written
+ * @throws Refusal `no_such_seal`
+ */
+export async function exportLog(
+  ctx: Pick<Context, 'entries' | 'seals' | 'logTiles' | 'cosignatures'>,
+  folder: string,
+): Promise<{ size: number; files: number }> {
+  const { checkpoint } = await readCheckpoint(ctx)
+  const missing = [...logTiles(checkpoint.size)].filter(
+    (tile) => !fs.existsSync(path.join(folder, tilePath(tile))),
+  )
+  let files = 0
+  const put = (place: string, bytes: Buffer): void => {
+    const file = path.join(folder, place)
+    fs.mkdirSync(path.dirname(file), { recursive: true })
+    // One that a kill cuts off has another name.
+    fs.writeFileSync(`${file}.new`, bytes)
+    fs.renameSync(`${file}.new`, file)
+    files++
+  }
+  for (let start = 0; start < missing.length; start += GROUP) {
+    const group = missing.slice(start, start + GROUP)
+    const stored = await ctx.logTiles.findTiles(group)
+    for (const [place, tile] of group.entries()) {
+      const hashes = stored[place]
+      if (hashes === undefined || hashes.length < tile.width * HASH_BYTES)
+        throw new Error(`tile ${tile.level}/${tile.index} of the log is missing`)
+      // The entries first: a tile that is there says that they are.
+      if (tile.level === 0) {
+        const entries = await ctx.entries.list(tile.index * TILE_WIDTH + 1, tile.width)
+        if (entries.length < tile.width) throw new Error(`an entry below tile 0/${tile.index} is missing`)
+        put(tilePath({ ...tile, level: 'entries' }), bundleEntries(entries))
+      }
+      put(tilePath(tile), hashes.subarray(0, tile.width * HASH_BYTES))
+    }
+  }
+  fs.mkdirSync(folder, { recursive: true })
+  replaceFile(path.join(folder, 'checkpoint'), await writeNote(ctx, checkpoint))
+  fs.chmodSync(path.join(folder, 'checkpoint'), 0o644)
+  return { size: checkpoint.size, files: files + 1 }
+}

@@ -1,0 +1,214 @@
+import { z } from 'zod'
+import { canonicalJson } from '../crypto/canonical-json.ts'
+import type { KeyProof } from '../crypto/key-tree.ts'
+import { verifyLogConsistency, verifyLogInclusion, widthIn } from '../crypto/log-tree.ts'
+import { HASH_BYTES, leafHash, TILE_WIDTH } from '../crypto/merkle.ts'
+import { formatLogProof, formatNote } from '../crypto/note.ts'
+import type { Context } from '../context.ts'
+import { Refusal } from '../foundation/errors.ts'
+import { hex } from '../foundation/schema.ts'
+import { keyState } from './agent-keys.ts'
+import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
+import { entryView, viewEntry, type EntryRecord } from './entry.ts'
+import { proveConsistency, proveInLog } from './log.ts'
+import type { SealRecord } from './seal.ts'
+
+type LogContext = Pick<Context, 'entries' | 'seals' | 'logTiles' | 'cosignatures' | 'readKeyTree'>
+
+/** The last checkpoint and the seal that it was signed with. @throws Refusal `no_such_seal` */
+export async function readCheckpoint(
+  ctx: Pick<Context, 'seals'>,
+): Promise<{ seal: SealRecord; checkpoint: StoredCheckpoint }> {
+  const seal = await ctx.seals.lastSigned()
+  const checkpoint = checkpointOf(seal)
+  if (seal === undefined || checkpoint === undefined)
+    throw new Refusal('no_such_seal', 'No checkpoint has been signed yet; one is signed with each seal.')
+  return { seal, checkpoint }
+}
+
+/** A checkpoint as a signed note, with the cosignatures that fit in it. */
+export async function writeNote(
+  ctx: Pick<Context, 'cosignatures'>,
+  { size, text, line }: StoredCheckpoint,
+): Promise<string> {
+  return formatNote(text, [line, ...(await ctx.cosignatures.listLines(size))])
+}
+
+/** A tile of the last checkpoint's log. @throws Refusal `no_such_seal`, `no_such_index` */
+export async function readTile(
+  ctx: LogContext,
+  level: number,
+  index: number,
+  width: number,
+): Promise<Buffer> {
+  await expectTile(ctx, level, index, width)
+  const [hashes] = await ctx.logTiles.findTiles([{ level, index }])
+  if (hashes === undefined || hashes.length < width * HASH_BYTES)
+    throw new Error(`tile ${level}/${index} of the log is missing`)
+  return hashes.subarray(0, width * HASH_BYTES)
+}
+
+/**
+ * The entries below a tile of level 0: for each, two bytes of length and its canonical JSON. @throws Refusal
+ * `no_such_seal`, `no_such_index`
+ */
+export async function readEntryBundle(ctx: LogContext, index: number, width: number): Promise<Buffer> {
+  await expectTile(ctx, 0, index, width)
+  const entries = await ctx.entries.list(index * TILE_WIDTH + 1, width)
+  if (entries.length < width)
+    throw new Error(`entry ${index * TILE_WIDTH + entries.length + 1} is missing from the ledger`)
+  return bundleEntries(entries)
+}
+
+export function bundleEntries(entries: readonly EntryRecord[]): Buffer {
+  return Buffer.concat(
+    entries.flatMap((entry) => {
+      const text = Buffer.from(canonicalJson(viewEntry(entry)))
+      const length = Buffer.alloc(2)
+      length.writeUInt16BE(text.length)
+      return [length, text]
+    }),
+  )
+}
+
+async function expectTile(
+  ctx: Pick<Context, 'seals'>,
+  level: number,
+  index: number,
+  width: number,
+): Promise<void> {
+  const { size } = (await readCheckpoint(ctx)).checkpoint
+  const there = widthIn(size, level, index)
+  if (there < width)
+    throw new Refusal(
+      'no_such_index',
+      `In the log of ${size} entries this tile has ${there} hashes; expected a width from 1 to that.`,
+      {
+        field: 'place',
+      },
+    )
+}
+
+export const consistencyView = z.object({
+  from: z.int().min(0),
+  to: z.int().min(0),
+  from_root: hex(64).describe('root of the older log, as this service has it: compare it with what you kept'),
+  to_root: hex(64),
+  hashes: z.array(hex(64)).describe('the consistency proof of RFC 6962 section 2.1.2'),
+})
+
+/**
+ * The proof that the log of `to` entries begins with the one of `from`. @throws Refusal `no_such_seal`,
+ * `invalid_field`
+ */
+export async function readConsistency(
+  ctx: LogContext,
+  from: number,
+  given: number | undefined,
+): Promise<z.input<typeof consistencyView>> {
+  const { size } = (await readCheckpoint(ctx)).checkpoint
+  const to = given ?? size
+  if (to > size)
+    throw new Refusal(
+      'invalid_field',
+      `The last checkpoint has ${size} entries; expected "to" to be at most that.`,
+      { field: 'to' },
+    )
+  if (from > to)
+    throw new Refusal('invalid_field', `Expected "from" to be at most ${to}, the larger size.`, {
+      field: 'from',
+    })
+  const [fromRoot, toRoot, path] = await Promise.all([
+    ctx.logTiles.readRoot(from),
+    ctx.logTiles.readRoot(to),
+    proveConsistency(ctx, from, to),
+  ])
+  // What leads to another root is a defect and no proof.
+  if (!verifyLogConsistency({ size: from, root: fromRoot }, { size: to, root: toRoot }, path))
+    throw new Error(`the log of ${to} entries does not begin with that of ${from} by its stored tiles`)
+  return {
+    from,
+    to,
+    from_root: fromRoot.toString('hex'),
+    to_root: toRoot.toString('hex'),
+    hashes: path.map((hash) => hash.toString('hex')),
+  }
+}
+
+/**
+ * Writes the text of C2SP tlog-proof for entries up to the last checkpoint; undefined for later ones, and
+ * before there is a checkpoint.
+ */
+export async function openProofs(
+  ctx: LogContext,
+): Promise<(entry: EntryRecord) => Promise<string | undefined>> {
+  const checkpoint = checkpointOf(await ctx.seals.lastSigned())
+  if (checkpoint === undefined) return async () => undefined
+  const note = await writeNote(ctx, checkpoint)
+  const { size, root } = checkpoint
+  return async (entry) => {
+    if (entry._id > size) return undefined
+    const index = entry._id - 1
+    const path = await proveInLog(ctx, entry._id, size)
+    const leaf = Buffer.from(leafHash(viewEntry(entry)), 'hex')
+    if (!verifyLogInclusion({ leaf, index, size, path, root: Buffer.from(root, 'hex') }))
+      throw new Error(`the proof of entry ${entry._id} in the log of ${size} entries does not hold`)
+    return formatLogProof({ index, path, checkpoint: note })
+  }
+}
+
+const agentKeysView = z.object({
+  agent_id: z.string(),
+  dm_key: hex(64).optional(),
+  author_key: hex(64).optional(),
+  version: z.int().min(1).describe('how often any of its keys was set'),
+  entry_id: z.int().min(1).describe('the entry that made them so'),
+})
+
+export const keysView = z.object({
+  agent_id: z.string(),
+  keys: agentKeysView.nullable().describe("the agent's keys after entry `up_to`; null if it has none"),
+  up_to: z.int().min(0),
+  proof: z
+    .object({
+      found: agentKeysView
+        .nullable()
+        .describe(
+          "what stands at the agent's place in the tree: its keys, those of another agent, or nothing",
+        ),
+      path: z.array(hex(64)).describe('hashes beside the way to the root, lowest first'),
+    })
+    .describe('from SHA-256 of the agent_id, highest bit first, to keys.root of the closing entry'),
+  entry: entryView.describe('the closing entry whose `keys` has the root'),
+  tlog_proof: z.string().describe("the closing entry's place in the log, as c2sp.org/tlog-proof@v1"),
+})
+
+/**
+ * What keys an agent has, or that it has none, with the proof up to a signed checkpoint. @throws Refusal
+ * `no_such_seal`
+ */
+export async function readKeys(ctx: LogContext, agentId: string): Promise<z.input<typeof keysView>> {
+  const { seal } = await readCheckpoint(ctx)
+  const closing = await ctx.entries.find(seal.to_id)
+  if (closing === undefined) throw new Error(`entry ${seal.to_id} is missing from the ledger`)
+  const { root } = (closing.data['keys'] ?? {}) as { root?: string }
+  if (root === undefined)
+    throw new Refusal('no_such_seal', 'No checkpoint covers the keys yet; the next seal does.')
+  const upTo = seal.from_id - 1
+  let tree = await ctx.readKeyTree(upTo)
+  if (keyState(tree).root !== root) tree = await ctx.readKeyTree(upTo, 'first')
+  if (keyState(tree).root !== root)
+    throw new Error(`the keys up to entry ${upTo} have another root than entry ${seal.to_id} states`)
+  const proof: KeyProof = tree.prove(agentId)
+  const prove = await openProofs(ctx)
+  const tlogProof = await prove(closing)
+  if (tlogProof === undefined) throw new Error(`entry ${seal.to_id} is not in the log of its own checkpoint`)
+  return {
+    agent_id: agentId,
+    keys: tree.get(agentId) ?? null,
+    up_to: upTo,
+    proof: { found: proof.found, path: [...proof.path] },
+    entry: viewEntry(closing),
+    tlog_proof: tlogProof,
+  }
+}

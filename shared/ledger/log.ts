@@ -1,0 +1,102 @@
+import type { Context } from '../context.ts'
+import {
+  createLogTree,
+  edgeTiles,
+  logConsistency,
+  logInclusion,
+  tilesForConsistency,
+  tilesForInclusion,
+  type LogTree,
+  type ReadTile,
+} from '../crypto/log-tree.ts'
+import { HASH_BYTES, hashLeaves, type Tile, type TileAddress } from '../crypto/merkle.ts'
+import { viewEntry } from './entry.ts'
+import type { LogStore } from './log-store.ts'
+import { SealError } from './seal.ts'
+
+/*
+ * The log: one tree over all entries (shared/crypto/log-tree.ts), which grows by a seal's entries each time
+ * one is made. The sealer stores its tiles before the seal; whoever goes on from them compares their root
+ * with one that it has reason to trust, and can build them again from the entries.
+ */
+
+/** A log's size and its root, as hex. */
+export interface LogState {
+  size: number
+  root: string
+}
+
+type LogContext = Pick<Context, 'entries' | 'logTiles'>
+
+export const logState = (tree: LogTree): LogState => ({ size: tree.size, root: tree.root().toString('hex') })
+
+/** The log of the first `size` entries as its stored tiles have it; undefined if some are missing. */
+export async function readLog(
+  { logTiles }: Pick<Context, 'logTiles'>,
+  size: number,
+): Promise<LogTree | undefined> {
+  const edge = edgeTiles(size)
+  const stored = await logTiles.findTiles(edge)
+  const hashes = edge.map(({ width }, place) => stored[place]?.subarray(0, width * HASH_BYTES))
+  if (hashes.some((found, place) => found?.length !== (edge[place]?.width ?? 0) * HASH_BYTES))
+    return undefined
+  return createLogTree(size, hashes)
+}
+
+/**
+ * The same from the entries, read from the first on.
+ *
+ * @param put takes the tiles
+ * @throws SealError if an entry is missing
+ */
+export async function rebuildLog(
+  { entries }: Pick<Context, 'entries'>,
+  size: number,
+  put?: (tiles: Tile[]) => Promise<void>,
+): Promise<LogTree> {
+  const tree = createLogTree()
+  if (size === 0) return tree
+  let due = 1
+  for await (const page of entries.pages(1, size)) {
+    for (const { _id } of page)
+      if (_id !== due++) throw new SealError(`entry ${due - 1} is missing from the ledger`)
+    const tiles = tree.append(hashLeaves(page.map(viewEntry)))
+    await put?.(tiles)
+  }
+  if (tree.size !== size) throw new SealError(`entry ${due} is missing from the ledger`)
+  await put?.(tree.edge())
+  return tree
+}
+
+/** The hashes that prove that entry `id` is in the log of the first `size` entries. */
+export function proveInLog(
+  { logTiles }: Pick<LogContext, 'logTiles'>,
+  id: number,
+  size: number,
+): Promise<Buffer[]> {
+  return withTiles(logTiles, tilesForInclusion(id - 1, size), (readTile) =>
+    logInclusion(id - 1, size, readTile),
+  )
+}
+
+/** The hashes that prove that the log of `size` entries begins with that of `oldSize`. */
+export function proveConsistency(
+  { logTiles }: Pick<LogContext, 'logTiles'>,
+  oldSize: number,
+  size: number,
+): Promise<Buffer[]> {
+  return withTiles(logTiles, tilesForConsistency(oldSize, size), (readTile) =>
+    logConsistency(oldSize, size, readTile),
+  )
+}
+
+async function withTiles<T>(
+  logTiles: LogStore,
+  addresses: TileAddress[],
+  work: (readTile: ReadTile) => T,
+): Promise<T> {
+  const found = await logTiles.findTiles(addresses)
+  const placeOf = ({ level, index }: TileAddress): string => `${level}/${index}`
+  const tiles = new Map(addresses.map((address, place) => [placeOf(address), found[place]]))
+  return work((address) => tiles.get(placeOf(address)))
+}

@@ -1,0 +1,157 @@
+import { readBounded } from '../foundation/http.ts'
+import type { Context } from '../context.ts'
+import type { Config } from '../foundation/config.ts'
+import {
+  formatNote,
+  formatVkey,
+  parseSignatureLine,
+  verifyCosignature,
+  type NoteKey,
+} from '../crypto/note.ts'
+import { MAX_WITNESS_ANSWER_BYTES, PEER_TIMEOUT_MS } from '../foundation/limits.ts'
+import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
+import { proveConsistency } from './log.ts'
+import { SealError } from './seal.ts'
+
+/*
+ * Witnesses from outside (C2SP tlog-witness): each remembers how far it has seen the log grow, and cosigns
+ * nothing that does not continue that. So they tell a reader that everyone is shown one log, and a signer
+ * that was restored from an older copy what it has signed since. One that is away delays nothing.
+ */
+
+export interface OutsideWitness {
+  readonly key: NoteKey
+  readonly vkey: string
+  /** Prefix of its `add-checkpoint`. */
+  readonly url: string
+  /** Size of the log that it cosigned last, as far as we know. */
+  lastSize: number
+  /** It was asked since this process started, and remembers nothing else. */
+  isSettled: boolean
+}
+
+export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): OutsideWitness[] =>
+  witnesses.map(({ key, url }) => ({ key, vkey: formatVkey(key), url, lastSize: 0, isSettled: false }))
+
+type WitnessContext = Pick<Context, 'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log'>
+
+/** Offers the last checkpoint to every witness that has not cosigned it. */
+export async function cosignOutside(ctx: WitnessContext): Promise<void> {
+  if (ctx.witnesses.length === 0) return
+  const checkpoint = checkpointOf(await ctx.seals.lastSigned())
+  if (checkpoint === undefined) return
+  const cosigned = await ctx.cosignatures.findCosigned(
+    checkpoint.size,
+    ctx.witnesses.map(({ vkey }) => vkey),
+  )
+  const waiting = ctx.witnesses.filter(({ vkey }) => !cosigned.has(vkey))
+  await Promise.all(waiting.map((witness) => offerQuietly(ctx, witness, checkpoint)))
+}
+
+/**
+ * Asks each witness once after a start whether it remembers another log than the database has.
+ *
+ * @throws SealError if one does: what was signed since the database's copy was made must not be signed
+ *   otherwise
+ */
+export async function askWitnesses(
+  ctx: WitnessContext,
+  checkpoint: StoredCheckpoint | undefined,
+): Promise<void> {
+  if (checkpoint === undefined) return
+  const unasked = ctx.witnesses.filter(({ isSettled }) => !isSettled)
+  const conflicts = await Promise.all(unasked.map((witness) => offerQuietly(ctx, witness, checkpoint)))
+  const conflict = conflicts.find((sentence) => sentence !== undefined)
+  if (conflict !== undefined)
+    throw new SealError(
+      `Nothing is signed: ${conflict}: database and memory look like an older copy. Give back the newer ones; take the witness out of WITNESSES only to give up what it has seen.`,
+    )
+}
+
+/** @returns what the witness remembers instead, if it does. One that is away is counted and logged. */
+async function offerQuietly(
+  ctx: WitnessContext,
+  witness: OutsideWitness,
+  checkpoint: StoredCheckpoint,
+): Promise<string | undefined> {
+  try {
+    const conflict = await offer(ctx, witness, checkpoint)
+    if (conflict === undefined) {
+      witness.isSettled = true
+      return undefined
+    }
+    ctx.metrics.countAnomaly('witness')
+    ctx.log.error({ witness: witness.key.name }, conflict)
+    return conflict
+  } catch (error) {
+    ctx.metrics.countAnomaly('witness')
+    ctx.log.warn({ err: error, witness: witness.key.name }, 'a witness did not cosign; it is asked again')
+    return undefined
+  }
+}
+
+/** The second try is for a size that the witness told. */
+async function offer(
+  ctx: WitnessContext,
+  witness: OutsideWitness,
+  checkpoint: StoredCheckpoint,
+): Promise<string | undefined> {
+  const { size } = checkpoint
+  let told: number | undefined
+  for (let tries = 0; tries < 2; tries++) {
+    const from = told ?? Math.min(witness.lastSize, size)
+    const { status, text } = await post(witness, await writeRequest(ctx, from, checkpoint))
+    if (status === 200) {
+      await keepLines(ctx, witness, checkpoint, text)
+      witness.lastSize = size
+      return undefined
+    }
+    if (status === 422 && told !== undefined)
+      return `${witness.key.name} has seen another log of ${told} entries than the first ${told} here`
+    if (status !== 409 && status !== 422) throw new Error(`it answered ${status}`)
+    told = status === 409 ? readSize(text) : from
+    if (told > size) return `${witness.key.name} has seen a log of ${told} entries, and there are ${size}`
+  }
+  throw new Error('its size changed while it was asked')
+}
+
+async function writeRequest(
+  ctx: WitnessContext,
+  from: number,
+  { size, text, line }: StoredCheckpoint,
+): Promise<string> {
+  const proof = await proveConsistency(ctx, from, size)
+  return `old ${from}\n${proof.map((hash) => `${hash.toString('base64')}\n`).join('')}\n${formatNote(text, [line])}`
+}
+
+function readSize(text: string): number {
+  if (!/^(0|[1-9]\d{0,15})\n?$/.test(text)) throw new Error('it refused, and told no size')
+  return Number(text)
+}
+
+/** @throws Error if no line is the witness's own */
+async function keepLines(
+  ctx: WitnessContext,
+  { key, vkey }: OutsideWitness,
+  { text, size }: StoredCheckpoint,
+  answer: string,
+): Promise<void> {
+  for (const line of answer.split('\n').filter((one) => one !== '')) {
+    const at = verifyCosignature(text, parseSignatureLine(line), key)
+    if (at === undefined) continue
+    await ctx.cosignatures.insert({ size, vkey, line, at, rank: 0 })
+    return
+  }
+  throw new Error('its answer has no cosignature by its key')
+}
+
+async function post({ url }: OutsideWitness, body: string): Promise<{ status: number; text: string }> {
+  const answer = await fetch(`${url}/add-checkpoint`, {
+    method: 'POST',
+    body,
+    redirect: 'error',
+    signal: AbortSignal.timeout(PEER_TIMEOUT_MS),
+  })
+  const tooLong = () => new Error(`its answer is longer than ${MAX_WITNESS_ANSWER_BYTES} bytes`)
+  return { status: answer.status, text: await readBounded(answer, MAX_WITNESS_ANSWER_BYTES, tooLong) }
+}

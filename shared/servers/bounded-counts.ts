@@ -1,0 +1,129 @@
+import mongoose, { type Model } from 'mongoose'
+import { isDuplicateKey, isOutage } from './database.ts'
+import { createGroups } from './group-commit.ts'
+
+/** Adds to the fields of one document as long as each of them then is at most its bound. */
+export interface Addition {
+  _id: string
+  add: Readonly<Record<string, number>>
+  atMost: Readonly<Record<string, number>>
+  /** What else is set with it. */
+  set?: Readonly<Record<string, unknown>>
+  /** Without this field. */
+  unless?: string
+}
+
+/**
+ * A function that adds to counts in groups, each addition by one conditional update: no two of them get past
+ * a bound, whichever processes they come from. A document that is not there begins with all its counts at 0;
+ * one that is there and has no room makes its upsert fail on `_id`.
+ *
+ * The primary alone acknowledges: what a count protects comes after it and waits for the majority, and one
+ * that a killed primary forgets lets that much more through.
+ *
+ * @returns false if there is no room
+ */
+export function createBoundedCounts<Stored extends { _id: string }>(
+  model: Model<Stored>,
+  patienceMs: number,
+): (addition: Addition) => Promise<boolean> {
+  const counts = () => model.collection as unknown as mongoose.mongo.Collection<Stored>
+  return createGroups(
+    async (group: Addition[]) => {
+      const byId = [...Map.groupBy(group, ({ _id }) => _id).values()]
+      const refused = new Set<Addition>()
+      for (const additions of await addTogether(counts(), byId))
+        for (const addition of await addSome(counts(), additions)) refused.add(addition)
+      return group.map((addition) => ({ status: 'fulfilled', value: !refused.has(addition) }))
+    },
+    { patienceMs, keysOf: ({ _id }) => [_id] },
+  )
+}
+
+/**
+ * Adds what there is room for, all of a document's additions as one. @returns the additions of the other
+ * documents
+ */
+async function addTogether<Stored extends { _id: string }>(
+  counts: mongoose.mongo.Collection<Stored>,
+  byId: readonly Addition[][],
+): Promise<readonly Addition[][]> {
+  const small = byId.filter((additions) => isWithinBounds(sumOf(additions)))
+  const large = byId.filter((additions) => !small.includes(additions))
+  if (small.length === 0) return large
+  try {
+    const updates = small.map((additions) => ({
+      updateOne: { ...conditional<Stored>(sumOf(additions)), upsert: true },
+    }))
+    await counts.bulkWrite(updates, { ordered: false, ...ONE_ACKNOWLEDGES })
+    return large
+  } catch (error) {
+    if (isOutage(error) || !(error instanceof mongoose.mongo.MongoBulkWriteError)) throw error
+    const failures = [error.writeErrors].flat()
+    if (failures.length === 0 || failures.some(({ code }) => code !== DUPLICATE_KEY)) throw error
+    return [...large, ...failures.map(({ index }) => small[index] ?? [])]
+  }
+}
+
+/**
+ * Adds as many of one document's additions as there is room for, halving them until the rest fits. @returns
+ * those without room
+ */
+async function addSome<Stored extends { _id: string }>(
+  counts: mongoose.mongo.Collection<Stored>,
+  additions: readonly Addition[],
+): Promise<readonly Addition[]> {
+  if (await addOne(counts, sumOf(additions))) return []
+  if (additions.length === 1) return additions
+  const middle = Math.ceil(additions.length / 2)
+  const first = await addSome(counts, additions.slice(0, middle))
+  return [...first, ...(await addSome(counts, additions.slice(middle)))]
+}
+
+async function addOne<Stored extends { _id: string }>(
+  counts: mongoose.mongo.Collection<Stored>,
+  addition: Addition,
+): Promise<boolean> {
+  if (!isWithinBounds(addition)) return false
+  const { filter, update } = conditional<Stored>(addition)
+  try {
+    await counts.updateOne(filter, update, { upsert: true, ...ONE_ACKNOWLEDGES })
+    return true
+  } catch (error) {
+    if (!isDuplicateKey(error)) throw error
+    // There is no room, or another process has made the document meanwhile.
+    return (await counts.updateOne(filter, update, ONE_ACKNOWLEDGES)).matchedCount === 1
+  }
+}
+
+/** Without this a document that is not there yet would take any addition. */
+const isWithinBounds = ({ add, atMost }: Addition): boolean =>
+  Object.entries(add).every(([name, by]) => by <= (atMost[name] ?? 0))
+
+/** Additions to one document, by the same rules, as one. */
+function sumOf(additions: readonly Addition[]): Addition {
+  const [first, ...others] = additions as readonly [Addition, ...Addition[]]
+  const add: Record<string, number> = { ...first.add }
+  for (const other of others)
+    for (const [name, by] of Object.entries(other.add)) add[name] = (add[name] ?? 0) + by
+  return { ...first, add }
+}
+
+const ONE_ACKNOWLEDGES = { writeConcern: { w: 1 } } as const
+const DUPLICATE_KEY = 11_000
+
+function conditional<Stored>({ _id, add, atMost, set, unless }: Addition) {
+  const bounds = Object.entries(add).map(([name, by]) => [name, { $not: { $gt: (atMost[name] ?? 0) - by } }])
+  const filter = {
+    _id,
+    ...Object.fromEntries(bounds),
+    ...(unless === undefined ? {} : { [unless]: { $exists: false } }),
+  }
+  return {
+    filter: filter as unknown as mongoose.mongo.Filter<Stored>,
+    update: {
+      $inc: add,
+      ...(set === undefined ? {} : { $set: set }),
+    } as unknown as mongoose.mongo.UpdateFilter<Stored>,
+  }
+}

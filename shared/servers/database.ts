@@ -1,0 +1,347 @@
+import mongoose, { type Connection } from 'mongoose'
+import { CLOCK_SAMPLE_EVERY_MS, createDatabaseClock } from './database-clock.ts'
+import { Refusal } from '../foundation/errors.ts'
+import type { Log } from '../foundation/log.ts'
+import { StartError } from '../foundation/process.ts'
+import { throwIfOver } from '../foundation/scope.ts'
+
+/** A client session inside a transaction; absent if one write stands alone. */
+export type Session = mongoose.mongo.ClientSession
+
+/** Ends a transaction whose writes were made from what is no longer so. */
+export class Overtaken extends Error {
+  override name = 'Overtaken'
+}
+
+/**
+ * Whether a transaction was stored: false if it was overtaken, by what it said itself or by a unique index
+ * (with `field`, the one that begins with it). Then nothing of it is stored, and it can be made again from
+ * what is so now.
+ */
+export async function unlessOvertaken(storing: Promise<void>, field?: string): Promise<boolean> {
+  try {
+    await storing
+    return true
+  } catch (error) {
+    if (error instanceof Overtaken || isDuplicateKey(error, field)) return false
+    throw error
+  }
+}
+
+/**
+ * Waits for a conditional write on what this transaction itself has read: nothing else can have changed that,
+ * since a conflict ends the transaction as a whole.
+ */
+export async function requireOwn(write: Promise<boolean>, what: string): Promise<void> {
+  if (!(await write)) throw new Error(`${what} changed inside its own transaction`)
+}
+
+/** The options of a query or write that may stand alone. */
+export const within = (session: Session | undefined): { session?: Session } =>
+  session === undefined ? {} : { session }
+
+export interface Database {
+  readonly connection: Connection
+  /**
+   * Becomes true once the first connection stands and every index is there: before that no uniqueness holds.
+   */
+  isReady(): boolean
+  /** Resolves when isReady() does. */
+  whenReady(): Promise<void>
+  /**
+   * Runs `work` in one transaction, snapshot and majority. The driver runs it again on a conflict, so it must
+   * have no effect but its writes through the session.
+   */
+  transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
+  /**
+   * Runs reads each of which knows all that those before it knew, given its session: without, one primary
+   * answers the first and its successor, which knows less at first, the next.
+   */
+  inOrder<T>(work: (session: Session) => Promise<T>): Promise<T>
+  /** The primary's clock, as database-clock.ts has it. @throws Refusal `unavailable` */
+  now(): number
+  /** Bytes that are free where the database lies; undefined if it doesn't say. */
+  freeDiskBytes(): Promise<number | undefined>
+  close(): Promise<void>
+}
+
+export interface DatabaseOptions {
+  url: string
+  log: Log
+  /** Creates every index, and what else has to be there; called once after the first connection. */
+  prepare(connection: Connection): Promise<void>
+  /** Longest wait for a server and for a connection to it; workers wait longer than the API. */
+  timeoutMs: number
+  /** How long a transaction that conflicts with others is tried again; as long as `timeoutMs` if absent. */
+  transactionMs?: number
+}
+
+/**
+ * Connects in the background and keeps trying, so that a process can start before its database. Writes are
+ * acknowledged by a majority with its journal: with less, a killed primary loses acknowledged writes.
+ */
+export function openDatabase(options: DatabaseOptions): Database {
+  const { url, log, timeoutMs, transactionMs = timeoutMs } = options
+  const connection = mongoose.createConnection()
+  endWithRequest(connection)
+  connection.set('bufferCommands', false)
+  connection.set('autoIndex', false)
+  connection.set('autoCreate', false)
+  connection.set('strictQuery', 'throw')
+  let ready = false
+  let closed = false
+  const clock = createDatabaseClock()
+  let sampling: NodeJS.Timeout | undefined
+  const sampleClock = () =>
+    clock.sample(async () => ((await sayHello(connection))['localTime'] as Date).getTime())
+  // Without one for long the clock itself refuses.
+  const noteSampling = (error: unknown): void =>
+    log.debug({ err: error }, "the database's clock could not be read")
+
+  const becomeReady = (async () => {
+    for (let said = false; !closed;) {
+      try {
+        await connection.openUri(url, {
+          ...(namesDatabase(url) ? {} : { dbName: DEFAULT_DATABASE }),
+          serverSelectionTimeoutMS: timeoutMs,
+          connectTimeoutMS: Math.min(timeoutMs, CONNECT_TIMEOUT_MS),
+          waitQueueTimeoutMS: timeoutMs,
+          socketTimeoutMS: SOCKET_TIMEOUT_MS,
+          maxPoolSize: 100,
+          writeConcern: { w: 'majority', journal: true },
+          readPreference: 'primary',
+          appName: 'agent-network',
+        })
+        await assertReplicaSet(connection)
+        await options.prepare(connection)
+        while (!(await sampleClock()));
+        if (closed) return
+        sampling = setInterval(() => void sampleClock().catch(noteSampling), CLOCK_SAMPLE_EVERY_MS).unref()
+        ready = true
+        if (said) log.info('MongoDB is reached')
+        return
+      } catch (error) {
+        if (closed) return
+        if (!isOutage(error)) throw error
+        if (!said) log.warn({ err: error }, 'MongoDB is out of reach; trying on')
+        said = true
+        await connection.close().catch(() => {})
+        await new Promise((resolve) => setTimeout(resolve, 250))
+      }
+    }
+  })()
+  becomeReady.catch((error: unknown) => log.fatal({ err: error }, 'MongoDB cannot be used'))
+
+  return {
+    connection,
+    isReady: () => ready,
+    whenReady: () => becomeReady,
+    transaction(work) {
+      const deadlineMs = performance.now() + transactionMs
+      return connection.getClient().withSession((session) => {
+        labelCommitErrors(session)
+        return session.withTransaction(() => {
+          // Nobody waits for the answer any more: what is written now would be written behind the caller's
+          // back.
+          if (performance.now() >= deadlineMs) throw unavailable()
+          return work(session).then((result) => {
+            throwIfOver()
+            return result
+          })
+        }, TRANSACTION)
+      })
+    },
+    inOrder: (work) => connection.getClient().withSession({ causalConsistency: true }, work),
+    now: () => clock.now(),
+    async freeDiskBytes() {
+      const { fsTotalSize: total, fsUsedSize: used } = await connection
+        .getClient()
+        .db()
+        .command({ dbStats: 1 })
+      return typeof total === 'number' && typeof used === 'number' && total > 0 ? total - used : undefined
+    },
+    async close() {
+      closed = true
+      clearInterval(sampling)
+      const closing = connection.close()
+      // Before the first connection there is nothing to finish, and a try that is under way would be waited
+      // for.
+      if (ready) await closing
+      else closing.catch(() => {})
+    },
+  }
+}
+
+/** Every way to the server that a store uses. */
+const OPERATIONS = [
+  ...(['find', 'findOne', 'aggregate', 'distinct', 'countDocuments', 'estimatedDocumentCount'] as const),
+  ...([
+    'insertOne',
+    'insertMany',
+    'updateOne',
+    'updateMany',
+    'replaceOne',
+    'deleteOne',
+    'deleteMany',
+    'bulkWrite',
+  ] as const),
+  ...(['findOneAndUpdate', 'findOneAndReplace', 'findOneAndDelete'] as const),
+]
+
+/**
+ * Refuses each operation of a request that is over, so that no loop outlives its request and nothing is
+ * written after a 503. The driver's own signal isn't used: it closes the connection under a command, and
+ * callers who leave would empty the pool.
+ */
+function endWithRequest(connection: Connection): void {
+  const open = connection.collection.bind(connection)
+  connection.collection = ((...named: Parameters<typeof open>) => {
+    const collection = open(...named)
+    if (Object.hasOwn(collection, 'find')) return collection
+    for (const name of OPERATIONS) {
+      const perform = collection[name] as (...given: unknown[]) => unknown
+      Object.defineProperty(collection, name, {
+        value: (...given: unknown[]) => {
+          throwIfOver()
+          return perform.apply(collection, given)
+        },
+      })
+    }
+    return collection
+  }) as typeof connection.collection
+}
+
+/**
+ * A server that accepts a connection or a heartbeat and stays silent is given up by then: waiting longer
+ * would outlast an election.
+ */
+const CONNECT_TIMEOUT_MS = 3_000
+
+/** A server that fell silent under a command is given up by then, so that its connections come back. */
+const SOCKET_TIMEOUT_MS = 30_000
+
+/** The database, if MONGODB_URL names none; the driver's own default is called test. */
+const DEFAULT_DATABASE = 'agent-network'
+
+function namesDatabase(url: string): boolean {
+  return /^mongodb(\+srv)?:\/\/[^/]+\/[^?]+/.test(url)
+}
+
+/** What the primary says of itself. */
+const sayHello = (connection: Connection) => connection.getClient().db().admin().command({ hello: 1 })
+
+/** @throws StartError for a server alone, which has no transactions */
+async function assertReplicaSet(connection: Connection): Promise<void> {
+  const hello = await sayHello(connection)
+  if (hello['setName'] === undefined && hello['msg'] !== 'isdbgrid') {
+    throw new StartError(
+      'MONGODB_URL leads to a MongoDB that is no replica set, so it has no transactions; start it with --replSet (one member is enough).',
+    )
+  }
+}
+
+const TRANSACTION = {
+  readConcern: { level: 'snapshot' },
+  writeConcern: { w: 'majority', journal: true },
+  readPreference: 'primary',
+} as const
+
+const OUTAGE_ERRORS = new Set([
+  'IndexesMissing',
+  'MongoServerSelectionError',
+  'MongoNetworkError',
+  'MongoNetworkTimeoutError',
+  'MongoOperationTimeoutError',
+  'MongoPoolClearedError',
+  'MongoPoolClosedError',
+  'PoolClearedOnNetworkError',
+  'MongoServerClosedError',
+  'MongoNotConnectedError',
+  'MongoTopologyClosedError',
+  'MongoClientClosedError',
+  'MongoWaitQueueTimeoutError',
+  'MongooseServerSelectionError',
+  'MongooseNotConnectedError',
+])
+
+/** Server codes of a node that is stepping down, starting, or shutting down; and of a time limit passed. */
+const OUTAGE_CODES = new Set([
+  6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436,
+])
+
+/**
+ * While it commits, the driver expects errors of its own, and fails over one that it lets through as Node
+ * gives it (a socket's, a stream's). Such an error leaves open whether the transaction was committed;
+ * labelled so, the driver asks again, and the server commits it once.
+ */
+function labelCommitErrors(session: Session): void {
+  const commit = session.commitTransaction.bind(session)
+  session.commitTransaction = async (options) => {
+    try {
+      await commit(options)
+    } catch (error) {
+      if (error instanceof mongoose.mongo.MongoError || !(error instanceof Error)) throw error
+      const unknown = new mongoose.mongo.MongoNetworkError(error.message, { cause: error })
+      unknown.addErrorLabel('UnknownTransactionCommitResult')
+      throw unknown
+    }
+  }
+}
+
+/**
+ * What the driver lets through as Node gives it: a socket that the server ended just before a command was
+ * written to it.
+ */
+const OUTAGE_SOCKET_CODES = new Set(['EPIPE', 'ECONNRESET'])
+
+/**
+ * True if the error says nothing about the request: the database is away, and a write is stored or is not.
+ */
+export function isOutage(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  if (OUTAGE_ERRORS.has(error.name) || OUTAGE_SOCKET_CODES.has(String((error as NodeJS.ErrnoException).code)))
+    return true
+  if (
+    error instanceof mongoose.mongo.MongoError &&
+    (error.hasErrorLabel('RetryableWriteError') || error.hasErrorLabel('TransientTransactionError'))
+  )
+    return true
+  if (error instanceof mongoose.mongo.MongoServerError && OUTAGE_CODES.has(Number(error.code))) return true
+  if (
+    error.name === 'MongooseError' &&
+    /before initial connection|not connected|buffering/i.test(error.message)
+  )
+    return true
+  // An insert of many wraps what ended it.
+  if (error instanceof mongoose.mongo.MongoBulkWriteError && isOutage(error.errorResponse)) return true
+  return error.cause !== undefined && isOutage(error.cause)
+}
+
+const DUPLICATE_KEY = 11_000
+
+/**
+ * True if a unique index refused the write; with `field`, only for the index that begins with it. An insert
+ * of many tells the index in its message alone.
+ */
+export function isDuplicateKey(error: unknown, field?: string): boolean {
+  if (!(error instanceof mongoose.mongo.MongoServerError) || error.code !== DUPLICATE_KEY) return false
+  return field === undefined || / dup key: \{ ([\w.]+):/.exec(error.message)?.[1] === field
+}
+
+/** The refusal of a request that takes too long. */
+export function tookTooLong(): Refusal {
+  return new Refusal(
+    'unavailable',
+    'The service did not finish this request in time and stopped working on it. A write in it may have been stored: read before you send it again.',
+    { countedAs: 'too_long' },
+  )
+}
+
+/** The refusal while the database is away. */
+export function unavailable(cause?: unknown): Refusal {
+  return new Refusal(
+    'unavailable',
+    'The service cannot reach its database now. A write in this request may have been stored: read before you send it again.',
+    { cause, countedAs: 'database' },
+  )
+}

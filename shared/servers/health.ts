@@ -1,0 +1,132 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { Context } from '../context.ts'
+import { withDeadline } from '../foundation/deadline.ts'
+import { closeNow, listen } from './listen.ts'
+import { countProcess } from './metrics.ts'
+import { isOperator } from '../foundation/operator-token.ts'
+import { StartError } from '../foundation/process.ts'
+import { SECOND_MS } from '../foundation/time.ts'
+
+export interface Readiness {
+  /** Whether the process can do its work now: a load balancer leaves out one that cannot. */
+  ready: boolean
+  mongodb: boolean
+  redis: boolean
+  stopping: boolean
+}
+
+export interface Health {
+  readiness(): Promise<Readiness>
+}
+
+/** Shorter than a load balancer's own patience. */
+const PING_LIMIT_MS = 1 * SECOND_MS
+
+/** @param needsRedis false for the API, which goes on without its queues */
+export function watchHealth(ctx: Context, stopping: Promise<void>, needsRedis: boolean): Health {
+  let isStopping = false
+  void stopping.then(() => (isStopping = true))
+  return {
+    async readiness() {
+      const mongodb = await canWrite(ctx)
+      const redis = ctx.queues.isConnected()
+      return { ready: mongodb && (redis || !needsRedis) && !isStopping, mongodb, redis, stopping: isStopping }
+    },
+  }
+}
+
+/** Whether there is a primary: the command is sent to it alone. */
+async function canWrite({ database }: Context): Promise<boolean> {
+  if (!database.isReady()) return false
+  const ping = database.connection.getClient().db('admin').command({ ping: 1 })
+  return withDeadline(
+    ping.then(
+      () => true,
+      () => false, // away, which is the answer
+    ),
+    PING_LIMIT_MS,
+    () => new Error('MongoDB did not answer'),
+  ).catch(() => false)
+}
+
+export interface MetricsServer {
+  port: number
+  close(): Promise<void>
+}
+
+/**
+ * This process's own port for whoever watches it: `/healthz` (alive) and `/readyz` (can serve) for anyone who
+ * can reach it, `/metrics` behind the operator's token.
+ */
+export async function startMetricsServer(ctx: Context, health: Health): Promise<MetricsServer> {
+  const { metricsPort, metricsHost, secrets } = ctx.config
+  const { operatorToken } = secrets
+  if (operatorToken === undefined) {
+    throw new StartError(
+      'OPERATOR_TOKEN is not set, and metrics must not be open without it; set it, or METRICS_PORT=0 for no metrics port',
+    )
+  }
+  countProcess(ctx.metrics)
+  const server = createServer({ requestTimeout: 10 * SECOND_MS }, (req, res) => {
+    answer(ctx, health, operatorToken, req, res).catch((error: unknown) => {
+      ctx.log.error({ err: error }, 'the metrics could not be told')
+      send(res, 500, {
+        ok: false,
+        error: 'internal',
+        message: 'The metrics could not be told; the reason is logged.',
+      })
+    })
+  })
+  const port = await listen(server, metricsPort, metricsHost, 'METRICS_PORT')
+  return { port, close: () => closeNow(server) }
+}
+
+async function answer(
+  ctx: Context,
+  health: Health,
+  token: string,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  req.resume()
+  const [path] = (req.url ?? '').split('?')
+  if (req.method !== 'GET' && req.method !== 'HEAD') {
+    send(
+      res,
+      405,
+      { ok: false, error: 'method_not_allowed', message: 'This port takes GET.' },
+      { Allow: 'GET, HEAD' },
+    )
+  } else if (path === '/healthz') {
+    send(res, 200, { ok: true })
+  } else if (path === '/readyz') {
+    const { ready, ...rest } = await health.readiness()
+    send(res, ready ? 200 : 503, { ok: ready, ...rest })
+  } else if (path !== '/metrics') {
+    send(res, 404, {
+      ok: false,
+      error: 'no_such_route',
+      message: 'This port has /healthz, /readyz and /metrics.',
+    })
+  } else if (!isOperator(req.headers.authorization, token)) {
+    const message = "The metrics need the operator's token, as Bearer or as the password of Basic."
+    send(
+      res,
+      401,
+      { ok: false, error: 'invalid_token', message },
+      { 'WWW-Authenticate': 'Basic realm="operator", charset="UTF-8"' },
+    )
+  } else {
+    res.writeHead(200, { 'Content-Type': ctx.metrics.registry.contentType, 'Cache-Control': 'no-store' })
+    res.end(await ctx.metrics.registry.metrics())
+  }
+}
+
+function send(res: ServerResponse, status: number, body: object, headers: Record<string, string> = {}): void {
+  res.writeHead(status, {
+    'Content-Type': 'application/json; charset=utf-8',
+    'Cache-Control': 'no-store',
+    ...headers,
+  })
+  res.end(JSON.stringify(body))
+}

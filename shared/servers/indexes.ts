@@ -1,0 +1,71 @@
+import mongoose, { type Connection, type Model } from 'mongoose'
+
+/** Collections made at once: a few round trips amid faults, and no crowd of new connections. */
+const AT_ONCE = 6
+
+/**
+ * Makes every collection of the connection's models that is not there, with its indexes in one command. A
+ * start amid failovers gets through a few round trips, not through one for each of a hundred indexes.
+ *
+ * A user that may not write a collection may not make it either, and waits until somebody who may has made
+ * it.
+ *
+ * @throws IndexesMissing if that has not been yet; what the server says of an index that differs from the one
+ *   of that name, and what an outage throws
+ */
+export async function createIndexes(connection: Connection): Promise<void> {
+  const present = new Set((await connection.listCollections()).map(({ name }) => name))
+  const models = Object.values(connection.models)
+  const lane = async (): Promise<void> => {
+    for (let model = models.pop(); model !== undefined; model = models.pop()) {
+      // A transaction can write to a collection that nobody made, but two of them that make it conflict.
+      try {
+        if (!present.has(model.collection.name)) await model.createCollection()
+        const indexes = model.schema.indexes().map(([key, options]) => ({ ...options, key }))
+        if (indexes.length > 0)
+          await connection.collection(model.collection.name).createIndexes(indexes as never[])
+      } catch (error) {
+        if (!(error instanceof mongoose.mongo.MongoServerError) || error.code !== UNAUTHORIZED) throw error
+        await expectIndexes(connection, model)
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, lane))
+}
+
+/**
+ * Work that makes a database ready, and that a user who may not do it leaves to a process that may.
+ *
+ * @throws IndexesMissing if it is not done yet
+ */
+export async function leaveToOthers(work: Promise<void>, what: string): Promise<void> {
+  try {
+    await work
+  } catch (error) {
+    if (error instanceof mongoose.mongo.MongoServerError && error.code === UNAUTHORIZED)
+      throw new IndexesMissing(what)
+    throw error
+  }
+}
+
+/** The server's code for a user that may not do that. */
+const UNAUTHORIZED = 13
+
+/**
+ * A collection that another process has to make is not there, or not with all its indexes: worth looking
+ * again.
+ */
+class IndexesMissing extends Error {
+  override name = 'IndexesMissing'
+}
+
+async function expectIndexes(connection: Connection, model: Model<unknown>): Promise<void> {
+  const found = await connection
+    .collection(model.collection.name)
+    .indexes()
+    .catch(() => [])
+  const keys = new Set(found.map(({ key }) => JSON.stringify(key)))
+  // A collection that is there has the index of its `_id`.
+  if (found.length > 0 && model.schema.indexes().every(([key]) => keys.has(JSON.stringify(key)))) return
+  throw new IndexesMissing(`${model.collection.name} is to be made by a process that may write it`)
+}

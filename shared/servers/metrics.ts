@@ -1,0 +1,81 @@
+import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
+
+/** What one process counts. No label holds an id, a token, an address or a text that somebody sent. */
+export interface Metrics {
+  readonly registry: Registry
+  /** `route` is the route's template. `status` is 0 if the caller was gone before the answer. */
+  countRequest(labels: { method: string; route: string; status: number }, seconds: number): void
+  countJob(queue: string, outcome: JobOutcome, seconds: number): void
+  /** A job whose worker fell silent and that another one will take. */
+  countStalled(queue: string): void
+  /** Something in the ledger's collections that no step of ours writes: somebody has to look at it. */
+  countAnomaly(kind: AnomalyKind): void
+}
+
+/**
+ * `mark`: a pending entry that isn't numbered; `entry`: an entry without a readable form or amount;
+ * `content`: a record that is not what its entry says; `announcement`: one that is not signed; `clock`: a
+ * clock that is wrong; `peer`, `witness`: one of the signer's out of reach, or of another mind.
+ */
+export type AnomalyKind = 'mark' | 'entry' | 'content' | 'announcement' | 'clock' | 'peer' | 'witness'
+
+/** `retried`: it failed and is tried again; `failed`: it was given up. */
+export type JobOutcome = 'completed' | 'retried' | 'failed'
+
+export const METRIC_PREFIX = 'agent_network_'
+
+/**
+ * Around the limits of shared/foundation/limits.ts: an outage answers within 2 s, a submission waits for 5 s.
+ */
+const REQUEST_BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10]
+const JOB_BUCKETS = [0.005, 0.025, 0.1, 0.5, 2, 10, 60]
+
+export function createMetrics(): Metrics {
+  const registry = new Registry()
+  const requests = new Histogram({
+    name: `${METRIC_PREFIX}request_seconds`,
+    help: 'Time to answer, by route template and status; status 0 is a caller that left before the answer',
+    labelNames: ['method', 'route', 'status'] as const,
+    buckets: REQUEST_BUCKETS,
+    registers: [registry],
+  })
+  const jobs = new Histogram({
+    name: `${METRIC_PREFIX}job_seconds`,
+    help: 'Time that one attempt of a job took, by queue and outcome: completed, retried, failed',
+    labelNames: ['queue', 'outcome'] as const,
+    buckets: JOB_BUCKETS,
+    registers: [registry],
+  })
+  const stalled = new Counter({
+    name: `${METRIC_PREFIX}jobs_stalled_total`,
+    help: 'Jobs handed on because their worker fell silent',
+    labelNames: ['queue'] as const,
+    registers: [registry],
+  })
+  const anomalies = new Counter({
+    name: `${METRIC_PREFIX}ledger_anomalies_total`,
+    help: 'What was met in the ledger that no step of the network writes, by kind: mark, entry, content, announcement, clock, peer',
+    labelNames: ['kind'] as const,
+    registers: [registry],
+  })
+  return {
+    registry,
+    countRequest: (labels, seconds) =>
+      requests.observe({ ...labels, status: String(labels.status) }, seconds),
+    countJob: (queue, outcome, seconds) => jobs.observe({ queue, outcome }, seconds),
+    countStalled: (queue) => stalled.inc({ queue }),
+    countAnomaly: (kind) => anomalies.inc({ kind }),
+  }
+}
+
+const withProcess = new WeakSet<Registry>()
+
+/**
+ * Adds what Node and the system tell of this process: memory, CPU, event-loop lag, open files, garbage
+ * collection.
+ */
+export function countProcess({ registry }: Metrics): void {
+  if (withProcess.has(registry)) return
+  withProcess.add(registry)
+  collectDefaultMetrics({ register: registry })
+}

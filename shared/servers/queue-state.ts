@@ -1,0 +1,71 @@
+import { withDeadline } from '../foundation/deadline.ts'
+import { QUEUE_NAMES, queueRow, type QueueName, type Queues } from './queues.ts'
+import { SECOND_MS } from '../foundation/time.ts'
+
+/** What one queue holds. Times in seconds. */
+export interface QueueState {
+  name: QueueName
+  /** Ready to be taken. */
+  waiting: number
+  /** Being worked on. */
+  active: number
+  /** Due later: a retry that pauses, or the next turn of a schedule. */
+  delayed: number
+  /** Given up, and kept for a week. */
+  failed: number
+  /** How long the first of the waiting jobs has waited; 0 if none waits. */
+  oldestSeconds: number
+  /** Connections that take jobs from it, in all processes. */
+  workers: number
+  /** Work falls due on it by time alone, so it needs a worker even if no job waits. */
+  due: boolean
+}
+
+/** Redis answers all of it in a few milliseconds. */
+const LIMIT_MS = 5 * SECOND_MS
+
+/** True if there is work that nobody will do: what an operator must hear of at once. */
+export function hasNoWorker(state: QueueState): boolean {
+  return state.workers === 0 && (state.waiting > 0 || state.due)
+}
+
+/**
+ * The state of every queue, in the table's order.
+ *
+ * @throws Error if Redis does not answer within a few seconds
+ */
+export async function readQueueStates(queues: Queues, nowMs: number): Promise<QueueState[]> {
+  const read = async (): Promise<QueueState[]> => {
+    await queues.whenReady()
+    return Promise.all(QUEUE_NAMES.map((name) => readState(queues, name, nowMs)))
+  }
+  return withDeadline(
+    read(),
+    LIMIT_MS,
+    () => new Error(`Redis did not answer within ${LIMIT_MS / SECOND_MS} s`),
+  )
+}
+
+async function readState(queues: Queues, name: QueueName, nowMs: number): Promise<QueueState> {
+  const queue = queues.get(name)
+  const row = queueRow(name)
+  const [counts, [oldest], workers] = await Promise.all([
+    queue.getJobCounts('waiting', 'prioritized', 'active', 'delayed', 'completed', 'failed'),
+    queue.getJobs(['waiting', 'prioritized'], 0, 0, true),
+    queue.getWorkersCount(),
+  ])
+  const { waiting = 0, prioritized = 0, active = 0, delayed = 0, completed = 0, failed = 0 } = counts
+  return {
+    name,
+    waiting: waiting + prioritized,
+    active,
+    delayed,
+    failed,
+    // A job that was retried waits since its delay was over; its timestamp is when it was made, which is what
+    // matters here.
+    oldestSeconds: oldest === undefined ? 0 : Math.max(0, (nowMs - oldest.timestamp) / SECOND_MS),
+    workers,
+    // Once the operator has cleared the jobs of a coin that was given up, on the board, they are due no more.
+    due: row.every !== undefined && (row.isAlwaysDue === true || completed + failed > 0),
+  }
+}

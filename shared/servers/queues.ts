@@ -1,0 +1,305 @@
+import { Queue, type JobsOptions } from 'bullmq'
+import { z } from 'zod'
+import type { Config } from '../foundation/config.ts'
+import { withDeadline } from '../foundation/deadline.ts'
+import type { Log } from '../foundation/log.ts'
+import { newStepId } from '../foundation/ids.ts'
+import { QUEUE_TIMEOUT_MS, REFRESH_RATES_EVERY_MS, SEQUENCE_EVERY_MS } from '../foundation/limits.ts'
+import { connectFailingFast } from './redis-connection.ts'
+import { currentScope } from '../foundation/scope.ts'
+import { MINUTE_MS } from '../foundation/time.ts'
+
+/** The pools of workers that an operator scales by themselves. A user of the servers is made for each. */
+export const POOLS = ['shares', 'ledger', 'signer', 'payments', 'sweep'] as const
+export type PoolName = (typeof POOLS)[number]
+
+/**
+ * What jobs cannot do without: a queue is served only by a process that has it, and waits for that process.
+ */
+export type Need = 'seal key' | 'nano node' | 'nano seed' | 'monero wallet'
+
+interface QueueRow {
+  /** Ids only. */
+  payload: z.ZodObject
+  /** Jobs under way at once in one process. */
+  concurrency: number
+  attempts: number
+  pool: PoolName
+  /** Who else puts jobs on it. */
+  addedBy?: readonly ('api' | 'ledger')[]
+  needs?: Need
+  /** How often a regular job is put on it, in ms, by the processes that serve it. */
+  every?: (config: Config) => number
+  /**
+   * Every network needs its regular jobs. Those of a coin are missed only once some were done: only the
+   * processes that have the coin's node, wallet or seed know that it is in use.
+   */
+  isAlwaysDue?: true
+  /** A job may be put off for longer than any pause before another try. */
+  mayWaitLong?: true
+}
+
+const NOTHING = z.object({})
+const ONE_AT_A_TIME = { payload: NOTHING, concurrency: 1, attempts: 1 } as const
+/** One at a time, with other tries: nobody else brings its work back soon. */
+const SEALING = { ...ONE_AT_A_TIME, attempts: 8 } as const
+const WITH_COIN = {
+  ...ONE_AT_A_TIME,
+  pool: 'payments',
+  every: ({ paymentPollMs }: Config) => paymentPollMs,
+} as const
+/** A fresh look at one invoice, because its owner asked, or at one transaction, because the operator did. */
+const LOOK = z.object({ invoice_id: z.string().optional(), tx: z.string().optional() })
+const CHECK = { payload: LOOK, attempts: 2, pool: 'payments', addedBy: ['api'] } as const
+/** Which process asks for addresses, if one does, and the highest index that it has given out. */
+const STOCK = z.object({ holder: z.string().optional(), given: z.int().min(-1).optional() })
+const FILL = { ...WITH_COIN, payload: STOCK, attempts: 3, addedBy: ['api'] } as const
+const RECONCILE = { ...ONE_AT_A_TIME, pool: 'payments' } as const
+
+/**
+ * Every queue: the queue's name is its job's name, the payload holds ids only. MongoDB is the truth and Redis
+ * a to-do list that may be lost at any moment: a handler reads MongoDB again, and the sweep enqueues what is
+ * due once more. What each runs is in workers/handlers.ts, where a missing one does not compile.
+ */
+export const QUEUES = {
+  sweep: { ...ONE_AT_A_TIME, pool: 'sweep', every: ({ sweepMs }) => sweepMs, isAlwaysDue: true },
+  // Batches that a process holds at once are verified together.
+  'verify-shares': {
+    payload: z.object({ batch_id: z.string() }),
+    concurrency: 64,
+    attempts: 5,
+    pool: 'shares',
+    addedBy: ['api'],
+  },
+  sequence: { ...ONE_AT_A_TIME, pool: 'ledger', every: () => SEQUENCE_EVERY_MS, isAlwaysDue: true },
+  'make-seal': { ...SEALING, pool: 'ledger' },
+  'sign-seals': { ...SEALING, pool: 'signer', addedBy: ['ledger'], needs: 'seal key' },
+  // Offers the last checkpoint to the witnesses of this process; again at each turn, until all have cosigned
+  // it.
+  cosign: { ...ONE_AT_A_TIME, pool: 'signer', every: ({ sweepMs }) => sweepMs },
+  'sign-announcement': {
+    ...SEALING,
+    payload: z.object({ announcement_id: z.string() }),
+    pool: 'signer',
+    needs: 'seal key',
+  },
+  'check-chain': { ...ONE_AT_A_TIME, attempts: 3, pool: 'ledger' },
+  'refresh-rates': { ...ONE_AT_A_TIME, pool: 'payments', every: () => REFRESH_RATES_EVERY_MS },
+  // A round over every open address of the coin.
+  'watch-nano': { ...WITH_COIN, needs: 'nano node' },
+  'watch-monero': { ...WITH_COIN, needs: 'monero wallet' },
+  'check-nano': { ...CHECK, concurrency: 8, needs: 'nano node' },
+  // Those that a process holds at once share one look at the wallet.
+  'check-monero': { ...CHECK, concurrency: 64, needs: 'monero wallet' },
+  'fill-nano': { ...FILL, needs: 'nano seed' },
+  'fill-monero': { ...FILL, needs: 'monero wallet' },
+  'sweep-nano': { ...WITH_COIN, needs: 'nano seed' },
+  'send-nano': { ...WITH_COIN, needs: 'nano seed' },
+  'send-monero': { ...WITH_COIN, needs: 'monero wallet' },
+  'reconcile-nano': { ...RECONCILE, needs: 'nano seed' },
+  'reconcile-monero': { ...RECONCILE, needs: 'monero wallet' },
+  // Acts on the market orders whose deadline is this second.
+  'order-deadlines': {
+    payload: z.object({ due_at: z.int().min(0) }),
+    concurrency: 4,
+    attempts: 3,
+    pool: 'payments',
+    addedBy: ['api'],
+    mayWaitLong: true,
+  },
+} as const satisfies Record<string, QueueRow>
+
+export type QueueName = keyof typeof QUEUES
+export type Payload<Name extends QueueName> = z.output<(typeof QUEUES)[Name]['payload']>
+export const QUEUE_NAMES = Object.keys(QUEUES) as QueueName[]
+/** A queue's row, with what it leaves out as undefined. */
+export const queueRow = (name: QueueName): QueueRow => QUEUES[name]
+
+/**
+ * A killed worker's job is handed on after at most lock + stalled check = 10 s. A job whose worker was killed
+ * often is still good work: only a failure that the handler threw uses up an attempt.
+ */
+export const WORKER_TIMING = { lockDuration: 5_000, stalledInterval: 5_000, maxStalledCount: 1_000 } as const
+
+/** Keys of one queue share a hash slot of Redis Cluster, and queues spread over the slots. */
+export function queuePrefix(prefix: string, name: QueueName): string {
+  return `{${prefix}.${name}}`
+}
+
+export function jobOptions(name: QueueName): JobsOptions {
+  return {
+    attempts: QUEUES[name].attempts,
+    backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 },
+    removeOnComplete: { age: 3_600, count: 1_000 },
+    removeOnFail: { age: 7 * 86_400, count: 10_000 },
+  }
+}
+
+export interface Queues {
+  /**
+   * Puts one job on its queue. Never throws for a Redis that is away: the record in MongoDB is the work, and
+   * the sweep enqueues it again. `debounceId` keeps a second job with the same id from waiting beside the
+   * first; one with a `priority` waits behind all that have none, and then for those with a lower one. The id
+   * of the request that the job comes from goes with it.
+   *
+   * @returns whether the job is on the queue
+   */
+  enqueue<Name extends QueueName>(
+    name: Name,
+    payload: Payload<Name>,
+    options?: { debounceId?: string; delayMs?: number; priority?: number },
+  ): Promise<boolean>
+  /**
+   * Puts a job without a payload on its queue, of all who ask for it within `everyMs` one, and none while one
+   * waits. Never throws for a Redis that is away: the next turn comes.
+   */
+  enqueueRegular(name: QueueName, everyMs: number): Promise<void>
+  /**
+   * Lets jobs run now whose next try lies further ahead than any pause: a worker whose clock was ahead has
+   * put them there, and nobody would do their work until the time has come.
+   */
+  recallStrayed(names: readonly QueueName[]): Promise<void>
+  /**
+   * Whether jobs wait that a worker could take now; false also if Redis does not say so within its deadline.
+   */
+  hasWaiting(name: QueueName): Promise<boolean>
+  /** The queue itself. @throws if Redis has never been reached: use whenReady() first */
+  get(name: QueueName): Queue
+  /** Whether Redis is reached at this moment. */
+  isConnected(): boolean
+  /** Resolves once Redis has been reached for the first time. */
+  whenReady(): Promise<void>
+  close(): Promise<void>
+}
+
+/**
+ * Longer than any pause before another try: 8 attempts, the last of them after 64 s and half as long again.
+ */
+const LONGEST_PAUSE_MS = 5 * MINUTE_MS
+/** BullMQ's order of delayed jobs: milliseconds, shifted by 12 bits. */
+const DELAYED_SCORE = 0x1000
+
+// A job's id is one that no other job ever has. BullMQ's own count from 1, and again from 1 once Redis was
+// emptied: a worker that is still at the job 2 from before would meet a job 2 that is another one's.
+
+/**
+ * A job's data is its payload and, beside it, the request that it comes from; the payload's schema takes no
+ * notice of that.
+ */
+function withRequest(payload: object): object {
+  const { request_id } = currentScope()
+  return request_id === undefined ? payload : { ...payload, request_id }
+}
+
+/** Opens the producers' side of every queue over one connection that fails fast. */
+export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
+  const connection = connectFailingFast(redisUrl, log)
+  const open = new Map<QueueName, Queue>()
+  let wasReady = false
+  const ready = new Promise<void>((resolve) => {
+    connection.once('ready', () => {
+      wasReady = true
+      resolve()
+    })
+  })
+  // A Queue asks Redis once who it is, and remembers for ever that it got no answer.
+  const forgetUnlessReady = (name: QueueName, queue: Queue): void => {
+    queue.waitUntilReady().catch(() => {
+      if (open.get(name) === queue) open.delete(name)
+      queue.close().catch(() => undefined) // gives up its listeners; the connection is everyone's
+    })
+  }
+  const get = (name: QueueName): Queue => {
+    if (!wasReady) throw new Error('Redis has not been reached yet')
+    let queue = open.get(name)
+    if (queue === undefined) {
+      queue = new Queue(name, {
+        connection,
+        prefix: queuePrefix(prefix, name),
+        defaultJobOptions: jobOptions(name),
+        skipWaitingForReady: true,
+      })
+      queue.on('error', () => {}) // the connection's own listener has said it
+      open.set(name, queue)
+      forgetUnlessReady(name, queue)
+    }
+    return queue
+  }
+  const inTime = <T>(work: Promise<T>): Promise<T> =>
+    withDeadline(
+      work,
+      QUEUE_TIMEOUT_MS,
+      () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`),
+    )
+  const quietly = async (what: string, work: () => Promise<void>): Promise<void> => {
+    await inTime(work()).catch((error: unknown) =>
+      log.warn({ err: error }, `${what}: not now, with the next turn`),
+    )
+  }
+  return {
+    get,
+    isConnected: () => connection.status === 'ready',
+    whenReady: () => ready,
+    async enqueue(name, payload, options = {}) {
+      if (connection.status !== 'ready') return false
+      try {
+        await inTime(
+          get(name).add(name, withRequest(QUEUES[name].payload.parse(payload)), {
+            jobId: newStepId(),
+            ...(options.debounceId === undefined ? {} : { deduplication: { id: options.debounceId } }),
+            ...(options.delayMs === undefined ? {} : { delay: options.delayMs }),
+            ...(options.priority === undefined ? {} : { priority: options.priority }),
+          }),
+        )
+        return true
+      } catch (error) {
+        log.warn({ err: error, queue: name }, 'a job was not enqueued; the sweep will find its work')
+        return false
+      }
+    },
+    async enqueueRegular(name, everyMs) {
+      if (connection.status !== 'ready') return
+      await quietly(`the regular job of ${name}`, async () => {
+        const { waiting = 0 } = await get(name).getJobCounts('waiting')
+        if (waiting > 0) return
+        // Redis counts the time to live, so no process's clock matters.
+        const deduplication = { id: 'regular', ttl: Math.max(1, Math.floor(everyMs * 0.9)) }
+        await get(name).add(name, {}, { jobId: newStepId(), deduplication })
+      })
+    },
+    async recallStrayed(names) {
+      if (connection.status !== 'ready') return
+      await quietly('jobs that strayed', async () => {
+        for (const name of names.filter((one) => !queueRow(one).mayWaitLong)) {
+          const queue = get(name)
+          const from = (Date.now() + LONGEST_PAUSE_MS) * DELAYED_SCORE
+          for (const jobId of await connection.zrangebyscore(
+            queue.toKey('delayed'),
+            from,
+            '+inf',
+            'LIMIT',
+            0,
+            100,
+          ))
+            await (await queue.getJob(jobId))?.promote()
+        }
+      })
+    },
+    async hasWaiting(name) {
+      if (connection.status !== 'ready') return false
+      try {
+        const queue = get(name)
+        const [counts, isPaused] = await inTime(
+          Promise.all([queue.getJobCounts('waiting', 'prioritized'), queue.isPaused()]),
+        )
+        return (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0) > 0 && !isPaused
+      } catch {
+        return false // the connection's own listener says that Redis is away
+      }
+    },
+    async close() {
+      await Promise.allSettled([...open.values()].map((queue) => queue.close()))
+      connection.disconnect()
+    },
+  }
+}

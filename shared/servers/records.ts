@@ -1,0 +1,73 @@
+import type { Model, Query, QueryFilter, UpdateQuery } from 'mongoose'
+import { within, type Session } from './database.ts'
+
+export interface Reading {
+  fields?: Readonly<Record<string, 0 | 1>>
+  sort?: Readonly<Record<string, 1 | -1>>
+  limit?: number
+  session?: Session | undefined
+  /** From the primary, and nothing that an election can take back. */
+  isLasting?: boolean
+}
+
+/** A collection's records as plain objects, and the forms in which stores read and write them. */
+export function recordsOf<Stored>(model: Model<Stored>) {
+  const read = <Found>(query: unknown, { sort, limit, isLasting = false }: Reading): Promise<Found> => {
+    const wanted = query as Query<Found, Stored>
+    if (sort !== undefined) wanted.sort(sort)
+    if (limit !== undefined) wanted.limit(limit)
+    if (isLasting) wanted.read('primary').readConcern('majority')
+    return wanted.exec()
+  }
+  const optionsOf = ({ session }: Reading) => ({ ...within(session), lean: true }) as const
+  return {
+    model,
+    async one<Found = Stored>(
+      filter: QueryFilter<Stored>,
+      reading: Reading = {},
+    ): Promise<Found | undefined> {
+      return (
+        (await read<Found | null>(
+          model.findOne(filter, reading.fields ?? null, optionsOf(reading)),
+          reading,
+        )) ?? undefined
+      )
+    },
+    all: <Found = Stored>(filter: QueryFilter<Stored>, reading: Reading = {}): Promise<Found[]> =>
+      read<Found[]>(model.find(filter, reading.fields ?? null, optionsOf(reading)), reading),
+    async insert(records: readonly Stored[], session?: Session): Promise<void> {
+      if (records.length > 0) await model.insertMany([...records], { ...within(session), lean: true })
+    },
+    /** One conditional update. @returns false if no record is as the filter says */
+    async change(
+      filter: QueryFilter<Stored>,
+      update: UpdateQuery<Stored>,
+      session?: Session,
+    ): Promise<boolean> {
+      return (await model.updateOne(filter, update, within(session))).matchedCount === 1
+    },
+    /** The same, on a record that is made if there is none. */
+    async put(filter: QueryFilter<Stored>, update: UpdateQuery<Stored>, session?: Session): Promise<void> {
+      await model.updateOne(filter, update, { ...within(session), upsert: true })
+    },
+    /** @returns how many were not so before */
+    async changeAll(
+      filter: QueryFilter<Stored>,
+      update: UpdateQuery<Stored>,
+      session?: Session,
+    ): Promise<number> {
+      return (await model.updateMany(filter, update, within(session))).modifiedCount
+    },
+    /** @returns the record as it was; undefined if none is as the filter says */
+    async swap(
+      filter: QueryFilter<Stored>,
+      update: UpdateQuery<Stored>,
+      session?: Session,
+    ): Promise<Stored | undefined> {
+      return (
+        ((await model.findOneAndUpdate(filter, update, { ...within(session), lean: true })) as
+          Stored | undefined) ?? undefined
+      )
+    },
+  }
+}

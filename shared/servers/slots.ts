@@ -1,0 +1,37 @@
+import { isDuplicateKey } from './database.ts'
+import { createTurns } from '../foundation/one-at-a-time.ts'
+
+/**
+ * An owner's records take turns within this process; across processes the unique index on owner and slot
+ * decides.
+ */
+const takeTurns = createTurns()
+
+/**
+ * Stores a record of which its owner may have so many at once, in a free slot.
+ *
+ * @param listUsed the slots that the owner's records have
+ * @param insert stores it in a slot. @throws a duplicate-key error on `ownerField` if the slot is taken
+ * @param refuse tells the owner that no slot is free
+ */
+export function insertInSlot(
+  of: { owner: string; ownerField: string; slots: number },
+  listUsed: () => Promise<readonly number[]>,
+  insert: (slot: number) => Promise<void>,
+  refuse: () => Error,
+): Promise<void> {
+  return takeTurns(`${of.ownerField} ${of.owner}`, async () => {
+    for (;;) {
+      const used = new Set(await listUsed())
+      const free = Array.from({ length: of.slots }, (_, index) => index).filter((index) => !used.has(index))
+      // Any of them, so that two processes seldom want the same one.
+      const slot = free[Math.floor(Math.random() * free.length)]
+      if (slot === undefined) throw refuse()
+      try {
+        return await insert(slot)
+      } catch (error) {
+        if (!isDuplicateKey(error, of.ownerField)) throw error
+      }
+    }
+  })
+}

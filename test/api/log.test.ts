@@ -1,0 +1,305 @@
+import { randomBytes } from 'node:crypto'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { gunzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
+import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
+import { verifyKeyProof, type KeyProof } from '../../shared/crypto/key-tree.ts'
+import {
+  logRoot,
+  logTiles,
+  tilePath,
+  verifyLogConsistency,
+  verifyLogInclusion,
+} from '../../shared/crypto/log-tree.ts'
+import { hashLeaves, leafHash } from '../../shared/crypto/merkle.ts'
+import {
+  cosignNote,
+  formatVkey,
+  NOTE_KEY,
+  parseCheckpoint,
+  parseLogProof,
+  parseNote,
+  parseVkey,
+  verifyCosignature,
+  verifyNote,
+} from '../../shared/crypto/note.ts'
+import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
+import { exportLog } from '../../shared/ledger/log-export.ts'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { writePosts } from '../support/ledger.ts'
+import { startService, type TestAgent, type TestService } from '../support/service.ts'
+
+let service: TestService
+let folder: string
+let alice: TestAgent
+let bob: TestAgent
+const sizes: number[] = []
+
+beforeAll(async () => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-log-'))
+  const keyFile = path.join(folder, 'seal-key')
+  ensureSealKey(keyFile)
+  service = await startService({
+    env: {
+      SEAL_KEY_FILE: keyFile,
+      SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
+      LEDGER_ORIGIN: 'agents.example/ledger',
+    },
+  })
+  expect((await service.call('GET', '/checkpoint')).json).toMatchObject({ error: 'no_such_seal' })
+  alice = await service.register()
+  bob = await service.register()
+  await service.call('POST', '/profile', { token: alice.token, body: { dm_key: '21'.repeat(32) } })
+  for (const posts of [3, 300, 5]) {
+    await writePosts(service.ctx, posts)
+    await service.ctx.queues.enqueue('make-seal', {})
+    await waitFor(
+      'a signed seal',
+      async () =>
+        ((await service.ctx.seals.lastSigned())?.to_id ?? 0) >= (sizes.at(-1) ?? 0) + posts || undefined,
+      {
+        limitMs: 30_000,
+      },
+    )
+    sizes.push((await service.ctx.seals.last())?.to_id ?? 0)
+  }
+})
+afterAll(async () => {
+  await service.stop()
+  fs.rmSync(folder, { recursive: true, force: true })
+})
+
+const fetchBytes = async (
+  place: string,
+  headers: Record<string, string> = { 'accept-encoding': 'identity' },
+) => {
+  const answer = await fetch(`${service.url}/api/v1/${place}`, { headers })
+  return { status: answer.status, headers: answer.headers, bytes: Buffer.from(await answer.arrayBuffer()) }
+}
+const getJson = async <T>(route: string) => (await service.call('GET', route)).json as unknown as T
+const readAll = async () => (await getJson<{ entries: LedgerEntry[] }>('/ledger?limit=10000')).entries
+
+describe('the log over the API', () => {
+  it('shows the last checkpoint as a note signed by the key that GET /seal names', async () => {
+    const { status, headers, bytes } = await fetchBytes('checkpoint')
+    expect([status, headers.get('content-type'), headers.get('cache-control')]).toEqual([
+      200,
+      'text/plain; charset=utf-8',
+      'public, no-cache',
+    ])
+    const note = parseNote(bytes.toString())
+    const seals = await getJson<{ origin: string; vkey: string; log_size: number; log_root: string }>('/seal')
+    expect(seals).toMatchObject({ origin: 'agents.example/ledger', log_size: sizes.at(-1) })
+    expect(verifyNote(note, parseVkey(seals.vkey))).toBe(true)
+    const { origin, size, root } = parseCheckpoint(note.text)
+    expect([origin, size, Buffer.from(root).toString('hex')]).toEqual([
+      seals.origin,
+      seals.log_size,
+      seals.log_root,
+    ])
+    expect(Buffer.from(root)).toEqual(logRoot(hashLeaves((await readAll()).slice(0, size))))
+  })
+
+  it('serves every tile and every bundle of entries of that size, to be kept for ever', async () => {
+    const size = sizes.at(-1) ?? 0
+    const entries = await readAll()
+    const leaves = hashLeaves(entries)
+    for (const address of logTiles(size)) {
+      const { status, headers, bytes } = await fetchBytes(tilePath(address))
+      expect([status, headers.get('content-type'), headers.get('cache-control')]).toEqual([
+        200,
+        'application/octet-stream',
+        'public, max-age=31536000, immutable',
+      ])
+      expect(bytes).toHaveLength(32 * address.width)
+      if (address.level > 0) continue
+      const first = 256 * address.index
+      expect(bytes).toEqual(leaves.subarray(32 * first, 32 * (first + address.width)))
+      const bundle = (await fetchBytes(tilePath({ ...address, level: 'entries' }))).bytes
+      const texts: string[] = []
+      for (let at = 0; at < bundle.length; at += 2 + bundle.readUInt16BE(at))
+        texts.push(bundle.toString('utf8', at + 2, at + 2 + bundle.readUInt16BE(at)))
+      expect(texts).toEqual(entries.slice(first, first + address.width).map((entry) => canonicalJson(entry)))
+    }
+    // The part of a tile that an earlier checkpoint had.
+    expect((await fetchBytes(`tile/0/000.p/${sizes[0]}`)).bytes).toEqual(
+      leaves.subarray(0, 32 * (sizes[0] ?? 0)),
+    )
+  })
+
+  it('compresses bundles for whoever takes gzip', async () => {
+    const plain = await fetchBytes('tile/entries/000')
+    const answer = await fetch(`${service.url}/api/v1/tile/entries/000`, {
+      headers: { 'accept-encoding': 'gzip' },
+    })
+    expect(answer.headers.get('content-encoding')).toBe('gzip')
+    // fetch has unpacked it.
+    expect(Buffer.from(await answer.arrayBuffer())).toEqual(plain.bytes)
+    expect(() => gunzipSync(plain.bytes)).toThrow()
+  })
+
+  it('has no tile beyond the checkpoint, and says what a path looks like', async () => {
+    const size = sizes.at(-1) ?? 0
+    const refused: [string, number, string][] = [
+      [`tile/0/001.p/${size - 256 + 1}`, 404, 'no_such_index'],
+      ['tile/0/001', 404, 'no_such_index'],
+      ['tile/0/x001/000', 404, 'no_such_index'],
+      ['tile/9/000', 404, 'no_such_index'],
+      ['tile/entries/002.p/1', 404, 'no_such_index'],
+      ['tile/64/000', 400, 'invalid_field'],
+      ['tile/00/000', 400, 'invalid_field'],
+      ['tile/0/0', 400, 'invalid_field'],
+      ['tile/0/000.p/256', 400, 'invalid_field'],
+      ['tile/0/000/', 400, 'invalid_field'],
+      ['ledger/consistency', 400, 'missing_field'],
+      [`ledger/consistency?from=5&to=4`, 400, 'invalid_field'],
+      [`ledger/consistency?from=5&to=${size + 1}`, 400, 'invalid_field'],
+    ]
+    for (const [place, status, error] of refused) {
+      const answer = await fetchBytes(place)
+      expect([
+        place,
+        answer.status,
+        (JSON.parse(answer.bytes.toString()) as { error: string }).error,
+      ]).toEqual([place, status, error])
+    }
+  })
+
+  it('can be exported to a folder, which then has what the API serves, and later what is new alone', async () => {
+    const target = path.join(folder, 'export')
+    const { size, files } = await exportLog(service.ctx, target)
+    const places = [...logTiles(size)].flatMap((tile) => [
+      tilePath(tile),
+      ...(tile.level === 0 ? [tilePath({ ...tile, level: 'entries' as const })] : []),
+    ])
+    expect([size, files]).toEqual([sizes.at(-1), places.length + 1])
+    for (const place of ['checkpoint', ...places])
+      expect(fs.readFileSync(path.join(target, place))).toEqual((await fetchBytes(place)).bytes)
+    expect(await exportLog(service.ctx, target)).toEqual({ size, files: 1 })
+  })
+
+  it('proves that the log of each size begins with that of each smaller one', async () => {
+    for (const from of [0, 1, ...sizes]) {
+      for (const to of [undefined, ...sizes.filter((size) => size >= from)]) {
+        const proof = await getJson<{ from_root: string; to_root: string; to: number; hashes: string[] }>(
+          `/ledger/consistency?from=${from}${to === undefined ? '' : `&to=${to}`}`,
+        )
+        const heads = [
+          { size: from, root: Buffer.from(proof.from_root, 'hex') },
+          { size: proof.to, root: Buffer.from(proof.to_root, 'hex') },
+        ] as const
+        expect(
+          verifyLogConsistency(
+            ...heads,
+            proof.hashes.map((hash) => Buffer.from(hash, 'hex')),
+          ),
+        ).toBe(true)
+        if (to === undefined) expect(proof.to).toBe(sizes.at(-1))
+      }
+    }
+  })
+
+  it('gives each entry of a receipt its proof in the log', async () => {
+    const { entries } = await getJson<Receipt>(`/receipt/${alice.id}`)
+    const vkey = parseVkey((await getJson<{ vkey: string }>('/seal')).vkey)
+    expect(entries.length).toBeGreaterThan(1)
+    for (const item of entries) {
+      const { index, path: way, checkpoint } = parseLogProof((item.sealed && item.tlog_proof) || '')
+      const note = parseNote(checkpoint)
+      expect(verifyNote(note, vkey)).toBe(true)
+      expect(index).toBe(item.entry.id - 1)
+      expect(
+        verifyLogInclusion({
+          leaf: Buffer.from(leafHash(item.entry), 'hex'),
+          index,
+          path: way,
+          ...parseCheckpoint(note.text),
+        }),
+      ).toBe(true)
+    }
+  })
+
+  it('takes cosignatures of agents that named a key, one for each size, and shows them below the checkpoint', async () => {
+    const { origin } = await getJson<{ origin: string }>('/seal')
+    const secret = randomBytes(32)
+    const key = {
+      name: `${origin}/w/${alice.id}`,
+      type: NOTE_KEY.cosigner,
+      publicKey: ed25519PublicKey(secret),
+    }
+    const post = async (route: string, body: object) =>
+      service.call('POST', route, { token: alice.token, body })
+    const { text } = parseNote((await fetchBytes('checkpoint')).bytes.toString())
+    const now = Math.floor(Date.now() / 1000)
+    const line = cosignNote(text, key.name, secret, now)
+    expect((await post('/witness/cosign', { line })).json).toMatchObject({ error: 'wrong_state' })
+    for (const vkey of [
+      'nonsense',
+      formatVkey({ ...key, type: NOTE_KEY.signer }),
+      formatVkey({ ...key, name: `${origin}/w/${bob.id}` }),
+    ])
+      expect((await post('/witness', { vkey })).json).toMatchObject({ error: 'invalid_field', field: 'vkey' })
+    expect((await post('/witness', { vkey: formatVkey(key) })).json).toMatchObject({
+      ok: true,
+      vkey: formatVkey(key),
+    })
+    const wrong = [
+      'nonsense',
+      cosignNote(text.replace('\n', 'x\n'), key.name, secret, now),
+      cosignNote(text, key.name, randomBytes(32), now),
+      cosignNote(text, key.name, secret, now + 3600),
+    ]
+    for (const other of wrong)
+      expect((await post('/witness/cosign', { line: other })).json).toMatchObject({
+        error: 'invalid_field',
+        field: 'line',
+      })
+    expect((await post('/witness/cosign', { line })).json).toMatchObject({
+      size: sizes.at(-1),
+      at: now,
+      counted: true,
+    })
+    expect(
+      (await post('/witness/cosign', { line: cosignNote(text, key.name, secret, now - 1) })).json,
+    ).toMatchObject({ counted: false })
+    const note = parseNote((await fetchBytes('checkpoint')).bytes.toString())
+    expect(note.signatures.map((signature) => verifyCosignature(text, signature, key))).toEqual([
+      undefined,
+      now,
+    ])
+  })
+
+  it("proves an agent's keys, and that another has none", async () => {
+    for (const agent of [alice, bob]) {
+      const answer = await getJson<{
+        keys: object | null
+        proof: KeyProof
+        entry: LedgerEntry
+        tlog_proof: string
+        up_to: number
+      }>(`/keys/${agent.id}`)
+      const { root } = answer.entry.data['keys'] as { root: string }
+      const { index, path: way, checkpoint } = parseLogProof(answer.tlog_proof)
+      const leaf = Buffer.from(leafHash(answer.entry), 'hex')
+      expect(
+        verifyLogInclusion({ leaf, index, path: way, ...parseCheckpoint(parseNote(checkpoint).text) }),
+      ).toBe(true)
+      expect(verifyKeyProof(agent.id, root, answer.proof)).toEqual({ ok: true, keys: answer.keys })
+      expect(answer.up_to).toBe(sizes[1])
+      expect(answer.keys).toEqual(
+        agent === bob
+          ? null
+          : {
+              agent_id: alice.id,
+              dm_key: '21'.repeat(32),
+              version: 1,
+              entry_id: expect.any(Number) as number,
+            },
+      )
+    }
+  })
+})

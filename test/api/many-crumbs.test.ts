@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { newId } from '../../shared/foundation/ids.ts'
+import { newTx, pay } from '../support/coins.ts'
+import { ADDRESSES, startMarket, type TestMarket } from '../support/market.ts'
+
+const CRUMBS = 10_000
+const CRUMB = '0.000001'
+let market: TestMarket
+beforeAll(async () => {
+  market = await startMarket({ queues: [] })
+})
+afterAll(() => market.stop())
+
+/** As if so many crumbs had been paid; the last of them really was. */
+async function payCrumbs(invoiceId: string): Promise<void> {
+  const { payments, invoices } = market.ctx.invoices.models
+  await pay(market.ctx, invoiceId, { amount: CRUMB })
+  const [one] = await payments.find({ invoice_id: invoiceId }).lean()
+  if (one === undefined) throw new Error('it was not paid')
+  const { pending: _none, ...crumb } = one
+  const others = Array.from({ length: CRUMBS - 1 }, () => ({ ...crumb, _id: newId('payment'), tx: newTx() }))
+  await payments.collection.insertMany(others as object[])
+  await invoices.updateOne(
+    { _id: invoiceId },
+    { $set: { received_raw: String(BigInt(crumb.amount_raw) * BigInt(CRUMBS)) } },
+  )
+}
+
+/** Documents and keys of payments and payouts that MongoDB read for it. */
+async function countRead(work: () => Promise<unknown>): Promise<number> {
+  const { db } = market.ctx.database.connection
+  if (db === undefined) throw new Error('there is no database')
+  await db.command({ profile: 2 })
+  await work()
+  await db.command({ profile: 0 })
+  const read = await db
+    .collection('system.profile')
+    .find({ ns: { $in: ['payments', 'payouts'].map((name) => `${db.databaseName}.${name}`) } })
+    .toArray()
+  await db.collection('system.profile').drop()
+  return read.reduce(
+    (sum, { docsExamined = 0, keysExamined = 0 }) => sum + Number(docsExamined) + Number(keysExamined),
+    0,
+  )
+}
+
+it('an invoice that was paid in 10,000 crumbs is checked by reading and showing a few of them', async () => {
+  const agent = await market.register()
+  const { json } = await market.call('POST', '/invoice', {
+    token: agent.token,
+    body: { currency: 'xno', days: 1 },
+  })
+  const body = { invoice_id: json['invoice_id'] }
+  await payCrumbs(String(body.invoice_id))
+  let checked: Awaited<ReturnType<typeof market.call>> | undefined
+  const read = await countRead(
+    async () => void (checked = await market.call('POST', '/invoice/check', { token: agent.token, body })),
+  )
+  expect(read).toBeLessThan(1_000)
+  expect((checked?.json['payments'] as unknown[]).length).toBe(200)
+  expect(checked?.json).toMatchObject({ status: 'underpaid', paid: '0.01', payments_truncated: true })
+  await expect(
+    countRead(() => pay(market.ctx, String(body.invoice_id), { amount: CRUMB })),
+  ).resolves.toBeLessThan(1_000)
+})
+
+it('an order of which 10,000 crumbs are owed to its buyer is shown with a few of them', async () => {
+  const order = await market.paidOrder({ currency: 'xno' })
+  await market.payPercent(order, 1)
+  const { payouts } = market.ctx.payouts.models
+  const one = await payouts.findOne({ order_id: order.id }).lean()
+  const others = Array.from({ length: CRUMBS }, () => ({
+    ...one,
+    pending: [],
+    _id: newId('payout'),
+    source: newTx(),
+  }))
+  await payouts.collection.insertMany(others as object[])
+  await expect(countRead(() => market.read(order))).resolves.toBeLessThan(1_000)
+  const shown = await market.read(order)
+  expect([shown.payouts.length, shown['payouts_truncated']]).toEqual([200, true])
+})
+
+it('an order that was paid in 10,000 crumbs is paid and ends without reading all of them', async () => {
+  const order = await market.order({ currency: 'xno', refund_address: ADDRESSES.xno })
+  await payCrumbs(order.invoiceId)
+  await expect(countRead(() => pay(market.ctx, order.invoiceId, { amount: CRUMB }))).resolves.toBeLessThan(
+    1_000,
+  )
+  await market.letPass(2 * 3_600_000)
+  await expect(countRead(() => market.lapse())).resolves.toBeLessThan(1_000)
+  expect((await market.read(order)).status).toBe('expired')
+})

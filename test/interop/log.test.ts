@@ -1,0 +1,254 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
+import { readReport, startPythonVerifier, verifyInNode, type Verify } from '../support/both-verifiers.ts'
+import {
+  buildChain,
+  makeEntry,
+  OTHER_SEAL_KEY,
+  SEAL_KEY,
+  serveChain,
+  statedBefore,
+  type ChainOptions,
+  type LedgerChain,
+  type LedgerServer,
+} from '../support/ledger-chain.ts'
+import { consistencyOf, noteOf, receiptInLog } from '../support/log-proofs.ts'
+import { canRunPythonVerifier } from '../support/run-verifier.ts'
+
+/* The log and the keys that closing entries state, for a reader who comes back. */
+
+/** Every fourth entry changes the message key of one of five agents. */
+const entry = (id: number) =>
+  id % 4 === 0
+    ? {
+        ...makeEntry(id, { agent_id: `agt_${(id / 4) % 5}`, dm_key: String(id % 10).repeat(64) }),
+        kind: 'dm_key_change',
+      }
+    : undefined
+const chainOf = (sizes: number[], options: ChainOptions = {}) =>
+  buildChain(sizes, 1, { loggedFrom: 1, entry, ...options })
+const SIZES = [7, 3, 6, 2, 9]
+
+const python = canRunPythonVerifier() ? startPythonVerifier() : undefined
+afterAll(() => python?.stop())
+const verifiers: [string, Verify][] = [
+  ['node', verifyInNode],
+  ...(python === undefined ? [] : [['python', python.verify] as [string, Verify]]),
+]
+
+describe.each(verifiers)('seal_verify in %s', (_name, verify) => {
+  let folder: string
+  let server: LedgerServer
+  beforeAll(async () => {
+    server = await serveChain(chainOf([]))
+  })
+  afterAll(() => server.close())
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'log-'))
+    return () => rmSync(folder, { recursive: true })
+  })
+  const state = () => join(folder, 'state.json')
+  const check = async (...args: string[]) =>
+    readReport(
+      await verify([server.url, '--state', state(), '--max-age', String(2 ** 40), '--json', ...args]),
+    )
+
+  it('goes on from any seal to the same log and keys as a check of everything, with one hash for each bit of the size', async () => {
+    const whole = chainOf(SIZES)
+    for (const seals of SIZES.keys()) {
+      server.chain = chainOf(SIZES.slice(0, seals + 1))
+      const went = await check()
+      expect(went.findings, JSON.stringify(went.findings)).toEqual([])
+      const size = server.chain.seals.at(-1)?.to_id ?? 0
+      expect(went).toMatchObject({ log: { size, root: statedBefore(whole.entries.slice(0, size)).log.root } })
+      const kept = JSON.parse(readFileSync(state(), 'utf8'))[server.url].log
+      expect([kept.size, kept.frontier.length]).toEqual([size, size.toString(2).replaceAll('0', '').length])
+    }
+    const full = await check('--full')
+    expect(full).toMatchObject({
+      code: 0,
+      keys: { ...statedBefore(whole.entries.slice(0, 27)).keys, recomputed: true },
+    })
+  })
+
+  it('finds a log or keys that the entries do not give, where it goes on', async () => {
+    const grown = chainOf(SIZES)
+    for (const [word, change] of [
+      [
+        'wrong_log',
+        (stated: ReturnType<typeof statedBefore>) => ({
+          ...stated,
+          log: { ...stated.log, root: '0'.repeat(64) },
+        }),
+      ],
+      [
+        'wrong_keys',
+        (stated: ReturnType<typeof statedBefore>) => ({
+          ...stated,
+          keys: { ...stated.keys, root: '0'.repeat(64) },
+        }),
+      ],
+    ] as const) {
+      rmSync(state(), { force: true })
+      server.chain = chainOf(SIZES.slice(0, 4))
+      expect((await check()).words).toEqual(['key_unknown'])
+      server.chain = chainOf(SIZES, { stated: (seq, before) => (seq === 5 ? change(before) : before) })
+      expect(server.chain.seals.slice(0, 4)).toEqual(grown.seals.slice(0, 4))
+      expect(await check()).toMatchObject({ code: 1, words: [word] })
+    }
+  })
+})
+
+/** Two histories of one log: the same up to seal `forkedAt`, another entry in the seal after it. */
+const forkOf = (sizes: number[], forkedAt: number) => {
+  const from = sizes.slice(0, forkedAt).reduce((sum, size) => sum + size, 0)
+  return chainOf(sizes, {
+    entry: (id) => (id === from + 1 ? makeEntry(id, { post_id: 'pst_x', agent_id: 'agt_x' }) : entry(id)),
+  })
+}
+
+describe.each(verifiers)('the log in %s', (_name, verify) => {
+  let folder: string
+  let server: LedgerServer
+  beforeAll(async () => {
+    server = await serveChain(chainOf([]))
+  })
+  afterAll(() => server.close())
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'log-'))
+    server.note = undefined
+    server.consistency = consistencyOf
+    return () => rmSync(folder, { recursive: true })
+  })
+  const file = (name: string, content: unknown) => {
+    writeFileSync(join(folder, name), JSON.stringify(content))
+    return join(folder, name)
+  }
+  const run = async (...args: string[]) =>
+    readReport(await verify([...args, '--state', join(folder, 'state.json'), '--json']))
+  /** What a reader of this chain remembers. */
+  const see = async (chain: LedgerChain, note = noteOf(chain)) => {
+    Object.assign(server, { chain, note })
+    return run(server.url, '--max-age', String(2 ** 40))
+  }
+  const receipt = (chain: LedgerChain, note?: string) =>
+    file('receipt.json', receiptInLog(chain, 'pst_2', [2], note))
+  const proof = (chain: LedgerChain, from: number, to: number) =>
+    file('proof.json', consistencyOf(chain, from, to))
+
+  it('agrees with the checkpoint of a service, at its head or beyond it, and refuses any other', async () => {
+    const whole = chainOf(SIZES)
+    const upTo = (seals: number) => ({ ...whole, seals: whole.seals.slice(0, seals) })
+    expect(await see(upTo(3))).toMatchObject({ code: 3, checkpoint: { size: 16 } })
+    expect(await see(upTo(4), noteOf(whole))).toMatchObject({ code: 0, checkpoint: { size: 27 } })
+    expect(await see(whole, noteOf(upTo(3)))).toMatchObject({ code: 0, checkpoint: { size: 16 } })
+    const fork = forkOf(SIZES, 4)
+    for (const [note, word] of [
+      [noteOf(fork), 'log_rewritten'],
+      [noteOf(whole, { key: OTHER_SEAL_KEY }), 'wrong_checkpoint'],
+      [noteOf(whole).replace('test.example', 'text.example'), 'wrong_checkpoint'],
+      ['no note', 'wrong_checkpoint'],
+      [`${noteOf(whole).split('\n\n')[0]}\n\n`, 'wrong_checkpoint'],
+    ] as const)
+      expect(await see(whole, note), note).toMatchObject({ code: 1, words: [word] })
+  })
+
+  it('proves a receipt from a remembered head with one inclusion and one consistency proof, and starts from there next time', async () => {
+    const whole = chainOf(SIZES)
+    const seen = { ...whole, seals: whole.seals.slice(0, 2) }
+    await see(seen)
+    expect(await run(receipt(seen))).toMatchObject({ code: 0, log: { size: 10, connected: 'same' } })
+    expect(await run(receipt(whole))).toMatchObject({ code: 0, log: { size: 27, connected: 'not_checked' } })
+    const service = ['--service', server.url]
+    expect(await run(receipt(whole), ...service, '--consistency', proof(whole, 10, 27))).toMatchObject({
+      code: 0,
+      log: { connected: 'consistent' },
+    })
+    expect(await run(receipt(whole), ...service)).toMatchObject({ code: 0, log: { connected: 'same' } })
+    expect(await see(whole)).toMatchObject({ code: 0 })
+    expect(await see(chainOf([...SIZES, 3]))).toMatchObject({ code: 0, checkpoint: { size: 30 } })
+  })
+
+  it('refuses a place in the log that the proof does not show', async () => {
+    const whole = chainOf(SIZES)
+    await see(whole)
+    const good = receiptInLog(whole, 'pst_2', [2])
+    const [item] = good.entries
+    const text = item?.tlog_proof ?? ''
+    for (const [wrong, word] of [
+      [text.replace('index 1', 'index 2'), 'wrong_log_proof'],
+      [text.replace(/\n[^\n]+\n\n/, '\n\n'), 'wrong_log_proof'],
+      [text.replace('tlog-proof@v1', 'tlog-proof@v2'), 'wrong_log_proof'],
+      [receiptInLog(forkOf(SIZES, 0), 'pst_2', [2]).entries[0]?.tlog_proof, 'log_rewritten'],
+      [
+        receiptInLog(whole, 'pst_2', [2], noteOf(whole, { key: OTHER_SEAL_KEY })).entries[0]?.tlog_proof,
+        'wrong_checkpoint',
+      ],
+      [7, 'wrong_log_proof'],
+    ] as const)
+      expect(
+        await run(file('wrong.json', { ...good, entries: [{ ...item, tlog_proof: wrong }] })),
+        String(wrong),
+      ).toMatchObject({
+        code: 1,
+        words: [word],
+      })
+  })
+
+  it('makes of two signed logs that contradict each other a file that convinces a third reader offline', async () => {
+    const whole = chainOf(SIZES)
+    const fork = forkOf(SIZES, 1)
+    const forked = (seals: number) => ({ ...fork, seals: fork.seals.slice(0, seals) })
+    const pubkey = keyToHex(ed25519PublicKey(SEAL_KEY))
+    for (const [shown, args] of [
+      [fork, []],
+      [forked(4), ['--consistency', proof(whole, 18, 27)]],
+      [
+        forkOf([...SIZES, 4], 1),
+        ['--consistency', file('longer.json', consistencyOf(forkOf([...SIZES, 4], 1), 27, 31))],
+      ],
+    ] as const) {
+      rmSync(join(folder, 'state.json'), { force: true })
+      await see(whole)
+      const receipt = { ...receiptInLog(shown, 'pst_2', [2]) }
+      const found = await run(file('receipt.json', receipt), ...args)
+      expect(found).toMatchObject({ code: 1, words: ['log_rewritten'] })
+      rmSync(join(folder, 'state.json'))
+      const evidence = found.evidence ?? ''
+      expect(await run('--evidence', evidence, '--pubkey', pubkey)).toMatchObject({
+        code: 0,
+        verdict: 'good',
+      })
+      expect(await run('--evidence', evidence)).toMatchObject({ code: 3, words: ['key_unknown'] })
+      const { notes, ...rest } = JSON.parse(readFileSync(evidence, 'utf8'))
+      expect(
+        await run(
+          '--evidence',
+          file('same.json', { ...rest, notes: [notes[1], notes[1]] }),
+          '--pubkey',
+          pubkey,
+        ),
+      ).toMatchObject({
+        code: 1,
+        words: ['no_contradiction'],
+      })
+    }
+    const honest = { kind: 'log_fork', pubkey, notes: [noteOf(whole, { size: 18 }), noteOf(whole)] }
+    const { from_root: root, hashes: path } = consistencyOf(whole, 18, 27)
+    for (const consistency of [
+      undefined,
+      { root, path },
+      { root: '0'.repeat(64), path },
+      { root: '0'.repeat(64), path: [] },
+    ])
+      expect(
+        await run('--evidence', file('honest.json', { ...honest, consistency }), '--pubkey', pubkey),
+      ).toMatchObject({
+        code: 1,
+        words: ['no_contradiction'],
+      })
+  })
+})

@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest'
+import type { KeyAnswer } from '../../client/client.ts'
+import { NoKeyProof, verifyAnswer } from '../../client/key-proof.ts'
+import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
+import { createKeyTree } from '../../shared/crypto/key-tree.ts'
+import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
+import { applyKey, buildChain, makeEntry, OTHER_SEAL_KEY, SEAL_KEY } from '../support/ledger-chain.ts'
+import { noteOf, receiptInLog } from '../support/log-proofs.ts'
+
+const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))
+const [first, second, swapped] = ['ab', 'cd', 'ee'].map((byte) => byte.repeat(32)) as [string, string, string]
+
+/** Agents 0 to 9 set a key each, and agent 0 another one. */
+const chain = (key = second) =>
+  buildChain([12, 3], 0, {
+    loggedFrom: 1,
+    entry: (id) =>
+      id <= 11
+        ? {
+            ...makeEntry(id, { agent_id: `agt_${id % 10}`, dm_key: id === 10 ? key : first }),
+            kind: 'dm_key_change',
+          }
+        : undefined,
+  })
+
+/** What GET /keys/<agent_id> answers by the newest closing entry. */
+function answerOf(of = chain(), agentId = 'agt_0', checkpoint = noteOf(of)): KeyAnswer {
+  const { from_id: from, to_id: to } = of.seals.at(-1) as { from_id: number; to_id: number }
+  const tree = of.entries.slice(0, from - 1).reduce(applyKey, createKeyTree())
+  const [item] = receiptInLog(of, `seal_${of.seals.length}`, [to], checkpoint).entries
+  return {
+    agent_id: agentId,
+    keys: tree.get(agentId) ?? null,
+    up_to: from - 1,
+    proof: tree.prove(agentId),
+    entry: of.entries[to - 1] as LedgerEntry,
+    tlog_proof: item?.tlog_proof ?? '',
+  }
+}
+
+describe('the proof of the keys of an agent', () => {
+  it('leads from its keys, or from their absence, to a signed checkpoint', () => {
+    expect(answerOf().keys).toMatchObject({ dm_key: second, version: 1, entry_id: 10 })
+    expect(answerOf(chain(), 'agt_1').keys).toMatchObject({ version: 2, entry_id: 11 })
+    for (const agentId of ['agt_0', 'agt_7', 'agt_nobody'])
+      expect(verifyAnswer(agentId, answerOf(chain(), agentId), [PUBKEY]).size).toBe(15)
+  })
+
+  it('is refused for a swapped key, another agent, an older tree, and whatever no known key has signed', () => {
+    const good = answerOf()
+    const keys = { ...(good.keys as NonNullable<KeyAnswer['keys']>), dm_key: swapped }
+    const older = { ...chain(), seals: chain().seals.slice(0, 1) }
+    const wrong: [string, KeyAnswer][] = [
+      ['a swapped key', { ...good, keys }],
+      ['a swapped key with its leaf', { ...good, keys, proof: { ...good.proof, found: keys } }],
+      ['no key', { ...good, keys: null }],
+      ['another agent', answerOf(chain(), 'agt_1')],
+      ['an older closing entry', { ...answerOf(older, 'agt_0', noteOf(chain())) }],
+      ['another key of the log', answerOf(chain(), 'agt_0', noteOf(chain(), { key: OTHER_SEAL_KEY }))],
+      ['an altered entry', { ...good, entry: { ...good.entry, at: good.entry.at + 1 } }],
+      ['another history', { ...good, tlog_proof: answerOf(chain(swapped)).tlog_proof }],
+      ['no closing entry', { ...good, entry: makeEntry(15) }],
+      ['no proof', { ...good, tlog_proof: '' }],
+    ]
+    for (const [name, answer] of wrong)
+      expect(() => verifyAnswer('agt_0', answer, [PUBKEY]), name).toThrow(NoKeyProof)
+  })
+})

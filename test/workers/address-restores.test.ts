@@ -1,0 +1,206 @@
+import fs from 'node:fs'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { readConfig } from '../../shared/foundation/config.ts'
+import type { Context } from '../../shared/context.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { requestPassInvoice } from '../../shared/account/pass-purchase.ts'
+import { fillCoinPool } from '../../shared/payments/address-pool.ts'
+import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
+import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
+import { HOUR_MS } from '../../shared/foundation/time.ts'
+import { setRate } from '../support/coins.ts'
+import { takeBackup } from '../support/ledger.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
+import { reconcileNano, watchNano } from '../support/nano-jobs.ts'
+import { DAY_RAW, nanoChain, openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
+
+let venue: NanoVenue
+/** Processes of the API. */
+let apis: Context[] = []
+const given: string[] = []
+
+beforeAll(async () => {
+  venue = await openNanoVenue()
+})
+beforeEach(async () => {
+  await venue.reset()
+  given.length = 0
+  apis = await startApis()
+})
+afterEach(async () => {
+  await Promise.all(apis.map((api) => api.close()))
+})
+checkBooksAfterEach(
+  () => venue.ctx,
+  () => nanoChain(venue),
+)
+afterAll(() => venue.stop())
+
+const silent = createLog('test', 'fatal', { write: () => undefined })
+/** The same code with a memory of its own, as another process has it. */
+async function startApi(): Promise<Context> {
+  vi.resetModules()
+  const { openContext } = await import('../../shared/context.ts')
+  const api = openContext(readConfig(venue.env, 'workers'), silent, {
+    now: () => venue.ctx.now(),
+    databaseTimeoutMs: 30_000,
+  })
+  await api.database.whenReady()
+  return api
+}
+const startApis = async () => [await startApi(), await startApi()]
+const fill = (api?: Context) => fillCoinPool(venue.ctx, nanoDriver(venue.ctx), api?.coins.stock('xno'))
+const indexFile = () => venue.wallet.indexFile
+
+/** An API process gives an address out, and asks the worker for more if it has none. */
+async function give(api: Context, canAsk = true): Promise<void> {
+  const { holder } = api.coins.stock('xno')
+  if (canAsk && !(await venue.ctx.coins.countFree('xno')).has(holder)) await fill(api)
+  const { invoice } = await requestPassInvoice(api, await venue.addAgent(), 'xno', 1)
+  given.push(invoice.address)
+}
+const giveSome = async (count: number, canAsk = true) => {
+  for (let left = count; left > 0; left--) for (const api of apis) await give(api, canAsk)
+}
+const expectNoneTwice = () => expect(new Set(given).size, 'addresses that were given once').toBe(given.length)
+
+interface Backup {
+  database(): Promise<void>
+  index(): void
+}
+async function backUp(): Promise<Backup> {
+  const database = await takeBackup(venue.ctx)
+  const index = fs.readFileSync(indexFile())
+  return {
+    async database() {
+      await database()
+      await setRate(venue.ctx, 'xno', '1')
+    },
+    index: () => fs.writeFileSync(indexFile(), index),
+  }
+}
+/** The workers begin anew. */
+const restartWorkers = () => venue.setPatience()
+async function restartApis(): Promise<void> {
+  await Promise.all(apis.map((api) => api.close()))
+  apis = await startApis()
+}
+async function work(): Promise<void> {
+  await watchNano(venue.ctx)
+  await fill()
+  await sweepNano(venue.ctx)
+  if ((await venue.ctx.coins.findCoin('xno'))?.halted !== undefined) await reconcileNano(venue.ctx).then(work)
+}
+
+describe('no address is given twice', () => {
+  it('by an API that runs on while an older database is put beneath it, before any worker looks at that', async () => {
+    await giveSome(2)
+    const backup = await backUp()
+    await giveSome(3)
+    await backup.database()
+    await giveSome(3, false)
+    expectNoneTwice()
+  })
+
+  it('by an API that begins with an older database: it gives none before a worker has made some for it', async () => {
+    await giveSome(2)
+    const backup = await backUp()
+    await giveSome(3)
+    await backup.database()
+    await restartApis()
+    await expect(giveSome(1, false)).rejects.toThrow('No address')
+    await giveSome(3)
+    expectNoneTwice()
+  })
+
+  const steps = {
+    'the database': (backup: Backup) => backup.database(),
+    'the index file': (backup: Backup) => backup.index(),
+    'the workers': restartWorkers,
+    'the API': restartApis,
+    'a round': work,
+    three: () => giveSome(3),
+  }
+  it.each<[string, (keyof typeof steps)[]]>([
+    ['an older database and the newer index file', ['the database', 'three', 'a round', 'three']],
+    ['the same, and workers that begin', ['the database', 'the workers', 'a round', 'three']],
+    ['the same, and an API that begins', ['the database', 'the API', 'three', 'a round', 'three']],
+    ['an older index file and the newer database', ['the index file', 'three', 'a round', 'three']],
+    ['the same, and workers that begin', ['the index file', 'the workers', 'three', 'a round', 'three']],
+    ['the same, and an API that begins', ['the index file', 'the workers', 'the API', 'three']],
+    [
+      'both from one backup, beneath all that runs on',
+      ['the database', 'the index file', 'three', 'a round', 'the API', 'three'],
+    ],
+    [
+      'both from one backup, and workers that begin',
+      ['the database', 'the index file', 'the workers', 'three', 'the API', 'three'],
+    ],
+    [
+      'both from one backup, and everything begins',
+      ['the database', 'the index file', 'the workers', 'the API', 'three', 'a round', 'three'],
+    ],
+    [
+      'the file and then the database, and everything begins',
+      ['the index file', 'the workers', 'three', 'the database', 'the API', 'three'],
+    ],
+    [
+      'the database and then the file, and everything begins',
+      ['the database', 'the API', 'three', 'the index file', 'the workers', 'three'],
+    ],
+  ])('with %s: %s', async (_, order) => {
+    await giveSome(1)
+    await work()
+    const backup = await backUp()
+    // New processes took what was free then, and what came later.
+    await giveSome(2)
+    await restartApis()
+    await giveSome(2)
+    for (const step of order) await steps[step](backup)
+    expectNoneTwice()
+  })
+
+  it('after both are restored from a backup of two hours ago, though more were given since than a start leaves out and none was paid', async () => {
+    await giveSome(1)
+    const backup = await backUp()
+    venue.advance(2 * HOUR_MS)
+    const look = async () => {
+      await watchNano(venue.ctx)
+      await setRate(venue.ctx, 'xno', '1')
+    }
+    await look()
+    for (let count = 0; count < 2; count++) {
+      await restartApis()
+      await giveSome(1)
+      await fill()
+    }
+    const most = (await venue.ctx.coins.highestIndex('xno')) + 1
+    expect(most).toBeGreaterThan(500)
+    await backup.database()
+    backup.index()
+    restartWorkers()
+    await restartApis()
+    await look()
+    await giveSome(1)
+    expectNoneTwice()
+    const { address_index: index } =
+      (await venue.ctx.invoices.models.invoices.findOne({ address: given.at(-1) ?? '' }).lean()) ?? {}
+    expect(index).toBeGreaterThanOrEqual(most)
+  })
+
+  it('though another process of the API has given it out and runs on, whatever was restored', async () => {
+    await giveSome(1)
+    const backup = await backUp()
+    for (let count = 0; count < 3; count++) {
+      venue.pay({ address: given.at(-1) ?? '' }, DAY_RAW)
+      await giveSome(1)
+    }
+    await backup.database()
+    backup.index()
+    restartWorkers()
+    await fill(apis[0])
+    await fill(apis[1])
+    await giveSome(3)
+    expectNoneTwice()
+  })
+})

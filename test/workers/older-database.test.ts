@@ -1,0 +1,76 @@
+import fs from 'node:fs'
+import mongoose from 'mongoose'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { OrderRecord } from '../../shared/market/order.ts'
+import type { StoredPayout } from '../../shared/payments/payout.ts'
+import { openJournal } from '../../shared/payments/journal-opening.ts'
+import { checkBooks } from '../support/money.ts'
+import { startService, type TestService } from '../support/service.ts'
+
+/**
+ * What a service stored that had no books: passes, orders in every state, payouts, and what its node had for
+ * it and was counted.
+ */
+const file = new URL('../vectors/older-database.json', import.meta.url)
+const older = mongoose.mongo.BSON.EJSON.parse(fs.readFileSync(file, 'utf8')) as {
+  held_raw: string
+  collections: Record<string, { _id: string }[]>
+}
+
+let service: TestService
+beforeAll(async () => {
+  service = await startService({ queues: [] })
+  const { connection } = service.ctx.database
+  await connection.collection('openings').deleteMany({})
+  for (const [name, records] of Object.entries(older.collections))
+    await connection.collection(name).insertMany(records as object[])
+})
+afterAll(() => service.stop())
+
+it('gets books that agree with its records and with what its node had', async () => {
+  const { ctx } = service
+  await openJournal(ctx.database.connection, ctx.log)
+  await checkBooks(ctx, [{ coin: 'xno', held: () => Promise.resolve(BigInt(older.held_raw)) }])
+  const balances = await ctx.journal.balances('xno')
+  for (const account of ['unassigned', 'lost', 'network_fee'] as const)
+    expect(balances.get(account) ?? 0n, account).toBe(0n)
+  const byHand = (older.collections['payouts'] as unknown as StoredPayout[]).filter(
+    ({ state }) => state === 'manual',
+  )
+  expect(balances.get('operator')).toBe(byHand.reduce((sum, { amount_raw: raw }) => sum + BigInt(raw), 0n))
+})
+
+it('has its orders and payouts as they were, each payout in a state of today', async () => {
+  const { ctx } = service
+  const orders = older.collections['orders'] as unknown as OrderRecord[]
+  expect(new Set(orders.map(({ status }) => status))).toEqual(
+    new Set(['awaiting_payment', 'paid', 'delivered', 'disputed', 'paid_out', 'refunded', 'expired']),
+  )
+  const states = new Set<string>()
+  for (const order of orders) {
+    expect(await ctx.orders.find(order._id)).toMatchObject(order)
+    for (const payout of await ctx.payouts.listByOrder(order._id)) {
+      const before = older.collections['payouts']?.find(({ _id }) => _id === payout._id)
+      expect(payout).toMatchObject({ state: (before as { state?: string } | undefined)?.state })
+      states.add(payout.state)
+    }
+  }
+  expect(states).toEqual(new Set(['owed', 'confirmed', 'manual']))
+  expect((await checkOwed()).sort()).toEqual(
+    (older.collections['payouts'] ?? []).map(({ _id }) => _id).sort(),
+  )
+})
+
+it('sells on: an invoice of before has what it carried, and the books go on', async () => {
+  const { ctx } = service
+  const [invoice] = await ctx.invoices.models.invoices.find({ has_remainder: true }).lean()
+  expect(invoice).toBeDefined()
+  const balances = await ctx.journal.balances('xno')
+  expect((balances.get(`remainder:${invoice?.agent_id ?? ''}`) ?? 0n) > 0n).toBe(true)
+})
+
+/** Ids of the payouts that the books have lines of. */
+async function checkOwed(): Promise<string[]> {
+  const lines = await service.ctx.journal.models.journal.find({ payout_id: { $exists: true } }).lean()
+  return [...new Set(lines.flatMap(({ payout_id: id }) => id ?? []))]
+}

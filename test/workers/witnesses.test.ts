@@ -1,0 +1,103 @@
+import fs from 'node:fs'
+import { afterEach, describe, expect, it } from 'vitest'
+import { parseNote, verifyCosignature, NOTE_KEY } from '../../shared/crypto/note.ts'
+import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
+import { readSealKey } from '../../shared/ledger/seal-key.ts'
+import { readCheckpoint, writeNote } from '../../shared/ledger/log-service.ts'
+import { sequencePending } from '../../shared/ledger/sequencer.ts'
+import { signSeals } from '../../shared/ledger/signing.ts'
+import { makeSeal } from '../../shared/ledger/sealer.ts'
+import { cosignOutside } from '../../shared/ledger/witnesses.ts'
+import {
+  openLedger,
+  openWorkerContext,
+  takeBackup,
+  verifyWholeLedger,
+  type TestLedger,
+} from '../support/ledger.ts'
+import { startWitness } from '../support/witness.ts'
+
+const ORIGIN = 'agents.example/ledger'
+const closing: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+async function openWitnessed(): Promise<{
+  ledger: TestLedger
+  witness: Awaited<ReturnType<typeof startWitness>>
+}> {
+  const witness = await startWitness('witness.example/w1')
+  const ledger = await openLedger({ env: { WITNESSES: witness.setting, LEDGER_ORIGIN: ORIGIN } })
+  const secret = readSealKey(ledger.keyFile) ?? new Uint8Array(32)
+  witness.trust({ name: ORIGIN, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(secret) })
+  closing.push(witness.stop, ledger.stop)
+  return { ledger, witness }
+}
+
+const anomalies = async ({ ctx }: TestLedger) =>
+  (await ctx.metrics.registry.metrics()).match(/anomalies_total\{kind="witness"\} (\d+)/)?.[1]
+
+describe('witnesses from outside', () => {
+  it('cosign each checkpoint, and their lines stand below it', async () => {
+    const { ledger, witness } = await openWitnessed()
+    const written: string[] = []
+    for (const posts of [3, 300, 2]) {
+      written.push(...(await ledger.write(posts)))
+      await ledger.seal()
+      await cosignOutside(ledger.ctx)
+      const { checkpoint } = await readCheckpoint(ledger.ctx)
+      const note = parseNote(await writeNote(ledger.ctx, checkpoint))
+      expect(note.signatures).toHaveLength(2)
+      const [, line] = note.signatures
+      expect(line && verifyCosignature(note.text, line, witness.key)).toBeGreaterThan(1_700_000_000)
+      expect(witness.seenSize()).toBe(checkpoint.size)
+    }
+    await verifyWholeLedger(ledger.ctx, written)
+    // Another process begins with what the witness says.
+    const other = await openWorkerContext(ledger.env)
+    closing.push(() => other.close())
+    await ledger.write(1)
+    await ledger.seal()
+    await cosignOutside(other)
+    expect(witness.seenSize()).toBe((await readCheckpoint(ledger.ctx)).checkpoint.size)
+    expect(await anomalies(ledger)).toBeUndefined()
+  })
+
+  it('keep a host from signing that was restored as a whole, memory and database from one older copy', async () => {
+    const { ledger, witness } = await openWitnessed()
+    await ledger.write(3)
+    await ledger.seal()
+    await cosignOutside(ledger.ctx)
+    const restore = await takeBackup(ledger.ctx)
+    const memory = fs.readFileSync(ledger.memoryFile)
+    await ledger.write(3)
+    await ledger.seal()
+    await cosignOutside(ledger.ctx)
+    const seen = witness.seenSize()
+    await restore()
+    fs.writeFileSync(ledger.memoryFile, memory)
+
+    const restarted = await openWorkerContext(ledger.env)
+    closing.push(() => restarted.close())
+    await ledger.write(1)
+    await sequencePending(restarted, { useLease: false })
+    await makeSeal(restarted, { useLease: false })
+    await expect(signSeals(restarted)).rejects.toThrow(`has seen a log of ${seen} entries`)
+    expect(fs.readFileSync(ledger.memoryFile)).toEqual(memory)
+    expect(await restarted.seals.listUnsigned(5)).toEqual([2])
+  })
+
+  it('delay nothing while they are away, and are counted', async () => {
+    const { ledger, witness } = await openWitnessed()
+    await witness.stop()
+    closing.shift()
+    const written = await ledger.write(3)
+    await ledger.seal()
+    await cosignOutside(ledger.ctx)
+    written.push(...(await ledger.write(1)))
+    await ledger.seal()
+    await verifyWholeLedger(ledger.ctx, written)
+    expect(Number(await anomalies(ledger))).toBeGreaterThan(0)
+  })
+})

@@ -1,0 +1,263 @@
+import { Gauge, Registry } from 'prom-client'
+import type { Context } from '../../shared/context.ts'
+import { withDeadline } from '../../shared/foundation/deadline.ts'
+import { closingSums } from '../../shared/ledger/solvency.ts'
+import { METRIC_PREFIX } from '../../shared/servers/metrics.ts'
+import { COIN_PROBLEMS } from '../../shared/payments/coin-store.ts'
+import { COIN_UNITS, COINS, type Coin } from '../../shared/payments/coin.ts'
+import { listDue } from '../../shared/payments/due-payouts.ts'
+import { hasNoWorker, readQueueStates } from '../../shared/servers/queue-state.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+
+/**
+ * What is true of the whole network and not of one process: read from MongoDB and Redis at each scrape, by
+ * the one process that serves the operator's port.
+ */
+export interface NetworkCollector {
+  /** Its label on the gauge that tells of collectors that failed. */
+  name: string
+  /**
+   * Makes its gauges in the registry, and gives back what sets them. Gauges of a collector that fails are
+   * emptied.
+   */
+  open(gauge: MakeGauge): (ctx: Context) => Promise<void>
+}
+
+export type MakeGauge = <Label extends string = never>(
+  name: string,
+  help: string,
+  labelNames?: readonly Label[],
+) => Gauge<Label>
+
+const queues: NetworkCollector = {
+  name: 'queues',
+  open(gauge) {
+    const jobs = gauge('queue_jobs', 'Jobs on a queue by state: waiting, active, delayed, failed', [
+      'queue',
+      'state',
+    ])
+    const oldest = gauge('queue_oldest_seconds', 'How long the first of the waiting jobs has waited', [
+      'queue',
+    ])
+    const workers = gauge('queue_workers', 'Connections that take jobs from a queue', ['queue'])
+    const starved = gauge('queue_without_worker', '1 if a queue has work and no worker', ['queue'])
+    return async (ctx) => {
+      for (const state of await readQueueStates(ctx.queues, ctx.now())) {
+        const { name: queue } = state
+        for (const key of ['waiting', 'active', 'delayed', 'failed'] as const)
+          jobs.set({ queue, state: key }, state[key])
+        oldest.set({ queue }, state.oldestSeconds)
+        workers.set({ queue }, state.workers)
+        starved.set({ queue }, Number(hasNoWorker(state)))
+      }
+    }
+  },
+}
+
+const ledger: NetworkCollector = {
+  name: 'ledger',
+  open(gauge) {
+    const entries = gauge('entries', 'Numbered ledger entries')
+    const sealSeq = gauge('seal_seq', 'Number of the last seal')
+    const sealAge = gauge(
+      'seal_age_seconds',
+      'Age of the last seal; it grows on a quiet network, where nothing is to be sealed',
+    )
+    const unsealed = gauge('unsealed_seconds', 'Age of the oldest entry under no seal; 0 if there is none')
+    const unsigned = gauge('unsigned_seals', 'Seals without a signature')
+    const intact = gauge('chain_intact', '1 while the chain of seals holds')
+    const owed = gauge('owed_coins', 'Owed to payees at the last seal, in whole coins', ['coin'])
+    return async (ctx) => {
+      const nowSeconds = ctx.now() / SECOND_MS
+      const [highest, last, waiting, status] = await Promise.all([
+        ctx.entries.highestId(),
+        ctx.seals.last(),
+        ctx.seals.listUnsigned(MAX_UNSIGNED),
+        ctx.seals.readStatus(),
+      ])
+      const [first] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1)
+      entries.set(highest)
+      sealSeq.set(last?._id ?? 0)
+      if (last !== undefined) sealAge.set(Math.max(0, nowSeconds - last.at))
+      unsealed.set(first === undefined ? 0 : Math.max(0, nowSeconds - first.at))
+      unsigned.set(waiting.length)
+      intact.set(Number(status.intact))
+      const sums = last === undefined ? undefined : closingSums(await ctx.entries.find(last.to_id), last._id)
+      if (sums === undefined) return
+      for (const coin of COINS) owed.set({ coin }, inCoins(sums[coin], coin))
+    }
+  },
+}
+
+const MAX_UNSIGNED = 1_000
+
+const coins: NetworkCollector = {
+  name: 'coins',
+  open(gauge) {
+    const reachable = gauge('coin_reachable', '1 if the last look at the chain succeeded', ['coin'])
+    const lag = gauge('chain_lag_seconds', 'How long ago the chain was last looked at with success', ['coin'])
+    const height = gauge('chain_height', 'Height at the last look', ['coin'])
+    const age = gauge('chain_age_seconds', 'How long ago the chain was last found to have grown', ['coin'])
+    const problem = gauge('coin_problem', '1 while this keeps the coin from being ready', ['coin', 'about'])
+    const halted = gauge('coin_halted', '1 while the wallet waits for the operator to reconcile it', ['coin'])
+    const short = gauge(
+      'treasury_short_coins',
+      'What the treasury lacks, unlocked, for the payouts that are due, in whole coins',
+      ['coin'],
+    )
+    const gap = gauge(
+      'solvency_gap',
+      'What the chain holds beyond what the books say, below 0 if less, in whole coins',
+      ['coin'],
+    )
+    const gapAge = gauge('solvency_gap_age_seconds', 'How long ago books and chain were compared', ['coin'])
+    return async (ctx) => {
+      for (const state of await ctx.coins.listCoins()) {
+        if (!state.configured) continue
+        const { _id: coin } = state
+        reachable.set({ coin }, Number(state.reachable))
+        if (state.checked_at !== undefined)
+          lag.set({ coin }, Math.max(0, ctx.databaseNow() / SECOND_MS - state.checked_at))
+        if (state.height !== undefined) height.set({ coin }, state.height)
+        if (state.grown_at !== undefined)
+          age.set({ coin }, Math.max(0, ctx.databaseNow() / SECOND_MS - state.grown_at))
+        for (const about of COIN_PROBLEMS)
+          problem.set({ coin, about }, Number(state.problems?.[about] !== undefined))
+        halted.set({ coin }, Number(state.halted !== undefined))
+        if (state.gap_raw !== undefined) gap.set({ coin }, inCoins(BigInt(state.gap_raw), coin))
+        if (state.gap_at !== undefined)
+          gapAge.set({ coin }, Math.max(0, ctx.databaseNow() / SECOND_MS - state.gap_at))
+        if (state.treasury_short_raw !== undefined)
+          short.set({ coin }, inCoins(BigInt(state.treasury_short_raw), coin))
+      }
+    }
+  },
+}
+
+const payouts: NetworkCollector = {
+  name: 'payouts',
+  open(gauge) {
+    const count = gauge('payouts', 'Payouts by coin and state', ['coin', 'state'])
+    const unpaid = gauge('unpaid_coins', 'Owed to payees and not known to have arrived, in whole coins', [
+      'coin',
+    ])
+    const transfers = gauge(
+      'transfers',
+      'Transactions of ours that are not known to be in the chain, by coin and state',
+      ['coin', 'state'],
+    )
+    const oldestDue = gauge(
+      'payout_due_seconds',
+      'How long the oldest payout that may be sent has been owed; 0 if there is none',
+      ['coin'],
+    )
+    return async (ctx) => {
+      const nowSeconds = unixSeconds(ctx.databaseNow())
+      for (const { coin, state, count: number } of await ctx.payouts.countOpenTransfers())
+        transfers.set({ coin, state }, number)
+      for (const coin of COINS) {
+        const [due] = await listDue(ctx, coin, { maxPayouts: 1_000_000 })
+        oldestDue.set(
+          { coin },
+          due === undefined ? 0 : Math.max(0, nowSeconds - Math.min(...due.payouts.map(({ at }) => at))),
+        )
+      }
+      const [groups, sums] = await Promise.all([ctx.payouts.countByState(), ctx.payouts.sumUnpaid()])
+      for (const { coin, state, count: number } of groups) count.set({ coin, state }, number)
+      for (const coin of COINS) unpaid.set({ coin }, inCoins(sums[coin], coin))
+    }
+  },
+}
+
+/** Near enough for a graph. */
+const inCoins = (units: bigint, coin: Coin): number => Number(units) / 10 ** COIN_UNITS[coin].decimals
+
+/** Every collector. A part that has more to tell adds its own here. */
+const market: NetworkCollector = {
+  name: 'market',
+  open(gauge) {
+    const overdue = gauge('orders_overdue', 'Market orders whose deadline passed and was not acted on')
+    const lag = gauge(
+      'order_deadline_lag_seconds',
+      'How long ago the oldest of those deadlines was; 0 if there is none',
+    )
+    const disputed = gauge('orders_disputed', "Market orders that wait for the operator's decision")
+    return async (ctx) => {
+      const backlog = await ctx.orders.readBacklog(unixSeconds(ctx.databaseNow()))
+      overdue.set(backlog.overdue)
+      lag.set(backlog.oldestSeconds)
+      disputed.set(backlog.disputed)
+    }
+  },
+}
+
+const disk: NetworkCollector = {
+  name: 'disk',
+  open(gauge) {
+    const free = gauge('disk_free_bytes', 'Free where the database lies')
+    const mark = gauge('disk_mark_bytes', 'Below this the API takes no writes (MIN_FREE_DISK_GB)')
+    return async (ctx) => {
+      const bytes = await ctx.database.freeDiskBytes()
+      if (bytes !== undefined) free.set(bytes)
+      mark.set(ctx.config.minFreeDiskBytes)
+    }
+  },
+}
+
+const NETWORK_COLLECTORS: readonly NetworkCollector[] = [queues, ledger, coins, payouts, market, disk]
+
+/** A slower part is left out of this scrape, and its own gauge says 0. */
+const COLLECT_LIMIT_MS = 4 * SECOND_MS
+
+/** Opens the network's metrics; the function reads them, in the text format of Prometheus. */
+export function openNetworkMetrics(ctx: Context): () => Promise<string> {
+  const registry = new Registry()
+  const up = new Gauge({
+    name: `${METRIC_PREFIX}collector_up`,
+    help: '0 if a part of the network could not be read: MongoDB or Redis is away',
+    labelNames: ['collector'] as const,
+    registers: [registry],
+  })
+  const open = NETWORK_COLLECTORS.map(({ name, open: openCollector }) => {
+    const own: (() => void)[] = []
+    const collect = openCollector((metric, help, labelNames = []) => {
+      const made = new Gauge({
+        name: METRIC_PREFIX + metric,
+        help,
+        labelNames: [...labelNames],
+        registers: [registry],
+      })
+      // Without labels, a gauge that is reset says 0, which would be a statement.
+      own.push(() => (labelNames.length === 0 ? made.remove() : made.reset()))
+      return made
+    })
+    return { name, own, collect }
+  })
+  const read = async (): Promise<string> => {
+    await Promise.all(
+      open.map(async ({ name, own, collect }) => {
+        const clear = () => own.forEach((empty) => empty())
+        clear()
+        try {
+          await withDeadline(
+            collect(ctx),
+            COLLECT_LIMIT_MS,
+            () => new Error(`${name} took longer than ${COLLECT_LIMIT_MS} ms`),
+          )
+          up.set({ collector: name }, 1)
+        } catch (error) {
+          clear()
+          up.set({ collector: name }, 0)
+          ctx.log.warn({ err: error, collector: name }, 'a part of the metrics could not be read')
+        }
+      }),
+    )
+    return registry.metrics()
+  }
+  // Two scrapes at once would empty each other's gauges.
+  let reading: Promise<string> | undefined
+  return () => {
+    reading ??= read().finally(() => (reading = undefined))
+    return reading
+  }
+}
