@@ -43,6 +43,19 @@ export interface TestLedger {
   stop(): Promise<void>
 }
 
+/** Whether nothing waits for its number or its seal, and each seal has its signature. */
+export async function isEverythingSealed({ entries, seals }: Context): Promise<boolean> {
+  for (const collection of entries.pendingCollections()) {
+    if ((await collection.list('', 1)).length > 0) return false
+  }
+  const [highest, last, unsigned] = [
+    await entries.highestId(),
+    await seals.last(),
+    await seals.listUnsigned(1),
+  ]
+  return last?.to_id === highest && unsigned.length === 0
+}
+
 /**
  * Databases of this file's ledgers that have ended, empty again: to make one takes longer than most tests
  * that need it.
