@@ -23,7 +23,7 @@ import { createMetrics, type Metrics } from './servers/metrics.ts'
 import { createInboxStore, type InboxStore } from './messages/inbox-store.ts'
 import { createMessageStore, type MessageStore } from './messages/message-store.ts'
 import { createStandingStore, type StandingStore } from './account/standing-store.ts'
-import { createCoinStore, type CoinStore } from './payments/coin-store.ts'
+import { createCoinStore, type AddressGiver, type CoinStore } from './payments/coin-store.ts'
 import { passPurpose } from './account/pass-purchase.ts'
 import { createInvoiceStore, type InvoiceStore } from './payments/invoice-store.ts'
 import { openJournal } from './payments/journal-opening.ts'
@@ -89,6 +89,8 @@ export interface ContextOptions {
   now?: () => number
   /** Longest wait for MongoDB; as long as a request may wait if absent. */
   databaseTimeoutMs?: number
+  /** Who gives out addresses; this process if absent. */
+  addressGiver?: AddressGiver
 }
 
 /** Opens stores and queues. Both connect in the background, so a process can start before its servers. */
@@ -123,7 +125,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     posts: createPostStore(connection, config.requestMs),
     claims: createClaimStore(connection),
     work: createWorkStore(connection, config.requestMs),
-    coins: createCoinStore(connection),
+    coins: createCoinStore(connection, options.addressGiver),
     invoices: createInvoiceStore(connection),
     payouts: createPayoutStore(connection),
     reconciliations: createReconciliationStore(connection),

@@ -181,19 +181,27 @@ addressSchema.index(
 /** Further behind the highest that was given out nothing is given out any more. */
 const REMEMBERED = 10_000
 
-/** This process, among those that give out addresses, and what it has given out of each database's coins. */
-const holder = randomUUID()
-const givenOut = new Map<string, { indexes: Set<number>; highest: number }>()
-function givenOf(place: string): { indexes: Set<number>; highest: number } {
-  const known = givenOut.get(place) ?? { indexes: new Set(), highest: -1 }
-  givenOut.set(place, known)
+/** A process among those that give out addresses, and what it has given out of each database's coins. */
+export interface AddressGiver {
+  readonly id: string
+  readonly given: Map<string, { indexes: Set<number>; highest: number }>
+}
+
+export const newAddressGiver = (): AddressGiver => ({ id: randomUUID(), given: new Map() })
+
+const thisProcess = newAddressGiver()
+
+function givenOf({ given }: AddressGiver, place: string): { indexes: Set<number>; highest: number } {
+  const known = given.get(place) ?? { indexes: new Set(), highest: -1 }
+  given.set(place, known)
   return known
 }
 
 /** Of a coin that nobody has told of yet. */
 const UNKNOWN = { configured: true, reachable: false, alive_at: 0, required_confirmations: 1 }
 
-export function createCoinStore(connection: Connection) {
+export function createCoinStore(connection: Connection, giver: AddressGiver = thisProcess) {
+  const holder = giver.id
   const coins = recordsOf(connection.model<CoinRecord>('Coin', coinSchema))
   const rates = recordsOf(connection.model<RateRecord>('Rate', rateSchema))
   const addresses = recordsOf(connection.model<AddressRecord>('Address', addressSchema))
@@ -279,7 +287,7 @@ export function createCoinStore(connection: Connection) {
     },
     /** Taken for good; undefined if there is none left. */
     async takeAddress(coin: Coin): Promise<AddressRecord | undefined> {
-      const given = givenOf(`${connection.name} ${coin}`)
+      const given = givenOf(giver, `${connection.name} ${coin}`)
       for (;;) {
         const free = { coin, holder, state: 'free' as const, index: { $gt: given.highest - REMEMBERED } }
         const address = await addresses.model
@@ -300,7 +308,10 @@ export function createCoinStore(connection: Connection) {
         return address
       }
     },
-    stock: (coin: Coin): AddressStock => ({ holder, given: givenOf(`${connection.name} ${coin}`).highest }),
+    stock: (coin: Coin): AddressStock => ({
+      holder,
+      given: givenOf(giver, `${connection.name} ${coin}`).highest,
+    }),
     async countFree(coin: Coin): Promise<Map<string, number>> {
       const found = await addresses.model.aggregate<{ _id: string | null; count: number }>([
         { $match: { coin, state: 'free' } },

@@ -1,9 +1,10 @@
 import fs from 'node:fs'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { readConfig } from '../../shared/foundation/config.ts'
-import type { Context } from '../../shared/context.ts'
+import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { requestPassInvoice } from '../../shared/account/pass-purchase.ts'
+import { newAddressGiver } from '../../shared/payments/coin-store.ts'
 import { fillCoinPool } from '../../shared/payments/address-pool.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
@@ -37,13 +38,12 @@ checkBooksAfterEach(
 afterAll(() => venue.stop())
 
 const silent = createLog('test', 'fatal', { write: () => undefined })
-/** The same code with a memory of its own, as another process has it. */
+/** With a memory of its own, as another process has it. */
 async function startApi(): Promise<Context> {
-  vi.resetModules()
-  const { openContext } = await import('../../shared/context.ts')
   const api = openContext(readConfig(venue.env, 'workers'), silent, {
     now: () => venue.ctx.now(),
     databaseTimeoutMs: 30_000,
+    addressGiver: newAddressGiver(),
   })
   await api.database.whenReady()
   return api
