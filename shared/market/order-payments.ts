@@ -128,7 +128,8 @@ async function undoOrderPayment(ctx: Context, invoice: InvoiceRecord, session: S
   const own = (await ctx.payouts.listByOrder(order._id, session)).filter(
     ({ agent_id: agentId, state }) => agentId === order.buyer_id && state !== 'withdrawn',
   )
-  const isOpen = ({ state }: PayoutRecord): boolean => state === 'owed' || state === 'held'
+  // One that is held may have been paid all the same.
+  const isOpen = ({ state }: PayoutRecord): boolean => state === 'owed'
   const owed = due - sum(own.filter((payout) => !isOpen(payout)))
   if (owed < 0n)
     throw new Refusal(

@@ -324,7 +324,7 @@ export async function forgetRefundAddress(ctx: Context, orderId: string, session
   if (before?.refund_address === undefined || before.refund_salt === undefined) return false
   const { buyer_id: buyerId, refund_address: address, refund_salt: salt } = before
   const payouts = await ctx.payouts.listByOrder(orderId, session)
-  if (payouts.some((one) => one.agent_id === buyerId && !['owed', 'held', 'withdrawn'].includes(one.state)))
+  if (payouts.some((one) => one.agent_id === buyerId && !['owed', 'withdrawn'].includes(one.state)))
     return false
   const at = unixSeconds(ctx.databaseNow())
   const change: OrderChange = {
