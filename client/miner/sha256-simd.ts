@@ -14,19 +14,17 @@
  *
  * So of one block's 64 rounds (§6.2.2 step 3) rounds 0–11 are done once, in round 12 W12 is only added, and
  * rounds 13–63 are done for every nonce. In the message schedule (step 1) a word depends on W12 or it does
- * not: `isVaried` says which. Sums of words that do not are computed once and stand in memory as one word.
+ * not: the schedule's `isVaried` says which. Sums of words that do not are computed once and stand in memory as one word.
  */
 import {
-  applyVector,
-  applyWord,
+  createVariedSchedule,
   generateRound,
   H,
   K,
   LANES,
+  putText,
   ROUNDS,
-  SCHEDULE,
-  SUM_0,
-  SUM_1,
+  runRounds,
   wordAt,
   writeSplat,
   type State,
@@ -52,11 +50,6 @@ const VARIED_WORD = 12
 const MESSAGE_BITS = 52 * 8
 const HEX_DIGITS = '0123456789abcdef'
 
-const isVaried: boolean[] = []
-for (let t = 0; t < ROUNDS; t++) {
-  isVaried.push(t < 16 ? t === VARIED_WORD : SCHEDULE.some(({ back }) => isVaried[t - back]))
-}
-
 /**
  * Memory of the module, in bytes. "Splat" is one word four times over, so that one load fills a vector.
  *   ROUND_CONSTANTS  64 splats, K
@@ -76,6 +69,8 @@ const TAIL_HIGH = TAIL_LOW + (256 / LANES) * 16
 export const HITS = TAIL_HIGH + 256 * 4
 const MEMORY_BYTES = HITS + BLOCK_PASSES * 4
 
+const SCHEDULE = createVariedSchedule([VARIED_WORD], ROUND_WORDS, ROUND_CONSTANTS)
+
 // What is done once for a block, in plain arithmetic
 
 /** Writes what never changes: the round constants and the tails. */
@@ -93,45 +88,16 @@ export function writeTables(memory: Uint32Array): void {
  * `difficultyBits` beyond 32 leaves candidates whose first 32 bits are zero.
  */
 export function writeBlock(memory: Uint32Array, prefix: string, head: string, difficultyBits: number): void {
-  const words = prepareSchedule(`${prefix}:${head}`)
-  for (let t = 0; t < ROUNDS; t++) {
-    writeSplat(memory, ROUND_WORDS + t * 16, isVaried[t] ? wordAt(words, t) : wordAt(words, t) + wordAt(K, t))
-  }
-  const state = runFixedRounds(words)
+  const words = new Uint32Array(16)
+  putText(words, `${prefix}:${head}`)
+  words[13] = 0x80000000
+  words[15] = MESSAGE_BITS
+  SCHEDULE.write(memory, words)
+  const state = runRounds(words, VARIED_WORD + 1)
   for (let i = 0; i < 8; i++) writeSplat(memory, STATE + i * 16, wordAt(state, i))
   const bits = Math.min(difficultyBits, 32)
   writeSplat(memory, TARGET, wordAt(H, 0))
   writeSplat(memory, TARGET + 16, bits === 0 ? 0 : 0xffffffff << (32 - bits))
-}
-
-/** The schedule's fixed words, and for a varied word the sum of its fixed terms (0 for W12). */
-function prepareSchedule(fixedText: string): Uint32Array {
-  const words = new Uint32Array(ROUNDS)
-  for (let i = 0; i < fixedText.length; i++) {
-    words[i >> 2] = wordAt(words, i >> 2) | (fixedText.charCodeAt(i) << (24 - 8 * (i & 3))) // §3.1: big-endian
-  }
-  words[13] = 0x80000000
-  words[15] = MESSAGE_BITS
-  for (let t = 16; t < ROUNDS; t++) {
-    for (const { back, apply } of SCHEDULE) {
-      if (isVaried[t - back]) continue
-      const word = wordAt(words, t - back)
-      words[t] = wordAt(words, t) + (apply ? applyWord(apply, word) : word)
-    }
-  }
-  return words
-}
-
-/** §6.2.2 steps 2 and 3 for rounds 0 to 12, with 0 for W12. */
-function runFixedRounds(words: Uint32Array): Uint32Array {
-  const state = Uint32Array.from(H)
-  for (let t = 0; t <= VARIED_WORD; t++) {
-    const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = state
-    const t1 = h + applyWord(SUM_1, e) + ((e & f) ^ (~e & g)) + wordAt(K, t) + wordAt(words, t)
-    const t2 = applyWord(SUM_0, a) + ((a & b) ^ (a & c) ^ (b & c))
-    state.set([t1 + t2, a, b, c, d + t1, e, f, g]) // stored modulo 2^32
-  }
-  return state
 }
 
 // What is done for every four nonces, as generated code
@@ -171,7 +137,7 @@ function generatePass(takeLocal: () => number): Code {
   const code: number[] = [...setLocal(schedule[VARIED_WORD] ?? 0, loadTails())]
   let state = startState(schedule[VARIED_WORD] ?? 0, takeLocal, code)
   for (let t = VARIED_WORD + 1; t < ROUNDS; t++) {
-    const word = generateScheduleWord(t, schedule, code)
+    const word = SCHEDULE.emitRoundInput(t, schedule, code)
     state = generateRound(state, word, takeLocal, code)
   }
   return [...code, ...recordHits(add(state.a, loadWord(TARGET)))] // §6.2.2 step 4: H0 + a
@@ -187,7 +153,7 @@ function loadTails(): Code {
 }
 
 /**
- * After round 12: a and e get the word that they lack; the others are the same for all nonces of the block.
+ * After round 12, done with 0 for W12: a and e get the word that they lack; the others are the same for all nonces of the block.
  */
 function startState(word: number, takeLocal: () => number, code: number[]): State {
   const variable = (index: number): Code => loadWord(STATE + index * 16)
@@ -206,19 +172,6 @@ function startState(word: number, takeLocal: () => number, code: number[]): Stat
     h: variable(7),
     bXorC: xor(variable(1), variable(2)),
   }
-}
-
-/** §6.2.2 step 1. Gives K[t] + W[t], and keeps W[t] where it varies. */
-function generateScheduleWord(t: number, schedule: readonly number[], code: number[]): Code {
-  if (!isVaried[t]) return loadWord(ROUND_WORDS + t * 16)
-  const local = schedule[t % 16] ?? 0
-  const terms = SCHEDULE.filter(({ back }) => isVaried[t - back]).map(({ back, apply }) => {
-    const word = getLocal(schedule[(t - back) % 16] ?? 0)
-    return apply ? applyVector(apply, word) : word
-  })
-  if (terms.length < SCHEDULE.length) terms.unshift(loadWord(ROUND_WORDS + t * 16))
-  code.push(...setLocal(local, terms.reduce(add)))
-  return add(getLocal(local), loadWord(ROUND_CONSTANTS + t * 16))
 }
 
 /** Writes down the pass and its lanes where the bits of `digestWord0` under the mask are all zero. */

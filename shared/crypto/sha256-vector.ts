@@ -2,7 +2,7 @@
  * The parts of SHA-256 (FIPS 180-4) that code for vectors of four 32-bit lanes is made of: the constants, the
  * functions of one word in plain arithmetic, and the same functions and one round as WebAssembly.
  */
-import { getLocal, i32x4, setLocal, type Code } from './wasm-module.ts'
+import { getLocal, i32, i32x4, setLocal, type Code } from './wasm-module.ts'
 
 export const LANES = 4
 export const ROUNDS = 64
@@ -113,6 +113,24 @@ export function applyWord({ rotations, shift }: WordFunction, x: number): number
   return result
 }
 
+/** In plain arithmetic, §6.2.2 steps 2 and 3: the working variables after the first `rounds` rounds. */
+export function runRounds(words: Uint32Array, rounds: number): Uint32Array {
+  const state = Uint32Array.from(H)
+  for (let t = 0; t < rounds; t++) {
+    const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = state
+    const t1 = h + applyWord(SUM_1, e) + ((e & f) ^ (~e & g)) + wordAt(K, t) + wordAt(words, t)
+    const t2 = applyWord(SUM_0, a) + ((a & b) ^ (a & c) ^ (b & c))
+    state.set([t1 + t2, a, b, c, d + t1, e, f, g]) // stored modulo 2^32
+  }
+  return state
+}
+
+/** Puts text into the first words of a message block, big-endian (§3.1). */
+export function putText(words: Uint32Array, text: string): void {
+  for (let i = 0; i < text.length; i++)
+    words[i >> 2] = wordAt(words, i >> 2) | (text.charCodeAt(i) << (24 - 8 * (i & 3)))
+}
+
 export const wordAt = (words: Uint32Array, index: number): number => words[index] ?? 0
 
 export function writeSplat(memory: Uint32Array, address: number, word: number): void {
@@ -154,6 +172,64 @@ export function generateRound(state: State, word: Code, takeLocal: () => number,
     g: f,
     h: g,
     bXorC: getLocal(aXorB),
+  }
+}
+
+/**
+ * A message schedule (§6.2.2 step 1) in which some of the first 16 words differ from message to message, and
+ * whatever does not depend on them is summed up beforehand, in one table of splats.
+ */
+export interface VariedSchedule {
+  /** Whether W[t] differs between the messages. */
+  readonly isVaried: readonly boolean[]
+  /** Writes the table: K[t] + W[t] if W[t] is the same for all, else the sum of the terms of W[t] that are. */
+  write(memory: Uint32Array, words: Uint32Array): void
+  /** Code for K[t] + W[t]; appends to `code` what stores a varied W[t], which lives in local t mod 16. */
+  emitRoundInput(t: number, locals: readonly number[], code: number[]): Code
+}
+
+/**
+ * @param varied the words of the message block that differ
+ * @param table the address of 64 splats for the sums
+ * @param constants the address of 64 splats, K
+ */
+export function createVariedSchedule(
+  varied: readonly number[],
+  table: number,
+  constants: number,
+): VariedSchedule {
+  const isVaried: boolean[] = []
+  for (let t = 0; t < ROUNDS; t++)
+    isVaried.push(t < 16 ? varied.includes(t) : SCHEDULE.some(({ back }) => isVaried[t - back]))
+  const loadSplat = (address: number): Code => i32x4.load(i32.const(0), address)
+  return {
+    isVaried,
+    write(memory, given) {
+      const words = new Uint32Array(ROUNDS)
+      words.set(given.subarray(0, 16))
+      for (let t = 0; t < ROUNDS; t++) {
+        if (t >= 16)
+          for (const { back, apply } of SCHEDULE) {
+            if (isVaried[t - back]) continue
+            const word = wordAt(words, t - back)
+            words[t] = wordAt(words, t) + (apply ? applyWord(apply, word) : word)
+          }
+        writeSplat(memory, table + t * 16, isVaried[t] ? wordAt(words, t) : wordAt(words, t) + wordAt(K, t))
+      }
+    },
+    emitRoundInput(t, locals, code) {
+      if (!isVaried[t]) return loadSplat(table + t * 16)
+      const local = locals[t % 16] ?? 0
+      if (t >= 16) {
+        const terms = SCHEDULE.filter(({ back }) => isVaried[t - back]).map(({ back, apply }) => {
+          const word = getLocal(locals[(t - back) % 16] ?? 0)
+          return apply ? applyVector(apply, word) : word
+        })
+        if (terms.length < SCHEDULE.length) terms.unshift(loadSplat(table + t * 16))
+        code.push(...setLocal(local, terms.reduce(add)))
+      }
+      return add(getLocal(local), loadSplat(constants + t * 16))
+    },
   }
 }
 

@@ -123,6 +123,51 @@ describe('isShare and findShares', () => {
     )
   })
 
+  test('findShares says of any list, of any lengths and forms, what isShare says of each', () => {
+    const characters = '0123456789abcdefghijklmnopqrstuvwxyz'
+    const form = fc.string({
+      unit: fc.constantFrom(...characters),
+      minLength: 0,
+      maxLength: 22,
+    })
+    const malformed = fc.constantFrom(':', 'A', 'a:b', 'ab ', 'ä', '😀', '\u{130}1', 'Ā', '\0')
+    const nonce = fc.oneof({ weight: 20, arbitrary: form }, malformed)
+    const list = fc.oneof(
+      fc.array(nonce, { maxLength: 60 }),
+      fc
+        .integer({ min: 1, max: 20 })
+        .chain((length) =>
+          fc.array(
+            fc.string({ unit: fc.constantFrom(...characters), minLength: length, maxLength: length }),
+            { minLength: 14, maxLength: 70 },
+          ),
+        ),
+    )
+    fc.assert(
+      fc.property(
+        fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: 32, maxLength: 32 }),
+        list,
+        fc.integer({ min: 0, max: 6 }),
+        (prefix, nonces, bits) => {
+          expect(findShares(prefix, nonces, bits)).toEqual(nonces.filter((one) => isShare(prefix, one, bits)))
+        },
+      ),
+      { numRuns: 300 },
+    )
+  })
+
+  test('findShares finds more than 32 zero bits only where they are, and one nonce among 10,000', () => {
+    const nonces = Array.from({ length: 10_000 }, (_, i) => i.toString(36).padStart(6, '0'))
+    const bits = Math.max(
+      ...nonces.map((nonce) =>
+        countLeadingZeroBits(createHash('sha256').update(`${PREFIX}:${nonce}`).digest('hex')),
+      ),
+    )
+    expect(findShares(PREFIX, nonces, bits)).toEqual(nonces.filter((nonce) => isShare(PREFIX, nonce, bits)))
+    expect(findShares(PREFIX, nonces, bits)).not.toHaveLength(0)
+    expect(findShares(PREFIX, nonces, 33)).toEqual([])
+  })
+
   test('findShares gives the shares in the order given, with repetitions and without malformed nonces', () => {
     const nonces = Array.from({ length: 3000 }, (_, i) => i.toString(36))
     const mixed = [

@@ -1,0 +1,218 @@
+/**
+ * SHA-256 (FIPS 180-4) over the one block `prefix ":" nonce` of many nonces of one length, four a pass, one in
+ * each 32-bit lane of a 128-bit vector: finds those whose first 32 bits begin with enough zero bits.
+ *
+ * The message block, word by word (§5.2.1), with nonces of 1 to 20 characters:
+ *
+ *   W0–W7    the prefix, 32 characters: with them, rounds 0 to 7 are done once
+ *   W8–W13   ":" and the nonce, the 1 bit after it (§5.1.1), and zeros
+ *   W14–W15  the message length in bits
+ *
+ * The nonces are read from text in which each stands behind a ":", as `:one:two:six`, so that words W8 to W13
+ * are in the text as they are in the message, but for what comes behind the nonce, which is masked.
+ */
+import { hash } from 'node:crypto'
+import {
+  createVariedSchedule,
+  generateRound,
+  H,
+  K,
+  LANES,
+  putText,
+  ROUNDS,
+  runRounds,
+  wordAt,
+  writeSplat,
+  type State,
+} from './sha256-vector.ts'
+import {
+  assembleModule,
+  getLocal,
+  i32,
+  i32x4,
+  ifThen,
+  instantiate,
+  loopWhile,
+  setLocal,
+  type Code,
+} from './wasm-module.ts'
+
+const PREFIX_LENGTH = 32
+const FIRST_VARIED = PREFIX_LENGTH / 4
+const VARIED = [8, 9, 10, 11, 12, 13]
+const MAX_LENGTH = 20
+const CHUNK_NONCES = 4_096
+
+/*
+ * Memory of the module, in bytes. "Splat" is one word four times over, so that one load fills a vector.
+ *   ROUND_CONSTANTS  64 splats, K
+ *   ROUND_WORDS      64 splats, the sums of what does not vary (createVariedSchedule)
+ *   STATE            8 splats, a to h after round 7
+ *   TARGET           2 splats, H0 and the mask of the bits of digest word 0 that must be zero
+ *   MASKS            6 splats, the bytes of W8 to W13 that belong to ":" and nonce
+ *   PADDING          6 splats, the 1 bit behind the nonce
+ *   HITS             one word for every pass that found something: pass × 16 + one bit a lane, lane 0 lowest
+ *   TEXT             the nonces, each behind a ":"
+ */
+const ROUND_CONSTANTS = 0
+const ROUND_WORDS = ROUND_CONSTANTS + ROUNDS * 16
+const STATE = ROUND_WORDS + ROUNDS * 16
+const TARGET = STATE + 8 * 16
+const MASKS = TARGET + 2 * 16
+const PADDING = MASKS + VARIED.length * 16
+const HITS = PADDING + VARIED.length * 16
+const TEXT = HITS + (CHUNK_NONCES / LANES) * 4
+/** The last pass reads on behind the text. */
+const MEMORY_BYTES = TEXT + (CHUNK_NONCES + LANES) * (1 + MAX_LENGTH) + VARIED.length * 4
+
+const SCHEDULE = createVariedSchedule(VARIED, ROUND_WORDS, ROUND_CONSTANTS)
+
+/**
+ * The places among `nonces`, ascending, of those whose SHA-256 behind `prefix` and ":" begins with
+ * `difficultyBits` zero bits, or with 32 if that is more. Of a nonce that has characters beyond U+00FF
+ * nothing is said.
+ *
+ * @param prefix 32 ASCII characters
+ * @param nonces all of one length, 1 to 20 UTF-16 code units
+ */
+export type SearchNonces = (prefix: string, nonces: readonly string[], difficultyBits: number) => number[]
+
+/**
+ * Compiles the vector code and compares it with the platform's hash.
+ *
+ * @throws Error if the two differ, or without WebAssembly
+ */
+export function createSearchNonces(): SearchNonces {
+  const { memory, search } = instantiate<{
+    memory: { buffer: ArrayBuffer }
+    search: (stride: number, passes: number) => number
+  }>(generateSearchModule())
+  const words = new Uint32Array(memory.buffer)
+  const bytes = Buffer.from(memory.buffer)
+  for (let t = 0; t < ROUNDS; t++) writeSplat(words, ROUND_CONSTANTS + t * 16, wordAt(K, t))
+  const searchNonces: SearchNonces = (prefix, nonces, difficultyBits) => {
+    const { length } = nonces[0] ?? ''
+    writeRun(words, prefix, length, difficultyBits)
+    const found: number[] = []
+    for (let from = 0; from < nonces.length; from += CHUNK_NONCES) {
+      const chunk = nonces.length <= CHUNK_NONCES ? nonces : nonces.slice(from, from + CHUNK_NONCES)
+      bytes.write(`:${chunk.join(':')}`, TEXT, 'latin1')
+      const end = search(length + 1, Math.ceil(chunk.length / LANES))
+      for (let at = HITS; at < end; at += 4) {
+        const hit = wordAt(words, at / 4)
+        const first = (hit >>> LANES) * LANES
+        for (let lane = 0; lane < LANES && first + lane < chunk.length; lane++)
+          if (((hit >> lane) & 1) === 1) found.push(from + first + lane)
+      }
+    }
+    return found
+  }
+  checkAgainstPlatform(searchNonces)
+  return searchNonces
+}
+
+/** A vector unit or compiler that errs must not count anything. */
+function checkAgainstPlatform(searchNonces: SearchNonces): void {
+  const prefix = '0123456789abcdef'.repeat(2)
+  for (let length = 1; length <= MAX_LENGTH; length++) {
+    const nonces = Array.from({ length: 2 * LANES + 1 }, (_, i) => String(i).repeat(length))
+    const expected = nonces.flatMap((nonce, place) =>
+      hash('sha256', `${prefix}:${nonce}`, 'hex') < '8' ? [place] : [],
+    )
+    if (String(searchNonces(prefix, nonces, 1)) !== String(expected))
+      throw new Error('the vector code and node:crypto disagree about SHA-256')
+  }
+}
+
+/** Writes what all nonces of one length have in common. */
+function writeRun(memory: Uint32Array, prefix: string, length: number, difficultyBits: number): void {
+  const words = new Uint32Array(16)
+  putText(words, prefix)
+  words[15] = (PREFIX_LENGTH + 1 + length) * 8
+  SCHEDULE.write(memory, words)
+  for (const [index, word] of runRounds(words, FIRST_VARIED).entries())
+    writeSplat(memory, STATE + index * 16, word)
+  const bits = Math.min(difficultyBits, 32)
+  writeSplat(memory, TARGET, wordAt(H, 0))
+  writeSplat(memory, TARGET + 16, bits === 0 ? 0 : 0xffffffff << (32 - bits))
+  for (const [index] of VARIED.entries()) {
+    const kept = Math.min(Math.max(1 + length - index * 4, 0), 4) // bytes of this word before the 1 bit
+    const isEnd = kept < 4 && index * 4 + kept === 1 + length
+    writeSplat(memory, MASKS + index * 16, kept === 0 ? 0 : 0xffffffff << (32 - 8 * kept))
+    writeSplat(memory, PADDING + index * 16, isEnd ? 0x80000000 >>> (8 * kept) : 0)
+  }
+}
+
+const STRIDE = 0 // parameter: bytes from one nonce to the next
+const PASSES = 1 // parameter: fours of nonces
+const PASS = 2 // i32: the pass that is done
+const HITS_END = 3 // i32: where the next hit is written
+const LANE_HITS = 4 // i32: lanes of this pass that hit
+const LANE = 5 // i32 × 4: where the nonce of each lane begins
+const I32_LOCALS = 3 + LANES
+const FIRST_VECTOR_LOCAL = LANE + LANES
+
+const { add, and, equal, or, xor } = i32x4
+const loadSplat = (address: number): Code => i32x4.load(i32.const(0), address)
+
+/** A module exporting `memory` and `search(stride, passes)`, which returns the end of the hits at HITS. */
+function generateSearchModule(): Uint8Array<ArrayBuffer> {
+  let locals = FIRST_VECTOR_LOCAL
+  const takeLocal = (): number => locals++
+  const nextLane = (lane: number, before: Code): Code =>
+    setLocal(LANE + lane, i32.add(before, getLocal(STRIDE)))
+  const body = [
+    ...setLocal(HITS_END, i32.const(HITS)),
+    ...setLocal(LANE, i32.const(TEXT)),
+    ...loopWhile(
+      [
+        ...[1, 2, 3].flatMap((lane) => nextLane(lane, getLocal(LANE + lane - 1))),
+        ...generatePass(takeLocal),
+        ...nextLane(0, getLocal(LANE + LANES - 1)),
+        ...setLocal(PASS, i32.add(getLocal(PASS), i32.const(1))),
+      ],
+      i32.lessThan(getLocal(PASS), getLocal(PASSES)),
+    ),
+    ...getLocal(HITS_END),
+  ]
+  return assembleModule(
+    { name: 'search', params: 2, i32Locals: I32_LOCALS, v128Locals: locals - FIRST_VECTOR_LOCAL, body },
+    MEMORY_BYTES,
+  )
+}
+
+/** Four nonces: their words, rounds 8 to 63, and the look at digest word 0. */
+function generatePass(takeLocal: () => number): Code {
+  const code: number[] = []
+  const schedule = Array.from({ length: 16 }, takeLocal) // W[t] lives in local t mod 16
+  for (const [index, word] of VARIED.entries())
+    code.push(...setLocal(schedule[word] ?? 0, loadNonceWord(index)))
+  const before = Array.from({ length: 8 }, (_, index) => loadSplat(STATE + index * 16))
+  const [a = [], b = [], c = [], d = [], e = [], f = [], g = [], h = []] = before
+  let state: State = { a, b, c, d, e, f, g, h, bXorC: xor(b, c) }
+  for (let t = FIRST_VARIED; t < ROUNDS; t++)
+    state = generateRound(state, SCHEDULE.emitRoundInput(t, schedule, code), takeLocal, code)
+  return [...code, ...recordHits(add(state.a, loadSplat(TARGET)))] // §6.2.2 step 4: H0 + a
+}
+
+/** Word 8 + `index` of four messages, big-endian (§3.1), with the 1 bit in place of what follows a nonce. */
+function loadNonceWord(index: number): Code {
+  // Alignment is a hint (§4.4.7): a nonce may begin at any byte.
+  let vector = i32x4.loadSplat(getLocal(LANE), index * 4)
+  for (let lane = 1; lane < LANES; lane++)
+    vector = i32x4.loadLane(getLocal(LANE + lane), index * 4, lane, vector)
+  return or(and(i32x4.swapBytes(vector), loadSplat(MASKS + index * 16)), loadSplat(PADDING + index * 16))
+}
+
+/** Writes down the pass and its lanes where the bits of `digestWord0` under the mask are all zero. */
+function recordHits(digestWord0: Code): Code {
+  const zeroBits = equal(and(digestWord0, loadSplat(TARGET + 16)), i32x4.zero)
+  const hit = i32.or(i32.shiftLeft(getLocal(PASS), LANES), getLocal(LANE_HITS))
+  return [
+    ...setLocal(LANE_HITS, i32x4.bitmask(zeroBits)),
+    ...ifThen(getLocal(LANE_HITS), [
+      ...i32.store(getLocal(HITS_END), hit),
+      ...setLocal(HITS_END, i32.add(getLocal(HITS_END), i32.const(4))),
+    ]),
+  ]
+}
