@@ -139,7 +139,10 @@ async function payAsPlanned(
     pay(world, buyer, wrong[dice % wrong.length] ?? address, amountRaw)
   }
   if (payment === 'late') {
-    await until(world, `order ${sale.id} did not expire`, () => whenStatus(world, sale, 'expired'))
+    // Somebody else may have paid it by mistake, as those do who pay to a wrong address.
+    await until(world, `order ${sale.id} did not expire`, () =>
+      whenStatus(world, sale, 'paid', 'disputed', ...ENDED),
+    )
     pay(world, buyer, address, amountRaw)
   }
   if (payment === 'crumbs' && isWanted(world, 'crumbs')) await payWhatIsAsked(world, sale)
