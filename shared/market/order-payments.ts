@@ -38,7 +38,7 @@ export const orderPurpose: Purpose = {
     const received_raw = String(BigInt(invoice.received_raw) - BigInt(payment.amount_raw))
     await undoOrderPayment(ctx, { ...invoice, received_raw }, session)
     // An order that waits for its payment again expires with its invoice: that lapses anew.
-    return { fields: { received_raw, lapsed: false, watch: 'round', look_after: 0 } }
+    return { fields: { received_raw, lapsed: false } }
   },
   lost: loseOrderPayment,
   restored: restoreOrderPayment,

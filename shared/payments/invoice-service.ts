@@ -90,8 +90,6 @@ export function newInvoice(fields: {
     address_index: address.index,
     expires_at: expiresAt,
     lapsed: false,
-    watch: 'round',
-    look_after: 0,
     received_raw: '0',
     carried_raw: '0',
     moved_raw: '0',
