@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const LEFT_OUT = ['node_modules', '.git', '.data']
-const SECONDS = 20
+const SECONDS = 45
 const PAY_BY_SECONDS = 8
 const LIMIT_MS = 180_000
 

@@ -3,6 +3,7 @@ import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts
 import type { Agent } from '../torture/agent.ts'
 import type { Answered } from '../torture/client.ts'
 import { checkOrder } from './books.ts'
+import { checkTurn } from './overtaken.ts'
 import {
   isOpen,
   readBook,
@@ -183,6 +184,8 @@ async function whenStatus(
     sale.isForgotten = sale.invoice.isForgotten = true
     return 'forgotten'
   }
+  if (view.status === 'released')
+    checkTurn(world, sale, (await refreshOrder(world, sale.seller, sale.id))?.payouts ?? [])
   return wanted.includes(view.status) ? view : undefined
 }
 
@@ -262,9 +265,9 @@ async function seeItPaid(world: World, sale: Sale): Promise<void> {
     () => `of order ${sale.id} is not paid out: ${waiting.join(', ')}`,
     async () => {
       const read = await readBook(world, sale)
-      const open = [...(read?.toSeller ?? []), ...(read?.toBuyer ?? [])].filter(
-        (payout) => isOpen(payout) && isSendable(payout),
-      )
+      const payouts = [...(read?.toSeller ?? []), ...(read?.toBuyer ?? [])]
+      checkTurn(world, sale, payouts)
+      const open = payouts.filter((payout) => isOpen(payout) && isSendable(payout))
       waiting = open.map(({ payout_id: id, state, amount_raw: raw }) => `${id} ${state} ${raw}`)
       return open.length === 0 ? (read ?? 'forgotten') : undefined
     },

@@ -8,8 +8,11 @@ export interface PayoutView {
   amount_raw: string
   state: 'owed' | 'signed' | 'sent' | 'confirmed' | 'held' | 'manual' | 'withdrawn'
   frozen: boolean
+  waits_for_chain: boolean
+  to_self: boolean
   address: string | null
   tx_hash: string | null
+  at: number
 }
 
 export interface OrderView {
