@@ -157,14 +157,17 @@ async function payWhatIsAsked(world: World, { invoice, buyer }: Sale): Promise<v
     const view = await read()
     return view === 'forgotten' || BigInt(view.paid_raw) > 0n ? view : undefined
   })
-  if (counted === undefined || counted === 'forgotten' || counted.status === 'settled') return
+  if (counted === undefined || counted === 'forgotten') return
+  if (counted.status === 'settled' || counted.status === 'expired') return
   pay(world, buyer, invoice.address, toRaw(counted.remaining))
   await until(
     world,
     `invoice ${invoice.id} asks for ${counted.remaining} more, and does not count it`,
     async () => {
       const view = await read()
-      return view === 'forgotten' || view.status === 'settled' ? true : undefined
+      if (view === 'forgotten' || view.status === 'settled') return true
+      // Its time was over in between: then it is counted all the same, and owed to the buyer.
+      return view.status === 'expired' && BigInt(view.paid_raw) > BigInt(counted.paid_raw) ? true : undefined
     },
   )
 }
