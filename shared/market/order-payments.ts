@@ -338,6 +338,7 @@ async function touchOrder(
   )
 }
 
+/** Its seller is paid. In the transaction that read the order. */
 export async function endOrder(ctx: Context, order: OrderRecord, session: Session): Promise<void> {
   const at = unixSeconds(ctx.databaseNow())
   await makeOwnMove(

@@ -154,10 +154,12 @@ export function missingRaw(coin: Coin, priceRaw: bigint, receivedRaw: bigint): b
   return missing < dustThreshold(coin) ? 0n : missing
 }
 
+/** Left below a whole day, rounded down; 0 for an order. */
 export function remainderRaw(invoice: Pick<InvoiceRecord, 'unspent' | 'days'>): bigint {
   return invoice.days === undefined ? 0n : BigInt(invoice.unspent) / BigInt(invoice.days)
 }
 
+/** Still to be paid for the full price, in raw or piconero; 0 below dust. */
 export function remainingRaw(
   invoice: Pick<InvoiceRecord, 'coin' | 'amount_raw' | 'received_raw' | 'carried_raw'>,
 ): bigint {

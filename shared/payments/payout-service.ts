@@ -179,6 +179,7 @@ export async function moveTransfers(
   })
 }
 
+/** @returns whether it was in one of the states `from` */
 export const moveTransfer = async (
   ctx: Context,
   transfer: TransferRecord,

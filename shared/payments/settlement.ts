@@ -55,6 +55,7 @@ async function takeIn(
     await settlePayment(ctx, payment, found.confirmations, by)
 }
 
+/** The chain has shown what was recorded by hand: its payouts may be sent. */
 export async function noteShown(ctx: Context, { _id, by, shown_at: at }: PaymentRecord): Promise<void> {
   if (by === 'operator' && at === undefined) await ctx.invoices.setShown(_id, unixSeconds(ctx.databaseNow()))
 }

@@ -35,6 +35,7 @@ export const MONERO_BOUNDS: PayBounds = {
   oneTransaction: { goesAlone },
 }
 
+/** Sees to what is under way, then signs at most one transaction. @throws NodeUnreachable, NodeRefused */
 export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void> {
   const { wallet } = ctx.monero
   const coin = await ctx.coins.findCoin('xmr')
