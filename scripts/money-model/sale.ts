@@ -187,10 +187,19 @@ async function whenStatus(
     sale.isForgotten = sale.invoice.isForgotten = true
     return 'forgotten'
   }
-  if (view.status === 'released')
-    checkTurn(world, sale, (await refreshOrder(world, sale.seller, sale.id))?.payouts ?? [])
+  if (view.status === 'released') checkTurn(world, sale, await readSeller(world, sale))
   return wanted.includes(view.status) ? view : undefined
 }
+
+const readSeller = async (world: World, sale: Sale): Promise<PayoutView[]> =>
+  (await refreshOrder(world, sale.seller, sale.id))?.payouts ?? []
+
+/**
+ * After a restore a send to an address of several orders may be of one that is forgotten, which nobody can tell
+ * before all of them have ended: what is owed there is held until then.
+ */
+const waitsForOperator = ({ sharesAddresses }: Sale, { state }: PayoutView): boolean =>
+  sharesAddresses && state === 'held'
 
 /** A deadline that is so far away is not waited for; open orders are brought to their end after the run. */
 const FAR_SECONDS = 120
@@ -236,7 +245,11 @@ async function carryOut(
   await act()
   const what = `order ${sale.id}, paid ${payment}, ${delivery} and ${answer}, does not end`
   const end = await until(world, what, async () => {
-    const seen = await whenStatus(world, sale, 'paid', 'delivered', ...ENDED)
+    const seen = await whenStatus(world, sale, 'paid', 'delivered', 'released', ...ENDED)
+    if (seen !== undefined && seen !== 'forgotten' && seen.status === 'released')
+      return (await readSeller(world, sale)).some((payout) => waitsForOperator(sale, payout))
+        ? 'left'
+        : undefined
     if (seen === undefined || seen === 'forgotten' || (seen.status !== 'paid' && seen.status !== 'delivered'))
       return seen
     // A restore has taken a step back, or an outage has put off a deadline by an hour.
@@ -270,7 +283,9 @@ async function seeItPaid(world: World, sale: Sale): Promise<void> {
       const read = await readBook(world, sale)
       const payouts = [...(read?.toSeller ?? []), ...(read?.toBuyer ?? [])]
       checkTurn(world, sale, payouts)
-      const open = payouts.filter((payout) => isOpen(payout) && isSendable(payout))
+      const open = payouts.filter(
+        (payout) => isOpen(payout) && isSendable(payout) && !waitsForOperator(sale, payout),
+      )
       waiting = open.map(({ payout_id: id, state, amount_raw: raw }) => `${id} ${state} ${raw}`)
       return open.length === 0 ? (read ?? 'forgotten') : undefined
     },
