@@ -156,6 +156,7 @@ export async function mistypeSettle(world: World): Promise<string | undefined> {
   const invoice = world.invoices.findLast(({ isForgotten, days }) => !isForgotten && days === undefined)
   if (invoice === undefined) return undefined
   const amount = Number(invoice.amountRaw / 10n ** 24n) / 1e6
+  world.mistaken = invoice.id
   for (const [what, coins] of [
     ['more than is to be paid', amount + 50],
     ['a transaction that does not exist', amount],
@@ -164,6 +165,7 @@ export async function mistypeSettle(world: World): Promise<string | undefined> {
     check(world, code !== 0 || coins === amount, `settle-invoice of ${invoice.id} takes ${what}`)
     if (code === 0) await undo(world, 'settle-invoice', String(answer['payment_id']))
   }
+  world.mistaken = undefined
   return invoice.id
 }
 

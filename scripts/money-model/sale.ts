@@ -182,7 +182,11 @@ async function whenStatus(
   sale: Sale,
   ...wanted: OrderView['status'][]
 ): Promise<OrderView | 'forgotten' | undefined> {
+  const isMistaken = (): boolean => world.mistaken === sale.invoice.id
+  // What is delivered meanwhile could not be taken back: nobody is so quick here.
+  if (isMistaken()) return undefined
   const view = await refreshOrder(world, sale.buyer, sale.id)
+  if (isMistaken()) return undefined
   if (view === undefined) {
     sale.isForgotten = sale.invoice.isForgotten = true
     return 'forgotten'

@@ -91,6 +91,8 @@ export interface World {
   readonly seenPayouts: Map<string, SeenPayout>
   readonly startedAtMs: number
   treasury: string | undefined
+  /** The invoice that the operator has recorded a payment of by mistake, until that is taken back. */
+  mistaken: string | undefined
   /** Faults under way. */
   faults: number
   /** When the last one ended, in milliseconds of the history. */
@@ -148,6 +150,7 @@ export async function openWorld(
       seenPayouts: new Map(),
       startedAtMs: Date.now(),
       treasury: undefined,
+      mistaken: undefined,
     },
     ...{ faults: 0, disturbedMs: 0, whenOpen: Promise.resolve() },
     async ask(agent, did, method, path, body) {
