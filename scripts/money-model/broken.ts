@@ -30,7 +30,7 @@ export const BREAKS: readonly Break[] = [
     text: '{ destination, amountRaw',
     instead: '{ destination: wallet.treasury.address, amountRaw',
   },
-  { file: TREASURY, text: 'payoutIds: payouts.map', instead: 'payoutIds: payouts.slice(1).map' },
+  { file: TREASURY, text: 'payouts,\n  })', instead: 'payouts: payouts.slice(1),\n  })' },
   { file: DUE, text: 'group?.address !== address || isFull', instead: 'group === undefined || isFull' },
   { file: DUE, text: 'return groups.sort(', instead: 'return groups.slice(1).sort(' },
   { file: STEPS, text: 'step, sellerShare(order), at', instead: 'step, BigInt(order.amount_raw), at' },

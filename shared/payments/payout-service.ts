@@ -69,15 +69,23 @@ function payoutEntry(
 /**
  * With the payouts that they carry, in one transaction: only after it may they be broadcast. @throws a
  * duplicate-key error if a place is taken @throws Overtaken if the block below was replaced @throws Error if
- * a payout is no longer free
+ * a payout is no longer free, or no longer to the address of `listed`, as it was signed for
  */
-export async function storeTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
+export async function storeTransfers(
+  ctx: Context,
+  transfers: readonly TransferRecord[],
+  listed: readonly Pick<PayoutRecord, '_id' | 'address'>[] = [],
+): Promise<void> {
+  const addresses = new Map(listed.map(({ _id, address }) => [_id, address]))
   await ctx.database.transaction(async (session) => {
     await buildOnConfirmed(ctx, transfers, session)
     await insertNamed(ctx, transfers, session)
     for (const transfer of transfers)
-      for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session))
+      for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
+        if (addresses.has(payout._id) && addresses.get(payout._id) !== payout.address)
+          throw new Error(`payout ${payout._id} is no longer to the address that was signed for`)
         await carry(ctx, transfer, payout, { from: 'free', step: 'signed', attempt: transfer._id }, session)
+      }
   })
 }
 
@@ -121,9 +129,11 @@ async function insertNamed(
  * As signed just now. @returns false if they are dropped, and nothing was stored: a place is taken, the block
  * below was replaced, or a payout has changed
  */
-export async function storeOrDrop(ctx: Context, transfers: readonly TransferRecord[]): Promise<boolean> {
+export async function storeOrDrop(
+  ...[ctx, transfers, listed]: Parameters<typeof storeTransfers>
+): Promise<boolean> {
   try {
-    await storeTransfers(ctx, transfers)
+    await storeTransfers(ctx, transfers, listed)
     return true
   } catch (error) {
     if (isDuplicateKey(error) || error instanceof Overtaken) return false

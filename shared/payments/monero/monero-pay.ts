@@ -140,5 +140,6 @@ async function store(
     at,
     changed_at: at,
   }
-  return (await storeOrDrop(ctx, [transfer])) ? transfer : undefined
+  const listed = groups.flatMap(({ payouts }) => payouts)
+  return (await storeOrDrop(ctx, [transfer], listed)) ? transfer : undefined
 }

@@ -5,7 +5,7 @@ import { SECOND_MS, unixSeconds } from '../../foundation/time.ts'
 import { haltCoin, isHalted, noteProblem } from '../coin-round.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers, noteRefusal, storeOrDrop } from '../payout-service.ts'
-import { isToBeOffered, OPEN_TRANSFERS, type TransferRecord } from '../payout.ts'
+import { isToBeOffered, OPEN_TRANSFERS, type PayoutRecord, type TransferRecord } from '../payout.ts'
 import { isPaidByHand, startFindings } from '../reconcile.ts'
 import { accountOf, placeOf, settleAccount, type OwnAccount, type SettledAccount } from './nano-account.ts'
 import type { NanoAccountState, NanoBlock, NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
@@ -40,7 +40,8 @@ export interface LaneStep {
   readonly kind: 'receive' | 'sweep' | 'payout'
   readonly amountRaw: bigint
   readonly paymentIds?: readonly string[]
-  readonly payoutIds?: readonly string[]
+  /** As they were listed: the block pays their address. */
+  readonly payouts?: readonly PayoutRecord[]
 }
 
 export function stateOf(
@@ -336,13 +337,14 @@ async function sign(
       signed: JSON.stringify(block),
       amount_raw: String(step.amountRaw),
       payment_ids: [...(step.paymentIds ?? [])],
-      payout_ids: [...(step.payoutIds ?? [])],
+      payout_ids: (step.payouts ?? []).map(({ _id }) => _id),
       state: 'signed',
       at,
       changed_at: at,
     }
   })
-  return (await storeOrDrop(ctx, transfers)) ? transfers : []
+  const listed = works.flatMap(({ step }) => step.payouts ?? [])
+  return (await storeOrDrop(ctx, transfers, listed)) ? transfers : []
 }
 
 function readSigned({ _id, signed, tx }: TransferRecord): NanoBlock {

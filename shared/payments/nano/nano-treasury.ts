@@ -60,7 +60,7 @@ function payEach(wallet: NanoWallet, standing: Standing, groups: readonly DueGro
     block: buildSend(stateOf(wallet, before), { destination, amountRaw: sumRaw }),
     kind: 'payout',
     amountRaw: sumRaw,
-    payoutIds: payouts.map(({ _id }) => _id),
+    payouts,
   })
   return buildRun(standing, groups, pay).run
 }
