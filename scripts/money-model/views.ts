@@ -25,6 +25,7 @@ export interface OrderView {
   deliver_by: number | null
   accept_by: number | null
   disputed_by: 'buyer' | 'chain' | null
+  refund_address: string | null
   payouts: PayoutView[]
 }
 
