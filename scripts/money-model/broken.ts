@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const LEFT_OUT = ['node_modules', '.git', '.data']
-const SECONDS = 20
+const SECONDS = 45
 const PAY_BY_SECONDS = 8
 const LIMIT_MS = 180_000
 
@@ -25,8 +25,12 @@ const RECEIVED = 'shared/market/order-payments.ts'
 
 export const BREAKS: readonly Break[] = [
   { file: TREASURY, text: 'amountRaw: sumRaw })', instead: 'amountRaw: sumRaw - 1n })' },
-  { file: TREASURY, text: '{ destination: address', instead: '{ destination: wallet.treasury.address' },
-  { file: TREASURY, text: 'payoutIds: payouts.map', instead: 'payoutIds: payouts.slice(1).map' },
+  {
+    file: TREASURY,
+    text: '{ destination, amountRaw',
+    instead: '{ destination: wallet.treasury.address, amountRaw',
+  },
+  { file: TREASURY, text: 'payouts,\n  })', instead: 'payouts: payouts.slice(1),\n  })' },
   { file: DUE, text: 'group?.address !== address || isFull', instead: 'group === undefined || isFull' },
   { file: DUE, text: 'return groups.sort(', instead: 'return groups.slice(1).sort(' },
   { file: STEPS, text: 'step, sellerShare(order), at', instead: 'step, BigInt(order.amount_raw), at' },
@@ -60,15 +64,20 @@ export function tryBreaks(seed: number, say: (line: string) => void): boolean {
   return isSeen
 }
 
+/** @returns the file with its line broken. @throws Error if the line isn't there, or more than once */
+export function breakLine({ file, text, instead }: Break): string {
+  const [before, after, ...more] = fs.readFileSync(path.join(ROOT, file), 'utf8').split(text)
+  if (after === undefined || more.length > 0)
+    throw new Error(`${file} does not have ${JSON.stringify(text)} once`)
+  return `${before}${instead}${after}`
+}
+
 /** @returns what was found, and when */
 function tryBreak({ file, text, instead }: Break, copy: string, seed: number): string | undefined {
   for (const name of fs.readdirSync(ROOT).filter((entry) => !LEFT_OUT.includes(entry)))
     fs.cpSync(path.join(ROOT, name), path.join(copy, name), { recursive: true })
   fs.symlinkSync(path.join(ROOT, 'node_modules'), path.join(copy, 'node_modules'))
-  const [before, after, ...more] = fs.readFileSync(path.join(copy, file), 'utf8').split(text)
-  if (after === undefined || more.length > 0)
-    throw new Error(`${file} does not have ${JSON.stringify(text)} once`)
-  fs.writeFileSync(path.join(copy, file), `${before}${instead}${after}`)
+  fs.writeFileSync(path.join(copy, file), breakLine({ file, text, instead }))
   const args = [
     SECONDS,
     seed,

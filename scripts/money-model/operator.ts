@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { runOperator } from '../operator/run.ts'
 import { numbersOf } from '../torture/plan.ts'
-import { ofXno, sum } from './views.ts'
+import { ofXno, refreshOrder, sum } from './views.ts'
 import { sendsOf } from './watch.ts'
 import { check, count, type Sale, type World } from './world.ts'
 
@@ -156,6 +156,7 @@ export async function mistypeSettle(world: World): Promise<string | undefined> {
   const invoice = world.invoices.findLast(({ isForgotten, days }) => !isForgotten && days === undefined)
   if (invoice === undefined) return undefined
   const amount = Number(invoice.amountRaw / 10n ** 24n) / 1e6
+  world.mistaken = invoice.id
   for (const [what, coins] of [
     ['more than is to be paid', amount + 50],
     ['a transaction that does not exist', amount],
@@ -164,6 +165,7 @@ export async function mistypeSettle(world: World): Promise<string | undefined> {
     check(world, code !== 0 || coins === amount, `settle-invoice of ${invoice.id} takes ${what}`)
     if (code === 0) await undo(world, 'settle-invoice', String(answer['payment_id']))
   }
+  world.mistaken = undefined
   return invoice.id
 }
 
@@ -183,10 +185,11 @@ export async function mistypePaid(world: World): Promise<string | undefined> {
     const taken = (await operate(world, 'payout-paid', id, tx, '--address', named)).code === 0
     check(world, !taken || tx !== payment.hash, `payout-paid takes the payment ${tx} as what paid ${id}`)
     if (!taken) continue
-    // The buyer's address is named with it, and stays when the payment is taken back.
     const sale = world.sales.find((one) => one.id === orderId)
-    if (sale !== undefined) sale.refundAddress = named
     await undo(world, 'payout-paid', id)
+    // The buyer's address that was named with it goes with it, unless something was sent there meanwhile.
+    const order = sale && (await refreshOrder(world, sale.buyer, sale.id))
+    if (sale !== undefined) sale.refundAddress = order?.refund_address ?? undefined
     return id
   }
   return id

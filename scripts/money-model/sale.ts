@@ -3,6 +3,7 @@ import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts
 import type { Agent } from '../torture/agent.ts'
 import type { Answered } from '../torture/client.ts'
 import { checkOrder } from './books.ts'
+import { checkTurn } from './overtaken.ts'
 import {
   isOpen,
   readBook,
@@ -139,7 +140,10 @@ async function payAsPlanned(
     pay(world, buyer, wrong[dice % wrong.length] ?? address, amountRaw)
   }
   if (payment === 'late') {
-    await until(world, `order ${sale.id} did not expire`, () => whenStatus(world, sale, 'expired'))
+    // Somebody else may have paid it by mistake, as those do who pay to a wrong address.
+    await until(world, `order ${sale.id} did not expire`, () =>
+      whenStatus(world, sale, 'paid', 'disputed', ...ENDED),
+    )
     pay(world, buyer, address, amountRaw)
   }
   if (payment === 'crumbs' && isWanted(world, 'crumbs')) await payWhatIsAsked(world, sale)
@@ -153,14 +157,17 @@ async function payWhatIsAsked(world: World, { invoice, buyer }: Sale): Promise<v
     const view = await read()
     return view === 'forgotten' || BigInt(view.paid_raw) > 0n ? view : undefined
   })
-  if (counted === undefined || counted === 'forgotten' || counted.status === 'settled') return
+  if (counted === undefined || counted === 'forgotten') return
+  if (counted.status === 'settled' || counted.status === 'expired') return
   pay(world, buyer, invoice.address, toRaw(counted.remaining))
   await until(
     world,
     `invoice ${invoice.id} asks for ${counted.remaining} more, and does not count it`,
     async () => {
       const view = await read()
-      return view === 'forgotten' || view.status === 'settled' ? true : undefined
+      if (view === 'forgotten' || view.status === 'settled') return true
+      // Its time was over in between: then it is counted all the same, and owed to the buyer.
+      return view.status === 'expired' && BigInt(view.paid_raw) > BigInt(counted.paid_raw) ? true : undefined
     },
   )
 }
@@ -175,13 +182,28 @@ async function whenStatus(
   sale: Sale,
   ...wanted: OrderView['status'][]
 ): Promise<OrderView | 'forgotten' | undefined> {
+  const isMistaken = (): boolean => world.mistaken === sale.invoice.id
+  // What is delivered meanwhile could not be taken back: nobody is so quick here.
+  if (isMistaken()) return undefined
   const view = await refreshOrder(world, sale.buyer, sale.id)
+  if (isMistaken()) return undefined
   if (view === undefined) {
     sale.isForgotten = sale.invoice.isForgotten = true
     return 'forgotten'
   }
+  if (view.status === 'released') checkTurn(world, sale, await readSeller(world, sale))
   return wanted.includes(view.status) ? view : undefined
 }
+
+const readSeller = async (world: World, sale: Sale): Promise<PayoutView[]> =>
+  (await refreshOrder(world, sale.seller, sale.id))?.payouts ?? []
+
+/**
+ * After a restore a send to an address of several orders may be of one that is forgotten, which nobody can tell
+ * before all of them have ended: what is owed there is held until then.
+ */
+const waitsForOperator = ({ sharesAddresses }: Sale, { state }: PayoutView): boolean =>
+  sharesAddresses && state === 'held'
 
 /** A deadline that is so far away is not waited for; open orders are brought to their end after the run. */
 const FAR_SECONDS = 120
@@ -227,7 +249,11 @@ async function carryOut(
   await act()
   const what = `order ${sale.id}, paid ${payment}, ${delivery} and ${answer}, does not end`
   const end = await until(world, what, async () => {
-    const seen = await whenStatus(world, sale, 'paid', 'delivered', ...ENDED)
+    const seen = await whenStatus(world, sale, 'paid', 'delivered', 'released', ...ENDED)
+    if (seen !== undefined && seen !== 'forgotten' && seen.status === 'released')
+      return (await readSeller(world, sale)).some((payout) => waitsForOperator(sale, payout))
+        ? 'left'
+        : undefined
     if (seen === undefined || seen === 'forgotten' || (seen.status !== 'paid' && seen.status !== 'delivered'))
       return seen
     // A restore has taken a step back, or an outage has put off a deadline by an hour.
@@ -259,8 +285,10 @@ async function seeItPaid(world: World, sale: Sale): Promise<void> {
     () => `of order ${sale.id} is not paid out: ${waiting.join(', ')}`,
     async () => {
       const read = await readBook(world, sale)
-      const open = [...(read?.toSeller ?? []), ...(read?.toBuyer ?? [])].filter(
-        (payout) => isOpen(payout) && isSendable(payout),
+      const payouts = [...(read?.toSeller ?? []), ...(read?.toBuyer ?? [])]
+      checkTurn(world, sale, payouts)
+      const open = payouts.filter(
+        (payout) => isOpen(payout) && isSendable(payout) && !waitsForOperator(sale, payout),
       )
       waiting = open.map(({ payout_id: id, state, amount_raw: raw }) => `${id} ${state} ${raw}`)
       return open.length === 0 ? (read ?? 'forgotten') : undefined

@@ -8,8 +8,11 @@ export interface PayoutView {
   amount_raw: string
   state: 'owed' | 'signed' | 'sent' | 'confirmed' | 'held' | 'manual' | 'withdrawn'
   frozen: boolean
+  waits_for_chain: boolean
+  to_self: boolean
   address: string | null
   tx_hash: string | null
+  at: number
 }
 
 export interface OrderView {
@@ -22,6 +25,7 @@ export interface OrderView {
   deliver_by: number | null
   accept_by: number | null
   disputed_by: 'buyer' | 'chain' | null
+  refund_address: string | null
   payouts: PayoutView[]
 }
 

@@ -6,6 +6,7 @@ import { startHistory, type History } from '../torture/history.ts'
 import { numbersOf } from '../torture/plan.ts'
 import type { Chain } from './chain.ts'
 import type { Network } from './network.ts'
+import type { SeenPayout } from './overtaken.ts'
 
 /** A sum below this is not money (`/limits`). */
 export const DUST_RAW = 10n ** 24n
@@ -19,7 +20,7 @@ export const patienceMs = (usualMs: number): number =>
   usualMs * Math.max(1, (os.loadavg()[0] ?? 0) / (USUAL_LOAD * os.availableParallelism()))
 const LOOK_EVERY_MS = 700
 /** After a fault the network has so long to find itself again. */
-const RECOVERY_MS = 10_000
+export const RECOVERY_MS = 10_000
 const MOST_TRIES = 30
 
 /** An invoice that an agent was given, at an address that nobody else was ever given. */
@@ -87,8 +88,11 @@ export interface World {
    * there.
    */
   readonly doubted: Set<string>
+  readonly seenPayouts: Map<string, SeenPayout>
   readonly startedAtMs: number
   treasury: string | undefined
+  /** The invoice that the operator has recorded a payment of by mistake, until that is taken back. */
+  mistaken: string | undefined
   /** Faults under way. */
   faults: number
   /** When the last one ended, in milliseconds of the history. */
@@ -143,8 +147,10 @@ export async function openWorld(
       counts: new Map(),
       orphans: new Set(),
       doubted: new Set(),
+      seenPayouts: new Map(),
       startedAtMs: Date.now(),
       treasury: undefined,
+      mistaken: undefined,
     },
     ...{ faults: 0, disturbedMs: 0, whenOpen: Promise.resolve() },
     async ask(agent, did, method, path, body) {

@@ -13,8 +13,8 @@ interface StoredInvoice {
   credited_days: number
   order_id?: string
   expires_at: number
-  watch: string
-  look_after: number
+  lapsed: boolean
+  look_after?: number
 }
 interface StoredPayment {
   _id: string
@@ -149,7 +149,7 @@ function waitsForItsHour(
   nowSeconds: number,
 ): boolean {
   const sentAt = nowSeconds - (history.nowMs() - atMs) / 1_000
-  return sentAt > invoice.expires_at && invoice.watch === 'hourly' && invoice.look_after > nowSeconds
+  return sentAt > invoice.expires_at && invoice.lapsed && (invoice.look_after ?? Infinity) > nowSeconds
 }
 
 /** Coins against the chain, the records and the published ledger. */

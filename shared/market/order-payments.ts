@@ -38,7 +38,7 @@ export const orderPurpose: Purpose = {
     const received_raw = String(BigInt(invoice.received_raw) - BigInt(payment.amount_raw))
     await undoOrderPayment(ctx, { ...invoice, received_raw }, session)
     // An order that waits for its payment again expires with its invoice: that lapses anew.
-    return { fields: { received_raw, lapsed: false, watch: 'round', look_after: 0 } }
+    return { fields: { received_raw, lapsed: false } }
   },
   lost: loseOrderPayment,
   restored: restoreOrderPayment,
@@ -339,6 +339,7 @@ async function touchOrder(
   )
 }
 
+/** Its seller is paid. In the transaction that read the order. */
 export async function endOrder(ctx: Context, order: OrderRecord, session: Session): Promise<void> {
   const at = unixSeconds(ctx.databaseNow())
   await makeOwnMove(

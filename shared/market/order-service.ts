@@ -106,6 +106,7 @@ export interface Move {
   payouts?: PayoutRecord[]
 }
 
+/** The seller is owed its part, and the fee is taken. */
 export function releaseOrder(
   order: OrderRecord,
   step: 'accepted' | 'unanswered',
@@ -235,6 +236,7 @@ export async function refreshOrder(ctx: Context, agentId: string, orderId: strin
   return putOff(ctx, order)
 }
 
+/** Either side's, newest first, older than `before`. Deadlines that passed in an outage are put off first. */
 export async function listOrders(
   ctx: Context,
   agentId: string,
@@ -339,6 +341,7 @@ export async function forgetRefundAddress(ctx: Context, orderId: string, session
   return true
 }
 
+/** What `agentId` sees of an order beside the order itself. */
 export async function readBelongings(
   ctx: Context,
   order: OrderRecord,

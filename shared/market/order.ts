@@ -95,6 +95,7 @@ export interface OrderChange {
   entries: readonly PendingEntry[]
 }
 
+/** The order as it is after the change. */
 export function changeOrder(order: OrderRecord, change: OrderChange): OrderRecord {
   const changed = { ...order, ...change.set, version: order.version + 1 }
   return Object.fromEntries(
@@ -118,6 +119,7 @@ export function orderEntry(
   }
 }
 
+/** A step of the table as a change: the state that it leads to, and its entry, which is the first. */
 export function stepChange(
   order: OrderRecord,
   step: OrderStep,
@@ -174,6 +176,7 @@ export function atReceived(order: OrderRecord, receivedRaw: bigint): OrderRecord
 
 export const priceOf = ({ amount_raw, fee_raw }: OrderRecord) => ({ amount_raw, fee_raw })
 
+/** The price without the fee, in the smallest unit. */
 export function sellerShare(order: Pick<OrderRecord, 'amount_raw' | 'fee_raw'>): bigint {
   return BigInt(order.amount_raw) - BigInt(order.fee_raw)
 }
@@ -188,6 +191,7 @@ export function feeEntry(order: OrderRecord, at: number, step: 'taken' | 'return
   }
 }
 
+/** What a change moves: what it owes, the fee and what it writes off; to be written in its transaction. */
 export function moveLines(
   before: OrderRecord,
   { at, set, unset = [] }: OrderChange,

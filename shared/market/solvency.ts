@@ -63,6 +63,7 @@ export const solvencyView = z.object({
 
 type Held = { atMs: number; sums: Record<Coin, { received: bigint; paidOut: bigint; fees: bigint }> }
 
+/** What is held is summed at most every 10 s; who asks at once shares a reading. */
 export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof solvencyView>> {
   const shareReads = createSharedReads<z.input<typeof solvencyView>>()
   let known: { upTo: number; owed: Owed } | undefined

@@ -1,6 +1,5 @@
 import type { Config } from '../foundation/config.ts'
 import type { Coin } from './coin.ts'
-import type { InvoiceRecord } from './invoice.ts'
 import { MONERO_FACTS } from './monero/monero-facts.ts'
 import { NANO_FACTS } from './nano/nano-facts.ts'
 
@@ -30,8 +29,6 @@ export interface CoinFacts {
   readonly paysOneAddress: boolean
   /** The transaction that one of ours of kind `receive` takes in. @param signed as it is stored */
   sourceOf?(signed: string): string
-  /** How an invoice's address is watched on from `nowSeconds`, when it lapses. */
-  watchLapsed(nowSeconds: number): Pick<InvoiceRecord, 'watch' | 'look_after'>
   readonly queues: {
     readonly watch: 'watch-nano' | 'watch-monero'
     readonly check: 'check-nano' | 'check-monero'

@@ -80,25 +80,28 @@ export async function noteProblem(
   else ctx.log.error({ coin, about, problem: sentence }, 'a coin is not ready: nobody can pay with it')
 }
 
-/** By coin, the last trouble that this process has said. */
-const troubled = new WeakMap<CoinStore, Map<Coin, string>>()
+/** What this process said last of something. */
+const said = new WeakMap<CoinStore, Map<string, string>>()
+
+/** undefined: nothing. @returns whether that is another sentence than the last */
+function isNews({ coins }: Context, about: string, sentence: string | undefined): boolean {
+  const last = said.get(coins) ?? new Map<string, string>()
+  said.set(coins, last)
+  const before = last.get(about)
+  if (sentence === undefined) last.delete(about)
+  else last.set(about, sentence)
+  return sentence !== undefined && sentence !== before
+}
 
 /** Says what keeps a look from being whole, once until it is another: every round meets it again. */
 function tellTroubles(ctx: Context, coin: Coin, troubles: readonly string[]): void {
-  const said = troubled.get(ctx.coins) ?? new Map<Coin, string>()
-  troubled.set(ctx.coins, said)
   const [first] = troubles
-  if (first === undefined) return void said.delete(coin)
-  if (said.get(coin) === first) return
-  said.set(coin, first)
+  if (!isNews(ctx, `troubles of ${coin}`, first)) return
   ctx.log.warn(
     { coin, trouble: first, troubles: troubles.length },
     'a look at the chain was not whole: nothing expires by it',
   )
 }
-
-/** What this process has said of coins out of reach. */
-const told = new WeakMap<CoinStore, Set<Coin>>()
 
 async function noteUnreachable(
   ctx: Context,
@@ -107,8 +110,6 @@ async function noteUnreachable(
   error: Error,
 ): Promise<void> {
   const before = await ctx.coins.findCoin(coin)
-  const said = told.get(ctx.coins) ?? new Set()
-  told.set(ctx.coins, said)
   const fields = {
     configured: true,
     reachable: false,
@@ -116,12 +117,12 @@ async function noteUnreachable(
     unreachable: error.message,
   }
   await ctx.coins.report(coin, fields, unixSeconds(ctx.databaseNow()))
-  if (before?.reachable !== false || !said.has(coin))
+  const isFirst = isNews(ctx, `reach of ${coin}`, 'gives no news')
+  if (before?.reachable !== false || isFirst)
     ctx.log.warn(
       { err: error },
       `the ${COIN_UNITS[coin].name} node gives no news; nothing expires until it does`,
     )
-  said.add(coin)
 }
 
 /** Of a node that gives no news the watcher tells; what it refuses shows nowhere else. */

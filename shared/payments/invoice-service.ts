@@ -14,6 +14,7 @@ import { findFreshRate, priceAt } from './rate.ts'
 const SILENT_POLLS = 3
 const LEAST_SILENCE_MS = 60 * SECOND_MS
 
+/** No longer ago than a living worker takes to write again. @param atSeconds Unix seconds */
 export function isLately(ctx: Context, atSeconds: number): boolean {
   return (
     ctx.databaseNow() - atSeconds * SECOND_MS <=
@@ -67,6 +68,7 @@ export async function prepareInvoice(
   })
 }
 
+/** Not stored. `cents` of USD; `at` and `expiresAt` in Unix seconds. */
 export function newInvoice(fields: {
   agentId: string
   at: number
@@ -90,8 +92,6 @@ export function newInvoice(fields: {
     address_index: address.index,
     expires_at: expiresAt,
     lapsed: false,
-    watch: 'round',
-    look_after: 0,
     received_raw: '0',
     carried_raw: '0',
     moved_raw: '0',
@@ -109,6 +109,7 @@ function askForAddresses(ctx: Context, coin: Coin): Promise<boolean> {
   return ctx.queues.enqueue(COIN_FACTS[coin].queues.fill, stock, { debounceId: stock.holder })
 }
 
+/** Asks the workers for a first stock of addresses for this process. */
 export async function prepareAddresses(ctx: Context): Promise<void> {
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
   for (const { _id, configured } of await ctx.coins.listCoins())
@@ -207,6 +208,7 @@ async function readMoney(ctx: Context, known: InvoiceRecord) {
 export const isUnderWay = async (ctx: Context, invoice: InvoiceRecord): Promise<boolean> =>
   invoice.has_payments === true && ctx.invoices.isUnderWay(invoice._id)
 
+/** @param base as the coin's worker tells them */
 export function requiredConfirmations(
   invoice: Pick<InvoiceRecord, 'coin' | 'order_id'>,
   base: number,

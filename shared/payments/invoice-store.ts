@@ -37,8 +37,7 @@ const invoiceSchema = new Schema<InvoiceRecord>(
     open: Boolean,
     lapsed: boolean,
     foreign: Boolean,
-    watch: string,
-    look_after: number,
+    look_after: Number,
     received_raw: string,
     carried_raw: string,
     moved_raw: string,
@@ -67,15 +66,18 @@ invoiceSchema.index(
   { unique: true, partialFilterExpression: { order_id: { $exists: true } } },
 )
 // With the address's index, so that a round over all of them reads this one alone.
-invoiceSchema.index({ coin: 1, watch: 1, look_after: 1, _id: 1, address_index: 1 })
+invoiceSchema.index(
+  { coin: 1, lapsed: 1, _id: 1, address_index: 1 },
+  { name: 'open_addresses', partialFilterExpression: { lapsed: false } },
+)
 invoiceSchema.index(
   { coin: 1, expires_at: 1 },
   { name: 'not_lapsed', partialFilterExpression: { lapsed: false } },
 )
 invoiceSchema.index({ coin: 1, order_id: 1 }, { name: 'foreign', partialFilterExpression: { foreign: true } })
 invoiceSchema.index(
-  { coin: 1, expires_at: 1 },
-  { name: 'hourly_ends', partialFilterExpression: { watch: 'hourly' } },
+  { coin: 1, look_after: 1 },
+  { name: 'lapsed_looks', partialFilterExpression: { lapsed: true, look_after: { $exists: true } } },
 )
 invoiceSchema.index(...PENDING_INDEX)
 
@@ -147,14 +149,7 @@ paymentSchema.index(...PENDING_INDEX)
 export type MoneyFields = Partial<
   Pick<
     InvoiceRecord,
-    | 'received_raw'
-    | 'carried_raw'
-    | 'moved_raw'
-    | 'unspent'
-    | 'credited_days'
-    | 'lapsed'
-    | 'watch'
-    | 'look_after'
+    'received_raw' | 'carried_raw' | 'moved_raw' | 'unspent' | 'credited_days' | 'lapsed' | 'look_after'
   >
 > & { has_remainder?: boolean; open?: false }
 
@@ -218,9 +213,14 @@ export function createInvoiceStore(connection: Connection) {
       return invoices.change({ _id, version }, update, session)
     },
     close: (invoiceId: string) => invoices.change({ _id: invoiceId }, { $unset: { open: 1 } }),
-    listHourly: (coin: Coin, nowSeconds: number, after: string, limit: number): Promise<WatchedAddress[]> =>
+    listLapsedDue: (
+      coin: Coin,
+      nowSeconds: number,
+      after: string,
+      limit: number,
+    ): Promise<WatchedAddress[]> =>
       invoices.all(
-        { coin, watch: 'hourly', look_after: { $lte: nowSeconds }, _id: { $gt: after } },
+        { coin, lapsed: true, look_after: { $lte: nowSeconds }, _id: { $gt: after } },
         { fields: { address: 1, address_index: 1 }, sort: { _id: 1 }, limit },
       ),
     /** Indexes alone, and the id to go on after; undefined if there are no more. */
@@ -231,15 +231,22 @@ export function createInvoiceStore(connection: Connection) {
     ): Promise<{ indexes: number[]; last: string } | undefined> {
       // One document with all of them: a document each costs several times as much to send and to read.
       const [page] = await invoices.model.aggregate<{ indexes: number[]; last: string }>([
-        { $match: { coin, watch: 'round', look_after: 0, _id: { $gt: after } } },
+        { $match: { coin, lapsed: false, _id: { $gt: after } } },
         { $sort: { _id: 1 } },
         { $limit: limit },
         { $group: { _id: null, indexes: { $push: '$address_index' }, last: { $last: '$_id' } } },
       ])
       return page
     },
-    lookLater: (ids: readonly string[], lookAfter: number) =>
-      invoices.changeAll({ _id: { $in: [...ids] }, watch: 'hourly' }, { $set: { look_after: lookAfter } }),
+    /** In Unix seconds; those that expired before `endedBefore` when their owners ask. */
+    async lookLater(ids: readonly string[], lookAfter: number, endedBefore: number): Promise<void> {
+      const looked = { _id: { $in: [...ids] }, lapsed: true }
+      await invoices.changeAll(
+        { ...looked, expires_at: { $gte: endedBefore } },
+        { $set: { look_after: lookAfter } },
+      )
+      await invoices.changeAll({ ...looked, expires_at: { $lt: endedBefore } }, { $unset: { look_after: 1 } })
+    },
     listOverdue: (coin: Coin, beforeSeconds: number, limit: number) =>
       invoices.all(
         { coin, lapsed: false, expires_at: { $lt: beforeSeconds } },
@@ -256,32 +263,21 @@ export function createInvoiceStore(connection: Connection) {
         { _id: { $in: [...ids] } },
         { ...(isForeign ? { $set: { foreign: true } } : { $unset: { foreign: 1 } }), $inc: { version: 1 } },
       ),
-    /** Their 30 days are over. */
-    endHourly: (coin: Coin, expiredBeforeSeconds: number) =>
-      invoices.changeAll(
-        { coin, watch: 'hourly', expires_at: { $lt: expiredBeforeSeconds } },
-        { $set: { watch: 'on_check' } },
-      ),
     /** Due in the next round as well. @returns false if one was asked for less than `everyMs` ago */
-    async askForLook(invoiceId: string, nowMs: number, everyMs: number): Promise<boolean> {
+    askForLook(invoiceId: string, nowMs: number, everyMs: number): Promise<boolean> {
       // Nobody waits for a time that lies ahead.
       const asked = {
         $or: [{ $exists: false }, { $lte: nowMs - everyMs }, { $gte: nowMs + everyMs }].map((is) => ({
           check_asked_ms: is,
         })),
       }
-      const watch = { $cond: [{ $eq: ['$watch', 'round'] }, 'round', 'hourly'] }
-      const update = [{ $set: { check_asked_ms: nowMs, watch, look_after: 0 } }]
-      return (
-        (await invoices.model.updateOne({ _id: invoiceId, ...asked }, update, { updatePipeline: true }))
-          .matchedCount === 1
-      )
+      return invoices.change({ _id: invoiceId, ...asked }, { $set: { check_asked_ms: nowMs, look_after: 0 } })
     },
     /** It could not be asked for after all. */
     forgetLook: (invoiceId: string, askedMs: number) =>
       invoices.change({ _id: invoiceId, check_asked_ms: askedMs }, { $unset: { check_asked_ms: 1 } }),
     /** Those at which nothing was ever seen. */
-    lapseUntouched: (ids: readonly string[], later: Pick<InvoiceRecord, 'watch' | 'look_after'>) =>
+    lapseUntouched: (ids: readonly string[], lookAfter: number) =>
       invoices.changeAll(
         {
           _id: { $in: [...ids] },
@@ -290,7 +286,7 @@ export function createInvoiceStore(connection: Connection) {
           order_id: { $exists: false },
           carried_raw: '0',
         },
-        { $set: { lapsed: true, ...later }, $unset: { open: 1 }, $inc: { version: 1 } },
+        { $set: { lapsed: true, look_after: lookAfter }, $unset: { open: 1 }, $inc: { version: 1 } },
       ),
     /**
      * An invoice cannot lapse past a payment that was just noted: both write it. @returns the invoice as it

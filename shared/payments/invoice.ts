@@ -19,9 +19,6 @@ import { COIN_FACTS } from './coin-facts.ts'
 export const INVOICE_STATUSES = ['awaiting_payment', 'confirming', 'underpaid', 'settled', 'expired'] as const
 export type InvoiceStatus = (typeof INVOICE_STATUSES)[number]
 
-/** How often an address is looked at: in each round, hourly, or when its owner asks. */
-export type Watch = 'round' | 'hourly' | 'on_check'
-
 /** Amounts are decimal text of raw or piconero: MongoDB has no integer that is wide enough. */
 export interface InvoiceRecord extends Ledgered {
   _id: string
@@ -44,9 +41,11 @@ export interface InvoiceRecord extends Ledgered {
   lapsed: boolean
   /** Its address is of a seed or wallet that is in use no more: whoever has that has what is paid there. */
   foreign?: true
-  watch: Watch
-  /** An hourly address is looked at when this time has come; Unix seconds. */
-  look_after: number
+  /**
+   * Of a lapsed one: its address is looked at when this time has come; Unix seconds. Absent: when its owner
+   * asks. Before that each round looks at it.
+   */
+  look_after?: number
   received_raw: string
   /** Left over by earlier invoices and counted as paid here. */
   carried_raw: string
@@ -155,10 +154,12 @@ export function missingRaw(coin: Coin, priceRaw: bigint, receivedRaw: bigint): b
   return missing < dustThreshold(coin) ? 0n : missing
 }
 
+/** Left below a whole day, rounded down; 0 for an order. */
 export function remainderRaw(invoice: Pick<InvoiceRecord, 'unspent' | 'days'>): bigint {
   return invoice.days === undefined ? 0n : BigInt(invoice.unspent) / BigInt(invoice.days)
 }
 
+/** Still to be paid for the full price, in raw or piconero; 0 below dust. */
 export function remainingRaw(
   invoice: Pick<InvoiceRecord, 'coin' | 'amount_raw' | 'received_raw' | 'carried_raw'>,
 ): bigint {

@@ -62,6 +62,7 @@ export function move(
   ]
 }
 
+/** The same sum the other way. @param step makes its name another one */
 export function reverse(line: JournalLine, step: string, at: number): JournalLine {
   return { ...line, _id: `${line._id}/${step}`, at, from: line.to, to: line.from }
 }

@@ -16,6 +16,9 @@ export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<voi
   await untilNodeFails(ctx, driver.coin, () => driver.pay(nextDue(ctx, driver)))
 }
 
+/**
+ * Chooses for one round of one process: what is due is listed anew after 5 s, and each group is given once.
+ */
 export function nextDue(ctx: Context, { coin, bounds }: Pick<CoinDriver, 'coin' | 'bounds'>): NextDue {
   let due: DueGroup[] = []
   let listedMs = Number.NEGATIVE_INFINITY

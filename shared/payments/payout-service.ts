@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
-import { Overtaken, requireOwn, type Session } from '../servers/database.ts'
+import { isDuplicateKey, isOutage, Overtaken, requireOwn, type Session } from '../servers/database.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { unixSeconds } from '../foundation/time.ts'
@@ -69,15 +69,23 @@ function payoutEntry(
 /**
  * With the payouts that they carry, in one transaction: only after it may they be broadcast. @throws a
  * duplicate-key error if a place is taken @throws Overtaken if the block below was replaced @throws Error if
- * a payout is no longer free
+ * a payout is no longer free, or no longer to the address of `listed`, as it was signed for
  */
-export async function storeTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
+export async function storeTransfers(
+  ctx: Context,
+  transfers: readonly TransferRecord[],
+  listed: readonly Pick<PayoutRecord, '_id' | 'address'>[] = [],
+): Promise<void> {
+  const addresses = new Map(listed.map(({ _id, address }) => [_id, address]))
   await ctx.database.transaction(async (session) => {
     await buildOnConfirmed(ctx, transfers, session)
     await insertNamed(ctx, transfers, session)
     for (const transfer of transfers)
-      for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session))
-        await putInto(ctx, transfer, payout, 'signed', session)
+      for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
+        if (addresses.has(payout._id) && addresses.get(payout._id) !== payout.address)
+          throw new Error(`payout ${payout._id} is no longer to the address that was signed for`)
+        await carry(ctx, transfer, payout, { from: 'free', step: 'signed', attempt: transfer._id }, session)
+      }
   })
 }
 
@@ -117,17 +125,40 @@ async function insertNamed(
   return named
 }
 
-async function putInto(
+/**
+ * As signed just now. @returns false if they are dropped, and nothing was stored: a place is taken, the block
+ * below was replaced, or a payout has changed
+ */
+export async function storeOrDrop(
+  ...[ctx, transfers, listed]: Parameters<typeof storeTransfers>
+): Promise<boolean> {
+  try {
+    await storeTransfers(ctx, transfers, listed)
+    return true
+  } catch (error) {
+    if (isDuplicateKey(error) || error instanceof Overtaken) return false
+    const payoutIds = transfers.flatMap(({ payout_ids: ids }) => ids)
+    if (isOutage(error) || payoutIds.length === 0) throw error
+    ctx.log.warn(
+      { err: error, payout_ids: payoutIds },
+      'a payout changed while its transaction was made; the transaction is dropped',
+    )
+    return false
+  }
+}
+
+/** @throws Error if the payout is not `from`, or no longer */
+async function carry(
   ctx: Context,
   transfer: TransferRecord,
   payout: StoredPayout,
-  step: PayoutState,
+  { from, step, attempt }: { from: PayoutFrom; step: PayoutState; attempt: string },
   session: Session,
 ): Promise<void> {
   const at = unixSeconds(ctx.databaseNow())
-  const change = { state: 'in_transfer' as const, changed_at: at, transfer_id: transfer._id }
-  const entry = payoutEntry(payout, step, at, transfer.tx, transfer._id)
-  if (!(await ctx.payouts.move(payout._id, 'free', change, entry, session)))
+  const change = { state: 'in_transfer' as const, changed_at: at, transfer_id: transfer._id, held_by: null }
+  const entry = payoutEntry(payout, step, at, transfer.tx, attempt)
+  if (!(await ctx.payouts.move(payout._id, from, change, entry, session)))
     throw new Error(
       `payout ${payout._id} is ${payout.state}${payout.frozen ? ' and frozen' : ''}, so it cannot go into a transfer`,
     )
@@ -158,6 +189,7 @@ export async function moveTransfers(
   })
 }
 
+/** @returns whether it was in one of the states `from` */
 export const moveTransfer = async (
   ctx: Context,
   transfer: TransferRecord,
@@ -315,14 +347,8 @@ export async function takeBack(
     const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
     const own = carried.filter(({ state }) => state === 'owed')
     for (const payout of own) {
-      const taken = {
-        state: 'in_transfer' as const,
-        changed_at: at,
-        transfer_id: transfer._id,
-        held_by: null,
-      }
-      const entry = payoutEntry(payout, 'confirmed', at, transfer.tx, `${transfer._id}/${newStepId()}`)
-      await requireOwn(ctx.payouts.move(payout._id, 'owed', taken, entry, session), `payout ${payout._id}`)
+      const attempt = `${transfer._id}/${newStepId()}`
+      await carry(ctx, transfer, payout, { from: 'owed', step: 'confirmed', attempt }, session)
       await purposeOf(ctx, payout).payoutMoved(ctx, payout, 'confirmed', session)
     }
     await enterChain(

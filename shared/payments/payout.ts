@@ -56,6 +56,7 @@ export const carries = (
 ): transfer is TransferRecord & { state: Exclude<TransferState, 'replaced'> } =>
   transfer !== undefined && transfer.state !== 'replaced'
 
+/** @throws Error if the transfer does not carry it */
 export function showPayout(payout: StoredPayout, transfer: TransferRecord | undefined): PayoutRecord {
   const { state, ...rest } = payout
   if (state !== 'in_transfer')

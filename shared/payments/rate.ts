@@ -16,6 +16,7 @@ export async function readFreshRate(ctx: Context, coin: Coin): Promise<RateRecor
   return rate !== undefined && isFresh(rate, ctx.databaseNow()) ? rate : undefined
 }
 
+/** @throws Refusal `rate_unavailable` */
 export async function findFreshRate(ctx: Context, coin: Coin): Promise<RateRecord> {
   const rate = await readFreshRate(ctx, coin)
   if (rate === undefined)
@@ -26,6 +27,7 @@ export async function findFreshRate(ctx: Context, coin: Coin): Promise<RateRecor
   return rate
 }
 
+/** In raw or piconero, rounded up to what can be shown. */
 export function priceAt(usdCents: number, rate: RateRecord): bigint {
   return priceInCoin(usdCents, rate.usd, rate._id)
 }

@@ -4,9 +4,9 @@ import { isDuplicateKey, requireOwn, unavailable, type Session } from '../server
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { createTurns } from '../foundation/one-at-a-time.ts'
+import { LAPSED_LOOK_EVERY_MS } from '../foundation/limits.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import { dustThreshold, type Coin } from './coin.ts'
-import { COIN_FACTS } from './coin-facts.ts'
 import type { InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
 import { paymentLine } from './journal.ts'
 import { purposeOf, type Outcome } from './purpose.ts'
@@ -55,6 +55,7 @@ async function takeIn(
     await settlePayment(ctx, payment, found.confirmations, by)
 }
 
+/** The chain has shown what was recorded by hand: its payouts may be sent. */
 export async function noteShown(ctx: Context, { _id, by, shown_at: at }: PaymentRecord): Promise<void> {
   if (by === 'operator' && at === undefined) await ctx.invoices.setShown(_id, unixSeconds(ctx.databaseNow()))
 }
@@ -322,19 +323,19 @@ export async function lapseInvoices(ctx: Context, coin: Coin, roundAt: number): 
   const passedOver = new Set(
     (await ctx.invoices.listUnderWay(coin)).filter(holdsOpen).map(({ invoice_id }) => invoice_id),
   )
-  const later = COIN_FACTS[coin].watchLapsed(unixSeconds(ctx.databaseNow()))
+  const lookAfter = unixSeconds(ctx.databaseNow() + LAPSED_LOOK_EVERY_MS)
   const errors: unknown[] = []
   for (let batch = 0; batch < LAPSE_BATCHES; batch++) {
     const listed = await ctx.invoices.listOverdue(coin, roundAt, LAPSE_BATCH + passedOver.size)
     const unpayable = batch === 0 ? await ctx.invoices.listUnpayable(coin) : []
     const overdue = [...listed, ...unpayable].filter(({ _id }) => !passedOver.has(_id))
     const untouched = overdue.filter((invoice) => !hasMoney(invoice)).map(({ _id }) => _id)
-    await ctx.invoices.lapseUntouched(untouched, later)
+    await ctx.invoices.lapseUntouched(untouched, lookAfter)
     for (const invoice of overdue.filter(hasMoney)) {
       // Whatever comes of it, this call doesn't look at it again.
       passedOver.add(invoice._id)
       try {
-        const end = () => lapse(ctx, invoice, later)
+        const end = () => lapse(ctx, invoice, lookAfter)
         await takeTurns(invoice.agent_id, () => purposeOf(ctx, invoice).inTurn(ctx, invoice.agent_id, end))
       } catch (error) {
         errors.push(error)
@@ -357,11 +358,7 @@ function hasMoney({ has_payments, order_id, carried_raw }: InvoiceRecord): boole
   return has_payments === true || order_id !== undefined || carried_raw !== '0'
 }
 
-async function lapse(
-  ctx: Context,
-  invoice: InvoiceRecord,
-  later: Pick<InvoiceRecord, 'watch' | 'look_after'>,
-): Promise<void> {
+async function lapse(ctx: Context, invoice: InvoiceRecord, look_after: number): Promise<void> {
   await ctx.database.transaction(async (session) => {
     const current = await ctx.invoices.find(invoice._id, session)
     if (current === undefined || current.lapsed) return
@@ -369,7 +366,7 @@ async function lapse(
     if (!isUnpayable && current.expires_at > unixSeconds(ctx.databaseNow())) return
     if (await ctx.invoices.isUnderWay(current._id, { inTime: true }, session)) return
     const outcome = await purposeOf(ctx, current).expired(ctx, current, session)
-    const fields = { ...outcome.fields, ...later, lapsed: true, open: false as const }
+    const fields = { ...outcome.fields, look_after, lapsed: true, open: false as const }
     await changeInvoice(ctx, current, { ...outcome, fields }, session)
   })
 }

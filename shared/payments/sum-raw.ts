@@ -38,6 +38,7 @@ export async function sumBy<Key, T>(
   }))
 }
 
+/** Exact, in the smallest unit; 0 for a coin without any. */
 export async function sumByCoin<T>(
   model: Model<T>,
   match: PipelineStage.Match['$match'],

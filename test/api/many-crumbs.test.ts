@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { newId } from '../../shared/foundation/ids.ts'
+import type { PaymentRecord } from '../../shared/payments/invoice.ts'
+import { paymentLine, payoutLine, type JournalLine } from '../../shared/payments/journal.ts'
+import type { StoredPayout } from '../../shared/payments/payout.ts'
 import { newTx, pay } from '../support/coins.ts'
 import { ADDRESSES, startMarket, type TestMarket } from '../support/market.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
+import { tellArrivals } from '../support/told-chain.ts'
 
 const CRUMBS = 10_000
 const CRUMB = '0.000001'
@@ -9,21 +14,27 @@ let market: TestMarket
 beforeAll(async () => {
   market = await startMarket({ queues: [] })
 })
+checkBooksAfterEach(() => market.ctx)
 afterAll(() => market.stop())
+
+const enter = (lines: readonly JournalLine[]): Promise<void> =>
+  market.ctx.database.transaction((session) => market.ctx.journal.write(lines, session))
 
 /** As if so many crumbs had been paid; the last of them really was. */
 async function payCrumbs(invoiceId: string): Promise<void> {
   const { payments, invoices } = market.ctx.invoices.models
   await pay(market.ctx, invoiceId, { amount: CRUMB })
-  const [one] = await payments.find({ invoice_id: invoiceId }).lean()
+  const [one] = await payments.find({ invoice_id: invoiceId }).lean<PaymentRecord[]>()
   if (one === undefined) throw new Error('it was not paid')
   const { pending: _none, ...crumb } = one
   const others = Array.from({ length: CRUMBS - 1 }, () => ({ ...crumb, _id: newId('payment'), tx: newTx() }))
   await payments.collection.insertMany(others as object[])
-  await invoices.updateOne(
-    { _id: invoiceId },
-    { $set: { received_raw: String(BigInt(crumb.amount_raw) * BigInt(CRUMBS)) } },
-  )
+  await enter(others.flatMap((other) => paymentLine(other, 'received', other.first_seen_at)))
+  tellArrivals(market.ctx, others)
+  const { days } = (await market.ctx.invoices.find(invoiceId)) ?? {}
+  const receivedRaw = BigInt(crumb.amount_raw) * BigInt(CRUMBS)
+  const unspent = days === undefined ? {} : { unspent: String(receivedRaw * BigInt(days)) }
+  await invoices.updateOne({ _id: invoiceId }, { $set: { received_raw: String(receivedRaw), ...unspent } })
 }
 
 /** Documents and keys of payments and payouts that MongoDB read for it. */
@@ -68,7 +79,8 @@ it('an order of which 10,000 crumbs are owed to its buyer is shown with a few of
   const order = await market.paidOrder({ currency: 'xno' })
   await market.payPercent(order, 1)
   const { payouts } = market.ctx.payouts.models
-  const one = await payouts.findOne({ order_id: order.id }).lean()
+  const one = await payouts.findOne({ order_id: order.id }).lean<StoredPayout>()
+  if (one === null) throw new Error('nothing is owed')
   const others = Array.from({ length: CRUMBS }, () => ({
     ...one,
     pending: [],
@@ -76,6 +88,7 @@ it('an order of which 10,000 crumbs are owed to its buyer is shown with a few of
     source: newTx(),
   }))
   await payouts.collection.insertMany(others as object[])
+  await enter(others.flatMap((other) => payoutLine(other, 'owed', other.at)))
   await expect(countRead(() => market.read(order))).resolves.toBeLessThan(1_000)
   const shown = await market.read(order)
   expect([shown.payouts.length, shown['payouts_truncated']]).toEqual([200, true])

@@ -7,7 +7,8 @@ import {
   RUN_CRASH_POINTS,
   startNanoChild,
 } from '../support/nano-crashes.ts'
-import { openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
+import { nanoChain, openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
 
@@ -15,6 +16,10 @@ beforeAll(async () => {
   venue = await openNanoVenue()
 })
 beforeEach(() => venue.reset())
+checkBooksAfterEach(
+  () => venue.ctx,
+  () => nanoChain(venue),
+)
 afterAll(() => venue.stop())
 
 describe('a worker that is killed at any step of settling, sweeping and sending', () => {

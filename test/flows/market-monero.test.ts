@@ -3,8 +3,10 @@ import { newDmKeyPair, openBox, sealBox } from '../../client/sealed-box.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { checkMarket, expectStatus, vouch, type OrderJson } from '../support/market.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 import {
   MONERO_QUEUES,
+  moneroChain,
   openMoneroVenue,
   XMR,
   type MoneroPayee,
@@ -38,6 +40,10 @@ beforeAll(async () => {
   ;[seller, buyer] = [await enter(), await enter()]
   for (const { token, key } of [seller, buyer]) await post('/profile', token, { dm_key: key.publicKey })
 }, 300_000)
+checkBooksAfterEach(
+  () => venue?.ctx,
+  () => moneroChain(venue),
+)
 afterAll(() => venue?.stop())
 
 const post = async (path: string, token: string, body: object, status = 200) =>

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { breakLine, BREAKS } from '../../scripts/money-model/broken.ts'
 import { FAULT_NAMES } from '../../scripts/money-model/faults.ts'
 import { describeModel } from '../../scripts/money-model/report.ts'
 import { runModel } from '../../scripts/money-model/run.ts'
@@ -8,6 +9,10 @@ import { runModel } from '../../scripts/money-model/run.ts'
  * test.
  */
 const FAULTS = ['kill-api', 'kill-workers', 'node-hung', 'node-killed', 'lost-answers']
+
+it('the lines of the payout code that the model breaks to be checked itself are there', () => {
+  for (const one of BREAKS) expect(breakLine(one)).toContain(one.instead)
+})
 
 describe('a market of agents that pay rightly, wrongly, late and twice', () => {
   it('leaves no raw unaccounted for while processes and the node are killed, by HTTP and the chain alone', async () => {

@@ -21,7 +21,8 @@ import type { PaymentRecord, SeenPayment } from '../../shared/payments/invoice.t
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { markPaidByHand } from '../../shared/payments/payout-service.ts'
 import { lapseInvoices } from '../../shared/payments/settlement.ts'
-import { recordLoss, recordPayment } from './told-chain.ts'
+import { checkBooks } from './money.ts'
+import { recordLoss, recordPayment, toldChain } from './told-chain.ts'
 import { makeCoinReady, newTx } from './coins.ts'
 import { isolate } from './servers.ts'
 import { openWorkerContext } from './ledger.ts'
@@ -713,4 +714,5 @@ export async function playHistory(real: RealMarket, { beginning: first, commands
   await fc.asyncModelRun(() => ({ model, real }), first)
   await fc.asyncModelRun(() => ({ model, real }), commands)
   await checkMarket(real.ctx)
+  await checkBooks(real.ctx, toldChain(real.ctx))
 }

@@ -27,6 +27,13 @@ function chainOf({ database }: Context): Told {
 
 const keyOf = (coin: Coin, tx: string, index: number): string => `${coin}/${tx}/${index}`
 
+/** Payments that a test stores itself, with their lines of the journal. */
+export function tellArrivals(ctx: Context, payments: readonly PaymentRecord[]): void {
+  const { arrivals } = chainOf(ctx)
+  for (const { coin, tx, address_index: index, amount_raw: raw } of payments)
+    arrivals.set(keyOf(coin, tx, index), BigInt(raw))
+}
+
 /** The same, and its find is in the chain from then on if it is confirmed. */
 export const telling =
   (recordPayment: typeof settlement.recordPayment): typeof settlement.recordPayment =>

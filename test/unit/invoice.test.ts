@@ -24,8 +24,6 @@ const base: InvoiceRecord & { days: number } = {
   address_index: 1,
   expires_at: 2,
   lapsed: false,
-  watch: 'round',
-  look_after: 0,
   received_raw: '0',
   carried_raw: '0',
   moved_raw: '0',

@@ -30,8 +30,6 @@ const fresh = (days: number, amountRaw: bigint): PassInvoice => ({
   expires_at: 2,
   open: true,
   lapsed: false,
-  watch: 'round',
-  look_after: 0,
   received_raw: '0',
   carried_raw: '0',
   moved_raw: '0',

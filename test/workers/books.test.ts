@@ -6,6 +6,8 @@ import type { Context } from '../../shared/context.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import { openNetworkMetrics } from '../../workers/operator/network-metrics.ts'
 import { compareBooks } from '../../shared/payments/books.ts'
+import type { CoinDriver } from '../../shared/payments/driver.ts'
+import type { SeenPayment } from '../../shared/payments/invoice.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import {
@@ -86,73 +88,72 @@ describe('the books and the chain', () => {
   })
 
   it('have what came in once, though it is recorded by hand while a worker puts it on record', async () => {
-    const invoice = await venue.invoice(2)
-    const tx = newTx()
-    const found = {
-      ...foundAt({ coin: 'xno', address_index: invoice.address_index }, { amount: '1', tx }),
-      amountRaw: XNO,
-    }
     const { ctx } = venue
-    let settling: Promise<unknown> | undefined
-    const beside: Context = {
-      ...ctx,
-      invoices: {
-        ...ctx.invoices,
-        // After what this transaction knows was read, and before it is stored.
-        async listPaymentsByTx(...asked) {
-          const known = await ctx.invoices.listPaymentsByTx(...asked)
-          settling ??= recordPayment(ctx, found, 'operator')
-          await Promise.race([settling, sleep(500)])
-          return known
-        },
-      },
+    const invoice = await venue.invoice(2)
+    const find = () => ({
+      ...foundAt({ coin: 'xno', address_index: invoice.address_index }, { amount: '1', tx: newTx() }),
+      amountRaw: XNO,
+    })
+    /** Of a worker beside which the operator records it, after what it knows was read and before it is stored. */
+    const beside = (found: SeenPayment): { ctx: Context; settled(): Promise<unknown> } => {
+      let settling: Promise<unknown> | undefined
+      const listPaymentsByTx: Context['invoices']['listPaymentsByTx'] = async (...asked) => {
+        const known = await ctx.invoices.listPaymentsByTx(...asked)
+        settling ??= recordPayment(ctx, found, 'operator')
+        await Promise.race([settling, sleep(500)])
+        return known
+      }
+      const settled = async () => settling
+      return { ctx: { ...ctx, invoices: { ...ctx.invoices, listPaymentsByTx } }, settled }
     }
     const other = invoice.address_index + 1
-    const block = { account: venue.wallet.keys.deriveAccount(other).address, link: tx.toUpperCase() }
-    const transfer = {
-      ...{
-        _id: newId('transfer'),
-        coin: 'xno',
-        kind: 'receive',
-        account_index: other,
-        previous: newTx(),
-        tx: newTx(),
-      },
-      ...{
-        signed: JSON.stringify(block),
-        amount_raw: String(XNO),
-        payment_ids: [],
-        payout_ids: [],
-        state: 'sent',
-        at: 1,
-        changed_at: 1,
-      },
-    } as const satisfies Partial<TransferRecord>
-    await storeTransfers(beside, [{ ...transfer, payment_ids: [], payout_ids: [] }])
-    await settling
+    const found = find()
+    const block = { account: venue.wallet.keys.deriveAccount(other).address, link: found.tx.toUpperCase() }
+    const transfer: TransferRecord = {
+      _id: newId('transfer'),
+      coin: 'xno',
+      kind: 'receive',
+      account_index: other,
+      previous: newTx(),
+      tx: newTx(),
+      signed: JSON.stringify(block),
+      amount_raw: String(XNO),
+      payment_ids: [],
+      payout_ids: [],
+      state: 'sent',
+      at: 1,
+      changed_at: 1,
+    }
+    const storing = beside(found)
+    await storeTransfers(storing.ctx, [transfer])
+    await storing.settled()
     const stored = await ctx.payouts.findTransfer(transfer._id)
     await moveTransfer(ctx, stored as TransferRecord, ['sent'], 'confirmed')
     expect(-((await balances()).get('chain') ?? 0n)).toBe(XNO)
 
-    // And the same of what a look at the wallet books.
-    const again = { ...found, tx: newTx() }
-    const driver = {
-      ...nanoDriver(ctx),
-      async holdings() {
-        const holdings = { address: venue.wallet.treasury.address, heldRaw: 2n * XNO }
-        const isNew = (await ctx.invoices.findPayment('xno', again.tx, again.addressIndex)) === undefined
-        if (isNew) await recordPayment(ctx, again, 'operator')
-        return {
-          ...holdings,
-          deposits: [
-            { source: `xno/${again.tx}/9`, account: 'unassigned' as const, amountRaw: isNew ? XNO : 0n },
-          ],
-        }
-      },
+    // And the same of what a look at the wallet books: before its transaction, and within it.
+    for (const [isBefore, heldRaw] of [
+      [true, 2n * XNO],
+      [false, 3n * XNO],
+    ] as const) {
+      const again = find()
+      const booking = beside(again)
+      const driver: CoinDriver = {
+        ...nanoDriver(ctx),
+        async holdings() {
+          const isNew = (await ctx.invoices.findPayment('xno', again.tx, again.addressIndex)) === undefined
+          if (isNew && isBefore) await recordPayment(ctx, again, 'operator')
+          const deposit = { source: `xno/${again.tx}/9`, account: 'unassigned' as const }
+          const deposits = [{ ...deposit, amountRaw: isNew ? XNO : 0n }]
+          return { address: venue.wallet.treasury.address, heldRaw, deposits }
+        },
+      }
+      await watchNano(ctx)
+      await ctx.coins.models.coins.updateOne({ _id: 'xno' }, { $unset: { gap_at: 1 } })
+      await compareBooks(isBefore ? ctx : booking.ctx, driver)
+      await booking.settled()
+      expect(-((await balances()).get('chain') ?? 0n)).toBe(heldRaw)
     }
-    await watchNano(ctx)
-    await compareBooks(ctx, driver)
-    expect(-((await balances()).get('chain') ?? 0n)).toBe(2n * XNO)
     await venue.reset()
   })
 

@@ -9,7 +9,7 @@ import { moveTransfer } from '../support/told-chain.ts'
 import type { StoredPayout, TransferRecord } from '../../shared/payments/payout.ts'
 import { newTx, pay } from '../support/coins.ts'
 import { expectStatus, startMarket, type PlacedOrder, type TestMarket } from '../support/market.ts'
-import { checkBooks } from '../support/money.ts'
+import { checkBooks, checkBooksAfterEach } from '../support/money.ts'
 
 let market: TestMarket
 /** Of each coin and account, by today's journal of the same records. */
@@ -21,6 +21,7 @@ beforeAll(async () => {
   written = await balances()
 }, 120_000)
 beforeEach(() => makeOlder())
+checkBooksAfterEach(() => market.ctx)
 afterAll(() => market.stop())
 
 const connection = () => market.ctx.database.connection
@@ -116,7 +117,6 @@ describe('a database that has no books', () => {
   it('gets them from its records, and its payouts their states, as if each move had been written when it was made', async () => {
     await open()
     expect(await balances()).toEqual(written)
-    await checkBooks(market.ctx)
     expect(await connection().collection('payouts').distinct('state')).toEqual(
       ['in_transfer', 'manual', 'owed'].sort(),
     )
@@ -150,7 +150,6 @@ describe('a database that has no books', () => {
     }
     await open()
     expect(await balances()).toEqual(written)
-    await checkBooks(market.ctx)
   })
 
   it('has a payout that was put aside held by the transaction that may have paid it', async () => {

@@ -9,6 +9,7 @@ import {
   type PlacedOrder,
   type TestMarket,
 } from '../support/market.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
 import { startWorkersProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers } from '../support/servers.ts'
 import { startService } from '../support/service.ts'
@@ -42,6 +43,7 @@ beforeAll(async () => {
     ])
   workers = await Promise.all([start(), start(), start()])
 })
+checkBooksAfterEach(() => market.ctx)
 afterAll(async () => {
   await Promise.all(workers.map((worker) => worker.stop()))
   await market.stop()

@@ -6,7 +6,8 @@ import {
   startNanoChild,
   type CrashPoint,
 } from '../support/nano-crashes.ts'
-import { openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
+import { checkBooksAfterEach } from '../support/money.ts'
+import { nanoChain, openNanoVenue, type NanoVenue } from '../support/nano-venue.ts'
 
 let venue: NanoVenue
 
@@ -14,6 +15,10 @@ beforeAll(async () => {
   venue = await openNanoVenue()
 })
 beforeEach(() => venue.reset())
+checkBooksAfterEach(
+  () => venue.ctx,
+  () => nanoChain(venue),
+)
 afterAll(() => venue.stop())
 
 /** One of each kind, with the blocks below; all of them are in test/faults. */

@@ -259,6 +259,25 @@ describe('payouts', () => {
     expect([await states(owed), await transfers(), arrived(payee)]).toEqual([['manual'], [], 0n])
   })
 
+  it.each([
+    ['is taken back', undefined],
+    ['is another one', strangerAddress()],
+  ])(
+    'whose address %s while their block is being made are not in it: nothing is sent to the one before',
+    async (_, address) => {
+      await fill(XNO)
+      const before = strangerAddress()
+      const owed = await venue.owe(XNO / 10n, before)
+      const { payouts } = venue.ctx.payouts.models
+      const change = address === undefined ? { $unset: { address: 1 } } : { $set: { address } }
+      await sendNano(beforeStoring(venue.ctx, () => payouts.updateOne({ _id: owed._id }, change).exec()))
+      await sendNano(venue.ctx)
+      expect(arrived(before)).toBe(0n)
+      expect(await states(owed)).toEqual([address === undefined ? 'owed' : 'confirmed'])
+      if (address !== undefined) expect(arrived(address)).toBe(XNO / 10n)
+    },
+  )
+
   it('are not signed with PAYOUTS=manual; one under way is seen to its end', async () => {
     await fill(XNO)
     const owed = await venue.owe(XNO / 10n, strangerAddress())

@@ -99,7 +99,10 @@ describe('a round over the open addresses', () => {
     const invoice = await venue.invoice(2)
     venue.advance(61 * MINUTE_MS)
     await watchNano(venue.ctx)
-    expect(await venue.read(invoice)).toMatchObject({ lapsed: true, watch: 'hourly' })
+    expect(await venue.read(invoice)).toMatchObject({
+      lapsed: true,
+      look_after: expect.any(Number) as number,
+    })
     venue.pay(invoice, 2n * DAY_RAW)
     venue.advance(HOUR_MS)
     await watchNano(venue.ctx)
@@ -135,7 +138,7 @@ describe('a round over the open addresses', () => {
     expect(venue.node.calls('accounts_receivable')).toBe(0)
     venue.advance(31 * DAY_MS)
     await watchNano(venue.ctx)
-    expect(await venue.read(invoice)).toMatchObject({ watch: 'on_check' })
+    expect(await venue.read(invoice)).not.toHaveProperty('look_after')
     venue.pay(invoice, DAY_RAW)
     await watchNano(venue.ctx)
     expect(await payments()).toHaveLength(1)
@@ -156,16 +159,19 @@ describe('a round over the open addresses', () => {
     } finally {
       vi.useRealTimers()
     }
-    expect(await venue.read(invoice)).toMatchObject({ lapsed: true, watch: 'hourly', look_after: lookAfter })
+    expect(await venue.read(invoice)).toMatchObject({ lapsed: true, look_after: lookAfter })
   })
 
-  it.each(['hourly', 'on_check'] as const)(
-    'looks in the next round at one that its owner asked for while the node was away: %s',
-    async (watch) => {
+  it.each([
+    ['that is looked at hourly', {}],
+    ['that is looked at when asked', { $unset: { look_after: 1 } }],
+  ])(
+    'looks in the next round at one that its owner asked for while the node was away, %s',
+    async (_, update) => {
       const invoice = await venue.invoice(1)
       venue.advance(2 * HOUR_MS)
       await watchNano(venue.ctx)
-      await venue.ctx.invoices.models.invoices.updateOne({ _id: invoice._id }, { $set: { watch } })
+      await venue.ctx.invoices.models.invoices.updateOne({ _id: invoice._id }, update)
       await setRate(venue.ctx, 'xno', '1')
       venue.pay(invoice, DAY_RAW)
       await venue.node.setDown(true)
@@ -468,7 +474,10 @@ describe('the websocket', () => {
 
   it('settles a payment with no round, also where the address is not in the rounds any more', async () => {
     const [open, old] = [await venue.invoice(1), await venue.invoice(1)]
-    await venue.ctx.invoices.models.invoices.updateOne({ _id: old._id }, { $set: { watch: 'on_check' } })
+    await venue.ctx.invoices.models.invoices.updateOne(
+      { _id: old._id },
+      { $set: { lapsed: true }, $unset: { look_after: 1 } },
+    )
     using _listening = await listen()
     venue.pay(open, DAY_RAW)
     venue.pay(old, DAY_RAW)

@@ -23,6 +23,7 @@ export const REORG_BLOCKS = 60
 export const FINAL_AFTER_MS = DAY_MS
 const BLOCK_MS = 2 * MINUTE_MS
 
+/** The height from which on wallet and database are compared: a reorganisation lower than the last one. */
 export function firstCompared(coin: Pick<CoinRecord, 'height'> | undefined, height: number): number {
   return Math.max(0, Math.min(coin?.height ?? height, height) - REORG_BLOCKS)
 }

@@ -22,7 +22,6 @@ export const MONERO_FACTS: CoinFacts = {
   },
   hasPublicAccounts: false,
   paysOneAddress: false,
-  watchLapsed: () => ({ watch: 'round', look_after: 0 }),
   queues: {
     watch: 'watch-monero',
     check: 'check-monero',

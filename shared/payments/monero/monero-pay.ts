@@ -1,11 +1,10 @@
-import { isDuplicateKey, isOutage } from '../../servers/database.ts'
 import { newId } from '../../foundation/ids.ts'
 import { unixSeconds } from '../../foundation/time.ts'
 import { isHalted } from '../coin-round.ts'
 import type { NextDue, PayBounds } from '../driver.ts'
 import { sumDue, type DueGroup } from '../due-payouts.ts'
 import { NodeRefused } from '../node-errors.ts'
-import { storeTransfers } from '../payout-service.ts'
+import { storeOrDrop } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
 import { parseMoneroAddress } from './monero-address.ts'
 import { compareOutgoing, readHeight } from './monero-chain.ts'
@@ -36,6 +35,7 @@ export const MONERO_BOUNDS: PayBounds = {
   oneTransaction: { goesAlone },
 }
 
+/** Sees to what is under way, then signs at most one transaction. @throws NodeUnreachable, NodeRefused */
 export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void> {
   const { wallet } = ctx.monero
   const coin = await ctx.coins.findCoin('xmr')
@@ -140,14 +140,6 @@ async function store(
     at,
     changed_at: at,
   }
-  try {
-    await storeTransfers(ctx, [transfer])
-    return transfer
-  } catch (error) {
-    if (isDuplicateKey(error)) return undefined
-    if (isOutage(error)) throw error
-    const about = { err: error, payout_ids: transfer.payout_ids }
-    ctx.log.warn(about, 'a payout changed while its transaction was made; the transaction is dropped')
-    return undefined
-  }
+  const listed = groups.flatMap(({ payouts }) => payouts)
+  return (await storeOrDrop(ctx, [transfer], listed)) ? transfer : undefined
 }

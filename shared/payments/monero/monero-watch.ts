@@ -25,6 +25,7 @@ import type { MoneroIncoming } from './monero-wallet.ts'
 const LOST_AFTER_BLOCKS = 5
 const UNLOCKED_AT_ONCE = 500
 
+/** Whoever asks before it begins gets the same look. @throws NodeUnreachable, NodeRefused */
 export const shareLook = (ctx: MoneroContext): Promise<Look> =>
   ctx.monero.shareLook('', () => lookAtWallet(ctx))
 

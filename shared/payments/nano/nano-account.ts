@@ -40,6 +40,10 @@ export interface SettledAccount {
   readonly due: readonly TransferRecord[]
 }
 
+/**
+ * Applies the rule. @returns undefined if `adopter` does not accept a block that is not on record. @throws
+ * NodeUnreachable, NodeRefused
+ */
 export async function settleAccount(
   ctx: NanoContext,
   account: OwnAccount,

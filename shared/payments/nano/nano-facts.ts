@@ -1,5 +1,3 @@
-import { LAPSED_LOOK_EVERY_MS } from '../../foundation/limits.ts'
-import { SECOND_MS } from '../../foundation/time.ts'
 import type { CoinFacts } from '../coin-facts.ts'
 import { NANO_BURN_ADDRESS, parseNanoAddress } from '../../crypto/nano-address.ts'
 import type { NanoBlock } from './nano-blocks.ts'
@@ -24,11 +22,6 @@ export const NANO_FACTS: CoinFacts = {
   },
   hasPublicAccounts: true,
   paysOneAddress: true,
-  // Hourly; those whose 30 days are over by then, when asked.
-  watchLapsed: (nowSeconds) => ({
-    watch: 'hourly',
-    look_after: nowSeconds + LAPSED_LOOK_EVERY_MS / SECOND_MS,
-  }),
   sourceOf: (signed) => (JSON.parse(signed) as NanoBlock).link.toLowerCase(),
   queues: { watch: 'watch-nano', check: 'check-nano', fill: 'fill-nano', reconcile: 'reconcile-nano' },
 }

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isDuplicateKey, isOutage, Overtaken } from '../../servers/database.ts'
 import { newId } from '../../foundation/ids.ts'
 import { createTurns } from '../../foundation/one-at-a-time.ts'
 import { SECOND_MS, unixSeconds } from '../../foundation/time.ts'
 import { haltCoin, isHalted, noteProblem } from '../coin-round.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../node-errors.ts'
-import { moveTransfers, noteRefusal, storeTransfers } from '../payout-service.ts'
-import { isToBeOffered, OPEN_TRANSFERS, type TransferRecord } from '../payout.ts'
+import { moveTransfers, noteRefusal, storeOrDrop } from '../payout-service.ts'
+import { isToBeOffered, OPEN_TRANSFERS, type PayoutRecord, type TransferRecord } from '../payout.ts'
 import { isPaidByHand, startFindings } from '../reconcile.ts'
 import { accountOf, placeOf, settleAccount, type OwnAccount, type SettledAccount } from './nano-account.ts'
 import type { NanoAccountState, NanoBlock, NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
@@ -41,7 +40,8 @@ export interface LaneStep {
   readonly kind: 'receive' | 'sweep' | 'payout'
   readonly amountRaw: bigint
   readonly paymentIds?: readonly string[]
-  readonly payoutIds?: readonly string[]
+  /** As they were listed: the block pays their address. */
+  readonly payouts?: readonly PayoutRecord[]
 }
 
 export function stateOf(
@@ -56,13 +56,29 @@ export function stateOf(
   }
 }
 
-export function standingAfter(standing: Standing, { block }: LaneStep): Standing {
+function standingAfter(standing: Standing, { block }: LaneStep): Standing {
   return {
     ...standing,
     frontier: hashNanoBlock(block),
     balanceRaw: BigInt(block.balance),
     representative: block.representative,
   }
+}
+
+/** Each step is built on the one before. @returns also how the account stands after them */
+export function buildRun<Item>(
+  standing: Standing,
+  items: readonly Item[],
+  stepFor: (before: Standing, item: Item) => LaneStep,
+): { run: LaneStep[]; after: Standing } {
+  const run: LaneStep[] = []
+  let after = standing
+  for (const item of items) {
+    const step = stepFor(after, item)
+    run.push(step)
+    after = standingAfter(after, step)
+  }
+  return { run, after }
 }
 
 export function receiveStep(
@@ -321,25 +337,14 @@ async function sign(
       signed: JSON.stringify(block),
       amount_raw: String(step.amountRaw),
       payment_ids: [...(step.paymentIds ?? [])],
-      payout_ids: [...(step.payoutIds ?? [])],
+      payout_ids: (step.payouts ?? []).map(({ _id }) => _id),
       state: 'signed',
       at,
       changed_at: at,
     }
   })
-  try {
-    await storeTransfers(ctx, transfers)
-    return transfers
-  } catch (error) {
-    if (isDuplicateKey(error) || error instanceof Overtaken) return []
-    const payoutIds = transfers.flatMap(({ payout_ids: ids }) => ids)
-    if (isOutage(error) || payoutIds.length === 0) throw error
-    ctx.log.warn(
-      { err: error, payout_ids: payoutIds },
-      'a payout changed while its block was made; the block is dropped',
-    )
-    return []
-  }
+  const listed = works.flatMap(({ step }) => step.payouts ?? [])
+  return (await storeOrDrop(ctx, transfers, listed)) ? transfers : []
 }
 
 function readSigned({ _id, signed, tx }: TransferRecord): NanoBlock {

@@ -26,7 +26,7 @@ const AT_ONCE = 4
 /** Few at first, so that the node is soon asked, then twice as many each time. */
 const FIRST_OPEN_PAGE = AT_ONCE * RECEIVABLE_BATCH
 const MAX_OPEN_PAGE = 16 * RECEIVABLE_BATCH
-const HOURLY_PAGES = 100
+const LAPSED_PAGES = 100
 
 interface Look {
   troubles: string[]
@@ -35,11 +35,9 @@ interface Look {
 /** @throws NodeUnreachable if the node's word is no news; what it has is taken in before that */
 export async function lookAtRound(ctx: NanoContext, startedAt: number): Promise<RoundLook> {
   const { seen, trouble } = await readNode(ctx)
-  const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtHourly(ctx, startedAt))]
+  const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtLapsed(ctx, startedAt))]
   if (trouble !== undefined) throw trouble
   troubles.push(...(await lookAtUnconfirmed(ctx, startedAt)))
-  if (troubles.length === 0)
-    await ctx.invoices.endHourly('xno', unixSeconds(ctx.databaseNow() - LAPSED_WATCH_MS))
   return { troubles, seen }
 }
 
@@ -97,19 +95,18 @@ async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promis
   })
 }
 
-async function lookAtHourly(ctx: NanoContext, now: number): Promise<string[]> {
+async function lookAtLapsed(ctx: NanoContext, now: number): Promise<string[]> {
   return forEachPage(
-    readHourly(ctx, now),
+    readLapsed(ctx, now),
     (page) => askAbout(ctx, page.map(addressOf)),
     async (page, listed) => {
       const look = await takeIn(ctx, listed)
-      const later = unixSeconds(ctx.databaseNow() + LAPSED_LOOK_EVERY_MS)
+      const nowMs = ctx.databaseNow()
+      const later = unixSeconds(nowMs + LAPSED_LOOK_EVERY_MS)
+      const ids = page.map(({ _id }) => _id)
       // What could not be taken in is looked at in the next round.
       if (look.troubles.length === 0)
-        await ctx.invoices.lookLater(
-          page.map(({ _id }) => _id),
-          later,
-        )
+        await ctx.invoices.lookLater(ids, later, unixSeconds(nowMs - LAPSED_WATCH_MS))
       return look
     },
   )
@@ -117,10 +114,10 @@ async function lookAtHourly(ctx: NanoContext, now: number): Promise<string[]> {
 
 const addressOf = ({ address }: Pick<InvoiceRecord, 'address'>): string => address
 
-async function* readHourly(ctx: NanoContext, now: number): AsyncGenerator<WatchedAddress[]> {
+async function* readLapsed(ctx: NanoContext, now: number): AsyncGenerator<WatchedAddress[]> {
   let after = ''
-  for (let count = 0; count < HOURLY_PAGES; count++) {
-    const page = await ctx.invoices.listHourly('xno', now, after, RECEIVABLE_BATCH)
+  for (let count = 0; count < LAPSED_PAGES; count++) {
+    const page = await ctx.invoices.listLapsedDue('xno', now, after, RECEIVABLE_BATCH)
     const last = page.at(-1)
     if (last === undefined) return
     yield page

@@ -13,10 +13,10 @@ import { nanoDriver } from './nano-driver.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import type { NanoAccount } from './nano-keys.ts'
 import {
+  buildRun,
   MAX_RUN,
   receiveStep,
   runLane,
-  standingAfter,
   stateOf,
   type LaneStep,
   type Standing,
@@ -164,15 +164,11 @@ function receiveAndSend(
   receivable: readonly Receivable[],
   receivedIds: readonly string[],
 ): LaneStep[] {
-  const run: LaneStep[] = []
-  let before = standing
-  for (const { send, paymentIds } of receivable.slice(0, MAX_RUN)) {
-    const step = receiveStep(wallet, before, send, paymentIds)
-    run.push(step)
-    before = standingAfter(before, step)
-  }
+  const { run, after } = buildRun(standing, receivable.slice(0, MAX_RUN), (before, { send, paymentIds }) =>
+    receiveStep(wallet, before, send, paymentIds),
+  )
   const paymentIds = [...receivedIds, ...receivable.flatMap(({ paymentIds }) => paymentIds)]
-  return receivable.length < MAX_RUN ? [...run, sweepStep(wallet, before, paymentIds)] : run
+  return receivable.length < MAX_RUN ? [...run, sweepStep(wallet, after, paymentIds)] : run
 }
 
 function sweepStep(wallet: NanoWallet, standing: Standing, paymentIds: readonly string[]): LaneStep {

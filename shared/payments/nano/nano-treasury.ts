@@ -5,10 +5,10 @@ import type { DueGroup } from '../due-payouts.ts'
 import { buildSend } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
 import {
+  buildRun,
   MAX_RUN,
   receiveStep,
   runLane,
-  standingAfter,
   stateOf,
   type LaneStep,
   type Standing,
@@ -56,18 +56,13 @@ async function sumOnItsWay(ctx: NanoContext, treasury: string): Promise<bigint> 
 }
 
 function payEach(wallet: NanoWallet, standing: Standing, groups: readonly DueGroup[]): LaneStep[] {
-  let before = standing
-  return groups.map(({ address, sumRaw, payouts }) => {
-    const block = buildSend(stateOf(wallet, before), { destination: address, amountRaw: sumRaw })
-    const step: LaneStep = {
-      block,
-      kind: 'payout',
-      amountRaw: sumRaw,
-      payoutIds: payouts.map(({ _id }) => _id),
-    }
-    before = standingAfter(before, step)
-    return step
+  const pay = (before: Standing, { address: destination, sumRaw, payouts }: DueGroup): LaneStep => ({
+    block: buildSend(stateOf(wallet, before), { destination, amountRaw: sumRaw }),
+    kind: 'payout',
+    amountRaw: sumRaw,
+    payouts,
   })
+  return buildRun(standing, groups, pay).run
 }
 
 /** From our own sweeps, or the operator's. */
@@ -86,12 +81,6 @@ async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Stan
     proven.push(...looked.proven)
     for (const { send, doubt } of looked.doubtful) noteDoubt(ctx.log, send, doubt)
   }
-  const run: LaneStep[] = []
-  let before = standing
-  for (const send of proven.slice(0, MAX_RUN)) {
-    const step = receiveStep(wallet, before, send)
-    run.push(step)
-    before = standingAfter(before, step)
-  }
-  return run
+  const receive = (before: Standing, send: ClaimedSend) => receiveStep(wallet, before, send)
+  return buildRun(standing, proven.slice(0, MAX_RUN), receive).run
 }
