@@ -27,8 +27,7 @@ export function canonicalJson(value: unknown): string {
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     const { keys, sentence } = error
-    const place =
-      keys.length === 0 ? 'the value itself' : keys.map((key) => JSON.stringify(key)).join(' > ')
+    const place = keys.length === 0 ? 'the value itself' : keys.map((key) => JSON.stringify(key)).join(' > ')
     throw new TypeError(`canonical JSON refused at ${place}: ${sentence}`)
   }
 }
