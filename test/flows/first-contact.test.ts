@@ -40,12 +40,13 @@ async function arrive() {
   const home = path.join(folder, `home-${++homes}`)
   const tokenFile = tokenFilePath(home, service.url)
   createTokenFile(tokenFile, { url: service.url, agent_id: agent.id, token: agent.token })
+  const env: Record<string, string> = { AGENT_HOME: home }
   const run = async (...argv: string[]) => {
     let stdout = ''
     let stderr = ''
     const exitCode = await runAgent({
       argv: [...argv, '--json', '--url', service.url],
-      env: { AGENT_HOME: home },
+      env,
       stdin: Readable.from([]),
       stdout: { write: (text) => (stdout += text) },
       stderr: { write: (text) => (stderr += text) },
@@ -55,8 +56,10 @@ async function arrive() {
   }
   return {
     id: agent.id,
+    env,
     run,
     key: () => readTokenFile(tokenFile)?.dm_public_key,
+    identity: () => readTokenFile(tokenFile) ?? { url: service.url, agent_id: agent.id, token: agent.token },
     fileOf: (kind: string) => tokenFile.replace(/json$/, `${kind}.json`),
   }
 }
@@ -266,5 +269,46 @@ describe('the log and the keys under it', () => {
       writeFileSync(file, JSON.stringify(state), { mode: 0o600 })
       expect((await ada.run('witness')).answer, JSON.stringify(state)).toMatchObject({ ok: false, error })
     }
+  })
+
+  it("count for a reader whose policy names the witness, and the reader's commands say so", async () => {
+    const [ada, bob] = [await arrive(), await arrive()]
+    await ada.run('profile', '--dm-key')
+    await ada.run('post', 'witnessed')
+    await sealEverything()
+    for (const agent of [ada, bob]) await agent.run('seals')
+    // The first makes her key an entry, which waits for a seal of its own.
+    const { vkey } = (await ada.run('witness')).answer as { vkey: string }
+    await sealEverything()
+    await ada.run('witness')
+    const policy = path.join(folder, 'policy.txt')
+    writeFileSync(policy, `witness ada ${vkey}\nquorum ada\n`)
+    const alone = { key: 'remembered', cosigned_by: [], quorum: null }
+    const witnessed = { key: 'remembered', cosigned_by: ['ada'], quorum: 'ada' }
+    expect((await bob.run('receipt', ada.id)).answer).toMatchObject({ verification: { rests_on: alone } })
+    expect((await bob.run('receipt', ada.id, '--policy', policy)).answer).toMatchObject({
+      ok: true,
+      verification: { rests_on: witnessed },
+    })
+    bob.env['WITNESS_POLICY'] = policy
+    expect((await bob.run('seals')).answer).toMatchObject({ ok: true, verification: { rests_on: witnessed } })
+    expect((await bob.run('dm', 'send', ada.id, 'hello')).exitCode).toBe(0)
+    // A checkpoint that she has not cosigned binds him to nothing, and proves no key to him.
+    await ada.run('post', 'not witnessed')
+    await sealEverything()
+    expect(await bob.run('receipt', ada.id)).toMatchObject({
+      exitCode: 3,
+      answer: { ok: false, verification: { not_binding: [{ reason: 'quorum_not_met' }] } },
+    })
+    expect((await bob.run('seals', '--policy', '/dev/null')).exitCode).toBe(2)
+    const again = path.join(folder, 'home-again')
+    createTokenFile(tokenFilePath(again, service.url), bob.identity())
+    Object.assign(bob.env, { AGENT_HOME: again, WITNESS_POLICY: '' })
+    await bob.run('seals')
+    bob.env['WITNESS_POLICY'] = policy
+    const unproven = await bob.run('dm', 'send', ada.id, 'hello')
+    expect(JSON.stringify(unproven.answer)).toContain('have not cosigned')
+    await ada.run('witness')
+    expect((await bob.run('dm', 'send', ada.id, 'hello')).exitCode).toBe(0)
   })
 })
