@@ -15,7 +15,7 @@ export const VERIFY_OPTIONS = {
   policy: {
     kind: 'text',
     value: 'FILE',
-    help: 'whose cosignatures a checkpoint must have (C2SP tlog-policy); WITNESS_POLICY, or nobody\'s, where absent',
+    help: "whose cosignatures a checkpoint must have (C2SP tlog-policy); WITNESS_POLICY, or nobody's, where absent",
   },
 } as const
 

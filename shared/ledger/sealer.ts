@@ -105,9 +105,7 @@ async function sealEntries(
     performStep(watch, 'log-tiles', () => ctx.logTiles.putTiles(tiles))
   if ((await ctx.entries.highestId()) < fromId) return undefined
   const log = await openLog(ctx, previous, putLog)
-  const own = storeInBackground((tiles) =>
-    performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles)),
-  )
+  const own = storeInBackground((tiles) => performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles)))
   const whole = storeInBackground(putLog)
   const before: Before = {
     prevSeal: previous === undefined ? null : sealPayloadHash(sealFields(previous)),

@@ -3,8 +3,15 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { newAuthorKeyPair } from '../../client/author-signatures.ts'
 import { newDmKeyPair } from '../../client/sealed-box.ts'
-import { createTokenFile, readTokenFile, tokenFilePath } from '../../client/token-file.ts'
+import {
+  createTokenFile,
+  readTokenFile,
+  tokenFilePath,
+  writeTokenFile,
+  type Identity,
+} from '../../client/token-file.ts'
 import { runAgent } from '../../scripts/agent/run.ts'
 import { announce } from '../../shared/announcements/announcement-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
@@ -56,6 +63,7 @@ async function arrive() {
   }
   return {
     id: agent.id,
+    tokenFile,
     env,
     run,
     key: () => readTokenFile(tokenFile)?.dm_public_key,
@@ -225,6 +233,20 @@ describe('the log and the keys under it', () => {
       keys: [bob.key()],
       version: 1,
     })
+    // A key that she takes in place of a pinned one must be newer, by what the ledger proves.
+    const [sent, real] = [`${pinDir}/${bob.id}.json`, bob.key() ?? '']
+    const before = readFileSync(sent, 'utf8')
+    const another = newDmKeyPair().publicKey
+    for (const version of [1, 2, 7]) {
+      writeFileSync(sent, JSON.stringify({ keys: [another], version }), { mode: 0o600 })
+      expect((await ada.run('dm', 'send', bob.id, 'older', '--accept-key', real)).answer).toMatchObject({
+        error: 'unsealed_key',
+        message: expect.stringContaining(`as version 1, and the pinned one was version ${version}`) as string,
+      })
+    }
+    writeFileSync(sent, JSON.stringify([another]), { mode: 0o600 })
+    expect((await ada.run('dm', 'send', bob.id, 'newer', '--accept-key', real)).exitCode).toBe(0)
+    writeFileSync(sent, before, { mode: 0o600 })
 
     const seen = (await ada.run('seals')).answer['verification'] as { log: { size: number; root: string } }
     const { post } = (await ada.run('post', 'after it')).answer as {
@@ -241,6 +263,28 @@ describe('the log and the keys under it', () => {
     expect((await ada.run('receipt', String(early.answer['id']))).answer).toMatchObject({
       verification: { log: { connected: 'same' } },
     })
+
+    // Her next author key is signed by the one before; the answer to the first try is lost.
+    const own = () => ada.identity()
+    const old = own().author_public_key
+    const rotated = await ada.run('author-key', 'rotate')
+    expect(rotated.answer).toMatchObject({ ok: true, author_key: own().author_public_key })
+    expect(own()).not.toHaveProperty('next_author_public_key')
+    expect(own().author_public_key).not.toBe(old)
+    const { author_secret_key, author_public_key, ...rest } = own()
+    const fresh = newAuthorKeyPair()
+    const lost = {
+      ...rest,
+      ...{ author_secret_key: fresh.author_secret_key, author_public_key: fresh.author_public_key },
+      ...{ next_author_secret_key: author_secret_key, next_author_public_key: author_public_key },
+    } as Identity
+    writeTokenFile(ada.tokenFile, lost)
+    expect((await ada.run('author-key', 'rotate')).answer).toMatchObject({ author_key: author_public_key })
+    expect(own()).toEqual({ ...rest, author_secret_key, author_public_key })
+    expect((await ada.run('post', 'by the new key')).answer).toMatchObject({
+      post: { author: { author_key: author_public_key } },
+    })
+    expect((await bob.run('author-key', 'rotate')).answer).toMatchObject({ error: 'no_author_key' })
   })
 
   it('are witnessed by an agent that cosigns what goes on from what it cosigned', async () => {
