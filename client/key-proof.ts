@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { parseLogPolicy, satisfiesPolicy, type LogPolicy } from '../shared/crypto/log-policy.ts'
 import { leafHash } from '../shared/crypto/merkle.ts'
 import { verifyKeyProof, type AgentKeys } from '../shared/crypto/key-tree.ts'
 import { verifyLogConsistency, verifyLogInclusion, type LogHead } from '../shared/crypto/log-tree.ts'
@@ -51,13 +53,27 @@ export async function proveKeys(client: Client, agentId: string, trust: SealTrus
     if (!isAbsent) throw error
     throw new NoKeyProof(`the service proves no keys (${error.message})`, known?.logged === true)
   }
-  const head = verifyAnswer(agentId, answer, pubkeys)
+  const head = verifyAnswer(agentId, answer, pubkeys, readPolicy(trust.policyFile))
   await connect(client, known?.log, head)
   return { keys: answer.keys, up_to: answer.up_to }
 }
 
+/** @throws NoKeyProof */
+function readPolicy(file: string | undefined): LogPolicy | undefined {
+  try {
+    return file === undefined ? undefined : parseLogPolicy(readFileSync(file, 'utf8'))
+  } catch (error) {
+    throw new NoKeyProof(`${file} is no policy of witnesses: ${(error as Error).message}`)
+  }
+}
+
 /** Everything in the answer itself. @returns the log that its checkpoint signs */
-export function verifyAnswer(agentId: string, answer: KeyAnswer, pubkeys: readonly string[]): LogHead {
+export function verifyAnswer(
+  agentId: string,
+  answer: KeyAnswer,
+  pubkeys: readonly string[],
+  policy?: LogPolicy,
+): LogHead {
   const { entry, proof, keys, up_to: upTo } = answer
   const refuse = (sentence: string) =>
     new NoKeyProof(`the proof of the keys of ${agentId} does not hold: ${sentence}`)
@@ -82,6 +98,8 @@ export function verifyAnswer(agentId: string, answer: KeyAnswer, pubkeys: readon
       }),
     )
     if (!isSigned) throw refuse('no known key has signed its checkpoint')
+    if (policy !== undefined && !satisfiesPolicy(policy, note))
+      throw refuse("the witnesses of this reader's policy have not cosigned its checkpoint, or not yet")
     const leaf = Buffer.from(leafHash(entry), 'hex')
     if (!verifyLogInclusion({ leaf, index, path, size: head.size, root: head.root }))
       throw refuse('its entry is not in the log')

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { formatNote, parseNote } from '../shared/crypto/note.ts'
 import type { AgentCard, Answer, Client, Message, MessagePage, SentMessage } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
-import { judgeKey, type KeyJudgement, type SealTrust } from './own-ledger.ts'
+import { judgeKey, trustArguments, type KeyJudgement, type SealTrust } from './own-ledger.ts'
 import { changeLocked, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { formOf, openBoxWithNote, sealBox, SealedBoxError, type Purpose } from './sealed-box.ts'
 import { check, recall } from './seal-verify.mjs'
@@ -225,14 +225,8 @@ async function compareNote(
   trust: SealTrust | undefined,
 ): Promise<LogFork | undefined> {
   if (trust === undefined) return undefined
-  const args = [
-    'note',
-    '--state',
-    trust.stateFile,
-    '--service',
-    client.baseUrl,
-    ...(trust.pubkeys ?? []).flatMap((key) => ['--pubkey', key]),
-  ]
+  // Two histories are two histories, whoever cosigned them.
+  const args = ['note', ...trustArguments({ ...trust, policyFile: undefined }, client.baseUrl)]
   const consistency = (from: number, to: number) => client.consistency({ from, to }).catch(unlessRefused)
   const { result } = await check(args, { note, consistency })
   const found = result.findings?.find(({ reason }) => reason === 'log_rewritten')

@@ -16,7 +16,19 @@ import { check } from './seal-verify.mjs'
 export interface SealTrust {
   stateFile: string
   pubkeys?: readonly string[] | undefined
+  /** Whose cosignatures a checkpoint must have (C2SP tlog-policy). Absent: nobody's. */
+  policyFile?: string | undefined
 }
+
+/** By what seal-verify.mjs judges, as its arguments. */
+export const trustArguments = ({ stateFile, pubkeys, policyFile }: SealTrust, baseUrl: string): string[] => [
+  '--state',
+  stateFile,
+  '--service',
+  baseUrl,
+  ...(pubkeys ?? []).flatMap((key) => ['--pubkey', key]),
+  ...(policyFile === undefined ? [] : ['--policy', policyFile]),
+]
 
 /** How the ledger bears out a key; neither: its receipt does, and the tree of keys doesn't have it yet. */
 export interface KeyJudgement {
@@ -29,14 +41,7 @@ const MAX_PAGES = 100
 
 /** Every entry of a record, checked page by page; a sentence if they don't stand under a known key. */
 async function readRecord(client: Client, id: string, trust: SealTrust): Promise<Entries | string> {
-  const args = [
-    'receipt',
-    '--state',
-    trust.stateFile,
-    '--service',
-    client.baseUrl,
-    ...(trust.pubkeys ?? []).flatMap((key) => ['--pubkey', key]),
-  ]
+  const args = ['receipt', ...trustArguments(trust, client.baseUrl)]
   const entries = new Map<number, Entries[number]>()
   for (let page = 0, after = 0; page < MAX_PAGES; page++) {
     const receipt = await client.receipt(id, { after })

@@ -15,6 +15,16 @@ export interface Verification {
     root: string
     connected?: 'same' | 'consistent' | 'not_checked' | null
   } | null
+  /**
+   * Who stands behind the verdict; null if something doesn't hold. `cosigned_by` names those of the policy's witnesses who
+   * cosigned, `quorum` is null without a policy, `seen_size` is how much of the log was seen here before.
+   */
+  rests_on?: {
+    key: 'pinned' | 'remembered' | 'first_seen'
+    cosigned_by: string[]
+    quorum: string | null
+    seen_size: number | null
+  } | null
   /** Where the two sides of a contradiction were written. */
   evidence?: string
   key_trust?: 'pinned' | 'remembered' | 'first_seen'

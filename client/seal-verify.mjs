@@ -34,6 +34,7 @@ const USAGE = `usage: node seal-verify.mjs BASE_URL | DUMP.json | RECEIPT.json [
        node seal-verify.mjs --evidence FILE | --vector FILE [--vector FILE ...] [options]
 
   --pubkey HEX          accept this key and no other (give it again for each further key)
+  --policy FILE         whose cosignatures a checkpoint must have (C2SP tlog-policy); its logs' keys are pinned
   --state FILE          where keys and seals that were seen are remembered (default .seal-verify.json)
   --service URL         the remembered service that a receipt is of, if there are several
   --consistency FILE    what the service answers to GET /ledger/consistency, between the log seen and the receipt's
@@ -560,10 +561,7 @@ function readCheckpoint(note, word) {
 /** Throws unless one of `pubkeys` has signed it, as a key of the name of the log. @returns that key */
 function checkNoteSignature({ text, origin, lines }, pubkeys, word) {
   for (const pubkey of pubkeys) {
-    const id = sha256Hex(Buffer.concat([Buffer.from(`${origin}\n\x01`), Buffer.from(pubkey, 'hex')])).slice(
-      0,
-      8,
-    )
+    const id = noteKeyId(origin, 0x01, pubkey)
     for (const line of lines) {
       const [dash, name, encoded, ...rest] = line.split(' ')
       const bytes = fromBase64(encoded ?? '')
@@ -667,6 +665,158 @@ function isConsistent(from, to, path) {
   // A power of two of leaves is a complete subtree: then its root is the first hash, which the reader has.
   const roots = consistencyRoots(from.size, to.size, isPowerOfTwo(from.size) ? [from.root, ...path] : path)
   return roots?.older === from.root && roots.newer === to.root
+}
+
+// ——— whose word is enough: the reader's policy (C2SP tlog-policy)
+
+const MAX_POLICY_ROWS = 256
+
+/**
+ * {logs, witnesses, groups, quorum}: keys as {name, pubkey}, witnesses and groups by the policy's names.
+ * Nobody counts for being many: a witness counts because the reader named it.
+ */
+function parsePolicy(text) {
+  const policy = { logs: [], witnesses: new Map(), groups: new Map(), quorum: undefined }
+  const { logs, witnesses, groups } = policy
+  const members = new Set()
+  const isDefined = (name) => witnesses.has(name) || groups.has(name)
+  for (const [at, line] of text.split('\n').entries()) {
+    const refuse = (sentence) => new Unchecked('usage', `line ${at + 1} of the policy: ${sentence}`)
+    const [word, ...items] = line.split(/[ \t]+/).filter((item) => item !== '')
+    if (word === undefined || word.startsWith('#')) continue
+    const [name = ''] = items
+    const expectFresh = () => {
+      if (name === '' || name === 'none' || isDefined(name))
+        throw refuse(`expected a name that nothing else has, got ${show(name)}`)
+    }
+    const readKey = (vkey, type, others) => {
+      const key = parseVkey(vkey, type)
+      if (key === undefined) throw refuse('expected the vkey of such an Ed25519 key')
+      if (others.some(({ pubkey }) => pubkey === key.pubkey))
+        throw refuse(`the key of ${show(key.name)} is there twice`)
+      return key
+    }
+    if (logs.length > MAX_POLICY_ROWS || witnesses.size > MAX_POLICY_ROWS || groups.size > MAX_POLICY_ROWS)
+      throw refuse(`expected at most ${MAX_POLICY_ROWS} of each`)
+    if (word === 'log') {
+      if (items.length < 1 || items.length > 2) throw refuse('expected log <vkey> [<url>]')
+      logs.push(readKey(items[0], 0x01, logs))
+    } else if (word === 'witness') {
+      if (items.length < 2 || items.length > 3) throw refuse('expected witness <name> <vkey> [<url>]')
+      expectFresh()
+      witnesses.set(name, readKey(items[1], 0x04, [...witnesses.values()]))
+    } else if (word === 'group') {
+      const [, many = '', ...named] = items
+      expectFresh()
+      const fixed = new Map([
+        ['all', named.length],
+        ['any', 1],
+      ])
+      const threshold = fixed.get(many) ?? (/^[1-9][0-9]{0,3}$/.test(many) ? Number(many) : 0)
+      if (threshold < 1 || threshold > named.length)
+        throw refuse('expected group <name> all|any|<k> <name>..., k of them at most')
+      for (const member of named) {
+        if (!isDefined(member)) throw refuse(`${show(member)} is defined on no line before`)
+        if (members.has(member)) throw refuse(`${show(member)} is a member twice`)
+        members.add(member)
+      }
+      groups.set(name, { threshold, members: named })
+    } else if (word === 'quorum') {
+      if (items.length !== 1 || policy.quorum !== undefined) throw refuse('expected one line quorum <name>')
+      if (name !== 'none' && !isDefined(name)) throw refuse(`${show(name)} is defined on no line before`)
+      policy.quorum = name
+    } else throw refuse(`expected log, witness, group or quorum, got ${show(word)}`)
+  }
+  if (policy.quorum === undefined) throw new Unchecked('usage', 'the policy has no line quorum <name>')
+  return policy
+}
+
+/** The first four bytes, as hex, of SHA-256(name || 0A || type || key). */
+const noteKeyId = (name, type, pubkey) =>
+  sha256Hex(Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(type), Buffer.from(pubkey, 'hex')])).slice(
+    0,
+    8,
+  )
+
+/** {name, pubkey} of a vkey of this type, `<name>+<key id>+<base64 of type and key>`; undefined for any other text. */
+function parseVkey(vkey, type) {
+  const [, name = '', id, encoded = ''] = /^([^+]*)\+([^+]*)\+(.*)$/s.exec(vkey) ?? []
+  const bytes = fromBase64(encoded)
+  if (bytes?.length !== 33 || bytes[0] !== type || !NOTE_NAME.test(name) || LONE_SURROGATE.test(name))
+    return undefined
+  const pubkey = bytes.toString('hex', 1)
+  return noteKeyId(name, type, pubkey) === id ? { name, pubkey } : undefined
+}
+
+/** Whether a witness's key has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1). */
+function isCosignedBy({ text, lines }, { name, pubkey }) {
+  const id = noteKeyId(name, 0x04, pubkey)
+  return lines.some((line) => {
+    const [dash, of, encoded, ...rest] = line.split(' ')
+    const bytes = fromBase64(encoded ?? '')
+    if (dash !== '—' || rest.length > 0 || of !== name) return false
+    if (bytes?.length !== 76 || bytes.toString('hex', 0, 4) !== id || isWeakKey(pubkey)) return false
+    const signed = `cosignature/v1\ntime ${bytes.readBigUInt64BE(4)}\n${text}`
+    return isSignedBy(pubkey, signed, bytes.toString('base64', 12))
+  })
+}
+
+function meetsQuorum({ groups, quorum }, cosigners) {
+  const isMet = (name) => {
+    const group = groups.get(name)
+    if (group === undefined) return cosigners.includes(name)
+    return group.members.filter(isMet).length >= group.threshold
+  }
+  return quorum === 'none' || isMet(quorum)
+}
+
+/**
+ * Who stands behind a verdict: the key, those of the policy's witnesses who cosigned every checkpoint that it was
+ * drawn from, and what this reader had seen of the log.
+ *
+ * @param support {checkpoints, isWhole, seenSize}: whether the checkpoints cover all that was checked
+ * @returns {rests, reasons}: what the report says, and why that isn't enough for the policy
+ */
+function judgeSupport(policy, { checkpoints, isWhole, seenSize }, trust) {
+  const rests = { key: trust, cosigned_by: [], quorum: policy?.quorum ?? null, seen_size: seenSize }
+  if (policy === null) return { rests, reasons: [] }
+  if (isWhole && checkpoints.length > 0)
+    rests.cosigned_by = [...policy.witnesses.keys()].filter((name) =>
+      checkpoints.every((checkpoint) => isCosignedBy(checkpoint, policy.witnesses.get(name))),
+    )
+  const foreign = checkpoints.find(
+    ({ origin }) => policy.logs.length > 0 && policy.logs.every(({ name }) => name !== origin),
+  )
+  if (foreign !== undefined)
+    return {
+      rests,
+      reasons: [['other_log', `the log ${show(foreign.origin)} is none of the policy's`]],
+    }
+  if (meetsQuorum(policy, rests.cosigned_by)) return { rests, reasons: [] }
+  const who =
+    checkpoints.length === 0 || !isWhole
+      ? 'there is no checkpoint of all of it to be cosigned'
+      : rests.cosigned_by.length === 0
+        ? "none of the policy's witnesses has cosigned the checkpoint"
+        : `of the policy's witnesses only ${rests.cosigned_by.join(', ')} cosigned the checkpoint`
+  return { rests, reasons: [['quorum_not_met', `${who}, and the quorum is ${policy.quorum}`]] }
+}
+
+const RESTS_ON_KEY = {
+  pinned: 'the pinned key',
+  remembered: 'the remembered key',
+  first_seen: 'a key that is not known',
+}
+
+function restsLine({ key, cosigned_by: names, quorum, seen_size: seenSize }) {
+  const parts = [RESTS_ON_KEY[key]]
+  if (names.length > 0)
+    parts.push(
+      `${names.length === 1 ? 'the cosignature' : `${names.length} cosignatures`} of ${names.join(', ')} (quorum ${quorum})`,
+    )
+  if (seenSize !== null) parts.push(`what was seen here of the log of ${seenSize} entries`)
+  const last = parts.pop()
+  return `rests on: ${parts.length === 0 ? `${last} alone` : `${parts.join(', ')} and ${last}`}`
 }
 
 // ——— the sums owed
@@ -1627,10 +1777,11 @@ function verifyReceipt(receipt, known) {
     if (receipt.openings !== undefined && !Array.isArray(receipt.openings))
       throw new Refused('malformed_receipt', 'openings is not a list')
   })
-  if (!isReceipt) return { report, findings, keys }
+  if (!isReceipt) return { report, findings, keys, support: NO_SUPPORT }
 
   report.id = receipt.id
   const checkpoints = new Map() // by size
+  let placed = 0 // entries in the log of one of them
   const seals = new Map()
   const entries = new Map()
   let lastId = 0
@@ -1651,7 +1802,7 @@ function verifyReceipt(receipt, known) {
     if (item.sealed) {
       const isGood = checkSealedItem(item, seals, keys, known, findings, report)
       if (isGood && item.tlog_proof !== undefined)
-        findings.run(where, () => checkLogProof(item, keys, checkpoints))
+        placed += findings.run(where, () => checkLogProof(item, keys, checkpoints)) ? 1 : 0
     } else report.entries_waiting++
   }
   report.log = connectReceipt(checkpoints, known, keys, findings)
@@ -1667,7 +1818,12 @@ function verifyReceipt(receipt, known) {
     if (author !== null) report.authors.push(author)
   }
   report.pubkeys = [...keys.seen]
-  return { report, findings, keys }
+  const support = {
+    checkpoints: [...checkpoints.values()],
+    isWhole: placed === receipt.entries.length,
+    seenSize: isConnected(report.log) ? seenLog(known.remembered).size : null,
+  }
+  return { report, findings, keys, support }
 }
 
 /** @returns whether the entry is under its seal */
@@ -1743,6 +1899,9 @@ function connectLogs(seen, shown, proof) {
     `the log of size ${shown.size} with the root ${shown.root} does not agree with the one seen before, of size ${seen.size} with the root ${seen.root}`,
   )
 }
+
+const NO_SUPPORT = { checkpoints: [], isWhole: false, seenSize: null }
+const isConnected = (log) => ['same', 'consistent'].includes(log?.connected)
 
 /** The receipt's newest checkpoint, and how it stands to what was seen; null without one. */
 function connectReceipt(checkpoints, { remembered, consistency = null }, keys, findings) {
@@ -2294,6 +2453,9 @@ function remember(state, base, memory, { remembered, keys, findings }) {
 
 async function main(args, { progress, receipt, note, consistency }) {
   const { target, options } = readArguments(args)
+  options.policy =
+    options.policy === undefined ? null : parsePolicy(await fromFile(() => readText(options.policy)))
+  options.pubkey = [...options.pubkey, ...(options.policy?.logs ?? []).map(({ pubkey }) => pubkey)]
   if (note !== undefined) return checkNote(note, target, options, consistency)
   if (options.note !== undefined)
     return checkNote(await fromFile(() => readFile(options.note, 'utf8')), options.note, options)
@@ -2304,12 +2466,22 @@ async function main(args, { progress, receipt, note, consistency }) {
   return checkFile(target, options, progress)
 }
 
+/** A file's text; a policy that isn't UTF-8 is none. */
+const readText = async (file) => {
+  try {
+    return utf8.decode(await readFile(file))
+  } catch (error) {
+    throw error instanceof TypeError ? new Unchecked('usage', `${file} is not text in UTF-8`) : error
+  }
+}
+
 const one = { type: 'string' }
 const many = { type: 'string', multiple: true }
 const flag = { type: 'boolean' }
 const OPTIONS = {
   ...{
     pubkey: many,
+    policy: one,
     state: one,
     service: one,
     full: flag,
@@ -2411,7 +2583,14 @@ async function checkService(base, options, progress) {
     base,
     now,
     options,
+    support: chainSupport(walk),
   })
+}
+
+/** A chain that reaches what was seen of it before is, up to there, what it was. */
+function chainSupport({ shown = [], remembered, seq }) {
+  const hasSeen = remembered !== null && remembered.seq <= seq
+  return { checkpoints: shown, isWhole: true, seenSize: hasSeen ? (remembered.head?.to_id ?? null) : null }
 }
 
 /** The newest signed checkpoint must be of a known key, and agree with the log that the entries give. */
@@ -2440,6 +2619,7 @@ async function checkCheckpoint(base, walk, { timeoutMs }) {
       (walk.remembered?.checkpoint === undefined ? 0 : readCheckpoint(walk.remembered.checkpoint, '').size)
   )
     walk.checkpoint = shown.note
+  walk.shown = [shown]
   await compareHeard(base, walk, shown, timeoutMs)
   return { origin: shown.origin, size: shown.size, root: shown.root }
 }
@@ -2531,6 +2711,7 @@ async function checkFile(file, options, progress) {
       base: options.service ?? null,
       now,
       options,
+      support: chainSupport(walk),
     },
   )
 }
@@ -2555,6 +2736,7 @@ async function checkOneReceipt(receipt, target, options, proof) {
     base: options.service ?? null,
     now,
     options,
+    support: checked.support,
   })
   if (result.verdict === 'good' && log?.connected === 'consistent' && options.service !== undefined)
     await changeState(options.state, (state) => rememberCheckpoint(state, options.service, log))
@@ -2617,7 +2799,14 @@ async function checkNote(note, target, options, ask) {
     await changeState(options.state, (state) =>
       (connected === 'consistent' ? rememberCheckpoint : hearNote)(state, options.service, shown),
     )
-  return conclude(report, { findings }, reasons, { base: options.service ?? null, now, options })
+  const support = {
+    checkpoints: shown === null ? [] : [shown],
+    isWhole: true,
+    seenSize: isConnected(report.log) ? seen.size : null,
+  }
+  return conclude(report, { findings, keys }, reasons, {
+    ...{ base: options.service ?? null, now, options, support },
+  })
 }
 
 /** A checkpoint beyond what was seen is compared as soon as the log is that long. */
@@ -2690,7 +2879,9 @@ async function fromFile(read) {
 }
 
 /** The verdict, and the two sides of a contradiction beside the state file. */
-async function conclude(report, { findings }, reasons, place) {
+async function conclude(report, { findings, keys }, ownReasons, place = {}) {
+  const judged = place.support && judgeSupport(place.options.policy, place.support, keys.trust)
+  const reasons = [...ownReasons, ...(judged?.reasons ?? [])]
   const verdict = findings.total > 0 ? 'broken' : reasons.length > 0 ? 'not_binding' : 'good'
   const found =
     findings.fork !== null
@@ -2705,6 +2896,7 @@ async function conclude(report, { findings }, reasons, place) {
     binding: verdict === 'good',
     verdict,
     ...report,
+    ...(judged === undefined ? {} : { rests_on: verdict === 'broken' ? null : judged.rests }),
     not_binding: verdict === 'broken' ? [] : reasons.map(([reason, message]) => ({ reason, message })),
     findings: findings.list,
     findings_total: findings.total,
@@ -2757,6 +2949,7 @@ function toLines(result) {
   for (const key of result.pubkeys) lines.push(`key: ${key} (${KEY_TRUST[result.key_trust]})`)
   if (result.evidence !== undefined)
     lines.push(`two signed histories, for anybody to check with --evidence: ${result.evidence}`)
+  if (result.rests_on) lines.push(restsLine(result.rests_on))
   for (const { reason, message } of result.not_binding) lines.push(`${reason}: ${message}`)
   return [...lines, verdictLine(result)]
 }

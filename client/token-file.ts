@@ -24,6 +24,9 @@ export interface Identity {
   /** Ed25519, 64 hex characters each: what the agent signs what it writes with. */
   author_secret_key?: string
   author_public_key?: string
+  /** A pair made for a rotation whose answer was never seen: the card shows which of the two is good. */
+  next_author_secret_key?: string
+  next_author_public_key?: string
   /** Pairs before it, the newest first; one without its secret half was forgotten. */
   old_dm_keys?: readonly MessageKeys[]
 }
@@ -121,6 +124,8 @@ function findProblem(value: unknown): string | undefined {
     return '"dm_secret_key" or "dm_public_key" is not a key of 64 hex characters'
   if (!isAbsentOr('author_secret_key', KEY) || !isAbsentOr('author_public_key', KEY))
     return '"author_secret_key" or "author_public_key" is not a key of 64 hex characters'
+  if (!isAbsentOr('next_author_secret_key', KEY) || !isAbsentOr('next_author_public_key', KEY))
+    return '"next_author_secret_key" or "next_author_public_key" is not a key of 64 hex characters'
   if (fields.old_dm_keys !== undefined && !isListOfPairs(fields.old_dm_keys))
     return '"old_dm_keys" is not a list of pairs of keys'
   return undefined

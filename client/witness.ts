@@ -10,7 +10,7 @@ import {
   verifyNote,
 } from '../shared/crypto/note.ts'
 import type { Client } from './client.ts'
-import type { SealTrust } from './own-ledger.ts'
+import { trustArguments, type SealTrust } from './own-ledger.ts'
 import { changeLocked, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { check, recall } from './seal-verify.mjs'
 
@@ -186,14 +186,7 @@ async function requireConsistent(
         `The log of ${head.size} entries does not go on from the ${state.size} that were cosigned.`,
       )
   }
-  const args = [
-    'note',
-    '--state',
-    trust.stateFile,
-    '--service',
-    client.baseUrl,
-    ...(trust.pubkeys ?? []).flatMap((key) => ['--pubkey', key]),
-  ]
+  const args = ['note', ...trustArguments({ ...trust, policyFile: undefined }, client.baseUrl)]
   const { result } = await check(args, { note, consistency: (from, to) => client.consistency({ from, to }) })
   const found = result.findings?.find(({ reason }) => reason === 'log_rewritten')
   if (found !== undefined)

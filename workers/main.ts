@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { readConfig } from '../shared/foundation/config.ts'
+import { assertOrigin } from '../shared/ledger/checkpoint.ts'
 import { startMetricsServer, watchHealth } from '../shared/servers/health.ts'
 import { createLog } from '../shared/foundation/log.ts'
 import { assertPrivate } from '../shared/foundation/private-file.ts'
@@ -19,6 +20,7 @@ await runUntilStopped('workers', async (stopping) => {
   assertPrivate('SEAL_KEY_FILE', config.secrets.sealKeyFile)
   assertPrivate('SEAL_MEMORY_FILE', config.secrets.sealMemoryFile)
   assertPrivate('NANO_SEED_FILE', config.nano.seedFile)
+  assertOrigin(config)
   const log = createLog('workers', config.logLevel)
   const ctx = openWorkerContext(config, log, { databaseTimeoutMs: DATABASE_PATIENCE_MS })
   const health = watchHealth(ctx, stopping, true)

@@ -736,11 +736,15 @@ def read_checkpoint(note, word):
     return {"text": text + "\n", "origin": parts[0], "size": int(parts[1]), "root": root.hex(), "lines": lines, "note": note}
 
 
+def note_key_id(name, kind, raw_key):
+    return hashlib.sha256(f"{name}\n".encode("utf-8") + bytes([kind]) + raw_key).digest()[:4]
+
+
 def note_signer(checkpoint, keys, word):
     """Which of the keys has signed it, as a key of the name of the log."""
     origin = checkpoint["origin"]
     for key in keys:
-        key_id = hashlib.sha256(f"{origin}\n".encode("utf-8") + b"\x01" + bytes.fromhex(key)).digest()[:4]
+        key_id = note_key_id(origin, 1, bytes.fromhex(key))
         for line in checkpoint["lines"]:
             parts = line.split(" ")
             raw = bytes_of_base64(parts[2]) if len(parts) == 3 else None
@@ -892,6 +896,157 @@ def log_fork_of(seen, given, proof, keyring):
                 found["consistency"] = proof or {}
             return found if contradict(*sides, found.get("consistency")) else None
     return None
+
+
+# --- whose word is enough: the reader's policy (C2SP tlog-policy) ------------------------------------------------------
+
+MOST_POLICY_ROWS = 256
+
+
+class Policy:
+    """Nobody counts for being many: a witness counts because the reader named it. Keys are (name, hex)."""
+
+    def __init__(self, text):
+        self.logs, self.witnesses, self.groups, self.quorum = [], {}, {}, None
+        self._members = set()
+        for number, line in enumerate(text.split("\n"), 1):
+            word, *items = [item for item in re.split(r"[ \t]+", line) if item] or ["#"]
+            if word.startswith("#"):
+                continue
+            try:
+                if max(len(self.logs), len(self.witnesses), len(self.groups)) > MOST_POLICY_ROWS:
+                    raise ValueError(f"expected at most {MOST_POLICY_ROWS} of each")
+                read = {"log": self._log, "witness": self._witness, "group": self._group, "quorum": self._quorum}.get(word)
+                if read is None:
+                    raise ValueError(f"expected log, witness, group or quorum, got {shown(word)}")
+                read(items)
+            except ValueError as error:
+                raise CannotCheck("usage", f"line {number} of the policy: {error}") from None
+        if self.quorum is None:
+            raise CannotCheck("usage", "the policy has no line quorum <name>")
+
+    def _log(self, items):
+        if len(items) not in (1, 2):
+            raise ValueError("expected log <vkey> [<url>]")
+        self.logs.append(self._key(items[0], 1, self.logs))
+
+    def _witness(self, items):
+        if len(items) not in (2, 3):
+            raise ValueError("expected witness <name> <vkey> [<url>]")
+        self._expect_fresh(items)
+        self.witnesses[items[0]] = self._key(items[1], 4, self.witnesses.values())
+
+    def _group(self, items):
+        self._expect_fresh(items)
+        many, named = items[1] if len(items) > 1 else "", items[2:]
+        fixed = {"all": len(named), "any": 1}
+        threshold = fixed[many] if many in fixed else int(many) if re.match(r"[1-9][0-9]{0,3}\Z", many) else 0
+        if not 1 <= threshold <= len(named):
+            raise ValueError("expected group <name> all|any|<k> <name>..., k of them at most")
+        for member in named:
+            if not self._defined(member):
+                raise ValueError(f"{shown(member)} is defined on no line before")
+            if member in self._members:
+                raise ValueError(f"{shown(member)} is a member twice")
+            self._members.add(member)
+        self.groups[items[0]] = (threshold, named)
+
+    def _quorum(self, items):
+        if len(items) != 1 or self.quorum is not None:
+            raise ValueError("expected one line quorum <name>")
+        if items[0] != "none" and not self._defined(items[0]):
+            raise ValueError(f"{shown(items[0])} is defined on no line before")
+        self.quorum = items[0]
+
+    def _defined(self, name):
+        return name in self.witnesses or name in self.groups
+
+    def _expect_fresh(self, items):
+        name = items[0] if items else ""
+        if name in ("", "none") or self._defined(name):
+            raise ValueError(f"expected a name that nothing else has, got {shown(name)}")
+
+    @staticmethod
+    def _key(vkey, kind, others):
+        name, _, rest = vkey.partition("+")
+        key_id, _, encoded = rest.partition("+")
+        raw = bytes_of_base64(encoded)
+        good = raw is not None and len(raw) == 33 and raw[0] == kind and _is_note_name(name) and not re.search("[\ud800-\udfff]", name)
+        if not good or note_key_id(name, kind, raw[1:]).hex() != key_id:
+            raise ValueError("expected the vkey of such an Ed25519 key")
+        if any(key == raw[1:].hex() for _, key in others):
+            raise ValueError(f"the key of {shown(name)} is there twice")
+        return name, raw[1:].hex()
+
+    def is_met_by(self, cosigners):
+        def met(name):
+            if name not in self.groups:
+                return name in cosigners
+            threshold, members = self.groups[name]
+            return sum(map(met, members)) >= threshold
+
+        return self.quorum == "none" or met(self.quorum)
+
+
+def is_cosigned_by(checkpoint, witness):
+    """Whether a witness's key has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1)."""
+    name, raw_key = witness[0], bytes.fromhex(witness[1])
+    key_id = note_key_id(name, 4, raw_key)
+    for line in checkpoint["lines"]:
+        parts = line.split(" ")
+        raw = bytes_of_base64(parts[2]) if len(parts) == 3 else None
+        if raw is None or parts[:2] != ["\u2014", name] or len(raw) != 76 or raw[:4] != key_id or is_weak_key(raw_key):
+            continue
+        text = f"cosignature/v1\ntime {int.from_bytes(raw[4:12], 'big')}\n{checkpoint['text']}"
+        if is_signed_by(raw_key, text.encode("utf-8"), raw[12:]):
+            return True
+    return False
+
+
+@dataclass
+class Support:
+    """What a verdict was drawn from beside the key: checkpoints, whether they cover all of it, and the log as it was seen before."""
+
+    checkpoints: list = field(default_factory=list)
+    whole: bool = True
+    seen_size: int = None
+
+    def judge(self, policy, trust):
+        """What the report says, and (word, sentence) of why that is not enough for the policy."""
+        rests = {"key": trust, "cosigned_by": [], "quorum": policy and policy.quorum, "seen_size": self.seen_size}
+        if policy is None:
+            return rests, []
+        if self.whole and self.checkpoints:
+            rests["cosigned_by"] = [
+                name for name, key in policy.witnesses.items() if all(is_cosigned_by(checkpoint, key) for checkpoint in self.checkpoints)
+            ]
+        names = rests["cosigned_by"]
+        for checkpoint in self.checkpoints:
+            if policy.logs and all(checkpoint["origin"] != name for name, _ in policy.logs):
+                return rests, [("other_log", f"the log {shown(checkpoint['origin'])} is none of the policy's")]
+        if policy.is_met_by(names):
+            return rests, []
+        if not self.checkpoints or not self.whole:
+            who = "there is no checkpoint of all of it to be cosigned"
+        elif not names:
+            who = "none of the policy's witnesses has cosigned the checkpoint"
+        else:
+            who = f"of the policy's witnesses only {', '.join(names)} cosigned the checkpoint"
+        return rests, [("quorum_not_met", f"{who}, and the quorum is {policy.quorum}")]
+
+
+RESTS_ON_KEY = {"pinned": "the pinned key", "remembered": "the remembered key", "first_seen": "a key that is not known"}
+
+
+def rests_line(rests):
+    parts, names = [RESTS_ON_KEY[rests["key"]]], rests["cosigned_by"]
+    if names:
+        how = "the cosignature" if len(names) == 1 else f"{len(names)} cosignatures"
+        parts.append(f"{how} of {', '.join(names)} (quorum {rests['quorum']})")
+    if rests["seen_size"] is not None:
+        parts.append(f"what was seen here of the log of {rests['seen_size']} entries")
+    *others, last = parts
+    return f"rests on: {', '.join(others)} and {last}" if others else f"rests on: {last} alone"
 
 
 # --- the sums owed ---------------------------------------------------------------------------------------------------
@@ -1071,7 +1226,7 @@ class ChainAudit:
         self.head = self.head_seal = self.at_head = None
         self._records = Records.of(self.remembered)
         self._fresh = []
-        self._last_seq = 0
+        self.last_seq = 0
         self._before = self._before_hash = None
         self._history = ""
         self._owed = {"xno": 0, "xmr": 0}  # None after a seal whose entries are not there
@@ -1086,6 +1241,7 @@ class ChainAudit:
         self._stream_at = -1
         self.checkpoint = self.remembered.get("checkpoint") if self.remembered else None
         self.heard = self.remembered.get("heard", []) if self.remembered else []
+        self.given = []  # the checkpoint that the service showed
 
     def go_on_from(self, seal):
         """Takes the remembered head for read; False if this is another seal."""
@@ -1099,7 +1255,7 @@ class ChainAudit:
         self.findings.note(where, seal_faults(seal, self.question.now))
         self.findings.note(where, self.keyring.faults(seal["pubkey"]))
         self.findings.note(where, signature_faults(seal, payload_of(seal)))
-        self.resumed_at = self._last_seq = self.signed = seal["seq"]
+        self.resumed_at = self.last_seq = self.signed = seal["seq"]
         self._before, self._before_hash, self._history = seal, memory["payload_hash"], memory["history"]
         self._owed, self._chained = stated_sums(memory["owed"]), memory["chained"]
         self.unreadable, self.adoptions = memory["unreadable"], list(memory["adoptions"])
@@ -1116,13 +1272,13 @@ class ChainAudit:
 
     def run(self, seals):
         for seal in seals:
-            if self._last_seq + 1 > self.question.most_seals:
+            if self.last_seq + 1 > self.question.most_seals:
                 raise CannotCheck("too_long", f"the chain has more than {self.question.most_seals} seals (--max-seals)")
             self._take_seal(seal)
             if self.findings.full:
                 return self
-        if self.remembered and self._last_seq < self.remembered["seq"]:
-            message = f"ends at seal {self._last_seq}, but seal {self.remembered['seq']} was seen before"
+        if self.remembered and self.last_seq < self.remembered["seq"]:
+            message = f"ends at seal {self.last_seq}, but seal {self.remembered['seq']} was seen before"
             self.findings.note("chain", [] if self.question.may_be_older else [Fault("chain_shortened", message)])
             if self._first_rewritten is not None:
                 message = "has another payload than when it was seen before"
@@ -1132,9 +1288,9 @@ class ChainAudit:
         return self
 
     def _take_seal(self, seal):
-        due = self._last_seq + 1
-        self._last_seq = seal["seq"] if isinstance(seal, dict) and is_whole(seal.get("seq")) else due
-        where = f"seal {self._last_seq}"
+        due = self.last_seq + 1
+        self.last_seq = seal["seq"] if isinstance(seal, dict) and is_whole(seal.get("seq")) else due
+        where = f"seal {self.last_seq}"
         if not self.findings.note(where, seal_form_faults(seal)):
             self._before = self._before_hash = None
             self._lose_count()
@@ -1381,7 +1537,7 @@ class ChainAudit:
 
     def not_binding(self, max_age):
         """Words for why a chain without a finding binds nobody, each with a sentence. None is any age."""
-        now, last = self.question.now, self._last_seq
+        now, last = self.question.now, self.last_seq
         if self.head is None:
             yield "no_signed_seal", "there is no signed seal"
         elif self.keyring.trust == "first_seen":
@@ -1675,6 +1831,7 @@ class ReceiptAudit:
     consistency: dict = None  # the proof between the log that was seen and the receipt's
     log: dict = None  # its newest checkpoint, and how it stands to what was seen
     checkpoints: dict = field(default_factory=dict)  # by size
+    placed: int = 0  # entries in the log of one of them
     _seals: dict = field(default_factory=dict)  # seq -> seal
     _entries: dict = field(default_factory=dict)  # id -> entry
 
@@ -1697,7 +1854,7 @@ class ReceiptAudit:
             if not item["sealed"]:
                 self.entries_waiting += 1
             elif self._check_sealed(where, item) and "tlog_proof" in item:
-                self.findings.note(where, held(lambda: self._check_log_proof(item))[1])
+                self.placed += self.findings.note(where, held(lambda: self._check_log_proof(item))[1])
         self._connect()
         if len(self._entries) == len(self.receipt["entries"]):
             self.findings.note("receipt", self._making_faults())
@@ -1775,9 +1932,16 @@ class ReceiptAudit:
             raise NotHeld("wrong_log_proof", f"the path does not lead from entry {entry['id']} to the log's root")
         seal = item["seal"]  # whose key is judged there
         note_signer(checkpoint, [*self.keyring.accepted, *([seal["pubkey"]] if seal["signed"] else [])], "wrong_checkpoint")
-        other = self.checkpoints.setdefault(checkpoint["size"], checkpoint)
+        other = self.checkpoints.get(checkpoint["size"], checkpoint)
         if other["root"] != checkpoint["root"]:
             raise NotHeld("log_rewritten", f"two checkpoints of size {checkpoint['size']} differ")
+        self.checkpoints[checkpoint["size"]] = checkpoint
+
+    def support(self):
+        good = self.log is not None and self.log["connected"] in ("same", "consistent")
+        seen_size = seen_log(self.question.remembered)["size"] if good else None
+        whole = bool(self.record) and self.placed == len(self.receipt["entries"])
+        return Support(list(self.checkpoints.values()), whole, seen_size)
 
     def _connect(self):
         if not self.checkpoints:
@@ -2372,6 +2536,7 @@ def read_arguments(argv):
     add = parser.add_argument
     add("target", nargs="?", metavar="BASE_URL|DUMP.json|RECEIPT.json")
     add("--pubkey", action="append", default=[], metavar="HEX", help="accept this key and no other; again for each further key")
+    add("--policy", metavar="FILE", help="whose cosignatures a checkpoint must have (C2SP tlog-policy); its logs' keys are pinned")
     add("--state", default=".seal-verify.json", metavar="FILE", help="where keys and seals that were seen are remembered")
     add("--service", type=_service, metavar="URL", help="the remembered service that a receipt is of, if there are several")
     add("--consistency", metavar="FILE", help="the answer of GET /ledger/consistency, between the log seen and the receipt's")
@@ -2392,6 +2557,13 @@ def read_arguments(argv):
     for key in arguments.pubkey:
         if not is_hash(key):
             parser.error(f"--pubkey takes 64 lower-case hex characters, not {shown(key)}")
+    if arguments.policy is not None:
+        path = arguments.policy
+        try:
+            arguments.policy = Policy(from_file(lambda: read_bytes(path)).decode("utf-8"))
+        except UnicodeDecodeError:
+            raise CannotCheck("usage", f"{path} is not text in UTF-8") from None
+        arguments.pubkey += [key for _, key in arguments.policy.logs]
     return arguments
 
 
@@ -2444,7 +2616,14 @@ def check_service(arguments):
     seen = remembered["seq"] if remembered else None
     report = {**audit.report(base), "checkpoint": checkpoint, "remembered_seq": seen, "state": arguments.state}
     max_age = DEFAULT_MAX_AGE if arguments.max_age is None else arguments.max_age
-    return conclude(report, audit.findings, audit.not_binding(max_age), arguments, base)
+    return conclude(report, audit.findings, audit.not_binding(max_age), arguments, base, chain_support(audit), audit.keyring)
+
+
+def chain_support(audit):
+    """A chain that reaches what was seen of it before is, up to there, what it was."""
+    memory = audit.remembered
+    seen = memory and "head" in memory and memory["seq"] <= audit.last_seq
+    return Support(audit.given, seen_size=memory["head"]["to_id"] if seen else None)
 
 
 def check_checkpoint(base, audit, timeout):
@@ -2476,6 +2655,7 @@ def check_checkpoint(base, audit, timeout):
     agreed = audit.findings.note("checkpoint", held(lambda: connect_logs(own, given, proof))[1])
     if agreed and (audit.checkpoint is None or given["size"] >= read_checkpoint(audit.checkpoint, "")["size"]):
         audit.checkpoint = given["note"]
+    audit.given = [given]
     compare_heard(base, audit, given, timeout)
     return {name: given[name] for name in ("origin", "size", "root")}
 
@@ -2526,7 +2706,8 @@ def check_note(arguments):
         change_state(arguments.state, lambda state: keep(state, arguments.service, given))
     log = given and {"origin": given["origin"], "size": given["size"], "root": given["root"], "connected": connected}
     report = {"kind": "note", "target": path, "log": log, "pubkeys": keyring.accepted, "key_trust": keyring.trust}
-    return conclude(report, findings, reasons, arguments, arguments.service)
+    support = Support([given] if given else [], seen_size=seen["size"] if connected in ("same", "consistent") else None)
+    return conclude(report, findings, reasons, arguments, arguments.service, support, keyring)
 
 
 def hear_note(state, base, checkpoint):
@@ -2563,7 +2744,7 @@ def check_file(arguments):
             answer = parse_file(given, from_file(lambda: read_bytes(given))) if given else None
             audit = ReceiptAudit(content, question, consistency=consistency_in(answer) if given else None).run()
             report = {**audit.report(path), "proves": "presence"}
-            result = conclude(report, audit.findings, audit.not_binding(), arguments, arguments.service)
+            result = conclude(report, audit.findings, audit.not_binding(), arguments, arguments.service, audit.support(), audit.keyring)
             if result["verdict"] == "good" and audit.log and audit.log["connected"] == "consistent" and arguments.service:
                 change_state(arguments.state, lambda state: remember_checkpoint(state, arguments.service, audit.checkpoints[audit.log["size"]]))
             return result
@@ -2573,7 +2754,8 @@ def check_file(arguments):
     question.remembered, question.may_be_older = find_service(read_state(arguments.state), keys, arguments.service), True
     audit = audit_chain(source, question)
     report = {**audit.report(path), "remembered_seq": None}
-    return conclude(report, audit.findings, audit.not_binding(arguments.max_age), arguments, arguments.service)
+    reasons = audit.not_binding(arguments.max_age)
+    return conclude(report, audit.findings, reasons, arguments, arguments.service, chain_support(audit), audit.keyring)
 
 
 def remember_checkpoint(state, base, checkpoint):
@@ -2639,15 +2821,17 @@ def from_file(read):
         raise CannotCheck("usage", str(error)) from None
 
 
-def conclude(report, findings, reasons, arguments, base=None):
+def conclude(report, findings, reasons, arguments, base=None, support=None, keyring=None):
     """The verdict, and the two sides of a contradiction beside the state file."""
-    not_binding = [] if findings.kept else [{"reason": word, "message": message} for word, message in reasons]
+    rests, unmet = support.judge(arguments.policy, keyring.trust) if support else (None, [])
+    not_binding = [] if findings.kept else [{"reason": word, "message": message} for word, message in [*reasons, *unmet]]
     verdict = "broken" if findings.kept else "not_binding" if not_binding else "good"
     result = {
         "ok": verdict == "good",
         "binding": verdict == "good",
         "verdict": verdict,
         **report,
+        **({"rests_on": None if findings.kept else rests} if support else {}),
         "not_binding": not_binding,
         "findings": [vars(finding) for finding in findings.kept],
         "findings_total": len(findings.kept),
@@ -2696,6 +2880,8 @@ def lines_of(result):
         yield f"key: {key} ({KEY_TRUST[result['key_trust']]})"
     if "evidence" in result:
         yield f"two signed histories, for anybody to check with --evidence: {result['evidence']}"
+    if result.get("rests_on"):
+        yield rests_line(result["rests_on"])
     for reason in result["not_binding"]:
         yield f"{reason['reason']}: {reason['message']}"
     yield verdict_line(result)

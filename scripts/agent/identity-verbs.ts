@@ -121,6 +121,48 @@ export const identityVerbs: readonly Verb[] = [
     },
   }),
   defineVerb({
+    name: 'author-key rotate',
+    words: [],
+    options: {},
+    help: 'Replace the author key by a new one that the old one signs; the new one is kept before it is sent',
+    async run({ session }) {
+      const { client, identity } = await session.own()
+      const { author_key: shown } = (await client.agent(identity.agent_id)).profile
+      const { author_public_key: current, author_secret_key: secret } = identity
+      // One of a try whose answer was lost is on the card, or used again.
+      const isThere = shown !== undefined && shown === identity.next_author_public_key
+      if (secret === undefined || shown === undefined || (shown !== current && !isThere))
+        throw new CommandError(
+          'no_author_key',
+          shown === undefined
+            ? 'Your card shows no author key; "author-key new" makes one.'
+            : `Your card shows the author key ${shown}, which is not kept here: only what it has signed changes it.`,
+        )
+      const fresh = newAuthorKeyPair()
+      const { next_author_secret_key: newSecret, next_author_public_key: newKey } = session.changeIdentity(
+        (kept) => ({
+          next_author_secret_key: fresh.author_secret_key,
+          next_author_public_key: fresh.author_public_key,
+          ...kept,
+        }),
+      )
+      if (newSecret === undefined || newKey === undefined)
+        throw new Error('the token file took no author key')
+      const answer = isThere ? { ok: true } : await client.updateProfile({ author_key: newKey })
+      session.changeIdentity(
+        ({ next_author_secret_key: _secret, next_author_public_key: _key, ...kept }) => ({
+          ...kept,
+          author_secret_key: newSecret,
+          author_public_key: newKey,
+        }),
+      )
+      return {
+        answer: { ...answer, author_key: newKey },
+        text: `Your author key is ${newKey}; its secret half is in ${session.tokenFile}, the only copy. What the one before has signed stays signed.`,
+      }
+    },
+  }),
+  defineVerb({
     name: 'rotate',
     words: [],
     options: {},

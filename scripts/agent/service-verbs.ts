@@ -12,7 +12,7 @@ import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.
 import { CommandError } from './command-error.ts'
 import type { Session } from './session.ts'
 import { defineVerb, type Verb } from './verb.ts'
-import { verify, VERIFY_OPTIONS, withVerdict } from './verification.ts'
+import { verify, VERIFY_OPTIONS, withVerdict, type VerifyOptions } from './verification.ts'
 
 export const serviceVerbs: readonly Verb[] = [
   defineVerb({
@@ -81,7 +81,7 @@ export const serviceVerbs: readonly Verb[] = [
       const answer = await session.client.announcements({ limit: options.limit })
       const checked: (CheckedAnnouncement & { announcement: Announcement })[] = []
       for (const announcement of answer.announcements)
-        checked.push({ announcement, ...(await checkAnnouncement(session, announcement, options.pubkey)) })
+        checked.push({ announcement, ...(await checkAnnouncement(session, announcement, options)) })
       const exitCode = [1, 2, 3].find((code) => checked.some((one) => one.exitCode === code)) ?? 0
       const verification = checked.map(({ announcement: { id }, exitCode: code, reasons }) => ({
         id,
@@ -138,7 +138,7 @@ export const serviceVerbs: readonly Verb[] = [
         ...expect.flatMap((head) => ['--expect', head]),
         ...(maxAge === undefined ? [] : ['--max-age', String(maxAge)]),
       ]
-      return withVerdict(answer, text.join('\n'), await verify(session, args, options.pubkey))
+      return withVerdict(answer, text.join('\n'), await verify(session, args, options))
     },
   }),
   defineVerb({
@@ -154,7 +154,7 @@ export const serviceVerbs: readonly Verb[] = [
       ...VERIFY_OPTIONS,
     },
     help: 'Every ledger entry of a record with its proof, verified here; kept with --json, it can be checked offline',
-    async run({ words: [recordId], options: { after, pubkey }, session }) {
+    async run({ words: [recordId], options: { after, ...trust }, session }) {
       const answer = await session.client.receipt(recordId, { after })
       const state = answer.sealed ? 'all under a seal' : 'not all under a seal yet'
       const last = answer.entries.at(-1)?.entry.id
@@ -167,7 +167,7 @@ export const serviceVerbs: readonly Verb[] = [
         `${answer.id}: ${answer.entries.length === 1 ? '1 entry' : `${answer.entries.length} entries`}, ${state}.${more}`,
         ...answer.entries.map(formatReceiptEntry),
       ]
-      const verdict = await verify(session, ['receipt'], pubkey, { ...receipt, ok: true })
+      const verdict = await verify(session, ['receipt'], trust, { ...receipt, ok: true })
       const isOther = verdict.result.verdict !== 'unchecked' && answer.id !== recordId
       if (isOther)
         throw new CommandError(
@@ -191,7 +191,7 @@ interface CheckedAnnouncement {
 async function checkAnnouncement(
   session: Session,
   announcement: Announcement,
-  pubkeys: readonly string[] = [],
+  options: VerifyOptions,
 ): Promise<CheckedAnnouncement> {
   if (!isSigned(announcement)) return { exitCode: 1, reasons: ['bad_signature'] }
   let receipt
@@ -203,7 +203,7 @@ async function checkAnnouncement(
     if (!(error instanceof RefusalError) || error.error !== 'no_such_record') throw error
     return { exitCode: 1, reasons: ['no_entry'] }
   }
-  const { exitCode, result } = await verify(session, ['receipt'], pubkeys, receipt)
+  const { exitCode, result } = await verify(session, ['receipt'], options, receipt)
   const reasons = [...(result.findings ?? []), ...(result.not_binding ?? [])].map(({ reason }) => reason)
   if (result.verdict === 'unchecked') return { exitCode, reasons: [result.error ?? 'failed'] }
   if (result.verdict === 'broken') return { exitCode, reasons }

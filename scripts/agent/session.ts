@@ -82,7 +82,10 @@ export function openSession(options: {
     })
   }
 
-  const trust = { stateFile: tokenFile.replace(/\.json$/, '.seals.json') }
+  const trust = {
+    stateFile: tokenFile.replace(/\.json$/, '.seals.json'),
+    policyFile: env['WITNESS_POLICY'] || undefined,
+  }
   /** Who signs: with all that it signs it says which log it has seen. */
   const authorOf = async ({
     agent_id,

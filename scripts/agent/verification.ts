@@ -1,5 +1,6 @@
 import { check, type Verification } from '../../client/seal-verify.mjs'
 import { RefusalError, TransportError, type Client } from '../../client/client.ts'
+import { trustArguments } from '../../client/own-ledger.ts'
 import { setIn } from './format.ts'
 import type { Session } from './session.ts'
 import type { Shown } from './verb.ts'
@@ -11,7 +12,18 @@ export const VERIFY_OPTIONS = {
     value: 'KEY',
     help: "the service's seal key, from a source that you trust; no other is accepted",
   },
+  policy: {
+    kind: 'text',
+    value: 'FILE',
+    help: "whose cosignatures a checkpoint must have (C2SP tlog-policy); WITNESS_POLICY, or nobody's, where absent",
+  },
 } as const
+
+/** The options as they are given to a verb. */
+export interface VerifyOptions {
+  pubkey: readonly string[] | undefined
+  policy: string | undefined
+}
 
 /** What is through sooner shows no progress. */
 const QUIET_MS = 2_000
@@ -20,16 +32,11 @@ const QUIET_MS = 2_000
 export function verify(
   session: Session,
   args: readonly string[],
-  pubkeys: readonly string[] = [],
+  { pubkey: pubkeys, policy: policyFile = session.trust.policyFile }: VerifyOptions,
   receipt?: object,
 ) {
-  const options = [
-    '--state',
-    session.trust.stateFile,
-    '--service',
-    session.baseUrl,
-    ...pubkeys.flatMap((key) => ['--pubkey', key]),
-  ]
+  const { stateFile } = session.trust
+  const options = trustArguments({ stateFile, pubkeys, policyFile }, session.baseUrl)
   const showFromMs = performance.now() + QUIET_MS
   const progress = (line: string): void => {
     if (performance.now() > showFromMs) session.progress.show(`verify: ${line}`)

@@ -15,7 +15,7 @@ export const witnessVerbs: readonly Verb[] = [
     words: [],
     options: {
       watch: { kind: 'flag', help: 'look again every minute until it is stopped' },
-      ...VERIFY_OPTIONS,
+      pubkey: VERIFY_OPTIONS.pubkey,
     },
     help: 'Cosign the newest checkpoint of the ledger, if it goes on from what you cosigned before',
     async run({ options: { watch, pubkey }, session }) {

@@ -10,6 +10,7 @@ import mongoose from 'mongoose'
 import { createApp } from '../../api/app.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
+import { commit } from '../../shared/crypto/commitment.ts'
 import { buildTree, HASH_BYTES } from '../../shared/crypto/merkle.ts'
 import { signSeal } from '../../shared/crypto/seal-payload.ts'
 import { readProof } from '../../shared/ledger/proofs.ts'
@@ -18,6 +19,7 @@ import { listen } from '../../shared/servers/listen.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { startServers } from '../embedded/temporary.ts'
 import { compareInTurns, compareWith, formatFigures, median, type Figure } from './figure.ts'
+import { openLightReader } from './light.ts'
 import type { SealRun } from './seal-worker.ts'
 
 const DEFAULT_ENTRIES = 1_000_000
@@ -73,6 +75,7 @@ export async function benchSeal(
     await ctx.database.whenReady()
     await writeMarked(envOf('ours')['MONGODB_URL'] ?? '', SMALL_SEAL - 1, 'a')
     await work('ours', 'ours')
+    const reader = await openLightReader(envOf('ours'), folder)
     // In turns, so that a slow spell of the machine hits both: half of them each.
     const half = Math.ceil(entries / 2)
     const ours: SealRun[] = []
@@ -121,7 +124,9 @@ export async function benchSeal(
         },
       ),
       await benchProofs(ctx, entries),
+      ...(await reader.measure(postId('b', 0), SMALL_SEAL)),
     ]
+    await reader.close()
     await ctx.database.connection.dropDatabase()
     await ctx.close()
     figures.push(...(await benchList(envOf('list'))), await benchRoot(entries))
@@ -131,6 +136,12 @@ export async function benchSeal(
     await servers.stop()
   }
 }
+
+const BODY = 'a post of the usual length, of which there are very many in this database'
+const SALT = 'cd'.repeat(32)
+const COMMITMENT = commit(Buffer.from(SALT, 'hex'), { body: BODY, topic: null })
+
+const postId = (prefix: string, number: number): string => `pst_${prefix}${String(number).padStart(25, '0')}`
 
 /** Posts with their marks, as publishPost() stores them. */
 async function writeMarked(url: string, count: number, prefix: string): Promise<void> {
@@ -142,19 +153,19 @@ async function writeMarked(url: string, count: number, prefix: string): Promise<
   )
   for (let start = 0; start < count; start += SETUP_BATCH) {
     const batch = Array.from({ length: Math.min(SETUP_BATCH, count - start) }, (_, index) => {
-      const _id = `pst_${prefix}${String(start + index).padStart(25, '0')}`
+      const _id = postId(prefix, start + index)
       const entry = {
         source: `${_id}/post`,
         at: 1_790_000_000,
         kind: 'post',
-        data: { post_id: _id, agent_id: 'agt_00000000000000000000000000', content_hash: 'ab'.repeat(32) },
+        data: { post_id: _id, agent_id: 'agt_00000000000000000000000000', content_hash: COMMITMENT },
       }
       return {
         _id,
         agent_id: 'agt_00000000000000000000000000',
         at: 1_790_000_000,
-        body: 'a post of the usual length, of which there are very many in this database',
-        salt: 'cd'.repeat(32),
+        body: BODY,
+        salt: SALT,
         pending: [entry],
       }
     })

@@ -8,14 +8,13 @@ import { offerAddresses, offerContent, type OfferRecord } from '../market/offer.
 import type { OrderRecord } from '../market/order.ts'
 import type { PaymentRecord } from '../payments/invoice.ts'
 import { postContent, type PostRecord } from '../posts/post.ts'
-import { viewEntry, type EntryRecord } from '../ledger/entry.ts'
+import { readLeaves, type EntryRecord } from '../ledger/entry.ts'
 import type { EntryKind } from '../ledger/pending.ts'
 import type { SealRecord } from '../ledger/seal.ts'
 import { headOf } from '../ledger/seal-memory.ts'
 import { applyKeyChange, keyState } from '../ledger/agent-keys.ts'
 import { createKeyTree } from '../crypto/key-tree.ts'
 import { createLogTree } from '../crypto/log-tree.ts'
-import { hashLeaves } from '../crypto/merkle.ts'
 import { logState } from '../ledger/log.ts'
 import { closesSeal, closingEntry, countOwed, NOTHING_OWED, readOwed, type Owed } from '../ledger/solvency.ts'
 
@@ -219,7 +218,8 @@ function createSumCheck(
   let before = { log: logState(log), keys: keyState(keys) }
   return async (entry) => {
     seal ??= await seals.find(seq)
-    log.append(hashLeaves([viewEntry(entry)]))
+    const { leaves, unreadable } = readLeaves([entry])
+    log.append(leaves)
     keys = applyKeyChange(keys, entry)
     if (seal?.to_id === entry._id) {
       if (!closesSeal(entry, seq))
@@ -245,7 +245,7 @@ function createSumCheck(
       seq++
       return
     }
-    const counted = countOwed(owed, entry)
+    const counted = countOwed(owed, entry, !unreadable.has(entry))
     if (counted.anomaly !== undefined) tell(counted.anomaly)
     owed = counted.owed
   }

@@ -1,10 +1,15 @@
 /**
- * SHA-256 (FIPS 180-4) of messages of exactly 64 bytes, two hashes side by side, four messages a pass, one in
- * each 32-bit lane of a 128-bit vector. A message of 64 bytes is two blocks (§5.1.1), of which the second is
- * the same for all:
+ * SHA-256 (FIPS 180-4) of messages of two hashes side by side, bare as under a seal or behind the byte 01 as
+ * in the log, four messages a pass, one in each 32-bit lane of a 128-bit vector. Either is two blocks
+ * (§5.1.1). Bare, the second is the same for all:
  *
- *   first    W0–W15, the message
+ *   first    W0–W15, the 64 bytes
  *   second   W0 = 80000000, W15 = 512, the length in bits, and nothing between; so its whole schedule is known
+ *
+ * Behind the byte, all is one byte later, and the last one moves into the second block:
+ *
+ *   first    W0 = 01 and bytes 0 to 2, then W1–W15 from byte 3 on
+ *   second   W0 = byte 63 and 800000, W15 = 520, and nothing between
  */
 import { hash } from 'node:crypto'
 import {
@@ -34,7 +39,9 @@ import {
 
 const HASH_BYTES = 32
 const PAIR_BYTES = 2 * HASH_BYTES
-const MESSAGE_BITS = PAIR_BYTES * 8
+const BARE_BITS = PAIR_BYTES * 8
+const NODE_PREFIX = 1
+const NODE_BITS = BARE_BITS + 8
 const CHUNK_PAIRS = 1_024
 /** Fewer are hashed as fast one by one. */
 const WORTH_IT = 8
@@ -45,13 +52,15 @@ const CHECKED_PAIRS = 2 * LANES + 1
  *   ROUND_CONSTANTS  64 splats, K
  *   SECOND_BLOCK     64 splats, K[t] + W[t] of the second block
  *   INITIAL          8 splats, the initial hash value
+ *   PADDING          3 splats, what the words of a message behind a byte have of their own
  *   PAIRS            the messages, 64 bytes each
  *   HASHES           their digests, 32 bytes each
  */
 const ROUND_CONSTANTS = 0
 const SECOND_BLOCK = ROUND_CONSTANTS + ROUNDS * 16
 const INITIAL = SECOND_BLOCK + ROUNDS * 16
-const PAIRS = INITIAL + 8 * 16
+const PADDING = INITIAL + 8 * 16
+const PAIRS = PADDING + 3 * 16
 const HASHES = PAIRS + CHUNK_PAIRS * PAIR_BYTES
 const MEMORY_BYTES = HASHES + CHUNK_PAIRS * HASH_BYTES
 
@@ -61,34 +70,55 @@ const MEMORY_BYTES = HASHES + CHUNK_PAIRS * HASH_BYTES
  */
 export type HashPairs = (level: Uint8Array, above: Uint8Array, pairs: number) => void
 
-let chosen: HashPairs | undefined
-
 /** The fastest that runs here: WebAssembly with 128-bit vectors for many, or plain hashing. */
-export const hashPairs: HashPairs = (level, above, pairs) => {
-  if (pairs < WORTH_IT) return hashPairsPlainly(level, above, pairs)
-  chosen ??= canRunSimd() ? createSimdHashPairs() : hashPairsPlainly
-  chosen(level, above, pairs)
+function chooseHashPairs(plainly: HashPairs, createSimd: () => HashPairs): HashPairs {
+  let chosen: HashPairs | undefined
+  return (level, above, pairs) => {
+    if (pairs < WORTH_IT) return plainly(level, above, pairs)
+    chosen ??= canRunSimd() ? createSimd() : plainly
+    chosen(level, above, pairs)
+  }
 }
 
 /** One platform hash a message. */
-export const hashPairsPlainly: HashPairs = (level, above, pairs) => {
-  const from = Buffer.from(level.buffer, level.byteOffset, level.length)
-  const to = Buffer.from(above.buffer, above.byteOffset, above.length)
-  for (let pair = 0; pair < pairs; pair++) {
-    const message = from.subarray(pair * PAIR_BYTES, (pair + 1) * PAIR_BYTES)
-    to.write(hash('sha256', message, 'binary'), pair * HASH_BYTES, 'latin1')
+function createPlainHashPairs(prefix: Buffer): HashPairs {
+  const message = Buffer.concat([prefix, Buffer.alloc(PAIR_BYTES)])
+  return (level, above, pairs) => {
+    const to = Buffer.from(above.buffer, above.byteOffset, above.length)
+    for (let pair = 0; pair < pairs; pair++) {
+      message.set(level.subarray(pair * PAIR_BYTES, (pair + 1) * PAIR_BYTES), prefix.length)
+      to.write(hash('sha256', message, 'binary'), pair * HASH_BYTES, 'latin1')
+    }
   }
 }
+
+export const hashPairsPlainly: HashPairs = createPlainHashPairs(Buffer.of())
+export const hashNodesPlainly: HashPairs = createPlainHashPairs(Buffer.of(NODE_PREFIX))
+
+/** SHA-256 of two hashes side by side. */
+export const hashPairs: HashPairs = chooseHashPairs(hashPairsPlainly, createSimdHashPairs)
+
+/** SHA-256 of 01 and two hashes side by side. */
+export const hashNodes: HashPairs = chooseHashPairs(hashNodesPlainly, createSimdHashNodes)
 
 /**
  * Compiles the vector code and compares it with the platform's hash. @throws Error where the two differ, or
  * without WebAssembly
  */
 export function createSimdHashPairs(): HashPairs {
+  return compile(generateModule(generateBareGroup), hashPairsPlainly)
+}
+
+/** The same behind the byte 01. */
+export function createSimdHashNodes(): HashPairs {
+  return compile(generateModule(generateNodeGroup), hashNodesPlainly)
+}
+
+function compile(module: Uint8Array, plainly: HashPairs): HashPairs {
   const { memory, hashGroups } = instantiate<{
     memory: { buffer: ArrayBuffer }
     hashGroups: (groups: number) => number
-  }>(generateModule())
+  }>(module)
   writeTables(new Uint32Array(memory.buffer))
   const bytes = new Uint8Array(memory.buffer)
   const hashChunk: HashPairs = (level, above, pairs) => {
@@ -99,12 +129,12 @@ export function createSimdHashPairs(): HashPairs {
       above.set(bytes.subarray(HASHES, HASHES + part * HASH_BYTES), done * HASH_BYTES)
     }
   }
-  checkAgainstPlatform(hashChunk)
+  checkAgainstPlatform(hashChunk, plainly)
   return hashChunk
 }
 
 /** A vector unit or compiler that errs must not seal anything. */
-function checkAgainstPlatform(hashChunk: HashPairs): void {
+function checkAgainstPlatform(hashChunk: HashPairs, plainly: HashPairs): void {
   const level = Buffer.alloc(CHECKED_PAIRS * PAIR_BYTES)
   for (let at = 0; at < level.length; at++) level[at] = (at * 151) & 0xff
   const [found, expected] = [
@@ -112,14 +142,14 @@ function checkAgainstPlatform(hashChunk: HashPairs): void {
     Buffer.alloc(CHECKED_PAIRS * HASH_BYTES),
   ]
   hashChunk(level, found, CHECKED_PAIRS)
-  hashPairsPlainly(level, expected, CHECKED_PAIRS)
+  plainly(level, expected, CHECKED_PAIRS)
   if (!found.equals(expected)) throw new Error('the vector code and node:crypto disagree about SHA-256')
 }
 
 function writeTables(memory: Uint32Array): void {
   const words = new Uint32Array(ROUNDS)
   words[0] = 0x80000000
-  words[15] = MESSAGE_BITS
+  words[15] = BARE_BITS
   for (let t = 0; t < ROUNDS; t++) {
     if (t >= 16)
       for (const { back, apply } of SCHEDULE)
@@ -128,6 +158,8 @@ function writeTables(memory: Uint32Array): void {
     writeSplat(memory, SECOND_BLOCK + t * 16, wordAt(words, t) + wordAt(K, t))
   }
   for (let i = 0; i < 8; i++) writeSplat(memory, INITIAL + i * 16, wordAt(H, i))
+  for (const [place, word] of [NODE_PREFIX << 24, 0x800000, NODE_BITS].entries())
+    writeSplat(memory, PADDING + place * 16, word)
 }
 
 const valueOf = (apply: Parameters<typeof applyWord>[0] | undefined, word: number): number =>
@@ -138,11 +170,14 @@ const FROM = 1 // i32: where the next four messages are
 const TO = 2 // i32: where their digests go
 const FIRST_VECTOR_LOCAL = 3
 
-const { add, xor } = i32x4
+const { add, or, shiftLeft, shiftRight, xor, zero } = i32x4
 const loadSplat = (address: number): Code => i32x4.load(i32.const(0), address)
 
+/** Code that hashes four messages, with locals of its own. */
+type GenerateGroup = (takeLocal: () => number) => Code
+
 /** A module exporting `memory` and `hashGroups(groups)`. */
-function generateModule(): Uint8Array<ArrayBuffer> {
+function generateModule(generateGroup: GenerateGroup): Uint8Array<ArrayBuffer> {
   let locals = FIRST_VECTOR_LOCAL
   const takeLocal = (): number => locals++
   const body = [
@@ -165,16 +200,44 @@ function generateModule(): Uint8Array<ArrayBuffer> {
   )
 }
 
-function generateGroup(takeLocal: () => number): Code {
+const INITIAL_VALUE: readonly Code[] = Array.from({ length: 8 }, (_, i) => loadSplat(INITIAL + i * 16))
+
+const generateBareGroup: GenerateGroup = (takeLocal) => {
   const code: number[] = []
-  const schedule = Array.from({ length: 16 }, takeLocal) // W[t] lives in local t mod 16
-  for (const [word, local] of schedule.entries()) code.push(...setLocal(local, loadWords(word)))
-  const initial = Array.from({ length: 8 }, (_, i) => loadSplat(INITIAL + i * 16))
-  const middle = generateBlock(initial, (t) => generateScheduleWord(t, schedule, code), takeLocal, code)
+  const schedule = takeSchedule(takeLocal)
+  for (const [word, local] of schedule.entries()) code.push(...setLocal(local, loadWords(word * 4)))
+  const middle = generateBlock(INITIAL_VALUE, (t) => generateScheduleWord(t, schedule, code), takeLocal, code)
   const digest = generateBlock(middle, (t) => loadSplat(SECOND_BLOCK + t * 16), takeLocal, code)
-  for (const [word, value] of digest.entries()) code.push(...storeWords(word, value, schedule[0] ?? 0))
-  return code
+  return [...code, ...storeDigest(digest, schedule)]
 }
+
+const generateNodeGroup: GenerateGroup = (takeLocal) => {
+  const code: number[] = []
+  const schedule = takeSchedule(takeLocal)
+  const [prefix, end, length] = [0, 1, 2].map((place) => loadSplat(PADDING + place * 16)) as [
+    Code,
+    Code,
+    Code,
+  ]
+  const hashBlock = (before: readonly Code[], wordOf: (word: number) => Code): Code[] => {
+    for (const [word, local] of schedule.entries()) code.push(...setLocal(local, wordOf(word)))
+    return generateBlock(before, (t) => generateScheduleWord(t, schedule, code), takeLocal, code)
+  }
+  const middle = hashBlock(INITIAL_VALUE, (word) =>
+    word === 0 ? or(shiftRight(loadWords(0), 8), prefix) : loadWords(word * 4 - 1),
+  )
+  const digest = hashBlock(middle, (word) => {
+    if (word === 0) return or(shiftLeft(loadWords(PAIR_BYTES - 4), 24), end)
+    return word === 15 ? length : zero
+  })
+  return [...code, ...storeDigest(digest, schedule)]
+}
+
+/** W[t] lives in local t mod 16. */
+const takeSchedule = (takeLocal: () => number): number[] => Array.from({ length: 16 }, takeLocal)
+
+const storeDigest = (digest: readonly Code[], [spare = 0]: readonly number[]): Code =>
+  digest.flatMap((value, word) => storeWords(word, value, spare))
 
 /**
  * §6.2.2 for one block: all rounds, and the sums with the hash value before it, each in a local of its own.
@@ -196,7 +259,7 @@ function generateBlock(
   })
 }
 
-/** §6.2.2 step 1 for the first block: gives K[t] + W[t] and keeps W[t]. */
+/** §6.2.2 step 1: gives K[t] + W[t] and keeps W[t]. */
 function generateScheduleWord(t: number, schedule: readonly number[], code: number[]): Code {
   const local = schedule[t % 16] ?? 0
   if (t >= 16) {
@@ -209,11 +272,11 @@ function generateScheduleWord(t: number, schedule: readonly number[], code: numb
   return add(getLocal(local), loadSplat(ROUND_CONSTANTS + t * 16))
 }
 
-/** Word number `word` of four messages, which lie big-endian one after the other (§3.1). */
-function loadWords(word: number): Code {
-  let vector = i32x4.loadSplat(getLocal(FROM), word * 4)
+/** Four bytes from `offset` on of four messages, big-endian (§3.1). */
+function loadWords(offset: number): Code {
+  let vector = i32x4.loadSplat(getLocal(FROM), offset)
   for (let lane = 1; lane < LANES; lane++)
-    vector = i32x4.loadLane(getLocal(FROM), lane * PAIR_BYTES + word * 4, lane, vector)
+    vector = i32x4.loadLane(getLocal(FROM), lane * PAIR_BYTES + offset, lane, vector)
   return i32x4.swapBytes(vector)
 }
 

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { hashNodes } from './hash-pairs.ts'
 import { HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile, type TileAddress } from './merkle.ts'
 
 /*
@@ -38,10 +39,7 @@ export function logRoot(hashes: Uint8Array): Buffer {
   const level = Buffer.from(hashes) // a copy: it is overwritten level by level
   for (let width = level.length / HASH_BYTES; width > 1; width = Math.ceil(width / 2)) {
     const pairs = Math.floor(width / 2)
-    for (let pair = 0; pair < pairs; pair++) {
-      level.copy(preimage, 1, 2 * pair * HASH_BYTES, 2 * (pair + 1) * HASH_BYTES)
-      level.write(hash('sha256', preimage, 'binary'), pair * HASH_BYTES, 'latin1')
-    }
+    hashNodes(level, level, pairs)
     if (width % 2 === 1) level.copyWithin(pairs * HASH_BYTES, (width - 1) * HASH_BYTES, width * HASH_BYTES)
   }
   return level.subarray(0, HASH_BYTES)

@@ -58,25 +58,27 @@ const HEX_HASH = /^[0-9a-f]{64}$/
  * @throws TypeError for anything but a plain object that has canonical JSON
  */
 export function leafHash(entry: object): string {
-  return hash('sha256', leafPreimage(entry), 'hex')
+  return hash('sha256', leafPreimage(leafText(entry)), 'hex')
 }
 
 /** The leaves of `entries` side by side, 32 bytes each, as buildTree() and merkleRoot() take them. */
-export function hashLeaves(entries: readonly object[]): Buffer {
-  const leaves = Buffer.allocUnsafe(entries.length * HASH_BYTES)
-  for (let index = 0; index < entries.length; index++)
-    leaves.write(
-      hash('sha256', leafPreimage(entries[index] as object), 'binary'),
-      index * HASH_BYTES,
-      'latin1',
-    )
+export const hashLeaves = (entries: readonly object[]): Buffer => hashLeafTexts(entries.map(leafText))
+
+/** The same from the canonical JSON of each entry. */
+export function hashLeafTexts(texts: readonly string[]): Buffer {
+  const leaves = Buffer.allocUnsafe(texts.length * HASH_BYTES)
+  for (const [index, text] of texts.entries())
+    leaves.write(hash('sha256', leafPreimage(text), 'binary'), index * HASH_BYTES, 'latin1')
   return leaves
 }
 
-function leafPreimage(entry: object): string {
+/** U+0000 is the one byte 00 in UTF-8. */
+const leafPreimage = (text: string): string => '\0' + text
+
+function leafText(entry: object): string {
   if (typeof entry !== 'object' || entry === null || Array.isArray(entry))
     throw new TypeError('"entry" expected a plain object')
-  return '\0' + canonicalJson(entry) // U+0000 is the one byte 00 in UTF-8
+  return canonicalJson(entry)
 }
 
 /**

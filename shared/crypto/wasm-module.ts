@@ -77,7 +77,7 @@ const simd = (opcode: number): number[] => [SIMD, ...encodeUnsigned(opcode)]
 export const i32x4 = {
   /** Loads 16 bytes from `address` + `offset` (a 16-byte boundary). */
   load: (address: Code, offset: number): Code => [...address, ...simd(0), 4, ...encodeUnsigned(offset)],
-  /** Loads 4 bytes from `address` + `offset` (a 4-byte boundary) into every lane. */
+  /** Loads 4 bytes from `address` + `offset` into every lane; a 4-byte boundary is fastest. */
   loadSplat: (address: Code, offset: number): Code => [...address, ...simd(9), 2, ...encodeUnsigned(offset)],
   /** Loads 4 bytes from `address` + `offset` into one lane of `vector`. */
   loadLane: (address: Code, offset: number, lane: number, vector: Code): Code => [

@@ -1,9 +1,8 @@
 import type { Context } from '../context.ts'
 import type { Session } from '../servers/database.ts'
-import { hashLeaves } from '../crypto/merkle.ts'
 import { verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
 import { unixSeconds } from '../foundation/time.ts'
-import { viewEntry } from './entry.ts'
+import { readLeaves } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { sealFields, sealSignature, type SealRecord } from './seal.ts'
 import type { ChainStatus } from './seal-store.ts'
@@ -156,7 +155,7 @@ async function findRootFault(
   let due = seal.from_id
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id, session)) {
     for (const entry of page) if (entry._id !== due++) return `entry ${due - 1} is missing from the ledger`
-    tree.add(hashLeaves(page.map(viewEntry)))
+    tree.add(readLeaves(page).leaves)
   }
   if (tree.count !== seal.count) return `entry ${due} is missing from the ledger`
   const { root } = tree.finish()

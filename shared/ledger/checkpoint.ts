@@ -1,4 +1,5 @@
 import type { Config } from '../foundation/config.ts'
+import { StartError } from '../foundation/process.ts'
 import { keyFromHex } from '../crypto/ed25519.ts'
 import {
   formatCheckpoint,
@@ -12,7 +13,7 @@ import {
 } from '../crypto/note.ts'
 import type { LogState } from './log.ts'
 import { SealError, type SealRecord } from './seal.ts'
-import type { Remembered } from './seal-memory.ts'
+import { readMemory, type Remembered } from './seal-memory.ts'
 
 /*
  * A checkpoint is what the log's key states about the log at a size (C2SP tlog-checkpoint). It is signed in
@@ -46,6 +47,26 @@ export function originOf(
       `LEDGER_ORIGIN is ${config.ledgerOrigin}, and checkpoints were signed for the log ${used}: a log keeps its name for ever. Take LEDGER_ORIGIN back, or out.`,
     )
   return used ?? config.ledgerOrigin ?? config.baseUrl.replace(/^\w+:\/\//, '').replaceAll('+', '%2B')
+}
+
+/**
+ * Before anything is signed: a name that the log can't have should not be found by its next seal.
+ *
+ * @throws StartError if LEDGER_ORIGIN names another log than this host has signed for
+ */
+export function assertOrigin(config: Pick<Config, 'ledgerOrigin' | 'baseUrl' | 'secrets'>): void {
+  const { sealMemoryFile } = config.secrets
+  let remembered
+  try {
+    remembered = sealMemoryFile === undefined ? undefined : readMemory(sealMemoryFile)
+  } catch {
+    return // the signer says so at each seal, until an operator adopts one
+  }
+  try {
+    originOf(config, remembered, undefined)
+  } catch (error) {
+    throw new StartError((error as Error).message)
+  }
 }
 
 const textOf = (origin: string, { size, root }: LogState): string =>

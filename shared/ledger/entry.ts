@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { canonicalJson, type JsonValue } from '../crypto/canonical-json.ts'
+import { hashLeafTexts } from '../crypto/merkle.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
 import { unixTime } from '../foundation/schema.ts'
 import type { EntryKind, PendingEntry } from './pending.ts'
@@ -49,18 +50,49 @@ export function viewEntry(entry: EntryRecord): LedgerEntry {
  * Whether what was stored as an entry, or as a mark of one, can be published: times, kind and data have their
  * forms, and are not too long.
  */
-export function isReadable({ at, kind, data }: { at?: unknown; kind?: unknown; data?: unknown }): boolean {
-  if (!isTime(at) || typeof kind !== 'string' || !kind.isWellFormed()) return false
-  if (typeof data !== 'object' || data === null || Array.isArray(data)) return false
+export const isReadable = (entry: MaybeEntry): boolean => readContent(entry) !== undefined
+
+/**
+ * The leaves of entries side by side, of what viewEntry() gives of each; and those that are published as
+ * `unreadable`.
+ */
+export function readLeaves(entries: readonly EntryRecord[]): {
+  leaves: Buffer
+  unreadable: ReadonlySet<EntryRecord>
+} {
+  const unreadable = new Set<EntryRecord>()
+  const texts = entries.map((entry) => {
+    const content = readContent(entry)
+    if (content !== undefined)
+      return `{"at":${entry.at},"data":${content.data},"id":${entry._id},"kind":${content.kind}}`
+    unreadable.add(entry)
+    return canonicalJson(viewEntry(entry))
+  })
+  return { leaves: hashLeafTexts(texts), unreadable }
+}
+
+interface MaybeEntry {
+  at?: unknown
+  kind?: unknown
+  data?: unknown
+}
+
+/** Canonical JSON of kind and data; undefined for what can't be published. */
+function readContent({ at, kind, data }: MaybeEntry): { kind: string; data: string } | undefined {
+  if (!isTime(at) || typeof kind !== 'string' || !kind.isWellFormed()) return undefined
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) return undefined
   try {
-    return Buffer.byteLength(canonicalJson({ kind, data })) <= MAX_ENTRY_BYTES
+    const content = { kind: canonicalJson(kind), data: canonicalJson(data) }
+    const bytes = BESIDE_CONTENT + Buffer.byteLength(content.kind) + Buffer.byteLength(content.data)
+    return bytes <= MAX_ENTRY_BYTES ? content : undefined
   } catch {
-    return false
+    return undefined
   }
 }
 
 /** Without id and time. In the log an entry's length has two bytes (C2SP tlog-tiles, "Log entries"). */
 const MAX_ENTRY_BYTES = 65_000
+const BESIDE_CONTENT = '{"data":,"kind":}'.length
 
 const isTime = (at: unknown): boolean => Number.isSafeInteger(at) && (at as number) >= 0
 

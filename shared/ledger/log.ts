@@ -9,8 +9,8 @@ import {
   type LogTree,
   type ReadTile,
 } from '../crypto/log-tree.ts'
-import { HASH_BYTES, hashLeaves, type Tile, type TileAddress } from '../crypto/merkle.ts'
-import { viewEntry } from './entry.ts'
+import { HASH_BYTES, type Tile, type TileAddress } from '../crypto/merkle.ts'
+import { readLeaves } from './entry.ts'
 import type { LogStore } from './log-store.ts'
 import { SealError } from './seal.ts'
 
@@ -60,7 +60,7 @@ export async function rebuildLog(
   for await (const page of entries.pages(1, size)) {
     for (const { _id } of page)
       if (_id !== due++) throw new SealError(`entry ${due - 1} is missing from the ledger`)
-    const tiles = tree.append(hashLeaves(page.map(viewEntry)))
+    const tiles = tree.append(readLeaves(page).leaves)
     await put?.(tiles)
   }
   if (tree.size !== size) throw new SealError(`entry ${due} is missing from the ledger`)

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import type { LogTree } from '../crypto/log-tree.ts'
-import { hashLeaves, type Tile } from '../crypto/merkle.ts'
+import type { Tile } from '../crypto/merkle.ts'
 import { sealPayloadHash, verifySealFollows } from '../crypto/seal-payload.ts'
 import { MAX_SIGNED_AHEAD_MS } from '../foundation/limits.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import { extendChain } from './chain-check.ts'
-import { viewEntry, numberEntry, type EntryRecord } from './entry.ts'
+import { numberEntry, readLeaves, type EntryRecord } from './entry.ts'
 import { keyState } from './agent-keys.ts'
 import { createEntryTree } from './entry-tree.ts'
 import type { Lease } from './lease-store.ts'
@@ -101,34 +101,32 @@ async function sealEntries(
   const fromId = (previous?.to_id ?? 0) + 1
   const tree = createEntryTree()
   let closing: EntryRecord | undefined
-  let root = ''
-  const put = (tiles: readonly Tile[]): Promise<void> =>
-    tiles.length === 0 ? Promise.resolve() : performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles))
   const putLog = (tiles: readonly Tile[]): Promise<void> =>
-    tiles.length === 0
-      ? Promise.resolve()
-      : performStep(watch, 'log-tiles', () => ctx.logTiles.putTiles(tiles))
+    performStep(watch, 'log-tiles', () => ctx.logTiles.putTiles(tiles))
   if ((await ctx.entries.highestId()) < fromId) return undefined
   const log = await openLog(ctx, previous, putLog)
+  const own = storeInBackground((tiles) => performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles)))
+  const whole = storeInBackground(putLog)
   const before: Before = {
     prevSeal: previous === undefined ? null : sealPayloadHash(sealFields(previous)),
     log: logState(log),
     keys: keyState(await ctx.readKeyTree(fromId - 1)),
   }
-  for await (const page of readUntilClosed(ctx, seq, fromId, previous, before, watch)) {
-    if (lease !== undefined && !(await lease.renew())) return undefined
-    const leaves = hashLeaves(page.map(viewEntry))
-    await put(tree.add(leaves))
-    await putLog(log.append(leaves))
-    closing = page.at(-1)
+  try {
+    for await (const { page, leaves } of readUntilClosed(ctx, seq, fromId, previous, before, watch)) {
+      if (lease !== undefined && !(await lease.renew())) return undefined
+      await own.add(tree.add(leaves))
+      await whole.add(log.append(leaves))
+      closing = page.at(-1)
+    }
+  } finally {
+    await Promise.all([own.settle(), whole.settle()])
   }
   if (closing === undefined) return undefined
   if (!closesSeal(closing, seq))
     throw new SealError(`entry ${closing._id} is the last of seal ${seq} and does not close it`)
-  const edge = tree.finish()
-  root = edge.root
-  await put(edge.tiles)
-  await putLog(log.edge())
+  const { tiles, root } = tree.finish()
+  await Promise.all([own.finish(tiles), whole.finish(log.edge())])
 
   const seal: SealRecord = {
     _id: seq,
@@ -146,6 +144,35 @@ async function sealEntries(
   if (!isNew) await compareWithStored(ctx, seal)
   await performStep(watch, 'status', () => extendChain(ctx, { seq, root }))
   return seal
+}
+
+/** Tiles stored by one write: 512 KiB. */
+const TILE_GROUP = 64
+
+/** Stores tiles, many at once, while the next are being computed. What fails fails the next call. */
+function storeInBackground(put: (tiles: readonly Tile[]) => Promise<void>) {
+  let waiting: Tile[] = []
+  let writing: Promise<void> = Promise.resolve()
+  const flush = async (): Promise<void> => {
+    await writing
+    writing = put(waiting)
+    writing.catch(() => {})
+    waiting = []
+  }
+  return {
+    async add(tiles: readonly Tile[]): Promise<void> {
+      waiting.push(...tiles)
+      if (waiting.length >= TILE_GROUP) await flush()
+    },
+    /** Resolves once all are stored. */
+    async finish(tiles: readonly Tile[]): Promise<void> {
+      waiting.push(...tiles)
+      await flush()
+      await writing
+    },
+    /** Resolves once nothing is being written. */
+    settle: (): Promise<void> => writing.catch(() => {}),
+  }
 }
 
 /**
@@ -198,7 +225,7 @@ async function* readUntilClosed(
   previous: SealRecord | undefined,
   before: Before,
   watch: WatchStep | undefined,
-): AsyncGenerator<EntryRecord[]> {
+): AsyncGenerator<{ page: EntryRecord[]; leaves: Buffer }> {
   let owed = previous === undefined ? NOTHING_OWED : await readPreviousOwed(ctx, previous)
   let due = fromId
   let turn: Lease | undefined
@@ -207,13 +234,14 @@ async function* readUntilClosed(
       for await (const page of ctx.entries.pages(due)) {
         const end = page.findIndex((entry) => closesSeal(entry, seq))
         const part = end === -1 ? page : page.slice(0, end + 1)
+        const { leaves, unreadable } = readLeaves(part)
         for (const entry of part) {
           if (entry._id !== due)
             throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`)
           due++
-          owed = countEntry(ctx, owed, entry)
+          owed = countEntry(ctx, owed, entry, !unreadable.has(entry))
         }
-        yield part
+        yield { page: part, leaves }
         if (end !== -1) return
       }
       if (due === fromId) return
@@ -248,8 +276,8 @@ async function findClosingSource(ctx: SealerContext, seq: number, due: number): 
 }
 
 /** The sums after an entry; what can't be counted is said, once for each seal that is made over it. */
-function countEntry(ctx: SealerContext, owed: Owed, entry: EntryRecord): Owed {
-  const counted = countOwed(owed, entry)
+function countEntry(ctx: SealerContext, owed: Owed, entry: EntryRecord, canRead: boolean): Owed {
+  const counted = countOwed(owed, entry, canRead)
   if (counted.anomaly !== undefined) {
     ctx.metrics.countAnomaly('entry')
     ctx.log.error({ entry: entry._id }, `an entry is sealed that says nothing: ${counted.anomaly}`)

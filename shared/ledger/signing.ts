@@ -3,13 +3,13 @@ import { canonicalJson } from '../crypto/canonical-json.ts'
 import type { KeyTree } from '../crypto/key-tree.ts'
 import type { LogTree } from '../crypto/log-tree.ts'
 import { ed25519PublicKey, keyToHex } from '../crypto/ed25519.ts'
-import { hashLeaves, HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile } from '../crypto/merkle.ts'
+import { HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile } from '../crypto/merkle.ts'
 import { sealPayloadHash, signSeal, verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
 import { MAX_SIGNED_AHEAD_MS } from '../foundation/limits.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { endAdoption, expectLastSigned, readAdoption, type Adoption } from './adoption.ts'
 import { extendChain, walkChain } from './chain-check.ts'
-import { viewEntry, type EntryRecord } from './entry.ts'
+import { readLeaves, type EntryRecord } from './entry.ts'
 import { applyKeyChange, keyState } from './agent-keys.ts'
 import { checkpointOf, findLogConflict, originOf, signCheckpoint } from './checkpoint.ts'
 import { createEntryTree } from './entry-tree.ts'
@@ -391,16 +391,15 @@ async function readAgain(
   let due = seal.from_id
   let last: EntryRecord | undefined
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id)) {
+    const { leaves, unreadable } = readLeaves(page)
     for (const entry of page) {
       if (entry._id !== due++) throw refuse(`entry ${due - 1} is missing from the ledger`)
       owedBelow = owed
-      owed = countOwed(owed, entry).owed
+      owed = countOwed(owed, entry, !unreadable.has(entry)).owed
       keys = applyKeyChange(keys, entry)
     }
     last = page.at(-1)
-    const leaves = hashLeaves(page.map(viewEntry))
-    await own.add(tree.add(leaves), false)
-    await whole.add(log.append(leaves), false)
+    await Promise.all([own.add(tree.add(leaves), false), whole.add(log.append(leaves), false)])
   }
   if (last === undefined || tree.count !== seal.count) throw refuse(`entry ${due} is missing from the ledger`)
   const { tiles, root } = tree.finish()

@@ -58,8 +58,12 @@ function owedChange({ _id, kind, data }: Pick<EntryRecord, '_id' | 'kind' | 'dat
  * The same for a ledger as it is stored: an entry without a readable amount or coin changes nothing, and is
  * an anomaly to be counted. Every verifier of the sums follows this rule.
  */
-export function countOwed(owed: Owed, entry: EntryRecord): { owed: Owed; anomaly?: string } {
-  if (!isReadable(entry)) return { owed, anomaly: `entry ${entry._id} has no canonical JSON` }
+export function countOwed(
+  owed: Owed,
+  entry: EntryRecord,
+  canRead: boolean = isReadable(entry),
+): { owed: Owed; anomaly?: string } {
+  if (!canRead) return { owed, anomaly: `entry ${entry._id} has no canonical JSON` }
   try {
     return { owed: addToOwed(owed, entry) }
   } catch (error) {

@@ -161,6 +161,44 @@ describe('a signature of the author', () => {
     await refused({ dm_key: newDmKey(), ...change })
   })
 
+  it('is taken on each step of an order, whoever does it, and covers its content alone', async () => {
+    const { ctx, seller, buyer } = market
+    const keys = new Map([seller, buyer].map((agent) => [agent.id, newAuthorKeyPair()]))
+    for (const agent of [seller, buyer])
+      expect(
+        (await call('/profile', { author_key: keys.get(agent.id)?.author_public_key }, agent)).status,
+      ).toBe(200)
+    /** What `agent` signs of a step; `wrong` is what it sends in place of that. */
+    const step = async (agent: TestAgent, kind: string, name: string, content: Record<string, unknown>) => {
+      const { step: _step, ...body } = content
+      const signed = sign({ agent_id: agent.id, kind, content }, keys.get(agent.id)?.author_secret_key)
+      const misquoted = sign(
+        { agent_id: agent.id, kind, content: { ...content, order_id: 'ord_other' } },
+        keys.get(agent.id)?.author_secret_key,
+      )
+      expect(await call(`/market/${name}`, { ...body, ...misquoted }, agent)).toMatchObject({
+        status: 400,
+        json: { error: 'invalid_field', field: 'signature' },
+      })
+      const done = await market.call('POST', `/market/${name}`, {
+        token: agent.token,
+        body: { ...body, ...signed },
+      })
+      expect([done.status, done.json['error']], kind).toEqual([200, undefined])
+      const { signatures } = done.json['order'] as { signatures: { step: string; signature: string }[] }
+      expect(signatures.at(-1)).toMatchObject({ agent_id: agent.id, signature: signed.signature })
+      const entries = await listPending(ctx.database.connection, 'orders', String(content['order_id']))
+      const hashOf = hash('sha256', Buffer.from(signed.signature, 'base64'), 'hex')
+      expect(JSON.stringify(entries)).toContain(hashOf)
+    }
+    const accepted = await market.paidOrder()
+    const of = (order: { id: string }, fields: object) => ({ order_id: order.id, ...fields })
+    await step(seller, 'order', 'deliver', of(accepted, { delivery: 'Saluton', step: 'delivered' }))
+    await step(buyer, 'order', 'accept', of(accepted, { step: 'accepted' }))
+    const disputed = await market.delivered()
+    await step(buyer, 'dispute', 'dispute', of(disputed, { reason: 'It is empty.', step: 'disputed' }))
+  })
+
   it('is made by the client on all that it puts on record, an order with its steps too', async () => {
     const { ctx } = market
     const client = createClient({

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
@@ -6,13 +7,34 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import type { Context } from '../../shared/context.ts'
+import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
+import {
+  formatCheckpoint,
+  formatNote,
+  formatVkey,
+  NOTE_KEY,
+  parseNote,
+  signNote,
+  verifyCosignature,
+} from '../../shared/crypto/note.ts'
 import { leafHash } from '../../shared/crypto/merkle.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
-import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { writePosts } from '../support/ledger.ts'
+import { readCheckpoint, writeNote } from '../../shared/ledger/log-service.ts'
+import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
+import { cosignOutside } from '../../shared/ledger/witnesses.ts'
+import { startLitewitness, startTransparencyWitness, type GoWitness } from '../support/go-witnesses.ts'
+import {
+  openLedger,
+  openWorkerContext,
+  verifyWholeLedger,
+  writePosts,
+  type TestLedger,
+} from '../support/ledger.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 const run = promisify(execFile)
+const ORIGIN = 'agents.example/ledger'
 const PROGRAM = fileURLToPath(new URL('../interop/go', import.meta.url))
 
 let service: TestService
@@ -46,7 +68,7 @@ beforeAll(async () => {
     env: {
       SEAL_KEY_FILE: keyFile,
       SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
-      LEDGER_ORIGIN: 'agents.example/ledger',
+      LEDGER_ORIGIN: ORIGIN,
     },
   })
   alice = await service.register()
@@ -86,5 +108,80 @@ describe("other people's programs", () => {
     await expect(check(older)).rejects.toThrow('fsck')
     await entries.replaceOne({ _id: 700 }, before as never)
     expect(await check(older)).toBe('ok')
+  })
+})
+
+describe("other people's witnesses", () => {
+  let ledger: TestLedger
+  let ctx: Context
+  let witnesses: GoWitness[]
+  let secret: Uint8Array
+  const closing: (() => Promise<void>)[] = []
+  beforeAll(async () => {
+    ledger = await openLedger({ env: { LEDGER_ORIGIN: ORIGIN } })
+    secret = readSealKey(ledger.keyFile) ?? new Uint8Array(32)
+    const log = { name: ORIGIN, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(secret) }
+    witnesses = await Promise.all([
+      startLitewitness(folder, log),
+      startTransparencyWitness(folder, formatVkey(log)),
+    ])
+    closing.push(...witnesses.map(({ stop }) => stop), ledger.stop)
+    const settings = witnesses.map(({ key, url }) => `${formatVkey(key)}@${url}`)
+    ctx = await openWorkerContext({ ...ledger.env, WITNESSES: settings.join() })
+    closing.push(() => ctx.close())
+  }, 300_000)
+  afterAll(async () => {
+    for (const close of closing.toReversed()) await close()
+  })
+
+  it('cosign each of three checkpoints, and their lines stand below it', async () => {
+    const written: string[] = []
+    for (const posts of [3, 300, 2]) {
+      written.push(...(await ledger.write(posts)))
+      await ledger.seal()
+      const from = performance.now()
+      await cosignOutside(ctx)
+      const ms = performance.now() - from
+      const { checkpoint } = await readCheckpoint(ctx)
+      const note = parseNote(await writeNote(ctx, checkpoint))
+      for (const { program, key } of witnesses) {
+        const line = note.signatures.find(({ name }) => name === key.name)
+        expect(line && verifyCosignature(note.text, line, key), program).toBeGreaterThan(1_700_000_000)
+      }
+      expect(ms).toBeLessThan(5_000)
+    }
+    await verifyWholeLedger(ctx, written)
+  })
+
+  it('refuse an older checkpoint, a proof that proves nothing, and a rewritten history', async () => {
+    const { size, root } = (await readCheckpoint(ctx)).checkpoint
+    const noteOf = (entries: number, hash: Uint8Array) => {
+      const text = formatCheckpoint({ origin: ORIGIN, size: entries, root: hash })
+      return formatNote(text, [signNote(text, ORIGIN, secret)])
+    }
+    const older = (await ctx.seals.listSigned(1, 1, 1))[0]
+    const rootOf = (hex: string | undefined) => Buffer.from(hex ?? '', 'hex')
+    const grown = noteOf(size + 1, randomBytes(32))
+    const junk = `${randomBytes(32).toString('base64')}\n`
+    const offers: [string, number, string, string][] = [
+      ['an older size', size, '', noteOf(older?.to_id ?? 0, rootOf(older?.log_root))],
+      ['an older size from there on', older?.to_id ?? 0, '', noteOf(size, rootOf(root))],
+      ['another root for the size', size, '', noteOf(size, randomBytes(32))],
+      ['growth without a proof', size, '', grown],
+      ['growth by a wrong proof', size, junk.repeat(5), grown],
+      ['a whole other history', 0, '', grown],
+    ]
+    for (const { program, key, url } of witnesses) {
+      for (const [name, from, proof, note] of offers) {
+        const body = `old ${from}\n${proof}\n${note}`
+        const answer = await fetch(`${url}/add-checkpoint`, { method: 'POST', body })
+        expect([400, 403, 409, 422], `${program}: ${name}`).toContain(answer.status)
+        expect(await answer.text(), `${program}: ${name}`).not.toContain(`— ${key.name}`)
+      }
+    }
+    await ledger.write(1)
+    await ledger.seal()
+    await cosignOutside(ctx)
+    expect((await ctx.cosignatures.listLines((await readCheckpoint(ctx)).checkpoint.size)).length).toBe(2)
   })
 })

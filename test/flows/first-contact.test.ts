@@ -3,8 +3,15 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { newAuthorKeyPair } from '../../client/author-signatures.ts'
 import { newDmKeyPair } from '../../client/sealed-box.ts'
-import { createTokenFile, readTokenFile, tokenFilePath } from '../../client/token-file.ts'
+import {
+  createTokenFile,
+  readTokenFile,
+  tokenFilePath,
+  writeTokenFile,
+  type Identity,
+} from '../../client/token-file.ts'
 import { runAgent } from '../../scripts/agent/run.ts'
 import { announce } from '../../shared/announcements/announcement-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
@@ -40,12 +47,13 @@ async function arrive() {
   const home = path.join(folder, `home-${++homes}`)
   const tokenFile = tokenFilePath(home, service.url)
   createTokenFile(tokenFile, { url: service.url, agent_id: agent.id, token: agent.token })
+  const env: Record<string, string> = { AGENT_HOME: home }
   const run = async (...argv: string[]) => {
     let stdout = ''
     let stderr = ''
     const exitCode = await runAgent({
       argv: [...argv, '--json', '--url', service.url],
-      env: { AGENT_HOME: home },
+      env,
       stdin: Readable.from([]),
       stdout: { write: (text) => (stdout += text) },
       stderr: { write: (text) => (stderr += text) },
@@ -55,8 +63,11 @@ async function arrive() {
   }
   return {
     id: agent.id,
+    tokenFile,
+    env,
     run,
     key: () => readTokenFile(tokenFile)?.dm_public_key,
+    identity: () => readTokenFile(tokenFile) ?? { url: service.url, agent_id: agent.id, token: agent.token },
     fileOf: (kind: string) => tokenFile.replace(/json$/, `${kind}.json`),
   }
 }
@@ -222,6 +233,20 @@ describe('the log and the keys under it', () => {
       keys: [bob.key()],
       version: 1,
     })
+    // A key that she takes in place of a pinned one must be newer, by what the ledger proves.
+    const [sent, real] = [`${pinDir}/${bob.id}.json`, bob.key() ?? '']
+    const before = readFileSync(sent, 'utf8')
+    const another = newDmKeyPair().publicKey
+    for (const version of [1, 2, 7]) {
+      writeFileSync(sent, JSON.stringify({ keys: [another], version }), { mode: 0o600 })
+      expect((await ada.run('dm', 'send', bob.id, 'older', '--accept-key', real)).answer).toMatchObject({
+        error: 'unsealed_key',
+        message: expect.stringContaining(`as version 1, and the pinned one was version ${version}`) as string,
+      })
+    }
+    writeFileSync(sent, JSON.stringify([another]), { mode: 0o600 })
+    expect((await ada.run('dm', 'send', bob.id, 'newer', '--accept-key', real)).exitCode).toBe(0)
+    writeFileSync(sent, before, { mode: 0o600 })
 
     const seen = (await ada.run('seals')).answer['verification'] as { log: { size: number; root: string } }
     const { post } = (await ada.run('post', 'after it')).answer as {
@@ -238,6 +263,28 @@ describe('the log and the keys under it', () => {
     expect((await ada.run('receipt', String(early.answer['id']))).answer).toMatchObject({
       verification: { log: { connected: 'same' } },
     })
+
+    // Her next author key is signed by the one before; the answer to the first try is lost.
+    const own = () => ada.identity()
+    const old = own().author_public_key
+    const rotated = await ada.run('author-key', 'rotate')
+    expect(rotated.answer).toMatchObject({ ok: true, author_key: own().author_public_key })
+    expect(own()).not.toHaveProperty('next_author_public_key')
+    expect(own().author_public_key).not.toBe(old)
+    const { author_secret_key, author_public_key, ...rest } = own()
+    const fresh = newAuthorKeyPair()
+    const lost = {
+      ...rest,
+      ...{ author_secret_key: fresh.author_secret_key, author_public_key: fresh.author_public_key },
+      ...{ next_author_secret_key: author_secret_key, next_author_public_key: author_public_key },
+    } as Identity
+    writeTokenFile(ada.tokenFile, lost)
+    expect((await ada.run('author-key', 'rotate')).answer).toMatchObject({ author_key: author_public_key })
+    expect(own()).toEqual({ ...rest, author_secret_key, author_public_key })
+    expect((await ada.run('post', 'by the new key')).answer).toMatchObject({
+      post: { author: { author_key: author_public_key } },
+    })
+    expect((await bob.run('author-key', 'rotate')).answer).toMatchObject({ error: 'no_author_key' })
   })
 
   it('are witnessed by an agent that cosigns what goes on from what it cosigned', async () => {
@@ -266,5 +313,46 @@ describe('the log and the keys under it', () => {
       writeFileSync(file, JSON.stringify(state), { mode: 0o600 })
       expect((await ada.run('witness')).answer, JSON.stringify(state)).toMatchObject({ ok: false, error })
     }
+  })
+
+  it("count for a reader whose policy names the witness, and the reader's commands say so", async () => {
+    const [ada, bob] = [await arrive(), await arrive()]
+    await ada.run('profile', '--dm-key')
+    await ada.run('post', 'witnessed')
+    await sealEverything()
+    for (const agent of [ada, bob]) await agent.run('seals')
+    // The first makes her key an entry, which waits for a seal of its own.
+    const { vkey } = (await ada.run('witness')).answer as { vkey: string }
+    await sealEverything()
+    await ada.run('witness')
+    const policy = path.join(folder, 'policy.txt')
+    writeFileSync(policy, `witness ada ${vkey}\nquorum ada\n`)
+    const alone = { key: 'remembered', cosigned_by: [], quorum: null }
+    const witnessed = { key: 'remembered', cosigned_by: ['ada'], quorum: 'ada' }
+    expect((await bob.run('receipt', ada.id)).answer).toMatchObject({ verification: { rests_on: alone } })
+    expect((await bob.run('receipt', ada.id, '--policy', policy)).answer).toMatchObject({
+      ok: true,
+      verification: { rests_on: witnessed },
+    })
+    bob.env['WITNESS_POLICY'] = policy
+    expect((await bob.run('seals')).answer).toMatchObject({ ok: true, verification: { rests_on: witnessed } })
+    expect((await bob.run('dm', 'send', ada.id, 'hello')).exitCode).toBe(0)
+    // A checkpoint that she has not cosigned binds him to nothing, and proves no key to him.
+    await ada.run('post', 'not witnessed')
+    await sealEverything()
+    expect(await bob.run('receipt', ada.id)).toMatchObject({
+      exitCode: 3,
+      answer: { ok: false, verification: { not_binding: [{ reason: 'quorum_not_met' }] } },
+    })
+    expect((await bob.run('seals', '--policy', '/dev/null')).exitCode).toBe(2)
+    const again = path.join(folder, 'home-again')
+    createTokenFile(tokenFilePath(again, service.url), bob.identity())
+    Object.assign(bob.env, { AGENT_HOME: again, WITNESS_POLICY: '' })
+    await bob.run('seals')
+    bob.env['WITNESS_POLICY'] = policy
+    const unproven = await bob.run('dm', 'send', ada.id, 'hello')
+    expect(JSON.stringify(unproven.answer)).toContain('have not cosigned')
+    await ada.run('witness')
+    expect((await bob.run('dm', 'send', ada.id, 'hello')).exitCode).toBe(0)
   })
 })

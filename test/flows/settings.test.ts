@@ -3,6 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { VARIABLE_NAMES, type VariableName } from '../../shared/foundation/config.ts'
+import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { startProcess } from '../support/processes.ts'
 import { REQUIRED, VALUES } from '../support/settings.ts'
 
@@ -74,4 +75,17 @@ describe('a process that lacks what it cannot do without', () => {
       expect(started.logged()).toContain(remedy)
     },
   )
+
+  it('is refused a name of the log other than the one that was signed for', async () => {
+    const [keyFile, memoryFile] = [path.join(folder, 'seal-key'), path.join(folder, 'seal-memory')]
+    ensureSealKey(keyFile, memoryFile)
+    const memory = JSON.parse(fs.readFileSync(memoryFile, 'utf8')) as object
+    fs.writeFileSync(memoryFile, JSON.stringify({ ...memory, origin: 'agents.example/ledger' }))
+    const env = { ...REQUIRED, SEAL_KEY_FILE: keyFile, SEAL_MEMORY_FILE: memoryFile }
+    const started = startProcess('workers/main.ts', { ...env, LEDGER_ORIGIN: 'other.example' })
+    expect(await started.ended).toBe(1)
+    expect(started.logged()).toContain(
+      'LEDGER_ORIGIN is other.example, and checkpoints were signed for the log agents.example/ledger',
+    )
+  })
 })

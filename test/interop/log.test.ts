@@ -15,6 +15,7 @@ import {
   type LedgerChain,
   type LedgerServer,
 } from '../support/ledger-chain.ts'
+import { POLICY, withCosignatures, WRONG_POLICIES } from '../support/log-policies.ts'
 import { consistencyOf, noteOf, receiptInLog } from '../support/log-proofs.ts'
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 
@@ -250,5 +251,86 @@ describe.each(verifiers)('the log in %s', (_name, verify) => {
         code: 1,
         words: ['no_contradiction'],
       })
+  })
+
+  const policyFile = (text: string) => {
+    writeFileSync(join(folder, 'policy.txt'), text)
+    return ['--policy', join(folder, 'policy.txt')]
+  }
+  const text = async (...args: string[]) =>
+    (await verify([...args, '--state', join(folder, 'state.json')])).text.split('\n')
+
+  it('says of each verdict what it rests on: a key, cosignatures that a policy names, and what was seen before', async () => {
+    const whole = chainOf(SIZES)
+    const first = { ...whole, seals: whole.seals.slice(0, 2) }
+    expect(await see(first)).toMatchObject({
+      rests_on: { key: 'first_seen', cosigned_by: [], quorum: null, seen_size: null },
+    })
+    const note = withCosignatures(noteOf(whole), 'Y3', 'X1', 'X2')
+    Object.assign(server, { chain: whole, note })
+    const cosigned = { key: 'pinned', cosigned_by: ['X1', 'X2', 'Y3'], quorum: 'X-and-Y' }
+    expect(await run(server.url, '--max-age', String(2 ** 40), ...policyFile(POLICY))).toMatchObject({
+      code: 0,
+      rests_on: { ...cosigned, seen_size: 10 },
+    })
+    expect(await run(receipt(whole, note), ...policyFile(POLICY))).toMatchObject({
+      code: 0,
+      rests_on: { ...cosigned, seen_size: 27 },
+    })
+    writeFileSync(join(folder, 'note.txt'), note)
+    expect(await run('--note', join(folder, 'note.txt'), ...policyFile(POLICY))).toMatchObject({
+      code: 0,
+      rests_on: { ...cosigned, seen_size: 27 },
+    })
+    expect(await text(receipt(whole, note), ...policyFile(POLICY))).toContain(
+      'rests on: the pinned key, 3 cosignatures of X1, X2, Y3 (quorum X-and-Y) and what was seen here of the log of 27 entries',
+    )
+    rmSync(join(folder, 'state.json'))
+    const pubkey = keyToHex(ed25519PublicKey(SEAL_KEY))
+    expect(await text(receipt(whole, note), '--pubkey', pubkey)).toContain('rests on: the pinned key alone')
+  })
+
+  it('binds nobody without the cosignatures that the policy asks for', async () => {
+    const whole = chainOf(SIZES)
+    const note = noteOf(whole)
+    const other = noteOf(whole, { size: 18 })
+    const foreign = withCosignatures(other, 'Y1').split('\n').at(-2) ?? ''
+    for (const shown of [
+      note,
+      withCosignatures(note, 'X1', 'Y1'),
+      withCosignatures(note, 'X1', 'X1', 'Y1'),
+      withCosignatures(note, 'X1', 'X2') + `${foreign}\n`,
+    ])
+      expect(await run(receipt(whole, shown), ...policyFile(POLICY)), shown).toMatchObject({
+        code: 3,
+        words: ['quorum_not_met'],
+      })
+    const cosigned = withCosignatures(note, 'X1', 'X2', 'Y1')
+    expect(await run(receipt(whole, cosigned), ...policyFile(POLICY))).toMatchObject({ code: 0 })
+    // An entry with no place in the log stands under no checkpoint.
+    const { tlog_proof: _, ...item } = receiptInLog(whole, 'pst_2', [2]).entries[0] ?? {}
+    const bare = file('bare.json', { ...receiptInLog(whole, 'pst_2', [2]), entries: [item] })
+    expect(await run(bare, ...policyFile(POLICY))).toMatchObject({ code: 3, words: ['quorum_not_met'] })
+    const renamed = withCosignatures(noteOf(whole, { origin: 'other.example/log' }), 'X1', 'X2', 'Y1')
+    expect(await run(receipt(whole, renamed), ...policyFile(POLICY))).toMatchObject({
+      code: 3,
+      words: ['other_log'],
+    })
+    await see(whole, note)
+    expect(await run(server.url, '--max-age', String(2 ** 40), ...policyFile(POLICY))).toMatchObject({
+      code: 3,
+      words: ['quorum_not_met'],
+    })
+    const open = POLICY.replace(/quorum .*/, 'quorum none')
+    expect(await run(server.url, '--max-age', String(2 ** 40), ...policyFile(open))).toMatchObject({
+      code: 0,
+      rests_on: { key: 'pinned', cosigned_by: [], quorum: 'none', seen_size: 27 },
+    })
+  })
+
+  it.each(WRONG_POLICIES)('refuses what is no policy, and says which line: %j', async (policy, reason) => {
+    const refused = await run(receipt(chainOf([3])), ...policyFile(policy))
+    expect(refused).toMatchObject({ code: 2, error: 'usage' })
+    expect(refused.message).toContain(reason)
   })
 })

@@ -29,6 +29,7 @@ export type VerifierReport = {
   pubkeys?: string[]
   remembered_seq?: number | null
   key_trust?: string
+  rests_on?: { key: string; cosigned_by: string[]; quorum: string | null; seen_size: number | null } | null
   findings?: VerifierFinding[]
   findings_total?: number
   results?: { file: string; ok: boolean; not_binding: string[]; findings: VerifierFinding[] }[]

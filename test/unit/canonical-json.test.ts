@@ -59,6 +59,15 @@ describe('canonical JSON', () => {
     )
   })
 
+  it('sorts few keys and many alike', () => {
+    const keys = Array.from({ length: 40 }, (_, i) => String.fromCharCode(97 + ((i * 17) % 26)) + i)
+    for (const count of [1, 2, 3, 16, 17, 40]) {
+      const some = keys.slice(0, count)
+      const expected = [...some].sort().map((key) => `"${key}":0`)
+      expect(canonicalJson(Object.fromEntries(some.map((key) => [key, 0])))).toBe(`{${expected.join()}}`)
+    }
+  })
+
   it('keeps an own key called __proto__', () => {
     expect(canonicalJson(JSON.parse('{"__proto__":{"a":1},"Z":2}'))).toBe('{"Z":2,"__proto__":{"a":1}}')
   })

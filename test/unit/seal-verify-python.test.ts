@@ -182,6 +182,7 @@ describe.skipIf(!isAvailable)(
         ...inNode,
         ...{ code: 0, ok: true, binding: true, verdict: 'good', not_binding: [] },
         ...{ remembered_seq: 3, key_trust: 'remembered', head_age_seconds: expect.any(Number) as number },
+        rests_on: { key: 'remembered', cosigned_by: [], quorum: null, seen_size: 12 },
       })
       expect(await readFile(join(folder, 'python.json'), 'utf8')).toBe(
         await readFile(join(folder, 'node.json'), 'utf8'),
