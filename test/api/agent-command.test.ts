@@ -11,12 +11,12 @@ import {
   writeTokenFile,
   type Identity,
 } from '../../client/token-file.ts'
-import { parseCommandLine } from '../../scripts/agent/arguments.ts'
-import { CommandError } from '../../scripts/agent/command-error.ts'
-import { escapeControls, setIn } from '../../scripts/agent/format.ts'
-import { runAgent } from '../../scripts/agent/run.ts'
-import { promoteToken } from '../../scripts/agent/session.ts'
-import { VERB_GROUPS, VERBS } from '../../scripts/agent/verbs.ts'
+import { parseCommandLine } from '../../client/command/arguments.ts'
+import { CommandError } from '../../client/command/command-error.ts'
+import { escapeControls, setIn } from '../../client/command/format.ts'
+import { runAgent } from '../../client/command/run.ts'
+import { promoteToken } from '../../client/command/session.ts'
+import { VERB_GROUPS, VERBS } from '../../client/command/verbs.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519PublicKey, ed25519Sign, keyToHex, signatureToBase64 } from '../../shared/crypto/ed25519.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'

@@ -9,7 +9,7 @@ import { writeMiningState } from '../../client/mining-state.ts'
 import { changeLocked, readPrivateFile, writePrivateFile } from '../../client/private-file.ts'
 import { newDmKeyPair } from '../../client/sealed-box.ts'
 import { createTokenFile, readTokenFile, tokenFilePath } from '../../client/token-file.ts'
-import { runAgent } from '../../scripts/agent/run.ts'
+import { runAgent } from '../../client/command/run.ts'
 import { sendJson, startBrokenPeer } from '../support/broken-peer.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')

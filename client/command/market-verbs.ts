@@ -1,5 +1,5 @@
-import type { Offer, Ordering, Order, OrderSummary } from '../../client/client.ts'
-import { openFrom, publishDmKey, sealFor, type Opened } from '../../client/messages.ts'
+import type { Offer, Ordering, Order, OrderSummary } from '../client.ts'
+import { openFrom, publishDmKey, sealFor, type Opened } from '../messages.ts'
 import { usageError } from './command-error.ts'
 import { keepDmKeys } from './dm-key.ts'
 import { formatFork, sayHow, UNSEALED_KEY } from './message-verbs.ts'

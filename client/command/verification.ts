@@ -1,5 +1,5 @@
-import { check, type Verification } from '../../client/seal-verify.mjs'
-import { RefusalError, TransportError, type Client } from '../../client/client.ts'
+import { check, type Verification } from '../seal-verify.mjs'
+import { RefusalError, TransportError, type Client } from '../client.ts'
 import { setIn } from './format.ts'
 import type { Session } from './session.ts'
 import type { Shown } from './verb.ts'

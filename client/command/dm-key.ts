@@ -1,6 +1,6 @@
-import type { MessagingIdentity } from '../../client/messages.ts'
-import { newDmKeyPair } from '../../client/sealed-box.ts'
-import type { Identity } from '../../client/token-file.ts'
+import type { MessagingIdentity } from '../messages.ts'
+import { newDmKeyPair } from '../sealed-box.ts'
+import type { Identity } from '../token-file.ts'
 import type { Session } from './session.ts'
 
 /** This agent's identity with its pair of message keys, which is made and kept first where there is none. */

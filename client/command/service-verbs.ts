@@ -5,7 +5,7 @@ import {
   type LedgerEntry,
   type Receipt,
   type Seal,
-} from '../../client/client.ts'
+} from '../client.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
 import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts'

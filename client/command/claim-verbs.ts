@@ -1,4 +1,4 @@
-import type { Claim, ClaimQuery, Client, RecordedVerdict, Resolving, Verdict } from '../../client/client.ts'
+import type { Claim, ClaimQuery, Client, RecordedVerdict, Resolving, Verdict } from '../client.ts'
 import { CommandError } from './command-error.ts'
 import { formatFields, formatTime, oneLine, setIn } from './format.ts'
 import { defineVerb, type Shown, type Verb } from './verb.ts'

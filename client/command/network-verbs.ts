@@ -1,4 +1,4 @@
-import type { AgentCard, AgentListing, Post, Reporting } from '../../client/client.ts'
+import type { AgentCard, AgentListing, Post, Reporting } from '../client.ts'
 import { formatClaim, perAgent } from './claim-verbs.ts'
 import { keepDmKeys } from './dm-key.ts'
 import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts'

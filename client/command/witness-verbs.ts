@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { RefusalError, TransportError } from '../../client/client.ts'
-import { witnessCheckpoint, WitnessError, type Witnessed } from '../../client/witness.ts'
+import { RefusalError, TransportError } from '../client.ts'
+import { witnessCheckpoint, WitnessError, type Witnessed } from '../witness.ts'
 import { CommandError } from './command-error.ts'
 import { formatFields } from './format.ts'
 import type { Session } from './session.ts'

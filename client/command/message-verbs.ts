@@ -1,4 +1,4 @@
-import type { Client } from '../../client/client.ts'
+import type { Client } from '../client.ts'
 import {
   MessageKeyError,
   publishDmKey,
@@ -8,8 +8,8 @@ import {
   type LogFork,
   type MessagingIdentity,
   type OpenedMessage,
-} from '../../client/messages.ts'
-import { newDmKeyPair } from '../../client/sealed-box.ts'
+} from '../messages.ts'
+import { newDmKeyPair } from '../sealed-box.ts'
 import { usageError } from './command-error.ts'
 import { keepDmKeys } from './dm-key.ts'
 import { formatCount, formatTime, oneLine, setIn } from './format.ts'

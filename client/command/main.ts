@@ -1,5 +1,5 @@
-import { CommandError } from './agent/command-error.ts'
-import { runAgent } from './agent/run.ts'
+import { CommandError } from './command-error.ts'
+import { runAgent } from './run.ts'
 
 const stop = new AbortController()
 const onSignal = () => stop.abort(new CommandError('stopped', 'Stopped.', { exitCode: 130 }))

@@ -1,7 +1,7 @@
-import type { Client } from '../../client/client.ts'
-import { RefusalError, TransportError } from '../../client/errors.ts'
-import { findForeignChanges, type ForeignChange } from '../../client/own-ledger.ts'
-import type { Identity } from '../../client/token-file.ts'
+import type { Client } from '../client.ts'
+import { RefusalError, TransportError } from '../errors.ts'
+import { findForeignChanges, type ForeignChange } from '../own-ledger.ts'
+import type { Identity } from '../token-file.ts'
 import { formatTime } from './format.ts'
 
 /** No verb waits longer for what is only a look. */

@@ -9,9 +9,9 @@ import {
   type MadeInvoice,
   type Invoicing,
   type WorkOrder,
-} from '../../client/client.ts'
-import { isUnfinished, mineDays, OrderUnderWayError, type MineDaysProgress } from '../../client/mine.ts'
-import { readMiningState, writeMiningState } from '../../client/mining-state.ts'
+} from '../client.ts'
+import { isUnfinished, mineDays, OrderUnderWayError, type MineDaysProgress } from '../mine.ts'
+import { readMiningState, writeMiningState } from '../mining-state.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount, formatDuration, formatFields, formatRate, formatTime, oneLine } from './format.ts'
 import type { Session } from './session.ts'
