@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import { CommandError } from './command-error.ts'
 import { runAgent } from './run.ts'
 
