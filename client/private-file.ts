@@ -102,7 +102,7 @@ function lock(filePath: string): (() => void) | undefined {
   if (sqlite === undefined) return lockByFiles(filePath, LOCK_MS)
   const database = new sqlite.DatabaseSync(`${filePath}.lock`, { timeout: LOCK_MS })
   try {
-    database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
+    database.exec('BEGIN EXCLUSIVE')
     return () => database.close()
   } catch (error) {
     database.close()
