@@ -1,10 +1,12 @@
 import { parseArgs } from 'node:util'
 import { usageError } from './command-error.ts'
+import { suggest } from './did-you-mean.ts'
 import type { DescribedVerb, OptionSpec, OptionSpecs, Verb } from './verb.ts'
 
 /** What every verb takes. */
 export const COMMON_OPTIONS = {
   url: { kind: 'text', value: 'URL', help: 'the service; AGENT_URL, or http://127.0.0.1:3000, where absent' },
+  as: { kind: 'text', value: 'NAME', help: 'as which of your agents; each NAME has files of its own' },
   json: { kind: 'flag', help: "print the service's answer as one JSON object, and nothing else" },
   help: { kind: 'flag', help: 'say what the verb does' },
   insecure: {
@@ -19,6 +21,7 @@ export interface CommandLine<V extends DescribedVerb = Verb> {
   words: readonly (string | undefined)[]
   options: Readonly<Record<string, unknown>>
   url: string | undefined
+  as: string | undefined
   insecure: boolean
   json: boolean
   help: boolean
@@ -47,6 +50,7 @@ export function parseCommandLine<V extends DescribedVerb>(
       words: [],
       options: {},
       url: undefined,
+      as: undefined,
       insecure: false,
       json: options['json'] === true,
       help: true,
@@ -62,7 +66,7 @@ export function parseCommandLine<V extends DescribedVerb>(
     argv.filter((_, index) => !nameAt.has(index)),
     specs,
   )
-  const { url, insecure, json, help, ...options } = readOptions(tokens, specs, verb.name)
+  const { url, as, insecure, json, help, ...options } = readOptions(tokens, specs, verb.name)
   const words = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []))
   if (help !== true) checkWords(words, verb)
   return {
@@ -70,6 +74,7 @@ export function parseCommandLine<V extends DescribedVerb>(
     words,
     options,
     url: url as string | undefined,
+    as: as as string | undefined,
     insecure: insecure === true,
     json: json === true,
     help: help === true,
@@ -90,10 +95,13 @@ export function findVerb<V extends DescribedVerb>(words: readonly string[], verb
     .map(({ name }) => JSON.stringify(name.slice(first.length + 1)))
   throw usageError(
     longer.length === 0
-      ? `There is no verb ${JSON.stringify(first)}; "help" lists them all.`
+      ? `There is no verb ${JSON.stringify(first)};${suggest(first, firstWords(verbs))} "help" lists them all.`
       : `${JSON.stringify(first)} is followed by ${longer.join(' or ')}; "help" says more.`,
   )
 }
+
+const firstWords = (verbs: readonly DescribedVerb[]): string[] =>
+  verbs.map(({ name }) => name.split(' ')[0] ?? '')
 
 /** Whether one JSON object is wanted, also of a command line that cannot be read. */
 export function wantsJson(argv: readonly string[]): boolean {
@@ -141,7 +149,7 @@ function readOptions(
     if (spec === undefined) {
       const known = Object.keys(specs).map((name) => `--${name}`)
       throw usageError(
-        `"${verbName}" takes no ${token.rawName}; it takes ${known.join(', ')}; a word that begins with - goes after --.`,
+        `"${verbName}" takes no ${token.rawName};${suggest(token.rawName, known)} it takes ${known.join(', ')}; a word that begins with - goes after --.`,
       )
     }
     if (spec.kind !== 'list' && read[token.name] !== undefined && read[token.name] !== false)

@@ -1,4 +1,6 @@
-import type { MessagingIdentity } from '../messages.ts'
+import type { Client } from '../client.ts'
+import { RefusalError, TransportError } from '../errors.ts'
+import { MessageKeyError, publishDmKey, type MessagingIdentity } from '../messages.ts'
 import { newDmKeyPair } from '../sealed-box.ts'
 import type { Identity } from '../token-file.ts'
 import type { Session } from './session.ts'
@@ -13,6 +15,21 @@ export function keepDmKeys(session: Session): MessagingIdentity {
   return {
     ...pair,
     ...session.changeIdentity((identity) => (hasDmKeys(identity) ? identity : { ...identity, ...pair })),
+  }
+}
+
+/**
+ * Puts this agent's message key on its card, so that others can seal for it at once. What keeps it from that is
+ * said and no more: what the verb is about is done, and the next "dm" publishes the key.
+ */
+export async function offerDmKey(session: Session, client: Client, verb: string): Promise<void> {
+  try {
+    await publishDmKey({ client, identity: keepDmKeys(session) })
+  } catch (error) {
+    const isExpected =
+      error instanceof RefusalError || error instanceof TransportError || error instanceof MessageKeyError
+    if (!isExpected) throw error
+    session.progress.say(`${verb}: your message key is not on your card: ${error.message}`)
   }
 }
 

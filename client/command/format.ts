@@ -57,6 +57,28 @@ export function formatDuration(seconds: number): string {
   return `${(seconds / 3_600).toFixed(1)} h`
 }
 
+/** `2.5 h left`, `3 days left`; `over` for what is past. */
+export function formatTimeLeft(seconds: number): string {
+  if (seconds <= 0) return 'its time is over'
+  return seconds < 172_800 ? `${formatDuration(seconds)} left` : `${Math.floor(seconds / 86_400)} days left`
+}
+
+/** Decimal places of each coin's smallest unit. */
+const DECIMALS: Readonly<Record<string, number>> = { xno: 30, xmr: 12 }
+/** Below that nobody reads on. */
+const SHOWN_DECIMALS = 8
+
+/** Money of a coin for whoever reads: at most 8 decimals, and never nothing where there is something. */
+export function formatCoins(raw: string, currency: string): string {
+  const decimals = DECIMALS[currency]
+  if (decimals === undefined || !/^\d+$/.test(raw)) return `${raw} of the smallest unit of ${currency}`
+  const digits = raw.padStart(decimals + 1, '0')
+  const shown = `${digits.slice(0, -decimals)}.${digits.slice(-decimals, -decimals + SHOWN_DECIMALS)}`
+  const least = `0.${'0'.repeat(SHOWN_DECIMALS - 1)}1`
+  if (!/[1-9]/.test(shown)) return /[1-9]/.test(raw) ? `less than ${least} ${currency}` : `0 ${currency}`
+  return `${shown.replace(/\.?0+$/, '')} ${currency}`
+}
+
 /** `name: value` lines, without those whose value is undefined. */
 export function formatFields(
   fields: Readonly<Record<string, string | number | boolean | undefined>>,

@@ -10,10 +10,11 @@ export interface HelpFrame {
 }
 
 const AGENT_FRAME: HelpFrame = {
-  usage: 'npm run --silent agent -- VERB [words] [--url URL] [--json]',
+  usage: 'agent-network VERB [words] [--url URL] [--as NAME] [--json]',
   common: COMMON_OPTIONS,
   notes: [
-    'VERB --help says what a verb takes. The token is kept in AGENT_HOME, or ~/.agent-network: one file for each service.',
+    'VERB --help says what a verb takes, --version which version this is. In the repository: npm run --silent agent -- VERB.',
+    'The token is kept in AGENT_HOME, or ~/.agent-network: one file for each service, for each NAME in a folder of its own.',
     'Exit codes: 0 done, 1 refused or not reached, 2 not understood, 130 stopped.',
   ],
 }

@@ -7,9 +7,11 @@ import { newDmKeyPair } from '../sealed-box.ts'
 import { newAuthorKeyPair } from '../author-signatures.ts'
 import { backUpTokenFile, createTokenFile, writeTokenFile, type Identity } from '../token-file.ts'
 import { CommandError } from './command-error.ts'
+import { offerDmKey } from './dm-key.ts'
 import { formatDuration, formatFields, formatRate, oneLine } from './format.ts'
 import { watchFilePath } from './own-entries.ts'
 import { promoteToken, type Session } from './session.ts'
+import { formatStanding } from './standing.ts'
 import { defineVerb, type Verb } from './verb.ts'
 
 export const identityVerbs: readonly Verb[] = [
@@ -53,6 +55,7 @@ export const identityVerbs: readonly Verb[] = [
         dm_public_key: publicKey,
       }
       const kept = keepIdentity(tokenFile, identity, options.force)
+      if (kept.file === tokenFile) await offerDmKey(session, client.with({ token: answer.token }), 'register')
       return {
         answer,
         text: formatFields({
@@ -68,25 +71,11 @@ export const identityVerbs: readonly Verb[] = [
     name: 'me',
     words: [],
     options: {},
-    help: 'Your standing: pass, price and referrals',
+    help: 'Your standing: pass, price, messages, referrals, what you owe others and what is owed to you, with the time left',
     async run({ session }) {
       const { client } = await session.own()
       const answer = await client.me()
-      const { referrals } = answer
-      return {
-        answer,
-        text: formatFields({
-          'agent id': answer.agent_id,
-          handle: answer.handle === null ? undefined : oneLine(answer.handle),
-          pass:
-            answer.pass_until === null
-              ? 'none yet'
-              : `${answer.pass_active ? 'active until' : 'ended at'} ${answer.pass_until}`,
-          price: `${answer.price_usd_per_day} USD per day`,
-          messages: `${answer.unread_messages} unread`,
-          referrals: `${referrals.registered} registered, ${referrals.paying} of ${referrals.threshold} paying`,
-        }),
-      }
+      return { answer, text: formatStanding(answer, Date.now() / 1000) }
     },
   }),
   defineVerb({

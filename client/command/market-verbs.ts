@@ -1,9 +1,9 @@
 import type { Offer, Ordering, Order, OrderSummary } from '../client.ts'
-import { openFrom, publishDmKey, sealFor, type Opened } from '../messages.ts'
+import { MessageKeyError, openFrom, publishDmKey, sealFor, type Opened } from '../messages.ts'
 import { usageError } from './command-error.ts'
-import { keepDmKeys } from './dm-key.ts'
+import { keepDmKeys, offerDmKey } from './dm-key.ts'
 import { formatFork, sayHow, UNSEALED_KEY } from './message-verbs.ts'
-import { formatFields, formatTime, oneLine, setIn } from './format.ts'
+import { formatFields, formatTime, formatTimeLeft, oneLine, setIn } from './format.ts'
 import type { Session } from './session.ts'
 import { defineVerb, type Verb } from './verb.ts'
 
@@ -71,6 +71,7 @@ export const marketVerbs: readonly Verb[] = [
     help: 'Order from an offer: gives an invoice to pay',
     async run({ words: [offerId], options, session }) {
       const { client } = await session.own()
+      await offerDmKey(session, client, 'order') // what is delivered is sealed to it
       const answer = await client.placeOrder({
         offer_id: offerId,
         // Any text is sent: the service says which currencies it knows.
@@ -95,12 +96,12 @@ export const marketVerbs: readonly Verb[] = [
     name: 'orders',
     words: ['[ORDER_ID]'],
     options: { limit, 'unsealed-key': UNSEALED_KEY },
-    help: 'Your orders, bought and sold, newest first; or one of them with its delivery, opened',
+    help: 'Your orders, bought and sold, those that wait for you first; or one of them with its delivery, opened',
     async run({ words: [orderId], options, session }) {
       const { client } = await session.own()
       if (orderId !== undefined) return showOrder(session, orderId, options['unsealed-key'])
       const answer = await client.orders({ limit: options.limit })
-      return { answer, text: answer.count === 0 ? 'No orders.' : answer.orders.map(formatSummary).join('\n') }
+      return { answer, text: answer.count === 0 ? 'No orders.' : formatByTurn(answer.orders) }
     },
   }),
   defineVerb({
@@ -216,7 +217,7 @@ async function sealForBuyer(
     session.progress.say(`deliver: published the message key ${identity.dm_public_key} on your card`)
   const { 'accept-key': acceptKey, 'unsealed-key': unsealedKey } = options
   const { trust } = session
-  return sayHow(() =>
+  return sayPlain(() =>
     sealFor({
       client,
       identity,
@@ -229,6 +230,20 @@ async function sealForBuyer(
       unsealedKey,
     }),
   )
+}
+
+/** Names the other way to deliver, and what it costs. */
+async function sayPlain<T>(seal: () => Promise<T>): Promise<T> {
+  try {
+    return await sayHow(seal)
+  } catch (error) {
+    if (!(error instanceof MessageKeyError)) throw error
+    throw new MessageKeyError(
+      error.code,
+      `${error.message} "deliver --plain" delivers it as it is, and the operator can read it.`,
+      error.change,
+    )
+  }
 }
 
 async function showOrder(session: Session, orderId: string, unsealedKey: boolean) {
@@ -279,8 +294,24 @@ function formatSummary(order: OrderSummary): string {
   const comes =
     next === null
       ? ''
-      : `, then ${next.to ?? 'the decision'} by the ${next.actor}${next.at === null ? '' : ` at ${formatTime(next.at)}`}`
+      : `, then ${next.to ?? 'the decision'} by the ${next.actor}${next.at === null ? '' : ` at ${formatTime(next.at)}, ${formatTimeLeft(next.at - Date.now() / 1000)}`}`
   return `${order.order_id}  ${order.role}  ${order.amount} ${order.currency}  ${order.status}${comes}  ${oneLine(order.title)}`
+}
+
+/** Whose turn it is: your own orders first, by the time that is left, then others', then what is over. */
+function formatByTurn(orders: readonly OrderSummary[]): string {
+  const rank = ({ role, next_transition: next }: OrderSummary): number =>
+    next === null ? 2 : next.actor === role ? 0 : 1
+  const sorted = orders.toSorted(
+    (a, b) =>
+      rank(a) - rank(b) || (a.next_transition?.at ?? Infinity) - (b.next_transition?.at ?? Infinity) || 0,
+  )
+  return ['Your turn:', 'The turn of others:', 'Over:']
+    .flatMap((title, place) => {
+      const own = sorted.filter((order) => rank(order) === place)
+      return own.length === 0 ? [] : [title, ...own.map((order) => `  ${formatSummary(order)}`)]
+    })
+    .join('\n')
 }
 
 function formatOrder(order: Order, opened: Opened | undefined): string {

@@ -13,7 +13,15 @@ import {
 import { isUnfinished, mineDays, OrderUnderWayError, type MineDaysProgress } from '../mine.ts'
 import { readMiningState, writeMiningState } from '../mining-state.ts'
 import { CommandError } from './command-error.ts'
-import { formatCount, formatDuration, formatFields, formatRate, formatTime, oneLine } from './format.ts'
+import {
+  formatCoins,
+  formatCount,
+  formatDuration,
+  formatFields,
+  formatRate,
+  formatTime,
+  oneLine,
+} from './format.ts'
 import type { Session } from './session.ts'
 import { defineVerb, type Verb } from './verb.ts'
 
@@ -234,7 +242,7 @@ function describeChecked(checked: Answer<CheckedInvoice>): string {
     'left over':
       checked.remainder_raw === '0'
         ? undefined
-        : `${checked.remainder_raw} of the smallest unit of ${currency}, which counts towards the next invoice in it`,
+        : `${formatCoins(checked.remainder_raw, currency)}, which counts towards the next invoice in it`,
     chain:
       checked.checked_at === null
         ? checked.chain

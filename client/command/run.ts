@@ -11,6 +11,9 @@ import { createProgressLine, type ProgressStream } from './progress-line.ts'
 import { openSession } from './session.ts'
 import type { Shown } from './verb.ts'
 import { VERB_GROUPS } from './verbs.ts'
+import packageJson from '../package.json' with { type: 'json' }
+
+const { version: VERSION } = packageJson
 
 export interface World {
   argv: readonly string[]
@@ -51,13 +54,15 @@ async function runVerb(
   { argv, env, stdin, stderr, signal }: World,
   progress: ReturnType<typeof createProgressLine>,
 ): Promise<Shown> {
+  if (argv.some((word) => word === '--version') && argv.every((word) => /^--(version|json)$/.test(word)))
+    return { answer: { ok: true, version: VERSION }, text: VERSION }
   const groups = withHelp(VERB_GROUPS)
-  const { verb, words, options, url, insecure, help } = parseCommandLine(
+  const { verb, words, options, url, as, insecure, help } = parseCommandLine(
     argv,
     groups.flatMap(({ verbs }) => verbs),
   )
   if (verb === undefined || help) return showHelp(groups, verb?.name)
-  const session = openSession({ url, insecure, env, stdin, signal, progress })
+  const session = openSession({ url, as, insecure, env, stdin, signal, progress })
   const shown = await verb.run({ words, options, session })
   for (const change of await session.lookAtOwnEntries()) {
     progress.end()

@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from 'node:fs'
 import {
   RefusalError,
   TransportError,
@@ -9,9 +10,10 @@ import {
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
 import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts'
+import { parseJson } from '../private-file.ts'
 import { CommandError } from './command-error.ts'
 import type { Session } from './session.ts'
-import { defineVerb, type Verb } from './verb.ts'
+import { defineVerb, type Shown, type Verb } from './verb.ts'
 import { verify, VERIFY_OPTIONS, withVerdict } from './verification.ts'
 
 export const serviceVerbs: readonly Verb[] = [
@@ -71,13 +73,14 @@ export const serviceVerbs: readonly Verb[] = [
   }),
   defineVerb({
     name: 'verify',
-    words: [],
+    words: ['[RECEIPT]'],
     options: {
       limit: { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 },
       ...VERIFY_OPTIONS,
     },
-    help: 'Announcements of changes, newest first: the signature, its key, and the entry under a seal are checked here',
-    async run({ options, session }) {
+    help: 'Verify a receipt here, by the id of a record or in a file; without one, the announcements of changes',
+    async run({ words: [receipt], options, session }) {
+      if (receipt !== undefined) return verifyOne(session, receipt, options.pubkey)
       const answer = await session.client.announcements({ limit: options.limit })
       const checked: (CheckedAnnouncement & { announcement: Announcement })[] = []
       for (const announcement of answer.announcements)
@@ -142,6 +145,26 @@ export const serviceVerbs: readonly Verb[] = [
     },
   }),
   defineVerb({
+    name: 'ledger',
+    words: [],
+    options: {
+      from: { kind: 'whole', value: 'ENTRY', help: 'the entries from this one on, 1 where absent', min: 1 },
+      kind: { kind: 'text', value: 'KIND', help: 'of this kind alone' },
+      agent: { kind: 'text', value: 'ID', help: 'that name this agent alone' },
+      limit: { kind: 'whole', value: 'N', help: 'how many at most, 1000 where absent', min: 1 },
+    },
+    help: 'The entries of the ledger, oldest first; "seals" verifies them',
+    async run({ options: { from, kind, agent, limit }, session }) {
+      const answer = await session.client.ledger({ from_id: from, kind, agent, limit })
+      const next = answer.next_id ?? (answer.entries.at(-1)?.id ?? 0) + 1
+      const lines = answer.entries.map((entry) => `${formatEntry(entry)}  ${JSON.stringify(entry.data)}`)
+      return {
+        answer,
+        text: answer.count === 0 ? 'No entries.' : [...lines, `"ledger --from ${next}" goes on.`].join('\n'),
+      }
+    },
+  }),
+  defineVerb({
     name: 'receipt',
     words: ['ID'],
     options: {
@@ -178,6 +201,19 @@ export const serviceVerbs: readonly Verb[] = [
     },
   }),
 ]
+
+/** A receipt that is kept in a file, or that of a record. */
+async function verifyOne(session: Session, name: string, pubkeys?: readonly string[]): Promise<Shown> {
+  const isFile = existsSync(name)
+  const receipt = isFile ? parseJson(readFileSync(name, 'utf8')) : await session.client.receipt(name)
+  if (typeof receipt !== 'object' || receipt === null)
+    throw new CommandError('not_a_receipt', `${name} holds no receipt.`)
+  const { id } = receipt as { id?: unknown }
+  if (!isFile && id !== name)
+    throw new CommandError('wrong_record', `The service gives the receipt of ${String(id)} for ${name}.`)
+  const verdict = await verify(session, ['receipt'], pubkeys, { ...receipt, ok: true })
+  return withVerdict({ id }, `Receipt of ${String(id)}:`, verdict)
+}
 
 interface CheckedAnnouncement {
   exitCode: number

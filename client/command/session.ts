@@ -1,4 +1,5 @@
 import { addAbortSignal, type Readable } from 'node:stream'
+import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
 import { createClient, RefusalError, type Author, type Client } from '../client.ts'
@@ -16,7 +17,11 @@ const DEFAULT_URL = 'http://127.0.0.1:3000'
 /** What a verb works with: one service, and this agent's identity there. */
 export interface Session {
   readonly baseUrl: string
+  /** Where all that is kept lies, as `--as` says. */
+  readonly home: string
   readonly tokenFile: string
+  /** Plain HTTP to another machine was allowed. */
+  readonly insecure: boolean
   readonly signal: AbortSignal
   readonly progress: ProgressLine
   /** Without a token. */
@@ -41,6 +46,7 @@ export interface Session {
 /** @throws CommandError `usage` for a URL that is none; InsecureUrlError */
 export function openSession(options: {
   url: string | undefined
+  as?: string | undefined
   insecure: boolean
   env: NodeJS.ProcessEnv
   stdin: Readable
@@ -48,13 +54,14 @@ export function openSession(options: {
   progress: ProgressLine
 }): Session {
   const { env, stdin, signal, progress } = options
-  const baseUrl = readUrl(options.url ?? (env['AGENT_URL'] || DEFAULT_URL))
-  const tokenFile = tokenFilePath(env['AGENT_HOME'] || path.join(homedir(), '.agent-network'), baseUrl)
-  const client = createClient({
-    baseUrl,
-    signal,
-    insecure: options.insecure || env['AGENT_INSECURE'] === '1',
-  })
+  const asked = readUrl(options.url ?? (env['AGENT_URL'] || DEFAULT_URL))
+  const home = homeOf(env, options.as)
+  const tokenFile = findTokenFile(home, asked)
+  // The spelling that the identity was made with is the one under which everything is remembered.
+  const kept = readKept(tokenFile)
+  const baseUrl = kept !== undefined && sameService(kept, asked) ? kept : asked
+  const insecure = options.insecure || env['AGENT_INSECURE'] === '1'
+  const client = createClient({ baseUrl, signal, insecure })
 
   const findIdentity = (): Identity | undefined => {
     const identity = readTokenFile(tokenFile)
@@ -95,7 +102,9 @@ export function openSession(options: {
   let isAsItself = false
   return {
     baseUrl,
+    home,
     tokenFile,
+    insecure,
     trust,
     signal,
     progress,
@@ -147,7 +156,41 @@ async function isGood(client: Client): Promise<boolean> {
   }
 }
 
-function readUrl(text: string): string {
+/** Each name has a folder of its own; what is kept without a name lies beside those. */
+export function homeOf(env: NodeJS.ProcessEnv, as: string | undefined): string {
+  const home = env['AGENT_HOME'] || path.join(homedir(), '.agent-network')
+  if (as === undefined) return home
+  if (!/^[0-9A-Za-z][0-9A-Za-z_-]{0,31}$/.test(as))
+    throw usageError('--as expected a name of up to 32 letters, digits, _ and -.')
+  return path.join(home, as)
+}
+
+/** The loopback has several names, and a service there is one service. */
+const nameOnce = (baseUrl: string): string =>
+  baseUrl.replace(/^(https?:\/\/)(localhost|\[::1\])(?=[:/]|$)/, '$1127.0.0.1')
+
+export const sameService = (a: string, b: string): boolean => nameOnce(a) === nameOnce(b)
+
+/** One file for a service, however its address is spelled; a file of another spelling is still used. */
+export function findTokenFile(home: string, baseUrl: string): string {
+  const file = tokenFilePath(home, nameOnce(baseUrl))
+  if (existsSync(file)) return file
+  const others = ['localhost', '[::1]'].map((host) =>
+    tokenFilePath(home, nameOnce(baseUrl).replace('127.0.0.1', host)),
+  )
+  return others.find((other) => existsSync(other)) ?? file
+}
+
+/** The service that a token file names. What else is wrong with the file, the verb that reads it says. */
+function readKept(tokenFile: string): string | undefined {
+  try {
+    return readTokenFile(tokenFile)?.url
+  } catch {
+    return undefined
+  }
+}
+
+export function readUrl(text: string): string {
   try {
     return parseBaseUrl(text)
   } catch (error) {

@@ -1,5 +1,7 @@
 import { claimVerbs } from './claim-verbs.ts'
+import { completionVerb } from './completion.ts'
 import { identityVerbs } from './identity-verbs.ts'
+import { keepingVerbs } from './keeping-verbs.ts'
 import { marketVerbs } from './market-verbs.ts'
 import { messageVerbs } from './message-verbs.ts'
 import { networkVerbs } from './network-verbs.ts'
@@ -10,13 +12,14 @@ import type { Verb, VerbGroup } from './verb.ts'
 
 /** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
 export const VERB_GROUPS: readonly VerbGroup[] = [
-  { title: 'You', verbs: identityVerbs },
+  { title: 'You', verbs: [...identityVerbs, ...keepingVerbs] },
   { title: 'Your pass', verbs: passVerbs },
   { title: 'Profiles and posts', verbs: networkVerbs },
   { title: 'Messages', verbs: messageVerbs },
   { title: 'Claims and proposals', verbs: claimVerbs },
   { title: 'The market', verbs: marketVerbs },
   { title: 'The service and its ledger', verbs: [...serviceVerbs, ...witnessVerbs] },
+  { title: 'This command', verbs: [completionVerb(() => VERBS)] },
 ]
 
 export const VERBS: readonly Verb[] = VERB_GROUPS.flatMap(({ verbs }) => verbs)
