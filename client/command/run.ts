@@ -10,7 +10,8 @@ import { showHelp, withHelp } from './help.ts'
 import { createProgressLine, type ProgressStream } from './progress-line.ts'
 import { openSession } from './session.ts'
 import type { Shown } from './verb.ts'
-import { VERB_GROUPS } from './verbs.ts'
+import { mcpVerb, VERB_GROUPS, VERBS } from './verbs.ts'
+import { serveNetwork } from '../mcp/server.ts'
 import packageJson from '../package.json' with { type: 'json' }
 
 const { version: VERSION } = packageJson
@@ -36,7 +37,8 @@ export async function runAgent(world: World): Promise<number> {
   try {
     const shown = await runVerb(world, progress)
     progress.end()
-    stdout.write(`${json ? formatJson(shown.answer) : escapeControls(shown.text)}\n`)
+    if (json || shown.text !== '')
+      stdout.write(`${json ? formatJson(shown.answer) : escapeControls(shown.text)}\n`)
     return shown.exitCode ?? 0
   } catch (error) {
     progress.end()
@@ -51,7 +53,7 @@ export async function runAgent(world: World): Promise<number> {
 }
 
 async function runVerb(
-  { argv, env, stdin, stderr, signal }: World,
+  { argv, env, stdin, stdout, stderr, signal }: World,
   progress: ReturnType<typeof createProgressLine>,
 ): Promise<Shown> {
   if (argv.some((word) => word === '--version') && argv.every((word) => /^--(version|json)$/.test(word)))
@@ -62,6 +64,17 @@ async function runVerb(
     groups.flatMap(({ verbs }) => verbs),
   )
   if (verb === undefined || help) return showHelp(groups, verb?.name)
+  if (verb === mcpVerb) {
+    await serveNetwork({
+      version: VERSION,
+      verbs: VERBS,
+      open: (callSignal, progress) =>
+        openSession({ url, as, insecure, env, stdin, signal: callSignal, progress }),
+      describe: describeFailure,
+      streams: { stdin, stdout, signal },
+    })
+    return { answer: {}, text: '' }
+  }
   const session = openSession({ url, as, insecure, env, stdin, signal, progress })
   const shown = await verb.run({ words, options, session })
   for (const change of await session.lookAtOwnEntries()) {

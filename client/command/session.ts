@@ -165,20 +165,20 @@ export function homeOf(env: NodeJS.ProcessEnv, as: string | undefined): string {
   return path.join(home, as)
 }
 
-/** The loopback has several names, and a service there is one service. */
-const nameOnce = (baseUrl: string): string =>
-  baseUrl.replace(/^(https?:\/\/)(localhost|\[::1\])(?=[:/]|$)/, '$1127.0.0.1')
+const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]']
 
-export const sameService = (a: string, b: string): boolean => nameOnce(a) === nameOnce(b)
+/** The same address with each name of this machine's loopback, where a service is one service. */
+function spellingsOf(baseUrl: string): string[] {
+  const [, scheme = '', host = '', rest = ''] = /^(https?:\/\/)([^/:]+|\[[^\]]*\])(.*)$/.exec(baseUrl) ?? []
+  return LOOPBACK.includes(host) ? LOOPBACK.map((name) => scheme + name + rest) : [baseUrl]
+}
+
+export const sameService = (a: string, b: string): boolean => spellingsOf(a).includes(b)
 
 /** One file for a service, however its address is spelled; a file of another spelling is still used. */
 export function findTokenFile(home: string, baseUrl: string): string {
-  const file = tokenFilePath(home, nameOnce(baseUrl))
-  if (existsSync(file)) return file
-  const others = ['localhost', '[::1]'].map((host) =>
-    tokenFilePath(home, nameOnce(baseUrl).replace('127.0.0.1', host)),
-  )
-  return others.find((other) => existsSync(other)) ?? file
+  const files = spellingsOf(baseUrl).map((spelling) => tokenFilePath(home, spelling))
+  return files.find((file) => existsSync(file)) ?? tokenFilePath(home, baseUrl)
 }
 
 /** The service that a token file names. What else is wrong with the file, the verb that reads it says. */

@@ -100,7 +100,7 @@ describe('the command line', () => {
     [['dm', 'fly'], /"dm" is followed by "send" or "read"/],
     [['send', 'dm'], /no verb "send"/],
     [['dm', 'send', 'agt_1'], /"dm send" needs TEXT/],
-    [['me', '--days', '3'], /"me" takes no --days; it takes --url, --json, --help/],
+    [['me', '--days', '3'], /"me" takes no --days; it takes --url, --as, --json, --help/],
     [['me', '-x'], /"me" takes no -x/],
     [['me', '--constructor'], /takes no --constructor/],
     [['me', 'now'], /takes no words, and "now" is one too many/],
