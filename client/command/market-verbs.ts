@@ -298,14 +298,19 @@ function formatSummary(order: OrderSummary): string {
   return `${order.order_id}  ${order.role}  ${order.amount} ${order.currency}  ${order.status}${comes}  ${oneLine(order.title)}`
 }
 
-/** Whose turn it is: your own orders first, by the time that is left, then others', then what is over. */
+/** Who has to act in each state; in the others it is the operator, the service or the chain, or nobody. */
+const TURNS: Readonly<Partial<Record<OrderSummary['status'], OrderSummary['role']>>> = {
+  awaiting_payment: 'buyer',
+  paid: 'seller',
+  delivered: 'buyer',
+}
+
+/** Your own turn first, by the time that is left, then others', then what is over. */
 function formatByTurn(orders: readonly OrderSummary[]): string {
-  const rank = ({ role, next_transition: next }: OrderSummary): number =>
-    next === null ? 2 : next.actor === role ? 0 : 1
-  const sorted = orders.toSorted(
-    (a, b) =>
-      rank(a) - rank(b) || (a.next_transition?.at ?? Infinity) - (b.next_transition?.at ?? Infinity) || 0,
-  )
+  const rank = ({ role, status, next_transition: next }: OrderSummary): number =>
+    next === null ? 2 : TURNS[status] === role ? 0 : 1
+  const endOf = ({ next_transition: next }: OrderSummary): number => next?.at ?? Number.MAX_SAFE_INTEGER
+  const sorted = orders.toSorted((a, b) => endOf(a) - endOf(b))
   return ['Your turn:', 'The turn of others:', 'Over:']
     .flatMap((title, place) => {
       const own = sorted.filter((order) => rank(order) === place)

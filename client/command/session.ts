@@ -169,7 +169,7 @@ const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]']
 
 /** The same address with each name of this machine's loopback, where a service is one service. */
 function spellingsOf(baseUrl: string): string[] {
-  const [, scheme = '', host = '', rest = ''] = /^(https?:\/\/)([^/:]+|\[[^\]]*\])(.*)$/.exec(baseUrl) ?? []
+  const [, scheme = '', host = '', rest = ''] = /^(https?:\/\/)(\[[^\]]*\]|[^/:]+)(.*)$/.exec(baseUrl) ?? []
   return LOOPBACK.includes(host) ? LOOPBACK.map((name) => scheme + name + rest) : [baseUrl]
 }
 
