@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
 } from 'node:fs'
+import { createHash } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import os from 'node:os'
@@ -19,6 +20,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../client/client.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
+import { makePuzzleOfKind, PUZZLE_KINDS } from '../../shared/crypto/puzzle.ts'
 import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
@@ -238,6 +240,25 @@ describe.skipIf(missingPython !== undefined)('the Python package, installed into
       '403 not_yours',
       'True',
     ])
+  })
+
+  it('solves every kind of puzzle as the service means it', async () => {
+    const puzzles = PUZZLE_KINDS.flatMap((kind) =>
+      Array.from({ length: 100 }, (_, index) =>
+        makePuzzleOfKind(kind, createHash('sha256').update(`${kind} ${index}`).digest()),
+      ),
+    )
+    const file = path.join(folder, 'puzzles.json')
+    writeFileSync(file, JSON.stringify(puzzles))
+    const solve = `
+import importlib.util, json, sys, types
+sys.modules["agent_network"] = package = types.ModuleType("agent_network")
+package.__path__ = [sys.argv[1]]
+from agent_network.puzzle import solve_puzzle
+wrong = [one for one in json.load(open(sys.argv[2])) if solve_puzzle(one) != one["answer"]]
+print(len(wrong), wrong[:1])`
+    const args = ['-c', solve, path.join(ROOT, 'client/python/agent_network'), file]
+    expect(await runProgram('python3', args, { limitMs: 60_000 })).toEqual({ code: 0, output: '0 []\n' })
   })
 
   it('has in aio.py every call of client.py', async () => {
