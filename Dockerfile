@@ -3,6 +3,7 @@
 FROM node:24.21.0-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
+COPY client/package.json client/
 # The image brings the runtime, so the package that fetches one has nothing to do; and what finds a MongoDB to download is optional.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts && npm cache clean --force
 

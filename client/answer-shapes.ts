@@ -325,6 +325,15 @@ export const GET_SHAPES: Readonly<Record<Exclude<Method, Posting>, Shape>> = {
     price_usd_per_day: number,
     unread_messages: whole,
     referrals: fields<answers.Standing['referrals']>({ registered: whole, paying: whole, threshold: whole }),
+    orders_to_deliver: list(
+      fields<answers.Standing['orders_to_deliver'][number]>({ order_id: word, deliver_by: time }),
+    ),
+    deliveries_to_accept: list(
+      fields<answers.Standing['deliveries_to_accept'][number]>({ order_id: word, accept_by: time }),
+    ),
+    owed: list(
+      fields<answers.Standing['owed'][number]>({ currency: word, amount: text, without_address_raw: word }),
+    ),
   }),
   agent: fields<answers.AgentCard>({
     agent_id: word,
@@ -396,7 +405,7 @@ export const GET_SHAPES: Readonly<Record<Exclude<Method, Posting>, Shape>> = {
     seals: list(fields<answers.Seal>(seal)),
   }),
   sealProof: anything,
-  ledger: anything,
+  ledger: fields<answers.Ledger>({ count: whole, entries: list(entry), next_id: optional(whole) }),
   receipt: fields<answers.Receipt>({
     id: word,
     sealed: flag,

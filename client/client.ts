@@ -1,88 +1,8 @@
-import type { z } from 'zod'
-import type { contractView } from '../shared/about/contract.ts'
-import type { limitsView } from '../shared/about/limits-page.ts'
-import type { rulesView } from '../shared/about/rules.ts'
-import type { statsView } from '../shared/about/stats.ts'
-import type { agentCardView } from '../shared/account/agent-card.ts'
-import type {
-  agentListing,
-  directoryView,
-  ownProfileView,
-  profileBody,
-  profileView,
-  registerBody,
-  registrationView,
-  rotateBody,
-  rotationView,
-} from '../shared/agents/agent.ts'
-import type { challengeView } from '../shared/agents/challenge.ts'
-import type { announcementView } from '../shared/announcements/announcement.ts'
-import type {
-  claimBody,
-  claimListView,
-  ClaimStatus,
-  claimView,
-  judgedClaimView,
-  madeClaimView,
-  proposalListView,
-  recordedVerdictView,
-  resolveBody,
-  verdictListView,
-  verdictView,
-} from '../shared/claims/claim.ts'
-import type { JsonValue } from '../shared/crypto/canonical-json.ts'
-import type { AgentKeys, KeyProof } from '../shared/crypto/key-tree.ts'
-import type { LedgerEntry, Receipt } from '../shared/crypto/receipt.ts'
-import type { Seal } from '../shared/crypto/seal-payload.ts'
-import type { proofView } from '../shared/ledger/proofs.ts'
-import type { cosignBody, cosignView, witnessBody, witnessView } from '../shared/account/witness-service.ts'
-import type {
-  closeOfferBody,
-  madeOfferView,
-  marketView,
-  offerBody,
-  offersQuery,
-  offerView,
-  oneOfferView,
-} from '../shared/market/offer.ts'
-import type {
-  acceptBody,
-  deliverBody,
-  disputeBody,
-  madeOrderView,
-  oneOrderView,
-  orderBody,
-  orderListView,
-  orderSummaryView,
-  orderView,
-  refundAddressBody,
-} from '../shared/market/order-views.ts'
-import type { solvencyView } from '../shared/market/solvency.ts'
-import type {
-  blockBody,
-  blockedView,
-  dmBody,
-  messagePageView,
-  messageView,
-  sentMessageView,
-} from '../shared/messages/message.ts'
-import type { currencyMenuView } from '../shared/account/currencies.ts'
-import type { invoiceBody } from '../shared/account/currencies.ts'
-import type { freeCreditView } from '../shared/passes/pass.ts'
-import type { standingView } from '../shared/account/standing.ts'
-import type {
-  checkedInvoiceView,
-  checkInvoiceBody,
-  invoiceView,
-  madeInvoiceView,
-} from '../shared/payments/invoice.ts'
-import type { feedView, postBody, postView, publishedPostView } from '../shared/posts/post.ts'
-import type { reportBody, reportView } from '../shared/reports/report.ts'
-import type { madeWorkOrderView, submissionView, submitBody, workOrderView } from '../shared/work/work.ts'
 import { signCalls, type Author } from './author-signatures.ts'
 import { GET_SHAPES, POST_SHAPES } from './answer-shapes.ts'
 import { TransportError } from './errors.ts'
 import { createCalls, parseBaseUrl, pathSegment, type Calls, type HttpOptions } from './http.ts'
+import type * as wire from './wire.ts'
 
 export { RefusalError, TransportError } from './errors.ts'
 export { InsecureUrlError } from './http.ts'
@@ -94,151 +14,107 @@ export interface ClientOptions extends HttpOptions {
   author?: Author | undefined
 }
 
-// What is sent and what comes, from the service's own schemas: types alone, none of its code is loaded.
+// What is sent and what comes: generated from the service's own document, with a name for each use.
 
-export type Registering = z.input<typeof registerBody>
-export type Rotating = z.input<typeof rotateBody>
-export type ProfileChange = z.input<typeof profileBody>
-export type Invoicing = z.input<typeof invoiceBody>
-export type Checking = z.input<typeof checkInvoiceBody>
-export type Submitting = z.input<typeof submitBody>
-export type Posting = z.input<typeof postBody>
-export type Claiming = z.input<typeof claimBody>
-export type Resolving = z.input<typeof resolveBody>
-export type Sending = z.input<typeof dmBody>
-export type Blocking = z.input<typeof blockBody>
-export type Reporting = z.input<typeof reportBody>
-export type Offering = z.input<typeof offerBody>
-export type ClosingOffer = z.input<typeof closeOfferBody>
-export type Ordering = z.input<typeof orderBody>
-export type Delivering = z.input<typeof deliverBody>
-export type Accepting = z.input<typeof acceptBody>
-export type NamingWitness = z.input<typeof witnessBody>
-export type Cosigning = z.input<typeof cosignBody>
-export type Disputing = z.input<typeof disputeBody>
-export type NamingRefundAddress = z.input<typeof refundAddressBody>
+export type Registering = wire.RegisterAgentBody
+export type Rotating = wire.RotateTokenBody
+export type ProfileChange = wire.UpdateProfileBody
+export type Invoicing = wire.CreateInvoiceBody
+export type Checking = wire.CheckInvoiceBody
+export type Submitting = wire.SubmitWorkBody
+export type Posting = wire.CreatePostBody
+export type Claiming = wire.CreateClaimBody
+export type Resolving = wire.ResolveClaimBody
+export type Sending = wire.SendMessageBody
+export type Blocking = wire.BlockSenderBody
+export type Reporting = wire.ReportPostBody
+export type Offering = wire.CreateOfferBody
+export type ClosingOffer = wire.CloseOfferBody
+export type Ordering = wire.CreateOrderBody
+export type Delivering = wire.DeliverOrderBody
+export type Accepting = wire.AcceptDeliveryBody
+export type NamingWitness = wire.RegisterWitnessBody
+export type Cosigning = wire.CreateCosignatureBody
+export type Disputing = wire.DisputeOrderBody
+export type NamingRefundAddress = wire.SetRefundAddressBody
 
-export type Challenge = z.output<typeof challengeView>
-export type Registration = z.output<typeof registrationView>
-export type Rotation = z.output<typeof rotationView>
-export type AgentListing = z.output<typeof agentListing>
-export type Profile = z.output<typeof profileView>
-export type OwnProfile = z.output<typeof ownProfileView>
-export type AgentCard = z.output<typeof agentCardView>
-export type Directory = z.output<typeof directoryView>
-export type Standing = z.output<typeof standingView>
-export type CurrencyMenu = z.output<typeof currencyMenuView>
-export type FreeCredit = z.output<typeof freeCreditView>
-export type WorkOrder = z.output<typeof workOrderView>
-export type MadeWorkOrder = z.output<typeof madeWorkOrderView>
-export type Invoice = z.output<typeof invoiceView>
-export type MadeInvoice = z.output<typeof madeInvoiceView>
-export type CheckedInvoice = z.output<typeof checkedInvoiceView>
-export type Submission = z.output<typeof submissionView>
-export type Post = z.output<typeof postView>
-export type PublishedPost = z.output<typeof publishedPostView>
-export type Feed = z.output<typeof feedView>
-export type Claim = z.output<typeof claimView>
-export type VerdictList = z.output<typeof verdictListView>
-export type Verdict = z.output<typeof verdictView>
-export type MadeClaim = z.output<typeof madeClaimView>
-export type ClaimList = z.output<typeof claimListView>
-export type JudgedClaim = z.output<typeof judgedClaimView>
-export type RecordedVerdict = z.output<typeof recordedVerdictView>
-export type ProposalList = z.output<typeof proposalListView>
-export type Message = z.output<typeof messageView>
-export type SentMessage = z.output<typeof sentMessageView>
-export type Blocked = z.output<typeof blockedView>
-export type MessagePage = z.output<typeof messagePageView>
-export type Report = z.output<typeof reportView>
-export type Offer = z.output<typeof offerView>
-export type OneOffer = z.output<typeof oneOfferView>
-export type MadeOffer = z.output<typeof madeOfferView>
-export type ClosedOffer = z.output<typeof madeOfferView>
-export type Market = z.output<typeof marketView>
-export type OrderSummary = z.output<typeof orderSummaryView>
-export type Order = z.output<typeof orderView>
-export type MadeOrder = z.output<typeof madeOrderView>
-export type OneOrder = z.output<typeof oneOrderView>
-export type OrderList = z.output<typeof orderListView>
-export type WitnessKey = z.output<typeof witnessView>
-export type Cosignature = z.output<typeof cosignView>
-export type Solvency = z.output<typeof solvencyView>
-export type Rules = z.output<typeof rulesView>
-export type Limits = z.output<typeof limitsView>
-export type Contract = z.output<typeof contractView>
-export type Stats = z.output<typeof statsView>
-export type Announcement = z.output<typeof announcementView>
-export type SealProof = z.output<typeof proofView>
-export type { LedgerEntry, Receipt, Seal }
-
-// The views of these routes are not among the service's shared schemas.
-
-export interface RouteTable {
-  name: string
-  version: number
-  protocol_version: number
-  api_base: string
-  routes: { method: string; path: string; also_at: string | null; needs: string; summary: string }[]
-  count: number
+export type Challenge = wire.GetChallengeAnswer
+export type Registration = wire.RegisterAgentAnswer
+export type Rotation = wire.RotateTokenAnswer
+export type AgentListing = wire.AgentListing
+export type Profile = wire.Profile
+export type OwnProfile = wire.UpdateProfileAnswer
+export type AgentCard = wire.GetAgentAnswer
+export type Directory = wire.ListAgentsAnswer
+export type Standing = wire.GetStandingAnswer
+export type CurrencyMenu = wire.ListCurrenciesAnswer
+export type WorkOrder = wire.WorkOrder
+export type Invoice = wire.Invoice
+export type CheckedInvoice = wire.CheckInvoiceAnswer
+export type Submission = wire.SubmitWorkAnswer
+export type Post = wire.Post
+export type PublishedPost = wire.CreatePostAnswer
+export type Feed = wire.ListAgentPostsAnswer
+export type Claim = wire.Claim
+export type VerdictList = wire.ListAgentVerdictsAnswer
+export type Verdict = wire.Verdict
+export type MadeClaim = wire.CreateClaimAnswer
+export type ClaimList = wire.ListAgentClaimsAnswer
+export type JudgedClaim = wire.GetClaimAnswer
+export type RecordedVerdict = wire.ResolveClaimAnswer
+export type ProposalList = wire.ListProposalsAnswer
+export type Message = wire.Message
+export type SentMessage = wire.SendMessageAnswer
+export type Blocked = wire.BlockSenderAnswer
+export type MessagePage = wire.ReadMessagesAnswer
+export type Report = wire.ReportPostAnswer
+export type Offer = wire.Offer
+export type OneOffer = wire.GetOfferAnswer
+export type MadeOffer = wire.CreateOfferAnswer
+export type ClosedOffer = wire.CreateOfferAnswer
+export type Market = wire.GetMarketAnswer
+export type OrderSummary = wire.OrderSummary
+export type Order = wire.Order
+export type MadeOrder = wire.CreateOrderAnswer
+export type OneOrder = wire.GetOrderAnswer
+export type OrderList = wire.ListOrdersAnswer
+export type WitnessKey = wire.RegisterWitnessAnswer
+export type Cosignature = wire.CreateCosignatureAnswer
+export type Solvency = wire.GetSolvencyAnswer
+export type RouteTable = wire.ListRoutesAnswer
+export type Rules = wire.GetRulesAnswer
+export type Limits = wire.GetLimitsAnswer
+export type Contract = wire.GetContractAnswer
+export type Stats = wire.GetStatsAnswer
+export type Announcement = wire.Announcement
+export type AnnouncementList = wire.ListAnnouncementsAnswer
+export type SealList = wire.ListSealsAnswer
+export type Seal = SealList['seals'][number]
+export type SealProof = wire.GetSealProofAnswer
+export type Ledger = wire.ListEntriesAnswer
+export type LedgerEntry = Ledger['entries'][number]
+export type ConsistencyProof = wire.GetConsistencyAnswer
+export type KeyAnswer = Omit<wire.GetKeysAnswer, 'proof'> & {
+  proof: Readonly<Omit<wire.GetKeysAnswer['proof'], 'path'>> & { readonly path: readonly string[] }
 }
+export type Vectors = wire.ListVectorsAnswer
 
-export interface AnnouncementList {
-  announcements: Announcement[]
-  count: number
-  how_to_verify: string[]
-}
+// The document has answers of several forms as one object with optional fields.
 
-export interface SealList {
-  seals: Seal[]
-  count: number
-  /** True where the chain has more seals than this list. */
-  truncated: boolean
-  unsigned_seqs: number[]
-  /** What the service says of itself; seal-verify.mjs says it without trusting it. */
-  chain_intact: boolean
-  verified_to_seq: number
-  /** Unix seconds. */
-  walked_at: number | null
-  what_this_is: string
-  honest_limit: string
-  verify: string
-}
+type Sure<T, Field extends keyof T> = Required<Pick<T, Field>>
+export type FreeCredit = { free: true } & Sure<wire.CreateInvoiceAnswer, 'credited_days' | 'pass_until'>
+export type MadeWorkOrder = { order: WorkOrder } & WorkOrder
+export type MadeInvoice = { invoice: Invoice } & Invoice
 
-export interface Ledger {
-  entries: LedgerEntry[]
-  count: number
-  /** With kind or agent: the from_id to go on with. */
-  next_id?: number
-  /** With kind or agent: true if there are entries from next_id on. */
-  more?: boolean
-}
-
-/** That the log of `to` entries begins with that of `from`; hashes as hex. */
-export interface ConsistencyProof {
-  from: number
-  to: number
-  from_root: string
-  to_root: string
-  hashes: string[]
-}
-
-/** What keys an agent has after entry `up_to`, with the proof up to a signed checkpoint. */
-export interface KeyAnswer {
-  agent_id: string
-  keys: AgentKeys | null
-  up_to: number
-  proof: KeyProof
-  /** The closing entry whose `keys` has the root, and its place in the log. */
-  entry: LedgerEntry
-  tlog_proof: string
-}
-
-export interface Vectors {
-  valid: Record<string, JsonValue>
-  invalid: Record<string, JsonValue>
-  count: number
-}
+type ReceiptEntry = wire.GetReceiptAnswer['entries'][number]
+export type SealedEntry = { sealed: true } & Omit<
+  Required<ReceiptEntry>,
+  'sealed' | 'next_seal_at' | 'tlog_proof'
+> &
+  Pick<ReceiptEntry, 'tlog_proof'>
+export type WaitingEntry = { sealed: false } & Sure<ReceiptEntry, 'entry' | 'leaf' | 'next_seal_at'>
+/** Every ledger entry of a record, each with its proof or the time of its seal. */
+export type Receipt = Omit<wire.GetReceiptAnswer, 'entries'> & { entries: (SealedEntry | WaitingEntry)[] }
 
 /** An OpenAPI 3.1 document; what stands in its parts is that standard's. */
 export interface OpenApi {
@@ -251,16 +127,17 @@ export interface OpenApi {
 type Limited = { limit?: number | undefined }
 type Paged = { before?: string | undefined } & Limited
 type OfSender = { from?: string | undefined }
-export type OfferQuery = { max_price?: number | string | undefined } & Omit<
-  z.input<typeof offersQuery>,
-  'limit' | 'max_price'
-> &
-  Limited
+export type OfferQuery = {
+  agent?: string | undefined
+  currency?: 'xno' | 'xmr' | undefined
+  max_price?: number | string | undefined
+  status?: 'open' | 'closed' | undefined
+} & Paged
 type PerAgent = { per_agent?: number | undefined }
 export type ClaimQuery = {
   agent?: string | undefined
   kind?: string | undefined
-  status?: ClaimStatus | undefined
+  status?: Claim['status'] | undefined
 } & PerAgent &
   Limited
 
@@ -353,7 +230,7 @@ function defineCalls({
       } & Limited = {},
     ) => open.get<Ledger>('/ledger', query),
     receipt: (recordId: string, query: { after?: number | undefined } = {}) =>
-      open.get<Omit<Receipt, 'ok'>>(`/receipt/${pathSegment(recordId)}`, query),
+      open.get<Receipt>(`/receipt/${pathSegment(recordId)}`, query),
     consistency: (query: { from: number; to?: number | undefined }) =>
       open.get<ConsistencyProof>('/ledger/consistency', query),
     keys: (agentId: string) => open.get<KeyAnswer>(`/keys/${pathSegment(agentId)}`),
@@ -436,22 +313,32 @@ function fetchDocuments(
   return async (input, init) => {
     const response = await send(input, init)
     return response.ok && response.body !== null
-      ? new Response(ReadableStream.from(wrap(response.body)), response)
+      ? new Response(response.body.pipeThrough(wrap()), response)
       : response
   }
 }
 
-async function* asJson(document: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
-  yield Buffer.from('{"ok":true,"document":')
-  yield* document
-  yield Buffer.from('}')
+/** Puts a text before and after what comes, and what `change` makes of each part in between. */
+function within(
+  [before, after]: [string, string],
+  change: (part: Uint8Array | undefined) => Uint8Array,
+): TransformStream<Uint8Array, Uint8Array> {
+  const encoder = new TextEncoder()
+  return new TransformStream({
+    start: (to) => to.enqueue(encoder.encode(before)),
+    transform: (part, to) => to.enqueue(change(part)),
+    flush(to) {
+      to.enqueue(change(undefined))
+      to.enqueue(encoder.encode(after))
+    },
+  })
 }
 
-async function* asText(document: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const decoder = new TextDecoder()
-  const escape = (text: string): Buffer => Buffer.from(JSON.stringify(text).slice(1, -1))
-  yield Buffer.from('{"ok":true,"document":"')
-  for await (const part of document) yield escape(decoder.decode(part, { stream: true }))
-  yield escape(decoder.decode())
-  yield Buffer.from('"}')
+const asJson = () => within(['{"ok":true,"document":', '}'], (part = new Uint8Array()) => part)
+
+function asText() {
+  const [decoder, encoder] = [new TextDecoder(), new TextEncoder()]
+  return within(['{"ok":true,"document":"', '"}'], (part) =>
+    encoder.encode(JSON.stringify(decoder.decode(part, { stream: part !== undefined })).slice(1, -1)),
+  )
 }

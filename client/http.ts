@@ -1,4 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { RefusalError, TransportError, isPassing, type RefusalBody } from './errors.ts'
 
 export interface HttpOptions {
@@ -61,7 +60,7 @@ const NEVER_SENT = new Set([
  * @throws Error with a sentence for whoever typed it
  */
 export function parseBaseUrl(text: string): string {
-  const url = URL.parse(text)
+  const url = URL.canParse(text) ? new URL(text) : null
   // The text is left out where it holds a password.
   if (url !== null && (url.username !== '' || url.password !== ''))
     throw new Error('"baseUrl" expected a URL without a user name and password')
@@ -164,13 +163,19 @@ export function createCalls(options: HttpOptions): { open: Calls; own: Calls } {
 }
 
 /** Waits. Rejects with the signal's own reason when it is aborted. */
-export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  try {
-    await wait(ms, undefined, signal === undefined ? {} : { signal })
-  } catch (error) {
+export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
-    throw error
-  }
+    const onAbort = () => {
+      clearTimeout(timer)
+      reject(signal?.reason as Error)
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', onAbort)
+      resolve()
+    }, ms)
+    signal?.addEventListener('abort', onAbort, { once: true })
+  })
 }
 
 function formatQuery(query: Query = {}): string {
@@ -216,17 +221,23 @@ class AnswerTooLongError extends Error {}
 
 /** The body, counted as it comes out of the decompression: what is refused is never held. */
 async function readText({ body }: Response): Promise<string> {
-  const chunks: Uint8Array[] = []
+  if (body === null) return ''
+  const decoder = new TextDecoder()
+  const reader = body.getReader() // not every browser can iterate over a stream
+  let text = ''
   let bytes = 0
-  for await (const chunk of body ?? []) {
-    bytes += chunk.length
-    if (bytes > MAX_ANSWER_BYTES)
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return text + decoder.decode()
+    bytes += value.length
+    if (bytes > MAX_ANSWER_BYTES) {
+      await reader.cancel()
       throw new AnswerTooLongError(
         `was answered with more than ${MAX_ANSWER_BYTES / 2 ** 20} MiB, which no answer of this service has`,
       )
-    chunks.push(chunk)
+    }
+    text += decoder.decode(value, { stream: true })
   }
-  return new TextDecoder().decode(Buffer.concat(chunks))
 }
 
 /** Undefined for text that is not JSON, or nested so deep that it could not be written out again. */
@@ -316,6 +327,6 @@ function findReason(error: unknown): { text: string; code: string | undefined } 
   if (!(error instanceof Error)) return { text: String(error), code: undefined }
   if (error instanceof AggregateError && error.errors.length > 0) return findReason(error.errors[0])
   if (error.cause instanceof Error) return findReason(error.cause)
-  const { code } = error as NodeJS.ErrnoException
+  const { code } = error as { code?: string }
   return { text: error.message || (code ?? error.name), code }
 }

@@ -12,7 +12,7 @@ import {
   writeSync,
 } from 'node:fs'
 import path from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import { lockByFiles } from './file-lock.ts'
 
 const OWNER_ONLY_FILE = 0o600
 const OWNER_ONLY_DIR = 0o700
@@ -79,25 +79,41 @@ export function parseJson(text: string): unknown {
 /**
  * Runs a change of a file while no other process of this host changes it; others wait for their turn. The
  * lock is SQLite's exclusive one on `<file>.lock`, the operating system's own: it ends with its holder,
- * however that ends.
+ * however that ends. A Node without SQLite, before 22.13, locks by files that name their holders.
  *
  * @param change synchronous: it reads what the file holds by now, and replaces it
  * @throws Error if the lock isn't free within 10 s
  */
 export function changeLocked<T>(filePath: string, change: () => T): T {
   makePrivateDir(filePath)
-  const lock = new DatabaseSync(`${filePath}.lock`, { timeout: LOCK_MS })
+  const release = lock(filePath)
+  if (release === undefined)
+    throw new Error(`${filePath} is held by another process; try again when that one has ended.`)
   try {
-    lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
     return change()
-  } catch (error) {
-    if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error
-    throw new Error(`${filePath} is held by another process; try again when that one has ended.`, {
-      cause: error,
-    })
   } finally {
-    lock.close()
+    release()
   }
+}
+
+/** @returns what ends the lock; undefined if another process holds it for too long */
+function lock(filePath: string): (() => void) | undefined {
+  const sqlite = findSqlite()
+  if (sqlite === undefined) return lockByFiles(filePath, LOCK_MS)
+  const database = new sqlite.DatabaseSync(`${filePath}.lock`, { timeout: LOCK_MS })
+  try {
+    database.exec('BEGIN EXCLUSIVE')
+    return () => database.close()
+  } catch (error) {
+    database.close()
+    if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error
+    return undefined
+  }
+}
+
+function findSqlite(): typeof import('node:sqlite') | undefined {
+  const { getBuiltinModule } = process as Partial<typeof process>
+  return getBuiltinModule?.('node:sqlite')
 }
 
 function writeBeside(filePath: string, text: string, putInPlace: (written: string) => void): void {

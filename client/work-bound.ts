@@ -1,5 +1,5 @@
-import { availableParallelism } from 'node:os'
 import type { MiningProgress } from './miner/miner.ts'
+import { countCores } from './miner/threads.ts'
 import { expectedHashes } from '../shared/crypto/pow.ts'
 
 /** No core hashes faster than this: twenty times what one does with SHA instructions. */
@@ -29,12 +29,7 @@ interface WorkAsked {
 }
 
 /** @throws WorkTooHardError for work that no machine with so many cores does in time */
-export function assertPossible({
-  difficultyBits,
-  count,
-  endsAt,
-  threads = availableParallelism(),
-}: WorkAsked): void {
+export function assertPossible({ difficultyBits, count, endsAt, threads = countCores() }: WorkAsked): void {
   refuseBeyond(endsAt, (count * expectedHashes(difficultyBits)) / (threads * MAX_HASHES_PER_CORE_SECOND))
 }
 

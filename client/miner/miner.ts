@@ -1,15 +1,12 @@
 /**
  * The miner: finds nonces that meet a proof of work (the rule is in shared/crypto/pow.ts).
  */
-import { availableParallelism } from 'node:os'
-import { setImmediate as yieldToEvents } from 'node:timers/promises'
-import { Worker } from 'node:worker_threads'
 import { assertDifficultyBits, assertPrefix, expectedHashes } from '../../shared/crypto/pow.ts'
 import { createSearch } from './block-search.ts'
-import type { ThreadOrder, ThreadReport } from './miner-thread.ts'
 import { advancePosition, assertPosition, drawPosition } from './position.ts'
 import { BLOCK_NONCES } from './sha256-simd.ts'
 import { startTally, type MiningProgress, type Tally } from './tally.ts'
+import { countCores, runThread, yieldToEvents } from './threads.ts'
 
 export type { MiningProgress } from './tally.ts'
 
@@ -51,8 +48,8 @@ export async function mineShares(order: MiningOrder): Promise<string[]> {
   assertOrder(order)
   order.signal?.throwIfAborted()
   const isSmall = order.count * expectedHashes(order.difficultyBits) <= CALLERS_THREAD_HASHES
-  const onCallersThread = order.threads === undefined && isSmall
-  const threads = onCallersThread ? 1 : (order.threads ?? availableParallelism())
+  const onCallersThread = runThread === undefined || (order.threads === undefined && isSmall)
+  const threads = onCallersThread ? 1 : (order.threads ?? countCores())
   const positions = Array.from(
     { length: threads },
     (_, thread) => order.positions?.[thread] ?? drawPosition(),
@@ -118,7 +115,7 @@ async function mineOnThreads(order: MiningOrder, positions: readonly string[], t
   try {
     const runs = positions.map(async (position, thread) => {
       try {
-        await runThread({ prefix, difficultyBits, position, stop }, (report) => {
+        await runThread?.({ prefix, difficultyBits, position, stop }, (report) => {
           if (!hasFailed) tally.take(thread, report) // a callback that threw is not called again
           if (tally.isComplete()) stopThreads()
         })
@@ -133,24 +130,4 @@ async function mineOnThreads(order: MiningOrder, positions: readonly string[], t
   } finally {
     signal?.removeEventListener('abort', stopThreads)
   }
-}
-
-function runThread(order: ThreadOrder, take: (report: ThreadReport) => void): Promise<void> {
-  return new Promise((resolve, reject) => {
-    // A caller run as `node --input-type=module -e …` hands that option down, and Node refuses it beside a
-    // file.
-    const execArgv = process.execArgv.filter((argument) => !argument.startsWith('--input-type'))
-    const worker = new Worker(new URL('./miner-thread.ts', import.meta.url), { workerData: order, execArgv })
-    worker.on('message', (report: ThreadReport) => {
-      try {
-        take(report)
-      } catch (error) {
-        reject(error)
-      }
-    })
-    worker.once('error', reject)
-    worker.once('exit', (code) =>
-      code === 0 ? resolve() : reject(new Error(`a mining thread ended with ${code}`)),
-    )
-  })
 }

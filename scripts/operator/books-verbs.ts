@@ -1,5 +1,5 @@
-import { usageError } from '../agent/command-error.ts'
-import { formatTime, setIn } from '../agent/format.ts'
+import { usageError } from '../../client/command/command-error.ts'
+import { formatTime, setIn } from '../../client/command/format.ts'
 import type { Context } from '../../shared/context.ts'
 import { LIST_LIMIT } from '../../shared/foundation/limits.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'

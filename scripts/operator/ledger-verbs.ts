@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { CommandError, usageError } from '../agent/command-error.ts'
+import { CommandError, usageError } from '../../client/command/command-error.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import type { Context } from '../../shared/context.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'

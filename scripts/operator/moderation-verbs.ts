@@ -1,5 +1,5 @@
-import { usageError } from '../agent/command-error.ts'
-import { formatCount, formatTime, oneLine, setIn } from '../agent/format.ts'
+import { usageError } from '../../client/command/command-error.ts'
+import { formatCount, formatTime, oneLine, setIn } from '../../client/command/format.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'

@@ -3,7 +3,7 @@ import { announce, checkAnnouncement } from '../../shared/announcements/announce
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { waitFor, TimeoutError } from '../embedded/wait.ts'
-import { usageError } from '../agent/command-error.ts'
+import { usageError } from '../../client/command/command-error.ts'
 import { MAX_PASS_DAYS, MIN_PASS_DAYS } from '../../shared/foundation/limits.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { rehearse } from './rehearse.ts'

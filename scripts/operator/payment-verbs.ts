@@ -1,4 +1,4 @@
-import { usageError } from '../agent/command-error.ts'
+import { usageError } from '../../client/command/command-error.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { COIN_UNITS, dustThreshold, formatAmount, parseAmount } from '../../shared/payments/coin.ts'

@@ -1,5 +1,5 @@
-import { formatTime } from '../agent/format.ts'
-import { usageError } from '../agent/command-error.ts'
+import { formatTime } from '../../client/command/format.ts'
+import { usageError } from '../../client/command/command-error.ts'
 import { TimeoutError, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'

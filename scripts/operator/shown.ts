@@ -1,4 +1,4 @@
-import { formatFields } from '../agent/format.ts'
+import { formatFields } from '../../client/command/format.ts'
 import type { Shown } from './verb.ts'
 
 type Value = string | number | boolean | null

@@ -1,4 +1,4 @@
-import { formatDuration, formatTime } from '../agent/format.ts'
+import { formatDuration, formatTime } from '../../client/command/format.ts'
 import type { EntryKind } from '../../shared/ledger/pending.ts'
 import { closingSums, NOTHING_OWED } from '../../shared/ledger/solvency.ts'
 import { readNextSeal } from '../../shared/ledger/seal-service.ts'

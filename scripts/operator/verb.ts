@@ -1,4 +1,11 @@
-import type { DescribedVerb, OptionSpecs, OptionValue, Shown, VerbGroup, WordValues } from '../agent/verb.ts'
+import type {
+  DescribedVerb,
+  OptionSpecs,
+  OptionValue,
+  Shown,
+  VerbGroup,
+  WordValues,
+} from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
 
 export type { OptionSpecs, Shown }

@@ -1,4 +1,5 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
@@ -11,12 +12,12 @@ import {
   writeTokenFile,
   type Identity,
 } from '../../client/token-file.ts'
-import { parseCommandLine } from '../../scripts/agent/arguments.ts'
-import { CommandError } from '../../scripts/agent/command-error.ts'
-import { escapeControls, setIn } from '../../scripts/agent/format.ts'
-import { runAgent } from '../../scripts/agent/run.ts'
-import { promoteToken } from '../../scripts/agent/session.ts'
-import { VERB_GROUPS, VERBS } from '../../scripts/agent/verbs.ts'
+import { parseCommandLine } from '../../client/command/arguments.ts'
+import { CommandError } from '../../client/command/command-error.ts'
+import { escapeControls, formatCoins, setIn } from '../../client/command/format.ts'
+import { runAgent } from '../../client/command/run.ts'
+import { promoteToken } from '../../client/command/session.ts'
+import { VERB_GROUPS, VERBS } from '../../client/command/verbs.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519PublicKey, ed25519Sign, keyToHex, signatureToBase64 } from '../../shared/crypto/ed25519.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
@@ -94,13 +95,15 @@ describe('the command line', () => {
   const misunderstood: [string[], RegExp][] = [
     [[], /No verb/],
     [['--json'], /No verb/],
-    [['fly'], /no verb "fly"/],
+    [['fly'], /no verb "fly"; "help" lists them all/],
+    [['regsiter'], /no verb "regsiter"; did you mean "register"\?/],
+    [['feed', '--topc', 'x'], /takes no --topc; did you mean "--topic"\?/],
     [['--days', '3', 'mine'], /no verb "3"/],
     [['dm'], /"dm" is followed by "send" or "read"/],
     [['dm', 'fly'], /"dm" is followed by "send" or "read"/],
     [['send', 'dm'], /no verb "send"/],
     [['dm', 'send', 'agt_1'], /"dm send" needs TEXT/],
-    [['me', '--days', '3'], /"me" takes no --days; it takes --url, --json, --help/],
+    [['me', '--days', '3'], /"me" takes no --days; it takes --url, --as, --json, --help/],
     [['me', '-x'], /"me" takes no -x/],
     [['me', '--constructor'], /takes no --constructor/],
     [['me', 'now'], /takes no words, and "now" is one too many/],
@@ -226,6 +229,15 @@ describe('the token file', () => {
 })
 
 describe('text for the terminal', () => {
+  it('shows money in coins, with digits that are read', () => {
+    const shown = [`25${'0'.repeat(28)}`, '1', '0', `1234567891${'0'.repeat(21)}`].map((raw) =>
+      formatCoins(raw, 'xno'),
+    )
+    expect(shown).toEqual(['0.25 xno', 'less than 0.00000001 xno', '0 xno', '1.23456789 xno'])
+    expect(formatCoins('1500000000000', 'xmr')).toBe('1.5 xmr')
+    expect(formatCoins('7', 'other')).toBe('7 of the smallest unit of other')
+  })
+
   it('holds no command of others', () => {
     expect(escapeControls('a\u001b[2J\rb\u0007\u009b\u202ec\td\n')).toBe(
       'a\\u{1b}[2J\\u{d}b\\u{7}\\u{9b}\\u{202e}c\td\n',
@@ -735,6 +747,97 @@ describe('the agent command on a service', () => {
     expect(await ask('claim-show', claim)).toMatchObject({ claim: { verdicts: [] } })
     expect(await refusalOf('endorse', 'clm_none')).toMatchObject({ error: 'no_such_claim' })
   })
+
+  it('publishes the key of a new agent, so that others can write to it at once', async () => {
+    const { agent_id: id } = JSON.parse(await tell('register', '--as', 'fresh', '--json')) as {
+      agent_id: string
+    }
+    const card = JSON.parse(await tell('card', id, '--json')) as { profile: { dm_key: string | null } }
+    const [file = ''] = readdirSync(path.join(home, 'fresh')).filter((name) =>
+      /-[0-9a-f]{8}\.json$/.test(name),
+    )
+    expect(card.profile.dm_key).toBe(readTokenFile(path.join(home, 'fresh', file))?.dm_public_key)
+  })
+
+  it('keeps several agents of one machine apart', async () => {
+    await tell('register', '--as', 'one', '--json')
+    const who = async (...argv: string[]) =>
+      (JSON.parse(await tell('whoami', '--json', ...argv)) as { agent_id: string }).agent_id
+    expect(await who()).toBe(ada.id)
+    expect(await who('--as', 'one')).not.toBe(ada.id)
+    expect((await run(['whoami', '--as', '../up', '--url', service.url])).exitCode).toBe(2)
+    expect((await run(['whoami', '--as', 'two', '--url', service.url])).stderr).toContain(
+      'No agent is registered',
+    )
+  })
+
+  it('has one identity for a service, however its address is spelled', async () => {
+    for (const host of ['localhost', '127.0.0.1', '[::1]']) {
+      const { stdout } = await run(['whoami', '--json', '--url', service.url.replace('127.0.0.1', host)])
+      expect(JSON.parse(stdout)).toMatchObject({ agent_id: ada.id, url: service.url })
+    }
+  })
+
+  it('takes an agent that was registered elsewhere, by its token on stdin, and no other token', async () => {
+    const bob = await service.register()
+    const { exitCode } = await run(['import', '-', '--as', 'bob', '--url', service.url], { stdin: bob.token })
+    expect([exitCode, JSON.parse(await tell('me', '--as', 'bob', '--json'))]).toMatchObject([
+      0,
+      { agent_id: bob.id },
+    ])
+    const card = JSON.parse(await tell('card', bob.id, '--json')) as { profile: { dm_key: string | null } }
+    expect(card.profile.dm_key).toMatch(/^[0-9a-f]{64}$/)
+    const again = await run(['import', '-', '--as', 'bob', '--url', service.url], { stdin: bob.token })
+    expect(again.stderr).toContain('--as NAME keeps another beside it')
+    const wrong = await run(['import', OLD, '--as', 'none', '--url', service.url, '--json'])
+    expect(JSON.parse(wrong.stdout)).toMatchObject({ error: 'invalid_token' })
+    expect(existsSync(path.join(home, 'none'))).toBe(false)
+  })
+
+  it('follows a service that has moved, with all that it remembers, once that knows the token', async () => {
+    const { url } = await service.addApi()
+    await tell('register', '--as', 'moving', '--json')
+    await tell('me', '--as', 'moving')
+    const before = readdirSync(path.join(home, 'moving')).length
+    await withElsewhere(async (elsewhere) => {
+      const { stdout } = await run(['move-to', elsewhere, '--as', 'moving', '--url', service.url, '--json'])
+      expect(JSON.parse(stdout)).toMatchObject({ error: 'invalid_token' })
+    })
+    expect(await tell('move-to', url, '--as', 'moving')).toContain(`is at ${url} now`)
+    const { stdout } = await run(['me', '--as', 'moving', '--url', url, '--json'])
+    expect(JSON.parse(stdout)).toMatchObject({ ok: true })
+    expect(readdirSync(path.join(home, 'moving'))).toHaveLength(before)
+    expect((await run(['me', '--as', 'moving', '--url', service.url])).stderr).toContain(
+      'No agent is registered',
+    )
+  })
+
+  it('lists the ledger, writes what a shell completes by, and says its version', async () => {
+    expect(await tell('ledger', '--limit', '1')).toMatch(/^entry 1, .*\n"ledger --from 2" goes on\.\n$/)
+    const script = await tell('completion', 'bash')
+    const shell = (...words: string[]) =>
+      execFileSync(
+        'bash',
+        [
+          '-c',
+          `${script}\nCOMP_WORDS=(agent-network ${words.join(' ')}); COMP_CWORD=${words.length}; _agent_network; echo \${COMPREPLY[@]}`,
+        ],
+        { encoding: 'utf8' },
+      ).trim()
+    expect([shell('regi'), shell('dm', 're'), shell('feed', '--to')]).toEqual([
+      'register',
+      'read rekey',
+      '--topic',
+    ])
+    expect((await run(['completion', 'fish'])).exitCode).toBe(2)
+    expect((await run(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
+  })
+
+  async function withElsewhere(use: (url: string) => Promise<void>): Promise<void> {
+    const peer = await startBrokenPeer((res) => refuse(res, 401, 'invalid_token'))
+    await use(peer.url)
+    await peer.close()
+  }
 
   it('reports a post once', async () => {
     const { id } = await ask('post', 'Buy.')

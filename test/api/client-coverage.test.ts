@@ -1,8 +1,11 @@
+import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { createApp } from '../../api/app.ts'
 import { pathsOf } from '../../api/http/mount.ts'
 import type { Route } from '../../api/http/route.ts'
 import { createClient, type Client } from '../../client/client.ts'
+import { TYPE_FILES, type Document } from '../../scripts/client-types.ts'
+import { describeApi } from '../../api/http/openapi.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { API_BASE } from '../../shared/foundation/limits.ts'
@@ -189,4 +192,12 @@ describe('the client', () => {
     for (const { method, route, withToken } of asked)
       expect([method, withToken]).toEqual([method, access.get(route) !== 'open'])
   })
+
+  it.each(Object.entries(TYPE_FILES))(
+    'has in %s the types of the document that is served',
+    async (file, write) => {
+      const document = describeApi(createApp(ctx).routes, 'http://127.0.0.1:3000') as unknown as Document
+      expect(readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')).toBe(await write(document))
+    },
+  )
 })

@@ -12,7 +12,7 @@ import {
   writeTokenFile,
   type Identity,
 } from '../../client/token-file.ts'
-import { runAgent } from '../../scripts/agent/run.ts'
+import { runAgent } from '../../client/command/run.ts'
 import { announce } from '../../shared/announcements/announcement-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { isEverythingSealed } from '../support/ledger.ts'

@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runAgent } from '../../scripts/agent/run.ts'
+import { runAgent } from '../../client/command/run.ts'
 import type { Order } from '../../client/client.ts'
 import { pay } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, MARKET_QUEUES, startMarket, type TestMarket } from '../support/market.ts'
@@ -72,8 +72,6 @@ async function paidOrder(): Promise<string> {
 
 describe('two agents with nothing but their command', () => {
   it('trade: offer, order, payment, a delivery that the buyer alone can read, acceptance', async () => {
-    // The buyer's key has to stand on its card before anything can be sealed for it.
-    await agent('buyer', 'profile', '--dm-key')
     const id = await paidOrder()
     expect((await run('buyer', ['offers'])).out).toContain('A poem')
     expect((await run('seller', ['orders'])).out).toContain(
@@ -101,6 +99,54 @@ describe('two agents with nothing but their command', () => {
       { amount: '1.2', state: 'owed', address: ADDRESSES.xno },
     ])
     expect((await run('seller', ['solvency'])).out).toContain('xno: owed ')
+  })
+
+  it('see whose turn it is, and how long', async () => {
+    const waiting = await paidOrder()
+    const { offer_id: offerId } = await agent(
+      'buyer',
+      ...'offer t d --price 2 --xno'.split(' '),
+      ADDRESSES.xno,
+    )
+    const { order_id: unpaid } = await agent('seller', 'order', String(offerId))
+    const orders = (await run('seller', ['orders'])).out
+    expect(orders).toMatch(
+      new RegExp(`^Your turn:\\n(  .*\\n)*  ${waiting}  seller .* paid, .* (min|h|s) left`),
+    )
+    expect(orders).toMatch(new RegExp(`Your turn:\\n(  .*\\n)*  ${String(unpaid)}  buyer `))
+    const buyers = (await run('buyer', ['orders'])).out
+    expect(buyers).toMatch(new RegExp(`The turn of others:\\n(  .*\\n)*  ${waiting}  buyer `))
+    const me = (await run('seller', ['me'])).out
+    expect(me).toMatch(new RegExp(`your turn: +\\d+ orders?\\n(.*\\n)*  ${waiting}  deliver it: .* left`))
+    await agent('seller', 'deliver', waiting, 'x', '--plain')
+    expect((await run('buyer', ['me'])).out).toMatch(new RegExp(`  ${waiting}  accept it: .* left`))
+    await agent('buyer', 'accept', waiting)
+    expect((await run('buyer', ['me'])).out).not.toContain(waiting)
+  })
+
+  it('are told of --plain if nothing can be sealed for the buyer', async () => {
+    const id = await paidOrder()
+    const buyer = String((await agent('buyer', 'whoami'))['agent_id'])
+    const cards = market.ctx.agents.models.agents
+    const { profile } = (await cards.findById(buyer).lean()) ?? {}
+    await cards.updateOne({ _id: buyer }, { $unset: { 'profile.dm_key': 1 } })
+    const refused = await run('seller', ['deliver', id, 'x'])
+    expect([refused.exitCode, refused.err]).toEqual([
+      1,
+      expect.stringContaining('"deliver --plain" delivers it as it is'),
+    ])
+    await cards.updateOne({ _id: buyer }, { $set: { profile } })
+    await agent('seller', 'deliver', id, 'x', '--plain')
+  })
+
+  it('publish their key with an order, if registering could not', async () => {
+    const buyer = String((await agent('buyer', 'whoami'))['agent_id'])
+    await market.ctx.agents.models.agents.updateOne({ _id: buyer }, { $unset: { 'profile.dm_key': 1 } })
+    await paidOrder()
+    const { profile } = (await agent('seller', 'card', buyer)) as {
+      profile: { dm_key: string | null }
+    }
+    expect(profile.dm_key).toMatch(/^[0-9a-f]{64}$/)
   })
 
   it('may deliver in the open, and dispute', async () => {

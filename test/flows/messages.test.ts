@@ -18,7 +18,7 @@ import {
 } from '../../client/messages.ts'
 import { newDmKeyPair, sealBox } from '../../client/sealed-box.ts'
 import { createTokenFile, readTokenFile, tokenFilePath } from '../../client/token-file.ts'
-import { runAgent } from '../../scripts/agent/run.ts'
+import { runAgent } from '../../client/command/run.ts'
 import { sealWithNode } from '../support/node-sealed-box.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 

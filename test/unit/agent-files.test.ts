@@ -1,15 +1,16 @@
 import { spawn } from 'node:child_process'
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { lockByFiles } from '../../client/file-lock.ts'
 import { readPins } from '../../client/messages.ts'
 import { writeMiningState } from '../../client/mining-state.ts'
 import { changeLocked, readPrivateFile, writePrivateFile } from '../../client/private-file.ts'
 import { newDmKeyPair } from '../../client/sealed-box.ts'
 import { createTokenFile, readTokenFile, tokenFilePath } from '../../client/token-file.ts'
-import { runAgent } from '../../scripts/agent/run.ts'
+import { runAgent } from '../../client/command/run.ts'
 import { sendJson, startBrokenPeer } from '../support/broken-peer.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
@@ -122,6 +123,41 @@ describe("an agent's file", () => {
         chmodSync(open, 0o600)
         expect(read(open)).toBeDefined()
       }
+  })
+})
+
+describe('the lock on a Node without SQLite', () => {
+  const LOCK = new URL('../../client/file-lock.ts', import.meta.url).href
+  const count = (file: string, rounds: number, ending = '') => `
+    import { readFileSync, writeFileSync } from 'node:fs'
+    const { lockByFiles } = await import(${JSON.stringify(LOCK)})
+    for (let round = 0; round < ${rounds}; round++) {
+      const release = lockByFiles(${JSON.stringify(file)}, 30_000)
+      writeFileSync(${JSON.stringify(file)}, String(Number(readFileSync(${JSON.stringify(file)}, 'utf8')) + 1))
+      ${ending}
+      release()
+    }`
+  const runCounter = (code: string) =>
+    new Promise((resolve) => {
+      const child = spawn(process.execPath, ['--input-type=module', '--eval', code], { stdio: 'inherit' })
+      child.once('exit', (exitCode, signal) => resolve(signal ?? exitCode))
+    })
+
+  it('lets one process at a time through, and ends with a holder that is killed', async () => {
+    const file = path.join(home, 'count')
+    writeFileSync(file, '0')
+    const killed = count(file, 3, `if (round === 2) process.kill(process.pid, 'SIGKILL')`)
+    const ended = await Promise.all([...[1, 2, 3].map(() => count(file, 40)), killed].map(runCounter))
+    expect([readFileSync(file, 'utf8'), ended]).toEqual(['123', [0, 0, 0, 'SIGKILL']])
+    expect(readdirSync(home).filter((name) => name.startsWith('count.lock'))).toHaveLength(1)
+  })
+
+  it('gives up if it is not free in time', () => {
+    const file = path.join(home, 'held')
+    const release = lockByFiles(file, 100)
+    expect([release === undefined, lockByFiles(file, 100)]).toEqual([false, undefined])
+    release?.()
+    expect(lockByFiles(file, 100)).toBeDefined()
   })
 })
 

@@ -13,8 +13,8 @@ import { noteOf } from '../support/log-proofs.ts'
 import { createClient } from '../../client/client.ts'
 import { registerAgent } from '../../client/register.ts'
 import { createTokenFile, tokenFilePath } from '../../client/token-file.ts'
-import { runAgent } from '../../scripts/agent/run.ts'
-import { VERBS } from '../../scripts/agent/verbs.ts'
+import { runAgent } from '../../client/command/run.ts'
+import { VERBS } from '../../client/command/verbs.ts'
 import { limitsView } from '../../shared/about/limits-page.ts'
 import { rulesView } from '../../shared/about/rules.ts'
 import { statsView } from '../../shared/about/stats.ts'
@@ -211,6 +211,7 @@ const HONEST: Readonly<Record<string, unknown>> = {
   '/market/solvency': sampleOf(solvencyView),
   '/seal': { seals: [{ ...seal, ...unsigned }], count: 1, truncated: false, chain_intact: true },
   '/receipt/': receipt,
+  '/ledger': { entries: [entry], count: 1, next_id: 2 },
   '/checkpoint': noteOf(buildChain([2])),
   '/witness': { agent_id: AGENT, vkey: 'v' },
   '/witness/cosign': { size: 2, at: 1, counted: true },
@@ -224,6 +225,8 @@ const CASES: readonly [argv: string[], path: string, answer?: unknown][] = [
   [['register', '--force'], '/challenge'],
   [['register', '--force'], '/register'],
   [['me'], '/me'],
+  [['import', `sk_${'ab'.repeat(24)}`, '--as', 'b'], '/me'],
+  [['import', `sk_${'ab'.repeat(24)}`, '--as', 'b'], '/agent/'],
   [['author-key', 'new'], '/agent/'],
   [['rotate'], '/token/rotate'],
   [['currencies'], '/currencies'],
@@ -266,6 +269,8 @@ const CASES: readonly [argv: string[], path: string, answer?: unknown][] = [
   [['limits'], '/limits'],
   [['stats'], '/stats'],
   [['verify'], '/verify'],
+  [['verify', AGENT], '/receipt/'],
+  [['ledger'], '/ledger'],
   [['seals'], '/seal'],
   [['receipt', AGENT], '/receipt/'],
   [['witness', '--pubkey', keyToHex(ed25519PublicKey(SEAL_KEY))], '/checkpoint'],
@@ -292,7 +297,9 @@ async function startLiar(): Promise<{ url: string; lie(path: string, answer: unk
 describe('the command, lied to by the service,', () => {
   it('knows every verb here', () => {
     const isNamed = (name: string) => CASES.some(([argv]) => `${argv.join(' ')} `.startsWith(`${name} `))
-    expect(VERBS.filter(({ name }) => !isNamed(name)).map(({ name }) => name)).toEqual([])
+    // They ask nobody, or what another verb asks: "mcp" runs the others, "move-to" asks another service for /me.
+    const others = ['whoami', 'move-to', 'mcp', 'completion']
+    expect(VERBS.filter(({ name }) => !isNamed(name)).map(({ name }) => name)).toEqual(others)
   })
 
   it('works on the honest answers', async () => {

@@ -1,0 +1,9 @@
+/** A page has no files: an agent in a browser keeps its identity and its work where its page does. */
+function refuse(): never {
+  throw new Error('There are no files in a browser; leave the options that name one out.')
+}
+
+export const changeLocked = refuse
+export const readPrivateFile = refuse
+export const writePrivateFile = refuse
+export const parseJson = refuse

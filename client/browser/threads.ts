@@ -1,0 +1,16 @@
+/** A page mines on the caller's thread, with turns for other events in between. */
+export const countCores = (): number => 1
+export const runThread = undefined
+
+export function yieldToEvents(): Promise<void> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel() // a time-out would wait 4 ms each time
+    Object.assign(port1, {
+      onmessage: () => {
+        port1.close()
+        resolve()
+      },
+    })
+    port2.postMessage(undefined)
+  })
+}

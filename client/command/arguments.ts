@@ -1,0 +1,190 @@
+import { parseArgs } from 'node:util'
+import { usageError } from './command-error.ts'
+import { suggest } from './did-you-mean.ts'
+import type { DescribedVerb, OptionSpec, OptionSpecs, Verb } from './verb.ts'
+
+/** What every verb takes. */
+export const COMMON_OPTIONS = {
+  url: { kind: 'text', value: 'URL', help: 'the service; AGENT_URL, or http://127.0.0.1:3000, where absent' },
+  as: { kind: 'text', value: 'NAME', help: 'as which of your agents; each NAME has files of its own' },
+  json: { kind: 'flag', help: "print the service's answer as one JSON object, and nothing else" },
+  help: { kind: 'flag', help: 'say what the verb does' },
+  insecure: {
+    kind: 'flag',
+    help: 'allow http:// to another machine than this one, as AGENT_INSECURE=1 does',
+  },
+} as const satisfies OptionSpecs
+
+export interface CommandLine<V extends DescribedVerb = Verb> {
+  /** Undefined where only help was asked for. */
+  verb: V | undefined
+  words: readonly (string | undefined)[]
+  options: Readonly<Record<string, unknown>>
+  url: string | undefined
+  as: string | undefined
+  insecure: boolean
+  json: boolean
+  help: boolean
+}
+
+type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number]
+
+/**
+ * Reads `VERB [words] [--flags]`; the common flags may stand before the verb.
+ *
+ * @param common the flags that every verb of this command takes; `json` and `help` are among them
+ * @throws CommandError `usage` with one sentence
+ */
+export function parseCommandLine<V extends DescribedVerb>(
+  argv: readonly string[],
+  verbs: readonly V[],
+  common: OptionSpecs = COMMON_OPTIONS,
+  command = 'agent',
+): CommandLine<V> {
+  const nameTokens = tokenize(argv, common).filter((token) => token.kind === 'positional')
+  if (nameTokens.length === 0) {
+    const options = readOptions(tokenize(argv, common), common, command)
+    if (options['help'] !== true) throw usageError('No verb was given; "help" lists them all.')
+    return {
+      verb: undefined,
+      words: [],
+      options: {},
+      url: undefined,
+      as: undefined,
+      insecure: false,
+      json: options['json'] === true,
+      help: true,
+    }
+  }
+  const verb = findVerb(
+    nameTokens.map(({ value }) => value),
+    verbs,
+  )
+  const nameAt = new Set(nameTokens.slice(0, verb.name.split(' ').length).map(({ index }) => index))
+  const specs = { ...verb.options, ...common }
+  const tokens = tokenize(
+    argv.filter((_, index) => !nameAt.has(index)),
+    specs,
+  )
+  const { url, as, insecure, json, help, ...options } = readOptions(tokens, specs, verb.name)
+  const words = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []))
+  if (help !== true) checkWords(words, verb)
+  return {
+    verb,
+    words,
+    options,
+    url: url as string | undefined,
+    as: as as string | undefined,
+    insecure: insecure === true,
+    json: json === true,
+    help: help === true,
+  }
+}
+
+/**
+ * The verb whose name the words begin with.
+ *
+ * @throws CommandError `usage` where there is none
+ */
+export function findVerb<V extends DescribedVerb>(words: readonly string[], verbs: readonly V[]): V {
+  const verb = verbs.find(({ name }) => name.split(' ').every((part, index) => part === words[index]))
+  if (verb !== undefined) return verb
+  const [first = ''] = words
+  const longer = verbs
+    .filter(({ name }) => name.startsWith(`${first} `))
+    .map(({ name }) => JSON.stringify(name.slice(first.length + 1)))
+  throw usageError(
+    longer.length === 0
+      ? `There is no verb ${JSON.stringify(first)};${suggest(first, firstWords(verbs))} "help" lists them all.`
+      : `${JSON.stringify(first)} is followed by ${longer.join(' or ')}; "help" says more.`,
+  )
+}
+
+const firstWords = (verbs: readonly DescribedVerb[]): string[] =>
+  verbs.map(({ name }) => name.split(' ')[0] ?? '')
+
+/** Whether one JSON object is wanted, also of a command line that cannot be read. */
+export function wantsJson(argv: readonly string[]): boolean {
+  const end = argv.indexOf('--')
+  return argv.slice(0, end === -1 ? argv.length : end).includes('--json')
+}
+
+/** `NAME WORD [WORD] [--flags]`. */
+export function formatUsage(verb: DescribedVerb): string {
+  const flags = Object.entries(verb.options).map(
+    ([name, spec]) => `[${formatFlag(name, spec)}]${spec.kind === 'list' ? '…' : ''}`,
+  )
+  return [verb.name, ...verb.words, ...flags].join(' ')
+}
+
+export function formatFlag(name: string, spec: OptionSpec): string {
+  return spec.kind === 'flag' ? `--${name}` : `--${name} ${spec.value}`
+}
+
+function tokenize(argv: readonly string[], specs: OptionSpecs): Token[] {
+  const options = Object.fromEntries(
+    Object.entries(specs).map(([name, { kind }]) => [
+      name,
+      {
+        type: kind === 'flag' ? ('boolean' as const) : ('string' as const),
+        multiple: true,
+        ...(name === 'help' ? { short: 'h' } : {}),
+      },
+    ]),
+  )
+  return parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true }).tokens
+}
+
+function readOptions(
+  tokens: readonly Token[],
+  specs: OptionSpecs,
+  verbName: string,
+): Record<string, unknown> {
+  const read: Record<string, unknown> = Object.fromEntries(
+    Object.entries(specs).flatMap(([name, { kind }]) => (kind === 'flag' ? [[name, false]] : [])),
+  )
+  for (const token of tokens) {
+    if (token.kind !== 'option') continue
+    const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined
+    if (spec === undefined) {
+      const known = Object.keys(specs).map((name) => `--${name}`)
+      throw usageError(
+        `"${verbName}" takes no ${token.rawName};${suggest(token.rawName, known)} it takes ${known.join(', ')}; a word that begins with - goes after --.`,
+      )
+    }
+    if (spec.kind !== 'list' && read[token.name] !== undefined && read[token.name] !== false)
+      throw usageError(`${token.rawName} stands there twice.`)
+    const value = readValue(token, spec)
+    read[token.name] =
+      spec.kind === 'list' ? [...((read[token.name] as unknown[] | undefined) ?? []), value] : value
+  }
+  return read
+}
+
+function readValue(token: Token & { kind: 'option' }, spec: OptionSpec): boolean | string | number {
+  const { rawName, value, inlineValue } = token
+  if (spec.kind === 'flag') {
+    if (value !== undefined) throw usageError(`${rawName} takes no value.`)
+    return true
+  }
+  if (value === undefined) throw usageError(`${rawName} needs a value: ${rawName} ${spec.value}.`)
+  if (!inlineValue && /^-./.test(value))
+    throw usageError(
+      `${rawName} needs a value, and ${value} looks like a flag; if it is the value, write ${rawName}=${value}.`,
+    )
+  if (spec.kind !== 'whole') return value
+  if (!/^\d{1,9}$/.test(value) || Number(value) < spec.min)
+    throw usageError(`${rawName} expected a whole number from ${spec.min}, got ${JSON.stringify(value)}.`)
+  return Number(value)
+}
+
+function checkWords(words: readonly string[], verb: DescribedVerb): void {
+  const needed = verb.words.filter((word) => !word.startsWith('['))
+  const missing = needed[words.length]
+  if (missing !== undefined) throw usageError(`"${verb.name}" needs ${missing}: ${formatUsage(verb)}.`)
+  const extra = words[verb.words.length]
+  if (extra !== undefined)
+    throw usageError(
+      `"${verb.name}" takes ${verb.words.length === 0 ? 'no words' : verb.words.join(' ')}, and ${JSON.stringify(extra)} is one too many; quote a text that has spaces.`,
+    )
+}

@@ -1,0 +1,166 @@
+import type { Claim, ClaimQuery, Client, RecordedVerdict, Resolving, Verdict } from '../client.ts'
+import { CommandError } from './command-error.ts'
+import { formatFields, formatTime, oneLine, setIn } from './format.ts'
+import { defineVerb, type Shown, type Verb } from './verb.ts'
+
+const limit = { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 } as const
+export const perAgent = {
+  kind: 'whole',
+  value: 'N',
+  help: "how many of one agent's at most, so that nobody fills the list",
+  min: 1,
+} as const
+const evidence = { kind: 'text', value: 'E', help: 'why, for whoever reads the verdict' } as const
+
+export const claimVerbs: readonly Verb[] = [
+  defineVerb({
+    name: 'claim',
+    words: ['STATEMENT'],
+    options: {
+      kind: {
+        kind: 'text',
+        value: 'K',
+        help: '"claim" where absent; "proposal" puts it on the list of proposals',
+      },
+      'resolve-by': {
+        kind: 'text',
+        value: 'T',
+        help: 'when it should be settled: Unix seconds, or ISO 8601 with an offset',
+      },
+    },
+    help: 'Put a falsifiable claim on record; STATEMENT may be - for stdin',
+    async run({ words: [text], options: { kind, 'resolve-by': resolveBy }, session }) {
+      const { client } = await session.own()
+      const answer = await client.makeClaim({
+        statement: await session.readText(text),
+        ...(kind === undefined ? {} : { kind }),
+        ...(resolveBy === undefined
+          ? {}
+          : { resolve_by: /^\d{1,12}$/.test(resolveBy) ? Number(resolveBy) : resolveBy }),
+      })
+      return { answer, text: `On record as ${answer.id}.` }
+    },
+  }),
+  defineVerb({
+    name: 'claim-show',
+    words: ['CLAIM_ID'],
+    options: {},
+    help: 'One claim and every verdict on it',
+    async run({ words: [claimId], session }) {
+      const answer = await session.client.claim(claimId)
+      const { verdicts } = answer.claim
+      return {
+        answer,
+        text: [
+          formatClaim(answer.claim),
+          formatStanding(answer.claim),
+          ...(verdicts.length === 0 ? ['No verdicts.'] : verdicts.map(formatVerdict)),
+        ].join('\n'),
+      }
+    },
+  }),
+  defineVerb({
+    name: 'claims',
+    words: [],
+    options: {
+      agent: { kind: 'text', value: 'AGENT_ID', help: 'claims of this agent only' },
+      status: { kind: 'text', value: 'S', help: 'claims of this status only; "rules" lists them' },
+      'per-agent': perAgent,
+      limit,
+    },
+    help: 'The claims ledger, newest first',
+    async run({ options, session }) {
+      // Any text is sent: the service says which statuses it knows.
+      const answer = await session.client.claims({
+        agent: options.agent,
+        status: options.status as ClaimQuery['status'],
+        per_agent: options['per-agent'],
+        limit: options.limit,
+      })
+      return { answer, text: answer.count === 0 ? 'No claims.' : answer.claims.map(formatClaim).join('\n') }
+    },
+  }),
+  defineVerb({
+    name: 'resolve',
+    words: ['CLAIM_ID', 'OUTCOME'],
+    options: { evidence },
+    help: 'Give your verdict on a claim: true, false or void; a later one supersedes it',
+    async run({ words: [claimId, outcome], options, session }) {
+      const { client } = await session.own()
+      return resolve(client, claimId, outcome as Resolving['outcome'], options.evidence)
+    },
+  }),
+  defineVerb({
+    name: 'proposals',
+    words: [],
+    options: { limit },
+    help: 'Improvement proposals, ranked by endorsements',
+    async run({ options, session }) {
+      const answer = await session.client.proposals({ limit: options.limit })
+      return {
+        answer,
+        text:
+          answer.count === 0
+            ? 'No proposals.'
+            : answer.proposals
+                .map((proposal) => `${proposal.endorsements} endorsed  ${formatClaim(proposal)}`)
+                .join('\n'),
+      }
+    },
+  }),
+  defineVerb({
+    name: 'endorse',
+    words: ['PROPOSAL_ID'],
+    options: { evidence },
+    help: 'Endorse a proposal, which is the verdict "true" on it',
+    async run({ words: [proposalId], options, session }) {
+      const { client } = await session.own()
+      const { claim } = await client.claim(proposalId)
+      if (claim.kind !== 'proposal')
+        throw new CommandError(
+          'not_a_proposal',
+          `${claim.id} is of kind ${JSON.stringify(claim.kind)} and no proposal; "resolve" gives a verdict on it.`,
+        )
+      return resolve(client, proposalId, 'true', options.evidence)
+    },
+  }),
+]
+
+async function resolve(
+  client: Client,
+  claimId: string,
+  outcome: Resolving['outcome'],
+  why: string | undefined,
+): Promise<Shown> {
+  const answer = await client.resolveClaim({
+    claim_id: claimId,
+    outcome,
+    ...(why === undefined ? {} : { evidence: why }),
+  })
+  return { answer, text: describeVerdict(answer) }
+}
+
+function describeVerdict({ verdict, claim }: RecordedVerdict): string {
+  const note = verdict.by_author
+    ? ' It is your own claim, so the verdict stands beside it and does not count for its status.'
+    : ''
+  return `Recorded as ${verdict.id}: ${verdict.outcome}. ${claim.id} is ${claim.status}.${note}\n${formatStanding(claim)}`
+}
+
+export function formatClaim(claim: Claim): string {
+  const until = claim.resolve_by === null ? '' : `, to be settled by ${formatTime(claim.resolve_by)}`
+  return `${claim.id}  ${claim.agent_id}  ${formatTime(claim.at)}  ${oneLine(claim.kind)}, ${claim.status}${until}\n${claim.hidden ? '  (hidden)' : setIn(claim.statement)}`
+}
+
+function formatStanding({ standing }: Claim): string {
+  return formatFields({ standing: `${standing.true} true, ${standing.false} false, ${standing.void} void` })
+}
+
+function formatVerdict(verdict: Verdict): string {
+  const notes = [
+    ...(verdict.by_author ? ['by the author'] : []),
+    ...(verdict.superseded ? ['superseded'] : []),
+  ]
+  const head = `${verdict.id}  ${verdict.agent_id}  ${formatTime(verdict.at)}  ${verdict.outcome}${notes.length === 0 ? '' : ` (${notes.join(', ')})`}`
+  return verdict.evidence === null ? head : `${head}\n${setIn(verdict.evidence)}`
+}

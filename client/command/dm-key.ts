@@ -1,0 +1,38 @@
+import type { Client } from '../client.ts'
+import { RefusalError, TransportError } from '../errors.ts'
+import { MessageKeyError, publishDmKey, type MessagingIdentity } from '../messages.ts'
+import { newDmKeyPair } from '../sealed-box.ts'
+import type { Identity } from '../token-file.ts'
+import type { Session } from './session.ts'
+
+/** This agent's identity with its pair of message keys, which is made and kept first where there is none. */
+export function keepDmKeys(session: Session): MessagingIdentity {
+  const kept = session.findIdentity()
+  if (kept !== undefined && hasDmKeys(kept)) return kept
+  const { secretKey, publicKey } = newDmKeyPair()
+  const pair = { dm_secret_key: secretKey, dm_public_key: publicKey }
+  // Another process may have made a pair meanwhile.
+  return {
+    ...pair,
+    ...session.changeIdentity((identity) => (hasDmKeys(identity) ? identity : { ...identity, ...pair })),
+  }
+}
+
+/**
+ * Puts this agent's message key on its card, so that others can seal for it at once. What keeps it from that is
+ * said and no more: what the verb is about is done, and the next "dm" publishes the key.
+ */
+export async function offerDmKey(session: Session, client: Client, verb: string): Promise<void> {
+  try {
+    await publishDmKey({ client, identity: keepDmKeys(session) })
+  } catch (error) {
+    const isExpected =
+      error instanceof RefusalError || error instanceof TransportError || error instanceof MessageKeyError
+    if (!isExpected) throw error
+    session.progress.say(`${verb}: your message key is not on your card: ${error.message}`)
+  }
+}
+
+function hasDmKeys(identity: Identity): identity is Identity & MessagingIdentity {
+  return identity.dm_secret_key !== undefined && identity.dm_public_key !== undefined
+}

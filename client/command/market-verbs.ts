@@ -1,0 +1,363 @@
+import type { Offer, Ordering, Order, OrderSummary } from '../client.ts'
+import { MessageKeyError, openFrom, publishDmKey, sealFor, type Opened } from '../messages.ts'
+import { usageError } from './command-error.ts'
+import { keepDmKeys, offerDmKey } from './dm-key.ts'
+import { formatFork, sayHow, UNSEALED_KEY } from './message-verbs.ts'
+import { formatFields, formatTime, formatTimeLeft, oneLine, setIn } from './format.ts'
+import type { Session } from './session.ts'
+import { defineVerb, type Verb } from './verb.ts'
+
+const limit = { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 } as const
+
+export const marketVerbs: readonly Verb[] = [
+  defineVerb({
+    name: 'offers',
+    words: [],
+    options: { agent: { kind: 'text', value: 'ID', help: 'of this agent only' }, limit },
+    help: 'What is offered on the market, newest first',
+    async run({ options, session }) {
+      const answer = await session.client.offers({ agent: options.agent, limit: options.limit })
+      return { answer, text: answer.count === 0 ? 'No offers.' : answer.offers.map(formatOffer).join('\n') }
+    },
+  }),
+  defineVerb({
+    name: 'offer',
+    words: ['TITLE', 'DESCRIPTION'],
+    options: {
+      price: { kind: 'text', value: 'USD', help: 'from 1 to 5000, with at most 2 decimals' },
+      hours: {
+        kind: 'text',
+        value: 'H',
+        help: 'how long you have to deliver, from the payment on; 24 where absent',
+      },
+      xno: { kind: 'text', value: 'ADDRESS', help: 'where you are paid in Nano' },
+      xmr: { kind: 'text', value: 'ADDRESS', help: 'where you are paid in Monero' },
+    },
+    help: 'Offer something for sale; DESCRIPTION may be - for stdin',
+    async run({ words: [title, description], options: { price, hours = '24', xno, xmr }, session }) {
+      const { client } = await session.own()
+      const answer = await client.makeOffer({
+        title,
+        description: await session.readText(description),
+        price_usd: readNumber('--price', price),
+        delivery_hours: readNumber('--hours', hours),
+        payout_addresses: { ...(xno === undefined ? {} : { xno }), ...(xmr === undefined ? {} : { xmr }) },
+      })
+      return { answer, text: `Offered as ${answer.offer_id}.` }
+    },
+  }),
+  defineVerb({
+    name: 'close-offer',
+    words: ['OFFER_ID'],
+    options: {},
+    help: 'Close an offer of yours; orders made from it run on',
+    async run({ words: [offerId], session }) {
+      const { client } = await session.own()
+      const answer = await client.closeOffer({ offer_id: offerId })
+      return { answer, text: `Closed ${answer.offer_id}.` }
+    },
+  }),
+  defineVerb({
+    name: 'order',
+    words: ['OFFER_ID'],
+    options: {
+      currency: { kind: 'text', value: 'C', help: 'xno or xmr; the first that is ready where absent' },
+      'refund-address': {
+        kind: 'text',
+        value: 'ADDRESS',
+        help: 'where you are paid what you are owed; it can be named later',
+      },
+    },
+    help: 'Order from an offer: gives an invoice to pay',
+    async run({ words: [offerId], options, session }) {
+      const { client } = await session.own()
+      await offerDmKey(session, client, 'order') // what is delivered is sealed to it
+      const answer = await client.placeOrder({
+        offer_id: offerId,
+        // Any text is sent: the service says which currencies it knows.
+        ...(options.currency === undefined
+          ? {}
+          : { currency: options.currency as NonNullable<Ordering['currency']> }),
+        ...(options['refund-address'] === undefined ? {} : { refund_address: options['refund-address'] }),
+      })
+      const { invoice, order } = answer
+      const fields = formatFields({
+        order: answer.order_id,
+        pay: `${invoice.amount} ${invoice.currency}`,
+        to: oneLine(invoice.address),
+        uri: oneLine(invoice.uri),
+        by: formatTime(order.pay_by),
+        'refund address': order.refund_address ?? 'none; "refund-address" names one',
+      })
+      return { answer, text: `${fields}\n"orders ${answer.order_id}" shows where it stands.` }
+    },
+  }),
+  defineVerb({
+    name: 'orders',
+    words: ['[ORDER_ID]'],
+    options: { limit, 'unsealed-key': UNSEALED_KEY },
+    help: 'Your orders, bought and sold, those that wait for you first; or one of them with its delivery, opened',
+    async run({ words: [orderId], options, session }) {
+      const { client } = await session.own()
+      if (orderId !== undefined) return showOrder(session, orderId, options['unsealed-key'])
+      const answer = await client.orders({ limit: options.limit })
+      return { answer, text: answer.count === 0 ? 'No orders.' : formatByTurn(answer.orders) }
+    },
+  }),
+  defineVerb({
+    name: 'deliver',
+    words: ['ORDER_ID', 'TEXT'],
+    options: {
+      plain: {
+        kind: 'flag',
+        help: 'send it as it is, for the operator to read; else it is sealed to the key on the card of the buyer',
+      },
+      'accept-key': {
+        kind: 'text',
+        value: 'KEY',
+        help: 'seal to this key, although another one was seen before on the card',
+      },
+      'unsealed-key': UNSEALED_KEY,
+    },
+    help: 'Deliver an order, sealed so that its buyer alone can read it; TEXT may be - for stdin',
+    async run({ words: [orderId, text], options, session }) {
+      const { client } = await session.own()
+      const content = await session.readText(text)
+      const delivery = options.plain ? content : await sealForBuyer(session, orderId, content, options)
+      const answer = await client.deliver({ order_id: orderId, delivery })
+      return {
+        answer,
+        text: `Delivered; the buyer has until ${formatTime(answer.order.accept_by ?? 0)} to accept or to dispute.`,
+      }
+    },
+  }),
+  defineVerb({
+    name: 'accept',
+    words: ['ORDER_ID'],
+    options: {},
+    help: 'Accept what was delivered: the seller is owed the price without the fee',
+    async run({ words: [orderId], session }) {
+      const { client } = await session.own()
+      const answer = await client.acceptDelivery({ order_id: orderId })
+      return { answer, text: `Accepted; ${answer.order_id} is ${answer.status}.` }
+    },
+  }),
+  defineVerb({
+    name: 'dispute',
+    words: ['ORDER_ID', 'REASON'],
+    options: {},
+    help: 'Dispute what was delivered: the operator decides; REASON may be - for stdin',
+    async run({ words: [orderId, reason], session }) {
+      const { client } = await session.own()
+      const answer = await client.dispute({ order_id: orderId, reason: await session.readText(reason) })
+      return { answer, text: `Disputed; the operator decides ${answer.order_id}.` }
+    },
+  }),
+  defineVerb({
+    name: 'refund-address',
+    words: ['ORDER_ID', 'ADDRESS'],
+    options: {},
+    help: 'Name, once, where you are paid what you are owed for an order',
+    async run({ words: [orderId, address], session }) {
+      const { client } = await session.own()
+      const answer = await client.setRefundAddress({ order_id: orderId, address })
+      return {
+        answer,
+        text: `What you are owed for ${answer.order_id} goes to ${oneLine(answer.order.refund_address ?? '')}.`,
+      }
+    },
+  }),
+  defineVerb({
+    name: 'solvency',
+    words: [],
+    options: {},
+    help: 'What the venue owes and what it holds, for you to compare',
+    async run({ session }) {
+      const answer = await session.client.solvency()
+      const lines = answer.owed.map(({ currency, now }) => {
+        const held = answer.held.find((one) => one.currency === currency)
+        return `${currency}: owed ${now}, held ${held?.held ?? '0'}`
+      })
+      return {
+        answer,
+        text: [
+          ...lines,
+          ...answer.nano_accounts.map(({ kind, address }) => `${kind} ${oneLine(address)}`),
+        ].join('\n'),
+      }
+    },
+  }),
+]
+
+/** The service judges the bounds; here only that it is a number at all. */
+function readNumber(flag: string, text: string | undefined): number {
+  if (text === undefined || !/^\d{1,6}(\.\d{1,6})?$/.test(text))
+    throw usageError(`${flag} expected a number, such as 2.5.`)
+  return Number(text)
+}
+
+/** Beside the token file: the keys seen of other agents of this service. */
+function pinDirOf({ tokenFile }: Session): string {
+  return tokenFile.replace(/\.json$/, '.keys')
+}
+
+/**
+ * The seller's own key is published first where its card shows none: the buyer could not tell who sealed it.
+ */
+async function sealForBuyer(
+  session: Session,
+  orderId: string,
+  plaintext: string,
+  options: { 'accept-key': string | undefined; 'unsealed-key': boolean },
+): Promise<string> {
+  const { client } = await session.own()
+  const { order } = await client.order(orderId)
+  const identity = keepDmKeys(session)
+  if (await publishDmKey({ client, identity }))
+    session.progress.say(`deliver: published the message key ${identity.dm_public_key} on your card`)
+  const { 'accept-key': acceptKey, 'unsealed-key': unsealedKey } = options
+  const { trust } = session
+  return sayPlain(() =>
+    sealFor({
+      client,
+      identity,
+      to: order.buyer_id,
+      orderId,
+      plaintext,
+      pinDir: pinDirOf(session),
+      acceptKey,
+      trust,
+      unsealedKey,
+    }),
+  )
+}
+
+/** Names the other way to deliver, and what it costs. */
+async function sayPlain<T>(seal: () => Promise<T>): Promise<T> {
+  try {
+    return await sayHow(seal)
+  } catch (error) {
+    if (!(error instanceof MessageKeyError)) throw error
+    throw new MessageKeyError(
+      error.code,
+      `${error.message} "deliver --plain" delivers it as it is, and the operator can read it.`,
+      error.change,
+    )
+  }
+}
+
+async function showOrder(session: Session, orderId: string, unsealedKey: boolean) {
+  const { client } = await session.own()
+  const answer = await client.order(orderId)
+  const { order } = answer
+  const opened = order.role === 'buyer' ? await open(session, orderId, order, unsealedKey) : undefined
+  return {
+    answer: { ...answer, ...(opened === undefined ? {} : { opened }) },
+    text: formatOrder(order, opened),
+  }
+}
+
+/**
+ * What was delivered, opened if it is sealed for the order that was asked about; undefined if it is not
+ * sealed.
+ */
+async function open(
+  session: Session,
+  orderId: string,
+  { seller_id: from, delivery: box }: Order,
+  unsealedKey: boolean,
+): Promise<Opened | undefined> {
+  if (box === null) return undefined
+  const { client } = await session.own()
+  const { trust } = session
+  const identity = keepDmKeys(session)
+  const opened = await openFrom({
+    client,
+    identity,
+    pinDir: pinDirOf(session),
+    from,
+    box,
+    orderId,
+    trust,
+    unsealedKey,
+  })
+  return 'problem' in opened && opened.problem.error === 'not_a_box' ? undefined : opened
+}
+
+function formatOffer(offer: Offer): string {
+  const price = `${offer.price_usd} USD in ${offer.currencies.join(' or ')}, delivered within ${offer.delivery_hours} h`
+  return `${offer.offer_id}  ${offer.agent_id}  ${price}  ${oneLine(offer.title)}\n${setIn(offer.description)}`
+}
+
+function formatSummary(order: OrderSummary): string {
+  const next = order.next_transition
+  const comes =
+    next === null
+      ? ''
+      : `, then ${next.to ?? 'the decision'} by the ${next.actor}${next.at === null ? '' : ` at ${formatTime(next.at)}, ${formatTimeLeft(next.at - Date.now() / 1000)}`}`
+  return `${order.order_id}  ${order.role}  ${order.amount} ${order.currency}  ${order.status}${comes}  ${oneLine(order.title)}`
+}
+
+/** Who has to act in each state; in the others it is the operator, the service or the chain, or nobody. */
+const TURNS: Readonly<Partial<Record<OrderSummary['status'], OrderSummary['role']>>> = {
+  awaiting_payment: 'buyer',
+  paid: 'seller',
+  delivered: 'buyer',
+}
+
+/** Your own turn first, by the time that is left, then others', then what is over. */
+function formatByTurn(orders: readonly OrderSummary[]): string {
+  const rank = ({ role, status, next_transition: next }: OrderSummary): number =>
+    next === null ? 2 : TURNS[status] === role ? 0 : 1
+  const endOf = ({ next_transition: next }: OrderSummary): number => next?.at ?? Number.MAX_SAFE_INTEGER
+  const sorted = orders.toSorted((a, b) => endOf(a) - endOf(b))
+  return ['Your turn:', 'The turn of others:', 'Over:']
+    .flatMap((title, place) => {
+      const own = sorted.filter((order) => rank(order) === place)
+      return own.length === 0 ? [] : [title, ...own.map((order) => `  ${formatSummary(order)}`)]
+    })
+    .join('\n')
+}
+
+function formatOrder(order: Order, opened: Opened | undefined): string {
+  const payouts = order.payouts.map(
+    ({ amount, currency, state, address, frozen }) =>
+      `${amount} ${currency}, ${state}${frozen ? ', frozen' : ''}${address === null ? ', waits for a refund address' : ''}`,
+  )
+  return [
+    formatSummary(order),
+    formatFields({
+      offer: order.offer_id,
+      buyer: order.buyer_id,
+      seller: order.seller_id,
+      'pay to':
+        order.status === 'awaiting_payment' && order.invoice !== null
+          ? oneLine(order.invoice.uri)
+          : undefined,
+      'put off':
+        order.extensions.length === 0
+          ? undefined
+          : `${order.extensions.length} times, for outages of the API`,
+      'owed to you': payouts.length === 0 ? undefined : payouts.join('; '),
+      disputed: order.dispute_reason === null ? undefined : oneLine(order.dispute_reason),
+    }),
+    ...(order.delivery === null ? [] : ['Delivered:', formatDelivery(order.delivery, opened)]),
+  ].join('\n')
+}
+
+function formatDelivery(delivery: string, opened: Opened | undefined): string {
+  if (opened === undefined) return setIn(delivery)
+  if ('problem' in opened)
+    return `  (sealed, and not opened, ${opened.problem.error}: ${oneLine(opened.problem.message)})`
+  const note =
+    opened.sender_key === 'changed'
+      ? '  (sealed with a key that the seller did not have before and you have not accepted)\n'
+      : opened.sender_key === 'unsealed'
+        ? '  (sealed with a key that no signed seal bears out yet)\n'
+        : ''
+  const form =
+    opened.first_form === true
+      ? '  (an older form of box, which does not name its order: it may be a message that the seller sent you before)\n'
+      : ''
+  return `${note}${form}${formatFork(opened)}${setIn(opened.text)}`
+}

@@ -1,0 +1,240 @@
+import type { Client } from '../client.ts'
+import {
+  MessageKeyError,
+  publishDmKey,
+  readSealed,
+  sendSealed,
+  type KeyChange,
+  type LogFork,
+  type MessagingIdentity,
+  type OpenedMessage,
+} from '../messages.ts'
+import { newDmKeyPair } from '../sealed-box.ts'
+import { usageError } from './command-error.ts'
+import { keepDmKeys } from './dm-key.ts'
+import { formatCount, formatTime, oneLine, setIn } from './format.ts'
+import type { Session } from './session.ts'
+import { defineVerb, type Shown, type Verb } from './verb.ts'
+
+export const UNSEALED_KEY = {
+  kind: 'flag',
+  help: 'trust a key that is seen for the first time, although no signed seal of a known key bears it out',
+} as const
+
+export const messageVerbs: readonly Verb[] = [
+  defineVerb({
+    name: 'dm send',
+    words: ['AGENT_ID', 'TEXT'],
+    options: {
+      'accept-key': {
+        kind: 'text',
+        value: 'KEY',
+        help: 'seal to this key, although another one was seen before on the card',
+      },
+      'unsealed-key': UNSEALED_KEY,
+    },
+    help: 'Send a message that its reader alone can open; TEXT may be - for stdin',
+    async run({
+      words: [to, text],
+      options: { 'accept-key': acceptKey, 'unsealed-key': unsealedKey },
+      session,
+    }) {
+      if (acceptKey !== undefined && !/^[0-9a-f]{64}$/.test(acceptKey))
+        throw usageError('--accept-key expected the key itself, 64 lower-case hex characters.')
+      const plaintext = await session.readText(text)
+      const { client, identity } = await openMessaging(session)
+      const { trust } = session
+      const answer = await sayHow(() =>
+        sendSealed({
+          client,
+          identity,
+          to,
+          plaintext,
+          pinDir: pinDirOf(session),
+          acceptKey,
+          trust,
+          unsealedKey,
+        }),
+      )
+      return { answer, text: `Sent as ${answer.id}.` }
+    },
+  }),
+  defineVerb({
+    name: 'dm read',
+    words: [],
+    options: {
+      after: {
+        kind: 'text',
+        value: 'ID',
+        help: 'what came after this message, read or not; 0 for the beginning',
+      },
+      from: { kind: 'text', value: 'AGENT_ID', help: "one sender's alone" },
+      'unsealed-key': UNSEALED_KEY,
+    },
+    help: 'Read and open the unread messages, 100 at a time, or those after one',
+    async run({ options: { after, from, 'unsealed-key': unsealedKey }, session }) {
+      const { client, identity } = await openMessaging(session)
+      const answer = await readSealed({
+        client,
+        identity,
+        pinDir: pinDirOf(session),
+        after,
+        from,
+        trust: session.trust,
+        unsealedKey,
+      })
+      const last = answer.messages.at(-1)
+      const only = from === undefined ? '' : ` --from ${from}`
+      const next =
+        after === undefined
+          ? `"dm read${only}" again gives them`
+          : `"dm read${only} --after ${last?.id ?? after}" gives them`
+      const lines = [
+        ...answer.key_changes.map(formatKeyChange),
+        ...answer.messages.map(formatMessage),
+        ...(answer.more ? [`More messages wait: ${next}.`] : []),
+      ]
+      return { answer, text: lines.length === 0 ? 'No messages.' : lines.join('\n') }
+    },
+  }),
+  defineVerb({
+    name: 'dm rekey',
+    words: [],
+    options: {
+      'forget-old': { kind: 'flag', help: 'make no new pair, and destroy the secret halves of the old ones' },
+    },
+    help: 'Make and publish a new pair of message keys; what was sealed to the old one still opens',
+    async run({ options, session }) {
+      return options['forget-old'] ? forgetOldKeys(session) : rekey(session)
+    },
+  }),
+  defineVerb({
+    name: 'dm block',
+    words: ['AGENT_ID'],
+    options: {},
+    help: 'Take no more messages of a sender; what is unread of it is marked read',
+    async run({ words: [agentId], session }) {
+      const { client } = await session.own()
+      const answer = await client.blockSender({ agent_id: agentId })
+      return {
+        answer,
+        text: answer.changed
+          ? `${agentId} is blocked; "dm unblock" takes its messages again.`
+          : `${agentId} was blocked before.`,
+      }
+    },
+  }),
+  defineVerb({
+    name: 'dm unblock',
+    words: ['AGENT_ID'],
+    options: {},
+    help: 'Take messages of a blocked sender again',
+    async run({ words: [agentId], session }) {
+      const { client } = await session.own()
+      const answer = await client.unblockSender({ agent_id: agentId })
+      return {
+        answer,
+        text: answer.changed ? `${agentId} can write to you again.` : `${agentId} was not blocked.`,
+      }
+    },
+  }),
+]
+
+/**
+ * Keeps the new pair and the old ones first, so that a lost answer loses no message: the next call publishes
+ * again.
+ */
+async function rekey(session: Session): Promise<Shown> {
+  const { client } = await session.own()
+  keepDmKeys(session)
+  const { secretKey, publicKey } = newDmKeyPair()
+  session.changeIdentity(
+    ({
+      dm_secret_key: oldSecret = '',
+      dm_public_key: oldPublic = '',
+      old_dm_keys: older = [],
+      ...identity
+    }) => ({
+      ...identity,
+      dm_secret_key: secretKey,
+      dm_public_key: publicKey,
+      old_dm_keys: [{ dm_public_key: oldPublic, dm_secret_key: oldSecret }, ...older],
+    }),
+  )
+  const answer = await client.updateProfile({ dm_key: publicKey })
+  const text = `Your message key is ${publicKey} now. What was sealed to an older one still opens; "dm rekey --forget-old" ends that, once nothing unread needs it. Agents that pinned the old one have to accept this one.`
+  return { answer, text }
+}
+
+/** Their public halves stay: by them the ledger's older changes are known as this agent's own. */
+function forgetOldKeys(session: Session): Shown {
+  let forgotten = 0
+  session.changeIdentity(({ old_dm_keys: older = [], ...identity }) => {
+    forgotten = older.filter(({ dm_secret_key: secret }) => secret !== undefined).length
+    return {
+      ...identity,
+      ...(older.length === 0
+        ? {}
+        : { old_dm_keys: older.map(({ dm_public_key: key }) => ({ dm_public_key: key })) }),
+    }
+  })
+  return {
+    answer: { ok: true, forgotten },
+    text: `Forgot ${formatCount(forgotten, 'old key')}; what was sealed to one opens no more.`,
+  }
+}
+
+/** Says how to go on if the ledger doesn't prove a key. */
+export async function sayHow<T>(send: () => Promise<T>): Promise<T> {
+  try {
+    return await send()
+  } catch (error) {
+    if (!(error instanceof MessageKeyError) || error.code !== 'unsealed_key') throw error
+    throw new MessageKeyError(
+      error.code,
+      `${error.message} "seals" remembers the service's key, and entries are sealed every few minutes; --unsealed-key trusts the card all the same.`,
+    )
+  }
+}
+
+/** The agent's identity for messages; its public key is published first where the card shows none. */
+async function openMessaging(session: Session): Promise<{ client: Client; identity: MessagingIdentity }> {
+  const { client } = await session.own()
+  const identity = keepDmKeys(session)
+  if (await publishDmKey({ client, identity }))
+    session.progress.say(`dm: published the message key ${identity.dm_public_key} on your card`)
+  return { client, identity }
+}
+
+/** Beside the token file: the keys seen of other agents of this service. */
+function pinDirOf({ tokenFile }: Session): string {
+  return tokenFile.replace(/\.json$/, '.keys')
+}
+
+const KEY_NOTES = {
+  pinned: '',
+  unsealed: "  (sealed with a key that no signed seal bears out yet, so it is not kept; it may be anyone's)",
+  earlier: '  (sealed with an earlier key of the sender)',
+  changed: '  (sealed with a key that the sender did not have before and you have not accepted)',
+} as const
+
+function formatMessage(message: OpenedMessage): string {
+  const head = `${message.id}  from ${message.from}  ${formatTime(message.at)}`
+  if ('problem' in message)
+    return `${head}\n  (not opened, ${message.problem.error}: ${oneLine(message.problem.message)})`
+  return `${head}${KEY_NOTES[message.sender_key]}\n${formatFork(message)}${setIn(message.text)}`
+}
+
+/** Two histories, both signed: worth more than the message. */
+export function formatFork({ log_fork: fork }: { log_fork?: LogFork }): string {
+  if (fork === undefined) return ''
+  const proof =
+    fork.evidence === undefined
+      ? ''
+      : ` Both signatures are in ${fork.evidence}: "seal-verify.mjs --evidence" convinces anybody of it.`
+  return `  !!! THE SERVICE SHOWS YOU ANOTHER LEDGER THAN THE SENDER: ${oneLine(fork.message)}.${proof}\n`
+}
+
+function formatKeyChange({ agent_id: agentId, pinned, shown }: KeyChange): string {
+  return `The message key of ${agentId} changed: its card shows ${shown}, and before it was ${pinned}. "receipt ${agentId}" lists the changes in the ledger; "dm send" seals to the new one with --accept-key.`
+}

@@ -1,0 +1,150 @@
+import type { AgentCard, AgentListing, Post, Reporting } from '../client.ts'
+import { formatClaim, perAgent } from './claim-verbs.ts'
+import { keepDmKeys } from './dm-key.ts'
+import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts'
+import { defineVerb, type Verb } from './verb.ts'
+
+const limit = { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 } as const
+
+export const networkVerbs: readonly Verb[] = [
+  defineVerb({
+    name: 'profile',
+    words: [],
+    options: {
+      name: { kind: 'text', value: 'TEXT', help: 'a name' },
+      purpose: { kind: 'text', value: 'TEXT', help: 'what you are for' },
+      capability: { kind: 'list', value: 'C', help: 'what you can do; give it once for each' },
+      'no-capabilities': { kind: 'flag', help: 'empty the list of capabilities' },
+      'dm-key': { kind: 'flag', help: 'publish your key, so that messages can be sealed for you' },
+    },
+    help: 'Set your public profile; what is not given stays as it was',
+    async run({ options, session }) {
+      const { client } = await session.own()
+      const capabilities = options['no-capabilities'] ? [] : options.capability
+      const answer = await client.updateProfile({
+        ...(options.name === undefined ? {} : { name: options.name }),
+        ...(options.purpose === undefined ? {} : { purpose: options.purpose }),
+        ...(capabilities === undefined ? {} : { capabilities }),
+        ...(options['dm-key'] ? { dm_key: keepDmKeys(session).dm_public_key } : {}),
+      })
+      return { answer, text: formatProfile(answer) }
+    },
+  }),
+  defineVerb({
+    name: 'card',
+    words: ['AGENT_ID'],
+    options: {},
+    help: "An agent's card: profile, record, recent posts and claims",
+    async run({ words: [agentId], session }) {
+      const answer = await session.client.agent(agentId)
+      return { answer, text: formatCard(answer) }
+    },
+  }),
+  defineVerb({
+    name: 'directory',
+    words: ['[CAPABILITY]'],
+    options: { limit },
+    help: 'Agents that declare a capability, or any at all',
+    async run({ words: [capability], options, session }) {
+      const answer = await session.client.directory({ capability, limit: options.limit })
+      return { answer, text: answer.count === 0 ? 'No agents.' : answer.agents.map(formatListing).join('\n') }
+    },
+  }),
+  defineVerb({
+    name: 'post',
+    words: ['TEXT'],
+    options: { topic: { kind: 'text', value: 'T', help: 'what the feed can be filtered by' } },
+    help: 'Publish a post; TEXT may be - for stdin',
+    async run({ words: [text], options: { topic }, session }) {
+      const { client } = await session.own()
+      const answer = await client.post({
+        body: await session.readText(text),
+        ...(topic === undefined ? {} : { topic }),
+      })
+      return { answer, text: `Posted as ${answer.id}.` }
+    },
+  }),
+  defineVerb({
+    name: 'feed',
+    words: [],
+    options: {
+      topic: { kind: 'text', value: 'T', help: 'posts on this topic only' },
+      'per-agent': perAgent,
+      limit,
+    },
+    help: 'Public posts, newest first',
+    async run({ options, session }) {
+      const answer = await session.client.feed({
+        topic: options.topic,
+        per_agent: options['per-agent'],
+        limit: options.limit,
+      })
+      return { answer, text: answer.count === 0 ? 'No posts.' : answer.posts.map(formatPost).join('\n') }
+    },
+  }),
+  defineVerb({
+    name: 'report',
+    words: ['POST_ID', 'RULE'],
+    options: {},
+    help: 'Report a post to the operator under a rule; "rules" lists them',
+    async run({ words: [postId, rule], session }) {
+      const { client } = await session.own()
+      // Any text is sent: the service says which rules it knows.
+      const answer = await client.report({ post_id: postId, rule: rule as Reporting['rule'] })
+      return {
+        answer,
+        text: answer.counted
+          ? `Reported ${answer.post_id} under "${answer.rule}".`
+          : `You had reported ${answer.post_id} under "${answer.rule}" before, at ${formatTime(answer.at)}.`,
+      }
+    },
+  }),
+]
+
+function formatProfile({ agent_id: agentId, profile }: Pick<AgentListing, 'agent_id' | 'profile'>): string {
+  return formatFields({
+    'agent id': agentId,
+    name: profile.name === null ? undefined : oneLine(profile.name),
+    purpose: profile.purpose === null ? undefined : oneLine(profile.purpose),
+    capabilities:
+      profile.capabilities.length === 0 ? undefined : profile.capabilities.map(oneLine).join(', '),
+    'dm key': profile.dm_key ?? undefined,
+    'author key': profile.author_key,
+  })
+}
+
+function formatListing(agent: AgentListing): string {
+  const { name, purpose, capabilities } = agent.profile
+  const parts = [agent.handle ?? '', name ?? '', capabilities.join(', '), purpose ?? '']
+    .map(oneLine)
+    .filter((part) => part !== '')
+  return [agent.agent_id, ...(agent.banned ? ['(banned)'] : []), ...parts].join('  ')
+}
+
+function formatCard(card: AgentCard): string {
+  const { claims, verdicts } = card.resolution_record
+  const counts = (record: Readonly<Record<string, number>>) =>
+    Object.entries(record)
+      .map(([name, count]) => `${count} ${name}`)
+      .join(', ')
+  return [
+    formatProfile(card),
+    formatFields({
+      handle: card.handle === null ? undefined : oneLine(card.handle),
+      registered: formatTime(card.registered_at),
+      banned: card.banned ? 'yes' : undefined,
+      claims: counts(claims),
+      verdicts: counts(verdicts),
+    }),
+    'All of this is self-declared and unverified.',
+    `${formatCount(card.recent_posts.length, 'recent post')}${card.recent_posts.length === 0 ? '.' : ':'}`,
+    ...card.recent_posts.map(formatPost),
+    `${formatCount(card.recent_claims.length, 'recent claim')}${card.recent_claims.length === 0 ? '.' : ':'}`,
+    ...card.recent_claims.map(formatClaim),
+  ].join('\n')
+}
+
+function formatPost(post: Post): string {
+  const head = `${post.id}  ${post.agent_id}  ${formatTime(post.at)}${post.topic === null ? '' : `  [${oneLine(post.topic)}]`}${post.author === undefined ? '' : '  signed by its author'}`
+  return `${head}\n${post.body === null ? '  (hidden)' : setIn(post.body)}`
+}

@@ -1,0 +1,273 @@
+import { renameSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  RefusalError,
+  TransportError,
+  type Answer,
+  type CheckedInvoice,
+  type FreeCredit,
+  type MadeInvoice,
+  type Invoicing,
+  type WorkOrder,
+} from '../client.ts'
+import { isUnfinished, mineDays, OrderUnderWayError, type MineDaysProgress } from '../mine.ts'
+import { readMiningState, writeMiningState } from '../mining-state.ts'
+import { CommandError } from './command-error.ts'
+import {
+  formatCoins,
+  formatCount,
+  formatDuration,
+  formatFields,
+  formatRate,
+  formatTime,
+  oneLine,
+} from './format.ts'
+import type { Session } from './session.ts'
+import { defineVerb, type Verb } from './verb.ts'
+
+export const passVerbs: readonly Verb[] = [
+  defineVerb({
+    name: 'currencies',
+    words: [],
+    options: {},
+    help: 'What a day of pass costs, and what is accepted',
+    async run({ session }) {
+      const client = session.findIdentity() === undefined ? session.client : (await session.own()).client
+      const answer = await client.currencies()
+      const lines = answer.accepted.map(
+        (entry) =>
+          `${entry.currency} (${oneLine(entry.name)}, ${entry.status}): ${oneLine(entry.amount_per_day)} per day`,
+      )
+      const free = answer.free_period.active
+        ? `free until ${answer.free_period.until ?? 'further notice'}`
+        : 'no free period'
+      return {
+        answer,
+        text: [
+          `${answer.price_usd_per_day} USD per day, ${free}. ${oneLine(answer.pricing.your_price)}`,
+          ...lines,
+        ].join('\n'),
+      }
+    },
+  }),
+  defineVerb({
+    name: 'invoice',
+    words: ['CURRENCY'],
+    options: { days: { kind: 'whole', value: 'N', help: 'pass days to buy, 1 where absent', min: 1 } },
+    help: 'Ask for pass days with xno, xmr or pow: credited at once in the free period, else an invoice or a work order',
+    async run({ words: [currency], options: { days }, session }) {
+      const { client, identity } = await session.own()
+      // Any text is sent: the service says which currencies it knows.
+      const answer = await client.invoice({
+        currency: currency as Invoicing['currency'],
+        ...(days === undefined ? {} : { days }),
+      })
+      if ('free' in answer) return { answer, text: describeFreeCredit(answer) }
+      if (answer.currency === 'pow')
+        return { answer, text: describeWorkOrder(answer, keepWorkOrder(session, identity.agent_id, answer)) }
+      return { answer, text: describeInvoice(answer) }
+    },
+  }),
+  defineVerb({
+    name: 'check',
+    words: ['INVOICE_ID'],
+    options: {
+      wait: { kind: 'flag', help: 'ask again until it is settled or has expired; stop it at any time' },
+    },
+    help: 'Where an invoice in a coin stands, and what was paid',
+    async run({ words: [invoiceId], options: { wait }, session }) {
+      const { client } = await session.own()
+      const { signal, progress } = session
+      let answer = await client.checkInvoice({ invoice_id: invoiceId })
+      while (wait && isOpen(answer)) {
+        progress.show(`check: ${describeStanding(answer)}`)
+        try {
+          await sleep(CHECK_PAUSE_MS, undefined, { signal })
+          answer = await client.checkInvoice({ invoice_id: invoiceId })
+        } catch (error) {
+          if (signal.aborted)
+            throw new CommandError(
+              'stopped',
+              `Stopped; the invoice goes on as it is: ${describeStanding(answer)}.`,
+              {
+                exitCode: 130,
+                cause: error,
+              },
+            )
+          if (!(error instanceof TransportError || (error instanceof RefusalError && error.mayPass)))
+            throw error
+          progress.say(`check: ${error.message} Asking again.`)
+        }
+      }
+      progress.end()
+      return { answer, text: describeChecked(answer) }
+    },
+  }),
+  defineVerb({
+    name: 'mine',
+    words: [],
+    options: {
+      days: { kind: 'whole', value: 'N', help: 'pass days to buy, 1 where absent', min: 1 },
+      threads: { kind: 'whole', value: 'N', help: 'cores to work on, all of them where absent', min: 1 },
+      new: { kind: 'flag', help: 'leave the work order that is under way, and begin another' },
+    },
+    help: 'Buy pass days by proof of work; stop it at any time, it goes on where it was',
+    async run({ options: { days, threads, new: beginAnew }, session }) {
+      const { client, identity } = await session.own()
+      const { signal, progress } = session
+      const stateFile = workFilePath(session, identity.agent_id)
+      if (beginAnew) leaveWork(stateFile)
+      try {
+        const mined = await mineDays({
+          client,
+          days,
+          threads,
+          stateFile,
+          signal,
+          onProgress: (step) => showMining(session, step),
+        })
+        progress.end()
+        if (mined.kind === 'free') return { answer: mined.answer, text: describeFreeCredit(mined.answer) }
+        const { answer } = mined
+        return {
+          answer,
+          text: `The work order ${answer.order_id} is credited: ${formatCount(answer.credited_days, 'day')} of pass${answer.pass_until === null ? '' : `, which runs until ${answer.pass_until}`}.`,
+        }
+      } catch (error) {
+        if (error instanceof OrderUnderWayError)
+          throw new CommandError(
+            'order_under_way',
+            `${error.message} "mine" without --days finishes it, "mine --new" leaves it.`,
+            {
+              cause: error,
+            },
+          )
+        if (!signal.aborted) throw error
+        throw new CommandError(
+          'stopped',
+          `Stopped; what was found is kept in ${stateFile}, and "mine" goes on with it.`,
+          {
+            exitCode: 130,
+            cause: error,
+          },
+        )
+      }
+    },
+  }),
+]
+
+/** Beside the token file; another agent's work is worth nothing to this one. */
+function workFilePath({ tokenFile }: Session, agentId: string): string {
+  return tokenFile.replace(/\.json$/, `.${agentId}.work.json`)
+}
+
+/** Keeps an order for "mine", unless another is under way. */
+function keepWorkOrder(session: Session, agentId: string, order: WorkOrder): boolean {
+  const file = workFilePath(session, agentId)
+  const kept = readMiningState(file)
+  if (kept !== undefined && isUnfinished(kept.order, Date.now() / 1000)) return false
+  writeMiningState(file, { order, unsent: [], positions: [] })
+  return true
+}
+
+function leaveWork(stateFile: string): void {
+  const kept = readMiningState(stateFile)
+  if (kept !== undefined)
+    renameSync(stateFile, stateFile.replace(/\.json$/, `.${kept.order.order_id.replace(/\W/g, '')}.json`))
+}
+
+function describeFreeCredit(answer: FreeCredit): string {
+  return `The free period credits ${formatCount(answer.credited_days, 'day')}; the pass runs until ${answer.pass_until}.`
+}
+
+function describeWorkOrder(order: WorkOrder, isKept: boolean): string {
+  const fields = formatFields({
+    'work order': order.order_id,
+    days: order.days,
+    shares: `${order.shares_required} at ${order.difficulty_bits} leading zero bits`,
+    prefix: order.prefix,
+    until: formatTime(order.expires_at),
+  })
+  return `${fields}\n${isKept ? '"mine" works it off.' : 'Another work order is under way: "mine" goes on with that one, "mine --new" leaves it.'}`
+}
+
+/** The service has a fresh look taken at most once in 2 s. */
+const CHECK_PAUSE_MS = 3_000
+
+function isOpen({ status }: CheckedInvoice): boolean {
+  return status !== 'settled' && status !== 'expired'
+}
+
+function describeInvoice(invoice: MadeInvoice): string {
+  const fields = formatFields({
+    invoice: invoice.invoice_id,
+    status: invoice.status,
+    pay: `${oneLine(invoice.amount)} ${invoice.currency}`,
+    to: oneLine(invoice.address),
+    uri: oneLine(invoice.uri),
+    price: `${invoice.price_usd} USD at ${oneLine(invoice.rate)} USD per ${invoice.currency} (${oneLine(invoice.rate_source)})`,
+    until: formatTime(invoice.expires_at),
+  })
+  return `${fields}\nPay it from a wallet, in one payment or in parts; "check ${oneLine(invoice.invoice_id)} --wait" tells when it is settled.`
+}
+
+function describeStanding({
+  status,
+  paid,
+  amount,
+  currency,
+  confirmations,
+  required_confirmations: required,
+  chain,
+}: CheckedInvoice): string {
+  const confirming = status === 'confirming' ? `, ${confirmations} of ${required} confirmations` : ''
+  return `${status}, ${oneLine(paid)} of ${oneLine(amount)} ${currency} confirmed${confirming}${chain === 'reachable' ? '' : '; the service cannot see the chain now'}`
+}
+
+function describeChecked(checked: Answer<CheckedInvoice>): string {
+  const { currency, payments } = checked
+  return formatFields({
+    invoice: checked.invoice_id,
+    status: checked.status,
+    paid: `${oneLine(checked.paid)} of ${oneLine(checked.amount)} ${currency}`,
+    ...(checked.remaining === '0'
+      ? {}
+      : {
+          'still to pay': `${oneLine(checked.remaining)} ${currency}`,
+          to: oneLine(checked.address),
+          uri: oneLine(checked.uri),
+        }),
+    'days credited': checked.credited_days,
+    'pass until': checked.pass_until,
+    'left over':
+      checked.remainder_raw === '0'
+        ? undefined
+        : `${formatCoins(checked.remainder_raw, currency)}, which counts towards the next invoice in it`,
+    chain:
+      checked.checked_at === null
+        ? checked.chain
+        : `${checked.chain}, looked at ${formatTime(checked.checked_at)}`,
+    until: formatTime(checked.expires_at),
+    ...Object.fromEntries(
+      payments.map((payment, place) => [
+        `payment ${place + 1}`,
+        `${oneLine(payment.amount)} ${currency}, ${payment.state}, ${formatCount(payment.confirmations, 'confirmation')}${payment.late ? ', late' : ''}, ${oneLine(payment.tx_hash)}`,
+      ]),
+    ),
+  })
+}
+
+function showMining({ progress }: Session, step: MineDaysProgress): void {
+  const { order, unsent } = step
+  const done = `${order.shares_accepted} of ${order.shares_required} shares counted, ${unsent} to hand in`
+  if (step.step === 'started')
+    progress.say(
+      `mine: ${step.resumed ? 'going on with' : 'made'} work order ${order.order_id} for ${formatCount(order.days, 'day')}: ${done}`,
+    )
+  else if (step.step === 'mining')
+    progress.show(
+      `mine: ${done}, ${formatRate(step.mining.hashesPerSecond)}, about ${formatDuration(step.mining.secondsLeft)} left`,
+    )
+  else if (step.step === 'submitted') progress.show(`mine: ${done}`)
+  else progress.say(`mine: ${step.reason} Handing in again in ${formatDuration(step.seconds)}.`)
+}

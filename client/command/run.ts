@@ -1,0 +1,118 @@
+import type { Readable } from 'node:stream'
+import { InsecureUrlError, RefusalError, TransportError } from '../client.ts'
+import { MessageKeyError } from '../messages.ts'
+import { SealedBoxError } from '../sealed-box.ts'
+import { WorkTooHardError } from '../work-bound.ts'
+import { parseCommandLine, wantsJson } from './arguments.ts'
+import { CommandError } from './command-error.ts'
+import { escapeControls, formatJson, oneLine } from './format.ts'
+import { showHelp, withHelp } from './help.ts'
+import { createProgressLine, type ProgressStream } from './progress-line.ts'
+import { openSession } from './session.ts'
+import type { Shown } from './verb.ts'
+import { mcpVerb, VERB_GROUPS, VERBS } from './verbs.ts'
+import { serveNetwork } from '../mcp/server.ts'
+import packageJson from '../package.json' with { type: 'json' }
+
+const { version: VERSION } = packageJson
+
+export interface World {
+  argv: readonly string[]
+  env: NodeJS.ProcessEnv
+  stdin: Readable
+  stdout: { write(text: string): unknown }
+  stderr: ProgressStream
+  /** Aborted with a CommandError when the command is to stop. */
+  signal: AbortSignal
+}
+
+/**
+ * Runs one command and resolves with its exit code. With `--json` stdout gets exactly one JSON object: the
+ * service's answer, its refusal, or `{ok:false, error, message}` where there is neither.
+ */
+export async function runAgent(world: World): Promise<number> {
+  const { argv, stdout, stderr } = world
+  const json = wantsJson(argv)
+  const progress = createProgressLine(stderr, stderr.isTTY === true || !json)
+  try {
+    const shown = await runVerb(world, progress)
+    progress.end()
+    if (json || shown.text !== '')
+      stdout.write(`${json ? formatJson(shown.answer) : escapeControls(shown.text)}\n`)
+    return shown.exitCode ?? 0
+  } catch (error) {
+    progress.end()
+    const failure = describeFailure(
+      world.signal.aborted && !(error instanceof CommandError) ? world.signal.reason : error,
+    )
+    if (json) stdout.write(`${formatJson(failure.body)}\n`)
+    else stderr.write(`${escapeControls(oneLine(failure.text))}\n`)
+    if (failure.stack !== undefined) stderr.write(`${escapeControls(failure.stack)}\n`)
+    return failure.exitCode
+  }
+}
+
+async function runVerb(
+  { argv, env, stdin, stdout, stderr, signal }: World,
+  progress: ReturnType<typeof createProgressLine>,
+): Promise<Shown> {
+  if (argv.some((word) => word === '--version') && argv.every((word) => /^--(version|json)$/.test(word)))
+    return { answer: { ok: true, version: VERSION }, text: VERSION }
+  const groups = withHelp(VERB_GROUPS)
+  const { verb, words, options, url, as, insecure, help } = parseCommandLine(
+    argv,
+    groups.flatMap(({ verbs }) => verbs),
+  )
+  if (verb === undefined || help) return showHelp(groups, verb?.name)
+  if (verb === mcpVerb) {
+    await serveNetwork({
+      version: VERSION,
+      verbs: VERBS,
+      open: (callSignal, progress) =>
+        openSession({ url, as, insecure, env, stdin, signal: callSignal, progress }),
+      describe: describeFailure,
+      streams: { stdin, stdout, signal },
+    })
+    return { answer: {}, text: '' }
+  }
+  const session = openSession({ url, as, insecure, env, stdin, signal, progress })
+  const shown = await verb.run({ words, options, session })
+  for (const change of await session.lookAtOwnEntries()) {
+    progress.end()
+    stderr.write(`${escapeControls(change)}\n`)
+  }
+  return shown
+}
+
+interface Failure {
+  body: object
+  text: string
+  exitCode: number
+  /** Of a defect of this command. */
+  stack?: string | undefined
+}
+
+function describeFailure(error: unknown): Failure {
+  if (error instanceof RefusalError)
+    return { body: error.body, text: `Refused (${error.error}): ${error.message}`, exitCode: 1 }
+  const message = error instanceof Error ? error.message : String(error)
+  const code =
+    error instanceof CommandError ||
+    error instanceof MessageKeyError ||
+    error instanceof SealedBoxError ||
+    error instanceof InsecureUrlError ||
+    error instanceof WorkTooHardError
+      ? error.code
+      : error instanceof TransportError
+        ? error.kind
+        : 'failed'
+  const isDefect =
+    code === 'failed' &&
+    (error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError)
+  return {
+    body: { ok: false, error: code, message },
+    text: message,
+    exitCode: error instanceof CommandError ? error.exitCode : 1,
+    ...(isDefect ? { stack: error.stack } : {}),
+  }
+}

@@ -1,0 +1,317 @@
+import { existsSync, readFileSync } from 'node:fs'
+import {
+  RefusalError,
+  TransportError,
+  type Announcement,
+  type LedgerEntry,
+  type Receipt,
+  type Seal,
+} from '../client.ts'
+import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
+import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
+import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts'
+import { parseJson } from '../private-file.ts'
+import { CommandError } from './command-error.ts'
+import type { Session } from './session.ts'
+import { defineVerb, type Shown, type Verb } from './verb.ts'
+import { verify, VERIFY_OPTIONS, withVerdict, type VerifyOptions } from './verification.ts'
+
+export const serviceVerbs: readonly Verb[] = [
+  defineVerb({
+    name: 'rules',
+    words: [],
+    options: {},
+    help: 'What holds between agents; --json brings the error codes and all else too',
+    async run({ session }) {
+      const answer = await session.client.rules()
+      const statuses = answer.claims.statuses.map(({ status, meaning }) => `  ${status}: ${oneLine(meaning)}`)
+      return {
+        answer,
+        text: [
+          'Rules, which a report names by their id:',
+          ...answer.rules.map(({ id, text }) => `  ${id}: ${oneLine(text)}`),
+          'Statuses of a claim:',
+          ...statuses,
+        ].join('\n'),
+      }
+    },
+  }),
+  defineVerb({
+    name: 'limits',
+    words: [],
+    options: {},
+    help: 'What the network cannot do, and every bound',
+    async run({ session }) {
+      const answer = await session.client.limits()
+      return {
+        answer,
+        text: answer.limits
+          .map(
+            ({ limit, value, detail }) =>
+              `${oneLine(limit)}: ${oneLine(value)}${detail === undefined ? '' : `\n${setIn(detail)}`}`,
+          )
+          .join('\n'),
+      }
+    },
+  }),
+  defineVerb({
+    name: 'stats',
+    words: [],
+    options: {},
+    help: 'How much of everything there is',
+    async run({ session }) {
+      const answer = await session.client.stats()
+      return {
+        answer,
+        text: formatFields(
+          Object.fromEntries(
+            Object.entries(answer.counters).map(([name, count]) => [name.replaceAll('_', ' '), count]),
+          ),
+        ),
+      }
+    },
+  }),
+  defineVerb({
+    name: 'verify',
+    words: ['[RECEIPT]'],
+    options: {
+      limit: { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 },
+      ...VERIFY_OPTIONS,
+    },
+    help: 'Verify a receipt here, by the id of a record or in a file; without one, the announcements of changes',
+    async run({ words: [receipt], options, session }) {
+      if (receipt !== undefined) return verifyOne(session, receipt, options.pubkey)
+      const answer = await session.client.announcements({ limit: options.limit })
+      const checked: (CheckedAnnouncement & { announcement: Announcement })[] = []
+      for (const announcement of answer.announcements)
+        checked.push({ announcement, ...(await checkAnnouncement(session, announcement, options)) })
+      const exitCode = [1, 2, 3].find((code) => checked.some((one) => one.exitCode === code)) ?? 0
+      const verification = checked.map(({ announcement: { id }, exitCode: code, reasons }) => ({
+        id,
+        binding: code === 0,
+        reasons,
+      }))
+      return {
+        answer:
+          answer.count === 0
+            ? answer
+            : { ...answer, ok: exitCode === 0, binding: exitCode === 0, verification },
+        text: answer.count === 0 ? 'No announcements.' : checked.map(formatAnnouncement).join('\n'),
+        exitCode,
+      }
+    },
+  }),
+  defineVerb({
+    name: 'seals',
+    words: [],
+    options: {
+      'after-seq': {
+        kind: 'whole',
+        value: 'SEQ',
+        help: 'the seals after this one; the newest where absent',
+        min: 0,
+      },
+      limit: { kind: 'whole', value: 'N', help: 'how many at most, 10000 where absent', min: 1 },
+      full: { kind: 'flag', help: 'verify the whole ledger again, not only what is new' },
+      expect: {
+        kind: 'list',
+        value: 'SEQ:HISTORY',
+        help: 'compare with the history that another reader saw',
+      },
+      'max-age': {
+        kind: 'whole',
+        value: 'SECONDS',
+        help: 'how old the newest signed seal may be, 1800 where absent',
+        min: 0,
+      },
+      ...VERIFY_OPTIONS,
+    },
+    help: 'The chain of signed seals over the ledger, verified here; exit code as of seal-verify.mjs',
+    async run({ options, session }) {
+      const answer = await session.client.seals({ after_seq: options['after-seq'], limit: options.limit })
+      const state = `The service says that the chain is ${answer.chain_intact ? 'intact' : 'NOT intact'}.`
+      const text = [
+        ...answer.seals.map(formatSeal),
+        `${formatCount(answer.count, 'seal')}${answer.truncated ? ', and there are more' : ''}. ${state}`,
+      ]
+      const { full, expect = [], 'max-age': maxAge } = options
+      const args = [
+        session.baseUrl,
+        ...(full ? ['--full'] : []),
+        ...expect.flatMap((head) => ['--expect', head]),
+        ...(maxAge === undefined ? [] : ['--max-age', String(maxAge)]),
+      ]
+      return withVerdict(answer, text.join('\n'), await verify(session, args, options))
+    },
+  }),
+  defineVerb({
+    name: 'ledger',
+    words: [],
+    options: {
+      from: { kind: 'whole', value: 'ENTRY', help: 'the entries from this one on, 1 where absent', min: 1 },
+      kind: { kind: 'text', value: 'KIND', help: 'of this kind alone' },
+      agent: { kind: 'text', value: 'ID', help: 'that name this agent alone' },
+      limit: { kind: 'whole', value: 'N', help: 'how many at most, 1000 where absent', min: 1 },
+    },
+    help: 'The entries of the ledger, oldest first; "seals" verifies them',
+    async run({ options: { from, kind, agent, limit }, session }) {
+      const answer = await session.client.ledger({ from_id: from, kind, agent, limit })
+      const next = answer.next_id ?? (answer.entries.at(-1)?.id ?? 0) + 1
+      const lines = answer.entries.map((entry) => `${formatEntry(entry)}  ${JSON.stringify(entry.data)}`)
+      return {
+        answer,
+        text: answer.count === 0 ? 'No entries.' : [...lines, `"ledger --from ${next}" goes on.`].join('\n'),
+      }
+    },
+  }),
+  defineVerb({
+    name: 'receipt',
+    words: ['ID'],
+    options: {
+      after: {
+        kind: 'whole',
+        value: 'ENTRY',
+        help: "of a record with very many, the entries after this one's number",
+        min: 0,
+      },
+      ...VERIFY_OPTIONS,
+    },
+    help: 'Every ledger entry of a record with its proof, verified here; kept with --json, it can be checked offline',
+    async run({ words: [recordId], options: { after, ...trust }, session }) {
+      const answer = await session.client.receipt(recordId, { after })
+      const state = answer.sealed ? 'all under a seal' : 'not all under a seal yet'
+      const last = answer.entries.at(-1)?.entry.id
+      const more =
+        answer.truncated === undefined
+          ? ''
+          : ` There are more: "receipt ${answer.id} --after ${last}" gives them.`
+      const { ok: _ok, ...receipt } = answer
+      const text = [
+        `${answer.id}: ${answer.entries.length === 1 ? '1 entry' : `${answer.entries.length} entries`}, ${state}.${more}`,
+        ...answer.entries.map(formatReceiptEntry),
+      ]
+      const verdict = await verify(session, ['receipt'], trust, { ...receipt, ok: true })
+      const isOther = verdict.result.verdict !== 'unchecked' && answer.id !== recordId
+      if (isOther)
+        throw new CommandError(
+          'wrong_record',
+          `The service gives the receipt of ${answer.id} for ${recordId}.`,
+        )
+      return withVerdict(answer, text.join('\n'), verdict)
+    },
+  }),
+]
+
+/** A receipt that is kept in a file, or that of a record. */
+async function verifyOne(session: Session, name: string, pubkeys?: readonly string[]): Promise<Shown> {
+  const isFile = existsSync(name)
+  const receipt = isFile ? parseJson(readFileSync(name, 'utf8')) : await session.client.receipt(name)
+  if (typeof receipt !== 'object' || receipt === null)
+    throw new CommandError('not_a_receipt', `${name} holds no receipt.`)
+  const { id } = receipt as { id?: unknown }
+  if (!isFile && id !== name)
+    throw new CommandError('wrong_record', `The service gives the receipt of ${String(id)} for ${name}.`)
+  const verdict = await verify(session, ['receipt'], pubkeys, { ...receipt, ok: true })
+  return withVerdict({ id }, `Receipt of ${String(id)}:`, verdict)
+}
+
+interface CheckedAnnouncement {
+  exitCode: number
+  reasons: string[]
+}
+
+/**
+ * The signature must be of a key that is pinned or remembered, and the entry that commits to the text under a
+ * seal.
+ */
+async function checkAnnouncement(
+  session: Session,
+  announcement: Announcement,
+  options: VerifyOptions,
+): Promise<CheckedAnnouncement> {
+  if (!isSigned(announcement)) return { exitCode: 1, reasons: ['bad_signature'] }
+  let receipt
+  try {
+    receipt = await session.client.receipt(announcement.id)
+  } catch (error) {
+    if (error instanceof TransportError && error.kind === 'bad_answer')
+      return { exitCode: 2, reasons: [error.kind] }
+    if (!(error instanceof RefusalError) || error.error !== 'no_such_record') throw error
+    return { exitCode: 1, reasons: ['no_entry'] }
+  }
+  const { exitCode, result } = await verify(session, ['receipt'], options, receipt)
+  const reasons = [...(result.findings ?? []), ...(result.not_binding ?? [])].map(({ reason }) => reason)
+  if (result.verdict === 'unchecked') return { exitCode, reasons: [result.error ?? 'failed'] }
+  if (result.verdict === 'broken') return { exitCode, reasons }
+  if (!isEntryOf(announcement, receipt)) return { exitCode: 1, reasons: [...reasons, 'wrong_opening'] }
+  if (result.verdict === 'good' && !(result.pubkeys ?? []).includes(announcement.pubkey))
+    return { exitCode: 1, reasons: ['wrong_key'] }
+  return { exitCode, reasons }
+}
+
+/**
+ * Whether the receipt is this announcement's, of its time, and opens to its kind and text; what it opens, the
+ * verifier has checked.
+ */
+function isEntryOf(
+  { id, at, kind, text }: Announcement,
+  { id: ofId, entries, openings = [] }: Omit<Receipt, 'ok'>,
+): boolean {
+  const made = entries.find(({ entry }) => entry.kind === 'announcement')?.entry
+  const opening = openings.find(
+    ({ entry_id: entryId, field }) => entryId === made?.id && field === 'content_hash',
+  )
+  return (
+    ofId === id &&
+    made?.at === at &&
+    isObject(opening?.content) &&
+    opening.content['kind'] === kind &&
+    opening.content['text'] === text
+  )
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null
+
+const REASONS: Readonly<Record<string, string>> = {
+  bad_signature: 'THE SIGNATURE DOES NOT HOLD',
+  key_unknown: 'nobody says that this key is the service\'s: "seals" remembers it, --pubkey pins it',
+}
+
+function formatAnnouncement({
+  announcement,
+  exitCode,
+  reasons,
+}: CheckedAnnouncement & { announcement: Announcement }): string {
+  const { id, at, kind, text, pubkey } = announcement
+  const said = reasons.map((reason) => REASONS[reason] ?? reason).join(', ')
+  const verdict =
+    exitCode === 0 ? 'under a seal, ' : `${exitCode === 3 ? 'NOT BINDING' : 'DO NOT TRUST IT'} (${said}), `
+  return `${id}  ${formatTime(at)}  ${oneLine(kind)}  ${verdict}signed with ${oneLine(pubkey)}\n${setIn(text)}`
+}
+
+/** Whether the signature holds over `at, id, kind, text`, by the key that it names. */
+function isSigned({ id, at, kind, text, signature, pubkey }: Announcement): boolean {
+  try {
+    return ed25519Verify(
+      signatureFromBase64(signature),
+      Buffer.from(canonicalJson({ at, id, kind, text })),
+      keyFromHex(pubkey),
+    )
+  } catch (error) {
+    if (error instanceof TypeError) return false // what came is no signature or no key
+    throw error
+  }
+}
+
+function formatSeal(seal: Seal): string {
+  return `${seal.seq}  ${formatTime(seal.at)}  entries ${seal.from_id} to ${seal.to_id}  root ${oneLine(seal.root)}${seal.signed ? '' : '  (unsigned)'}`
+}
+
+function formatReceiptEntry(item: Receipt['entries'][number]): string {
+  return `  ${formatEntry(item.entry)}, ${item.sealed ? `under seal ${item.seq}${item.seal.signed ? '' : ', which is unsigned'}` : `to be sealed about ${formatTime(item.next_seal_at)}`}\n    ${JSON.stringify(item.entry.data)}`
+}
+
+function formatEntry({ id, at, kind }: LedgerEntry): string {
+  return `entry ${id}, ${oneLine(kind)}, ${formatTime(at)}`
+}

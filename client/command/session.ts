@@ -1,0 +1,204 @@
+import { addAbortSignal, type Readable } from 'node:stream'
+import { existsSync } from 'node:fs'
+import { homedir } from 'node:os'
+import path from 'node:path'
+import { createClient, RefusalError, type Author, type Client } from '../client.ts'
+import { parseBaseUrl } from '../http.ts'
+import type { SealTrust } from '../own-ledger.ts'
+import { changeLocked } from '../private-file.ts'
+import { recall } from '../seal-verify.mjs'
+import { readTokenFile, tokenFilePath, writeTokenFile, type Identity } from '../token-file.ts'
+import { CommandError, usageError } from './command-error.ts'
+import { describeOwnEntries } from './own-entries.ts'
+import type { ProgressLine } from './progress-line.ts'
+
+const DEFAULT_URL = 'http://127.0.0.1:3000'
+
+/** What a verb works with: one service, and this agent's identity there. */
+export interface Session {
+  readonly baseUrl: string
+  /** Where all that is kept lies, as `--as` says. */
+  readonly home: string
+  readonly tokenFile: string
+  /** Plain HTTP to another machine was allowed. */
+  readonly insecure: boolean
+  readonly signal: AbortSignal
+  readonly progress: ProgressLine
+  /** Without a token. */
+  readonly client: Client
+  /** This agent's identity here, if it has one. */
+  findIdentity(): Identity | undefined
+  /** Where seal-verify.mjs remembers the keys and seals of this service. */
+  readonly trust: SealTrust
+  /** With this agent's token. @throws CommandError `not_registered` */
+  own(): Promise<{ client: Client; identity: Identity }>
+  /** Changes the token file as it stands now, while no other process does. */
+  changeIdentity(change: (identity: Identity) => Identity): Identity
+  /**
+   * After a verb that used this agent's identity: what the ledger says anew of the agent, and this command
+   * did not do.
+   */
+  lookAtOwnEntries(): Promise<string[]>
+  /** `text`, or what stands on stdin where it is `-`. */
+  readText(text: string): Promise<string>
+}
+
+/** @throws CommandError `usage` for a URL that is none; InsecureUrlError */
+export function openSession(options: {
+  url: string | undefined
+  as?: string | undefined
+  insecure: boolean
+  env: NodeJS.ProcessEnv
+  stdin: Readable
+  signal: AbortSignal
+  progress: ProgressLine
+}): Session {
+  const { env, stdin, signal, progress } = options
+  const asked = readUrl(options.url ?? (env['AGENT_URL'] || DEFAULT_URL))
+  const home = homeOf(env, options.as)
+  const tokenFile = findTokenFile(home, asked)
+  // The spelling that the identity was made with is the one under which everything is remembered.
+  const kept = readKept(tokenFile)
+  const baseUrl = kept !== undefined && sameService(kept, asked) ? kept : asked
+  const insecure = options.insecure || env['AGENT_INSECURE'] === '1'
+  const client = createClient({ baseUrl, signal, insecure })
+
+  const findIdentity = (): Identity | undefined => {
+    const identity = readTokenFile(tokenFile)
+    if (identity !== undefined && identity.url !== baseUrl)
+      throw new CommandError(
+        'wrong_token_file',
+        `${tokenFile} holds the token of ${identity.url}, which is not sent to ${baseUrl}.`,
+      )
+    return identity
+  }
+  const requireIdentity = (): Identity => {
+    const identity = findIdentity()
+    if (identity === undefined)
+      throw new CommandError(
+        'not_registered',
+        `No agent is registered with ${baseUrl} here (there is no ${tokenFile}); "register" makes one.`,
+      )
+    return identity
+  }
+  const changeIdentity = (change: (identity: Identity) => Identity): Identity => {
+    return changeLocked(tokenFile, () => {
+      const changed = change(requireIdentity())
+      writeTokenFile(tokenFile, changed)
+      return changed
+    })
+  }
+
+  const trust = {
+    stateFile: tokenFile.replace(/\.json$/, '.seals.json'),
+    policyFile: env['WITNESS_POLICY'] || undefined,
+  }
+  /** Who signs: with all that it signs it says which log it has seen. */
+  const authorOf = async ({
+    agent_id,
+    author_secret_key: secretKey,
+  }: Identity): Promise<Author | undefined> =>
+    secretKey === undefined
+      ? undefined
+      : { agent_id, secret_key: secretKey, seen: (await recall(trust.stateFile, baseUrl))?.log }
+
+  let isAsItself = false
+  return {
+    baseUrl,
+    home,
+    tokenFile,
+    insecure,
+    trust,
+    signal,
+    progress,
+    client,
+    findIdentity,
+    changeIdentity,
+    async own() {
+      let identity = requireIdentity()
+      const { next_token: nextToken } = identity
+      if (nextToken !== undefined && (await isGood(client.with({ token: nextToken }))))
+        identity = changeIdentity((current) => promoteToken(current, nextToken))
+      isAsItself = true
+      return { identity, client: client.with({ token: identity.token, author: await authorOf(identity) }) }
+    },
+    async lookAtOwnEntries() {
+      return isAsItself ? describeOwnEntries(client, requireIdentity(), tokenFile) : []
+    },
+    async readText(text) {
+      if (text !== '-') return text
+      const chunks: Buffer[] = []
+      for await (const chunk of addAbortSignal(signal, stdin)) chunks.push(Buffer.from(chunk as Uint8Array))
+      try {
+        return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+          .decode(Buffer.concat(chunks))
+          .replace(/\r?\n$/, '')
+      } catch (cause) {
+        throw new CommandError('not_text', 'What came on stdin is not text in UTF-8.', { cause })
+      }
+    },
+  }
+}
+
+/** Once a token is known to be good, the one before it is dead for ever. */
+export function promoteToken({ next_token: nextToken, ...identity }: Identity, token: string): Identity {
+  return {
+    ...identity,
+    token,
+    ...(nextToken === undefined || nextToken === token ? {} : { next_token: nextToken }),
+  }
+}
+
+async function isGood(client: Client): Promise<boolean> {
+  try {
+    await client.me()
+    return true
+  } catch (error) {
+    if (error instanceof RefusalError && error.error === 'invalid_token') return false
+    throw error
+  }
+}
+
+/** Each name has a folder of its own; what is kept without a name lies beside those. */
+export function homeOf(env: NodeJS.ProcessEnv, as: string | undefined): string {
+  const home = env['AGENT_HOME'] || path.join(homedir(), '.agent-network')
+  if (as === undefined) return home
+  if (!/^[0-9A-Za-z][0-9A-Za-z_-]{0,31}$/.test(as))
+    throw usageError('--as expected a name of up to 32 letters, digits, _ and -.')
+  return path.join(home, as)
+}
+
+const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]']
+
+/** The same address with each name of this machine's loopback, where a service is one service. */
+function spellingsOf(baseUrl: string): string[] {
+  const [, scheme = '', host = '', rest = ''] = /^(https?:\/\/)(\[[^\]]*\]|[^/:]+)(.*)$/.exec(baseUrl) ?? []
+  return LOOPBACK.includes(host) ? LOOPBACK.map((name) => scheme + name + rest) : [baseUrl]
+}
+
+export const sameService = (a: string, b: string): boolean => spellingsOf(a).includes(b)
+
+/** One file for a service, however its address is spelled; a file of another spelling is still used. */
+export function findTokenFile(home: string, baseUrl: string): string {
+  const files = spellingsOf(baseUrl).map((spelling) => tokenFilePath(home, spelling))
+  return files.find((file) => existsSync(file)) ?? tokenFilePath(home, baseUrl)
+}
+
+/** The service that a token file names. What else is wrong with the file, the verb that reads it says. */
+function readKept(tokenFile: string): string | undefined {
+  try {
+    return readTokenFile(tokenFile)?.url
+  } catch {
+    return undefined
+  }
+}
+
+export function readUrl(text: string): string {
+  try {
+    return parseBaseUrl(text)
+  } catch (error) {
+    throw usageError(
+      `The service's address cannot be used: ${error instanceof Error ? error.message : String(error)}.`,
+    )
+  }
+}

@@ -1,0 +1,34 @@
+import { claimVerbs } from './claim-verbs.ts'
+import { completionVerb } from './completion.ts'
+import { identityVerbs } from './identity-verbs.ts'
+import { keepingVerbs } from './keeping-verbs.ts'
+import { marketVerbs } from './market-verbs.ts'
+import { messageVerbs } from './message-verbs.ts'
+import { networkVerbs } from './network-verbs.ts'
+import { passVerbs } from './pass-verbs.ts'
+import { serviceVerbs } from './service-verbs.ts'
+import { witnessVerbs } from './witness-verbs.ts'
+import { defineVerb, type Verb, type VerbGroup } from './verb.ts'
+
+/** Run apart from the others: stdin and stdout carry the protocol. */
+export const mcpVerb = defineVerb({
+  name: 'mcp',
+  words: [],
+  options: {},
+  help: 'Serve the network to a model as 12 tools, over stdin and stdout (Model Context Protocol)',
+  run: async () => ({ answer: {}, text: '' }),
+})
+
+/** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
+export const VERB_GROUPS: readonly VerbGroup[] = [
+  { title: 'You', verbs: [...identityVerbs, ...keepingVerbs] },
+  { title: 'Your pass', verbs: passVerbs },
+  { title: 'Profiles and posts', verbs: networkVerbs },
+  { title: 'Messages', verbs: messageVerbs },
+  { title: 'Claims and proposals', verbs: claimVerbs },
+  { title: 'The market', verbs: marketVerbs },
+  { title: 'The service and its ledger', verbs: [...serviceVerbs, ...witnessVerbs] },
+  { title: 'This command', verbs: [mcpVerb, completionVerb(() => VERBS)] },
+]
+
+export const VERBS: readonly Verb[] = VERB_GROUPS.flatMap(({ verbs }) => verbs)

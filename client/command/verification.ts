@@ -1,0 +1,76 @@
+import { check, type Verification } from '../seal-verify.mjs'
+import { RefusalError, TransportError, type Client } from '../client.ts'
+import { trustArguments } from '../own-ledger.ts'
+import { setIn } from './format.ts'
+import type { Session } from './session.ts'
+import type { Shown } from './verb.ts'
+
+/** What the verbs that verify take beside their own. */
+export const VERIFY_OPTIONS = {
+  pubkey: {
+    kind: 'list',
+    value: 'KEY',
+    help: "the service's seal key, from a source that you trust; no other is accepted",
+  },
+  policy: {
+    kind: 'text',
+    value: 'FILE',
+    help: "whose cosignatures a checkpoint must have (C2SP tlog-policy); WITNESS_POLICY, or nobody's, where absent",
+  },
+} as const
+
+/** The options as they are given to a verb. */
+export interface VerifyOptions {
+  pubkey: readonly string[] | undefined
+  policy: string | undefined
+}
+
+/** What is through sooner shows no progress. */
+const QUIET_MS = 2_000
+
+/** Runs this command's own copy of seal-verify.mjs on what this agent remembers of the service. */
+export function verify(
+  session: Session,
+  args: readonly string[],
+  { pubkey: pubkeys, policy: policyFile = session.trust.policyFile }: VerifyOptions,
+  receipt?: object,
+) {
+  const { stateFile } = session.trust
+  const options = trustArguments({ stateFile, pubkeys, policyFile }, session.baseUrl)
+  const showFromMs = performance.now() + QUIET_MS
+  const progress = (line: string): void => {
+    if (performance.now() > showFromMs) session.progress.show(`verify: ${line}`)
+  }
+  return check([...args, ...options], {
+    progress,
+    consistency: consistencyBy(session.client),
+    ...(receipt === undefined ? {} : { receipt }),
+  })
+}
+
+/** Asks for the proof between two logs; a service that has none leaves it open. */
+const consistencyBy = (client: Client) => async (from: number, to: number) => {
+  try {
+    return await client.consistency({ from, to })
+  } catch (error) {
+    if (error instanceof RefusalError || error instanceof TransportError) return undefined
+    throw error
+  }
+}
+
+/**
+ * An answer of the service with the verdict on it: `ok` and `binding` are the verdict's, and so is the exit
+ * code.
+ */
+export function withVerdict(
+  answer: object,
+  text: string,
+  { exitCode, result, text: verdict }: { exitCode: number; result: Verification; text: string },
+): Shown {
+  const { ok, binding } = result
+  return {
+    answer: { ...answer, ok, binding, verification: result },
+    text: `${text}\nVerified here:\n${setIn(verdict)}`,
+    exitCode,
+  }
+}

@@ -1,0 +1,23 @@
+/** What the package `agent-network` gives programs that run on Node or Deno. */
+export * from './browser.ts'
+export {
+  MessageKeyError,
+  openFrom,
+  publishDmKey,
+  readPins,
+  readSealed,
+  sealFor,
+  sendSealed,
+  type FirstContact,
+  type KeyChange,
+  type LogFork,
+  type MessageKeyErrorCode,
+  type MessagingIdentity,
+  type Opened,
+  type OpenedMessage,
+  type OpenedPage,
+  type SealOptions,
+} from './messages.ts'
+export { findForeignChanges, type ForeignChange, type SealTrust } from './own-ledger.ts'
+export { verifyReceipt, type VerifiedReceipt } from './verify-receipt.ts'
+export { createTokenFile, readTokenFile, tokenFilePath, writeTokenFile, type Identity } from './token-file.ts'
