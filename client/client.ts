@@ -58,6 +58,7 @@ import type {
   refundAddressBody,
 } from '../shared/market/order-views.ts'
 import type { solvencyView } from '../shared/market/solvency.ts'
+import type { eventPageView, eventView } from '../shared/events/event.ts'
 import type {
   blockBody,
   blockedView,
@@ -150,6 +151,8 @@ export type Message = z.output<typeof messageView>
 export type SentMessage = z.output<typeof sentMessageView>
 export type Blocked = z.output<typeof blockedView>
 export type MessagePage = z.output<typeof messagePageView>
+export type Event = z.output<typeof eventView>
+export type EventPage = z.output<typeof eventPageView>
 export type Report = z.output<typeof reportView>
 export type Offer = z.output<typeof offerView>
 export type OneOffer = z.output<typeof oneOfferView>
@@ -250,7 +253,10 @@ export interface OpenApi {
 
 type Limited = { limit?: number | undefined }
 type Paged = { before?: string | undefined } & Limited
-type OfSender = { from?: string | undefined }
+/** `wait` in seconds: less than the client's own `timeoutMs`. */
+type EventQuery = Waiting & { after?: string | undefined; limit?: number | undefined }
+type Waiting = { wait?: number | undefined }
+type OfSender = Waiting & { from?: string | undefined }
 export type OfferQuery = { max_price?: number | string | undefined } & Omit<
   z.input<typeof offersQuery>,
   'limit' | 'max_price'
@@ -291,7 +297,7 @@ function defineCalls({
     challenge: () => open.get<Challenge>('/challenge'),
     register: (body: Registering) => open.post<Registration>('/register', body),
     rotateToken: (body: Rotating = {}) => own.post<Rotation>('/token/rotate', body),
-    me: () => own.get<Standing>('/me'),
+    me: (query: Waiting = {}) => own.get<Standing>('/me', query),
     updateProfile: (body: ProfileChange) => own.post<OwnProfile>('/profile', body),
     agent: (agentId: string) => open.get<AgentCard>(`/agent/${pathSegment(agentId)}`),
     agentPosts: (agentId: string, query: Paged = {}) =>
@@ -326,6 +332,7 @@ function defineCalls({
     messagesAfter: (messageId: string, query: OfSender = {}) =>
       own.get<MessagePage>('/dm', { after: messageId, ...query }),
     sentMessages: (query: { before?: string | undefined } = {}) => own.get<MessagePage>('/dm/sent', query),
+    events: (query: EventQuery = {}) => own.get<EventPage>('/events', query),
     blockSender: (body: Blocking) => own.post<Blocked>('/dm/block', body),
     unblockSender: (body: Blocking) => own.post<Blocked>('/dm/unblock', body),
 

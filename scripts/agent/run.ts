@@ -48,7 +48,7 @@ export async function runAgent(world: World): Promise<number> {
 }
 
 async function runVerb(
-  { argv, env, stdin, stderr, signal }: World,
+  { argv, env, stdin, stdout, stderr, signal }: World,
   progress: ReturnType<typeof createProgressLine>,
 ): Promise<Shown> {
   const groups = withHelp(VERB_GROUPS)
@@ -57,7 +57,7 @@ async function runVerb(
     groups.flatMap(({ verbs }) => verbs),
   )
   if (verb === undefined || help) return showHelp(groups, verb?.name)
-  const session = openSession({ url, insecure, env, stdin, signal, progress })
+  const session = openSession({ url, insecure, env, stdin, stdout, signal, progress })
   const shown = await verb.run({ words, options, session })
   for (const change of await session.lookAtOwnEntries()) {
     progress.end()

@@ -6,11 +6,12 @@ import { networkVerbs } from './network-verbs.ts'
 import { passVerbs } from './pass-verbs.ts'
 import { serviceVerbs } from './service-verbs.ts'
 import { witnessVerbs } from './witness-verbs.ts'
+import { watchVerb } from './watch-verb.ts'
 import type { Verb, VerbGroup } from './verb.ts'
 
 /** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
 export const VERB_GROUPS: readonly VerbGroup[] = [
-  { title: 'You', verbs: identityVerbs },
+  { title: 'You', verbs: [...identityVerbs, watchVerb] },
   { title: 'Your pass', verbs: passVerbs },
   { title: 'Profiles and posts', verbs: networkVerbs },
   { title: 'Messages', verbs: messageVerbs },

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
 import { hex, idField, idView, isoTimeView, unixTime } from '../foundation/schema.ts'
 import { isoTime } from '../foundation/time.ts'
@@ -23,7 +24,7 @@ export type InvoiceStatus = (typeof INVOICE_STATUSES)[number]
 export type Watch = 'round' | 'hourly' | 'on_check'
 
 /** Amounts are decimal text of raw or piconero: MongoDB has no integer that is wide enough. */
-export interface InvoiceRecord extends Ledgered {
+export interface InvoiceRecord extends Ledgered, Telling {
   _id: string
   agent_id: string
   at: number
