@@ -5,6 +5,7 @@ import { MAX_WAITS, MAX_WAITS_OF_AGENT } from '../../shared/foundation/limits.ts
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { overloaded } from './admission.ts'
+import { connectionsWithin, readDescriptorLimit } from './server.ts'
 
 /*
  * Callers that wait until there is something for them.
@@ -40,6 +41,7 @@ export interface Waits {
 const LOOKS_AFTER_MS = [0, 30, 150, 600, 2_000] as const
 /** How often all that wait are looked for, with hints and without. */
 const LOOK_FOR_ALL_MS = { hinted: 15 * SECOND_MS, unhinted: 2 * SECOND_MS } as const
+const WAITING_SHARE = 3 / 4
 const LOOKED_FOR_TOGETHER = 500
 const ENDED_TOGETHER = 200
 const ENDED_EVERY_MS = 20
@@ -54,6 +56,8 @@ interface Waiter {
 export function createWaits(ctx: Context): Waits {
   const waiters = new Map<string, Set<Waiter>>()
   const dueLooks = new Map<string, NodeJS.Timeout>()
+  /** Whoever waits holds a connection, and others need some too. */
+  const most = Math.min(MAX_WAITS, Math.floor(connectionsWithin(readDescriptorLimit()) * WAITING_SHARE))
   let count = 0
   let ended = false
   let hints: { stop(): void; isUp(): boolean } | undefined
@@ -123,7 +127,7 @@ export function createWaits(ctx: Context): Waits {
     if (oldest !== undefined && staying.length >= MAX_WAITS_OF_AGENT) {
       oldest.isOver = true
       oldest.wake()
-    } else if (count >= MAX_WAITS) throw overloaded()
+    } else if (count >= most) throw overloaded()
     const waiter: Waiter = { seq: 0, isOver: false, isWoken: false, wake: () => undefined }
     own.add(waiter)
     waiters.set(agentId, own)

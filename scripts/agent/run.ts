@@ -34,6 +34,7 @@ export async function runAgent(world: World): Promise<number> {
     const shown = await runVerb(world, progress)
     progress.end()
     stdout.write(`${json ? formatJson(shown.answer) : escapeControls(shown.text)}\n`)
+    shown.done?.()
     return shown.exitCode ?? 0
   } catch (error) {
     progress.end()

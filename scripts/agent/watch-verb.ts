@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { RefusalError, TransportError, type Event, type EventPage } from '../../client/client.ts'
 import { readPrivateFile, writePrivateFile } from '../../client/private-file.ts'
 import { CommandError } from './command-error.ts'
-import { formatJson } from './format.ts'
+import { formatCount, formatJson } from './format.ts'
 import type { Session } from './session.ts'
 import { defineVerb, type Verb } from './verb.ts'
 
@@ -26,22 +26,31 @@ export const watchVerb: Verb = defineVerb({
     let after = options['from-start'] ? '0' : typeof known?.after === 'string' ? known.after : undefined
     // A first run that only looks has something to show.
     if (options.once && after === undefined) after = '0'
-    let count = 0
+    const keep = (cursor: string): void => writePrivateFile(cursorFile, formatJson({ after: cursor }))
+    const seen: Event[] = []
     for (;;) {
       const page = await readPage(session, after, options.once ? 0 : WAIT_SECONDS)
       if (page.truncated) session.progress.say('watch: some events are no longer kept; what follows is newer')
       for (const event of page.events) {
-        await tell(session, event, options.exec)
+        if (options.exec !== undefined) await hand(session, event, options.exec)
+        else if (!options.once) session.print(formatJson(event))
+        seen.push(event)
         // Not before: a run that is stopped here tells of this event again.
-        writePrivateFile(cursorFile, formatJson({ after: event.cursor }))
-        count++
+        if (options.exec !== undefined || !options.once) keep(event.cursor)
       }
-      if (page.next !== after) writePrivateFile(cursorFile, formatJson({ after: page.next }))
       after = page.next
-      if (options.once && !page.more) break
+      if (!options.once) {
+        seen.length = 0
+        keep(page.next)
+      } else if (!page.more) {
+        const answer = { ok: true, events: seen, count: seen.length, next: page.next }
+        const text =
+          options.exec === undefined
+            ? seen.map(formatJson).join('\n')
+            : `${formatCount(seen.length, 'event')}.`
+        return { answer, text, done: () => keep(page.next) }
+      }
     }
-    const answer = { ok: true, count, next: after }
-    return { answer, text: JSON.stringify(answer) }
   },
 })
 
@@ -61,8 +70,7 @@ async function readPage(session: Session, after: string | undefined, wait: numbe
   }
 }
 
-async function tell(session: Session, event: Event, command: string | undefined): Promise<void> {
-  if (command === undefined) return session.print(JSON.stringify(event))
+async function hand(session: Session, event: Event, command: string): Promise<void> {
   const code = await new Promise<number | null>((resolve, reject) => {
     const child = spawn(command, {
       shell: true,
@@ -73,7 +81,7 @@ async function tell(session: Session, event: Event, command: string | undefined)
     child.once('close', resolve)
     // A command that reads nothing may have ended already.
     child.stdin?.on('error', () => undefined)
-    child.stdin?.end(`${JSON.stringify(event)}\n`)
+    child.stdin?.end(`${formatJson(event)}\n`)
   })
   if (code !== 0)
     throw new CommandError(

@@ -203,7 +203,7 @@ function honestRows(config: Config): Row[] {
     {
       limit: 'Polling',
       value: `once in ${POLL_EVERY_SECONDS} s is often enough for everything; GET /events, /me and /dm take wait, up to ${MAX_WAIT_SECONDS} s, and answer as soon as there is something`,
-      detail: `At most ${MAX_WAITS_OF_AGENT} waits of one agent stand at a time in an API process: one more ends the oldest. An API process lets ${MAX_WAITS} wait; past that a wait is refused with 503.`,
+      detail: `At most ${MAX_WAITS_OF_AGENT} waits of one agent stand at a time in an API process: one more ends the oldest. An API process lets ${MAX_WAITS} wait, or three quarters of the connections that it may have; past that a wait is refused with 503.`,
     },
     {
       limit: 'Shares of an API process',
