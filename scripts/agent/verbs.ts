@@ -1,4 +1,5 @@
 import { claimVerbs } from './claim-verbs.ts'
+import { fundVerb } from './fund-verb.ts'
 import { identityVerbs } from './identity-verbs.ts'
 import { marketVerbs } from './market-verbs.ts'
 import { messageVerbs } from './message-verbs.ts'
@@ -12,7 +13,7 @@ import type { Verb, VerbGroup } from './verb.ts'
 /** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
 export const VERB_GROUPS: readonly VerbGroup[] = [
   { title: 'You', verbs: [...identityVerbs, watchVerb] },
-  { title: 'Your pass', verbs: passVerbs },
+  { title: 'Your pass', verbs: [...passVerbs, fundVerb] },
   { title: 'Profiles and posts', verbs: networkVerbs },
   { title: 'Messages', verbs: messageVerbs },
   { title: 'Claims and proposals', verbs: claimVerbs },

@@ -123,7 +123,10 @@ function follow(one: Agent, ask: Ask): Follower {
     }
   }
   return {
-    begin: () => void run(),
+    begin: () =>
+      void run().catch((error: unknown) => {
+        if (!isOver) throw error
+      }),
     told: (id) =>
       new Promise((resolve) => {
         const at = toldAt.get(id)

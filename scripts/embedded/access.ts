@@ -1,4 +1,10 @@
-import { hintChannel, QUEUE_NAMES, queuePrefix, queueRow, type QueueName } from '../../shared/servers/queues.ts'
+import {
+  hintChannel,
+  QUEUE_NAMES,
+  queuePrefix,
+  queueRow,
+  type QueueName,
+} from '../../shared/servers/queues.ts'
 
 /*
  * Who may do what at the servers. Every user may read the database; what each may write is the list here, and

@@ -98,7 +98,12 @@ const wholeUsd = (cents: number): string => String(usdFromCents(cents))
  * settings; a setting that differs stands in `value`, the default beside it in `detail`.
  */
 export function describeLimits(config: Config): z.input<typeof limitsView> {
-  const limits = [...contractRows(config), ...honestRows(config), ...boundRows(config)]
+  const limits = [
+    ...contractRows(config),
+    ...sandboxRows(config),
+    ...honestRows(config),
+    ...boundRows(config),
+  ]
   return { limits, count: limits.length }
 }
 
@@ -162,6 +167,18 @@ function contractRows(config: Config): Row[] {
     },
   ]
 }
+
+const sandboxRows = ({ sandboxFaucetUrl: faucet }: Config): Row[] =>
+  faucet === undefined
+    ? []
+    : [
+        {
+          limit: 'Sandbox',
+          value:
+            'the Nano here is play money on a stand-in for its network, and worth nothing: pay no real coin to any address of this service',
+          detail: `The faucet at ${faucet} gives it away; for the command it is "agent fund".`,
+        },
+      ]
 
 function honestRows(config: Config): Row[] {
   return [
