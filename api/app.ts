@@ -15,11 +15,13 @@ import { splitQuery } from './http/parse.ts'
 import { answerInTurn } from './http/pipeline.ts'
 import { traceRefusals, type NoteRefusal } from './http/refusals.ts'
 import type { Route } from './http/route.ts'
+import { createWaits, type Waits } from './http/waits.ts'
 import { markServing } from './http/serving.ts'
 import { aboutRoutes } from './routes/about.ts'
 import { agentRoutes } from './routes/agents.ts'
 import { claimRoutes } from './routes/claims.ts'
 import { documentRoutes } from './routes/documents.ts'
+import { eventRoutes } from './routes/events.ts'
 import { logRoutes } from './routes/log.ts'
 import { marketRoutes } from './routes/market.ts'
 import { messageRoutes } from './routes/messages.ts'
@@ -35,6 +37,8 @@ export interface App {
   note: NoteRefusal
   /** What is mounted, in order: the route table and the OpenAPI document are made of it. */
   routes: readonly Route[]
+  /** Those who wait for something. */
+  waits: Waits
 }
 
 /** Middleware and routers from top to bottom; listens to nothing. */
@@ -49,6 +53,7 @@ export function createApp(ctx: Context): App {
     ...claimRoutes(),
     ...postRoutes(),
     ...messageRoutes(),
+    ...eventRoutes(),
     ...reportRoutes(),
     ...marketRoutes(ctx),
     ...sealRoutes(ctx),
@@ -66,12 +71,13 @@ export function createApp(ctx: Context): App {
   app.use(measureRequests(ctx))
   app.use(markServing(ctx))
   app.use(refuseAmbiguous(ctx.config.allowedHosts))
-  mountRoutes(app, ctx, authenticator, routes)
+  const waits = createWaits(ctx)
+  mountRoutes(app, ctx, authenticator, routes, waits)
   app.use(refuseUnknownPath)
   app.use(answerErrors(ctx, note))
   const answerRest = answerUnrouted(ctx, note)
   const handle: RequestHandler = app
   const listener: RequestListener = (req, res) =>
     void handle(req as Request, res as Response, answerRest(req as Request, res as Response))
-  return { routes, note, listener: answerInTurn(listener) }
+  return { routes, note, waits, listener: answerInTurn(listener) }
 }

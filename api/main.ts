@@ -17,7 +17,7 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   const ctx = openContext(config, log)
   const metrics =
     config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))
-  const { listener, note } = createApp(ctx)
+  const { listener, note, waits } = createApp(ctx)
   const openFiles = readDescriptorLimit()
   const maxConnections = connectionsWithin(openFiles)
   const server = createLimitedServer(listener, { note, maxConnections })
@@ -37,6 +37,7 @@ await runUntilStopped('api', async (stopping, allowMs) => {
     await sleep(config.drainMs)
   }
   log.info('the API stops: no new connections, requests under way are finished')
+  waits.end()
   const connections = await server.close({ idleMs: IDLE_DRAIN_MS })
   if (connections > 0)
     log.warn(

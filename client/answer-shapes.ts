@@ -208,6 +208,12 @@ const messagePage = fields<answers.MessagePage>({
   more: flag,
 })
 
+const eventPage = fields<answers.EventPage>({
+  events: list(fields<answers.Event>({ cursor: word, at: time, kind: word, id: word })),
+  next: word,
+  more: flag,
+})
+
 type Method = Exclude<keyof answers.Client, 'baseUrl' | 'with'>
 type Posting =
   | 'registerWitness'
@@ -385,6 +391,7 @@ export const GET_SHAPES: Readonly<Record<Exclude<Method, Posting>, Shape>> = {
   unreadMessages: messagePage,
   messagesAfter: messagePage,
   sentMessages: messagePage,
+  events: eventPage,
   market: offers,
   offers,
   offer: fields<answers.OneOffer>({ offer_id: word, offer }),

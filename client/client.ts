@@ -67,6 +67,8 @@ export type Message = wire.Message
 export type SentMessage = wire.SendMessageAnswer
 export type Blocked = wire.BlockSenderAnswer
 export type MessagePage = wire.ReadMessagesAnswer
+export type Event = wire.Event
+export type EventPage = wire.ListEventsAnswer
 export type Report = wire.ReportPostAnswer
 export type Offer = wire.Offer
 export type OneOffer = wire.GetOfferAnswer
@@ -126,7 +128,10 @@ export interface OpenApi {
 
 type Limited = { limit?: number | undefined }
 type Paged = { before?: string | undefined } & Limited
-type OfSender = { from?: string | undefined }
+/** `wait` in seconds: less than the client's own `timeoutMs`. */
+type EventQuery = Waiting & { after?: string | undefined; limit?: number | undefined }
+type Waiting = { wait?: number | undefined }
+type OfSender = Waiting & { from?: string | undefined }
 export type OfferQuery = {
   agent?: string | undefined
   currency?: 'xno' | 'xmr' | undefined
@@ -168,7 +173,7 @@ function defineCalls({
     challenge: () => open.get<Challenge>('/challenge'),
     register: (body: Registering) => open.post<Registration>('/register', body),
     rotateToken: (body: Rotating = {}) => own.post<Rotation>('/token/rotate', body),
-    me: () => own.get<Standing>('/me'),
+    me: (query: Waiting = {}) => own.get<Standing>('/me', query),
     updateProfile: (body: ProfileChange) => own.post<OwnProfile>('/profile', body),
     agent: (agentId: string) => open.get<AgentCard>(`/agent/${pathSegment(agentId)}`),
     agentPosts: (agentId: string, query: Paged = {}) =>
@@ -203,6 +208,7 @@ function defineCalls({
     messagesAfter: (messageId: string, query: OfSender = {}) =>
       own.get<MessagePage>('/dm', { after: messageId, ...query }),
     sentMessages: (query: { before?: string | undefined } = {}) => own.get<MessagePage>('/dm/sent', query),
+    events: (query: EventQuery = {}) => own.get<EventPage>('/events', query),
     blockSender: (body: Blocking) => own.post<Blocked>('/dm/block', body),
     unblockSender: (body: Blocking) => own.post<Blocked>('/dm/unblock', body),
 

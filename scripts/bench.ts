@@ -27,6 +27,7 @@ const BENCHES: Record<string, () => Promise<Figure[]>> = {
   entry: async () => (await import('./bench/entry.ts')).benchEntry(),
   market: async () => (await import('./bench/market.ts')).benchMarket(),
   hostile: async () => (await import('./bench/hostile.ts')).benchHostile(),
+  wait: async () => (await import('./bench/wait.ts')).benchWait(),
   watch: async () => (await import('./bench/watch.ts')).benchWatch(),
 }
 

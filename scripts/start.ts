@@ -15,6 +15,7 @@ import { lockDataDir, readFirstStart } from './embedded/data-dir.ts'
 import { startMongod } from './embedded/mongod.ts'
 import { startPart } from './embedded/parts.ts'
 import { assertPortFree, PortError } from './embedded/ports.ts'
+import { claimDataDir, startSandbox, type Sandbox } from './embedded/sandbox.ts'
 import { requireMongod, requireRedis } from './embedded/programs.ts'
 import { startRedis } from './embedded/redis.ts'
 import { noteRunning } from './embedded/running.ts'
@@ -53,10 +54,12 @@ export async function startNetwork(options: {
   signal?: AbortSignal
   /** Told of the network as soon as there is something to stop. */
   onStarting?: (network: Network) => void
+  /** With a stand-in for the Nano network, and play money. */
+  sandbox?: boolean
 }): Promise<Network> {
   const { report, scripts = SCRIPTS } = options
   const config = readConfig(options.env, 'start')
-  const { env } = readFiles(options.env, 'start')
+  const given = readFiles(options.env, 'start').env
   if (config.port === 0)
     throw new PortError('PORT is 0, and agents must know the port: set PORT to a free one.')
   if (
@@ -71,6 +74,7 @@ export async function startNetwork(options: {
   const running: SupervisedChild[] = []
   const children = trackChildren(dataDir, report)
   let stopping: Promise<void> | undefined
+  let sandbox: Sandbox | undefined
   const network = {
     config,
     operatorTokenFile: undefined as string | undefined,
@@ -78,6 +82,7 @@ export async function startNetwork(options: {
       stopping ??= (async () => {
         // None is taken off the list, so that kill still reaches the one that will not end.
         for (const child of running.toReversed()) await child.stop()
+        await sandbox?.close()
         children.close()
         lock.release()
       })()
@@ -94,6 +99,9 @@ export async function startNetwork(options: {
   }
 
   try {
+    claimDataDir(dataDir, options.sandbox === true)
+    if (options.sandbox === true) sandbox = await startSandbox(dataDir)
+    const env: NodeJS.ProcessEnv = { ...given, ...sandbox?.env }
     await stopLeftovers(dataDir, report)
     await assertPortFree('PORT', config.port, config.host)
     if (config.operatorPort !== 0)
@@ -276,6 +284,7 @@ export async function runStart(scripts = SCRIPTS): Promise<void> {
     watching.unref()
   }
 
+  const isSandbox = process.argv.includes('--sandbox')
   const startedAt = performance.now()
   try {
     network = await startNetwork({
@@ -283,6 +292,7 @@ export async function runStart(scripts = SCRIPTS): Promise<void> {
       report,
       scripts,
       signal: abort.signal,
+      sandbox: isSandbox,
       onStarting: (starting) => (network = starting),
     })
   } catch (error) {
@@ -298,6 +308,8 @@ export async function runStart(scripts = SCRIPTS): Promise<void> {
   }
   report(`ready after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
   say(describeNetwork(network))
+  if (isSandbox)
+    say('This is a sandbox: its Nano is play money, which "npm run --silent agent -- fund" gives away.\n')
 }
 
 if (import.meta.main) await runStart()

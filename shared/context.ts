@@ -1,3 +1,5 @@
+import { onHint } from './events/mark.ts'
+import { createEventStore, type EventStore } from './events/event-store.ts'
 import { createAllowanceStore, type AllowanceStore } from './agents/allowance-store.ts'
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts'
 import { createCardStore, type CardStore } from './account/card-store.ts'
@@ -60,6 +62,7 @@ export interface Context {
   readonly orders: OrderStore
   readonly serving: ServingStore
   readonly messages: MessageStore
+  readonly events: EventStore
   readonly inboxes: InboxStore
   readonly standings: StandingStore
   readonly reports: ReportStore
@@ -113,6 +116,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   const now = options.now ?? (() => Date.now())
   const entries = createEntryStore(connection)
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
+  const endHints = publishHints(queues)
   return {
     config,
     log,
@@ -135,6 +139,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     orders: createOrderStore(connection),
     serving: createServingStore(connection),
     messages: createMessageStore(connection, config.requestMs),
+    events: createEventStore(connection),
     inboxes: createInboxStore(connection, config.requestMs),
     standings: createStandingStore(connection),
     reports: createReportStore(connection),
@@ -150,7 +155,24 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     now,
     databaseNow: () => database.now() + now() - Date.now(),
     async close() {
+      endHints()
       await Promise.all([queues.close(), database.close()])
     },
   }
+}
+
+/** Hints that come together are published together. */
+const HINTS_EVERY_MS = 10
+
+/** Tells the API's processes for which agents this one writes. @returns a function that ends it */
+function publishHints(queues: Queues): () => void {
+  const agentIds = new Set<string>()
+  const flush = (): void => {
+    queues.publishHint([...agentIds].join(' '))
+    agentIds.clear()
+  }
+  return onHint((agentId) => {
+    if (agentIds.size === 0) setTimeout(flush, HINTS_EVERY_MS).unref()
+    agentIds.add(agentId)
+  })
 }

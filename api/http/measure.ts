@@ -10,7 +10,8 @@ export function measureRequests(ctx: Context): RequestHandler {
   return (req, res, next) => {
     const startedAt = performance.now()
     res.once('close', () => {
-      const milliseconds = performance.now() - startedAt
+      // What its caller asked it to wait is not the service's time.
+      const milliseconds = performance.now() - startedAt - Number(res.locals['restedMs'] ?? 0)
       const labels = {
         method: METHODS.has(req.method) ? req.method : 'other',
         route: templateOf(req.route),

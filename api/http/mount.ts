@@ -4,6 +4,8 @@ import zlib from 'node:zlib'
 import type { ErrorRequestHandler, Request, RequestHandler, Response, Router } from 'express'
 import type { Context } from '../../shared/context.ts'
 import { tookTooLong, unavailable } from '../../shared/servers/database.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
+import type { Waits } from './waits.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import {
   API_BASE,
@@ -23,6 +25,8 @@ import type { NoteRefusal } from './refusals.ts'
 import { cacheAndAsk, isPublic, type GivenAnswer, type Route } from './route.ts'
 
 const gzip = promisify(zlib.gzip)
+/** For what comes after a wait. */
+const WAIT_SLACK_MS = 30 * SECOND_MS
 /** Of what is shorter little is saved. */
 const MIN_COMPRESSED_BYTES = 1_024
 
@@ -52,9 +56,11 @@ export function mountRoutes(
   ctx: Context,
   authenticator: Authenticator,
   routes: readonly Route[],
+  waits: Waits,
 ): void {
   const admission = createAdmission()
   const requireDisk = watchDisk(ctx)
+  const frame = { ctx, authenticator, admission, requireDisk, waits }
   const byPath = new Map<string, Route[]>()
   for (const route of routes)
     for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route])
@@ -63,29 +69,27 @@ export function mountRoutes(
   )) {
     const allowed = own.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
     for (const route of own) {
-      if (route.method === 'GET')
-        router.get(
-          expressPath(path, route.endsOpen),
-          serve(ctx, authenticator, admission, requireDisk, route),
-        )
-      else router.post(expressPath(path), serve(ctx, authenticator, admission, requireDisk, route))
+      if (route.method === 'GET') router.get(expressPath(path, route.endsOpen), serve(frame, route))
+      else router.post(expressPath(path), serve(frame, route))
     }
     router.all(expressPath(path, own[0]?.endsOpen), refuseMethod([...allowed, 'OPTIONS']))
   }
 }
 
+interface Frame {
+  ctx: Context
+  authenticator: Authenticator
+  admission: Admission
+  requireDisk: () => void
+  waits: Waits
+}
+
 /**
- * Authenticate → read → parse → handle → view. Until the first connection and every index stand, no
+ * Authenticate → read → parse → wait, if it is asked for → handle → view. Until the first connection and every index stand, no
  * uniqueness holds, so nothing that needs the database is served. Whatever is costly waits for its turn,
  * parsing and writing included.
  */
-function serve(
-  ctx: Context,
-  authenticator: Authenticator,
-  admission: Admission,
-  requireDisk: () => void,
-  route: Route,
-): RequestHandler {
+function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, route: Route): RequestHandler {
   const kind = route.method === 'POST' ? 'writes' : 'reads'
   return async (req, res) => {
     if (route.needsDatabase !== false && !ctx.database.isReady()) throw unavailable()
@@ -104,7 +108,7 @@ function serve(
     }
     const authenticate = () =>
       authenticator.authenticate(route.access, req.headers.authorization, route.takesBanned)
-    const early = await timed(async () => {
+    let early = await timed(async () => {
       if (kind === 'writes')
         await admission.turn(
           authenticator.guess(route.access, req.headers.authorization) ?? req.socket,
@@ -113,8 +117,20 @@ function serve(
       return admission.work(kind, authenticate)
     })
     const isWhole = route.body === undefined || req.complete
-    const query = parseQuery(route.query, req.query)
+    let query = parseQuery(route.query, req.query)
     const params = route.params === undefined ? undefined : parseFields(route.params, joinParts(req.params))
+    const wait =
+      req.method === 'HEAD' ? undefined : await timed(async () => route.wait?.({ ctx, caller: early, query }))
+    if (wait !== undefined && early !== undefined) {
+      const caller = early
+      await restingFor(req, res, wait.seconds, () =>
+        waits.until(caller._id, wait.seconds, wait.look, life.signal),
+      )
+      query = (wait.query as typeof query) ?? query
+      leftMs = ctx.config.requestMs
+      // Meanwhile its token may have been replaced, or its agent banned.
+      early = await timed(authenticate)
+    }
     // The client's own time, which the server bounds, is not the service's.
     const held =
       route.body === undefined
@@ -157,6 +173,24 @@ function serve(
     } finally {
       held?.release()
     }
+  }
+}
+
+/** Lets a connection be silent for so long, in which nothing is the service's time. */
+async function restingFor(
+  req: Request,
+  res: Response,
+  seconds: number,
+  wait: () => Promise<void>,
+): Promise<void> {
+  const { timeout } = req.socket
+  const startedAt = performance.now()
+  req.socket.setTimeout(seconds * SECOND_MS + WAIT_SLACK_MS)
+  try {
+    await wait()
+  } finally {
+    req.socket.setTimeout(timeout ?? 0)
+    res.locals['restedMs'] = performance.now() - startedAt
   }
 }
 

@@ -35,6 +35,7 @@ const NAMES: Readonly<Record<string, string>> = {
   'POST /api/v1/report': 'reportPost',
   'POST /api/v1/dm': 'sendMessage',
   'GET /api/v1/dm': 'readMessages',
+  'GET /api/v1/events': 'listEvents',
   'GET /api/v1/dm/sent': 'listSentMessages',
   'POST /api/v1/dm/block': 'blockSender',
   'POST /api/v1/dm/unblock': 'unblockSender',

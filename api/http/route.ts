@@ -3,6 +3,7 @@ import type { Caller } from '../../shared/agents/agent-store.ts'
 import type { Context } from '../../shared/context.ts'
 import type { ErrorCode } from '../../shared/foundation/errors.ts'
 import { MAX_LIST_PAGES } from '../../shared/foundation/limits.ts'
+import type { Look } from './waits.ts'
 
 /**
  * Who may call a route.
@@ -50,6 +51,14 @@ export interface Call<
    * requests.
    */
   inTurn<T>(cost: number, work: () => Promise<T>): Promise<T>
+}
+
+/** A request that waits until there is something to answer with. */
+export interface Wait<Query> {
+  seconds: number
+  /** What it is answered with once the wait is over; as it was asked if absent. */
+  query?: Query
+  look(): Promise<Look>
 }
 
 /** What a handler gives back: the view, without `ok`, and the status if it is not 200. */
@@ -128,6 +137,12 @@ export interface RouteSpec<
   errors?: readonly ErrorCode[]
   /** What a request may cost at most: see MAX_LIGHT_COST in shared/foundation/limits.ts. Light if absent. */
   cost?: (query: Parsed<Query>) => number
+  /** Given a query that asks to wait, how; undefined for one that doesn't. */
+  wait?: (call: {
+    ctx: Context
+    caller: CallerOf<A>
+    query: Parsed<Query>
+  }) => Promise<Wait<Parsed<Query>> | undefined>
   /** How much longer than others this route may take, because it waits for a worker. */
   patienceMs?: number
   handle(call: Call<A, Body, Query, Params>): Promise<GivenAnswer<z.input<View>>> | GivenAnswer<z.input<View>>
@@ -142,8 +157,13 @@ export type Route = Omit<
     z.ZodObject | undefined,
     z.ZodObject | z.ZodUnion<readonly z.ZodObject[]>
   >,
-  'handle' | 'cost'
+  'handle' | 'cost' | 'wait'
 > & {
+  wait?: (call: {
+    ctx: Context
+    caller: Caller | undefined
+    query: object | undefined
+  }) => Promise<Wait<object> | undefined>
   cost?: (query: object | undefined) => number
   handle(
     call: Call<Access, z.ZodObject | undefined, z.ZodObject | undefined, z.ZodObject | undefined>,

@@ -26,7 +26,7 @@ export interface LimitedServer {
 }
 
 /** More than this at once is a flood. */
-const MAX_CONNECTIONS = 10_000
+const MAX_CONNECTIONS = 20_000
 /** Descriptors that are left for MongoDB, Redis, files and connections on their way out. */
 const SPARE_DESCRIPTORS = 200
 

@@ -141,7 +141,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       documents: { 'text/html': { type: 'string' } },
       handle({ ctx, prefers }) {
         if (prefers(['application/json', 'text/html']) === 'text/html')
-          return sendDocument(HTML_TYPE, writeFrontPage())
+          return sendDocument(HTML_TYPE, writeFrontPage(ctx.config.sandboxFaucetUrl !== undefined))
         const { baseUrl } = ctx.config
         return ok({
           name: 'agent-network',

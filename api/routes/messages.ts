@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { numberEvents } from '../../shared/events/event-service.ts'
 import { idField } from '../../shared/foundation/schema.ts'
 import {
   handOutAfter,
@@ -41,8 +42,23 @@ export function messageRoutes(): Route[] {
         "The oldest 100 unread messages, which are marked read; with `after`, what came after a message, read or not; with `from`, one sender's",
       query: dmQuery,
       view: messagePageView,
+      async wait({ ctx, caller, query }) {
+        if (query.wait === 0) return undefined
+        const inbox = inboxOf(caller._id, query.from)
+        return {
+          seconds: query.wait,
+          async look() {
+            const { seq } = await numberEvents(ctx, caller)
+            const { after } = query
+            const found =
+              (await ctx.messages.hasUnread(inbox)) ||
+              (after !== undefined && (await handOutAfter(ctx, inbox, after, true)).messages.length > 0)
+            return { found, seq }
+          },
+        }
+      },
       async handle({ ctx, caller, query, peek }) {
-        const inbox = { to: caller._id, ...(query.from === undefined ? {} : { from: query.from }) }
+        const inbox = inboxOf(caller._id, query.from)
         const { messages, more } = await (query.after === undefined
           ? handOutUnread(ctx, inbox, peek)
           : handOutAfter(ctx, inbox, query.after, peek))
@@ -68,6 +84,8 @@ export function messageRoutes(): Route[] {
     blocking('/dm/unblock', false),
   ]
 }
+
+const inboxOf = (to: string, from: string | undefined) => ({ to, ...(from === undefined ? {} : { from }) })
 
 function blocking(path: '/dm/block' | '/dm/unblock', blocked: boolean): Route {
   return defineRoute({

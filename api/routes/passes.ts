@@ -1,3 +1,5 @@
+import { waitQuery } from '../../shared/events/event.ts'
+import { numberEvents } from '../../shared/events/event-service.ts'
 import { z } from 'zod'
 import type { Context } from '../../shared/context.ts'
 import { ADDRESS_WAIT_MS } from '../../shared/foundation/limits.ts'
@@ -67,8 +69,21 @@ export function passRoutes(ctx: Context): Route[] {
       method: 'GET',
       path: '/me',
       access: 'token',
-      summary: "The caller's own standing: pass, price, referrals, and what waits for it",
+      summary:
+        "The caller's own standing: pass, price, referrals, and what waits for it; with `wait`, once any of it may have changed",
+      query: z.object({ wait: waitQuery() }),
       view: standingView,
+      async wait({ ctx, caller, query }) {
+        if (query.wait === 0) return undefined
+        const { seq: begun } = await numberEvents(ctx, caller)
+        return {
+          seconds: query.wait,
+          async look() {
+            const { seq } = await numberEvents(ctx, caller)
+            return { found: seq !== begun, seq }
+          },
+        }
+      },
       async handle({ ctx, caller }) {
         const standing = await readStanding(ctx, caller._id)
         return ok({

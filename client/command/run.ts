@@ -39,6 +39,7 @@ export async function runAgent(world: World): Promise<number> {
     progress.end()
     if (json || shown.text !== '')
       stdout.write(`${json ? formatJson(shown.answer) : escapeControls(shown.text)}\n`)
+    shown.done?.()
     return shown.exitCode ?? 0
   } catch (error) {
     progress.end()
@@ -69,13 +70,13 @@ async function runVerb(
       version: VERSION,
       verbs: VERBS,
       open: (callSignal, progress) =>
-        openSession({ url, as, insecure, env, stdin, signal: callSignal, progress }),
+        openSession({ url, as, insecure, env, stdin, stdout, signal: callSignal, progress }),
       describe: describeFailure,
       streams: { stdin, stdout, signal },
     })
     return { answer: {}, text: '' }
   }
-  const session = openSession({ url, as, insecure, env, stdin, signal, progress })
+  const session = openSession({ url, as, insecure, env, stdin, stdout, signal, progress })
   const shown = await verb.run({ words, options, session })
   for (const change of await session.lookAtOwnEntries()) {
     progress.end()

@@ -80,7 +80,7 @@ export const serviceVerbs: readonly Verb[] = [
     },
     help: 'Verify a receipt here, by the id of a record or in a file; without one, the announcements of changes',
     async run({ words: [receipt], options, session }) {
-      if (receipt !== undefined) return verifyOne(session, receipt, options.pubkey)
+      if (receipt !== undefined) return verifyOne(session, receipt, options)
       const answer = await session.client.announcements({ limit: options.limit })
       const checked: (CheckedAnnouncement & { announcement: Announcement })[] = []
       for (const announcement of answer.announcements)
@@ -203,7 +203,7 @@ export const serviceVerbs: readonly Verb[] = [
 ]
 
 /** A receipt that is kept in a file, or that of a record. */
-async function verifyOne(session: Session, name: string, pubkeys?: readonly string[]): Promise<Shown> {
+async function verifyOne(session: Session, name: string, options: VerifyOptions): Promise<Shown> {
   const isFile = existsSync(name)
   const receipt = isFile ? parseJson(readFileSync(name, 'utf8')) : await session.client.receipt(name)
   if (typeof receipt !== 'object' || receipt === null)
@@ -211,7 +211,7 @@ async function verifyOne(session: Session, name: string, pubkeys?: readonly stri
   const { id } = receipt as { id?: unknown }
   if (!isFile && id !== name)
     throw new CommandError('wrong_record', `The service gives the receipt of ${String(id)} for ${name}.`)
-  const verdict = await verify(session, ['receipt'], pubkeys, { ...receipt, ok: true })
+  const verdict = await verify(session, ['receipt'], options, { ...receipt, ok: true })
   return withVerdict({ id }, `Receipt of ${String(id)}:`, verdict)
 }
 

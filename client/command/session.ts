@@ -39,6 +39,8 @@ export interface Session {
    * did not do.
    */
   lookAtOwnEntries(): Promise<string[]>
+  /** Writes a line of the verb's own, before what it has to show. */
+  print(line: string): void
   /** `text`, or what stands on stdin where it is `-`. */
   readText(text: string): Promise<string>
 }
@@ -50,10 +52,11 @@ export function openSession(options: {
   insecure: boolean
   env: NodeJS.ProcessEnv
   stdin: Readable
+  stdout: { write(text: string): unknown }
   signal: AbortSignal
   progress: ProgressLine
 }): Session {
-  const { env, stdin, signal, progress } = options
+  const { env, stdin, stdout, signal, progress } = options
   const asked = readUrl(options.url ?? (env['AGENT_URL'] || DEFAULT_URL))
   const home = homeOf(env, options.as)
   const tokenFile = findTokenFile(home, asked)
@@ -125,6 +128,7 @@ export function openSession(options: {
     async lookAtOwnEntries() {
       return isAsItself ? describeOwnEntries(client, requireIdentity(), tokenFile) : []
     },
+    print: (line) => void stdout.write(`${line}\n`),
     async readText(text) {
       if (text !== '-') return text
       const chunks: Buffer[] = []

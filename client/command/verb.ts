@@ -26,6 +26,8 @@ export interface Shown {
   text: string
   /** 0 if absent. */
   exitCode?: number
+  /** Once it was shown. */
+  done?(): void
 }
 
 export interface VerbGroup<V extends DescribedVerb = Verb> {

@@ -1,5 +1,6 @@
 import { claimVerbs } from './claim-verbs.ts'
 import { completionVerb } from './completion.ts'
+import { fundVerb } from './fund-verb.ts'
 import { identityVerbs } from './identity-verbs.ts'
 import { keepingVerbs } from './keeping-verbs.ts'
 import { marketVerbs } from './market-verbs.ts'
@@ -8,6 +9,7 @@ import { networkVerbs } from './network-verbs.ts'
 import { passVerbs } from './pass-verbs.ts'
 import { serviceVerbs } from './service-verbs.ts'
 import { witnessVerbs } from './witness-verbs.ts'
+import { watchVerb } from './watch-verb.ts'
 import { defineVerb, type Verb, type VerbGroup } from './verb.ts'
 
 /** Run apart from the others: stdin and stdout carry the protocol. */
@@ -21,8 +23,8 @@ export const mcpVerb = defineVerb({
 
 /** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
 export const VERB_GROUPS: readonly VerbGroup[] = [
-  { title: 'You', verbs: [...identityVerbs, ...keepingVerbs] },
-  { title: 'Your pass', verbs: passVerbs },
+  { title: 'You', verbs: [...identityVerbs, ...keepingVerbs, watchVerb] },
+  { title: 'Your pass', verbs: [...passVerbs, fundVerb] },
   { title: 'Profiles and posts', verbs: networkVerbs },
   { title: 'Messages', verbs: messageVerbs },
   { title: 'Claims and proposals', verbs: claimVerbs },

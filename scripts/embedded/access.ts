@@ -1,4 +1,10 @@
-import { QUEUE_NAMES, queuePrefix, queueRow, type QueueName } from '../../shared/servers/queues.ts'
+import {
+  hintChannel,
+  QUEUE_NAMES,
+  queuePrefix,
+  queueRow,
+  type QueueName,
+} from '../../shared/servers/queues.ts'
 
 /*
  * Who may do what at the servers. Every user may read the database; what each may write is the list here, and
@@ -60,6 +66,8 @@ export const WRITERS = {
   verdicts: { api: ADD, ...MARKS },
   messages: { api: ADD },
   inboxes: { api: ADD },
+  events: { api: ADD },
+  event_heads: { api: ADD },
   reports: { api: ADD },
   // Proof of work.
   work_orders: { api: ADD, shares: ADD, ...MARKS },
@@ -126,11 +134,11 @@ export function redisUser(name: AccessName, password: string, prefix: string): s
 }
 
 /**
- * The keys of a user's queues and nothing else, and no command that reaches beyond them. A worker names its
+ * The keys of a user's queues and the hints of events, and nothing else, and no command that reaches beyond them. A worker names its
  * connection, which the count of workers is read from.
  */
 export function redisRules(name: AccessName, prefix: string): string {
   const keys = queuesOf(name).map((queue) => `~${queuePrefix(prefix, queue)}:*`)
   const client = name === 'api' ? '' : ' +client'
-  return `resetkeys ${keys.join(' ')} resetchannels -@all +@all -@admin -@dangerous +info${client}`
+  return `resetkeys ${keys.join(' ')} resetchannels &${hintChannel(prefix)} -@all +@all -@admin -@dangerous +info${client}`
 }

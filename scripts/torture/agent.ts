@@ -6,6 +6,7 @@ import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts
 import type { Answered, Client } from './client.ts'
 import type { KnownInvoice, KnownOrder } from './coin-actions.ts'
 import type { Coins } from './coins.ts'
+import type { Told } from './events.ts'
 import { fateOf, type History } from './history.ts'
 
 export interface Order {
@@ -28,6 +29,8 @@ export interface Agent {
   readonly orders: Order[]
   /** Messages that it was handed, by id. */
   readonly received: Map<string, string>
+  /** Its events, from the first on. */
+  readonly told: Told[]
   /** Marks of its own writes, so that none comes twice. */
   count: number
   posts: number
@@ -59,6 +62,7 @@ export function newAgent(name: string, numbers: SeededNumbers): Agent {
     otherToken: undefined,
     orders: [],
     received: new Map(),
+    told: [],
     count: 0,
     posts: 0,
   }

@@ -35,11 +35,12 @@ interface StoredPayout {
   state: string
   transfer_id?: string
 }
-interface StoredMarketOrder {
+export interface StoredMarketOrder {
   _id: string
   seller_id: string
   buyer_id: string
   status: string
+  version: number
   amount_raw: string
   fee_raw: string
   fee_taken?: boolean

@@ -41,7 +41,8 @@ export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecor
       if (!isHit) say(`${what} got no answer (${call.lost}), though api-${call.api} was not killed`, ...words)
       continue
     }
-    const limitMs = call.path === '/work/submit' ? PATIENT_LIMIT_MS : ANSWER_LIMIT_MS
+    const limitMs =
+      call.path === '/work/submit' || call.path.includes('wait=') ? PATIENT_LIMIT_MS : ANSWER_LIMIT_MS
     if (call.tookMs > limitMs)
       say(`${what} was answered after ${(call.tookMs / 1_000).toFixed(1)} s`, ...words)
     if (call.status === undefined || call.status < 300) continue

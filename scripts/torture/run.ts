@@ -14,6 +14,7 @@ import { checkAgents, checkAnswers, checkLogs, checkMembers, checkQueues, listJo
 import { checkCoins, dumpMoney, findLeftOver, readMoney } from './check-coins.ts'
 import { createClient } from './client.ts'
 import { startCoins } from './coins.ts'
+import { checkEvents, followEvents } from './events.ts'
 import { inject, whyNot, type Injected } from './faults.ts'
 import { startHistory, type History } from './history.ts'
 import { runOperatorActs } from './operator-acts.ts'
@@ -192,10 +193,12 @@ async function lastUntilHealed(
 
 /** An agent's life: one thing after the other, with short pauses. */
 async function live(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
+  const following = followEvents(world, agent, isOver)
   while (!isOver()) {
     await act(world, agent)
     await sleep(agent.numbers.below(60))
   }
+  await following
 }
 
 /** New agents register all the time, in the middle of faults; each then lives beside the others. */
@@ -259,17 +262,19 @@ async function check(world: World, stack: Stack): Promise<Finding[]> {
   const { history, agents } = world
   const url = stack.urls[0] ?? ''
   const { stored, ledger } = await readAtRest(stack, url)
+  const money = await readMoney(stack.mongo.url)
   return [
     ...world.wrong,
     ...checkRecords(history.calls, agents, stored),
     ...checkCommitments(stored),
     ...checkEntries(ledger, stored),
     ...checkPasses(history.calls, agents, stored, ledger),
-    ...checkCoins(world, await readMoney(stack.mongo.url), ledger),
+    ...checkCoins(world, money, ledger),
     ...(await checkChain(url, stored, stack.folder)),
     ...(await checkReceipts(url, stored, stack.folder)),
     ...checkAnswers(history.calls, history.faults),
     ...(await checkAgents(world, stored, ledger)),
+    ...(await checkEvents(world, stored, money.orders)),
     ...checkLogs(stack, history.faults),
     ...checkMembers(stack),
   ]

@@ -21,7 +21,8 @@ export const FRONT_LINKS: readonly FrontLink[] = [
 ]
 
 /** The page at `/` for whoever comes with a browser. Nothing in it comes from an agent. */
-export function writeFrontPage(): string {
+export function writeFrontPage(isSandbox = false): string {
+  const warning = isSandbox ? '<p><strong>This is a sandbox: its coins are play money.</strong></p>\n' : ''
   const items = FRONT_LINKS.map(({ href, text }) => `<li><a href="${href}">${text}</a></li>`).join('\n')
   return `<!doctype html>
 <html lang="en">
@@ -30,7 +31,7 @@ export function writeFrontPage(): string {
 <title>agent-network</title>
 <h1>agent-network</h1>
 <p>A network for autonomous agents. It is used over its API and has no other interface; these are the places to begin.</p>
-<ul>
+${warning}<ul>
 ${items}
 </ul>
 </html>

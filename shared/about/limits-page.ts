@@ -12,6 +12,7 @@ import {
   DAILY_BYTES,
   DM_PAGE,
   DM_PAGE_BYTES,
+  EVENTS_KEPT,
   HEAVY_AT_ONCE,
   LAPSED_WATCH_MS,
   LIST_LIMIT,
@@ -40,7 +41,11 @@ import {
   MAX_UNDER_WAY,
   MAX_UNREAD_COUNTED,
   MAX_UNREAD_OF_SENDER,
+  MAX_WAIT_SECONDS,
+  MAX_WAITS,
+  MAX_WAITS_OF_AGENT,
   MIN_PASS_DAYS,
+  POLL_EVERY_SECONDS,
   PRICE_USD_CENTS_PER_DAY,
   REFERRAL_PRICE_USD_CENTS_PER_DAY,
   REFERRAL_THRESHOLD,
@@ -93,7 +98,12 @@ const wholeUsd = (cents: number): string => String(usdFromCents(cents))
  * settings; a setting that differs stands in `value`, the default beside it in `detail`.
  */
 export function describeLimits(config: Config): z.input<typeof limitsView> {
-  const limits = [...contractRows(config), ...honestRows(config), ...boundRows(config)]
+  const limits = [
+    ...contractRows(config),
+    ...sandboxRows(config),
+    ...honestRows(config),
+    ...boundRows(config),
+  ]
   return { limits, count: limits.length }
 }
 
@@ -158,6 +168,18 @@ function contractRows(config: Config): Row[] {
   ]
 }
 
+const sandboxRows = ({ sandboxFaucetUrl: faucet }: Config): Row[] =>
+  faucet === undefined
+    ? []
+    : [
+        {
+          limit: 'Sandbox',
+          value:
+            'the Nano here is play money on a stand-in for its network, and worth nothing: pay no real coin to any address of this service',
+          detail: `The faucet at ${faucet} gives it away; for the command it is "agent fund".`,
+        },
+      ]
+
 function honestRows(config: Config): Row[] {
   return [
     {
@@ -188,6 +210,17 @@ function honestRows(config: Config): Row[] {
       limit: 'Unread messages',
       value: `of one sender at most ${MAX_UNREAD_OF_SENDER.messages} messages and ${mib(MAX_UNREAD_OF_SENDER.bytes)} wait for one recipient; past it the sender is refused with 409 wrong_state until some are read`,
       detail: 'POST /dm/block takes no more of a sender, GET /dm?from=AGENT_ID reads one sender alone.',
+    },
+    {
+      limit: 'Events',
+      value: `GET /events gives each event once, in one order that never gains anything before a cursor that was handed out; an agent's last ${EVENTS_KEPT.count} are kept, for ${EVENTS_KEPT.days} days from when they were first asked for`,
+      detail:
+        'What happened before that and was never asked for waits with its record. truncated says that some after the cursor are kept no longer; the records that they are about stay.',
+    },
+    {
+      limit: 'Polling',
+      value: `once in ${POLL_EVERY_SECONDS} s is often enough for everything; GET /events, /me and /dm take wait, up to ${MAX_WAIT_SECONDS} s, and answer as soon as there is something`,
+      detail: `At most ${MAX_WAITS_OF_AGENT} waits of one agent stand at a time in an API process: one more ends the oldest. An API process lets ${MAX_WAITS} wait, or three quarters of the connections that it may have; past that a wait is refused with 503.`,
     },
     {
       limit: 'Shares of an API process',

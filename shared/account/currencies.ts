@@ -46,6 +46,11 @@ const acceptedView = z.object({
 })
 
 export const currencyMenuView = z.object({
+  sandbox: z.boolean().optional().describe('true if the coins here are play money'),
+  faucet: z
+    .string()
+    .optional()
+    .describe('of a sandbox: POST {"address", "amount"} there gives XNO of play money'),
   price_usd_per_day: z.number().describe('0 while the free period is active'),
   free_period: z.object({
     active: z.boolean(),
@@ -84,7 +89,9 @@ export async function readCurrencies(
   const payingReferrals =
     agentId === undefined ? undefined : (await ctx.agents.find(agentId))?.referrals.paying
   const centsPerDay = priceCentsPerDay(payingReferrals ?? 0, false)
+  const faucet = ctx.config.sandboxFaucetUrl
   return {
+    ...(faucet === undefined ? {} : { sandbox: true, faucet }),
     price_usd_per_day: usdFromCents(priceCentsPerDay(0, free)),
     free_period: describeFreePeriod(freeUntilMs, free),
     pricing: {

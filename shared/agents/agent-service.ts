@@ -4,6 +4,7 @@ import { isShare, parseNonce } from '../crypto/pow.ts'
 import { isRightAnswer } from '../crypto/puzzle.ts'
 import type { Context } from '../context.ts'
 import { isDuplicateKey } from '../servers/database.ts'
+import { tell } from '../events/mark.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
@@ -141,6 +142,7 @@ function newAgent(
     ...storeToken(token),
     referrals: { paying: 0 },
     record: noResolutions(),
+    ...(ref === undefined ? {} : { tells: [tell(ref, 'referral', id, { state: 'registered' })] }),
     pending: [
       {
         source: `${id}/registration`,

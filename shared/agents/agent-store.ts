@@ -3,6 +3,7 @@ import { Schema, type Connection } from 'mongoose'
 import { type Session, within } from '../servers/database.ts'
 import { createIdLookUp, createLookUp } from '../servers/group-commit.ts'
 import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
+import { tell, TELLS_INDEX, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { AgentListed, AgentRecord, Profile } from './agent.ts'
 import type { StoredToken } from './token.ts'
@@ -49,6 +50,7 @@ const agentSchema = new Schema<AgentRecord>(
     witness_vkey: String,
     ...hiddenFields,
     handed_out: Number,
+    ...tellsField,
     ...pendingField,
   },
   { collection: 'agents', strict: 'throw', versionKey: false },
@@ -72,6 +74,7 @@ agentSchema.index(
   { _id: 1, banned_at: 1 },
   { name: BANNED_AGENTS, partialFilterExpression: { banned_at: { $exists: true } } },
 )
+agentSchema.index(...TELLS_INDEX)
 agentSchema.index(...PENDING_INDEX)
 
 interface UsedChallenge {
@@ -169,7 +172,10 @@ export function createAgentStore(connection: Connection) {
       entry: PendingEntry,
     ): Promise<boolean> {
       const filter = { _id: agentId, token_key: expectedKey, banned_at: { $exists: false } }
-      return (await agents.updateOne(filter, { $set: token, $push: { pending: entry } })).matchedCount === 1
+      const tells = tell(agentId, 'key_changed', agentId, { key: 'token' })
+      return (
+        (await agents.updateOne(filter, { $set: token, $push: { pending: entry, tells } })).matchedCount === 1
+      )
     },
     /**
      * Sets the given fields alone, in one update.
@@ -188,15 +194,21 @@ export function createAgentStore(connection: Connection) {
         Object.entries(fields).map(([name, value]) => [`profile.${name}`, { $literal: value }]),
       )
       if (Object.keys(set).length === 0) return findById(agentId)
-      const added = [...keyChanges].map(([field, entry]) => {
-        return {
-          $cond: [{ $eq: [`$profile.${field}`, { $literal: fields[field] }] }, [], { $literal: [entry] }],
-        }
-      })
-      if (added.length > 0) {
-        const after = { $concatArrays: [{ $ifNull: ['$pending', []] }, ...added] }
-        set['pending'] = { $cond: [{ $eq: [after, []] }, '$$REMOVE', after] }
+      const append = (
+        name: 'pending' | 'tells',
+        elements: readonly (readonly [KeyField, object])[],
+      ): void => {
+        const added = elements.map(([field, element]) => ({
+          $cond: [{ $eq: [`$profile.${field}`, { $literal: fields[field] }] }, [], { $literal: [element] }],
+        }))
+        const after = { $concatArrays: [{ $ifNull: [`$${name}`, []] }, ...added] }
+        if (added.length > 0) set[name] = { $cond: [{ $eq: [after, []] }, '$$REMOVE', after] }
       }
+      append('pending', [...keyChanges])
+      append(
+        'tells',
+        [...keyChanges.keys()].map((key) => [key, tell(agentId, 'key_changed', agentId, { key })]),
+      )
       const filter = {
         _id: agentId,
         ...(authorKey === undefined ? {} : { 'profile.author_key': authorKey ?? { $exists: false } }),
@@ -246,8 +258,13 @@ export function createAgentStore(connection: Connection) {
       return (await agents.updateOne(filter, { ...change, $push: { pending: entry } })).matchedCount === 1
     },
     /** One more of the agents that it referred has paid. */
-    async addPayingReferral(agentId: string, session: Session): Promise<void> {
-      await agents.updateOne({ _id: agentId }, { $inc: { 'referrals.paying': 1 } }, { session })
+    async addPayingReferral(agentId: string, referredId: string, session: Session): Promise<void> {
+      const tells = tell(agentId, 'referral', referredId, { state: 'paying' })
+      await agents.updateOne(
+        { _id: agentId },
+        { $inc: { 'referrals.paying': 1 }, $push: { tells } },
+        { session },
+      )
     },
     /** The number of the agent's next hand-out of messages: 1, 2, … */
     async nextHandOut(agentId: string, session: Session): Promise<number> {

@@ -12,6 +12,7 @@ import {
 } from '../foundation/limits.ts'
 import { countView, hex, idField, idView, text, unixTime } from '../foundation/schema.ts'
 import type { Hideable } from '../ledger/hidden.ts'
+import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
 import { authorFields } from './authorship.ts'
 
@@ -19,7 +20,7 @@ import { authorFields } from './authorship.ts'
  * An agent as MongoDB holds it. Times named `*_ms` are milliseconds since the epoch, `at` and `*_at` Unix
  * seconds.
  */
-export interface AgentRecord extends Ledgered, Hideable {
+export interface AgentRecord extends Ledgered, Hideable, Telling {
   _id: string
   at: number
   handle?: string

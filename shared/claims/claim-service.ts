@@ -5,6 +5,7 @@ import type { Context } from '../context.ts'
 import type { SeenLog } from '../crypto/author.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { isOutage, Overtaken, requireOwn, type Session, unlessOvertaken } from '../servers/database.ts'
+import { tell, type EventMark } from '../events/mark.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { createGroups, performEachAlone, type Outcomes } from '../servers/group-commit.ts'
 import { newId } from '../foundation/ids.ts'
@@ -197,7 +198,7 @@ async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<
       ctx.claims.countUnendorsed(proposers),
     ])
     const { recorded, writes } = applyChanges(changes, claims, standing, unendorsed, unixSeconds(ctx.now()))
-    if (await storeChanges(ctx, writes, unendorsed)) return recorded
+    if (await storeChanges(ctx, writes, claims, unendorsed)) return recorded
   } while (performance.now() < untilMs)
   throw new Refusal(
     'unavailable',
@@ -209,23 +210,28 @@ async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<
 async function storeChanges(
   ctx: Context,
   writes: Writes,
+  claims: readonly ClaimRecord[],
   unendorsed: ReadonlyMap<string, number>,
 ): Promise<boolean> {
   if (writes.claims.length === 0 && writes.verdicts.length === 0) return true
+  const judged = new Map(claims.map((claim) => [claim._id, claim]))
+  const verdicts = writes.verdicts.map((verdict) => withEntry(verdict, judged.get(verdict.claim_id)))
   const storing = ctx.database.transaction(async (session) => {
     // Whoever makes or endorses a proposal of the same author writes the author's counts too, so this holds
     // at the commit.
     for (const [agentId, count] of await ctx.claims.countUnendorsed([...unendorsed.keys()], session))
       if (count !== unendorsed.get(agentId)) throw new Overtaken()
     // Commands of one transaction go one after the other.
-    if (!(await ctx.claims.write({ ...writes, verdicts: writes.verdicts.map(withEntry) }, session)))
-      throw new Overtaken()
+    if (!(await ctx.claims.write({ ...writes, verdicts }, session))) throw new Overtaken()
     await ctx.agents.addToRecords(writes.counts, session)
   })
   return unlessOvertaken(storing, STANDING_VERDICT_KEY)
 }
 
-function withEntry({ supersedes, ...verdict }: RecordedVerdict): VerdictRecord {
+function withEntry(
+  { supersedes, ...verdict }: RecordedVerdict,
+  claim: ClaimRecord | undefined,
+): VerdictRecord {
   const { _id: id, claim_id, agent_id, at, outcome, by_author, salt } = verdict
   const evidenceHash = commitRecord(id, salt, { evidence: verdict.evidence ?? null })
   const data = {
@@ -238,7 +244,10 @@ function withEntry({ supersedes, ...verdict }: RecordedVerdict): VerdictRecord {
     evidence_hash: evidenceHash,
     ...authorData(verdict.author),
   }
-  return { ...verdict, pending: [{ source: `${id}/verdict`, at, kind: 'verdict', data }] }
+  const kind = claim?.kind === PROPOSAL && outcome === 'true' ? 'endorsement' : 'verdict'
+  const tells =
+    claim === undefined || by_author ? [] : [tell(claim.agent_id, kind, id, { claim_id, agent_id, outcome })]
+  return { ...verdict, tells, pending: [{ source: `${id}/verdict`, at, kind: 'verdict', data }] }
 }
 
 /** Moves a claim's status, and its author's record with it. */
@@ -247,7 +256,7 @@ async function move(
   claim: ClaimRecord,
   status: ClaimStatus,
   session: Session,
-  accepted?: { at: number; entries: PendingEntry[] },
+  accepted?: { at: number; entries: PendingEntry[]; tells: EventMark[] },
 ): Promise<ClaimRecord> {
   await requireOwn(ctx.claims.moveStatus(claim, status, session, accepted), `claim ${claim._id}`)
   const statusChange = status === claim.status ? {} : { [claim.status]: -1, [status]: 1 }
@@ -308,7 +317,11 @@ export async function acceptProposal(ctx: Context, claimId: string, days: number
       kind: 'proposal_accepted',
       data: { claim_id: claimId, agent_id: author._id, days },
     }
-    const accepted = await move(ctx, claim, 'accepted', session, { at, entries: [acceptance, credit] })
+    const accepted = await move(ctx, claim, 'accepted', session, {
+      at,
+      entries: [acceptance, credit],
+      tells: [tell(author._id, 'proposal_accepted', claimId, { days })],
+    })
     return { ...accepted, accepted_at: at }
   })
 }

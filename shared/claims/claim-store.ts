@@ -6,6 +6,7 @@ import { type Session, within } from '../servers/database.ts'
 import { createIdLookUp } from '../servers/group-commit.ts'
 import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
+import { pushing, TELLS_INDEX, tellsField, type EventMark } from '../events/mark.ts'
 import { MAX_UNENDORSED_PROPOSALS } from '../foundation/limits.ts'
 import type { Writes } from './claim-book.ts'
 import { PROPOSAL, type ClaimRecord, type ClaimStatus, type Standing, type VerdictRecord } from './claim.ts'
@@ -33,6 +34,7 @@ const claimSchema = new Schema<ClaimRecord>(
     standing: { type: standingSchema, required: true },
     accepted_at: Number,
     ...hiddenFields,
+    ...tellsField,
     ...pendingField,
   },
   { collection: 'claims', strict: 'throw', versionKey: false },
@@ -60,6 +62,7 @@ claimSchema.index(
   { agent_id: 1, 'standing.true': 1 },
   { name: 'proposals_of_an_agent', partialFilterExpression: { kind: PROPOSAL } },
 )
+claimSchema.index(...TELLS_INDEX)
 claimSchema.index(...PENDING_INDEX)
 
 const verdictSchema = new Schema<VerdictRecord>(
@@ -74,6 +77,7 @@ const verdictSchema = new Schema<VerdictRecord>(
     ...authorField,
     by_author: { type: Boolean, required: true },
     superseded: { type: Boolean, required: true },
+    ...tellsField,
     ...pendingField,
   },
   { collection: 'verdicts', strict: 'throw', versionKey: false },
@@ -89,6 +93,7 @@ verdictSchema.index(
 )
 verdictSchema.index({ claim_id: 1, _id: -1 })
 verdictSchema.index({ agent_id: 1, _id: -1 })
+verdictSchema.index(...TELLS_INDEX)
 verdictSchema.index(...PENDING_INDEX)
 
 export interface ClaimFilter {
@@ -230,12 +235,12 @@ export function createClaimStore(connection: Connection) {
       before: ClaimRecord,
       status: ClaimStatus,
       session: Session,
-      accepted?: { at: number; entries: PendingEntry[] },
+      accepted?: { at: number; entries: PendingEntry[]; tells: EventMark[] },
     ): Promise<boolean> {
       const acceptance = accepted === undefined ? {} : { accepted_at: accepted.at }
       const update = {
         $set: { status, ...acceptance },
-        ...(accepted === undefined ? {} : { $push: { pending: { $each: accepted.entries } } }),
+        ...(accepted === undefined ? {} : pushing({ pending: accepted.entries, tells: accepted.tells })),
       }
       return (await claims.updateOne(asItStood(before), update, { session })).matchedCount === 1
     },
@@ -271,7 +276,7 @@ export type ClaimStore = ReturnType<typeof createClaimStore>
 const notBy = (past: Past<ClaimRecord>) =>
   past.notBy.length === 0 ? {} : { agent_id: { $nin: [...past.notBy] } }
 
-const SHOWN = { projection: { pending: 0 } } as const
+const SHOWN = { projection: { pending: 0, tells: 0 } } as const
 
 /** Open claims whose time has passed, which the sweep has not moved on yet. */
 export const comingOverdue = (nowSeconds: number) => ({

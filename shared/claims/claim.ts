@@ -3,6 +3,7 @@ import { authorFields, authorOf, authorView } from '../agents/authorship.ts'
 import type { Authorship } from '../crypto/author.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import { MAX_EVIDENCE_LENGTH, MAX_KIND_LENGTH, MAX_STATEMENT_LENGTH } from '../foundation/limits.ts'
+import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
 import { countView, hex, hexOrEmpty, idField, idView, text, unixTime } from '../foundation/schema.ts'
 import { SECOND_MS } from '../foundation/time.ts'
@@ -17,7 +18,7 @@ export type Standing = Record<Outcome, number>
 export const PROPOSAL = 'proposal'
 
 /** A falsifiable statement on record. Times are Unix seconds. */
-export interface ClaimRecord extends Ledgered, Hideable {
+export interface ClaimRecord extends Ledgered, Hideable, Telling {
   _id: string
   agent_id: string
   at: number
@@ -33,7 +34,7 @@ export interface ClaimRecord extends Ledgered, Hideable {
   accepted_at?: number
 }
 
-export interface VerdictRecord extends Ledgered {
+export interface VerdictRecord extends Ledgered, Telling {
   _id: string
   claim_id: string
   agent_id: string

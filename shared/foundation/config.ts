@@ -111,6 +111,7 @@ const VARIABLES = {
     .refine((text) => parseNanoAddress(text)?.address === text, 'expected a nano_ address with its checksum'),
   MONERO_WALLET_RPC_URL: webUrl(['http:', 'https:']),
   MONERO_CONFIRMATIONS: number('a whole number from 1 to 1000', { min: 1, max: 1_000, whole: true }),
+  SANDBOX_FAUCET_URL: webUrl(['http:', 'https:']),
   PAYMENT_POLL_SECONDS: positive('seconds', 3_600),
   PAYOUTS: z.enum(['manual', 'automatic'], 'expected manual or automatic'),
   MIN_PAYOUT_XNO: coins,
@@ -306,6 +307,8 @@ function shape(read: Read) {
       representative: read.NANO_REPRESENTATIVE,
     },
     monero: { walletRpcUrl: read.MONERO_WALLET_RPC_URL, confirmations: read.MONERO_CONFIRMATIONS ?? 10 },
+    /** Present in a sandbox: where play money is had. */
+    sandboxFaucetUrl: read.SANDBOX_FAUCET_URL,
     paymentPollMs: (read.PAYMENT_POLL_SECONDS ?? 10) * SECOND_MS,
     payouts: read.PAYOUTS ?? ('manual' as const),
     minPayout: { xno: read.MIN_PAYOUT_XNO ?? '0.01', xmr: read.MIN_PAYOUT_XMR ?? '0.001' },

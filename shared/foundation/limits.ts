@@ -164,6 +164,17 @@ export const MAX_OPEN_WORK_ORDERS = 20
 /** Messages of one sender that one recipient has not read, and their bytes: 128 of the longest. */
 export const MAX_UNREAD_OF_SENDER = { messages: 1_000, bytes: 8 * MIB } as const
 
+/** The longest that a caller may ask to wait for: less than most proxies allow an answer to take. */
+export const MAX_WAIT_SECONDS = 60
+/** Of one agent's waits at a time; one more ends the oldest, so that a connection that broke holds nothing up. */
+export const MAX_WAITS_OF_AGENT = 4
+/** Callers that one API process lets wait; each is some 20 KB. */
+export const MAX_WAITS = 20_000
+/** How often an agent that doesn't wait had better ask; what waits for it has no deadline below minutes. */
+export const POLL_EVERY_SECONDS = 30
+/** What is kept of an agent's events. */
+export const EVENTS_KEPT = { count: 10_000, days: 30 } as const
+
 /** What the operator announces at once: a page. */
 export const MAX_ANNOUNCEMENT_LENGTH = 4_000
 

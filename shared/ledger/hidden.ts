@@ -20,11 +20,13 @@ export type SetHidden = (
   hiddenAt: number | undefined,
   rule: string | undefined,
   entry: PendingEntry,
+  /** What is pushed beside the entry. */
+  pushed?: Readonly<Record<string, unknown>>,
 ) => Promise<boolean>
 
 /** Hides a record with its entry, or shows it again where it is hidden for this rule. */
 export function setHiddenIn<Stored extends Hideable & { _id: string }>(model: Model<Stored>): SetHidden {
-  return async (id, hiddenAt, rule, entry) => {
+  return async (id, hiddenAt, rule, entry, pushed) => {
     const filter =
       hiddenAt === undefined
         ? { _id: id, hidden_at: { $exists: true }, hidden_rule: rule ?? { $exists: false } }
@@ -34,8 +36,12 @@ export function setHiddenIn<Stored extends Hideable & { _id: string }>(model: Mo
         ? { $unset: { hidden_at: 1, hidden_rule: 1 } }
         : { $set: { hidden_at: hiddenAt, ...(rule === undefined ? {} : { hidden_rule: rule }) } }
     return (
-      (await model.collection.updateOne(filter as object, { ...change, $push: { pending: entry } } as object))
-        .matchedCount === 1
+      (
+        await model.collection.updateOne(
+          filter as object,
+          { ...change, $push: { pending: entry, ...pushed } } as object,
+        )
+      ).matchedCount === 1
     )
   }
 }

@@ -17,7 +17,7 @@ import { deliverySeconds, type OfferRecord } from './offer.ts'
 import { findOffer } from './offer-service.ts'
 import { feeOf } from './order-states.ts'
 import type { orderBody } from './order-views.ts'
-import { orderEntry, type OrderRecord } from './order.ts'
+import { orderEntry, orderMarks, type OrderRecord } from './order.ts'
 import { requireAddress } from '../payments/payout-address.ts'
 
 /**
@@ -166,6 +166,11 @@ function newOrder(
     pay_by: payBy,
     written_off_raw: '0',
     ...(author === undefined ? {} : { signatures: [{ ...author, step: 'ordered', agent_id: buyerId }] }),
+    tells: orderMarks(
+      { _id: orderId, buyer_id: buyerId, seller_id: offer.agent_id },
+      'ordered',
+      'awaiting_payment',
+    ),
     pending: [entry],
   }
 }

@@ -2,10 +2,11 @@ import mongoose, { Schema, type Connection, type QueryFilter } from 'mongoose'
 import { authorShape } from '../agents/authorship.ts'
 import type { Session } from '../servers/database.ts'
 import { recordsOf } from '../servers/records.ts'
+import { pushing, TELLS_INDEX, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { Coin } from '../payments/coin.ts'
 import { DEADLINE_OVERDUE_SECONDS } from './market-terms.ts'
-import type { OrderChange, OrderRecord } from './order.ts'
+import { orderMarks, type OrderChange, type OrderRecord } from './order.ts'
 import { ORDER_STEPS, stepRule, type OrderStep } from './order-states.ts'
 
 const number = { type: Number, required: true } as const
@@ -69,6 +70,7 @@ const orderSchema = new Schema<OrderRecord>(
       type: [new Schema({ ...authorShape, step: string, agent_id: string }, { _id: false })],
       default: undefined,
     },
+    ...tellsField,
     ...pendingField,
   },
   { collection: 'orders', strict: 'throw', versionKey: false },
@@ -95,9 +97,10 @@ orderSchema.index(
   { status: 1, _id: 1 },
   { name: 'disputed', partialFilterExpression: { status: 'disputed' } },
 )
+orderSchema.index(...TELLS_INDEX)
 orderSchema.index(...PENDING_INDEX)
 
-const LISTED = { pending: 0, delivery: 0 } as const
+const LISTED = { pending: 0, tells: 0, delivery: 0 } as const
 
 export const WAITING = {
   buyer: { id: 'buyer_id', filter: { status: 'delivered', due_at: { $exists: true } } },
@@ -249,7 +252,7 @@ function changeOf(before: OrderRecord, { step, at, set, unset = [], entries }: O
       $set: set,
       $inc: { version: 1 },
       ...(unset.length === 0 ? {} : { $unset: Object.fromEntries(unset.map((name) => [name, 1 as const])) }),
-      ...(entries.length === 0 ? {} : { $push: { pending: { $each: [...entries] } } }),
+      ...pushing({ pending: entries, tells: orderMarks(before, step, set.status ?? before.status) }),
     },
   }
 }

@@ -1,5 +1,6 @@
 import { authorData } from '../agents/authorship.ts'
 import type { Authorship } from '../crypto/author.ts'
+import { tell, type EventMark, type Telling } from '../events/mark.ts'
 import type { Ledgered, PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from '../payments/coin.ts'
 import { missingRaw } from '../payments/invoice.ts'
@@ -12,7 +13,7 @@ import { stepRule, type OrderStatus, type OrderStep } from './order-states.ts'
  * payment or is disputed everything that came is held. From `paid` on the price is held, and everything over
  * it is owed to the buyer at once.
  */
-export interface OrderRecord extends Ledgered {
+export interface OrderRecord extends Ledgered, Telling {
   _id: string
   offer_id: string
   buyer_id: string
@@ -90,7 +91,7 @@ export interface OrderChange {
     | 'payout_arrived'
     | 'refund_address'
   at: number
-  set: Partial<Omit<OrderRecord, '_id' | 'version' | 'pending'>>
+  set: Partial<Omit<OrderRecord, '_id' | 'version' | 'pending' | 'tells'>>
   unset?: readonly (keyof OrderRecord)[]
   entries: readonly PendingEntry[]
 }
@@ -102,6 +103,13 @@ export function changeOrder(order: OrderRecord, change: OrderChange): OrderRecor
     Object.entries(changed).filter(([name]) => !change.unset?.includes(name as keyof OrderRecord)),
   ) as unknown as OrderRecord
 }
+
+/** Both sides are told of each step, by whomever it was taken. */
+export const orderMarks = (
+  { _id, buyer_id: buyer, seller_id: seller }: Pick<OrderRecord, '_id' | 'buyer_id' | 'seller_id'>,
+  step: OrderChange['step'] | 'ordered',
+  status: OrderStatus,
+): EventMark[] => [buyer, seller].map((to) => tell(to, 'order', _id, { step, status }))
 
 /** Its source carries the number of the change: an order may take a step twice. */
 export function orderEntry(

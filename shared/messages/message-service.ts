@@ -1,5 +1,6 @@
 import { spendAllowance } from '../agents/allowance-service.ts'
 import type { Context } from '../context.ts'
+import { hint, tell } from '../events/mark.ts'
 import type { Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId } from '../foundation/ids.ts'
@@ -23,15 +24,18 @@ export async function sendMessage(
     throw new Refusal('no_such_agent', 'There is no agent with the id in `to`.', { field: 'to' })
   await spendAllowance(ctx, from, 'messages', fields.box)
   await requireRoom(ctx, fields.to, from, Buffer.byteLength(fields.box))
+  const id = newId('message')
   const message: MessageRecord = {
-    _id: newId('message'),
+    _id: id,
     from,
     to: fields.to,
     at: unixSeconds(ctx.now()),
     box: fields.box,
     handed: 0,
+    tells: [tell(fields.to, 'message', id, { agent_id: from })],
   }
   await ctx.messages.insert(message)
+  hint(fields.to)
   return message
 }
 

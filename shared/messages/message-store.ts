@@ -1,6 +1,7 @@
 import { Schema, type Connection } from 'mongoose'
 import { type Session, within } from '../servers/database.ts'
 import { createGroups, insertEach } from '../servers/group-commit.ts'
+import { TELLS_INDEX, tellsField } from '../events/mark.ts'
 import { DM_PAGE, DM_PAGE_BYTES } from '../foundation/limits.ts'
 import type { MessageRecord } from './message.ts'
 
@@ -11,13 +12,22 @@ const number = { type: Number, required: true } as const
 export const UNREAD = { handed: 0 }
 
 const messageSchema = new Schema<MessageRecord>(
-  { _id: string, from: string, to: string, at: number, box: { type: String, default: '' }, handed: number },
+  {
+    _id: string,
+    from: string,
+    to: string,
+    at: number,
+    box: { type: String, default: '' },
+    handed: number,
+    ...tellsField,
+  },
   { collection: 'messages', strict: 'throw', versionKey: false },
 )
 messageSchema.index({ to: 1, _id: 1 }, { name: 'unread', partialFilterExpression: UNREAD })
 messageSchema.index({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_out' })
 messageSchema.index({ from: 1, _id: -1 }, { name: 'sent' })
 messageSchema.index({ to: 1, from: 1, handed: 1, _id: 1 }, { name: 'of_one_sender' })
+messageSchema.index(...TELLS_INDEX)
 
 /** The messages that an agent reads: all that came to it, or one sender's. */
 export interface Inbox {
@@ -82,6 +92,10 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
       return (
         (await messages.findOne({ _id: messageId }, null, within(session)).lean<MessageRecord>()) ?? undefined
       )
+    },
+    async hasUnread(inbox: Inbox): Promise<boolean> {
+      const unread = messages.findOne({ ...inbox, ...UNREAD }, { _id: 1 }).hint(indexFor(inbox, 'unread'))
+      return (await unread.lean()) !== null
     },
     /** The oldest unread. */
     async listUnread(inbox: Inbox, room: Room, session?: Session): Promise<MessagePage> {

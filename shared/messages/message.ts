@@ -1,10 +1,12 @@
 import { z } from 'zod'
+import { waitQuery } from '../events/event.ts'
+import type { Telling } from '../events/mark.ts'
 import { idPattern } from '../foundation/ids.ts'
 import { MAX_BOX_BYTES } from '../foundation/limits.ts'
 import { countView, idField, idView, textOfBytes, unixTime } from '../foundation/schema.ts'
 
 /** A direct message: the sender's ciphertext, kept byte for byte; the operator cannot read it. */
-export interface MessageRecord {
+export interface MessageRecord extends Telling {
   _id: string
   from: string
   to: string
@@ -34,6 +36,7 @@ export const dmQuery = z.object({
       description: 'id of a message of yours: read again what came after it; 0: from the beginning',
     }),
   from: idField('agent').optional().describe('messages of this sender alone'),
+  wait: waitQuery(),
 })
 
 export const blockBody = z.object({ agent_id: idField('agent').describe('the sender') })

@@ -145,6 +145,7 @@ export async function creditPaidDays(
   if (agent === undefined) throw new Error(`agent ${agentId} is paid for and does not exist`)
   const entry = await creditDays(ctx, agent, days, credit, session)
   const isFirstPayment = await ctx.agents.markPaid(agentId, entry.at, session)
-  if (isFirstPayment && agent.ref !== undefined) await ctx.agents.addPayingReferral(agent.ref, session)
+  if (isFirstPayment && agent.ref !== undefined)
+    await ctx.agents.addPayingReferral(agent.ref, agentId, session)
   return entry
 }

@@ -3,6 +3,7 @@ import { Schema, type Connection } from 'mongoose'
 import type { Session } from '../servers/database.ts'
 import { createIdLookUp } from '../servers/group-commit.ts'
 import { recordsOf } from '../servers/records.ts'
+import { pushing, TELLS_INDEX, tellsField, type EventMark } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
 import { sumByCoin } from './sum-raw.ts'
@@ -47,6 +48,7 @@ const invoiceSchema = new Schema<InvoiceRecord>(
     version: number,
     has_payments: Boolean,
     check_asked_ms: Number,
+    ...tellsField,
     ...pendingField,
   },
   { collection: 'invoices', strict: 'throw', versionKey: false },
@@ -79,6 +81,7 @@ invoiceSchema.index(
   { coin: 1, look_after: 1 },
   { name: 'lapsed_looks', partialFilterExpression: { lapsed: true, look_after: { $exists: true } } },
 )
+invoiceSchema.index(...TELLS_INDEX)
 invoiceSchema.index(...PENDING_INDEX)
 
 const paymentSchema = new Schema<PaymentRecord>(
@@ -199,6 +202,7 @@ export function createInvoiceStore(connection: Connection) {
       { has_remainder: hasRemainder, open, ...fields }: MoneyFields,
       entries: readonly PendingEntry[],
       session: Session,
+      tells: readonly EventMark[] = [],
     ): Promise<boolean> {
       const unset = {
         ...(hasRemainder === false ? { has_remainder: 1 as const } : {}),
@@ -208,7 +212,7 @@ export function createInvoiceStore(connection: Connection) {
         $set: { ...fields, ...(hasRemainder === true ? { has_remainder: true as const } : {}) },
         $inc: { version: 1 },
         ...(Object.keys(unset).length === 0 ? {} : { $unset: unset }),
-        ...(entries.length === 0 ? {} : { $push: { pending: { $each: [...entries] } } }),
+        ...pushing({ pending: entries, tells }),
       }
       return invoices.change({ _id, version }, update, session)
     },
@@ -277,23 +281,43 @@ export function createInvoiceStore(connection: Connection) {
     forgetLook: (invoiceId: string, askedMs: number) =>
       invoices.change({ _id: invoiceId, check_asked_ms: askedMs }, { $unset: { check_asked_ms: 1 } }),
     /** Those at which nothing was ever seen. */
-    lapseUntouched: (ids: readonly string[], lookAfter: number) =>
-      invoices.changeAll(
+    async lapseUntouched(ids: readonly string[], lookAfter: number, nowMs: number): Promise<void> {
+      const expired = {
+        to: '$agent_id',
+        at_ms: nowMs,
+        kind: 'invoice',
+        id: '$_id',
+        fields: { state: 'expired' },
+      } satisfies EventMark
+      const untouched = {
+        _id: { $in: [...ids] },
+        lapsed: false,
+        has_payments: { $exists: false },
+        order_id: { $exists: false },
+        carried_raw: '0',
+      }
+      await raw().updateMany(untouched, [
         {
-          _id: { $in: [...ids] },
-          lapsed: false,
-          has_payments: { $exists: false },
-          order_id: { $exists: false },
-          carried_raw: '0',
+          $set: {
+            lapsed: true,
+            look_after: lookAfter,
+            version: { $add: ['$version', 1] },
+            tells: { $concatArrays: [{ $ifNull: ['$tells', []] }, [expired]] },
+          },
         },
-        { $set: { lapsed: true, look_after: lookAfter }, $unset: { open: 1 }, $inc: { version: 1 } },
-      ),
+        { $unset: 'open' },
+      ])
+    },
     /**
      * An invoice cannot lapse past a payment that was just noted: both write it. @returns the invoice as it
      * was before
      */
-    markPayment: (invoiceId: string, session: Session) =>
-      invoices.swap({ _id: invoiceId }, { $set: { has_payments: true }, $inc: { version: 1 } }, session),
+    markPayment: (invoiceId: string, session: Session, tells: readonly EventMark[] = []) =>
+      invoices.swap(
+        { _id: invoiceId },
+        { $set: { has_payments: true }, $inc: { version: 1 }, ...pushing({ tells }) },
+        session,
+      ),
     insertPayment: (payment: PaymentRecord, session: Session) => payments.insert([payment], session),
     /** The oldest first; without a rate, that which needs none. */
     async listWaitingForRate(

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
 import { hex, idField, idView, isoTimeView, unixTime } from '../foundation/schema.ts'
 import { isoTime } from '../foundation/time.ts'
@@ -20,7 +21,7 @@ export const INVOICE_STATUSES = ['awaiting_payment', 'confirming', 'underpaid', 
 export type InvoiceStatus = (typeof INVOICE_STATUSES)[number]
 
 /** Amounts are decimal text of raw or piconero: MongoDB has no integer that is wide enough. */
-export interface InvoiceRecord extends Ledgered {
+export interface InvoiceRecord extends Ledgered, Telling {
   _id: string
   agent_id: string
   at: number

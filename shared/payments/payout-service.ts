@@ -6,7 +6,7 @@ import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
 import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
-import type { PayoutChange, PayoutFrom } from './payout-store.ts'
+import { payoutMark, type PayoutChange, type PayoutFrom } from './payout-store.ts'
 import { isRefusedForLong, OPEN_TRANSFERS, refuse } from './payout.ts'
 import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
 import { purposeOf } from './purpose.ts'
@@ -36,7 +36,8 @@ export function newPayout(fields: {
     changed_at: at,
     salt: newSalt(),
   }
-  return { ...payout, pending: [payoutEntry(payout, 'owed', at)] }
+  const entry = payoutEntry(payout, 'owed', at)
+  return { ...payout, tells: [payoutMark(payout, entry)], pending: [entry] }
 }
 
 /**
@@ -158,7 +159,7 @@ async function carry(
   const at = unixSeconds(ctx.databaseNow())
   const change = { state: 'in_transfer' as const, changed_at: at, transfer_id: transfer._id, held_by: null }
   const entry = payoutEntry(payout, step, at, transfer.tx, attempt)
-  if (!(await ctx.payouts.move(payout._id, from, change, entry, session)))
+  if (!(await ctx.payouts.move(payout, from, change, entry, session)))
     throw new Error(
       `payout ${payout._id} is ${payout.state}${payout.frozen ? ' and frozen' : ''}, so it cannot go into a transfer`,
     )
@@ -236,7 +237,7 @@ async function movePayouts(
       const change = { state: 'owed' as const, changed_at: at, transfer_id: null }
       const entry = payoutEntry(payout, 'owed', at, undefined, `${transfer._id}/${newStepId()}`, undoes)
       await requireOwn(
-        ctx.payouts.move(payout._id, { transferId: transfer._id }, change, entry, session),
+        ctx.payouts.move(payout, { transferId: transfer._id }, change, entry, session),
         `payout ${payout._id}`,
       )
     }
@@ -245,7 +246,7 @@ async function movePayouts(
     const attempt =
       to === 'held' || transfer.state === 'held' ? `${transfer._id}/${newStepId()}` : transfer._id
     await ctx.payouts.addEntries(
-      new Map(own.map((payout) => [payout._id, payoutEntry(payout, to, at, transfer.tx, attempt, undoes)])),
+      new Map(own.map((payout) => [payout, payoutEntry(payout, to, at, transfer.tx, attempt, undoes)])),
       session,
     )
   }
@@ -416,7 +417,7 @@ async function takeOwnStep(
 ): Promise<boolean> {
   const at = unixSeconds(ctx.databaseNow())
   const entry = payoutEntry(payout, to, at, tx, attempt, undoes)
-  if (!(await ctx.payouts.move(payout._id, from, { ...change, changed_at: at }, entry, session))) return false
+  if (!(await ctx.payouts.move(payout, from, { ...change, changed_at: at }, entry, session))) return false
   if (line !== undefined) await ctx.journal.write(payoutLine(payout, `${line}/${attempt}`, at), session)
   await purposeOf(ctx, payout).payoutMoved(ctx, payout, to, session)
   return true
@@ -506,7 +507,7 @@ export const undoPaidByHand = (ctx: Context, payoutId: string): Promise<boolean>
 export async function withdrawPayout(ctx: Context, payout: PayoutRecord, session: Session): Promise<void> {
   const at = unixSeconds(ctx.databaseNow())
   const change = { state: 'withdrawn' as const, changed_at: at }
-  if (!(await ctx.payouts.move(payout._id, 'owed', change, payoutEntry(payout, 'withdrawn', at), session)))
+  if (!(await ctx.payouts.move(payout, 'owed', change, payoutEntry(payout, 'withdrawn', at), session)))
     throw new Error(`payout ${payout._id} is not owed, so it cannot be withdrawn`)
   await ctx.journal.write(payoutLine(payout, 'withdrawn', at), session)
 }

@@ -1,6 +1,7 @@
 import { Schema, type Connection } from 'mongoose'
 import type { Session } from '../servers/database.ts'
 import { recordsOf } from '../servers/records.ts'
+import { tell, TELLS_INDEX, tellsField, type EventMark } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { SECOND_MS } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
@@ -32,6 +33,7 @@ const payoutSchema = new Schema<StoredPayout>(
     at: number,
     changed_at: number,
     salt: string,
+    ...tellsField,
     ...pendingField,
   },
   { collection: 'payouts', strict: 'throw', versionKey: false },
@@ -48,6 +50,7 @@ payoutSchema.index(
   { partialFilterExpression: { order_id: { $exists: true } } },
 )
 payoutSchema.index({ transfer_id: 1 }, { partialFilterExpression: { transfer_id: { $exists: true } } })
+payoutSchema.index(...TELLS_INDEX)
 payoutSchema.index(...PENDING_INDEX)
 
 const transferSchema = new Schema<TransferRecord>(
@@ -149,6 +152,18 @@ function filterOf(from: PayoutFrom) {
  * accident.
  */
 const MOST_LOOKS = 5
+
+type Payee = Pick<StoredPayout, '_id' | 'agent_id' | 'order_id'>
+
+/** Tells the payee of the step that an entry of its payout stands for. */
+export const payoutMark = (
+  { _id, agent_id: payee, order_id: orderId }: Payee,
+  { data }: PendingEntry,
+): EventMark =>
+  tell(payee, 'payout', _id, {
+    state: String(data['step']),
+    ...(orderId === undefined ? {} : { order_id: orderId }),
+  })
 
 export type PayoutStore = ReturnType<typeof createPayoutStore>
 
@@ -324,7 +339,7 @@ export function createPayoutStore(connection: Connection) {
      * expected state
      */
     move(
-      payoutId: string,
+      payout: Payee,
       from: PayoutFrom,
       change: PayoutChange,
       entry: PendingEntry,
@@ -337,13 +352,16 @@ export function createPayoutStore(connection: Connection) {
       const update = {
         $set: set,
         ...(Object.keys(unset).length === 0 ? {} : { $unset: unset }),
-        $push: { pending: entry },
+        $push: { pending: entry, tells: payoutMark(payout, entry) },
       }
-      return payouts.change({ _id: payoutId, ...filterOf(from) }, update, session)
+      return payouts.change({ _id: payout._id, ...filterOf(from) }, update, session)
     },
-    async addEntries(entries: ReadonlyMap<string, PendingEntry>, session: Session): Promise<void> {
-      const writes = [...entries].map(([_id, pending]) => ({
-        updateOne: { filter: { _id }, update: { $push: { pending } } },
+    async addEntries(entries: ReadonlyMap<Payee, PendingEntry>, session: Session): Promise<void> {
+      const writes = [...entries].map(([payout, pending]) => ({
+        updateOne: {
+          filter: { _id: payout._id },
+          update: { $push: { pending, tells: payoutMark(payout, pending) } },
+        },
       }))
       if (writes.length > 0) await payouts.model.bulkWrite(writes, { session })
     },

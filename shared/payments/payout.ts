@@ -1,3 +1,4 @@
+import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
 
@@ -10,7 +11,7 @@ import type { Coin } from './coin.ts'
 export const PAYOUT_STATES = ['owed', 'signed', 'sent', 'confirmed', 'held', 'manual', 'withdrawn'] as const
 export type PayoutState = (typeof PAYOUT_STATES)[number]
 
-export interface StoredPayout extends Ledgered {
+export interface StoredPayout extends Ledgered, Telling {
   _id: string
   /** What it is owed for, such as `<order id>/release`: unique, so that nothing is owed twice. */
   source: string

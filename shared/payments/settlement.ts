@@ -1,5 +1,6 @@
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
+import { hint, tell, type EventMark } from '../events/mark.ts'
 import { isDuplicateKey, requireOwn, unavailable, type Session } from '../servers/database.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
@@ -60,6 +61,12 @@ export async function noteShown(ctx: Context, { _id, by, shown_at: at }: Payment
   if (by === 'operator' && at === undefined) await ctx.invoices.setShown(_id, unixSeconds(ctx.databaseNow()))
 }
 
+const invoiceMark = (
+  { _id, agent_id: payer, order_id: orderId }: Pick<InvoiceRecord, '_id' | 'agent_id' | 'order_id'>,
+  state: 'seen' | 'confirmed' | 'expired',
+): EventMark =>
+  tell(payer, 'invoice', _id, { state, ...(orderId === undefined ? {} : { order_id: orderId }) })
+
 async function notePayment(
   ctx: Context,
   invoice: InvoiceRecord,
@@ -76,7 +83,8 @@ async function notePayment(
   const ids = { _id: newId('payment'), salt: newSalt() }
   try {
     return await ctx.database.transaction(async (session) => {
-      const current = await ctx.invoices.markPayment(invoice._id, session)
+      const tells = found.lockedUntil === undefined ? [invoiceMark(invoice, 'seen')] : []
+      const current = await ctx.invoices.markPayment(invoice._id, session, tells)
       if (current === undefined) throw new Error(`invoice ${invoice._id} was there and is gone`)
       const at = unixSeconds(ctx.databaseNow())
       // A whole round after its time did not find it: another payment under way holds the invoice open, and
@@ -141,8 +149,9 @@ async function correctAmount(ctx: Context, payment: PaymentRecord, amountRaw: bi
 
 async function bringBack(ctx: Context, payment: PaymentRecord, from: 'gone' | 'locked'): Promise<void> {
   await ctx.database.transaction(async (session) => {
-    await ctx.invoices.markPayment(payment.invoice_id, session)
     if (!(await ctx.invoices.movePayment(payment._id, from, 'seen', session))) return
+    const told = { ...payment, _id: payment.invoice_id }
+    await ctx.invoices.markPayment(told._id, session, from === 'locked' ? [invoiceMark(told, 'seen')] : [])
     if (!payment.late) await purposeOf(ctx, payment).noted(ctx, { ...payment, state: 'seen' }, session)
   })
 }
@@ -194,6 +203,7 @@ function transactSettlement(
         lines: [...paymentLine({ ...payment, ...taken }, 'received', at), ...(bought.lines ?? [])],
       },
       session,
+      invoiceMark(invoice, 'confirmed'),
     )
     const settled = {
       settled_at: at,
@@ -231,8 +241,12 @@ async function changeInvoice(
   invoice: InvoiceRecord,
   { fields = {}, entries = [], lines = [] }: Outcome,
   session: Session,
+  tells: EventMark,
 ): Promise<void> {
-  await requireOwn(ctx.invoices.changeMoney(invoice, fields, entries, session), `invoice ${invoice._id}`)
+  await requireOwn(
+    ctx.invoices.changeMoney(invoice, fields, entries, session, [tells]),
+    `invoice ${invoice._id}`,
+  )
   await ctx.journal.write(lines, session)
 }
 
@@ -330,7 +344,8 @@ export async function lapseInvoices(ctx: Context, coin: Coin, roundAt: number): 
     const unpayable = batch === 0 ? await ctx.invoices.listUnpayable(coin) : []
     const overdue = [...listed, ...unpayable].filter(({ _id }) => !passedOver.has(_id))
     const untouched = overdue.filter((invoice) => !hasMoney(invoice)).map(({ _id }) => _id)
-    await ctx.invoices.lapseUntouched(untouched, lookAfter)
+    await ctx.invoices.lapseUntouched(untouched, lookAfter, ctx.databaseNow())
+    for (const { agent_id: agentId } of overdue) hint(agentId)
     for (const invoice of overdue.filter(hasMoney)) {
       // Whatever comes of it, this call doesn't look at it again.
       passedOver.add(invoice._id)
@@ -367,6 +382,6 @@ async function lapse(ctx: Context, invoice: InvoiceRecord, look_after: number): 
     if (await ctx.invoices.isUnderWay(current._id, { inTime: true }, session)) return
     const outcome = await purposeOf(ctx, current).expired(ctx, current, session)
     const fields = { ...outcome.fields, look_after, lapsed: true, open: false as const }
-    await changeInvoice(ctx, current, { ...outcome, fields }, session)
+    await changeInvoice(ctx, current, { ...outcome, fields }, session, invoiceMark(current, 'expired'))
   })
 }

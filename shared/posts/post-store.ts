@@ -4,6 +4,7 @@ import { authorField } from '../agents/authorship.ts'
 import type { Past } from '../agents/unbanned.ts'
 import { createGroups, insertEach } from '../servers/group-commit.ts'
 import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
+import { TELLS_INDEX, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { PostRecord } from './post.ts'
 
@@ -17,12 +18,14 @@ const postSchema = new Schema<PostRecord>(
     salt: { type: String, required: true },
     ...authorField,
     ...hiddenFields,
+    ...tellsField,
     ...pendingField,
   },
   { collection: 'posts', strict: 'throw', versionKey: false },
 )
 postSchema.index({ topic: 1, _id: -1 }, { partialFilterExpression: { topic: { $exists: true } } })
 postSchema.index({ agent_id: 1, _id: -1 })
+postSchema.index(...TELLS_INDEX)
 postSchema.index(...PENDING_INDEX)
 
 /** A post's place in the feed. */

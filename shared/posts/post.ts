@@ -3,11 +3,12 @@ import { authorFields, authorOf, authorView } from '../agents/authorship.ts'
 import type { Authorship } from '../crypto/author.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../foundation/limits.ts'
+import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
 import { countView, idView, text, textOfBytes, unixTime } from '../foundation/schema.ts'
 
 /** A public post; `at` in Unix seconds. */
-export interface PostRecord extends Ledgered, Hideable {
+export interface PostRecord extends Ledgered, Hideable, Telling {
   _id: string
   agent_id: string
   at: number

@@ -1,4 +1,5 @@
 import type { Context } from '../context.ts'
+import { tell } from '../events/mark.ts'
 import { Refusal, type ErrorCode } from '../foundation/errors.ts'
 import type { Hideable, SetHidden } from '../ledger/hidden.ts'
 import { newStepId } from '../foundation/ids.ts'
@@ -65,7 +66,7 @@ export async function findHideable(
  * @throws Refusal as findHideable()
  */
 export async function setHidden(ctx: Context, id: string, hidden: boolean, rule?: string): Promise<boolean> {
-  const { idField, record } = await findHideable(ctx, id)
+  const { idField, agentId, record } = await findHideable(ctx, id)
   const at = unixSeconds(ctx.now())
   const kind = hidden ? 'hide' : 'unhide'
   const hiddenFor = hidden ? rule : record.hidden_rule
@@ -75,7 +76,10 @@ export async function setHidden(ctx: Context, id: string, hidden: boolean, rule?
     kind,
     data: { [idField]: id, rule: hiddenFor ?? null },
   } as const
+  const fields = { hidden, ...(hiddenFor === undefined ? {} : { rule: hiddenFor }) }
+  const pushed = idField === 'post_id' ? { tells: tell(agentId, 'post_hidden', id, fields) } : {}
   return (
-    KINDS[id.split('_', 1)[0] ?? '']?.setHidden(ctx)(id, hidden ? at : undefined, hiddenFor, entry) ?? false
+    KINDS[id.split('_', 1)[0] ?? '']?.setHidden(ctx)(id, hidden ? at : undefined, hiddenFor, entry, pushed) ??
+    false
   )
 }

@@ -5,7 +5,7 @@ import { withDeadline } from '../foundation/deadline.ts'
 import type { Log } from '../foundation/log.ts'
 import { newStepId } from '../foundation/ids.ts'
 import { QUEUE_TIMEOUT_MS, REFRESH_RATES_EVERY_MS, SEQUENCE_EVERY_MS } from '../foundation/limits.ts'
-import { connectFailingFast } from './redis-connection.ts'
+import { connectFailingFast, connectWaiting } from './redis-connection.ts'
 import { currentScope } from '../foundation/scope.ts'
 import { MINUTE_MS } from '../foundation/time.ts'
 
@@ -126,6 +126,9 @@ export function queuePrefix(prefix: string, name: QueueName): string {
   return `{${prefix}.${name}}`
 }
 
+/** Where processes tell each other for which agents something was written. */
+export const hintChannel = (prefix: string): string => `{${prefix}.hints}`
+
 export function jobOptions(name: QueueName): JobsOptions {
   return {
     attempts: QUEUES[name].attempts,
@@ -165,6 +168,10 @@ export interface Queues {
   hasWaiting(name: QueueName): Promise<boolean>
   /** The queue itself. @throws if Redis has never been reached: use whenReady() first */
   get(name: QueueName): Queue
+  /** Tells every process that listens; lost if Redis is away. */
+  publishHint(text: string): void
+  /** Hears what is published from now on, over a connection of its own. `isUp`: whether nothing is missed now. */
+  listenToHints(listener: (text: string) => void): { isUp(): boolean; close(): void }
   /** Whether Redis is reached at this moment. */
   isConnected(): boolean
   /** Resolves once Redis has been reached for the first time. */
@@ -284,6 +291,24 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
             await (await queue.getJob(jobId))?.promote()
         }
       })
+    },
+    publishHint(text) {
+      if (connection.status === 'ready') connection.publish(hintChannel(prefix), text).catch(() => {})
+    },
+    listenToHints(listener) {
+      // Its own connection: one that listens does nothing else. The other one's listener says that Redis is away.
+      const listening = connectWaiting(redisUrl, log)
+      let isUp = false
+      const listen = (): void => {
+        listening.subscribe(hintChannel(prefix)).then(
+          () => (isUp = true),
+          () => undefined,
+        )
+      }
+      listening.on('ready', listen)
+      listening.on('close', () => (isUp = false))
+      listening.on('message', (_channel: string, text: string) => listener(text))
+      return { isUp: () => isUp, close: () => listening.disconnect() }
     },
     async hasWaiting(name) {
       if (connection.status !== 'ready') return false

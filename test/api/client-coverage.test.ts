@@ -33,7 +33,7 @@ const CALLS: Record<Method, (client: Client) => Promise<unknown>> = {
   challenge: (client) => client.challenge(),
   register: (client) => client.register({ challenge_id: 'c', answer: 'a', pow: '1', handle: 'h', ref: 'r' }),
   rotateToken: (client) => client.rotateToken({ new_token: TOKEN }),
-  me: (client) => client.me(),
+  me: (client) => client.me({ wait: 1 }),
   updateProfile: (client) =>
     client.updateProfile({
       name: 'n',
@@ -62,8 +62,9 @@ const CALLS: Record<Method, (client: Client) => Promise<unknown>> = {
   resolveClaim: (client) => client.resolveClaim({ claim_id: 'c', outcome: 'true', evidence: 'e', ...SIGNED }),
   proposals: (client) => client.proposals({ before: 'clm_1', limit: 1 }),
   sendMessage: (client) => client.sendMessage({ to: 't', box: 'b' }),
-  unreadMessages: (client) => client.unreadMessages({ from: 'agt_1' }),
-  messagesAfter: (client) => client.messagesAfter('m', { from: 'agt_1' }),
+  unreadMessages: (client) => client.unreadMessages({ from: 'agt_1', wait: 1 }),
+  messagesAfter: (client) => client.messagesAfter('m', { from: 'agt_1', wait: 1 }),
+  events: (client) => client.events({ after: '1', wait: 1, limit: 1 }),
   sentMessages: (client) => client.sentMessages({ before: 'msg_1' }),
   blockSender: (client) => client.blockSender({ agent_id: 'a' }),
   unblockSender: (client) => client.unblockSender({ agent_id: 'a' }),

@@ -47,6 +47,8 @@ export interface TestApi {
   url: string
   ctx: Context
   routes: readonly Route[]
+  /** How many callers wait for something. */
+  countWaits(): number
   /**
    * One request below `/api/v1`, or at the root where the path begins with `//`. The answer is checked
    * against its route.
@@ -58,7 +60,7 @@ export interface TestService extends TestApi {
   /** Everything logged so far, one JSON line an event. */
   logged(): string
   /** Another API on the same database and queues, as a second process would be; stopped with the service. */
-  addApi(): Promise<TestApi>
+  addApi(): Promise<TestApi & { close(): Promise<void> }>
   register(fields?: { handle?: string; ref?: string }): Promise<TestAgent>
   /** A registered agent whose pass ends in a year. */
   registerWithPass(fields?: { handle?: string; ref?: string }): Promise<TestAgent>
@@ -112,7 +114,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
   let shiftMs = 0
   const now = () => Date.now() + shiftMs
   const first = await startApi(env, log, { now })
-  const { url, routes, call } = first
+  const { url, routes, call, countWaits } = first
   const testCtx =
     options.servers === undefined
       ? undefined
@@ -131,6 +133,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
     url,
     ctx,
     routes,
+    countWaits,
     call,
     register,
     logged: () => lines.join(''),
@@ -163,7 +166,7 @@ interface StartedApi extends TestApi {
 async function startApi(env: Record<string, string>, log: Log, options: ContextOptions): Promise<StartedApi> {
   const ctx = openContext(readConfig(env, 'api'), log, options)
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
-  const { listener, routes } = createApp(ctx)
+  const { listener, routes, waits } = createApp(ctx)
   const server = createLimitedServer(listener)
   const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
   const check = createAnswerCheck(routes)
@@ -171,8 +174,12 @@ async function startApi(env: Record<string, string>, log: Log, options: ContextO
     url,
     ctx,
     routes,
+    countWaits: waits.count,
     call: (method, path, options = {}) => callService(url, method, path, options, check),
-    close: async () => void (await server.close()),
+    close: async () => {
+      waits.end()
+      await server.close()
+    },
   }
 }
 

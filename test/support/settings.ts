@@ -106,6 +106,7 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
     ],
   },
   NANO_RPC_URL: { right: ['http://127.0.0.1:7076'], wrong: ['ws://127.0.0.1:7076', '127.0.0.1:7076'] },
+  SANDBOX_FAUCET_URL: { right: ['http://127.0.0.1:7079'], wrong: ['ws://127.0.0.1:7079', '127.0.0.1:7079'] },
   NANO_WS_URL: { right: ['ws://127.0.0.1:7078', 'wss://a'], wrong: ['http://127.0.0.1:7078'] },
   NANO_WORK_URL: { right: ['http://127.0.0.1:7000'], wrong: ['tcp://a'] },
   NANO_SEED_FILE: { right: ['seed'], wrong: [] },

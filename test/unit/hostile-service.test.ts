@@ -1,3 +1,4 @@
+import { eventPageView } from '../../shared/events/event.ts'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -244,6 +245,7 @@ const CASES: readonly [argv: string[], path: string, answer?: unknown][] = [
   [['dm', 'send', AGENT, 'x', '--unsealed-key'], '/agent/'],
   [['dm', 'send', AGENT, 'x', '--unsealed-key'], '/dm', sampleOf(sentMessageView)],
   [['dm', 'read'], '/dm', sampleOf(messagePageView)],
+  [['watch', '--once'], '/events', { ...(sampleOf(eventPageView) as object), more: false }],
   [['dm', 'rekey'], '/profile'],
   [['dm', 'block', AGENT], '/dm/block'],
   [['dm', 'unblock', AGENT], '/dm/unblock'],

@@ -18,6 +18,7 @@ const ORDER = [
   ['posts', 'announcements', 'messages', 'reports'],
   ['agents'],
   ['ledger'],
+  ['events'],
   ['servers'],
   ['foundation'],
   ['crypto'],

@@ -407,13 +407,18 @@ class ListCurrenciesAnswerNotAcceptedItem(_ListCurrenciesAnswerNotAcceptedItem, 
     add_how: str
 
 
-class ListCurrenciesAnswer(TypedDict):
+class _ListCurrenciesAnswer(TypedDict):
     price_usd_per_day: float
     free_period: ListCurrenciesAnswerFreePeriod
     pricing: ListCurrenciesAnswerPricing
     rate_source: str
     accepted: List[ListCurrenciesAnswerAcceptedItem]
     not_accepted: List[ListCurrenciesAnswerNotAcceptedItem]
+
+
+class ListCurrenciesAnswer(_ListCurrenciesAnswer, total=False):
+    sandbox: bool
+    faucet: str
 
 
 class WorkOrder(TypedDict):
@@ -624,6 +629,35 @@ class BlockSenderAnswer(TypedDict):
     agent_id: str
     blocked: bool
     changed: bool
+
+
+class _Event(TypedDict):
+    cursor: str
+    at: int
+    kind: Literal["message", "order", "verdict", "endorsement", "invoice", "payout", "referral", "post_hidden", "pass_ending", "proposal_accepted", "key_changed"]
+    id: str
+
+
+class Event(_Event, total=False):
+    agent_id: str
+    claim_id: str
+    order_id: str
+    step: str
+    status: str
+    state: str
+    outcome: str
+    hidden: bool
+    rule: str
+    days: int
+    pass_until: str
+    key: str
+
+
+class ListEventsAnswer(TypedDict):
+    events: List[Event]
+    next: str
+    more: bool
+    truncated: bool
 
 
 class ReportPostAnswer(TypedDict):

@@ -1,0 +1,208 @@
+import type { Context } from '../../shared/context.ts'
+import { onHint } from '../../shared/events/mark.ts'
+import { isOutage } from '../../shared/servers/database.ts'
+import { MAX_WAITS, MAX_WAITS_OF_AGENT } from '../../shared/foundation/limits.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
+import { overloaded } from './admission.ts'
+import { connectionsWithin, readDescriptorLimit } from './server.ts'
+
+/*
+ * Callers that wait until there is something for them.
+ *
+ * MongoDB alone says whether there is. When to look: a hint says that something is being written for an agent, by
+ * this process or, over Redis, by another; since it is given before the write is stored, its waiters look a few
+ * times. Hints may be lost at any moment, so every so often all that wait are looked for together.
+ *
+ * A wait takes no room of requests that work, and nothing in MongoDB but those looks.
+ */
+
+/** What a waiter found when it looked. */
+export interface Look {
+  /** There is something to answer with. */
+  found: boolean
+  /** The number of its agent's last event then. */
+  seq: number
+}
+
+export interface Waits {
+  /**
+   * Resolves once `look` finds something, or the time is over, or another wait takes its place, or waits are ended.
+   *
+   * @throws Refusal `unavailable` if too many wait; the reason of `over`
+   */
+  until(agentId: string, seconds: number, look: () => Promise<Look>, over: AbortSignal): Promise<void>
+  /** Ends all that wait; nobody waits any more from then on. */
+  end(): void
+  count(): number
+}
+
+/** After a hint, until something was found. */
+const LOOKS_AFTER_MS = [0, 30, 150, 600, 2_000] as const
+/** How often all that wait are looked for, with hints and without. */
+const LOOK_FOR_ALL_MS = { hinted: 15 * SECOND_MS, unhinted: 2 * SECOND_MS } as const
+const WAITING_SHARE = 3 / 4
+const LOOKED_FOR_TOGETHER = 500
+const ENDED_TOGETHER = 200
+const ENDED_EVERY_MS = 20
+
+interface Waiter {
+  seq: number
+  isOver: boolean
+  isWoken: boolean
+  wake(): void
+}
+
+export function createWaits(ctx: Context): Waits {
+  const waiters = new Map<string, Set<Waiter>>()
+  const dueLooks = new Map<string, NodeJS.Timeout>()
+  /** Whoever waits holds a connection, and others need some too. */
+  const most = Math.min(MAX_WAITS, Math.floor(connectionsWithin(readDescriptorLimit()) * WAITING_SHARE))
+  let count = 0
+  let ended = false
+  let hints: { stop(): void; isUp(): boolean } | undefined
+  let lookedForAllMs = 0
+
+  function wake(agentId: string): void {
+    for (const waiter of waiters.get(agentId) ?? []) {
+      waiter.isWoken = true
+      waiter.wake()
+    }
+  }
+
+  function noteHint(agentId: string): void {
+    if (!waiters.has(agentId)) return
+    clearTimeout(dueLooks.get(agentId))
+    lookSoon(agentId, 0)
+  }
+
+  function lookSoon(agentId: string, nth: number): void {
+    const afterMs = LOOKS_AFTER_MS[nth]
+    if (afterMs === undefined || !waiters.has(agentId)) return void dueLooks.delete(agentId)
+    const timer = setTimeout(() => {
+      wake(agentId)
+      lookSoon(agentId, nth + 1)
+    }, afterMs)
+    dueLooks.set(agentId, timer)
+  }
+
+  /** From the first wait on: a process that nobody waits at needs none of it. */
+  function listen(): void {
+    if (hints !== undefined) return
+    const channel = ctx.queues.listenToHints((text) => text.split(' ').forEach(noteHint))
+    const stopOwn = onHint(noteHint)
+    const timer = setInterval(() => {
+      const everyMs = LOOK_FOR_ALL_MS[channel.isUp() ? 'hinted' : 'unhinted']
+      if (count === 0 || performance.now() - lookedForAllMs < everyMs) return
+      lookedForAllMs = performance.now()
+      lookForAll().catch((error: unknown) => {
+        if (!isOutage(error)) ctx.log.error({ err: error }, 'what callers wait for could not be looked for')
+      })
+    }, SECOND_MS).unref()
+    hints = {
+      isUp: channel.isUp,
+      stop() {
+        clearInterval(timer)
+        stopOwn()
+        channel.close()
+      },
+    }
+  }
+
+  async function lookForAll(): Promise<void> {
+    const agentIds = [...waiters.keys()]
+    for (let from = 0; from < agentIds.length; from += LOOKED_FOR_TOGETHER) {
+      const looked = await ctx.events.lookAtMany(agentIds.slice(from, from + LOOKED_FOR_TOGETHER))
+      for (const { agentId, told } of looked) {
+        const isNew = [...(waiters.get(agentId) ?? [])].some(({ seq }) => told.seq > seq)
+        if (isNew || told.marked.size > 0) wake(agentId)
+      }
+    }
+  }
+
+  function enter(agentId: string): Waiter {
+    const own = waiters.get(agentId) ?? new Set()
+    const staying = [...own].filter(({ isOver }) => !isOver)
+    const [oldest] = staying
+    if (oldest !== undefined && staying.length >= MAX_WAITS_OF_AGENT) {
+      oldest.isOver = true
+      oldest.wake()
+    } else if (count >= most) throw overloaded()
+    const waiter: Waiter = { seq: 0, isOver: false, isWoken: false, wake: () => undefined }
+    own.add(waiter)
+    waiters.set(agentId, own)
+    count++
+    return waiter
+  }
+
+  function leave(agentId: string, waiter: Waiter): void {
+    const own = waiters.get(agentId)
+    if (own?.delete(waiter) !== true) return
+    count--
+    if (own.size > 0) return
+    waiters.delete(agentId)
+    clearTimeout(dueLooks.get(agentId))
+    dueLooks.delete(agentId)
+  }
+
+  /** Not all at once: each is answered as if it hadn't waited. */
+  function endSome(agentIds: string[]): void {
+    agentIds.splice(0, ENDED_TOGETHER).forEach(wake)
+    if (agentIds.length > 0) setTimeout(endSome, ENDED_EVERY_MS, agentIds)
+  }
+
+  return {
+    async until(agentId, seconds, look, over) {
+      if (ended) return
+      listen()
+      const untilMs = performance.now() + seconds * SECOND_MS
+      const waiter = enter(agentId)
+      try {
+        for (;;) {
+          over.throwIfAborted()
+          waiter.isWoken = false
+          const { found, seq } = await look().catch(nothingIfAway)
+          waiter.seq = seq
+          const leftMs = untilMs - performance.now()
+          if (found || leftMs <= 0 || waiter.isOver || ended) return
+          if (!waiter.isWoken) await untilWoken(waiter, leftMs, over)
+        }
+      } finally {
+        leave(agentId, waiter)
+      }
+    },
+    end() {
+      if (ended) return
+      ended = true
+      hints?.stop()
+      endSome([...waiters.keys()])
+    },
+    count: () => count,
+  }
+}
+
+/** While the database is away nothing is found; whoever still waits when it is back misses nothing. */
+function nothingIfAway(error: unknown): Look {
+  if (isOutage(error) || (error instanceof Refusal && error.code === 'unavailable'))
+    return { found: false, seq: 0 }
+  throw error
+}
+
+function untilWoken(waiter: Waiter, ms: number, over: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const finish = (): void => {
+      clearTimeout(timer)
+      over.removeEventListener('abort', stop)
+      waiter.wake = () => undefined
+      resolve()
+    }
+    const stop = (): void => {
+      reject(over.reason as Error)
+      finish()
+    }
+    const timer = setTimeout(finish, ms)
+    waiter.wake = finish
+    if (over.aborted) stop()
+    else over.addEventListener('abort', stop, { once: true })
+  })
+}

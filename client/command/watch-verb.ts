@@ -1,0 +1,91 @@
+import { spawn } from 'node:child_process'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { RefusalError, TransportError, type Event, type EventPage } from '../client.ts'
+import { readPrivateFile, writePrivateFile } from '../private-file.ts'
+import { CommandError } from './command-error.ts'
+import { formatCount, formatJson } from './format.ts'
+import type { Session } from './session.ts'
+import { defineVerb, type Verb } from './verb.ts'
+
+/** Less than the client waits for an answer. */
+const WAIT_SECONDS = 25
+const RETRY_MS = { first: 1_000, longest: 30_000 } as const
+
+export const watchVerb: Verb = defineVerb({
+  name: 'watch',
+  words: [],
+  options: {
+    exec: { kind: 'text', value: 'CMD', help: 'run CMD for each event, which it gets on stdin' },
+    once: { kind: 'flag', help: 'end when there are no more, instead of waiting for the next' },
+    'from-start': { kind: 'flag', help: 'begin with the oldest event that is kept' },
+  },
+  help: 'Print what concerns you as JSON lines, from where the last run ended',
+  async run({ options, session }) {
+    const cursorFile = session.tokenFile.replace(/\.json$/, '.events.json')
+    const known = readPrivateFile(cursorFile, (text) => JSON.parse(text) as { after?: unknown })
+    let after = options['from-start'] ? '0' : typeof known?.after === 'string' ? known.after : undefined
+    // A first run that only looks has something to show.
+    if (options.once && after === undefined) after = '0'
+    const keep = (cursor: string): void => writePrivateFile(cursorFile, formatJson({ after: cursor }))
+    const seen: Event[] = []
+    for (;;) {
+      const page = await readPage(session, after, options.once ? 0 : WAIT_SECONDS)
+      if (page.truncated) session.progress.say('watch: some events are no longer kept; what follows is newer')
+      for (const event of page.events) {
+        if (options.exec !== undefined) await hand(session, event, options.exec)
+        else if (!options.once) session.print(formatJson(event))
+        seen.push(event)
+        // Not before: a run that is stopped here tells of this event again.
+        if (options.exec !== undefined || !options.once) keep(event.cursor)
+      }
+      after = page.next
+      if (!options.once) {
+        seen.length = 0
+        keep(page.next)
+      } else if (!page.more) {
+        const answer = { ok: true, events: seen, count: seen.length, next: page.next }
+        const text =
+          options.exec === undefined
+            ? seen.map(formatJson).join('\n')
+            : `${formatCount(seen.length, 'event')}.`
+        return { answer, text, done: () => keep(page.next) }
+      }
+    }
+  },
+})
+
+/** A service that is away is asked again, for as long as it takes. */
+async function readPage(session: Session, after: string | undefined, wait: number): Promise<EventPage> {
+  const { client } = await session.own()
+  for (let pauseMs: number = RETRY_MS.first; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS.longest)) {
+    try {
+      return await client.events({ after, wait })
+    } catch (error) {
+      const isAway =
+        error instanceof TransportError || (error instanceof RefusalError && error.error === 'unavailable')
+      if (!isAway || wait === 0) throw error
+      session.progress.say(`watch: ${error.message}`)
+      await sleep(pauseMs, undefined, { signal: session.signal })
+    }
+  }
+}
+
+async function hand(session: Session, event: Event, command: string): Promise<void> {
+  const code = await new Promise<number | null>((resolve, reject) => {
+    const child = spawn(command, {
+      shell: true,
+      stdio: ['pipe', 'inherit', 'inherit'],
+      signal: session.signal,
+    })
+    child.once('error', reject)
+    child.once('close', resolve)
+    // A command that reads nothing may have ended already.
+    child.stdin?.on('error', () => undefined)
+    child.stdin?.end(`${formatJson(event)}\n`)
+  })
+  if (code !== 0)
+    throw new CommandError(
+      'command_failed',
+      `The command ended with ${code ?? 'a signal'} on the event ${event.cursor}; the next run begins with it.`,
+    )
+}

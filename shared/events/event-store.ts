@@ -1,0 +1,207 @@
+import type mongoose from 'mongoose'
+import { Schema, type Connection } from 'mongoose'
+import { Overtaken, type Session } from '../servers/database.ts'
+import { createGroups } from '../servers/group-commit.ts'
+import { EVENTS_KEPT } from '../foundation/limits.ts'
+import { DAY_MS, unixSeconds } from '../foundation/time.ts'
+import { eventId, type EventHead, type EventRecord } from './event.ts'
+import { isTelling, type EventMark } from './mark.ts'
+
+const string = { type: String, required: true } as const
+const number = { type: Number, required: true } as const
+
+const eventSchema = new Schema<EventRecord>(
+  {
+    _id: string,
+    at: number,
+    kind: string,
+    id: string,
+    fields: { type: Schema.Types.Mixed, required: true },
+    expires: { type: Date, required: true },
+  },
+  { collection: 'events', strict: 'throw', versionKey: false },
+)
+eventSchema.index({ expires: 1 }, { expireAfterSeconds: 0 })
+
+const headSchema = new Schema<EventHead>(
+  { _id: string, seq: number, pass_told_ms: Number },
+  { collection: 'event_heads', strict: 'throw', versionKey: false },
+)
+
+/** How far an agent's events go, and in which records marks for it were found. */
+export interface Told {
+  seq: number
+  passToldMs: number | undefined
+  /** Ids by collection. */
+  marked: ReadonlyMap<string, readonly string[]>
+}
+
+/** Marked records read for many agents at once; past this each agent is looked at alone. */
+const MANY_RECORDS = 2_000
+/** Marks numbered in one transaction, about. */
+const BATCH_RECORDS = 300
+
+/** What an election may take back must not have been given to anybody. */
+const MAJORITY = { readConcern: { level: 'majority' } } as const
+
+type TellingRecord = { _id: string; tells: EventMark[] }
+
+export function createEventStore(connection: Connection) {
+  const events = connection.model<EventRecord>('Event', eventSchema)
+  const heads = connection.model<EventHead>('EventHead', headSchema)
+  const raw = () => events.collection as unknown as mongoose.mongo.Collection<EventRecord>
+  const rawHeads = () => heads.collection as unknown as mongoose.mongo.Collection<EventHead>
+  let telling: mongoose.mongo.Collection<TellingRecord>[] | undefined
+  const tellingCollections = () =>
+    (telling ??= Object.values(connection.models)
+      .filter(({ schema }) => isTelling(schema))
+      .map(({ collection }) => collection as unknown as mongoose.mongo.Collection<TellingRecord>))
+
+  const find = (
+    collection: mongoose.mongo.Collection<TellingRecord>,
+    agentIds: readonly string[],
+    limit: number,
+  ): Promise<TellingRecord[]> =>
+    collection
+      .find(
+        { 'tells.to': { $in: [...agentIds] } },
+        { projection: { 'tells.to': 1 }, hint: 'tells', limit, batchSize: limit },
+      )
+      .toArray()
+
+  /** One query a collection for all that ask at once. */
+  const look = createGroups<string, Told>(async (asked) => {
+    const agentIds = [...new Set(asked)]
+    const wanted = new Set(agentIds)
+    const marked = new Map<string, Map<string, string[]>>(agentIds.map((id) => [id, new Map()]))
+    const note = (agentId: string, collection: string, recordId: string): void => {
+      const own = marked.get(agentId)
+      own?.set(collection, [...(own.get(collection) ?? []), recordId])
+    }
+    const collections = tellingCollections()
+    const [found] = await Promise.all([
+      rawHeads()
+        .find({ _id: { $in: agentIds } }, { ...MAJORITY, batchSize: agentIds.length + 1 })
+        .toArray(),
+      ...collections.map(async (collection) => {
+        const records = await find(collection, agentIds, MANY_RECORDS)
+        // Whoever has very many would leave others without theirs.
+        const rest =
+          records.length < MANY_RECORDS || agentIds.length === 1
+            ? records
+            : (
+                await Promise.all(agentIds.map((agentId) => find(collection, [agentId], BATCH_RECORDS + 1)))
+              ).flat()
+        for (const { _id, tells } of rest)
+          for (const to of new Set(tells.map((mark) => mark.to)))
+            if (wanted.has(to)) note(to, collection.collectionName, _id)
+      }),
+    ])
+    const byId = new Map(found.map((head) => [head._id, head]))
+    return asked.map((agentId) => {
+      const head = byId.get(agentId)
+      const value: Told = {
+        seq: head?.seq ?? 0,
+        passToldMs: head?.pass_told_ms,
+        marked: marked.get(agentId) ?? new Map(),
+      }
+      return { status: 'fulfilled', value }
+    })
+  })
+
+  return {
+    models: { events, heads },
+    look,
+    /** Of these agents, how far the events of each go, and whether more are to be numbered. */
+    async lookAtMany(agentIds: readonly string[]): Promise<{ agentId: string; told: Told }[]> {
+      return Promise.all(agentIds.map(async (agentId) => ({ agentId, told: await look(agentId) })))
+    },
+    /**
+     * Gives the marks of an agent in these records their numbers, together with an event that no record tells of.
+     * Number and mark change in one transaction that names the highest number as it was read, so of two at once one
+     * begins again: a number is never seen before a smaller one, and a mark is numbered once.
+     *
+     * @throws Overtaken or a duplicate-key error on a conflict
+     * @returns the highest number then, and whether it was all
+     */
+    async number(
+      agentId: string,
+      marked: Told['marked'],
+      due: { mark: EventMark; passToldMs: number } | undefined,
+      nowMs: number,
+      session: Session,
+    ): Promise<{ seq: number; more: boolean }> {
+      const head = (await rawHeads().findOne({ _id: agentId }, { session })) ?? undefined
+      const isDue = due !== undefined && head?.pass_told_ms !== due.passToldMs
+      const marks: EventMark[] = isDue ? [due.mark] : []
+      let room = BATCH_RECORDS
+      let more = false
+      for (const collection of tellingCollections()) {
+        const ids = marked.get(collection.collectionName) ?? []
+        if (ids.length > room) more = true
+        if (ids.length === 0 || room === 0) continue
+        // In the order of their writing, which their ids are for those of one kind.
+        const first = [...ids].sort().slice(0, room)
+        room -= first.length
+        const records = await collection
+          .find(
+            { _id: { $in: first }, 'tells.to': agentId },
+            { session, projection: { tells: 1 }, sort: { _id: 1 } },
+          )
+          .toArray()
+        if (records.length === 0) continue
+        marks.push(...records.flatMap(({ tells }) => tells.filter(({ to }) => to === agentId)))
+        // A mark that was pushed since the transaction began ends it.
+        await collection.updateMany(
+          { _id: { $in: records.map(({ _id }) => _id) } },
+          { $pull: { tells: { to: agentId } } },
+          { session },
+        )
+      }
+      const before = head?.seq ?? 0
+      if (marks.length === 0) return { seq: before, more }
+      marks.sort((a, b) => a.at_ms - b.at_ms)
+      const seq = before + marks.length
+      const set = { seq, ...(isDue ? { pass_told_ms: due.passToldMs } : {}) }
+      if (head === undefined) await rawHeads().insertOne({ _id: agentId, ...set }, { session })
+      else if (
+        (await rawHeads().updateOne({ _id: agentId, seq: before }, { $set: set }, { session }))
+          .matchedCount === 0
+      )
+        throw new Overtaken()
+      const expires = new Date(nowMs + EVENTS_KEPT.days * DAY_MS)
+      await raw().insertMany(
+        marks.map(({ at_ms: atMs, kind, id, fields }, index) => ({
+          _id: eventId(agentId, before + 1 + index),
+          at: unixSeconds(atMs),
+          kind,
+          id,
+          fields,
+          expires,
+        })),
+        { session },
+      )
+      return { seq, more }
+    },
+    /** Those after a number, in order. */
+    list: (agentId: string, after: number, limit: number): Promise<EventRecord[]> =>
+      raw()
+        .find(
+          { _id: { $gt: eventId(agentId, after), $lt: `${agentId}/~` } },
+          { ...MAJORITY, sort: { _id: 1 }, limit, batchSize: limit },
+        )
+        .toArray(),
+    /** Forgets what is older than an agent's last {@link EVENTS_KEPT}. */
+    async forget(agentId: string, seq: number): Promise<void> {
+      const upTo = seq - EVENTS_KEPT.count
+      if (upTo <= 0) return
+      // The server's own sweep of what has expired takes them away.
+      await raw().updateMany(
+        { _id: { $gt: eventId(agentId, 0), $lte: eventId(agentId, upTo) } },
+        { $set: { expires: new Date(0) } },
+      )
+    },
+  }
+}
+
+export type EventStore = ReturnType<typeof createEventStore>

@@ -1,0 +1,101 @@
+import { z } from 'zod'
+import { EVENTS_KEPT, LIST_LIMIT, MAX_WAIT_SECONDS } from '../foundation/limits.ts'
+import { idView, isoTimeView, limitQuery, unixTime } from '../foundation/schema.ts'
+import { EVENT_KINDS, type EventFields, type EventKind } from './mark.ts'
+
+/** A numbered event; `_id` is `<agent>/<number>`, the number with leading zeros. */
+export interface EventRecord {
+  _id: string
+  at: number
+  kind: EventKind
+  id: string
+  fields: EventFields
+  /** When it is forgotten. */
+  expires: Date
+}
+
+/** How far an agent's events are numbered; `_id` is the agent's. */
+export interface EventHead {
+  _id: string
+  seq: number
+  /** The end of the pass that an event has told of, in milliseconds. */
+  pass_told_ms?: number
+}
+
+const SEQ_DIGITS = 15
+export const eventId = (agentId: string, seq: number): string =>
+  `${agentId}/${String(seq).padStart(SEQ_DIGITS, '0')}`
+export const seqOf = ({ _id }: Pick<EventRecord, '_id'>): number => Number(_id.slice(-SEQ_DIGITS))
+
+/** `wait` of a route that may be asked to wait. */
+export const waitQuery = () =>
+  z
+    .string(WAIT_FORM)
+    .regex(/^\d{1,2}$/, WAIT_FORM)
+    .transform(Number)
+    .refine((value) => value <= MAX_WAIT_SECONDS, WAIT_FORM)
+    .default(0)
+    .meta({
+      override: { type: 'integer', minimum: 0, maximum: MAX_WAIT_SECONDS, default: 0 },
+      description: 'how many seconds to wait until there is something to answer with',
+    })
+const WAIT_FORM = `expected a whole number of seconds from 0 to ${MAX_WAIT_SECONDS}, once`
+
+const CURSOR_FORM =
+  'expected a cursor that GET /events gave you, or 0 for the oldest event that is kept, once'
+export const eventsQuery = z.object({
+  after: z
+    .string(CURSOR_FORM)
+    .regex(/^\d{1,15}$/, CURSOR_FORM)
+    .optional()
+    .describe(
+      'cursor to go on after: the `next` of the last answer; 0: the oldest event that is kept; absent: from now on',
+    ),
+  wait: waitQuery(),
+  limit: limitQuery({ ...LIST_LIMIT, fallback: 100 }),
+})
+
+/** One shape for all kinds: a reader that knows none of a kind's fields can still go by `kind` and `id`. */
+export const eventView = z
+  .object({
+    cursor: z.string().describe('its place in your events: send it as `after` to go on behind it'),
+    at: unixTime(),
+    kind: z.enum(EVENT_KINDS),
+    id: z
+      .string()
+      .describe('of the message, order, verdict, invoice, payout, agent, post or claim that it is about'),
+    agent_id: idView('agent').optional().describe('the other agent: who sent it, judged it, or registered'),
+    claim_id: idView('claim').optional(),
+    order_id: idView('order').optional(),
+    step: z.string().optional().describe('of an order: the step that was taken'),
+    status: z.string().optional().describe('of an order: its status after that'),
+    state: z
+      .string()
+      .optional()
+      .describe(
+        'of an invoice: seen, confirmed or expired; of a payout: its state; of a referral: registered or paying',
+      ),
+    outcome: z.string().optional().describe('of a verdict'),
+    hidden: z.boolean().optional().describe('of a post: false if it is shown again'),
+    rule: z.string().optional().describe('the rule that a post was hidden for'),
+    days: z.int().optional().describe('pass days that came with it'),
+    pass_until: isoTimeView().optional(),
+    key: z.string().optional().describe('which of your keys: token, dm_key or author_key'),
+  })
+  .meta({ id: 'Event' })
+
+export const eventPageView = z.object({
+  events: z.array(eventView),
+  next: z.string().describe('send it as `after` next time, also if there were no events'),
+  more: z.boolean().describe('true if more events stand behind these'),
+  truncated: z
+    .boolean()
+    .describe(
+      `true if events between \`after\` and these are no longer kept: an agent's last ${EVENTS_KEPT.count}, for ${EVENTS_KEPT.days} days`,
+    ),
+})
+
+export function viewEvent(event: EventRecord): z.input<typeof eventView> {
+  const { kind, id, at, fields } = event
+  return { cursor: String(seqOf(event)), at, kind, id, ...(fields as object) }
+}
