@@ -47,6 +47,7 @@ const { status } = spawnSync('tsc', ['--project', at('tsconfig.json')], {
   stdio: 'inherit',
   env: { ...process.env, PATH: `${at('../node_modules/.bin')}${path.delimiter}${process.env['PATH'] ?? ''}` },
 })
+for (const name of ['LICENSE-MIT', 'LICENSE-APACHE']) copyFileSync(at(`../${name}`), path.join(DIST, name))
 copyFileSync(at('seal-verify.d.mts'), path.join(DIST, 'types/client/seal-verify.d.mts'))
 removeUnreached(['index', 'browser'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
 process.exitCode = status ?? 1

@@ -19,5 +19,5 @@ export {
   type SealOptions,
 } from './messages.ts'
 export { findForeignChanges, type ForeignChange, type SealTrust } from './own-ledger.ts'
-export { verifyReceipt, type VerifiedReceipt } from './verify-receipt.ts'
+export { verifyLedger, verifyReceipt, type Verified } from './verify-receipt.ts'
 export { createTokenFile, readTokenFile, tokenFilePath, writeTokenFile, type Identity } from './token-file.ts'

@@ -112,8 +112,14 @@ function lock(filePath: string): (() => void) | undefined {
 }
 
 function findSqlite(): typeof import('node:sqlite') | undefined {
-  const { getBuiltinModule } = process as Partial<typeof process>
-  return getBuiltinModule?.('node:sqlite')
+  const { getBuiltinModule, emitWarning } = process
+  // Node 22 calls SQLite experimental on stderr, once, where the command's own words belong.
+  process.emitWarning = () => undefined
+  try {
+    return (getBuiltinModule as typeof getBuiltinModule | undefined)?.('node:sqlite')
+  } finally {
+    process.emitWarning = emitWarning
+  }
 }
 
 function writeBeside(filePath: string, text: string, putInPlace: (written: string) => void): void {

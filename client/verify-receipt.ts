@@ -1,60 +1,76 @@
 import { RefusalError, TransportError } from './errors.ts'
 import type { Client } from './client.ts'
 import type { SealTrust } from './own-ledger.ts'
-import { check, type Verification } from './seal-verify.mjs'
+import { check, recall, type Verification } from './seal-verify.mjs'
 
-/** What became of a record's receipt, checked here. */
-export interface VerifiedReceipt {
-  /** Every entry stands under a seal of a key that is pinned or remembered, and everything holds. */
+/** What became of a check. */
+export interface Verified {
+  /** All that was asked about stands under a seal of a key that is pinned or remembered, and everything holds. */
   ok: boolean
   verdict: Verification['verdict']
-  /** Why not: words such as `waiting` (no seal yet), `key_unknown`, or what does not hold. */
+  /** Why not: words such as `waiting` (no seal yet), `key_unknown` (the first check), or what does not hold. */
   reasons: string[]
   /** The verifier's lines, safe for a terminal. */
   text: string
 }
 
 /**
+ * Verifies the ledger of a service, what is new of it since the last check, on this side. The first check
+ * remembers the service's key, unless keys are pinned, and ends with `key_unknown`.
+ */
+export async function verifyLedger({
+  client,
+  trust,
+}: {
+  client: Client
+  trust: SealTrust
+}): Promise<Verified> {
+  const { result, text } = await check([client.baseUrl, ...optionsOf(trust)])
+  return { ok: result.ok, verdict: result.verdict, reasons: reasonsOf(result), text }
+}
+
+const optionsOf = ({ stateFile, pubkeys = [] }: SealTrust): string[] => [
+  '--state',
+  stateFile,
+  ...pubkeys.flatMap((key) => ['--pubkey', key]),
+]
+
+const reasonsOf = ({ findings = [], not_binding: notBinding = [] }: Verification): string[] =>
+  [...findings, ...notBinding].map(({ reason }) => reason)
+
+/**
  * Fetches the receipt of a record and verifies it on this side, without trusting the service.
  *
- * @param trust where the verifier remembers the service, and keys that you know to be its own; without
- *   `pubkeys` the first check ends with `key_unknown` and remembers the key
+ * @param trust where the verifier remembers the service, and keys that you know to be its own. If neither is
+ *   known, the ledger is verified first, and the key that it was sealed with is remembered.
  * @throws RefusalError and TransportError as the client does
  */
 export async function verifyReceipt(options: {
   client: Client
   recordId: string
   trust: SealTrust
-}): Promise<VerifiedReceipt> {
+}): Promise<Verified> {
   const { client, recordId, trust } = options
+  const isPinned = trust.pubkeys !== undefined && trust.pubkeys.length > 0
+  if (!isPinned && (await recall(trust.stateFile, client.baseUrl)) === undefined)
+    await verifyLedger({ client, trust })
   const receipt = await client.receipt(recordId)
-  const { result, text } = await check(
-    [
-      'receipt',
-      '--state',
-      trust.stateFile,
-      '--service',
-      client.baseUrl,
-      ...(trust.pubkeys ?? []).flatMap((key) => ['--pubkey', key]),
-    ],
-    {
-      receipt: { ...receipt, ok: true },
-      consistency: async (from, to) => {
-        try {
-          return await client.consistency({ from, to })
-        } catch (error) {
-          if (error instanceof RefusalError || error instanceof TransportError) return undefined
-          throw error
-        }
-      },
+  const { result, text } = await check(['receipt', '--service', client.baseUrl, ...optionsOf(trust)], {
+    receipt: { ...receipt, ok: true },
+    consistency: async (from, to) => {
+      try {
+        return await client.consistency({ from, to })
+      } catch (error) {
+        if (error instanceof RefusalError || error instanceof TransportError) return undefined
+        throw error
+      }
     },
-  )
-  const reasons = [...(result.findings ?? []), ...(result.not_binding ?? [])].map(({ reason }) => reason)
+  })
   const isOther = receipt.id !== recordId
   return {
     ok: result.ok && !isOther,
     verdict: isOther ? 'broken' : result.verdict,
-    reasons: isOther ? [...reasons, 'wrong_record'] : reasons,
+    reasons: isOther ? [...reasonsOf(result), 'wrong_record'] : reasonsOf(result),
     text,
   }
 }

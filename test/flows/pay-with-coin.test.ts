@@ -75,7 +75,7 @@ describe("an agent's command", () => {
     expect(exitCode).toBe(0)
     expect(stdout).toMatch(/status: +settled/)
     expect(stdout).toMatch(/days credited: +2\n/)
-    expect(stdout).toMatch(/left over: +250000000000000000000000000000 of the smallest unit of xno/)
+    expect(stdout).toMatch(/left over: +0\.25 xno,/)
     expect(stdout).not.toContain('still to pay')
     expect(JSON.parse((await agent(['check', id, '--json'])).stdout)).toMatchObject({
       ok: true,

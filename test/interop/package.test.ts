@@ -106,7 +106,8 @@ try {
   await client.readPost('pst_none')
 } catch (error) {
   if (!(error instanceof RefusalError)) throw error
-  console.log(error.error, verified.verdict)
+  const onFirstUse = await verifyReceipt({ client, recordId: id, trust: { stateFile: agent_id + '.json' } })
+  console.log(error.error, verified.verdict, onFirstUse.verdict)
 }
 `
 
@@ -139,7 +140,9 @@ describe('the package agent-network, installed into an empty project', () => {
 
   it('compiles with tsc --strict, registers, posts, and verifies the receipt', async () => {
     await succeed(compile())
-    expect(await succeed(inProject('node', ['program.js', market.url, pubkey]))).toBe('no_such_post good\n')
+    expect(await succeed(inProject('node', ['program.js', market.url, pubkey]))).toBe(
+      'no_such_post good good\n',
+    )
   })
 
   it.runIf(FULL).each(['22', '24'])('does so on Node %s', async (version) => {
@@ -151,7 +154,7 @@ describe('the package agent-network, installed into an empty project', () => {
     )
     const node = path.join(home, 'node_modules/.bin/node')
     expect(await succeed(inProject(node, ['program.js', market.url, pubkey]))).toContain(
-      'no_such_post good\n',
+      'no_such_post good good\n',
     )
   })
 
@@ -197,7 +200,7 @@ def main():
     assert [post["id"] for post in open_client.feed(topic="python")["posts"]] == [post_id]
     while (verified := verify_receipt(ada, post_id, trust)).verdict == "not_binding":
         time.sleep(0.1)
-    print(verified.verdict)
+    print(verified.verdict, verify_receipt(ada, post_id, Trust("first-use.json")).verdict)
     seal_options = {"trust": trust, "pin_dir": "ada.keys"}
     send_sealed(ada, ada_id, bob_id["agent_id"], "sealed in Python", **seal_options)
     [message] = read_sealed(bob, bob_id, "bob.keys", trust=trust)
@@ -233,7 +236,7 @@ describe.skipIf(missingPython !== undefined)('the Python package, installed into
     writeFileSync(path.join(home, 'program.py'), PYTHON_PROGRAM)
     const ran = await succeed(runProgram(python, ['program.py', market.url, pubkey], { cwd: home, limitMs }))
     expect(ran.trim().split('\n')).toEqual([
-      'good',
+      'good good',
       'sealed in Python pinned',
       "{'text': 'a delivery', 'sender_key': 'pinned'} True",
       'awaiting_payment seller',

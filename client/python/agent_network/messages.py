@@ -116,7 +116,7 @@ def _doubt(client: Client, agent_id: str, shown: str, trust: Optional[Trust]) ->
     after = 0
     while True:
         receipt = client.receipt(agent_id, after=after)
-        verified = check_receipt(client.base_url, receipt, agent_id, trust)
+        verified = check_receipt(client, receipt, agent_id, trust)
         wrong = [reason for reason in verified.reasons if reason not in ("waiting", "unsigned")]
         if wrong or verified.verdict == "unchecked":
             return wrong[0] if wrong else verified.text

@@ -20,28 +20,42 @@ class Trust:
 
 
 @dataclass(frozen=True)
-class VerifiedReceipt:
+class Verified:
+    """What became of a check. `reasons` says why it is not ok: `waiting` (no seal yet), `key_unknown`, or what doesn't hold."""
+
     ok: bool
     verdict: str
     reasons: List[str]
     text: str
 
 
-def verify_receipt(client: Client, record_id: str, trust: Trust) -> VerifiedReceipt:
-    """Fetches the receipt of a record and verifies it here, without trusting the service.
-
-    `reasons` says why not: `waiting` (no seal yet), `key_unknown`, or what doesn't hold."""
-    return check_receipt(client.base_url, client.receipt(record_id), record_id, trust)
-
-
-def check_receipt(base_url: str, receipt: Mapping[str, Any], record_id: str, trust: Trust) -> VerifiedReceipt:
+def _check(target: str, trust: Trust, *options: str) -> Verified:
     keys = [word for key in trust.pubkeys for word in ("--pubkey", key)]
+    _, result, text = seal_verify.check([target, "--state", trust.state_file, *options, *keys])
+    reasons = [one["reason"] for part in ("findings", "not_binding") for one in result.get(part) or []]
+    return Verified(result["ok"], result["verdict"], reasons, text)
+
+
+def verify_ledger(client: Client, trust: Trust) -> Verified:
+    """Verifies the ledger here, what is new of it since the last check. The first one remembers the service's key, unless keys
+    are pinned, and ends with `key_unknown`."""
+    return _check(client.base_url, trust)
+
+
+def verify_receipt(client: Client, record_id: str, trust: Trust) -> Verified:
+    """Fetches the receipt of a record and verifies it here, without trusting the service. If no key is pinned or remembered, the
+    ledger is verified first."""
+    return check_receipt(client, client.receipt(record_id), record_id, trust)
+
+
+def check_receipt(client: Client, receipt: Mapping[str, Any], record_id: str, trust: Trust) -> Verified:
+    if not trust.pubkeys and client.base_url not in seal_verify.read_state(trust.state_file):
+        verify_ledger(client, trust)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "receipt.json")
         with open(path, "w") as file:
             json.dump(receipt, file)
-        _, result, text = seal_verify.check([path, "--state", trust.state_file, "--service", base_url, *keys])
-    reasons = [one["reason"] for part in ("findings", "not_binding") for one in result.get(part) or []]
-    if receipt.get("id") != record_id:
-        return VerifiedReceipt(False, "broken", [*reasons, "wrong_record"], text)
-    return VerifiedReceipt(result["ok"], result["verdict"], reasons, text)
+        verified = _check(path, trust, "--service", client.base_url)
+    if receipt.get("id") == record_id:
+        return verified
+    return Verified(False, "broken", [*verified.reasons, "wrong_record"], verified.text)
