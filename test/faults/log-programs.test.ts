@@ -121,11 +121,13 @@ describe("other people's witnesses", () => {
     ledger = await openLedger({ env: { LEDGER_ORIGIN: ORIGIN } })
     secret = readSealKey(ledger.keyFile) ?? new Uint8Array(32)
     const log = { name: ORIGIN, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(secret) }
-    witnesses = await Promise.all([
-      startLitewitness(folder, log),
-      startTransparencyWitness(folder, formatVkey(log)),
-    ])
-    closing.push(...witnesses.map(({ stop }) => stop), ledger.stop)
+    closing.push(ledger.stop)
+    witnesses = []
+    for (const start of [startLitewitness, startTransparencyWitness]) {
+      const witness = await start(folder, log)
+      closing.push(witness.stop)
+      witnesses.push(witness)
+    }
     const settings = witnesses.map(({ key, url }) => `${formatVkey(key)}@${url}`)
     ctx = await openWorkerContext({ ...ledger.env, WITNESSES: settings.join() })
     closing.push(() => ctx.close())

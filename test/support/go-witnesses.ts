@@ -35,7 +35,7 @@ function stopChildren(children: readonly ChildProcess[]): Promise<void> {
 }
 
 /** transparency-dev/witness: its own Update and handler, in a process that only listens. */
-export async function startTransparencyWitness(folder: string, logVkey: string): Promise<GoWitness> {
+export async function startTransparencyWitness(folder: string, log: NoteKey): Promise<GoWitness> {
   const source = path.join(folder, 'witness')
   fs.cpSync(SOURCE, source, { recursive: true })
   await run('go', ['mod', 'vendor'], { cwd: source })
@@ -46,8 +46,8 @@ export async function startTransparencyWitness(folder: string, logVkey: string):
   )
   const binary = path.join(folder, 'witness-program')
   await run('go', ['build', '-mod=vendor', '-o', binary, '.'], { cwd: source })
-  const child = spawn(binary, ['127.0.0.1:0', logVkey, 'witness.example/transparency'], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+  const child = spawn(binary, ['127.0.0.1:0', formatVkey(log), 'witness.example/transparency'], {
+    stdio: ['ignore', 'pipe', 'ignore'],
   })
   const [line] = (await createInterface(child.stdout)[Symbol.asyncIterator]().next()).value?.split('\n') ?? []
   const [vkey = '', url = ''] = String(line).split(' ')

@@ -31,7 +31,11 @@ func run(address, logVkey, name string) error {
 	if err != nil {
 		return err
 	}
-	secret, _, err := note.GenerateKey(rand.Reader, name)
+	secret, public, err := note.GenerateKey(rand.Reader, name)
+	if err != nil {
+		return err
+	}
+	vkey, err := fnote.VKeyToCosignatureV1(public)
 	if err != nil {
 		return err
 	}
@@ -55,6 +59,6 @@ func run(address, logVkey, name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s http://%s\n", signer.Verifier(), listener.Addr())
+	fmt.Printf("%s http://%s\n", vkey, listener.Addr())
 	return http.Serve(listener, mux)
 }
