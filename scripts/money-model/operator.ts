@@ -61,6 +61,8 @@ export type Operator = ReturnType<typeof hireOperator>
 
 export function hireOperator(world: World) {
   const found = new Map<string, FoundSend>()
+  /** A reconciliation was asked for and its end not waited for: what it found has to be asked for. */
+  let isUntold = false
 
   /** Decides what waits for a decision: for whoever has money already, else by the seed. */
   async function decide(): Promise<void> {
@@ -90,7 +92,8 @@ export function hireOperator(world: World) {
   async function tend(): Promise<boolean> {
     if (await isReady()) return false
     const { code, answer } = await operate(world, 'reconcile', 'xno')
-    if (code !== 0) return true
+    isUntold = code !== 0
+    if (isUntold) return true
     count(world, 'reconciliations')
     for (const send of (answer['sends'] ?? []) as FoundSend[]) found.set(send.tx, send)
     return true
@@ -101,6 +104,11 @@ export function hireOperator(world: World) {
    * come.
    */
   async function settleFound(isEnd: boolean): Promise<void> {
+    if (isUntold && (await isReady())) {
+      const { code, answer } = await operate(world, 'reconcile', 'xno', '--dry-run')
+      isUntold = code !== 0
+      for (const send of (answer['sends'] ?? []) as FoundSend[]) found.set(send.tx, send)
+    }
     if (found.size === 0 && !isEnd) return
     const held = new Map(
       (await listPayouts(world))

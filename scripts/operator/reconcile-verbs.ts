@@ -53,7 +53,13 @@ async function reconcile(ctx: Context, coin: Coin, dryRun: boolean): Promise<Sho
   const halted =
     record.halted === undefined ? null : `since ${formatTime(record.halted.at)}: ${record.halted.reason}`
   const before = await ctx.reconciliations.last(coin)
-  if (dryRun) return showDone({ coin, halted, ledger_entry: 'reconcile' }, true, await listOpen(ctx, coin))
+  if (dryRun) {
+    const shown = showDone({ coin, halted, ledger_entry: 'reconcile' }, true, await listOpen(ctx, coin))
+    const sends = (await ctx.payouts.listUnexplained(coin)).map(
+      ({ tx, unexplained_to: to = [], amount_raw }) => ({ tx, to, amount_raw }),
+    )
+    return { ...shown, answer: { ...shown.answer, sends } }
+  }
   await enqueueJob(ctx, COIN_FACTS[coin].queues.reconcile, {})
   const done = await waitFor(
     'the reconciliation',

@@ -581,6 +581,10 @@ describe('the operator', () => {
         answer: { ok: true, transactions_found: 1, payouts_held: 2, sends: [{ tx, to: [payee] }] },
       })
       expect(await halted()).toBeUndefined()
+      // Whoever did not wait for the end asks what waits.
+      expect(await operator('reconcile', 'xno', '--dry-run')).toMatchObject({
+        answer: { halted: null, sends: [{ tx, to: [payee], amount_raw: String(XNO) }] },
+      })
       expect(await operator('payout-paid', paid._id, tx)).toMatchObject({ exitCode: 0 })
       expect(await operator('reconcile', 'xno', '--explained', tx, '--dry-run')).toMatchObject({
         exitCode: 0,
