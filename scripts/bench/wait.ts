@@ -210,7 +210,7 @@ function call(
     )
     // A connection that was kept alive may have ended just then.
     asked.on('error', (error) => {
-      if (asked.reusedSocket) resolve(call({ port }, agent, { token }, path, body))
+      if (asked.reusedSocket || body === undefined) resolve(call({ port }, agent, { token }, path, body))
       else reject(error)
     })
     asked.end(body === undefined ? undefined : JSON.stringify(body))

@@ -32,6 +32,7 @@ async function start(port: number): Promise<string> {
       ...PATIENT,
       PORT: String(port),
       OPERATOR_PORT: '0',
+      BASE_URL: '',
       DATA_DIR: dataDir,
       REGISTER_BITS: '8',
     },
