@@ -1,6 +1,7 @@
 import type { Context } from '../../shared/context.ts'
 import { onHint } from '../../shared/events/mark.ts'
-import { isOutage } from '../../shared/servers/database.ts'
+import { withDeadline } from '../../shared/foundation/deadline.ts'
+import { isOutage, unavailable } from '../../shared/servers/database.ts'
 import { MAX_WAITS, MAX_WAITS_OF_AGENT } from '../../shared/foundation/limits.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
@@ -45,6 +46,7 @@ const LOOKS_AFTER_MS = [0, 30, 150, 600, 2_000] as const
 const LOOK_FOR_ALL_MS = { hinted: 15 * SECOND_MS, unhinted: 2 * SECOND_MS } as const
 const WAITING_SHARE = 3 / 4
 const LOOK_AGAIN_MS = 500
+const LEAST_LOOK_MS = 500
 const LOOKED_FOR_TOGETHER = 500
 const ENDED_TOGETHER = 200
 const ENDED_EVERY_MS = 20
@@ -164,7 +166,7 @@ export function createWaits(ctx: Context): Waits {
         for (;;) {
           over.throwIfAborted()
           waiter.isWoken = false
-          const { found, seq, failed = false } = await look().catch(nothingIfAway)
+          const { found, seq, failed = false } = await lookInTime(look, untilMs).catch(nothingIfAway)
           waiter.seq = seq
           const leftMs = untilMs - performance.now()
           if (found || leftMs <= 0 || waiter.isOver || ended) return
@@ -184,6 +186,11 @@ export function createWaits(ctx: Context): Waits {
     },
     count: () => count,
   }
+}
+
+/** A look that hangs keeps nobody waiting past its time. */
+function lookInTime(look: () => Promise<Look>, untilMs: number): Promise<Look> {
+  return withDeadline(look(), Math.max(untilMs - performance.now(), LEAST_LOOK_MS), () => unavailable())
 }
 
 /** While the database is away nothing is found, and it is looked again. */
