@@ -17,7 +17,7 @@ export const fundVerb: Verb = defineVerb({
   help: 'In a sandbox: have its faucet pay an invoice or an order, or AMOUNT of XNO to an address',
   async run({ words: [to, amount], session }) {
     const { faucet } = await session.client.currencies()
-    if (faucet === undefined)
+    if (typeof faucet !== 'string')
       throw new CommandError(
         'no_sandbox',
         `${session.baseUrl} is no sandbox: its coins are real, and nobody gives them away.`,
