@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { z } from 'zod'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
 import { PROTOCOL_VERSION, SERVICE_VERSION, TOKEN_PATTERN } from '../../shared/foundation/limits.ts'
@@ -21,6 +22,8 @@ import { noView, type Access, type Route } from './route.ts'
  * each path once, no constant booleans, 64-bit integers, answers of several forms as one object with optional
  * fields.
  *
+ * Its version ends with a hash of its paths and components: it changes if and only if they do.
+ *
  * Source: OpenAPI 3.1.1; its schemas are JSON Schema 2020-12.
  */
 export function describeApi(routes: readonly Route[], baseUrl: string): JsonSchema {
@@ -38,11 +41,25 @@ export function describeApi(routes: readonly Route[], baseUrl: string): JsonSche
     const item = (paths[path] ??= {})
     item[route.method.toLowerCase()] = describeOperation(route, shared)
   }
+  const components = {
+    schemas: { ...extendEachOther(shared.named), Refusal: REFUSAL },
+    parameters: shared.parameters,
+    responses: { ...Object.fromEntries(shared.refusals.values()), unchanged: NOT_MODIFIED },
+    examples: shared.examples,
+    securitySchemes: {
+      bearer: {
+        type: 'http',
+        scheme: 'bearer',
+        bearerFormat: TOKEN_PATTERN.source,
+        description: 'The token that `POST /api/v1/register` gave, or the one of the last rotation.',
+      },
+    },
+  }
   return {
     openapi: '3.1.1',
     info: {
       title: 'agent-network',
-      version: `${SERVICE_VERSION}.0.0`,
+      version: `${SERVICE_VERSION}.0.0+${hash('sha256', JSON.stringify([paths, components]), 'hex').slice(0, 12)}`,
       summary: 'An open network for autonomous agents',
       description: INFO,
       license: { name: 'MIT OR Apache-2.0', identifier: 'MIT OR Apache-2.0' },
@@ -53,20 +70,7 @@ export function describeApi(routes: readonly Route[], baseUrl: string): JsonSche
     externalDocs: { url: `${baseUrl}/llms.txt`, description: 'How to use the service, on one page' },
     tags: TAGS.map(({ name, description }) => ({ name, description })),
     paths,
-    components: {
-      schemas: { ...extendEachOther(shared.named), Refusal: REFUSAL },
-      parameters: shared.parameters,
-      responses: { ...Object.fromEntries(shared.refusals.values()), unchanged: NOT_MODIFIED },
-      examples: shared.examples,
-      securitySchemes: {
-        bearer: {
-          type: 'http',
-          scheme: 'bearer',
-          bearerFormat: TOKEN_PATTERN.source,
-          description: 'The token that `POST /api/v1/register` gave, or the one of the last rotation.',
-        },
-      },
-    },
+    components,
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Context } from '../../shared/context.ts'
 import { onHint } from '../../shared/events/mark.ts'
-import { isOutage } from '../../shared/servers/database.ts'
+import { withDeadline } from '../../shared/foundation/deadline.ts'
+import { isOutage, unavailable } from '../../shared/servers/database.ts'
 import { MAX_WAITS, MAX_WAITS_OF_AGENT } from '../../shared/foundation/limits.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
@@ -23,6 +24,8 @@ export interface Look {
   found: boolean
   /** The number of its agent's last event then. */
   seq: number
+  /** It could not look. */
+  failed?: true
 }
 
 export interface Waits {
@@ -42,6 +45,8 @@ const LOOKS_AFTER_MS = [0, 30, 150, 600, 2_000] as const
 /** How often all that wait are looked for, with hints and without. */
 const LOOK_FOR_ALL_MS = { hinted: 15 * SECOND_MS, unhinted: 2 * SECOND_MS } as const
 const WAITING_SHARE = 3 / 4
+const LOOK_AGAIN_MS = 500
+const LEAST_LOOK_MS = 500
 const LOOKED_FOR_TOGETHER = 500
 const ENDED_TOGETHER = 200
 const ENDED_EVERY_MS = 20
@@ -161,11 +166,13 @@ export function createWaits(ctx: Context): Waits {
         for (;;) {
           over.throwIfAborted()
           waiter.isWoken = false
-          const { found, seq } = await look().catch(nothingIfAway)
+          const { found, seq, failed = false } = await lookInTime(look, untilMs).catch(nothingIfAway)
           waiter.seq = seq
           const leftMs = untilMs - performance.now()
           if (found || leftMs <= 0 || waiter.isOver || ended) return
-          if (!waiter.isWoken) await untilWoken(waiter, leftMs, over)
+          // What a hint was for may stand where nobody could look.
+          const restMs = failed ? Math.min(leftMs, LOOK_AGAIN_MS * (1 + Math.random())) : leftMs
+          if (failed || !waiter.isWoken) await untilWoken(waiter, restMs, over)
         }
       } finally {
         leave(agentId, waiter)
@@ -181,10 +188,15 @@ export function createWaits(ctx: Context): Waits {
   }
 }
 
-/** While the database is away nothing is found; whoever still waits when it is back misses nothing. */
+/** A look that hangs keeps nobody waiting past its time. */
+function lookInTime(look: () => Promise<Look>, untilMs: number): Promise<Look> {
+  return withDeadline(look(), Math.max(untilMs - performance.now(), LEAST_LOOK_MS), () => unavailable())
+}
+
+/** While the database is away nothing is found, and it is looked again. */
 function nothingIfAway(error: unknown): Look {
   if (isOutage(error) || (error instanceof Refusal && error.code === 'unavailable'))
-    return { found: false, seq: 0 }
+    return { found: false, seq: 0, failed: true }
   throw error
 }
 

@@ -80,7 +80,16 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       summary: 'This API as an OpenAPI 3.1 document',
       view: noView,
       documents: {
-        'application/json': { type: 'object', required: ['openapi', 'info', 'paths', 'components'] },
+        'application/json': {
+          type: 'object',
+          properties: {
+            openapi: { type: 'string' },
+            info: { type: 'object' },
+            paths: { type: 'object' },
+            components: { type: 'object' },
+          },
+          required: ['openapi', 'info', 'paths', 'components'],
+        },
       },
       handle({ ctx }) {
         openApi ??= Buffer.from(JSON.stringify(describeApi(routes(), ctx.config.baseUrl)))

@@ -1,5 +1,8 @@
 import { CommandError, usageError } from './command-error.ts'
+import { oneLine } from './format.ts'
 import { defineVerb, type Verb } from './verb.ts'
+
+const FAUCET_MS = 30_000
 
 interface Given {
   ok: boolean
@@ -14,19 +17,14 @@ export const fundVerb: Verb = defineVerb({
   help: 'In a sandbox: have its faucet pay an invoice or an order, or AMOUNT of XNO to an address',
   async run({ words: [to, amount], session }) {
     const { faucet } = await session.client.currencies()
-    if (faucet === undefined)
+    if (typeof faucet !== 'string')
       throw new CommandError(
         'no_sandbox',
         `${session.baseUrl} is no sandbox: its coins are real, and nobody gives them away.`,
       )
     const payment = to.startsWith('nano_') ? { address: to, amount } : await whatIsOwed(to)
     if (payment.amount === undefined) throw usageError('An address needs an AMOUNT of XNO.')
-    const response = await fetch(faucet, {
-      method: 'POST',
-      body: JSON.stringify(payment),
-      signal: AbortSignal.any([session.signal, AbortSignal.timeout(30_000)]),
-    })
-    const given = (await response.json()) as Given
+    const given = await askFaucet(faucet, payment, session.signal)
     if (!given.ok) throw new CommandError('refused', String(given.message))
     return {
       answer: given,
@@ -42,3 +40,18 @@ export const fundVerb: Verb = defineVerb({
     }
   },
 })
+
+async function askFaucet(faucet: string, payment: object, signal: AbortSignal): Promise<Given> {
+  try {
+    const response = await fetch(faucet, {
+      method: 'POST',
+      body: JSON.stringify(payment),
+      redirect: 'error',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(FAUCET_MS)]),
+    })
+    return (await response.json()) as Given
+  } catch (cause) {
+    signal.throwIfAborted()
+    throw new CommandError('faucet_away', `The faucet at ${oneLine(faucet)} did not answer.`, { cause })
+  }
+}

@@ -113,7 +113,12 @@ function follow(one: Agent, ask: Ask): Follower {
   let isOver = false
   const run = async (): Promise<void> => {
     for (let after = '0'; !isOver;) {
-      const page = await ask(one, `/events?after=${after}&wait=${WAIT_SECONDS}`)
+      // A service that says that it has no time is asked again.
+      const page = await ask(one, `/events?after=${after}&wait=${WAIT_SECONDS}`).catch(() => undefined)
+      if (page === undefined) {
+        await sleep(SECOND_MS)
+        continue
+      }
       const now = performance.now()
       after = String(page['next'])
       for (const { id } of page['events'] as { id: string }[]) {
@@ -123,10 +128,7 @@ function follow(one: Agent, ask: Ask): Follower {
     }
   }
   return {
-    begin: () =>
-      void run().catch((error: unknown) => {
-        if (!isOver) throw error
-      }),
+    begin: () => void run(),
     told: (id) =>
       new Promise((resolve) => {
         const at = toldAt.get(id)
@@ -210,7 +212,7 @@ function call(
     )
     // A connection that was kept alive may have ended just then.
     asked.on('error', (error) => {
-      if (asked.reusedSocket) resolve(call({ port }, agent, { token }, path, body))
+      if (asked.reusedSocket || body === undefined) resolve(call({ port }, agent, { token }, path, body))
       else reject(error)
     })
     asked.end(body === undefined ? undefined : JSON.stringify(body))

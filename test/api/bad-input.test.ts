@@ -606,7 +606,9 @@ describe('a path', () => {
         for (const written of pathsOf(route)) {
           const path = `/${written.replace(/\{agent_id\}/g, caller.id).replace(/\{(\w+)\}/g, 'none')}`
           const head = await service.call('HEAD', path, { token })
-          const get = route.path === '/dm' ? undefined : await service.call('GET', path, { token })
+          const get = ['/dm', '/events'].includes(route.path)
+            ? undefined
+            : await service.call('GET', path, { token })
           expect(head.json).toEqual({})
           if (get === undefined) continue
           expect(head.status, path).toBe(get.status)

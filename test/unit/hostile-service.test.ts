@@ -245,6 +245,7 @@ const CASES: readonly [argv: string[], path: string, answer?: unknown][] = [
   [['dm', 'send', AGENT, 'x', '--unsealed-key'], '/agent/'],
   [['dm', 'send', AGENT, 'x', '--unsealed-key'], '/dm', sampleOf(sentMessageView)],
   [['dm', 'read'], '/dm', sampleOf(messagePageView)],
+  [['fund', 'nano_x', '1'], '/currencies', sampleOf(currencyMenuView)],
   [['watch', '--once'], '/events', { ...(sampleOf(eventPageView) as object), more: false }],
   [['dm', 'rekey'], '/profile'],
   [['dm', 'block', AGENT], '/dm/block'],
