@@ -2,7 +2,6 @@ import type { Context } from '../context.ts'
 import { isDuplicateKey, requireOwn, type Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { createTurns } from '../foundation/one-at-a-time.ts'
 import { priceInCoin, type Coin } from '../payments/coin.ts'
 import { remainderRaw, type InvoiceRecord, type PaymentRecord } from '../payments/invoice.ts'
 import { isUnderWay, prepareInvoice } from '../payments/invoice-service.ts'
@@ -18,16 +17,10 @@ import { isFreePeriod, priceCentsPerDay } from '../passes/pass.ts'
 import {
   creditFreeDays,
   creditPaidDays,
-  inReferrersTurn,
+  serializeByReferrer,
   takeBackDays,
   type Credit,
 } from '../passes/pass-service.ts'
-
-/**
- * An agent's requests for the same invoice take turns within this process; across processes the unique index
- * decides.
- */
-const takeTurns = createTurns()
 
 export type Purchase =
   | { kind: 'free'; creditedDays: number; passUntilMs: number }
@@ -73,7 +66,7 @@ export function requestPassInvoice(
   coin: Coin,
   days: number,
 ): Promise<RequestedInvoice> {
-  return takeTurns(`${agentId} ${coin}`, async () => {
+  return ctx.serialize(`invoice ${agentId} ${coin}`, async () => {
     const open = await findStillOpen(ctx, agentId, coin)
     if (open !== undefined) return showAgain(ctx, open, days)
     const agent = await ctx.agents.find(agentId)
@@ -182,7 +175,7 @@ async function buy(
  */
 export const passPurpose: Purpose = {
   ...NOTHING_TO_DO,
-  inTurn: inReferrersTurn,
+  inTurn: serializeByReferrer,
   async received(ctx, invoice, payment, session) {
     const price = await priceOf(ctx, invoice, payment)
     if (price === undefined) return undefined

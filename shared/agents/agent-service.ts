@@ -8,7 +8,6 @@ import { Refusal } from '../foundation/errors.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { USED_CHALLENGE_TTL_MS } from '../foundation/limits.ts'
-import { createTurns } from '../foundation/one-at-a-time.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { noResolutions, type AgentRecord, type Profile } from './agent.ts'
 import type { KeyField } from './agent-store.ts'
@@ -212,8 +211,6 @@ export async function rotateToken(
   throw new Refusal('invalid_token', 'This token was replaced by another rotation; use the newer one.')
 }
 
-const takeTurns = createTurns()
-
 /**
  * Sets the fields that are given and leaves the rest. A change of a key is a ledger entry, so that a swapped
  * one can be noticed; once there is an author key, it signs each such change, and the entry carries the
@@ -229,8 +226,8 @@ export async function updateProfile(
   const { signature: _signature, seen: _seen, ...fields } = sent
   const keys = KEY_FIELDS.filter(({ field }) => fields[field] !== undefined)
   if (keys.length > 0) await spendAllowance(ctx, agentId, 'changes')
-  // Many at once on one record would cost MongoDB as much again for each of them.
-  return takeTurns(agentId, async () => {
+  // Concurrent updates of one record would conflict in MongoDB, and each conflict costs a retry.
+  return ctx.serialize(`profile ${agentId}`, async () => {
     for (;;) {
       const before = keys.length === 0 ? undefined : await ctx.agents.find(agentId)
       const authorKey = before?.profile?.author_key

@@ -4,7 +4,6 @@ import type { JsonValue } from '../crypto/canonical-json.ts'
 import { requireOwn, type Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newStepId } from '../foundation/ids.ts'
-import { createTurns } from '../foundation/one-at-a-time.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { DAY_MS, isoTime, unixSeconds } from '../foundation/time.ts'
 import { addFreeDays, addPaidDays } from './pass.ts'
@@ -112,14 +111,12 @@ export async function takeBackDays(
   }
 }
 
-const takeReferrersTurn = createTurns()
-
 /**
- * Runs a transaction that may credit paid days to an agent. The first payment of an agent counts for its
- * referrer, and the first payments of many at once all write that one record: within this process they take
- * turns, because each conflict costs a pause and the whole transaction.
+ * Runs a transaction that may credit paid days to an agent. An agent's first payment also counts on its
+ * referrer's record, so concurrent first payments of agents with the same referrer are serialized within this
+ * process: each conflict would cost a pause and the whole transaction.
  */
-export async function inReferrersTurn<T>(
+export async function serializeByReferrer<T>(
   ctx: Context,
   agentId: string,
   transact: () => Promise<T>,
@@ -127,7 +124,7 @@ export async function inReferrersTurn<T>(
   const agent = await ctx.agents.find(agentId)
   return agent?.ref === undefined || agent.first_paid_at !== undefined
     ? transact()
-    : takeReferrersTurn(agent.ref, transact)
+    : ctx.serialize(`referrer ${agent.ref}`, transact)
 }
 
 /**

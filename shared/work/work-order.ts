@@ -30,6 +30,7 @@ export async function orderWork(ctx: Context, agentId: string, days: number): Pr
     credited_days: 0,
   }
   await insertInSlot(
+    ctx,
     { owner: agentId, ownerField: 'agent_id', slots: MAX_OPEN_WORK_ORDERS },
     () => ctx.work.freeOldSlots(agentId, order.at),
     (open_slot) => ctx.work.insertOrder({ ...order, open_slot }),
