@@ -13,7 +13,7 @@ export type NoteRefusal = (kind: RefusalKind, error?: unknown) => void
  * Leaves a trace of what is refused: one line a second at most, with how often each kind was, however many
  * there are.
  */
-export function traceRefusals(log: Log): NoteRefusal {
+export function createRefusalLogger(log: Log): NoteRefusal {
   let counts: Partial<Record<RefusalKind, number>> = {}
   let example: unknown
   let pause: NodeJS.Timeout | undefined

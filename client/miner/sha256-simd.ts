@@ -171,7 +171,7 @@ function generatePass(takeLocal: () => number): Code {
   const code: number[] = [...setLocal(schedule[VARIED_WORD] ?? 0, loadTails())]
   let state = startState(schedule[VARIED_WORD] ?? 0, takeLocal, code)
   for (let t = VARIED_WORD + 1; t < ROUNDS; t++) {
-    const word = generateScheduleWord(t, schedule, code)
+    const word = emitRoundInput(t, schedule, code)
     state = generateRound(state, word, takeLocal, code)
   }
   return [...code, ...recordHits(add(state.a, loadWord(TARGET)))] // §6.2.2 step 4: H0 + a
@@ -209,7 +209,7 @@ function startState(word: number, takeLocal: () => number, code: number[]): Stat
 }
 
 /** §6.2.2 step 1. Gives K[t] + W[t], and keeps W[t] where it varies. */
-function generateScheduleWord(t: number, schedule: readonly number[], code: number[]): Code {
+function emitRoundInput(t: number, schedule: readonly number[], code: number[]): Code {
   if (!isVaried[t]) return loadWord(ROUND_WORDS + t * 16)
   const local = schedule[t % 16] ?? 0
   const terms = SCHEDULE.filter(({ back }) => isVaried[t - back]).map(({ back, apply }) => {
