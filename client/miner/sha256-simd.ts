@@ -208,7 +208,10 @@ function startState(word: number, takeLocal: () => number, code: number[]): Stat
   }
 }
 
-/** §6.2.2 step 1. Gives K[t] + W[t], and keeps W[t] where it varies. */
+/**
+ * §6.2.2 step 1: emits the code of K[t] + W[t], a round's input; if W[t] varies, also stores it in its
+ * local.
+ */
 function emitRoundInput(t: number, schedule: readonly number[], code: number[]): Code {
   if (!isVaried[t]) return loadWord(ROUND_WORDS + t * 16)
   const local = schedule[t % 16] ?? 0
@@ -221,7 +224,7 @@ function emitRoundInput(t: number, schedule: readonly number[], code: number[]):
   return add(getLocal(local), loadWord(ROUND_CONSTANTS + t * 16))
 }
 
-/** Writes down the pass and its lanes where the bits of `digestWord0` under the mask are all zero. */
+/** Stores the pass and its lanes if the bits of `digestWord0` under the mask are all zero. */
 function recordHits(digestWord0: Code): Code {
   const zeroBits = equal(and(digestWord0, loadWord(TARGET + 16)), i32x4.zero)
   const hit = i32.or(i32.shiftLeft(getLocal(FIRST_PASS), LANES), getLocal(LANE_HITS))

@@ -2,7 +2,7 @@ import type { Context } from '../../shared/context.ts'
 import { walkChain } from '../../shared/ledger/chain-check.ts'
 import { findContentFaults } from '../../shared/account/content-check.ts'
 
-/** Verifies the whole chain of seals again, with every entry, and what the records say against it. */
+/** Verifies the whole chain of seals with every entry, and compares the records with the entries. */
 export async function checkChain(ctx: Context): Promise<void> {
   const { intact, seq, fault } = await walkChain(ctx)
   if (intact) ctx.log.info({ seq }, 'the chain of seals holds')
