@@ -13,7 +13,7 @@ import {
 } from './http/mount.ts'
 import { splitQuery } from './http/parse.ts'
 import { answerInTurn } from './http/pipeline.ts'
-import { traceRefusals, type NoteRefusal } from './http/refusals.ts'
+import { createRefusalLogger, type NoteRefusal } from './http/refusals.ts'
 import type { Route } from './http/route.ts'
 import { createWaits, type Waits } from './http/waits.ts'
 import { markServing } from './http/serving.ts'
@@ -61,7 +61,7 @@ export function createApp(ctx: Context): App {
   ]
   routes.unshift(...aboutRoutes(() => routes), ...documentRoutes(() => routes))
 
-  const note = traceRefusals(ctx.log)
+  const note = createRefusalLogger(ctx.log)
   const app = express()
   app.disable('x-powered-by')
   app.disable('etag')

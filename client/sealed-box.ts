@@ -129,8 +129,8 @@ export function sealBox({
   purpose: Purpose
   random?: (length: number) => Uint8Array
 }): string {
-  const expected: unknown = purpose
-  if (expected === undefined)
+  const given: unknown = purpose
+  if (given === undefined)
     throw new Error(
       '"purpose" expected what the box is for: { kind: "message" }, or a delivery with its orderId',
     )

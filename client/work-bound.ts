@@ -46,11 +46,11 @@ function refuseBeyond(endsAt: number, secondsLeft: number): void {
   const allowed = Math.max(GRACE_SECONDS, endsAt - Date.now() / 1000)
   if (secondsLeft <= allowed) return
   throw new WorkTooHardError(
-    `The service asks for work that this machine cannot do in time: about ${describe(secondsLeft)}, and it ends in ${describe(allowed)}. No more is done of it.`,
+    `The service asks for work that this machine cannot do in time: about ${formatDuration(secondsLeft)}, and it ends in ${formatDuration(allowed)}. No more is done of it.`,
   )
 }
 
-function describe(seconds: number): string {
+function formatDuration(seconds: number): string {
   const hours = seconds / 3600
   return hours > 1e6
     ? 'more than a million hours'

@@ -35,6 +35,7 @@ import type { Purposes } from './payments/purpose.ts'
 import { createReconciliationStore, type ReconciliationStore } from './payments/reconciliation-store.ts'
 import { createPostStore, type PostStore } from './posts/post-store.ts'
 import { openQueues, type Queues } from './servers/queues.ts'
+import { createSerializer, type Serialize } from './foundation/serializer.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
 import { unixSeconds } from './foundation/time.ts'
 import { createWorkStore, type WorkStore } from './work/work-store.ts'
@@ -77,6 +78,8 @@ export interface Context {
   readonly peers: readonly SealPeer[]
   /** Who cosigns checkpoints from outside. */
   readonly witnesses: readonly OutsideWitness[]
+  /** Serializes work by key within this process; each use prefixes its keys by a word of its own. */
+  readonly serialize: Serialize
   /** The present by this machine's clock, in milliseconds since the epoch. */
   now(): number
   /**
@@ -152,6 +155,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     leases: createLeaseStore(connection),
     peers: createSealPeers(config),
     witnesses: createWitnesses(config),
+    serialize: createSerializer(),
     now,
     databaseNow: () => database.now() + now() - Date.now(),
     async close() {

@@ -16,12 +16,12 @@ import { sweep } from './jobs/sweep.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 /**
- * Whoever asks for a seal means what is written by now, so another's run that began before is waited for; a
- * dead one's lease ends sooner.
+ * How long a requested seal waits for another process's run, which began before the request and so may miss
+ * its entries. The lease of a dead process ends sooner.
  */
 const OTHERS_WAIT_MS = 15_000
 
-/** What each queue runs; a queue without a handler does not compile. */
+/** The handler of each queue; a queue without one does not compile. */
 export const HANDLERS: {
   [Name in QueueName]: (ctx: WorkerContext, payload: Payload<Name>) => Promise<void>
 } = {

@@ -9,7 +9,7 @@ import { startNanoListener } from './nano-listener.ts'
 import { startQueueWorker } from './queue-worker.ts'
 import { servedQueues, type WorkerContext } from './worker-context.ts'
 
-/** How long a stop waits for workers whose Redis is away. */
+/** How long a stop waits for workers while Redis is out of reach. */
 const AWAY_LIMIT_MS = 1_000
 
 export interface Pool {
@@ -17,7 +17,7 @@ export interface Pool {
   close(): Promise<void>
 }
 
-/** How often a regular job is put on its queue, in ms. */
+/** Pauses between the regular jobs of queues, in ms. */
 export type Intervals = Partial<Record<QueueName, number>>
 
 /**
@@ -39,7 +39,7 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], other
       nanoListener?.close()
       stopSchedule()
       const closing = Promise.all(workers.map((worker) => worker.close()))
-      // A worker cannot take leave of a Redis that is away; its jobs are handed on all the same.
+      // Without Redis a worker can't close properly; its jobs are handed on all the same.
       await Promise.race([
         closing,
         sleep(connection.status === 'ready' ? STOP_LIMIT_MS : AWAY_LIMIT_MS, undefined, { ref: false }),
@@ -64,7 +64,7 @@ function keepScheduled(
   const report = (error: unknown): void =>
     ctx.log.warn(
       { err: error },
-      'what a coin that is switched off leaves behind could not be ended; the next turn tries again',
+      'the open invoices of a coin that is switched off could not be ended; the next turn tries again',
     )
   const timers = served.flatMap((name) => {
     const every = otherwise[name] ?? queueRow(name).every?.(ctx.config)

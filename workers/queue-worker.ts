@@ -13,19 +13,19 @@ export interface QueueWorker {
   close(): Promise<void>
 }
 
-/** When a worker counts as parked. */
+/** When a worker counts as hanging. */
 interface Watch {
-  /** How often it is seen to that the worker still takes jobs, in ms. */
+  /** How often it is checked whether the worker still takes jobs, in ms. */
   everyMs: number
   /**
-   * So many looks in a row must find a worker that has room, jobs that wait, and no sign of life since the
-   * look before.
+   * The number of checks in a row that must find a worker with room, waiting jobs, and no sign of life since
+   * the check before.
    */
   looks: number
 }
 /**
- * Longer than BullMQ's own longest wait for a job, which is 10 s and then 1 s until it gives the connection
- * up. By looks and not by time: a process that was held up all the while has looked once.
+ * Longer than BullMQ's longest wait for a job, which is 10 s and then 1 s until it gives up the connection.
+ * Counted in checks and not in time: a process that was suspended all the while has checked once.
  */
 const WATCH: Watch = { everyMs: 2 * SECOND_MS, looks: 7 }
 
@@ -148,7 +148,7 @@ function startWorker<Name extends QueueName>(
   worker.on('stalled', () => ctx.metrics.countStalled(name))
   worker.on('error', (error) => {
     load.signs++
-    // That Redis is away is said once, by the connection, and not by each worker at each try.
+    // The connection logs once that Redis is out of reach; not every worker at every attempt.
     if (connection.status === 'ready')
       ctx.log.warn({ queue: name, err: error }, 'a worker has trouble with Redis')
   })

@@ -16,13 +16,13 @@ import {
 } from '../../shared/foundation/limits.ts'
 
 /*
- * What one API process takes on at the same time. Without bounds a flood queues up in memory until everyone's
- * time is over; with them, whoever finds no room is told at once to come back, which costs next to nothing. A
- * client that is slow must not take the room of others, so time in which the service waits for a client is
- * never counted as work.
+ * Bounds on the concurrent work of one API process. Without them a flood would queue up in memory until every
+ * request times out; with them, a request that finds no room is refused at once, which costs next to nothing.
+ * A slow client must not take the room of others, so a request doesn't count while the service waits for its
+ * client.
  */
 
-/** What is refused for lack of room; nothing was done for it. */
+/** The refusal of a request for lack of room; nothing was done for it. */
 export function overloaded(): Refusal {
   return new Refusal(
     'unavailable',
@@ -37,37 +37,41 @@ export interface Admission {
   /**
    * Does a part of a request's work.
    *
-   * @param caller the agent that asks, if it is known: it gets at most a share of the room
-   * @throws Refusal `unavailable` where too much of its kind is under way
+   * @param caller the agent that sent it, if known: one agent gets at most a share of the room
+   * @throws Refusal `unavailable` if too many requests of its kind are under way
    */
   work<T>(kind: RequestKind, part: () => Promise<T>, caller?: string): Promise<T>
   /**
-   * Within a part, waits for workers without keeping the part's room: they may be away, and whoever needs
-   * none of them is served then too. @returns undefined, at once, where too many wait
+   * Within a part, waits for the workers without occupying the part's room: if they are down, requests that
+   * don't need them are still served. @returns undefined, at once, if too many wait already
    */
   aside<T>(kind: RequestKind, wait: () => Promise<T>): Promise<T | undefined>
   /**
-   * Within a part, does what costs much: see {@link createLane}. Agents and those who have shown nothing have
-   * a lane each.
+   * Within a part, does costly work: see {@link createTurnQueue}. Requests of agents and requests without a
+   * token have a queue each.
    */
   heavy<T>(caller: Caller, part: () => Promise<T>, over?: AbortSignal): Promise<T>
   /**
-   * Resolves when a caller may begin a write: see {@link createPace}. Those who have shown nothing share one.
+   * Resolves when a caller may begin a write: see {@link createPace}. Requests without a token share one
+   * pace.
    */
   turn(caller: Caller, over?: AbortSignal): Promise<void>
 }
 
-/** Who is served in turn: an agent by its id, or a connection of somebody who has shown no token. */
+/** Who takes turns: an agent by its id, or a connection that has sent no known token. */
 export type Caller = string | Socket
 
-/** Reads and writes are counted apart, so that a flood of writes leaves reads served. */
+/**
+ * Makes the bounds of one process. Reads and writes are counted apart, so that a flood of writes doesn't
+ * stop reads.
+ */
 export function createAdmission(
   most: Record<RequestKind, number> = MAX_UNDER_WAY,
   mostWaiting = MAX_WAITING,
 ): Admission {
   const underWay = { reads: 0, writes: 0 }
   const own = { reads: new Map<string, number>(), writes: new Map<string, number>() }
-  const lanes = { agents: createLane(), open: createLane() }
+  const queues = { agents: createTurnQueue(), open: createTurnQueue() }
   const paces = {
     agents: createPace(BEGUN_IN_A_PASS.agents, most.writes),
     open: createPace(BEGUN_IN_A_PASS.open, most.writes),
@@ -94,13 +98,13 @@ export function createAdmission(
       try {
         return await wait()
       } finally {
-        // What follows is the short end of a part that was let in.
+        // Without a check for room: what follows is the short rest of a part that was admitted.
         underWay[kind]++
         waiting--
       }
     },
     heavy: (caller, part, over) =>
-      (typeof caller === 'string' ? lanes.agents : lanes.open)(caller, part, over),
+      (typeof caller === 'string' ? queues.agents : queues.open)(caller, part, over),
     turn: (caller, over) => (typeof caller === 'string' ? paces.agents : paces.open)(caller, over),
   }
 }
@@ -111,27 +115,27 @@ function countDown<Key>(counts: Map<Key, number>, key: Key): void {
   else counts.delete(key)
 }
 
-/** Those who wait for something, and whose turn is next. */
-interface Line {
+/** Requests that wait for their turn. */
+interface WaitingRequests {
   /**
-   * Waits for a turn. Who leaves before its turn comes has none.
+   * Waits for a turn.
    *
-   * @throws Refusal `unavailable` where too many wait; the reason of `over` once that ends
+   * @throws Refusal `unavailable` if too many wait; the reason of `over` if that is aborted before the turn
    */
   wait(caller: Caller, over: AbortSignal | undefined): Promise<void>
   /**
-   * Lets the first of the next caller's go on, of those callers that may. @returns the caller; undefined if
-   * there was none
+   * Gives a turn to the oldest request of the next caller for whom `may` is true. @returns the caller;
+   * undefined if there is none
    */
   callNext(may?: (caller: Caller) => boolean): Caller | undefined
 }
 
 /**
- * A line in which callers take turns: however many requests one of them has in it, the next caller is served
- * after one.
+ * A queue in which callers take turns: however many requests one caller has waiting, the next caller's turn
+ * comes after one of them.
  */
-function createLine(mostWaiting: number): Line {
-  /** Of each caller its requests, first the caller whose turn is next. */
+function createWaitingRequests(mostWaiting: number): WaitingRequests {
+  /** The waiting requests of each caller, in the order of the callers' turns. */
   const waiting = new Map<Caller, Set<() => void>>()
   let count = 0
   return {
@@ -172,27 +176,30 @@ function createLine(mostWaiting: number): Line {
   }
 }
 
-/** A part that waited long for the database may have seen much of others' work. */
+/**
+ * Longest pause after a costly part: while it waited for the database, the process was busy with others'
+ * work.
+ */
 const MAX_REST_MS = 50
 
 /**
- * Does costly parts a few at a time, in turns over those who ask. Between two parts whatever is light is
- * answered. A part whose request ends before its turn is not begun.
+ * Makes a function that does costly parts a few at a time, in turns over the callers. Between two parts light
+ * requests are answered. A part whose request ends before its turn is not begun.
  *
- * @returns a function that does a part in its turn. @throws Refusal `unavailable` where too many wait
+ * The function throws a Refusal `unavailable` if too many wait.
  */
-export function createLane(
+export function createTurnQueue(
   atOnce = HEAVY_AT_ONCE,
   mostWaiting = MAX_HEAVY_WAITING,
 ): <T>(caller: Caller, part: () => Promise<T>, over?: AbortSignal) => Promise<T> {
-  const line = createLine(mostWaiting)
+  const waitingRequests = createWaitingRequests(mostWaiting)
   let underWay = 0
   const next = (): void => {
-    if (underWay < atOnce && line.callNext() !== undefined) underWay++
+    if (underWay < atOnce && waitingRequests.callNext() !== undefined) underWay++
   }
   return async (caller, part, over) => {
     over?.throwIfAborted()
-    const turn = line.wait(caller, over)
+    const turn = waitingRequests.wait(caller, over)
     next()
     await turn
     const begun = performance.eventLoopUtilization()
@@ -200,8 +207,8 @@ export function createLane(
       // A part that hangs in the database keeps its turn no longer than its request lasts.
       return await (over === undefined ? part() : untilOver(part(), over))
     } finally {
-      // As long as the process was busy with it, what is light goes on without another one: it has half of
-      // the process.
+      // The pause before the next costly part is as long as this one kept the process busy, so light requests
+      // get at least half of the process.
       const { active } = performance.eventLoopUtilization(begun)
       setTimeout(
         () => {
@@ -215,25 +222,25 @@ export function createLane(
 }
 
 export interface Pace {
-  /** How many begin in one pass of the event loop. */
+  /** Most writes that begin in one pass of the event loop. */
   perPass: number
-  /** How many of them are one caller's. */
+  /** Most of them by one caller. */
   perCaller: number
 }
 
 /**
- * Begins what is light, so many of one caller in a pass of the event loop, in turns over those who ask. As
- * long as the pass took, whoever asks for more waits for the next one, and everything else has the process.
- * Nobody's turn depends on how long another's work takes, and callers with few requests at once never wait.
+ * Makes a function that resolves when a caller may begin a light request: at most `perCaller` of one caller
+ * begin in a pass of the event loop, in turns over the callers. The next pass begins after a pause as long as
+ * the last one took, in which everything else has the process. A caller's turn doesn't depend on how long
+ * another's work takes, and callers with few concurrent requests never wait.
  *
- * @returns a function that resolves when the caller may begin. @throws Refusal `unavailable` where too many
- *   wait
+ * The function throws a Refusal `unavailable` if too many wait.
  */
 export function createPace(
   { perPass, perCaller }: Pace,
   mostWaiting: number,
 ): (caller: Caller, over?: AbortSignal) => Promise<void> {
-  const line = createLine(mostWaiting)
+  const waitingRequests = createWaitingRequests(mostWaiting)
   /** Of this pass. */
   const begun = new Map<Caller, number>()
   let left = perPass
@@ -249,7 +256,7 @@ export function createPace(
     left = perPass
     passBeganMs = performance.now()
     while (left > 0) {
-      const caller = line.callNext(may)
+      const caller = waitingRequests.callNext(may)
       if (caller === undefined) break
       count(caller)
     }
@@ -261,7 +268,7 @@ export function createPace(
 
   return async (caller, over) => {
     over?.throwIfAborted()
-    if (left === 0 || !may(caller)) return line.wait(caller, over)
+    if (left === 0 || !may(caller)) return waitingRequests.wait(caller, over)
     if (left === perPass) {
       passBeganMs = performance.now()
       setImmediate(end)
@@ -270,7 +277,7 @@ export function createPace(
   }
 }
 
-/** What `work` comes to, or the reason why its request is over. */
+/** The result of `work`. @throws the reason of `over` as soon as that is aborted */
 export function untilOver<T>(work: Promise<T>, over: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = (): void => reject(over.reason as Error)
@@ -280,12 +287,12 @@ export function untilOver<T>(work: Promise<T>, over: AbortSignal): Promise<T> {
   })
 }
 
-/** Whose room a body takes: a token's, or that of everyone who has shown nothing. */
+/** The part of the room that a body takes: that of requests with a token, or that of all others. */
 export type BodyShare = keyof typeof MAX_HELD_BODY_BYTES
 
 const heldBytes = { open: 0, token: 0 }
 const heldByAgent = new Map<string, number>()
-/** What a chunk costs beside its bytes: a body may come a byte at a time. */
+/** Bytes that a chunk costs besides its content: a body may arrive a byte at a time. */
 const CHUNK_COST = 256
 
 /**
@@ -323,7 +330,7 @@ export function takeBodyRoom(agentId: string | undefined): { add(length: number)
   }
 }
 
-/** Answers that their callers have not taken yet, the oldest first. */
+/** Bytes of the answers that their clients have not read yet, the oldest first. */
 const unread = new Map<ServerResponse, number>()
 /**
  * The same by their connections: of an answer that waits behind another one, nothing but the connection's end
@@ -331,17 +338,17 @@ const unread = new Map<ServerResponse, number>()
  */
 const unreadOver = new WeakMap<Socket, Set<ServerResponse>>()
 let unreadBytes = 0
-/** An answer on its way over a fair connection is not cut for another's sake. */
+/** An answer is not cut off before this time: a connection of usual speed delivers it by then. */
 const FAIR_MS = 2_000
 const sentAt = new WeakMap<ServerResponse, number>()
 
 /**
- * Counts an answer until its caller has taken it. Where callers leave too much lying, those that have done so
+ * Counts an answer until its client has read it. If clients leave too much unread, those that have done so
  * the longest are cut off.
  */
 export function countUnread(res: ServerResponse, length: number, most = MAX_UNREAD_ANSWER_BYTES): void {
   const { socket } = res.req
-  // Its caller has left: nothing is sent, and no event comes that would end the counting.
+  // The client has left: nothing is sent, and no event would end the counting.
   if (socket.destroyed) return
   const nowMs = performance.now()
   for (const slow of unread.keys()) {
@@ -372,5 +379,5 @@ function forget(res: ServerResponse): void {
   unreadOver.get(res.req.socket)?.delete(res)
 }
 
-/** How many bytes of answers are left lying. */
+/** Bytes of answers that clients have not read yet. */
 export const countUnreadBytes = (): number => unreadBytes

@@ -3,17 +3,16 @@ import { hideCredentials, type Log } from '../../shared/foundation/log.ts'
 import { runInScope } from '../../shared/foundation/scope.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 
-/** Why requests are refused or cut that nobody made a mistake in, and why connections are. */
+/** Reasons for which requests or connections are refused or cut, and that are only counted in the log. */
 export type RefusalKind = NonNullable<Refusal['countedAs']> | 'large_headers' | 'malformed' | 'cut_for_room'
 
-/** Notes a refusal; `error` is shown once in a line, without its stack. */
+/** Counts a refusal; the first `error` of a line is logged in it, without its stack. */
 export type NoteRefusal = (kind: RefusalKind, error?: unknown) => void
 
 /**
- * Leaves a trace of what is refused: one line a second at most, with how often each kind was, however many
- * there are.
+ * Makes a function that logs refusals: at most one line a second, with the number of each kind.
  */
-export function traceRefusals(log: Log): NoteRefusal {
+export function createRefusalLogger(log: Log): NoteRefusal {
   let counts: Partial<Record<RefusalKind, number>> = {}
   let example: unknown
   let pause: NodeJS.Timeout | undefined
@@ -22,7 +21,7 @@ export function traceRefusals(log: Log): NoteRefusal {
     if (Object.keys(counts).length === 0) return
     const error =
       example instanceof Error ? { error: hideCredentials(`${example.name}: ${example.message}`) } : {}
-    // That the database is away is said by its connection; at a start it is away for a moment.
+    // The connection logs that the database is out of reach, which is normal for a moment at a start.
     const level = Object.keys(counts).every((kind) => kind === 'database') ? 'info' : 'warn'
     runInScope({}, () => log[level]({ refused: counts, ...error }, 'requests were refused'))
     counts = {}

@@ -12,7 +12,7 @@ import {
   viewAgentListing,
   viewProfile,
 } from '../../shared/agents/agent.ts'
-import { agentCardView, hidesAll, readCard, requireAgent } from '../../shared/account/agent-card.ts'
+import { agentCardView, hideByBan, readCard, requireAgent } from '../../shared/account/agent-card.ts'
 import { registerAgent, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
 import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
 import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts'
@@ -138,7 +138,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       ...agentList('post', POST_COST),
       view: feedView,
       async handle({ ctx, params, query }) {
-        const hide = hidesAll(await requireAgent(ctx, params.agent_id))
+        const hide = hideByBan(await requireAgent(ctx, params.agent_id))
         const posts = await ctx.posts.listByAgent(params.agent_id, query.before, query.limit)
         return ok({ posts: posts.map((post) => viewPost(hide(post))), count: posts.length })
       },
@@ -151,7 +151,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       ...agentList('claim', CLAIM_COST),
       view: claimListView,
       async handle({ ctx, params, query }) {
-        const hide = hidesAll(await requireAgent(ctx, params.agent_id))
+        const hide = hideByBan(await requireAgent(ctx, params.agent_id))
         const claims = await ctx.claims.listByAgent(params.agent_id, query.before, query.limit)
         return ok({
           claims: claims.map((claim) => viewClaim(hide(claim), unixSeconds(ctx.now()))),

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { listUnbanned, veil } from '../../shared/agents/unbanned.ts'
+import { listUnbanned, hideIfBanned } from '../../shared/agents/unbanned.ts'
 import { makeClaim, recordVerdict } from '../../shared/claims/claim-service.ts'
 import {
   CLAIM_STATUSES,
@@ -99,7 +99,7 @@ export function claimRoutes(): Route[] {
         if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.')
         const verdicts = found.slice(0, query.limit).map(viewVerdict)
         return ok({
-          claim: { ...viewClaim(await veil(ctx.agents, claim), unixSeconds(ctx.now())), verdicts },
+          claim: { ...viewClaim(await hideIfBanned(ctx.agents, claim), unixSeconds(ctx.now())), verdicts },
           count: verdicts.length,
           more: found.length > query.limit,
         })

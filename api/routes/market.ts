@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { veil } from '../../shared/agents/unbanned.ts'
+import { hideIfBanned } from '../../shared/agents/unbanned.ts'
 import type { Context } from '../../shared/context.ts'
 import {
   closeOfferBody,
@@ -99,7 +99,7 @@ function offerRoutes(): Route[] {
       errors: ['no_such_offer'],
       async handle({ ctx, params }) {
         const [offer, ready] = await Promise.all([findOffer(ctx, params.offer_id), listReadyCoins(ctx)])
-        return ok({ offer_id: offer._id, offer: viewOffer(await veil(ctx.agents, offer), ready) })
+        return ok({ offer_id: offer._id, offer: viewOffer(await hideIfBanned(ctx.agents, offer), ready) })
       },
     }),
     defineRoute({

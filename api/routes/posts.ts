@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { veil } from '../../shared/agents/unbanned.ts'
+import { hideIfBanned } from '../../shared/agents/unbanned.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { createFeed } from '../../shared/posts/feed.ts'
 import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts'
@@ -24,7 +24,7 @@ export function postRoutes(): Route[] {
       errors: ['wrong_state'],
       async handle({ ctx, caller, body }) {
         const post = await publishPost(ctx, caller._id, body)
-        feed.remember(post)
+        feed.cache(post)
         return created({ id: post._id, post: viewPost(post) })
       },
     }),
@@ -39,7 +39,7 @@ export function postRoutes(): Route[] {
       async handle({ ctx, params }) {
         const post = await ctx.posts.find(params.id)
         if (post === undefined) throw new Refusal('no_such_post', 'There is no post with this id.')
-        return ok({ id: post._id, post: viewPost(await veil(ctx.agents, post)) })
+        return ok({ id: post._id, post: viewPost(await hideIfBanned(ctx.agents, post)) })
       },
     }),
     defineRoute({

@@ -83,7 +83,10 @@ function readHits(hits: Uint32Array, head: string): string[] {
   return nonces
 }
 
-/** A vector unit or compiler that errs must not mine for days in vain: 256 nonces against node:crypto. */
+/**
+ * Compares 256 nonces with node:crypto, so that a faulty vector unit or compiler doesn't mine for days in
+ * vain.
+ */
 function checkAgainstPlatform(
   find: (prefix: string, head: string, bits: number, endPass: number) => string[],
 ): void {

@@ -1,7 +1,8 @@
 /**
  * A position says where a thread goes on: the 15-character head of the next block that it searches.
  *
- *   characters 0–8    0-9 a-z, drawn at random for each thread of each run: 36^9 = 1.0e14 ranges, so that no two
+ *   characters 0–8    0-9 a-z, drawn at random for each thread of each run: 36^9 = 1.0e14 ranges, so that
+ * no two
  *                     threads or runs are ever likely to meet
  *   characters 9–14   hex, the block's number in that range: 2^24 blocks of 2^16 nonces
  */
@@ -12,7 +13,7 @@ const BLOCK_DIGITS = 6
 const LAST_BLOCK = 16 ** BLOCK_DIGITS - 1
 const POSITION_FORM = /^[0-9a-z]{9}[0-9a-f]{6}$/
 
-/** The beginning of a range of its own. */
+/** The first position of a new, random range. */
 export function drawPosition(): string {
   const range = Array.from({ length: RANGE_LENGTH }, () => randomInt(36).toString(36)).join('')
   return range + '0'.repeat(BLOCK_DIGITS)

@@ -174,7 +174,7 @@ function startState(word: number, takeLocal: () => number, code: number[]): Stat
   }
 }
 
-/** Writes down the pass and its lanes where the bits of `digestWord0` under the mask are all zero. */
+/** Stores the pass and its lanes if the bits of `digestWord0` under the mask are all zero. */
 function recordHits(digestWord0: Code): Code {
   const zeroBits = equal(and(digestWord0, loadWord(TARGET + 16)), i32x4.zero)
   const hit = i32.or(i32.shiftLeft(getLocal(FIRST_PASS), LANES), getLocal(LANE_HITS))

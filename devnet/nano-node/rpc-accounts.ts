@@ -243,7 +243,7 @@ interface HistoryOptions {
  * Null for a block that is left out: change and epoch blocks without `raw`, and other counterparties than
  * those filtered for.
  */
-function historyEntry(
+function toHistoryEntry(
   ledger: NanoLedger,
   entry: LedgerBlock,
   { raw, only }: HistoryOptions,
@@ -310,7 +310,7 @@ const accountHistory: Command = (node, request) => {
     entry !== undefined && history.length < count;
     entry = ledger.blocks.get(hash)
   ) {
-    const shown = offset > 0 ? null : historyEntry(ledger, entry, { raw, only })
+    const shown = offset > 0 ? null : toHistoryEntry(ledger, entry, { raw, only })
     offset = Math.max(0, offset - 1)
     if (shown !== null) {
       const proof = raw

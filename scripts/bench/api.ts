@@ -1,5 +1,5 @@
 import mongoose from 'mongoose'
-import { newToken, storeToken } from '../../shared/agents/token.ts'
+import { newToken, toStoredToken } from '../../shared/agents/token.ts'
 import { compareInTurns, type Figure } from './figure.ts'
 import { requestText, startLoad, type Load, type LoadJob } from './load.ts'
 import { startReference, startStack } from './processes.ts'
@@ -138,7 +138,7 @@ export interface BenchData {
 export function makeData(): BenchData {
   const tokens = Array.from({ length: CALLERS }, newToken)
   const agents = Array.from({ length: AGENTS }, (_, index) =>
-    makeAgent(index, storeToken(tokens[index] ?? newToken()), `skill-${index % 500}`, CLAIMS_EACH),
+    makeAgent(index, toStoredToken(tokens[index] ?? newToken()), `skill-${index % 500}`, CLAIMS_EACH),
   )
   const ofEach = <T>(count: number, make: (agentId: string) => T): T[] =>
     Array.from({ length: count }, () => agents.map(({ _id }) => make(_id))).flat()

@@ -1,5 +1,5 @@
 import mongoose from 'mongoose'
-import { newToken, storeToken } from '../../shared/agents/token.ts'
+import { newToken, toStoredToken } from '../../shared/agents/token.ts'
 import { startServers, type TemporaryServers } from '../embedded/temporary.ts'
 import { compareInTurns, compareWith, type Figure } from './figure.ts'
 import { requestText, startLoad, type Load } from './load.ts'
@@ -85,7 +85,7 @@ async function openNetwork(servers: TemporaryServers, database: string, records:
 async function fill(mongodbUrl: string, records: number): Promise<{ agentIds: string[]; tokens: string[] }> {
   const client = await new mongoose.mongo.MongoClient(mongodbUrl, { writeConcern: { w: 1 } }).connect()
   const tokens = Array.from({ length: CALLERS }, newToken)
-  const stored = storeToken(newToken())
+  const stored = toStoredToken(newToken())
   const agentIds: string[] = []
   const insert = (collection: string, documents: { _id: string }[]) =>
     client.db().collection<{ _id: string }>(collection).insertMany(documents, { ordered: false })
@@ -97,7 +97,7 @@ async function fill(mongodbUrl: string, records: number): Promise<{ agentIds: st
       const own =
         token === undefined
           ? { ...stored, token_key: index.toString(16).padStart(16, '0') }
-          : storeToken(token)
+          : toStoredToken(token)
       return makeAgent(index, own, capability(index, records), 1)
     })
     const ids = agents.map(({ _id }) => _id)

@@ -2,7 +2,7 @@
  * Records as the service stores them, for benchmarks that fill a database past it.
  */
 import { noResolutions } from '../../shared/agents/agent.ts'
-import { storeToken } from '../../shared/agents/token.ts'
+import { toStoredToken } from '../../shared/agents/token.ts'
 import { findShares } from '../../shared/crypto/pow.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
@@ -16,7 +16,7 @@ export const PREFIX = '0123456789abcdef0123456789abcdef'
 /** An agent with a pass for a day. */
 export function makeAgent(
   index: number,
-  token: ReturnType<typeof storeToken>,
+  token: ReturnType<typeof toStoredToken>,
   capability = `skill-${index % 500}`,
   openClaims = 0,
 ) {

@@ -1,6 +1,6 @@
 import os from 'node:os'
 import mongoose from 'mongoose'
-import { newToken, storeToken } from '../../shared/agents/token.ts'
+import { newToken, toStoredToken } from '../../shared/agents/token.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { openQueues, type Queues } from '../../shared/servers/queues.ts'
@@ -129,7 +129,7 @@ async function verifyAll(mongodbUrl: string, queues: Queues, texts: readonly str
 async function storeWork(client: mongoose.mongo.MongoClient, texts: readonly string[]): Promise<string[]> {
   const store = (name: string, documents: { _id: string }[]) =>
     client.db().collection<{ _id: string }>(name).insertMany(documents)
-  const agent = makeAgent(0, storeToken(newToken()))
+  const agent = makeAgent(0, toStoredToken(newToken()))
   await store('agents', [agent])
   const orders = Array.from({ length: BATCHES }, () => makeWorkOrder(agent._id, SHARE_BITS))
   await store('work_orders', orders)

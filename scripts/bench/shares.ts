@@ -1,5 +1,5 @@
 import mongoose from 'mongoose'
-import { newToken, storeToken } from '../../shared/agents/token.ts'
+import { newToken, toStoredToken } from '../../shared/agents/token.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import { compareInTurns, type Figure } from './figure.ts'
 import { requestText, startLoad } from './load.ts'
@@ -78,7 +78,7 @@ async function storeAgent(url: string, agentId: string, token: string): Promise<
   const client = await new mongoose.mongo.MongoClient(url).connect()
   const agents = client.db().collection<{ _id: string }>('agents')
   await agents.createIndex({ token_key: 1 }, { unique: true })
-  await agents.insertOne({ ...makeAgent(0, storeToken(token)), _id: agentId })
+  await agents.insertOne({ ...makeAgent(0, toStoredToken(token)), _id: agentId })
   await client.close()
 }
 

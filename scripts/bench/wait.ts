@@ -1,7 +1,7 @@
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { noResolutions } from '../../shared/agents/agent.ts'
-import { newToken, storeToken } from '../../shared/agents/token.ts'
+import { newToken, toStoredToken } from '../../shared/agents/token.ts'
 import type { Context } from '../../shared/context.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import { newSalt } from '../../shared/ledger/pending.ts'
@@ -159,7 +159,7 @@ async function makeAgents(ctx: Context, count: number): Promise<Agent[]> {
     at: unixSeconds(ctx.now()),
     salt: newSalt(),
     challenge: id,
-    ...storeToken(token),
+    ...toStoredToken(token),
     pass_until_ms: ctx.now() + 365 * DAY_MS,
     referrals: { paying: 0 },
     record: noResolutions(),

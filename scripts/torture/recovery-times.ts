@@ -3,7 +3,7 @@ import type { Recovery } from './canary.ts'
 /**
  * Of faults: how long writes were refused, from their beginning and from their end; median and worst of each.
  */
-export function describe(recoveries: readonly Recovery[]): [string, string] {
+export function formatRecoveryTimes(recoveries: readonly Recovery[]): [string, string] {
   return [
     summarize(recoveries.map(({ outageMs }) => outageMs)),
     summarize(recoveries.map(({ afterMs }) => afterMs)),

@@ -1,5 +1,5 @@
 import type { Recovery } from './canary.ts'
-import { describe } from './recovery-times.ts'
+import { formatRecoveryTimes } from './recovery-times.ts'
 import type { TortureResult } from './run.ts'
 
 const MOST_FINDINGS = 30
@@ -34,7 +34,7 @@ export function describeResult(result: TortureResult): string {
 /** One line for each kind of fault: how often, and the time without service, the median and the worst. */
 function describeRecoveries(recoveries: readonly Recovery[]): string[] {
   return [...Map.groupBy(recoveries, ({ fault }) => fault.kind)].map(([kind, own]) => {
-    const [outage, after] = describe(own)
+    const [outage, after] = formatRecoveryTimes(own)
     return `  ${kind.padEnd(20)} ${String(own.length).padStart(3)}  without writes, median and worst: ${outage}; after its end: ${after}`
   })
 }

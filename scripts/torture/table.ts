@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { describe } from './recovery-times.ts'
+import { formatRecoveryTimes } from './recovery-times.ts'
 import type { TortureResult } from './run.ts'
 
 /** A run on record, with the state of the code that it was made with. */
@@ -39,7 +39,7 @@ export function describeRuns(results: readonly RecordedRun[]): string {
           entries,
           seals,
           own.length,
-          ...describe(own),
+          ...formatRecoveryTimes(own),
           `${(drainedMs / 1_000).toFixed(0)} s`,
           findings.length,
         ]),
@@ -47,8 +47,8 @@ export function describeRuns(results: readonly RecordedRun[]): string {
     '',
     '| fault | times | without writes: median, worst | after its end: median, worst |',
     '|---|---|---|---|',
-    ...byKind.map(([kind, own]) => row([`\`${kind}\``, own.length, ...describe(own)])),
-    row(['all', recoveries.length, ...describe(recoveries)]),
+    ...byKind.map(([kind, own]) => row([`\`${kind}\``, own.length, ...formatRecoveryTimes(own)])),
+    row(['all', recoveries.length, ...formatRecoveryTimes(recoveries)]),
   ].join('\n')
 }
 

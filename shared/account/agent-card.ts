@@ -24,30 +24,37 @@ export interface AgentCard {
   claims: ClaimRecord[]
 }
 
-/** @throws Refusal `no_such_agent` */
+/** Reads an agent. @throws Refusal `no_such_agent` */
 export async function requireAgent(ctx: Context, agentId: string): Promise<AgentRecord> {
   const agent = await ctx.agents.find(agentId)
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   return agent
 }
 
-/** Shows what an agent wrote as hidden if its ban hides all of it, and as it is otherwise. */
-export function hidesAll(agent: AgentRecord): <Stored extends Hideable>(record: Stored) => Stored {
+/** A function that marks an agent's records as hidden if the agent's ban hides everything that it wrote. */
+export function hideByBan(agent: AgentRecord): <Stored extends Hideable>(record: Stored) => Stored {
   const { ban_hides: isHidden, banned_at: hiddenAt = 0 } = agent
   return (record) => (isHidden === undefined ? record : { ...record, hidden_at: hiddenAt })
 }
 
-/** Reads what an agent's card shows. @throws Refusal `no_such_agent` */
+/**
+ * Reads an agent with its newest posts and claims, and its record as of now. @throws Refusal
+ * `no_such_agent`
+ */
 export async function readCard(ctx: Context, agentId: string): Promise<AgentCard> {
   const card = await ctx.cards.read(agentId)
   if (card === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const { agent, posts, claims, overdue } = card
-  const shown = { agent, record: moveOverdue(agent.record, overdue) }
-  const hide = hidesAll(agent)
-  return { ...shown, posts: posts.map(hide), claims: claims.map(hide) }
+  const hide = hideByBan(agent)
+  return {
+    agent,
+    record: countOverdue(agent.record, overdue),
+    posts: posts.map(hide),
+    claims: claims.map(hide),
+  }
 }
 
-/** The stored counts, with the claims that came overdue since the last sweep moved over. */
-function moveOverdue({ claims, verdicts }: ResolutionCounts, late: number): ResolutionCounts {
-  return { claims: { ...claims, open: claims.open - late, overdue: claims.overdue + late }, verdicts }
+/** The stored counts, corrected for claims that have become overdue since the last sweep. */
+function countOverdue({ claims, verdicts }: ResolutionCounts, overdue: number): ResolutionCounts {
+  return { claims: { ...claims, open: claims.open - overdue, overdue: claims.overdue + overdue }, verdicts }
 }

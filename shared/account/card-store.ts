@@ -7,17 +7,17 @@ import { CARD_RECENT } from '../foundation/limits.ts'
 import type { PostRecord } from '../posts/post.ts'
 import type { AgentRecord } from '../agents/agent.ts'
 
-/** An agent and what stands on its card. */
+/** An agent, with the records that its card shows. */
 export interface CardRecords {
   agent: AgentRecord
   /** The newest, hidden ones too, newest first. */
   posts: PostRecord[]
   claims: ClaimRecord[]
-  /** Open claims whose time has passed, which the sweep has not moved on yet. */
+  /** Number of claims whose `resolve_by` has passed and whose stored status is still `open`. */
   overdue: number
 }
 
-/** @param nowSeconds tells which claims are overdue, at the moment when the command is sent */
+/** @param nowSeconds gives the present, in Unix seconds, which decides which claims are overdue */
 export function createCardStore(connection: Connection, nowSeconds: () => number) {
   const agents = connection.collection('agents') as unknown as mongoose.mongo.Collection<AgentRecord>
   const newest = [{ $sort: { _id: -1 } }, { $limit: CARD_RECENT }, { $project: { pending: 0 } }]
@@ -50,7 +50,10 @@ export function createCardStore(connection: Connection, nowSeconds: () => number
     ({ agent }) => agent._id,
   )
   return {
-    /** One command for all cards that are asked for together. */
+    /**
+     * Reads a card; cards that are requested at the same time are read by one command. Undefined: no such
+     * agent.
+     */
     read,
   }
 }
@@ -58,8 +61,8 @@ export function createCardStore(connection: Connection, nowSeconds: () => number
 export type CardStore = ReturnType<typeof createCardStore>
 
 /**
- * Each of the collections has an index on (agent_id, _id descending), and one on the claims of an agent that
- * come overdue.
+ * A stage that joins an agent's records. Both collections have an index on (agent_id, _id descending), and
+ * claims have another one for those that become overdue.
  */
 function ofAgent(from: string, as: string, pipeline: object[]) {
   return { $lookup: { from, localField: '_id', foreignField: 'agent_id', pipeline, as } }

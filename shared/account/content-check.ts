@@ -19,10 +19,10 @@ import { logState } from '../ledger/log.ts'
 import { closesSeal, closingEntry, countOwed, NOTHING_OWED, readOwed, type Owed } from '../ledger/solvency.ts'
 
 /*
- * The chain says that entries are what they were when they were sealed. Whether the records that the service
- * shows are what the entries commit to, by the authors that the entries name, and whether the sums follow
- * from the entries, is looked at here, with each walk over the chain. A fault is the records', not the
- * chain's: it stops nothing, and somebody has to look.
+ * The chain of seals proves that entries are unchanged since they were sealed. This checks, with each walk
+ * over the chain, whether the records that the service shows are those that the entries commit to, whether
+ * they have the authors that the entries name, and whether the sums follow from the entries. A fault lies
+ * with the records and not with the chain: nothing stops, and the operator has to look into it.
  */
 
 type Content = { readonly [key: string]: JsonValue }
@@ -40,16 +40,19 @@ interface Opener {
   kind: EntryKind
   collection: string
   field: string
-  /** Present if only some entries of the kind have the commitment; those name no author. */
-  isOfSome?: true
+  /** Present if only some entries of the kind have this commitment; such entries name no author. */
+  isOptional?: true
   /**
-   * The record's salt of this commitment, undefined if it has it no more, and what it commits to; or several,
-   * any of which it may be.
+   * The salt and the content that open the commitment; salt undefined if the record no longer has it. Several
+   * if any one of them may open it.
    */
   open(record: never): Opening | Opening[]
 }
 
-/** One row for each commitment whose content the record keeps. A payout's transactions are its transfers'. */
+/**
+ * One row for each commitment whose content its record stores. (The transactions of a payout are stored with
+ * its transfers.)
+ */
 const OPENERS: readonly Opener[] = [
   {
     kind: 'registration',
@@ -97,14 +100,14 @@ const OPENERS: readonly Opener[] = [
     kind: 'order',
     collection: 'orders',
     field: 'payout_address_hash',
-    isOfSome: true,
+    isOptional: true,
     open: (order: OrderRecord) => ({ salt: order.payout_salt, content: { address: order.payout_address } }),
   },
   {
     kind: 'order',
     collection: 'orders',
     field: 'refund_address_hash',
-    isOfSome: true,
+    isOptional: true,
     open: (order: OrderRecord) => [
       { salt: order.refund_salt, content: { address: order.refund_address ?? null } },
       ...(order.refunds_undone ?? []).map(({ address, salt }) => ({ salt, content: { address } })),
@@ -114,7 +117,7 @@ const OPENERS: readonly Opener[] = [
     kind: 'order',
     collection: 'orders',
     field: 'delivery_hash',
-    isOfSome: true,
+    isOptional: true,
     open: (order: OrderRecord) => ({
       salt: order.delivery_salt,
       content: { delivery: order.delivery ?? null },
@@ -124,7 +127,7 @@ const OPENERS: readonly Opener[] = [
     kind: 'dispute',
     collection: 'orders',
     field: 'reason_hash',
-    isOfSome: true,
+    isOptional: true,
     open: (order: OrderRecord) => ({
       salt: order.dispute_salt,
       content: { reason: order.dispute_reason ?? null },
@@ -134,37 +137,37 @@ const OPENERS: readonly Opener[] = [
     kind: 'payment',
     collection: 'payments',
     field: 'tx_hash',
-    isOfSome: true,
+    isOptional: true,
     open: ({ salt, tx, undone_tx: before = tx }: PaymentRecord) => ({ salt, content: { tx: before } }),
   },
 ]
 
-/** Faults told in words; all of them are counted. */
-const MAX_TOLD = 20
+/** Faults described in a sentence each; further ones are only counted. */
+const MAX_DESCRIBED = 20
 
 export interface ContentFaults {
   count: number
-  /** A sentence each, the first few. */
-  told: string[]
+  /** A sentence for each of the first MAX_DESCRIBED faults. */
+  sentences: string[]
 }
 
 type CheckContext = Pick<Context, 'database' | 'entries' | 'seals'>
 
-/** Reads all numbered entries and the records that they name. */
+/** Checks all numbered entries against the records that they name. */
 export async function findContentFaults(ctx: CheckContext): Promise<ContentFaults> {
-  const faults: ContentFaults = { count: 0, told: [] }
-  const tell = (sentence: string): void => {
-    if (faults.count++ < MAX_TOLD) faults.told.push(sentence)
+  const faults: ContentFaults = { count: 0, sentences: [] }
+  const report = (sentence: string): void => {
+    if (faults.count++ < MAX_DESCRIBED) faults.sentences.push(sentence)
   }
-  const checkSums = createSumCheck(ctx, tell)
+  const checkSums = createSumCheck(ctx, report)
   for await (const page of ctx.entries.pages(1)) {
     for (const entry of page) await checkSums(entry)
     for (const opener of OPENERS) {
       const own = page.filter(
         ({ kind, data }) =>
-          kind === opener.kind && !(opener.isOfSome && (data[opener.field] ?? null) === null),
+          kind === opener.kind && !(opener.isOptional && (data[opener.field] ?? null) === null),
       )
-      if (own.length > 0) await checkRecords(ctx, opener, own, tell)
+      if (own.length > 0) await checkRecords(ctx, opener, own, report)
     }
   }
   return faults
@@ -172,9 +175,9 @@ export async function findContentFaults(ctx: CheckContext): Promise<ContentFault
 
 async function checkRecords(
   ctx: CheckContext,
-  { collection, field, open, isOfSome }: Opener,
+  { collection, field, open, isOptional }: Opener,
   entries: readonly EntryRecord[],
-  tell: (sentence: string) => void,
+  report: (sentence: string) => void,
 ): Promise<void> {
   const ids = entries.map(({ record }) => record)
   const found = await ctx.database.connection
@@ -188,7 +191,7 @@ async function checkRecords(
   for (const { _id, record: id, data } of entries) {
     const record = records.get(id)
     if (record === undefined) {
-      tell(`entry ${_id}: ${id} is gone`)
+      report(`entry ${_id}: ${id} doesn't exist`)
       continue
     }
     const isOpened = [open(record as never)]
@@ -196,17 +199,20 @@ async function checkRecords(
       .some(({ salt = '', content }) =>
         isOpenedBy(data[field], salt, openContent(data[field], salt, id, content)),
       )
-    if (!isOpened) tell(`entry ${_id}: ${id} is not what its entry commits to`)
+    if (!isOpened) report(`entry ${_id}: ${id} is not what its entry commits to`)
     const { agent_id: author } = record
-    if (!isOfSome && author !== undefined && author !== data['agent_id'])
-      tell(`entry ${_id}: ${id} has another author than its entry`)
+    if (!isOptional && author !== undefined && author !== data['agent_id'])
+      report(`entry ${_id}: ${id} has another author than its entry`)
   }
 }
 
-/** Goes through the entries in their order and computes what each seal's closing entry should have said. */
+/**
+ * Takes the entries in their order, and compares each seal's closing entry with the sums and roots it
+ * should state.
+ */
 function createSumCheck(
   { seals }: CheckContext,
-  tell: (sentence: string) => void,
+  report: (sentence: string) => void,
 ): (entry: EntryRecord) => Promise<void> {
   let seq = 1
   let owed: Owed = NOTHING_OWED
@@ -223,30 +229,30 @@ function createSumCheck(
     keys = applyKeyChange(keys, entry)
     if (seal?.to_id === entry._id) {
       if (!closesSeal(entry, seq))
-        return tell(`entry ${entry._id} is the last of seal ${seq} and does not close it`)
+        return report(`entry ${entry._id} is the last of seal ${seq} and does not close it`)
       const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
       const { data } = closingEntry(seq, entry.at, owed, { prevSeal, ...before })
       if (canonicalJson(entry.data['owed']) !== canonicalJson(data['owed']))
-        tell(`entry ${entry._id}: the sums of seal ${seq} do not follow`)
+        report(`entry ${entry._id}: the sums of seal ${seq} do not follow`)
       if (entry.data['prev_seal'] !== undefined && entry.data['prev_seal'] !== data['prev_seal'])
-        tell(`entry ${entry._id}: seal ${seq} names another seal before it`)
+        report(`entry ${entry._id}: seal ${seq} names another seal before it`)
       for (const field of ['log', 'keys'])
         if (
           entry.data[field] !== undefined &&
           canonicalJson(entry.data[field]) !== canonicalJson(data[field])
         )
-          tell(`entry ${entry._id}: seal ${seq} states another "${field}" than the entries before it give`)
+          report(`entry ${entry._id}: seal ${seq} states another "${field}" than the entries before it give`)
       owed = readOwed(entry)
       previous = seal
       before = { log: logState(log), keys: keyState(keys) }
       if (seal.log_root !== undefined && seal.log_root !== before.log.root)
-        tell(`seal ${seq} was signed with another log than its entries give`)
+        report(`seal ${seq} was signed with another log than its entries give`)
       seal = undefined
       seq++
       return
     }
     const counted = countOwed(owed, entry, !unreadable.has(entry))
-    if (counted.anomaly !== undefined) tell(counted.anomaly)
+    if (counted.anomaly !== undefined) report(counted.anomaly)
     owed = counted.owed
   }
 }

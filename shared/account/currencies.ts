@@ -75,8 +75,11 @@ export const currencyMenuView = z.object({
 type Menu = z.input<typeof currencyMenuView>
 
 /**
- * The currency menu of the contract; `agentId` is the caller's if a good token was sent, `coins` what can be
- * paid with now.
+ * Makes the currency menu of the contract.
+ *
+ * @param agentId the caller, if it sent a valid token; its own price is shown
+ * @param coins the coins that can be paid with now, with their rates
+ * @throws Refusal `unavailable` if the database's time is unknown
  */
 export async function readCurrencies(
   ctx: Context,
@@ -145,7 +148,7 @@ function describeRateSource(coins: CoinMenu): string {
   return sources.length === 0 ? 'none: no coin is configured' : sources.join('; ')
 }
 
-/** A day's price as an invoice for one day would ask it. */
+/** The price of a day, as an invoice for one day would state it; 0 if the coin isn't ready. */
 function priceOfDay(coin: Coin, coins: CoinMenu, centsPerDay: number): string {
   const rate = coins[coin]
   return formatPrice(rate === undefined ? 0n : priceAt(centsPerDay, rate), coin)
@@ -181,7 +184,7 @@ function describeWork(ctx: Context): Menu['accepted'][number] {
   }
 }
 
-/** Core-hours a day of pass takes with each solver that was measured, and minutes on 4 cores. */
+/** A sentence that says what a day of pass costs in core-hours with each measured solver. */
 export function describeCost(hashesPerDay: number): string {
   const costs = SOLVERS.map((solver) => {
     const hours = coreHoursPerDay(solver, hashesPerDay)

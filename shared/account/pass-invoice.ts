@@ -11,21 +11,25 @@ type Money = Pick<
   'amount_raw' | 'received_raw' | 'carried_raw' | 'unspent' | 'credited_days' | 'lapsed' | 'days'
 >
 
+/** The money fields of an invoice after a change, and its result. */
 export interface MoneyChange {
   received_raw: string
   unspent: string
   credited_days: number
   /** Whole days that this change buys. */
   addedDays: number
+  /** Whether the full price has been received. */
   isSettled: boolean
 }
 
 /**
- * What money buys (decisions, The pass): entitled days = floor(received × days / amount). Nothing before the
- * full price is there or the invoice has lapsed; from then on all that is whole.
+ * Spends money on days (decisions, The pass): entitled days = floor(received × days / amount). It buys no
+ * days until the full price has been received or the invoice has expired, and from then on all whole days.
  *
- * `priceRaw` is the price of all `days` at which this money buys: the invoice's own amount, or for late money
- * whichever of that and the price at arrival is higher.
+ * @param amountRaw the money that is added, in the coin's smallest unit; may be 0
+ * @param priceRaw the price of all the invoice's `days` at which it buys: the invoice's own amount, or for
+ *   late money the higher of that and the price at its arrival
+ * @throws TypeError if `priceRaw` is below the invoice's amount
  */
 export function applyMoney(
   invoice: Money,
@@ -55,8 +59,8 @@ export function applyMoney(
 }
 
 /**
- * applyMoney() for money that may lack less than dust of the price: all of the invoice's days are then bought
- * with what there is. `priceRaw` in the answer is the price at which it bought.
+ * As applyMoney(), but an invoice that lacks less than the dust threshold counts as paid: what was received
+ * buys all of its days. `priceRaw` of the result is the price at which it bought.
  */
 export function settleMoney(
   invoice: Money & Pick<InvoiceRecord, 'coin'>,
@@ -73,35 +77,41 @@ export function settleMoney(
   return { ...applyMoney({ ...invoice, amount_raw: String(lowered) }, amountRaw, lowered), priceRaw: lowered }
 }
 
-/** What brings a change of an invoice's money: a payment, its end, or what was carried into it. */
+/**
+ * The reason why an invoice's money changes: a payment, its expiry, or a remainder that was carried into
+ * it.
+ */
 export interface Cause {
-  /** Names it in the journal, where the payment's own line has brought `amountRaw`. */
+  /** Names the change in the journal. */
   source: string
+  /** Unix seconds. */
   at: number
+  /** Money that was received; its own journal line is written by the caller. */
   amountRaw?: bigint
+  /** See applyMoney(). */
   priceRaw?: bigint
 }
 
 export interface MoneySpent {
   fields: MoneyFields
   addedDays: number
-  /** At which it bought, of all the days. */
+  /** The price of all the invoice's days at which it bought. */
   priceRaw: bigint
   lines: JournalLine[]
 }
 
 /**
- * Spends what a pass invoice has on whole days. What is left is the agent's remainder once the invoice is
- * settled or lapsed.
+ * Spends a pass invoice's money on whole days. Once the invoice is settled or expired, what is left is the
+ * agent's remainder.
  *
- * @returns the invoice's fields after that, and the lines of the journal that lead there
+ * @returns the invoice's fields afterwards, and the journal lines of the change
  */
 export function spend(invoice: PassInvoice, cause: Cause): MoneySpent {
-  return noteSpent(invoice, settleMoney(invoice, cause.amountRaw ?? 0n, cause.priceRaw), cause)
+  return toMoneySpent(invoice, settleMoney(invoice, cause.amountRaw ?? 0n, cause.priceRaw), cause)
 }
 
-/** What an invoice has after a change, and the lines that lead there. */
-export function noteSpent(
+/** The invoice's fields after a change, and the journal lines of the change. */
+export function toMoneySpent(
   invoice: PassInvoice,
   change: ReturnType<typeof settleMoney>,
   { source, at, amountRaw = 0n }: Omit<Cause, 'priceRaw'>,
@@ -110,17 +120,23 @@ export function noteSpent(
   const before = remainderRaw(invoice)
   const after = remainderRaw({ ...money, days: invoice.days })
   const isClosed = isSettled || invoice.lapsed
-  const wasLeft = invoice.has_remainder === true ? before : 0n
-  const isLeft = isClosed ? after : 0n
-  const own = `invoice:${invoice._id}` as const
-  const about = { coin: invoice.coin, at, ids: { agent_id: invoice.agent_id, invoice_id: invoice._id } }
+  const earlierRemainder = invoice.has_remainder === true ? before : 0n
+  const remainder = isClosed ? after : 0n
+  const account = `invoice:${invoice._id}` as const
+  const details = { coin: invoice.coin, at, ids: { agent_id: invoice.agent_id, invoice_id: invoice._id } }
   return {
     addedDays,
     priceRaw: paidRaw,
-    fields: { ...money, has_remainder: isLeft > 0n, ...(isClosed ? { open: false as const } : {}) },
+    fields: { ...money, has_remainder: remainder > 0n, ...(isClosed ? { open: false as const } : {}) },
     lines: [
-      ...move(`${source}/sold`, own, 'sold', before + amountRaw - after, about),
-      ...move(`${source}/left`, own, `remainder:${invoice.agent_id}`, isLeft - wasLeft, about),
+      ...move(`${source}/sold`, account, 'sold', before + amountRaw - after, details),
+      ...move(
+        `${source}/left`,
+        account,
+        `remainder:${invoice.agent_id}`,
+        remainder - earlierRemainder,
+        details,
+      ),
     ],
   }
 }

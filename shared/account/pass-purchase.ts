@@ -2,7 +2,6 @@ import type { Context } from '../context.ts'
 import { isDuplicateKey, requireOwn, type Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { createTurns } from '../foundation/one-at-a-time.ts'
 import { priceInCoin, type Coin } from '../payments/coin.ts'
 import { remainderRaw, type InvoiceRecord, type PaymentRecord } from '../payments/invoice.ts'
 import { isUnderWay, prepareInvoice } from '../payments/invoice-service.ts'
@@ -13,21 +12,15 @@ import { unixSeconds } from '../foundation/time.ts'
 import { orderWork } from '../work/work-order.ts'
 import type { WorkOrderRecord } from '../work/work.ts'
 import type { Currency } from './currencies.ts'
-import { noteSpent, settleMoney, spend, type Cause, type PassInvoice } from './pass-invoice.ts'
+import { toMoneySpent, settleMoney, spend, type Cause, type PassInvoice } from './pass-invoice.ts'
 import { isFreePeriod, priceCentsPerDay } from '../passes/pass.ts'
 import {
   creditFreeDays,
   creditPaidDays,
-  inReferrersTurn,
+  serializeByReferrer,
   takeBackDays,
   type Credit,
 } from '../passes/pass-service.ts'
-
-/**
- * An agent's requests for the same invoice take turns within this process; across processes the unique index
- * decides.
- */
-const takeTurns = createTurns()
 
 export type Purchase =
   | { kind: 'free'; creditedDays: number; passUntilMs: number }
@@ -36,17 +29,18 @@ export type Purchase =
 
 interface RequestedInvoice {
   invoice: InvoiceRecord
-  /** False if it was open already. */
+  /** False if the invoice existed already. */
   isNew: boolean
-  /** A payment of it is seen and not yet confirmed. */
+  /** Whether a payment of it has been seen that isn't confirmed yet. */
   isUnderWay: boolean
 }
 
 /**
- * Buys days with a currency: credited directly in the free period with any valid currency, configured or not;
- * else what has to be paid.
+ * Buys days with a currency. In the free period the days are credited at once, with any valid currency,
+ * configured or not; otherwise the result is a work order or an invoice.
  *
- * @throws Refusal as requestPassInvoice()
+ * @param days whole days
+ * @throws Refusal as creditFreeDays(), orderWork() and requestPassInvoice()
  */
 export async function buyDays(
   ctx: Context,
@@ -62,10 +56,11 @@ export async function buyDays(
 }
 
 /**
- * The agent's invoice for pass days in a coin: the one that is open, or a new one. What earlier invoices left
- * over counts towards it.
+ * The agent's invoice for pass days in a coin: its open one, or a new one, into which the remainders of
+ * earlier invoices are moved. One agent's requests are serialized within this process; across processes the
+ * unique index decides.
  *
- * @throws Refusal as prepareInvoice(); `wrong_state` if one is open for other days
+ * @throws Refusal as prepareInvoice(); `wrong_state` if an invoice for another number of days is open
  */
 export function requestPassInvoice(
   ctx: Context,
@@ -73,7 +68,7 @@ export function requestPassInvoice(
   coin: Coin,
   days: number,
 ): Promise<RequestedInvoice> {
-  return takeTurns(`${agentId} ${coin}`, async () => {
+  return ctx.serialize(`invoice ${agentId} ${coin}`, async () => {
     const open = await findStillOpen(ctx, agentId, coin)
     if (open !== undefined) return showAgain(ctx, open, days)
     const agent = await ctx.agents.find(agentId)
@@ -90,16 +85,16 @@ export function requestPassInvoice(
     } catch (error) {
       if (!isDuplicateKey(error, 'agent_id')) throw error
       // Another process was faster; the address that this one took stays unused.
-      const other = await ctx.invoices.findOpen(agentId, coin)
-      if (other === undefined) throw error
-      return showAgain(ctx, other, days)
+      const existing = await ctx.invoices.findOpen(agentId, coin)
+      if (existing === undefined) throw error
+      return showAgain(ctx, existing, days)
     }
   })
 }
 
 /**
- * The open one; one whose time is over, or whose address is of a wallet before, no longer stands in the way
- * of another, whether or not its chain could be looked at.
+ * The agent's open invoice. One that has expired, or whose address belongs to a former wallet, is closed
+ * first, even if the chain can't be read now, so that it doesn't prevent a new one.
  */
 async function findStillOpen(ctx: Context, agentId: string, coin: Coin): Promise<InvoiceRecord | undefined> {
   const open = await ctx.invoices.findOpen(agentId, coin)
@@ -119,8 +114,8 @@ async function showAgain(ctx: Context, invoice: InvoiceRecord, days: number): Pr
 }
 
 /**
- * Stores a pass invoice, with what earlier ones left over moved into it; if that is enough, its days are
- * credited at once.
+ * Stores a pass invoice and moves the remainders of earlier invoices into it; if they pay for it, its days
+ * are credited at once.
  */
 function insertWithRemainders(ctx: Context, fresh: PassInvoice): Promise<InvoiceRecord> {
   const { _id, agent_id: agentId, coin, at } = fresh
@@ -160,7 +155,7 @@ function insertWithRemainders(ctx: Context, fresh: PassInvoice): Promise<Invoice
   })
 }
 
-/** Spends what an invoice has on days, and credits them. */
+/** Spends an invoice's money on days, and credits them. */
 async function buy(
   ctx: Context,
   invoice: PassInvoice,
@@ -177,12 +172,12 @@ async function buy(
 }
 
 /**
- * Money buys days of its agent's pass, at once or when the time is over. What the chain takes back later
- * changes no pass.
+ * The purpose of invoices for pass days: money buys days of the agent's pass, at once or when the invoice
+ * expires. A payment that the chain reverses later changes no pass.
  */
 export const passPurpose: Purpose = {
   ...NOTHING_TO_DO,
-  inTurn: inReferrersTurn,
+  inTurn: serializeByReferrer,
   async received(ctx, invoice, payment, session) {
     const price = await priceOf(ctx, invoice, payment)
     if (price === undefined) return undefined
@@ -214,7 +209,7 @@ export const passPurpose: Purpose = {
   },
 }
 
-/** The days that a payment bought are taken back; what other payments paid buys by itself what it can. */
+/** Takes back the days that a payment bought; the other payments' money buys what it can without it. */
 async function takeBack(
   ctx: Context,
   found: InvoiceRecord,
@@ -239,7 +234,11 @@ async function takeBack(
     )
   const source = `${payment._id}/undone`
   const at = unixSeconds(ctx.databaseNow())
-  const { fields, lines } = noteSpent(invoice, settleMoney(before, 0n), { source, at, amountRaw: -amountRaw })
+  const { fields, lines } = toMoneySpent(invoice, settleMoney(before, 0n), {
+    source,
+    at,
+    amountRaw: -amountRaw,
+  })
   const lost = invoice.credited_days - (fields.credited_days ?? 0)
   const record = { payment_id: payment._id, invoice_id: invoice._id }
   const entries =
@@ -263,11 +262,11 @@ function requireDays(invoice: InvoiceRecord): PassInvoice {
 }
 
 /**
- * The price of all the invoice's days at which a payment buys: late money at whichever of the invoice's rate
- * and the rate at its arrival gives fewer days.
+ * The price of all the invoice's days at which a payment buys. Late money buys at the invoice's rate or at
+ * the rate at its arrival, whichever gives fewer days.
  *
- * @returns undefined for late money that had no fresh rate at its arrival if there is none now either; `rate`
- *   for late money
+ * @returns the price, and for late money the rate; undefined for late money if there was no fresh rate at its
+ *   arrival and there is none now
  */
 async function priceOf(
   ctx: Context,
@@ -278,6 +277,6 @@ async function priceOf(
   if (!payment.late) return { raw: amount }
   const rate = payment.arrival_rate ?? (await readFreshRate(ctx, invoice.coin))?.usd
   if (rate === undefined) return undefined
-  const then = priceInCoin(invoice.price_usd_cents, rate, invoice.coin)
-  return { raw: then > amount ? then : amount, rate }
+  const priceAtArrival = priceInCoin(invoice.price_usd_cents, rate, invoice.coin)
+  return { raw: priceAtArrival > amount ? priceAtArrival : amount, rate }
 }

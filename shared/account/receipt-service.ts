@@ -72,25 +72,25 @@ export const receiptView = z.object({
     .describe('salt and content of the commitments in the entries, for what anyone may read'),
 })
 
-/** How often the wait for a number looks again. */
+/** Pause between two looks for an entry's number. */
 const WAIT_STEP_MS = 100
 /** Proofs read at once. */
 const PROOFS_AT_ONCE = 16
 
-/** An entry on a receipt has its path and its seal beside it, and takes some 140 µs. */
+/** Cost of an entry on a receipt, with its path and its seal: some 140 µs. */
 const ENTRY_COST = 12
 
-/** Does work of some cost, as MAX_LIGHT_COST counts it, at once or when its turn has come. */
+/** Does work of a cost in the unit of MAX_LIGHT_COST, at once or when the caller's turn has come. */
 type InTurn = <T>(cost: number, work: () => Promise<T>) => Promise<T>
 
 /**
- * The entries of a record with their proofs and seals: one file that a verifier checks offline. What the
- * record had before it was asked for is in it: a step whose entry has no number yet is waited for, since that
- * takes about a second. Of a record with more than MAX_RECEIPT_ENTRIES they are those after `after`, and its
- * first one, which says what it is.
+ * The entries of a record with their proofs and seals: one file that a verifier checks offline. It has an
+ * entry for every step that was taken before the call; if an entry has no number yet, which takes about a
+ * second, the call waits for it. A receipt has at most MAX_RECEIPT_ENTRIES: the record's first entry, which
+ * says what it is, and those after `after`.
  *
  * @param after an entry's id; 0 for the beginning
- * @throws Refusal `no_such_record`; `unavailable` if a number doesn't come in time, or the database doesn't
+ * @throws Refusal `no_such_record`; `unavailable` if an entry gets no number in time, or the database doesn't
  *   answer
  */
 export async function makeReceipt(
@@ -117,7 +117,7 @@ async function proveAll(
   entries: readonly EntryRecord[],
   hasMore: boolean,
 ): Promise<Receipt> {
-  // Nobody waits for what takes longer.
+  // The request is over by then.
   const deadlineMs = performance.now() + ctx.config.requestMs
   const findSeal = rememberSeals(ctx)
   const proveInLog = await openProofs(ctx)
@@ -180,7 +180,7 @@ async function prove(
   })
 }
 
-/** Neighbouring entries mostly share a seal, so the last one is kept. */
+/** Finds the seal that covers an entry. Keeps the last one, which mostly covers the next entry too. */
 function rememberSeals(ctx: Context): (entryId: number) => Promise<SealRecord | undefined> {
   let last: SealRecord | undefined
   return async (entryId) => {
@@ -191,15 +191,15 @@ function rememberSeals(ctx: Context): (entryId: number) => Promise<SealRecord | 
 }
 
 /**
- * Waits until all that a record has to say at this moment stands in the ledger. A mark is cleared after its
- * entry is there.
+ * Waits until all pending entries that a record has at this moment are in the ledger. A pending entry is
+ * removed from its record only after it has been numbered.
  */
 async function untilNumbered(ctx: Context, id: string): Promise<void> {
   const reading = Promise.all(ctx.entries.pendingCollections().map((collection) => collection.find(id)))
-  // A database that is silent is no number to wait for.
-  const marks = (await withDeadline(reading, ctx.config.requestMs, unavailable)).flat()
-  // A record may carry entries of others.
-  let waiting = marks.map(({ source }) => source).filter((source) => recordOf(source) === id)
+  // If the database doesn't answer, there is nothing to wait for.
+  const pending = (await withDeadline(reading, ctx.config.requestMs, unavailable)).flat()
+  // A record may also carry pending entries about other records.
+  let waiting = pending.map(({ source }) => source).filter((source) => recordOf(source) === id)
   const deadlineMs = performance.now() + RECEIPT_WAIT_MS
   while (waiting.length > 0) {
     throwIfOver()
@@ -209,7 +209,7 @@ async function untilNumbered(ctx: Context, id: string): Promise<void> {
     if (performance.now() > deadlineMs)
       throw new Refusal(
         'unavailable',
-        'The record is stored and a ledger entry of it has no number yet; ask again in a moment.',
+        'The record is stored, but one of its ledger entries has no number yet; ask again in a moment.',
         {
           retryAfterSeconds: RETRY_AFTER_SECONDS,
         },
@@ -221,14 +221,14 @@ async function untilNumbered(ctx: Context, id: string): Promise<void> {
 interface Opened {
   field: string
   salt: string
-  /** Without the record's id. */
+  /** The content without the record's id. */
   content: { readonly [key: string]: JsonValue }
   author?: Authorship
 }
 
 /**
- * What each kind of entry commits to, where anyone may read it; undefined where it is hidden. A kind that is
- * not here opens for nobody.
+ * For each kind of entry whose content is public: reads what the entry commits to, undefined if it is hidden.
+ * Commitments of other kinds are never opened.
  */
 const OPENERS: Partial<Record<EntryKind, (ctx: Context, id: string) => Promise<Opened | undefined>>> = {
   async registration(ctx, id) {
@@ -270,7 +270,7 @@ async function openShown<Found extends Hideable & { agent_id: string; salt: stri
   return { field: 'content_hash', salt: found.salt, content: contentOf(found), ...authorOf(found) }
 }
 
-/** By itself, or by its author's ban. */
+/** Whether a record is hidden, by itself or by its author's ban. */
 async function isHidden(ctx: Context, record: Hideable & { agent_id: string }): Promise<boolean> {
   return record.hidden_at !== undefined || (await ctx.agents.find(record.agent_id))?.ban_hides === true
 }

@@ -7,7 +7,7 @@ import { WAITING } from '../market/order-store.ts'
 import { UNREAD } from '../messages/message-store.ts'
 import { MAY_BE_UNPAID } from '../payments/payout-store.ts'
 
-/** How much there is that belongs to an agent, each counted up to the `most` of its kind. */
+/** Counts of records that belong to an agent, each up to the `most` of its kind. */
 export interface Belongings {
   /** Agents that named it as their referrer. */
   referred: number
@@ -22,14 +22,14 @@ export interface Belongings {
 }
 
 /**
- * What one command for a whole group fetches of a kind at most; of whom it fetches so much, each is counted
- * alone.
+ * Most records of a kind that one command fetches for a group of agents. If it fetches that many, the group's
+ * agents are counted one by one.
  */
 const FETCHED = 1_000
 
 /**
- * Where each kind lies, the field that tells whose it is, which of what lies there belong to it, and how far
- * it is counted.
+ * For each kind: its collection, the field that names the owner, the filter of records that count, and how
+ * far they are counted.
  */
 const KINDS = {
   referred: { collection: 'agents', owner: 'ref', filter: {}, most: MAX_REFERRALS_COUNTED },
@@ -44,14 +44,14 @@ const KINDS = {
 
 const kinds = Object.keys(KINDS) as (keyof Belongings)[]
 
-/** What is fetched: an agent, or the owner of one thing under the name of its kind. */
+/** A fetched document: an agent, or the owner of one record under the name of its kind. */
 type Fetched = AgentRecord | Partial<Record<keyof Belongings, string>>
 
 const isAgent = (fetched: Fetched): fetched is AgentRecord => '_id' in fetched
 
 /**
- * Most agents have none of most kinds: a command for each kind would be six times the work of one for all of
- * them.
+ * Reads agents with the counts of their belongings, by one command for all kinds: most agents have no records
+ * of most kinds, and a command for each kind would cost six times as much.
  */
 export function createStandingStore(connection: Connection) {
   const agents = connection.collection('agents') as unknown as mongoose.mongo.Collection<AgentRecord>
@@ -82,7 +82,7 @@ export function createStandingStore(connection: Connection) {
     }))
   })
   return {
-    /** An agent and what belongs to it: one command for all agents that are asked for together. */
+    /** Reads an agent and its counts; agents that are requested at the same time are read by one command. */
     async read(agentId: string): Promise<{ agent: AgentRecord | undefined; belongings: Belongings }> {
       const { agent, countOf } = await read(agentId)
       const countAlone = (kind: keyof Belongings): Promise<number> => {
@@ -102,8 +102,8 @@ export function createStandingStore(connection: Connection) {
 export type StandingStore = ReturnType<typeof createStandingStore>
 
 /**
- * How often each owner stands among what was fetched of a kind; undefined for all of them if there may be
- * more.
+ * Counts the fetched records of a kind by owner. The result gives undefined for every owner if there may be
+ * more than were fetched.
  */
 function countOwners(
   kind: keyof Belongings,
@@ -111,9 +111,9 @@ function countOwners(
 ): (agentId: string) => number | undefined {
   const counts = new Map<string, number>()
   let total = 0
-  for (const one of fetched) {
-    if (isAgent(one)) continue
-    const owner = one[kind]
+  for (const document of fetched) {
+    if (isAgent(document)) continue
+    const owner = document[kind]
     if (owner === undefined) continue
     total++
     counts.set(owner, (counts.get(owner) ?? 0) + 1)

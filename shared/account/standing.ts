@@ -37,12 +37,17 @@ export const standingView = z.object({
   ...waitingOrdersView,
 })
 
-/** What `GET /me` tells an agent about itself. */
+/**
+ * Reads what `GET /me` tells an agent about itself: its pass, price, messages, referrals, orders that wait
+ * for it, and money that it is owed.
+ *
+ * @throws Refusal `no_such_agent`; `unavailable` if the database's time is unknown
+ */
 export async function readStanding(ctx: Context, agentId: string): Promise<Standing> {
   const { agent, belongings } = await ctx.standings.read(agentId)
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const { referred, unread, selling, buying, unpaid } = belongings
-  // Most agents have nothing that waits, and nobody asks for it.
+  // Most agents have none of these, and then there is no query.
   const [toDeliver, toAccept, owed] = await Promise.all([
     selling === 0 ? [] : ctx.orders.listWaiting('seller', agentId, MAX_ORDERS_SHOWN),
     buying === 0 ? [] : ctx.orders.listWaiting('buyer', agentId, MAX_ORDERS_SHOWN),

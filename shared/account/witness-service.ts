@@ -18,8 +18,8 @@ import { checkpointOf } from '../ledger/checkpoint.ts'
 import { readCheckpoint } from '../ledger/log-service.ts'
 
 /*
- * Agents as witnesses of the log: an agent names a key once, looks at checkpoints by its own means, and hands
- * in the lines that it cosigned. What a line is worth is for each reader's policy to say: agents are cheap.
+ * Agents as witnesses of the log: an agent registers a key, verifies checkpoints by its own means, and
+ * submits its cosignature lines. Each reader's policy decides what a line is worth: anyone can make agents.
  */
 
 export const witnessBody = z.object({
@@ -39,10 +39,16 @@ export const cosignView = z.object({
   counted: z.boolean().describe('false if this key has cosigned this size before'),
 })
 
-/** The name that an agent's key has to have in a log. */
+/** The name that an agent's witness key must have in the log of this origin. */
 export const witnessName = (origin: string, agentId: string): string => `${origin}/w/${agentId}`
 
-/** Names the key that the agent cosigns with. @throws Refusal `invalid_field`, `no_such_seal` */
+/**
+ * Sets the key that the agent cosigns with, in the vkey form of C2SP signed-note. The change is a ledger
+ * entry.
+ *
+ * @throws Refusal `invalid_field`; `no_such_seal` before the first checkpoint; `wrong_state` if the agent has
+ *   used up today's allowance
+ */
 export async function registerWitness(ctx: Context, agentId: string, vkey: string): Promise<void> {
   const { origin } = (await readCheckpoint(ctx)).checkpoint
   const expected = witnessName(origin, agentId)
@@ -61,8 +67,11 @@ export async function registerWitness(ctx: Context, agentId: string, vkey: strin
 }
 
 /**
- * Takes a cosignature of the last checkpoint or one shortly before it. @throws Refusal `wrong_state`,
- * `invalid_field`, `no_such_seal`
+ * Stores an agent's cosignature of one of the last RECENT_CHECKPOINTS checkpoints.
+ *
+ * @param line the signature line of C2SP tlog-cosignature, version 1, without line feed
+ * @throws Refusal `wrong_state` if the agent has no witness key; `invalid_field`; `no_such_seal` before the
+ *   first checkpoint
  */
 export async function cosignCheckpoint(
   ctx: Context,

@@ -9,14 +9,13 @@ import { Refusal } from '../foundation/errors.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { USED_CHALLENGE_TTL_MS } from '../foundation/limits.ts'
-import { createTurns } from '../foundation/one-at-a-time.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { noResolutions, type AgentRecord, type Profile } from './agent.ts'
 import type { KeyField } from './agent-store.ts'
 import { verifyAuthorship } from './authorship.ts'
-import { openChallenge, type Challenge } from './challenge.ts'
+import { parseChallengeId, type Challenge } from './challenge.ts'
 import { spendAllowance } from './allowance-service.ts'
-import { looksRandom, newToken, storeToken, tokenKey } from './token.ts'
+import { looksRandom, newToken, toStoredToken, tokenKey } from './token.ts'
 
 export interface Registration {
   challenge_id: string
@@ -30,10 +29,15 @@ export interface Registration {
  * Registers one agent for one challenge, once.
  *
  * Order of checks: signature, expiry, work, referrer, answer (decisions, Registration). Order of writes: the
- * challenge is burned before anything is told about the answer, by an insert that only the first caller wins;
- * so one solved proof of work buys one guess, also when twenty guesses arrive together. A crash after it
- * costs a challenge and nothing else. The unique index on the agent's `challenge` holds even if the burned
- * mark is lost.
+ * challenge is burned before the answer is checked, by an insert that succeeds for only one caller; so one
+ * proof of work buys one guess, even if twenty guesses arrive together. A crash after the burning costs a
+ * challenge and nothing else. Should the record of the burned challenge be lost, the unique index on the
+ * agent's `challenge` still holds.
+ *
+ * @param secret CHALLENGE_SECRET, hex
+ * @returns the stored agent, and its token, which is stored only as a hash
+ * @throws Refusal `signups_closed`, `invalid_field`, `challenge_expired`, `insufficient_work`,
+ *   `no_such_agent` for `ref`, `challenge_used`, `wrong_answer`
  */
 export async function registerAgent(
   ctx: Context,
@@ -75,7 +79,7 @@ export async function registerAgent(
 }
 
 function checkWork(secret: string, registration: Registration, nowMs: number): Challenge {
-  const challenge = openChallenge(secret, registration.challenge_id)
+  const challenge = parseChallengeId(secret, registration.challenge_id)
   if (challenge === undefined) {
     throw new Refusal(
       'invalid_field',
@@ -139,7 +143,7 @@ function newAgent(
     salt,
     ...(ref === undefined ? {} : { ref }),
     challenge: challenge.key,
-    ...storeToken(token),
+    ...toStoredToken(token),
     referrals: { paying: 0 },
     record: noResolutions(),
     ...(ref === undefined ? {} : { tells: [tell(ref, 'referral', id, { state: 'registered' })] }),
@@ -152,8 +156,8 @@ function newAgent(
           agent_id: id,
           handle_hash: commitRecord(id, salt, { handle: handle ?? null }),
           ref: ref ?? null,
-          // The work that it was registered for, which anyone can check: SHA-256 of "prefix:nonce" begins
-          // with `bits` zero bits.
+          // The registration's proof of work, which anyone can check: SHA-256 of "prefix:nonce" begins with
+          // `bits` zero bits.
           prefix: challenge.prefix,
           nonce: parseNonce(registration.pow) ?? null,
           bits: challenge.difficultyBits,
@@ -164,8 +168,13 @@ function newAgent(
 }
 
 /**
- * Replaces an agent's token by a new one, its own choice if it sends one. The old one stops in this process
- * at once and elsewhere within a second.
+ * Replaces an agent's token. API processes may accept the old token for up to a second more.
+ *
+ * @param presentKey the look-up key of the token that the request was sent with
+ * @param chosen a token that the agent made itself; undefined to have one made
+ * @returns the new token
+ * @throws Refusal `invalid_field` for a chosen token that is easy to guess or taken; `invalid_token` if a
+ *   concurrent rotation was faster
  */
 export async function rotateToken(
   ctx: Context,
@@ -198,7 +207,7 @@ export async function rotateToken(
     data: { agent_id: agentId },
   }
   try {
-    if (await ctx.agents.replaceToken(agentId, presentKey, storeToken(token), entry)) return token
+    if (await ctx.agents.replaceToken(agentId, presentKey, toStoredToken(token), entry)) return token
   } catch (error) {
     if (isDuplicateKey(error, 'token_key')) {
       throw new Refusal(
@@ -214,14 +223,12 @@ export async function rotateToken(
   throw new Refusal('invalid_token', 'This token was replaced by another rotation; use the newer one.')
 }
 
-const takeTurns = createTurns()
-
 /**
- * Sets the fields that are given and leaves the rest. A change of a key is a ledger entry, so that a swapped
- * one can be noticed; once there is an author key, it signs each such change, and the entry carries the
- * signature itself: a key is no secret, and whoever reads the ledger can check it.
+ * Sets the given fields of an agent's profile and leaves the others. A change of a key is a ledger entry, so
+ * that a swapped key can be noticed. Once an agent has an author key, that key must sign each such change;
+ * the entry carries the signature, which any reader of the ledger can verify.
  *
- * @throws Refusal `invalid_field` for a change of a key that isn't signed as it must be
+ * @throws Refusal `invalid_field` for a change of a key without the required signature; `no_such_agent`
  */
 export async function updateProfile(
   ctx: Context,
@@ -231,13 +238,13 @@ export async function updateProfile(
   const { signature: _signature, seen: _seen, ...fields } = sent
   const keys = KEY_FIELDS.filter(({ field }) => fields[field] !== undefined)
   if (keys.length > 0) await spendAllowance(ctx, agentId, 'changes')
-  // Many at once on one record would cost MongoDB as much again for each of them.
-  return takeTurns(agentId, async () => {
+  // Concurrent updates of one record would conflict in MongoDB, and each conflict costs a retry.
+  return ctx.serialize(`profile ${agentId}`, async () => {
     for (;;) {
       const before = keys.length === 0 ? undefined : await ctx.agents.find(agentId)
       const authorKey = before?.profile?.author_key
       const changed = keys.filter(({ field }) => before?.profile?.[field] !== fields[field])
-      const author = judgeKeyChange(agentId, authorKey, keys, changed, sent)
+      const author = verifyKeyChange(agentId, authorKey, keys, changed, sent)
       const entries = changed.map(({ field, kind, step }): [KeyField, PendingEntry] => {
         const data = {
           agent_id: agentId,
@@ -268,8 +275,16 @@ const KEY_FIELDS = [
 ] as const
 type KeyChange = (typeof KEY_FIELDS)[number]
 
-/** The signature of the author key that stands, which any change of a key needs from then on. */
-function judgeKeyChange(
+/**
+ * Verifies the signature on a change of keys.
+ *
+ * @param authorKey the agent's present author key
+ * @param keys the keys that were sent
+ * @param changed those of them that differ from the present ones
+ * @returns undefined if nothing is signed and nothing must be
+ * @throws Refusal `invalid_field`
+ */
+function verifyKeyChange(
   agentId: string,
   authorKey: string | undefined,
   keys: readonly KeyChange[],
@@ -315,10 +330,13 @@ function judgeKeyChange(
 }
 
 /**
- * Bans an agent or lifts its ban: access changes, data does not. What a banned agent made leaves the lists.
+ * Bans an agent or lifts its ban. A ban ends the agent's access and takes its records off the lists; the
+ * records stay stored.
  *
- * @param hides a ban that hides all that it wrote too, wherever it is shown; lifting the ban shows it again
- * @returns false if it was in that state already
+ * @param hides whether the ban also hides everything that the agent wrote, wherever it is shown; lifting the
+ *   ban shows it again
+ * @returns false if the agent was in that state already
+ * @throws Refusal `no_such_agent`
  */
 export async function setBanned(
   ctx: Context,

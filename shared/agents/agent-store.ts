@@ -61,14 +61,14 @@ agentSchema.index(
   { 'profile.capabilities': 1, _id: -1 },
   { partialFilterExpression: { 'profile.capabilities': { $exists: true } } },
 )
-// Those that declare anything, newest first: the index of ids leads past everyone else. (One of `_id` alone
-// may not be partial.)
+// Agents that declare a capability, newest first; the index on `_id` would lead past all others too. It has
+// `at` as well because MongoDB allows no partial index on `_id` alone.
 agentSchema.index(
   { _id: -1, at: 1 },
   { partialFilterExpression: { 'profile.capabilities.0': { $exists: true } } },
 )
 agentSchema.index({ ref: 1 }, { partialFilterExpression: { ref: { $exists: true } } })
-/** Whether one of a few agents is banned, without a look at those that aren't. */
+/** Finds the banned ones among given agents without reading the others. */
 const BANNED_AGENTS = 'banned_agents'
 agentSchema.index(
   { _id: 1, banned_at: 1 },
@@ -88,7 +88,10 @@ const usedChallengeSchema = new Schema<UsedChallenge>(
 )
 usedChallengeSchema.index({ expires: 1 }, { expireAfterSeconds: 0 })
 
-/** What authentication needs of an agent, and what a route may know of its caller without another look. */
+/**
+ * The fields of an agent that authentication reads; a route knows these of its caller without another
+ * query.
+ */
 export type Caller = Pick<
   AgentRecord,
   '_id' | 'token_key' | 'token_salt' | 'token_hash' | 'pass_until_ms' | 'banned_at'
@@ -97,7 +100,7 @@ export type Caller = Pick<
 const CALLER_FIELDS = { token_key: 1, token_salt: 1, token_hash: 1, pass_until_ms: 1, banned_at: 1 } as const
 const LISTED_FIELDS = { at: 1, handle: 1, profile: 1 } as const
 
-/** By how much the counts of an agent's claims and of the verdicts on them change, by status and outcome. */
+/** Changes to the counts of an agent's claims by status, and of the verdicts on them by outcome. */
 export interface ClaimCounts {
   claims: Partial<Record<string, number>>
   verdicts: Partial<Record<string, number>>
@@ -122,7 +125,7 @@ export function createAgentStore(connection: Connection) {
     async insert(agent: AgentRecord, session?: Session): Promise<void> {
       await agents.insertMany([agent], { ...within(session), lean: true })
     },
-    /** Remembers a challenge as used. @throws a duplicate-key error if it already is */
+    /** Records a challenge as used. @throws a duplicate-key error if it already was */
     async burnChallenge(key: string, forgetAtMs: number): Promise<void> {
       await usedChallenges.insertMany([{ _id: key, expires: new Date(forgetAtMs) }], { lean: true })
     },
@@ -134,13 +137,18 @@ export function createAgentStore(connection: Connection) {
       return (await findId(agentId)) !== undefined
     },
     findCaller: findByTokenKey,
-    /** Those that are neither banned nor hidden, newest first; with `before`, those with a smaller id. */
+    /**
+     * Agents that are neither banned nor hidden, newest first.
+     *
+     * @param capability lists agents that declare it; undefined: agents that declare any
+     * @param before lists agents with a smaller id
+     */
     async listByCapability(
       capability: string | undefined,
       limit: number,
       before?: string,
     ): Promise<AgentListed[]> {
-      // An empty list declares nothing.
+      // An empty list doesn't count as declaring any.
       const declaring =
         capability === undefined
           ? { 'profile.capabilities.0': { $exists: true } }
@@ -153,7 +161,7 @@ export function createAgentStore(connection: Connection) {
       }
       return agents.find(filter, LISTED_FIELDS).sort({ _id: -1 }).limit(limit).lean<AgentListed[]>()
     },
-    /** Of these agents, those that are banned. */
+    /** Ids of those of the given agents that are banned. */
     async findBanned(agentIds: readonly string[]): Promise<string[]> {
       if (agentIds.length === 0) return []
       const banned = { _id: { $in: [...agentIds] }, banned_at: { $exists: true } }
@@ -162,7 +170,10 @@ export function createAgentStore(connection: Connection) {
         .toArray()
       return found.map(({ _id }) => _id)
     },
-    /** Hides handle and profile. @returns false if it was in that state already, or does not exist */
+    /**
+     * Hides or shows handle and profile. @returns false if the agent was in that state already, or doesn't
+     * exist
+     */
     setHidden: setHiddenIn(agents),
     /** @returns false if the agent's token is no longer the one expected, or the agent is banned */
     async replaceToken(
@@ -178,11 +189,13 @@ export function createAgentStore(connection: Connection) {
       )
     },
     /**
-     * Sets the given fields alone, in one update.
+     * Sets the given fields and no others, in one update.
      *
-     * @param keyChanges the entries that stand for new keys; nothing is noted of a key that is what it was
-     * @param authorKey the one by which the change was judged; any where absent
-     * @returns the agent as it is then; undefined where there is none with that author key
+     * @param keyChanges the ledger entry for each key; it is stored only if the update changes that key
+     * @param authorKey the author key by which the change was verified, null for none: the update fails if
+     *   the
+     *   agent's has changed; undefined skips that check
+     * @returns the agent after the update; undefined if no agent with this id has that author key
      */
     async updateProfile(
       agentId: string,
@@ -215,14 +228,16 @@ export function createAgentStore(connection: Connection) {
       }
       return (await raw().findOneAndUpdate(filter, [{ $set: set }], { returnDocument: 'after' })) ?? undefined
     },
-    /** Notes the entry unless the key is what it was. */
+    /** Sets the agent's witness key and stores the entry; does nothing if it is the present key. */
     async setWitnessKey(agentId: string, vkey: string, entry: PendingEntry): Promise<void> {
       await agents.updateOne(
         { _id: agentId, witness_vkey: { $ne: vkey } },
         { $set: { witness_vkey: vkey }, $push: { pending: entry } },
       )
     },
-    /** @returns false if the pass did not end at `expectedMs` any more */
+    /**
+     * Moves the end of a pass and stores entries. @returns false if the pass no longer ends at `expectedMs`
+     */
     async movePassEnd(
       agentId: string,
       expectedMs: number | undefined,
@@ -238,7 +253,8 @@ export function createAgentStore(connection: Connection) {
       return (await agents.updateOne(filter, update, within(session))).matchedCount === 1
     },
     /**
-     * @param hides whether the ban hides all that the agent wrote
+     * @param bannedAt Unix seconds; undefined lifts the ban
+     * @param hides whether the ban hides everything that the agent wrote
      * @returns false if the agent was in that state already
      */
     async setBanned(
@@ -257,7 +273,7 @@ export function createAgentStore(connection: Connection) {
           : { $set: { banned_at: bannedAt, ...(hides ? { ban_hides: true as const } : {}) } }
       return (await agents.updateOne(filter, { ...change, $push: { pending: entry } })).matchedCount === 1
     },
-    /** One more of the agents that it referred has paid. */
+    /** Counts one more paying agent that this agent referred. */
     async addPayingReferral(agentId: string, referredId: string, session: Session): Promise<void> {
       const tells = tell(agentId, 'referral', referredId, { state: 'paying' })
       await agents.updateOne(
@@ -266,7 +282,7 @@ export function createAgentStore(connection: Connection) {
         { session },
       )
     },
-    /** The number of the agent's next hand-out of messages: 1, 2, … */
+    /** Takes the number of the agent's next hand-out of messages: 1, 2, … */
     async nextHandOut(agentId: string, session: Session): Promise<number> {
       const agent = await agents
         .findOneAndUpdate(

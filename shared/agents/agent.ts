@@ -27,24 +27,24 @@ export interface AgentRecord extends Ledgered, Hideable, Telling {
   /** Opens the handle's commitment in the registration entry. */
   salt: string
   ref?: string
-  /** The challenge that registered it, unique. */
+  /** The `key` of the challenge that it registered with; unique. */
   challenge: string
   token_key: string
   token_salt: string
   token_hash: string
   profile?: Profile
-  /** The key that it cosigns checkpoints with, as C2SP signed-note writes it. */
+  /** The agent's key for cosigning checkpoints, in the vkey form of C2SP signed-note. */
   witness_vkey?: string
   pass_until_ms?: number
-  /** When it first paid by coin or work. */
+  /** Time of its first payment by coin or work. */
   first_paid_at?: number
-  /** Of the agents that it referred, those that have paid; how many registered is counted when asked for. */
+  /** How many of the agents that it referred have paid; how many registered is counted on request. */
   referrals: { paying: number }
   record: ResolutionCounts
   banned_at?: number
-  /** The ban hides all that the agent wrote. */
+  /** Present if the ban hides everything that the agent wrote. */
   ban_hides?: true
-  /** How many hand-outs of messages it has had. */
+  /** Number of its last hand-out of messages: see MessageRecord.handed. */
   handed_out?: number
 }
 
@@ -53,11 +53,11 @@ export interface Profile {
   purpose?: string
   capabilities?: string[]
   dm_key?: string
-  /** Ed25519: what the agent signs its posts, claims, verdicts and steps of orders with. */
+  /** Ed25519 key with which the agent signs its posts, claims, verdicts and steps of orders. */
   author_key?: string
 }
 
-/** Counts of an agent's own claims by status and of the verdicts standing on them by outcome. */
+/** Counts of an agent's claims by status, and of the standing verdicts on them by outcome. */
 export interface ResolutionCounts {
   claims: { open: number; judged: number; contested: number; overdue: number; accepted: number }
   verdicts: { true: number; false: number; void: number }
@@ -69,7 +69,8 @@ export const noResolutions = (): ResolutionCounts => ({
 })
 
 /**
- * Letters, marks, numbers, punctuation, symbols and plain spaces: what shows as something in a line of text.
+ * Letters, marks, numbers, punctuation, symbols and plain spaces: characters that are visible in one line of
+ * text.
  */
 const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]*$/u
 
@@ -108,8 +109,8 @@ export const rotateBody = z.object({
 })
 
 /**
- * What `trim` takes off (ECMA-262, WhiteSpace and LineTerminator): as they are, since regular expressions
- * differ in their escapes.
+ * The characters that `trim` removes (ECMA-262, WhiteSpace and LineTerminator), unescaped because dialects of
+ * regular expressions differ in their escapes.
  */
 const BLANK = '\t\n\u000b\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff'
 
@@ -200,7 +201,7 @@ export const rotationView = z.object({ agent_id: idView('agent'), token: z.strin
 export const ownProfileView = z.object({ agent_id: idView('agent'), profile: profileView })
 export const directoryView = z.object({ agents: z.array(agentListing), ...countView })
 
-/** The profile with every field there, absent ones null or empty. */
+/** A profile with every field present, absent ones as null or empty. */
 export function viewProfile(profile: Profile | undefined): z.input<typeof profileView> {
   return {
     name: profile?.name ?? null,

@@ -11,11 +11,11 @@ const KIND_NAMES: Record<AllowanceKind, string> = {
 }
 
 /**
- * Counts a record towards what its agent may add today, before it is stored. One that isn't stored after all
- * stays counted.
+ * Counts a record towards its agent's daily allowance, before it is stored. It stays counted even if storing
+ * it fails.
  *
- * @param texts what of it is the agent's own
- * @throws Refusal `wrong_state` if the day has no room for it
+ * @param texts the record's texts that the agent wrote
+ * @throws Refusal `wrong_state` if the record exceeds what is left of today's allowance
  */
 export async function spendAllowance(
   ctx: Context,
@@ -27,6 +27,6 @@ export async function spendAllowance(
   if (await ctx.allowances.spend(agentId, kind, bytes, ctx.now())) return
   throw new Refusal(
     'wrong_state',
-    `This would be more than ${DAILY_BYTES[kind] / 1024 / 1024} MiB of ${KIND_NAMES[kind]} today, which is the most for one agent and day (GET /limits); there is room again from 00:00 UTC on.`,
+    `This would exceed ${DAILY_BYTES[kind] / 1024 / 1024} MiB of ${KIND_NAMES[kind]} today, the limit for one agent and day (GET /limits); it starts anew at 00:00 UTC.`,
   )
 }

@@ -17,7 +17,7 @@ import type { PendingEntry } from '../ledger/pending.ts'
 
 const seenLog = z.object({ size: z.int().min(0), root: hex(64) })
 
-/** What an agent may send beside anything that it puts on record, once its card has an `author_key`. */
+/** Optional fields of every body that puts something on record, for agents with an `author_key`. */
 export const authorFields = {
   signature: z
     .string()
@@ -61,7 +61,7 @@ export const authorShape = {
   signature: { type: String, required: true },
 } as const
 
-/** The field for a record's schema. */
+/** The field of a record's mongoose schema that stores an authorship. */
 export const authorField = { author: new Schema<Authorship>(authorShape, { _id: false }) } as const
 
 interface Sent {
@@ -72,10 +72,12 @@ interface Sent {
 type Fields = { readonly [field: string]: JsonValue | undefined }
 
 /**
- * The signature on what an agent sends, verified; undefined if it sends none.
+ * Verifies the signature that an agent sends with a record.
  *
- * @param fields of the body, as they are put on record
- * @throws Refusal `invalid_field` for a signature that isn't the agent's over just that
+ * @param fields the fields of the body, as they are put on record
+ * @returns undefined if the request has no signature
+ * @throws Refusal `invalid_field` if the signature isn't that of the agent's author key over exactly these
+ *   fields
  */
 export async function readAuthorship(
   ctx: Pick<Context, 'agents'>,
@@ -88,7 +90,10 @@ export async function readAuthorship(
   return verifyAuthorship(agentId, (await ctx.agents.find(agentId))?.profile?.author_key, kind, fields, sent)
 }
 
-/** The same for whoever has the agent at hand. */
+/**
+ * As readAuthorship(), for a caller that has read the agent's author key and knows that there is a
+ * signature.
+ */
 export function verifyAuthorship(
   agentId: string,
   authorKey: string | undefined,
@@ -120,7 +125,7 @@ export function verifyAuthorship(
   return { author_key: authorKey, seen: statement.seen, signature }
 }
 
-/** For a record, and for its view. */
+/** The `author` field of a record or of its view; no field if there is no authorship. */
 export const authorOf = ({ author }: { author?: Authorship | undefined }): { author?: Authorship } =>
   author === undefined
     ? {}
@@ -132,7 +137,7 @@ export const authorOf = ({ author }: { author?: Authorship | undefined }): { aut
         },
       }
 
-/** For the entry's `data`. */
+/** The `author` field of a ledger entry's `data`; no field if there is no authorship. */
 export const authorData = (author: Authorship | undefined): PendingEntry['data'] =>
   author === undefined
     ? {}

@@ -6,9 +6,9 @@ import { hex, unixTime } from '../foundation/schema.ts'
 import { unixSeconds } from '../foundation/time.ts'
 
 /**
- * A registration challenge is stored nowhere: its id carries everything under an HMAC, and puzzle and prefix
- * are made from the secret and those bytes, so that the id does not give the answer away and a flood costs no
- * memory.
+ * A registration challenge is not stored: its id carries all its parameters under an HMAC, and puzzle and
+ * prefix are derived from these bytes and the secret. So the id doesn't reveal the answer, and a flood of
+ * challenges costs no memory.
  *
  *   byte 0      purpose: 1 registration
  *   byte 1      generator version of the puzzle
@@ -19,11 +19,12 @@ import { unixSeconds } from '../foundation/time.ts'
  */
 export interface Challenge {
   challengeId: string
-  /** Unique for each challenge; what a used one is remembered by. */
+  /** Unique for each challenge; used challenges are stored by it. 32 hex characters. */
   key: string
   puzzle: Puzzle
   prefix: string
   difficultyBits: number
+  /** Unix seconds. */
   expiresAt: number
 }
 
@@ -56,10 +57,10 @@ export function makeChallenge(secret: string, nowMs: number, difficultyBits: num
 }
 
 /**
- * The challenge behind an id, or undefined for an id that this service did not make. Expiry is the caller's
- * to judge.
+ * The challenge behind an id, or undefined for an id that this service did not make. The caller checks
+ * whether it has expired.
  */
-export function openChallenge(secret: string, challengeId: string): Challenge | undefined {
+export function parseChallengeId(secret: string, challengeId: string): Challenge | undefined {
   if (!ID_PATTERN.test(challengeId)) return undefined
   const bytes = Buffer.from(challengeId, 'base64url')
   const body = bytes.subarray(0, BODY_BYTES)
@@ -82,7 +83,7 @@ function derive(secret: string, body: Buffer): Challenge {
   }
 }
 
-/** Each use of the secret has a label of its own, so that none of the derived values tells of another. */
+/** Derives 32 bytes; each use has its own label, so that no derived value reveals another. */
 function derivation(secret: string, label: string, body: Buffer): Buffer {
   return createHmac('sha256', Buffer.from(secret, 'hex')).update(`${label}\0`).update(body).digest()
 }

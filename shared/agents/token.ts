@@ -2,8 +2,8 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { TOKEN_KEY_LENGTH, TOKEN_PATTERN } from '../foundation/limits.ts'
 
 /**
- * What is kept of a token: the key that finds its agent, and a salted SHA-256 of the whole token (contract,
- * Authentication 2).
+ * The stored form of a token: the key that finds its agent, and a salted SHA-256 of the whole token
+ * (contract, Authentication 2).
  */
 export interface StoredToken {
   token_key: string
@@ -16,16 +16,16 @@ export function newToken(): string {
   return `sk_${randomBytes(24).toString('hex')}`
 }
 
-/** Of 48 random ones fewer come once in 10^15 times. */
+/** Different characters expected at least; 48 random ones have fewer once in 10^15 times. */
 const MIN_DIFFERENT = 8
 
 /**
- * Whether a chosen token can be one that was drawn: one of few characters, or of a part again and again, is a
- * guess.
+ * Whether a chosen token looks as if drawn at random. False for one of few different characters or one that
+ * repeats a part: these are easy to guess.
  */
 export function looksRandom(token: string): boolean {
   const secret = token.slice(3)
-  // A text that repeats a part stands in its own double once more, before the double's second half.
+  // A text that consists of repetitions is found in its own doubling before the second half.
   return new Set(secret).size >= MIN_DIFFERENT && (secret + secret).indexOf(secret, 1) === secret.length
 }
 
@@ -34,14 +34,17 @@ export function tokenKey(token: string): string {
   return token.slice(3, 3 + TOKEN_KEY_LENGTH)
 }
 
-/** @throws TypeError for text that is not a token */
-export function storeToken(token: string): StoredToken {
+/**
+ * The form of a token to be stored, with a fresh salt. @throws TypeError if `token` isn't in the form of a
+ * token
+ */
+export function toStoredToken(token: string): StoredToken {
   if (!TOKEN_PATTERN.test(token)) throw new TypeError('"token" expected sk_ and 48 lower-case hex characters')
   const salt = randomBytes(16).toString('hex')
   return { token_key: tokenKey(token), token_salt: salt, token_hash: hashToken(salt, token) }
 }
 
-/** Whether `token` is the stored one; takes as long whatever its first wrong character is. */
+/** Whether `token` is the stored one, compared in constant time. */
 export function isToken(token: string, stored: StoredToken): boolean {
   return timingSafeEqual(Buffer.from(hashToken(stored.token_salt, token)), Buffer.from(stored.token_hash))
 }

@@ -2,23 +2,25 @@ import { MAX_LIST_PAGES } from '../foundation/limits.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import type { AgentStore } from './agent-store.ts'
 
-/** Where a list goes on, and whose records it passes over. */
+/** Where a list continues, and which agents' records it leaves out. */
 export interface Past<Listed> {
   after: Listed
   notBy: readonly string[]
 }
 
-/** Where a list begins if not at its beginning, and how many of one agent's stand in it at most. */
 export interface ListBounds<Listed> {
+  /** The list begins after this record. */
   begin?: Listed | undefined
+  /** The most records of one agent in the list. */
   perAgent?: number | undefined
 }
 
 /**
- * A list without what banned agents made, and with no more of one agent than is asked for. Where something
- * else stood, it looks further down, past everything of theirs: a flood hides nobody else's.
+ * Reads a list without the records of banned agents, and with at most `perAgent` of each other agent. Records
+ * that are left out are made up for from further down, past everything by the same agents, so one agent's
+ * flood doesn't crowd out the others. It gives up after MAX_LIST_PAGES reads.
  *
- * @param read gives the list, from its beginning or past a record
+ * @param read reads the list in its order, from its beginning or past a record
  */
 export async function listUnbanned<Listed extends { _id: string; agent_id: string }>(
   agents: AgentStore,
@@ -27,19 +29,20 @@ export async function listUnbanned<Listed extends { _id: string; agent_id: strin
   { begin, perAgent = Number.POSITIVE_INFINITY }: ListBounds<Listed> = {},
 ): Promise<Listed[]> {
   const kept: Listed[] = []
-  /** Agents of whom no more is shown. */
+  /** Agents whose further records are left out. */
   const done = new Set<string>()
   const shown = new Map<string, number>()
   let past: Past<Listed> | undefined = begin === undefined ? undefined : { after: begin, notBy: [] }
   for (let page = 0; page < MAX_LIST_PAGES; page++) {
     const listed = await read(limit, past)
-    for (const id of await agents.findBanned([...new Set(listed.map((one) => one.agent_id))])) done.add(id)
-    for (const one of listed) {
-      if (done.has(one.agent_id)) continue
-      const count = (shown.get(one.agent_id) ?? 0) + 1
-      shown.set(one.agent_id, count)
-      if (count >= perAgent) done.add(one.agent_id)
-      kept.push(one)
+    const authors = new Set(listed.map(({ agent_id: agentId }) => agentId))
+    for (const agentId of await agents.findBanned([...authors])) done.add(agentId)
+    for (const record of listed) {
+      if (done.has(record.agent_id)) continue
+      const count = (shown.get(record.agent_id) ?? 0) + 1
+      shown.set(record.agent_id, count)
+      if (count >= perAgent) done.add(record.agent_id)
+      kept.push(record)
     }
     const last = listed.at(-1)
     if (kept.length >= limit || listed.length < limit || last === undefined) break
@@ -48,8 +51,8 @@ export async function listUnbanned<Listed extends { _id: string; agent_id: strin
   return kept.slice(0, limit)
 }
 
-/** A record as it may be shown: hidden if its author's ban hides what it wrote. */
-export async function veil<Stored extends Hideable & { agent_id: string; at: number }>(
+/** Marks a record as hidden if its author is banned with everything that it wrote hidden. */
+export async function hideIfBanned<Stored extends Hideable & { agent_id: string; at: number }>(
   agents: AgentStore,
   record: Stored,
 ): Promise<Stored> {

@@ -33,7 +33,7 @@ const announcementFields = z.object({
 
 export type AnnouncementFields = z.output<typeof announcementFields>
 
-/** @throws Refusal `invalid_field` with a sentence about the field at fault */
+/** Validates an announcement. @throws Refusal `invalid_field` that names the field at fault */
 export function checkAnnouncement(fields: AnnouncementFields): AnnouncementFields {
   const result = announcementFields.safeParse(fields)
   if (result.success) return result.data
@@ -43,8 +43,10 @@ export function checkAnnouncement(fields: AnnouncementFields): AnnouncementField
 }
 
 /**
- * Stores an announcement and its ledger entry in one insert, and leaves the signature to the worker that has
- * the seal key. It is listed once it is signed; the sweep sees to one whose job was lost.
+ * Stores an announcement with its ledger entry in one insert, and enqueues its signing by the worker that has
+ * the seal key. It is listed once it is signed. If the job is lost, the sweep enqueues it again.
+ *
+ * @throws Refusal as checkAnnouncement()
  */
 export async function announce(ctx: Context, fields: AnnouncementFields): Promise<AnnouncementRecord> {
   const id = newId('announcement')
@@ -74,7 +76,7 @@ export async function announce(ctx: Context, fields: AnnouncementFields): Promis
   return announcement
 }
 
-/** Enqueues the signing of what has no signature yet. */
+/** Enqueues the signing of announcements that have no signature yet, up to UNSIGNED_AT_ONCE of them. */
 export async function enqueueUnsignedAnnouncements(ctx: Context): Promise<void> {
   for (const id of await ctx.announcements.listUnsigned(UNSIGNED_AT_ONCE)) await enqueueAnnouncement(ctx, id)
 }
@@ -86,14 +88,14 @@ async function enqueueAnnouncement(ctx: Context, id: string): Promise<void> {
 }
 
 /**
- * Signs one announcement with the seal key, if it has no signature yet. Whoever can write a document can
- * write an announcement, so the document alone is nothing: its numbered entry must commit to it, and its time
- * must be near. Each id is signed once, for one text, which is remembered beside the seal memory before it is
- * signed.
+ * Signs one announcement with the seal key, if it has no signature yet. Anyone with write access to the
+ * database could add a document, so the document alone isn't trusted: a numbered ledger entry must commit to
+ * it, and its time must be recent. Each id is signed for one text only; the text is stored beside the seal
+ * memory before it is signed.
  *
- * @returns false if there is no key here, nothing to sign, or something that must not be signed, which is
- *   counted
- * @throws Error if its entry has no number yet, or another holds the seal memory
+ * @returns true if it was signed; false if this process has no key, if there is nothing to sign, or if the
+ *   announcement must not be signed, which is logged and counted as an anomaly
+ * @throws Error if its entry still has no number after RECEIPT_WAIT_MS; as openSigner()
  */
 export async function signAnnouncement(ctx: Context, id: string, watch?: WatchStep): Promise<boolean> {
   const announcement = await ctx.announcements.find(id)
@@ -120,7 +122,7 @@ export async function signAnnouncement(ctx: Context, id: string, watch?: WatchSt
       'base64',
     )
     return await performStep(watch, 'announcement', () =>
-      ctx.announcements.sign(id, { signature, pubkey: signer.pubkey }),
+      ctx.announcements.setSignature(id, { signature, pubkey: signer.pubkey }),
     )
   } catch (error) {
     if (!(error instanceof SealError)) throw error
@@ -132,7 +134,7 @@ export async function signAnnouncement(ctx: Context, id: string, watch?: WatchSt
   }
 }
 
-/** Numbering takes about a second. */
+/** Waits for the announcement's entry to get a number, which takes about a second. */
 async function waitForEntry(ctx: Context, id: string): Promise<EntryRecord> {
   const deadlineMs = performance.now() + RECEIPT_WAIT_MS
   for (;;) {
@@ -144,7 +146,7 @@ async function waitForEntry(ctx: Context, id: string): Promise<EntryRecord> {
   }
 }
 
-/** Seals are signed under the same lock, in moments. */
+/** Waits for the seal memory's lock: while seals are signed, another job holds it for a moment. */
 async function waitForSigner(
   ctx: Context,
   watch: WatchStep | undefined,
@@ -159,18 +161,18 @@ async function waitForSigner(
 
 const WAIT_STEP_MS = 100
 
-/** @throws SealError if its ledger entry says something else, or is of another time */
+/** @throws SealError unless the ledger entry commits to the announcement and has the same time */
 function expectCommitted(announcement: AnnouncementRecord, { kind, at, data, _id }: EntryRecord): void {
   const isCommitted =
     kind === 'announcement' &&
     at === announcement.at &&
     data['announcement_id'] === announcement._id &&
-    opens(data['content_hash'], announcement)
+    isCommitmentTo(announcement, data['content_hash'])
   if (!isCommitted)
     throw new SealError(`${announcement._id} is not signed: its entry ${_id} does not commit to it`)
 }
 
-function opens(commitment: unknown, announcement: AnnouncementRecord): boolean {
+function isCommitmentTo(announcement: AnnouncementRecord, commitment: unknown): boolean {
   const { _id: id, salt } = announcement
   return isOpenedBy(commitment, salt, openContent(commitment, salt, id, announcementContent(announcement)))
 }

@@ -17,7 +17,7 @@ const announcementSchema = new Schema<AnnouncementRecord>(
   },
   { collection: 'announcements', strict: 'throw', versionKey: false },
 )
-// Finds what waits for the key without a walk over what has been signed, in years of announcements.
+// Finds unsigned announcements without reading the signed ones of many years.
 announcementSchema.index({ signature: 1, _id: 1 })
 announcementSchema.index(...PENDING_INDEX)
 
@@ -28,7 +28,7 @@ export function createAnnouncementStore(connection: Connection) {
     async insert(announcement: AnnouncementRecord): Promise<void> {
       await announcements.insertMany([announcement], { lean: true })
     },
-    /** As a majority has it. */
+    /** Reads an announcement as a majority has it. */
     async find(id: string): Promise<AnnouncementRecord | undefined> {
       return (
         (await announcements
@@ -38,7 +38,7 @@ export function createAnnouncementStore(connection: Connection) {
           .lean<AnnouncementRecord>()) ?? undefined
       )
     },
-    /** Ids of those that wait for the key, oldest first. */
+    /** Ids of unsigned announcements, oldest first. */
     async listUnsigned(limit: number): Promise<string[]> {
       const found = await announcements
         .find({ signature: { $exists: false } }, { _id: 1 })
@@ -48,17 +48,16 @@ export function createAnnouncementStore(connection: Connection) {
       return found.map(({ _id }) => _id)
     },
     /**
-     * Stores a signature if there is none. @returns false if there was one, or there is no such announcement
+     * Stores an announcement's signature unless it has one. @returns false if it has one or doesn't exist
      */
-    async sign(id: string, signature: { signature: string; pubkey: string }): Promise<boolean> {
+    async setSignature(id: string, signature: { signature: string; pubkey: string }): Promise<boolean> {
       return (
         (await announcements.updateOne({ _id: id, signature: { $exists: false } }, { $set: signature }))
           .matchedCount === 1
       )
     },
     /**
-     * Signed ones, newest first. Those that still wait for the key are few, so the walk along `_id` passes
-     * over next to none.
+     * Signed announcements, newest first. Unsigned ones are few, so the scan along `_id` skips next to none.
      */
     async listSigned(limit: number): Promise<SignedAnnouncement[]> {
       return announcements

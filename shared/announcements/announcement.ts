@@ -4,8 +4,8 @@ import type { Ledgered } from '../ledger/pending.ts'
 import { hex, idView, unixTime } from '../foundation/schema.ts'
 
 /**
- * What the operator announces; signed by the key that signs the seals, and listed from then on. `at` in Unix
- * seconds.
+ * A public statement by the operator, signed with the key that signs the seals; it is listed once it is
+ * signed. `at` is in Unix seconds.
  */
 export interface AnnouncementRecord extends Ledgered {
   _id: string
@@ -16,7 +16,7 @@ export interface AnnouncementRecord extends Ledgered {
   salt: string
   /** Ed25519, base64; absent until the worker that has the key has signed. */
   signature?: string
-  /** 32 bytes as hex. */
+  /** The signing key's public key: 32 bytes as hex. */
   pubkey?: string
 }
 

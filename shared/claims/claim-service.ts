@@ -1,5 +1,5 @@
 import { spendAllowance } from '../agents/allowance-service.ts'
-import { veil } from '../agents/unbanned.ts'
+import { hideIfBanned } from '../agents/unbanned.ts'
 import { authorData, authorOf, readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
 import type { SeenLog } from '../crypto/author.ts'
@@ -14,7 +14,13 @@ import { MAX_PASS_DAYS, MAX_UNENDORSED_PROPOSALS, MIN_PASS_DAYS } from '../found
 import { oncePer } from '../foundation/once-per.ts'
 import { creditDays } from '../passes/pass-service.ts'
 import { unixSeconds } from '../foundation/time.ts'
-import { applyChanges, type Change, type Recorded, type RecordedVerdict, type Writes } from './claim-book.ts'
+import {
+  applyChanges,
+  type Change,
+  type Recorded,
+  type RecordedVerdict,
+  type Writes,
+} from './claim-changes.ts'
 import { STANDING_VERDICT_KEY } from './claim-store.ts'
 import {
   claimContent,
@@ -29,10 +35,11 @@ import {
 type Signed = { signature?: string | undefined; seen?: SeenLog | undefined }
 
 /**
- * Puts a claim on record, with its entry, and counts it on its author.
+ * Records a claim with its ledger entry, and counts it on its author's record.
  *
- * @throws Refusal `invalid_field` for a past `resolve_by`, and as readAuthorship(); `wrong_state` for a
- *   proposal too many
+ * @param fields `resolve_by` in Unix seconds
+ * @throws Refusal `invalid_field` for a past `resolve_by`, and as readAuthorship(); `wrong_state` if its
+ *   author has too many unendorsed proposals or has used up today's allowance; `unavailable`
  */
 export async function makeClaim(
   ctx: Context,
@@ -83,21 +90,22 @@ export async function makeClaim(
       },
     ],
   }
-  if ((await bookOf(ctx)({ claim })) === undefined)
+  if ((await recorderOf(ctx)({ claim })) === undefined)
     throw new Refusal(
       'wrong_state',
-      `You have ${MAX_UNENDORSED_PROPOSALS} proposals that nobody has endorsed, which is the most; make another when one of them is.`,
+      `You have ${MAX_UNENDORSED_PROPOSALS} proposals that nobody has endorsed, which is the limit; make another once one of them is endorsed.`,
       { field: 'kind' },
     )
   return claim
 }
 
 /**
- * Records a verdict. An agent's earlier one on the same claim is superseded and stays on record; the author's
- * own is kept and does not count. Verdict, supersession, the claim's status and the author's counts change in
- * one transaction.
+ * Records a verdict with its ledger entry. It supersedes the agent's earlier verdict on the same claim, which
+ * stays on record. A verdict by the claim's author is recorded but doesn't count. The verdict, the
+ * supersession, the claim's status and its author's counts change in one transaction.
  *
- * @throws Refusal `no_such_claim`; as readAuthorship()
+ * @throws Refusal `no_such_claim`; `wrong_state` if the agent has used up today's allowance; `unavailable`;
+ *   as readAuthorship()
  */
 export async function recordVerdict(
   ctx: Context,
@@ -123,24 +131,25 @@ export async function recordVerdict(
     salt: newSalt(),
     ...authorOf({ author }),
   }
-  const recorded = await bookOf(ctx)({ verdict })
+  const recorded = await recorderOf(ctx)({ verdict })
   if (recorded?.verdict === undefined)
     throw new Refusal('no_such_claim', 'There is no claim with this id.', { field: 'claim_id' })
-  return { claim: await veil(ctx.agents, recorded.claim), verdict: recorded.verdict }
+  return { claim: await hideIfBanned(ctx.agents, recorded.claim), verdict: recorded.verdict }
 }
 
-/** Transactions of claims and verdicts under way at once. */
-const BOOKED_AT_ONCE = 3
-/** Claims whose author is remembered. */
-const KNOWN_CLAIMS = 10_000
+/** Concurrent transactions of claims and verdicts in one process. */
+const TRANSACTIONS_AT_ONCE = 3
+/** Claims whose author is cached. */
+const CACHED_AUTHORS = 10_000
 
 /**
- * Claims and verdicts in groups. Each changes the counts of one author, and of two transactions that change
- * the same counts one pauses and tries again: so what concerns one author is in one of them at a time. Before
- * a claim's author is known, its verdicts go by the claim alone; the database notices what that misses, and
- * what other processes do.
+ * Records claims and verdicts in groups, one transaction a group. Each change touches the counts of one
+ * author, and of two transactions that touch the same counts one must retry; so changes that concern one
+ * author are never in two concurrent transactions of this process. As long as a claim's author isn't cached,
+ * its verdicts are kept apart by the claim alone. Any conflict that this misses, such as one with another
+ * process, is noticed by the database.
  */
-const bookOf = oncePer((ctx: Context): ((change: Change) => Promise<Recorded>) => {
+const recorderOf = oncePer((ctx: Context): ((change: Change) => Promise<Recorded>) => {
   const authors = new Map<string, string>()
   const aboutClaim = (claimId: string): string[] => {
     const author = authors.get(claimId)
@@ -149,21 +158,21 @@ const bookOf = oncePer((ctx: Context): ((change: Change) => Promise<Recorded>) =
   return createGroups(
     async (changes: Change[]) => {
       const outcomes = await recordGroup(ctx, changes)
-      for (const outcome of outcomes) if (outcome.status === 'fulfilled') remember(authors, outcome.value)
+      for (const outcome of outcomes) if (outcome.status === 'fulfilled') cacheAuthor(authors, outcome.value)
       return outcomes
     },
     {
       patienceMs: ctx.config.requestMs,
-      atOnce: BOOKED_AT_ONCE,
+      atOnce: TRANSACTIONS_AT_ONCE,
       keysOf: (change) => ('claim' in change ? [change.claim.agent_id] : aboutClaim(change.verdict.claim_id)),
     },
   )
 })
 
-/** Who made a claim never changes. */
-function remember(authors: Map<string, string>, recorded: Recorded): void {
+/** A claim's author never changes, so nothing in the cache grows stale. */
+function cacheAuthor(authors: Map<string, string>, recorded: Recorded): void {
   if (recorded === undefined || authors.has(recorded.claim._id)) return
-  if (authors.size === KNOWN_CLAIMS) authors.delete(authors.keys().next().value as string)
+  if (authors.size === CACHED_AUTHORS) authors.delete(authors.keys().next().value as string)
   authors.set(recorded.claim._id, recorded.claim.agent_id)
 }
 
@@ -171,18 +180,18 @@ async function recordGroup(ctx: Context, changes: Change[]): Promise<Outcomes<Re
   try {
     return (await recordChanges(ctx, changes)).map((value) => ({ status: 'fulfilled', value }))
   } catch (error) {
-    // A transaction stores all or nothing; but if the database is away, it is open which.
+    // A failed transaction has stored nothing, except in an outage, when it may have been committed.
     if (changes.length === 1 || isOutage(error) || error instanceof Refusal) throw error
     return performEachAlone(changes, async (change) => (await recordChanges(ctx, [change]))[0])
   }
 }
 
 /**
- * Stores a group of changes in one transaction. What they depend on is read before, all at once; each write
- * names what was read, and on a conflict nothing is stored and all of it is made again.
+ * Stores a group of changes in one transaction. The records that they depend on are read before; each write
+ * is conditional on what was read. On a conflict nothing is stored and the whole group is applied again.
  */
 async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<Recorded[]> {
-  const asked = changes.flatMap((change) => ('verdict' in change ? [change.verdict] : []))
+  const newVerdicts = changes.flatMap((change) => ('verdict' in change ? [change.verdict] : []))
   const proposers = [
     ...new Set(
       changes.flatMap((change) =>
@@ -193,8 +202,8 @@ async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<
   const untilMs = performance.now() + ctx.config.databaseMs
   do {
     const [claims, standing, unendorsed] = await Promise.all([
-      asked.length === 0 ? [] : ctx.claims.findAll(asked),
-      asked.length === 0 ? [] : ctx.claims.findStandingVerdicts(asked),
+      newVerdicts.length === 0 ? [] : ctx.claims.findAll(newVerdicts),
+      newVerdicts.length === 0 ? [] : ctx.claims.findStandingVerdicts(newVerdicts),
       ctx.claims.countUnendorsed(proposers),
     ])
     const { recorded, writes } = applyChanges(changes, claims, standing, unendorsed, unixSeconds(ctx.now()))
@@ -202,7 +211,7 @@ async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<
   } while (performance.now() < untilMs)
   throw new Refusal(
     'unavailable',
-    'Too many verdicts on these claims arrive at this moment; nothing was stored. Try again.',
+    'Too many verdicts on these claims are arriving at once; nothing was stored. Try again.',
   )
 }
 
@@ -217,11 +226,11 @@ async function storeChanges(
   const judged = new Map(claims.map((claim) => [claim._id, claim]))
   const verdicts = writes.verdicts.map((verdict) => withEntry(verdict, judged.get(verdict.claim_id)))
   const storing = ctx.database.transaction(async (session) => {
-    // Whoever makes or endorses a proposal of the same author writes the author's counts too, so this holds
-    // at the commit.
+    // Making or endorsing a proposal also writes its author's counts, so a concurrent one conflicts with this
+    // transaction: what is read here still holds at the commit.
     for (const [agentId, count] of await ctx.claims.countUnendorsed([...unendorsed.keys()], session))
       if (count !== unendorsed.get(agentId)) throw new Overtaken()
-    // Commands of one transaction go one after the other.
+    // Not in parallel: the commands of one transaction must be sent one after the other.
     if (!(await ctx.claims.write({ ...writes, verdicts }, session))) throw new Overtaken()
     await ctx.agents.addToRecords(writes.counts, session)
   })
@@ -250,7 +259,7 @@ function withEntry(
   return { ...verdict, tells, pending: [{ source: `${id}/verdict`, at, kind: 'verdict', data }] }
 }
 
-/** Moves a claim's status, and its author's record with it. */
+/** Changes a claim's status and the counts on its author's record. */
 async function move(
   ctx: Context,
   claim: ClaimRecord,
@@ -264,7 +273,7 @@ async function move(
   return { ...claim, status }
 }
 
-/** Moves open claims whose time has passed to `overdue`. */
+/** Changes the status of open claims whose `resolve_by` has passed to `overdue`, at most `limit` of them. */
 export async function moveOverdueClaims(ctx: Context, limit = 500): Promise<void> {
   const nowSeconds = unixSeconds(ctx.now())
   const due = await ctx.claims.listComingOverdue(nowSeconds, limit)
@@ -278,9 +287,12 @@ export async function moveOverdueClaims(ctx: Context, limit = 500): Promise<void
 }
 
 /**
- * Takes up a proposal: it is `accepted` for ever and its author's pass is credited, in one transaction, once.
+ * Accepts a proposal: it stays `accepted` for ever, and its author's pass is credited, once, in the same
+ * transaction.
  *
- * @throws Refusal `no_such_claim`; `wrong_state` if it is no proposal or was accepted before
+ * @param days whole days to credit
+ * @throws Refusal `invalid_field` for other `days`; `no_such_claim`; `wrong_state` if the claim isn't a
+ *   proposal or was accepted before
  */
 export async function acceptProposal(ctx: Context, claimId: string, days: number): Promise<ClaimRecord> {
   if (!Number.isInteger(days) || days < MIN_PASS_DAYS || days > MAX_PASS_DAYS) {

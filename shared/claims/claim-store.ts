@@ -8,7 +8,7 @@ import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { pushing, TELLS_INDEX, tellsField, type EventMark } from '../events/mark.ts'
 import { MAX_UNENDORSED_PROPOSALS } from '../foundation/limits.ts'
-import type { Writes } from './claim-book.ts'
+import type { Writes } from './claim-changes.ts'
 import { PROPOSAL, type ClaimRecord, type ClaimStatus, type Standing, type VerdictRecord } from './claim.ts'
 
 const standingSchema = new Schema<Standing>(
@@ -83,8 +83,8 @@ const verdictSchema = new Schema<VerdictRecord>(
   { collection: 'verdicts', strict: 'throw', versionKey: false },
 )
 /**
- * The first field of the index by which of an agent one verdict stands on a claim: what a duplicate key error
- * names.
+ * First field of the index that allows an agent one standing verdict on a claim; duplicate-key errors name
+ * it.
  */
 export const STANDING_VERDICT_KEY = 'claim_id'
 verdictSchema.index(
@@ -102,7 +102,7 @@ export interface ClaimFilter {
   status?: ClaimStatus | undefined
 }
 
-/** Writes of a group of claims and verdicts. */
+/** The writes of a group of claims and verdicts, with the verdicts' entries. */
 export type ClaimWrites = Pick<Writes, 'claims' | 'supersededIds' | 'moved'> & { verdicts: VerdictRecord[] }
 
 export function createClaimStore(connection: Connection) {
@@ -118,26 +118,23 @@ export function createClaimStore(connection: Connection) {
       if (session === undefined) return findById(claimId)
       return (await claims.findOne({ _id: claimId }, null, { session }).lean<ClaimRecord>()) ?? undefined
     },
-    /** The claims that these verdicts name, those that there are. */
-    findAll: (asked: readonly Pick<VerdictRecord, 'claim_id'>[]): Promise<ClaimRecord[]> =>
+    /** The claims that verdicts name; a claim that doesn't exist is left out. */
+    findAll: (of: readonly Pick<VerdictRecord, 'claim_id'>[]): Promise<ClaimRecord[]> =>
       raw()
-        .find(
-          { _id: { $in: [...new Set(asked.map(({ claim_id: id }) => id))] } },
-          { batchSize: asked.length + 1 },
-        )
+        .find({ _id: { $in: [...new Set(of.map(({ claim_id: id }) => id))] } }, { batchSize: of.length + 1 })
         .toArray(),
     /**
-     * The verdicts, not superseded, on the claims of these by the agents of these; some of other pairs may be
-     * among them.
+     * Standing verdicts by any of the given agents on any of the given claims, so also of pairs that aren't
+     * among the given ones.
      */
     findStandingVerdicts: (
-      asked: readonly Pick<VerdictRecord, 'claim_id' | 'agent_id'>[],
+      of: readonly Pick<VerdictRecord, 'claim_id' | 'agent_id'>[],
     ): Promise<VerdictRecord[]> =>
       rawVerdicts()
         .find(
           {
-            claim_id: { $in: [...new Set(asked.map(({ claim_id: id }) => id))] },
-            agent_id: { $in: [...new Set(asked.map(({ agent_id: id }) => id))] },
+            claim_id: { $in: [...new Set(of.map(({ claim_id: id }) => id))] },
+            agent_id: { $in: [...new Set(of.map(({ agent_id: id }) => id))] },
             superseded: false,
           },
           {
@@ -150,7 +147,7 @@ export function createClaimStore(connection: Connection) {
     /** Stores a group of changes. @returns false on a conflict; the caller must abort */
     async write(changes: ClaimWrites, session: Session): Promise<boolean> {
       if (changes.claims.length > 0) await raw().insertMany(changes.claims, { session })
-      // The earlier one gives its place up first: of one agent one verdict stands on a claim.
+      // Before the insert: the unique index allows an agent one standing verdict on a claim.
       if (changes.supersededIds.length > 0) {
         const filter = { _id: { $in: changes.supersededIds }, superseded: false }
         const { matchedCount } = await rawVerdicts().updateMany(
@@ -164,7 +161,7 @@ export function createClaimStore(connection: Connection) {
       if (changes.moved.length > 0) {
         const updates = changes.moved.map(({ before, after }) => ({
           updateOne: {
-            filter: asItStood(before),
+            filter: unchangedSince(before),
             update: { $set: { status: after.status, standing: after.standing } },
           },
         }))
@@ -173,7 +170,8 @@ export function createClaimStore(connection: Connection) {
       return true
     },
     /**
-     * Of each agent the proposals that are neither endorsed nor accepted; no more than one above the bound.
+     * By agent id, the number of the agent's proposals that are neither endorsed nor accepted, counted up to
+     * MAX_UNENDORSED_PROPOSALS + 1.
      */
     async countUnendorsed(agentIds: readonly string[], session?: Session): Promise<Map<string, number>> {
       const counts = new Map<string, number>()
@@ -193,9 +191,9 @@ export function createClaimStore(connection: Connection) {
       }
       return counts
     },
-    /** @returns false if it was in that state already, or does not exist */
+    /** @returns false if the claim was in that state already, or doesn't exist */
     setHidden: setHiddenIn(claims),
-    /** Those that are not hidden, newest first; `status` is judged as of `nowSeconds`. */
+    /** Claims that are not hidden, newest first. The filter's `status` is that at `nowSeconds`. */
     async list(
       filter: ClaimFilter,
       nowSeconds: number,
@@ -208,7 +206,7 @@ export function createClaimStore(connection: Connection) {
       const query = { $and: [NOT_HIDDEN, below, byAgent, byKind, statusFilter(filter.status, nowSeconds)] }
       return raw().find(query, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
     },
-    /** Proposals that are not hidden by endorsements, newest first among equals. */
+    /** Proposals that are not hidden, by descending number of endorsements, newest first among equals. */
     async listProposals(limit: number, past?: Past<ClaimRecord>): Promise<ClaimRecord[]> {
       const { after } = past ?? {}
       const later =
@@ -230,7 +228,9 @@ export function createClaimStore(connection: Connection) {
         .hint('proposals_newest_first')
         .lean<ClaimRecord[]>()
     },
-    /** @returns false if the claim no longer has the status and counts that `before` has */
+    /**
+     * Changes a claim's status. @returns false if its status or counts have changed since `before` was read
+     */
     async moveStatus(
       before: ClaimRecord,
       status: ClaimStatus,
@@ -242,9 +242,9 @@ export function createClaimStore(connection: Connection) {
         $set: { status, ...acceptance },
         ...(accepted === undefined ? {} : pushing({ pending: accepted.entries, tells: accepted.tells })),
       }
-      return (await claims.updateOne(asItStood(before), update, { session })).matchedCount === 1
+      return (await claims.updateOne(unchangedSince(before), update, { session })).matchedCount === 1
     },
-    /** Open claims whose time passed, the longest overdue first. */
+    /** Open claims whose `resolve_by` has passed, the longest overdue first. */
     async listComingOverdue(nowSeconds: number, limit: number): Promise<ClaimRecord[]> {
       return claims
         .find(comingOverdue(nowSeconds))
@@ -272,20 +272,20 @@ export function createClaimStore(connection: Connection) {
 
 export type ClaimStore = ReturnType<typeof createClaimStore>
 
-/** Leaves out what is a banned agent's. */
+/** Leaves out the records of `past.notBy`. */
 const notBy = (past: Past<ClaimRecord>) =>
   past.notBy.length === 0 ? {} : { agent_id: { $nin: [...past.notBy] } }
 
 const SHOWN = { projection: { pending: 0, tells: 0 } } as const
 
-/** Open claims whose time has passed, which the sweep has not moved on yet. */
+/** Filter for claims whose `resolve_by` has passed and whose stored status is still `open`. */
 export const comingOverdue = (nowSeconds: number) => ({
   status: 'open' as const,
   resolve_by: { $lte: nowSeconds },
 })
 
-/** Finds a claim as long as nobody has moved it. */
-function asItStood(claim: ClaimRecord) {
+/** Filter for a claim whose status and counts are still those that were read. */
+function unchangedSince(claim: ClaimRecord) {
   const { _id, status, standing } = claim
   return {
     _id,
@@ -297,8 +297,8 @@ function asItStood(claim: ClaimRecord) {
 }
 
 /**
- * `overdue` is right at read time: an open claim whose time has passed counts although the sweep has not
- * moved it yet.
+ * An open claim whose time has passed counts as `overdue` even if the sweep hasn't changed its stored status
+ * yet.
  */
 function statusFilter(status: ClaimStatus | undefined, nowSeconds: number): Record<string, unknown> {
   if (status === undefined) return {}

@@ -12,7 +12,7 @@ export const CLAIM_STATUSES = ['open', 'judged', 'contested', 'overdue', 'accept
 export type ClaimStatus = (typeof CLAIM_STATUSES)[number]
 export const OUTCOMES = ['true', 'false', 'void'] as const
 export type Outcome = (typeof OUTCOMES)[number]
-/** Verdicts that stand on a claim, its author's left out. */
+/** Numbers of the standing verdicts on a claim by outcome, without its author's. */
 export type Standing = Record<Outcome, number>
 
 export const PROPOSAL = 'proposal'
@@ -28,7 +28,7 @@ export interface ClaimRecord extends Ledgered, Hideable, Telling {
   /** Opens the commitment to `{id, kind, statement}` in the claim's ledger entry. */
   salt: string
   author?: Authorship
-  /** As of the last write; what holds now is statusAt(). */
+  /** As of the last write; statusAt() gives the present one. */
   status: ClaimStatus
   standing: Standing
   accepted_at?: number
@@ -44,13 +44,15 @@ export interface VerdictRecord extends Ledgered, Telling {
   /** Opens the commitment to `{evidence, id}` in the verdict's ledger entry. */
   salt: string
   author?: Authorship
+  /** Whether it is by the claim's own author, and so doesn't count. */
   by_author: boolean
   superseded: boolean
 }
 
 /**
- * What is on record about a claim at a time, which is not what is true: no verdict, verdicts that agree,
- * verdicts that differ, none by the time it named, or a proposal taken up.
+ * A claim's status at a time. It summarizes the verdicts and says nothing about the truth: `open` without a
+ * verdict, `judged` if all verdicts agree, `contested` if they differ, `overdue` without a verdict after
+ * `resolve_by`, `accepted` for an accepted proposal.
  */
 export function statusAt(
   claim: Pick<ClaimRecord, 'status' | 'standing' | 'resolve_by'>,
@@ -63,9 +65,9 @@ export function statusAt(
   return claim.resolve_by !== undefined && claim.resolve_by <= nowSeconds ? 'overdue' : 'open'
 }
 
-/** A union shows the message of the branch that came nearest, so each says what the whole expects. */
+/** zod reports the error of the union's closest branch, so each branch has the message of the whole. */
 const TIME_FORM = 'expected Unix seconds, or ISO 8601 with an offset'
-/** Seconds or ISO 8601 with an offset, given back as Unix seconds. */
+/** Accepts Unix seconds or ISO 8601 with an offset, and gives Unix seconds. */
 const timeField = z
   .union(
     [
@@ -161,7 +163,7 @@ export function claimContent(claim: Pick<ClaimRecord, 'kind' | 'statement'>) {
   return { kind: claim.kind, statement: claim.statement }
 }
 
-/** A hidden claim stands without its statement and salt. */
+/** The wire form of a claim; if it is hidden, statement and salt are empty. */
 export function viewClaim(claim: ClaimRecord, nowSeconds: number): z.input<typeof claimView> {
   const hidden = claim.hidden_at !== undefined
   return {

@@ -7,7 +7,7 @@ import { parseNanoAddress } from '../crypto/nano-address.ts'
 import { parseRedisUrl, REDIS_URL_FORM } from './redis-url.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from './time.ts'
 
-/** Which process is asking: each gets the secrets of its own part and of no other. */
+/** The process that reads the settings; each gets only the secrets that it needs. */
 export type Part = 'start' | 'api' | 'workers' | 'operator'
 
 /** Settings that cannot be used; the message lists every problem at once. */
@@ -127,8 +127,8 @@ export const VARIABLE_NAMES = Object.keys(VARIABLES) as VariableName[]
 type Read = { [Name in VariableName]?: z.output<(typeof VARIABLES)[Name]> }
 
 /**
- * Those that are a secret or may hold one. Each may be given as a file in place of a value, by its name with
- * `_FILE`: an environment can be read by more than a file can.
+ * Variables that are secrets or may contain one. Each may also be given as a file, whose name stands in the
+ * variable with `_FILE` appended: more processes and people can read an environment than a file.
  */
 const IN_FILES = [
   'OPERATOR_TOKEN',
@@ -143,7 +143,7 @@ export const FILE_VARIABLES: ReadonlyMap<string, VariableName> = new Map(
   IN_FILES.map((name) => [fileVariable(name), name]),
 )
 
-/** What each part cannot do without. `start` makes or embeds everything. */
+/** The variables that each part requires. `start` generates or embeds everything. */
 const REQUIRED: Record<Part, readonly VariableName[]> = {
   start: [],
   api: ['MONGODB_URL', 'REDIS_URL', 'CHALLENGE_SECRET'],
@@ -159,7 +159,7 @@ export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
   OPERATOR_TOKEN: ['start', 'workers'],
   CHALLENGE_SECRET: ['start', 'api'],
   SEAL_KEY_FILE: ['start', 'workers'],
-  // The operator's command writes an adoption beside it.
+  // The operator's command writes the record of an adopted memory beside it.
   SEAL_MEMORY_FILE: ['start', 'workers', 'operator'],
   NANO_RPC_URL: ['start', 'workers'],
   NANO_WS_URL: ['start', 'workers'],
@@ -172,8 +172,8 @@ export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
 const isGiven = (text: string | undefined): boolean => text !== undefined && text !== ''
 
 /**
- * The environment with the content of each `…_FILE` in the place of its variable; an empty file counts as
- * absent too. A part opens no file that is not its own to read.
+ * The environment with each `…_FILE` variable replaced by the variable that it stands for, with the file's
+ * content; an empty file counts as absent. Only files that the part may read are opened.
  */
 export function readFiles(
   env: NodeJS.ProcessEnv,
@@ -239,8 +239,8 @@ export function readConfig(given: NodeJS.ProcessEnv, part: Part): Config {
 }
 
 /**
- * Where to reach a server that listens on `host`: every address means the loopback one here, and IPv6 goes in
- * brackets.
+ * The host in the URL of a server that listens on `host`: the loopback address if it listens on all
+ * addresses, and IPv6 addresses in brackets.
  */
 export function toUrlHost(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1'

@@ -1,6 +1,6 @@
 /**
- * What `work` comes to, or `makeError()` if it takes longer than `limitMs`. The work itself goes on: what it
- * does may still be done after the error.
+ * The result of `work`. @throws `makeError()` if it takes longer than `limitMs`; the work isn't stopped then,
+ * and its effects may still happen
  */
 export async function withDeadline<T>(work: Promise<T>, limitMs: number, makeError: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined

@@ -5,15 +5,15 @@ import { performStep, type WatchStep } from './step.ts'
 
 const SQLITE_BUSY = 5
 
-/** Takes a file for this process alone, by {@link takeLock} on `<file>.lock`. */
+/** Locks a file for this process alone, as {@link takeLock} on `<file>.lock`. */
 export const lockFile = (file: string): (() => void) | undefined => takeLock(`${file}.lock`)
 
 /**
- * SQLite's exclusive lock on a file of its own, which is the operating system's (fcntl): it ends with its
- * holder, however that ends, so there is no stale lock to break and no process number to compare. A second
- * taking within one process is refused too. It holds within one host.
+ * Takes SQLite's exclusive lock on a file that serves no other purpose. It is a lock of the operating system
+ * (fcntl), which ends with its process, so there are no stale locks. It is also exclusive within one process,
+ * but only within one host.
  *
- * @returns the function that releases it; undefined if it is held
+ * @returns a function that releases the lock; undefined if somebody holds it
  */
 export function takeLock(lockName: string): (() => void) | undefined {
   const lock = new DatabaseSync(lockName, { timeout: 0 })
@@ -28,8 +28,8 @@ export function takeLock(lockName: string): (() => void) | undefined {
 }
 
 /**
- * Replaces a file's text, mode 600. Resolves when the file and its name are synced: after a crash it holds
- * this or what it held before. The writes are called `<name>-file` and `<name>` to their watcher.
+ * Replaces a file's text, with mode 600. Resolves when the file and its name are synced; after a crash before
+ * that the file has the old or the new text. `watch` is told of the writes as `<name>-file` and `<name>`.
  */
 export async function writeDurably(
   file: string,
@@ -41,7 +41,7 @@ export async function writeDurably(
   await performStep(watch, name, () => renameFresh(file))
 }
 
-/** As {@link writeDurably}, at once. */
+/** As {@link writeDurably}, but synchronous. */
 export function replaceFile(file: string, text: string): void {
   writeFresh(file, text)
   renameFresh(file)
@@ -64,7 +64,7 @@ function renameFresh(file: string): void {
   syncFolder(path.dirname(file))
 }
 
-/** Makes a rename or a new name in a folder last. */
+/** Syncs a folder, so that a rename or a new name in it survives a crash. */
 export function syncFolder(folder: string): void {
   const handle = fs.openSync(folder, 'r')
   try {
@@ -75,9 +75,10 @@ export function syncFolder(folder: string): void {
 }
 
 /**
- * What a file of ours holds, by its schema; undefined if there is no such file.
+ * Reads a JSON file and parses it by a schema; undefined if there is no such file.
  *
- * @param broken makes the error for a file that holds something else
+ * @param broken makes the error for a file that isn't JSON of this schema
+ * @throws the error of `broken`; any other error of reading the file
  */
 export function readJsonFile<T>(
   file: string,

@@ -122,21 +122,21 @@ export function statusOf(code: ErrorCode): number {
   return ERROR_KINDS[ERRORS[code].kind].status
 }
 
-/** True if a worker may try the same job again after this error. */
+/** Whether a worker may retry a job after this error. */
 export function isWorthRetrying(code: ErrorCode): boolean {
   return ERROR_KINDS[ERRORS[code].kind].retry
 }
 
 /**
- * A refusal that the caller may see: a code from the table, a sentence that says what was wrong and what
- * would be right, and the field at fault if it is one field.
+ * An error that is shown to the caller: a code from the table, a sentence that says what was wrong and what
+ * would be right, and the field at fault if it is a single field.
  */
 export class Refusal extends Error {
   readonly code: ErrorCode
   readonly field: string | undefined
-  /** Seconds after which it is worth asking again, sent as `Retry-After`. */
+  /** Seconds after which a retry makes sense, sent as `Retry-After`. */
   readonly retryAfterSeconds: number | undefined
-  /** What it is counted as in the log, if many of it may come at once. */
+  /** The name under which the log counts it, for refusals that may come in great numbers. */
   readonly countedAs:
     'no_room' | 'too_long' | 'caller_left' | 'database' | 'slow_request' | 'disk' | undefined
 

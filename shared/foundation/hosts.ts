@@ -1,8 +1,8 @@
 import net from 'node:net'
 
 /**
- * Whether a request's `Host` names one of ours. An address is always one, and so is localhost: a page that
- * makes a browser ask under a name of its own (DNS rebinding) can't make it send these.
+ * Whether a request's `Host` is allowed: one of `allowed`, localhost or an IP address. The last two are safe,
+ * since an attack by DNS rebinding makes the browser send the attacker's own host name.
  */
 export function isHostAllowed(host: string | undefined, allowed: readonly string[]): boolean {
   const name = (host ?? '').replace(/:\d+$/, '').toLowerCase()

@@ -1,4 +1,4 @@
-/** A part of a URL as it was meant; a stray percent sign stands for itself. */
+/** Decodes a part of a URL; gives it back unchanged if it isn't validly percent-encoded. */
 export function decodeUrlPart(part: string): string {
   try {
     return decodeURIComponent(part)
@@ -7,7 +7,10 @@ export function decodeUrlPart(part: string): string {
   }
 }
 
-/** A body as text. @throws what `tooLong` makes beyond the bound; TypeError if it is not UTF-8 */
+/**
+ * Reads a response's body as text. @throws the error of `tooLong` beyond `maxBytes`; TypeError if it isn't
+ * UTF-8
+ */
 export async function readBounded(
   { body }: Response,
   maxBytes: number,

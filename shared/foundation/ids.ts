@@ -40,8 +40,7 @@ export function idPattern(kind: RecordKind): RegExp {
 }
 
 /**
- * A name for one step of a record that may happen many times, unique for ever, such as the n-th rotation of a
- * token.
+ * A unique name for one step of a record, if the step may happen many times, such as the rotation of a token.
  */
 export function newStepId(): string {
   return nextUlid().toLowerCase()

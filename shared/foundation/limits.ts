@@ -14,74 +14,80 @@ export const API_BASE = '/api/v1'
  */
 export const MAX_BODY_BYTES = 512 * 1024
 /**
- * Bodies that one API process holds at a time, of all requests together. Routes without a token have little
- * of it to share, so that nobody who has shown nothing can crowd out agents: a registration needs less than 2
- * KiB.
+ * Bytes of request bodies that one API process holds at a time. Requests without a token share the small
+ * `open` part, so that they can't crowd out agents: a registration needs less than 2 KiB.
  */
 export const MAX_HELD_BODY_BYTES = { open: 4 * 1024 * 1024, token: 64 * 1024 * 1024 } as const
-/** Of each body, what does not count for that. */
+/** Bytes of each body that don't count towards it. */
 export const FREE_BODY_BYTES = 16 * 1024
-/** One agent's bodies hold at most the 16th part of it: 8 of the longest. */
+/** One agent's bodies hold at most one 16th of it: 8 of the longest. */
 export const AGENT_BODY_SHARE = 16
 /**
- * A body comes at this rate at least, counted from `graceMs` after its first byte is due: the longest in a
- * minute.
+ * The lowest rate at which a body may arrive, measured from `graceMs` after reading begins: the longest body
+ * takes a minute.
  */
 export const BODY_FLOOR = { bytesPerSecond: 8 * 1024, graceMs: 3 * SECOND_MS } as const
 /**
- * Longer bodies are read in turns: what is in JSON may cost 20 times as much as its length says. With a
- * token, a delivery is light.
+ * Longer bodies are parsed in turns, a few at a time: JSON may cost 20 times as much to parse as its length
+ * suggests. The bound for requests with a token lets the longest delivery through at once.
  */
 export const MAX_LIGHT_BODY_BYTES = { open: 16 * 1024, token: 80 * 1024 } as const
 /**
- * Requests under way in one API process: about what it answers in a second, so that whoever is let in is
- * answered in time.
+ * Concurrent requests in one API process: about as many as it answers in a second, so that each admitted
+ * request is answered in time.
  */
 export const MAX_UNDER_WAY = { reads: 4_000, writes: 2_000 } as const
 /**
- * Requests in one API process that were sent behind another one over the same connection and wait for its
- * answer; each is some 3 KB.
+ * Pipelined requests in one API process that wait for the answer to an earlier one on their connection; each
+ * takes some 3 KB.
  */
 export const MAX_PIPELINED = 20_000
-/** Of each kind, one agent has at most the 8th part under way, and of what waits for its turn. */
+/**
+ * One agent's share of the concurrent requests of each kind, and of those that wait for their turn: one
+ * 8th.
+ */
 export const CALLERS_SHARE = 8
 /**
- * A request's cost: one for each document that it may read, and one for each KiB that it may answer with.
- * Each is 10 to 15 µs of an API process, so what costs more than this is answered in turns, a few at a time,
- * and everything else meanwhile.
+ * A request's cost is one for each document that it may read and one for each KiB of its longest answer; each
+ * takes an API process 10 to 15 µs. Requests that cost more than this take turns, a few at a time, while all
+ * others are answered at once.
  */
 export const MAX_LIGHT_COST = 500
-/** More of them at once delay every light request by as much more: an API process has one thread. */
+/**
+ * Costly requests handled at once. Each more would delay every light request: an API process has one
+ * thread.
+ */
 export const HEAVY_AT_ONCE = 1
-/** More than are done within a request's time. */
+/** Costly requests that may wait: more than are done within a request's time. */
 export const MAX_HEAVY_WAITING = 512
 /**
- * Writes that one pass of the event loop begins, in turns over agents; those who have shown no token that is
- * known share the `open` ones. A write takes up to 0.4 ms, so one caller's flood adds 4 ms to every second
- * pass and has half of the process.
+ * Writes that one pass of the event loop begins, in turns over the agents; requests without a known token
+ * share the `open` ones. A write takes up to 0.4 ms, so one caller's flood adds 4 ms to every second pass,
+ * and takes at most half of the process.
  */
 export const BEGUN_IN_A_PASS = {
   agents: { perPass: 256, perCaller: 8 },
   open: { perPass: 4, perCaller: 4 },
 } as const
 /**
- * At the most that one process can write in this time, a disk doesn't fill up from the mark of
- * MIN_FREE_DISK_GB.
+ * How often the free disk is read: in this time one process can't write so much that a disk with
+ * MIN_FREE_DISK_GB free fills up.
  */
 export const DISK_LOOK_EVERY_MS = 5 * SECOND_MS
-/** Sealed entries kept in memory as they are sent. */
+/** Bytes of answers with sealed entries that are cached in memory. */
 export const MAX_SHARED_BYTES = 32 * 1024 * 1024
-/** Entries on one receipt; the agent of a busy operator's life has fewer. */
+/** Entries on one receipt: more than most records ever have. */
 export const MAX_RECEIPT_ENTRIES = 500
 /** Requests of one API process that wait for their batch to be verified; the next is answered 202 at once. */
 export const MAX_WAITING = 4_000
-/** Answers that callers leave lying in one API process: some 25 of the longest. */
+/** Bytes of answers in one API process that clients have not read yet: some 25 of the longest. */
 export const MAX_UNREAD_ANSWER_BYTES = 128 * 1024 * 1024
 
 /** Bounds of `limit` on a list, and what an absent one means. */
 export const LIST_LIMIT = { min: 1, max: 200, fallback: 50 } as const
 /**
- * Queries for one list: each after the first is past what agents flooded it with of whom no more is shown.
+ * Queries for one list. Each one after the first skips the agents whose records are left out, such as a
+ * flooder's.
  */
 export const MAX_LIST_PAGES = 20
 /** `/seal` and `/ledger` are walked by verifiers, whose cost is in round trips. */
@@ -114,7 +120,7 @@ export const REFERRAL_THRESHOLD = 50
 
 /** Nonces in one batch: at the contract's 500 shares a day, twenty days of work. */
 export const MAX_BATCH_NONCES = 10_000
-/** More nonces than these without one share among them are refused as a whole: a miner sends shares. */
+/** More nonces than this without a single share are refused as a whole: a miner sends only shares. */
 export const SAMPLE_NONCES = 16
 /** How long `POST /work/submit` waits for its batch to be verified before it answers 202. */
 export const RESULT_WAIT_MS = 5 * SECOND_MS
@@ -137,7 +143,7 @@ export const MAX_EVIDENCE_LENGTH = 2_000
 
 const MIB = 1024 * 1024
 /**
- * What one agent may add in a day (UTC), in bytes of its texts as UTF-8 and RECORD_BYTES for each record:
+ * Bytes that one agent may add in a day (UTC): its texts as UTF-8, and RECORD_BYTES for each record. That is
  * 2,000 of the longest posts or 30,000 short ones, as many claims, 1,000 of the longest messages. `changes`
  * are offers, work orders, reports, blocks, new tokens and new keys.
  */
@@ -148,13 +154,13 @@ export const DAILY_BYTES = {
   changes: 2 * MIB,
 } as const
 /**
- * What a record takes beside its texts, roughly: its fields, its entry in the ledger, its places in the
- * indexes.
+ * Bytes that a record takes besides its texts, roughly: its other fields, its ledger entry and its index
+ * entries.
  */
 export const RECORD_BYTES = 512
 /**
- * An API process takes so much of an agent's day ahead, a thousandth, so that a busy agent costs it one count
- * in some twenty.
+ * Bytes of an agent's daily allowance, a thousandth of it, that an API process reserves at a time, so that
+ * only about one in twenty writes of a busy agent updates the count in the database.
  */
 export const ALLOWANCE_AHEAD_BYTES = 16 * 1024
 /** Proposals of one agent that nobody has endorsed (decisions, Claims): a tenth of the longest list. */
@@ -175,13 +181,13 @@ export const POLL_EVERY_SECONDS = 30
 /** What is kept of an agent's events. */
 export const EVENTS_KEPT = { count: 10_000, days: 30 } as const
 
-/** What the operator announces at once: a page. */
+/** Characters of one announcement: about a page. */
 export const MAX_ANNOUNCEMENT_LENGTH = 4_000
 
 export const MAX_BOX_BYTES = 64 * 1024
 /**
- * Messages handed out by one `GET /dm`, and the bytes of boxes past which it ends: at least one, at most 4 of
- * the longest.
+ * Most messages of one `GET /dm`, and most bytes of their boxes: 4 of the longest. The first message is given
+ * whatever its length.
  */
 export const DM_PAGE = 100
 export const DM_PAGE_BYTES = 256 * 1024
@@ -194,41 +200,40 @@ export const MAX_UNREAD_COUNTED = 10_000
 /** Likewise the agents that somebody referred. */
 export const MAX_REFERRALS_COUNTED = 10_000
 
-/** A connection whose client is told that it was too slow is destroyed by then, whatever the client does. */
+/** Time from telling a client that it was too slow until its connection is destroyed. */
 export const CLOSE_LIMIT_MS = SECOND_MS
-/** An answer 503 asks for this much patience. */
+/** `Retry-After` of a 503, unless the refusal states another. */
 export const RETRY_AFTER_SECONDS = 2
 /**
- * A request that has no answer by then gets 503, so that an outage is known within 2 seconds; REQUEST_SECONDS
- * if it is set.
+ * Default of REQUEST_SECONDS: a request that takes longer is answered 503, so that clients notice an outage
+ * within 2 seconds.
  */
 export const REQUEST_TIMEOUT_MS = 1_800
 /**
- * The API looks for a MongoDB that takes commands for this much less, so that the request's own limit is the
- * last to pass.
+ * The database's time limit is shorter than a request's by this much, so that there is time left to answer.
  */
 export const TIME_TO_ANSWER_MS = 300
-/** Waiting longer than this for Redis would hold up an answer that does not need it. */
+/** Longest wait for Redis: most answers don't need it. */
 export const QUEUE_TIMEOUT_MS = 500
 /** A process that was told to stop finishes what it has within this time. */
 export const STOP_LIMIT_MS = 20 * SECOND_MS
-/** The most that it may be told to go on serving before that, while a load balancer takes it out. */
+/**
+ * Longest DRAIN_SECONDS: how long a stopping process goes on serving until a load balancer has removed it.
+ */
 export const MAX_DRAIN_SECONDS = 30
 /**
- * Past this, connections that are kept alive and have asked nothing are cut at a stop; those in use were told
- * to close.
+ * At a stop, idle keep-alive connections are cut after this time; connections in use are told to close.
  */
 export const IDLE_DRAIN_MS = 2 * SECOND_MS
 
-/** How long a used challenge is remembered: past its expiry it is refused for its age. */
+/** How long after its expiry a used challenge stays stored; an expired one is refused anyway. */
 export const USED_CHALLENGE_TTL_MS = CHALLENGE_TTL_MS + HOUR_MS
 
 /** How often pending ledger entries get their numbers. */
 export const SEQUENCE_EVERY_MS = 1 * SECOND_MS
 /** How often the whole chain of seals is verified from its beginning. */
 export const CHAIN_WALK_EVERY_MS = HOUR_MS
-/** Seals in one `GET /seal` without `limit`: 69 days of one every 10 minutes, some 5 MB. */
-/** A witness answers with some lines of 150 bytes. */
+/** A witness answers with a few lines of 150 bytes. */
 export const MAX_WITNESS_ANSWER_BYTES = 16_384
 
 /**
@@ -239,6 +244,7 @@ export const RECENT_CHECKPOINTS = 5
 /** Readers of signed notes take 16 lines at least (C2SP signed-note), of which the log's own is one. */
 export const MAX_COSIGNATURES_SHOWN = 15
 
+/** Seals in one `GET /seal` without `limit`: 69 days of one every 10 minutes, some 5 MB. */
 export const MAX_SEALS_LISTED = WALK_LIMIT.max
 /** Entries looked at by one `GET /ledger` with a filter: some 20 ms of MongoDB's work. */
 export const MAX_ENTRIES_SEARCHED = WALK_LIMIT.max
@@ -249,16 +255,16 @@ export const MAX_ENTRIES_SEARCHED = WALK_LIMIT.max
 export const RECEIPT_WAIT_MS = 2 * SECOND_MS
 
 /**
- * A statement is not signed whose time is further ahead than this, of the signer's clock or of the
- * database's.
+ * A statement is not signed if its time is further ahead of the signer's clock, or of the database's, than
+ * this.
  */
 export const MAX_SIGNED_AHEAD_MS = 5 * MINUTE_MS
 /**
- * An announcement whose time is further back is not signed: the key says what is said now. The signer may be
- * away for a night.
+ * An older announcement is not signed, so that nobody can have old statements signed as new ones. A day, so
+ * that the signer may be down for a night.
  */
 export const MAX_ANNOUNCEMENT_AGE_MS = DAY_MS
-/** A peer of the signer that has not given its list of seals in full by then has not answered. */
+/** Time limit for a peer of the signer to give its complete list of seals. */
 export const PEER_TIMEOUT_MS = 10 * SECOND_MS
 /** 10,000 seals are 5 MB. */
 export const MAX_PEER_ANSWER_BYTES = 16 * 1024 * 1024
@@ -267,27 +273,27 @@ export const PEER_PAUSE_MS = { first: SECOND_MS, longest: 5 * MINUTE_MS } as con
 
 /** How often the exchanges are asked. */
 export const REFRESH_RATES_EVERY_MS = MINUTE_MS
-/** An exchange that has not answered in full by then has not answered. */
+/** Time limit for an exchange's complete answer. */
 export const RATE_TIMEOUT_MS = 5 * SECOND_MS
 /** A ticker is a few hundred bytes. */
 export const MAX_RATE_ANSWER_BYTES = 64 * 1024
-/** A rate that is older than this prices nothing. */
+/** An older rate is not used for prices. */
 export const MAX_RATE_AGE_MS = 15 * MINUTE_MS
 /**
- * Days that one invoice can credit, a century: what a mistake or a lie sends beyond that stays a remainder,
- * and no date overflows.
+ * Days that one invoice can credit: a century. Any money beyond that, sent by mistake or reported by a lying
+ * node, stays a remainder, so that no date overflows.
  */
 export const MAX_CREDITED_DAYS = 36_500
-/** How long an invoice that lapsed is still looked at hourly; after that, when its owner asks. */
+/** How long an expired invoice's address is still checked hourly; later only when its owner asks. */
 export const LAPSED_WATCH_MS = 30 * DAY_MS
 export const LAPSED_LOOK_EVERY_MS = HOUR_MS
 /** One invoice asks the workers for a fresh look at most this often. */
 export const CHECK_EVERY_MS = 2 * SECOND_MS
 /** Addresses that lie ready for each process of the API, per coin. A key of Nano takes a millisecond. */
 export const ADDRESS_POOL = 200
-/** How long an API process goes by what it read of the coins and their rates for the menu. */
+/** How long an API process caches the state of the coins and their rates for the menu. */
 export const COIN_CACHE_MS = 1 * SECOND_MS
-/** Past this it goes by what it read before. */
+/** Time limit for reading them; if it takes longer, the cached state is used. */
 export const COIN_READ_LIMIT_MS = 500
 /** How long a request waits for an address while the pool is being filled. */
 export const ADDRESS_WAIT_MS = 2 * SECOND_MS

@@ -1,35 +1,36 @@
 import fs from 'node:fs'
 
-/** Lines wait for an output that takes none up to so many characters; what comes beyond that is dropped. */
+/** Characters that are buffered while the output accepts none; further lines are dropped. */
 const KEPT_LENGTH = 1024 * 1024
-/** A full disk, or a reader that is gone. */
+/** Pause before the next try when the disk is full or the reader has ended. */
 const BROKEN_PAUSE_MS = 1_000
-/** A reader that is behind. */
+/** Pause before the next try when the reader is slow. */
 const BEHIND_PAUSE_MS = 50
-/** How long the end of the process waits for a reader that is behind. */
+/** How long the process waits at its end for a slow reader. */
 const LAST_LIMIT_MS = 2_000
 
 export interface LogOutput {
-  /** Takes a line, or drops it; never throws. */
+  /** Buffers a line, or drops it if the buffer is full; never throws. */
   write(line: string): void
-  /** Writes what waits, now, and gives up if that cannot be written: for the end of the process. */
+  /**
+   * Writes the buffered lines synchronously, for the end of the process; gives up if they can't be written.
+   */
   flush(): void
 }
 
 /**
- * Writes lines to an open file without waiting for them. An output that cannot be written stops nothing:
- * lines wait for it and are dropped when there are too many; how many those were is said once it takes lines
- * again.
+ * Writes lines to an open file in the background. If the file can't be written, lines are buffered, and
+ * dropped once the buffer is full; their number is logged when the file can be written again.
  */
 export function openLogOutput(fd: number, keptLength = KEPT_LENGTH): LogOutput {
   let waiting: string[] = []
   let waitingLength = 0
   let dropped = 0
-  /** What of the lines before those that wait is not yet written. */
+  /** Bytes of earlier lines that are being written. */
   let rest: Buffer = Buffer.alloc(0)
   let isInFlight = false
-  /** A write is under way, or due. */
-  let isTold = false
+  /** A write is under way or scheduled. */
+  let isScheduled = false
 
   const takeWaiting = (): void => {
     rest = Buffer.from(waiting.join(''))
@@ -39,7 +40,7 @@ export function openLogOutput(fd: number, keptLength = KEPT_LENGTH): LogOutput {
   const next = (): void => {
     if (rest.length === 0) takeWaiting()
     if (rest.length === 0) {
-      isTold = false
+      isScheduled = false
       return
     }
     isInFlight = true
@@ -70,13 +71,14 @@ export function openLogOutput(fd: number, keptLength = KEPT_LENGTH): LogOutput {
         dropped = 0
       }
       add(line)
-      if (isTold) return
-      isTold = true
-      // All lines of one turn in one write, and none of them under way if the turn ends the process.
+      if (isScheduled) return
+      isScheduled = true
+      // All lines of one pass of the event loop go into one write, and none is under way if it ends the
+      // process.
       setImmediate(next)
     },
     flush() {
-      // What is under way is the system's to end.
+      // A write that is under way is completed by the operating system.
       if (isInFlight || rest.length === 0) takeWaiting()
       const limit = performance.now() + LAST_LIMIT_MS
       while (rest.length > 0) {

@@ -5,9 +5,9 @@ import { currentScope } from './scope.ts'
 export type Log = pino.Logger
 
 /**
- * One line of JSON an event on standard output. Nothing here ever sees a request's address, a token or a key:
- * callers pass ids and codes, and the paths below are cut out should one slip into an object. Request and job
- * stand in every line that is written on their behalf.
+ * Makes a log that writes one line of JSON per event to standard output. Callers pass ids and codes, never a
+ * client's address, a token or a key; should a secret slip into an object, the paths below are removed. Each
+ * line names the request or the job that it was written for.
  */
 export function createLog(part: string, level = 'info', destination?: pino.DestinationStream): Log {
   return pino(
@@ -34,12 +34,12 @@ export function createLog(part: string, level = 'info', destination?: pino.Desti
   )
 }
 
-/** Of an error that stands for several, so many are described. */
+/** How many errors of an AggregateError are logged. */
 const MAX_PARTS = 5
 
 /**
- * Name, message and stack alone: an error's other properties may hold a request, a socket or a connection
- * string.
+ * An error's name, message and stack. Its other properties are left out: they may hold a request, a socket or
+ * a connection string.
  */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { message: String(error) }

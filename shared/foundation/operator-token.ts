@@ -11,7 +11,7 @@ export function isOperator(authorization: string | undefined, token: string): bo
   return timingSafeEqual(digest(credentials), digest(token))
 }
 
-/** The scheme in lower case, and the token as it was sent. */
+/** The scheme of an `Authorization` header in lower case, and the token in it; empty if there is none. */
 export function readAuthorization(authorization: string | undefined): {
   scheme: string
   credentials: string

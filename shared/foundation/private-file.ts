@@ -5,8 +5,8 @@ import { StartError } from './process.ts'
 const OTHERS = 0o077
 
 /**
- * Keeps a process from starting with a secret that others on this machine can read or change. A file that is
- * not there yet is no reason.
+ * Keeps a process from starting with a secret that other users of this machine can read or change. A file
+ * that doesn't exist yet is accepted.
  *
  * @param name the setting that names the file
  * @throws StartError with the file and its mode
@@ -18,8 +18,8 @@ export function assertPrivate(name: string, file: string | undefined): void {
 }
 
 /**
- * The text of a secret's file, without the white space around it. The mode that is judged is that of the file
- * that is read.
+ * Reads a file with a secret, without the white space around it. The mode is checked on the opened file, so
+ * that the file can't be exchanged in between.
  *
  * @param name what the file is, at the beginning of a sentence
  * @param refuse makes the error for a file that others may read or write

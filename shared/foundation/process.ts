@@ -1,7 +1,7 @@
 import { ConfigError } from './config.ts'
 import { IDLE_DRAIN_MS, STOP_LIMIT_MS } from './limits.ts'
 
-/** A process that cannot start for a reason its operator can mend: shown as its sentence alone. */
+/** The process cannot start, for a reason that its operator can fix; only the message is shown. */
 export class StartError extends Error {
   override name = 'StartError'
 }
@@ -12,15 +12,14 @@ export class StartError extends Error {
  */
 export const SAME_SIGNAL_MS = 750
 
-/** What a stop can take: idle connections, work under way, and closing. */
+/** Longest time of a stop: idle connections, work under way, and closing. */
 const LAST_MS = IDLE_DRAIN_MS + STOP_LIMIT_MS + 5_000
 
 /**
- * Runs a process's one story, from reading its settings to closing. `stopping` resolves at SIGTERM, SIGINT,
- * or when the process that started this one over an IPC channel is gone; a second signal ends at once, unless
- * it is the first one's echo. A story that throws, or one that does not end in time after it was told to
- * stop, ends the process with 1 and says why. A story that means to go on for a while after it was told says
- * so by `allowMs`.
+ * Runs a process from reading its settings to closing. `stopping` resolves at SIGTERM or SIGINT, or when the
+ * process that started this one over an IPC channel has ended. A second signal ends the process at once,
+ * unless it comes within SAME_SIGNAL_MS. If `story` throws, or doesn't end in time after the signal, the
+ * process prints why and exits with 1. A story that needs longer to stop says so by `allowMs`.
  */
 export async function runUntilStopped(
   name: string,

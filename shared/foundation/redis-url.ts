@@ -3,7 +3,7 @@ interface HostPort {
   port: number
 }
 
-/** Where Redis is, and how it is found. */
+/** A parsed REDIS_URL. */
 export type RedisTarget = {
   nodes: readonly [HostPort, ...HostPort[]]
   username?: string

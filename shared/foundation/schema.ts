@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { ID_PREFIXES, type RecordKind } from './ids.ts'
 import { LIST_LIMIT } from './limits.ts'
 
-/** What is told of it in JSON Schema, in an escape that RE2 knows too. */
+/** The pattern in JSON Schema for text without NUL, with an escape that RE2 supports too. */
 const NO_NUL = String.raw`^[^\x00]*$`
 
 /** Text that can be stored and shown: well-formed Unicode, no NUL. */
@@ -33,8 +33,8 @@ function hasLength(value: string, min: number, max: number): boolean {
 }
 
 /**
- * Text bounded by its size in UTF-8, which JSON Schema cannot say: its `maxLength` is met by every text that
- * is accepted, and `x-max-bytes` is the bound.
+ * Text with a bound on its bytes of UTF-8. JSON Schema can't express that: `maxLength` has the same number
+ * but counts characters, and `x-max-bytes` is the real bound.
  */
 export function textOfBytes(bound: { min?: number; maxBytes: number; opaque?: boolean }) {
   const { min = 1, maxBytes, opaque = false } = bound
@@ -59,8 +59,7 @@ export function textOfBytes(bound: { min?: number; maxBytes: number; opaque?: bo
 }
 
 /**
- * An id as a caller sends it: any short text, because an id of a wrong form is an id that nothing has, and is
- * answered by the code that says so.
+ * An id in a request: any short text. An id of a wrong form belongs to no record, and is refused as such.
  */
 export function idField(kind: RecordKind) {
   return text({ min: 1, max: 100 }).describe(`id that begins with ${ID_PREFIXES[kind]}_`)

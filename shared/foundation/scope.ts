@@ -1,24 +1,27 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-/** What the present work belongs to. Ids alone: all of it stands in every log line that the work writes. */
+/**
+ * The request or job that the present work is done for. It has only ids, which stand in each of its log
+ * lines.
+ */
 export interface Scope {
-  /** Made by the API for each request, and handed on to every job that the request enqueues. */
+  /** Made by the API for each request, and passed on to every job that the request enqueues. */
   request_id?: string
   queue?: string
   job_id?: string
 }
 
 /**
- * `wanted` ends when nobody waits for the work any more: its request's time is over, or its caller has left.
+ * `wanted` is aborted when nobody waits for the work any more: the request timed out, or its client has left.
  */
 const scopes = new AsyncLocalStorage<{ ids: Scope; wanted: AbortSignal | undefined }>()
 
-/** The form of a request id: what a job carries is used only if it has it. */
+/** The form of a request id. A job's request id is used only if it matches. */
 export const REQUEST_ID_FORM = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 /**
- * Runs `work` and everything that it starts as part of `scope`; without `wanted` it outlives the request that
- * began it.
+ * Runs `work`, and everything that it starts, in a scope of its own. Without `wanted` the work goes on when
+ * the request that started it is over.
  */
 export function runInScope<T>(scope: Scope, work: () => T, wanted?: AbortSignal): T {
   return scopes.run({ ids: scope, wanted }, work)
@@ -28,13 +31,13 @@ export function currentScope(): Scope {
   return scopes.getStore()?.ids ?? {}
 }
 
-/** Ends with the request that the present work is for; undefined if it is for none. */
+/** The signal that is aborted with the present work's request; undefined if it is not done for one. */
 export function currentSignal(): AbortSignal | undefined {
   return scopes.getStore()?.wanted
 }
 
 /**
- * @throws the reason why the request that the present work is for is over: nobody waits for what comes now
+ * Stops work whose request is over. @throws the reason why it is over
  */
 export function throwIfOver(): void {
   scopes.getStore()?.wanted?.throwIfAborted()

@@ -1,10 +1,10 @@
 /**
- * A look into the order of writes. The sequencer and the sealer call it around each write, so that whoever
- * runs them can watch, stop or interrupt them at that place. Production passes none.
+ * Called before and after each write of the sequencer, the sealer and the signer, so that a test can observe,
+ * stop or interrupt them there. Production passes none.
  */
 export type WatchStep = (write: string, phase: 'before' | 'after') => void | Promise<void>
 
-/** Performs one write of an argued order between the two calls of its watcher. */
+/** Performs one write, and calls `watch` before and after it. */
 export async function performStep<T>(
   watch: WatchStep | undefined,
   write: string,

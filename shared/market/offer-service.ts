@@ -69,6 +69,7 @@ export async function makeOffer(
     ],
   }
   await insertInSlot(
+    ctx,
     { owner: agentId, ownerField: 'agent_id', slots: MAX_OPEN_OFFERS },
     () => ctx.offers.listSlots(agentId),
     (open_slot) => ctx.offers.insert({ ...offer, open_slot }),

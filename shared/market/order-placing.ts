@@ -7,7 +7,6 @@ import { isDuplicateKey } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId } from '../foundation/ids.ts'
 import { newSalt } from '../ledger/pending.ts'
-import { createTurns } from '../foundation/one-at-a-time.ts'
 import { COINS, type Coin } from '../payments/coin.ts'
 import { isCoinReady, prepareInvoice, requireReady } from '../payments/invoice-service.ts'
 import type { InvoiceRecord } from '../payments/invoice.ts'
@@ -19,11 +18,6 @@ import { feeOf } from './order-states.ts'
 import type { orderBody } from './order-views.ts'
 import { orderEntry, orderMarks, type OrderRecord } from './order.ts'
 import { requireAddress } from '../payments/payout-address.ts'
-
-/**
- * A buyer's orders take turns within this process; across processes the unique index on their slots decides.
- */
-const takeTurns = createTurns()
 
 /**
  * In one transaction. @throws Refusal `no_such_offer` `own_offer` `wrong_state` `invalid_field`, and as
@@ -55,7 +49,8 @@ export async function placeOrder(
     { offer_id, currency, refund_address },
     fields,
   )
-  return takeTurns(buyerId, async () => {
+  // Within this process; across processes the unique index on the buyer's slots decides.
+  return ctx.serialize(`order ${buyerId}`, async () => {
     await requireSlot(ctx, buyerId)
     const orderId = newId('order')
     const asked = { agentId: buyerId, coin, priceUsdCents: offer.price_usd_cents }

@@ -4,14 +4,14 @@ import { createBoundedCounts } from '../servers/bounded-counts.ts'
 import type { Session } from '../servers/database.ts'
 import { MAX_UNREAD_OF_SENDER } from '../foundation/limits.ts'
 
-/** What one agent has unread of another; `_id` is `<recipient>/<sender>`. */
+/** The unread messages of one sender to one recipient, counted; `_id` is `<recipient>/<sender>`. */
 export interface InboxRecord {
   _id: string
   unread?: number
   bytes?: number
-  /** Unix seconds, of the last message that was counted. */
+  /** Unix seconds of the last change by a message or a recount. */
   at?: number
-  /** The recipient takes no more of the sender's messages. */
+  /** Unix seconds; present while the recipient has blocked the sender. */
   blocked_at?: number
 }
 
@@ -20,12 +20,13 @@ const inboxSchema = new Schema<InboxRecord>(
   { collection: 'inboxes', strict: 'throw', versionKey: false },
 )
 
+/** A message as it is counted: its sender, and its bytes of UTF-8. */
 export interface Received {
   from: string
   bytes: number
 }
 
-/** @param patienceMs how long a message may wait to be counted */
+/** @param patienceMs how long a message may wait before the update that counts it begins */
 export function createInboxStore(connection: Connection, patienceMs: number) {
   const inboxes = connection.model<InboxRecord>('Inbox', inboxSchema)
   const raw = () => inboxes.collection as unknown as mongoose.mongo.Collection<InboxRecord>
@@ -33,17 +34,20 @@ export function createInboxStore(connection: Connection, patienceMs: number) {
   const atMost = { unread: MAX_UNREAD_OF_SENDER.messages, bytes: MAX_UNREAD_OF_SENDER.bytes }
   return {
     models: { inboxes },
-    /** Counts a message before it is stored. @returns false if the sender has no room there or is blocked */
+    /**
+     * Counts a message, before it is stored. @returns false if the inbox is full for this sender, or it is
+     * blocked
+     */
     admit: (to: string, { from, bytes }: Received, at: number): Promise<boolean> =>
       add({ _id: inboxId(to, from), add: { unread: 1, bytes }, atMost, set: { at }, unless: 'blocked_at' }),
     async find(to: string, from: string): Promise<InboxRecord | undefined> {
       return (await raw().findOne({ _id: inboxId(to, from) })) ?? undefined
     },
-    /** Messages were handed out. */
+    /** Takes messages that were handed out off the counts. */
     async release(to: string, handed: readonly Received[], session: Session): Promise<void> {
       const updates = [...Map.groupBy(handed, ({ from }) => from)].map(([from, own]) => {
-        const bytes = own.reduce((sum, one) => sum + one.bytes, 0)
-        // Messages from before they were counted take nothing away.
+        const bytes = own.reduce((sum, message) => sum + message.bytes, 0)
+        // Not below 0: messages of versions that didn't count were never added.
         const less = (field: string, by: number) => ({
           $max: [0, { $subtract: [{ $ifNull: [`$${field}`, 0] }, by] }],
         })
@@ -52,7 +56,7 @@ export function createInboxStore(connection: Connection, patienceMs: number) {
       })
       if (updates.length > 0) await raw().bulkWrite(updates, { session, ordered: false })
     },
-    /** Sets the counts to what is so. @returns false if something was counted since `before` was read */
+    /** Corrects the counts. @returns false if a message was counted since the record was read */
     async recount(
       { _id, unread, bytes, at }: InboxRecord,
       unreadNow: number,
@@ -70,7 +74,12 @@ export function createInboxStore(connection: Connection, patienceMs: number) {
       })
       return matchedCount === 1
     },
-    /** A blocked sender has nothing unread. @returns false if it was so already */
+    /**
+     * Blocks a sender and sets its counts to 0, or unblocks it.
+     *
+     * @param at Unix seconds; undefined unblocks
+     * @returns false if it was in that state already
+     */
     async setBlocked(to: string, from: string, at: number | undefined, session: Session): Promise<boolean> {
       const _id = inboxId(to, from)
       if (at === undefined)

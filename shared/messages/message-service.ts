@@ -12,8 +12,9 @@ import { roomBeside, WHOLE_PAGE, type Inbox, type MessagePage, type Room } from 
 /**
  * Stores a message for its recipient.
  *
- * @throws Refusal `no_such_agent`; `wrong_state` if the recipient has blocked the sender or has too much of
- *   it unread
+ * @param fields `box` is the ciphertext, which is stored unread
+ * @throws Refusal `no_such_agent`; `wrong_state` if the recipient has blocked the sender, if it has too many
+ *   unread messages of the sender, or if the sender has used up today's allowance
  */
 export async function sendMessage(
   ctx: Context,
@@ -39,17 +40,20 @@ export async function sendMessage(
   return message
 }
 
-/** Past this a message that was counted is stored, or never will be. */
+/** After this time a message that was counted has been stored, or never will be. */
 const SETTLED_AFTER_SECONDS = MINUTE_MS / SECOND_MS
 
-/** Counts a message among what its recipient has unread of the sender. */
+/**
+ * Counts a message as unread. @throws Refusal `wrong_state` if the sender is blocked or the inbox is full
+ * for it
+ */
 async function requireRoom(ctx: Context, to: string, from: string, bytes: number): Promise<void> {
   const now = unixSeconds(ctx.now())
   if (await ctx.inboxes.admit(to, { from, bytes }, now)) return
   const inbox = await ctx.inboxes.find(to, from)
   if (inbox?.blocked_at !== undefined)
     throw new Refusal('wrong_state', 'This agent takes no messages from you.', { field: 'to' })
-  // What was counted and not stored, because the database was away, is given back.
+  // Messages that were counted but, in an outage, not stored are taken off the counts.
   if (inbox !== undefined && now - (inbox.at ?? 0) > SETTLED_AFTER_SECONDS) {
     const found = await ctx.messages.countUnread({ to, from })
     if (
@@ -61,17 +65,17 @@ async function requireRoom(ctx: Context, to: string, from: string, bytes: number
   const { messages: most, bytes: mostBytes } = MAX_UNREAD_OF_SENDER
   throw new Refusal(
     'wrong_state',
-    `This agent has ${most} messages or ${mostBytes / 1024 / 1024} MiB of yours unread, which is the most; send more when it has read some.`,
+    `This agent has ${most} messages or ${mostBytes / 1024 / 1024} MiB of yours unread, which is the limit; send more when it has read some.`,
     { field: 'to' },
   )
 }
 
 /**
- * Blocks a sender, or takes its messages again. What is unread of it counts as handed out from then on: it
- * stands in nobody's way, and `after` still gives it.
+ * Blocks or unblocks a sender. On blocking, its unread messages are marked as handed out: they no longer
+ * appear among the unread, and reading with `after` still gives them.
  *
- * @returns false if it was so already
- * @throws Refusal `no_such_agent`
+ * @returns false if the sender was in that state already
+ * @throws Refusal `no_such_agent`; `wrong_state` if the agent has used up today's allowance
  */
 export async function setBlocked(
   ctx: Context,
@@ -95,22 +99,23 @@ export async function setBlocked(
   })
 }
 
-/** The oldest unread messages, which are marked read. With `peek` nothing is marked. */
+/** Reads a page of the oldest unread messages and marks them as read; with `peek` it marks nothing. */
 export async function handOutUnread(ctx: Context, inbox: Inbox, peek: boolean): Promise<MessagePage> {
   if (peek) return ctx.messages.listUnread(inbox, WHOLE_PAGE)
   return ctx.database.transaction((session) => handOut(ctx, inbox, WHOLE_PAGE, session))
 }
 
 /**
- * What came after a message, read or not: what was handed out after it, then what is still unread, which is
- * marked read, so a reader that only ever asks this way misses nothing.
+ * Reads the messages after a given one: first those that were handed out after it, then unread ones, which
+ * are marked as read. So a reader that always reads this way misses nothing.
  *
- * A message committed late can have been handed out before one with a smaller id. Those with a greater id
- * that were handed out earlier are given again too, in what room the page has left and at its front, so that
- * the last message of a page is always one to go on from and a walk comes to its end.
+ * A message that was committed late may have been handed out after one with a greater id. Messages with a
+ * greater id that were handed out before the given one are therefore given again, if the page has room, at
+ * its front: the last message of a page is always the right one to continue from, and the reading ends.
  *
  * @param after a message's id, or `0` for the beginning
- * @throws Refusal `invalid_field` for an id that is no message of the caller's
+ * @param peek marks nothing as read, and leaves unread messages out
+ * @throws Refusal `invalid_field` if `after` isn't the id of a message to the caller
  */
 export async function handOutAfter(
   ctx: Context,
@@ -127,7 +132,7 @@ export async function handOutAfter(
         { field: 'after' },
       )
     }
-    // A marker that is unread stands behind everything handed out so far.
+    // An unread marker comes after everything that was handed out so far.
     const place = marker?.handed === 0 ? { ...marker, handed: Number.MAX_SAFE_INTEGER } : marker
     const later = await ctx.messages.listHandedAfter(inbox, place, WHOLE_PAGE, session)
     const fresh =
@@ -145,8 +150,8 @@ export async function handOutAfter(
 }
 
 /**
- * Marks the oldest unread as handed out together. The reader's counter makes two hand-outs at once wait for
- * each other.
+ * Marks a page of the oldest unread messages as handed out together. The counter on the reader's record makes
+ * concurrent hand-outs wait for each other.
  */
 async function handOut(ctx: Context, inbox: Inbox, room: Room, session: Session): Promise<MessagePage> {
   const page = await ctx.messages.listUnread(inbox, room, session)

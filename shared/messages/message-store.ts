@@ -8,7 +8,7 @@ import type { MessageRecord } from './message.ts'
 const string = { type: String, required: true } as const
 const number = { type: Number, required: true } as const
 
-/** Not handed out yet. */
+/** Filter for messages that were not handed out yet. */
 export const UNREAD = { handed: 0 }
 
 const messageSchema = new Schema<MessageRecord>(
@@ -29,7 +29,7 @@ messageSchema.index({ from: 1, _id: -1 }, { name: 'sent' })
 messageSchema.index({ to: 1, from: 1, handed: 1, _id: 1 }, { name: 'of_one_sender' })
 messageSchema.index(...TELLS_INDEX)
 
-/** The messages that an agent reads: all that came to it, or one sender's. */
+/** Messages to an agent: of all senders, or of one. */
 export interface Inbox {
   to: string
   from?: string
@@ -38,20 +38,23 @@ export interface Inbox {
 const indexFor = (inbox: Inbox, ofAll: 'unread' | 'in_order_of_handing_out'): string =>
   inbox.from === undefined ? ofAll : 'of_one_sender'
 
-/** What a page has left; a whole one takes its first message however long that is. */
+/**
+ * How many more messages and bytes fit on a page. An empty page takes its first message whatever its
+ * length.
+ */
 export interface Room {
   messages: number
   bytes: number
 }
 export const WHOLE_PAGE: Room = { messages: DM_PAGE, bytes: DM_PAGE_BYTES }
 
-/** The first of a list that fit, and whether there are more. */
+/** The messages of a list that fit on a page, and whether there are more. */
 export interface MessagePage {
   messages: MessageRecord[]
   more: boolean
 }
 
-/** @param patienceMs how long a message may wait for its turn to be stored */
+/** @param patienceMs how long a message may wait before its insert begins */
 export function createMessageStore(connection: Connection, patienceMs: number) {
   const messages = connection.model<MessageRecord>('Message', messageSchema)
   const inHandingOrder = (
@@ -86,7 +89,10 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
     )
   return {
     models: { messages },
-    /** Together with what arrives at the same time; resolves once a majority has it in its journal. */
+    /**
+     * Inserts a message, together with others that arrive at the same time (group commit). Resolves once a
+     * majority has it in its journal.
+     */
     insert: createGroups((group: MessageRecord[]) => insertEach(messages.collection, group), { patienceMs }),
     async find(messageId: string, session?: Session): Promise<MessageRecord | undefined> {
       return (
@@ -97,13 +103,13 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
       const unread = messages.findOne({ ...inbox, ...UNREAD }, { _id: 1 }).hint(indexFor(inbox, 'unread'))
       return (await unread.lean()) !== null
     },
-    /** The oldest unread. */
+    /** The oldest unread messages. */
     async listUnread(inbox: Inbox, room: Room, session?: Session): Promise<MessagePage> {
       return list({ ...inbox, ...UNREAD }, { _id: 1 }, indexFor(inbox, 'unread'), room, session)
     },
     /**
-     * Messages handed out before, in the order of their handing out; with `after`, those that came later in
-     * it.
+     * Messages that were handed out, in the order of their handing out; with `after`, those after it in that
+     * order.
      */
     async listHandedAfter(
       inbox: Inbox,
@@ -118,8 +124,8 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
       return inHandingOrder(later, inbox, room, session)
     },
     /**
-     * Messages whose id is greater than a message's although they were handed out before it, in the order of
-     * their handing out.
+     * Messages with a greater id than the given message that were handed out before it, in the order of their
+     * handing out.
      */
     async listHandedEarlier(
       inbox: Inbox,
@@ -134,11 +140,12 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
         session,
       )
     },
-    /** What an agent sent, newest first; with `before`, those with a smaller id. */
+    /** Messages that an agent sent, newest first; with `before`, those with a smaller id. */
     async listSent(from: string, before: string | undefined): Promise<MessagePage> {
       const filter = { from, ...(before === undefined ? {} : { _id: { $lt: before } }) }
       return list(filter, { _id: -1 }, 'sent', WHOLE_PAGE, undefined)
     },
+    /** Marks unread messages as handed out in the reader's hand-out number `handed`. */
     async markHanded(messageIds: readonly string[], handed: number, session: Session): Promise<void> {
       await messages.updateMany(
         { _id: { $in: [...messageIds] }, ...UNREAD },
@@ -146,11 +153,11 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
         { session },
       )
     },
-    /** Marks all that is unread of a sender. */
+    /** Marks all unread messages of a sender as handed out. */
     async markAllHanded({ to, from }: Required<Inbox>, handed: number, session: Session): Promise<void> {
       await messages.updateMany({ to, from, ...UNREAD }, { $set: { handed } }, { session })
     },
-    /** How many are unread of a sender, and their bytes. */
+    /** Counts a sender's unread messages, and their bytes. */
     async countUnread({ to, from }: Required<Inbox>): Promise<{ unread: number; bytes: number }> {
       const [found] = await messages.aggregate<{ unread: number; bytes: number }>([
         { $match: { to, from, ...UNREAD } },
@@ -163,10 +170,12 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
 
 export type MessageStore = ReturnType<typeof createMessageStore>
 
-/** Messages read at once: 34 of the longest are 2 MB, and three times that is a page. */
+/**
+ * Messages read from the database at a time: 34 of the longest are 2 MB, and three times 34 exceed a page.
+ */
 const BATCH = 34
 
-/** Reads no more than fits. */
+/** Reads messages until the page is full. */
 async function readPage(
   found: AsyncIterable<MessageRecord> & { close(): Promise<unknown> },
   room: Room,
@@ -186,7 +195,7 @@ async function readPage(
   }
 }
 
-/** What is left of a page's room after these. */
+/** The room that is left after `taken`. */
 export function roomBeside({ messages, bytes }: Room, taken: readonly MessageRecord[]): Room {
   return {
     messages: messages - taken.length,

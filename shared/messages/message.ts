@@ -13,8 +13,8 @@ export interface MessageRecord extends Telling {
   at: number
   box: string
   /**
-   * In which of its reader's hand-outs it was first given: 1, 2, …; 0 while unread. Within one hand-out
-   * messages go by id, so (handed, id) is the order in which a reader got them.
+   * Number of the reader's hand-out in which it was first given: 1, 2, …; 0 while unread. Within a hand-out
+   * messages are ordered by id, so (handed, id) is the order in which the reader got them.
    */
   handed: number
 }

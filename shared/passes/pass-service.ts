@@ -4,16 +4,18 @@ import type { JsonValue } from '../crypto/canonical-json.ts'
 import { requireOwn, type Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newStepId } from '../foundation/ids.ts'
-import { createTurns } from '../foundation/one-at-a-time.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { DAY_MS, isoTime, unixSeconds } from '../foundation/time.ts'
 import { addFreeDays, addPaidDays } from './pass.ts'
 
 /**
- * Credits free days to an agent. One conditional update on the agent carries the ledger entry; a concurrent
- * credit makes it miss, and then the rule is applied to what is there now, so every one of them counts.
+ * Credits free days to an agent, up to the end of the free period. One conditional update of the agent stores
+ * the new end with its ledger entry; if a concurrent credit makes it miss, the rule is applied again to the
+ * agent as it is then, so no credit is lost.
  *
- * @throws Refusal `no_such_agent`
+ * @param freeUntilMs end of the free period, in milliseconds since the epoch
+ * @returns whole days added, which may be 0, and the pass's end in milliseconds since the epoch
+ * @throws Refusal `no_such_agent`; `unavailable` if the database's time is unknown
  */
 export async function creditFreeDays(
   ctx: Context,
@@ -38,19 +40,21 @@ export async function creditFreeDays(
   }
 }
 
-/** What a credit is on record as. */
+/** The part of a credit's ledger entry that the caller determines. */
 export interface Credit {
+  /** Unique for ever; names the entry. */
   source: string
   means: 'coin' | 'work' | 'proposal'
-  /** The ids of what it is for. */
+  /** The ids of the records that the days were earned by. */
   record: { readonly [key: string]: JsonValue }
 }
 
 /**
- * Adds whole days to a pass, inside the transaction of the record that they are for, whose own conditional
- * update makes this happen once.
+ * Adds whole days to a pass, inside the transaction of the record that earned them; that record's own
+ * conditional update makes this happen once.
  *
- * @returns the entry, which the caller stores with that record
+ * @param agent as this transaction has read it
+ * @returns the ledger entry, which the caller stores with that record
  */
 export async function creditDays(
   ctx: Context,
@@ -74,10 +78,11 @@ export async function creditDays(
 }
 
 /**
- * Takes days back that were credited for what turned out not to be there. A referral that they counted stays
- * counted.
+ * Takes back days that were credited for a payment that turned out not to exist. A referral that the payment
+ * counted stays counted.
  *
- * @throws Refusal `wrong_state` if a whole day of them is used up
+ * @returns the ledger entry, with negative days, which the caller stores with the record that it corrects
+ * @throws Refusal `wrong_state` if a whole day or more of them is used up
  */
 export async function takeBackDays(
   ctx: Context,
@@ -112,14 +117,12 @@ export async function takeBackDays(
   }
 }
 
-const takeReferrersTurn = createTurns()
-
 /**
- * Runs a transaction that may credit paid days to an agent. The first payment of an agent counts for its
- * referrer, and the first payments of many at once all write that one record: within this process they take
- * turns, because each conflict costs a pause and the whole transaction.
+ * Runs a transaction that may credit paid days to an agent. An agent's first payment also counts on its
+ * referrer's record, so concurrent first payments of agents with the same referrer are serialized within this
+ * process: each conflict would cost a pause and the whole transaction.
  */
-export async function inReferrersTurn<T>(
+export async function serializeByReferrer<T>(
   ctx: Context,
   agentId: string,
   transact: () => Promise<T>,
@@ -127,12 +130,12 @@ export async function inReferrersTurn<T>(
   const agent = await ctx.agents.find(agentId)
   return agent?.ref === undefined || agent.first_paid_at !== undefined
     ? transact()
-    : takeReferrersTurn(agent.ref, transact)
+    : ctx.serialize(`referrer ${agent.ref}`, transact)
 }
 
 /**
- * Credits days that were paid for: the pass, the first payment and the referrer's count move together;
- * otherwise as creditDays().
+ * Credits days that were paid for, by coin or work: as creditDays(), and an agent's first payment is marked
+ * and counted for its referrer in the same transaction.
  */
 export async function creditPaidDays(
   ctx: Context,

@@ -13,19 +13,23 @@ export const freeCreditView = z.object({
   pass_until: isoTimeView(),
 })
 
-/** True while the end lies ahead. Times are milliseconds since the epoch. */
+/** Whether a pass's end lies ahead. Times are milliseconds since the epoch. */
 export function isPassActive(passUntilMs: number | undefined, nowMs: number): boolean {
   return passUntilMs !== undefined && passUntilMs > nowMs
 }
 
-/** A paid credit: whole days on top of the later of now and the present end (decisions, The pass). */
+/**
+ * The end of a pass after a paid credit: whole days on top of the later of now and the present end
+ * (decisions, The pass). Times are milliseconds since the epoch.
+ */
 export function addPaidDays(passUntilMs: number | undefined, nowMs: number, days: number): number {
   return Math.max(nowMs, passUntilMs ?? 0) + days * DAY_MS
 }
 
 /**
- * A free credit never reaches past the end of the free period and never shortens a pass:
- * max(end, min(max(now, end) + days, freeUntil)). `creditedDays` counts whole days and may be 0.
+ * The end of a pass after a free credit, which never reaches past the end of the free period and never
+ * shortens a pass: max(end, min(max(now, end) + days, freeUntil)). Times are milliseconds since the epoch;
+ * `creditedDays` counts whole days and may be 0.
  */
 export function addFreeDays(
   passUntilMs: number | undefined,
@@ -42,13 +46,13 @@ export function isFreePeriod(freeUntilMs: number | undefined, nowMs: number): bo
   return freeUntilMs !== undefined && freeUntilMs > nowMs
 }
 
-/** What a day costs this agent, in cents of a USD; 0 in the free period. */
+/** The price of a day for an agent, in US cents; 0 in the free period. */
 export function priceCentsPerDay(payingReferrals: number, free: boolean): number {
   if (free) return 0
   return payingReferrals >= REFERRAL_THRESHOLD ? REFERRAL_PRICE_USD_CENTS_PER_DAY : PRICE_USD_CENTS_PER_DAY
 }
 
-/** Cents → a USD number with at most 2 decimals, the wire form of a price. */
+/** Converts US cents to USD with at most 2 decimals, the wire form of a price. */
 export function usdFromCents(cents: number): number {
   return Math.round(cents) / 100
 }

@@ -7,10 +7,10 @@ export interface Solver {
   hashesPerSecond: number
 }
 
-/** As `npm run bench -- miner --record` measured them on one machine and wrote them beside this file. */
+/** Measured on one machine by `npm run bench -- miner --record`, which writes them beside this file. */
 export const SOLVERS: readonly Solver[] = measured
 
-/** Hours that one core needs for so many hashes. */
+/** The hours that one core needs for `hashesPerDay` hashes. */
 export function coreHoursPerDay(solver: Solver, hashesPerDay: number): number {
   return hashesPerDay / solver.hashesPerSecond / (HOUR_MS / SECOND_MS)
 }

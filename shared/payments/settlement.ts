@@ -4,7 +4,6 @@ import { hint, tell, type EventMark } from '../events/mark.ts'
 import { isDuplicateKey, requireOwn, unavailable, type Session } from '../servers/database.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
-import { createTurns } from '../foundation/one-at-a-time.ts'
 import { LAPSED_LOOK_EVERY_MS } from '../foundation/limits.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import { dustThreshold, type Coin } from './coin.ts'
@@ -13,8 +12,8 @@ import { paymentLine } from './journal.ts'
 import { purposeOf, type Outcome } from './purpose.ts'
 import { readFreshRate } from './rate.ts'
 
-/** Payments to one agent change one pass: here they take turns, so that their transactions need not. */
-const takeTurns = createTurns()
+/** Payments to one agent change one pass: serialized, so that their transactions don't conflict. */
+const keyOf = (agentId: string): string => `payments ${agentId}`
 
 /**
  * Any number of workers may bring the same find, at any time and again: it counts once. The order of writes:
@@ -31,7 +30,7 @@ export async function recordPayment(
   if (found.amountRaw < dustThreshold(found.coin)) return undefined
   const [invoice] = await ctx.invoices.findByAddresses(found.coin, [found.addressIndex])
   if (invoice === undefined) return undefined
-  await takeTurns(invoice.agent_id, () => takeIn(ctx, invoice, found, by))
+  await ctx.serialize(keyOf(invoice.agent_id), () => takeIn(ctx, invoice, found, by))
   return invoice._id
 }
 
@@ -261,7 +260,9 @@ export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
     WAITING_BATCH,
   )) {
     try {
-      await takeTurns(payment.agent_id, () => settlePayment(ctx, payment, payment.confirmations, payment.by))
+      await ctx.serialize(keyOf(payment.agent_id), () =>
+        settlePayment(ctx, payment, payment.confirmations, payment.by),
+      )
     } catch (error) {
       ctx.log.error(
         { err: error, payment_id: payment._id },
@@ -351,7 +352,9 @@ export async function lapseInvoices(ctx: Context, coin: Coin, roundAt: number): 
       passedOver.add(invoice._id)
       try {
         const end = () => lapse(ctx, invoice, lookAfter)
-        await takeTurns(invoice.agent_id, () => purposeOf(ctx, invoice).inTurn(ctx, invoice.agent_id, end))
+        await ctx.serialize(keyOf(invoice.agent_id), () =>
+          purposeOf(ctx, invoice).inTurn(ctx, invoice.agent_id, end),
+        )
       } catch (error) {
         errors.push(error)
       }

@@ -3,39 +3,44 @@ import { listUnbanned } from '../agents/unbanned.ts'
 import { viewPost, type PostRecord } from './post.ts'
 
 /*
- * The feed as it goes out. A post's text never changes, and is written as JSON once for as long as it is
- * remembered: what a reader waits for is the list of ids, asked for anew each time, so that no post is missed
- * that was acknowledged before, and none shown that was hidden before.
+ * The feed, with a cache of each post's JSON: a post's text never changes. The list of ids is read from the
+ * database for every request, so the feed has every post that was acknowledged before the request, and none
+ * that was hidden before it.
  */
 
-/** Texts remembered, in characters; the newest few hundred posts of a usual length are a small part of it. */
-const REMEMBERED_CHARACTERS = 16_000_000
+/** Most characters of JSON in the cache; a few hundred posts of usual length take a small part of it. */
+const CACHED_CHARACTERS = 16_000_000
 
 export interface Feed {
-  /** Posts that are neither hidden nor of a banned agent, newest first, each as JSON. */
+  /**
+   * Posts that are neither hidden nor by a banned agent, newest first, each as JSON.
+   *
+   * @param topic lists posts with this topic; undefined: all
+   * @param perAgent most posts of one agent; undefined: no limit
+   */
   read(
     ctx: Context,
     topic: string | undefined,
     limit: number,
     perAgent: number | undefined,
   ): Promise<string[]>
-  /** A post that was just stored: the next readers ask for it. */
-  remember(post: PostRecord): void
+  /** Adds a post that was just stored to the cache. */
+  cache(post: PostRecord): void
 }
 
 export function createFeed(): Feed {
   const texts = new Map<string, string>()
   let characters = 0
 
-  function remember(post: PostRecord): string {
-    const known = texts.get(post._id)
-    if (known !== undefined) return known
+  function cache(post: PostRecord): string {
+    const cached = texts.get(post._id)
+    if (cached !== undefined) return cached
     const text = JSON.stringify(viewPost(post))
     texts.set(post._id, text)
     characters += text.length
-    // The oldest in memory first, whatever their age in the feed.
+    // Removes those first that have been in the cache the longest.
     for (const [id, { length }] of texts) {
-      if (characters <= REMEMBERED_CHARACTERS) break
+      if (characters <= CACHED_CHARACTERS) break
       texts.delete(id)
       characters -= length
     }
@@ -43,7 +48,7 @@ export function createFeed(): Feed {
   }
 
   return {
-    remember,
+    cache,
     async read(ctx, topic, limit, perAgent) {
       const listed = await listUnbanned(
         ctx.agents,
@@ -54,10 +59,10 @@ export function createFeed(): Feed {
       const ids = listed.map(({ _id }) => _id)
       const found = new Map(ids.map((id) => [id, texts.get(id)]))
       const missing = ids.filter((id) => found.get(id) === undefined)
-      // One that was hidden since its id was read is left out.
+      // A post that was hidden since its id was read is left out.
       if (missing.length > 0)
         for (const post of await ctx.posts.findAll(missing))
-          if (post.hidden_at === undefined) found.set(post._id, remember(post))
+          if (post.hidden_at === undefined) found.set(post._id, cache(post))
       return [...found.values()].filter((text) => text !== undefined)
     },
   }

@@ -9,8 +9,9 @@ import { unixSeconds } from '../foundation/time.ts'
 import { postContent, type PostRecord } from './post.ts'
 
 /**
- * Stores a post and its ledger entry in one insert. The caller has seen to the pass. @throws Refusal as
- * spendAllowance() and readAuthorship()
+ * Stores a post with its ledger entry in one insert. The caller has checked that the agent has a pass.
+ *
+ * @throws Refusal as spendAllowance() and readAuthorship(); `unavailable`
  */
 export async function publishPost(
   ctx: Context,

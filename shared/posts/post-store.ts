@@ -28,28 +28,31 @@ postSchema.index({ agent_id: 1, _id: -1 })
 postSchema.index(...TELLS_INDEX)
 postSchema.index(...PENDING_INDEX)
 
-/** A post's place in the feed. */
+/** A post as the feed lists it. */
 export type PostListed = Pick<PostRecord, '_id' | 'agent_id'>
 
-/** @param patienceMs how long a post may wait for its turn to be stored */
+/** @param patienceMs how long a post may wait before its insert begins */
 export function createPostStore(connection: Connection, patienceMs: number) {
   const posts = connection.model<PostRecord>('Post', postSchema)
   // The most frequent reads go past mongoose's documents.
   const raw = () => posts.collection as unknown as mongoose.mongo.Collection<PostRecord>
   return {
     models: { posts },
-    /** Together with what arrives at the same time; resolves once a majority has it in its journal. */
+    /**
+     * Inserts a post, together with others that arrive at the same time (group commit). Resolves once a
+     * majority has it in its journal.
+     */
     insert: createGroups((group: PostRecord[]) => insertEach(posts.collection, group), { patienceMs }),
     async find(postId: string): Promise<PostRecord | undefined> {
       return (await posts.findOne({ _id: postId }).lean<PostRecord>()) ?? undefined
     },
-    /** Those of these ids that there are, in no order. */
+    /** The posts with these ids that exist, in any order. */
     async findAll(postIds: readonly string[]): Promise<PostRecord[]> {
       return raw()
         .find({ _id: { $in: [...postIds] } }, { projection: { pending: 0 }, batchSize: postIds.length + 1 })
         .toArray()
     },
-    /** An agent's, hidden ones too, newest first; with `before`, those with a smaller id. */
+    /** An agent's posts, hidden ones too, newest first; with `before`, those with a smaller id. */
     async listByAgent(agentId: string, before: string | undefined, limit: number): Promise<PostRecord[]> {
       const filter = { agent_id: agentId, ...(before === undefined ? {} : { _id: { $lt: before } }) }
       return raw()
@@ -71,7 +74,7 @@ export function createPostStore(connection: Connection, patienceMs: number) {
         .limit(limit)
         .toArray()
     },
-    /** @returns false if the post was in that state already, or does not exist */
+    /** @returns false if the post was in that state already, or doesn't exist */
     setHidden: setHiddenIn(posts),
   }
 }

@@ -54,7 +54,7 @@ export function postContent(post: Pick<PostRecord, 'body' | 'topic'>) {
   return { body: post.body, topic: post.topic ?? null }
 }
 
-/** A hidden post stands without its text, topic and salt. */
+/** The wire form of a post; if it is hidden, text, topic and salt are null. */
 export function viewPost(post: PostRecord): z.input<typeof postView> {
   const hidden = post.hidden_at !== undefined
   return {

@@ -6,14 +6,14 @@ import { newStepId } from '../foundation/ids.ts'
 import { unixSeconds } from '../foundation/time.ts'
 
 interface Kind {
-  /** The field of the entry that has the id. */
+  /** The field of the ledger entry's data that holds the record's id. */
   idField: string
   absent: ErrorCode
   find(ctx: Context, id: string): Promise<(Hideable & { _id: string; agent_id?: string }) | undefined>
   setHidden(ctx: Context): SetHidden
 }
 
-/** What the operator can hide, by the prefix of its id; of an agent, handle and profile. */
+/** The kinds of records that the operator can hide, by id prefix; of an agent, its handle and profile. */
 const KINDS: Readonly<Record<string, Kind>> = {
   pst: {
     idField: 'post_id',
@@ -41,7 +41,13 @@ const KINDS: Readonly<Record<string, Kind>> = {
   },
 }
 
-/** @throws Refusal `no_such_record` for an id of another kind, or `no_such_post` and so on */
+/**
+ * Finds a record that can be hidden.
+ *
+ * @returns the name of its id field in ledger entries, the agent that it belongs to, and the record
+ * @throws Refusal `no_such_record` for an id of another kind; `no_such_post`, `no_such_claim`,
+ *   `no_such_offer` or `no_such_agent` if there is no such record
+ */
 export async function findHideable(
   ctx: Context,
   id: string,
@@ -58,11 +64,11 @@ export async function findHideable(
 }
 
 /**
- * Hides what an agent wrote, or shows it again; it stays stored. Both entries carry the rule that it was
- * hidden for.
+ * Hides a record, or shows it again; it stays stored. The ledger entries of both steps carry the rule that it
+ * was hidden for.
  *
- * @param rule the id of a rule that it breaks; only for hiding; null in the entries if none is named
- * @returns false if it was in that state already
+ * @param rule id of the rule that the record breaks, used only for hiding; null in the entries if absent
+ * @returns false if the record was in that state already
  * @throws Refusal as findHideable()
  */
 export async function setHidden(ctx: Context, id: string, hidden: boolean, rule?: string): Promise<boolean> {

@@ -5,7 +5,12 @@ import { newId } from '../foundation/ids.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import type { ReportRecord, RuleId } from './report.ts'
 
-/** Records a report once for each agent, post and rule. @throws Refusal `no_such_post` */
+/**
+ * Records a report, once for each agent, post and rule.
+ *
+ * @returns the report on record, and whether it is new
+ * @throws Refusal `no_such_post`; `wrong_state` if the agent has used up today's allowance
+ */
 export async function reportPost(
   ctx: Context,
   agentId: string,

@@ -14,15 +14,15 @@ export function createReportStore(connection: Connection) {
   const reports = connection.model<ReportRecord>('Report', reportSchema)
   return {
     models: { reports },
-    /** Newest first. */
+    /** The newest reports, newest first. */
     async listNewest(limit: number): Promise<ReportRecord[]> {
       return reports.find().sort({ _id: -1 }).limit(limit).lean<ReportRecord[]>()
     },
-    /** The last report of a post. */
+    /** The newest report of a post. */
     async findNewest(postId: string): Promise<ReportRecord | undefined> {
       return (await reports.findOne({ post_id: postId }).sort({ _id: -1 }).lean<ReportRecord>()) ?? undefined
     },
-    /** @returns the report on record, and whether it is this one */
+    /** Stores a report unless an equal one exists. @returns the report on record, and whether it is new */
     async insert(report: ReportRecord): Promise<{ report: ReportRecord; isNew: boolean }> {
       try {
         await reports.insertMany([report], { lean: true })

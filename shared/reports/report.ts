@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { idField, idView, unixTime } from '../foundation/schema.ts'
 
-/** What a post can break. Their ids are wire names; a report names one of them. */
+/** The rules that a post can break. Their ids are wire names; a report names one of them. */
 export const RULES = [
   { id: 'spam', text: 'No bulk, repeated or automated advertising that nobody asked for.' },
   { id: 'fraud', text: 'No offer, claim or message made to take something by deceit.' },
@@ -17,7 +17,10 @@ export const RULES = [
 export type RuleId = (typeof RULES)[number]['id']
 export const RULE_IDS = RULES.map(({ id }) => id)
 
-/** One agent's report of one post under one rule; the same again is the same report. */
+/**
+ * One agent's report of one post under one rule; reporting it again makes no second record. `at` in Unix
+ * seconds.
+ */
 export interface ReportRecord {
   _id: string
   agent_id: string

@@ -295,7 +295,9 @@ function labelCommitErrors(session: Session): void {
 const OUTAGE_SOCKET_CODES = new Set(['EPIPE', 'ECONNRESET'])
 
 /**
- * True if the error says nothing about the request: the database is away, and a write is stored or is not.
+ * Whether the error says nothing about the request: the database is out of reach, so a write may or may not
+ * have been stored. Also true for a write conflict of a transaction, which has stored nothing and may be
+ * retried.
  */
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false

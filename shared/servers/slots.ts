@@ -1,26 +1,22 @@
 import { isDuplicateKey } from './database.ts'
-import { createTurns } from '../foundation/one-at-a-time.ts'
+import type { Context } from '../context.ts'
 
 /**
- * An owner's records take turns within this process; across processes the unique index on owner and slot
- * decides.
- */
-const takeTurns = createTurns()
-
-/**
- * Stores a record of which its owner may have so many at once, in a free slot.
+ * Stores a record of which its owner may have so many at once, in a free slot. One owner's records
+ * are serialized within this process; across processes the unique index on owner and slot decides.
  *
  * @param listUsed the slots that the owner's records have
  * @param insert stores it in a slot. @throws a duplicate-key error on `ownerField` if the slot is taken
  * @param refuse tells the owner that no slot is free
  */
 export function insertInSlot(
+  ctx: Pick<Context, 'serialize'>,
   of: { owner: string; ownerField: string; slots: number },
   listUsed: () => Promise<readonly number[]>,
   insert: (slot: number) => Promise<void>,
   refuse: () => Error,
 ): Promise<void> {
-  return takeTurns(`${of.ownerField} ${of.owner}`, async () => {
+  return ctx.serialize(`slot ${of.ownerField} ${of.owner}`, async () => {
     for (;;) {
       const used = new Set(await listUsed())
       const free = Array.from({ length: of.slots }, (_, index) => index).filter((index) => !used.has(index))

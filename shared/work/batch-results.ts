@@ -3,11 +3,14 @@ import { runInScope } from '../foundation/scope.ts'
 import type { BatchRecord } from './work.ts'
 import type { WorkStore } from './work-store.ts'
 
-/** How often the results that somebody waits for are asked after. */
+/** How often the database is polled while a request waits for a result. */
 const POLL_MS = 10
 
 export interface BatchResults {
-  /** The verified batch, or undefined if the workers have not verified it in time. */
+  /**
+   * Resolves with the verified batch, or with undefined if it isn't verified within `limitMs`. Rejects with
+   * an error of the database that isn't an outage.
+   */
   wait(batchId: string, limitMs: number): Promise<BatchRecord | undefined>
 }
 
@@ -17,11 +20,9 @@ interface Waiter {
   deadlineMs: number
 }
 
-/**
- * Polls MongoDB for results, so it needs nothing of Redis. One query at a time serves all who wait.
- */
+/** Polls MongoDB for results, so it doesn't depend on Redis. One query at a time serves all waiters. */
 export function createBatchResults(store: Pick<WorkStore, 'findVerified'>): BatchResults {
-  /** By the batch: several submissions may be in one. */
+  /** By batch id: several submissions may be in one batch. */
   const waiters = new Map<string, Set<Waiter>>()
   let polling = false
 
@@ -33,7 +34,7 @@ export function createBatchResults(store: Pick<WorkStore, 'findVerified'>): Batc
         for (const batch of await store.findVerified([...waiters.keys()]))
           settle(batch._id, (waiter) => waiter.resolve(batch))
       } catch (error) {
-        // The batches are stored whatever the database does now, so the wait goes on to its deadline.
+        // In an outage the batches are still stored, so the wait goes on to its deadline.
         if (!isOutage(error))
           for (const batchId of [...waiters.keys()]) settle(batchId, (waiter) => waiter.reject(error))
       }
@@ -50,10 +51,10 @@ export function createBatchResults(store: Pick<WorkStore, 'findVerified'>): Batc
     polling = false
   }
 
-  function settle(batchId: string, how: (waiter: Waiter) => void): void {
+  function settle(batchId: string, settleWaiter: (waiter: Waiter) => void): void {
     const waiting = waiters.get(batchId)
     waiters.delete(batchId)
-    waiting?.forEach(how)
+    waiting?.forEach(settleWaiter)
   }
 
   return {
@@ -61,7 +62,7 @@ export function createBatchResults(store: Pick<WorkStore, 'findVerified'>): Batc
       return new Promise((resolve, reject) => {
         const waiting = waiters.get(batchId) ?? new Set()
         waiters.set(batchId, waiting.add({ resolve, reject, deadlineMs: performance.now() + limitMs }))
-        // It outlives the request that began it.
+        // Outside the request's scope: the polling outlives the request that starts it.
         if (!polling) void runInScope({}, poll)
       })
     },

@@ -3,76 +3,84 @@ import type { SharePage, WorkOrderRecord } from './work.ts'
 import type { WorkStore } from './work-store.ts'
 
 /**
- * The nonces that counted for each order, kept in memory between its batches. Stored pages never change, so
- * each look reads only those that were added since; if the remembered ones are gone (a restored backup), all
- * are read again.
+ * A cache of each order's counted nonces, kept in memory between its batches. Stored pages never change, so
+ * only pages that were added since are read; if the cached pages are no longer stored (a restored backup),
+ * all pages are read again.
  *
- * A table is taken out for a verification and given back once its result is stored, so nobody sees what
- * failed to be stored.
+ * A verification takes the order's nonces out of the cache, adds its own, and gives them back once its result
+ * is stored. So nonces whose result failed to be stored never get into the cache.
  */
 export interface CountedNonces {
   /**
-   * @returns undefined if the stored pages are not those that the order names, so the order must be read
-   *   again
+   * The nonces that count for the order as it was read, removed from the cache.
+   *
+   * @returns undefined if the stored pages are not the ones that the order names: the order was read too
+   *   early and must be read again
    */
   take(order: Pick<WorkOrderRecord, '_id' | 'share_pages' | 'last_batch'>): Promise<Counted | undefined>
+  /** Puts an order's nonces into the cache, unless the cache already has as many pages or more. */
   giveBack(orderId: string, counted: Counted): void
 }
 
-/** All that counted by the order's last page. */
+/** The nonces on an order's first `pages` pages. */
 export interface Counted {
   pages: number
+  /** The last batch of the last page, which tells whether stored pages are still the same ones. */
   lastBatch: string | undefined
   nonces: NonceTable
 }
 
-/** Of all orders together: 64 MB. */
+/** In the tables of all cached orders together: 64 MB. */
 const MAX_SLOTS = 2 ** 23
 
 export function createCountedNonces(store: Pick<WorkStore, 'listPages'>): CountedNonces {
-  // In the order of their last use.
-  const remembered = new Map<string, Counted>()
+  // Least recently used first.
+  const cached = new Map<string, Counted>()
   let slots = 0
 
   function remove(orderId: string): Counted | undefined {
-    const known = remembered.get(orderId)
-    remembered.delete(orderId)
-    slots -= known?.nonces.slots ?? 0
-    return known
+    const counted = cached.get(orderId)
+    cached.delete(orderId)
+    slots -= counted?.nonces.slots ?? 0
+    return counted
   }
 
-  /** Adds the pages that follow. @returns false if they don't, or are not all there */
-  async function extend(known: Counted, orderId: string, pages: number): Promise<boolean> {
-    const isBegun = known.pages > 0
-    const found = await store.listPages(orderId, isBegun ? known.pages : 1, pages)
-    if (isBegun && found.shift()?.batch_ids.at(-1) !== known.lastBatch) return false
-    for (const page of found) addPage(known, page)
-    return known.pages === pages
+  /**
+   * Adds the stored pages up to number `pages`. @returns false if the stored pages differ from those already
+   * added, or if some are missing
+   */
+  async function extend(counted: Counted, orderId: string, pages: number): Promise<boolean> {
+    const hasPages = counted.pages > 0
+    // The last page that is already in is read again, to compare it.
+    const stored = await store.listPages(orderId, hasPages ? counted.pages : 1, pages)
+    if (hasPages && stored.shift()?.batch_ids.at(-1) !== counted.lastBatch) return false
+    for (const page of stored) addPage(counted, page)
+    return counted.pages === pages
   }
 
   return {
     async take({ _id: orderId, share_pages: pages = 0, last_batch: lastBatch }) {
-      const known = remove(orderId)
-      if (known?.pages === pages && known.lastBatch === lastBatch) return known
+      const earlier = remove(orderId)
+      if (earlier?.pages === pages && earlier.lastBatch === lastBatch) return earlier
       if (
-        known !== undefined &&
-        known.pages < pages &&
-        (await extend(known, orderId, pages)) &&
-        known.lastBatch === lastBatch
+        earlier !== undefined &&
+        earlier.pages < pages &&
+        (await extend(earlier, orderId, pages)) &&
+        earlier.lastBatch === lastBatch
       )
-        return known
-      const anew: Counted = { pages: 0, lastBatch: undefined, nonces: createNonceTable() }
-      return pages === 0 || ((await extend(anew, orderId, pages)) && anew.lastBatch === lastBatch)
-        ? anew
+        return earlier
+      const fresh: Counted = { pages: 0, lastBatch: undefined, nonces: createNonceTable() }
+      return pages === 0 || ((await extend(fresh, orderId, pages)) && fresh.lastBatch === lastBatch)
+        ? fresh
         : undefined
     },
     giveBack(orderId, counted) {
-      const other = remembered.get(orderId)
-      if (other !== undefined && other.pages >= counted.pages) return
+      const existing = cached.get(orderId)
+      if (existing !== undefined && existing.pages >= counted.pages) return
       remove(orderId)
-      remembered.set(orderId, counted)
+      cached.set(orderId, counted)
       slots += counted.nonces.slots
-      for (const oldest of remembered.keys()) {
+      for (const oldest of cached.keys()) {
         if (slots <= MAX_SLOTS) break
         remove(oldest)
       }
@@ -82,26 +90,26 @@ export function createCountedNonces(store: Pick<WorkStore, 'listPages'>): Counte
 
 function addPage(counted: Counted, page: SharePage): void {
   for (const nonce of page.nonces) counted.nonces.add(nonce)
-  notePage(counted, page)
+  setLastPage(counted, page)
 }
 
-/** Notes that the nonces of a page are in the table. */
-export function notePage(counted: Counted, page: SharePage): void {
+/** Makes a page the last one of `counted`; the caller has added its nonces to the table. */
+export function setLastPage(counted: Counted, page: SharePage): void {
   counted.pages = page.number
   counted.lastBatch = page.batch_ids.at(-1)
 }
 
 /**
- * A set of nonces that keeps 63 bits of each and no text: an eighth of a Set's memory, and one look into
- * memory for each nonce. The bits are drawn with a key of this process, so nobody can look for nonces that
- * are taken for each other; of the 182,500 nonces of the longest order, two are by chance once in a billion
- * orders.
+ * A set of nonces that stores a 63-bit hash of each instead of its text: an eighth of a Set's memory, and one
+ * memory access per nonce. The hash is keyed with random bytes of this process, so nobody can search for
+ * nonces that collide. Among the 182,500 nonces of the longest order, two collide by chance in one of a
+ * billion orders.
  */
 export interface NonceTable {
   has(nonce: string): boolean
-  /** @returns false if it was there already */
+  /** @returns false if the nonce was in the set already */
   add(nonce: string): boolean
-  /** Places for nonces, 8 bytes each; at least a half of them is free. */
+  /** Allocated places for nonces, 8 bytes each; at least half of them are free. */
   readonly slots: number
 }
 
@@ -114,12 +122,12 @@ export function createNonceTable(): NonceTable {
   let table = new Int32Array(2 * slots)
   let size = 0
 
-  /** The place of a nonce's bits, or the free one where they belong. */
-  function placeOf(low: number, high: number): number {
-    let place = 2 * (high & (slots - 1))
-    while (table[place] !== 0 && (table[place] !== low || table[place + 1] !== high))
-      place = (place + 2) & (2 * slots - 1)
-    return place
+  /** The index at which a hash is stored, or the free one at which it belongs (linear probing). */
+  function indexOf(low: number, high: number): number {
+    let index = 2 * (high & (slots - 1))
+    while (table[index] !== 0 && (table[index] !== low || table[index + 1] !== high))
+      index = (index + 2) & (2 * slots - 1)
+    return index
   }
 
   function grow(): void {
@@ -130,9 +138,9 @@ export function createNonceTable(): NonceTable {
       const low = before[at] as number
       if (low === 0) continue
       const high = before[at + 1] as number
-      const place = placeOf(low, high)
-      table[place] = low
-      table[place + 1] = high
+      const index = indexOf(low, high)
+      table[index] = low
+      table[index + 1] = high
     }
   }
 
@@ -140,21 +148,21 @@ export function createNonceTable(): NonceTable {
     get slots() {
       return slots
     },
-    has: (nonce) => table[placeOf(lowBits(nonce), highBits(nonce))] !== 0,
+    has: (nonce) => table[indexOf(lowBits(nonce), highBits(nonce))] !== 0,
     add(nonce) {
       const low = lowBits(nonce)
       const high = highBits(nonce)
-      const place = placeOf(low, high)
-      if (table[place] !== 0) return false
-      table[place] = low
-      table[place + 1] = high
+      const index = indexOf(low, high)
+      if (table[index] !== 0) return false
+      table[index] = low
+      table[index + 1] = high
       if (++size * 2 > slots) grow()
       return true
     },
   }
 }
 
-/** Never 0, which marks a free place. */
+/** Never 0, which stands for a free place. */
 function lowBits(nonce: string): number {
   let bits = KEY_LOW
   for (let at = 0; at < nonce.length; at++) bits = stir(bits, nonce.charCodeAt(at), 0x2c1b3c6d)

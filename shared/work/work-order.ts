@@ -9,8 +9,11 @@ import { DAY_MS, unixSeconds } from '../foundation/time.ts'
 import { workOrderTtlDays, type WorkOrderRecord } from './work.ts'
 
 /**
- * Makes a work order at today's difficulty and count, which are frozen with it. @throws Refusal `wrong_state`
- * if too many are open
+ * Makes a work order for `days` days at the difficulty and shares per day of the settings, which later
+ * changes of the settings leave as they are.
+ *
+ * @throws Refusal `wrong_state` if the agent has too many open orders, or has used up today's allowance;
+ *   `unavailable` if the database's time is unknown
  */
 export async function orderWork(ctx: Context, agentId: string, days: number): Promise<WorkOrderRecord> {
   await spendAllowance(ctx, agentId, 'changes')
@@ -30,6 +33,7 @@ export async function orderWork(ctx: Context, agentId: string, days: number): Pr
     credited_days: 0,
   }
   await insertInSlot(
+    ctx,
     { owner: agentId, ownerField: 'agent_id', slots: MAX_OPEN_WORK_ORDERS },
     () => ctx.work.freeOldSlots(agentId, order.at),
     (open_slot) => ctx.work.insertOrder({ ...order, open_slot }),

@@ -9,10 +9,10 @@ import { MAX_BATCH_NONCES, SAMPLE_NONCES } from '../foundation/limits.ts'
 import { oncePer } from '../foundation/once-per.ts'
 import { creditPaidDays } from '../passes/pass-service.ts'
 import { DAY_MS, unixSeconds } from '../foundation/time.ts'
-import { createCountedNonces, notePage, type Counted, type CountedNonces } from './counted-nonces.ts'
+import { createCountedNonces, setLastPage, type Counted, type CountedNonces } from './counted-nonces.ts'
 import type { VerifiedBatch, Verification } from './work-store.ts'
 import {
-  verifyBatches,
+  applyBatches,
   readOutcomes,
   partitionNonces,
   workStatusAt,
@@ -24,20 +24,25 @@ import {
   type WorkOrderRecord,
 } from './work.ts'
 
-/** How long a verified batch is kept for whoever still waits for its result; the shares themselves stay. */
+/**
+ * How long a verified batch is kept so that a slow request still finds its result; the shares are kept for
+ * ever.
+ */
 const VERIFIED_TTL_MS = DAY_MS
 
-/** How often a submission looks for a batch to join, if batches are verified as fast as it looks. */
+/**
+ * Attempts to join the waiting batch or to insert a new one: each can miss if a batch is verified in
+ * between.
+ */
 const JOIN_TRIES = 5
 
-/** What one request has handed in. */
+/** The nonces of one request, after the checks that need no other batch. */
 export interface Submitted {
   order: WorkOrderRecord
-  /** Not shares, or sent twice. */
+  /** Refused at once: not shares, or sent twice. */
   rejected: readonly Rejected[]
   /**
-   * In the batch `batchId`, from its place `from` on, until the workers have verified them; empty if nothing
-   * was left to verify.
+   * The nonces left for the workers to verify: in the batch `batchId`, from index `from` on. May be empty.
    */
   shares: readonly string[]
   batchId?: string
@@ -45,11 +50,13 @@ export interface Submitted {
 }
 
 /**
- * Stores the shares among some nonces for the workers. MongoDB has them before the job is enqueued, so the
- * sweep brings it back if the job is lost. What is not a share is refused at once and not stored.
+ * Stores the shares among the sent nonces, for the workers to verify. They are in MongoDB before their job is
+ * enqueued, so the sweep enqueues it again if it is lost. Nonces that are not shares are rejected at once and
+ * not stored.
  *
- * @throws Refusal `no_such_work_order`; `wrong_state` for a full or expired order; `insufficient_work` for
- *   many nonces without one share; `unavailable` if the order has as many waiting as one batch may have
+ * @throws Refusal `no_such_work_order`; `wrong_state` for a credited or expired order; `insufficient_work`
+ *   for more than SAMPLE_NONCES nonces without a single share; `unavailable` if the order's waiting batch is
+ *   full
  */
 export async function submitShares(
   ctx: Context,
@@ -72,7 +79,7 @@ export async function submitShares(
   if (shares.length === 0 && nonces.length > SAMPLE_NONCES) {
     throw new Refusal(
       'insufficient_work',
-      `Not one of these nonces reaches ${order.difficulty_bits} zero bits, and none is looked at further; send nonces that do.`,
+      `None of these nonces reaches ${order.difficulty_bits} zero bits, so none was counted; send nonces that do.`,
       { field: 'nonces' },
     )
   }
@@ -84,7 +91,7 @@ export async function submitShares(
   return shares.length === 0 ? submitted : { ...submitted, ...(await storeShares(ctx, order, shares)) }
 }
 
-/** Puts shares into the batch of their order that waits, or into a new one. */
+/** Adds shares to the order's waiting batch, or to a new batch if there is none. */
 async function storeShares(
   ctx: Context,
   order: WorkOrderRecord,
@@ -93,7 +100,7 @@ async function storeShares(
   for (let tries = 0; tries < JOIN_TRIES; tries++) {
     const joined = tries === 0 ? undefined : await ctx.work.joinBatch(order._id, shares)
     if (joined !== undefined) {
-      // Its job may have been lost with Redis; one that is there is not doubled.
+      // Its job may have been lost with Redis; if it wasn't, this adds no second one.
       await ctx.queues.enqueue('verify-shares', { batch_id: joined.batchId }, { debounceId: joined.batchId })
       return joined
     }
@@ -113,7 +120,7 @@ async function storeShares(
       if (!isDuplicateKey(error, 'slot')) throw error
       continue
     }
-    // Those of an agent that has others waiting come behind the first of every other agent.
+    // Fairness: an agent's second waiting batch comes after every other agent's first.
     const ahead = (await ctx.work.countWaiting(order.agent_id)) - 1
     await ctx.queues.enqueue(
       'verify-shares',
@@ -124,22 +131,25 @@ async function storeShares(
   }
   throw new Refusal(
     'unavailable',
-    `As many shares of this order wait for the workers as one batch holds (${MAX_BATCH_NONCES}); nothing was done with these, send them again.`,
+    `This order already has as many shares waiting to be verified as one batch holds (${MAX_BATCH_NONCES}); these were not stored, so send them again.`,
     { countedAs: 'no_room' },
   )
 }
 
 /**
- * Verifies one batch, together with others that workers of this process have at the same time. Any number of
- * workers may run this for one batch or for one order, and die anywhere in it.
+ * Verifies one batch, in one transaction with others that this process is asked to verify at the same time.
+ * Any number of workers may run this for one batch or for one order, and may die at any point.
  *
- * In one transaction each batch turns verified, once; each order's counts move on from where they were read,
- * and with them the page of the shares that count, the pass, the referral and the entries. A death before the
- * commit leaves the batches waiting, and the sweep brings them again.
+ * The transaction marks each batch as verified, adds to each order's counts, and stores the page of counted
+ * shares, the pass, the referral and the ledger entries. If the process dies before the commit, the batches
+ * are still waiting, and the sweep enqueues them again.
  *
- * A nonce counts once for its order: it is compared with every page that the order has, and the result is
- * stored only if the order still has these pages and no more, and the batch still waits; otherwise all of it
- * is read again. A page's number is unique, and pages never change.
+ * A nonce counts once for its order: it is compared with every page of the order, and the result is stored
+ * only if the order still has exactly these pages and the batch is still waiting; otherwise everything is
+ * read again. A page's number is unique, and pages never change.
+ *
+ * @throws Error if other workers kept verifying batches of the same orders through all retries; any error of
+ *   the database
  */
 export const verifyBatch = (ctx: Context, batchId: string): Promise<void> => verifierOf(ctx)(batchId)
 
@@ -151,11 +161,10 @@ const verifierOf = oncePer((ctx: Context) => {
   })
 })
 
-/** Batches verified in one transaction, which have 10,000 nonces each at most. */
+/** Batches verified in one transaction, of at most MAX_BATCH_NONCES nonces each. */
 const BATCHES_TOGETHER = 32
 /**
- * How often a verification is made again because another worker was faster, before the job fails and comes
- * back later.
+ * Attempts at a verification that conflicts with other workers, before the job fails and is retried later.
  */
 const TRIES = 50
 const RACE_PAUSE_MS = 5
@@ -184,24 +193,24 @@ async function verifyTogether(
     if (batches.length === 0) return
     const made = await makeVerifications(ctx, counted, batches)
     if (made !== undefined && (await storeVerifications(ctx, made))) {
-      for (const [orderId, known] of made.counted) counted.giveBack(orderId, known)
+      for (const [orderId, nonces] of made.counted) counted.giveBack(orderId, nonces)
       return
     }
     await sleep(RACE_PAUSE_MS * Math.random() * (tries + 1))
   }
   throw new Error(
-    `${batchIds.length} batches could not be verified, because others verified batches of the same orders all the time`,
+    `${batchIds.length} batches could not be verified: other workers verified batches of the same orders each time`,
   )
 }
 
 interface Verifications {
   verifications: Verification[]
   verified: VerifiedBatch[]
-  /** By order, all that counts once this is stored. */
+  /** By order id, the nonces that count once this is stored. */
   counted: Map<string, Counted>
 }
 
-/** @returns undefined if an order has changed meanwhile */
+/** Verifies batches without storing anything. @returns undefined if an order has changed since it was read */
 async function makeVerifications(
   ctx: Context,
   counted: CountedNonces,
@@ -210,24 +219,28 @@ async function makeVerifications(
   const made: Verifications = { verifications: [], verified: [], counted: new Map() }
   const byOrder = Map.groupBy(batches, ({ order_id: orderId }) => orderId)
   const orders = await Promise.all(Array.from(byOrder.keys(), (orderId) => ctx.work.findOrder(orderId)))
-  for (const [index, [orderId, own]] of [...byOrder].entries()) {
+  for (const [index, [orderId, ordersBatches]] of [...byOrder].entries()) {
     const order = orders[index]
-    if (order === undefined) throw new Error(`batch ${own[0]?._id} has no order`)
-    const known = await counted.take(order)
-    if (known === undefined) return undefined
-    made.counted.set(orderId, known)
-    const shares = own.map(({ nonces = [] }) => findShares(order.prefix, nonces, order.difficulty_bits))
-    const { results, fresh, completedDays } = verifyBatches(order, own, shares, known.nonces)
-    const counting = own.filter((_, place) => (results[place]?.accepted ?? 0) > 0).map(({ _id }) => _id)
+    if (order === undefined) throw new Error(`batch ${ordersBatches[0]?._id} has no order`)
+    const ordersCounted = await counted.take(order)
+    if (ordersCounted === undefined) return undefined
+    made.counted.set(orderId, ordersCounted)
+    const shares = ordersBatches.map(({ nonces = [] }) =>
+      findShares(order.prefix, nonces, order.difficulty_bits),
+    )
+    const { results, fresh, completedDays } = applyBatches(order, ordersBatches, shares, ordersCounted.nonces)
+    const counting = ordersBatches
+      .filter((_, position) => (results[position]?.accepted ?? 0) > 0)
+      .map(({ _id }) => _id)
     const page: SharePage = {
       order_id: orderId,
       number: (order.share_pages ?? 0) + 1,
       batch_ids: counting,
       nonces: fresh,
     }
-    if (fresh.length > 0) notePage(known, page)
-    for (const [place, { _id, count, nonces = [], rejected: before = [] }] of own.entries()) {
-      const { accepted, rejected } = results[place] as BatchResult
+    if (fresh.length > 0) setLastPage(ordersCounted, page)
+    for (const [position, { _id, count, nonces = [], rejected: before = [] }] of ordersBatches.entries()) {
+      const { accepted, rejected } = results[position] as BatchResult
       const outcomes = writeOutcomes(nonces, rejected.slice(before.length))
       made.verified.push({ _id, ...(count === undefined ? {} : { count }), accepted, outcomes })
     }
@@ -247,7 +260,7 @@ async function storeVerifications(
   { verifications, verified }: Verifications,
 ): Promise<boolean> {
   const storing = ctx.database.transaction(async (session) => {
-    if (!(await ctx.work.verifyBatches(verified, new Date(ctx.databaseNow() + VERIFIED_TTL_MS), session)))
+    if (!(await ctx.work.markVerified(verified, new Date(ctx.databaseNow() + VERIFIED_TTL_MS), session)))
       throw new Overtaken()
     const credited: Verification[] = []
     for (const verification of verifications) {
@@ -268,16 +281,19 @@ async function storeVerifications(
   return unlessOvertaken(storing)
 }
 
+/** The result of a submission, as `POST /work/submit` answers it. */
 export interface Submission {
   order: WorkOrderRecord
   accepted: number
   rejected: readonly Rejected[]
+  /** End of the agent's pass, in milliseconds since the epoch. */
   passUntilMs: number | undefined
 }
 
 /**
- * The result of a submission, as far as it is verified, with the present state of its order and of the
- * agent's pass.
+ * Reads the result of a submission, with the present state of its order and of the agent's pass.
+ *
+ * @param verified the submission's batch; undefined if it isn't verified yet, and then `accepted` is 0
  */
 export async function readSubmission(
   ctx: Context,

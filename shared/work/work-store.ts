@@ -37,8 +37,8 @@ orderSchema.index(
 orderSchema.index(...PENDING_INDEX)
 
 /**
- * Nonces lie in the database as one text, a space between them: a list of thousands costs ten times as much
- * to write and to read.
+ * Nonces are stored as one text, separated by spaces: an array of thousands costs ten times as much to write
+ * and to read.
  */
 type StoredBatch = Omit<BatchRecord, 'nonces'> & { nonces?: string }
 
@@ -68,8 +68,8 @@ batchSchema.index(
 batchSchema.index({ forget_at: 1 }, { expireAfterSeconds: 0 })
 
 /**
- * `_id` is `<order id>/<number>`, the number with leading zeros, so that pages sort and no number is given
- * twice.
+ * `_id` is `<order id>/<number>`, the number with leading zeros, so that pages sort and each number is
+ * unique.
  */
 type StoredPage = Omit<SharePage, 'number' | 'nonces'> & { _id: string; nonces: string }
 
@@ -79,8 +79,8 @@ const pageSchema = new Schema<StoredPage>(
 )
 
 /**
- * How many shares were ever counted, spread over a few documents, so that two verifications at once seldom
- * meet in one.
+ * How many shares were ever counted. The sum is spread over COUNT_SLOTS documents, so that concurrent
+ * verifications seldom conflict on one.
  */
 const countSchema = new Schema<{ _id: number; shares: number }>(
   { _id: number, shares: number },
@@ -88,8 +88,9 @@ const countSchema = new Schema<{ _id: number; shares: number }>(
 )
 const COUNT_SLOTS = 64
 
-/** What one verification of an order writes. */
+/** The changes that verifying batches makes to one order. */
 export interface Verification {
+  /** The order as it was read. */
   before: WorkOrderRecord
   /** Absent if nothing counted. */
   page?: SharePage
@@ -97,22 +98,22 @@ export interface Verification {
   entries: PendingEntry[]
 }
 
-/** A batch as it was read, and what became of it. */
+/** The batch's nonce count as it was read, and its result. */
 export interface VerifiedBatch extends Pick<BatchRecord, '_id' | 'count'> {
   accepted: number
   outcomes: string
 }
 
-/** Batches of 10,000 nonces that still fit one message. */
+/** Batches of 10,000 nonces that fit into one message to MongoDB. */
 const BATCHES_AT_ONCE = 100
 
-/** @param patienceMs how long a batch may wait for its turn to be stored */
+/** @param patienceMs how long a batch may wait before its insert begins */
 export function createWorkStore(connection: Connection, patienceMs: number) {
   const orders = connection.model<WorkOrderRecord>('WorkOrder', orderSchema)
   const batches = connection.model<StoredBatch>('WorkBatch', batchSchema)
   const pages = connection.model<StoredPage>('SharePage', pageSchema)
   const counts = connection.model<{ _id: number; shares: number }>('ShareCount', countSchema)
-  // Past the schemas: nonces come by the thousand, and the route has made each canonical.
+  // Without mongoose's casting: nonces come by the thousand, and the route has already validated each.
   const rawOrders = () => orders.collection as unknown as mongoose.mongo.Collection<WorkOrderRecord>
   const rawBatches = () => batches.collection as unknown as mongoose.mongo.Collection<StoredBatch>
   const rawPages = () => pages.collection as unknown as mongoose.mongo.Collection<StoredPage>
@@ -132,8 +133,8 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       await orders.insertMany([order], { lean: true })
     },
     /**
-     * Gives up the slots of orders that are credited or expired. @returns those that the agent's open orders
-     * have
+     * Frees the slots of the agent's credited and expired orders. @returns the slots that its open orders
+     * still occupy
      */
     async freeOldSlots(agentId: string, nowSeconds: number): Promise<number[]> {
       const held = { agent_id: agentId, open_slot: { $exists: true } }
@@ -147,7 +148,11 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       return found.flatMap(({ open_slot: slot }) => (slot === undefined ? [] : [slot]))
     },
     findOrder: createIdLookUp(rawOrders),
-    /** Together with what arrives at the same time; resolves once a majority has it in its journal. */
+    /**
+     * Inserts one batch, together with others that arrive at the same time (group commit). Resolves once a
+     * majority has it in its journal. @throws a duplicate-key error on `slot` if the order has a waiting
+     * batch
+     */
     insertBatch: createGroups(
       (group: BatchRecord[]) =>
         insertEach(
@@ -181,16 +186,15 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       )
       return before === null ? undefined : { batchId: before._id, from: before.count ?? 0 }
     },
-    /** How many batches of an agent wait. */
+    /** The number of the agent's waiting batches. */
     countWaiting: (agentId: string): Promise<number> =>
       rawBatches().countDocuments({ agent_id: agentId, state: 'waiting' }, { hint: 'waiting_of_agent' }),
-    /** Of the given batches, those that wait. */
+    /** Those of the given batches that are waiting. */
     findWaiting: (batchIds: readonly string[]): Promise<BatchRecord[]> => listBatches(batchIds, 'waiting'),
-    /** Of the given batches, those that are verified. */
+    /** Those of the given batches that are verified. */
     findVerified: (batchIds: readonly string[]): Promise<BatchRecord[]> => listBatches(batchIds, 'judged'),
     /**
-     * Ids of batches that have waited since before `beforeMs`, or that are stamped later than `afterMs`; the
-     * oldest first.
+     * Ids of waiting batches whose `at_ms` is at most `beforeMs` or above `afterMs`, oldest first.
      */
     async listWaiting(
       beforeMs: number,
@@ -208,7 +212,7 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
         .lean<{ _id: string }[]>()
       return found.map(({ _id }) => _id)
     },
-    /** Pages of an order by their numbers, both included, ascending; those alone that a majority has. */
+    /** An order's pages number `from` to number `to`, ascending, as a majority has them. */
     async listPages(orderId: string, from: number, to: number): Promise<SharePage[]> {
       const found = await rawPages()
         .find(
@@ -223,8 +227,11 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
         nonces: splitNonces(nonces),
       }))
     },
-    /** @returns false if one of the batches was verified before, or was added to */
-    async verifyBatches(
+    /**
+     * Stores the batches' results. @returns false if one of them was verified or added to since it was read;
+     * the caller must abort
+     */
+    async markVerified(
       verified: readonly VerifiedBatch[],
       forgetAt: Date,
       session: Session,
@@ -242,7 +249,10 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
         (await rawBatches().bulkWrite(updates, { session, ordered: false })).matchedCount === updates.length
       )
     },
-    /** @returns false if one of the orders no longer stands as its `before` has it */
+    /**
+     * Adds counted shares to orders, with their pages and entries. @returns false if an order has changed
+     * since its `before` was read; the caller must abort
+     */
     async addShares(verifications: readonly Verification[], session: Session): Promise<boolean> {
       const added = verifications.flatMap(({ page }) => (page === undefined ? [] : [page]))
       if (added.length === 0) return true
@@ -256,13 +266,13 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
         }
         return [{ updateOne: { filter: { _id, shares_accepted, credited_days, share_pages }, update } }]
       })
-      // The orders first: if one of them has changed, nothing else is worth sending.
+      // The orders first: if one of them has changed, the rest needn't be sent.
       const { matchedCount } = await rawOrders().bulkWrite(updates, { session, ordered: false })
       if (matchedCount !== updates.length) return false
       await rawPages().insertMany(
-        added.map(({ number: index, nonces, ...page }) => ({
+        added.map(({ number: pageNumber, nonces, ...page }) => ({
           ...page,
-          _id: pageId(page.order_id, index),
+          _id: pageId(page.order_id, pageNumber),
           nonces: nonces.join(' '),
         })),
         { session },
@@ -280,7 +290,8 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
 
 export type WorkStore = ReturnType<typeof createWorkStore>
 
-const pageId = (orderId: string, index: number): string => `${orderId}/${String(index).padStart(9, '0')}`
+const pageId = (orderId: string, pageNumber: number): string =>
+  `${orderId}/${String(pageNumber).padStart(9, '0')}`
 const splitNonces = (text: string): string[] => (text === '' ? [] : text.split(' '))
 
 function readBatch({ nonces, ...batch }: StoredBatch): BatchRecord {

@@ -9,11 +9,11 @@ import { parseNonce } from '../crypto/pow.ts'
  *
  * - A *work order* is an agent's offer to buy days by proof of work; its difficulty and counts never change.
  * - A *share* is a nonce that reaches the order's difficulty; it counts once for its order.
- * - A *batch* is what waits for the workers: the shares of one or more `POST /work/submit` on one order, one
- *   after the other. An order has one batch that waits at most.
- * - A *page* holds the shares of an order that one verification counted, for ever and unchanged. Pages of an
- *   order are numbered from 1 without a gap, and the order says how many it has; so whoever counts more has
- *   seen them all.
+ * - A *batch* holds the shares of one or more `POST /work/submit` on one order, concatenated, for the workers
+ *   to verify. An order has at most one waiting batch.
+ * - A *page* holds the shares of an order that one verification counted; it never changes. An order's pages
+ *   are numbered from 1 without a gap and the order stores how many there are, so a verification that has
+ *   read that many has seen every counted share.
  */
 export const WORK_STATUSES = ['open', 'credited', 'expired'] as const
 export type WorkStatus = (typeof WORK_STATUSES)[number]
@@ -34,11 +34,11 @@ export interface WorkOrderRecord extends Ledgered {
   expires_at: number
   shares_accepted: number
   credited_days: number
-  /** Pages of counted shares; none if absent. */
+  /** Number of pages of counted shares; 0 if absent. */
   share_pages?: number
-  /** The last batch of the last page. */
+  /** Id of the last batch of the last page. */
   last_batch?: string
-  /** Which of the agent's open orders it is. */
+  /** The order's place among the agent's open orders, which bounds their number: see insertInSlot(). */
   open_slot?: number
 }
 
@@ -51,24 +51,26 @@ export interface BatchRecord {
   _id: string
   order_id: string
   at_ms: number
+  /** `judged` is the stored word for verified. */
   state: 'waiting' | 'judged'
   /**
-   * The order's id while the batch waits: unique, so that an order has one such batch. Absent in those of
-   * older versions.
+   * The order's id while the batch is waiting; a unique index makes it the order's only one. Absent in
+   * batches of older versions.
    */
   slot?: string
-  /** Whose order it is. */
+  /** The agent that made the order. */
   agent_id?: string
-  /** In canonical form; dropped when verified. */
+  /** In canonical form; removed when the batch is verified. */
   nonces?: string[]
-  /** How many those are. A result is stored only if none was added since they were read. */
+  /** Number of `nonces`. A result is stored only if it is still the number that was read. */
   count?: number
-  /** Refused on arrival; in batches of older versions alone. */
+  /** Nonces refused on arrival; only in batches of older versions. */
   rejected?: Rejected[]
-  /** Shares that count through this batch; set when verified. */
+  /** Number of its shares that count; set when verified. */
   accepted?: number
-  /** What became of each nonce, in their order: see {@link writeOutcomes}. Set when verified. */
+  /** The outcome of each nonce, in order: see {@link writeOutcomes}. Set when verified. */
   outcomes?: string
+  /** MongoDB deletes the batch after this time. */
   forget_at?: Date
 }
 
@@ -92,7 +94,7 @@ export function workStatusAt(
   return order.expires_at <= nowSeconds ? 'expired' : 'open'
 }
 
-/** How many of `fresh` new shares count, and how many days they complete, on an order as it stands. */
+/** How many of `fresh` new shares the order has room for, and how many more days these complete. */
 export function applyShares(
   order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>,
   fresh: number,
@@ -104,22 +106,22 @@ export function applyShares(
   }
 }
 
-/** What a batch comes to. */
+/** The result of verifying a batch. */
 export interface BatchResult {
   accepted: number
   rejected: Rejected[]
 }
 
 /**
- * Verifies batches of one order, one after the other: a nonce counts if it is a share, did not count before,
- * and the order has room for it.
+ * Decides which nonces of an order's batches count, batch after batch: a nonce counts if it is a share, has
+ * not counted before, and the order has room for it.
  *
- * @param shares of each batch's nonces those that reach the difficulty, in their order
- * @param counted the nonces that counted before, to which those that count now are added; adding one again
- *   gives false
- * @returns a result for each batch, the nonces that count now, and the days that they complete
+ * @param shares for each batch, those of its nonces that reach the difficulty, in the batch's order
+ * @param counted the nonces that counted before; those that count now are added to it. `add` returns false
+ *   for a nonce that is in it already
+ * @returns a result for each batch, the nonces that count now, and the number of days that they complete
  */
-export function verifyBatches(
+export function applyBatches(
   order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>,
   batches: readonly Pick<BatchRecord, 'nonces' | 'rejected'>[],
   shares: readonly (readonly string[])[],
@@ -152,14 +154,14 @@ export function verifyBatches(
   return { results, fresh, completedDays }
 }
 
-/** A letter for each outcome of a nonce that was verified. */
+/** The letter that stands for each outcome of a nonce. */
 const LETTERS = { a: undefined, i: 'insufficient_work', d: 'duplicate', f: 'order_full' } as const
 
 /**
- * What became of each nonce of a batch, without the nonces: letters with how often each follows, `3a12d` for
- * three that count and twelve that had counted before. What was refused is kept nowhere else.
+ * Encodes the outcome of each nonce of a batch, without the nonces: run lengths and letters, such as `3a12d`
+ * for three nonces that count and twelve duplicates.
  *
- * @param rejected those that don't count, in the order of `nonces`
+ * @param rejected the nonces that don't count, in the order of `nonces`
  */
 export function writeOutcomes(nonces: readonly string[], rejected: readonly Rejected[]): string {
   let next = 0
@@ -183,20 +185,26 @@ export function writeOutcomes(nonces: readonly string[], rejected: readonly Reje
   return text
 }
 
-/** Why each nonce from `from` on does not count, undefined for one that does; `count` of them. */
+/**
+ * Decodes {@link writeOutcomes}: for each of the `count` nonces from index `from` on, the reason why it
+ * doesn't count, or undefined if it counts.
+ */
 export function readOutcomes(text: string, from: number, count: number): (Rejection | undefined)[] {
-  const found: (Rejection | undefined)[] = []
-  let place = 0
+  const reasons: (Rejection | undefined)[] = []
+  let runStart = 0
   for (const [, times, letter] of text.matchAll(/(\d{1,5})([aidf])/g)) {
-    const end = place + Number(times)
-    for (let at = Math.max(place, from); at < Math.min(end, from + count); at++)
-      found.push(LETTERS[letter as keyof typeof LETTERS])
-    place = end
+    const runEnd = runStart + Number(times)
+    for (let index = Math.max(runStart, from); index < Math.min(runEnd, from + count); index++)
+      reasons.push(LETTERS[letter as keyof typeof LETTERS])
+    runStart = runEnd
   }
-  return found
+  return reasons
 }
 
-/** Sorts what was sent into canonical nonces, each once, and what cannot count. */
+/**
+ * Separates the sent values into distinct nonces in canonical form, and those that are invalid or
+ * duplicates.
+ */
 export function partitionNonces(sent: readonly (string | number)[]): {
   nonces: string[]
   rejected: Rejected[]
@@ -242,7 +250,7 @@ export const workOrderView = z
   })
   .meta({ id: 'WorkOrder' })
 
-/** As it is answered when it is made: the fields themselves, and the record under its name. */
+/** The answer to making an order: the order's fields, and the same order under `order`. */
 export const madeWorkOrderView = workOrderView.extend({ order: workOrderView })
 
 export const submissionView = z.object({

@@ -9,7 +9,7 @@ import { trackChildren } from '../../scripts/embedded/children.ts'
 import { startPart } from '../../scripts/embedded/parts.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
-import { isToken, newToken, storeToken, tokenKey } from '../../shared/agents/token.ts'
+import { isToken, newToken, toStoredToken, tokenKey } from '../../shared/agents/token.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
@@ -267,7 +267,7 @@ describe('the check of a token whose look-up key is known', () => {
    */
   it('takes as long with the first character of the secret wrong as with the last, and as with none', () => {
     const token = newToken()
-    const stored = storeToken(token)
+    const stored = toStoredToken(token)
     const other = (at: number) => token.slice(0, at) + (token[at] === '0' ? '1' : '0') + token.slice(at + 1)
     const candidates = { first: other(3 + 16), last: other(token.length - 1), right: token }
     expect([

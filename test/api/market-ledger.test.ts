@@ -134,14 +134,14 @@ describe('the commitments of the market', () => {
     const before = await collection(name).findOne(filter)
     if (before === null) throw new Error(`there is none in ${name}`)
     await collection(name).updateOne({ _id: before._id }, { $set: change })
-    const { told } = await findContentFaults(market.ctx)
+    const { sentences } = await findContentFaults(market.ctx)
     await collection(name).replaceOne({ _id: before._id }, before)
-    return told
+    return sentences
   }
 
   it('bind the ids of their records, and the walk opens them', async () => {
     await number()
-    expect((await findContentFaults(market.ctx)).told).toEqual([])
+    expect((await findContentFaults(market.ctx)).sentences).toEqual([])
     const order = expect.stringContaining(`${paidOut.id} is not what its entry commits to`)
     expect(await faultsWhile('orders', { payout_address: ADDRESSES.xmr })).toEqual([order])
     expect(await faultsWhile('orders', { delivery: 'another text' })).toEqual([order])
@@ -160,11 +160,11 @@ describe('the commitments of the market', () => {
     const ordered = await entries.findOne({ record: paidOut.id, 'data.step': 'ordered' })
     const change = (data: object) => entries.updateOne({ _id: ordered?._id as never }, { $set: data })
     await change({ 'data.payout_address_hash': commit(Buffer.from(salt, 'hex'), { address }) })
-    expect((await findContentFaults(market.ctx)).told).toEqual([])
+    expect((await findContentFaults(market.ctx)).sentences).toEqual([])
     await change({
       'data.payout_address_hash': commit(Buffer.from(salt, 'hex'), { address, id: 'mkt_other' }),
     })
-    expect((await findContentFaults(market.ctx)).told).toHaveLength(1)
+    expect((await findContentFaults(market.ctx)).sentences).toHaveLength(1)
     await change({ data: ordered?.['data'] })
   })
 })

@@ -122,7 +122,6 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
   },
   MONERO_WALLET_RPC_URL: { right: ['http://user:word@127.0.0.1:18083'], wrong: ['127.0.0.1:18083'] },
   MONERO_CONFIRMATIONS: { right: ['1', '10'], wrong: ['0', '1001', '1.5'] },
-  SANDBOX_FAUCET_URL: { right: ['http://127.0.0.1:9/'], wrong: ['127.0.0.1:9'] },
   PAYMENT_POLL_SECONDS: { right: ['10', '0.2'], wrong: ['0', 'fast'] },
   PAYOUTS: { right: ['manual', 'automatic'], wrong: ['auto', 'true'] },
   MIN_PAYOUT_XNO: { right: ['0.01', '0'], wrong: ['-1', '.5', '1 XNO'] },

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { makeChallenge, openChallenge } from '../../shared/agents/challenge.ts'
+import { makeChallenge, parseChallengeId } from '../../shared/agents/challenge.ts'
 import { PUZZLE_VERSION } from '../../shared/crypto/puzzle.ts'
 
 const SECRET = 'c0'.repeat(32)
@@ -19,7 +19,7 @@ function sign(body: Buffer): string {
 describe('a registration challenge', () => {
   it('is all in its id: opening the id gives the same puzzle, prefix, bits and expiry', () => {
     const made = makeChallenge(SECRET, NOW_MS, 20)
-    expect(openChallenge(SECRET, made.challengeId)).toEqual(made)
+    expect(parseChallengeId(SECRET, made.challengeId)).toEqual(made)
     expect(made).toMatchObject({
       difficultyBits: 20,
       expiresAt: NOW_MS / 1_000 + 600,
@@ -37,7 +37,7 @@ describe('a registration challenge', () => {
     const made = makeChallenge(SECRET, NOW_MS, 20)
     const bytes = Buffer.from(made.challengeId, 'base64url')
     expect(bytes.includes(made.prefix.slice(0, 8), 0, 'hex')).toBe(false)
-    expect(openChallenge('c1'.repeat(32), made.challengeId)).toBeUndefined()
+    expect(parseChallengeId('c1'.repeat(32), made.challengeId)).toBeUndefined()
   })
 
   it('is refused when any byte of its id is another', () => {
@@ -48,7 +48,7 @@ describe('a registration challenge', () => {
       for (const mask of [0x01, 0x80]) {
         const forged = Buffer.from(bytes)
         forged[i] = (forged[i] ?? 0) ^ mask
-        expect(openChallenge(SECRET, forged.toString('base64url')), `byte ${i}`).toBeUndefined()
+        expect(parseChallengeId(SECRET, forged.toString('base64url')), `byte ${i}`).toBeUndefined()
       }
     }
   })
@@ -70,7 +70,7 @@ describe('a registration challenge', () => {
       '\0'.repeat(54),
       'é'.repeat(54),
     ]) {
-      expect(openChallenge(SECRET, other)).toBeUndefined()
+      expect(parseChallengeId(SECRET, other)).toBeUndefined()
     }
   })
 
@@ -81,15 +81,15 @@ describe('a registration challenge', () => {
       other[index] = value
       return sign(other)
     }
-    expect(openChallenge(SECRET, sign(body))).toBeDefined()
-    expect(openChallenge(SECRET, changed(0, 2))).toBeUndefined()
-    expect(openChallenge(SECRET, changed(1, PUZZLE_VERSION + 1))).toBeUndefined()
-    expect(openChallenge(SECRET, changed(1, 0))).toBeUndefined()
+    expect(parseChallengeId(SECRET, sign(body))).toBeDefined()
+    expect(parseChallengeId(SECRET, changed(0, 2))).toBeUndefined()
+    expect(parseChallengeId(SECRET, changed(1, PUZZLE_VERSION + 1))).toBeUndefined()
+    expect(parseChallengeId(SECRET, changed(1, 0))).toBeUndefined()
   })
 
   it('says when it expires and leaves the judgement to the caller', () => {
     const { challengeId, expiresAt } = makeChallenge(SECRET, 0, 4)
     expect(expiresAt).toBe(600)
-    expect(openChallenge(SECRET, challengeId)?.expiresAt).toBe(600)
+    expect(parseChallengeId(SECRET, challengeId)?.expiresAt).toBe(600)
   })
 })

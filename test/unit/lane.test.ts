@@ -1,13 +1,13 @@
 import type { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { createAdmission, createLane, createPace, takeBodyRoom } from '../../api/http/admission.ts'
+import { createAdmission, createTurnQueue, createPace, takeBodyRoom } from '../../api/http/admission.ts'
 import { AGENT_BODY_SHARE, FREE_BODY_BYTES, MAX_HELD_BODY_BYTES } from '../../shared/foundation/limits.ts'
 
 const later = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('a lane of heavy requests', () => {
   it('serves callers in turn, however many requests one of them has waiting', async () => {
-    const lane = createLane(1, 1_000)
+    const lane = createTurnQueue(1, 1_000)
     const order: string[] = []
     const ask = (caller: string, name: string) =>
       lane(caller, async () => (await later(), void order.push(name)))
@@ -25,7 +25,7 @@ describe('a lane of heavy requests', () => {
   })
 
   it('begins nothing whose request is over, and refuses a caller who has a share of all that may wait', async () => {
-    const lane = createLane(1, 80)
+    const lane = createTurnQueue(1, 80)
     let finish = (): void => undefined
     const first = lane('a', () => new Promise<void>((resolve) => (finish = resolve)))
     const life = new AbortController()
@@ -43,7 +43,7 @@ describe('a lane of heavy requests', () => {
   })
 
   it('gives the turn of a request that hangs to the next as soon as its time is over', async () => {
-    const lane = createLane(1, 80)
+    const lane = createTurnQueue(1, 80)
     const life = new AbortController()
     const hanging = lane('a', () => new Promise<void>(() => undefined), life.signal)
     const next = lane('b', () => Promise.resolve('served'))

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { isToken, looksRandom, newToken, storeToken, tokenKey } from '../../shared/agents/token.ts'
+import { isToken, looksRandom, newToken, toStoredToken, tokenKey } from '../../shared/agents/token.ts'
 
 describe('tokens', () => {
   it('are sk_ and 48 hex characters, each another', () => {
@@ -11,7 +11,7 @@ describe('tokens', () => {
 
   it('are kept as a look-up key and a salted SHA-256 of the whole, from which nothing leads back', () => {
     const token = newToken()
-    const stored = storeToken(token)
+    const stored = toStoredToken(token)
     expect(Object.keys(stored).sort()).toEqual(['token_hash', 'token_key', 'token_salt'])
     expect(stored.token_key).toBe(token.slice(3, 19))
     expect(stored.token_hash).toBe(
@@ -20,12 +20,12 @@ describe('tokens', () => {
         .digest('hex'),
     )
     expect(JSON.stringify(stored)).not.toContain(token.slice(19))
-    expect(storeToken(token).token_salt).not.toBe(stored.token_salt)
+    expect(toStoredToken(token).token_salt).not.toBe(stored.token_salt)
   })
 
   it('are recognised whole, with no character different', () => {
     const token = newToken()
-    const stored = storeToken(token)
+    const stored = toStoredToken(token)
     expect(isToken(token, stored)).toBe(true)
     for (let i = 3; i < token.length; i++) {
       const other = token[i] === '0' ? '1' : '0'
@@ -55,6 +55,6 @@ describe('tokens', () => {
       `pk_${'a'.repeat(48)}`,
       `sk_${'a'.repeat(48)}\n`,
     ])
-      expect(() => storeToken(text)).toThrow('expected sk_ and 48')
+      expect(() => toStoredToken(text)).toThrow('expected sk_ and 48')
   })
 })

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createCountedNonces, notePage } from '../../shared/work/counted-nonces.ts'
+import { createCountedNonces, setLastPage } from '../../shared/work/counted-nonces.ts'
 import { createNonceTable } from '../../shared/work/counted-nonces.ts'
 import {
   applyShares,
-  verifyBatches,
+  applyBatches,
   partitionNonces,
   workOrderTtlDays,
   workStatusAt,
@@ -78,7 +78,7 @@ describe('batches of one order, verified together', () => {
         (lists, counted, room) => {
           const known = new Set<string>(counted)
           const shares = new Set<string>(['a', 'b', 'c', 'd', 'e', 'f'])
-          const { results, fresh } = verifyBatches(
+          const { results, fresh } = applyBatches(
             order(counted.length + room, counted.length),
             lists.map((list) => batch(...list)),
             lists.map((list) => list.filter((one) => shares.has(one))),
@@ -101,7 +101,7 @@ describe('batches of one order, verified together', () => {
       nonces: ['a', 'weak', 'old'],
       rejected: [{ nonce: '!', reason: 'invalid_nonce' as const }],
     }
-    const { results, fresh, completedDays } = verifyBatches(
+    const { results, fresh, completedDays } = applyBatches(
       order(4, 1),
       [first, batch('a', 'b', 'c', 'd')],
       [
@@ -190,7 +190,7 @@ describe('nonces that counted', () => {
     known?.nonces.add('c')
     pages.push(page(2, 'c'))
     if (known !== undefined) {
-      notePage(known, page(2, 'c'))
+      setLastPage(known, page(2, 'c'))
       counted.giveBack('wrk_a', known)
     }
     expect(await look()).toEqual(['a', 'b', 'c'])

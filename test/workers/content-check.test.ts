@@ -35,14 +35,14 @@ async function faultsWhile(name: string, id: string | number, change: object): P
   const before = await collection(name).findOne({ _id: id })
   if (before === null) throw new Error(`there is no ${id}`)
   await collection(name).updateOne({ _id: id }, { $set: change })
-  const { told } = await findContentFaults(service.ctx)
+  const { sentences } = await findContentFaults(service.ctx)
   await collection(name).replaceOne({ _id: id }, before)
-  return told
+  return sentences
 }
 
 describe('the walk over the chain', () => {
   it('finds nothing where every record is what its entry says', async () => {
-    expect(await findContentFaults(service.ctx)).toEqual({ count: 0, told: [] })
+    expect(await findContentFaults(service.ctx)).toEqual({ count: 0, sentences: [] })
   })
 
   it('opens each commitment: a text that was changed after it was sealed is found', async () => {
@@ -102,7 +102,7 @@ describe('a commitment', () => {
       source: 'pst_other/post',
       record: 'pst_other',
     } as never)
-    expect((await findContentFaults(service.ctx)).told).toEqual([
+    expect((await findContentFaults(service.ctx)).sentences).toEqual([
       `entry ${id}: pst_other is not what its entry commits to`,
     ])
     await collection('entries').deleteOne({ _id: id })

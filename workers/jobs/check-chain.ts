@@ -2,12 +2,12 @@ import type { Context } from '../../shared/context.ts'
 import { walkChain } from '../../shared/ledger/chain-check.ts'
 import { findContentFaults } from '../../shared/account/content-check.ts'
 
-/** Verifies the whole chain of seals again, with every entry, and what the records say against it. */
+/** Verifies the whole chain of seals with every entry, and compares the records with the entries. */
 export async function checkChain(ctx: Context): Promise<void> {
   const { intact, seq, fault } = await walkChain(ctx)
   if (intact) ctx.log.info({ seq }, 'the chain of seals holds')
   else ctx.log.error({ seq, fault }, 'the chain of seals does not hold')
-  const { count, told } = await findContentFaults(ctx)
+  const { count, sentences } = await findContentFaults(ctx)
   for (let fault = 0; fault < count; fault++) ctx.metrics.countAnomaly('content')
-  if (count > 0) ctx.log.error({ count, faults: told }, 'records are not what the ledger says')
+  if (count > 0) ctx.log.error({ count, faults: sentences }, 'records are not what the ledger says')
 }

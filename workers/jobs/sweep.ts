@@ -8,12 +8,12 @@ import { enqueueOverdueDeadlines } from '../../shared/market/order-schedule.ts'
 const SWEEP_BATCHES = 1_000
 
 /**
- * Finds in MongoDB what is due and has no living job, and brings it back. It may run at any time, any number
- * of times and in several processes: everything that it starts does its one step once.
+ * Finds due work in MongoDB whose job may be lost, and enqueues it again. It may run at any time, any number
+ * of times and in several processes: every job that it enqueues takes effect once.
  */
 export async function sweep(ctx: Context): Promise<void> {
-  // A batch that is younger than one sweep has its own job, or its own job is being added. One that is from
-  // the future came by a clock that was ahead, and would wait until its time has come.
+  // A batch younger than one sweep still has its own job, or is just getting it. A batch with a time in the
+  // future was stored by a clock that was ahead, and would otherwise wait until then.
   const { sweepMs } = ctx.config
   const waiting = await ctx.work.listWaiting(
     ctx.databaseNow() - sweepMs,

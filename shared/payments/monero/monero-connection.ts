@@ -3,7 +3,7 @@ import https from 'node:https'
 import type { Socket } from 'node:net'
 import type { MoneroRpcConnection } from 'monero-ts'
 import { decodeUrlPart } from '../../foundation/http.ts'
-import { createTurns } from '../../foundation/one-at-a-time.ts'
+import { createSerializer } from '../../foundation/serializer.ts'
 import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 
 /** One monero-wallet-rpc, asked one thing at a time: it works on one at a time itself. */
@@ -34,7 +34,7 @@ interface Host {
 
 const hosts = new Map<string, Host>()
 // monero-ts keeps one queue of requests for each host, so this does too.
-const takeTurn = createTurns()
+const serialize = createSerializer()
 
 function hostAt(name: string): Host {
   const host = hosts.get(name) ?? { sockets: new Set() }
@@ -87,7 +87,7 @@ export function openMoneroConnection(
     }
   }
 
-  return { origin, call: (method, params) => takeTurn(name, () => ask(method, params)) }
+  return { origin, call: (method, params) => serialize(name, () => ask(method, params)) }
 }
 
 /** Only what is known to hold no secret goes into a message: the library's own errors carry the request. */

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newId } from '../../foundation/ids.ts'
-import { createTurns } from '../../foundation/one-at-a-time.ts'
 import { SECOND_MS, unixSeconds } from '../../foundation/time.ts'
 import { haltCoin, isHalted, noteProblem } from '../coin-round.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../node-errors.ts'
@@ -17,15 +16,13 @@ import type { ClaimedSend } from './nano-proof.ts'
 /**
  * A *lane* is what may extend the chain of one account of ours. A *run* is one block, or several each built
  * on the one before; the next is signed when all of the one before is confirmed. Within a process work on an
- * account takes turns; between processes the unique place (account, previous) decides, and the slower one
+ * account is serialized; between processes the unique place (account, previous) decides, and the slower one
  * drops its whole run.
  *
  * The order of writes: 1 the signed blocks, in one transaction; 2 published in their order, once a majority
  * of the database has them; 3 noted as published; 4 confirmed. A death anywhere leaves blocks on record, and
  * the same blocks are published until they are confirmed (nano-account.ts): none is ever given up.
  */
-
-const takeTurns = createTurns()
 
 export interface Standing {
   readonly account: NanoAccount
@@ -117,7 +114,7 @@ export function runLane(
   next: (standing: Standing) => Promise<readonly LaneStep[]>,
   untilMs: number,
 ): Promise<LaneEnd> {
-  return takeTurns(String(account.index), async () => {
+  return ctx.serialize(`nano account ${account.index}`, async () => {
     let stuck: { at: string | undefined; sinceMs: number } | undefined
     while (performance.now() < untilMs) {
       if (!(await isSeedKnown(ctx))) return 'halted'

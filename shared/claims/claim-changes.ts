@@ -11,29 +11,29 @@ import {
 } from './claim.ts'
 
 /**
- * A verdict as it is asked for: whether it is its author's own and what it supersedes is seen when it is
- * recorded.
+ * A verdict before it is recorded, which decides whether the claim's author gave it and what it supersedes.
  */
 export type NewVerdict = Omit<VerdictRecord, 'by_author' | 'superseded' | 'pending'>
 
-/** What is put on record: claims, and verdicts on claims that stand already. */
+/** A claim or a verdict to be recorded. */
 export type Change = { claim: ClaimRecord } | { verdict: NewVerdict }
 
-/** A claim's author's counts, by how much they change. */
+/** Changes to the counts on an agent's record, as differences. */
 export interface CountChange {
   claims: Partial<Record<ClaimStatus, number>>
   verdicts: Partial<Record<Outcome, number>>
 }
 
-/** Everything that a group of changes writes, all of it in one transaction. */
+/** Everything that a group of changes writes, in one transaction. */
 export interface Writes {
   claims: ClaimRecord[]
-  /** With who supersedes whom inside the group already told. */
+  /** New verdicts; one that a later one of the group supersedes is already marked as superseded. */
   verdicts: RecordedVerdict[]
-  /** Verdicts stored before that these supersede. */
+  /** Ids of stored verdicts that the new ones supersede. */
   supersededIds: string[]
-  /** Claims that stand otherwise after the group; `before` is what the database has. */
+  /** Stored claims whose status or counts change; `before` is what the database has. */
   moved: { before: ClaimRecord; after: ClaimRecord }[]
+  /** By agent id. */
   counts: Map<string, CountChange>
 }
 
@@ -41,7 +41,8 @@ export type RecordedVerdict = NewVerdict &
   Pick<VerdictRecord, 'by_author' | 'superseded'> & { supersedes: string | null }
 
 /**
- * What one change came to; undefined for a verdict on a claim that is not there, and for a proposal too many.
+ * The result of one change; undefined for a verdict on a claim that doesn't exist, and for a proposal above
+ * MAX_UNENDORSED_PROPOSALS.
  */
 export type Recorded = { claim: ClaimRecord; verdict?: RecordedVerdict } | undefined
 
@@ -49,11 +50,12 @@ const standingKey = (verdict: Pick<VerdictRecord, 'claim_id' | 'agent_id'>): str
   `${verdict.claim_id} ${verdict.agent_id}`
 
 /**
- * What a group of changes, one after the other, comes to, and the fewest writes that say so.
+ * Applies a group of changes, one after the other, and gives their results and the fewest writes that store
+ * them.
  *
- * @param claims the claims that its verdicts name, as they are stored
- * @param standing of the verdicts stored on them by its agents, those that are not superseded
- * @param unendorsed how many proposals without an endorsement the authors of its proposals have
+ * @param claims the stored claims that the group's verdicts name
+ * @param standing stored verdicts on these claims by the group's agents that are not superseded
+ * @param unendorsed by agent id, how many unendorsed proposals each author of a proposal of the group has
  */
 export function applyChanges(
   changes: readonly Change[],
@@ -73,9 +75,9 @@ export function applyChanges(
   function record(change: Change): Recorded {
     if ('claim' in change) {
       if (change.claim.kind === PROPOSAL) {
-        const has = proposals.get(change.claim.agent_id) ?? 0
-        if (has >= MAX_UNENDORSED_PROPOSALS) return undefined
-        proposals.set(change.claim.agent_id, has + 1)
+        const existing = proposals.get(change.claim.agent_id) ?? 0
+        if (existing >= MAX_UNENDORSED_PROPOSALS) return undefined
+        proposals.set(change.claim.agent_id, existing + 1)
       }
       writes.claims.push(change.claim)
       count(writes.counts, change.claim.agent_id, 'claims', change.claim.status, 1)
@@ -98,7 +100,7 @@ export function applyChanges(
     standingBy.set(key, { _id: verdict._id, outcome: verdict.outcome, inGroup: verdict })
     const after = byAuthor ? claim : afterVerdict(claim, earlier?.outcome, verdict.outcome, nowSeconds)
     present.set(claim._id, after)
-    // The verdict as it is now: a later one of the same group may yet supersede it.
+    // A copy: a later verdict of the group may mark this one as superseded.
     return { claim: after, verdict: { ...verdict } }
   }
 
@@ -123,7 +125,7 @@ export function applyChanges(
   return { recorded, writes }
 }
 
-/** The claim after a verdict by another than its author. */
+/** The claim after a verdict by an agent other than its author. */
 function afterVerdict(
   claim: ClaimRecord,
   earlier: Outcome | undefined,
