@@ -12,7 +12,7 @@ import { createLeaseStore, type LeaseStore } from './ledger/lease-store.ts'
 import { createLogStore, type LogStore } from './ledger/log-store.ts'
 import { createSealPeers, type SealPeer } from './ledger/seal-peers.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
-import { createIndexes, leaveToOthers } from './servers/indexes.ts'
+import { createIndexes } from './servers/indexes.ts'
 import type { Log } from './foundation/log.ts'
 import { orderPurpose } from './market/order-payments.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
@@ -20,6 +20,13 @@ import { createOrderStore, type OrderStore } from './market/order-store.ts'
 import { createServingStore, type ServingStore } from './market/serving-store.ts'
 import { createWitnesses, type OutsideWitness } from './ledger/witnesses.ts'
 import { createMetrics, type Metrics } from './servers/metrics.ts'
+import {
+  defineSchemaModel,
+  expectSchema,
+  migrate,
+  refuseNewer,
+  type Migration,
+} from './servers/migrations.ts'
 import { createInboxStore, type InboxStore } from './messages/inbox-store.ts'
 import { createMessageStore, type MessageStore } from './messages/message-store.ts'
 import { createStandingStore, type StandingStore } from './account/standing-store.ts'
@@ -89,25 +96,33 @@ export interface ContextOptions {
   now?: () => number
   /** Longest wait for MongoDB; as long as a request may wait if absent. */
   databaseTimeoutMs?: number
+  /** Makes no collection and no index, and upgrades nothing: for who only looks. */
+  changesNothing?: boolean
 }
+
+/** What was changed about the shape of the database, in order; see migrations.ts. */
+export const migrationsOf = (log: Log): readonly Migration[] => [
+  { to: 1, what: 'the books are opened from the records', run: (connection) => openJournal(connection, log) },
+]
 
 /** Opens stores and queues. Both connect in the background, so a process can start before its servers. */
 export function openContext(config: Config, log: Log, options: ContextOptions = {}): Context {
   if (config.mongodbUrl === undefined || config.redisUrl === undefined)
     throw new TypeError('"config" expected mongodbUrl and redisUrl')
+  const migrations = migrationsOf(log)
   const database = openDatabase({
     url: config.mongodbUrl,
     log,
     timeoutMs: options.databaseTimeoutMs ?? config.databaseMs,
     async prepare(own) {
+      if (options.changesNothing === true) return expectSchema(own, migrations)
+      await refuseNewer(own, migrations)
       await createIndexes(own)
-      await leaveToOthers(
-        openJournal(own, log),
-        'the books are to be opened by a process that may write them',
-      )
+      await migrate(own, migrations, log)
     },
   })
   const { connection } = database
+  defineSchemaModel(connection)
   const now = options.now ?? (() => Date.now())
   const entries = createEntryStore(connection)
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)

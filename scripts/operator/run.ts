@@ -99,7 +99,7 @@ function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWor
   const complete = running === undefined ? env : completeEnvironment(env, running)
   const config = readConfig(complete, 'operator')
   const log = createLog('operator', 'error', { write: (line: string) => void stderr.write(line) })
-  return openContext(config, log, { now, databaseTimeoutMs: PATIENCE_MS })
+  return openContext(config, log, { now, databaseTimeoutMs: PATIENCE_MS, changesNothing: true })
 }
 
 /** A server that is not there would be waited for without end. */

@@ -1,4 +1,5 @@
-import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { readBuild } from '../foundation/build.ts'
 
 /** What one process counts. No label holds an id, a token, an address or a text that somebody sent. */
 export interface Metrics {
@@ -32,6 +33,13 @@ const JOB_BUCKETS = [0.005, 0.025, 0.1, 0.5, 2, 10, 60]
 
 export function createMetrics(): Metrics {
   const registry = new Registry()
+  const build = new Gauge({
+    name: `${METRIC_PREFIX}build_info`,
+    help: '1, with the version and the commit of this process',
+    labelNames: ['version', 'commit'] as const,
+    registers: [registry],
+  })
+  build.set({ ...readBuild() }, 1)
   const requests = new Histogram({
     name: `${METRIC_PREFIX}request_seconds`,
     help: 'Time to answer, by route template and status; status 0 is a caller that left before the answer',

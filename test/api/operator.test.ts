@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openGate } from '../../scripts/torture/gate.ts'
+import { readBuild } from '../../shared/foundation/build.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { startMetricsServer, watchHealth, type MetricsServer } from '../../shared/servers/health.ts'
@@ -117,7 +118,7 @@ describe("the operator's port", () => {
   })
 
   it('says to anyone that it is alive, and to the operator whether it is ready', async () => {
-    expect(await (await ask('/healthz', { authorization: '' })).json()).toEqual({ ok: true })
+    expect(await (await ask('/healthz', { authorization: '' })).json()).toEqual({ ok: true, ...readBuild() })
     await expect
       .poll(async () => (await ask('/readyz')).json(), SOON)
       .toEqual({ ok: true, mongodb: true, redis: true, stopping: false })
@@ -357,7 +358,7 @@ describe('the metrics of an API process', () => {
       ])
     }
     expect((await look('/metrics', basic(TOKEN))).status).toBe(200)
-    expect(await (await look('/healthz', '')).json()).toEqual({ ok: true })
+    expect(await (await look('/healthz', '')).json()).toEqual({ ok: true, ...readBuild() })
     expect([(await look('/nowhere')).status, (await look('/queues')).status]).toEqual([404, 404])
   })
 

@@ -5,6 +5,7 @@ import { ExpressAdapter } from '@bull-board/express'
 import type { Queue } from 'bullmq'
 import express, { type RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
+import { readBuild } from '../../shared/foundation/build.ts'
 import { isHostAllowed } from '../../shared/foundation/hosts.ts'
 import type { Health } from '../../shared/servers/health.ts'
 import { closeNow, listen } from '../../shared/servers/listen.ts'
@@ -48,7 +49,7 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
   app.disable('x-powered-by')
   app.use(secureHeaders)
   app.get('/healthz', (_req, res) => {
-    res.json({ ok: true })
+    res.json({ ok: true, ...readBuild() })
   })
   app.use(refuseOtherHosts(ctx.config.operatorHosts))
   app.use(requireToken(token))
