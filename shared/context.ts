@@ -42,6 +42,7 @@ import { createPostStore, type PostStore } from './posts/post-store.ts'
 import { openQueues, type Queues } from './servers/queues.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
 import { unixSeconds } from './foundation/time.ts'
+import { createWatchStore, type WatchStore } from './operation/watch-store.ts'
 import { createWorkStore, type WorkStore } from './work/work-store.ts'
 
 /** Everything that a use case works with. One for each process; a test makes its own with its own clock. */
@@ -77,6 +78,7 @@ export interface Context {
   readonly cosignatures: CosignatureStore
   readonly readKeyTree: ReadKeyTree
   readonly leases: LeaseStore
+  readonly watch: WatchStore
   /** Whom the signer asks what they remember of the chain. */
   readonly peers: readonly SealPeer[]
   /** Who cosigns checkpoints from outside. */
@@ -158,6 +160,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     cosignatures: createCosignatureStore(connection),
     readKeyTree: createKeyTrees(entries),
     leases: createLeaseStore(connection),
+    watch: createWatchStore(connection),
     peers: createSealPeers(config),
     witnesses: createWitnesses(config),
     now,

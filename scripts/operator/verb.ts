@@ -26,6 +26,8 @@ interface Given<W extends readonly string[], O extends OptionSpecs> {
 export interface OperatorVerbSpec<W extends readonly string[], O extends OptionSpecs> extends SpecBase<W, O> {
   /** False: it runs even if a server is away, and says so itself. */
   needsDatabase?: false
+  /** How long it may take, if that is not a minute. */
+  limitMs?: number
   /** @throws Refusal with a sentence for the operator */
   run(call: Given<W, O> & { ctx: Context }): Promise<Shown>
 }
@@ -44,7 +46,7 @@ interface Folded {
 
 /** A verb with its types folded away, as the parser, the help and the runner see it. */
 export type OperatorVerb = DescribedVerb & { changes: boolean } & (
-    | { needsDatabase?: false; run(call: Folded & { ctx: Context }): Promise<Shown> }
+    | { needsDatabase?: false; limitMs?: number; run(call: Folded & { ctx: Context }): Promise<Shown> }
     | { runHere(call: Folded & { env: NodeJS.ProcessEnv }): Shown }
   )
 

@@ -11,7 +11,7 @@ const IMPORT =
  * don't see each other.
  */
 const ORDER = [
-  ['about', 'account'],
+  ['about', 'account', 'operation'],
   ['market'],
   ['payments', 'work', 'claims'],
   ['passes'],

@@ -14,7 +14,7 @@ import { openNetworkMetrics } from './network-metrics.ts'
 import { isOperator, readAuthorization } from '../../shared/foundation/operator-token.ts'
 import { StartError } from '../../shared/foundation/process.ts'
 import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
-import { watchQueues } from './alarm.ts'
+import { watchFindings } from './alarm.ts'
 
 export interface OperatorServer {
   port: number
@@ -34,7 +34,7 @@ export async function startOperatorServer(ctx: Context, health: Health): Promise
   }
   const server = createServer(createOperatorApp(ctx, health, secrets.operatorToken))
   const port = await listen(server, operatorPort, operatorHost, 'OPERATOR_PORT')
-  const alarm = watchQueues(ctx)
+  const alarm = watchFindings(ctx)
   return {
     port,
     close() {
