@@ -77,7 +77,7 @@ async function runVerb(world: OperatorWorld): Promise<Shown> {
   const ctx = openOperatorContext(world)
   try {
     if (verb.needsDatabase !== false) await withinPatience(ctx.database.whenReady(), PATIENCE_MS)
-    const run = () => withinPatience(verb.run({ ...call, ctx }), verb.limitMs ?? VERB_LIMIT_MS)
+    const run = () => withinPatience(verb.run({ ...call, ctx, env }), verb.limitMs ?? VERB_LIMIT_MS)
     return options['watch'] === true && options['json'] !== true ? await redraw(run, world) : await run()
   } finally {
     await Promise.race([ctx.close(), sleep(CLOSE_LIMIT_MS, undefined, { ref: false })])

@@ -1,4 +1,6 @@
+import { backupVerbs } from './backup-verbs.ts'
 import { booksVerbs } from './books-verbs.ts'
+import { checkVerbs } from './check-verbs.ts'
 import { ledgerVerbs } from './ledger-verbs.ts'
 import { marketVerbs } from './market-verbs.ts'
 import { moderationVerbs } from './moderation-verbs.ts'
@@ -10,7 +12,8 @@ import type { OperatorVerb, OperatorVerbGroup } from './verb.ts'
 
 /** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
 export const OPERATOR_VERB_GROUPS: readonly OperatorVerbGroup[] = [
-  { title: 'At a glance', verbs: statusVerbs },
+  { title: 'At a glance', verbs: [...statusVerbs, ...checkVerbs] },
+  { title: 'Back up and restore', verbs: backupVerbs },
   { title: 'Agents and posts', verbs: moderationVerbs },
   { title: 'Proposals and announcements', verbs: networkVerbs },
   { title: 'Payments', verbs: [...paymentVerbs, ...booksVerbs, ...reconcileVerbs] },

@@ -1,4 +1,5 @@
 import type { Context } from '../context.ts'
+import { readCopy } from '../servers/copy.ts'
 import { readSchema } from '../servers/migrations.ts'
 import { DAY_MS, HOUR_MS, SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
@@ -11,9 +12,29 @@ export const serviceFindings: FindingReader = {
   name: 'service',
   needs: 'mongodb',
   async read(ctx) {
-    const found = await Promise.all([findOrders(ctx), findReports(ctx), findDisk(ctx), findBackup(ctx)])
+    const found = await Promise.all([
+      findCopy(ctx),
+      findOrders(ctx),
+      findReports(ctx),
+      findDisk(ctx),
+      findBackup(ctx),
+    ])
     return found.flat()
   },
+}
+
+async function findCopy(ctx: Context): Promise<Finding[]> {
+  const copy = await readCopy(ctx.database.connection)
+  if (copy === undefined) return []
+  return [
+    {
+      kind: 'copy_not_promoted',
+      since: copy.restored_at,
+      what: 'This database is a restored copy: nothing is signed or sent, and no address is given out',
+      why: `it was restored from a backup of ${new Date(copy.backup_at * SECOND_MS).toISOString()}`,
+      command: `${OPERATOR} promote`,
+    },
+  ]
 }
 
 async function findOrders(ctx: Context): Promise<Finding[]> {

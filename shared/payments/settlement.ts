@@ -256,7 +256,7 @@ export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
   }
 }
 
-function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
+export function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
   return {
     source: `${payment._id}/payment`,
     at,

@@ -39,6 +39,11 @@ const schemaSchema = new Schema(
     since: Number,
     by: String,
     lock: { type: Schema.Types.Mixed },
+    // Of a copy, see copy.ts.
+    restored_at: Number,
+    backup_at: Number,
+    cluster_time: String,
+    promoted_at: Number,
   },
   { collection: 'schema', strict: 'throw', versionKey: false },
 )

@@ -125,6 +125,12 @@ async function statusOf() {
   return { ...answer, exitCode, text }
 }
 
+async function backUp(): Promise<string> {
+  const to = fs.mkdtempSync(path.join(folder, 'backup-'))
+  await done('backup', to)
+  return to
+}
+
 async function post(body: string): Promise<{ id: string; author: string }> {
   const agent = await service.registerWithPass()
   const { json } = await service.call('POST', '/post', { token: agent.token, body: { body, topic: 'news' } })
@@ -255,6 +261,9 @@ describe('npm run operator', () => {
       ['dispute', await disputedOrder(), 'release'],
       ['reconcile', 'xno'],
       ['resume', '--all'],
+      ['backup', path.join(folder, 'dry-backup')],
+      ['restore', await backUp(), '--to', path.join(folder, 'dry-data')],
+      ['promote'],
     ]
     expect(new Set(runs.map(([name]) => name))).toEqual(
       new Set(OPERATOR_VERBS.filter(({ changes }) => changes).map(({ name }) => name)),

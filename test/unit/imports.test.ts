@@ -11,7 +11,8 @@ const IMPORT =
  * don't see each other.
  */
 const ORDER = [
-  ['about', 'account', 'operation'],
+  ['operation'],
+  ['about', 'account'],
   ['market'],
   ['payments', 'work', 'claims'],
   ['passes'],
