@@ -7,12 +7,13 @@ import { moderationVerbs } from './moderation-verbs.ts'
 import { networkVerbs } from './network-verbs.ts'
 import { paymentVerbs } from './payment-verbs.ts'
 import { reconcileVerbs } from './reconcile-verbs.ts'
+import { showVerbs } from './show-verbs.ts'
 import { statusVerbs } from './status-verbs.ts'
 import type { OperatorVerb, OperatorVerbGroup } from './verb.ts'
 
 /** Every verb but "help", as the help lists them. A verb is one entry in its file's list. */
 export const OPERATOR_VERB_GROUPS: readonly OperatorVerbGroup[] = [
-  { title: 'At a glance', verbs: [...statusVerbs, ...checkVerbs] },
+  { title: 'At a glance', verbs: [...statusVerbs, ...showVerbs, ...checkVerbs] },
   { title: 'Back up and restore', verbs: backupVerbs },
   { title: 'Agents and posts', verbs: moderationVerbs },
   { title: 'Proposals and announcements', verbs: networkVerbs },

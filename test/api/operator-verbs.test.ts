@@ -579,6 +579,42 @@ describe('npm run operator', () => {
     expect((await statusOf()).findings.filter(({ kind }) => /^queue_(paused|limited)/.test(kind))).toEqual([])
   })
 
+  it('tells the whole story of a record, by its id, address, transaction, handle or number', async () => {
+    const { ctx } = service
+    const payout = await owedPayout()
+    const orderId = (await ctx.payouts.find(payout))?.order_id ?? ''
+    const order = await ctx.orders.find(orderId)
+    const invoice = await ctx.invoices.models.invoices.findOne({ order_id: orderId }).lean()
+    const payment = await ctx.invoices.models.payments.findOne({ order_id: orderId }).lean()
+    const job = await ctx.queues.get('order-deadlines').add('order-deadlines', { due_at: 1, about: orderId })
+    const words = [payout, orderId, invoice?.address ?? '', payment?.tx ?? '', job.id ?? '']
+    for (const word of words.slice(0, 4)) {
+      const { records, events } = (await done('show', word)) as unknown as {
+        records: { collection: string; record: { _id: string } }[]
+        events: { by: string; what: string }[]
+      }
+      const ids = records.map(({ record }) => record._id)
+      for (const id of [payout, orderId, invoice?._id, payment?._id]) expect(ids, word).toContain(id)
+      const bys = new Set(events.map(({ by }) => by))
+      for (const by of ['books', 'waits for its number', 'job of order-deadlines'])
+        expect(bys, word).toContain(by)
+    }
+    const { stdout } = await operator('show', payout)
+    expect(stdout).toContain(`orders ${orderId}`)
+    expect(stdout).toMatch(/books: \d+ XNO from order:/)
+    for (const secret of [order?.delivery, order?.payout_salt]) expect(stdout).not.toContain(String(secret))
+    expect((await operator('show', job.id ?? '')).stdout).toContain('job of order-deadlines')
+    await job.remove()
+
+    const agent = await service.register({ handle: 'shown-by-name' })
+    const { stdout: shown } = await operator('show', 'shown-by-name')
+    expect(shown).toContain(`agents ${agent.id}`)
+    expect(shown).toMatch(/waits for its number: registration/)
+    expect(shown).not.toContain('token')
+    const unknown = await operator('show', 'nothing-of-ours')
+    expect([unknown.exitCode, unknown.stderr]).toEqual([1, expect.stringContaining('Nothing is known of')])
+  })
+
   it('draws the status anew until it is told to stop', async () => {
     const ending = new AbortController()
     let stdout = ''
