@@ -1,11 +1,12 @@
 import type { Context } from '../context.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
-import { firstLine } from './queue-findings.ts'
+import { firstLine, reachesRedis } from './queue-findings.ts'
 
 /** Making and signing a seal takes seconds; a worker that died is replaced within a minute. */
 export const SEAL_SLACK_SECONDS = 120
 const MAX_UNSIGNED = 1_000
+const REDIS_LIMIT_MS = 500
 
 export const ledgerFindings: FindingReader = {
   name: 'ledger',
@@ -56,7 +57,7 @@ async function findUnsigned(ctx: Context): Promise<Finding[]> {
 
 /** What the last try to sign ended with; undefined if Redis doesn't say. */
 async function readRefusal(ctx: Context): Promise<string | undefined> {
-  if (!ctx.queues.isConnected()) return undefined
+  if (!(await reachesRedis(ctx, REDIS_LIMIT_MS))) return undefined
   const [job] = await ctx.queues
     .get('sign-seals')
     .getJobs(['failed', 'delayed'], 0, 0)

@@ -106,8 +106,9 @@ export async function mendLost(ctx: Context, { collection, id, source }: Lost): 
   if (record === null || (await ctx.entries.findBySource(source)) !== undefined) return false
   const mark = rule.remake(record as never)
   // Twice at once it is one mark; and if its entry comes after all, the sequencer takes the mark out.
-  const { modifiedCount } = await records.updateOne({ _id: id, 'pending.source': { $ne: source } }, {
-    $push: { pending: mark },
-  } as object)
+  const { modifiedCount } = await records.updateOne(
+    { _id: id, 'pending.source': { $ne: source } },
+    { $push: { pending: mark } },
+  )
   return modifiedCount === 1
 }

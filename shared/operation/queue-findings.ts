@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts'
 import { hasNoWorker, readQueueStates, type QueueState } from '../servers/queue-state.ts'
 import { queueRow } from '../servers/queues.ts'
+import { withDeadline } from '../foundation/deadline.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
@@ -97,3 +98,9 @@ async function findGivenUp(ctx: Context, { name, failed }: QueueState): Promise<
 }
 
 export const firstLine = (text: string): string => text.split('\n')[0] ?? ''
+
+/** A command that has just begun has yet to reach Redis. */
+export async function reachesRedis({ queues }: Context, limitMs: number): Promise<boolean> {
+  const reached = queues.whenReady().then(() => true)
+  return withDeadline(reached, limitMs, () => new Error('Redis is away')).catch(() => false)
+}

@@ -6,6 +6,7 @@ import type { EntryRecord } from '../ledger/entry.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { formatAmount } from '../payments/coin.ts'
 import type { JournalLine } from '../payments/journal.ts'
+import { reachesRedis } from './queue-findings.ts'
 import { QUEUE_NAMES } from '../servers/queues.ts'
 
 /*
@@ -94,6 +95,7 @@ const UNTOLD = /^(?:token_\w+|\w*salt|box|delivery|signed|nonces|pending|challen
 const MOST = 60
 const OF_AGENT_EACH = 5
 const SEARCH_LIMIT_MS = 10 * SECOND_MS
+const REDIS_LIMIT_MS = 2 * SECOND_MS
 const JOBS_OF_A_QUEUE = 200
 
 type Found = Record<string, unknown> & { _id: string }
@@ -178,7 +180,7 @@ async function findLinked(connection: Connection, { record }: Told): Promise<Tol
   }
   for (const [field, value] of Object.entries(record)) if (field !== '_id' && field !== 'pending') look(value)
   const found = await Promise.all(
-    [...ids].map((id) => {
+    [...ids].map(async (id) => {
       const collection = BY_PREFIX.get((ID.exec(id)?.[1] ?? '') as never)
       return collection === undefined ? [] : findAll(connection, collection, { _id: id })
     }),
@@ -255,7 +257,7 @@ async function bookEvents(connection: Connection, ids: readonly string[]): Promi
 
 /** Jobs that name one of the ids, or have it. Without Redis there are none to tell of. */
 async function jobEvents(ctx: Context, ids: readonly string[]): Promise<StoryEvent[]> {
-  if (!ctx.queues.isConnected()) return []
+  if (!(await reachesRedis(ctx, REDIS_LIMIT_MS))) return []
   const wanted = new Set(ids)
   const found = await Promise.all(
     QUEUE_NAMES.map(async (name) => {
