@@ -17,6 +17,8 @@ const AT_ONCE = 6
 export async function createIndexes(connection: Connection): Promise<void> {
   const present = new Set((await connection.listCollections()).map(({ name }) => name))
   const models = Object.values(connection.models)
+  // What another has to make holds up nothing of one's own: two who wait for each other would wait for ever.
+  let missing: unknown
   const lane = async (): Promise<void> => {
     for (let model = models.pop(); model !== undefined; model = models.pop()) {
       // A transaction can write to a collection that nobody made, but two of them that make it conflict.
@@ -33,11 +35,12 @@ export async function createIndexes(connection: Connection): Promise<void> {
             { cause: error },
           )
         if (error.code !== UNAUTHORIZED) throw error
-        await expectIndexes(connection, model)
+        await expectIndexes(connection, model).catch((lacking: unknown) => (missing = lacking))
       }
     }
   }
   await Promise.all(Array.from({ length: AT_ONCE }, lane))
+  if (missing !== undefined) throw missing
 }
 
 /**
