@@ -25,5 +25,8 @@ COPY scripts scripts
 COPY CHANGELOG.md ./
 COPY docs/agents.md docs/agents.md
 COPY test/vectors test/vectors
+# docker compose build --build-arg COMMIT=$(git rev-parse HEAD): what /healthz, the metrics and `operator status` say.
+ARG COMMIT=unknown
+RUN printf '%s\n' "$COMMIT" > build-commit
 USER 10001:10001
 CMD ["node", "api/main.ts"]

@@ -21,6 +21,7 @@ import { startRedis } from './embedded/redis.ts'
 import { noteRunning } from './embedded/running.ts'
 import { ensureSealKey, memoryBeside } from '../shared/ledger/seal-key.ts'
 import { memoryFileIn } from '../shared/ledger/seal-memory.ts'
+import { requireKeys } from '../shared/operation/require-keys.ts'
 import { assertPrivate } from '../shared/foundation/private-file.ts'
 import { SAME_SIGNAL_MS, StartError } from '../shared/foundation/process.ts'
 import { whenUp, type SupervisedChild } from './embedded/supervise.ts'
@@ -143,7 +144,7 @@ export async function startNetwork(options: {
     if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile, sealMemoryFile)
     // Here as well as in the workers, so that it is said before anything is up.
     assertPrivate('SEAL_KEY_FILE', config.secrets.sealKeyFile ?? sealKeyFile)
-    assertPrivate('NANO_SEED_FILE', config.nano.seedFile)
+    requireKeys(config)
     const shared: NodeJS.ProcessEnv = {
       NODE_COMPILE_CACHE: compileCacheDir(env),
       CHALLENGE_SECRET: first.challengeSecret,

@@ -14,7 +14,7 @@ import { createLeaseStore, type LeaseStore } from './ledger/lease-store.ts'
 import { createLogStore, type LogStore } from './ledger/log-store.ts'
 import { createSealPeers, type SealPeer } from './ledger/seal-peers.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
-import { createIndexes, leaveToOthers } from './servers/indexes.ts'
+import { createIndexes } from './servers/indexes.ts'
 import type { Log } from './foundation/log.ts'
 import { orderPurpose } from './market/order-payments.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
@@ -22,6 +22,13 @@ import { createOrderStore, type OrderStore } from './market/order-store.ts'
 import { createServingStore, type ServingStore } from './market/serving-store.ts'
 import { createWitnesses, type OutsideWitness } from './ledger/witnesses.ts'
 import { createMetrics, type Metrics } from './servers/metrics.ts'
+import {
+  defineSchemaModel,
+  expectSchema,
+  migrate,
+  refuseNewer,
+  type Migration,
+} from './servers/migrations.ts'
 import { createInboxStore, type InboxStore } from './messages/inbox-store.ts'
 import { createMessageStore, type MessageStore } from './messages/message-store.ts'
 import { createStandingStore, type StandingStore } from './account/standing-store.ts'
@@ -38,6 +45,7 @@ import { openQueues, type Queues } from './servers/queues.ts'
 import { createSerializer, type Serialize } from './foundation/serializer.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
 import { unixSeconds } from './foundation/time.ts'
+import { createWatchStore, type WatchStore } from './operation/watch-store.ts'
 import { createWorkStore, type WorkStore } from './work/work-store.ts'
 
 /** Everything that a use case works with. One for each process; a test makes its own with its own clock. */
@@ -74,6 +82,7 @@ export interface Context {
   readonly cosignatures: CosignatureStore
   readonly readKeyTree: ReadKeyTree
   readonly leases: LeaseStore
+  readonly watch: WatchStore
   /** Whom the signer asks what they remember of the chain. */
   readonly peers: readonly SealPeer[]
   /** Who cosigns checkpoints from outside. */
@@ -97,25 +106,33 @@ export interface ContextOptions {
   databaseTimeoutMs?: number
   /** Who gives out addresses; this process if absent. */
   addressGiver?: AddressGiver
+  /** Makes no collection and no index, and upgrades nothing: for who only looks. */
+  changesNothing?: boolean
 }
+
+/** What was changed about the shape of the database, in order; see migrations.ts. */
+export const migrationsOf = (log: Log): readonly Migration[] => [
+  { to: 1, what: 'the books are opened from the records', run: (connection) => openJournal(connection, log) },
+]
 
 /** Opens stores and queues. Both connect in the background, so a process can start before its servers. */
 export function openContext(config: Config, log: Log, options: ContextOptions = {}): Context {
   if (config.mongodbUrl === undefined || config.redisUrl === undefined)
     throw new TypeError('"config" expected mongodbUrl and redisUrl')
+  const migrations = migrationsOf(log)
   const database = openDatabase({
     url: config.mongodbUrl,
     log,
     timeoutMs: options.databaseTimeoutMs ?? config.databaseMs,
     async prepare(own) {
+      if (options.changesNothing === true) return expectSchema(own, migrations)
+      await refuseNewer(own, migrations)
       await createIndexes(own)
-      await leaveToOthers(
-        openJournal(own, log),
-        'the books are to be opened by a process that may write them',
-      )
+      await migrate(own, migrations, log)
     },
   })
   const { connection } = database
+  defineSchemaModel(connection)
   const now = options.now ?? (() => Date.now())
   const entries = createEntryStore(connection)
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
@@ -153,6 +170,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     cosignatures: createCosignatureStore(connection),
     readKeyTree: createKeyTrees(entries),
     leases: createLeaseStore(connection),
+    watch: createWatchStore(connection),
     peers: createSealPeers(config),
     witnesses: createWitnesses(config),
     serialize: createSerializer(),

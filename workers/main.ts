@@ -3,13 +3,13 @@ import { readConfig } from '../shared/foundation/config.ts'
 import { assertOrigin } from '../shared/ledger/checkpoint.ts'
 import { startMetricsServer, watchHealth } from '../shared/servers/health.ts'
 import { createLog } from '../shared/foundation/log.ts'
-import { assertPrivate } from '../shared/foundation/private-file.ts'
 import { runUntilStopped, StartError } from '../shared/foundation/process.ts'
-import { QUEUE_NAMES, type QueueName } from '../shared/servers/queues.ts'
+import { requireKeys } from '../shared/operation/require-keys.ts'
+import { QUEUE_NAMES, queueRow, type QueueName } from '../shared/servers/queues.ts'
 import { SECOND_MS } from '../shared/foundation/time.ts'
 import { startOperatorServer } from './operator/server.ts'
 import { startPool } from './pool.ts'
-import { openWorkerContext } from './worker-context.ts'
+import { openWorkerContext, servedQueues } from './worker-context.ts'
 
 /** Workers can wait for a database that is electing a primary; nobody holds a connection open for them. */
 const DATABASE_PATIENCE_MS = 30 * SECOND_MS
@@ -17,10 +17,9 @@ const DATABASE_PATIENCE_MS = 30 * SECOND_MS
 await runUntilStopped('workers', async (stopping) => {
   const names = parseQueues()
   const config = readConfig(process.env, 'workers')
-  assertPrivate('SEAL_KEY_FILE', config.secrets.sealKeyFile)
-  assertPrivate('SEAL_MEMORY_FILE', config.secrets.sealMemoryFile)
-  assertPrivate('NANO_SEED_FILE', config.nano.seedFile)
+  requireKeys(config)
   assertOrigin(config)
+  const served = servedQueues(config, names)
   const log = createLog('workers', config.logLevel)
   const ctx = openWorkerContext(config, log, { databaseTimeoutMs: DATABASE_PATIENCE_MS })
   const health = watchHealth(ctx, stopping, true)
@@ -29,13 +28,20 @@ await runUntilStopped('workers', async (stopping) => {
   const stopped = stopping.then(() => 'stop' as const)
   const pool =
     (await Promise.race([ctx.database.whenReady(), stopped])) === 'stop' ? undefined : startPool(ctx, names)
-  if (pool !== undefined) log.info({ queues: names }, 'the workers work')
+  const left = names.filter((name) => !served.includes(name))
+  const notServed = left.length === 0 ? {} : { not_served: left, for_want_of: needsOf(left) }
+  if (pool !== undefined && served.length > 0) log.info({ queues: served, ...notServed }, 'the workers work')
+  if (pool !== undefined && served.length === 0) log.warn(notServed, 'the workers have nothing to do')
   await stopped
   log.info('the workers stop: no new jobs, those under way are finished')
   await pool?.close()
   await Promise.all([operator?.close(), metrics?.close()])
   await ctx.close()
 })
+
+function needsOf(names: readonly QueueName[]): string[] {
+  return [...new Set(names.flatMap((name) => queueRow(name).needs ?? []))]
+}
 
 /** `--queues a,b` picks what this process serves; all of them if it is absent. */
 function parseQueues(): QueueName[] {

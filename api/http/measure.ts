@@ -18,6 +18,7 @@ export function measureRequests(ctx: Context): RequestHandler {
         status: res.writableFinished ? res.statusCode : 0,
       }
       ctx.metrics.countRequest(labels, milliseconds / SECOND_MS)
+      if (labels.status >= 500) ctx.metrics.countFailure(String(res.locals['error']))
       if (ctx.log.isLevelEnabled('debug'))
         ctx.log.debug(
           { request_id: String(res.locals['requestId']), ...labels, ms: Math.round(milliseconds) },

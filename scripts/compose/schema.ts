@@ -27,7 +27,9 @@ const healthcheck = z.strictObject({
 
 const service = z.strictObject({
   image: z.string(),
-  build: z.string().optional(),
+  build: z
+    .union([z.string(), z.strictObject({ context: z.string(), args: z.record(z.string(), z.string()) })])
+    .optional(),
   user: z.string().regex(/^\d+:\d+$/, 'expected uid:gid in numbers'),
   entrypoint: command.optional(),
   command: command.optional(),

@@ -90,6 +90,10 @@ export const WRITERS = {
   reconciliations: { payments: ADD, operator: ADD, ...MARKS },
   journal: { api: ['insert'], payments: ['insert'], operator: ['insert'] },
   openings: { payments: ADD, operator: ADD },
+  // Which shape the database has: those who may write all that a migration changes.
+  schema: { payments: ADD, operator: ADD },
+  // What was seen of the network, and when it was backed up. Nobody else waits for it: payments make it too.
+  watch: { payments: ADD, sweep: ADD, operator: ADD },
   look_ups: { payments: ADD, operator: ADD },
 } as const satisfies Record<string, Writers>
 

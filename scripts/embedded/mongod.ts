@@ -146,9 +146,8 @@ async function runMongod(
         // A transaction whose worker was killed keeps its documents to itself until then, and half as long
         // again at the worst; ours take milliseconds.
         ...['--setParameter', 'transactionLifetimeLimitSeconds=3'],
-        // Old versions fill the cache for so long; the default of 300 s serves readers of the past, and there
-        // are none.
-        ...['--setParameter', 'minSnapshotHistoryWindowInSeconds=30'],
+        // Old versions fill the cache for so long; the one reader of the past is a backup.
+        ...['--setParameter', 'minSnapshotHistoryWindowInSeconds=60'],
         // A primary waits 15 s at SIGTERM for its clients to find another one; there is no other.
         ...['--setParameter', 'shutdownTimeoutMillisForSignaledShutdown=100'],
       ],

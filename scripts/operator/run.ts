@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { COMMON_OPTIONS, parseCommandLine, wantsJson } from '../../client/command/arguments.ts'
 import { CommandError } from '../../client/command/command-error.ts'
 import { escapeControls } from '../../client/command/format.ts'
@@ -21,11 +22,17 @@ export interface OperatorWorld {
   stderr: { write(text: string): unknown }
   /** The machine's clock if absent. */
   now?: () => number
+  /** Ends what goes on until it is told to stop. */
+  signal?: AbortSignal
 }
 
 const PATIENCE_MS = 10 * SECOND_MS
 /** A verb may wait for a worker; no longer than this. */
 const VERB_LIMIT_MS = 60 * SECOND_MS
+/** A frozen server takes no leave. */
+const CLOSE_LIMIT_MS = 200
+const REDRAW_EVERY_MS = 5 * SECOND_MS
+const CLEAR_SCREEN = '\x1b[H\x1b[2J'
 
 const { json, help } = COMMON_OPTIONS
 const FRAME: HelpFrame = {
@@ -34,7 +41,7 @@ const FRAME: HelpFrame = {
   notes: [
     'VERB --help says what a verb takes. It works on the network that runs from DATA_DIR, or on MONGODB_URL and REDIS_URL.',
     'Whatever changes a record takes --dry-run, and leaves an entry in the ledger. What needs a key is done by the worker that has it.',
-    'Exit codes: 0 done, 1 refused or not reached, 2 not understood.',
+    'Exit codes: 0 done, 1 refused or not reached, 2 not understood; of status: 0 fine, 1 look, 2 act.',
   ],
 }
 
@@ -48,7 +55,7 @@ export async function runOperator(world: OperatorWorld): Promise<number> {
   try {
     const shown = await runVerb(world)
     stdout.write(`${asJson ? JSON.stringify(shown.answer) : escapeControls(shown.text)}\n`)
-    return 0
+    return shown.exitCode ?? 0
   } catch (error) {
     const { code, message, exitCode, stack } = describeFailure(error)
     if (asJson) stdout.write(`${JSON.stringify({ ok: false, error: code, message })}\n`)
@@ -70,9 +77,20 @@ async function runVerb(world: OperatorWorld): Promise<Shown> {
   const ctx = openOperatorContext(world)
   try {
     if (verb.needsDatabase !== false) await withinPatience(ctx.database.whenReady(), PATIENCE_MS)
-    return await withinPatience(verb.run({ ...call, ctx }), VERB_LIMIT_MS)
+    const run = () => withinPatience(verb.run({ ...call, ctx, env }), verb.limitMs ?? VERB_LIMIT_MS)
+    return options['watch'] === true && options['json'] !== true ? await redraw(run, world) : await run()
   } finally {
-    await ctx.close()
+    await Promise.race([ctx.close(), sleep(CLOSE_LIMIT_MS, undefined, { ref: false })])
+  }
+}
+
+/** Shows it anew until it is told to stop. */
+async function redraw(run: () => Promise<Shown>, { stdout, signal }: OperatorWorld): Promise<Shown> {
+  for (;;) {
+    const shown = await run()
+    if (signal?.aborted === true) return shown
+    stdout.write(`${CLEAR_SCREEN}${escapeControls(shown.text)}\n`)
+    await sleep(REDRAW_EVERY_MS, undefined, signal === undefined ? {} : { signal }).catch(() => undefined)
   }
 }
 
@@ -99,7 +117,7 @@ function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWor
   const complete = running === undefined ? env : completeEnvironment(env, running)
   const config = readConfig(complete, 'operator')
   const log = createLog('operator', 'error', { write: (line: string) => void stderr.write(line) })
-  return openContext(config, log, { now, databaseTimeoutMs: PATIENCE_MS })
+  return openContext(config, log, { now, databaseTimeoutMs: PATIENCE_MS, changesNothing: true })
 }
 
 /** A server that is not there would be waited for without end. */

@@ -1,6 +1,7 @@
 import { formatDuration, formatTime } from '../../client/command/format.ts'
 import type { EntryKind } from '../../shared/ledger/pending.ts'
 import { closingSums, NOTHING_OWED } from '../../shared/ledger/solvency.ts'
+import { SEAL_SLACK_SECONDS } from '../../shared/operation/ledger-findings.ts'
 import { readNextSeal } from '../../shared/ledger/seal-service.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { CoinRecord } from '../../shared/payments/coin-store.ts'
@@ -16,20 +17,23 @@ const queues: StatusSection = {
     const states = await readQueueStates(ctx.queues, ctx.now())
     const starved = states.filter(hasNoWorker).map(({ name }) => name)
     return {
-      answer: states.map(({ oldestSeconds, ...state }) => ({
+      answer: states.map(({ oldestSeconds, limit, ...state }) => ({
         ...state,
+        limit: limit ?? null,
         oldest_seconds: Math.round(oldestSeconds),
         no_worker: starved.includes(state.name),
       })),
       lines: [
         ...formatTable([
           ['', 'waiting', 'active', 'delayed', 'failed', 'oldest', 'workers'],
-          ...states.map(({ name, waiting, active, delayed, failed, oldestSeconds, workers }) => [
-            name,
-            ...[waiting, active, delayed, failed].map(String),
-            waiting === 0 ? '-' : formatDuration(oldestSeconds),
-            String(workers),
-          ]),
+          ...states.map(
+            ({ name, waiting, active, delayed, failed, oldestSeconds, workers, paused, limit }) => [
+              name,
+              ...[waiting, active, delayed, failed].map(String),
+              waiting === 0 ? '-' : formatDuration(oldestSeconds),
+              `${workers}${paused ? ', PAUSED' : ''}${limit === undefined ? '' : `, limited to ${limit}`}`,
+            ],
+          ),
         ]),
         ...(starved.length === 0
           ? []
@@ -43,9 +47,6 @@ const queues: StatusSection = {
 const SETTLEMENT_KINDS: EntryKind[] = ['pass_credit', 'payment']
 /** Entries looked through for the last settlement, newest first. */
 const SETTLEMENT_LOOK_BACK = 20_000
-
-/** Making and signing a seal takes seconds; a worker that died is replaced within a minute. */
-const SEAL_SLACK_SECONDS = 120
 
 const ledger: StatusSection = {
   name: 'ledger',

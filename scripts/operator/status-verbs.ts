@@ -1,44 +1,151 @@
+import { formatCount, formatDuration, formatTime } from '../../client/command/format.ts'
+import { usageError } from '../../client/command/command-error.ts'
+import { formatFact, readFacts } from './status-facts.ts'
 import { STATUS_SECTIONS } from './status-sections.ts'
 import type { StatusSection } from './status-section.ts'
-import { defineOperatorVerb, type OperatorVerb } from './verb.ts'
+import { showDone } from './shown.ts'
+import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
 import type { Context } from '../../shared/context.ts'
+import { describeBuild, readBuild } from '../../shared/foundation/build.ts'
 import { withDeadline } from '../../shared/foundation/deadline.ts'
-import { SECOND_MS } from '../../shared/foundation/time.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { severityOf, verdictOf, type Finding } from '../../shared/operation/finding.ts'
+import { readFindings } from '../../shared/operation/findings.ts'
+import { limitOf } from '../../shared/servers/queue-state.ts'
+import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 
-/** If a server is away, its section says so and the others are shown. */
-const SECTION_LIMIT_MS = 8 * SECOND_MS
+/** With the start of Node no more than 2 s, whatever is away. */
+const WAIT_MS = SECOND_MS
+const EXIT_CODES = { fine: 0, look: 1, act: 2 } as const
 
 export const statusVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'status',
     words: [],
-    options: {},
-    help: 'Queues and workers, seals, passes, coins, payouts and sums owed, on one screen',
+    options: {
+      all: { kind: 'flag', help: 'show everything, not what needs you alone' },
+      watch: { kind: 'flag', help: 'draw it anew every 5 s until Ctrl-C' },
+      wait: {
+        kind: 'whole',
+        value: 'SECONDS',
+        help: 'how long to wait for MongoDB and Redis, 1 if absent',
+        min: 1,
+      },
+    },
+    help: 'What needs you, with since when, why and the command; exit code 0 fine, 1 look, 2 act',
     changes: false,
     needsDatabase: false,
-    async run({ ctx }) {
-      const read = await Promise.all(STATUS_SECTIONS.map((section) => readSection(ctx, section)))
-      return {
-        answer: { ok: true, ...Object.fromEntries(read.map(({ name, answer }) => [name, answer])) },
-        text: read
-          .map(({ title, lines }) => [title, ...lines.map((line) => `  ${line}`)].join('\n'))
-          .join('\n'),
-      }
-    },
+    run: ({ ctx, options: { all, wait } }) =>
+      showStatus(ctx, wait === undefined ? WAIT_MS : wait * SECOND_MS, all),
+  }),
+  defineOperatorVerb({
+    name: 'resume',
+    words: ['[QUEUE]'],
+    options: { all: { kind: 'flag', help: 'every queue' } },
+    help: 'Let a queue go on that was paused or limited on the board',
+    changes: true,
+    needsDatabase: false,
+    run: ({ ctx, words: [name], options: { all }, dryRun }) => resume(ctx, name, all, dryRun),
   }),
 ]
 
-async function readSection(ctx: Context, section: StatusSection) {
+async function showStatus(ctx: Context, waitMs: number, isAll: boolean): Promise<Shown> {
+  const [findings, facts, ...sections] = await Promise.all([
+    readFindings(ctx, waitMs),
+    withDeadline(readFacts(ctx), waitMs, () => new Error('MongoDB did not answer')).catch(() => undefined),
+    ...STATUS_SECTIONS.map((section) => readSection(ctx, section, waitMs)),
+  ])
+  const verdict = verdictOf(findings)
+  const now = unixSeconds(ctx.now())
+  const shown = findings.map((finding) => ({
+    severity: severityOf(finding),
+    ...finding,
+    since: finding.since ?? null,
+    why: finding.why ?? null,
+  }))
+  return {
+    answer: {
+      ok: true,
+      verdict,
+      findings: shown,
+      ...readBuild(),
+      facts: facts ?? null,
+      ...Object.fromEntries(sections.map(({ name, answer }) => [name, answer])),
+    },
+    text: [
+      `${describeVerdict(findings)}   ${formatTime(now)}, ${describeBuild()}`,
+      ...findings.flatMap((finding) => ['', ...formatFinding(finding, now)]),
+      ...(facts === undefined ? [] : ['', ...formatFact(facts, now)]),
+      ...(isAll
+        ? sections.flatMap(({ title, lines }) => ['', title, ...lines.map((line) => `  ${line}`)])
+        : []),
+    ].join('\n'),
+    exitCode: EXIT_CODES[verdict],
+  }
+}
+
+function describeVerdict(findings: readonly Finding[]): string {
+  const act = findings.filter((finding) => severityOf(finding) === 'act').length
+  const look = findings.length - act
+  if (findings.length === 0) return 'FINE: nothing needs you.'
+  const parts = [
+    ...(act === 0 ? [] : [`${formatCount(act, 'thing needs', 'things need')} you`]),
+    ...(look === 0 ? [] : [`${formatCount(look, 'thing')} to look at`]),
+  ]
+  return `${act === 0 ? 'LOOK' : 'ACT'}: ${parts.join(', ')}.`
+}
+
+function formatFinding(finding: Finding, now: number): string[] {
+  const { what, since, why, command } = finding
+  const because = [
+    ...(since === undefined
+      ? []
+      : [`since ${formatTime(since)}, ${formatDuration(Math.max(0, now - since))} ago`]),
+    ...(why === undefined ? [] : [why]),
+  ]
+  return [
+    `${severityOf(finding).toUpperCase().padEnd(4)}  ${what}.`,
+    ...(because.length === 0 ? [] : [`      ${because.join('; ')}`]),
+    `      > ${command}`,
+  ]
+}
+
+async function readSection(ctx: Context, section: StatusSection, limitMs: number) {
   const { name, title } = section
   try {
     const { answer, lines } = await withDeadline(
       section.read(ctx),
-      SECTION_LIMIT_MS,
-      () => new Error(`MongoDB or Redis did not answer within ${SECTION_LIMIT_MS / SECOND_MS} s`),
+      limitMs,
+      () => new Error(`MongoDB or Redis did not answer within ${limitMs / SECOND_MS} s`),
     )
     return { name, title, answer, lines }
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     return { name, title, answer: { error: message }, lines: [`cannot be read: ${message}`] }
   }
+}
+
+async function resume(
+  ctx: Context,
+  name: string | undefined,
+  isAll: boolean,
+  dryRun: boolean,
+): Promise<Shown> {
+  const names = QUEUE_NAMES.filter((one) => isAll || one === name)
+  if (names.length === 0 || (isAll && name !== undefined))
+    throw usageError(`"resume" takes --all or one queue: ${QUEUE_NAMES.join(', ')}.`)
+  await ctx.queues.whenReady()
+  const changed: string[] = []
+  for (const one of names) {
+    const queue = ctx.queues.get(one)
+    const meta = await queue.getMeta()
+    if (meta.paused !== true && limitOf(meta) === undefined) continue
+    changed.push(one)
+    if (dryRun) continue
+    await queue.removeGlobalRateLimit()
+    await queue.removeGlobalConcurrency()
+    await queue.removeRateLimitKey()
+    await queue.resume()
+  }
+  return showDone({ resumed: changed.join(', ') || null, changed: changed.length > 0 }, dryRun)
 }

@@ -33,14 +33,16 @@ interface Given<W extends readonly string[], O extends OptionSpecs> {
 export interface OperatorVerbSpec<W extends readonly string[], O extends OptionSpecs> extends SpecBase<W, O> {
   /** False: it runs even if a server is away, and says so itself. */
   needsDatabase?: false
+  /** How long it may take, if that is not a minute. */
+  limitMs?: number
   /** @throws Refusal with a sentence for the operator */
-  run(call: Given<W, O> & { ctx: Context }): Promise<Shown>
+  run(call: Given<W, O> & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<Shown>
 }
 
 /** A verb that needs no network at all. */
 export interface LocalVerbSpec<W extends readonly string[], O extends OptionSpecs> extends SpecBase<W, O> {
   /** @throws CommandError with a sentence for the operator */
-  runHere(call: Given<W, O> & { env: NodeJS.ProcessEnv }): Shown
+  runHere(call: Given<W, O> & { env: NodeJS.ProcessEnv }): Shown | Promise<Shown>
 }
 
 interface Folded {
@@ -51,8 +53,12 @@ interface Folded {
 
 /** A verb with its types folded away, as the parser, the help and the runner see it. */
 export type OperatorVerb = DescribedVerb & { changes: boolean } & (
-    | { needsDatabase?: false; run(call: Folded & { ctx: Context }): Promise<Shown> }
-    | { runHere(call: Folded & { env: NodeJS.ProcessEnv }): Shown }
+    | {
+        needsDatabase?: false
+        limitMs?: number
+        run(call: Folded & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<Shown>
+      }
+    | { runHere(call: Folded & { env: NodeJS.ProcessEnv }): Shown | Promise<Shown> }
   )
 
 export type OperatorVerbGroup = VerbGroup<OperatorVerb>

@@ -3,6 +3,7 @@ import { isDuplicateKey, requireOwn, type Session } from '../servers/database.ts
 import { Refusal } from '../foundation/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { priceInCoin, type Coin } from '../payments/coin.ts'
+import { logInvoice } from '../payments/money-log.ts'
 import { remainderRaw, type InvoiceRecord, type PaymentRecord } from '../payments/invoice.ts'
 import { isUnderWay, prepareInvoice } from '../payments/invoice-service.ts'
 import { move } from '../payments/journal.ts'
@@ -117,9 +118,9 @@ async function showAgain(ctx: Context, invoice: InvoiceRecord, days: number): Pr
  * Stores a pass invoice and moves the remainders of earlier invoices into it; if they pay for it, its days
  * are credited at once.
  */
-function insertWithRemainders(ctx: Context, fresh: PassInvoice): Promise<InvoiceRecord> {
+async function insertWithRemainders(ctx: Context, fresh: PassInvoice): Promise<InvoiceRecord> {
   const { _id, agent_id: agentId, coin, at } = fresh
-  return ctx.database.transaction(async (session) => {
+  const made = await ctx.database.transaction(async (session) => {
     let carried = 0n
     for (const earlier of await ctx.invoices.listRemainders(agentId, coin, session)) {
       const left = remainderRaw(earlier)
@@ -153,6 +154,8 @@ function insertWithRemainders(ctx: Context, fresh: PassInvoice): Promise<Invoice
     await ctx.journal.write([...carriedLine, ...lines], session)
     return stored
   })
+  logInvoice(ctx.log, made)
+  return made
 }
 
 /** Spends an invoice's money on days, and credits them. */

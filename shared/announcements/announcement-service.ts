@@ -7,6 +7,7 @@ import { Refusal } from '../foundation/errors.ts'
 import { newId } from '../foundation/ids.ts'
 import type { EntryRecord } from '../ledger/entry.ts'
 import { newSalt } from '../ledger/pending.ts'
+import { refuseCopy } from '../servers/copy.ts'
 import { SealError } from '../ledger/seal.ts'
 import { expectMemory, findTimeFault, openSigner } from '../ledger/signing.ts'
 import { rememberStatement } from '../ledger/statements.ts'
@@ -109,6 +110,7 @@ export async function signAnnouncement(ctx: Context, id: string, watch?: WatchSt
   const signer = await waitForSigner(ctx, watch)
   if (signer === undefined) return false
   try {
+    await refuseCopy(ctx.database.connection, `${id} is not signed`)
     expectMemory(signer)
     expectCommitted(announcement, entry)
     const fault = findTimeFault(ctx, announcement.at)

@@ -63,7 +63,6 @@ export async function makeClaim(
   )
   const id = newId('claim')
   const salt = newSalt()
-  const contentHash = commitRecord(id, salt, claimContent(fields))
   const claim: ClaimRecord = {
     _id: id,
     agent_id: agentId,
@@ -75,21 +74,8 @@ export async function makeClaim(
     ...authorOf({ author }),
     status: 'open',
     standing: { true: 0, false: 0, void: 0 },
-    pending: [
-      {
-        source: `${id}/claim`,
-        at,
-        kind: 'claim',
-        data: {
-          claim_id: id,
-          agent_id: agentId,
-          content_hash: contentHash,
-          resolve_by: resolveBy ?? null,
-          ...authorData(author),
-        },
-      },
-    ],
   }
+  claim.pending = [claimEntry(claim)]
   if ((await recorderOf(ctx)({ claim })) === undefined)
     throw new Refusal(
       'wrong_state',
@@ -97,6 +83,23 @@ export async function makeClaim(
       { field: 'kind' },
     )
   return claim
+}
+
+/** All of it is in the record. */
+export function claimEntry(claim: ClaimRecord): PendingEntry {
+  const { _id: id, agent_id, at, resolve_by: resolveBy, salt, author } = claim
+  return {
+    source: `${id}/claim`,
+    at,
+    kind: 'claim',
+    data: {
+      claim_id: id,
+      agent_id,
+      content_hash: commitRecord(id, salt, claimContent(claim)),
+      resolve_by: resolveBy ?? null,
+      ...authorData(author),
+    },
+  }
 }
 
 /**

@@ -32,10 +32,21 @@ export async function extendChain(
   }
 }
 
+const START: ChainStatus = { revision: 0, seq: 0, open: [], intact: true }
+
+/** What doesn't hold of all seals and entries; it stores nothing. */
+export async function findChainFault(ctx: ChainContext): Promise<string | undefined> {
+  const walked = await ctx.database.inOrder((session) =>
+    verifyOn(ctx, { ...START, open: [] }, undefined, session),
+  )
+  return walked.fault
+}
+
 /** Verifies every seal from the first on, with all entries read again, and stores what it found. */
 export async function walkChain(ctx: ChainContext & Pick<Context, 'now'>): Promise<ChainStatus> {
-  const start = { revision: 0, seq: 0, open: [], intact: true }
-  const walked = await ctx.database.inOrder((session) => verifyOn(ctx, start, undefined, session))
+  const walked = await ctx.database.inOrder((session) =>
+    verifyOn(ctx, { ...START, open: [] }, undefined, session),
+  )
   for (;;) {
     // Seals may have come meanwhile, and another process may have stored its part of them: ours counts, since
     // it began at the first.

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
-import { numberEntry } from './entry.ts'
+import { numberEntry, type EntryRecord } from './entry.ts'
 import type { PendingCollection, PendingRecord } from './entry-store.ts'
 import type { Lease } from './lease-store.ts'
 import { asMark } from './mark.ts'
-import type { PendingEntry } from './pending.ts'
+import type { EntryKind, PendingEntry } from './pending.ts'
 import { SealError } from './seal.ts'
 import { performStep, type WatchStep } from '../foundation/step.ts'
 
@@ -224,7 +224,10 @@ async function insertEntries(
   while (missing.length > 0) {
     const base: number = known ?? (await readHighest(ctx))
     const entries = missing.map((entry, index) => numberEntry(entry, base + 1 + index))
-    if (await performStep(watch, 'entries', () => store.append(entries))) return base + entries.length
+    if (await performStep(watch, 'entries', () => store.append(entries))) {
+      logMoney(ctx, entries)
+      return base + entries.length
+    }
     known = undefined
     const stored = await store.findSources(missing.map(({ source }) => source))
     const left = missing.filter(({ source }) => !stored.has(source))
@@ -232,6 +235,25 @@ async function insertEntries(
     missing = left
   }
   return known
+}
+
+/** Kinds that are about money, but for days that were paid with work: each step is a line of the log. */
+const OF_MONEY = new Set<EntryKind>([
+  'payment',
+  'order',
+  'fee',
+  'dispute',
+  'dispute_outcome',
+  'payout',
+  'reconcile',
+])
+
+function logMoney({ log }: SequencerContext, entries: readonly EntryRecord[]): void {
+  for (const { _id, source, kind, data } of entries) {
+    if (!OF_MONEY.has(kind) && !(kind === 'pass_credit' && data['means'] === 'coin')) continue
+    const ids = Object.fromEntries(Object.entries(data).filter(([name]) => name.endsWith('_id')))
+    log.info({ money: kind, step: source, entry_id: _id, ...ids }, `entry ${_id} is about money`)
+  }
 }
 
 /**

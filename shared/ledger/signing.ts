@@ -7,6 +7,7 @@ import { HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile } from '../crypto/merkle
 import { sealPayloadHash, signSeal, verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
 import { MAX_SIGNED_AHEAD_MS } from '../foundation/limits.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { refuseCopy } from '../servers/copy.ts'
 import { endAdoption, expectLastSigned, readAdoption, type Adoption } from './adoption.ts'
 import { extendChain, walkChain } from './chain-check.ts'
 import { readLeaves, type EntryRecord } from './entry.ts'
@@ -118,6 +119,7 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
   const signer = openSigner(ctx, options.watch)
   if (signer === undefined) return 0
   try {
+    await refuseCopy(ctx.database.connection, 'nothing is signed')
     await takeAdoption(ctx, signer)
     let signed = 0
     for (;;) {

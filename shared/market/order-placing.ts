@@ -9,6 +9,7 @@ import { newId } from '../foundation/ids.ts'
 import { newSalt } from '../ledger/pending.ts'
 import { COINS, type Coin } from '../payments/coin.ts'
 import { isCoinReady, prepareInvoice, requireReady } from '../payments/invoice-service.ts'
+import { logInvoice } from '../payments/money-log.ts'
 import type { InvoiceRecord } from '../payments/invoice.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { MARKET_FEE_PERCENT, MAX_UNPAID_ORDERS } from './market-terms.ts'
@@ -67,6 +68,7 @@ export async function placeOrder(
           await ctx.orders.insert(placed, session)
           await ctx.invoices.insert(invoice, session)
         })
+        logInvoice(ctx.log, invoice)
         return { order: placed, invoice }
       } catch (error) {
         if (!isDuplicateKey(error, 'buyer_id')) throw error

@@ -1,4 +1,5 @@
 import type { Context } from '../context.ts'
+import { isCopy } from '../servers/copy.ts'
 import { StartError } from '../foundation/process.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
@@ -8,7 +9,9 @@ import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
 import type { CoinDriver } from './driver.ts'
 import { lapseInvoices, recordPayment, settleWaiting } from './settlement.ts'
 
+/** A restored copy of the database is halted as a whole. */
 export async function isHalted(ctx: Context, coin: Coin): Promise<boolean> {
+  if (await isCopy(ctx.database.connection)) return true
   return (await ctx.coins.findCoin(coin))?.halted !== undefined
 }
 

@@ -3,6 +3,7 @@ import type { Context } from '../context.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId } from '../foundation/ids.ts'
 import { ADDRESS_WAIT_MS, CHECK_EVERY_MS } from '../foundation/limits.ts'
+import { isCopy } from '../servers/copy.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
@@ -35,7 +36,7 @@ export function isCoinReady(ctx: Context, coin: CoinRecord | undefined): boolean
 /** @throws Refusal `currency_not_configured` */
 export async function requireReady(ctx: Context, coin: Coin): Promise<void> {
   const record = await ctx.coins.findCoin(coin)
-  if (isCoinReady(ctx, record)) return
+  if (isCoinReady(ctx, record) && !(await isCopy(ctx.database.connection))) return
   throw new Refusal(
     'currency_not_configured',
     record?.configured === true

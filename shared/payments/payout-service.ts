@@ -6,6 +6,7 @@ import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
 import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
+import { logTransfer } from './money-log.ts'
 import { payoutMark, type PayoutChange, type PayoutFrom } from './payout-store.ts'
 import { isRefusedForLong, OPEN_TRANSFERS, refuse } from './payout.ts'
 import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
@@ -88,6 +89,7 @@ export async function storeTransfers(
         await carry(ctx, transfer, payout, { from: 'free', step: 'signed', attempt: transfer._id }, session)
       }
   })
+  for (const transfer of transfers) logTransfer(ctx.log, transfer, transfer.state)
 }
 
 /**
@@ -174,20 +176,22 @@ export async function moveTransfers(
   reason?: string,
 ): Promise<number> {
   if (transfers.length === 0) return 0
-  return ctx.database.transaction(async (session) => {
+  const moved = await ctx.database.transaction(async (session) => {
     const change = {
       state: to,
       changed_at: unixSeconds(ctx.databaseNow()),
       ...(reason === undefined ? {} : { reason }),
     }
-    let moved = 0
+    const changed: TransferRecord[] = []
     for (const transfer of transfers) {
       if (!(await ctx.payouts.moveTransfer(transfer._id, from, change, session))) continue
       await movePayouts(ctx, transfer, to, session)
-      moved++
+      changed.push(transfer)
     }
-    return moved
+    return changed
   })
+  for (const transfer of moved) logTransfer(ctx.log, transfer, to)
+  return moved.length
 }
 
 /** @returns whether it was in one of the states `from` */

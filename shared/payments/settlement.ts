@@ -81,7 +81,7 @@ async function notePayment(
   ])
   const ids = { _id: newId('payment'), salt: newSalt() }
   try {
-    return await ctx.database.transaction(async (session) => {
+    const noted = await ctx.database.transaction(async (session): Promise<PaymentRecord> => {
       const tells = found.lockedUntil === undefined ? [invoiceMark(invoice, 'seen')] : []
       const current = await ctx.invoices.markPayment(invoice._id, session, tells)
       if (current === undefined) throw new Error(`invoice ${invoice._id} was there and is gone`)
@@ -115,6 +115,12 @@ async function notePayment(
       if (holdsOpen(payment)) await purposeOf(ctx, payment).noted(ctx, payment, session)
       return payment
     })
+    const { _id, invoice_id, order_id, state } = noted
+    ctx.log.info(
+      { money: 'payment', payment_id: _id, invoice_id, order_id, coin, state },
+      'a payment was seen',
+    )
+    return noted
   } catch (error) {
     if (!isDuplicateKey(error)) throw error
     const other = await ctx.invoices.findPayment(coin, tx, addressIndex)
@@ -272,7 +278,7 @@ export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
   }
 }
 
-function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
+export function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
   return {
     source: `${payment._id}/payment`,
     at,

@@ -4,7 +4,7 @@ import type { Context } from '../context.ts'
 import type { SeenLog } from '../crypto/author.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { newId } from '../foundation/ids.ts'
-import { newSalt } from '../ledger/pending.ts'
+import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import { postContent, type PostRecord } from './post.ts'
 
@@ -42,20 +42,24 @@ export async function publishPost(
     ...content,
     salt,
     ...authorOf({ author }),
-    pending: [
-      {
-        source: `${id}/post`,
-        at,
-        kind: 'post',
-        data: {
-          post_id: id,
-          agent_id: agentId,
-          content_hash: commitRecord(id, salt, postContent(content)),
-          ...authorData(author),
-        },
-      },
-    ],
   }
+  post.pending = [postEntry(post)]
   await ctx.posts.insert(post)
   return post
+}
+
+/** All of it is in the record. */
+export function postEntry(post: PostRecord): PendingEntry {
+  const { _id: id, agent_id, at, salt, author } = post
+  return {
+    source: `${id}/post`,
+    at,
+    kind: 'post',
+    data: {
+      post_id: id,
+      agent_id,
+      content_hash: commitRecord(id, salt, postContent(post)),
+      ...authorData(author),
+    },
+  }
 }

@@ -85,8 +85,6 @@ export function openDatabase(options: DatabaseOptions): Database {
   const connection = mongoose.createConnection()
   endWithRequest(connection)
   connection.set('bufferCommands', false)
-  connection.set('autoIndex', false)
-  connection.set('autoCreate', false)
   connection.set('strictQuery', 'throw')
   let ready = false
   let closed = false
@@ -103,6 +101,8 @@ export function openDatabase(options: DatabaseOptions): Database {
       try {
         await connection.openUri(url, {
           ...(namesDatabase(url) ? {} : { dbName: DEFAULT_DATABASE }),
+          // Set on the connection, mongoose takes no notice of them: it makes all that it has a model of.
+          ...{ autoIndex: false, autoCreate: false },
           serverSelectionTimeoutMS: timeoutMs,
           connectTimeoutMS: Math.min(timeoutMs, CONNECT_TIMEOUT_MS),
           waitQueueTimeoutMS: timeoutMs,
@@ -130,7 +130,10 @@ export function openDatabase(options: DatabaseOptions): Database {
       }
     }
   })()
-  becomeReady.catch((error: unknown) => log.fatal({ err: error }, 'MongoDB cannot be used'))
+  becomeReady.catch((error: unknown) => {
+    // A sentence for the operator is said by whoever waits for the database.
+    if (!(error instanceof StartError)) log.fatal({ err: error }, 'MongoDB cannot be used')
+  })
 
   return {
     connection,
@@ -247,7 +250,7 @@ const TRANSACTION = {
 } as const
 
 const OUTAGE_ERRORS = new Set([
-  'IndexesMissing',
+  'NotYetMade',
   'MongoServerSelectionError',
   'MongoNetworkError',
   'MongoNetworkTimeoutError',

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Context } from '../context.ts'
+import { readBuild } from '../foundation/build.ts'
 import { withDeadline } from '../foundation/deadline.ts'
 import { closeNow, listen } from './listen.ts'
 import { countProcess } from './metrics.ts'
@@ -98,7 +99,7 @@ async function answer(
       { Allow: 'GET, HEAD' },
     )
   } else if (path === '/healthz') {
-    send(res, 200, { ok: true })
+    send(res, 200, { ok: true, ...readBuild() })
   } else if (path === '/readyz') {
     const { ready, ...rest } = await health.readiness()
     send(res, ready ? 200 : 503, { ok: ready, ...rest })

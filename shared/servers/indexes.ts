@@ -1,4 +1,5 @@
 import mongoose, { type Connection, type Model } from 'mongoose'
+import { StartError } from '../foundation/process.ts'
 
 /** Collections made at once: a few round trips amid faults, and no crowd of new connections. */
 const AT_ONCE = 6
@@ -10,12 +11,14 @@ const AT_ONCE = 6
  * A user that may not write a collection may not make it either, and waits until somebody who may has made
  * it.
  *
- * @throws IndexesMissing if that has not been yet; what the server says of an index that differs from the one
- *   of that name, and what an outage throws
+ * @throws NotYetMade if that has not been yet; StartError for an index that differs from the one of that
+ *   name; what an outage throws
  */
 export async function createIndexes(connection: Connection): Promise<void> {
   const present = new Set((await connection.listCollections()).map(({ name }) => name))
   const models = Object.values(connection.models)
+  // What another has to make holds up nothing of one's own: two who wait for each other would wait for ever.
+  let missing: unknown
   const lane = async (): Promise<void> => {
     for (let model = models.pop(); model !== undefined; model = models.pop()) {
       // A transaction can write to a collection that nobody made, but two of them that make it conflict.
@@ -25,28 +28,38 @@ export async function createIndexes(connection: Connection): Promise<void> {
         if (indexes.length > 0)
           await connection.collection(model.collection.name).createIndexes(indexes as never[])
       } catch (error) {
-        if (!(error instanceof mongoose.mongo.MongoServerError) || error.code !== UNAUTHORIZED) throw error
-        await expectIndexes(connection, model)
+        if (!(error instanceof mongoose.mongo.MongoServerError)) throw error
+        if (OTHER_INDEX.has(Number(error.code)))
+          throw new StartError(
+            `The collection ${model.collection.name} has an index that this program means otherwise; drop that index, and the next start makes it anew. MongoDB says: ${error.message}`,
+            { cause: error },
+          )
+        if (error.code !== UNAUTHORIZED) throw error
+        await expectIndexes(connection, model).catch((lacking: unknown) => (missing = lacking))
       }
     }
   }
   await Promise.all(Array.from({ length: AT_ONCE }, lane))
+  if (missing !== undefined) throw missing
 }
 
 /**
  * Work that makes a database ready, and that a user who may not do it leaves to a process that may.
  *
- * @throws IndexesMissing if it is not done yet
+ * @throws NotYetMade if it is not done yet
  */
 export async function leaveToOthers(work: Promise<void>, what: string): Promise<void> {
   try {
     await work
   } catch (error) {
     if (error instanceof mongoose.mongo.MongoServerError && error.code === UNAUTHORIZED)
-      throw new IndexesMissing(what)
+      throw new NotYetMade(what)
     throw error
   }
 }
+
+/** The server's codes for an index of that name or of those keys that has other options. */
+const OTHER_INDEX = new Set([85, 86])
 
 /** The server's code for a user that may not do that. */
 const UNAUTHORIZED = 13
@@ -55,8 +68,8 @@ const UNAUTHORIZED = 13
  * A collection that another process has to make is not there, or not with all its indexes: worth looking
  * again.
  */
-class IndexesMissing extends Error {
-  override name = 'IndexesMissing'
+export class NotYetMade extends Error {
+  override name = 'NotYetMade'
 }
 
 async function expectIndexes(connection: Connection, model: Model<unknown>): Promise<void> {
@@ -67,5 +80,5 @@ async function expectIndexes(connection: Connection, model: Model<unknown>): Pro
   const keys = new Set(found.map(({ key }) => JSON.stringify(key)))
   // A collection that is there has the index of its `_id`.
   if (found.length > 0 && model.schema.indexes().every(([key]) => keys.has(JSON.stringify(key)))) return
-  throw new IndexesMissing(`${model.collection.name} is to be made by a process that may write it`)
+  throw new NotYetMade(`${model.collection.name} is to be made by a process that may write it`)
 }

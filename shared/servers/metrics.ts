@@ -1,10 +1,13 @@
-import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { readBuild } from '../foundation/build.ts'
 
 /** What one process counts. No label holds an id, a token, an address or a text that somebody sent. */
 export interface Metrics {
   readonly registry: Registry
   /** `route` is the route's template. `status` is 0 if the caller was gone before the answer. */
   countRequest(labels: { method: string; route: string; status: number }, seconds: number): void
+  /** A request that was answered 5xx. `error` is a code of the table. */
+  countFailure(error: string): void
   countJob(queue: string, outcome: JobOutcome, seconds: number): void
   /** A job whose worker fell silent and that another one will take. */
   countStalled(queue: string): void
@@ -32,6 +35,13 @@ const JOB_BUCKETS = [0.005, 0.025, 0.1, 0.5, 2, 10, 60]
 
 export function createMetrics(): Metrics {
   const registry = new Registry()
+  const build = new Gauge({
+    name: `${METRIC_PREFIX}build_info`,
+    help: '1, with the version and the commit of this process',
+    labelNames: ['version', 'commit'] as const,
+    registers: [registry],
+  })
+  build.set({ ...readBuild() }, 1)
   const requests = new Histogram({
     name: `${METRIC_PREFIX}request_seconds`,
     help: 'Time to answer, by route template and status; status 0 is a caller that left before the answer',
@@ -39,6 +49,13 @@ export function createMetrics(): Metrics {
     buckets: REQUEST_BUCKETS,
     registers: [registry],
   })
+  const failures = new Counter({
+    name: `${METRIC_PREFIX}request_failures_total`,
+    help: 'Requests answered 5xx, by error code; those about a coin that is not ready are an answer to what a client chose',
+    labelNames: ['error'] as const,
+    registers: [registry],
+  })
+  for (const error of ['internal', 'unavailable']) failures.inc({ error }, 0)
   const jobs = new Histogram({
     name: `${METRIC_PREFIX}job_seconds`,
     help: 'Time that one attempt of a job took, by queue and outcome: completed, retried, failed',
@@ -62,6 +79,7 @@ export function createMetrics(): Metrics {
     registry,
     countRequest: (labels, seconds) =>
       requests.observe({ ...labels, status: String(labels.status) }, seconds),
+    countFailure: (error) => failures.inc({ error }),
     countJob: (queue, outcome, seconds) => jobs.observe({ queue, outcome }, seconds),
     countStalled: (queue) => stalled.inc({ queue }),
     countAnomaly: (kind) => anomalies.inc({ kind }),

@@ -1,3 +1,4 @@
+import type { QueueMeta } from 'bullmq'
 import { withDeadline } from '../foundation/deadline.ts'
 import { QUEUE_NAMES, queueRow, type QueueName, type Queues } from './queues.ts'
 import { SECOND_MS } from '../foundation/time.ts'
@@ -17,6 +18,10 @@ export interface QueueState {
   oldestSeconds: number
   /** Connections that take jobs from it, in all processes. */
   workers: number
+  /** Stopped by somebody, on the board or over its API; workers or not, nothing of it is done. */
+  paused: boolean
+  /** What somebody has limited it to, in words; undefined if nobody has. */
+  limit: string | undefined
   /** Work falls due on it by time alone, so it needs a worker even if no job waits. */
   due: boolean
 }
@@ -49,10 +54,11 @@ export async function readQueueStates(queues: Queues, nowMs: number): Promise<Qu
 async function readState(queues: Queues, name: QueueName, nowMs: number): Promise<QueueState> {
   const queue = queues.get(name)
   const row = queueRow(name)
-  const [counts, [oldest], workers] = await Promise.all([
+  const [counts, [oldest], workers, meta] = await Promise.all([
     queue.getJobCounts('waiting', 'prioritized', 'active', 'delayed', 'completed', 'failed'),
     queue.getJobs(['waiting', 'prioritized'], 0, 0, true),
     queue.getWorkersCount(),
+    queue.getMeta(),
   ])
   const { waiting = 0, prioritized = 0, active = 0, delayed = 0, completed = 0, failed = 0 } = counts
   return {
@@ -65,7 +71,18 @@ async function readState(queues: Queues, name: QueueName, nowMs: number): Promis
     // matters here.
     oldestSeconds: oldest === undefined ? 0 : Math.max(0, (nowMs - oldest.timestamp) / SECOND_MS),
     workers,
+    paused: meta.paused === true,
+    limit: limitOf(meta),
     // Once the operator has cleared the jobs of a coin that was given up, on the board, they are due no more.
     due: row.every !== undefined && (row.isAlwaysDue === true || completed + failed > 0),
   }
+}
+
+/** What an operator may have set on a queue, as BullMQ keeps it. */
+export function limitOf({ max, duration, concurrency }: QueueMeta): string | undefined {
+  const parts = [
+    ...(max === undefined || duration === undefined ? [] : [`${max} jobs in ${duration / SECOND_MS} s`]),
+    ...(concurrency === undefined ? [] : [`${concurrency} at once`]),
+  ]
+  return parts.length === 0 ? undefined : parts.join(' and ')
 }

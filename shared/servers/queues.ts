@@ -163,7 +163,8 @@ export interface Queues {
    */
   recallStrayed(names: readonly QueueName[]): Promise<void>
   /**
-   * Whether jobs wait that a worker could take now; false also if Redis does not say so within its deadline.
+   * Whether jobs wait that a worker could take now; false also if the queue is paused or limited, or if Redis
+   * does not say so within its deadline.
    */
   hasWaiting(name: QueueName): Promise<boolean>
   /** The queue itself. @throws if Redis has never been reached: use whenReady() first */
@@ -314,10 +315,12 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       if (connection.status !== 'ready') return false
       try {
         const queue = get(name)
-        const [counts, isPaused] = await inTime(
-          Promise.all([queue.getJobCounts('waiting', 'prioritized'), queue.isPaused()]),
+        const [counts, { paused, max, concurrency }] = await inTime(
+          Promise.all([queue.getJobCounts('waiting', 'prioritized'), queue.getMeta()]),
         )
-        return (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0) > 0 && !isPaused
+        // What an operator has paused or limited waits as it should.
+        const mayWait = paused === true || max !== undefined || concurrency !== undefined
+        return (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0) > 0 && !mayWait
       } catch {
         return false // the connection's own listener says that Redis is away
       }

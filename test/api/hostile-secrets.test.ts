@@ -57,6 +57,28 @@ describe('a secret in a file that others can read', () => {
     expect(workers.logged()).not.toContain('5e'.repeat(32))
   })
 
+  it.each([
+    ['SEAL_KEY_FILE', undefined, 'there is no file'],
+    ['SEAL_KEY_FILE', 'no key\n', 'does not hold a key'],
+    ['NANO_SEED_FILE', undefined, 'cannot be read (ENOENT)'],
+    ['NANO_SEED_FILE', 'no seed\n', 'does not hold a seed'],
+  ])('or that is none keeps them from starting too: %s with %j', async (name, content, reason) => {
+    const file = path.join(folder, `${name}-${content?.length ?? 0}`)
+    if (content !== undefined) fs.writeFileSync(file, content, { mode: 0o600 })
+    const workers = startProcess('workers/main.ts', { ...settings(), [name]: file })
+    expect(await workers.ended).toBe(1)
+    expect(workers.logged()).toContain(reason)
+    expect(workers.logged()).toContain(file)
+  })
+
+  it('is missed by workers that can do nothing without it', async () => {
+    const workers = startProcess('workers/main.ts', settings(), ['--queues', 'sign-seals,send-nano'])
+    const line = await workers.waitForLine('the workers have nothing to do')
+    expect(JSON.parse(line)).toMatchObject({ level: 40, for_want_of: ['seal key', 'nano seed'] })
+    workers.kill('SIGTERM')
+    expect(await workers.ended).toBe(0)
+  })
+
   it('keeps the whole network from starting, before any server is up', () => {
     const dataDir = path.join(folder, 'data')
     const file = path.join(folder, 'key')

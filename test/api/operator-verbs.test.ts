@@ -52,18 +52,24 @@ afterAll(async () => {
   fs.rmSync(folder, { recursive: true })
 })
 
-async function operator(...argv: string[]): Promise<Ran> {
-  const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
+function operatorEnv(): Record<string, string> {
+  const { mongodbUrl = '', redisUrl = '', queuePrefix } = service.ctx.config
+  return {
+    MONGODB_URL: mongodbUrl,
+    REDIS_URL: redisUrl,
+    QUEUE_PREFIX: queuePrefix,
+    DATA_DIR: path.join(folder, 'none'),
+  }
+}
+
+const operator = (...argv: string[]): Promise<Ran> => operatorOn({}, ...argv)
+
+async function operatorOn(env: Record<string, string>, ...argv: string[]): Promise<Ran> {
   let stdout = ''
   let stderr = ''
   const exitCode = await runOperator({
     argv,
-    env: {
-      MONGODB_URL: mongodbUrl,
-      REDIS_URL: redisUrl,
-      QUEUE_PREFIX: queuePrefix,
-      DATA_DIR: path.join(folder, 'none'),
-    },
+    env: { ...operatorEnv(), ...env },
     stdout: { write: (text) => (stdout += text) },
     stderr: { write: (text) => (stderr += text) },
   })
@@ -103,6 +109,26 @@ async function done(...argv: string[]): Promise<Record<string, unknown>> {
   const { exitCode, stdout, stderr } = await operator(...argv, '--json')
   expect([exitCode, stderr], stdout).toEqual([0, ''])
   return JSON.parse(stdout) as Record<string, unknown>
+}
+
+/** A busy machine takes longer than the second that an operator waits. */
+const PATIENTLY = ['--wait', '20']
+
+async function statusOf() {
+  const { exitCode, stdout } = await operator('status', '--json', ...PATIENTLY)
+  const { stdout: text } = await operator('status', ...PATIENTLY)
+  const answer = JSON.parse(stdout) as {
+    verdict: string
+    findings: { kind: string; severity: string; about?: string; what: string; command: string }[]
+    coins: unknown[]
+  }
+  return { ...answer, exitCode, text }
+}
+
+async function backUp(): Promise<string> {
+  const to = fs.mkdtempSync(path.join(folder, 'backup-'))
+  await done('backup', to)
+  return to
 }
 
 async function post(body: string): Promise<{ id: string; author: string }> {
@@ -234,6 +260,10 @@ describe('npm run operator', () => {
       ['pay', (await market()).seller.id],
       ['dispute', await disputedOrder(), 'release'],
       ['reconcile', 'xno'],
+      ['resume', '--all'],
+      ['backup', path.join(folder, 'dry-backup')],
+      ['restore', await backUp(), '--to', path.join(folder, 'dry-data')],
+      ['promote'],
     ]
     expect(new Set(runs.map(([name]) => name))).toEqual(
       new Set(OPERATOR_VERBS.filter(({ changes }) => changes).map(({ name }) => name)),
@@ -478,7 +508,7 @@ describe('npm run operator', () => {
       ledger_entry: 'solvency',
     })
     const sealed = await waitFor('a signed seal', () => service.ctx.seals.lastSigned(), { limitMs: 15_000 })
-    const status = (await done('status')) as {
+    const status = (await statusOf()) as unknown as {
       queues: { name: string; workers: number; waiting: number; no_worker: boolean }[]
       ledger: { last_seal: object; chain_intact: boolean; last_settlement: { kind: string } }
       passes: { with_active_pass: number; registered: number }
@@ -493,10 +523,12 @@ describe('npm run operator', () => {
     expect(status.ledger.last_settlement.kind).toBe('pass_credit')
     expect(status.passes.with_active_pass).toBeGreaterThanOrEqual(4)
     expect(status.passes.registered).toBeGreaterThan(status.passes.with_active_pass)
-    const { stdout } = await operator('status')
+    const { stdout } = await operator('status', '--all', ...PATIENTLY)
     for (const title of ['Queues', 'Ledger', 'Agents and passes', 'Coins', 'Payouts'])
       expect(stdout).toContain(`${title}\n`)
-    expect(stdout.split('\n').length).toBeLessThan(50)
+    expect(stdout.split('\n').length).toBeLessThan(100)
+    // What is fine is left out unless it is asked for.
+    expect((await operator('status', ...PATIENTLY)).stdout).not.toContain('Queues\n')
     expect(stdout).not.toContain('cannot be read')
     await makeCoinReady(service.ctx, 'xno', { addresses: 0 })
     await service.ctx.coins.noteTreasury('xno', {
@@ -504,12 +536,128 @@ describe('npm run operator', () => {
       treasury_raw: '0',
       treasury_short_raw: `25${'0'.repeat(29)}`,
     })
-    expect((await operator('status')).stdout).toContain('THE TREASURY LACKS 2.5 XNO for payouts that are due')
-    expect((await done('status'))['coins']).toContainEqual(
+    const short = await statusOf()
+    expect(short.coins).toContainEqual(
       expect.objectContaining({ currency: 'xno', treasury_short_raw: `25${'0'.repeat(29)}` }),
     )
+    expect(short.findings).toContainEqual(
+      expect.objectContaining({ kind: 'treasury_short', severity: 'act', command: 'send 2.5 XNO to nano_1' }),
+    )
     await service.ctx.coins.noteTreasury('xno', { treasury_short_raw: '0' })
-    expect((await operator('status')).stdout).not.toContain('LACKS')
+    expect((await statusOf()).findings.map(({ kind }) => kind)).not.toContain('treasury_short')
+  })
+
+  it('says first whether it is fine, and beside each thing that is not since when, why, and what to run', async () => {
+    const { queues, coins } = service.ctx
+    const old = Math.floor(Date.now() / 1000) - 3_600
+    await queues.get('sweep').pause()
+    await queues.get('verify-shares').setGlobalRateLimit(1, 3_600_000)
+    await coins.saveRate({ _id: 'xno', usd: '1', source: 'a test', at: old })
+    const { verdict, findings, text, exitCode } = await statusOf()
+    expect([verdict, exitCode]).toEqual(['act', 2])
+    expect(text).toMatch(/^ACT: \d+ things? needs? you/)
+    expect(findings.find(({ about }) => about === 'sweep')).toMatchObject({
+      kind: 'queue_paused',
+      severity: 'act',
+      command: 'npm run operator -- resume sweep',
+    })
+    expect(findings.find(({ kind }) => kind === 'queue_limited')).toMatchObject({
+      about: 'verify-shares',
+      what: 'The queue verify-shares is limited to 1 jobs in 3600 s',
+    })
+    expect(findings.find(({ kind }) => kind === 'rate_stale')).toMatchObject({ about: 'xno', since: old })
+    for (const { severity, what, command } of findings) {
+      expect(text).toContain(`${severity.toUpperCase().padEnd(4)}  ${what}.`)
+      expect(text).toContain(`> ${command}`)
+    }
+    await coins.saveRate({ _id: 'xno', usd: '1', source: 'a test', at: old + 3_600 })
+    // Its own command mends it.
+    expect(await done('resume', '--all', '--dry-run')).toMatchObject({ resumed: 'sweep, verify-shares' })
+    expect(await done('resume', 'sweep')).toMatchObject({ resumed: 'sweep', changed: true })
+    expect(await done('resume', '--all')).toMatchObject({ resumed: 'verify-shares' })
+    expect(await done('resume', '--all')).toMatchObject({ changed: false })
+    expect((await statusOf()).findings.filter(({ kind }) => /^queue_(paused|limited)/.test(kind))).toEqual([])
+  })
+
+  it('tells the whole story of a record, by its id, address, transaction, handle or number', async () => {
+    const { ctx } = service
+    const payout = await owedPayout()
+    const orderId = (await ctx.payouts.find(payout))?.order_id ?? ''
+    const order = await ctx.orders.find(orderId)
+    const invoice = await ctx.invoices.models.invoices.findOne({ order_id: orderId }).lean()
+    const payment = await ctx.invoices.models.payments.findOne({ order_id: orderId }).lean()
+    const job = await ctx.queues.get('order-deadlines').add('order-deadlines', { due_at: 1, about: orderId })
+    const words = [payout, orderId, invoice?.address ?? '', payment?.tx ?? '', job.id ?? '']
+    for (const word of words.slice(0, 4)) {
+      const { records, events } = (await done('show', word)) as unknown as {
+        records: { collection: string; record: { _id: string } }[]
+        events: { by: string; what: string }[]
+      }
+      const ids = records.map(({ record }) => record._id)
+      for (const id of [payout, orderId, invoice?._id, payment?._id]) expect(ids, word).toContain(id)
+      const bys = events.map(({ by }) => by).join()
+      for (const by of [/books/, /entry \d|waits for its number/, /job of order-deadlines/])
+        expect(bys, word).toMatch(by)
+    }
+    // What no entry says of money is a line of the log.
+    const said = service
+      .logged()
+      .split('\n')
+      .filter((line) => line.includes(invoice?._id ?? 'none'))
+    for (const money of ['invoice', 'payment'])
+      expect(
+        said.filter((line) => line.includes(`"money":"${money}"`)),
+        money,
+      ).toHaveLength(1)
+    for (const secret of [invoice?.address, payment?.tx]) expect(said.join()).not.toContain(String(secret))
+    const { stdout } = await operator('show', payout)
+    expect(stdout).toContain(`orders ${orderId}`)
+    expect(stdout).toMatch(/books: \d+ XNO from order:/)
+    for (const secret of [order?.delivery, order?.payout_salt]) expect(stdout).not.toContain(String(secret))
+    expect((await operator('show', job.id ?? '')).stdout).toContain('job of order-deadlines')
+    await job.remove()
+
+    const agent = await service.register({ handle: 'shown-by-name' })
+    const { stdout: shown } = await operator('show', 'shown-by-name')
+    expect(shown).toContain(`agents ${agent.id}`)
+    expect(shown).toMatch(/(entry \d+|waits for its number): registration/)
+    expect(shown).not.toContain('token')
+    const unknown = await operator('show', 'nothing-of-ours')
+    expect([unknown.exitCode, unknown.stderr]).toEqual([1, expect.stringContaining('Nothing is known of')])
+  })
+
+  it('draws the status anew until it is told to stop', async () => {
+    const ending = new AbortController()
+    let stdout = ''
+    const ran = runOperator({
+      argv: ['status', '--watch', ...PATIENTLY],
+      env: operatorEnv(),
+      stdout: {
+        write(text) {
+          stdout += text
+          ending.abort()
+        },
+      },
+      stderr: { write: () => true },
+      signal: ending.signal,
+    })
+    expect([0, 1, 2]).toContain(await ran)
+    expect(stdout).toContain('\x1b[H\x1b[2J')
+  })
+
+  it('makes nothing by looking, and says that there is nothing', async () => {
+    const mongodbUrl = new URL(service.ctx.config.mongodbUrl ?? '')
+    const name = `${mongodbUrl.pathname.slice(1)}-typo`
+    mongodbUrl.pathname = `/${name}`
+    const ran = await operatorOn({ MONGODB_URL: mongodbUrl.href }, 'status', ...PATIENTLY)
+    expect([ran.exitCode, ran.stdout]).toEqual([
+      2,
+      expect.stringContaining(`There is no network in the database "${name}"`),
+    ])
+    const ban = await operatorOn({ MONGODB_URL: mongodbUrl.href }, 'ban', 'agt_1')
+    expect([ban.exitCode, ban.stderr]).toEqual([1, expect.stringContaining('There is no network')])
+    const { databases } = await service.ctx.database.connection.getClient().db().admin().listDatabases()
+    expect(databases.map((one) => one.name)).not.toContain(name)
   })
 
   it('shows the rest where Redis is away, and refuses what needs it in good time', async () => {
@@ -520,7 +668,8 @@ describe('npm run operator', () => {
       stdout: { write: (text: string) => (stdout += text) },
       stderr: { write: () => true },
     }
-    expect(await runOperator({ ...world, argv: ['status'] })).toBe(0)
+    expect(await runOperator({ ...world, argv: ['status', '--all', '--wait', '5'] })).toBe(2)
+    expect(stdout).toContain('Redis is away')
     expect(stdout).toContain('cannot be read: Redis did not answer')
     expect(stdout).toContain('registered ')
   })

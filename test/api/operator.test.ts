@@ -5,13 +5,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openGate } from '../../scripts/torture/gate.ts'
+import { readBuild } from '../../shared/foundation/build.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { startMetricsServer, watchHealth, type MetricsServer } from '../../shared/servers/health.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 import { REQUEST_ID_FORM, runInScope } from '../../shared/foundation/scope.ts'
-import { watchQueues } from '../../workers/operator/alarm.ts'
+import { watchFindings } from '../../workers/operator/alarm.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
 import { startPool } from '../../workers/pool.ts'
 import { PATIENT } from '../support/servers.ts'
@@ -117,7 +118,7 @@ describe("the operator's port", () => {
   })
 
   it('says to anyone that it is alive, and to the operator whether it is ready', async () => {
-    expect(await (await ask('/healthz', { authorization: '' })).json()).toEqual({ ok: true })
+    expect(await (await ask('/healthz', { authorization: '' })).json()).toEqual({ ok: true, ...readBuild() })
     await expect
       .poll(async () => (await ask('/readyz')).json(), SOON)
       .toEqual({ ok: true, mongodb: true, redis: true, stopping: false })
@@ -230,12 +231,50 @@ describe('the metrics', () => {
     expect(series.get('agent_network_queue_oldest_seconds{queue="make-seal"}')).toBeGreaterThan(0)
     expect(series.get('agent_network_queue_workers{queue="verify-shares"}')).toBe(1)
     expect(series.get('agent_network_queue_without_worker{queue="verify-shares"}')).toBe(0)
-    const alarm = watchQueues(ctx, 50)
-    const isAlarm = (text: string) =>
-      text.includes('a queue has work and no worker') && text.includes('"queue":"make-seal"')
-    const line = await waitFor('the alarm in the log', () => logged.find(isAlarm), LIMIT)
+    const alarm = watchFindings(ctx, 50)
+    const lineOf = (about: string) => logged.findLast((text) => text.includes(`"about":"${about}"`))
+    const line = await waitFor('the alarm in the log', () => lineOf('make-seal'), LIMIT)
+    expect(JSON.parse(line)).toMatchObject({
+      level: 50,
+      finding: 'queue_without_worker',
+      msg: 'The queue make-seal has work and no worker',
+      command: 'npm run workers -- --queues make-seal',
+    })
+    // It is known since when, by whoever looks, and the log says when it is over.
+    const since = await waitFor(
+      'a note',
+      async () => (await ctx.watch.readSince()).get('queue_without_worker/make-seal'),
+      LIMIT,
+    )
+    expect(since).toBeGreaterThan(Date.now() / 1000 - 3_600)
+    expect((await ctx.watch.readDiskSamples())[0]?.free).toBeGreaterThan(0)
+    const pool = startPool(ctx, ['make-seal'])
+    await waitFor(
+      'the end of it',
+      () => logged.find((text) => text.includes('over: The queue make-seal')),
+      LIMIT,
+    )
+    await pool.close()
     alarm.close()
-    expect(JSON.parse(line)).toMatchObject({ level: 50, queue: 'make-seal' })
+  })
+
+  it('tell of a queue that was paused or limited on the board, of the last backup, and of every finding', async () => {
+    const queue = ctx.queues.get('order-deadlines')
+    await queue.pause()
+    await queue.setGlobalRateLimit(1, 3_600_000)
+    await ctx.watch.noteBackup({ at: Math.floor(Date.now() / 1000) - 50, by: 'a test' })
+    const series = await scrape()
+    await queue.resume()
+    await queue.removeGlobalRateLimit()
+    expect(series.get('agent_network_queue_paused{queue="order-deadlines"}')).toBe(1)
+    expect(series.get('agent_network_queue_limited{queue="order-deadlines"}')).toBe(1)
+    expect(series.get('agent_network_queue_paused{queue="sweep"}')).toBe(0)
+    expect(series.get('agent_network_backup_age_seconds')).toBeGreaterThanOrEqual(50)
+    expect(
+      series.get('agent_network_finding{finding="queue_paused",severity="act",about="order-deadlines"}'),
+    ).toBe(1)
+    const { version, commit } = readBuild()
+    expect(series.get(`agent_network_build_info{version="${version}",commit="${commit}"}`)).toBe(1)
   })
 
   it('raise it too for a queue that only its own workers fill: the ledger, and a coin once somebody has served it', async () => {
@@ -357,7 +396,7 @@ describe('the metrics of an API process', () => {
       ])
     }
     expect((await look('/metrics', basic(TOKEN))).status).toBe(200)
-    expect(await (await look('/healthz', '')).json()).toEqual({ ok: true })
+    expect(await (await look('/healthz', '')).json()).toEqual({ ok: true, ...readBuild() })
     expect([(await look('/nowhere')).status, (await look('/queues')).status]).toEqual([404, 404])
   })
 
@@ -368,6 +407,7 @@ describe('the metrics of an API process', () => {
     await service.call('GET', `/agent/${agent.id}`, { headers: { 'X-Forwarded-For': '192.0.2.7' } })
     await service.call('GET', '/feed?topic=of-mine')
     await service.call('PUT', '/feed')
+    await service.call('POST', '/invoice', { token: agent.token, body: { currency: 'xmr' } })
     await service.call('GET', '/made-up-path-of-mine')
     await fetch(`${service.url}/api/v1/feed`, { method: 'PROPFIND' }).then((answer) => answer.body?.cancel())
     const text = await waitFor(
@@ -387,6 +427,10 @@ describe('the metrics of an API process', () => {
     expect(count('POST', '/api/v1/post', 201)).toBe(1)
     expect(count('PUT', '/api/v1/feed', 405)).toBe(1)
     expect(count('other', '/api/v1/feed', 405)).toBe(1)
+    // A coin that is not ready is what the client chose, and no failure of the service.
+    const failures = (error: string) => series.get(`agent_network_request_failures_total{error="${error}"}`)
+    expect([failures('internal'), failures('unavailable')]).toEqual([0, 0])
+    expect(failures('currency_not_configured')).toBe(1)
     expect(count('GET', 'unknown', 404)).toBeGreaterThanOrEqual(1)
     for (const secret of [
       agent.id,

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { runOperator } from '../../scripts/operator/run.ts'
 import { openGate, type Gate } from '../../scripts/torture/gate.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext } from '../../shared/context.ts'
@@ -228,6 +229,36 @@ describe('an API that was started before its servers', LONG, () => {
     expect(answer).toMatchObject({ status: 'open', credited_days: 0 })
     await stopSweep()
     await stopWorkers()
+  })
+})
+
+describe('the operator', LONG, () => {
+  it.each(['mongod', 'redis'] as const)('hears within two seconds that %s is frozen', async (name) => {
+    const pid = servers[name].child.pid()
+    if (pid === undefined) throw new Error(`${name} does not run`)
+    let stdout = ''
+    const took: number[] = []
+    process.kill(pid, 'SIGSTOP')
+    try {
+      // A machine that is busy all three times is not what is looked at.
+      for (let tries = 0; tries < 3 && !took.some((ms) => ms < 2_000); tries++) {
+        stdout = ''
+        const startedMs = performance.now()
+        const exitCode = await runOperator({
+          argv: ['status'],
+          env: { MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url, DATA_DIR: servers.folder },
+          stdout: { write: (text) => (stdout += text) },
+          stderr: { write: () => true },
+        })
+        took.push(performance.now() - startedMs)
+        expect(exitCode).toBe(2)
+      }
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
+    expect(Math.min(...took)).toBeLessThan(2_000)
+    expect(stdout).toMatch(/^ACT: /)
+    expect(stdout).toContain(name === 'mongod' ? 'MongoDB is away' : 'Redis is away')
   })
 })
 

@@ -177,7 +177,8 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
     owe: (amountRaw, address, agentId) => owe(ctx, 'xno', amountRaw, address, agentId),
     payout: (payoutId) => readPayout(ctx, payoutId),
     async reset() {
-      await Promise.all(Object.values(ctx.database.connection.models).map((model) => model.deleteMany({})))
+      const { Schema: _kept, ...models } = ctx.database.connection.models
+      await Promise.all(Object.values(models).map((model) => model.deleteMany({})))
       for (const name of fs.readdirSync(folder)) fs.rmSync(path.join(folder, name))
       writeSeed()
       shiftMs = 0

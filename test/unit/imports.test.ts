@@ -11,6 +11,7 @@ const IMPORT =
  * don't see each other.
  */
 const ORDER = [
+  ['operation'],
   ['about', 'account'],
   ['market'],
   ['payments', 'work', 'claims'],

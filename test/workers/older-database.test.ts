@@ -3,8 +3,15 @@ import mongoose from 'mongoose'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import type { StoredPayout } from '../../shared/payments/payout.ts'
+import { openContext } from '../../shared/context.ts'
+import { describeBuild } from '../../shared/foundation/build.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { StartError } from '../../shared/foundation/process.ts'
+import { migrate, readSchema } from '../../shared/servers/migrations.ts'
 import { openJournal } from '../../shared/payments/journal-opening.ts'
 import { checkBooks } from '../support/money.ts'
+import { PATIENT } from '../support/servers.ts'
 import { startService, type TestService } from '../support/service.ts'
 
 /**
@@ -21,11 +28,70 @@ let service: TestService
 beforeAll(async () => {
   service = await startService({ queues: [] })
   const { connection } = service.ctx.database
+  // Neither the mark of the books nor a version: they are younger.
   await connection.collection('openings').deleteMany({})
+  await connection.collection('schema').deleteMany({})
   for (const [name, records] of Object.entries(older.collections))
     await connection.collection(name).insertMany(records as object[])
 })
 afterAll(() => service.stop())
+
+/** Another process on the same database, until it is ready or refuses. */
+async function open(changesNothing = false): Promise<void> {
+  const { mongodbUrl = '', redisUrl = '', queuePrefix } = service.ctx.config
+  const env = { ...PATIENT, MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix }
+  const ctx = openContext(readConfig(env, 'workers'), createLog('test', 'silent'), { changesNothing })
+  try {
+    await ctx.database.whenReady()
+  } finally {
+    await ctx.close()
+  }
+}
+
+const stored = () => readSchema(service.ctx.database.connection)
+
+it('is upgraded by the first process that starts on it, once, and is left alone by who only looks', async () => {
+  await expect(open(true)).rejects.toThrow(/has schema 0 and this program, .*, needs 1: start the network/)
+  expect(await stored()).toBeUndefined()
+  // Several at once: one upgrades it, the others wait.
+  await Promise.all(Array.from({ length: 3 }, () => open()))
+  expect(await stored()).toEqual({
+    _id: 'schema',
+    version: 1,
+    since: expect.any(Number),
+    by: describeBuild(),
+  })
+  await open(true)
+})
+
+it('is upgraded in order from the version that it has, and not again', async () => {
+  const { connection } = service.ctx.database
+  const ran: number[] = []
+  const steps = [1, 2, 3].map((to) => ({
+    to,
+    what: 'a test',
+    run: () => Promise.resolve(void ran.push(to)),
+  }))
+  const tries = await Promise.allSettled([1, 2].map(() => migrate(connection, steps, service.ctx.log)))
+  for (const one of tries)
+    if (one.status === 'rejected') expect(one.reason).toMatchObject({ name: 'NotYetMade' })
+  await migrate(connection, steps, service.ctx.log)
+  expect(ran).toEqual([2, 3])
+  expect((await stored())?.version).toBe(3)
+})
+
+it('is refused by a process of an older version, which says so and changes nothing', async () => {
+  const { connection } = service.ctx.database
+  await connection.dropCollection('reports')
+  for (const changesNothing of [false, true]) {
+    const opening = open(changesNothing)
+    await expect(opening).rejects.toThrow(StartError)
+    await expect(opening).rejects.toThrow(/has schema 3, made by .*knows 1 at most: start a newer program/)
+  }
+  expect((await connection.listCollections()).map(({ name }) => name)).not.toContain('reports')
+  await connection.collection('schema').updateOne({}, { $set: { version: 1 } })
+  await open()
+})
 
 it('gets books that agree with its records and with what its node had', async () => {
   const { ctx } = service

@@ -87,4 +87,18 @@ describe('a worker of a queue', () => {
     await rest()
     expect(logged).not.toContain(REPLACED)
   })
+
+  it('that an operator has limited on the board is left alone, and goes on once the limit is lifted', async () => {
+    await queue.setGlobalRateLimit(1, 3_600_000)
+    start()
+    for (let left = 3; left > 0; left--) await add()
+    await untilCompleted(4)
+    await rest()
+    await queue.removeGlobalRateLimit()
+    await queue.removeRateLimitKey()
+    await worker.close()
+    expect(logged).not.toContain(REPLACED)
+    start()
+    await untilCompleted(6)
+  })
 })

@@ -2,6 +2,8 @@ import { Gauge, Registry } from 'prom-client'
 import type { Context } from '../../shared/context.ts'
 import { withDeadline } from '../../shared/foundation/deadline.ts'
 import { closingSums } from '../../shared/ledger/solvency.ts'
+import { severityOf } from '../../shared/operation/finding.ts'
+import { readFindings } from '../../shared/operation/findings.ts'
 import { METRIC_PREFIX } from '../../shared/servers/metrics.ts'
 import { COIN_PROBLEMS } from '../../shared/payments/coin-store.ts'
 import { COIN_UNITS, COINS, type Coin } from '../../shared/payments/coin.ts'
@@ -41,6 +43,8 @@ const queues: NetworkCollector = {
     ])
     const workers = gauge('queue_workers', 'Connections that take jobs from a queue', ['queue'])
     const starved = gauge('queue_without_worker', '1 if a queue has work and no worker', ['queue'])
+    const paused = gauge('queue_paused', '1 if somebody has paused the queue', ['queue'])
+    const limited = gauge('queue_limited', '1 if somebody has limited the queue', ['queue'])
     return async (ctx) => {
       for (const state of await readQueueStates(ctx.queues, ctx.now())) {
         const { name: queue } = state
@@ -49,6 +53,8 @@ const queues: NetworkCollector = {
         oldest.set({ queue }, state.oldestSeconds)
         workers.set({ queue }, state.workers)
         starved.set({ queue }, Number(hasNoWorker(state)))
+        paused.set({ queue }, Number(state.paused))
+        limited.set({ queue }, Number(state.limit !== undefined))
       }
     }
   },
@@ -111,6 +117,12 @@ const coins: NetworkCollector = {
       ['coin'],
     )
     const gapAge = gauge('solvency_gap_age_seconds', 'How long ago books and chain were compared', ['coin'])
+    const treasury = gauge('treasury_coins', 'What the treasury holds, in whole coins', ['coin'])
+    const rateAge = gauge(
+      'rate_age_seconds',
+      'How old the rate is; after 900 nothing can be bought with it',
+      ['coin'],
+    )
     return async (ctx) => {
       for (const state of await ctx.coins.listCoins()) {
         if (!state.configured) continue
@@ -127,6 +139,11 @@ const coins: NetworkCollector = {
         if (state.gap_raw !== undefined) gap.set({ coin }, inCoins(BigInt(state.gap_raw), coin))
         if (state.gap_at !== undefined)
           gapAge.set({ coin }, Math.max(0, ctx.databaseNow() / SECOND_MS - state.gap_at))
+        if (state.treasury_raw !== undefined)
+          treasury.set({ coin }, inCoins(BigInt(state.treasury_raw), coin))
+        const rate = await ctx.coins.findRate(coin)
+        // A coin that never had one is as one whose rate is too old.
+        rateAge.set({ coin }, Math.max(0, ctx.databaseNow() / SECOND_MS - (rate?.at ?? 0)))
         if (state.treasury_short_raw !== undefined)
           short.set({ coin }, inCoins(BigInt(state.treasury_short_raw), coin))
       }
@@ -204,8 +221,41 @@ const disk: NetworkCollector = {
   },
 }
 
-const NETWORK_COLLECTORS: readonly NetworkCollector[] = [queues, ledger, coins, payouts, market, disk]
+const backup: NetworkCollector = {
+  name: 'backup',
+  open(gauge) {
+    const age = gauge('backup_age_seconds', 'How old the last backup is; absent if there is none')
+    return async (ctx) => {
+      const last = await ctx.watch.readBackup()
+      if (last !== undefined) age.set(Math.max(0, ctx.now() / SECOND_MS - last.at))
+    }
+  },
+}
 
+/** The lines of `operator status`. */
+const findings: NetworkCollector = {
+  name: 'findings',
+  open(gauge) {
+    const found = gauge('finding', '1 for each line of `operator status`', ['finding', 'severity', 'about'])
+    return async (ctx) => {
+      for (const finding of await readFindings(ctx, FINDINGS_LIMIT_MS))
+        found.set({ finding: finding.kind, severity: severityOf(finding), about: finding.about ?? '' }, 1)
+    }
+  },
+}
+
+const NETWORK_COLLECTORS: readonly NetworkCollector[] = [
+  queues,
+  ledger,
+  coins,
+  payouts,
+  market,
+  disk,
+  backup,
+  findings,
+]
+
+const FINDINGS_LIMIT_MS = 3 * SECOND_MS
 /** A slower part is left out of this scrape, and its own gauge says 0. */
 const COLLECT_LIMIT_MS = 4 * SECOND_MS
 

@@ -5,6 +5,7 @@ import { ExpressAdapter } from '@bull-board/express'
 import type { Queue } from 'bullmq'
 import express, { type RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
+import { readBuild } from '../../shared/foundation/build.ts'
 import { isHostAllowed } from '../../shared/foundation/hosts.ts'
 import type { Health } from '../../shared/servers/health.ts'
 import { closeNow, listen } from '../../shared/servers/listen.ts'
@@ -13,7 +14,7 @@ import { openNetworkMetrics } from './network-metrics.ts'
 import { isOperator, readAuthorization } from '../../shared/foundation/operator-token.ts'
 import { StartError } from '../../shared/foundation/process.ts'
 import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
-import { watchQueues } from './alarm.ts'
+import { watchFindings } from './alarm.ts'
 
 export interface OperatorServer {
   port: number
@@ -33,7 +34,7 @@ export async function startOperatorServer(ctx: Context, health: Health): Promise
   }
   const server = createServer(createOperatorApp(ctx, health, secrets.operatorToken))
   const port = await listen(server, operatorPort, operatorHost, 'OPERATOR_PORT')
-  const alarm = watchQueues(ctx)
+  const alarm = watchFindings(ctx)
   return {
     port,
     close() {
@@ -48,7 +49,7 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
   app.disable('x-powered-by')
   app.use(secureHeaders)
   app.get('/healthz', (_req, res) => {
-    res.json({ ok: true })
+    res.json({ ok: true, ...readBuild() })
   })
   app.use(refuseOtherHosts(ctx.config.operatorHosts))
   app.use(requireToken(token))

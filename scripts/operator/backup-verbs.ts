@@ -1,0 +1,234 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import mongoose from 'mongoose'
+import { CommandError, usageError } from '../../client/command/command-error.ts'
+import { HOST_USERS } from '../embedded/access.ts'
+import { trackChildren } from '../embedded/children.ts'
+import { lockDataDir } from '../embedded/data-dir.ts'
+import { startMongod } from '../embedded/mongod.ts'
+import { requireMongod } from '../embedded/programs.ts'
+import type { Context } from '../../shared/context.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import { readCopy } from '../../shared/servers/copy.ts'
+import { readManifest, restoreBackup, writeBackup, type Manifest } from '../../shared/operation/backup.ts'
+import { findObjections, promoteCopy } from '../../shared/operation/promote.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { showDone } from './shown.ts'
+import { defineLocalVerb, defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+
+const HOURS_MS = 12 * 3_600 * SECOND_MS
+
+export const backupVerbs: readonly OperatorVerb[] = [
+  defineOperatorVerb({
+    name: 'backup',
+    words: ['[DIR]'],
+    options: {
+      'with-keys': { kind: 'flag', help: 'copy keys, seeds and the seal memory too, into DIR/keys' },
+      noted: {
+        kind: 'flag',
+        help: 'in place of DIR: a backup was made by other means, and status is to know',
+      },
+    },
+    help: 'Write the database as it is at one moment into an empty folder, beside what runs',
+    changes: true,
+    limitMs: HOURS_MS,
+    run: ({ ctx, env, words: [name], options, dryRun }) =>
+      options.noted === (name !== undefined)
+        ? Promise.reject(usageError('"backup" takes a folder, or --noted.'))
+        : name === undefined
+          ? note(ctx, dryRun)
+          : backUp(ctx, env, path.resolve(name), options['with-keys'], dryRun),
+  }),
+  defineLocalVerb({
+    name: 'restore',
+    words: ['DIR'],
+    options: {
+      to: {
+        kind: 'text',
+        value: 'URL|DATA_DIR',
+        help: 'an empty database of a MongoDB, or a folder for npm start that holds no database',
+      },
+    },
+    help: 'Put a backup into an empty database; the copy signs, sends and gives out addresses only after "promote"',
+    changes: true,
+    runHere: ({ words: [name], options: { to }, dryRun, env }) => {
+      if (to === undefined) throw usageError('"restore" needs --to URL or --to DATA_DIR.')
+      return restore(path.resolve(name), to, env, dryRun)
+    },
+  }),
+  defineOperatorVerb({
+    name: 'promote',
+    words: [],
+    options: { anyway: { kind: 'flag', help: 'in spite of what others remember or the chain says' } },
+    help: 'Let a restored copy be the network: others and the chain are asked first',
+    changes: true,
+    run: ({ ctx, options: { anyway }, dryRun }) => promote(ctx, anyway, dryRun),
+  }),
+]
+
+async function note(ctx: Context, dryRun: boolean): Promise<Shown> {
+  const at = unixSeconds(ctx.now())
+  if (!dryRun) await ctx.watch.noteBackup({ at, by: 'other means' })
+  return showDone({ noted_at: at }, dryRun)
+}
+
+async function backUp(
+  ctx: Context,
+  env: NodeJS.ProcessEnv,
+  folder: string,
+  withKeys: boolean,
+  dryRun: boolean,
+): Promise<Shown> {
+  if (fs.existsSync(folder) && fs.readdirSync(folder).length > 0)
+    throw new CommandError('exists', `${folder} is not empty; a backup goes into a folder of its own.`)
+  const keys = findKeys(env).map((key) => ({ ...key, copied: withKeys }))
+  if (dryRun) return showDone({ folder, keys: keys.map(({ file }) => file).join(', ') || null }, true)
+  fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
+  if (withKeys) copyKeys(keys, path.join(folder, 'keys'))
+  const client = ctx.database.connection.getClient()
+  const manifest = await writeBackup(client.db(ctx.database.connection.name), client, folder, keys)
+  await ctx.watch.noteBackup({ at: manifest.at, by: 'operator backup' })
+  return showBackup(folder, manifest, withKeys)
+}
+
+function showBackup(folder: string, manifest: Manifest, withKeys: boolean): Shown {
+  const { collections, cluster_time, keys } = manifest
+  const sum = (of: (one: Manifest['collections'][number]) => number): number =>
+    collections.reduce((total, one) => total + of(one), 0)
+  return showDone(
+    {
+      folder,
+      cluster_time,
+      collections: collections.length,
+      documents: sum(({ documents }) => documents),
+      bytes: sum(({ bytes }) => bytes),
+      keys: keys.length,
+      keys_copied: withKeys,
+    },
+    false,
+    withKeys
+      ? `Keys, seeds and the seal memory lie in ${folder}/keys: whoever has that folder can sign and pay in your name. An older seal memory must never replace a newer one.`
+      : [
+          'Not in it, keep them apart (--with-keys copies them):',
+          ...keys.map(({ name, file }) => `  ${name}: ${file}`),
+          'and those that lie on other hosts.',
+        ].join('\n'),
+  )
+}
+
+/** What lies on this host and belongs to the network. */
+function findKeys(env: NodeJS.ProcessEnv): { name: string; file: string }[] {
+  const { dataDir, secrets, nano } = readConfig(env, 'start')
+  const inDataDir = (name: string): string => path.join(dataDir, name)
+  const memory = secrets.sealMemoryFile ?? inDataDir('seal-memory')
+  const wanted: [string, string | undefined][] = [
+    ['seal key', secrets.sealKeyFile ?? inDataDir('seal-key')],
+    ['seal memory', memory],
+    ['announcements that were signed', `${memory}.announcements`],
+    ['nano seed', nano.seedFile],
+    ['index of the nano seed', nano.seedFile === undefined ? undefined : `${nano.seedFile}.index`],
+    ['challenge secret', inDataDir('challenge-secret')],
+    ['operator token', inDataDir('operator-token')],
+    ['time of the first start', inDataDir('first-start')],
+  ]
+  return wanted.flatMap(([name, file]) => (file !== undefined && fs.existsSync(file) ? [{ name, file }] : []))
+}
+
+function copyKeys(keys: readonly { file: string }[], folder: string): void {
+  fs.mkdirSync(folder, { mode: 0o700 })
+  for (const { file } of keys) {
+    const to = path.join(folder, path.basename(file))
+    fs.copyFileSync(file, to, fs.constants.COPYFILE_EXCL)
+    fs.chmodSync(to, 0o600)
+  }
+}
+
+async function restore(folder: string, to: string, env: NodeJS.ProcessEnv, dryRun: boolean): Promise<Shown> {
+  const manifest = await readManifest(folder)
+  const isUrl = /^mongodb(\+srv)?:\/\//.test(to)
+  const target = isUrl ? new URL(to).host : path.resolve(to)
+  const fields = {
+    target,
+    backup_at: manifest.at,
+    cluster_time: manifest.cluster_time,
+    schema: manifest.schema,
+    documents: manifest.collections.reduce((sum, { documents }) => sum + documents, 0),
+  }
+  if (dryRun) return showDone(fields, true)
+  if (isUrl) await withDatabase(to, (db) => restoreBackup(db, folder, manifest))
+  else await restoreEmbedded(target, folder, manifest, env)
+  return showDone(
+    fields,
+    false,
+    [
+      'The database knows that it is a copy. Keys and seeds belong beside it again: the seal memory and the index of the',
+      'seed in their newest form, never an older one. Start the network on it, run "operator check", then "operator promote".',
+    ].join('\n'),
+  )
+}
+
+async function withDatabase(url: string, work: (db: mongoose.mongo.Db) => Promise<void>): Promise<void> {
+  const client = new mongoose.mongo.MongoClient(url, {
+    serverSelectionTimeoutMS: 10 * SECOND_MS,
+    writeConcern: { w: 'majority', journal: true },
+  })
+  try {
+    const db = client.db()
+    if (db.databaseName === 'test')
+      throw usageError('--to needs a URL that names the database, as MONGODB_URL does: …/agent_network?…')
+    await work(db)
+  } finally {
+    await client.close()
+  }
+}
+
+async function restoreEmbedded(
+  dataDir: string,
+  folder: string,
+  manifest: Manifest,
+  env: NodeJS.ProcessEnv,
+): Promise<void> {
+  const lock = lockDataDir(dataDir)
+  const report = (): void => undefined
+  try {
+    if (fs.existsSync(path.join(dataDir, 'mongo')))
+      throw new CommandError('exists', `${dataDir} holds a database already; choose a folder that has none.`)
+    const children = trackChildren(dataDir, report)
+    const mongod = await startMongod({
+      binary: requireMongod(env),
+      dataDir,
+      users: HOST_USERS,
+      children,
+      report,
+    })
+    try {
+      await withDatabase(mongod.url, (db) => restoreBackup(db, folder, manifest))
+    } finally {
+      await mongod.child.stop()
+      children.close()
+    }
+  } finally {
+    lock.release()
+  }
+}
+
+async function promote(ctx: Context, isAnyway: boolean, dryRun: boolean): Promise<Shown> {
+  const copy = await readCopy(ctx.database.connection)
+  if (copy === undefined)
+    return showDone({ promoted: false, changed: false }, dryRun, 'This database is no copy.')
+  const objections = await findObjections(ctx, copy)
+  if (objections.length > 0 && !isAnyway && !dryRun)
+    throw new Refusal(
+      'wrong_state',
+      ['Not promoted:', ...objections.map((one) => `  - ${one}`), 'Mend that, or say --anyway.'].join('\n'),
+    )
+  const changed = dryRun ? true : await promoteCopy(ctx)
+  return showDone(
+    { promoted: changed, changed, restored_at: copy.restored_at, backup_at: copy.backup_at },
+    dryRun,
+    objections.length === 0
+      ? undefined
+      : ['In spite of:', ...objections.map((one) => `  - ${one}`)].join('\n'),
+  )
+}

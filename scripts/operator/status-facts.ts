@@ -1,0 +1,63 @@
+import { formatDuration, formatTime } from '../../client/command/format.ts'
+import type { Context } from '../../shared/context.ts'
+import { COINS, formatAmount } from '../../shared/payments/coin.ts'
+import { readDisk } from '../../shared/operation/service-findings.ts'
+import { readSchema } from '../../shared/servers/migrations.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
+
+/** What an operator wants to know although it is fine. Amounts in the coin's smallest unit. */
+export interface Facts {
+  schema: { version: number; since: number; by: string } | null
+  disk: { free_bytes: number | null; full_at: number | null }
+  backup: { at: number; by: string } | null
+  treasuries: { currency: string; address: string | null; held_raw: string | null; owed_raw: string }[]
+  rates: { currency: string; usd: string; at: number }[]
+}
+
+export async function readFacts(ctx: Context): Promise<Facts> {
+  await ctx.database.whenReady()
+  const [schema, disk, backup, coins, owed, rates] = await Promise.all([
+    readSchema(ctx.database.connection),
+    readDisk(ctx),
+    ctx.watch.readBackup(),
+    ctx.coins.listCoins(),
+    ctx.payouts.sumUnpaid(),
+    ctx.coins.listRates(),
+  ])
+  return {
+    schema: schema === undefined ? null : { version: schema.version, since: schema.since, by: schema.by },
+    disk: { free_bytes: disk.freeBytes ?? null, full_at: disk.fullAt ?? null },
+    backup: backup === undefined ? null : { at: backup.at, by: backup.by },
+    treasuries: COINS.flatMap((coin) => {
+      const record = coins.find(({ _id }) => _id === coin)
+      if (record === undefined && owed[coin] === 0n) return []
+      return [
+        {
+          currency: coin,
+          address: record?.treasury_address ?? null,
+          held_raw: record?.treasury_raw ?? null,
+          owed_raw: String(owed[coin]),
+        },
+      ]
+    }),
+    rates: rates.map(({ _id, usd, at }) => ({ currency: _id, usd, at })),
+  }
+}
+
+export function formatFact({ schema, disk, backup, treasuries, rates }: Facts, now: number): string[] {
+  const ago = (at: number): string => `${formatDuration(Math.max(0, now - at))} ago`
+  const days =
+    disk.full_at === null ? undefined : Math.max(0, (disk.full_at - unixSeconds(Date.now())) / 86_400)
+  return [
+    `disk      ${disk.free_bytes === null ? 'unknown' : `${(disk.free_bytes / 1e9).toFixed(1)} GB free`}${days === undefined ? '' : `, full in ${days.toFixed(0)} days at the pace of the last day`}`,
+    `backup    ${backup === null ? 'none' : `${formatTime(backup.at)}, ${ago(backup.at)} (${backup.by})`}`,
+    ...treasuries.map(({ currency, address, held_raw: held, owed_raw: owed }) => {
+      const coin = COINS.find((one) => one === currency) ?? 'xno'
+      return `treasury  ${currency}: ${held === null ? 'unknown' : formatAmount(BigInt(held), coin)} held, ${formatAmount(BigInt(owed), coin)} owed${address === null ? '' : `, at ${address}`}`
+    }),
+    ...rates.map(({ currency, usd, at }) => `rate      ${currency}: ${usd} USD, ${ago(at)}`),
+    ...(schema === null
+      ? []
+      : [`schema    ${schema.version}, since ${formatTime(schema.since)}, by ${schema.by}`]),
+  ]
+}

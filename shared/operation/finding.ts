@@ -1,0 +1,79 @@
+import type { Context } from '../context.ts'
+
+/** `look`: soon, it does no harm yet. `act`: something doesn't work, or money waits, until somebody acts. */
+export const SEVERITIES = ['look', 'act'] as const
+export type Severity = (typeof SEVERITIES)[number]
+export type Verdict = 'fine' | Severity
+
+/** Everything that can be found, and how bad it is. Each is a line of `operator status`, a metric and an alert. */
+export const FINDING_KINDS = {
+  mongodb_away: 'act',
+  redis_away: 'act',
+  wrong_program: 'act',
+  part_unreadable: 'look',
+  copy_not_promoted: 'act',
+  queue_paused: 'act',
+  queue_limited: 'look',
+  queue_without_worker: 'act',
+  queue_behind: 'look',
+  jobs_given_up: 'look',
+  chain_broken: 'act',
+  seals_unsigned: 'act',
+  entries_unsealed: 'act',
+  entries_unnumbered: 'act',
+  coin_away: 'look',
+  coin_unheard: 'look',
+  coin_not_ready: 'act',
+  coin_halted: 'act',
+  rate_stale: 'act',
+  treasury_short: 'act',
+  treasury_low: 'look',
+  books_gap: 'act',
+  books_not_compared: 'look',
+  payout_held: 'act',
+  payout_due: 'act',
+  transfer_held: 'act',
+  send_unexplained: 'act',
+  orders_overdue: 'act',
+  orders_disputed: 'look',
+  reports_waiting: 'look',
+  disk_low: 'act',
+  disk_filling: 'look',
+  backup_old: 'look',
+} as const satisfies Record<string, Severity>
+
+export type FindingKind = keyof typeof FINDING_KINDS
+
+export interface Finding {
+  kind: FindingKind
+  /** The queue, the coin or the part that it is about. */
+  about?: string
+  /** Since when, if it is known: Unix seconds. */
+  since?: number | undefined
+  /** One sentence without its full stop. */
+  what: string
+  why?: string | undefined
+  /** What to run, or to do if no command can do it. */
+  command: string
+}
+
+/** Reads one part of the network. It changes nothing. */
+export interface FindingReader {
+  name: string
+  /** Which server it needs before anything else: if that is away, the reader isn't asked. */
+  needs: 'mongodb' | 'redis'
+  read(ctx: Context): Promise<Finding[]>
+}
+
+export const OPERATOR = 'npm run operator --'
+
+/** The same finding at another time has the same name. */
+export const nameOf = ({ kind, about }: Finding): string => (about === undefined ? kind : `${kind}/${about}`)
+
+export const severityOf = ({ kind }: Finding): Severity => FINDING_KINDS[kind]
+
+/** The worst of them. */
+export function verdictOf(findings: readonly Finding[]): Verdict {
+  const severities = new Set(findings.map(severityOf))
+  return severities.has('act') ? 'act' : severities.has('look') ? 'look' : 'fine'
+}

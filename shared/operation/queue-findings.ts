@@ -1,0 +1,106 @@
+import type { Context } from '../context.ts'
+import { hasNoWorker, readQueueStates, type QueueState } from '../servers/queue-state.ts'
+import { queueRow } from '../servers/queues.ts'
+import { withDeadline } from '../foundation/deadline.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
+
+const BEHIND_SECONDS = (2 * MINUTE_MS) / SECOND_MS
+/** What was given up longer ago is no news. */
+const GIVEN_UP_MS = HOUR_MS
+
+export const queueFindings: FindingReader = {
+  name: 'queues',
+  needs: 'redis',
+  async read(ctx) {
+    const states = await readQueueStates(ctx.queues, ctx.now())
+    const givenUp = await Promise.all(states.map((state) => findGivenUp(ctx, state)))
+    return [...states.flatMap((state) => findingsOf(state, ctx.now())), ...givenUp.flat()]
+  },
+}
+
+function findingsOf(state: QueueState, nowMs: number): Finding[] {
+  const { name, waiting, oldestSeconds, paused, limit } = state
+  const found = { about: name, since: waiting === 0 ? undefined : unixSeconds(nowMs) - oldestSeconds }
+  if (paused)
+    return [
+      {
+        ...found,
+        kind: 'queue_paused',
+        what: `The queue ${name} is paused: none of its work is done`,
+        why: 'somebody paused it, on the board or over its API; it survives every restart',
+        command: `${OPERATOR} resume ${name}`,
+      },
+    ]
+  if (hasNoWorker(state))
+    return [
+      {
+        ...found,
+        kind: 'queue_without_worker',
+        what: `The queue ${name} has work and no worker`,
+        why: describeNeed(state),
+        command: `npm run workers -- --queues ${name}`,
+      },
+    ]
+  return [
+    ...(limit === undefined
+      ? []
+      : [
+          {
+            ...found,
+            kind: 'queue_limited' as const,
+            what: `The queue ${name} is limited to ${limit}`,
+            why: 'somebody set that on the board or over its API; it survives every restart',
+            command: `${OPERATOR} resume ${name}`,
+          },
+        ]),
+    ...(oldestSeconds > BEHIND_SECONDS && limit === undefined
+      ? [
+          {
+            ...found,
+            kind: 'queue_behind' as const,
+            what: `${waiting} jobs wait on the queue ${name}, the first for more than two minutes`,
+            why:
+              queueRow(name).concurrency === 1
+                ? 'its jobs run one at a time: the one under way is slow, or what it asks is'
+                : 'its workers are too few or too slow',
+            command:
+              queueRow(name).concurrency === 1
+                ? `${OPERATOR} status --all`
+                : `npm run workers -- --queues ${name}`,
+          },
+        ]
+      : []),
+  ]
+}
+
+function describeNeed({ name }: QueueState): string | undefined {
+  const { needs } = queueRow(name)
+  return needs === undefined ? undefined : `a worker of it needs a ${needs}`
+}
+
+/** Not of regular jobs, whose next turn does the work. */
+async function findGivenUp(ctx: Context, { name, failed }: QueueState): Promise<Finding[]> {
+  if (failed === 0 || queueRow(name).every !== undefined) return []
+  const [last] = await ctx.queues.get(name).getFailed(0, 0)
+  const at = last?.finishedOn ?? 0
+  if (last === undefined || ctx.now() - at > GIVEN_UP_MS) return []
+  return [
+    {
+      kind: 'jobs_given_up',
+      about: name,
+      since: unixSeconds(at),
+      what: `A job of ${name} was given up`,
+      why: firstLine(last.failedReason),
+      command: `${OPERATOR} show ${last.id ?? name}`,
+    },
+  ]
+}
+
+export const firstLine = (text: string): string => text.split('\n')[0] ?? ''
+
+/** A command that has just begun has yet to reach Redis. */
+export async function reachesRedis({ queues }: Context, limitMs: number): Promise<boolean> {
+  const reached = queues.whenReady().then(() => true)
+  return withDeadline(reached, limitMs, () => new Error('Redis is away')).catch(() => false)
+}

@@ -1,0 +1,21 @@
+import type { Log } from '../foundation/log.ts'
+import type { InvoiceRecord } from './invoice.ts'
+import type { TransferRecord, TransferState } from './payout.ts'
+
+/*
+ * What the ledger's entries do not say of money, a line each at info: an invoice was made, its payment was
+ * seen, a transaction of ours went a step on. Ids alone; what has an entry is logged with its number.
+ */
+
+export function logInvoice(log: Log, { _id, agent_id, order_id, coin }: InvoiceRecord): void {
+  log.info({ money: 'invoice', invoice_id: _id, agent_id, order_id, coin }, 'an invoice was made')
+}
+
+/** Of sweeps as of payouts. */
+export function logTransfer(log: Log, transfer: TransferRecord, state: TransferState): void {
+  const { _id, coin, kind, payout_ids, payment_ids } = transfer
+  log.info(
+    { money: 'transfer', transfer_id: _id, coin, kind, state, payout_ids, payment_ids },
+    `a transaction of ours is ${state}`,
+  )
+}

@@ -1,0 +1,37 @@
+import type { Connection } from 'mongoose'
+import { StartError } from '../foundation/process.ts'
+
+/*
+ * A database that was restored from a backup knows that it is a copy, until an operator promotes it. Two
+ * networks that go on from the same records would sign two chains with one key, pay twice from one wallet and
+ * give one address to two buyers; so a copy shows and takes records, and does nothing of the three.
+ */
+
+export interface CopyRecord {
+  _id: 'copy'
+  /** Unix seconds. */
+  restored_at: number
+  /** When the backup was made, and at which time of the cluster. */
+  backup_at: number
+  cluster_time: string
+  promoted_at?: number
+}
+
+export const copiesOf = (connection: Connection) => connection.collection<CopyRecord>('schema')
+
+/** Undefined for a database that was never restored, or that was promoted since. */
+export async function readCopy(connection: Connection): Promise<CopyRecord | undefined> {
+  return (await copiesOf(connection).findOne({ _id: 'copy', promoted_at: { $exists: false } })) ?? undefined
+}
+
+/** The one gate: signatures, payouts and sweeps, and new addresses all ask here. */
+export const isCopy = async (connection: Connection): Promise<boolean> =>
+  (await readCopy(connection)) !== undefined
+
+/** @throws StartError */
+export async function refuseCopy(connection: Connection, what: string): Promise<void> {
+  if (await isCopy(connection))
+    throw new StartError(
+      `This database is a restored copy, so ${what}: run "operator promote" once it is to be the network.`,
+    )
+}
