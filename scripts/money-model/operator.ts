@@ -61,7 +61,7 @@ export type Operator = ReturnType<typeof hireOperator>
 
 export function hireOperator(world: World) {
   const found = new Map<string, FoundSend>()
-  /** A reconciliation was asked for and its end not waited for: what it found has to be asked for. */
+  /** A reconciliation was asked for: what waits after it has to be asked for. */
   let isUntold = false
 
   /** Decides what waits for a decision: for whoever has money already, else by the seed. */
@@ -92,8 +92,9 @@ export function hireOperator(world: World) {
   async function tend(): Promise<boolean> {
     if (await isReady()) return false
     const { code, answer } = await operate(world, 'reconcile', 'xno')
-    isUntold = code !== 0
-    if (isUntold) return true
+    // A restore may also have taken away what was said of sends that are known.
+    isUntold = true
+    if (code !== 0) return true
     count(world, 'reconciliations')
     for (const send of (answer['sends'] ?? []) as FoundSend[]) found.set(send.tx, send)
     return true
