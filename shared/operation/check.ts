@@ -52,7 +52,7 @@ const CHECKS: readonly Check[] = [
     name: 'content',
     title: 'records are what their entries commit to, and sums follow from the entries',
     async run(ctx) {
-      const { count, told } = await findContentFaults(ctx)
+      const { count, sentences: told } = await findContentFaults(ctx)
       const rest = count > told.length ? [`and ${count - told.length} more`] : []
       return { faults: [...told, ...rest].map((what) => ({ what, command: showOf(what) })) }
     },
