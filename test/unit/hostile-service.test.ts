@@ -229,6 +229,7 @@ const CASES: readonly [argv: string[], path: string, answer?: unknown][] = [
   [['import', `sk_${'ab'.repeat(24)}`, '--as', 'b'], '/me'],
   [['import', `sk_${'ab'.repeat(24)}`, '--as', 'b'], '/agent/'],
   [['author-key', 'new'], '/agent/'],
+  [['author-key', 'rotate'], '/agent/'],
   [['rotate'], '/token/rotate'],
   [['currencies'], '/currencies'],
   [['invoice', 'pow'], '/invoice'],
