@@ -1102,6 +1102,8 @@ export type ListSealsAnswer = {
   log_size: number | null
   /** its root (RFC 6962 section 2.1) */
   log_root: string | null
+  /** what the operator expects of its witnesses (C2SP tlog-policy); whom you trust is yours to decide */
+  witness_policy: string | null
   what_this_is: string
   honest_limit: string
   verify: string

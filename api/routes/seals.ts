@@ -1,6 +1,9 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
+import { formatLogPolicy } from '../../shared/crypto/log-policy.ts'
+import { formatVkey } from '../../shared/crypto/note.ts'
+import type { Config } from '../../shared/foundation/config.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import type { Context } from '../../shared/context.ts'
 import { searchEntries } from '../../shared/ledger/entry-search.ts'
@@ -89,6 +92,12 @@ export function sealRoutes(ctx: Context): Route[] {
           .describe('the key that signs GET /checkpoint, as C2SP signed-note writes it'),
         log_size: z.int().min(1).nullable().describe('entries in the log of the last checkpoint'),
         log_root: hex(64).nullable().describe('its root (RFC 6962 section 2.1)'),
+        witness_policy: z
+          .string()
+          .nullable()
+          .describe(
+            'what the operator expects of its witnesses (C2SP tlog-policy); whom you trust is yours to decide',
+          ),
         what_this_is: z.string(),
         honest_limit: z.string(),
         verify: z.string(),
@@ -116,6 +125,7 @@ export function sealRoutes(ctx: Context): Route[] {
             vkey: checkpoint?.vkey ?? null,
             log_size: checkpoint?.size ?? null,
             log_root: checkpoint?.root ?? null,
+            witness_policy: checkpoint === undefined ? null : witnessPolicy(ctx.config, checkpoint.vkey),
             what_this_is: WHAT_THIS_IS,
             honest_limit: HONEST_LIMIT,
             verify: `Rebuild each payload from at, count, from_id, prev_root, root, seq and to_id as canonical JSON, never from a string of ours. ${ctx.config.baseUrl}/seal-verify.mjs does all of it: node seal-verify.mjs ${ctx.config.baseUrl}`,
@@ -242,6 +252,11 @@ export function sealRoutes(ctx: Context): Route[] {
 }
 
 /** The vectors as they lie in the repository; none if it was deployed without its tests. */
+function witnessPolicy({ baseUrl, witnesses, witnessQuorum }: Config, vkey: string): string {
+  const named = witnesses.map(({ key, url }) => ({ vkey: formatVkey(key), url }))
+  return formatLogPolicy({ vkey, url: baseUrl }, named, witnessQuorum)
+}
+
 function readVectors(): Buffer {
   const read = (folder: string): Record<string, unknown> => {
     const place = path.join(ROOT, 'test', 'vectors', folder)

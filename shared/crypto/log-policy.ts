@@ -91,6 +91,26 @@ export function parseLogPolicy(text: string): LogPolicy {
   return { logs, witnesses, groups, quorum }
 }
 
+/**
+ * The policy that names one log, and witnesses of which a number has to cosign.
+ *
+ * @param quorum 0: none has to
+ */
+export function formatLogPolicy(
+  log: { vkey: string; url: string },
+  witnesses: readonly { vkey: string; url: string }[],
+  quorum: number,
+): string {
+  const names = witnesses.map((_, place) => `w${place + 1}`)
+  return [
+    `log ${log.vkey} ${log.url}`,
+    ...witnesses.map(({ vkey, url }, place) => `witness ${names[place]} ${vkey} ${url}`),
+    ...(quorum === 0 ? [] : [`group enough ${quorum} ${names.join(' ')}`]),
+    `quorum ${quorum === 0 ? NONE : 'enough'}`,
+    '',
+  ].join('\n')
+}
+
 function readVkey(vkey: string | undefined, refuse: (sentence: string) => TypeError): NoteKey {
   try {
     return parseVkey(vkey ?? '')

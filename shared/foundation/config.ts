@@ -74,6 +74,7 @@ const VARIABLES = {
   WITNESSES: z
     .string()
     .refine(isWitnesses, 'expected comma-separated VKEY@URL, each vkey that of a cosigner (type 04)'),
+  WITNESS_QUORUM: number('a whole number from 0 to 15', { max: 15, whole: true }),
   SEAL_INTERVAL_SECONDS: positive('seconds', 86_400),
   SWEEP_SECONDS: positive('seconds', 3_600),
   CHALLENGE_SECRET: z
@@ -233,6 +234,10 @@ export function readConfig(given: NodeJS.ProcessEnv, part: Part): Config {
     if (result.success) read[name] = result.data
     else problems.push(`${name}: ${result.error.issues[0]?.message ?? 'not usable'}`)
   }
+  const { WITNESSES: witnesses = '', WITNESS_QUORUM: quorum = 0 } = read
+  const named = readWitnesses(String(witnesses)).length
+  if (Number(quorum) > named)
+    problems.push(`WITNESS_QUORUM: expected at most the number of WITNESSES, which is ${named}`)
   if (problems.length > 0) throw new ConfigError(problems)
   for (const name of VARIABLE_NAMES) if (!mayRead(name, part, read['METRICS_PORT'])) delete read[name]
   return shape(read)
@@ -267,6 +272,8 @@ function shape(read: Read) {
     ledgerOrigin: read.LEDGER_ORIGIN,
     /** Witnesses from outside, to whom each checkpoint is offered. */
     witnesses: readWitnesses(read.WITNESSES ?? ''),
+    /** How many of them have to cosign a checkpoint before the operator is content. */
+    witnessQuorum: read.WITNESS_QUORUM ?? 0,
     /** The names that requests may name in `Host`; undefined if any will do. */
     allowedHosts: read.ALLOWED_HOSTS,
     operatorHosts: [(read.OPERATOR_HOST ?? '').toLowerCase(), ...(read.OPERATOR_HOSTS ?? [])],

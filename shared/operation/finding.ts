@@ -21,6 +21,7 @@ export const FINDING_KINDS = {
   seals_unsigned: 'act',
   entries_unsealed: 'act',
   entries_unnumbered: 'act',
+  log_unwitnessed: 'look',
   coin_away: 'look',
   coin_unheard: 'look',
   coin_not_ready: 'act',

@@ -1,5 +1,7 @@
 import type { Context } from '../context.ts'
+import { formatVkey } from '../crypto/note.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { checkpointOf } from '../ledger/checkpoint.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 import { firstLine, reachesRedis } from './queue-findings.ts'
 
@@ -12,11 +14,12 @@ export const ledgerFindings: FindingReader = {
   name: 'ledger',
   needs: 'mongodb',
   async read(ctx) {
-    const [chain, unsigned, unsealed, unnumbered] = await Promise.all([
+    const [chain, unsigned, unsealed, unnumbered, unwitnessed] = await Promise.all([
       ctx.seals.readStatus(),
       findUnsigned(ctx),
       findUnsealed(ctx),
       findUnnumbered(ctx),
+      findUnwitnessed(ctx),
     ])
     return [
       ...(chain.intact
@@ -32,6 +35,7 @@ export const ledgerFindings: FindingReader = {
       ...unsigned,
       ...unsealed,
       ...unnumbered,
+      ...unwitnessed,
     ]
   },
 }
@@ -96,6 +100,28 @@ async function findUnnumbered(ctx: Context): Promise<Finding[]> {
       since: oldest.at,
       what: `Records wait for their number in the ledger, ${oldest.id} of ${oldest.name} first`,
       command: `npm run workers -- --queues sequence,make-seal,check-chain`,
+    },
+  ]
+}
+
+/** Fewer than WITNESS_QUORUM of WITNESSES have cosigned the newest checkpoint. It holds up nothing. */
+async function findUnwitnessed(ctx: Context): Promise<Finding[]> {
+  const { witnesses, witnessQuorum: quorum } = ctx.config
+  const seal = quorum === 0 ? undefined : await ctx.seals.lastSigned()
+  const checkpoint = checkpointOf(seal)
+  if (seal === undefined || checkpoint === undefined) return []
+  if (unixSeconds(ctx.now()) - seal.at < SEAL_SLACK_SECONDS) return []
+  const vkeys = witnesses.map(({ key }) => formatVkey(key))
+  const cosigned = await ctx.cosignatures.findCosigned(checkpoint.size, vkeys)
+  if (cosigned.size >= quorum) return []
+  const away = witnesses.filter((_, place) => !cosigned.has(vkeys[place] ?? '')).map(({ key }) => key.name)
+  return [
+    {
+      kind: 'log_unwitnessed',
+      since: seal.at,
+      what: `${cosigned.size} of the ${quorum} witnesses that WITNESS_QUORUM asks for have cosigned the checkpoint of ${checkpoint.size} entries`,
+      why: `without a cosignature: ${away.join(', ')}`,
+      command: `npm run workers -- --queues cosign   # with WITNESSES; then ask those who run the witnesses`,
     },
   ]
 }

@@ -66,6 +66,7 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
     ],
     wrong: ['https://witness.example', 'w@https://witness.example'],
   },
+  WITNESS_QUORUM: { right: ['0'], wrong: ['16', '1', 'all', '-1'] },
   SEAL_INTERVAL_SECONDS: { right: ['600', '0.5'], wrong: ['0', '-600', '86401', '10m'] },
   SWEEP_SECONDS: { right: ['15'], wrong: ['0', '3601', 'often'] },
   CHALLENGE_SECRET: {

@@ -132,6 +132,7 @@ describe('the docs', () => {
 
 /** Of other programs and scripts, and words that stand for an id. */
 const OTHER_VARIABLES: ReadonlySet<string> = new Set([
+  'WITNESS_POLICY', // the agent command's
   'MONGOD_BINARY',
   'HTTP_PROXY',
   'NO_PROXY',

@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import {
   findCosigners,
+  formatLogPolicy,
   meetsQuorum,
   parseLogPolicy,
   satisfiesPolicy,
 } from '../../shared/crypto/log-policy.ts'
-import { formatCheckpoint, formatNote, parseNote, signNote } from '../../shared/crypto/note.ts'
+import { formatCheckpoint, formatNote, formatVkey, parseNote, signNote } from '../../shared/crypto/note.ts'
 import { cosign, LOG_VKEY, POLICY, WRONG_POLICIES } from '../support/log-policies.ts'
 import { SEAL_KEY } from '../support/ledger-chain.ts'
 import { ORIGIN } from '../support/log-proofs.ts'
@@ -42,6 +43,20 @@ describe('a policy of witnesses', () => {
     const open = parseLogPolicy(`log ${LOG_VKEY}\nquorum none\n`)
     expect(satisfiesPolicy(open, noteOf([]))).toBe(true)
     expect(meetsQuorum(open, new Set())).toBe(true)
+  })
+
+  it('as the service writes it names its log, its witnesses, and how many of them have to cosign', () => {
+    const { witnesses } = parseLogPolicy(POLICY)
+    const named = witnesses.map(({ key }) => ({ vkey: formatVkey(key), url: 'https://witness.example' }))
+    for (const quorum of [0, 1, named.length]) {
+      const policy = parseLogPolicy(
+        formatLogPolicy({ vkey: LOG_VKEY, url: 'https://a.example' }, named, quorum),
+      )
+      expect(policy.witnesses.map(({ key }) => key)).toEqual(witnesses.map(({ key }) => key))
+      const cosigners = policy.witnesses.map(({ name }) => name)
+      for (let count = 0; count <= cosigners.length; count++)
+        expect(meetsQuorum(policy, new Set(cosigners.slice(0, count)))).toBe(count >= quorum)
+    }
   })
 
   it.each(WRONG_POLICIES)('refuses what is no policy, and says which line: %j', (policy, reason) => {

@@ -1,4 +1,6 @@
 import fs from 'node:fs'
+import { MINUTE_MS } from '../../shared/foundation/time.ts'
+import { ledgerFindings } from '../../shared/operation/ledger-findings.ts'
 import { afterEach, describe, expect, it } from 'vitest'
 import { parseNote, verifyCosignature, NOTE_KEY } from '../../shared/crypto/note.ts'
 import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
@@ -28,7 +30,9 @@ async function openWitnessed(): Promise<{
   witness: Awaited<ReturnType<typeof startWitness>>
 }> {
   const witness = await startWitness('witness.example/w1')
-  const ledger = await openLedger({ env: { WITNESSES: witness.setting, LEDGER_ORIGIN: ORIGIN } })
+  const ledger = await openLedger({
+    env: { WITNESSES: witness.setting, WITNESS_QUORUM: '1', LEDGER_ORIGIN: ORIGIN },
+  })
   const secret = readSealKey(ledger.keyFile) ?? new Uint8Array(32)
   witness.trust({ name: ORIGIN, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(secret) })
   closing.push(witness.stop, ledger.stop)
@@ -62,6 +66,21 @@ describe('witnesses from outside', () => {
     await cosignOutside(other)
     expect(witness.seenSize()).toBe((await readCheckpoint(ledger.ctx)).checkpoint.size)
     expect(await anomalies(ledger)).toBeUndefined()
+  })
+
+  it('are missed by the operator if fewer than WITNESS_QUORUM have cosigned, and hold up nothing', async () => {
+    const { ledger } = await openWitnessed()
+    const missed = async () =>
+      (await ledgerFindings.read(ledger.ctx)).flatMap(({ kind, why }) =>
+        kind === 'log_unwitnessed' ? [why] : [],
+      )
+    await ledger.write(3)
+    await ledger.seal()
+    expect(await missed()).toEqual([]) // it may still be asked
+    ledger.advance(3 * MINUTE_MS)
+    expect(await missed()).toEqual(['without a cosignature: witness.example/w1'])
+    await cosignOutside(ledger.ctx)
+    expect(await missed()).toEqual([])
   })
 
   it('keep a host from signing that was restored as a whole, memory and database from one older copy', async () => {

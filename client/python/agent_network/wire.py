@@ -875,6 +875,7 @@ class ListSealsAnswer(TypedDict):
     vkey: Union[str, None]
     log_size: Union[int, None]
     log_root: Union[str, None]
+    witness_policy: Union[str, None]
     what_this_is: str
     honest_limit: str
     verify: str
