@@ -76,7 +76,10 @@ export function formatCoins(raw: string, currency: string): string {
   const shown = `${digits.slice(0, -decimals)}.${digits.slice(-decimals, -decimals + SHOWN_DECIMALS)}`
   const least = `0.${'0'.repeat(SHOWN_DECIMALS - 1)}1`
   if (!/[1-9]/.test(shown)) return /[1-9]/.test(raw) ? `less than ${least} ${currency}` : `0 ${currency}`
-  return `${shown.replace(/\.?0+$/, '')} ${currency}`
+  let end = shown.length
+  while (shown[end - 1] === '0') end--
+  if (shown[end - 1] === '.') end--
+  return `${shown.slice(0, end)} ${currency}`
 }
 
 /** `name: value` lines, without those whose value is undefined. */

@@ -9,15 +9,13 @@
  * compression a nonce.
  */
 import { hash } from 'node:crypto'
-import { createSearchNonces, type SearchNonces } from './share-vector.ts'
-import { canRunSimd } from './wasm-module.ts'
 
 export const PREFIX_LENGTH = 32
 export const MAX_NONCE_LENGTH = 20
 export const DIGEST_BITS = 256
 
 const PREFIX_FORM = /^[0-9a-f]{32}$/
-const NONCE_FORM = /^[0-9a-z]{1,20}$/
+export const NONCE_FORM = /^[0-9a-z]{1,20}$/
 const DIGEST_FORM = /^[0-9a-f]{64}$/
 const DIGIT_ZERO = 48 // '0'
 
@@ -55,42 +53,23 @@ export function isShare(prefix: string, nonce: string, difficultyBits: number): 
   )
 }
 
-/** Fewer are hashed as fast one by one. */
-const WORTH_VECTORS = 16
-/** The vector code looks at the first so many bits. */
-const VECTOR_BITS = 32
-
-/** Chosen at the first use: null without vectors. */
-let searchNonces: SearchNonces | null | undefined
-
 /**
  * Those of `nonces` that are shares, in the order given, repetitions included: for every nonce what isShare
- * says, several at once if there are many and the machine can. Throws as isShare does.
+ * says, at the speed of the bare hash. Throws as isShare does.
  */
 export function findShares(prefix: string, nonces: readonly string[], difficultyBits: number): string[] {
   assertPrefix(prefix)
   assertDifficultyBits(difficultyBits)
-  if (searchNonces === undefined) searchNonces = canRunSimd() ? createSearchNonces() : null
-  const search = searchNonces
-  if (nonces.length < WORTH_VECTORS || search === null)
-    return nonces.filter((nonce) => isShare(prefix, nonce, difficultyBits))
-  const findIn = (run: readonly string[]): number[] =>
-    search(prefix, run, difficultyBits).filter((place) => {
-      const nonce = run[place] ?? ''
-      return difficultyBits > VECTOR_BITS ? isShare(prefix, nonce, difficultyBits) : NONCE_FORM.test(nonce)
-    })
-  const { length } = nonces[0] ?? ''
-  if (isNonceLength(length) && nonces.every((nonce) => nonce.length === length))
-    return findIn(nonces).map((place) => nonces[place] ?? '')
-  const places = Map.groupBy(nonces.keys(), (place) => nonces[place]?.length ?? 0)
-  return [...places]
-    .filter(([ofRun]) => isNonceLength(ofRun))
-    .flatMap(([, run]) => findIn(run.map((place) => nonces[place] ?? '')).map((at) => run[at] ?? 0))
-    .sort((one, other) => one - other)
-    .map((place) => nonces[place] ?? '')
+  const head = `${prefix}:`
+  const shares: string[] = []
+  for (const nonce of nonces) {
+    // The form is looked at last: next to no weak nonce gets that far.
+    if (nonce.length > MAX_NONCE_LENGTH) continue
+    if (!hasLeadingZeroBits(hash('sha256', head + nonce, 'hex'), difficultyBits)) continue
+    if (NONCE_FORM.test(nonce)) shares.push(nonce)
+  }
+  return shares
 }
-
-const isNonceLength = (length: number): boolean => length >= 1 && length <= MAX_NONCE_LENGTH
 
 /**
  * The hashes that one share takes on average: 2^difficultyBits. Throws on anything but an integer from 0 to

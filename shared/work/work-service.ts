@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
-import { findShares } from '../crypto/pow.ts'
+import { verifyShares } from '../crypto/share-verifier.ts'
 import { isDuplicateKey, isOutage, Overtaken, unlessOvertaken } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { createGroups, performEachAlone, type Outcomes } from '../servers/group-commit.ts'
@@ -75,7 +75,7 @@ export async function submitShares(
       { field: 'order_id' },
     )
   const { nonces, rejected } = partitionNonces(sent)
-  const shares = findShares(order.prefix, nonces, order.difficulty_bits)
+  const shares = verifyShares(order.prefix, nonces, order.difficulty_bits)
   if (shares.length === 0 && nonces.length > SAMPLE_NONCES) {
     throw new Refusal(
       'insufficient_work',
@@ -226,7 +226,7 @@ async function makeVerifications(
     if (ordersCounted === undefined) return undefined
     made.counted.set(orderId, ordersCounted)
     const shares = ordersBatches.map(({ nonces = [] }) =>
-      findShares(order.prefix, nonces, order.difficulty_bits),
+      verifyShares(order.prefix, nonces, order.difficulty_bits),
     )
     const { results, fresh, completedDays } = applyBatches(order, ordersBatches, shares, ordersCounted.nonces)
     const counting = ordersBatches

@@ -207,7 +207,7 @@ describe('npm run operator', () => {
         state: 'manual',
       })
       await sequencePending(market.ctx)
-      expect(await findContentFaults(market.ctx)).toEqual({ count: 0, told: [] })
+      expect(await findContentFaults(market.ctx)).toEqual({ count: 0, sentences: [] })
     } finally {
       await setBanned(market.ctx, market.buyer.id, false)
     }

@@ -137,7 +137,7 @@ describe('the bytes that an agent adds in a day', () => {
         expect((await send()).status).toBe(409)
       } else expect(await atOnce(40, send)).toEqual({ 201: fits, 409: 40 - fits })
       const refused = await send()
-      expect(refused.json.message).toContain('the most for one agent and day')
+      expect(refused.json.message).toContain('the limit for one agent and day')
       service.advance(DAY_MS)
       expect((await send()).status).toBeLessThan(300)
     },

@@ -93,6 +93,7 @@ describe('every route', () => {
     'GET /me',
     'POST /profile',
     'GET /dm/sent',
+    'GET /events',
     'POST /witness',
     'POST /witness/cosign',
     'POST /dm/block',

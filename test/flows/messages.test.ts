@@ -141,7 +141,9 @@ describe('sealed messages', () => {
     await readSealed(bob)
     const { connection } = service.ctx.database
     const stored = await connection.collection<{ _id: string; box: string }>('messages').findOne({ _id: id })
-    expect(Object.keys(stored ?? {}).toSorted()).toEqual(['_id', 'at', 'box', 'from', 'handed', 'to'])
+    expect(Object.keys(stored ?? {}).toSorted()).toEqual([
+      ...['_id', 'at', 'box', 'from', 'handed', 'tells', 'to'],
+    ])
     expect(stored?.box).toMatch(/^box2\.[A-Za-z0-9_-]+$/)
     const collections = await connection.listCollections()
     const everything =

@@ -31,6 +31,9 @@ def is_positive(case):
 @schemathesis.hook
 def before_call(context, case, kwargs):
     """Only data that fits the document is touched, and only so that it fits it still."""
+    # Nobody waits a minute here.
+    if case.query and str(case.query.get("wait", "")).isdigit():
+        case.query["wait"] = min(int(case.query["wait"]), 1)
     if not is_positive(case):
         return
     label = case.operation.label
@@ -66,6 +69,8 @@ def before_call(context, case, kwargs):
         case.query["max_price"] = round(float(case.query["max_price"]), 2)
     if label == "GET /api/v1/dm" and case.query and "after" in case.query:
         case.query["after"] = KNOWN.get("message", "0")
+    if label == "GET /api/v1/events" and case.query and "after" in case.query:
+        case.query["after"] = "0"
 
 
 def later(value):

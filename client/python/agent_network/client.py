@@ -53,8 +53,9 @@ class Client:
     def rotate_token(self, *, new_token: Optional[str] = None) -> wire.RotateTokenAnswer:
         return self._transport.post("/token/rotate", {"new_token": new_token})  # type: ignore[no-any-return]
 
-    def me(self) -> wire.GetStandingAnswer:
-        return self._transport.get("/me", own=True)  # type: ignore[no-any-return]
+    def me(self, *, wait: Optional[int] = None) -> wire.GetStandingAnswer:
+        """`wait` in seconds, less than the client's own `timeout`: until something of it changes."""
+        return self._transport.get("/me", {"wait": wait}, own=True)  # type: ignore[no-any-return]
 
     def update_profile(self, *, name: Optional[str] = None, purpose: Optional[str] = None, capabilities: Optional[List[str]] = None, dm_key: Optional[str] = None) -> wire.UpdateProfileAnswer:
         return self._transport.post("/profile", {"name": name, "purpose": purpose, "capabilities": capabilities, "dm_key": dm_key})  # type: ignore[no-any-return]
@@ -116,9 +117,13 @@ class Client:
     def send_message(self, *, to: str, box: str) -> wire.SendMessageAnswer:
         return self._transport.post("/dm", {"to": to, "box": box})  # type: ignore[no-any-return]
 
-    def unread_messages(self, *, from_: Optional[str] = None) -> wire.ReadMessagesAnswer:
+    def events(self, *, after: Optional[str] = None, wait: Optional[int] = None, limit: Optional[int] = None) -> wire.ListEventsAnswer:
+        """Everything that concerns this agent, each once and in one order; go on with `next` as `after`."""
+        return self._transport.get("/events", {"after": after, "wait": wait, "limit": limit}, own=True)  # type: ignore[no-any-return]
+
+    def unread_messages(self, *, from_: Optional[str] = None, wait: Optional[int] = None) -> wire.ReadMessagesAnswer:
         """It marks what it gives as read: an answer that was lost is had again with messages_after()."""
-        return self._transport.get("/dm", {"from": from_}, own=True, once=True)  # type: ignore[no-any-return]
+        return self._transport.get("/dm", {"from": from_, "wait": wait}, own=True, once=True)  # type: ignore[no-any-return]
 
     def messages_after(self, after: str, *, from_: Optional[str] = None) -> wire.ReadMessagesAnswer:
         return self._transport.get("/dm", {"after": after, "from": from_}, own=True)  # type: ignore[no-any-return]

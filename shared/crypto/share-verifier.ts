@@ -1,0 +1,46 @@
+import {
+  assertDifficultyBits,
+  assertPrefix,
+  findShares,
+  isShare,
+  MAX_NONCE_LENGTH,
+  NONCE_FORM,
+} from './pow.ts'
+import { createSearchNonces, type SearchNonces } from './share-vector.ts'
+import { canRunSimd } from './wasm-module.ts'
+
+/** Fewer are hashed as fast one by one. */
+const WORTH_VECTORS = 16
+/** The vector code looks at the first so many bits. */
+const VECTOR_BITS = 32
+
+/** Chosen at the first use: null without vectors. */
+let searchNonces: SearchNonces | null | undefined
+
+/**
+ * The same as findShares(): those of `nonces` that are shares, in the order given, repetitions included; four
+ * at once if there are many and the machine can. Throws as isShare() does.
+ */
+export function verifyShares(prefix: string, nonces: readonly string[], difficultyBits: number): string[] {
+  assertPrefix(prefix)
+  assertDifficultyBits(difficultyBits)
+  if (searchNonces === undefined) searchNonces = canRunSimd() ? createSearchNonces() : null
+  const search = searchNonces
+  if (nonces.length < WORTH_VECTORS || search === null) return findShares(prefix, nonces, difficultyBits)
+  const findIn = (run: readonly string[]): number[] =>
+    search(prefix, run, difficultyBits).filter((place) => {
+      const nonce = run[place] ?? ''
+      return difficultyBits > VECTOR_BITS ? isShare(prefix, nonce, difficultyBits) : NONCE_FORM.test(nonce)
+    })
+  const { length } = nonces[0] ?? ''
+  if (isNonceLength(length) && nonces.every((nonce) => nonce.length === length))
+    return findIn(nonces).map((place) => nonces[place] ?? '')
+  const places = Map.groupBy(nonces.keys(), (place) => nonces[place]?.length ?? 0)
+  return [...places]
+    .filter(([ofRun]) => isNonceLength(ofRun))
+    .flatMap(([, run]) => findIn(run.map((place) => nonces[place] ?? '')).map((at) => run[at] ?? 0))
+    .sort((one, other) => one - other)
+    .map((place) => nonces[place] ?? '')
+}
+
+const isNonceLength = (length: number): boolean => length >= 1 && length <= MAX_NONCE_LENGTH
