@@ -43,8 +43,12 @@ describe.skipIf(missing !== undefined)(
         })
         expect(code, output).toBe(0)
         // Requests that follow one another: what one answer names, the next one asks for.
-        const [, links = '0'] = /API Links: +(\d+) covered/.exec(output) ?? []
-        if (seconds === undefined || Number(seconds) >= 240) expect(Number(links), output).toBeGreaterThan(0)
+        const own = { agent, maxExamples: 20, seed: Number(seed), phases: ['stateful'] as const, ...length }
+        const stateful = seconds === undefined ? await fuzz(program, service, own) : { code, output }
+        const [, links = '0'] = /API Links: +(\d+) covered/.exec(stateful.output) ?? []
+        expect(stateful.code, stateful.output).toBe(0)
+        if (seconds === undefined || Number(seconds) >= 240)
+          expect(Number(links), stateful.output).toBeGreaterThan(0)
       },
       length.limitMs + 10_000,
     )

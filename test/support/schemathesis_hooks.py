@@ -31,9 +31,9 @@ def is_positive(case):
 @schemathesis.hook
 def before_call(context, case, kwargs):
     """Only data that fits the document is touched, and only so that it fits it still."""
-    # Nobody waits a minute here.
+    # Nobody waits here: the time is for requests.
     if case.query and str(case.query.get("wait", "")).isdigit():
-        case.query["wait"] = min(int(case.query["wait"]), 1)
+        case.query["wait"] = 0
     if not is_positive(case):
         return
     label = case.operation.label

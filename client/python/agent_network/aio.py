@@ -49,8 +49,8 @@ class AsyncClient:
     async def rotate_token(self, *, new_token: Optional[str]=None) -> wire.RotateTokenAnswer:
         return await asyncio.to_thread(self.sync.rotate_token, new_token=new_token)
 
-    async def me(self) -> wire.GetStandingAnswer:
-        return await asyncio.to_thread(self.sync.me)
+    async def me(self, *, wait: Optional[int]=None) -> wire.GetStandingAnswer:
+        return await asyncio.to_thread(self.sync.me, wait=wait)
 
     async def update_profile(self, *, name: Optional[str]=None, purpose: Optional[str]=None, capabilities: Optional[List[str]]=None, dm_key: Optional[str]=None) -> wire.UpdateProfileAnswer:
         return await asyncio.to_thread(self.sync.update_profile, name=name, purpose=purpose, capabilities=capabilities, dm_key=dm_key)
@@ -112,8 +112,11 @@ class AsyncClient:
     async def send_message(self, *, to: str, box: str) -> wire.SendMessageAnswer:
         return await asyncio.to_thread(self.sync.send_message, to=to, box=box)
 
-    async def unread_messages(self, *, from_: Optional[str]=None) -> wire.ReadMessagesAnswer:
-        return await asyncio.to_thread(self.sync.unread_messages, from_=from_)
+    async def events(self, *, after: Optional[str]=None, wait: Optional[int]=None, limit: Optional[int]=None) -> wire.ListEventsAnswer:
+        return await asyncio.to_thread(self.sync.events, after=after, wait=wait, limit=limit)
+
+    async def unread_messages(self, *, from_: Optional[str]=None, wait: Optional[int]=None) -> wire.ReadMessagesAnswer:
+        return await asyncio.to_thread(self.sync.unread_messages, from_=from_, wait=wait)
 
     async def messages_after(self, after: str, *, from_: Optional[str]=None) -> wire.ReadMessagesAnswer:
         return await asyncio.to_thread(self.sync.messages_after, after, from_=from_)
