@@ -69,9 +69,13 @@ function payoutEntry(
 }
 
 /**
- * With the payouts that they carry, in one transaction: only after it may they be broadcast. @throws a
- * duplicate-key error if a place is taken @throws Overtaken if the block below was replaced @throws Error if
- * a payout is no longer free, or no longer to the address of `listed`, as it was signed for
+ * Stores signed transfers with the payouts that they carry, in one transaction: only after it may they be
+ * broadcast.
+ *
+ * @param listed the payouts as they were when the transfers were signed
+ * @throws a duplicate-key error if a place is taken
+ * @throws Overtaken if the block below was replaced
+ * @throws Error if a payout is no longer free, or no longer to the address that was signed for
  */
 export async function storeTransfers(
   ctx: Context,
@@ -129,8 +133,10 @@ async function insertNamed(
 }
 
 /**
- * As signed just now. @returns false if they are dropped, and nothing was stored: a place is taken, the block
- * below was replaced, or a payout has changed
+ * Stores transfers that were signed just now.
+ *
+ * @returns false if they are dropped and nothing was stored: a place is taken, the block below was replaced,
+ *   or a payout has changed
  */
 export async function storeOrDrop(
   ...[ctx, transfers, listed]: Parameters<typeof storeTransfers>
@@ -167,7 +173,11 @@ async function carry(
     )
 }
 
-/** Those in one of the states `from`, with their payouts' steps. @returns how many were moved */
+/**
+ * Moves transfers that are in one of the states `from`, with their payouts' steps.
+ *
+ * @returns how many were moved
+ */
 export async function moveTransfers(
   ctx: Context,
   transfers: readonly TransferRecord[],
