@@ -197,8 +197,9 @@ async function requireConsistent(
 }
 
 /**
- * The witness's file, with a fresh key where there is none. @throws Error that names the file where it holds
- * something else
+ * The witness's file, with a fresh key where there is none.
+ *
+ * @throws Error that names the file where it holds something else
  */
 function keepState(witnessFile: string): WitnessState {
   const state = readPrivateFile(witnessFile, (text) => {

@@ -92,8 +92,9 @@ export interface Context {
   /** The present by this machine's clock, in milliseconds since the epoch. */
   now(): number
   /**
-   * The same by the database's clock: every time that decides about money or a pass. @throws Refusal
-   * `unavailable` if it is not known
+   * The same by the database's clock: every time that decides about money or a pass.
+   *
+   * @throws Refusal `unavailable` if it is not known
    */
   databaseNow(): number
   close(): Promise<void>

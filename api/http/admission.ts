@@ -43,7 +43,9 @@ export interface Admission {
   work<T>(kind: RequestKind, part: () => Promise<T>, caller?: string): Promise<T>
   /**
    * Within a part, waits for the workers without occupying the part's room: if they are down, requests that
-   * don't need them are still served. @returns undefined, at once, if too many wait already
+   * don't need them are still served.
+   *
+   * @returns undefined, at once, if too many wait already
    */
   aside<T>(kind: RequestKind, wait: () => Promise<T>): Promise<T | undefined>
   /**
@@ -124,8 +126,9 @@ interface WaitingRequests {
    */
   wait(caller: Caller, over: AbortSignal | undefined): Promise<void>
   /**
-   * Gives a turn to the oldest request of the next caller for whom `may` is true. @returns the caller;
-   * undefined if there is none
+   * Gives a turn to the oldest request of the next caller for whom `may` is true.
+   *
+   * @returns the caller; undefined if there is none
    */
   callNext(may?: (caller: Caller) => boolean): Caller | undefined
 }

@@ -42,8 +42,9 @@ export interface Call<
    */
   prefers(types: readonly string[]): string | undefined
   /**
-   * Waits for workers without keeping the room of a request's work. @returns undefined, at once, if too many
-   * wait
+   * Waits for workers without keeping the room of a request's work.
+   *
+   * @returns undefined, at once, if too many wait
    */
   aside<T>(wait: () => Promise<T>): Promise<T | undefined>
   /**

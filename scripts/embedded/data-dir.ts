@@ -15,8 +15,9 @@ export interface DataDirLock {
 }
 
 /**
- * Makes the folder if need be, and takes it for this process alone. @throws DataDirError if another start
- * holds it
+ * Makes the folder if need be, and takes it for this process alone.
+ *
+ * @throws DataDirError if another start holds it
  */
 export function lockDataDir(dataDir: string): DataDirLock {
   fs.mkdirSync(dataDir, { recursive: true, mode: 0o700 })

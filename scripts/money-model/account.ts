@@ -130,8 +130,9 @@ function checkPayments(world: World, { invoices, arrivals }: Books): void {
 }
 
 /**
- * Every send out of the treasury is of payouts that name it, each payout of one send. @returns raw that a
- * restore has orphaned
+ * Every send out of the treasury is of payouts that name it, each payout of one send.
+ *
+ * @returns raw that a restore has orphaned
  */
 function checkSends(world: World, { payouts }: Books): bigint {
   const sends = new Map(sendsOf(world).map((block) => [block.hash, block]))

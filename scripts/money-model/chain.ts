@@ -163,8 +163,9 @@ export async function startChain() {
         left = left.filter((block) => !put(block))
     },
     /**
-     * Confirms another block in the place of the treasury's newest send, before that one is. @returns what it
-     * was put in the place of
+     * Confirms another block in the place of the treasury's newest send, before that one is.
+     *
+     * @returns what it was put in the place of
      */
     async replaceUnconfirmed(
       seed: string,

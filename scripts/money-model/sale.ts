@@ -210,8 +210,9 @@ const FAR_SECONDS = 120
 const ENDED = ['paid_out', 'refunded', 'expired'] as const
 
 /**
- * Delivery, acceptance, dispute or silence, until nothing more happens. @returns undefined if it is forgotten
- * or takes too long
+ * Delivery, acceptance, dispute or silence, until nothing more happens.
+ *
+ * @returns undefined if it is forgotten or takes too long
  */
 async function carryOut(
   world: World,

@@ -3,8 +3,9 @@ import { Refusal } from '../../shared/foundation/errors.ts'
 import type { Payload, QueueName } from '../../shared/servers/queues.ts'
 
 /**
- * Leaves work to the worker that can do it: what needs a key is enqueued, never done here. @throws Refusal
- * `unavailable`
+ * Leaves work to the worker that can do it: what needs a key is enqueued, never done here.
+ *
+ * @throws Refusal `unavailable`
  */
 export async function enqueueJob<Name extends QueueName>(
   ctx: Context,

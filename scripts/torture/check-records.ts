@@ -24,8 +24,9 @@ interface Written {
 }
 
 /**
- * The marks of writes of one kind, with what was said of each. @param idField the field of an answer that
- * names the record's id; absent if none does
+ * The marks of writes of one kind, with what was said of each.
+ *
+ * @param idField the field of an answer that names the record's id; absent if none does
  */
 function collect(calls: readonly Call[], did: string, idField?: string): Map<string, Written> {
   const written = new Map<string, Written>()

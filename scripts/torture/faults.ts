@@ -20,8 +20,9 @@ const RESTART_LIMIT_MS = 60_000
 const FILLER_CHUNK = Buffer.alloc(2 ** 20, 0x61)
 
 /**
- * Breaks something. @returns undefined if this machine cannot break it, or there is nothing to hit at this
- * moment
+ * Breaks something.
+ *
+ * @returns undefined if this machine cannot break it, or there is nothing to hit at this moment
  */
 export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promise<Injected | undefined> {
   const { mongo, redis, redisGate, apis, workers, redisDisk, coins } = stack

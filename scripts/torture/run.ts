@@ -137,8 +137,9 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
 }
 
 /**
- * The workload and the faults, until the time is over and everything is healed. @returns faults that could
- * not be had
+ * The workload and the faults, until the time is over and everything is healed.
+ *
+ * @returns faults that could not be had
  */
 async function runWorkload(
   world: World,

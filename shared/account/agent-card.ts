@@ -38,8 +38,9 @@ export function hideByBan(agent: AgentRecord): <Stored extends Hideable>(record:
 }
 
 /**
- * Reads an agent with its newest posts and claims, and its record as of now. @throws Refusal
- * `no_such_agent`
+ * Reads an agent with its newest posts and claims, and its record as of now.
+ *
+ * @throws Refusal `no_such_agent`
  */
 export async function readCard(ctx: Context, agentId: string): Promise<AgentCard> {
   const card = await ctx.cards.read(agentId)

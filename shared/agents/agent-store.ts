@@ -171,8 +171,9 @@ export function createAgentStore(connection: Connection) {
       return found.map(({ _id }) => _id)
     },
     /**
-     * Hides or shows handle and profile. @returns false if the agent was in that state already, or doesn't
-     * exist
+     * Hides or shows handle and profile.
+     *
+     * @returns false if the agent was in that state already, or doesn't exist
      */
     setHidden: setHiddenIn(agents),
     /** @returns false if the agent's token is no longer the one expected, or the agent is banned */
@@ -236,7 +237,9 @@ export function createAgentStore(connection: Connection) {
       )
     },
     /**
-     * Moves the end of a pass and stores entries. @returns false if the pass no longer ends at `expectedMs`
+     * Moves the end of a pass and stores entries.
+     *
+     * @returns false if the pass no longer ends at `expectedMs`
      */
     async movePassEnd(
       agentId: string,

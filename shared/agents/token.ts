@@ -35,8 +35,9 @@ export function tokenKey(token: string): string {
 }
 
 /**
- * The form of a token to be stored, with a fresh salt. @throws TypeError if `token` isn't in the form of a
- * token
+ * The form of a token to be stored, with a fresh salt.
+ *
+ * @throws TypeError if `token` isn't in the form of a token
  */
 export function toStoredToken(token: string): StoredToken {
   if (!TOKEN_PATTERN.test(token)) throw new TypeError('"token" expected sk_ and 48 lower-case hex characters')

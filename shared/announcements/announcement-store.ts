@@ -48,7 +48,9 @@ export function createAnnouncementStore(connection: Connection) {
       return found.map(({ _id }) => _id)
     },
     /**
-     * Stores an announcement's signature unless it has one. @returns false if it has one or doesn't exist
+     * Stores an announcement's signature unless it has one.
+     *
+     * @returns false if it has one or doesn't exist
      */
     async setSignature(id: string, signature: { signature: string; pubkey: string }): Promise<boolean> {
       return (

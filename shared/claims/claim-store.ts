@@ -229,7 +229,9 @@ export function createClaimStore(connection: Connection) {
         .lean<ClaimRecord[]>()
     },
     /**
-     * Changes a claim's status. @returns false if its status or counts have changed since `before` was read
+     * Changes a claim's status.
+     *
+     * @returns false if its status or counts have changed since `before` was read
      */
     async moveStatus(
       before: ClaimRecord,

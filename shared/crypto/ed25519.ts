@@ -75,8 +75,9 @@ export function keyToHex(key: Uint8Array): string {
 }
 
 /**
- * The 32 bytes of a key. @throws TypeError for anything but 64 lower-case hex characters; the value isn't
- * repeated, it may be secret
+ * The 32 bytes of a key.
+ *
+ * @throws TypeError for anything but 64 lower-case hex characters; the value isn't repeated, it may be secret
  */
 export function keyFromHex(hex: string): Uint8Array {
   if (typeof hex !== 'string' || !HEX.test(hex))
@@ -87,8 +88,9 @@ export function keyFromHex(hex: string): Uint8Array {
 }
 
 /**
- * A signature as base64 with padding, 88 characters (RFC 4648 section 4). @throws TypeError for another
- * length than 64 bytes
+ * A signature as base64 with padding, 88 characters (RFC 4648 section 4).
+ *
+ * @throws TypeError for another length than 64 bytes
  */
 export function signatureToBase64(signature: Uint8Array): string {
   assertBytes('signature', signature, SIGNATURE_BYTES)

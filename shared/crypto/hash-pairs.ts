@@ -102,8 +102,9 @@ export const hashPairs: HashPairs = chooseHashPairs(hashPairsPlainly, createSimd
 export const hashNodes: HashPairs = chooseHashPairs(hashNodesPlainly, createSimdHashNodes)
 
 /**
- * Compiles the vector code and compares it with the platform's hash. @throws Error where the two differ, or
- * without WebAssembly
+ * Compiles the vector code and compares it with the platform's hash.
+ *
+ * @throws Error where the two differ, or without WebAssembly
  */
 export function createSimdHashPairs(): HashPairs {
   return compile(generateModule(generateBareGroup), hashPairsPlainly)

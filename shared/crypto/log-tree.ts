@@ -157,8 +157,9 @@ export type ReadTile = (address: TileAddress) => Uint8Array | undefined
 type Range = { readonly from: number; readonly to: number }
 
 /**
- * The subtrees whose hashes prove leaf `index` among `size`, lowest first (RFC 6962 section 2.1.1). @throws
- * RangeError
+ * The subtrees whose hashes prove leaf `index` among `size`, lowest first (RFC 6962 section 2.1.1).
+ *
+ * @throws RangeError
  */
 function inclusionRanges(index: number, size: number): Range[] {
   assertSize('size', size)
@@ -181,7 +182,9 @@ function inclusionRanges(index: number, size: number): Range[] {
 
 /**
  * The subtrees that prove that the first `oldSize` of `size` leaves are the older log (RFC 6962 section
- * 2.1.2). @throws RangeError
+ * 2.1.2).
+ *
+ * @throws RangeError
  */
 function consistencyRanges(oldSize: number, size: number): Range[] {
   assertSize('size', size)

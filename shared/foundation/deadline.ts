@@ -1,6 +1,8 @@
 /**
- * The result of `work`. @throws `makeError()` if it takes longer than `limitMs`; the work isn't stopped then,
- * and its effects may still happen
+ * The result of `work`.
+ *
+ * @throws `makeError()` if it takes longer than `limitMs`; the work isn't stopped then, and its effects may
+ *   still happen
  */
 export async function withDeadline<T>(work: Promise<T>, limitMs: number, makeError: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined

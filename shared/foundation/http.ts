@@ -8,8 +8,9 @@ export function decodeUrlPart(part: string): string {
 }
 
 /**
- * Reads a response's body as text. @throws the error of `tooLong` beyond `maxBytes`; TypeError if it isn't
- * UTF-8
+ * Reads a response's body as text.
+ *
+ * @throws the error of `tooLong` beyond `maxBytes`; TypeError if it isn't UTF-8
  */
 export async function readBounded(
   { body }: Response,

@@ -37,7 +37,9 @@ export function currentSignal(): AbortSignal | undefined {
 }
 
 /**
- * Stops work whose request is over. @throws the reason why it is over
+ * Stops work whose request is over.
+ *
+ * @throws the reason why it is over
  */
 export function throwIfOver(): void {
   scopes.getStore()?.wanted?.throwIfAborted()

@@ -6,13 +6,16 @@ import { HASH_BYTES, merkleRoot, TILE_WIDTH, type Tile } from '../crypto/merkle.
  */
 export interface EntryTree {
   /**
-   * Takes the next leaves, as hashLeaves() gives them. @returns the tiles that are complete by them, lower
-   * levels first
+   * Takes the next leaves, as hashLeaves() gives them.
+   *
+   * @returns the tiles that are complete by them, lower levels first
    */
   add(leaves: Buffer): Tile[]
   /**
-   * Ends the tree. @returns the tiles at its right edge, and the root as hex. @throws RangeError without a
-   * leaf
+   * Ends the tree.
+   *
+   * @returns the tiles at its right edge, and the root as hex.
+   * @throws RangeError without a leaf
    */
   finish(): { tiles: Tile[]; root: string }
   readonly count: number

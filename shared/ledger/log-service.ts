@@ -49,8 +49,9 @@ export async function readTile(
 }
 
 /**
- * The entries below a tile of level 0: for each, two bytes of length and its canonical JSON. @throws Refusal
- * `no_such_seal`, `no_such_index`
+ * The entries below a tile of level 0: for each, two bytes of length and its canonical JSON.
+ *
+ * @throws Refusal `no_such_seal`, `no_such_index`
  */
 export async function readEntryBundle(ctx: LogContext, index: number, width: number): Promise<Buffer> {
   await expectTile(ctx, 0, index, width)
@@ -98,8 +99,9 @@ export const consistencyView = z.object({
 })
 
 /**
- * The proof that the log of `to` entries begins with the one of `from`. @throws Refusal `no_such_seal`,
- * `invalid_field`
+ * The proof that the log of `to` entries begins with the one of `from`.
+ *
+ * @throws Refusal `no_such_seal`, `invalid_field`
  */
 export async function readConsistency(
   ctx: LogContext,
@@ -184,8 +186,9 @@ export const keysView = z.object({
 })
 
 /**
- * What keys an agent has, or that it has none, with the proof up to a signed checkpoint. @throws Refusal
- * `no_such_seal`
+ * What keys an agent has, or that it has none, with the proof up to a signed checkpoint.
+ *
+ * @throws Refusal `no_such_seal`
  */
 export async function readKeys(ctx: LogContext, agentId: string): Promise<z.input<typeof keysView>> {
   const { seal } = await readCheckpoint(ctx)

@@ -18,7 +18,9 @@ export interface SealPeer {
   /** False during the pause after a try that failed. */
   isDue(): boolean
   /**
-   * Its `GET /seal`. @throws Error if it doesn't answer in time and in form; then it is not due for a while
+   * Its `GET /seal`.
+   *
+   * @throws Error if it doesn't answer in time and in form; then it is not due for a while
    */
   ask(): Promise<Seal[]>
   /** What it said fits: it isn't asked again. */

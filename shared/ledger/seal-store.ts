@@ -177,8 +177,9 @@ export function createSealStore(connection: Connection) {
       }
     },
     /**
-     * Stores a signature where there is none. @returns false where there is no unsigned seal exactly as
-     * `seal`
+     * Stores a signature where there is none.
+     *
+     * @returns false where there is no unsigned seal exactly as `seal`
      */
     async sign(seal: SealRecord, signature: SealSignature & SealNote): Promise<boolean> {
       const { _id, at, count, root, prev_root, from_id, to_id } = seal

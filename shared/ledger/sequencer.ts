@@ -70,7 +70,9 @@ const RUN_LIMIT_MS = 10_000
 const RACE_PAUSE_MS = 5
 
 /**
- * Numbers the pending entries that are there. @returns how many; 0 also where another process is at it
+ * Numbers the pending entries that are there.
+ *
+ * @returns how many; 0 also where another process is at it
  */
 export async function sequencePending(
   ctx: SequencerContext,

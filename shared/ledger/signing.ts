@@ -163,8 +163,9 @@ async function mayBegin(ctx: SigningContext, signer: Signer, last: SealRecord | 
 }
 
 /**
- * Also for other statements of the key: one signs only with the memory that was made with it. @throws
- * SealError
+ * Also for other statements of the key: one signs only with the memory that was made with it.
+ *
+ * @throws SealError
  */
 export function expectMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'memoryFile'>): Remembered {
   const remembered = memory.read()
@@ -175,8 +176,10 @@ export function expectMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'me
 }
 
 /**
- * Step c. @returns false while a named peer is given a pause. @throws SealError if one doesn't answer, or
- * remembers another chain
+ * Step c.
+ *
+ * @returns false while a named peer is given a pause.
+ * @throws SealError if one doesn't answer, or remembers another chain
  */
 async function askPeers(
   ctx: SigningContext,

@@ -32,7 +32,9 @@ export interface Decision {
 /**
  * The operator decides a disputed order. A payment that the chain took back counts as received only if
  * somebody has to have it: a release owes the seller its whole part, if need be from the venue's own money; a
- * refund gives up all of the loss. @throws Refusal `no_such_order`, `wrong_state`
+ * refund gives up all of the loss.
+ *
+ * @throws Refusal `no_such_order`, `wrong_state`
  */
 export async function decideDispute(
   ctx: Context,

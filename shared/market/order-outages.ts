@@ -8,7 +8,9 @@ import type { OutageRecord } from './serving-store.ts'
 
 /**
  * Puts off a deadline that fell into an outage of the API, to an hour after the first request that was served
- * again. Not the pay-by time: that is met on the chain. @returns the order as it stands now
+ * again. Not the pay-by time: that is met on the chain.
+ *
+ * @returns the order as it stands now
  */
 export async function extendForOutage(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
   let current = order

@@ -101,8 +101,9 @@ function pay(order: OrderRecord, priced: OrderRecord, excess: bigint, at: number
 }
 
 /**
- * `invoice` has it counted no more. @throws Refusal `wrong_state` if the order cannot wait for its price
- * again
+ * `invoice` has it counted no more.
+ *
+ * @throws Refusal `wrong_state` if the order cannot wait for its price again
  */
 async function undoOrderPayment(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<void> {
   const order = await findOrder(ctx, invoice, session)

@@ -21,8 +21,10 @@ import { orderEntry, orderMarks, type OrderRecord } from './order.ts'
 import { requireAddress } from '../payments/payout-address.ts'
 
 /**
- * In one transaction. @throws Refusal `no_such_offer` `own_offer` `wrong_state` `invalid_field`, and as
- * readAuthorship() and prepareInvoice()
+ * In one transaction.
+ *
+ * @throws Refusal `no_such_offer` `own_offer` `wrong_state` `invalid_field`, and as readAuthorship() and
+ *   prepareInvoice()
  */
 export async function placeOrder(
   ctx: Context,

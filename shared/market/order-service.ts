@@ -75,8 +75,9 @@ export async function acceptDelivery(
 }
 
 /**
- * The buyer disputes a delivery; nothing is owed to anyone until the operator decides. @throws Refusal as
- * takeStep() and readAuthorship()
+ * The buyer disputes a delivery; nothing is owed to anyone until the operator decides.
+ *
+ * @throws Refusal as takeStep() and readAuthorship()
  */
 export async function disputeOrder(
   ctx: Context,
@@ -224,8 +225,9 @@ function requireStep(order: OrderRecord, step: OrderStep, at: number): void {
 }
 
 /**
- * A deadline that passed in an outage of the API is put off first. @throws Refusal `no_such_order`;
- * `not_yours`
+ * A deadline that passed in an outage of the API is put off first.
+ *
+ * @throws Refusal `no_such_order`; `not_yours`
  */
 export async function refreshOrder(ctx: Context, agentId: string, orderId: string): Promise<OrderRecord> {
   const order = await ctx.orders.find(orderId)
@@ -284,8 +286,8 @@ export async function setRefundAddress(
 }
 
 /**
- * @returns undefined if the order has changed since it was read: nothing was written. @throws Refusal as
- *   above
+ * @returns undefined if the order has changed since it was read: nothing was written.
+ * @throws Refusal as above
  */
 export async function nameRefundAddress(
   ctx: Context,
@@ -318,8 +320,9 @@ export async function nameRefundAddress(
 }
 
 /**
- * What the operator named with a payment that was none. @returns false if something else was paid there: it
- * stays
+ * What the operator named with a payment that was none.
+ *
+ * @returns false if something else was paid there: it stays
  */
 export async function forgetRefundAddress(ctx: Context, orderId: string, session: Session): Promise<boolean> {
   const before = await ctx.orders.find(orderId, session)

@@ -35,8 +35,9 @@ export function createInboxStore(connection: Connection, patienceMs: number) {
   return {
     models: { inboxes },
     /**
-     * Counts a message, before it is stored. @returns false if the inbox is full for this sender, or it is
-     * blocked
+     * Counts a message, before it is stored.
+     *
+     * @returns false if the inbox is full for this sender, or it is blocked
      */
     admit: (to: string, { from, bytes }: Received, at: number): Promise<boolean> =>
       add({ _id: inboxId(to, from), add: { unread: 1, bytes }, atMost, set: { at }, unless: 'blocked_at' }),

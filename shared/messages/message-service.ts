@@ -44,8 +44,9 @@ export async function sendMessage(
 const SETTLED_AFTER_SECONDS = MINUTE_MS / SECOND_MS
 
 /**
- * Counts a message as unread. @throws Refusal `wrong_state` if the sender is blocked or the inbox is full
- * for it
+ * Counts a message as unread.
+ *
+ * @throws Refusal `wrong_state` if the sender is blocked or the inbox is full for it
  */
 async function requireRoom(ctx: Context, to: string, from: string, bytes: number): Promise<void> {
   const now = unixSeconds(ctx.now())

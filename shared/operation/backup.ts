@@ -52,8 +52,9 @@ const TRIES = 3
 const BATCH = 2_000
 
 /**
- * Writes every collection as it was at one time of the cluster. @throws StartError if the server forgets the
- * past faster than the collections can be read
+ * Writes every collection as it was at one time of the cluster.
+ *
+ * @throws StartError if the server forgets the past faster than the collections can be read
  */
 export async function writeBackup(
   db: Db,
@@ -174,8 +175,9 @@ async function hashFile(file: string): Promise<string | undefined> {
 }
 
 /**
- * Puts a backup into a database that holds nothing, as a copy that knows it is one. @throws StartError if the
- * database holds something
+ * Puts a backup into a database that holds nothing, as a copy that knows it is one.
+ *
+ * @throws StartError if the database holds something
  */
 export async function restoreBackup(db: Db, folder: string, manifest: Manifest): Promise<void> {
   const present = await db.listCollections({}, { nameOnly: true }).toArray()

@@ -96,7 +96,9 @@ export async function findLost(connection: Connection, session: ClientSession): 
 
 /**
  * Gives the record its mark again, so that the sequencer numbers it: with the time, the author and the
- * commitment that it had, behind all that has a number. @returns false if that can't be had from the record
+ * commitment that it had, behind all that has a number.
+ *
+ * @returns false if that can't be had from the record
  */
 export async function mendLost(ctx: Context, { collection, id, source }: Lost): Promise<boolean> {
   const rule = RULES.find((one) => one.collection === collection)

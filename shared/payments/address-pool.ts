@@ -51,8 +51,9 @@ export interface AddressSource {
 }
 
 /**
- * Not with a database that is not the one that was in use. @param asks the process that asks; others are seen
- * to, too
+ * Not with a database that is not the one that was in use.
+ *
+ * @param asks the process that asks; others are seen to, too
  */
 export async function fillCoinPool(
   ctx: Context,
@@ -68,8 +69,9 @@ export async function fillCoinPool(
 }
 
 /**
- * The order of writes: 1 the index file, synced; 2 the addresses; 3 the time. @throws Error if the index file
- * cannot be read: a machine must not decide which addresses are new
+ * The order of writes: 1 the index file, synced; 2 the addresses; 3 the time.
+ *
+ * @throws Error if the index file cannot be read: a machine must not decide which addresses are new
  */
 async function fillPool(
   ctx: Context,

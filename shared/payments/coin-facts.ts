@@ -14,8 +14,9 @@ export interface CoinFacts {
   paymentUri(address: string, amountRaw: bigint): string
   readonly addressForm: string
   /**
-   * Confirmations that an invoice's payment needs. @param base what the coin asks for, by itself or by its
-   * setting
+   * Confirmations that an invoice's payment needs.
+   *
+   * @param base what the coin asks for, by itself or by its setting
    */
   requiredConfirmations(invoice: { order_id?: string }, base: number): number
   readonly menu: {

@@ -157,8 +157,9 @@ export async function haltToReconcile(
 const AT_ONCE = 8
 
 /**
- * What cannot be taken in is logged and told, and holds nothing else up. @returns a sentence about each of
- * those
+ * What cannot be taken in is logged and told, and holds nothing else up.
+ *
+ * @returns a sentence about each of those
  */
 export async function recordPayments(ctx: Context, found: readonly SeenPayment[]): Promise<string[]> {
   const troubles: string[] = []

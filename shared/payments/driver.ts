@@ -25,8 +25,9 @@ export interface CoinDriver {
   findTransaction(tx: string): Promise<FoundPay[] | undefined>
 
   /**
-   * What neither database nor operator has recorded halts the coin, as another wallet does. @returns false if
-   * halted
+   * What neither database nor operator has recorded halts the coin, as another wallet does.
+   *
+   * @returns false if halted
    */
   agrees(): Promise<boolean>
   readonly bounds: PayBounds

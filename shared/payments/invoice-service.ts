@@ -48,8 +48,9 @@ export async function requireReady(ctx: Context, coin: Coin): Promise<void> {
 
 /**
  * Not stored: take it before the transaction of what it is for, and insert it within. `expiresAt` in Unix
- * seconds. @throws Refusal `currency_not_configured`; `rate_unavailable`; `unavailable` if no address could
- * be had
+ * seconds.
+ *
+ * @throws Refusal `currency_not_configured`; `rate_unavailable`; `unavailable` if no address could be had
  */
 export async function prepareInvoice(
   ctx: Context,
@@ -135,8 +136,10 @@ async function takeAddress(ctx: Context, coin: Coin): Promise<AddressRecord> {
 }
 
 /**
- * As it is stored; a worker is asked for a fresh look, at most once in 2 s. @returns `isAsked` false if that
- * could not be asked for. @throws Refusal `no_such_invoice`, for a stranger's too
+ * As it is stored; a worker is asked for a fresh look, at most once in 2 s.
+ *
+ * @returns `isAsked` false if that could not be asked for.
+ * @throws Refusal `no_such_invoice`, for a stranger's too
  */
 export async function checkInvoice(
   ctx: Context,

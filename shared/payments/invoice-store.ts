@@ -309,8 +309,9 @@ export function createInvoiceStore(connection: Connection) {
       ])
     },
     /**
-     * An invoice cannot lapse past a payment that was just noted: both write it. @returns the invoice as it
-     * was before
+     * An invoice cannot lapse past a payment that was just noted: both write it.
+     *
+     * @returns the invoice as it was before
      */
     markPayment: (invoiceId: string, session: Session, tells: readonly EventMark[] = []) =>
       invoices.swap(

@@ -76,7 +76,9 @@ export function createJournalStore(connection: Connection) {
   return {
     models: { journal: journal.model },
     /**
-     * In the transaction that makes the moves. @throws a duplicate-key error for a move that was made before
+     * In the transaction that makes the moves.
+     *
+     * @throws a duplicate-key error for a move that was made before
      */
     write: (lines: readonly JournalLine[], session: Session) => journal.insert(lines, session),
     list: ({ account, ...filter }: LineFilter, limit: number, session?: Session) =>

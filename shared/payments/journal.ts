@@ -133,8 +133,9 @@ export function payoutLine(payout: Owed, step: string, at: number): JournalLine[
 }
 
 /**
- * What it sends beyond its payouts, or costs, is the operator's. @param step of one that was thought to be
- * replaced
+ * What it sends beyond its payouts, or costs, is the operator's.
+ *
+ * @param step of one that was thought to be replaced
  */
 export function transferLines(
   transfer: Pick<TransferRecord, '_id' | 'coin' | 'kind' | 'amount_raw' | 'fee_raw' | 'brings'>,

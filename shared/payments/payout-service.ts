@@ -342,8 +342,9 @@ export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason
 }
 
 /**
- * What stood at `place` must have left it. Payouts that something else has stay. @returns false if it was not
- * replaced
+ * What stood at `place` must have left it. Payouts that something else has stay.
+ *
+ * @returns false if it was not replaced
  */
 export async function takeBack(
   ctx: Context,
@@ -377,8 +378,10 @@ export async function takeBack(
 }
 
 /**
- * A transaction that nobody has accounted for may have paid them; only what is free is held. @param because
- * names the occasion in the entry's source @returns the ids of those that are held now
+ * A transaction that nobody has accounted for may have paid them; only what is free is held.
+ *
+ * @param because names the occasion in the entry's source
+ * @returns the ids of those that are held now
  */
 export async function holdPayouts(
   ctx: Context,

@@ -335,8 +335,9 @@ export function createPayoutStore(connection: Connection) {
         session,
       ),
     /**
-     * Frozen or held ones can be withdrawn, held ones paid by hand. @returns false if it is not in the
-     * expected state
+     * Frozen or held ones can be withdrawn, held ones paid by hand.
+     *
+     * @returns false if it is not in the expected state
      */
     move(
       payout: Payee,
@@ -381,7 +382,9 @@ export function createPayoutStore(connection: Connection) {
       transfers.insert(records, session),
     findTransfer: (transferId: string, session?: Session) => transfers.one({ _id: transferId }, { session }),
     /**
-     * `surely`: one that was cut off lacks what its successor has. @throws an outage if that cannot be had
+     * `surely`: one that was cut off lacks what its successor has.
+     *
+     * @throws an outage if that cannot be had
      */
     async findTransferByTx(
       coin: Coin,
@@ -411,8 +414,9 @@ export function createPayoutStore(connection: Connection) {
         { isLasting: true, sort: { _id: 1 } },
       ),
     /**
-     * Beside a transaction that replaces this block one of the two gives way. @returns this block, if it is
-     * on record
+     * Beside a transaction that replaces this block one of the two gives way.
+     *
+     * @returns this block, if it is on record
      */
     noteSuccessor: (coin: Coin, tx: string, successor: string, session: Session) =>
       transfers.swap({ coin, tx }, { $set: { successor } }, session),

@@ -24,8 +24,9 @@ export interface Purpose {
   noted(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   dropped(ctx: Context, payment: PaymentRecord): Promise<void>
   /**
-   * A payment is settled; `invoice` has it not counted yet. @returns undefined if it has to wait: then
-   * nothing may be changed
+   * A payment is settled; `invoice` has it not counted yet.
+   *
+   * @returns undefined if it has to wait: then nothing may be changed
    */
   received(
     ctx: Context,
@@ -36,8 +37,9 @@ export interface Purpose {
   lost(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   restored(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   /**
-   * The operator takes a settled payment back; `invoice` has it counted still. @throws Refusal `wrong_state`
-   * if that cannot be
+   * The operator takes a settled payment back; `invoice` has it counted still.
+   *
+   * @throws Refusal `wrong_state` if that cannot be
    */
   undone(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<Outcome>
   expired(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<Outcome>

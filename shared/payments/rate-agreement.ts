@@ -21,7 +21,9 @@ export const LEAST_SOURCES = 2
 /**
  * The largest group within 5 percent, among equals the closest, and of it the median, the lower of two. So a
  * single source that lies can neither set the rate nor move it past the quotes of two that agree. Quotes in a
- * dollar token count beside one in USD alone. @returns undefined if no two agree
+ * dollar token count beside one in USD alone.
+ *
+ * @returns undefined if no two agree
  */
 export function agreeOnRate(quotes: readonly Quote[]): AgreedRate | undefined {
   const sorted = quotes

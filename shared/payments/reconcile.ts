@@ -125,8 +125,9 @@ async function markForeign(ctx: Context, driver: CoinDriver): Promise<number> {
 }
 
 /**
- * One that sent money away waits for the operator's account of it. @returns undefined if another process was
- * faster
+ * One that sent money away waits for the operator's account of it.
+ *
+ * @returns undefined if another process was faster
  */
 export async function adoptTransaction(
   ctx: Context,

@@ -19,8 +19,9 @@ const keyOf = (agentId: string): string => `payments ${agentId}`
  * Any number of workers may bring the same find, at any time and again: it counts once. The order of writes:
  * the payment, unique on coin, transaction and address; then, once confirmed, one transaction that turns it
  * `settled` and moves invoice, pass, referral and ledger with it. Confirmed late money stays `seen` until its
- * invoice has lapsed and there is a fresh rate (settleWaiting). @returns the invoice's id; undefined if none
- * has this address, or the amount is dust
+ * invoice has lapsed and there is a fresh rate (settleWaiting).
+ *
+ * @returns the invoice's id; undefined if none has this address, or the amount is dust
  */
 export async function recordPayment(
   ctx: Context,
@@ -131,8 +132,9 @@ async function notePayment(
 }
 
 /**
- * The hash covers the amount, so one look was wrong. What is settled stays. @returns whether it has this
- * amount now
+ * The hash covers the amount, so one look was wrong. What is settled stays.
+ *
+ * @returns whether it has this amount now
  */
 async function correctAmount(ctx: Context, payment: PaymentRecord, amountRaw: bigint): Promise<boolean> {
   const about = {
@@ -337,8 +339,9 @@ const LAPSE_BATCH = 500
 const LAPSE_BATCHES = 100
 
 /**
- * After a whole round that began at `roundAt`. @throws AggregateError at its end; those that could be are
- * lapsed
+ * After a whole round that began at `roundAt`.
+ *
+ * @throws AggregateError at its end; those that could be are lapsed
  */
 export async function lapseInvoices(ctx: Context, coin: Coin, roundAt: number): Promise<void> {
   const passedOver = new Set(

@@ -8,8 +8,9 @@ import { paymentLine } from './journal.ts'
 import { purposeOf } from './purpose.ts'
 
 /**
- * With all that it bought. @throws Refusal `no_such_record`; `wrong_state` with what of it cannot be taken
- * back
+ * With all that it bought.
+ *
+ * @throws Refusal `no_such_record`; `wrong_state` with what of it cannot be taken back
  */
 export async function undoPayment(ctx: Context, paymentId: string): Promise<PaymentRecord> {
   return ctx.database.transaction(async (session) => {

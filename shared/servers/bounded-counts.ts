@@ -41,8 +41,9 @@ export function createBoundedCounts<Stored extends { _id: string }>(
 }
 
 /**
- * Adds what there is room for, all of a document's additions as one. @returns the additions of the other
- * documents
+ * Adds what there is room for, all of a document's additions as one.
+ *
+ * @returns the additions of the other documents
  */
 async function addTogether<Stored extends { _id: string }>(
   counts: mongoose.mongo.Collection<Stored>,
@@ -66,8 +67,9 @@ async function addTogether<Stored extends { _id: string }>(
 }
 
 /**
- * Adds as many of one document's additions as there is room for, halving them until the rest fits. @returns
- * those without room
+ * Adds as many of one document's additions as there is room for, halving them until the rest fits.
+ *
+ * @returns those without room
  */
 async function addSome<Stored extends { _id: string }>(
   counts: mongoose.mongo.Collection<Stored>,

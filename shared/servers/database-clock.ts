@@ -21,12 +21,14 @@ export const MAX_CLOCK_ROUND_TRIP_MS = 2 * SECOND_MS
  */
 export interface DatabaseClock {
   /**
-   * Milliseconds since the epoch. @throws Refusal `unavailable` if there is no sample that is young enough
+   * Milliseconds since the epoch.
+   *
+   * @throws Refusal `unavailable` if there is no sample that is young enough
    */
   now(): number
   /**
-   * @param ask reads the primary's time, in milliseconds since the epoch. @returns false if the answer took
-   *   too long to tell the time
+   * @param ask reads the primary's time, in milliseconds since the epoch.
+   * @returns false if the answer took too long to tell the time
    */
   sample(ask: () => Promise<number>): Promise<boolean>
 }

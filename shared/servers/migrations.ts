@@ -78,7 +78,9 @@ export async function migrate(
 }
 
 /**
- * Looks and changes nothing. @throws StartError unless the database has just the version of this program
+ * Looks and changes nothing.
+ *
+ * @throws StartError unless the database has just the version of this program
  */
 export async function expectSchema(connection: Connection, migrations: readonly Migration[]): Promise<void> {
   const found = await refuseNewer(connection, migrations)

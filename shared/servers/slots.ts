@@ -2,11 +2,12 @@ import { isDuplicateKey } from './database.ts'
 import type { Context } from '../context.ts'
 
 /**
- * Stores a record of which its owner may have so many at once, in a free slot. One owner's records
- * are serialized within this process; across processes the unique index on owner and slot decides.
+ * Stores a record of which its owner may have so many at once, in a free slot. One owner's records are
+ * serialized within this process; across processes the unique index on owner and slot decides.
  *
  * @param listUsed the slots that the owner's records have
- * @param insert stores it in a slot. @throws a duplicate-key error on `ownerField` if the slot is taken
+ * @param insert stores it in a slot.
+ * @throws a duplicate-key error on `ownerField` if the slot is taken
  * @param refuse tells the owner that no slot is free
  */
 export function insertInSlot(

@@ -46,8 +46,9 @@ export function createCountedNonces(store: Pick<WorkStore, 'listPages'>): Counte
   }
 
   /**
-   * Adds the stored pages up to number `pages`. @returns false if the stored pages differ from those already
-   * added, or if some are missing
+   * Adds the stored pages up to number `pages`.
+   *
+   * @returns false if the stored pages differ from those already added, or if some are missing
    */
   async function extend(counted: Counted, orderId: string, pages: number): Promise<boolean> {
     const hasPages = counted.pages > 0

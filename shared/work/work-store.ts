@@ -133,8 +133,9 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       await orders.insertMany([order], { lean: true })
     },
     /**
-     * Frees the slots of the agent's credited and expired orders. @returns the slots that its open orders
-     * still occupy
+     * Frees the slots of the agent's credited and expired orders.
+     *
+     * @returns the slots that its open orders still occupy
      */
     async freeOldSlots(agentId: string, nowSeconds: number): Promise<number[]> {
       const held = { agent_id: agentId, open_slot: { $exists: true } }
@@ -150,8 +151,9 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
     findOrder: createIdLookUp(rawOrders),
     /**
      * Inserts one batch, together with others that arrive at the same time (group commit). Resolves once a
-     * majority has it in its journal. @throws a duplicate-key error on `slot` if the order has a waiting
-     * batch
+     * majority has it in its journal.
+     *
+     * @throws a duplicate-key error on `slot` if the order has a waiting batch
      */
     insertBatch: createGroups(
       (group: BatchRecord[]) =>
@@ -165,8 +167,10 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       { patienceMs, maxItems: BATCHES_AT_ONCE },
     ),
     /**
-     * Adds nonces to the batch of an order that waits. @returns the batch, and how many nonces stand before
-     * these; undefined if none waits, or has room for them
+     * Adds nonces to the batch of an order that waits.
+     *
+     * @returns the batch, and how many nonces stand before these; undefined if none waits, or has room for
+     *   them
      */
     async joinBatch(
       orderId: string,
@@ -228,8 +232,9 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       }))
     },
     /**
-     * Stores the batches' results. @returns false if one of them was verified or added to since it was read;
-     * the caller must abort
+     * Stores the batches' results.
+     *
+     * @returns false if one of them was verified or added to since it was read; the caller must abort
      */
     async markVerified(
       verified: readonly VerifiedBatch[],
@@ -250,8 +255,9 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       )
     },
     /**
-     * Adds counted shares to orders, with their pages and entries. @returns false if an order has changed
-     * since its `before` was read; the caller must abort
+     * Adds counted shares to orders, with their pages and entries.
+     *
+     * @returns false if an order has changed since its `before` was read; the caller must abort
      */
     async addShares(verifications: readonly Verification[], session: Session): Promise<boolean> {
       const added = verifications.flatMap(({ page }) => (page === undefined ? [] : [page]))

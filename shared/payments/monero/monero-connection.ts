@@ -10,8 +10,11 @@ import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 export interface MoneroConnection {
   readonly origin: string
   /**
-   * Whole numbers of 16 digits and more are strings. @throws AnswerTooLong @throws NodeUnreachable @throws
-   * NodeRefused
+   * Whole numbers of 16 digits and more are strings.
+   *
+   * @throws AnswerTooLong
+   * @throws NodeUnreachable
+   * @throws NodeRefused
    */
   call(method: string, params: Record<string, unknown>): Promise<unknown>
 }

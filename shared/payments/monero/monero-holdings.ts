@@ -5,8 +5,9 @@ import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroIncoming } from './monero-wallet.ts'
 
 /**
- * Locked or not, less what lies in blocks and is not counted yet. @returns undefined if a block came
- * meanwhile
+ * Locked or not, less what lies in blocks and is not counted yet.
+ *
+ * @returns undefined if a block came meanwhile
  */
 export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | undefined> {
   const { wallet } = ctx.monero

@@ -302,7 +302,9 @@ export function createMoneroWallet({
 
     /**
      * In the pool, in a block numbered `sinceHeight` or higher, or in one of `blocks`; oldest first, the pool
-     * last. @throws AnswerTooLong if the pool alone has too many, which `withoutPool` leaves out
+     * last.
+     *
+     * @throws AnswerTooLong if the pool alone has too many, which `withoutPool` leaves out
      */
     async listIncoming({
       sinceHeight,
@@ -345,8 +347,9 @@ export function createMoneroWallet({
     },
 
     /**
-     * Sends and reserves nothing: the next one may use the same inputs. @throws TypeError for other than 1 to
-     * MAX_DESTINATIONS, or amounts that are not 1 to 2^53 - 1
+     * Sends and reserves nothing: the next one may use the same inputs.
+     *
+     * @throws TypeError for other than 1 to MAX_DESTINATIONS, or amounts that are not 1 to 2^53 - 1
      */
     async prepareTransfer(destinations: readonly MoneroDestination[]): Promise<MoneroPrepared> {
       if (destinations.length < 1 || destinations.length > MAX_DESTINATIONS)
@@ -378,9 +381,11 @@ export function createMoneroWallet({
     },
 
     /**
-     * The same again does no harm. @throws NodeUnreachable if it may or may not have been sent. @throws
-     * NodeRefused if it was not taken; that is no proof that it never will be: ask findOutgoing and
-     * spentKeyImages before anything else is signed
+     * The same again does no harm.
+     *
+     * @throws NodeUnreachable if it may or may not have been sent.
+     * @throws NodeRefused if it was not taken; that is no proof that it never will be: ask findOutgoing and
+     *   spentKeyImages before anything else is signed
      */
     async relay({ txHash, txMetadata }: Pick<MoneroPrepared, 'txHash' | 'txMetadata'>): Promise<void> {
       // Sent again when it is in a block already, it would be pending for ever in the wallet's books, its
@@ -398,8 +403,9 @@ export function createMoneroWallet({
     },
 
     /**
-     * Asks the daemon: the wallet takes for spent what it has sent, taken by the network or not. @returns
-     * false if it doesn't trust its daemon (--trusted-daemon)
+     * Asks the daemon: the wallet takes for spent what it has sent, taken by the network or not.
+     *
+     * @returns false if it doesn't trust its daemon (--trusted-daemon)
      */
     async rescanSpent(): Promise<boolean> {
       try {

@@ -27,8 +27,8 @@ export interface UnknownBlock {
 
 export interface Adopter extends Pick<Findings, 'adopt' | 'count'> {
   /**
-   * @returns false: it is left, and what comes after it is not looked at. @throws NodeUnreachable: it has to
-   *   be waited for
+   * @returns false: it is left, and what comes after it is not looked at.
+   * @throws NodeUnreachable: it has to be waited for
    */
   accepts(unknown: UnknownBlock): Promise<boolean>
   readonly treasury: string | undefined
@@ -41,8 +41,10 @@ export interface SettledAccount {
 }
 
 /**
- * Applies the rule. @returns undefined if `adopter` does not accept a block that is not on record. @throws
- * NodeUnreachable, NodeRefused
+ * Applies the rule.
+ *
+ * @returns undefined if `adopter` does not accept a block that is not on record.
+ * @throws NodeUnreachable, NodeRefused
  */
 export async function settleAccount(
   ctx: NanoContext,

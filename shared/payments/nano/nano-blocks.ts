@@ -58,7 +58,9 @@ export interface NanoAccountState {
 }
 
 /**
- * The account's first block opens it (subtype `open`). The amount is the send's, exactly. @throws TypeError
+ * The account's first block opens it (subtype `open`). The amount is the send's, exactly.
+ *
+ * @throws TypeError
  */
 export function buildReceive(
   state: NanoAccountState,
@@ -111,7 +113,9 @@ function buildBlock(state: NanoAccountState, balanceRaw: bigint, link: string): 
 /**
  * What is signed: Blake2b, 32 bytes, of preamble, account, previous, representative, balance (16 bytes, big
  * endian) and link, 176 bytes together (docs.nano.org, Blocks specifications, "Block format"). 64 upper-case
- * hex characters. @throws TypeError
+ * hex characters.
+ *
+ * @throws TypeError
  */
 export function hashNanoBlock(block: UnsignedNanoBlock): string {
   assertHash('block.previous', block.previous)
@@ -187,8 +191,9 @@ export const LIVE_WORK_THRESHOLDS: NanoWorkThresholds = {
 }
 
 /**
- * Blake2b, 8 bytes, of work (8 bytes, little endian) and root (32 bytes), read little endian. @throws
- * TypeError
+ * Blake2b, 8 bytes, of work (8 bytes, little endian) and root (32 bytes), read little endian.
+ *
+ * @throws TypeError
  */
 export function workValue(root: string, work: string): bigint {
   assertHash('root', root)

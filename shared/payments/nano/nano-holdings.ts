@@ -9,8 +9,9 @@ const PAGE = 500
 const ACCOUNTS_AT_ONCE = 8
 
 /**
- * Treasury, on its way there, invoices' accounts. @returns undefined while a block of ours waits to be
- * confirmed
+ * Treasury, on its way there, invoices' accounts.
+ *
+ * @returns undefined while a block of ours waits to be confirmed
  */
 export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefined> {
   const { rpc } = ctx.nano

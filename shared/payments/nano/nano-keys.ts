@@ -37,8 +37,9 @@ export interface NanoKeys {
 }
 
 /**
- * Readable by its owner alone. @throws StartError with a sentence for the operator; what it holds is never in
- * it
+ * Readable by its owner alone.
+ *
+ * @throws StartError with a sentence for the operator; what it holds is never in it
  */
 export function openNanoSeed(file: string): NanoKeys {
   return createNanoKeys(readSeed(file))
@@ -46,7 +47,9 @@ export function openNanoSeed(file: string): NanoKeys {
 
 /**
  * The secret key of an index is Blake2b, 32 bytes, of the seed and the index (4 bytes, big endian);
- * docs.nano.org, Integration guides, "Seeds". @throws TypeError for a seed that is not 64 hex characters
+ * docs.nano.org, Integration guides, "Seeds".
+ *
+ * @throws TypeError for a seed that is not 64 hex characters
  */
 export function createNanoKeys(seed: string): NanoKeys {
   if (!SEED.test(seed)) throw new TypeError('"seed" expected 64 hex characters')

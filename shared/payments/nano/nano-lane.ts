@@ -106,7 +106,9 @@ const RUN_WORK_MS = 5 * SECOND_MS
 
 /**
  * `next` gives a run; it is asked only when the account's chain is what the database knows, and all of it
- * confirmed. `untilMs` is of performance.now. @throws NodeUnreachable, NodeRefused
+ * confirmed. `untilMs` is of performance.now.
+ *
+ * @throws NodeUnreachable, NodeRefused
  */
 export function runLane(
   ctx: NanoContext,
@@ -147,7 +149,9 @@ export function runLane(
 /**
  * Another seed than the one that the database knows, by its treasury, halts the coin: nothing is signed with
  * it before the operator has said that it is meant. A coin halted for that alone goes on once the right seed
- * is back. @returns false if the coin is halted
+ * is back.
+ *
+ * @returns false if the coin is halted
  */
 export async function isSeedKnown(ctx: NanoContext): Promise<boolean> {
   const coin = await ctx.coins.findCoin('xno')
@@ -249,7 +253,9 @@ const hashOf = ({ tx }: TransferRecord): string => tx.toUpperCase()
 
 /**
  * Of a block that it has a node says `Old block`, or `Invalid block balance for given subtype`: so the block
- * is asked for before a refusal is believed. @returns why it was refused; undefined if the node has it
+ * is asked for before a refusal is believed.
+ *
+ * @returns why it was refused; undefined if the node has it
  */
 async function publish(ctx: NanoContext, transfer: TransferRecord): Promise<string | undefined> {
   const { rpc } = ctx.nano
@@ -310,7 +316,9 @@ async function publishSource(ctx: NanoContext, account: OwnAccount, { link }: Na
 }
 
 /**
- * Or as much of its beginning as has its work by then. @returns what was stored; nothing if a place is taken
+ * Or as much of its beginning as has its work by then.
+ *
+ * @returns what was stored; nothing if a place is taken
  */
 async function sign(
   ctx: NanoContext,

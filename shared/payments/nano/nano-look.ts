@@ -126,7 +126,9 @@ async function* readLapsed(ctx: NanoContext, now: number): AsyncGenerator<Watche
 }
 
 /**
- * What it says of one is taken in while it is asked about the next. @throws what the first that failed threw
+ * What it says of one is taken in while it is asked about the next.
+ *
+ * @throws what the first that failed threw
  */
 async function forEachPage<Page>(
   pages: AsyncGenerator<Page>,
@@ -155,8 +157,9 @@ async function forEachPage<Page>(
 }
 
 /**
- * What could not be taken in is logged and told, and holds nothing else up. @throws NodeUnreachable,
- * NodeRefused
+ * What could not be taken in is logged and told, and holds nothing else up.
+ *
+ * @throws NodeUnreachable, NodeRefused
  */
 export async function lookAtAddresses(ctx: NanoContext, addresses: readonly string[]): Promise<Look> {
   return addresses.length === 0 ? { troubles: [] } : takeIn(ctx, await askAbout(ctx, addresses))

@@ -25,7 +25,9 @@ export interface Doubt {
 /**
  * Those that the node's blocks bear out: hash and signature hold, it is confirmed, for that account, and
  * sends the difference of two balances that hashes cover. That it is confirmed is the node's word; nothing
- * else is. @param options with `unconfirmed` those that are not confirmed yet, too
+ * else is.
+ *
+ * @param options with `unconfirmed` those that are not confirmed yet, too
  */
 export async function proveSends<Send extends ClaimedSend>(
   rpc: NanoRpc,

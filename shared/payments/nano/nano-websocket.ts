@@ -65,7 +65,9 @@ const confirmation = z.object({
 /**
  * All of the network's: a filter by account is lost with the connection, and a node drops all of it in
  * silence over one address it can't read. Connects again for ever. What arrives is a hint to look, never a
- * payment. @throws TypeError for a URL that is not ws:// or wss://
+ * payment.
+ *
+ * @throws TypeError for a URL that is not ws:// or wss://
  */
 export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
   const { log, onConfirmation, onState, silenceMs = SILENCE_MS, retryMs = RETRY_MS } = options
