@@ -207,7 +207,7 @@ const generateBareGroup: GenerateGroup = (takeLocal) => {
   const code: number[] = []
   const schedule = takeSchedule(takeLocal)
   for (const [word, local] of schedule.entries()) code.push(...setLocal(local, loadWords(word * 4)))
-  const middle = generateBlock(INITIAL_VALUE, (t) => generateScheduleWord(t, schedule, code), takeLocal, code)
+  const middle = generateBlock(INITIAL_VALUE, (t) => emitRoundInput(t, schedule, code), takeLocal, code)
   const digest = generateBlock(middle, (t) => loadSplat(SECOND_BLOCK + t * 16), takeLocal, code)
   return [...code, ...storeDigest(digest, schedule)]
 }
@@ -222,7 +222,7 @@ const generateNodeGroup: GenerateGroup = (takeLocal) => {
   ]
   const hashBlock = (before: readonly Code[], wordOf: (word: number) => Code): Code[] => {
     for (const [word, local] of schedule.entries()) code.push(...setLocal(local, wordOf(word)))
-    return generateBlock(before, (t) => generateScheduleWord(t, schedule, code), takeLocal, code)
+    return generateBlock(before, (t) => emitRoundInput(t, schedule, code), takeLocal, code)
   }
   const middle = hashBlock(INITIAL_VALUE, (word) =>
     word === 0 ? or(shiftRight(loadWords(0), 8), prefix) : loadWords(word * 4 - 1),
@@ -261,7 +261,7 @@ function generateBlock(
 }
 
 /** §6.2.2 step 1: gives K[t] + W[t] and keeps W[t]. */
-function generateScheduleWord(t: number, schedule: readonly number[], code: number[]): Code {
+function emitRoundInput(t: number, schedule: readonly number[], code: number[]): Code {
   const local = schedule[t % 16] ?? 0
   if (t >= 16) {
     const terms = SCHEDULE.map(({ back, apply }) => {

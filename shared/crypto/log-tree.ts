@@ -326,9 +326,9 @@ export function verifyLogConsistency(from: LogHead, to: LogHead, path: readonly 
     ![from.root, to.root, ...path].every(isHash)
   )
     return false
-  const isEmpty = (head: LogHead): boolean =>
+  const hasWrongEmptyRoot = (head: LogHead): boolean =>
     head.size === 0 && Buffer.compare(head.root, EMPTY_LOG_ROOT) !== 0
-  if (isEmpty(from) || isEmpty(to)) return false
+  if (hasWrongEmptyRoot(from) || hasWrongEmptyRoot(to)) return false
   if (from.size === to.size) return path.length === 0 && Buffer.compare(from.root, to.root) === 0
   if (from.size === 0) return path.length === 0
   let [place, last] = [from.size - 1, to.size - 1]

@@ -231,13 +231,11 @@ export function readConfig(given: NodeJS.ProcessEnv, part: Part): Config {
       continue
     }
     const result = VARIABLES[name].safeParse(text)
-    if (result.success) read[name] = result.data
-    else problems.push(`${name}: ${result.error.issues[0]?.message ?? 'not usable'}`)
+    if (!result.success) problems.push(`${name}: ${result.error.issues[0]?.message ?? 'not usable'}`)
+    else if (name === 'WITNESS_QUORUM' && Number(result.data) > readWitnesses(read['WITNESSES']).length)
+      problems.push('WITNESS_QUORUM: expected at most the number of WITNESSES')
+    else read[name] = result.data
   }
-  const { WITNESSES: witnesses = '', WITNESS_QUORUM: quorum = 0 } = read
-  const named = readWitnesses(String(witnesses)).length
-  if (Number(quorum) > named)
-    problems.push(`WITNESS_QUORUM: expected at most the number of WITNESSES, which is ${named}`)
   if (problems.length > 0) throw new ConfigError(problems)
   for (const name of VARIABLE_NAMES) if (!mayRead(name, part, read['METRICS_PORT'])) delete read[name]
   return shape(read)
@@ -271,7 +269,7 @@ function shape(read: Read) {
     /** The name of the log, if it is set. */
     ledgerOrigin: read.LEDGER_ORIGIN,
     /** Witnesses from outside, to whom each checkpoint is offered. */
-    witnesses: readWitnesses(read.WITNESSES ?? ''),
+    witnesses: readWitnesses(read.WITNESSES),
     /** How many of them have to cosign a checkpoint before the operator is content. */
     witnessQuorum: read.WITNESS_QUORUM ?? 0,
     /** The names that requests may name in `Host`; undefined if any will do. */
@@ -362,12 +360,14 @@ function isUrls(text: string): boolean {
   return text.split(',').every((url) => /^https?:\/\/[^\s/]/.test(url.trim()) && URL.canParse(url.trim()))
 }
 
-function readWitnesses(text: string) {
-  return text.split(',').flatMap((witness) => {
-    // A name may have an @, a key has none.
-    const [, vkey = '', url = ''] = /^(.+)@(https?:\/\/[^\s/]\S*)$/.exec(witness.trim()) ?? []
-    return witness.trim() === '' ? [] : [{ key: parseVkey(vkey), url: url.replace(/\/+$/, '') }]
-  })
+function readWitnesses(text: unknown = '') {
+  return String(text)
+    .split(',')
+    .flatMap((witness) => {
+      // A name may have an @, a key has none.
+      const [, vkey = '', url = ''] = /^(.+)@(https?:\/\/[^\s/]\S*)$/.exec(witness.trim()) ?? []
+      return witness.trim() === '' ? [] : [{ key: parseVkey(vkey), url: url.replace(/\/+$/, '') }]
+    })
 }
 
 function isWitnesses(text: string): boolean {
