@@ -5,7 +5,7 @@ import { newDmKeyPair } from '../sealed-box.ts'
 import type { Identity } from '../token-file.ts'
 import type { Session } from './session.ts'
 
-/** This agent's identity with its pair of message keys, which is made and kept first where there is none. */
+/** This agent's identity with its pair of message keys. If it has none yet, one is made and kept first. */
 export function keepDmKeys(session: Session): MessagingIdentity {
   const kept = session.findIdentity()
   if (kept !== undefined && hasDmKeys(kept)) return kept

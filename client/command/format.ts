@@ -68,7 +68,7 @@ const DECIMALS: Readonly<Record<string, number>> = { xno: 30, xmr: 12 }
 /** Below that nobody reads on. */
 const SHOWN_DECIMALS = 8
 
-/** Money of a coin for whoever reads: at most 8 decimals, and never nothing where there is something. */
+/** A coin's amount for people: at most 8 decimals; a smaller amount is shown as "less than …", not as 0. */
 export function formatCoins(raw: string, currency: string): string {
   const decimals = DECIMALS[currency]
   if (decimals === undefined || !/^\d+$/.test(raw)) return `${raw} of the smallest unit of ${currency}`

@@ -197,7 +197,7 @@ export async function sayHow<T>(send: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The agent's identity for messages; its public key is published first where the card shows none. */
+/** The agent's identity for messages. If its card shows no public key yet, the key is published first. */
 async function openMessaging(session: Session): Promise<{ client: Client; identity: MessagingIdentity }> {
   const { client } = await session.own()
   const identity = keepDmKeys(session)

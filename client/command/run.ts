@@ -28,7 +28,7 @@ export interface World {
 
 /**
  * Runs one command and resolves with its exit code. With `--json` stdout gets exactly one JSON object: the
- * service's answer, its refusal, or `{ok:false, error, message}` where there is neither.
+ * service's answer, its refusal, or `{ok:false, error, message}` if there is neither.
  */
 export async function runAgent(world: World): Promise<number> {
   const { argv, stdout, stderr } = world

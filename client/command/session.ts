@@ -41,11 +41,11 @@ export interface Session {
   lookAtOwnEntries(): Promise<string[]>
   /** Writes a line of the verb's own, before what it has to show. */
   print(line: string): void
-  /** `text`, or what stands on stdin where it is `-`. */
+  /** Gives `text`, or the content of stdin if `text` is `-`. */
   readText(text: string): Promise<string>
 }
 
-/** @throws CommandError `usage` for a URL that is none; InsecureUrlError */
+/** @throws CommandError `usage` if it is not a URL; InsecureUrlError */
 export function openSession(options: {
   url: string | undefined
   as?: string | undefined
@@ -174,7 +174,7 @@ export function homeOf(env: NodeJS.ProcessEnv, as: string | undefined): string {
 
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]']
 
-/** The same address with each name of this machine's loopback, where a service is one service. */
+/** The address under each name of this machine's loopback, since all of them reach the same service. */
 function spellingsOf(baseUrl: string): string[] {
   const [, scheme = '', host = '', rest = ''] = /^(https?:\/\/)(\[[^\]]*\]|[^/:]+)(.*)$/.exec(baseUrl) ?? []
   return LOOPBACK.includes(host) ? LOOPBACK.map((name) => scheme + name + rest) : [baseUrl]

@@ -14,19 +14,20 @@
  *
  * So of one block's 64 rounds (§6.2.2 step 3) rounds 0–11 are done once, in round 12 W12 is only added, and
  * rounds 13–63 are done for every nonce. In the message schedule (step 1) a word depends on W12 or it does
- * not: the schedule's `isVaried` says which. Sums of words that do not are computed once and stand in memory as one word.
+ * not. Sums of words that do not are computed once and stand in memory as one word.
  */
 import {
   createVariedSchedule,
   generateRound,
-  H,
   K,
   LANES,
   putText,
+  recordHits,
   ROUNDS,
   runRounds,
   wordAt,
   writeSplat,
+  writeTarget,
   type State,
 } from '../../shared/crypto/sha256-vector.ts'
 import {
@@ -34,7 +35,6 @@ import {
   getLocal,
   i32,
   i32x4,
-  ifThen,
   loopWhile,
   setLocal,
   type Code,
@@ -95,9 +95,7 @@ export function writeBlock(memory: Uint32Array, prefix: string, head: string, di
   SCHEDULE.write(memory, words)
   const state = runRounds(words, VARIED_WORD + 1)
   for (let i = 0; i < 8; i++) writeSplat(memory, STATE + i * 16, wordAt(state, i))
-  const bits = Math.min(difficultyBits, 32)
-  writeSplat(memory, TARGET, wordAt(H, 0))
-  writeSplat(memory, TARGET + 16, bits === 0 ? 0 : 0xffffffff << (32 - bits))
+  writeTarget(memory, TARGET, difficultyBits)
 }
 
 // What is done for every four nonces, as generated code
@@ -108,7 +106,7 @@ const HITS_END = 2 // i32: where the next hit is written
 const LANE_HITS = 3 // i32: lanes of this pass that hit
 const FIRST_VECTOR_LOCAL = 4
 
-const { add, and, equal, or, xor } = i32x4
+const { add, or, xor } = i32x4
 const loadWord = (address: number): Code => i32x4.load(i32.const(0), address)
 
 /**
@@ -140,7 +138,10 @@ function generatePass(takeLocal: () => number): Code {
     const word = SCHEDULE.emitRoundInput(t, schedule, code)
     state = generateRound(state, word, takeLocal, code)
   }
-  return [...code, ...recordHits(add(state.a, loadWord(TARGET)))] // §6.2.2 step 4: H0 + a
+  return [
+    ...code,
+    ...recordHits(state.a, TARGET, { pass: FIRST_PASS, hitsEnd: HITS_END, laneHits: LANE_HITS }),
+  ]
 }
 
 /**
@@ -172,17 +173,4 @@ function startState(word: number, takeLocal: () => number, code: number[]): Stat
     h: variable(7),
     bXorC: xor(variable(1), variable(2)),
   }
-}
-
-/** Stores the pass and its lanes if the bits of `digestWord0` under the mask are all zero. */
-function recordHits(digestWord0: Code): Code {
-  const zeroBits = equal(and(digestWord0, loadWord(TARGET + 16)), i32x4.zero)
-  const hit = i32.or(i32.shiftLeft(getLocal(FIRST_PASS), LANES), getLocal(LANE_HITS))
-  return [
-    ...setLocal(LANE_HITS, i32x4.bitmask(zeroBits)),
-    ...ifThen(getLocal(LANE_HITS), [
-      ...i32.store(getLocal(HITS_END), hit),
-      ...setLocal(HITS_END, i32.add(getLocal(HITS_END), i32.const(4))),
-    ]),
-  ]
 }

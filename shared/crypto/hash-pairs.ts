@@ -14,13 +14,13 @@
 import { hash } from 'node:crypto'
 import {
   applyWord,
+  createVariedSchedule,
   generateRound,
   H,
   K,
   LANES,
   ROUNDS,
   SCHEDULE,
-  applyVector,
   wordAt,
   writeSplat,
   type State,
@@ -201,13 +201,20 @@ function generateModule(generateGroup: GenerateGroup): Uint8Array<ArrayBuffer> {
   )
 }
 
+/** Every word of a block is the message's own, so there is nothing to sum up beforehand. */
+const WHOLE_BLOCK = createVariedSchedule([...Array(16).keys()], ROUND_CONSTANTS, ROUND_CONSTANTS)
 const INITIAL_VALUE: readonly Code[] = Array.from({ length: 8 }, (_, i) => loadSplat(INITIAL + i * 16))
 
 const generateBareGroup: GenerateGroup = (takeLocal) => {
   const code: number[] = []
   const schedule = takeSchedule(takeLocal)
   for (const [word, local] of schedule.entries()) code.push(...setLocal(local, loadWords(word * 4)))
-  const middle = generateBlock(INITIAL_VALUE, (t) => emitRoundInput(t, schedule, code), takeLocal, code)
+  const middle = generateBlock(
+    INITIAL_VALUE,
+    (t) => WHOLE_BLOCK.emitRoundInput(t, schedule, code),
+    takeLocal,
+    code,
+  )
   const digest = generateBlock(middle, (t) => loadSplat(SECOND_BLOCK + t * 16), takeLocal, code)
   return [...code, ...storeDigest(digest, schedule)]
 }
@@ -222,7 +229,7 @@ const generateNodeGroup: GenerateGroup = (takeLocal) => {
   ]
   const hashBlock = (before: readonly Code[], wordOf: (word: number) => Code): Code[] => {
     for (const [word, local] of schedule.entries()) code.push(...setLocal(local, wordOf(word)))
-    return generateBlock(before, (t) => emitRoundInput(t, schedule, code), takeLocal, code)
+    return generateBlock(before, (t) => WHOLE_BLOCK.emitRoundInput(t, schedule, code), takeLocal, code)
   }
   const middle = hashBlock(INITIAL_VALUE, (word) =>
     word === 0 ? or(shiftRight(loadWords(0), 8), prefix) : loadWords(word * 4 - 1),
@@ -258,19 +265,6 @@ function generateBlock(
     code.push(...setLocal(local, add(value, before[index] ?? [])))
     return getLocal(local)
   })
-}
-
-/** §6.2.2 step 1: gives K[t] + W[t] and keeps W[t]. */
-function emitRoundInput(t: number, schedule: readonly number[], code: number[]): Code {
-  const local = schedule[t % 16] ?? 0
-  if (t >= 16) {
-    const terms = SCHEDULE.map(({ back, apply }) => {
-      const word = getLocal(schedule[(t - back) % 16] ?? 0)
-      return apply ? applyVector(apply, word) : word
-    })
-    code.push(...setLocal(local, terms.reduce(add)))
-  }
-  return add(getLocal(local), loadSplat(ROUND_CONSTANTS + t * 16))
 }
 
 /** Four bytes from `offset` on of four messages, big-endian (§3.1). */

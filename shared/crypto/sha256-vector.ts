@@ -2,7 +2,7 @@
  * The parts of SHA-256 (FIPS 180-4) that code for vectors of four 32-bit lanes is made of: the constants, the
  * functions of one word in plain arithmetic, and the same functions and one round as WebAssembly.
  */
-import { getLocal, i32, i32x4, setLocal, type Code } from './wasm-module.ts'
+import { getLocal, i32, i32x4, ifThen, setLocal, type Code } from './wasm-module.ts'
 
 export const LANES = 4
 export const ROUNDS = 64
@@ -180,8 +180,6 @@ export function generateRound(state: State, word: Code, takeLocal: () => number,
  * whatever does not depend on them is summed up beforehand, in one table of splats.
  */
 export interface VariedSchedule {
-  /** Whether W[t] differs between the messages. */
-  readonly isVaried: readonly boolean[]
   /** Writes the table: K[t] + W[t] if W[t] is the same for all, else the sum of the terms of W[t] that are. */
   write(memory: Uint32Array, words: Uint32Array): void
   /** Code for K[t] + W[t]; appends to `code` what stores a varied W[t], which lives in local t mod 16. */
@@ -203,7 +201,6 @@ export function createVariedSchedule(
     isVaried.push(t < 16 ? varied.includes(t) : SCHEDULE.some(({ back }) => isVaried[t - back]))
   const loadSplat = (address: number): Code => i32x4.load(i32.const(0), address)
   return {
-    isVaried,
     write(memory, given) {
       const words = new Uint32Array(ROUNDS)
       words.set(given.subarray(0, 16))
@@ -245,4 +242,36 @@ export function applyVector({ rotations, shift }: WordFunction, x: Code): Code {
     )
   }
   return terms[0] ?? []
+}
+
+/** Writes 2 splats at `address`: H0, and the mask of the bits of digest word 0 that must be zero, 32 at most. */
+export function writeTarget(memory: Uint32Array, address: number, difficultyBits: number): void {
+  const bits = Math.min(difficultyBits, 32)
+  writeSplat(memory, address, wordAt(H, 0))
+  writeSplat(memory, address + 16, bits === 0 ? 0 : 0xffffffff << (32 - bits))
+}
+
+/** The i32 locals of a search: the pass, where its next hit is written, and room for the lanes that hit. */
+export interface HitLocals {
+  pass: number
+  hitsEnd: number
+  laneHits: number
+}
+
+/**
+ * Stores the pass and its lanes as one word, pass × 16 + one bit a lane, if the digest meets the target.
+ *
+ * @param a the working variable a after the last round: digest word 0 is H0 + a (§6.2.2 step 4)
+ * @param target the address that writeTarget() wrote to
+ */
+export function recordHits(a: Code, target: number, { pass, hitsEnd, laneHits }: HitLocals): Code {
+  const load = (address: number): Code => i32x4.load(i32.const(0), address)
+  const zeroBits = i32x4.equal(and(add(a, load(target)), load(target + 16)), i32x4.zero)
+  return [
+    ...setLocal(laneHits, i32x4.bitmask(zeroBits)),
+    ...ifThen(getLocal(laneHits), [
+      ...i32.store(getLocal(hitsEnd), i32.or(i32.shiftLeft(getLocal(pass), LANES), getLocal(laneHits))),
+      ...setLocal(hitsEnd, i32.add(getLocal(hitsEnd), i32.const(4))),
+    ]),
+  ]
 }

@@ -12,17 +12,19 @@
  * are in the text as they are in the message, but for what comes behind the nonce, which is masked.
  */
 import { hash } from 'node:crypto'
+import { MAX_NONCE_LENGTH, PREFIX_LENGTH } from './pow.ts'
 import {
   createVariedSchedule,
   generateRound,
-  H,
   K,
   LANES,
   putText,
+  recordHits,
   ROUNDS,
   runRounds,
   wordAt,
   writeSplat,
+  writeTarget,
   type State,
 } from './sha256-vector.ts'
 import {
@@ -30,17 +32,14 @@ import {
   getLocal,
   i32,
   i32x4,
-  ifThen,
   instantiate,
   loopWhile,
   setLocal,
   type Code,
 } from './wasm-module.ts'
 
-const PREFIX_LENGTH = 32
 const FIRST_VARIED = PREFIX_LENGTH / 4
 const VARIED = [8, 9, 10, 11, 12, 13]
-const MAX_LENGTH = 20
 const CHUNK_NONCES = 4_096
 
 /*
@@ -63,7 +62,7 @@ const PADDING = MASKS + VARIED.length * 16
 const HITS = PADDING + VARIED.length * 16
 const TEXT = HITS + (CHUNK_NONCES / LANES) * 4
 /** The last pass reads on behind the text. */
-const MEMORY_BYTES = TEXT + (CHUNK_NONCES + LANES) * (1 + MAX_LENGTH) + VARIED.length * 4
+const MEMORY_BYTES = TEXT + (CHUNK_NONCES + LANES) * (1 + MAX_NONCE_LENGTH) + VARIED.length * 4
 
 const SCHEDULE = createVariedSchedule(VARIED, ROUND_WORDS, ROUND_CONSTANTS)
 
@@ -114,7 +113,7 @@ export function createSearchNonces(): SearchNonces {
 /** A vector unit or compiler that errs must not count anything. */
 function checkAgainstPlatform(searchNonces: SearchNonces): void {
   const prefix = '0123456789abcdef'.repeat(2)
-  for (let length = 1; length <= MAX_LENGTH; length++) {
+  for (let length = 1; length <= MAX_NONCE_LENGTH; length++) {
     const nonces = Array.from({ length: 2 * LANES + 1 }, (_, i) => String(i).repeat(length))
     const expected = nonces.flatMap((nonce, place) =>
       hash('sha256', `${prefix}:${nonce}`, 'hex') < '8' ? [place] : [],
@@ -132,9 +131,7 @@ function writeRun(memory: Uint32Array, prefix: string, length: number, difficult
   SCHEDULE.write(memory, words)
   for (const [index, word] of runRounds(words, FIRST_VARIED).entries())
     writeSplat(memory, STATE + index * 16, word)
-  const bits = Math.min(difficultyBits, 32)
-  writeSplat(memory, TARGET, wordAt(H, 0))
-  writeSplat(memory, TARGET + 16, bits === 0 ? 0 : 0xffffffff << (32 - bits))
+  writeTarget(memory, TARGET, difficultyBits)
   for (const [index] of VARIED.entries()) {
     const kept = Math.min(Math.max(1 + length - index * 4, 0), 4) // bytes of this word before the 1 bit
     const isEnd = kept < 4 && index * 4 + kept === 1 + length
@@ -152,7 +149,7 @@ const LANE = 5 // i32 × 4: where the nonce of each lane begins
 const I32_LOCALS = 3 + LANES
 const FIRST_VECTOR_LOCAL = LANE + LANES
 
-const { add, and, equal, or, xor } = i32x4
+const { and, or, xor } = i32x4
 const loadSplat = (address: number): Code => i32x4.load(i32.const(0), address)
 
 /** A module exporting `memory` and `search(stride, passes)`, which returns the end of the hits at HITS. */
@@ -192,7 +189,7 @@ function generatePass(takeLocal: () => number): Code {
   let state: State = { a, b, c, d, e, f, g, h, bXorC: xor(b, c) }
   for (let t = FIRST_VARIED; t < ROUNDS; t++)
     state = generateRound(state, SCHEDULE.emitRoundInput(t, schedule, code), takeLocal, code)
-  return [...code, ...recordHits(add(state.a, loadSplat(TARGET)))] // §6.2.2 step 4: H0 + a
+  return [...code, ...recordHits(state.a, TARGET, { pass: PASS, hitsEnd: HITS_END, laneHits: LANE_HITS })]
 }
 
 /** Word 8 + `index` of four messages, big-endian (§3.1), with the 1 bit in place of what follows a nonce. */
@@ -202,17 +199,4 @@ function loadNonceWord(index: number): Code {
   for (let lane = 1; lane < LANES; lane++)
     vector = i32x4.loadLane(getLocal(LANE + lane), index * 4, lane, vector)
   return or(and(i32x4.swapBytes(vector), loadSplat(MASKS + index * 16)), loadSplat(PADDING + index * 16))
-}
-
-/** Writes down the pass and its lanes where the bits of `digestWord0` under the mask are all zero. */
-function recordHits(digestWord0: Code): Code {
-  const zeroBits = equal(and(digestWord0, loadSplat(TARGET + 16)), i32x4.zero)
-  const hit = i32.or(i32.shiftLeft(getLocal(PASS), LANES), getLocal(LANE_HITS))
-  return [
-    ...setLocal(LANE_HITS, i32x4.bitmask(zeroBits)),
-    ...ifThen(getLocal(LANE_HITS), [
-      ...i32.store(getLocal(HITS_END), hit),
-      ...setLocal(HITS_END, i32.add(getLocal(HITS_END), i32.const(4))),
-    ]),
-  ]
 }
